@@ -1,0 +1,1 @@
+//! Turns seeds into ready mini-batches, ahead of the trainer.

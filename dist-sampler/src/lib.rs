@@ -1,0 +1,1 @@
+//! Multi-hop neighbor sampling over a partitioned graph.

@@ -1,0 +1,59 @@
+//! An array that is either in memory or mapped from a file.
+
+use bytemuck::Pod;
+use memmap2::Mmap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A read-only array of `T`, owned or memory-mapped; cloning a mapped one is free.
+///
+/// Invariant: a mapped buffer's bytes are aligned for `T` and a whole number of elements.
+#[derive(Clone)]
+pub struct Buffer<T>(Source<T>);
+
+#[derive(Clone)]
+enum Source<T> {
+    Owned(Arc<Vec<T>>),
+    Mapped { map: Arc<Mmap>, offset: usize, bytes: usize },
+}
+
+impl<T: Pod> Buffer<T> {
+    /// The array that lies at `offset` in `map` and is `len` elements long, or `None` if it is misaligned or ends
+    /// past the end of the file.
+    pub(crate) fn mapped(map: Arc<Mmap>, offset: usize, len: usize) -> Option<Self> {
+        let bytes = len.checked_mul(size_of::<T>())?;
+        let slice = map.get(offset..offset.checked_add(bytes)?)?;
+        bytemuck::try_cast_slice::<u8, T>(slice).ok()?;
+        Some(Self(Source::Mapped { map, offset, bytes }))
+    }
+}
+
+impl<T> From<Vec<T>> for Buffer<T> {
+    fn from(values: Vec<T>) -> Self {
+        Self(Source::Owned(Arc::new(values)))
+    }
+}
+
+impl<T> Default for Buffer<T> {
+    fn default() -> Self {
+        Vec::new().into()
+    }
+}
+
+impl<T: Pod> Deref for Buffer<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        match &self.0 {
+            Source::Owned(values) => values,
+            Source::Mapped { map, offset, bytes } => bytemuck::cast_slice(&map[*offset..*offset + *bytes]),
+        }
+    }
+}
+
+impl<T: Pod + fmt::Debug> fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = &self[..self.len().min(8)];
+        write!(f, "{} elements, {shown:?}", self.len())
+    }
+}

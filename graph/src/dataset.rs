@@ -1,0 +1,232 @@
+//! A whole graph in memory, with original ids.
+
+use crate::{Buffer, EdgeTypeId, Features, GraphError, NodeTypeId};
+use rayon::prelude::*;
+
+/// A graph as a reader or a generator gives it: node types, edge types, original ids `0..num_nodes` per type.
+///
+/// Self loops, duplicate edges, isolated nodes, missing features and missing labels are all legal. Self loops and
+/// duplicates are kept as they are: each is an edge of its own.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    /// The name under which parts are stored.
+    pub name: String,
+    /// Node types; at least one.
+    pub node_types: Vec<NodeData>,
+    /// Edge types.
+    pub edge_types: Vec<EdgeData>,
+}
+
+/// The nodes of one type.
+#[derive(Clone, Debug)]
+pub struct NodeData {
+    /// The type's name.
+    pub name: String,
+    /// The number of nodes.
+    pub num_nodes: usize,
+    /// Features `[num_nodes, dim]`, if the type has any.
+    pub features: Option<Features>,
+    /// A class per node, -1 where unlabelled, if the type has labels.
+    pub labels: Option<Buffer<i64>>,
+    /// The number of classes: one more than the largest label, 0 without labels.
+    pub num_classes: usize,
+    /// Training, validation and test nodes.
+    pub splits: Splits,
+}
+
+/// The edges of one type, each from a source to a destination.
+#[derive(Clone, Debug)]
+pub struct EdgeData {
+    /// The type of the sources.
+    pub src_type: NodeTypeId,
+    /// The relation's name.
+    pub relation: String,
+    /// The type of the destinations.
+    pub dst_type: NodeTypeId,
+    /// The source of every edge, an original id.
+    pub src: Buffer<u32>,
+    /// The destination of every edge, an original id.
+    pub dst: Buffer<u32>,
+}
+
+/// One of the three standard node sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// Nodes whose labels train the model.
+    Train,
+    /// Nodes that choose the epoch.
+    Valid,
+    /// Nodes that are looked at once, at the end.
+    Test,
+}
+
+impl Split {
+    /// All three, in the usual order.
+    pub const ALL: [Split; 3] = [Split::Train, Split::Valid, Split::Test];
+
+    /// `train`, `valid` or `test`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Train => "train",
+            Self::Valid => "valid",
+            Self::Test => "test",
+        }
+    }
+}
+
+/// Node ids of the three splits, each ascending and without duplicates. Which id space they are in is said where a
+/// `Splits` is held.
+#[derive(Clone, Debug, Default)]
+pub struct Splits {
+    /// Training nodes.
+    pub train: Buffer<u32>,
+    /// Validation nodes.
+    pub valid: Buffer<u32>,
+    /// Test nodes.
+    pub test: Buffer<u32>,
+}
+
+impl Splits {
+    /// The ids of one split.
+    pub fn get(&self, split: Split) -> &Buffer<u32> {
+        match split {
+            Split::Train => &self.train,
+            Split::Valid => &self.valid,
+            Split::Test => &self.test,
+        }
+    }
+
+    /// Replaces one split.
+    pub fn set(&mut self, split: Split, ids: Buffer<u32>) {
+        match split {
+            Split::Train => self.train = ids,
+            Split::Valid => self.valid = ids,
+            Split::Test => self.test = ids,
+        }
+    }
+}
+
+impl Dataset {
+    /// A homogeneous graph: one node type and one edge type.
+    pub fn homogeneous(name: &str, nodes: NodeData, src: Buffer<u32>, dst: Buffer<u32>) -> Self {
+        let edges = EdgeData {
+            src_type: NodeTypeId(0),
+            relation: crate::DEFAULT_RELATION.into(),
+            dst_type: NodeTypeId(0),
+            src,
+            dst,
+        };
+        Self { name: name.into(), node_types: vec![nodes], edge_types: vec![edges] }
+    }
+
+    /// The nodes of one type.
+    pub fn nodes(&self, node_type: NodeTypeId) -> &NodeData {
+        &self.node_types[node_type.index()]
+    }
+
+    /// The edges of one type.
+    pub fn edges(&self, edge_type: EdgeTypeId) -> &EdgeData {
+        &self.edge_types[edge_type.index()]
+    }
+
+    /// The number of edges over all types.
+    pub fn num_edges(&self) -> usize {
+        self.edge_types.iter().map(|e| e.src.len()).sum()
+    }
+
+    /// Adds the reverse of every edge of a type that joins a node type to itself, except where the reverse is there
+    /// already; duplicates collapse to one edge. What results is symmetric and sorted by (source, destination);
+    /// self loops stay single.
+    pub fn to_undirected(&mut self) {
+        for edges in self.edge_types.iter_mut().filter(|e| e.src_type == e.dst_type) {
+            let pack = |(&a, &b): (&u32, &u32)| u64::from(a) << 32 | u64::from(b);
+            let mut keys: Vec<u64> = Vec::with_capacity(2 * edges.src.len());
+            keys.par_extend(edges.src.par_iter().zip(&edges.dst[..]).map(pack));
+            keys.par_extend(edges.dst.par_iter().zip(&edges.src[..]).map(pack));
+            keys.par_sort_unstable();
+            keys.dedup();
+            edges.src = keys.par_iter().map(|k| (k >> 32) as u32).collect::<Vec<_>>().into();
+            edges.dst = keys.par_iter().map(|k| *k as u32).collect::<Vec<_>>().into();
+        }
+    }
+
+    /// Checks that ids are in range, arrays have the right length, features are finite, and split nodes are labelled.
+    ///
+    /// # Errors
+    /// [`GraphError::Dataset`] names the type, the row and the value. Readers that know the file and line of a bad
+    /// value report it themselves; this check is for what is made in memory.
+    pub fn validate(&self) -> Result<(), GraphError> {
+        let fail = |why: String| Err(GraphError::Dataset { dataset: self.name.clone(), why });
+        if self.node_types.is_empty() || self.node_types.iter().all(|t| t.num_nodes == 0) {
+            return fail("it has no nodes".into());
+        }
+        for nodes in &self.node_types {
+            if let Err(why) = nodes.check() {
+                return fail(format!("node type {}: {why}", nodes.name));
+            }
+        }
+        for edges in &self.edge_types {
+            if edges.src.len() != edges.dst.len() {
+                return fail(format!(
+                    "edge type {} has {} sources but {} destinations",
+                    edges.relation,
+                    edges.src.len(),
+                    edges.dst.len()
+                ));
+            }
+            for (ids, node_type, end) in
+                [(&edges.src, edges.src_type, "source"), (&edges.dst, edges.dst_type, "destination")]
+            {
+                let Some(nodes) = self.node_types.get(node_type.index()) else {
+                    return fail(format!("edge type {} joins a node type that is not there", edges.relation));
+                };
+                if let Some(edge) = ids.par_iter().position_first(|&id| id as usize >= nodes.num_nodes) {
+                    return fail(format!(
+                        "the {end} of edge {edge} is node {}, but there are {} nodes of type {}",
+                        ids[edge], nodes.num_nodes, nodes.name
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl NodeData {
+    fn check(&self) -> Result<(), String> {
+        if self.num_nodes > u32::MAX as usize {
+            return Err(format!("{} nodes are more than 2^32 - 1", self.num_nodes));
+        }
+        if let Some(features) = &self.features {
+            if features.num_rows() != self.num_nodes {
+                return Err(format!("{} feature rows for {} nodes", features.num_rows(), self.num_nodes));
+            }
+            if let Some((row, column)) = features.first_not_finite() {
+                return Err(format!("feature {column} of node {row} is NaN or infinite"));
+            }
+        }
+        if let Some(labels) = &self.labels {
+            if labels.len() != self.num_nodes {
+                return Err(format!("{} labels for {} nodes", labels.len(), self.num_nodes));
+            }
+            if let Some(node) = labels.iter().position(|&l| l < -1 || l >= self.num_classes as i64) {
+                return Err(format!("node {node} has label {}, outside -1..{}", labels[node], self.num_classes));
+            }
+        }
+        for split in Split::ALL {
+            let (ids, name) = (self.splits.get(split), split.name());
+            if let Some(at) = ids.windows(2).position(|w| w[0] >= w[1]) {
+                return Err(format!("the {name} split is not ascending at entry {}", at + 1));
+            }
+            if let Some(last) = ids.last().filter(|&&last| last as usize >= self.num_nodes) {
+                return Err(format!("the {name} split has node {last}, but there are {} nodes", self.num_nodes));
+            }
+            if let Some(labels) = &self.labels
+                && let Some(node) = ids.iter().find(|&&id| labels[id as usize] < 0)
+            {
+                return Err(format!("the {name} split has node {node}, which has no label"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! A matrix of node features, `f32` or `f16`.
+
+use crate::Buffer;
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use serde::{Deserialize, Serialize};
+
+/// The stored type of features. Arithmetic is always in `f32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FeatureDtype {
+    /// 32-bit floats.
+    F32,
+    /// 16-bit IEEE floats: half the bytes on disk and on the wire.
+    F16,
+}
+
+impl FeatureDtype {
+    /// Bytes of one value.
+    pub fn size(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 => 2,
+        }
+    }
+}
+
+/// Node features, a row a node. The number of rows belongs to the node type; `dim` is at least 1.
+///
+/// # Shapes
+/// `[num_nodes, dim]`, row-major.
+#[derive(Clone, Debug)]
+pub enum Features {
+    /// 32-bit floats.
+    F32 {
+        /// Values, row-major.
+        values: Buffer<f32>,
+        /// Features per node.
+        dim: usize,
+    },
+    /// 16-bit IEEE floats.
+    F16 {
+        /// Values, row-major.
+        values: Buffer<f16>,
+        /// Features per node.
+        dim: usize,
+    },
+}
+
+impl Features {
+    /// Features per node.
+    pub fn dim(&self) -> usize {
+        match self {
+            Self::F32 { dim, .. } | Self::F16 { dim, .. } => *dim,
+        }
+    }
+
+    /// The number of rows.
+    pub fn num_rows(&self) -> usize {
+        match self {
+            Self::F32 { values, dim } => values.len() / dim,
+            Self::F16 { values, dim } => values.len() / dim,
+        }
+    }
+
+    /// The stored type.
+    pub fn dtype(&self) -> FeatureDtype {
+        match self {
+            Self::F32 { .. } => FeatureDtype::F32,
+            Self::F16 { .. } => FeatureDtype::F16,
+        }
+    }
+
+    /// The bytes of `row` as stored, little-endian, `dim * dtype.size()` of them.
+    pub fn row_bytes(&self, row: usize) -> &[u8] {
+        match self {
+            Self::F32 { values, dim } => bytemuck::cast_slice(&values[row * dim..(row + 1) * dim]),
+            Self::F16 { values, dim } => bytemuck::cast_slice(&values[row * dim..(row + 1) * dim]),
+        }
+    }
+
+    /// Copies `row` to `out` as `f32`; `out` has `dim` entries.
+    pub fn copy_row(&self, row: usize, out: &mut [f32]) {
+        match self {
+            Self::F32 { values, dim } => out.copy_from_slice(&values[row * dim..(row + 1) * dim]),
+            Self::F16 { values, dim } => values[row * dim..(row + 1) * dim].convert_to_f32_slice(out),
+        }
+    }
+
+    /// The first value that is not finite, as (row, column), if there is one. Checked once, when a graph is
+    /// partitioned: one NaN makes every loss NaN.
+    pub fn first_not_finite(&self) -> Option<(usize, usize)> {
+        use rayon::prelude::*;
+        let at = match self {
+            Self::F32 { values, .. } => values.par_iter().position_first(|v| !v.is_finite()),
+            Self::F16 { values, .. } => values.par_iter().position_first(|v| !v.is_finite()),
+        }?;
+        Some((at / self.dim(), at % self.dim()))
+    }
+}

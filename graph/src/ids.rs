@@ -1,0 +1,56 @@
+//! Newtypes for the id spaces, so that an original id is never taken for a renumbered one.
+//!
+//! A node type has fewer than 2^32 nodes, so node ids are `u32`; edge counts and offsets are `u64`.
+//! Bulk arrays are plain `[u32]`, with the id space named where they are declared.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// One part of a partitioned graph, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PartitionId(pub u32);
+
+/// A node type, as an index into [`Meta::node_types`](crate::Meta::node_types).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NodeTypeId(pub u16);
+
+/// An edge type, as an index into [`Meta::edge_types`](crate::Meta::edge_types).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct EdgeTypeId(pub u16);
+
+/// A node in the numbering of the partitioned graph: part *p* owns a contiguous range of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct GlobalNodeId(pub u32);
+
+impl PartitionId {
+    /// The id as an array index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl NodeTypeId {
+    /// The id as an array index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl EdgeTypeId {
+    /// The id as an array index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for PartitionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for GlobalNodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

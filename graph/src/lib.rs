@@ -1,0 +1,39 @@
+//! Graph data of Edgecut: ids, datasets, and the on-disk format of a partitioned graph.
+//!
+//! Everything is typed: a graph has node types and edge types, and a homogeneous graph has one of each
+//! ([`DEFAULT_NODE_TYPE`], [`DEFAULT_RELATION`]).
+//!
+//! * [`Dataset`] is a whole graph with original ids, as a reader or a generator gives it.
+//! * [`Part`] is one part of a partitioned graph, memory-mapped; `docs/format.md` is the contract of its files.
+//! * [`PartitionBook`] says which part owns a node.
+#![forbid(unsafe_op_in_unsafe_fn)]
+
+mod book;
+mod buffer;
+mod csc;
+mod dataset;
+mod error;
+mod features;
+mod ids;
+mod meta;
+mod npy;
+mod part;
+
+pub use book::PartitionBook;
+pub use buffer::Buffer;
+pub use csc::Csc;
+pub use dataset::{Dataset, EdgeData, NodeData, Split, Splits};
+pub use error::GraphError;
+pub use features::{FeatureDtype, Features};
+pub use ids::{EdgeTypeId, GlobalNodeId, NodeTypeId, PartitionId};
+pub use meta::{
+    EdgeTypeMeta, FORMAT_NAME, FORMAT_VERSION, FileMeta, META_FILE, Meta, NodeTypeMeta, PartMeta, Provenance, Report,
+    checksum,
+};
+pub use npy::{NpyElement, map_npy, npy_shape, write_npy};
+pub use part::{Part, PartEdges, PartNodes, edge_dir, node_dir, part_dir};
+
+/// The name of the only node type of a homogeneous graph.
+pub const DEFAULT_NODE_TYPE: &str = "node";
+/// The name of the only relation of a homogeneous graph.
+pub const DEFAULT_RELATION: &str = "to";
