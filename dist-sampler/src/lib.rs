@@ -1,1 +1,41 @@
 //! Multi-hop neighbor sampling over a partitioned graph.
+//!
+//! A [`SamplingNode`] is one process's place in the job: the part it holds, the service through which its peers ask for
+//! that part, and its connections to theirs. A [`DistNeighborSampler`] samples on it: the nodes of a hop are grouped by
+//! owner, every peer gets one request for all of its nodes while the process's own are expanded here, and the replies
+//! are stitched in the order of the frontier. Features follow, once per distinct node.
+//!
+//! What is drawn for a node depends on the batch key, the hop, the edge type and the node's *original* id alone (see
+//! [`rng`]), so a batch is the same whatever the number of parts, threads or processes.
+#![forbid(unsafe_op_in_unsafe_fn)]
+
+mod config;
+mod error;
+mod fetch;
+mod kernel;
+mod local;
+mod node;
+mod peer;
+mod relabel;
+pub mod rng;
+mod route;
+mod sampler;
+mod service;
+mod subgraph;
+mod traffic;
+mod transport;
+mod wire;
+mod workers;
+
+pub use config::{Fanout, SamplerConfig, SamplingNodeConfig, parse_num_neighbors};
+pub use error::SampleError;
+pub use fetch::NodeAttributes;
+pub use node::SamplingNode;
+pub use rng::BatchKey;
+pub use sampler::DistNeighborSampler;
+pub use subgraph::{SampledEdges, SampledNodes, SampledSubgraph};
+pub use traffic::{Traffic, TrafficCount};
+pub use wire::Wanted;
+
+#[cfg(target_endian = "big")]
+compile_error!("arrays on disk and on the wire are little-endian and used in place");

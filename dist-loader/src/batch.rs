@@ -1,0 +1,48 @@
+//! A ready mini-batch.
+
+use edgecut_dist_sampler::BatchKey;
+
+/// Everything that a training step needs, as plain arrays.
+///
+/// Nodes of each type are numbered in the order of discovery, seeds first. Layer `l` of `L` (the first is 0) computes the
+/// nodes within `L - 1 - l` hops of the seeds from those within `L - l` hops; both are prefixes of the node list, and the
+/// layer's edges are the rows of that first prefix in [`EdgeBatch`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct MiniBatch {
+    /// What names the batch.
+    pub key: BatchKey,
+    /// The number of seeds; 0 when this rank has run out of seeds before the others, and then all arrays are empty.
+    pub num_seeds: usize,
+    /// Nodes by node type.
+    pub nodes: Vec<NodeBatch>,
+    /// Edges by edge type.
+    pub edges: Vec<EdgeBatch>,
+    /// The label of each seed, -1 where unlabelled; empty if the loader does not fetch labels.
+    pub labels: Vec<i64>,
+}
+
+/// The nodes of one type in a batch. Arrays that the loader was not asked for are empty.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeBatch {
+    /// Global ids, by number in the batch.
+    pub input_nodes: Vec<u32>,
+    /// Prefix lengths: `hop_offsets[h]` nodes are within `h` hops of the seeds; `num_hops + 1` entries.
+    pub hop_offsets: Vec<u32>,
+    /// Ids in the dataset.
+    pub original_ids: Vec<u32>,
+    /// In-degrees in the whole graph.
+    pub degrees: Vec<u32>,
+    /// `[input_nodes.len(), feature_dim]`, row-major.
+    pub features: Vec<f32>,
+    /// Features per node.
+    pub feature_dim: usize,
+}
+
+/// The sampled edges of one type: a CSR whose row is the destination, both in the batch's numbering.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EdgeBatch {
+    /// Offsets into `indices`, one more than there are rows; a row for each node that was expanded.
+    pub indptr: Vec<u32>,
+    /// The source of every edge.
+    pub indices: Vec<u32>,
+}

@@ -1,0 +1,224 @@
+//! Makes batches ahead of the trainer.
+
+use crate::batch::{EdgeBatch, MiniBatch, NodeBatch};
+use crate::error::LoaderError;
+use crate::seeds::{SeedPlan, Seeds, split_seeds};
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_sampler::{BatchKey, DistNeighborSampler, SampleError, SampledSubgraph, SamplingNode, Wanted};
+use edgecut_graph::NodeTypeId;
+use futures::StreamExt;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// How seeds become batches.
+#[derive(Clone, Debug)]
+pub struct LoaderConfig {
+    /// Seeds per batch and rank.
+    pub batch_size: usize,
+    /// Whether the seeds are shuffled each epoch, by a permutation that (seed, epoch, part) decides.
+    pub shuffle: bool,
+    /// The seed of the shuffles and of the sampling.
+    pub seed: u64,
+    /// Batches that are made at the same time, ahead of the trainer; at least 1.
+    pub concurrency: usize,
+    /// What is fetched of the nodes; labels are fetched of the seeds alone.
+    pub wanted: Wanted,
+}
+
+/// Gives a rank its mini-batches, epoch by epoch. All ranks of the job take the same number of steps.
+///
+/// ```no_run
+/// # use edgecut_dist_loader::*;
+/// # fn train(loader: DistNeighborLoader) -> Result<(), LoaderError> {
+/// for epoch in 0..10 {
+///     for batch in loader.epoch(epoch) {
+///         let batch = batch?;
+///         println!("{} seeds, {} nodes", batch.num_seeds, batch.nodes[0].input_nodes.len());
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct DistNeighborLoader {
+    maker: Arc<BatchMaker>,
+    plan: Arc<SeedPlan>,
+    concurrency: usize,
+    num_steps: usize,
+    total_seeds: usize,
+}
+
+impl DistNeighborLoader {
+    /// A loader for `seeds` of `node_type`. Every rank of `world` has to call this, in the same order as the others.
+    ///
+    /// # Errors
+    /// [`LoaderError::Config`] for a batch size or concurrency of 0; [`LoaderError::Agree`] if the ranks cannot agree on the steps.
+    pub fn new(
+        sampler: Arc<DistNeighborSampler>,
+        node_type: NodeTypeId,
+        seeds: Seeds,
+        config: LoaderConfig,
+        world: &mut ProcessGroup,
+    ) -> Result<Self, LoaderError> {
+        if config.batch_size == 0 || config.concurrency == 0 {
+            return Err(LoaderError::Config { what: "batch size and concurrency have to be at least 1".into() });
+        }
+        let node = sampler.node();
+        let part = node.part();
+        let (ids, listed) = match seeds {
+            Seeds::Split(split) => (split_seeds(part, node_type, split), false),
+            Seeds::Listed(ids) => (ids, true),
+        };
+        let plan = SeedPlan {
+            ids,
+            listed,
+            batch_size: config.batch_size,
+            shuffle: config.shuffle,
+            seed: config.seed,
+            rank: world.rank(),
+            world_size: world.size(),
+            sharers: node.sharers(),
+            part: part.id().0,
+        };
+        let mut mine = [plan.num_batches() as u64];
+        world.all_reduce(&mut mine, edgecut_cluster::ReduceOp::Max)?;
+        let num_steps = mine[0] as usize;
+        let own_seeds = if listed && plan.rank > 0 { 0 } else { plan.order(0).len() as u64 };
+        let mut total = [own_seeds];
+        world.all_reduce(&mut total, edgecut_cluster::ReduceOp::Sum)?;
+        let maker = Arc::new(BatchMaker { sampler, node_type, wanted: config.wanted });
+        Ok(Self {
+            maker,
+            plan: Arc::new(plan),
+            concurrency: config.concurrency,
+            num_steps,
+            total_seeds: total[0] as usize,
+        })
+    }
+
+    /// Steps per epoch, the same on every rank: a rank whose seeds run out earlier gets empty batches.
+    pub fn num_steps(&self) -> usize {
+        self.num_steps
+    }
+
+    /// Batches of this rank that hold seeds.
+    pub fn num_batches(&self) -> usize {
+        self.plan.num_batches()
+    }
+
+    /// Seeds over all ranks.
+    pub fn total_seeds(&self) -> usize {
+        self.total_seeds
+    }
+
+    /// The batches of `epoch`, in order. Making them starts at once; at most `concurrency` are being made and one waits
+    /// ready, however slow the consumer. Dropping the iterator stops it.
+    pub fn epoch(&self, epoch: u64) -> BatchIter {
+        let (maker, plan, concurrency, num_steps) =
+            (self.maker.clone(), self.plan.clone(), self.concurrency, self.num_steps);
+        let (ready, receiver) = mpsc::channel(1);
+        let order = Arc::new(plan.order(epoch));
+        let task = self.maker.node().handle().spawn(async move {
+            let batches = futures::stream::iter(0..num_steps).map(|step| {
+                let (maker, (seeds, key)) = (maker.clone(), plan.batch(&order, epoch, step));
+                let task =
+                    tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move { maker.make(seeds, key).await }));
+                async move {
+                    let stopped = |e: tokio::task::JoinError| SampleError::Internal { what: e.to_string() };
+                    let made = task.await.map_err(stopped).and_then(|made| made);
+                    made.map_err(|source| LoaderError::Batch { batch: key.batch, epoch, source })
+                }
+            });
+            let mut batches = std::pin::pin!(batches.buffered(concurrency));
+            while let Some(batch) = batches.next().await {
+                let failed = batch.is_err();
+                if ready.send(batch).await.is_err() || failed {
+                    return;
+                }
+            }
+        });
+        BatchIter { receiver, task, left: num_steps }
+    }
+}
+
+/// The batches of one epoch; see [`DistNeighborLoader::epoch`].
+pub struct BatchIter {
+    receiver: mpsc::Receiver<Result<MiniBatch, LoaderError>>,
+    task: JoinHandle<()>,
+    left: usize,
+}
+
+impl Iterator for BatchIter {
+    type Item = Result<MiniBatch, LoaderError>;
+
+    /// Waits for the next batch. Every request behind it has a deadline, so the wait ends. Must not be called from async code.
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        self.left -= 1;
+        let batch = self.receiver.blocking_recv();
+        let stopped = || Err(LoaderError::Config { what: "the loader stopped before the epoch's end".into() });
+        let batch = batch.unwrap_or_else(stopped);
+        if batch.is_err() {
+            self.left = 0;
+        }
+        Some(batch)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, Some(self.left))
+    }
+}
+
+impl Drop for BatchIter {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Turns seeds into a batch.
+struct BatchMaker {
+    sampler: Arc<DistNeighborSampler>,
+    node_type: NodeTypeId,
+    wanted: Wanted,
+}
+
+impl BatchMaker {
+    fn node(&self) -> &Arc<SamplingNode> {
+        self.sampler.node()
+    }
+
+    async fn make(&self, seeds: Vec<u32>, key: BatchKey) -> Result<MiniBatch, SampleError> {
+        if seeds.is_empty() {
+            return Ok(MiniBatch { key, num_seeds: 0, nodes: Vec::new(), edges: Vec::new(), labels: Vec::new() });
+        }
+        let num_seeds = seeds.len();
+        let SampledSubgraph { nodes, edges } = self.sampler.sample(self.node_type, seeds, key).await?;
+        let mut batches = Vec::with_capacity(nodes.len());
+        let mut labels = Vec::new();
+        for (t, nodes) in nodes.into_iter().enumerate() {
+            let node_type = NodeTypeId(t as u16);
+            let seed_type = node_type == self.node_type;
+            let has_features = self.node().part().meta().node_types[t].feature_dim > 0;
+            // Types without features are legal beside the seeds' type, which the caller has asked them of.
+            let wanted =
+                Wanted { labels: false, features: self.wanted.features && (has_features || seed_type), ..self.wanted };
+            let attributes = self.node().fetch(node_type, &nodes.ids, wanted).await?;
+            if seed_type && self.wanted.labels {
+                let wanted = Wanted { labels: true, ..Wanted::default() };
+                labels = self.node().fetch(node_type, &nodes.ids[..num_seeds], wanted).await?.labels;
+            }
+            batches.push(NodeBatch {
+                input_nodes: nodes.ids,
+                hop_offsets: nodes.hop_offsets,
+                original_ids: attributes.original_ids,
+                degrees: attributes.degrees,
+                features: attributes.features,
+                feature_dim: attributes.feature_dim,
+            });
+        }
+        let edges = edges.into_iter().map(|e| EdgeBatch { indptr: e.indptr, indices: e.indices }).collect();
+        Ok(MiniBatch { key, num_seeds, nodes: batches, edges, labels })
+    }
+}

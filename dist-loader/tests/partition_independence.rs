@@ -1,0 +1,174 @@
+//! A batch is the same whatever the number of parts, ranks and threads: id for id, and its features row for row.
+
+mod support;
+
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
+use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNodeConfig, Wanted};
+use edgecut_graph::{Dataset, NodeTypeId};
+use edgecut_partition::Method;
+use std::path::Path;
+use std::sync::Arc;
+use support::{in_original_ids, on_ranks, write_parts};
+
+const NODES: NodeTypeId = NodeTypeId(0);
+const EVERYTHING: Wanted = Wanted { labels: true, original_ids: true, degrees: true, features: true };
+
+/// What is drawn, and how it is cut.
+#[derive(Clone, Debug)]
+struct Case {
+    num_neighbors: Vec<Fanout>,
+    replace: bool,
+    batch_size: usize,
+}
+
+fn cases() -> Vec<Case> {
+    use Fanout::{All, Count};
+    let fanouts = [
+        (vec![Count(3), Count(2)], false),
+        (vec![All, Count(4)], false),
+        (vec![Count(5), Count(3)], true),
+        (vec![All, All], true),
+    ];
+    let mut cases = Vec::new();
+    for (num_neighbors, replace) in fanouts {
+        for batch_size in [1, 10, 1024] {
+            cases.push(Case { num_neighbors: num_neighbors.clone(), replace, batch_size });
+        }
+    }
+    cases.push(Case { num_neighbors: vec![Count(4), Count(3), Count(2)], replace: false, batch_size: 64 });
+    cases
+}
+
+/// Seeds in an order of their own: hubs, isolated nodes, nodes of every part.
+fn seeds(num_nodes: usize) -> Vec<u32> {
+    (0..num_nodes.min(60)).map(|i| ((i * 37 + 11) % num_nodes) as u32).collect()
+}
+
+/// All batches of all cases, in original ids.
+fn batches(dir: &Path, world_size: usize, num_workers: usize, num_nodes: usize) -> Vec<Vec<MiniBatch>> {
+    // Small limits, so that replies come in pieces and hops in halves.
+    let config = SamplingNodeConfig {
+        num_workers,
+        fetch_chunk_bytes: 200,
+        max_message_bytes: 6000,
+        ..SamplingNodeConfig::default()
+    };
+    let per_rank = on_ranks(dir, world_size, &config, |node, world| {
+        let ids = node.handle().block_on(node.find_originals(NODES, &seeds(num_nodes))).expect("all seeds exist");
+        let mut all = Vec::new();
+        for case in cases() {
+            let sampler_config = SamplerConfig { num_neighbors: case.num_neighbors, replace: case.replace };
+            let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler_config).expect("a valid sampler"));
+            let config = LoaderConfig {
+                batch_size: case.batch_size,
+                shuffle: false,
+                seed: 7,
+                concurrency: 3,
+                wanted: EVERYTHING,
+            };
+            let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Listed(ids.clone()), config, world)
+                .expect("a valid loader");
+            let batches = loader.epoch(4).map(|batch| in_original_ids(batch.expect("a batch")));
+            all.push(batches.filter(|batch| batch.num_seeds > 0).collect::<Vec<_>>());
+        }
+        all
+    });
+    let mut merged: Vec<Vec<MiniBatch>> = cases().iter().map(|_| Vec::new()).collect();
+    for rank in per_rank {
+        for (merged, batches) in merged.iter_mut().zip(rank) {
+            merged.extend(batches);
+        }
+    }
+    merged.iter_mut().for_each(|batches| batches.sort_by_key(|batch| batch.key.batch));
+    merged
+}
+
+fn compare(dataset: &Dataset, num_nodes: usize) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let one = dir.path().join("one");
+    write_parts(dataset, 1, Method::Random, &one);
+    let expected = batches(&one, 1, 1, num_nodes);
+    check_against_dataset(dataset, &expected);
+    for (num_parts, method) in (2..=5).flat_map(|n| [(n, Method::Metis { recursive: false }), (n, Method::Random)]) {
+        let parts = dir.path().join(format!("{num_parts}-{method:?}"));
+        write_parts(dataset, num_parts, method, &parts);
+        for (case, (found, expected)) in
+            cases().iter().zip(batches(&parts, num_parts as usize, 2, num_nodes).iter().zip(&expected))
+        {
+            assert_eq!(found.len(), expected.len(), "{num_parts} parts by {method:?}, {case:?}");
+            for (found, expected) in found.iter().zip(expected) {
+                assert_eq!(found, expected, "{num_parts} parts by {method:?}, {case:?}");
+            }
+        }
+    }
+    // Ranks that share a part, and one part on several ranks.
+    let two = dir.path().join(format!("2-{:?}", Method::Random));
+    assert_eq!(batches(&two, 4, 1, num_nodes), expected, "2 parts on 4 ranks");
+    assert_eq!(batches(&one, 3, 1, num_nodes), expected, "1 part on 3 ranks");
+}
+
+/// The slow and obvious answer: every sampled edge is an edge, counts are what the fan-outs say, all-neighbor hops have
+/// all edges in their order, and rows carry their node's features, label and degree.
+fn check_against_dataset(dataset: &Dataset, batches: &[Vec<MiniBatch>]) {
+    let (nodes, edges) = (&dataset.node_types[0], &dataset.edge_types[0]);
+    let in_neighbors = |node: u32| -> Vec<u32> {
+        edges.src.iter().zip(&edges.dst[..]).filter(|(_, dst)| **dst == node).map(|(src, _)| *src).collect()
+    };
+    let features = nodes.features.as_ref().expect("the graph has features");
+    for (case, batches) in cases().iter().zip(batches) {
+        for batch in batches {
+            let (n, e) = (&batch.nodes[0], &batch.edges[0]);
+            assert_eq!(n.hop_offsets.len(), case.num_neighbors.len() + 1);
+            assert_eq!(n.hop_offsets[0] as usize, batch.num_seeds);
+            let mut distinct = n.original_ids.clone();
+            distinct.sort_unstable();
+            distinct.dedup();
+            assert_eq!(distinct.len(), n.original_ids.len(), "a node has one number");
+            for row in 0..e.indptr.len() - 1 {
+                let node = n.original_ids[row];
+                let hop = n.hop_offsets.iter().position(|&end| (row as u32) < end).expect("a row is a node");
+                let all = in_neighbors(node);
+                let found: Vec<u32> = e.indices[e.indptr[row] as usize..e.indptr[row + 1] as usize]
+                    .iter()
+                    .map(|&number| n.original_ids[number as usize])
+                    .collect();
+                match case.num_neighbors[hop] {
+                    Fanout::All => assert_eq!(found, all, "node {node}"),
+                    Fanout::Count(count) if case.replace => {
+                        assert_eq!(found.len(), if all.is_empty() { 0 } else { count as usize });
+                    }
+                    Fanout::Count(count) => {
+                        assert_eq!(found.len(), all.len().min(count as usize));
+                        assert!(is_subsequence(&found, &all), "{found:?} of {all:?}");
+                    }
+                }
+                assert!(found.iter().all(|id| all.contains(id)));
+            }
+            for (row, &node) in n.original_ids.iter().enumerate() {
+                let mut expected = vec![0.0; n.feature_dim];
+                features.copy_row(node as usize, &mut expected);
+                assert_eq!(n.features[row * n.feature_dim..][..n.feature_dim], expected);
+                assert_eq!(n.degrees[row] as usize, in_neighbors(node).len());
+            }
+            for (seed, &label) in batch.labels.iter().enumerate() {
+                assert_eq!(label, i64::from(n.original_ids[seed]) % 4);
+            }
+            assert_eq!(batch.labels.len(), batch.num_seeds);
+        }
+    }
+}
+
+fn is_subsequence(part: &[u32], whole: &[u32]) -> bool {
+    let mut rest = whole.iter();
+    part.iter().all(|wanted| rest.any(|found| found == wanted))
+}
+
+#[test]
+fn batches_do_not_depend_on_the_partitioning() {
+    compare(&support::graph(300, 2000, 1), 300);
+}
+
+#[test]
+fn sparse_graphs_with_many_isolated_nodes_as_well() {
+    compare(&support::graph(60, 40, 2), 60);
+}

@@ -1,0 +1,98 @@
+//! A job of several ranks in one process, over real sockets, on parts in a temporary folder.
+#![allow(dead_code, unreachable_pub)]
+
+use edgecut_cluster::{Cluster, ProcessGroup};
+use edgecut_dist_loader::MiniBatch;
+use edgecut_dist_sampler::{SamplingNode, SamplingNodeConfig};
+use edgecut_graph::{Dataset, Features, Meta, NodeData, Part, Splits};
+use edgecut_partition::{Method, PartitionOptions, partition};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A small deterministic generator, so that graphs are the same in every run.
+pub struct Numbers(pub u64);
+
+impl Numbers {
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// A graph with hubs, duplicate edges, self loops and isolated nodes (the last tenth), features that name their node,
+/// labels, and splits of uneven spread.
+pub fn graph(num_nodes: usize, num_edges: usize, seed: u64) -> Dataset {
+    let mut numbers = Numbers(seed);
+    let connected = (num_nodes * 9 / 10) as u64;
+    let (mut src, mut dst): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+    for i in 0..num_edges {
+        let from = numbers.below(connected);
+        let to = match i % 7 {
+            0 => from,             // a self loop
+            1 => numbers.below(5), // into a hub
+            2 if i > 2 => u64::from(dst[dst.len() - 1]),
+            _ => numbers.below(connected),
+        };
+        src.push(from as u32);
+        dst.push(to as u32);
+        if i % 11 == 0 {
+            src.push(from as u32);
+            dst.push(to as u32);
+        }
+    }
+    let dim = 3;
+    let values: Vec<f32> = (0..num_nodes * dim).map(|i| (i as f32).sin() + (i / dim) as f32).collect();
+    let labels: Vec<i64> = (0..num_nodes).map(|n| (n % 4) as i64).collect();
+    let every = |step: usize, from: usize| (from..num_nodes).step_by(step).map(|n| n as u32).collect::<Vec<_>>();
+    let nodes = NodeData {
+        name: "node".into(),
+        num_nodes,
+        features: Some(Features::F32 { values: values.into(), dim }),
+        labels: Some(labels.into()),
+        num_classes: 4,
+        splits: Splits { train: every(3, 0).into(), valid: every(5, 1).into(), test: every(7, 2).into() },
+    };
+    Dataset::homogeneous("random", nodes, src.into(), dst.into())
+}
+
+/// Partitions `dataset` into `dir`.
+pub fn write_parts(dataset: &Dataset, num_parts: u32, method: Method, dir: &Path) -> Meta {
+    let options = PartitionOptions { method, ..PartitionOptions::new(num_parts) };
+    partition(dataset, &options, dir, &()).expect("partition a valid graph")
+}
+
+/// Runs `work` on every rank of a job of `world_size` over the parts in `dir`, and gives what each rank returned.
+pub fn on_ranks<T: Send>(
+    dir: &Path,
+    world_size: usize,
+    config: &SamplingNodeConfig,
+    work: impl Fn(Arc<SamplingNode>, &mut ProcessGroup) -> T + Sync,
+) -> Vec<T> {
+    let fingerprint = Meta::read(dir).expect("read META.json").fingerprint();
+    let ranks = Cluster::join_local(world_size, |config| config.fingerprint = fingerprint.clone()).expect("join");
+    std::thread::scope(|scope| {
+        let work = &work;
+        let run = |cluster: Cluster| {
+            let meta = Meta::read(dir).expect("read META.json");
+            let id = SamplingNode::part_of_rank(&meta, cluster.rank(), world_size).expect("a part for the rank");
+            let part = Part::open(dir, id, true).expect("open the part");
+            let node = SamplingNode::start(Arc::new(part), cluster.clone(), config.clone()).expect("start the service");
+            let mut world = cluster.world().expect("the world group");
+            world.barrier().expect("all ranks serve");
+            let result = work(node.clone(), &mut world);
+            drop(world);
+            cluster.shutdown().expect("leave together");
+            result
+        };
+        let threads: Vec<_> = ranks.into_iter().map(|cluster| scope.spawn(move || run(cluster))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no rank panics")).collect()
+    })
+}
+
+/// A batch without what depends on the partitioning, which is the numbering of the parts alone.
+pub fn in_original_ids(mut batch: MiniBatch) -> MiniBatch {
+    for nodes in &mut batch.nodes {
+        nodes.input_nodes.clone_from(&nodes.original_ids);
+    }
+    batch
+}

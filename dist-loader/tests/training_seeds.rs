@@ -1,0 +1,98 @@
+//! A rank's own training seeds: each seen once an epoch, and unequal parts take the same number of steps.
+
+mod support;
+
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, LoaderError, Seeds};
+use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNodeConfig, Wanted};
+use edgecut_graph::{Dataset, NodeTypeId, Split};
+use edgecut_partition::Method;
+use std::path::Path;
+use std::sync::Arc;
+use support::{on_ranks, write_parts};
+
+const NODES: NodeTypeId = NodeTypeId(0);
+
+/// Per rank: the number of steps, and the original ids of the seeds of each step.
+fn epoch(dir: &Path, world_size: usize, epoch: u64, batch_size: usize) -> Vec<(usize, Vec<Vec<u32>>)> {
+    on_ranks(dir, world_size, &SamplingNodeConfig::default(), |node, world| {
+        let config = SamplerConfig { num_neighbors: vec![Fanout::Count(3)], replace: false };
+        let sampler = Arc::new(DistNeighborSampler::new(node, config).expect("a valid sampler"));
+        let wanted = Wanted { original_ids: true, ..Wanted::default() };
+        let config = LoaderConfig { batch_size, shuffle: true, seed: 5, concurrency: 2, wanted };
+        let loader =
+            DistNeighborLoader::new(sampler, NODES, Seeds::Split(Split::Train), config, world).expect("a valid loader");
+        let seeds = loader.epoch(epoch).map(|batch| {
+            let batch = batch.expect("a batch");
+            batch.nodes.first().map_or(Vec::new(), |nodes| nodes.original_ids[..batch.num_seeds].to_vec())
+        });
+        (loader.num_steps(), seeds.collect())
+    })
+}
+
+fn train_nodes(dataset: &Dataset) -> Vec<u32> {
+    dataset.node_types[0].splits.train.to_vec()
+}
+
+#[test]
+fn every_training_node_is_a_seed_once_an_epoch_and_all_ranks_take_the_same_steps() {
+    let dataset = support::graph(200, 900, 3);
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    for (num_parts, world_size, batch_size) in [(1, 1, 16), (3, 3, 7), (2, 6, 5), (1, 4, 1024)] {
+        let parts = dir.path().join(format!("{num_parts}-{world_size}"));
+        write_parts(&dataset, num_parts, Method::Random, &parts);
+        let ranks = epoch(&parts, world_size, 0, batch_size);
+        assert!(ranks.iter().all(|(steps, batches)| *steps == ranks[0].0 && batches.len() == *steps));
+        let mut seen: Vec<u32> = ranks.iter().flat_map(|(_, batches)| batches.iter().flatten().copied()).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, train_nodes(&dataset));
+        assert_ne!(ranks, epoch(&parts, world_size, 1, batch_size), "another epoch has another order");
+        assert_eq!(ranks, epoch(&parts, world_size, 0, batch_size), "the same epoch has the same order");
+    }
+}
+
+#[test]
+fn a_rank_without_seeds_gets_empty_batches() {
+    let mut dataset = support::graph(60, 200, 4);
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    // All training nodes on one part: find a part's nodes first, then train on those alone.
+    let parts = dir.path().join("before");
+    write_parts(&dataset, 2, Method::Random, &parts);
+    let own = edgecut_graph::Part::open(&parts, edgecut_graph::PartitionId(1), true).expect("part 1");
+    dataset.node_types[0].splits.train = own.nodes(NODES).original_ids.clone();
+    let parts = dir.path().join("after");
+    write_parts(&dataset, 2, Method::Random, &parts);
+    let ranks = epoch(&parts, 2, 0, 8);
+    let expected = dataset.node_types[0].splits.train.len().div_ceil(8);
+    assert_eq!(ranks.iter().map(|(steps, _)| *steps).collect::<Vec<_>>(), [expected; 2]);
+    let seeds = |rank: usize| ranks[rank].1.iter().map(Vec::len).sum::<usize>();
+    assert_eq!(seeds(0) + seeds(1), dataset.node_types[0].splits.train.len());
+    assert!(ranks.iter().any(|(_, batches)| batches.iter().all(Vec::is_empty)), "one rank has none");
+}
+
+#[test]
+fn an_unlucky_request_is_one_clear_error() {
+    let dataset = support::graph(40, 100, 5);
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let parts = dir.path().join("parts");
+    write_parts(&dataset, 2, Method::Random, &parts);
+    let errors = on_ranks(&parts, 2, &SamplingNodeConfig::default(), |node, world| {
+        let missing =
+            node.handle().block_on(node.find_originals(NODES, &[3, 40])).expect_err("40 is no node").to_string();
+        let config = SamplerConfig { num_neighbors: vec![Fanout::All], replace: false };
+        let sampler = Arc::new(DistNeighborSampler::new(node, config).expect("a valid sampler"));
+        let mut failing = |seeds: Vec<u32>| -> String {
+            let config =
+                LoaderConfig { batch_size: 4, shuffle: false, seed: 0, concurrency: 1, wanted: Wanted::default() };
+            let loader =
+                DistNeighborLoader::new(sampler.clone(), NODES, Seeds::Listed(seeds), config, world).expect("a loader");
+            let mut batches = loader.epoch(0).filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_seeds > 0));
+            let error = batches.next().map(|batch| batch.map_err(|error: LoaderError| error.to_string()));
+            assert!(batches.next().is_none(), "an error ends the epoch");
+            error.map_or(String::new(), |batch| batch.expect_err("the batch must fail"))
+        };
+        [missing, failing(vec![1, 2, 2]), failing(vec![1, 99])]
+    });
+    assert!(errors[0][0].contains("node 40 (entry 1)"), "{}", errors[0][0]);
+    assert!(errors[0][1].contains("seed 2 is given twice"), "{}", errors[0][1]);
+    assert!(errors[0][2].contains("node 99"), "{}", errors[0][2]);
+}

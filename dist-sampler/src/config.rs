@@ -1,0 +1,103 @@
+//! What a sampler draws, and the bounds under which a process talks to its peers.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// How many in-neighbors of a node are drawn in one hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fanout {
+    /// All of them, each once; written `-1`.
+    All,
+    /// At most this many; at least 1.
+    Count(u32),
+}
+
+impl FromStr for Fanout {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim().parse::<i64>() {
+            Ok(-1) => Ok(Self::All),
+            Ok(count @ 1..=0x7fff_ffff) => Ok(Self::Count(count as u32)),
+            _ => Err(format!("fan-out {text:?} is neither -1 (all neighbors) nor a number from 1 to 2147483647")),
+        }
+    }
+}
+
+impl fmt::Display for Fanout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => write!(f, "-1"),
+            Self::Count(count) => count.fmt(f),
+        }
+    }
+}
+
+/// Parses `15,10,5`: a fan-out per hop, the hop nearest to the seeds first.
+///
+/// # Errors
+/// Names the entry that is no fan-out.
+///
+/// ```
+/// use edgecut_dist_sampler::{Fanout, parse_num_neighbors};
+/// assert_eq!(parse_num_neighbors("15,-1")?, [Fanout::Count(15), Fanout::All]);
+/// assert!(parse_num_neighbors("15,,5").is_err());
+/// # Ok::<(), String>(())
+/// ```
+pub fn parse_num_neighbors(text: &str) -> Result<Vec<Fanout>, String> {
+    text.split(',').map(str::parse).collect()
+}
+
+/// What is drawn for a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SamplerConfig {
+    /// A fan-out per hop, the hop nearest to the seeds first; each edge type has it.
+    pub num_neighbors: Vec<Fanout>,
+    /// Whether neighbors are drawn with replacement. A fan-out of [`Fanout::All`] takes each neighbor once either way.
+    pub replace: bool,
+}
+
+/// The bounds under which a process serves and asks.
+#[derive(Clone, Debug)]
+pub struct SamplingNodeConfig {
+    /// Threads that sample and gather, for this process's batches and its peers' requests. Default: all cores.
+    pub num_workers: usize,
+    /// The longest wait for one reply, in milliseconds. Default: 60 000.
+    pub rpc_timeout_ms: u64,
+    /// The largest reply in bytes. A hop whose reply would be larger is asked for in pieces. Default: 64 MiB.
+    pub max_message_bytes: usize,
+    /// The size at which feature replies are cut, in bytes. Default: 2 MiB.
+    pub fetch_chunk_bytes: usize,
+    /// The most feature bytes on their way from one peer, in bytes. Default: 16 MiB.
+    pub max_bytes_in_flight: usize,
+}
+
+impl Default for SamplingNodeConfig {
+    fn default() -> Self {
+        Self {
+            num_workers: std::thread::available_parallelism().map_or(1, usize::from),
+            rpc_timeout_ms: 60_000,
+            max_message_bytes: 64 << 20,
+            fetch_chunk_bytes: 2 << 20,
+            max_bytes_in_flight: 16 << 20,
+        }
+    }
+}
+
+impl SamplingNodeConfig {
+    pub(crate) fn rpc_timeout(&self) -> Duration {
+        Duration::from_millis(self.rpc_timeout_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejects_fan_outs_that_mean_nothing() {
+        for text in ["", "0", "-2", "a", "15,", "1.5", "99999999999"] {
+            assert!(parse_num_neighbors(text).is_err(), "{text:?}");
+        }
+    }
+}

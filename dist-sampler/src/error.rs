@@ -1,0 +1,49 @@
+//! What can go wrong while sampling.
+
+use std::net::SocketAddr;
+use thiserror::Error;
+
+/// An error of a sampler, naming the operation, the peer and the cause.
+#[derive(Debug, Error)]
+pub enum SampleError {
+    /// A request to a peer got no reply.
+    #[error("{operation} from part {part} at rank {rank} ({addr}): {why}")]
+    Rpc {
+        /// What was asked for.
+        operation: String,
+        /// The part that was asked.
+        part: u32,
+        /// The rank that serves it.
+        rank: usize,
+        /// Where it listens.
+        addr: SocketAddr,
+        /// What happened.
+        why: String,
+    },
+    /// A peer could not be connected to.
+    #[error("connect to rank {rank}: {source}")]
+    Connect {
+        /// The peer.
+        rank: usize,
+        /// What happened.
+        source: edgecut_cluster::ClusterError,
+    },
+    /// A node that is not in the graph was asked for.
+    #[error("{what}")]
+    NoSuchNode {
+        /// The node and the bound that it breaks.
+        what: String,
+    },
+    /// The processes of the job and the parts of the graph do not fit together.
+    #[error("{what}")]
+    Layout {
+        /// What does not fit, and what to do.
+        what: String,
+    },
+    /// A fault of this process.
+    #[error("{what}")]
+    Internal {
+        /// What happened.
+        what: String,
+    },
+}

@@ -1,0 +1,150 @@
+//! Answers questions about the part that this process holds.
+
+use crate::kernel::{self, Draw};
+use crate::rng::combine;
+use crate::transport::{AlignedBytes, bytes_of, ids_in};
+use crate::wire::{FetchRequest, FindRequest, HopRequest, HopSection, Refusal, Wanted};
+use bytes::Bytes;
+use edgecut_graph::{EdgeTypeId, NodeTypeId, Part, PartEdges};
+use std::sync::Arc;
+
+/// The process's own part.
+#[derive(Clone, Debug)]
+pub(crate) struct LocalPart(pub(crate) Arc<Part>);
+
+impl LocalPart {
+    /// Answers a peer: checks the request, and refuses a reply of more than `max_bytes`.
+    pub(crate) fn sample_hop(&self, request: &HopRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
+        let rows = as_ids(&request.rows)?;
+        let mut jobs = Vec::with_capacity(request.sections.len());
+        let (mut rest, mut words) = (rows, 0);
+        for section in &request.sections {
+            let Some((mine, others)) = rest.split_at_checked(section.num_rows as usize) else {
+                return Err(Refusal::Invalid("the request has fewer rows than its sections say".into()));
+            };
+            let edges = self.edges(section.edge_type)?;
+            check_rows(mine, edges.csc.num_rows())?;
+            let draw = draw_of(request, section);
+            words += mine.len() + kernel::count_edges(&edges.csc, mine, &draw);
+            jobs.push((edges, mine, draw));
+            rest = others;
+        }
+        if !rest.is_empty() {
+            return Err(Refusal::Invalid("the request has more rows than its sections say".into()));
+        }
+        if words.saturating_mul(4) > max_bytes {
+            return Err(Refusal::TooLarge);
+        }
+        let mut out = Vec::with_capacity(words);
+        for (edges, rows, draw) in jobs {
+            let originals = &self.0.nodes(edges.dst_type).original_ids;
+            kernel::sample_hop(&edges.csc, originals, rows, &draw, &mut out);
+        }
+        Ok(bytes_of(out))
+    }
+
+    /// Attributes of rows, in the layout of [`ArrayReply`](crate::wire::ArrayReply).
+    pub(crate) fn fetch(&self, request: &FetchRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
+        let rows = as_ids(&request.rows)?;
+        let Some(t) = self.0.meta().node_types.get(request.node_type.index()) else {
+            return Err(Refusal::Invalid(format!("there is no node type {}", request.node_type.0)));
+        };
+        let nodes = self.0.nodes(request.node_type);
+        check_rows(rows, nodes.original_ids.len())?;
+        let feature_bytes = t.feature_dim * t.feature_dtype.size();
+        let layout = RowLayout::new(request.wanted, feature_bytes);
+        let Some(bytes) = layout.bytes_per_row.checked_mul(rows.len()).filter(|&bytes| bytes <= max_bytes) else {
+            return Err(Refusal::TooLarge);
+        };
+        let mut out = AlignedBytes::zeroed(bytes);
+        let mut rest = out.as_mut();
+        if request.wanted.labels {
+            let labels = nodes.labels.as_deref().ok_or_else(|| Refusal::Invalid("the graph has no labels".into()))?;
+            fill(&mut rest, rows, |row| labels[row]);
+        }
+        if request.wanted.original_ids {
+            fill(&mut rest, rows, |row| nodes.original_ids[row]);
+        }
+        if request.wanted.degrees {
+            let degrees = Degrees::new(&self.0, request.node_type);
+            fill(&mut rest, rows, |row| degrees.of(row));
+        }
+        if request.wanted.features {
+            let features =
+                nodes.features.as_ref().ok_or_else(|| Refusal::Invalid("the graph has no features".into()))?;
+            for (&row, out) in rows.iter().zip(rest.chunks_exact_mut(feature_bytes)) {
+                out.copy_from_slice(features.row_bytes(row as usize));
+            }
+        }
+        Ok(Bytes::from_owner(out))
+    }
+
+    /// Global ids of original ids, `u32::MAX` where another part owns the node or there is none.
+    pub(crate) fn find(&self, request: &FindRequest) -> Result<Bytes, Refusal> {
+        if request.node_type.index() >= self.0.meta().node_types.len() {
+            return Err(Refusal::Invalid(format!("there is no node type {}", request.node_type.0)));
+        }
+        let find = |&id: &u32| self.0.find_original(request.node_type, id).map_or(u32::MAX, |node| node.0);
+        Ok(bytes_of(as_ids(&request.originals)?.iter().map(find).collect::<Vec<u32>>()))
+    }
+
+    fn edges(&self, edge_type: EdgeTypeId) -> Result<&PartEdges, Refusal> {
+        match self.0.meta().edge_types.len() {
+            types if edge_type.index() < types => Ok(self.0.edges(edge_type)),
+            types => Err(Refusal::Invalid(format!("edge type {} of {types}", edge_type.0))),
+        }
+    }
+}
+
+/// In-degrees of the nodes of one type, over all edge types that enter it.
+pub(crate) struct Degrees<'a>(Vec<&'a PartEdges>);
+
+impl<'a> Degrees<'a> {
+    pub(crate) fn new(part: &'a Part, node_type: NodeTypeId) -> Self {
+        Self(part.edge_type_ids().map(|e| part.edges(e)).filter(|e| e.dst_type == node_type).collect())
+    }
+
+    pub(crate) fn of(&self, row: usize) -> u32 {
+        let degree: usize = self.0.iter().map(|edges| edges.csc.degree(row)).sum();
+        u32::try_from(degree).unwrap_or(u32::MAX)
+    }
+}
+
+/// Where the attributes lie in a reply to `fetch`.
+pub(crate) struct RowLayout {
+    /// Bytes that a row takes over all attributes.
+    pub(crate) bytes_per_row: usize,
+}
+
+impl RowLayout {
+    pub(crate) fn new(wanted: Wanted, feature_bytes: usize) -> Self {
+        let size = |wanted: bool, bytes: usize| if wanted { bytes } else { 0 };
+        let bytes_per_row = size(wanted.labels, 8) + size(wanted.original_ids, 4) + size(wanted.degrees, 4);
+        Self { bytes_per_row: bytes_per_row + size(wanted.features, feature_bytes) }
+    }
+}
+
+fn draw_of(request: &HopRequest, section: &HopSection) -> Draw {
+    let key = combine(combine(request.stream, u64::from(request.hop)), u64::from(section.edge_type.0));
+    Draw { fanout: section.fanout(), replace: section.replace, key }
+}
+
+fn as_ids(bytes: &Bytes) -> Result<&[u32], Refusal> {
+    ids_in(bytes).map_err(Refusal::Invalid)
+}
+
+fn check_rows(rows: &[u32], bound: usize) -> Result<(), Refusal> {
+    match rows.iter().find(|&&row| row as usize >= bound) {
+        Some(row) => Err(Refusal::Invalid(format!("row {row} was asked for, but the part has {bound}"))),
+        None => Ok(()),
+    }
+}
+
+/// Writes a value a row to the front of `rest`, and leaves `rest` behind it.
+fn fill<T: bytemuck::Pod>(rest: &mut &mut [u8], rows: &[u32], value: impl Fn(usize) -> T) {
+    let (mine, others) = std::mem::take(rest).split_at_mut(rows.len() * size_of::<T>());
+    for (&row, out) in rows.iter().zip(mine.chunks_exact_mut(size_of::<T>())) {
+        out.copy_from_slice(bytemuck::bytes_of(&value(row as usize)));
+    }
+    *rest = others;
+}

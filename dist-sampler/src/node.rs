@@ -1,0 +1,164 @@
+//! One process's place in distributed sampling.
+
+use crate::SampleError;
+use crate::config::SamplingNodeConfig;
+use crate::local::LocalPart;
+use crate::peer::Peer;
+use crate::service::Service;
+use crate::traffic::Traffic;
+use crate::transport::{bytes_of, ids_in};
+use crate::workers::Workers;
+use edgecut_cluster::Cluster;
+use edgecut_graph::{Meta, NodeTypeId, Part, PartitionId};
+use futures::future::try_join_all;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// The part that this process holds, its service to the peers, and its connections to theirs.
+///
+/// With `R` times as many ranks as parts, each part is held by `R` consecutive ranks, which share its mapped files and
+/// split its seeds.
+pub struct SamplingNode {
+    pub(crate) part: LocalPart,
+    pub(crate) peers: Vec<Option<Arc<Peer>>>,
+    pub(crate) workers: Arc<Workers>,
+    pub(crate) config: SamplingNodeConfig,
+    pub(crate) traffic: Arc<Traffic>,
+    cluster: Cluster,
+    runtime: Option<Runtime>,
+}
+
+impl SamplingNode {
+    /// The part that `rank` of `world_size` holds.
+    ///
+    /// # Errors
+    /// [`SampleError::Layout`] if the ranks cannot be shared out evenly over the parts.
+    pub fn part_of_rank(meta: &Meta, rank: usize, world_size: usize) -> Result<PartitionId, SampleError> {
+        let parts = meta.num_parts as usize;
+        if world_size == 0 || !world_size.is_multiple_of(parts) {
+            let what = format!(
+                "{parts} parts cannot be shared out evenly over {world_size} ranks: start a multiple of {parts} processes, or partition into {world_size}"
+            );
+            return Err(SampleError::Layout { what });
+        }
+        Ok(PartitionId((rank / (world_size / parts)) as u32))
+    }
+
+    /// Starts the service. Peers are connected to when they are first needed.
+    ///
+    /// # Errors
+    /// [`SampleError::Layout`] if `part` is not the one that this rank has to hold; [`SampleError::Internal`] if threads
+    /// cannot be started.
+    pub fn start(part: Arc<Part>, cluster: Cluster, config: SamplingNodeConfig) -> Result<Arc<Self>, SampleError> {
+        let (rank, world_size) = (cluster.rank(), cluster.world_size());
+        let own = Self::part_of_rank(part.meta(), rank, world_size)?;
+        if own != part.id() {
+            let what = format!("rank {rank} of {world_size} has to hold part {own}, but was given part {}", part.id());
+            return Err(SampleError::Layout { what });
+        }
+        let internal = |what: &str, e: std::io::Error| SampleError::Internal { what: format!("{what}: {e}") };
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("network")
+            .enable_all()
+            .build()
+            .map_err(|e| internal("start network threads", e))?;
+        let workers = Arc::new(Workers::new(config.num_workers)?);
+        let traffic = Arc::new(Traffic::default());
+        let sharers = world_size / part.meta().num_parts as usize;
+        let peer = |p: u32| {
+            // Ranks that share a part spread over the ranks that share the other.
+            let serving = p as usize * sharers + rank % sharers;
+            let new = || {
+                let (cluster, meta) = (cluster.clone(), part.meta().clone());
+                Peer::new(p, serving, cluster, meta, config.clone(), traffic.clone()).map(Arc::new)
+            };
+            (PartitionId(p) != own).then(new).transpose()
+        };
+        let peers = (0..part.meta().num_parts).map(peer).collect::<Result<_, _>>()?;
+        let part = LocalPart(part);
+        let service =
+            Service { part: part.clone(), workers: workers.clone(), max_message_bytes: config.max_message_bytes };
+        let node = Self { part, peers, workers, config, traffic, cluster, runtime: Some(runtime) };
+        node.accept_peers(service)?;
+        Ok(Arc::new(node))
+    }
+
+    fn accept_peers(&self, service: Service) -> Result<(), SampleError> {
+        let Some(mut incoming) = self.cluster.take_rpc_incoming() else {
+            return Err(SampleError::Internal { what: "the part is already served on this cluster handle".into() });
+        };
+        let config = self.config.clone();
+        self.handle().spawn(async move {
+            while let Some((_rank, stream)) = incoming.recv().await {
+                let (service, config) = (service.clone(), config.clone());
+                if let Ok(stream) = TcpStream::from_std(stream) {
+                    tokio::spawn(async move { service.serve_peer(stream, &config).await });
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// The runtime that network work runs on.
+    pub fn handle(&self) -> &Handle {
+        self.runtime.as_ref().expect("the runtime is taken only on drop").handle()
+    }
+
+    /// The part that this process holds.
+    pub fn part(&self) -> &Arc<Part> {
+        &self.part.0
+    }
+
+    /// The job that this process belongs to.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// What has crossed the network for this process's batches.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    /// How many ranks share each part, and which of them this one is.
+    pub fn sharers(&self) -> (usize, usize) {
+        let sharers = self.cluster.world_size() / self.part().meta().num_parts as usize;
+        (sharers, self.cluster.rank() % sharers)
+    }
+
+    /// Global ids of nodes given by original id, by asking all parts: no process holds a map of the whole graph.
+    ///
+    /// # Errors
+    /// [`SampleError::NoSuchNode`] for an id that no part owns, or an error of a peer.
+    pub async fn find_originals(&self, node_type: NodeTypeId, originals: &[u32]) -> Result<Vec<u32>, SampleError> {
+        let own = |&id: &u32| self.part().find_original(node_type, id).map_or(u32::MAX, |node| node.0);
+        let mut found: Vec<u32> = originals.iter().map(own).collect();
+        let asked = bytes_of(originals.to_vec());
+        let replies = try_join_all(self.peers.iter().flatten().map(|peer| peer.find(node_type, &asked))).await?;
+        for reply in &replies {
+            let ids = ids_in(reply).map_err(|what| SampleError::Internal { what })?;
+            for (found, &id) in found.iter_mut().zip(ids) {
+                *found = (*found).min(id);
+            }
+        }
+        let book = &self.part().meta().node_types[node_type.index()].book;
+        match found.iter().position(|&id| id as usize >= book.num_nodes()) {
+            Some(at) => {
+                let what =
+                    format!("node {} (entry {at}) is not in the graph of {} nodes", originals[at], book.num_nodes());
+                Err(SampleError::NoSuchNode { what })
+            }
+            None => Ok(found),
+        }
+    }
+}
+
+impl Drop for SamplingNode {
+    fn drop(&mut self) {
+        // A runtime must not be dropped, that is waited for, on one of its own threads.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! A tarpc transport that sends bulk arrays beside the messages instead of inside them.
+//!
+//! A frame is, little-endian: the magic `EBK1`, the head's length as `u32`, the payload's length as `u64`, the payload,
+//! the head. The head is the message in bincode without its payload. The payload comes first so that it is aligned when
+//! it is read into memory of its own, and is used in place. See `docs/wire.md`.
+
+use bytemuck::Pod;
+use bytes::Bytes;
+use futures::{Sink, Stream};
+use serde::{Serialize, de::DeserializeOwned};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+const MAGIC: [u8; 4] = *b"EBK1";
+const HEADER_BYTES: usize = 16;
+/// Heads hold a few numbers per request; anything larger is not one of ours.
+const MAX_HEAD_BYTES: usize = 1 << 20;
+/// Above this many queued bytes the sender waits for the network.
+const MAX_QUEUED_BYTES: usize = 8 << 20;
+
+/// A message whose bulk array travels beside it.
+pub(crate) trait CarriesPayload {
+    /// Takes the payload out, leaving an empty one.
+    fn take_payload(&mut self) -> Bytes;
+    /// Puts a payload in.
+    fn put_payload(&mut self, payload: Bytes);
+}
+
+/// An array of `T` as bytes, without a copy.
+pub(crate) fn bytes_of<T: Pod + Send + Sync>(values: Vec<T>) -> Bytes {
+    struct Owner<T>(Vec<T>);
+    impl<T: Pod> AsRef<[u8]> for Owner<T> {
+        fn as_ref(&self) -> &[u8] {
+            bytemuck::cast_slice(&self.0)
+        }
+    }
+    Bytes::from_owner(Owner(values))
+}
+
+/// A received or own array of ids, in place.
+///
+/// # Errors
+/// Bytes that are no whole number of ids, or misaligned.
+pub(crate) fn ids_in(bytes: &Bytes) -> Result<&[u32], String> {
+    if bytes.is_empty() {
+        return Ok(&[]); // an empty slice may point anywhere
+    }
+    bytemuck::try_cast_slice(bytes).map_err(|e| format!("{} bytes are no array of ids: {e}", bytes.len()))
+}
+
+/// Bytes that are aligned for every element type that is sent.
+#[derive(Debug)]
+pub(crate) struct AlignedBytes {
+    words: Vec<u64>,
+    len: usize,
+}
+
+impl AlignedBytes {
+    pub(crate) fn zeroed(len: usize) -> Self {
+        Self { words: vec![0; len.div_ceil(8)], len }
+    }
+
+    pub(crate) fn as_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len]
+    }
+}
+
+impl AsRef<[u8]> for AlignedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[..self.len]
+    }
+}
+
+/// The transport: a stream of `In` and a sink of `Out` over a byte stream.
+pub(crate) struct BulkTransport<S, In, Out> {
+    stream: S,
+    max_payload_bytes: usize,
+    reading: Reading,
+    writing: VecDeque<Bytes>,
+    queued_bytes: usize,
+    _messages: PhantomData<fn(Out) -> In>,
+}
+
+enum Reading {
+    Header { buffer: [u8; HEADER_BYTES], filled: usize },
+    Payload { head_len: usize, buffer: AlignedBytes, filled: usize },
+    Head { payload: Bytes, buffer: Vec<u8>, filled: usize },
+}
+
+impl Reading {
+    const START: Self = Self::Header { buffer: [0; HEADER_BYTES], filled: 0 };
+}
+
+impl<S, In, Out> BulkTransport<S, In, Out> {
+    /// Frames messages on `stream`; a peer that announces a larger payload is cut off.
+    pub(crate) fn new(stream: S, max_payload_bytes: usize) -> Self {
+        let (writing, queued_bytes) = (VecDeque::new(), 0);
+        Self { stream, max_payload_bytes, reading: Reading::START, writing, queued_bytes, _messages: PhantomData }
+    }
+}
+
+fn invalid(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+/// Reads until `buffer` is full; `Ok(false)` if the stream ends first.
+fn poll_fill<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    cx: &mut Context<'_>,
+    buffer: &mut [u8],
+    filled: &mut usize,
+) -> Poll<io::Result<bool>> {
+    while *filled < buffer.len() {
+        let mut unread = ReadBuf::new(&mut buffer[*filled..]);
+        ready!(Pin::new(&mut *stream).poll_read(cx, &mut unread))?;
+        let read = unread.filled().len();
+        if read == 0 {
+            return Poll::Ready(Ok(false));
+        }
+        *filled += read;
+    }
+    Poll::Ready(Ok(true))
+}
+
+impl<S: AsyncRead + Unpin, In: DeserializeOwned + CarriesPayload, Out> Stream for BulkTransport<S, In, Out> {
+    type Item = io::Result<In>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<In>>> {
+        let this = &mut *self;
+        loop {
+            match &mut this.reading {
+                Reading::Header { buffer, filled } => {
+                    if !ready!(poll_fill(&mut this.stream, cx, buffer, filled))? {
+                        let cut = *filled > 0;
+                        return Poll::Ready(cut.then(|| Err(io::ErrorKind::UnexpectedEof.into())));
+                    }
+                    let (head_len, payload_len) = parse_header(buffer, this.max_payload_bytes)?;
+                    this.reading = Reading::Payload { head_len, buffer: AlignedBytes::zeroed(payload_len), filled: 0 };
+                }
+                Reading::Payload { head_len, buffer, filled } => {
+                    if !ready!(poll_fill(&mut this.stream, cx, buffer.as_mut(), filled))? {
+                        return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+                    }
+                    let payload = Bytes::from_owner(std::mem::replace(buffer, AlignedBytes::zeroed(0)));
+                    this.reading = Reading::Head { payload, buffer: vec![0; *head_len], filled: 0 };
+                }
+                Reading::Head { payload, buffer, filled } => {
+                    if !ready!(poll_fill(&mut this.stream, cx, buffer, filled))? {
+                        return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+                    }
+                    let mut message: In =
+                        bincode::deserialize(buffer).map_err(|e| invalid(format!("message head: {e}")))?;
+                    message.put_payload(std::mem::take(payload));
+                    this.reading = Reading::START;
+                    return Poll::Ready(Some(Ok(message)));
+                }
+            }
+        }
+    }
+}
+
+fn parse_header(header: &[u8; HEADER_BYTES], max_payload_bytes: usize) -> io::Result<(usize, usize)> {
+    let word = |range: std::ops::Range<usize>| {
+        header[range].iter().rev().fold(0_u64, |value, &byte| value << 8 | u64::from(byte))
+    };
+    if header[..4] != MAGIC {
+        return Err(invalid("frame without the magic number: the peer speaks another protocol".into()));
+    }
+    let (head_len, payload_len) = (word(4..8), word(8..16));
+    if head_len > MAX_HEAD_BYTES as u64 || payload_len > max_payload_bytes as u64 {
+        let why = format!(
+            "frame of {head_len} + {payload_len} bytes, above the limit of {MAX_HEAD_BYTES} + {max_payload_bytes}"
+        );
+        return Err(invalid(why));
+    }
+    Ok((head_len as usize, payload_len as usize))
+}
+
+impl<S: AsyncWrite + Unpin, In, Out> BulkTransport<S, In, Out> {
+    /// Writes queued frames until at most `keep` bytes are left.
+    fn poll_drain(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<io::Result<()>> {
+        while self.queued_bytes > keep {
+            let mut slices = [IoSlice::new(&[]); 16];
+            let mut used = 0;
+            for (slice, bytes) in slices.iter_mut().zip(&self.writing) {
+                *slice = IoSlice::new(bytes);
+                used += 1;
+            }
+            let mut written = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &slices[..used]))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.queued_bytes -= written;
+            while let Some(front) = self.writing.front_mut() {
+                if front.len() > written {
+                    let _ = front.split_to(written);
+                    break;
+                }
+                written -= front.len();
+                self.writing.pop_front();
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin, In, Out: Serialize + CarriesPayload> Sink<Out> for BulkTransport<S, In, Out> {
+    type Error = io::Error;
+
+    fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_drain(cx, MAX_QUEUED_BYTES)
+    }
+
+    fn start_send(mut self: Pin<&mut Self>, mut message: Out) -> io::Result<()> {
+        let payload = message.take_payload();
+        let head = bincode::serialize(&message).map_err(|e| invalid(format!("message head: {e}")))?;
+        if head.len() > MAX_HEAD_BYTES || payload.len() > self.max_payload_bytes {
+            return Err(invalid(format!("message of {} + {} bytes is above the limit", head.len(), payload.len())));
+        }
+        let mut header = Vec::with_capacity(HEADER_BYTES);
+        header.extend_from_slice(&MAGIC);
+        header.extend_from_slice(&(head.len() as u32).to_le_bytes());
+        header.extend_from_slice(&(payload.len() as u64).to_le_bytes());
+        for bytes in [header.into(), payload, head.into()] {
+            let bytes: Bytes = bytes;
+            self.queued_bytes += bytes.len();
+            self.writing.push_back(bytes);
+        }
+        Ok(())
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_drain(cx, 0))?;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.as_mut().poll_flush(cx))?;
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::{SinkExt, StreamExt};
+    use serde::Deserialize;
+    use tokio::io::AsyncWriteExt;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Note {
+        text: String,
+        #[serde(skip)]
+        payload: Bytes,
+    }
+
+    impl CarriesPayload for Note {
+        fn take_payload(&mut self) -> Bytes {
+            std::mem::take(&mut self.payload)
+        }
+        fn put_payload(&mut self, payload: Bytes) {
+            self.payload = payload;
+        }
+    }
+
+    type Transport<S> = BulkTransport<S, Note, Note>;
+
+    #[tokio::test]
+    async fn messages_arrive_whole_in_order_and_aligned() {
+        let (a, b) = tokio::io::duplex(37);
+        let (mut a, mut b) = (Transport::new(a, 1 << 20), Transport::new(b, 1 << 20));
+        let sent: Vec<Vec<u64>> = [0, 1, 5, 1000, 0, 3].map(|n| (0..n).collect()).to_vec();
+        let copy = sent.clone();
+        let sender = tokio::spawn(async move {
+            for (i, values) in copy.into_iter().enumerate() {
+                a.send(Note { text: "x".repeat(i * 30), payload: bytes_of(values) }).await.unwrap();
+            }
+        });
+        for (i, values) in sent.iter().enumerate() {
+            let note = b.next().await.unwrap().unwrap();
+            assert_eq!(note.text.len(), i * 30);
+            assert_eq!(bytemuck::cast_slice::<u8, u64>(&note.payload), values);
+        }
+        sender.await.unwrap();
+        assert!(b.next().await.is_none(), "the stream ends between messages without an error");
+    }
+
+    #[tokio::test]
+    async fn rejects_what_is_no_frame() {
+        let frame = |magic: &[u8], head: u32, payload: u64| {
+            [magic, &head.to_le_bytes(), &payload.to_le_bytes(), &[0; 4]].concat()
+        };
+        for (bytes, why) in [
+            (frame(b"HTTP", 1, 1), "magic"),
+            (frame(&MAGIC, 1, 1 << 40), "above the limit"),
+            (frame(&MAGIC, 1 << 30, 0), "above the limit"),
+            (frame(&MAGIC, 4, 0), "message head"),
+            (frame(&MAGIC, 40, 40), "unexpected end"),
+            (MAGIC.to_vec(), "unexpected end"),
+        ] {
+            let (mut a, b) = tokio::io::duplex(1 << 10);
+            a.write_all(&bytes).await.unwrap();
+            drop(a);
+            let error = Transport::new(b, 1 << 20).next().await.unwrap().unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn refuses_to_send_above_the_limit() {
+        let (a, _b) = tokio::io::duplex(64);
+        let mut a = Transport::new(a, 16);
+        let note = Note { text: String::new(), payload: bytes_of(vec![0_u8; 17]) };
+        assert!(a.send(note).await.unwrap_err().to_string().contains("above the limit"));
+    }
+}
