@@ -1,0 +1,231 @@
+//! What this process knows about the end of the job: the first failure, or that all ranks are done.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::error::Failure;
+
+type Watcher = Box<dyn FnOnce(Failure) + Send>;
+
+/// How the job ended, as far as this process knows.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It goes on.
+    Open,
+    /// All ranks said goodbye.
+    Finished,
+    /// A rank failed.
+    Failed(Failure),
+}
+
+/// Where the threads of a process leave word of the first failure.
+#[derive(Default)]
+pub(crate) struct Board {
+    state: Mutex<State>,
+    changed: Condvar,
+    // The collectives look here in every turn of their loops, so this must not cost a lock.
+    failed: AtomicBool,
+    // The ranks that the threads of this process wait for in collectives.
+    waits: Mutex<Vec<usize>>,
+}
+
+/// Notes, as long as it lives, that a thread waits for a rank.
+pub(crate) struct Waiting<'a> {
+    board: &'a Board,
+    rank: usize,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut waits = lock(&self.board.waits);
+        if let Some(index) = waits.iter().position(|&rank| rank == self.rank) {
+            waits.swap_remove(index);
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    failure: Option<Failure>,
+    finished: bool,
+    watchers: Vec<Watcher>,
+}
+
+impl Board {
+    /// Records a failure, unless an earlier one is known, and calls the watchers on a thread of their own.
+    pub(crate) fn record(&self, failure: Failure) {
+        if let Some(watchers) = self.record_first(&failure) {
+            run_watchers(watchers, failure);
+        }
+    }
+
+    /// Records that this process itself gives up. It knows that, so its watchers are not called.
+    pub(crate) fn record_own(&self, failure: &Failure) {
+        self.record_first(failure);
+    }
+
+    fn record_first(&self, failure: &Failure) -> Option<Vec<Watcher>> {
+        let mut state = lock(&self.state);
+        if state.failure.is_some() {
+            return None;
+        }
+        state.failure = Some(failure.clone());
+        self.failed.store(true, Ordering::Release);
+        self.changed.notify_all();
+        Some(std::mem::take(&mut state.watchers))
+    }
+
+    /// Records that all ranks are done.
+    pub(crate) fn finish(&self) {
+        let mut state = lock(&self.state);
+        state.finished = true;
+        self.changed.notify_all();
+        // A watcher may hold a handle of the cluster, which would keep itself alive through this board.
+        let watchers = std::mem::take(&mut state.watchers);
+        drop(state);
+        drop(watchers);
+    }
+
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        if self.has_failed() { lock(&self.state).failure.clone() } else { None }
+    }
+
+    /// Notes that the calling thread waits for `rank`.
+    pub(crate) fn wait_for_rank(&self, rank: usize) -> Waiting<'_> {
+        lock(&self.waits).push(rank);
+        Waiting { board: self, rank }
+    }
+
+    /// The ranks that threads of this process wait for.
+    pub(crate) fn waits(&self) -> Vec<usize> {
+        lock(&self.waits).clone()
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Calls `watcher` when a failure is recorded; at once if that has been.
+    pub(crate) fn watch(&self, watcher: Watcher) {
+        let mut state = lock(&self.state);
+        match state.failure.clone() {
+            Some(failure) => {
+                drop(state);
+                run_watchers(vec![watcher], failure);
+            }
+            None if !state.finished => state.watchers.push(watcher),
+            None => {}
+        }
+    }
+
+    /// Waits until the job has failed or finished, or for `timeout`.
+    pub(crate) fn wait(&self, timeout: Duration) -> Ending {
+        self.wait_until(timeout, |state| state.finished)
+    }
+
+    /// Waits for a failure, for `timeout` at most.
+    pub(crate) fn wait_for_failure(&self, timeout: Duration) -> Option<Failure> {
+        match self.wait_until(timeout, |_| false) {
+            Ending::Failed(failure) => Some(failure),
+            Ending::Open | Ending::Finished => None,
+        }
+    }
+
+    fn wait_until(&self, timeout: Duration, done: impl Fn(&State) -> bool) -> Ending {
+        let deadline = Instant::now() + timeout;
+        let mut state = lock(&self.state);
+        loop {
+            if let Some(failure) = &state.failure {
+                return Ending::Failed(failure.clone());
+            }
+            if done(&state) {
+                return Ending::Finished;
+            }
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
+                return Ending::Open;
+            }
+            state = wait_for(&self.changed, state, remaining);
+        }
+    }
+}
+
+/// Locks, also after a panic elsewhere: no state in this crate is left half-changed by one.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits on a condition variable, for `timeout` at most.
+pub(crate) fn wait_for<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>, timeout: Duration) -> MutexGuard<'a, T> {
+    condvar.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
+}
+
+/// Runs watchers away from the control plane, which has to spread the news meanwhile.
+fn run_watchers(watchers: Vec<Watcher>, failure: Failure) {
+    if watchers.is_empty() {
+        return;
+    }
+    let shared = Arc::new(Mutex::new((watchers, failure)));
+    let run = |shared: &Mutex<(Vec<Watcher>, Failure)>| {
+        let (watchers, failure) = {
+            let mut shared = lock(shared);
+            (std::mem::take(&mut shared.0), shared.1.clone())
+        };
+        for watcher in watchers {
+            watcher(failure.clone());
+        }
+    };
+    let for_thread = Arc::clone(&shared);
+    let spawned = std::thread::Builder::new().name("edgecut-failure".to_owned()).spawn(move || run(&for_thread));
+    if spawned.is_err() {
+        // Without another thread, late is better than never.
+        run(&shared);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn failure(rank: usize) -> Failure {
+        Failure { rank, addr: ([127, 0, 0, 1], 1).into(), reason: "test".to_owned() }
+    }
+
+    #[test]
+    fn the_first_failure_stays_and_watchers_hear_it_once() {
+        let board = Board::default();
+        let (sender, heard) = mpsc::channel();
+        let early = sender.clone();
+        board.watch(Box::new(move |failure| early.send(failure.rank).unwrap()));
+        board.record(failure(1));
+        board.record(failure(2));
+        board.watch(Box::new(move |failure| sender.send(failure.rank).unwrap()));
+        assert_eq!(heard.iter().collect::<Vec<_>>(), [1, 1]);
+        assert_eq!(board.failure(), Some(failure(1)));
+        assert_eq!(board.wait(Duration::from_secs(9)), Ending::Failed(failure(1)));
+    }
+
+    #[test]
+    fn waits_are_forgotten_when_they_end() {
+        let board = Board::default();
+        let first = board.wait_for_rank(3);
+        let second = board.wait_for_rank(1);
+        assert_eq!(board.waits(), [3, 1]);
+        drop(first);
+        assert_eq!(board.waits(), [1]);
+        drop(second);
+        assert!(board.waits().is_empty());
+    }
+
+    #[test]
+    fn waiting_ends_with_the_deadline_or_the_finish() {
+        let board = Board::default();
+        assert_eq!(board.wait(Duration::ZERO), Ending::Open);
+        board.finish();
+        assert_eq!(board.wait(Duration::from_secs(9)), Ending::Finished);
+        assert_eq!(board.wait_for_failure(Duration::ZERO), None);
+    }
+}

@@ -1,0 +1,186 @@
+//! What a process must know to join a job.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::error::ClusterError;
+use crate::token::Token;
+
+/// The largest job: a roster of more ranks might not fit into one control message.
+const MAX_WORLD_SIZE: usize = 16_384;
+
+/// How a process joins a job, with every limit of this crate.
+///
+/// ```
+/// use edgecut_cluster::ClusterConfig;
+///
+/// let mut config = ClusterConfig::new(3, 8, "10.0.0.1", 29500);
+/// config.local_rank = 1;
+/// config.local_world_size = 2;
+/// assert_eq!(config.local_ranks(), 2..4);
+/// ```
+#[derive(Clone, Debug)]
+pub struct ClusterConfig {
+    /// This process, from 0 to `world_size - 1`.
+    pub rank: usize,
+    /// Number of processes of the job.
+    pub world_size: usize,
+    /// This process among those of its node. Ranks of a node are contiguous.
+    pub local_rank: usize,
+    /// Number of processes of this node.
+    pub local_world_size: usize,
+    /// Host name or IP address (v4 or v6) of rank 0.
+    pub master_addr: String,
+    /// The port that rank 0 listens on, its only one.
+    pub master_port: u16,
+    /// The address to listen on. Default: the local address of the connection to rank 0, and on rank 0 itself the
+    /// master address.
+    pub listen_addr: Option<IpAddr>,
+    /// The port to listen on; 0, the default, lets the system choose. Rank 0 listens on the master port instead.
+    pub listen_port: u16,
+    /// The shared secret; without one, only loopback addresses work.
+    pub token: Option<Token>,
+    /// What all ranks must agree on, such as a hash of the partitioning and of the run's parameters; opaque here.
+    pub fingerprint: String,
+    /// How long to wait for all ranks to join. Default 60,000.
+    pub rendezvous_timeout_ms: u64,
+    /// The longest silence of a peer inside a collective, and the longest wait for the others at the end.
+    /// Default 120,000.
+    pub collective_timeout_ms: u64,
+    /// Time between two signs of life on the control plane. Default 1,000.
+    pub heartbeat_interval_ms: u64,
+    /// A rank that gives no sign of life for so long counts as dead. Default 10,000: long enough for a machine that
+    /// is short of CPU, short enough for a cut cable to end the job within seconds.
+    pub heartbeat_timeout_ms: u64,
+    /// The longest wait for a connection to another rank. Default 10,000.
+    pub connect_timeout_ms: u64,
+    /// The time a peer gets to prove the secret and to say what it wants. Default 5,000.
+    pub handshake_timeout_ms: u64,
+    /// Authenticated RPC connections that may wait for the application to take them; more are refused.
+    /// Default 1,024.
+    pub rpc_backlog: usize,
+    /// Gets a line for each peer that is turned away during the rendezvous, which may be the only hint at why the job
+    /// does not start. Default: prints to standard error.
+    pub notice: fn(&str),
+}
+
+impl ClusterConfig {
+    /// A configuration with the documented defaults, and each rank on a node of its own.
+    pub fn new(rank: usize, world_size: usize, master_addr: impl Into<String>, master_port: u16) -> Self {
+        Self {
+            rank,
+            world_size,
+            local_rank: 0,
+            local_world_size: 1,
+            master_addr: master_addr.into(),
+            master_port,
+            listen_addr: None,
+            listen_port: 0,
+            token: None,
+            fingerprint: String::new(),
+            rendezvous_timeout_ms: 60_000,
+            collective_timeout_ms: 120_000,
+            heartbeat_interval_ms: 1_000,
+            heartbeat_timeout_ms: 10_000,
+            connect_timeout_ms: 10_000,
+            handshake_timeout_ms: 5_000,
+            rpc_backlog: 1_024,
+            notice: |line| eprintln!("{line}"),
+        }
+    }
+
+    /// The ranks of this node.
+    pub fn local_ranks(&self) -> std::ops::Range<usize> {
+        let first = self.rank.saturating_sub(self.local_rank);
+        first..first.saturating_add(self.local_world_size)
+    }
+
+    /// Checks the fields against each other.
+    ///
+    /// # Errors
+    /// Names the field that makes no sense.
+    pub fn validate(&self) -> Result<(), ClusterError> {
+        let problem = self.rank_problem().or_else(|| self.timing_problem());
+        problem.map_or(Ok(()), |reason| Err(ClusterError::Config(reason)))
+    }
+
+    fn rank_problem(&self) -> Option<String> {
+        let Self { rank, world_size, local_rank, local_world_size, .. } = *self;
+        if world_size == 0 || world_size > MAX_WORLD_SIZE {
+            return Some(format!("world size {world_size} is not between 1 and {MAX_WORLD_SIZE}"));
+        }
+        if rank >= world_size {
+            return Some(format!("rank {rank} is not below the world size {world_size}"));
+        }
+        if local_rank >= local_world_size {
+            return Some(format!("local rank {local_rank} is not below the local world size {local_world_size}"));
+        }
+        if rank < local_rank || self.local_ranks().end > world_size {
+            return Some(format!(
+                "rank {rank} of {world_size} cannot be local rank {local_rank} of {local_world_size}: the ranks of a \
+                 node are contiguous"
+            ));
+        }
+        None
+    }
+
+    fn timing_problem(&self) -> Option<String> {
+        if self.heartbeat_interval_ms == 0 || self.heartbeat_timeout_ms < self.heartbeat_interval_ms.saturating_mul(2) {
+            return Some(format!(
+                "a heartbeat timeout of {} ms is not at least twice the interval of {} ms",
+                self.heartbeat_timeout_ms, self.heartbeat_interval_ms
+            ));
+        }
+        let waits = [
+            ("rendezvous_timeout_ms", self.rendezvous_timeout_ms),
+            ("collective_timeout_ms", self.collective_timeout_ms),
+            ("connect_timeout_ms", self.connect_timeout_ms),
+            ("handshake_timeout_ms", self.handshake_timeout_ms),
+            ("rpc_backlog", self.rpc_backlog as u64),
+        ];
+        waits.iter().find(|(_, value)| *value == 0).map(|(name, _)| format!("{name} must not be 0"))
+    }
+
+    pub(crate) fn rendezvous_timeout(&self) -> Duration {
+        Duration::from_millis(self.rendezvous_timeout_ms)
+    }
+
+    pub(crate) fn collective_timeout(&self) -> Duration {
+        Duration::from_millis(self.collective_timeout_ms)
+    }
+
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        Duration::from_millis(self.connect_timeout_ms)
+    }
+
+    pub(crate) fn handshake_timeout(&self) -> Duration {
+        Duration::from_millis(self.handshake_timeout_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(change: impl FnOnce(&mut ClusterConfig)) -> String {
+        let mut config = ClusterConfig::new(1, 4, "localhost", 29500);
+        config.validate().unwrap();
+        change(&mut config);
+        config.validate().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn rejects_ranks_that_cannot_be() {
+        assert!(problem(|c| c.rank = 4).contains("rank 4"));
+        assert!(problem(|c| c.world_size = 0).contains("world size 0"));
+        assert!(problem(|c| c.local_rank = 1).contains("local rank 1"));
+        assert!(problem(|c| (c.local_rank, c.local_world_size) = (2, 4)).contains("contiguous"));
+        assert!(problem(|c| c.local_world_size = usize::MAX).contains("contiguous"));
+    }
+
+    #[test]
+    fn rejects_waits_that_cannot_work() {
+        assert!(problem(|c| c.heartbeat_timeout_ms = 1).contains("heartbeat"));
+        assert!(problem(|c| c.collective_timeout_ms = 0).contains("collective_timeout_ms"));
+    }
+}

@@ -1,0 +1,301 @@
+//! What happens to connections that come in: the accept thread, the handshake, and who gets the stream.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use tokio::sync::mpsc;
+
+use crate::address::is_loopback;
+use crate::board::{lock, wait_for};
+use crate::error::{ClusterError, system};
+use crate::handshake::{Handshake, HandshakeError};
+use crate::readiness::{WakeSignal, Waker, wait_ready};
+use crate::token::Token;
+use crate::wire::{Admission, Answer, Hello, Register, RingKey, Timed, read_frame, write_frame};
+
+/// Peers that may be in the middle of a handshake. More wait in the listening socket's own queue, so that a flood of
+/// strangers slows ranks down but never turns them away.
+const MAX_HANDSHAKES: usize = 128;
+/// Ring connections that may wait for their group to be made here.
+const MAX_WAITING_RINGS: usize = 4096;
+/// How often waiting threads look whether they should stop.
+const LOOK_AROUND: Duration = Duration::from_millis(100);
+
+/// What the rendezvous hears from the door.
+pub(crate) enum Arrival {
+    /// A rank that wants to join, and its control connection.
+    Rank { register: Register, stream: TcpStream, peer: SocketAddr },
+    /// A rank that cannot join, for a reason of its own.
+    GaveUp { rank: usize, peer: SocketAddr, reason: String },
+    /// A process that speaks the protocol, but another version, or with another secret.
+    TurnedAway { reason: String },
+}
+
+/// An authenticated RPC connection and the rank that opened it.
+pub(crate) type RpcStream = (usize, TcpStream);
+
+/// The rules of the door, shared by the threads behind it.
+pub(crate) struct Door {
+    token: Option<Token>,
+    job: String,
+    world_size: usize,
+    handshake_timeout: Duration,
+    arrivals: Mutex<Option<SyncSender<Arrival>>>,
+    rpc: Mutex<Option<mpsc::Sender<RpcStream>>>,
+    rings: Mutex<HashMap<RingKey, TcpStream>>,
+    ring_came: Condvar,
+    handshakes: Mutex<usize>,
+    handshake_ended: Condvar,
+    closed: AtomicBool,
+}
+
+/// What a [`Door`] has to know.
+pub(crate) struct DoorRules {
+    pub(crate) token: Option<Token>,
+    pub(crate) job: String,
+    pub(crate) world_size: usize,
+    pub(crate) handshake_timeout: Duration,
+    /// Only rank 0 takes in ranks, and only during the rendezvous.
+    pub(crate) arrivals: Option<SyncSender<Arrival>>,
+    pub(crate) rpc: mpsc::Sender<RpcStream>,
+}
+
+/// The accept thread of a [`Door`].
+pub(crate) struct Doorkeeper {
+    waker: Waker,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    door: Arc<Door>,
+}
+
+impl Door {
+    pub(crate) fn new(rules: DoorRules) -> Self {
+        Self {
+            token: rules.token,
+            job: rules.job,
+            world_size: rules.world_size,
+            handshake_timeout: rules.handshake_timeout,
+            arrivals: Mutex::new(rules.arrivals),
+            rpc: Mutex::new(Some(rules.rpc)),
+            rings: Mutex::default(),
+            ring_came: Condvar::new(),
+            handshakes: Mutex::new(0),
+            handshake_ended: Condvar::new(),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn job(&self) -> &str {
+        &self.job
+    }
+
+    /// Ends the rendezvous: ranks that come later are refused.
+    pub(crate) fn close_registration(&self) {
+        *lock(&self.arrivals) = None;
+    }
+
+    /// Waits for a left neighbor's ring connection; `None` when the deadline passes or `give_up` says so.
+    pub(crate) fn take_ring(&self, key: &RingKey, deadline: Instant, give_up: impl Fn() -> bool) -> Option<TcpStream> {
+        let mut rings = lock(&self.rings);
+        loop {
+            if let Some(stream) = rings.remove(key) {
+                return Some(stream);
+            }
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() || give_up() {
+                return None;
+            }
+            rings = wait_for(&self.ring_came, rings, remaining.min(LOOK_AROUND));
+        }
+    }
+
+    /// Starts the accept thread.
+    pub(crate) fn open(self: &Arc<Self>, listener: TcpListener) -> Result<Doorkeeper, ClusterError> {
+        listener.set_nonblocking(true).map_err(system("make the listening socket non-blocking"))?;
+        let (waker, signal) = Waker::new().map_err(system("open a socket pair"))?;
+        let door = Arc::clone(self);
+        let thread = std::thread::Builder::new()
+            .name("edgecut-accept".to_owned())
+            .spawn(move || door.accept_all(&listener, &signal))
+            .map_err(system("start the accept thread"))?;
+        Ok(Doorkeeper { waker, thread: Mutex::new(Some(thread)), door: Arc::clone(self) })
+    }
+
+    fn accept_all(self: &Arc<Self>, listener: &TcpListener, signal: &WakeSignal) {
+        while !self.closed.load(Ordering::Acquire) {
+            match listener.accept() {
+                Ok((stream, peer)) => self.greet_on_thread(stream, peer),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let mut sockets = [PollFd::new(listener, PollFlags::IN), PollFd::new(&signal.0, PollFlags::IN)];
+                    if wait_ready(&mut sockets, 10 * LOOK_AROUND).is_err() {
+                        std::thread::sleep(LOOK_AROUND);
+                    }
+                }
+                // A peer that left again, or too many open files: both pass with time.
+                Err(_) => std::thread::sleep(LOOK_AROUND),
+            }
+        }
+    }
+
+    fn greet_on_thread(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
+        // The listening address is loopback without a secret, so only odd routing leads here.
+        if self.token.is_none() && !is_loopback(peer.ip()) {
+            return;
+        }
+        let Some(slot) = HandshakeSlot::take(self) else { return };
+        // Without a thread the closure is dropped, and with it slot and stream: the peer sees the connection close.
+        let _ = std::thread::Builder::new().name("edgecut-greet".to_owned()).spawn(move || {
+            // Most failures here are strangers', or connections that broke; their own side reports them.
+            let _ = slot.0.greet(stream, peer);
+        });
+    }
+
+    fn greet(&self, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
+        // Whether an accepted socket inherits this from the listener depends on the system.
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        let deadline = Instant::now() + self.handshake_timeout;
+        if let Err(error) = Handshake::new(self.token.as_ref(), deadline).accept(&stream) {
+            self.tell_of_stranger(error, peer);
+            return Ok(());
+        }
+        match read_frame(Timed { stream: &stream, deadline })? {
+            Hello::Register(register) => self.arrive(Arrival::Rank { register, stream, peer }),
+            Hello::GiveUp { rank, reason } => self.arrive(Arrival::GaveUp { rank, peer, reason }),
+            Hello::Rpc { job, from } => self.take_in_rpc(&job, from, stream, deadline)?,
+            Hello::Ring { job, key } => self.take_in_ring(&job, key, stream, deadline)?,
+        }
+        Ok(())
+    }
+
+    fn tell_of_stranger(&self, error: HandshakeError, peer: SocketAddr) {
+        if !error.is_transient() {
+            self.arrive(Arrival::TurnedAway { reason: error.naming(peer.to_string()).to_string() });
+        }
+    }
+
+    /// Hands an arrival to the rendezvous. After the rendezvous, a rank is told that it is late.
+    fn arrive(&self, arrival: Arrival) {
+        let sender = lock(&self.arrivals).clone();
+        let unheard = match sender {
+            // The queue is as long as the job is large. If it is full, the rendezvous is failing anyway.
+            Some(sender) => sender.try_send(arrival).err().map(|error| match error {
+                std::sync::mpsc::TrySendError::Full(arrival) | std::sync::mpsc::TrySendError::Disconnected(arrival) => {
+                    arrival
+                }
+            }),
+            None => Some(arrival),
+        };
+        if let Some(Arrival::Rank { register, stream, peer }) = unheard {
+            let reason = format!(
+                "rank {} at {peer} came too late: the job runs with all its {} ranks",
+                register.rank, self.world_size
+            );
+            let deadline = Instant::now() + self.handshake_timeout;
+            // The peer may be gone already.
+            let _ = write_frame(Timed { stream: &stream, deadline }, &Admission::Rejected { reason });
+        }
+    }
+
+    fn take_in_rpc(&self, job: &str, from: usize, stream: TcpStream, deadline: Instant) -> io::Result<()> {
+        let sender = lock(&self.rpc).clone();
+        // The place in the queue is taken before the peer is welcome, so that a welcome holds.
+        let place = match (self.misfit(job, from), sender.as_ref().map(mpsc::Sender::try_reserve)) {
+            (Some(reason), _) => return refuse(&stream, deadline, reason),
+            (None, Some(Ok(place))) => place,
+            (None, Some(Err(mpsc::error::TrySendError::Full(())))) => {
+                return refuse(&stream, deadline, "too many connections wait to be served".to_owned());
+            }
+            (None, _) => return refuse(&stream, deadline, "this rank takes no RPC connections".to_owned()),
+        };
+        write_frame(Timed { stream: &stream, deadline }, &Answer::Welcome)?;
+        make_plain(&stream)?;
+        place.send((from, stream));
+        Ok(())
+    }
+
+    fn take_in_ring(&self, job: &str, key: RingKey, stream: TcpStream, deadline: Instant) -> io::Result<()> {
+        if let Some(reason) = self.misfit(job, key.from) {
+            return refuse(&stream, deadline, reason);
+        }
+        if lock(&self.rings).len() >= MAX_WAITING_RINGS {
+            return refuse(&stream, deadline, "too many rings wait for their group".to_owned());
+        }
+        write_frame(Timed { stream: &stream, deadline }, &Answer::Welcome)?;
+        make_plain(&stream)?;
+        lock(&self.rings).insert(key, stream);
+        self.ring_came.notify_all();
+        Ok(())
+    }
+
+    fn misfit(&self, job: &str, from: usize) -> Option<String> {
+        if job != self.job {
+            return Some("it belongs to another job".to_owned());
+        }
+        (from >= self.world_size).then(|| format!("there is no rank {from} in a job of {}", self.world_size))
+    }
+}
+
+/// The right to one handshake, given back when it is over.
+struct HandshakeSlot(Arc<Door>);
+
+impl HandshakeSlot {
+    /// Waits for a free slot; `None` when the door closes meanwhile.
+    fn take(door: &Arc<Door>) -> Option<Self> {
+        let mut running = lock(&door.handshakes);
+        while *running >= MAX_HANDSHAKES {
+            if door.closed.load(Ordering::Acquire) {
+                return None;
+            }
+            running = wait_for(&door.handshake_ended, running, LOOK_AROUND);
+        }
+        *running += 1;
+        Some(Self(Arc::clone(door)))
+    }
+}
+
+impl Drop for HandshakeSlot {
+    fn drop(&mut self) {
+        *lock(&self.0.handshakes) -= 1;
+        self.0.handshake_ended.notify_one();
+    }
+}
+
+impl Doorkeeper {
+    /// Closes the listening socket and drops all streams that nobody has taken.
+    pub(crate) fn close(&self) {
+        self.door.closed.store(true, Ordering::Release);
+        self.waker.wake();
+        if let Some(thread) = lock(&self.thread).take() {
+            // A panic of the thread has ended it as well.
+            let _ = thread.join();
+        }
+        self.door.close_registration();
+        // The application's receiver ends with its last sender.
+        *lock(&self.door.rpc) = None;
+        lock(&self.door.rings).clear();
+    }
+}
+
+impl Drop for Doorkeeper {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn refuse(stream: &TcpStream, deadline: Instant, reason: String) -> io::Result<()> {
+    write_frame(Timed { stream, deadline }, &Answer::Refused { reason })
+}
+
+/// Undoes what the handshake has set on a stream, which now belongs to somebody with an event loop.
+pub(crate) fn make_plain(stream: &TcpStream) -> io::Result<()> {
+    stream.set_read_timeout(None)?;
+    stream.set_write_timeout(None)?;
+    stream.set_nonblocking(true)
+}

@@ -1,0 +1,260 @@
+//! What the control plane decides, without a socket: events in, actions out.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use crate::error::Failure;
+use crate::wire::Message;
+
+/// What the control thread has to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Send to a rank, if the connection is still open.
+    Send(usize, Message),
+    /// Record the failure for this process.
+    Record(Failure),
+    /// Find out for whom a rank waits, which may be this one, and hand it to [`Engine::on_waits`].
+    Ask(usize),
+    /// Tell rank 0 for whom this rank waits.
+    TellWaits,
+    /// All ranks are done; nothing that follows is a failure.
+    Finish,
+}
+
+/// The control plane of one rank. Rank 0 is the hub: it alone decides which failure was the first.
+pub(crate) struct Engine {
+    rank: usize,
+    roster: Vec<SocketAddr>,
+    leaving: BTreeSet<usize>,
+    state: State,
+    chase: Option<Chase>,
+}
+
+/// The search for the rank that holds up the others. One rank waited too long for a second; the second may itself wait
+/// for a third, and so on; the last in that chain is to blame.
+struct Chase {
+    suspicion: Failure,
+    // Ranks that were asked; the last one has not answered yet.
+    asked: Vec<usize>,
+}
+
+#[derive(PartialEq, Eq)]
+enum State {
+    Running,
+    Failed,
+    Finished,
+}
+
+impl Engine {
+    pub(crate) fn new(rank: usize, roster: Vec<SocketAddr>) -> Self {
+        Self { rank, roster, leaving: BTreeSet::new(), state: State::Running, chase: None }
+    }
+
+    /// A message came from `from`.
+    pub(crate) fn on_message(&mut self, from: usize, message: Message) -> Vec<Action> {
+        match message {
+            Message::Heartbeat => Vec::new(),
+            Message::Failed(failure) => self.fail(failure),
+            Message::Suspected(failure) if self.rank == 0 => self.on_suspicion(failure),
+            Message::Waits(ranks) if self.rank == 0 => self.on_waits(from, &ranks),
+            Message::AskWaits if self.rank != 0 => vec![Action::TellWaits],
+            Message::Leaving if self.rank == 0 => self.leave(from),
+            Message::Goodbye if self.rank != 0 => self.finish(),
+            _ => self.on_lost(from, "it broke the control protocol".to_owned()),
+        }
+    }
+
+    /// The connection to `from` ended, or fell silent.
+    pub(crate) fn on_lost(&mut self, from: usize, reason: String) -> Vec<Action> {
+        match self.roster.get(from) {
+            Some(&addr) => self.fail(Failure { rank: from, addr, reason }),
+            None => Vec::new(),
+        }
+    }
+
+    /// This process reports a failure, its own or that of a neighbor.
+    pub(crate) fn on_report(&mut self, failure: Failure) -> Vec<Action> {
+        if self.rank == 0 {
+            return self.fail(failure);
+        }
+        // Rank 0 may know of an earlier one. Its answer, the same for all ranks, is what counts.
+        vec![Action::Send(0, Message::Failed(failure))]
+    }
+
+    /// This process has waited too long for a rank.
+    pub(crate) fn on_suspicion(&mut self, suspicion: Failure) -> Vec<Action> {
+        if self.rank != 0 {
+            return vec![Action::Send(0, Message::Suspected(suspicion))];
+        }
+        if self.chase.is_some() || self.state != State::Running {
+            return Vec::new();
+        }
+        let first = suspicion.rank;
+        self.chase = Some(Chase { suspicion, asked: vec![first] });
+        vec![Action::Ask(first)]
+    }
+
+    /// A rank answered for whom it waits.
+    pub(crate) fn on_waits(&mut self, from: usize, ranks: &[usize]) -> Vec<Action> {
+        let Some(mut chase) = self.chase.take_if(|chase| chase.asked.last() == Some(&from)) else { return Vec::new() };
+        if ranks.is_empty() {
+            return self.conclude(chase.suspicion, from);
+        }
+        let known = ranks.iter().find(|rank| **rank < self.roster.len() && !chase.asked.contains(rank));
+        let Some(&next) = known else {
+            // They wait for each other, in several groups. Who was suspected first is as guilty as the others.
+            return self.fail(chase.suspicion);
+        };
+        chase.asked.push(next);
+        self.chase = Some(chase);
+        vec![Action::Ask(next)]
+    }
+
+    fn conclude(&mut self, suspicion: Failure, culprit: usize) -> Vec<Action> {
+        if suspicion.rank == culprit {
+            return self.fail(suspicion);
+        }
+        self.on_lost(culprit, format!("other ranks wait for it, and it does not wait for any: {}", suspicion.reason))
+    }
+
+    /// This process is done.
+    pub(crate) fn on_leave(&mut self) -> Vec<Action> {
+        if self.rank == 0 { self.leave(0) } else { vec![Action::Send(0, Message::Leaving)] }
+    }
+
+    /// Ranks that are not done yet, as far as rank 0 knows.
+    pub(crate) fn unfinished(&self) -> Vec<usize> {
+        (0..self.roster.len()).filter(|rank| !self.leaving.contains(rank)).collect()
+    }
+
+    fn fail(&mut self, failure: Failure) -> Vec<Action> {
+        if self.state != State::Running {
+            return Vec::new();
+        }
+        self.state = State::Failed;
+        let mut actions = self.to_others(&Message::Failed(failure.clone()));
+        actions.push(Action::Record(failure));
+        actions
+    }
+
+    fn leave(&mut self, rank: usize) -> Vec<Action> {
+        self.leaving.insert(rank);
+        if self.leaving.len() < self.roster.len() { Vec::new() } else { self.finish() }
+    }
+
+    fn finish(&mut self) -> Vec<Action> {
+        if self.state != State::Running {
+            return Vec::new();
+        }
+        self.state = State::Finished;
+        let mut actions = self.to_others(&Message::Goodbye);
+        actions.push(Action::Finish);
+        actions
+    }
+
+    fn to_others(&self, message: &Message) -> Vec<Action> {
+        if self.rank != 0 {
+            return Vec::new();
+        }
+        (1..self.roster.len()).map(|rank| Action::Send(rank, message.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn engine(rank: usize) -> Engine {
+        Engine::new(rank, (0..3).map(|port| ([127, 0, 0, 1], port).into()).collect())
+    }
+
+    fn failure(rank: usize) -> Failure {
+        Failure { rank, addr: ([127, 0, 0, 1], rank as u16).into(), reason: "x".to_owned() }
+    }
+
+    #[test]
+    fn rank_0_tells_everyone_of_the_first_failure_only() {
+        let mut hub = engine(0);
+        let told = Message::Failed(failure(2));
+        let expected = vec![Action::Send(1, told.clone()), Action::Send(2, told), Action::Record(failure(2))];
+        assert_eq!(hub.on_lost(2, "x".to_owned()), expected);
+        assert_eq!(hub.on_lost(1, "y".to_owned()), []);
+        assert_eq!(hub.on_message(1, Message::Failed(failure(0))), []);
+        assert_eq!(hub.on_leave(), []);
+    }
+
+    #[test]
+    fn another_rank_leaves_the_decision_to_rank_0() {
+        let mut rank = engine(1);
+        assert_eq!(rank.on_report(failure(2)), [Action::Send(0, Message::Failed(failure(2)))]);
+        assert_eq!(rank.on_message(0, Message::Failed(failure(1))), [Action::Record(failure(1))]);
+    }
+
+    #[test]
+    fn the_death_of_rank_0_is_seen_by_each_rank() {
+        assert_eq!(engine(1).on_lost(0, "x".to_owned()), [Action::Record(failure(0))]);
+    }
+
+    #[test]
+    fn the_job_is_finished_when_all_ranks_are() {
+        let mut hub = engine(0);
+        assert_eq!(hub.on_message(2, Message::Leaving), []);
+        assert_eq!(hub.on_leave(), []);
+        assert_eq!(hub.unfinished(), [1]);
+        let goodbye = |rank| Action::Send(rank, Message::Goodbye);
+        assert_eq!(hub.on_message(1, Message::Leaving), [goodbye(1), goodbye(2), Action::Finish]);
+        assert_eq!(hub.on_lost(1, "closed".to_owned()), [], "a connection may close after the goodbye");
+    }
+
+    #[test]
+    fn a_rank_that_dies_while_others_still_work_has_failed() {
+        let mut hub = engine(0);
+        hub.on_message(2, Message::Leaving);
+        assert!(hub.on_lost(2, "x".to_owned()).contains(&Action::Record(failure(2))));
+    }
+
+    #[test]
+    fn a_goodbye_ends_a_rank_quietly() {
+        let mut rank = engine(1);
+        assert_eq!(rank.on_leave(), [Action::Send(0, Message::Leaving)]);
+        assert_eq!(rank.on_message(0, Message::Goodbye), [Action::Finish]);
+        assert_eq!(rank.on_lost(0, "closed".to_owned()), []);
+    }
+
+    #[test]
+    fn a_suspicion_leads_to_the_rank_that_holds_up_the_others() {
+        let mut hub = engine(0);
+        assert_eq!(hub.on_message(1, Message::Suspected(failure(2))), [Action::Ask(2)]);
+        assert_eq!(hub.on_suspicion(failure(1)), [], "one search at a time");
+        assert_eq!(hub.on_message(1, Message::Waits(vec![])), [], "it was not asked");
+        assert_eq!(hub.on_message(2, Message::Waits(vec![0])), [Action::Ask(0)]);
+        match hub.on_waits(0, &[]).last() {
+            Some(Action::Record(failure)) => {
+                assert_eq!(failure.rank, 0);
+                assert!(failure.reason.ends_with("does not wait for any: x"), "{failure}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn ranks_that_wait_for_each_other_end_with_the_first_suspicion() {
+        let mut hub = engine(0);
+        hub.on_suspicion(failure(2));
+        assert_eq!(hub.on_message(2, Message::Waits(vec![9, 1])), [Action::Ask(1)]);
+        assert_eq!(hub.on_message(1, Message::Waits(vec![2])).last(), Some(&Action::Record(failure(2))));
+    }
+
+    #[test]
+    fn another_rank_answers_and_asks_rank_0() {
+        let mut rank = engine(1);
+        assert_eq!(rank.on_suspicion(failure(2)), [Action::Send(0, Message::Suspected(failure(2)))]);
+        assert_eq!(rank.on_message(0, Message::AskWaits), [Action::TellWaits]);
+    }
+
+    #[test]
+    fn a_message_in_the_wrong_direction_is_a_failure() {
+        assert!(matches!(engine(0).on_message(1, Message::Goodbye).last(), Some(Action::Record(f)) if f.rank == 1));
+        assert!(matches!(engine(1).on_message(0, Message::Leaving).last(), Some(Action::Record(f)) if f.rank == 0));
+    }
+}

@@ -1,0 +1,260 @@
+//! A process group: ranks that run collectives together, over a ring of connections of its own.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::cluster::Cluster;
+use crate::collective::{HEADER_BYTES, Header, Kind, Stage};
+use crate::error::ClusterError;
+use crate::neighbors::Ring;
+use crate::pump::{CopyOnly, Flow, Merge};
+use crate::reduce::{Reduce, ReduceOp};
+use crate::ring;
+
+/// The most that [`ProcessGroup::all_gather`] gathers, all ranks together. It is for small values.
+pub const MAX_GATHER_BYTES: u64 = 64 << 20;
+/// The most that [`ProcessGroup::broadcast_bytes`] sends at once.
+pub const MAX_BROADCAST_BYTES: u64 = 4 << 30;
+
+/// Ranks that run collectives together. All members call the same ones, in the same order; each call blocks the
+/// calling thread until this rank's part is done.
+///
+/// After an error the group is broken and every further call says so: the job has to end, or to start over.
+///
+/// ```
+/// use edgecut_cluster::{Cluster, ReduceOp};
+///
+/// let cluster = Cluster::join_local(1, |_| {})?.remove(0);
+/// let mut world = cluster.world()?;
+/// let mut gradients = vec![0.5_f32, 1.0];
+/// world.all_reduce(&mut gradients, ReduceOp::Mean)?;
+/// let losses = world.all_gather(b"0.25")?;
+/// assert_eq!(losses, [b"0.25"]);
+/// cluster.shutdown()?;
+/// # Ok::<(), edgecut_cluster::ClusterError>(())
+/// ```
+pub struct ProcessGroup {
+    ring: Ring,
+    sequence: u64,
+    broken: Option<String>,
+}
+
+impl Cluster {
+    /// A group of all ranks. All of them must call this.
+    ///
+    /// # Errors
+    /// As [`Cluster::group`].
+    pub fn world(&self) -> Result<ProcessGroup, ClusterError> {
+        self.group("world", &(0..self.world_size()).collect::<Vec<_>>())
+    }
+
+    /// A group of the ranks on this node. All of them must call this.
+    ///
+    /// # Errors
+    /// As [`Cluster::group`].
+    pub fn local_group(&self) -> Result<ProcessGroup, ClusterError> {
+        self.group("local", &self.config().local_ranks().collect::<Vec<_>>())
+    }
+
+    /// A group of `members`, of which this rank must be one. All of them must call this, with the members in the same
+    /// order, which becomes their order in the group. Every group has its own connections, so several may be used at
+    /// the same time.
+    ///
+    /// # Errors
+    /// Members that are no ranks, or twice there; a neighbor that cannot be reached, or does not make the group within
+    /// `collective_timeout_ms`; a rank that has failed.
+    pub fn group(&self, name: &str, members: &[usize]) -> Result<ProcessGroup, ClusterError> {
+        Ok(ProcessGroup { ring: Ring::connect(self, name, members)?, sequence: 0, broken: None })
+    }
+}
+
+impl ProcessGroup {
+    /// This process among the members, from 0.
+    pub fn rank(&self) -> usize {
+        self.ring.position
+    }
+
+    /// The number of members.
+    pub fn size(&self) -> usize {
+        self.ring.members.len()
+    }
+
+    /// The members' ranks in the job, in the order of their ranks in the group.
+    pub fn members(&self) -> &[usize] {
+        &self.ring.members
+    }
+
+    /// The membership that the group belongs to.
+    pub fn cluster(&self) -> &Cluster {
+        &self.ring.cluster
+    }
+
+    /// Combines `data` of all members, element by element; afterwards all of them hold the result, the same to the
+    /// bit. The lengths must agree.
+    ///
+    /// # Errors
+    /// Members that disagree on what to do; a member that fails, or is silent for `collective_timeout_ms`.
+    /// `data` is then in an undefined state.
+    pub fn all_reduce<T: Reduce>(&mut self, data: &mut [T], op: ReduceOp) -> Result<(), ClusterError> {
+        self.reduce(Kind::AllReduce, data, op)
+    }
+
+    /// Copies `data` of the member `root` (its rank in the group) to all others. The lengths must agree.
+    ///
+    /// # Errors
+    /// As [`ProcessGroup::all_reduce`]; a root that is no member.
+    pub fn broadcast<T: Reduce>(&mut self, data: &mut [T], root: usize) -> Result<(), ClusterError> {
+        self.broadcast_slice(bytemuck::cast_slice_mut(data), root)
+    }
+
+    /// Copies the bytes of the member `root` to all others, whose `data` takes their length.
+    ///
+    /// # Errors
+    /// As [`ProcessGroup::broadcast`]; more than [`MAX_BROADCAST_BYTES`].
+    pub fn broadcast_bytes(&mut self, data: &mut Vec<u8>, root: usize) -> Result<(), ClusterError> {
+        let mut length = [data.len() as u64];
+        self.broadcast(&mut length, root)?;
+        // All members see the same length, so all of them end here or none does.
+        check_size("broadcast", length[0], MAX_BROADCAST_BYTES)?;
+        data.resize(length[0] as usize, 0);
+        self.broadcast_slice(data, root)
+    }
+
+    /// Waits until all members have come here.
+    ///
+    /// # Errors
+    /// As [`ProcessGroup::all_reduce`].
+    pub fn barrier(&mut self) -> Result<(), ClusterError> {
+        // The sum is complete nowhere before all have contributed.
+        self.reduce(Kind::Barrier, &mut [1_u64], ReduceOp::Sum)
+    }
+
+    /// Gathers the bytes of all members, of any length each, in the order of their ranks in the group.
+    ///
+    /// # Errors
+    /// As [`ProcessGroup::all_reduce`]; more than [`MAX_GATHER_BYTES`] together.
+    pub fn all_gather(&mut self, mine: &[u8]) -> Result<Vec<Vec<u8>>, ClusterError> {
+        let header = self.begin(Kind::AllGather, 0, 1, 0, 0)?;
+        let steps = ring::gather_plan(self.ring.position, self.size());
+        let mut lengths = vec![0_u64; self.size()];
+        lengths[self.ring.position] = mine.len() as u64;
+        let flow = Flow::of_plan(&steps, |block| 8 * block..8 * (block + 1));
+        self.run(&header, &flow, bytemuck::cast_slice_mut(&mut lengths), &mut CopyOnly)?;
+
+        let total = lengths.iter().fold(0_u64, |sum, &length| sum.saturating_add(length));
+        check_size("all-gather", total, MAX_GATHER_BYTES)?;
+        let ranges = stacked(&lengths);
+        let mut data = vec![0; total as usize];
+        data[ranges[self.ring.position].clone()].copy_from_slice(mine);
+        let flow = Flow::of_plan(&steps, |block| ranges[block].clone());
+        self.run(&header, &flow, &mut data, &mut CopyOnly)?;
+        Ok(ranges.into_iter().map(|range| data[range].to_vec()).collect())
+    }
+
+    fn reduce<T: Reduce>(&mut self, kind: Kind, data: &mut [T], op: ReduceOp) -> Result<(), ClusterError> {
+        let width = size_of::<T>();
+        let header = self.begin(kind, op.code(), width as u8, 0, size_of_val(data) as u64)?;
+        let (len, size) = (data.len(), self.size());
+        let flow = Flow::of_plan(&ring::plan(self.ring.position, size), |chunk| {
+            let elements = ring::chunk_range(len, size, chunk);
+            elements.start * width..elements.end * width
+        });
+        let mut merge = Reducer::<T> { op, size, element: std::marker::PhantomData };
+        self.run(&header, &flow, bytemuck::cast_slice_mut(data), &mut merge)
+    }
+
+    fn broadcast_slice(&mut self, data: &mut [u8], root: usize) -> Result<(), ClusterError> {
+        let size = self.size();
+        if root >= size {
+            return Err(ClusterError::Config(format!("there is no rank {root} in a group of {size}")));
+        }
+        let header = self.begin(Kind::Broadcast, 0, 1, root as u32, data.len() as u64)?;
+        let distance = (self.ring.position + size - root) % size;
+        self.run(&header, &Flow::of_broadcast(data.len(), distance, size), data, &mut CopyOnly)
+    }
+
+    /// Agrees with the neighbors on what comes next.
+    fn begin(&mut self, kind: Kind, op: u8, width: u8, root: u32, bytes: u64) -> Result<Header, ClusterError> {
+        if let Some(earlier) = &self.broken {
+            return Err(ClusterError::GroupBroken { group: self.ring.name.clone(), earlier: earlier.clone() });
+        }
+        let header = Header { kind, op, width, root, sequence: self.sequence, bytes };
+        self.sequence += 1;
+        if self.ring.is_alone() {
+            return Ok(header);
+        }
+        let mut buffer = [0; 2 * HEADER_BYTES];
+        buffer[..HEADER_BYTES].copy_from_slice(&header.encode());
+        self.run_stage(&header, Stage::Header, &Flow::exchange_headers(), &mut buffer, &mut CopyOnly)?;
+        match header.difference(&buffer[HEADER_BYTES..]) {
+            None => Ok(header),
+            Some(theirs) => {
+                let error = self.ring.mismatch(&header, theirs);
+                self.broken = Some(error.to_string());
+                Err(error)
+            }
+        }
+    }
+
+    fn run(
+        &mut self,
+        header: &Header,
+        flow: &Flow,
+        data: &mut [u8],
+        merge: &mut dyn Merge,
+    ) -> Result<(), ClusterError> {
+        self.run_stage(header, Stage::Data, flow, data, merge)
+    }
+
+    fn run_stage(
+        &mut self,
+        header: &Header,
+        stage: Stage,
+        flow: &Flow,
+        data: &mut [u8],
+        merge: &mut dyn Merge,
+    ) -> Result<(), ClusterError> {
+        let outcome = self.ring.run(header, stage, flow, data, merge);
+        outcome.inspect_err(|error| self.broken = Some(error.to_string()))
+    }
+}
+
+impl fmt::Debug for ProcessGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProcessGroup({:?}, rank {} of {})", self.ring.name, self.ring.position, self.size())
+    }
+}
+
+struct Reducer<T> {
+    op: ReduceOp,
+    size: usize,
+    element: std::marker::PhantomData<T>,
+}
+
+impl<T: Reduce> Merge for Reducer<T> {
+    fn width(&self) -> usize {
+        size_of::<T>()
+    }
+
+    fn merge(&mut self, own: &mut [u8], received: &[u8], last: bool) {
+        T::combine(self.op, own, received);
+        if last && self.op == ReduceOp::Mean {
+            T::divide(own, self.size);
+        }
+    }
+}
+
+fn check_size(operation: &'static str, bytes: u64, limit: u64) -> Result<(), ClusterError> {
+    if bytes <= limit { Ok(()) } else { Err(ClusterError::TooLarge { operation, bytes, limit }) }
+}
+
+/// Where blocks of these lengths lie, one after the other.
+fn stacked(lengths: &[u64]) -> Vec<Range<usize>> {
+    let mut end = 0;
+    let block = |&length: &u64| {
+        let start = end;
+        end += length as usize;
+        start..end
+    };
+    lengths.iter().map(block).collect()
+}

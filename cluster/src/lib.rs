@@ -1,0 +1,86 @@
+//! Who is in a job, and how its processes talk: rendezvous, authenticated streams, collectives.
+//!
+//! Every process of a job calls [`Cluster::join`] with its rank. Rank 0 listens on the master address, the others
+//! register there, and each gets the roster: one listening address per rank. From then on
+//!
+//! * the *control plane* (one connection from each rank to rank 0, one thread per process) carries heartbeats and
+//!   the news of a failure, so that every process ends within seconds and names the rank that failed first;
+//! * a [`ProcessGroup`] runs collectives over a ring of TCP connections of its own, synchronously, on the calling
+//!   thread: no async runtime is needed;
+//! * [`Cluster::connect_rpc`] and [`Cluster::take_rpc_incoming`] hand out authenticated streams for other protocols.
+//!
+//! # Invariants
+//! * Nothing of variable length is read from a peer before it has proved that it knows the shared secret.
+//! * Without a secret, only loopback addresses are listened on, connected to and accepted.
+//! * Every wait has a deadline, every queue and every frame a bound; each is a field of [`ClusterConfig`] or a named
+//!   constant.
+//! * All ranks of a group call the same collectives in the same order; a header before each one checks that.
+//! * After a collective the result has the same bits on every rank.
+//!
+//! The secret authenticates; it does not encrypt. Whoever can read or alter the traffic between the nodes is outside
+//! of what this crate defends against.
+//!
+//! # Example
+//! ```
+//! use edgecut_cluster::{Cluster, ReduceOp};
+//!
+//! // Three ranks as threads of this process. Real jobs call `Cluster::join` once in each process.
+//! let ranks = Cluster::join_local(3, |config| config.fingerprint = "karate in 3 parts".into())?;
+//! let workers: Vec<_> = ranks
+//!     .into_iter()
+//!     .map(|cluster| {
+//!         std::thread::spawn(move || {
+//!             let mut world = cluster.world()?;
+//!             let mut losses = [cluster.rank() as f32, 1.0];
+//!             world.all_reduce(&mut losses, ReduceOp::Mean)?;
+//!             assert_eq!(losses, [1.0, 1.0]);
+//!             cluster.shutdown()
+//!         })
+//!     })
+//!     .collect();
+//! for worker in workers {
+//!     worker.join().expect("no rank panics")?;
+//! }
+//! # Ok::<(), edgecut_cluster::ClusterError>(())
+//! ```
+
+// Collectives put numbers on the wire as they lie in memory.
+#[cfg(target_endian = "big")]
+compile_error!("edgecut-cluster sends numbers in little-endian order and is not ported to big-endian hosts");
+
+mod address;
+mod board;
+mod cluster;
+mod collective;
+mod config;
+mod control;
+mod door;
+mod engine;
+mod env;
+mod error;
+mod group;
+mod handshake;
+mod ip_config;
+mod local;
+mod neighbors;
+mod outbound;
+mod pump;
+mod readiness;
+mod reduce;
+mod registry;
+mod rendezvous;
+pub mod ring;
+mod token;
+mod verdict;
+mod wire;
+
+pub use cluster::Cluster;
+pub use config::ClusterConfig;
+pub use env::EnvRanks;
+pub use error::{ClusterError, Failure};
+pub use group::{MAX_BROADCAST_BYTES, MAX_GATHER_BYTES, ProcessGroup};
+pub use handshake::PROTOCOL_VERSION;
+pub use ip_config::{IpConfig, IpConfigError, NodeAddress};
+pub use reduce::{Reduce, ReduceOp};
+pub use token::Token;
+pub use verdict::Verdict;

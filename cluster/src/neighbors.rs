@@ -1,0 +1,221 @@
+//! A rank's place in a ring: how it is connected, and whom to blame when the ring stops.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use crate::board::{Board, Waiting};
+use crate::cluster::Cluster;
+use crate::collective::{Header, Stage};
+use crate::error::{ClusterError, Failure, seconds};
+use crate::pump::{Flow, Halt, Lookout, Merge, Progress, Pump, Side};
+use crate::wire::{Hello, RingKey};
+
+/// From here on a wait is worth telling to others that look for who holds up the ring.
+const LONG_WAIT: Duration = Duration::from_millis(50);
+
+/// The ring of one process group, as one of its members sees it.
+pub(crate) struct Ring {
+    pub(crate) cluster: Cluster,
+    pub(crate) name: String,
+    pub(crate) members: Vec<usize>,
+    pub(crate) position: usize,
+    // None where the group has one member, and after an error.
+    pump: Option<Pump>,
+}
+
+impl Ring {
+    /// Connects to the right neighbor and waits for the left one.
+    pub(crate) fn connect(cluster: &Cluster, name: &str, members: &[usize]) -> Result<Self, ClusterError> {
+        let position = position_among(cluster, members)?;
+        let mut ring =
+            Self { cluster: cluster.clone(), name: name.to_owned(), members: members.to_vec(), position, pump: None };
+        if members.len() > 1 {
+            ring.pump = Some(ring.connect_neighbors()?);
+        }
+        Ok(ring)
+    }
+
+    fn connect_neighbors(&self) -> Result<Pump, ClusterError> {
+        let cluster = &self.cluster;
+        let key = RingKey {
+            name: self.name.clone(),
+            members: self.members.clone(),
+            instance: cluster.next_instance(&self.name, &self.members),
+            from: cluster.rank(),
+        };
+        let (left, _) = self.neighbor(Side::Left);
+        let (right, right_addr) = self.neighbor(Side::Right);
+        let from_left = RingKey { from: left, ..key.clone() };
+        let purpose = Hello::Ring { job: cluster.door().job().to_owned(), key };
+        let to_right = cluster.open_for(&purpose, right, right_addr)?;
+
+        let patience = cluster.config().collective_timeout();
+        let job_failed = || cluster.board().has_failed();
+        // Who asks what holds up the ring learns that it is not this rank.
+        let _waiting = cluster.board().wait_for_rank(left);
+        match cluster.door().take_ring(&from_left, Instant::now() + patience, job_failed) {
+            Some(from_left) => Ok(Pump::new(from_left, to_right)),
+            None => Err(self.missing_neighbor(left, &seconds(patience))),
+        }
+    }
+
+    fn missing_neighbor(&self, left: usize, patience: &str) -> ClusterError {
+        if let Some(failure) = self.cluster.failure() {
+            return ClusterError::RankFailed(failure);
+        }
+        let reason =
+            format!("did not make group {:?} within {patience}, as rank {} did", self.name, self.cluster.rank());
+        let own = self.cluster.failure_of(left, &reason);
+        self.cluster.suspect(own.clone());
+        ClusterError::RankFailed(self.cluster.wait_for_failure().unwrap_or(own))
+    }
+
+    /// Whether there is nobody to talk to.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.members.len() == 1
+    }
+
+    /// Runs a flow of a collective. After an error the ring cannot be used any more.
+    pub(crate) fn run(
+        &mut self,
+        header: &Header,
+        stage: Stage,
+        flow: &Flow,
+        data: &mut [u8],
+        merge: &mut dyn Merge,
+    ) -> Result<(), ClusterError> {
+        let (left, right) = (self.neighbor(Side::Left).0, self.neighbor(Side::Right).0);
+        let Some(pump) = &mut self.pump else { return Ok(()) };
+        let mut lookout = Watch { board: self.cluster.board(), left, right, waiting: None };
+        let patience = self.cluster.config().collective_timeout();
+        let outcome = pump.run(flow, data, merge, patience, &mut lookout);
+        let outcome = outcome.map_err(|(halt, progress)| self.explain(header, stage, halt, progress));
+        // Until here this rank counts as waiting, so that it is not blamed itself.
+        drop(lookout);
+        if outcome.is_err() {
+            self.disconnect();
+        }
+        outcome
+    }
+
+    /// Closes the connections, so that the neighbors do not wait for data that never comes.
+    pub(crate) fn disconnect(&mut self) {
+        self.pump = None;
+    }
+
+    /// Finds out which rank is to blame, which need not be the neighbor that the trouble came from.
+    fn explain(&self, header: &Header, stage: Stage, halt: Halt, progress: Progress) -> ClusterError {
+        let operation = format!("{} #{} of group {:?}", header.kind.name(), header.sequence, self.name);
+        let progress = match stage {
+            Stage::Header => "before any data".to_owned(),
+            Stage::Data => progress.to_string(),
+        };
+        match halt {
+            Halt::JobFailed => self.job_failed(),
+            Halt::Broken(side, cause) => {
+                let (rank, addr) = self.neighbor(side);
+                self.lost(rank, ClusterError::PeerLost { operation, rank, addr, cause, progress })
+            }
+            Halt::Silent(side) => {
+                let (rank, addr) = self.neighbor(side);
+                let silence = seconds(self.cluster.config().collective_timeout());
+                let error = ClusterError::PeerSilent { operation, rank, addr, silence, progress };
+                self.suspect(rank, error)
+            }
+        }
+    }
+
+    fn job_failed(&self) -> ClusterError {
+        match self.cluster.failure() {
+            Some(failure) => ClusterError::RankFailed(failure),
+            // The pump has just seen that there is one.
+            None => ClusterError::Config("the job has failed".to_owned()),
+        }
+    }
+
+    /// A connection broke. Most likely some rank has died, perhaps one further away, and the control plane says which.
+    fn lost(&self, rank: usize, own: ClusterError) -> ClusterError {
+        match self.cluster.wait_for_failure() {
+            Some(failure) => ClusterError::RankFailed(failure),
+            None => self.accuse(rank, own),
+        }
+    }
+
+    /// A neighbor fell silent. It may itself wait for another rank, which rank 0 finds out.
+    fn suspect(&self, rank: usize, own: ClusterError) -> ClusterError {
+        self.cluster.suspect(self.suspicion(rank, &own));
+        self.settle(rank, own)
+    }
+
+    /// A neighbor closed its connection, and nothing else is known to be wrong.
+    fn accuse(&self, rank: usize, own: ClusterError) -> ClusterError {
+        self.cluster.report(self.suspicion(rank, &own));
+        self.settle(rank, own)
+    }
+
+    fn suspicion(&self, rank: usize, own: &ClusterError) -> Failure {
+        self.cluster.failure_of(rank, &format!("{own} (as seen by rank {})", self.cluster.rank()))
+    }
+
+    /// The own error stands unless another rank turns out to be to blame.
+    fn settle(&self, rank: usize, own: ClusterError) -> ClusterError {
+        match self.cluster.wait_for_failure() {
+            Some(failure) if failure.rank != rank => ClusterError::RankFailed(failure),
+            _ => own,
+        }
+    }
+
+    /// The left neighbor does something else than this rank.
+    pub(crate) fn mismatch(&mut self, header: &Header, theirs: String) -> ClusterError {
+        let error = ClusterError::Mismatch {
+            group: self.name.clone(),
+            sequence: header.sequence,
+            rank: self.cluster.rank(),
+            ours: header.describe(),
+            peer: self.neighbor(Side::Left).0,
+            theirs,
+        };
+        // Nobody knows which of the two is wrong, so each reports itself; the text names both.
+        self.cluster.report(self.cluster.failure_of(self.cluster.rank(), &error.to_string()));
+        self.disconnect();
+        error
+    }
+
+    fn neighbor(&self, side: Side) -> (usize, SocketAddr) {
+        let size = self.members.len();
+        let step = if side == Side::Right { 1 } else { size - 1 };
+        let rank = self.members[(self.position + step) % size];
+        (rank, self.cluster.failure_of(rank, "").addr)
+    }
+}
+
+/// Looks after a flow that waits: whether the job has failed, and that others can ask for whom it waits.
+struct Watch<'a> {
+    board: &'a Board,
+    left: usize,
+    right: usize,
+    waiting: Option<Waiting<'a>>,
+}
+
+impl Lookout for Watch<'_> {
+    fn job_failed(&mut self, side: Side, quiet: Duration) -> bool {
+        // The short waits of a ring that runs well are not worth a note. An earlier note is dropped in any case.
+        let rank = if side == Side::Left { self.left } else { self.right };
+        self.waiting = (quiet >= LONG_WAIT).then(|| self.board.wait_for_rank(rank));
+        self.board.has_failed()
+    }
+}
+
+fn position_among(cluster: &Cluster, members: &[usize]) -> Result<usize, ClusterError> {
+    let mut sorted = members.to_vec();
+    sorted.sort_unstable();
+    if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(ClusterError::Config(format!("rank {} is twice among the members of a group", pair[0])));
+    }
+    if let Some(&last) = sorted.last() {
+        cluster.addr_of(last)?;
+    }
+    let own = cluster.rank();
+    let position = members.iter().position(|&member| member == own);
+    position.ok_or_else(|| ClusterError::Config(format!("rank {own} cannot make a group that it is not a member of")))
+}

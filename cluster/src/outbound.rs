@@ -1,0 +1,78 @@
+//! Connections that this process opens.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::door::make_plain;
+use crate::error::ClusterError;
+use crate::handshake::{Handshake, HandshakeError};
+use crate::token::Token;
+use crate::wire::{Answer, Hello, Timed, read_frame, write_frame};
+
+/// Opens a connection and proves the secret; by `deadline`.
+pub(crate) fn open(addr: SocketAddr, token: Option<&Token>, deadline: Instant) -> Result<TcpStream, HandshakeError> {
+    let remaining = deadline.saturating_duration_since(Instant::now());
+    // The standard library rejects a timeout of zero as a bad argument.
+    let stream = TcpStream::connect_timeout(&addr, remaining.max(Duration::from_millis(1)))?;
+    if stream.local_addr()? == stream.peer_addr()? {
+        // While nobody listens on a port that the system also gives to clients, a socket can connect to itself.
+        return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
+    }
+    stream.set_nodelay(true)?;
+    Handshake::new(token, deadline).connect(&stream)?;
+    Ok(stream)
+}
+
+/// Opens a connection for `purpose` to a rank of the same job. The stream comes back non-blocking.
+pub(crate) fn open_for(
+    purpose: &Hello,
+    rank: usize,
+    addr: SocketAddr,
+    token: Option<&Token>,
+    timeout: Duration,
+) -> Result<TcpStream, ClusterError> {
+    let peer = || format!("rank {rank} at {addr}");
+    let deadline = Instant::now() + timeout;
+    let stream = open(addr, token, deadline).map_err(|error| error.naming(peer()))?;
+    let failed = |cause: io::Error| ClusterError::Connect { peer: peer(), cause };
+    write_frame(Timed { stream: &stream, deadline }, purpose).map_err(failed)?;
+    match read_frame(Timed { stream: &stream, deadline }).map_err(failed)? {
+        Answer::Welcome => {
+            make_plain(&stream).map_err(failed)?;
+            Ok(stream)
+        }
+        Answer::Refused { reason } => Err(ClusterError::Refused { peer: peer(), reason }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::door::{Door, DoorRules};
+
+    #[test]
+    fn a_stray_from_another_job_is_refused() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let (rpc, mut incoming) = tokio::sync::mpsc::channel(1);
+        let minute = Duration::from_secs(60);
+        let rules = DoorRules {
+            token: None,
+            job: "this".to_owned(),
+            world_size: 2,
+            handshake_timeout: minute,
+            arrivals: None,
+            rpc,
+        };
+        let _doorkeeper = Arc::new(Door::new(rules)).open(listener).unwrap();
+        let call = |job: &str, from| open_for(&Hello::Rpc { job: job.to_owned(), from }, 0, addr, None, minute);
+        assert!(call("other", 1).unwrap_err().to_string().ends_with("it belongs to another job"));
+        assert!(call("this", 2).unwrap_err().to_string().ends_with("there is no rank 2 in a job of 2"));
+        call("this", 1).unwrap();
+        assert_eq!(incoming.blocking_recv().unwrap().0, 1);
+    }
+}

@@ -1,0 +1,198 @@
+//! Who has joined so far, and what is wrong with it: the decisions of the rendezvous, without a socket.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::address::is_loopback;
+use crate::error::seconds;
+use crate::wire::Register;
+
+/// Fingerprints longer than this are cut in messages.
+const SHOWN_FINGERPRINT: usize = 64;
+/// Rejected connections that are mentioned when a rank is missing.
+const SHOWN_REJECTIONS: usize = 4;
+
+/// The ranks that rank 0 knows of during the rendezvous.
+pub(crate) struct Registry {
+    fingerprint: String,
+    // By rank: the listening address, and the address that the control connection came from.
+    members: Vec<Option<Member>>,
+    rejections: Vec<String>,
+}
+
+#[derive(Clone, Copy)]
+struct Member {
+    listen: SocketAddr,
+    peer: SocketAddr,
+}
+
+impl Registry {
+    /// Rank 0 itself is a member from the start.
+    pub(crate) fn new(world_size: usize, fingerprint: &str, own: SocketAddr) -> Self {
+        let mut members = vec![None; world_size];
+        if let Some(first) = members.first_mut() {
+            *first = Some(Member { listen: own, peer: own });
+        }
+        Self { fingerprint: fingerprint.to_owned(), members, rejections: Vec::new() }
+    }
+
+    /// Takes in a rank, or says why the job cannot take place with it.
+    pub(crate) fn admit(&mut self, new: &Register, peer: SocketAddr) -> Result<(), String> {
+        let (rank, world_size) = (new.rank, self.members.len());
+        if new.world_size != world_size {
+            return Err(format!(
+                "rank {rank} at {peer} was started with a world size of {}, rank 0 with {world_size}",
+                new.world_size
+            ));
+        }
+        if new.fingerprint != self.fingerprint {
+            return Err(format!(
+                "rank {rank} at {peer} holds parts of another partitioning, or has other run parameters: \
+                 its fingerprint is {}, rank 0's is {}",
+                shown(&new.fingerprint),
+                shown(&self.fingerprint)
+            ));
+        }
+        match self.members.get_mut(rank) {
+            None => Err(format!("a process at {peer} claims rank {rank} of {world_size}")),
+            Some(Some(first)) => Err(format!("two processes claim rank {rank}: one at {}, one at {peer}", first.peer)),
+            Some(free) => {
+                *free = Some(Member { listen: new.listen, peer });
+                Ok(())
+            }
+        }
+    }
+
+    /// Remembers a connection that was turned away, which may have been a missing rank's.
+    pub(crate) fn remember_rejection(&mut self, rejection: &str) {
+        if self.rejections.len() < SHOWN_REJECTIONS {
+            self.rejections.push(rejection.to_owned());
+        }
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.members.iter().all(Option::is_some)
+    }
+
+    pub(crate) fn peer_of(&self, rank: usize) -> Option<SocketAddr> {
+        self.members.get(rank).copied().flatten().map(|member| member.peer)
+    }
+
+    /// Why the job does not take place when the time is up.
+    pub(crate) fn timeout_reason(&self, waited: Duration) -> String {
+        let (joined, missing): (Vec<usize>, Vec<usize>) =
+            (0..self.members.len()).partition(|&rank| self.members[rank].is_some());
+        let subject = if missing.len() == 1 { "rank" } else { "ranks" };
+        let verb = if missing.len() == 1 { "has" } else { "have" };
+        let mut reason = format!(
+            "{subject} {} {verb} not joined within {} (joined: {})",
+            list(&missing),
+            seconds(waited),
+            list(&joined)
+        );
+        if !self.rejections.is_empty() {
+            reason += &format!("; turned away: {}", self.rejections.join("; "));
+        }
+        reason
+    }
+
+    /// The listening address of each rank, once all are there.
+    pub(crate) fn roster(&self) -> Result<Vec<SocketAddr>, String> {
+        let listen: Vec<_> = self.members.iter().flatten().map(|member| member.listen).collect();
+        let is_spread = listen.iter().skip(1).any(|addr| !is_loopback(addr.ip()));
+        // Rank 0's entry does not count: each rank reaches it the way it did already.
+        match listen.iter().enumerate().skip(1).find(|(_, addr)| is_spread && is_loopback(addr.ip())) {
+            Some((rank, addr)) => Err(format!(
+                "rank {rank} listens on {addr}, where ranks on other machines cannot reach it; give it a listening \
+                 address, or name the master by an address that is the same on all machines"
+            )),
+            None => Ok(listen),
+        }
+    }
+}
+
+/// Ranks in words, cut short where they are many.
+pub(crate) fn list(ranks: &[usize]) -> String {
+    const SHOWN: usize = 16;
+    let mut text = ranks.iter().take(SHOWN).map(usize::to_string).collect::<Vec<_>>().join(", ");
+    if ranks.len() > SHOWN {
+        text += &format!(" and {} more", ranks.len() - SHOWN);
+    }
+    text
+}
+
+fn shown(fingerprint: &str) -> String {
+    match fingerprint.char_indices().nth(SHOWN_FINGERPRINT) {
+        Some((end, _)) => format!("{}…", &fingerprint[..end]),
+        None => fingerprint.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addr(last: u8, port: u16) -> SocketAddr {
+        ([10, 0, 0, last], port).into()
+    }
+
+    fn member(rank: usize) -> Register {
+        Register { rank, world_size: 3, fingerprint: "abc".to_owned(), listen: addr(rank as u8, 5000) }
+    }
+
+    fn registry() -> Registry {
+        Registry::new(3, "abc", addr(0, 29500))
+    }
+
+    #[test]
+    fn a_full_house_has_a_roster() {
+        let mut registry = registry();
+        registry.admit(&member(2), addr(2, 1)).unwrap();
+        assert!(!registry.is_complete());
+        registry.admit(&member(1), addr(1, 1)).unwrap();
+        assert!(registry.is_complete());
+        assert_eq!(registry.roster().unwrap(), [addr(0, 29500), addr(1, 5000), addr(2, 5000)]);
+    }
+
+    #[test]
+    fn misfits_are_named() {
+        let mut registry = registry();
+        registry.admit(&member(1), addr(1, 7)).unwrap();
+        let mut misfit = |change: fn(&mut Register)| {
+            let mut register = member(2);
+            change(&mut register);
+            registry.admit(&register, addr(9, 8)).unwrap_err()
+        };
+        assert_eq!(misfit(|r| r.rank = 1), "two processes claim rank 1: one at 10.0.0.1:7, one at 10.0.0.9:8");
+        assert_eq!(misfit(|r| r.rank = 3), "a process at 10.0.0.9:8 claims rank 3 of 3");
+        assert!(misfit(|r| r.world_size = 4).contains("a world size of 4, rank 0 with 3"));
+        let text = misfit(|r| r.fingerprint = "d".repeat(99));
+        assert!(text.contains(&format!("{}…, rank 0's is abc", "d".repeat(64))), "{text}");
+    }
+
+    #[test]
+    fn a_timeout_names_who_is_missing_and_who_was_turned_away() {
+        let mut registry = registry();
+        registry.admit(&member(1), addr(1, 1)).unwrap();
+        registry.remember_rejection("10.0.0.9:8: its token differs");
+        assert_eq!(
+            registry.timeout_reason(Duration::from_secs(60)),
+            "rank 2 has not joined within 60 s (joined: 0, 1); turned away: 10.0.0.9:8: its token differs"
+        );
+    }
+
+    #[test]
+    fn a_loopback_address_among_others_is_an_error() {
+        let mut registry = registry();
+        registry.admit(&member(1), addr(1, 1)).unwrap();
+        let register = Register { listen: ([127, 0, 0, 1], 5000).into(), ..member(2) };
+        registry.admit(&register, addr(2, 1)).unwrap();
+        assert!(registry.roster().unwrap_err().starts_with("rank 2 listens on 127.0.0.1:5000"));
+    }
+
+    #[test]
+    fn long_lists_are_cut() {
+        assert_eq!(list(&[1, 2]), "1, 2");
+        assert!(list(&(0..20).collect::<Vec<_>>()).ends_with("15 and 4 more"));
+    }
+}

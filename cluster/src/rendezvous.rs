@@ -1,0 +1,287 @@
+//! How the ranks of a job find each other: all register at rank 0, and each gets the roster.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use crate::address::{check_allowed, listen_as_member, resolve_master};
+use crate::config::ClusterConfig;
+use crate::door::Arrival;
+use crate::error::{ClusterError, seconds, system};
+use crate::outbound;
+use crate::registry::Registry;
+use crate::wire::{Admission, Hello, Register, Timed, read_frame, write_frame};
+
+/// After a failure, rank 0 waits so long for ranks that have not come yet, to tell them the reason as well.
+const LINGER: Duration = Duration::from_secs(2);
+/// Ranks wait a little longer than rank 0, so that its verdict, which names who is missing, comes first.
+const GRACE: Duration = Duration::from_secs(3);
+/// How often rank 0 looks whether registered ranks are still there.
+const TICK: Duration = Duration::from_millis(100);
+/// The longest wait until a registered rank has taken its answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Lines about peers that were turned away; more would only hide the first.
+const MAX_NOTICES: usize = 8;
+
+/// The job, as rank 0 has gathered it.
+pub(crate) struct Assembly {
+    pub(crate) roster: Vec<SocketAddr>,
+    pub(crate) controls: Vec<(usize, TcpStream)>,
+}
+
+/// The job, as another rank has joined it.
+pub(crate) struct Membership {
+    pub(crate) job: String,
+    pub(crate) roster: Vec<SocketAddr>,
+    pub(crate) control: TcpStream,
+    pub(crate) listener: TcpListener,
+}
+
+/// Rank 0's side: waits until all ranks have registered, then sends the roster; or sends the reason why not.
+pub(crate) fn host(
+    config: &ClusterConfig,
+    own: SocketAddr,
+    job: &str,
+    arrivals: &Receiver<Arrival>,
+) -> Result<Assembly, ClusterError> {
+    let registry = Registry::new(config.world_size, &config.fingerprint, own);
+    let mut host = Host { config, registry, controls: Vec::new(), notices: 0 };
+    let deadline = Instant::now() + config.rendezvous_timeout();
+    match host.gather(arrivals, deadline).and_then(|()| host.registry.roster()) {
+        Ok(roster) => {
+            // A rank that cannot take its answer has died; the control plane finds that.
+            host.answer_all(&Admission::Roster { job: job.to_owned(), addrs: roster.clone() });
+            Ok(Assembly { roster, controls: host.controls })
+        }
+        Err(reason) => {
+            host.reject(&reason, arrivals, deadline);
+            Err(ClusterError::Rendezvous(reason))
+        }
+    }
+}
+
+struct Host<'a> {
+    config: &'a ClusterConfig,
+    registry: Registry,
+    // All ranks that have come, welcome or not: each gets an answer.
+    controls: Vec<(usize, TcpStream)>,
+    notices: usize,
+}
+
+impl Host<'_> {
+    fn gather(&mut self, arrivals: &Receiver<Arrival>, deadline: Instant) -> Result<(), String> {
+        let mut next_look = Instant::now() + TICK;
+        while !self.registry.is_complete() {
+            let now = Instant::now();
+            if now >= deadline {
+                return Err(self.registry.timeout_reason(self.config.rendezvous_timeout()));
+            }
+            if now >= next_look {
+                self.find_deserter()?;
+                next_look = now + TICK;
+            }
+            match arrivals.recv_timeout(TICK.min(deadline - now)) {
+                Ok(arrival) => self.take_in(arrival)?,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err("rank 0 stopped listening".to_owned()),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, arrival: Arrival) -> Result<(), String> {
+        match arrival {
+            Arrival::Rank { register, stream, peer } => {
+                let verdict = self.registry.admit(&register, peer);
+                self.controls.push((register.rank, stream));
+                verdict
+            }
+            Arrival::GaveUp { rank, peer, reason } => Err(format!("rank {rank} at {peer} cannot join: {reason}")),
+            // Not the end of the job: a process that has no business here, even one of an earlier job that knows an
+            // older secret, could otherwise stop it. The peer itself has been told and ends at once; if it was one of
+            // ours, it is missing at the deadline, and then this is named as the likely cause.
+            Arrival::TurnedAway { reason } => {
+                self.registry.remember_rejection(&reason);
+                if self.notices < MAX_NOTICES {
+                    self.notices += 1;
+                    (self.config.notice)(&format!("rendezvous: turned a peer away: {reason}"));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn find_deserter(&self) -> Result<(), String> {
+        match self.controls.iter().find(|(_, stream)| has_ended(stream)) {
+            Some(&(rank, _)) => {
+                let peer = self.registry.peer_of(rank).map_or(String::new(), |peer| format!(" at {peer}"));
+                Err(format!("rank {rank}{peer} ended before all ranks had joined"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn answer_all(&self, admission: &Admission) {
+        for (_, stream) in &self.controls {
+            answer(stream, admission);
+        }
+    }
+
+    /// Tells the reason to those who have come, and for a while to those who still come.
+    fn reject(&mut self, reason: &str, arrivals: &Receiver<Arrival>, deadline: Instant) {
+        let rejection = Admission::Rejected { reason: reason.to_owned() };
+        self.answer_all(&rejection);
+        let linger_until = deadline.min(Instant::now() + LINGER);
+        let mut told = self.controls.len();
+        while told + 1 < self.config.world_size {
+            let remaining = linger_until.saturating_duration_since(Instant::now());
+            match arrivals.recv_timeout(remaining) {
+                Ok(Arrival::Rank { stream, .. }) => {
+                    answer(&stream, &rejection);
+                    told += 1;
+                }
+                Ok(Arrival::GaveUp { .. } | Arrival::TurnedAway { .. }) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Sends an answer; a peer that does not take it has ended, which shows elsewhere.
+fn answer(stream: &TcpStream, admission: &Admission) {
+    let deadline = Instant::now() + ANSWER_TIMEOUT;
+    let _ = write_frame(Timed { stream, deadline }, admission);
+}
+
+/// Whether the peer of a connection on which it has nothing to say yet is gone.
+fn has_ended(stream: &TcpStream) -> bool {
+    if stream.set_nonblocking(true).is_err() {
+        return true;
+    }
+    let outcome = stream.peek(&mut [0]);
+    let restored = stream.set_nonblocking(false);
+    restored.is_err() || outcome.map_or_else(|error| error.kind() != io::ErrorKind::WouldBlock, |read| read == 0)
+}
+
+/// Another rank's side: registers at rank 0 and waits for the roster.
+pub(crate) fn join(config: &ClusterConfig) -> Result<Membership, ClusterError> {
+    let control = reach_master(config)?;
+    let master = control.peer_addr().map_err(system("ask for the master's address"))?;
+    let local_ip = control.local_addr().map_err(system("ask for the own address"))?.ip();
+    let (listener, listen) = match listen_as_member(config, local_ip) {
+        Ok(listening) => listening,
+        Err(error) => {
+            // The others should not wait for the deadline to hear of it.
+            let farewell = Hello::GiveUp { rank: config.rank, reason: error.to_string() };
+            let deadline = Instant::now() + ANSWER_TIMEOUT;
+            let _ = write_frame(Timed { stream: &control, deadline }, &farewell);
+            return Err(error);
+        }
+    };
+    let (job, mut roster) = register(config, &control, master, listen)?;
+    if roster.len() != config.world_size {
+        return Err(ClusterError::Rendezvous(format!("rank 0 at {master} sent a roster of {} ranks", roster.len())));
+    }
+    // Rank 0 may listen on several addresses; the one that this rank came by is known to work.
+    roster[0] = master;
+    Ok(Membership { job, roster, control, listener })
+}
+
+fn register(
+    config: &ClusterConfig,
+    control: &TcpStream,
+    master: SocketAddr,
+    listen: SocketAddr,
+) -> Result<(String, Vec<SocketAddr>), ClusterError> {
+    let register =
+        Register { rank: config.rank, world_size: config.world_size, fingerprint: config.fingerprint.clone(), listen };
+    // Rank 0 started its clock at the latest when it took this connection.
+    let deadline = Instant::now() + config.rendezvous_timeout() + GRACE;
+    let admission = write_frame(Timed { stream: control, deadline }, &Hello::Register(register))
+        .and_then(|()| read_frame(Timed { stream: control, deadline }));
+    match admission {
+        Ok(Admission::Roster { job, addrs }) => Ok((job, addrs)),
+        Ok(Admission::Rejected { reason }) => Err(ClusterError::Rendezvous(reason)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            Err(ClusterError::Rendezvous(format!("rank 0 at {master} ended before all ranks had joined")))
+        }
+        Err(error) => Err(ClusterError::Rendezvous(format!("no roster from rank 0 at {master}: {error}"))),
+    }
+}
+
+/// Connects to rank 0, which may start later than this process.
+fn reach_master(config: &ClusterConfig) -> Result<TcpStream, ClusterError> {
+    let deadline = Instant::now() + config.rendezvous_timeout();
+    let mut pause = Duration::from_millis(50);
+    loop {
+        let obstacle = match try_master(config, deadline) {
+            Ok(stream) => return Ok(stream),
+            Err(Obstacle::Final(error)) => return Err(error),
+            Err(Obstacle::Passing(error)) => error,
+        };
+        if Instant::now() + pause >= deadline {
+            return Err(ClusterError::Rendezvous(format!(
+                "rank {} has not reached the master within {}: {obstacle}",
+                config.rank,
+                seconds(config.rendezvous_timeout())
+            )));
+        }
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(Duration::from_millis(500));
+    }
+}
+
+enum Obstacle {
+    /// Rank 0 may not be up yet.
+    Passing(ClusterError),
+    /// Waiting does not help.
+    Final(ClusterError),
+}
+
+fn try_master(config: &ClusterConfig, deadline: Instant) -> Result<TcpStream, Obstacle> {
+    let mut obstacle = None;
+    for addr in resolve_master(config).map_err(Obstacle::Passing)? {
+        if let Err(error) = check_allowed(config, "connect to", addr) {
+            obstacle.get_or_insert(Obstacle::Final(error));
+            continue;
+        }
+        let deadline = deadline.min(Instant::now() + config.connect_timeout());
+        match outbound::open(addr, config.token.as_ref(), deadline) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => {
+                let is_transient = error.is_transient();
+                let error = error.naming(format!("the master at {addr}"));
+                if !is_transient {
+                    return Err(Obstacle::Final(error));
+                }
+                obstacle = Some(Obstacle::Passing(error));
+            }
+        }
+    }
+    let unresolved = || Obstacle::Passing(ClusterError::Config("the master has no address".to_owned()));
+    Err(obstacle.unwrap_or_else(unresolved))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    #[test]
+    fn a_rank_that_dies_during_the_rendezvous_is_named() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let own = listener.local_addr().unwrap();
+        let member = TcpStream::connect(own).unwrap();
+        let (stream, peer) = listener.accept().unwrap();
+        let (sender, arrivals) = sync_channel(1);
+        let register = Register { rank: 1, world_size: 3, fingerprint: String::new(), listen: own };
+        sender.send(Arrival::Rank { register, stream, peer }).unwrap();
+        drop(member);
+        let config = ClusterConfig::new(0, 3, "127.0.0.1", own.port());
+        let error = host(&config, own, "job", &arrivals).err().unwrap().to_string();
+        assert_eq!(error, format!("rendezvous: rank 1 at {peer} ended before all ranks had joined"));
+    }
+}

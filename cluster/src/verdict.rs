@@ -1,0 +1,46 @@
+//! Who is to blame when an error may be the consequence of another rank's failure.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::error::Failure;
+
+/// An error of this process, and the failure of a rank that explains it, where there is one.
+///
+/// When rank 1 dies, rank 2 may first notice that rank 3, which noticed earlier, closed a connection. Shown to a user,
+/// a verdict names rank 1.
+#[derive(Debug)]
+pub struct Verdict<E> {
+    /// The first failure of the job.
+    pub failure: Option<Failure>,
+    /// What went wrong here.
+    pub own: E,
+}
+
+impl<E: fmt::Display> fmt::Display for Verdict<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let own = self.own.to_string();
+        match &self.failure {
+            Some(failure) if own.contains(&failure.to_string()) => f.write_str(&own),
+            Some(failure) => write!(f, "{failure} (noticed here as: {own})"),
+            None => f.write_str(&own),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> Error for Verdict<E> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_culprit_comes_first_and_only_once() {
+        let failure = Failure { rank: 1, addr: ([10, 0, 0, 1], 5).into(), reason: "died".to_owned() };
+        let verdict = Verdict { failure: Some(failure.clone()), own: "lost rank 2" };
+        assert_eq!(verdict.to_string(), "rank 1 at 10.0.0.1:5 failed: died (noticed here as: lost rank 2)");
+        let verdict = Verdict { failure: Some(failure.clone()), own: format!("training: {failure}") };
+        assert_eq!(verdict.to_string(), "training: rank 1 at 10.0.0.1:5 failed: died");
+        assert_eq!(Verdict { failure: None, own: "disk full" }.to_string(), "disk full");
+    }
+}

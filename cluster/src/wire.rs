@@ -1,0 +1,207 @@
+//! The wire format of everything that is not bulk data: a length (u32, little-endian), then JSON.
+//!
+//! These messages are rare and small. They are read only from peers that have proved the shared secret, and even then
+//! at most [`MAX_FRAME_BYTES`] at a time.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Failure;
+
+/// Room for the roster of the largest job.
+pub(crate) const MAX_FRAME_BYTES: usize = 1 << 20;
+const LENGTH_BYTES: usize = 4;
+
+/// The first message on an authenticated connection: what it is for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Hello {
+    /// The control connection of a rank that wants to join; answered with [`Admission`].
+    Register(Register),
+    /// A rank cannot join, for a reason of its own that the others should hear at once.
+    GiveUp { rank: usize, reason: String },
+    /// A stream for the application; answered with [`Answer`].
+    Rpc { job: String, from: usize },
+    /// One side of a process group's ring; answered with [`Answer`].
+    Ring { job: String, key: RingKey },
+}
+
+/// What a rank says of itself when it joins.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Register {
+    pub(crate) rank: usize,
+    pub(crate) world_size: usize,
+    pub(crate) fingerprint: String,
+    pub(crate) listen: SocketAddr,
+}
+
+/// Which ring a connection belongs to: the `instance`-th group of that name and those members, and the left neighbor
+/// that opened it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct RingKey {
+    pub(crate) name: String,
+    pub(crate) members: Vec<usize>,
+    pub(crate) instance: u64,
+    pub(crate) from: usize,
+}
+
+/// How the rendezvous ended.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Admission {
+    /// All ranks are there. The job's name is random, so that strays from another job are recognized.
+    Roster { job: String, addrs: Vec<SocketAddr> },
+    /// The job does not take place.
+    Rejected { reason: String },
+}
+
+/// The answer to a connection of purpose RPC or ring.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    Welcome,
+    Refused { reason: String },
+}
+
+/// What travels on a control connection after the rendezvous.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Message {
+    Heartbeat,
+    /// To rank 0: a rank reports a failure, its own or another's. From rank 0: the failure that ends the job.
+    Failed(Failure),
+    /// To rank 0: a rank has waited too long for another, which may be held up by a third.
+    Suspected(Failure),
+    /// From rank 0: for whom do you wait?
+    AskWaits,
+    /// To rank 0: the ranks that this one waits for in its collectives.
+    Waits(Vec<usize>),
+    /// To rank 0: this rank is done and waits for the others.
+    Leaving,
+    /// From rank 0: all ranks are done; connections may close.
+    Goodbye,
+}
+
+/// Encodes a message with its length.
+pub(crate) fn encode<M: Serialize>(message: &M) -> io::Result<Vec<u8>> {
+    let mut frame = vec![0; LENGTH_BYTES];
+    serde_json::to_writer(&mut frame, message)?;
+    let length = frame.len() - LENGTH_BYTES;
+    if length > MAX_FRAME_BYTES {
+        return Err(invalid(format!("a message of {length} bytes is over the limit of {MAX_FRAME_BYTES}")));
+    }
+    frame[..LENGTH_BYTES].copy_from_slice(&(length as u32).to_le_bytes());
+    Ok(frame)
+}
+
+/// Writes one message.
+pub(crate) fn write_frame<M: Serialize>(mut writer: impl Write, message: &M) -> io::Result<()> {
+    writer.write_all(&encode(message)?)
+}
+
+/// Reads one message, and no byte more.
+pub(crate) fn read_frame<M: DeserializeOwned>(mut reader: impl Read) -> io::Result<M> {
+    let mut length = [0; LENGTH_BYTES];
+    reader.read_exact(&mut length)?;
+    let mut body = vec![0; checked_length(length)?];
+    reader.read_exact(&mut body)?;
+    Ok(serde_json::from_slice(&body)?)
+}
+
+/// Takes the first message off `buffer`; `None` while it is incomplete.
+pub(crate) fn take_frame<M: DeserializeOwned>(buffer: &mut Vec<u8>) -> io::Result<Option<M>> {
+    let Some((length, rest)) = buffer.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+    let length = checked_length(*length)?;
+    let Some(body) = rest.get(..length) else { return Ok(None) };
+    let message = serde_json::from_slice(body)?;
+    buffer.drain(..LENGTH_BYTES + length);
+    Ok(Some(message))
+}
+
+fn checked_length(bytes: [u8; LENGTH_BYTES]) -> io::Result<usize> {
+    match u32::from_le_bytes(bytes) as usize {
+        length if length <= MAX_FRAME_BYTES => Ok(length),
+        length => Err(invalid(format!("a message of {length} bytes is over the limit of {MAX_FRAME_BYTES}"))),
+    }
+}
+
+pub(crate) fn invalid(reason: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
+}
+
+/// A blocking stream on which all reads and writes together must end by a deadline.
+///
+/// A socket's own timeout restarts with every byte, so a peer could stretch it without end.
+pub(crate) struct Timed<'a> {
+    pub(crate) stream: &'a TcpStream,
+    pub(crate) deadline: Instant,
+}
+
+impl Timed<'_> {
+    fn remaining(&self) -> io::Result<Duration> {
+        match self.deadline.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(io::Error::new(io::ErrorKind::TimedOut, "the deadline has passed")),
+            remaining => Ok(remaining),
+        }
+    }
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(self.remaining()?))?;
+        self.stream.read(buffer).map_err(timed_out)
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(Some(self.remaining()?))?;
+        self.stream.write(buffer).map_err(timed_out)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A socket timeout shows as "would block", which tells a user nothing.
+fn timed_out(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "the deadline has passed"),
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_survives_any_split() {
+        let frame = encode(&Message::Leaving).unwrap();
+        let mut buffer = Vec::new();
+        for (index, byte) in frame.iter().enumerate() {
+            assert_eq!(take_frame::<Message>(&mut buffer).unwrap(), None, "after {index} bytes");
+            buffer.push(*byte);
+        }
+        buffer.push(7);
+        assert_eq!(take_frame(&mut buffer).unwrap(), Some(Message::Leaving));
+        assert_eq!(buffer, [7], "what follows stays");
+    }
+
+    #[test]
+    fn rejects_a_frame_over_the_limit() {
+        let mut bytes = u32::MAX.to_le_bytes().to_vec();
+        assert_eq!(read_frame::<Message>(&bytes[..]).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert!(take_frame::<Message>(&mut bytes).is_err());
+        assert!(encode(&"x".repeat(MAX_FRAME_BYTES)).is_err());
+    }
+
+    #[test]
+    fn rejects_truncated_and_malformed_frames() {
+        let frame = encode(&Message::Heartbeat).unwrap();
+        assert!(read_frame::<Message>(&frame[..frame.len() - 1]).is_err());
+        let mut malformed = encode(&"no such message").unwrap();
+        assert!(take_frame::<Message>(&mut malformed).is_err());
+    }
+}

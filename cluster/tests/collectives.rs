@@ -1,0 +1,223 @@
+//! Collectives against the plain answer, over real sockets.
+
+mod support;
+
+use edgecut_cluster::{Cluster, ClusterError, Reduce, ReduceOp};
+use support::{errors, on_each};
+
+const MILLION: usize = 1_000_000;
+
+/// Small whole numbers, whose sums are exact in any order and type.
+fn value(rank: usize, index: usize) -> u64 {
+    ((rank * 31 + index * 7) % 101) as u64
+}
+
+fn check_sums<T: Reduce + PartialEq + std::fmt::Debug>(convert: impl Fn(u64) -> T + Sync) {
+    for world in 1..=8 {
+        let clusters = Cluster::join_local(world, |_| {}).unwrap();
+        on_each(clusters, |cluster| {
+            let mut group = cluster.world().unwrap();
+            for len in [0, 1, 7, MILLION] {
+                let mut data: Vec<T> = (0..len).map(|index| convert(value(cluster.rank(), index))).collect();
+                group.all_reduce(&mut data, ReduceOp::Sum).unwrap();
+                let sum = |index| convert((0..world).map(|rank| value(rank, index)).sum());
+                assert!((0..len).all(|index| data[index] == sum(index)), "world {world}, length {len}");
+            }
+            cluster.shutdown().unwrap();
+        });
+    }
+}
+
+#[test]
+fn all_reduce_equals_the_plain_sum_f32() {
+    check_sums(|value| value as f32);
+}
+
+#[test]
+fn all_reduce_equals_the_plain_sum_f64() {
+    check_sums(|value| value as f64);
+}
+
+#[test]
+fn all_reduce_equals_the_plain_sum_u64() {
+    check_sums(|value| value);
+}
+
+#[test]
+fn all_ranks_hold_the_same_bits() {
+    let clusters = Cluster::join_local(5, |_| {}).unwrap();
+    let results = on_each(clusters, |cluster| {
+        let mut group = cluster.world().unwrap();
+        // Values whose sum depends on the order of the summands.
+        let rank = cluster.rank() as f32;
+        let mut data: Vec<f32> = (0..12_345).map(|index| (index as f32 + 0.1).powf(rank - 2.0) / 3.0).collect();
+        group.all_reduce(&mut data, ReduceOp::Mean).unwrap();
+        cluster.shutdown().unwrap();
+        data.iter().map(|value| value.to_bits()).collect::<Vec<_>>()
+    });
+    assert!(results.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[test]
+fn mean_max_and_min() {
+    let clusters = Cluster::join_local(4, |_| {}).unwrap();
+    on_each(clusters, |cluster| {
+        let mut group = cluster.world().unwrap();
+        let mine = [cluster.rank() as f64, -(cluster.rank() as f64), 1.0];
+        let mut reduced = |op| {
+            let mut data = mine;
+            group.all_reduce(&mut data, op).unwrap();
+            data
+        };
+        assert_eq!(reduced(ReduceOp::Mean), [1.5, -1.5, 1.0]);
+        assert_eq!(reduced(ReduceOp::Max), [3.0, 0.0, 1.0]);
+        assert_eq!(reduced(ReduceOp::Min), [0.0, -3.0, 1.0]);
+        cluster.shutdown().unwrap();
+    });
+}
+
+#[test]
+fn broadcast_reaches_all_from_any_root() {
+    for world in [1, 2, 5] {
+        let clusters = Cluster::join_local(world, |_| {}).unwrap();
+        on_each(clusters, |cluster| {
+            let mut group = cluster.world().unwrap();
+            for root in 0..world {
+                let mut numbers = vec![cluster.rank() as f32; 300_000];
+                group.broadcast(&mut numbers, root).unwrap();
+                assert!(numbers.iter().all(|&number| number == root as f32));
+
+                // The others bring buffers of other lengths.
+                let mut bytes = vec![cluster.rank() as u8; 10 * cluster.rank() + 1];
+                group.broadcast_bytes(&mut bytes, root).unwrap();
+                assert_eq!(bytes, vec![root as u8; 10 * root + 1]);
+            }
+            cluster.shutdown().unwrap();
+        });
+    }
+}
+
+#[test]
+fn all_gather_keeps_order_and_lengths() {
+    for world in [1, 2, 6] {
+        let clusters = Cluster::join_local(world, |_| {}).unwrap();
+        let expected: Vec<Vec<u8>> = (0..world).map(|rank| vec![rank as u8; rank * 1000]).collect();
+        on_each(clusters, |cluster| {
+            let mut group = cluster.world().unwrap();
+            assert_eq!(group.all_gather(&expected[cluster.rank()]).unwrap(), expected);
+            assert_eq!(group.all_gather(&[]).unwrap(), vec![Vec::<u8>::new(); world]);
+            cluster.shutdown().unwrap();
+        });
+    }
+}
+
+#[test]
+fn all_gather_has_a_limit_that_leaves_the_group_usable() {
+    let clusters = Cluster::join_local(2, |_| {}).unwrap();
+    on_each(clusters, |cluster| {
+        let mut group = cluster.world().unwrap();
+        let mine = if cluster.rank() == 0 { vec![0; edgecut_cluster::MAX_GATHER_BYTES as usize + 1] } else { vec![] };
+        let error = group.all_gather(&mine).unwrap_err();
+        assert!(matches!(error, ClusterError::TooLarge { .. }), "{error}");
+        group.barrier().unwrap();
+        cluster.shutdown().unwrap();
+    });
+}
+
+#[test]
+fn nobody_leaves_a_barrier_before_all_have_come() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let arrived = AtomicUsize::new(0);
+    let clusters = Cluster::join_local(6, |_| {}).unwrap();
+    on_each(clusters, |cluster| {
+        let mut group = cluster.world().unwrap();
+        for round in 1..=50 {
+            arrived.fetch_add(1, Ordering::SeqCst);
+            group.barrier().unwrap();
+            assert!(arrived.load(Ordering::SeqCst) >= 6 * round);
+        }
+        cluster.shutdown().unwrap();
+    });
+}
+
+#[test]
+fn groups_are_independent_of_each_other() {
+    let clusters = Cluster::join_local(4, |config| {
+        // Two nodes of two processes.
+        (config.local_rank, config.local_world_size) = (config.rank % 2, 2);
+    })
+    .unwrap();
+    on_each(clusters, |cluster| {
+        let mut local = cluster.local_group().unwrap();
+        let mut heads = (cluster.local_rank() == 0).then(|| cluster.group("heads", &[2, 0]).unwrap());
+        let (mut first, mut second) = (cluster.world().unwrap(), cluster.world().unwrap());
+        assert_eq!((local.rank(), local.size()), (cluster.local_rank(), 2));
+
+        let mut sum = [cluster.rank() as u64];
+        local.all_reduce(&mut sum, ReduceOp::Sum).unwrap();
+        assert_eq!(sum, [if cluster.rank() < 2 { 1 } else { 5 }]);
+        if let Some(heads) = &mut heads {
+            assert_eq!(heads.members(), [2, 0]);
+            heads.all_reduce(&mut sum, ReduceOp::Sum).unwrap();
+            assert_eq!(sum, [6]);
+        }
+        // Two groups of the same members, used by two threads at the same time.
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..20).for_each(|_| first.barrier().unwrap()));
+            (0..20).for_each(|_| second.barrier().unwrap());
+        });
+        cluster.shutdown().unwrap();
+    });
+}
+
+#[test]
+fn a_group_must_make_sense() {
+    let cluster = Cluster::join_local(1, |_| {}).unwrap().remove(0);
+    for (members, problem) in [(vec![], "not a member"), (vec![0, 0], "twice"), (vec![0, 1], "no rank 1")] {
+        let error = cluster.group("odd", &members).unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+    let error = cluster.world().unwrap().broadcast(&mut [0.0_f32], 1).unwrap_err().to_string();
+    assert!(error.contains("no rank 1"), "{error}");
+}
+
+/// Each rank calls what `call` does for it; all must fail, naming the mismatch.
+fn disagree(world: usize, call: impl Fn(&mut edgecut_cluster::ProcessGroup) -> Result<(), ClusterError> + Sync) {
+    let clusters = Cluster::join_local(world, |_| {}).unwrap();
+    let outcomes = on_each(clusters, |cluster| call(&mut cluster.world()?));
+    for error in errors(outcomes) {
+        assert!(error.contains("disagree on collective #0"), "{error}");
+    }
+}
+
+#[test]
+fn lengths_that_differ_are_an_error_on_all_ranks() {
+    disagree(3, |group| {
+        let mut data = vec![1.0_f32; if group.rank() == 1 { 8 } else { 7 }];
+        group.all_reduce(&mut data, ReduceOp::Sum)
+    });
+}
+
+#[test]
+fn collectives_that_differ_are_an_error_on_all_ranks() {
+    disagree(4, |group| match group.rank() {
+        2 => group.barrier(),
+        _ => {
+            // Rank 0 only sends, and its neighbors agree with it: it may learn of the trouble one collective later.
+            group.broadcast(&mut [0_u64], 0)?;
+            group.barrier()
+        }
+    });
+}
+
+#[test]
+fn a_group_stays_broken_after_an_error() {
+    let clusters = Cluster::join_local(2, |_| {}).unwrap();
+    on_each(clusters, |cluster| {
+        let mut group = cluster.world().unwrap();
+        let mut data = vec![0_u64; cluster.rank()];
+        group.all_reduce(&mut data, ReduceOp::Sum).unwrap_err();
+        let error = group.barrier().unwrap_err();
+        assert!(matches!(error, ClusterError::GroupBroken { .. }), "{error}");
+    });
+}

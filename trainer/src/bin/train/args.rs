@@ -1,0 +1,240 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use edgecut_dist_sampler::Fanout;
+use edgecut_trainer::models::ModelKind;
+use edgecut_trainer::nn::Aggregation;
+use serde::Serialize;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// Trains graph neural networks on a partitioned graph, on one node or many.
+///
+/// Flags may be spelled with underscores as well: --num_neighbors.
+#[derive(Debug, Parser)]
+#[command(name = "train", version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Trains a node classifier, or evaluates one.
+    #[command(after_help = "Example, two processes on this machine:\n  \
+        train node --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --model sage --num-neighbors 15,10,5\n\n\
+        Exit status: 0 done, 1 an error of this process, 2 wrong flags, 3 another rank failed.")]
+    Node(Box<NodeArgs>),
+    /// Samples batches and writes them as .npz files, for programs in any language.
+    #[command(after_help = "Example:\n  \
+        train sample --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --num-neighbors 15,10,5 --num-batches 8 --out batches\n\n\
+        Exit status: 0 done, 1 an error of this process, 2 wrong flags, 3 another rank failed.")]
+    Sample(SampleArgs),
+}
+
+/// The place of this process in the job, and the limits of its waits.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Job")]
+pub(crate) struct JobArgs {
+    /// The N-parts folder that partition-graph wrote
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dataset_root_dir: PathBuf,
+    /// Nodes of the job [default: as many as --ip-config lists, or WORLD_SIZE, or 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) num_nodes: Option<u32>,
+    /// This node, counted from 0 [default: RANK, or 0]
+    #[arg(long, value_name = "K")]
+    pub(crate) node_rank: Option<u32>,
+    /// Processes that this node runs; they are started and watched by this one if more than 1
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) nproc_per_node: u32,
+    /// Host name or address of node 0 [default: the first of --ip-config, or MASTER_ADDR, or 127.0.0.1]
+    #[arg(long, value_name = "HOST")]
+    pub(crate) master_addr: Option<String>,
+    /// The port of rank 0, its one port for everything [default: MASTER_PORT, or 11111; on one node a free one]
+    #[arg(long, alias = "ddp-port", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) master_port: Option<u16>,
+    /// A file with the nodes' addresses, one `ip` or `ip port` a line, node 0 first
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ip_config: Option<PathBuf>,
+    /// The address to listen on [default: the one that node 0 is reached from]
+    #[arg(long, value_name = "IP")]
+    pub(crate) listen_addr: Option<IpAddr>,
+    /// The port to listen on; 0 lets the system choose. Rank 0 listens on the master port
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub(crate) listen_port: u16,
+    /// A file with the job's shared secret [default: EDGECUT_TOKEN, or the file that EDGECUT_TOKEN_FILE names]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Threads that sample and gather, per process [default: cores / processes of this node]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) num_workers: Option<u32>,
+    /// Seconds to wait for all ranks to join
+    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86400))]
+    pub(crate) rendezvous_timeout: u64,
+    /// Seconds that a rank may be silent inside a collective
+    #[arg(long, value_name = "S", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86400))]
+    pub(crate) collective_timeout: u64,
+    /// Seconds to wait for a reply of another part
+    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86400))]
+    pub(crate) rpc_timeout: u64,
+    /// Do not compare the checksums of the part's files before using them
+    #[arg(long)]
+    pub(crate) skip_checksums: bool,
+}
+
+/// Comma-separated fan-outs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fanouts(pub(crate) Vec<Fanout>);
+
+fn fanouts(text: &str) -> Result<Fanouts, String> {
+    edgecut_dist_sampler::parse_num_neighbors(text).map(Fanouts)
+}
+
+fn probability(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
+    if (0.0..1.0).contains(&value) { Ok(value) } else { Err(format!("{text} is not in 0 ≤ p < 1")) }
+}
+
+fn not_negative(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
+    if value.is_finite() && value >= 0.0 { Ok(value) } else { Err(format!("{text} is not a finite number ≥ 0")) }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ModelName {
+    /// GraphSAGE
+    Sage,
+    /// Graph convolutional network
+    Gcn,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AggregationName {
+    Mean,
+    Sum,
+    Max,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeArgs {
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+    #[command(flatten)]
+    pub(crate) training: TrainingArgs,
+    /// Write metrics as JSON Lines: an object per epoch, then one for the result
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) metrics: Option<PathBuf>,
+    /// Save the best model as safetensors
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) save_model: Option<PathBuf>,
+    /// Do not train: evaluate this model
+    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with = "save_model")]
+    pub(crate) load_model: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+}
+
+/// What is trained; equal on all ranks.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Training")]
+pub(crate) struct TrainingArgs {
+    /// The model
+    #[arg(long, value_enum, default_value_t = ModelName::Sage)]
+    pub(crate) model: ModelName,
+    /// How GraphSAGE combines neighbors
+    #[arg(long, value_enum, default_value_t = AggregationName::Mean)]
+    pub(crate) aggregation: AggregationName,
+    /// Width of the hidden layers
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) hidden_channels: u32,
+    /// Layers [default: as many as --num-neighbors has fan-outs, which it must equal]
+    #[arg(long, value_name = "N")]
+    pub(crate) num_layers: Option<usize>,
+    /// In-neighbors drawn per node, a number per layer, seeds' hop first; -1 takes all
+    #[arg(long, value_name = "LIST", default_value = "15,10,5", value_parser = fanouts, allow_hyphen_values = true)]
+    pub(crate) num_neighbors: Fanouts,
+    /// The same for validation and test [default: --num-neighbors]
+    #[arg(long, value_name = "LIST", value_parser = fanouts, allow_hyphen_values = true)]
+    pub(crate) eval_num_neighbors: Option<Fanouts>,
+    /// Draw neighbors with replacement
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// Seeds per batch and rank
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batch_size: u32,
+    /// Epochs
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) num_epochs: u64,
+    /// Adam's learning rate
+    #[arg(long, value_name = "X", default_value_t = 0.0004, value_parser = not_negative)]
+    pub(crate) lr: f64,
+    /// L2 penalty on all parameters
+    #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = not_negative)]
+    pub(crate) weight_decay: f64,
+    /// Dropout between layers
+    #[arg(long, value_name = "P", default_value_t = 0.5, value_parser = probability)]
+    pub(crate) dropout: f64,
+    /// Dropout on the input features
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
+    pub(crate) input_dropout: f64,
+    /// Divide each feature row by its sum
+    #[arg(long)]
+    pub(crate) normalize_features: bool,
+    /// The seed of everything random
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Batches that are made ahead of the trainer
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) concurrency: u32,
+    /// Epochs between validations
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) eval_every: u64,
+}
+
+impl TrainingArgs {
+    pub(crate) fn kind(&self) -> ModelKind {
+        let aggregation = match self.aggregation {
+            AggregationName::Mean => Aggregation::Mean,
+            AggregationName::Sum => Aggregation::Sum,
+            AggregationName::Max => Aggregation::Max,
+        };
+        match self.model {
+            ModelName::Sage => ModelKind::Sage { aggregation },
+            ModelName::Gcn => ModelKind::Gcn,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SampleArgs {
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+    /// In-neighbors drawn per node, a number per hop, seeds' hop first; -1 takes all
+    #[arg(long, value_name = "LIST", default_value = "15,10,5", value_parser = fanouts, allow_hyphen_values = true)]
+    pub(crate) num_neighbors: Fanouts,
+    /// Draw neighbors with replacement
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// Seeds per batch
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batch_size: u32,
+    /// Batches to write, over all ranks [default: one epoch]
+    #[arg(long, value_name = "K")]
+    pub(crate) num_batches: Option<u64>,
+    /// The seed of shuffles and sampling
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// A .npy file of original node ids, cut into batches in order [default: the training nodes, shuffled]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) seeds: Option<PathBuf>,
+    /// The folder for batch_00000.npz and so on; made if absent
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Batches that are made at the same time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) concurrency: u32,
+}

@@ -1,0 +1,137 @@
+//! Joins the job, serves this process's part, and leaves in good order or with one clear error.
+
+use crate::args::JobArgs;
+use crate::place::{Rank, token};
+use crate::ranks::end_with_parent;
+use anyhow::{Context, bail};
+use edgecut_cluster::{Cluster, ClusterConfig, ProcessGroup};
+use edgecut_dist_sampler::{SamplingNode, SamplingNodeConfig};
+use edgecut_graph::{Meta, Part};
+use serde_json::Value;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When another rank has failed, this process ends by itself; if it is stuck it is ended after this time.
+const STUCK: Duration = Duration::from_secs(8);
+const OTHER_RANK_FAILED: u8 = 3;
+
+/// A joined process with its part.
+pub(crate) struct Job {
+    pub(crate) node: Arc<SamplingNode>,
+    pub(crate) world: ProcessGroup,
+}
+
+/// An error that another rank is the cause of.
+#[derive(Debug)]
+struct OtherRankFailed(String);
+
+impl fmt::Display for OtherRankFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OtherRankFailed {}
+
+/// The exit status that `error` means.
+pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
+    if error.is::<OtherRankFailed>() { OTHER_RANK_FAILED } else { 1 }
+}
+
+/// Joins the job, runs `work`, and leaves when all ranks are done. `parameters` must be equal on all ranks.
+pub(crate) fn run(
+    args: &JobArgs,
+    rank: &Rank,
+    parameters: &Value,
+    work: impl FnOnce(&mut Job) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    end_with_parent()?;
+    let meta = Meta::read(&args.dataset_root_dir)?;
+    let id = SamplingNode::part_of_rank(&meta, rank.rank, rank.world_size)?;
+    let part = Part::open(&args.dataset_root_dir, id, !args.skip_checksums)?;
+    let cluster = Cluster::join(cluster_config(args, rank, &meta)?)?;
+    exit_if_stuck(&cluster);
+    let result = serve(args, &cluster, part, parameters).and_then(|mut job| {
+        work(&mut job)?;
+        // The node goes after the goodbye: until all ranks are done, it answers them.
+        let Job { node, world } = job;
+        drop(world);
+        cluster.clone().shutdown()?;
+        drop(node);
+        Ok(())
+    });
+    result.map_err(|error| {
+        let verdict = cluster.verdict(format!("{error:#}"));
+        match verdict.failure {
+            Some(ref failure) if failure.rank != cluster.rank() => {
+                anyhow::Error::new(OtherRankFailed(format!("rank {}: {verdict}", cluster.rank())))
+            }
+            _ => {
+                cluster.abort(&verdict.own);
+                error.context(format!("rank {}", cluster.rank()))
+            }
+        }
+    })
+}
+
+fn cluster_config(args: &JobArgs, rank: &Rank, meta: &Meta) -> anyhow::Result<ClusterConfig> {
+    let mut config = ClusterConfig::new(rank.rank, rank.world_size, rank.master_addr.clone(), rank.master_port);
+    config.local_rank = rank.local_rank;
+    config.local_world_size = rank.local_world_size;
+    config.listen_addr = args.listen_addr;
+    config.listen_port = args.listen_port;
+    config.token = token(args)?;
+    config.fingerprint = meta.fingerprint();
+    config.rendezvous_timeout_ms = args.rendezvous_timeout * 1000;
+    config.collective_timeout_ms = args.collective_timeout * 1000;
+    Ok(config)
+}
+
+fn serve(args: &JobArgs, cluster: &Cluster, part: Part, parameters: &Value) -> anyhow::Result<Job> {
+    let mut world = cluster.world()?;
+    same_parameters(&mut world, parameters)?;
+    let defaults = SamplingNodeConfig::default();
+    let per_process = (defaults.num_workers / cluster.local_world_size()).max(1);
+    let config = SamplingNodeConfig {
+        num_workers: args.num_workers.map_or(per_process, |n| n as usize),
+        rpc_timeout_ms: args.rpc_timeout * 1000,
+        ..defaults
+    };
+    let node = SamplingNode::start(Arc::new(part), cluster.clone(), config)?;
+    // No rank may ask another before that one serves.
+    world.barrier()?;
+    Ok(Job { node, world })
+}
+
+/// Ranks that were started with different flags would train different models.
+fn same_parameters(world: &mut ProcessGroup, parameters: &Value) -> anyhow::Result<()> {
+    let mine = serde_json::to_vec(parameters).context("write the parameters as JSON")?;
+    let all = world.all_gather(&mine)?;
+    for (rank, theirs) in all.iter().enumerate() {
+        if *theirs == all[0] {
+            continue;
+        }
+        let read = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default();
+        let (first, other) = (read(&all[0]), read(theirs));
+        let differs = first.as_object().into_iter().flatten().find(|(name, value)| other.get(name) != Some(value));
+        match differs {
+            Some((name, value)) => {
+                let theirs = other.get(name).cloned().unwrap_or_default();
+                bail!("--{} is {theirs} on rank {rank}, but {value} on rank 0: start all ranks alike", name.replace('_', "-"))
+            }
+            None => bail!("rank {rank} was started with other flags than rank 0: start all ranks alike"),
+        }
+    }
+    Ok(())
+}
+
+/// Ends this process if another rank has failed and the work does not notice.
+fn exit_if_stuck(cluster: &Cluster) {
+    let rank = cluster.rank();
+    cluster.on_failure(move |failure| {
+        std::thread::sleep(STUCK);
+        eprintln!("error: rank {rank}: {failure}");
+        std::process::exit(i32::from(OTHER_RANK_FAILED));
+    });
+}

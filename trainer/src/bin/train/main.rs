@@ -1,0 +1,76 @@
+//! `train`: trains and evaluates graph neural networks on a partitioned graph, and samples batches from one.
+
+mod args;
+mod job;
+mod node;
+mod place;
+mod ranks;
+mod sample;
+
+use args::{Cli, Command};
+use clap::Parser;
+use place::Place;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse_from(std::env::args_os().map(with_dashes));
+    match run(cli) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(job::exit_code(&error))
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let job_args = match &cli.command {
+        Command::Node(args) => &args.job,
+        Command::Sample(args) => &args.job,
+    };
+    match Place::find(job_args)? {
+        Place::Parent(ranks) => ranks::run_children(&ranks),
+        Place::Rank(rank) => {
+            match &cli.command {
+                Command::Node(args) => node::run(args, &rank)?,
+                Command::Sample(args) => sample::run(args, &rank)?,
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Accepts PyG's spelling of flags: `--num_neighbors` for `--num-neighbors`. Values keep their underscores.
+fn with_dashes(arg: OsString) -> OsString {
+    match arg.to_str().filter(|text| text.starts_with("--")) {
+        Some(text) => {
+            let (flag, value) = text.split_at(text.find('=').unwrap_or(text.len()));
+            format!("{}{value}", flag.replace('_', "-")).into()
+        }
+        None => arg,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_spelled_either_way_and_values_are_left_alone() {
+        for (given, meant) in [
+            ("--num_neighbors", "--num-neighbors"),
+            ("--dataset_root_dir=/a_b/c_d", "--dataset-root-dir=/a_b/c_d"),
+            ("my_file", "my_file"),
+            ("-x_y", "-x_y"),
+        ] {
+            assert_eq!(with_dashes(given.into()), OsString::from(meant));
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

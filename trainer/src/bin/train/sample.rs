@@ -1,0 +1,170 @@
+//! `train sample`.
+
+use crate::args::SampleArgs;
+use crate::job::{self, Job};
+use crate::place::Rank;
+use anyhow::{Context, bail};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
+use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, Wanted};
+use edgecut_graph::{NodeTypeId, NpyElement, Split, map_npy, npy_header, npy_shape};
+use serde_json::json;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
+
+const NODES: NodeTypeId = NodeTypeId(0);
+
+pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
+    let given = args.seeds.as_deref().map(read_seeds).transpose()?;
+    std::fs::create_dir_all(&args.out).with_context(|| format!("create {}", args.out.display()))?;
+    let fanouts = args.num_neighbors.0.iter().map(Fanout::to_string).collect::<Vec<_>>().join(",");
+    let parameters = json!({
+        "num_neighbors": fanouts,
+        "replace": args.replace,
+        "batch_size": args.batch_size,
+        "num_batches": args.num_batches,
+        "seed": args.seed,
+        "seeds": given.as_ref().map(|ids| edgecut_graph::checksum(bytes_of(ids))),
+    });
+    job::run(&args.job, rank, &parameters, |job| {
+        let loader = loader(args, given, job)?;
+        if loader.total_seeds() == 0 {
+            bail!("there are no seeds: dataset {} has no training nodes", job.node.part().meta().dataset);
+        }
+        let written = write_batches(args, &loader, job)?;
+        if job.world.rank() == 0 {
+            println!("{written} batches in {}", args.out.display());
+        }
+        Ok(())
+    })
+}
+
+/// Original ids from a one-dimensional array of whole numbers.
+fn read_seeds(path: &Path) -> anyhow::Result<Vec<u32>> {
+    fn read<T: NpyElement + TryInto<u32> + std::fmt::Display>(path: &Path) -> anyhow::Result<Vec<u32>> {
+        let (shape, ids) = map_npy::<T>(path)?;
+        if shape.len() != 1 {
+            bail!("{}: its shape is {shape:?}, but seeds are one-dimensional", path.display());
+        }
+        let check = |(i, &id): (usize, &T)| {
+            id.try_into().map_err(|_| anyhow::anyhow!("{}: entry {i} is {id}, no node id", path.display()))
+        };
+        ids.iter().enumerate().map(check).collect()
+    }
+    let (_, dtype) = npy_shape(path)?;
+    match dtype.as_str() {
+        "<i8" => read::<i64>(path),
+        "<i4" => read::<i32>(path),
+        "<u4" => read::<u32>(path),
+        "<u8" => read::<u64>(path),
+        _ => bail!("{}: its type is {dtype}, but seeds are int64, int32, uint64 or uint32", path.display()),
+    }
+}
+
+fn bytes_of(ids: &[u32]) -> &[u8] {
+    bytemuck::cast_slice(ids)
+}
+
+fn loader(args: &SampleArgs, given: Option<Vec<u32>>, job: &mut Job) -> anyhow::Result<DistNeighborLoader> {
+    let meta = job.node.part().meta().clone();
+    let ([nodes], [_]) = (&meta.node_types[..], &meta.edge_types[..]) else {
+        bail!("dataset {}: train sample takes graphs with one node type and one edge type", meta.dataset);
+    };
+    let (shuffle, seeds) = match given {
+        Some(ids) => (false, Seeds::Listed(job.node.handle().block_on(job.node.find_originals(NODES, &ids))?)),
+        None => (true, Seeds::Split(Split::Train)),
+    };
+    let sampler_config = SamplerConfig { num_neighbors: args.num_neighbors.0.clone(), replace: args.replace };
+    let sampler = Arc::new(DistNeighborSampler::new(job.node.clone(), sampler_config)?);
+    let wanted =
+        Wanted { labels: nodes.has_labels, features: nodes.feature_dim > 0, original_ids: true, degrees: false };
+    let config = LoaderConfig {
+        batch_size: args.batch_size as usize,
+        shuffle,
+        seed: args.seed,
+        concurrency: args.concurrency as usize,
+        wanted,
+    };
+    Ok(DistNeighborLoader::new(sampler, NODES, seeds, config, &mut job.world)?)
+}
+
+/// Writes this rank's batches, epoch after epoch until the job has written as many as asked for; gives the number over
+/// all ranks. Batches are numbered step by step and, within a step, by rank; empty ones have no number.
+fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut Job) -> anyhow::Result<u64> {
+    let mine = loader.num_batches() as u64;
+    let counts: Vec<u64> =
+        job.world.all_gather(&mine.to_le_bytes())?.iter().map(|bytes| u64_of(bytes)).collect::<anyhow::Result<_>>()?;
+    let per_epoch: u64 = counts.iter().sum();
+    let wanted = args.num_batches.unwrap_or(per_epoch);
+    let rank = job.world.rank();
+    for epoch in 0..wanted.div_ceil(per_epoch.max(1)) {
+        for (step, batch) in loader.epoch(epoch).enumerate() {
+            let step = step as u64;
+            let before: u64 = counts.iter().map(|&count| count.min(step)).sum();
+            let in_step = counts[..rank].iter().filter(|&&count| count > step).count() as u64;
+            let number = epoch * per_epoch + before + in_step;
+            if number >= wanted {
+                break;
+            }
+            let batch = batch?;
+            if batch.num_seeds > 0 {
+                write_batch(&args.out, number, &batch)?;
+            }
+        }
+    }
+    Ok(wanted)
+}
+
+fn u64_of(bytes: &[u8]) -> anyhow::Result<u64> {
+    Ok(u64::from_le_bytes(bytes.try_into().context("a rank sent no count of its batches")?))
+}
+
+/// Writes `batch_0000k.npz` beside and renames it. Node ids are original, `int64` as PyTorch takes them.
+fn write_batch(dir: &Path, number: u64, batch: &MiniBatch) -> anyhow::Result<()> {
+    let path = dir.join(format!("batch_{number:05}.npz"));
+    let partial = dir.join(format!(".batch_{number:05}.npz.tmp"));
+    let write = || -> anyhow::Result<()> {
+        let file = BufWriter::new(File::create(&partial)?);
+        let mut npz = Npz(ZipWriter::new(file));
+        let (nodes, edges) = (&batch.nodes[0], &batch.edges[0]);
+        let originals: Vec<i64> = nodes.original_ids.iter().map(|&id| i64::from(id)).collect();
+        npz.array("seeds", &[batch.num_seeds], &originals[..batch.num_seeds])?;
+        npz.array("input_nodes", &[originals.len()], &originals)?;
+        npz.ids("indptr", &edges.indptr)?;
+        npz.ids("indices", &edges.indices)?;
+        npz.ids("hop_offsets", &nodes.hop_offsets)?;
+        if nodes.feature_dim > 0 {
+            npz.array("x", &[originals.len(), nodes.feature_dim], &nodes.features)?;
+        }
+        if !batch.labels.is_empty() {
+            npz.array("y", &[batch.labels.len()], &batch.labels)?;
+        }
+        npz.0.finish()?.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+        std::fs::rename(&partial, &path)?;
+        Ok(())
+    };
+    write().with_context(|| {
+        let _ = std::fs::remove_file(&partial);
+        format!("write {}", path.display())
+    })
+}
+
+/// An uncompressed archive of arrays, as `numpy.savez` writes it.
+struct Npz<W: Write + std::io::Seek>(ZipWriter<W>);
+
+impl<W: Write + std::io::Seek> Npz<W> {
+    fn array<T: NpyElement>(&mut self, name: &str, shape: &[usize], values: &[T]) -> anyhow::Result<()> {
+        let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(true);
+        self.0.start_file(format!("{name}.npy"), options)?;
+        self.0.write_all(&npy_header::<T>(shape)?)?;
+        Ok(self.0.write_all(bytemuck::cast_slice(values))?)
+    }
+
+    fn ids(&mut self, name: &str, ids: &[u32]) -> anyhow::Result<()> {
+        let ids: Vec<i64> = ids.iter().map(|&id| i64::from(id)).collect();
+        self.array(name, &[ids.len()], &ids)
+    }
+}

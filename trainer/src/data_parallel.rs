@@ -1,0 +1,114 @@
+//! One training step over all ranks.
+
+use crate::batch_input::model_input;
+use crate::gradients::{flatten_gradients, num_parameters};
+use crate::models::{Mode, ModelKind, NodeModel};
+use crate::nn::cross_entropy;
+use crate::ops::GnnBackend;
+use crate::train_error::TrainError;
+use burn::optim::GradientsParams;
+use burn::tensor::backend::AutodiffBackend;
+use edgecut_cluster::{ProcessGroup, ReduceOp};
+use edgecut_dist_loader::MiniBatch;
+use std::time::{Duration, Instant};
+
+/// Sums over the seeds of all ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SeedTotals {
+    /// The sum of the seeds' losses.
+    pub loss: f64,
+    /// Seeds that were classified correctly.
+    pub correct: f64,
+    /// Seeds.
+    pub seeds: f64,
+}
+
+impl SeedTotals {
+    /// Adds the totals of other seeds.
+    pub fn add(&mut self, other: &Self) {
+        self.loss += other.loss;
+        self.correct += other.correct;
+        self.seeds += other.seeds;
+    }
+
+    /// The mean loss, if there was a seed.
+    pub fn mean_loss(&self) -> Option<f64> {
+        (self.seeds > 0.0).then(|| self.loss / self.seeds)
+    }
+
+    /// The share of correct seeds, if there was a seed.
+    pub fn accuracy(&self) -> Option<f64> {
+        (self.seeds > 0.0).then(|| self.correct / self.seeds)
+    }
+}
+
+/// The gradients of one step, averaged over the seeds of all ranks.
+#[derive(Clone, Debug)]
+pub struct StepGradients {
+    /// Every parameter's gradient, end to end.
+    pub flat: Vec<f32>,
+    /// Loss and accuracy of the step over all ranks.
+    pub totals: SeedTotals,
+    /// Time spent in forward and backward.
+    pub compute: Duration,
+    /// Time spent in the all-reduce, waiting for slower ranks included.
+    pub allreduce: Duration,
+}
+
+/// How a batch is fed to the model.
+#[derive(Clone, Copy, Debug)]
+pub struct StepOptions<'a> {
+    /// The model's kind.
+    pub kind: &'a ModelKind,
+    /// Whether feature rows are divided by their sums.
+    pub normalize_features: bool,
+    /// The mode, with the key of the dropout masks.
+    pub mode: Mode,
+}
+
+/// Forward, backward and all-reduce of one batch. A rank without seeds takes part with weight zero, so that unequal
+/// ranks neither wait for each other for ever nor skew the mean: the result is the gradient of the mean loss over the
+/// seeds of all ranks, and the same bits on every rank.
+///
+/// # Errors
+/// A batch that does not fit the model, or a failure of the job.
+pub fn step_gradients<B: AutodiffBackend + GnnBackend>(
+    model: &NodeModel<B>,
+    batch: MiniBatch,
+    options: StepOptions<'_>,
+    world: &mut ProcessGroup,
+    device: &B::Device,
+) -> Result<StepGradients, TrainError> {
+    let start = Instant::now();
+    let num_seeds = batch.num_seeds;
+    let (mut flat, mine) = match num_seeds {
+        0 => (vec![0.0; num_parameters(model)], SeedTotals::default()),
+        _ => {
+            let (input, labels) = model_input::<B>(batch, options.kind, options.normalize_features, device)?;
+            let wrong = |what: String| TrainError::Batch { what };
+            let logits = model.forward(input, options.mode).map_err(|e| wrong(e.to_string()))?;
+            let result = cross_entropy(logits, &labels).map_err(|e| wrong(e.to_string()))?;
+            let seeds = result.num_seeds as f64;
+            let loss = f64::from(result.loss.clone().into_data().iter::<f32>().next().unwrap_or(f32::NAN)) * seeds;
+            // The sum over this rank's seeds, so that ranks weigh as much as they have seeds.
+            let gradients = result.loss.mul_scalar(seeds).backward();
+            let flat = flatten_gradients(model, GradientsParams::from_grads(gradients, model));
+            (flat, SeedTotals { loss, correct: result.num_correct as f64, seeds })
+        }
+    };
+    let compute = start.elapsed();
+    let start = Instant::now();
+    let parameters = flat.len();
+    // Step counts are far below 2^24, so they travel exactly as f32 behind the gradients.
+    flat.extend([mine.loss as f32, mine.correct as f32, mine.seeds as f32]);
+    world.all_reduce(&mut flat, ReduceOp::Sum)?;
+    let totals = SeedTotals {
+        loss: f64::from(flat[parameters]),
+        correct: f64::from(flat[parameters + 1]),
+        seeds: f64::from(flat[parameters + 2]),
+    };
+    flat.truncate(parameters);
+    let scale = 1.0 / totals.seeds.max(1.0) as f32;
+    flat.iter_mut().for_each(|gradient| *gradient *= scale);
+    Ok(StepGradients { flat, totals, compute, allreduce: start.elapsed() })
+}

@@ -1,0 +1,146 @@
+//! Gradients and parameters as one flat vector, the form in which ranks exchange them.
+//!
+//! The order is that of the module's fields, which is the same in every process; burn's parameter ids are random per
+//! process and never leave it.
+
+use burn::module::{AutodiffModule, Module, ModuleMapper, ModuleVisitor, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::backend::{AutodiffBackend, Backend};
+use burn::tensor::{Tensor, TensorData};
+use thiserror::Error;
+
+/// A flat vector of another length than the module has parameters.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("{given} values for a model of {expected} parameters")]
+pub struct FlatLengthError {
+    /// Length of the vector.
+    pub given: usize,
+    /// Number of parameters.
+    pub expected: usize,
+}
+
+/// Number of float parameters of a module.
+pub fn num_parameters<B: Backend, M: Module<B>>(module: &M) -> usize {
+    struct Count(usize);
+    impl<B: Backend> ModuleVisitor<B> for Count {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+            self.0 += param.shape().num_elements();
+        }
+    }
+    let mut count = Count(0);
+    module.visit(&mut count);
+    count.0
+}
+
+/// All gradients in the order of the module's fields; zeros where a parameter has none.
+///
+/// It takes the gradients, since their memory can then be reused instead of copied.
+///
+/// # Shapes
+/// - output: `[num_parameters]`
+pub fn flatten_gradients<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M, gradients: GradientsParams) -> Vec<f32> {
+    struct Flatten {
+        gradients: GradientsParams,
+        flat: Vec<f32>,
+    }
+    impl<B: AutodiffBackend> ModuleVisitor<B> for Flatten {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+            match self.gradients.remove::<B::InnerBackend, D>(param.id) {
+                Some(gradient) => extend_from(&mut self.flat, gradient.into_data()),
+                None => self.flat.resize(self.flat.len() + param.shape().num_elements(), 0.0),
+            }
+        }
+    }
+    let flat = Vec::with_capacity(num_parameters(module));
+    let mut visitor = Flatten { gradients, flat };
+    module.visit(&mut visitor);
+    visitor.flat
+}
+
+/// The inverse of [`flatten_gradients`]: gradients that an optimizer takes.
+///
+/// # Shapes
+/// - `flat`: `[num_parameters]`
+///
+/// # Errors
+/// [`FlatLengthError`] if the length differs.
+pub fn unflatten_gradients<B: AutodiffBackend, M: AutodiffModule<B>>(
+    module: &M,
+    flat: &[f32],
+) -> Result<GradientsParams, FlatLengthError> {
+    struct Unflatten<'a> {
+        gradients: GradientsParams,
+        rest: &'a [f32],
+    }
+    impl<B: AutodiffBackend> ModuleVisitor<B> for Unflatten<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+            let gradient = take_tensor::<B::InnerBackend, D>(&mut self.rest, param.dims(), &param.device());
+            self.gradients.register(param.id, gradient);
+        }
+    }
+    check_length(module, flat)?;
+    let mut visitor = Unflatten { gradients: GradientsParams::new(), rest: flat };
+    module.visit(&mut visitor);
+    Ok(visitor.gradients)
+}
+
+/// A copy of all parameters in the order of the module's fields.
+///
+/// # Shapes
+/// - output: `[num_parameters]`
+pub fn flatten_parameters<B: Backend, M: Module<B>>(module: &M) -> Vec<f32> {
+    struct Flatten(Vec<f32>);
+    impl<B: Backend> ModuleVisitor<B> for Flatten {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+            extend_from(&mut self.0, param.val().into_data());
+        }
+    }
+    let mut visitor = Flatten(Vec::with_capacity(num_parameters(module)));
+    module.visit(&mut visitor);
+    visitor.0
+}
+
+/// The module with other values, the inverse of [`flatten_parameters`]. Parameters keep their ids, so that an optimizer's
+/// state still belongs to them, and whether they are trained.
+///
+/// # Shapes
+/// - `flat`: `[num_parameters]`
+///
+/// # Errors
+/// [`FlatLengthError`] if the length differs.
+pub fn load_parameters<B: Backend, M: Module<B>>(module: M, flat: &[f32]) -> Result<M, FlatLengthError> {
+    struct Load<'a>(&'a [f32]);
+    impl<B: Backend> ModuleMapper<B> for Load<'_> {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
+            let (is_trained, device) = (param.is_require_grad(), param.device());
+            param.map(|old| take_tensor(&mut self.0, old.dims(), &device).set_require_grad(is_trained))
+        }
+    }
+    check_length(&module, flat)?;
+    Ok(module.map(&mut Load(flat)))
+}
+
+fn check_length<B: Backend, M: Module<B>>(module: &M, flat: &[f32]) -> Result<(), FlatLengthError> {
+    let expected = num_parameters(module);
+    if flat.len() == expected { Ok(()) } else { Err(FlatLengthError { given: flat.len(), expected }) }
+}
+
+/// Appends a tensor's elements in row-major order.
+fn extend_from(flat: &mut Vec<f32>, data: TensorData) {
+    match data.as_slice::<f32>() {
+        Ok(values) => flat.extend_from_slice(values),
+        // A backend that computes in another precision.
+        Err(_) => flat.extend(data.iter::<f32>()),
+    }
+}
+
+/// Cuts a tensor off the front of a flat vector, whose length was checked.
+fn take_tensor<B: Backend, const D: usize>(
+    rest: &mut &[f32],
+    dims: [usize; D],
+    device: &B::Device,
+) -> Tensor<B, D> {
+    let (values, tail) = rest.split_at(dims.iter().product());
+    *rest = tail;
+    Tensor::from_data(TensorData::new(values.to_vec(), dims), device)
+}

@@ -1,0 +1,395 @@
+//! Trained models on disk, as safetensors.
+//!
+//! # The file
+//! - One `F32` tensor per parameter, named by its place in the model: `layers.0.weight_neighbors`, `layers.0.weight_self`,
+//!   `layers.0.bias` (GraphSAGE), `layers.0.weight`, `layers.0.bias` (GCN).
+//! - Matrices lie in PyTorch's orientation, `[out_channels, in_channels]`, so that renamed tensors go into a PyG model with
+//!   `load_state_dict`: `weight_neighbors` is `lin_l.weight` of a `SAGEConv`, `weight_self` its `lin_r.weight`, `bias` its
+//!   `lin_l.bias`; `weight` is `lin.weight` of a `GCNConv`, `bias` its `bias`.
+//! - Metadata: `format` is `edgecut-model`, `version` is `1`, `config` is the [`NodeModelConfig`] as JSON: loading needs
+//!   no further settings.
+//!
+//! A file is written beside its destination, synced and renamed: whoever opens the path sees the old model or the new one.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::tensor::backend::Backend;
+use burn::tensor::{Tensor, TensorData};
+use safetensors::tensor::{TensorView, serialize};
+use safetensors::{Dtype, SafeTensorError, SafeTensors};
+use thiserror::Error;
+
+use crate::models::{ModelError, NodeModel, NodeModelConfig};
+
+const FORMAT: &str = "edgecut-model";
+const VERSION: &str = "1";
+
+/// Writes a model.
+///
+/// # Errors
+/// [`ModelFileError`] if the model is not what `config` describes, or the file cannot be written; a file that was at
+/// `path` before is still there then.
+pub fn save_model<B: Backend>(
+    path: &Path,
+    model: &NodeModel<B>,
+    config: &NodeModelConfig,
+) -> Result<(), ModelFileError> {
+    let mut collect = Collect { place: Vec::new(), tensors: BTreeMap::new() };
+    match model {
+        NodeModel::Sage(model) => model.visit(&mut collect),
+        NodeModel::Gcn(model) => model.visit(&mut collect),
+    }
+    let expected = config.num_parameters();
+    let held = collect.tensors.values().map(|tensor| tensor.values.len()).sum::<usize>();
+    if expected != Some(held) {
+        return Err(ModelFileError::ForeignConfig { path: path.to_owned(), held, expected });
+    }
+    let config_json = serde_json::to_string(config)
+        .map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+    let metadata = HashMap::from([
+        ("format".to_owned(), FORMAT.to_owned()),
+        ("version".to_owned(), VERSION.to_owned()),
+        ("config".to_owned(), config_json),
+    ]);
+    let format_error = |source| ModelFileError::Format { path: path.to_owned(), source };
+    let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = collect
+        .tensors
+        .into_iter()
+        .map(|(name, tensor)| (name, tensor.shape, tensor.values.iter().flat_map(|v| v.to_le_bytes()).collect()))
+        .collect();
+    let views = tensors
+        .iter()
+        .map(|(name, shape, bytes)| Ok((name, TensorView::new(Dtype::F32, shape.clone(), bytes)?)))
+        .collect::<Result<Vec<_>, SafeTensorError>>()
+        .map_err(format_error)?;
+    let bytes = serialize(views, Some(metadata)).map_err(format_error)?;
+    write_and_rename(path, &bytes).map_err(|source| ModelFileError::Write { path: path.to_owned(), source })
+}
+
+/// Reads a model and its settings.
+///
+/// # Errors
+/// [`ModelFileError`] naming the file and the tensor if anything about it is not as [`save_model`] writes it: another
+/// format, tensors that miss or are too many, of another type or shape, or not finite.
+pub fn load_model<B: Backend>(
+    path: &Path,
+    device: &B::Device,
+) -> Result<(NodeModel<B>, NodeModelConfig), ModelFileError> {
+    let bytes = fs::read(path).map_err(|source| ModelFileError::Read { path: path.to_owned(), source })?;
+    let format_error = |source| ModelFileError::Format { path: path.to_owned(), source };
+    let (_, header) = SafeTensors::read_metadata(&bytes).map_err(format_error)?;
+    let config = read_config(path, header.metadata().as_ref())?;
+    let file = SafeTensors::deserialize(&bytes).map_err(format_error)?;
+    check_size(path, &file, &config)?;
+
+    // The initial values are overwritten below; the model is only the list of what has to be there.
+    let model_error = |source| ModelFileError::Model { path: path.to_owned(), source };
+    let model = config.init::<B>(0, device).map_err(model_error)?;
+    let mut fill = Fill { place: Vec::new(), path, file: &file, device, used: BTreeSet::new(), error: None };
+    let model = match model {
+        NodeModel::Sage(model) => NodeModel::Sage(model.map(&mut fill)),
+        NodeModel::Gcn(model) => NodeModel::Gcn(model.map(&mut fill)),
+    };
+    if let Some(error) = fill.error {
+        return Err(error);
+    }
+    if let Some(name) = file.names().into_iter().find(|name| !fill.used.contains(*name)) {
+        return Err(ModelFileError::UnexpectedTensor { path: path.to_owned(), tensor: name.to_owned() });
+    }
+    Ok((model, config))
+}
+
+/// A model file that cannot be written or is not one.
+#[derive(Debug, Error)]
+pub enum ModelFileError {
+    /// The file cannot be read.
+    #[error("read model {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file cannot be written.
+    #[error("write model {path}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Not safetensors, or damaged.
+    #[error("model {path}: no valid safetensors file")]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: SafeTensorError,
+    },
+    /// Safetensors, but not from here.
+    #[error("model {path}: metadata {key} is {found:?}, expected {expected:?}")]
+    Metadata {
+        /// The file.
+        path: PathBuf,
+        /// The entry.
+        key: &'static str,
+        /// What it says, if it is there.
+        found: Option<String>,
+        /// What it should say.
+        expected: &'static str,
+    },
+    /// The settings in the file are no settings.
+    #[error("model {path}: metadata config is no model configuration")]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// The settings in the file make no model.
+    #[error("model {path}: configuration")]
+    Model {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: ModelError,
+    },
+    /// The settings given for a model are not its own.
+    #[error("write model {path}: it has {held} parameters, its configuration asks for {expected:?}")]
+    ForeignConfig {
+        /// The file.
+        path: PathBuf,
+        /// Parameters of the model.
+        held: usize,
+        /// Parameters by the configuration.
+        expected: Option<usize>,
+    },
+    /// The file's settings ask for another amount of data than the file has.
+    #[error("model {path}: {given} parameters, its configuration asks for {expected}")]
+    ParameterCount {
+        /// The file.
+        path: PathBuf,
+        /// Parameters in the file.
+        given: usize,
+        /// Parameters by the configuration.
+        expected: usize,
+    },
+    /// A parameter is not there.
+    #[error("model {path}: tensor {tensor} is missing")]
+    MissingTensor {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+    },
+    /// A tensor that the model does not have.
+    #[error("model {path}: tensor {tensor} is none of this model's")]
+    UnexpectedTensor {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+    },
+    /// A tensor of another type.
+    #[error("model {path}: tensor {tensor} has type {found:?}, expected F32")]
+    TensorType {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// Its type.
+        found: Dtype,
+    },
+    /// A tensor of another shape.
+    #[error("model {path}: tensor {tensor} has shape {found:?}, expected {expected:?}")]
+    TensorShape {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// Its shape.
+        found: Vec<usize>,
+        /// The shape by the configuration.
+        expected: Vec<usize>,
+    },
+    /// A value that is not finite.
+    #[error("model {path}: tensor {tensor} holds {value} at element {position}")]
+    NotFinite {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// The element, row-major.
+        position: usize,
+        /// Its value.
+        value: f32,
+    },
+}
+
+/// A parameter as the file has it.
+struct StoredTensor {
+    shape: Vec<usize>,
+    values: Vec<f32>,
+}
+
+/// Reads all parameters of a module by name.
+struct Collect {
+    place: Vec<String>,
+    tensors: BTreeMap<String, StoredTensor>,
+}
+
+impl<B: Backend> ModuleVisitor<B> for Collect {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.place.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.place.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+        let tensor = if D == 2 { param.val().transpose() } else { param.val() };
+        let shape = tensor.dims().to_vec();
+        let values = tensor.into_data().iter::<f32>().collect();
+        self.tensors.insert(self.place.join("."), StoredTensor { shape, values });
+    }
+}
+
+/// Writes all parameters of a module by name; the first error stays.
+struct Fill<'a, B: Backend> {
+    place: Vec<String>,
+    path: &'a Path,
+    file: &'a SafeTensors<'a>,
+    device: &'a B::Device,
+    /// Names that the model has asked for.
+    used: BTreeSet<String>,
+    error: Option<ModelFileError>,
+}
+
+impl<B: Backend> ModuleMapper<B> for Fill<'_, B> {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.place.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.place.pop();
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
+        if self.error.is_some() {
+            return param;
+        }
+        let name = self.place.join(".");
+        let values = read_tensor(self.path, self.file, &name, param.dims());
+        self.used.insert(name);
+        match values {
+            Ok(values) => {
+                let mut shape = param.dims();
+                if D == 2 {
+                    shape.reverse();
+                }
+                let stored = Tensor::<B, D>::from_data(TensorData::new(values, shape), self.device);
+                let value = if D == 2 { contiguous(stored.transpose()) } else { stored };
+                let is_trained = param.is_require_grad();
+                param.map(|_| value.set_require_grad(is_trained))
+            }
+            Err(error) => {
+                self.error = Some(error);
+                param
+            }
+        }
+    }
+}
+
+/// The tensor in row-major memory, as a freshly initialised parameter lies.
+fn contiguous<B: Backend, const D: usize>(tensor: Tensor<B, D>) -> Tensor<B, D> {
+    let device = tensor.device();
+    Tensor::from_data(tensor.into_data(), &device)
+}
+
+/// One tensor of the file, checked, `dims` being those of the parameter.
+fn read_tensor<const D: usize>(
+    path: &Path,
+    file: &SafeTensors<'_>,
+    name: &str,
+    dims: [usize; D],
+) -> Result<Vec<f32>, ModelFileError> {
+    let (path, tensor) = (|| path.to_owned(), || name.to_owned());
+    let Ok(view) = file.tensor(name) else {
+        return Err(ModelFileError::MissingTensor { path: path(), tensor: tensor() });
+    };
+    if view.dtype() != Dtype::F32 {
+        return Err(ModelFileError::TensorType { path: path(), tensor: tensor(), found: view.dtype() });
+    }
+    let mut expected = dims.to_vec();
+    if D == 2 {
+        expected.reverse();
+    }
+    if view.shape() != expected {
+        let found = view.shape().to_vec();
+        return Err(ModelFileError::TensorShape { path: path(), tensor: tensor(), found, expected });
+    }
+    let (words, _) = view.data().as_chunks::<4>();
+    let values: Vec<f32> = words.iter().map(|word| f32::from_le_bytes(*word)).collect();
+    match values.iter().position(|value| !value.is_finite()) {
+        Some(position) => {
+            let value = values[position];
+            Err(ModelFileError::NotFinite { path: path(), tensor: tensor(), position, value })
+        }
+        None => Ok(values),
+    }
+}
+
+fn read_config(path: &Path, metadata: Option<&HashMap<String, String>>) -> Result<NodeModelConfig, ModelFileError> {
+    let entry = |key| metadata.and_then(|metadata| metadata.get(key));
+    for (key, expected) in [("format", FORMAT), ("version", VERSION)] {
+        let found = entry(key);
+        if found.map(String::as_str) != Some(expected) {
+            return Err(ModelFileError::Metadata { path: path.to_owned(), key, found: found.cloned(), expected });
+        }
+    }
+    let Some(json) = entry("config") else {
+        let expected = "a model configuration";
+        return Err(ModelFileError::Metadata { path: path.to_owned(), key: "config", found: None, expected });
+    };
+    let config: NodeModelConfig =
+        serde_json::from_str(json).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+    config.validate().map_err(|source| ModelFileError::Model { path: path.to_owned(), source })?;
+    Ok(config)
+}
+
+/// Compares sizes before a model is made, so that a damaged configuration cannot ask for all memory.
+fn check_size(path: &Path, file: &SafeTensors<'_>, config: &NodeModelConfig) -> Result<(), ModelFileError> {
+    let given = file.iter().map(|(_, view)| view.shape().iter().product::<usize>()).sum();
+    let expected = config.num_parameters().unwrap_or(usize::MAX);
+    if given == expected { Ok(()) } else { Err(ModelFileError::ParameterCount { path: path.to_owned(), given, expected }) }
+}
+
+/// Writes a sibling file, syncs it and moves it to `path`.
+fn write_and_rename(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let Some(name) = path.file_name() else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"));
+    };
+    let mut temporary_name = std::ffi::OsString::from(".");
+    temporary_name.push(name);
+    temporary_name.push(format!(".{}.tmp", std::process::id()));
+    let temporary = path.with_file_name(temporary_name);
+    let written = (|| {
+        let mut file = File::create(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    })();
+    if written.is_err() {
+        // The first error is the one to report; a leftover is no worse than it.
+        let _ = fs::remove_file(&temporary);
+        return written;
+    }
+    // The new name has to survive a power cut as well.
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(directory)?.sync_all()
+}

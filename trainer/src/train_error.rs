@@ -1,0 +1,45 @@
+//! What can go wrong while training.
+
+use edgecut_cluster::ClusterError;
+use edgecut_dist_loader::LoaderError;
+use edgecut_dist_sampler::SampleError;
+use thiserror::Error;
+
+/// An error of a training run.
+#[derive(Debug, Error)]
+pub enum TrainError {
+    /// The options contradict each other or the graph.
+    #[error("{what}")]
+    Config {
+        /// What is wrong, and what to do.
+        what: String,
+    },
+    /// A batch is not what the model takes.
+    #[error("batch: {what}")]
+    Batch {
+        /// What is wrong.
+        what: String,
+    },
+    /// The loss is no longer a finite number.
+    #[error("the loss of epoch {epoch}, step {step} is {loss}: lower the learning rate")]
+    NotFinite {
+        /// The epoch, counted from 0.
+        epoch: u64,
+        /// The step.
+        step: usize,
+        /// The loss.
+        loss: f64,
+    },
+    /// The report of an epoch could not be written.
+    #[error("report the epoch: {0}")]
+    Report(#[from] std::io::Error),
+    /// A batch could not be made.
+    #[error(transparent)]
+    Loader(#[from] LoaderError),
+    /// Sampling failed.
+    #[error(transparent)]
+    Sample(#[from] SampleError),
+    /// The ranks could not work together.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+}
