@@ -1,5 +1,6 @@
 //! A whole graph in memory, with original ids.
 
+use crate::scan::first_position;
 use crate::{Buffer, EdgeTypeId, Features, GraphError, NodeTypeId};
 use rayon::prelude::*;
 
@@ -180,7 +181,7 @@ impl Dataset {
                 let Some(nodes) = self.node_types.get(node_type.index()) else {
                     return fail(format!("edge type {} joins a node type that is not there", edges.relation));
                 };
-                if let Some(edge) = ids.par_iter().position_first(|&id| id as usize >= nodes.num_nodes) {
+                if let Some(edge) = first_position(ids, |id| id as usize >= nodes.num_nodes) {
                     return fail(format!(
                         "the {end} of edge {edge} is node {}, but there are {} nodes of type {}",
                         ids[edge], nodes.num_nodes, nodes.name
@@ -209,7 +210,7 @@ impl NodeData {
             if labels.len() != self.num_nodes {
                 return Err(format!("{} labels for {} nodes", labels.len(), self.num_nodes));
             }
-            if let Some(node) = labels.iter().position(|&l| l < -1 || l >= self.num_classes as i64) {
+            if let Some(node) = first_position(labels, |l| l < -1 || l >= self.num_classes as i64) {
                 return Err(format!("node {node} has label {}, outside -1..{}", labels[node], self.num_classes));
             }
         }
@@ -228,5 +229,96 @@ impl NodeData {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn nodes(num_nodes: usize) -> NodeData {
+        NodeData {
+            name: crate::DEFAULT_NODE_TYPE.into(),
+            num_nodes,
+            features: None,
+            labels: None,
+            num_classes: 0,
+            splits: Splits::default(),
+        }
+    }
+
+    fn graph(nodes: NodeData, edges: &[(u32, u32)]) -> Dataset {
+        let (src, dst): (Vec<u32>, Vec<u32>) = edges.iter().copied().unzip();
+        Dataset::homogeneous("test", nodes, src.into(), dst.into())
+    }
+
+    fn pairs(dataset: &Dataset) -> Vec<(u32, u32)> {
+        let edges = dataset.edges(EdgeTypeId(0));
+        edges.src.iter().copied().zip(edges.dst.iter().copied()).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn undirected_is_the_sorted_set_of_both_directions(edges in prop::collection::vec((0..12_u32, 0..12_u32), 0..60)) {
+            let mut dataset = graph(nodes(12), &edges);
+            dataset.to_undirected();
+            let expected: BTreeSet<(u32, u32)> = edges.iter().flat_map(|&(a, b)| [(a, b), (b, a)]).collect();
+            prop_assert_eq!(pairs(&dataset), expected.into_iter().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn edges_between_two_node_types_keep_their_direction() {
+        let mut dataset = graph(nodes(3), &[(2, 0), (0, 1)]);
+        dataset.node_types.push(nodes(3));
+        dataset.edge_types[0].dst_type = NodeTypeId(1);
+        dataset.to_undirected();
+        assert_eq!(pairs(&dataset), [(2, 0), (0, 1)]);
+    }
+
+    #[test]
+    fn loops_duplicates_and_isolated_nodes_are_legal() {
+        let dataset = graph(nodes(5), &[(1, 1), (0, 1), (0, 1)]);
+        dataset.validate().unwrap();
+        assert_eq!(dataset.num_edges(), 3);
+    }
+
+    #[test]
+    fn validate_names_what_is_wrong() {
+        let labelled = |labels: &[i64]| NodeData { labels: Some(labels.to_vec().into()), num_classes: 2, ..nodes(3) };
+        let featured = |values: &[f32]| {
+            let features = Some(Features::F32 { values: values.to_vec().into(), dim: 2 });
+            NodeData { features, ..nodes(3) }
+        };
+        let split = |ids: &[u32], of: NodeData| {
+            let mut of = of;
+            of.splits.set(Split::Valid, ids.to_vec().into());
+            of
+        };
+        let cases = [
+            (graph(nodes(0), &[]), "no nodes"),
+            (graph(nodes(3), &[(0, 1), (3, 1)]), "the source of edge 1 is node 3, but there are 3 nodes of type node"),
+            (graph(nodes(3), &[(0, 7)]), "the destination of edge 0 is node 7"),
+            (graph(featured(&[0.0; 4]), &[]), "2 feature rows for 3 nodes"),
+            (graph(featured(&[0.0, 0.0, 0.0, f32::NAN, 0.0, 0.0]), &[]), "feature 1 of node 1 is NaN or infinite"),
+            (graph(labelled(&[0, 1]), &[]), "2 labels for 3 nodes"),
+            (graph(labelled(&[0, 1, 2]), &[]), "node 2 has label 2, outside -1..2"),
+            (graph(labelled(&[0, -2, 1]), &[]), "node 1 has label -2"),
+            (graph(split(&[1, 1], nodes(3)), &[]), "the valid split is not ascending at entry 1"),
+            (graph(split(&[1, 3], nodes(3)), &[]), "the valid split has node 3"),
+            (graph(split(&[0, 1], labelled(&[0, -1, 1])), &[]), "the valid split has node 1, which has no label"),
+        ];
+        for (dataset, why) in cases {
+            let error = dataset.validate().unwrap_err().to_string();
+            assert!(error.starts_with("dataset test: ") && error.contains(why), "{error}, expected {why}");
+        }
+        let mut uneven = graph(nodes(3), &[(0, 1)]);
+        uneven.edge_types[0].dst = vec![1, 2].into();
+        assert!(uneven.validate().unwrap_err().to_string().contains("1 sources but 2 destinations"));
+        let mut untyped = graph(nodes(3), &[(0, 1)]);
+        untyped.edge_types[0].src_type = NodeTypeId(4);
+        assert!(untyped.validate().unwrap_err().to_string().contains("a node type that is not there"));
     }
 }

@@ -1,6 +1,7 @@
 //! A matrix of node features, `f32` or `f16`.
 
 use crate::Buffer;
+use crate::scan::first_position;
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 use serde::{Deserialize, Serialize};
@@ -90,11 +91,45 @@ impl Features {
     /// The first value that is not finite, as (row, column), if there is one. Checked once, when a graph is
     /// partitioned: one NaN makes every loss NaN.
     pub fn first_not_finite(&self) -> Option<(usize, usize)> {
-        use rayon::prelude::*;
         let at = match self {
-            Self::F32 { values, .. } => values.par_iter().position_first(|v| !v.is_finite()),
-            Self::F16 { values, .. } => values.par_iter().position_first(|v| !v.is_finite()),
+            Self::F32 { values, .. } => first_position(values, |v| !v.is_finite()),
+            Self::F16 { values, .. } => first_position(values, |v| !v.is_finite()),
         }?;
         Some((at / self.dim(), at % self.dim()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn both(values: &[f32], dim: usize) -> [Features; 2] {
+        let halves: Vec<f16> = values.iter().map(|&v| f16::from_f32(v)).collect();
+        [Features::F32 { values: values.to_vec().into(), dim }, Features::F16 { values: halves.into(), dim }]
+    }
+
+    #[test]
+    fn rows_come_out_as_f32_whatever_the_stored_type() {
+        for features in both(&[0.5, -2.0, 3.0, 4.0, 0.0, 65504.0], 3) {
+            assert_eq!((features.num_rows(), features.dim()), (2, 3));
+            let mut row = [9.0; 3];
+            features.copy_row(1, &mut row);
+            assert_eq!(row, [4.0, 0.0, 65504.0]);
+            assert_eq!(features.row_bytes(0).len(), 3 * features.dtype().size());
+        }
+        let [wide, _] = both(&[1.0, 2.0], 1);
+        assert_eq!(wide.row_bytes(1), 2.0_f32.to_le_bytes());
+    }
+
+    #[test]
+    fn the_first_value_that_is_not_finite_is_found() {
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            for features in both(&[0.0, 1.0, 2.0, bad, bad, 5.0], 2) {
+                assert_eq!(features.first_not_finite(), Some((1, 1)));
+            }
+        }
+        for features in both(&[0.0, -0.0, 1e-7, 65504.0], 2) {
+            assert_eq!(features.first_not_finite(), None);
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! ([`DEFAULT_NODE_TYPE`], [`DEFAULT_RELATION`]).
 //!
 //! * [`Dataset`] is a whole graph with original ids, as a reader or a generator gives it.
+//! * [`datasets`] reads and generates them.
 //! * [`Part`] is one part of a partitioned graph, memory-mapped; `docs/format.md` is the contract of its files.
 //! * [`PartitionBook`] says which part owns a node.
 #![forbid(unsafe_op_in_unsafe_fn)]
@@ -12,12 +13,14 @@ mod book;
 mod buffer;
 mod csc;
 mod dataset;
+pub mod datasets;
 mod error;
 mod features;
 mod ids;
 mod meta;
 mod npy;
 mod part;
+mod scan;
 
 pub use book::PartitionBook;
 pub use buffer::Buffer;
@@ -28,9 +31,9 @@ pub use features::{FeatureDtype, Features};
 pub use ids::{EdgeTypeId, GlobalNodeId, NodeTypeId, PartitionId};
 pub use meta::{
     EdgeTypeMeta, FORMAT_NAME, FORMAT_VERSION, FileMeta, META_FILE, Meta, NodeTypeMeta, PartMeta, Provenance, Report,
-    checksum,
+    checksum, is_folder_name,
 };
-pub use npy::{NpyElement, map_npy, npy_shape, write_npy};
+pub use npy::{NpyElement, NpyWriter, map_npy, npy_header, npy_shape, write_npy};
 pub use part::{Part, PartEdges, PartNodes, edge_dir, node_dir, part_dir};
 
 /// The name of the only node type of a homogeneous graph.

@@ -3,7 +3,7 @@
 use crate::{FeatureDtype, GraphError, PartitionBook, PartitionId};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -120,6 +120,12 @@ pub struct FileMeta {
     pub xxh3: String,
 }
 
+/// Whether a type's name can be the name of its folder: not empty, not hidden, and without separators or control
+/// characters.
+pub fn is_folder_name(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control())
+}
+
 /// The XXH3-64 checksum of `bytes`, as [`FileMeta::xxh3`] holds it.
 pub fn checksum(bytes: &[u8]) -> String {
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(bytes))
@@ -176,13 +182,38 @@ impl Meta {
                 }
             }
         }
-        for part in 0..self.num_parts {
-            let prefix = format!("{}/", crate::part_dir(PartitionId(part)));
-            if !self.files.keys().any(|file| file.starts_with(&prefix)) {
-                return Err(format!("it lists no file of part {part}"));
-            }
+        let names = self.node_types.iter().map(|t| &t.name);
+        let names = names.chain(self.edge_types.iter().map(|e| &e.relation));
+        if let Some(name) = names.into_iter().find(|name| !is_folder_name(name)) {
+            return Err(format!("the name {name:?} cannot be a folder"));
+        }
+        let expected = self.file_names();
+        if let Some(name) = expected.iter().find(|name| !self.files.contains_key(*name)) {
+            return Err(format!("it does not list the file {name}"));
+        }
+        if let Some(name) = self.files.keys().find(|name| !expected.contains(*name)) {
+            return Err(format!("it lists the file {name:?}, which is not of this format"));
         }
         Ok(())
+    }
+
+    /// The paths of all files that a partitioned graph of these parts and types has, as in [`Meta::files`].
+    pub fn file_names(&self) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for part in (0..self.num_parts).map(|p| crate::part_dir(PartitionId(p))) {
+            for t in &self.node_types {
+                let dir = format!("{part}/{}", crate::node_dir(&t.name));
+                let features = (t.feature_dim > 0).then_some("features");
+                let labels = t.has_labels.then_some("labels");
+                let present = ["original_ids", "train", "valid", "test"].into_iter().chain(features).chain(labels);
+                names.extend(present.map(|file| format!("{dir}/{file}.npy")));
+            }
+            for e in &self.edge_types {
+                let dir = format!("{part}/{}", crate::edge_dir(e));
+                names.extend(["indptr", "indices"].map(|file| format!("{dir}/{file}.npy")));
+            }
+        }
+        names
     }
 
     /// A name for this very partitioning: processes may only work together on parts with the same fingerprint.

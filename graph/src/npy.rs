@@ -1,14 +1,16 @@
 //! Reading `.npy` files by mapping them, and writing them.
 
-use crate::{Buffer, GraphError};
+use crate::{Buffer, FileMeta, GraphError};
 use bytemuck::Pod;
 use half::f16;
 use memmap2::Mmap;
-use npyz::{NpyHeader, Order, WriterBuilder};
+use npyz::{AutoSerialize, DType, NpyHeader, Order, WriterBuilder};
 use std::fs::File;
 use std::io::{BufWriter, Cursor, Write};
-use std::path::Path;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use xxhash_rust::xxh3::Xxh3;
 
 /// An element type of the arrays that Edgecut stores, always little-endian.
 pub trait NpyElement: Pod + npyz::AutoSerialize + npyz::Deserialize + Send + Sync {
@@ -26,10 +28,22 @@ npy_element! { u8, "uint8"; u32, "uint32"; i32, "int32"; u64, "uint64"; i64, "in
 /// # Errors
 /// A file that is no `.npy` file, holds another type or Fortran order, or is shorter or longer than its header says.
 pub fn map_npy<T: NpyElement>(path: &Path) -> Result<(Vec<usize>, Buffer<T>), GraphError> {
+    map_as(path, &T::default_dtype(), T::NAME)
+}
+
+/// Maps an array of NumPy's `bool`: a byte a value, 0 for false.
+///
+/// # Errors
+/// Those of [`map_npy`].
+pub(crate) fn map_npy_bool(path: &Path) -> Result<(Vec<usize>, Buffer<u8>), GraphError> {
+    map_as(path, &bool::default_dtype(), "bool")
+}
+
+fn map_as<T: Pod>(path: &Path, dtype: &DType, name: &str) -> Result<(Vec<usize>, Buffer<T>), GraphError> {
     let (map, header, offset) = open(path)?;
     let shape: Vec<usize> = header.shape().iter().map(|&n| n as usize).collect();
-    if header.dtype() != T::default_dtype() {
-        let why = format!("its type is {}, expected {}", header.dtype().descr(), T::NAME);
+    if header.dtype() != *dtype {
+        let why = format!("its type is {}, expected {name}", header.dtype().descr());
         return Err(GraphError::format(path, why));
     }
     if header.order() == Order::Fortran && shape.iter().filter(|&&n| n > 1).count() > 1 {
@@ -67,11 +81,28 @@ fn open(path: &Path) -> Result<(Mmap, NpyHeader, usize), GraphError> {
     // SAFETY: the map is read-only and private to this process. A file that another process truncates or rewrites while
     // it is mapped would break this; parts are only ever replaced by renaming whole directories (docs/format.md).
     let map = unsafe { Mmap::map(&file) }.map_err(|e| GraphError::io(path, e))?;
+    if !shape_is_addressable(&map) {
+        return Err(GraphError::format(path, "its header promises more data than can be addressed"));
+    }
     let mut cursor = Cursor::new(&map[..]);
     let header = NpyHeader::from_reader(&mut cursor)
         .map_err(|e| GraphError::format(path, format!("it is not a .npy file, or its header is damaged ({e})")))?;
     let offset = cursor.position() as usize;
     Ok((map, header, offset))
+}
+
+/// Whether the sizes in the header's shape can be multiplied, zeros left out; `npyz` does so without a check. What is
+/// no header passes: it is rejected when it is read.
+fn shape_is_addressable(bytes: &[u8]) -> bool {
+    const KEY: &[u8] = b"'shape':";
+    let head = &bytes[..bytes.len().min(1 << 16)];
+    let Some(at) = head.windows(KEY.len()).position(|window| window == KEY) else { return true };
+    let sizes = head[at + KEY.len()..].split(|&b| b == b')').next().unwrap_or_default();
+    sizes
+        .split(|b| !b.is_ascii_digit())
+        .filter_map(|digits| str::from_utf8(digits).ok().filter(|text| !text.is_empty()))
+        .try_fold(1_u64, |product, size| product.checked_mul(size.parse::<u64>().ok()?.max(1)))
+        .is_some()
 }
 
 /// Writes `values` as an array of `shape` to a new file and syncs it to disk.
@@ -82,20 +113,90 @@ fn open(path: &Path) -> Result<(Mmap, NpyHeader, usize), GraphError> {
 /// # Panics
 /// If `shape` does not multiply to the number of values.
 pub fn write_npy<T: NpyElement>(path: &Path, shape: &[usize], values: &[T]) -> Result<(), GraphError> {
-    assert_eq!(shape.iter().product::<usize>(), values.len(), "shape and values of {}", path.display());
-    let write = || -> std::io::Result<()> {
-        let file = File::create(path)?;
-        let mut out = BufWriter::with_capacity(1 << 16, &file);
-        out.write_all(&npy_header::<T>(shape)?)?;
-        out.write_all(bytemuck::cast_slice(values))?;
-        out.flush()?;
-        drop(out);
-        file.sync_all()
-    };
-    write().map_err(|e| GraphError::io(path, e))
+    let mut writer = NpyWriter::create(path, shape)?;
+    writer.write(values)?;
+    writer.finish().map(drop)
 }
 
-fn npy_header<T: NpyElement>(shape: &[usize]) -> std::io::Result<Vec<u8>> {
+/// Writes one `.npy` file piece by piece, and computes its checksum on the way, so that no array need be whole in
+/// memory and no file is read again.
+///
+/// ```
+/// use edgecut_graph::{NpyWriter, map_npy};
+/// # let dir = tempfile::tempdir()?;
+/// let path = dir.path().join("rows.npy");
+/// let mut writer = NpyWriter::<f32>::create(&path, &[2, 3])?;
+/// writer.write(&[1.0, 2.0, 3.0])?;
+/// writer.write(&[4.0, 5.0, 6.0])?;
+/// let file = writer.finish()?;
+/// assert_eq!(file.bytes, std::fs::metadata(&path)?.len());
+/// assert_eq!(map_npy::<f32>(&path)?.1[4], 5.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct NpyWriter<T> {
+    path: PathBuf,
+    out: BufWriter<File>,
+    hash: Xxh3,
+    bytes: u64,
+    missing: usize,
+    element: PhantomData<T>,
+}
+
+impl<T: NpyElement> NpyWriter<T> {
+    /// Creates the file, or empties it, and writes the header of an array of `shape`.
+    ///
+    /// # Errors
+    /// Any I/O error, naming `path`.
+    pub fn create(path: &Path, shape: &[usize]) -> Result<Self, GraphError> {
+        let fail = |e| GraphError::io(path, e);
+        let header = npy_header::<T>(shape).map_err(fail)?;
+        let out = BufWriter::with_capacity(1 << 17, File::create(path).map_err(fail)?);
+        let missing = shape.iter().product();
+        let mut writer = Self { path: path.into(), out, hash: Xxh3::new(), bytes: 0, missing, element: PhantomData };
+        writer.write_bytes(&header)?;
+        Ok(writer)
+    }
+
+    /// Appends `values`, in C order.
+    ///
+    /// # Errors
+    /// Any I/O error, naming the file.
+    ///
+    /// # Panics
+    /// If there are more values than the shape holds.
+    pub fn write(&mut self, values: &[T]) -> Result<(), GraphError> {
+        assert!(values.len() <= self.missing, "more values than the shape of {}", self.path.display());
+        self.missing -= values.len();
+        self.write_bytes(bytemuck::cast_slice(values))
+    }
+
+    /// Syncs the file to disk, and returns its size and checksum.
+    ///
+    /// # Errors
+    /// Any I/O error, naming the file.
+    ///
+    /// # Panics
+    /// If there are fewer values than the shape holds.
+    pub fn finish(self) -> Result<FileMeta, GraphError> {
+        assert_eq!(self.missing, 0, "fewer values than the shape of {}", self.path.display());
+        let fail = |e| GraphError::io(&self.path, e);
+        let file = self.out.into_inner().map_err(|e| fail(e.into_error()))?;
+        file.sync_all().map_err(fail)?;
+        Ok(FileMeta { bytes: self.bytes, xxh3: format!("{:016x}", self.hash.digest()) })
+    }
+
+    fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), GraphError> {
+        self.hash.update(bytes);
+        self.bytes += bytes.len() as u64;
+        self.out.write_all(bytes).map_err(|e| GraphError::io(&self.path, e))
+    }
+}
+
+/// What stands in front of the values in the `.npy` file of an array of `shape`; the values follow, little-endian.
+///
+/// # Errors
+/// A shape that the format cannot hold.
+pub fn npy_header<T: NpyElement>(shape: &[usize]) -> std::io::Result<Vec<u8>> {
     let shape: Vec<u64> = shape.iter().map(|&n| n as u64).collect();
     let mut bytes = Vec::new();
     npyz::WriteOptions::new_header_only()
@@ -104,4 +205,114 @@ fn npy_header<T: NpyElement>(shape: &[usize]) -> std::io::Result<Vec<u8>> {
         .writer(&mut bytes)
         .write_header_only()?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn file(dir: &tempfile::TempDir, bytes: &[u8]) -> PathBuf {
+        let path = dir.path().join("array.npy");
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    fn why<T: NpyElement + std::fmt::Debug>(path: &Path) -> String {
+        map_npy::<T>(path).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_written_is_mapped_back_and_its_data_starts_at_a_multiple_of_64_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npy");
+        for rows in [0_usize, 1, 9, 1000] {
+            let values: Vec<i64> = (0..rows as i64 * 2).map(|v| v * v - 7).collect();
+            write_npy(&path, &[rows, 2], &values).unwrap();
+            let (shape, read) = map_npy::<i64>(&path).unwrap();
+            assert_eq!((shape, &read[..]), (vec![rows, 2], &values[..]));
+            assert_eq!(open(&path).unwrap().2 % 64, 0);
+            assert_eq!(npy_shape(&path).unwrap(), (vec![rows, 2], "<i8".to_owned()));
+        }
+    }
+
+    #[test]
+    fn halves_and_scalars_survive() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npy");
+        let halves = [0.0, -1.5, 65504.0, f32::INFINITY].map(f16::from_f32);
+        write_npy(&path, &[2, 2], &halves).unwrap();
+        assert_eq!(map_npy::<f16>(&path).unwrap().1[..], halves);
+        assert_eq!(npy_shape(&path).unwrap().1, "<f2");
+        write_npy(&path, &[], &[7_u64]).unwrap();
+        let (shape, scalar) = map_npy::<u64>(&path).unwrap();
+        assert_eq!((shape.len(), &scalar[..]), (0, &[7][..]));
+    }
+
+    #[test]
+    fn rejects_another_type() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npy");
+        write_npy(&path, &[3], &[1_i32, 2, 3]).unwrap();
+        let why = why::<i64>(&path);
+        assert!(why.contains("a.npy: its type is '<i4', expected int64"), "{why}");
+        assert!(map_npy_bool(&path).is_err());
+    }
+
+    #[test]
+    fn rejects_truncated_and_extra_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npy");
+        write_npy(&path, &[3], &[1_u64, 2, 3]).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        for changed in [bytes[..bytes.len() - 1].to_vec(), [&bytes[..], &[0]].concat()] {
+            let why = why::<u64>(&file(&dir, &changed));
+            assert!(why.contains("promises 24 bytes of data, but it holds 2"), "{why}");
+        }
+        let why = why::<u64>(&file(&dir, &bytes[..40]));
+        assert!(why.contains("its header is damaged"), "{why}");
+    }
+
+    #[test]
+    fn rejects_what_is_no_npy_file() {
+        let dir = tempfile::tempdir().unwrap();
+        for bytes in [&b""[..], b"0,1\n1,0\n", &[0; 200]] {
+            let why = why::<f32>(&file(&dir, bytes));
+            assert!(why.contains("it is not a .npy file"), "{why}");
+        }
+        assert!(matches!(map_npy::<f32>(&dir.path().join("absent.npy")), Err(GraphError::Io { .. })));
+    }
+
+    #[test]
+    fn rejects_fortran_order_only_where_it_differs() {
+        let dir = tempfile::tempdir().unwrap();
+        let with_order = |shape: &[u64]| {
+            let mut bytes = Vec::new();
+            npyz::WriteOptions::new_header_only()
+                .dtype(f32::default_dtype())
+                .shape(shape)
+                .order(Order::Fortran)
+                .writer(&mut bytes)
+                .write_header_only()
+                .unwrap();
+            bytes.extend([0; 24]);
+            file(&dir, &bytes)
+        };
+        let why = why::<f32>(&with_order(&[2, 3]));
+        assert!(why.contains("Fortran order; save it through numpy.ascontiguousarray"), "{why}");
+        assert!(map_npy::<f32>(&with_order(&[6, 1])).is_ok(), "one column is the same in both orders");
+    }
+
+    #[test]
+    fn rejects_a_header_that_promises_more_than_can_be_addressed() {
+        let dir = tempfile::tempdir().unwrap();
+        for shape in [&[usize::MAX, 2][..], &[0, 1 << 40, 1 << 40], &[1 << 62]] {
+            let text =
+                format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape:?}, }}").replace(['[', ']'], "");
+            let text = text.replace("'shape': ", "'shape': (").replace(", }", ",), }");
+            let header = [b"\x93NUMPY\x01\x00", &(text.len() as u16).to_le_bytes()[..], text.as_bytes()].concat();
+            let why = why::<f32>(&file(&dir, &header));
+            assert!(why.contains("more data than can be addressed"), "{why}");
+        }
+    }
 }

@@ -1,0 +1,394 @@
+//! The columns of OGB's CSV files: edges, features, labels and node ids.
+
+use super::blocks::{BadLine, BlockParser, after_line, line_at, parse_file};
+use super::numbers::{finite_f32, leading_digits, quote, short_decimal, whole};
+use crate::GraphError;
+use std::path::Path;
+
+/// Edges as they are in the file: sources and destinations.
+pub(super) type EdgeList = (Vec<u32>, Vec<u32>);
+
+/// Reads `source,destination` lines; blank lines are skipped.
+///
+/// # Errors
+/// A line that is not two ids below `num_nodes`.
+pub(super) fn read_edges(path: &Path, num_nodes: usize) -> Result<EdgeList, GraphError> {
+    let (src, dst): (Vec<_>, Vec<_>) = parse_file(path, EdgeParser { num_nodes })?.into_iter().unzip();
+    Ok((concat(src), concat(dst)))
+}
+
+/// Reads a row of numbers a line; blank lines are skipped. Returns the values, row-major, and the number of columns,
+/// 0 for an empty file.
+///
+/// # Errors
+/// A value that is no finite number, by line and column counted from 1, and a row of another length than the first.
+pub(super) fn read_rows(path: &Path) -> Result<(Vec<f32>, usize), GraphError> {
+    let mut columns = 0;
+    let parser = RowParser { columns: &mut columns };
+    let values = concat(parse_file(path, parser)?);
+    Ok((values, columns))
+}
+
+/// Reads a class a line: a whole number, or `nan`, -1 or nothing for -1, which is "unlabelled". Blank lines past
+/// `num_nodes` are the end of the file.
+///
+/// # Errors
+/// A line that is no class, and several columns.
+pub(super) fn read_labels(path: &Path, num_nodes: usize) -> Result<Vec<i64>, GraphError> {
+    let mut labels = concat(parse_file(path, Lines(|line: &[u8]| label(line).map(Some)))?);
+    while labels.len() > num_nodes && labels.last() == Some(&None) {
+        labels.pop();
+    }
+    Ok(labels.into_iter().map(|label| label.unwrap_or(-1)).collect())
+}
+
+/// Reads a node id a line, in file order; blank lines are skipped.
+///
+/// # Errors
+/// A line that is no id below `num_nodes`.
+pub(super) fn read_ids(path: &Path, num_nodes: usize) -> Result<Vec<u32>, GraphError> {
+    let id = |line: &[u8]| match line.trim_ascii() {
+        b"" => Ok(None),
+        line => node_id(line, "node", num_nodes).map(Some),
+    };
+    Ok(concat(parse_file(path, Lines(id))?))
+}
+
+/// Reads whole numbers, one a line; blank lines are skipped.
+pub(super) fn read_counts(path: &Path) -> Result<Vec<u64>, GraphError> {
+    let count = |line: &[u8]| match line.trim_ascii() {
+        b"" => Ok(None),
+        line => whole(line, "a count").map(Some),
+    };
+    Ok(concat(parse_file(path, Lines(count))?))
+}
+
+fn node_id(field: &[u8], role: &str, num_nodes: usize) -> Result<u32, String> {
+    let id = whole(field, "a node id")?;
+    if id >= num_nodes as u64 {
+        return Err(format!("{role} {id} is out of range: the graph has {num_nodes} nodes"));
+    }
+    Ok(id as u32)
+}
+
+/// A class, or `None` for a blank line.
+fn label(line: &[u8]) -> Result<Option<i64>, String> {
+    let line = line.trim_ascii();
+    if line.is_empty() {
+        return Ok(None);
+    }
+    if line.contains(&b',') {
+        let columns = line.iter().filter(|&&b| b == b',').count() + 1;
+        return Err(format!("{columns} columns of labels; a node has one class here, multi-task labels are not read"));
+    }
+    let number = str::from_utf8(line).ok().and_then(|text| text.parse::<f64>().ok());
+    match number {
+        Some(value) if value.is_nan() || value == -1.0 => Ok(Some(-1)),
+        Some(value) if value.fract() == 0.0 && (0.0..=f64::from(i32::MAX)).contains(&value) => Ok(Some(value as i64)),
+        _ => Err(format!("{} is not a class: 0, 1, 2 and so on, or -1 or nan where there is none", quote(line))),
+    }
+}
+
+struct EdgeParser {
+    num_nodes: usize,
+}
+
+impl EdgeParser {
+    /// The edge at the start of `bytes` and the length of its line, if it is spelled the usual way and in range.
+    fn usual(&self, bytes: &[u8]) -> Option<(u32, u32, usize)> {
+        let (src, src_length) = leading_digits(bytes);
+        let rest = bytes.get(src_length + 1..)?;
+        let (dst, dst_length) = leading_digits(rest);
+        let end = match rest.get(dst_length..)? {
+            [b'\n', ..] => 1,
+            [b'\r', b'\n', ..] => 2,
+            _ => return None,
+        };
+        let legal = src_length > 0
+            && dst_length > 0
+            && bytes[src_length] == b','
+            && src < self.num_nodes as u64
+            && dst < self.num_nodes as u64;
+        legal.then_some((src as u32, dst as u32, src_length + 1 + dst_length + end))
+    }
+
+    fn unusual(&self, line: &[u8]) -> Result<Option<(u32, u32)>, String> {
+        if line.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        let mut fields = line.split(|&b| b == b',');
+        let (Some(src), Some(dst), None) = (fields.next(), fields.next(), fields.next()) else {
+            return Err(format!("{} is not an edge, two node ids with a comma between", quote(line)));
+        };
+        let src = node_id(src, "source node", self.num_nodes)?;
+        let dst = node_id(dst, "destination node", self.num_nodes)?;
+        Ok(Some((src, dst)))
+    }
+}
+
+impl BlockParser for EdgeParser {
+    type Output = EdgeList;
+
+    fn parse(&self, block: &[u8]) -> Result<EdgeList, BadLine> {
+        let lines = block.len() / 10;
+        let (mut src, mut dst) = (Vec::with_capacity(lines), Vec::with_capacity(lines));
+        let mut at = 0;
+        while at < block.len() {
+            if let Some((from, to, length)) = self.usual(&block[at..]) {
+                src.push(from);
+                dst.push(to);
+                at += length;
+                continue;
+            }
+            match self.unusual(line_at(block, at)) {
+                Ok(Some((from, to))) => {
+                    src.push(from);
+                    dst.push(to);
+                }
+                Ok(None) => {}
+                Err(why) => return Err(BadLine { offset: at, why }),
+            }
+            at = after_line(block, at);
+        }
+        Ok((src, dst))
+    }
+}
+
+struct RowParser<'a> {
+    columns: &'a mut usize,
+}
+
+impl RowParser<'_> {
+    /// Appends the row at the start of `bytes` and returns how many bytes its line has.
+    fn row(&self, bytes: &[u8], out: &mut Vec<f32>) -> Result<usize, String> {
+        let mut at = 0;
+        for column in 1..=*self.columns {
+            let (value, length) = match short_decimal(&bytes[at..]) {
+                Some(short) => short,
+                None => long_number(&bytes[at..]).map_err(|why| format!("column {column}: {why}"))?,
+            };
+            out.push(value);
+            at += length;
+            if column < *self.columns {
+                if bytes.get(at) != Some(&b',') {
+                    return Err(self.ragged(line_at(bytes, 0)));
+                }
+                at += 1;
+            }
+        }
+        match &bytes[at..] {
+            [] => Ok(at),
+            [b'\n', ..] => Ok(at + 1),
+            [b'\r', b'\n', ..] => Ok(at + 2),
+            [b'\r'] => Ok(at + 1),
+            _ => Err(self.ragged(line_at(bytes, 0))),
+        }
+    }
+
+    fn ragged(&self, line: &[u8]) -> String {
+        let found = line.iter().filter(|&&b| b == b',').count() + 1;
+        format!("{found} values, but the first line has {}", self.columns)
+    }
+}
+
+/// The number that ends at the next comma or line end, and its length with the white space around it.
+fn long_number(bytes: &[u8]) -> Result<(f32, usize), String> {
+    let length = bytes.iter().position(|&b| b == b',' || b == b'\n').unwrap_or(bytes.len());
+    let field = bytes[..length].strip_suffix(b"\r").unwrap_or(&bytes[..length]);
+    Ok((finite_f32(field)?, field.len()))
+}
+
+impl BlockParser for RowParser<'_> {
+    type Output = Vec<f32>;
+
+    fn first_line(&mut self, line: &[u8]) {
+        *self.columns = line.iter().filter(|&&b| b == b',').count() + 1;
+    }
+
+    fn parse(&self, block: &[u8]) -> Result<Vec<f32>, BadLine> {
+        let mut values = Vec::with_capacity(block.len() / 2);
+        let mut at = 0;
+        while at < block.len() {
+            // A row of one column may be blank only by mistake, so a blank line is skipped at any width.
+            if matches!(block[at], b'\n' | b'\r' | b' ') && line_at(block, at).trim_ascii().is_empty() {
+                at = after_line(block, at);
+                continue;
+            }
+            match self.row(&block[at..], &mut values) {
+                Ok(length) => at += length,
+                Err(why) => return Err(BadLine { offset: at, why }),
+            }
+        }
+        values.shrink_to_fit();
+        Ok(values)
+    }
+}
+
+/// Parses each line by itself; `None` leaves a line out.
+struct Lines<F>(F);
+
+impl<T: Send, F: Fn(&[u8]) -> Result<Option<T>, String> + Sync> BlockParser for Lines<F> {
+    type Output = Vec<T>;
+
+    fn parse(&self, block: &[u8]) -> Result<Vec<T>, BadLine> {
+        let mut values = Vec::new();
+        let mut at = 0;
+        while at < block.len() {
+            match (self.0)(line_at(block, at)) {
+                Ok(value) => values.extend(value),
+                Err(why) => return Err(BadLine { offset: at, why }),
+            }
+            at = after_line(block, at);
+        }
+        Ok(values)
+    }
+}
+
+/// Joins blocks; each is freed as soon as it is copied.
+fn concat<T: Copy>(blocks: Vec<Vec<T>>) -> Vec<T> {
+    if blocks.len() < 2 {
+        return blocks.into_iter().next().unwrap_or_default();
+    }
+    let mut joined = Vec::with_capacity(blocks.iter().map(Vec::len).sum());
+    for block in blocks {
+        joined.extend_from_slice(&block);
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn with_file<T>(text: &str, read: impl FnOnce(&Path) -> Result<T, GraphError>) -> Result<T, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.csv");
+        std::fs::write(&path, text).unwrap();
+        read(&path).map_err(|e| {
+            let message = e.to_string();
+            message.strip_prefix(&format!("{}: ", path.display())).expect("an error names its file").to_owned()
+        })
+    }
+
+    fn edges(text: &str) -> Result<EdgeList, String> {
+        with_file(text, |path| read_edges(path, 2708))
+    }
+
+    fn rows(text: &str) -> Result<(Vec<f32>, usize), String> {
+        with_file(text, read_rows)
+    }
+
+    #[test]
+    fn edges_may_be_spelled_unusually() {
+        let expected = Ok((vec![0, 2707, 3], vec![1, 5, 3]));
+        for text in ["0,1\n2707,5\n3,3\n", "0,1\r\n2707,5\r\n3,3", " 0 , 1\n\n02707,+5\r\n3,3\r", "0,1\n2707,5\n3,3"] {
+            assert_eq!(edges(text), expected, "{text:?}");
+        }
+        assert_eq!(edges(""), Ok((vec![], vec![])));
+    }
+
+    #[test]
+    fn bad_edges_are_named_by_line() {
+        for (text, why) in [
+            ("0,1\n\n4000,1\n", "line 3: source node 4000 is out of range: the graph has 2708 nodes"),
+            ("0,2708", "line 1: destination node 2708 is out of range"),
+            ("0,1\r\n0,99999999999999999999\r\n", "line 2: \"99999999999999999999\" is not a node id"),
+            ("0,99999999999", "line 1: destination node 99999999999 is out of range"),
+            ("source,target\n0,1\n", "line 1: \"source\" is not a node id"),
+            ("0,1\n0,-1\n", "line 2: \"-1\" is not a node id"),
+            ("0,1\n0 1\n", "line 2: \"0 1\" is not an edge"),
+            ("0,1,2\n", "line 1: \"0,1,2\" is not an edge"),
+            ("0,\n", "line 1: \"\" is not a node id"),
+            ("0\n", "line 1: \"0\" is not an edge"),
+        ] {
+            let error = edges(text).unwrap_err();
+            assert!(error.starts_with(why), "{error}, expected {why}");
+        }
+    }
+
+    #[test]
+    fn rows_may_be_spelled_unusually() {
+        let expected = Ok((vec![1.0, -2.5, 0.0, 1e-3], 2));
+        for text in ["1,-2.5\n0,1e-3\n", "1.0,-2.50\r\n0.,.001", " 1, -2.5 \n\n0,0.001000000000000\r\n\n"] {
+            assert_eq!(rows(text), expected, "{text:?}");
+        }
+        assert_eq!(rows(""), Ok((vec![], 0)));
+    }
+
+    #[test]
+    fn bad_rows_are_named_by_line_and_column() {
+        for (text, why) in [
+            ("1,2\n3,4,5\n", "line 2: 3 values, but the first line has 2"),
+            ("1,2\n\n3\n", "line 3: 1 values, but the first line has 2"),
+            ("1,2\n3,nan\n", "line 2: column 2: \"nan\" is not a finite"),
+            ("1,inf\n", "line 1: column 2: \"inf\" is not a finite"),
+            ("1,2\nx,2\n", "line 2: column 1: \"x\" is not a number"),
+            ("1,2\n,2\n", "line 2: column 1: the value is empty"),
+            ("1,2\n1,", "line 2: column 2: the value is empty"),
+        ] {
+            let error = rows(text).unwrap_err();
+            assert!(error.starts_with(why), "{error}, expected {why}");
+        }
+    }
+
+    #[test]
+    fn labels_are_classes_or_absent() {
+        let labels = |text: &str, nodes| with_file(text, |path| read_labels(path, nodes));
+        assert_eq!(labels("3\n0\n3.0\nnan\n\n-1\n-1.0\n2e0", 8), Ok(vec![3, 0, 3, -1, -1, -1, -1, 2]));
+        assert_eq!(labels("1\r\n\r\n2\r\n\r\n\r\n", 3), Ok(vec![1, -1, 2]));
+        for (text, why) in [
+            ("0\n1,0,1\n", "line 2: 3 columns of labels"),
+            ("0\n1.5\n", "line 2: \"1.5\" is not a class"),
+            ("-2\n", "line 1: \"-2\" is not a class"),
+            ("3000000000\n", "line 1: \"3000000000\" is not a class"),
+            ("cat\n", "line 1: \"cat\" is not a class"),
+        ] {
+            let error = labels(text, 2).unwrap_err();
+            assert!(error.starts_with(why), "{error}, expected {why}");
+        }
+    }
+
+    #[test]
+    fn ids_and_counts_are_whole_numbers() {
+        let ids = |text: &str| with_file(text, |path| read_ids(path, 10));
+        assert_eq!(ids("3\n1\r\n\n9"), Ok(vec![3, 1, 9]));
+        assert_eq!(ids("3\n10\n"), Err("line 2: node 10 is out of range: the graph has 10 nodes".into()));
+        assert_eq!(ids("3\n1.0\n"), Err("line 2: \"1.0\" is not a node id".into()));
+        assert_eq!(with_file("17\n\n", read_counts), Ok(vec![17]));
+        assert!(with_file("many\n", read_counts).unwrap_err().starts_with("line 1: \"many\" is not a count"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn edges_are_what_splitting_lines_gives(list in prop::collection::vec((0..2708_u32, 0..2708_u32), 0..300), crlf: bool) {
+            let end = if crlf { "\r\n" } else { "\n" };
+            let text: String = list.iter().map(|(s, d)| format!("{s},{d}{end}")).collect();
+            let naive: EdgeList = text
+                .lines()
+                .map(|line| line.split_once(',').unwrap())
+                .map(|(s, d)| (s.parse::<u32>().unwrap(), d.parse::<u32>().unwrap()))
+                .unzip();
+            prop_assert_eq!(edges(&text), Ok(naive));
+        }
+
+        #[test]
+        fn rows_are_what_splitting_lines_gives(
+            list in prop::collection::vec((any::<f32>(), 0..3_u32, -1e6..1e6_f64), 1..200).prop_map(|rows| {
+                rows.into_iter().filter(|(v, _, _)| v.is_finite()).collect::<Vec<_>>()
+            })
+        ) {
+            let text: String = list.iter().map(|(a, b, c)| format!("{a},{b},{c}\n")).collect();
+            let naive: Vec<u32> = text
+                .lines()
+                .flat_map(|line| line.split(','))
+                .map(|value| value.parse::<f32>().unwrap().to_bits())
+                .collect();
+            let (found, columns) = rows(&text).unwrap();
+            prop_assert_eq!(columns, if list.is_empty() { 0 } else { 3 });
+            prop_assert_eq!(found.into_iter().map(f32::to_bits).collect::<Vec<_>>(), naive);
+        }
+    }
+}

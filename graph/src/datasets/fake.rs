@@ -1,0 +1,241 @@
+//! A synthetic graph with communities, hubs, and features that a graph network can learn from.
+
+use super::counter_rng::{CounterRng, Draws};
+use super::weighted_nodes::{WeightedNodes, fractional_power};
+use crate::{Buffer, DEFAULT_NODE_TYPE, Dataset, Features, GraphError, NodeData, Split, Splits};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+/// The name under which [`load`](super::load) generates a graph in place of reading one.
+pub const FAKE_NAME: &str = "fake";
+
+/// How often an edge that would be a self loop is drawn again.
+const MAX_TRIES: usize = 16;
+
+/// What [`fake`] generates. The first four fields have the names and defaults of PyG's `FakeDataset`.
+///
+/// ```
+/// use edgecut_graph::datasets::{FakeOptions, fake};
+/// let dataset = fake(&FakeOptions { avg_num_nodes: 500, avg_degree: 8.0, ..FakeOptions::default() })?;
+/// assert_eq!(dataset.node_types[0].num_nodes, 500);
+/// assert_eq!(dataset.num_edges(), 4000); // 2000, each in both directions
+/// # Ok::<(), edgecut_graph::GraphError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FakeOptions {
+    /// The number of nodes, exactly; PyG draws a number near it. Default 1000.
+    pub avg_num_nodes: usize,
+    /// The mean in-degree, counting both directions of each edge. Default 10.
+    pub avg_degree: f64,
+    /// Features per node; 0 for none. Default 64.
+    pub num_channels: usize,
+    /// Classes, each of which is a community. Default 10.
+    pub num_classes: usize,
+    /// The share of edges that stay in their class, in `0..=1`. Default 0.8.
+    pub homophily: f64,
+    /// The exponent of the degrees' power law, above 2: a node has degree `d` with a probability near
+    /// `d^-degree_exponent`, up to about `avg_degree * sqrt(nodes) / 3`. Default 2.5.
+    pub degree_exponent: f64,
+    /// How far the mean of a class lies from the origin; the noise of each feature has variance 1. Default 1.5, with
+    /// which features alone tell about half of the nodes of ten classes.
+    pub feature_signal: f64,
+    /// The share of training nodes. Default 0.6.
+    pub train_fraction: f64,
+    /// The share of validation nodes; the others are test nodes. Default 0.2.
+    pub valid_fraction: f64,
+    /// The seed of every random choice. Default 0.
+    pub seed: u64,
+}
+
+impl Default for FakeOptions {
+    fn default() -> Self {
+        Self {
+            avg_num_nodes: 1000,
+            avg_degree: 10.0,
+            num_channels: 64,
+            num_classes: 10,
+            homophily: 0.8,
+            degree_exponent: 2.5,
+            feature_signal: 1.5,
+            train_fraction: 0.6,
+            valid_fraction: 0.2,
+            seed: 0,
+        }
+    }
+}
+
+/// Generates a graph: a degree-corrected stochastic block model (Karrer and Newman, 2011) whose blocks are the classes.
+///
+/// Nodes get a class at random and a weight from a power law. Each edge joins two nodes drawn by weight, of the same
+/// class with probability `homophily`. Features are the mean of the class, a random direction of length
+/// `feature_signal`, plus noise. The same options give the same graph, bit for bit, on any number of threads.
+///
+/// Every edge is stored in both directions, sorted by (source, destination). There is no self loop; hubs may have
+/// the same edge more than once, and a few nodes may have none.
+///
+/// # Errors
+/// [`GraphError::Dataset`] for an option out of its range.
+pub fn fake(options: &FakeOptions) -> Result<Dataset, GraphError> {
+    options.check().map_err(|why| GraphError::Dataset { dataset: FAKE_NAME.into(), why })?;
+    let classes = classes(options);
+    let (src, dst) = edges(options, &classes);
+    let nodes = NodeData {
+        name: DEFAULT_NODE_TYPE.into(),
+        num_nodes: options.avg_num_nodes,
+        features: features(options, &classes),
+        labels: Some(classes.par_iter().map(|&class| i64::from(class)).collect::<Vec<_>>().into()),
+        num_classes: options.num_classes,
+        splits: splits(options),
+    };
+    Ok(Dataset::homogeneous(FAKE_NAME, nodes, src, dst))
+}
+
+/// What a random number is for; each purpose has a stream of its own.
+#[derive(Clone, Copy)]
+enum Stream {
+    Class = 1,
+    Weight,
+    Edge,
+    ClassMean,
+    Noise,
+    Split,
+}
+
+impl FakeOptions {
+    fn rng(&self, stream: Stream) -> CounterRng {
+        CounterRng::new(self.seed, stream as u64)
+    }
+
+    /// The number of edges, each counted once.
+    fn num_pairs(&self) -> usize {
+        if self.avg_num_nodes < 2 { 0 } else { (self.avg_num_nodes as f64 * self.avg_degree / 2.0).round() as usize }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let share = |name: &str, value: f64| {
+            if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(format!("{name} is {value}, outside 0..=1")) }
+        };
+        if !(1..=u32::MAX as usize).contains(&self.avg_num_nodes) {
+            return Err(format!("avg_num_nodes is {}, outside 1..2^32", self.avg_num_nodes));
+        }
+        if !(self.avg_degree >= 0.0 && self.avg_degree * self.avg_num_nodes as f64 <= (1_u64 << 40) as f64) {
+            return Err(format!("avg_degree is {}, negative or more than 2^40 edges", self.avg_degree));
+        }
+        if self.num_channels > 1 << 20 {
+            return Err(format!("num_channels is {}, above 2^20", self.num_channels));
+        }
+        if !(1..=1 << 20).contains(&self.num_classes) {
+            return Err(format!("num_classes is {}, outside 1..=2^20", self.num_classes));
+        }
+        share("homophily", self.homophily)?;
+        if !(self.degree_exponent > 2.0 && self.degree_exponent.is_finite()) {
+            return Err(format!("degree_exponent is {}, must be above 2", self.degree_exponent));
+        }
+        if !(self.feature_signal.is_finite() && self.feature_signal.abs() <= 1e6) {
+            return Err(format!("feature_signal is {}, outside -10^6..10^6", self.feature_signal));
+        }
+        share("train_fraction", self.train_fraction)?;
+        share("valid_fraction", self.valid_fraction)?;
+        share("train_fraction + valid_fraction", self.train_fraction + self.valid_fraction)
+    }
+}
+
+fn classes(options: &FakeOptions) -> Vec<u32> {
+    let rng = options.rng(Stream::Class);
+    let class = |node| rng.item(node as u64).below(options.num_classes as u32);
+    (0..options.avg_num_nodes).into_par_iter().map(class).collect()
+}
+
+fn edges(options: &FakeOptions, classes: &[u32]) -> (Buffer<u32>, Buffer<u32>) {
+    let weights = weights(options);
+    let nodes = WeightedNodes::new(classes, &weights, options.num_classes);
+    let rng = options.rng(Stream::Edge);
+    let mut keys = vec![0_u64; 2 * options.num_pairs()];
+    keys.par_chunks_exact_mut(2).enumerate().for_each(|(index, both)| {
+        let (a, b) = edge(options, &nodes, &mut rng.item(index as u64));
+        both[0] = u64::from(a) << 32 | u64::from(b);
+        both[1] = u64::from(b) << 32 | u64::from(a);
+    });
+    keys.par_sort_unstable();
+    let src: Vec<u32> = keys.par_iter().map(|key| (key >> 32) as u32).collect();
+    let dst: Vec<u32> = keys.par_iter().map(|&key| key as u32).collect();
+    (src.into(), dst.into())
+}
+
+/// A weight per node, at least 1, from a Pareto law. It is capped at the square root of the number of nodes, above
+/// which two hubs would share more than one edge on average.
+fn weights(options: &FakeOptions) -> Vec<f64> {
+    let rng = options.rng(Stream::Weight);
+    let exponent = 1.0 / (options.degree_exponent - 1.0);
+    let cap = (options.avg_num_nodes as f64).sqrt();
+    let weight = |node| (1.0 / fractional_power(1.0 - rng.item(node as u64).unit(), exponent)).min(cap);
+    (0..options.avg_num_nodes).into_par_iter().map(weight).collect()
+}
+
+fn edge(options: &FakeOptions, nodes: &WeightedNodes, draws: &mut Draws) -> (u32, u32) {
+    let class = nodes.draw_class(draws);
+    let other = if draws.unit() < options.homophily { class } else { nodes.draw_other_class(class, draws) };
+    let mut ends = (0, 0);
+    for _ in 0..MAX_TRIES {
+        ends = (nodes.draw(class, draws), nodes.draw(other, draws));
+        if ends.0 != ends.1 {
+            return ends;
+        }
+    }
+    // A class of one node, or of one that outweighs all others: join it to the next node.
+    (ends.0, (ends.0 + 1) % options.avg_num_nodes as u32)
+}
+
+fn features(options: &FakeOptions, classes: &[u32]) -> Option<Features> {
+    let dim = options.num_channels;
+    if dim == 0 {
+        return None;
+    }
+    let means = class_means(options);
+    let rng = options.rng(Stream::Noise);
+    let mut values = vec![0.0_f32; classes.len() * dim];
+    values.par_chunks_exact_mut(dim).zip(classes).enumerate().for_each(|(node, (row, &class))| {
+        let mut draws = rng.item(node as u64);
+        let mean = &means[class as usize * dim..][..dim];
+        for (value, mean) in row.iter_mut().zip(mean) {
+            *value = mean + draws.gaussian();
+        }
+    });
+    Some(Features::F32 { values: values.into(), dim })
+}
+
+/// A random direction of length `feature_signal` per class, end to end.
+fn class_means(options: &FakeOptions) -> Vec<f32> {
+    let rng = options.rng(Stream::ClassMean);
+    let mean = |class| {
+        let mut draws = rng.item(class as u64);
+        let direction: Vec<f32> = (0..options.num_channels).map(|_| draws.gaussian()).collect();
+        let length = direction.iter().map(|v| v * v).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
+        direction.into_iter().map(move |v| v / length * options.feature_signal as f32)
+    };
+    (0..options.num_classes).flat_map(mean).collect()
+}
+
+fn splits(options: &FakeOptions) -> Splits {
+    let rng = options.rng(Stream::Split);
+    let num_nodes = options.avg_num_nodes;
+    let mut order: Vec<(u64, u32)> =
+        (0..num_nodes as u32).into_par_iter().map(|node| (rng.item(u64::from(node)).bits(), node)).collect();
+    order.par_sort_unstable();
+    let at = |fraction: f64| ((num_nodes as f64 * fraction).round() as usize).min(num_nodes);
+    let train_end = at(options.train_fraction);
+    let valid_end = at(options.train_fraction + options.valid_fraction).max(train_end);
+    let mut splits = Splits::default();
+    for (split, range) in
+        [(Split::Train, 0..train_end), (Split::Valid, train_end..valid_end), (Split::Test, valid_end..num_nodes)]
+    {
+        let mut ids: Vec<u32> = order[range].iter().map(|&(_, node)| node).collect();
+        ids.par_sort_unstable();
+        splits.set(split, ids.into());
+    }
+    splits
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! Whole numbers from `.npy` files of several types.
+
+use crate::npy::map_npy_bool;
+use crate::scan::first_position;
+use crate::{Buffer, GraphError, NpyElement, map_npy, npy_shape};
+use rayon::prelude::*;
+use std::path::Path;
+
+/// A type that whole numbers are stored in.
+trait Integer: NpyElement + Ord {
+    /// The number; past `i64::MAX` it counts as that.
+    fn wide(self) -> i64;
+    /// The number modulo 2^32.
+    fn low(self) -> u32;
+}
+
+macro_rules! integer {
+    ($t:ty, $wide:expr, $low:expr) => {
+        impl Integer for $t {
+            fn wide(self) -> i64 {
+                $wide(self)
+            }
+            fn low(self) -> u32 {
+                $low(self)
+            }
+        }
+    };
+}
+integer!(i64, |v| v, |v| v as u32);
+integer!(u64, |v| i64::try_from(v).unwrap_or(i64::MAX), |v| v as u32);
+integer!(i32, i64::from, |v| v as u32);
+integer!(u32, i64::from, |v| v);
+integer!(u8, i64::from, u32::from);
+
+/// Whole numbers as they are stored.
+pub(super) enum Integers {
+    I64(Buffer<i64>),
+    U64(Buffer<u64>),
+    I32(Buffer<i32>),
+    U32(Buffer<u32>),
+    U8(Buffer<u8>),
+}
+
+macro_rules! for_each_type {
+    ($integers:expr, $values:ident => $body:expr) => {
+        match $integers {
+            Integers::I64($values) => $body,
+            Integers::U64($values) => $body,
+            Integers::I32($values) => $body,
+            Integers::U32($values) => $body,
+            Integers::U8($values) => $body,
+        }
+    };
+}
+
+impl Integers {
+    /// Maps the array in `path`.
+    ///
+    /// # Errors
+    /// Those of [`map_npy`], and a type that holds no whole numbers.
+    pub(super) fn map(path: &Path) -> Result<(Vec<usize>, Self), GraphError> {
+        let (_, dtype) = npy_shape(path)?;
+        fn of<T: NpyElement>(
+            path: &Path,
+            wrap: fn(Buffer<T>) -> Integers,
+        ) -> Result<(Vec<usize>, Integers), GraphError> {
+            map_npy(path).map(|(shape, values)| (shape, wrap(values)))
+        }
+        match dtype.as_str() {
+            "<i8" => of(path, Self::I64),
+            "<u8" => of(path, Self::U64),
+            "<i4" => of(path, Self::I32),
+            "<u4" => of(path, Self::U32),
+            "|u1" => of(path, Self::U8),
+            other => {
+                let why = format!("its type is {other}, expected whole numbers; save it through .astype(numpy.int64)");
+                Err(GraphError::format(path, why))
+            }
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        for_each_type!(self, values => values.len())
+    }
+
+    /// The largest, if there is any; numbers past `i64::MAX` count as that.
+    pub(super) fn max(&self) -> Option<i64> {
+        for_each_type!(self, values => values.par_iter().max().map(|v| v.wide()))
+    }
+
+    /// The number at `index`; numbers past `i64::MAX` count as that.
+    pub(super) fn get(&self, index: usize) -> i64 {
+        for_each_type!(self, values => values[index].wide())
+    }
+
+    /// The first index at which `wrong` holds.
+    pub(super) fn position(&self, wrong: impl Fn(i64) -> bool + Sync + Send) -> Option<usize> {
+        for_each_type!(self, values => first_position(values, |v| wrong(v.wide())))
+    }
+
+    /// `range` as node ids. They have to be known to fit.
+    pub(super) fn to_ids(&self, range: std::ops::Range<usize>) -> Vec<u32> {
+        for_each_type!(self, values => values[range].par_iter().map(|v| v.low()).collect())
+    }
+
+    /// All of them as `i64`, without a copy where they are stored so.
+    pub(super) fn into_i64(self) -> Buffer<i64> {
+        match self {
+            Self::I64(values) => values,
+            other => for_each_type!(other, values => widen(&values)),
+        }
+    }
+}
+
+fn widen<T: Integer>(values: &[T]) -> Buffer<i64> {
+    values.par_iter().map(|v| v.wide()).collect::<Vec<_>>().into()
+}
+
+/// The shape of a mask and the positions where it is true, ascending. NumPy's `bool` and `uint8` are masks.
+///
+/// # Errors
+/// Those of [`map_npy`].
+pub(super) fn read_mask(path: &Path) -> Result<(Vec<usize>, Vec<u32>), GraphError> {
+    let (_, dtype) = npy_shape(path)?;
+    let (shape, mask) = if dtype == "|u1" { map_npy(path)? } else { map_npy_bool(path)? };
+    let set = mask.par_iter().enumerate().filter(|(_, set)| **set != 0).map(|(node, _)| node as u32).collect();
+    Ok((shape, set))
+}

@@ -1,0 +1,178 @@
+//! The raw CSV layout of the Open Graph Benchmark's node data sets.
+
+use super::blocks::{find_csv, require_csv};
+use super::csv::{read_counts, read_edges, read_ids, read_labels, read_rows};
+use super::splits::{checked_split, count_classes};
+use crate::{Buffer, DEFAULT_NODE_TYPE, Dataset, Features, GraphError, NodeData, Split, Splits};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::ScopedJoinHandle;
+
+/// Reads a homogeneous graph from `folder` in the raw CSV layout of OGB's node property prediction sets.
+///
+/// Each file is `NAME.csv.gz`, or `NAME.csv`; where both are there, the compressed one is read. No file has a header.
+///
+/// | file | content |
+/// |---|---|
+/// | `raw/num-node-list` | the number of nodes |
+/// | `raw/num-edge-list` | the number of edges |
+/// | `raw/edge` | `source,destination` a line, ids from 0 |
+/// | `raw/node-feat` | a row of numbers a node; optional |
+/// | `raw/node-label` | a class a node; `nan`, `-1` or nothing where unlabelled; optional |
+/// | `split/SCHEME/{train,valid,test}` | a node id a line, in any order; optional |
+///
+/// Other files, such as `node_year`, are ignored. With one scheme in `split/`, `split` may be left out.
+/// The files are decompressed side by side, each on a thread of its own. Edges keep the order of the file.
+///
+/// # Errors
+/// A missing or truncated file, a count that another file contradicts, a split scheme that is not there or not
+/// chosen, and any bad line: an id out of range, a value that is no finite number, a row of another length.
+/// Each names the file, and the line counted from 1.
+pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Dataset, GraphError> {
+    let raw = folder.join("raw");
+    let edge_file = edge_file(&raw)?;
+    let (num_nodes, node_file) = read_count(&raw, "num-node-list")?;
+    let num_nodes = node_count(num_nodes, &node_file)?;
+    let scheme = split_scheme(folder, split)?;
+
+    std::thread::scope(|scope| {
+        let features = scope.spawn(|| read_features(&raw, num_nodes));
+        let labels = scope.spawn(|| read_node_labels(&raw, num_nodes));
+        let splits = scope.spawn(|| scheme.as_deref().map(|dir| read_splits(dir, num_nodes)).transpose());
+        let (src, dst) = read_edges(&edge_file, num_nodes)?;
+        check_num_edges(&raw, &edge_file, src.len())?;
+
+        let labels = join(labels)?;
+        let splits = check_splits(join(splits)?, labels.as_ref())?;
+        let nodes = NodeData {
+            name: DEFAULT_NODE_TYPE.into(),
+            num_nodes,
+            features: join(features)?,
+            num_classes: labels.as_deref().map_or(0, count_classes),
+            labels,
+            splits,
+        };
+        Ok(Dataset::homogeneous(name, nodes, src.into(), dst.into()))
+    })
+}
+
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// `raw/edge.csv.gz`, or an error that recognises OGB's other layouts.
+fn edge_file(raw: &Path) -> Result<PathBuf, GraphError> {
+    require_csv(raw, "edge").map_err(|absent| {
+        let other = if raw.join("relations").exists() || find_csv(raw, "num-node-dict").is_some() {
+            "it is a heterogeneous graph of OGB; this reader takes one node type and one edge type"
+        } else if raw.join("data.npz").exists() {
+            "it is in OGB's binary layout; save its arrays as edge_index.npy, x.npy and y.npy and read that folder"
+        } else {
+            return absent;
+        };
+        GraphError::format(raw, other)
+    })
+}
+
+/// The single number in `raw/stem`.
+fn read_count(raw: &Path, stem: &str) -> Result<(u64, PathBuf), GraphError> {
+    let path = require_csv(raw, stem)?;
+    match read_counts(&path)?[..] {
+        [count] => Ok((count, path)),
+        [] => Err(GraphError::format(path, "it is empty, expected one number")),
+        [_, ..] => {
+            let why = "it counts several graphs: this is OGB's graph classification layout, expected a single graph";
+            Err(GraphError::format(path, why))
+        }
+    }
+}
+
+fn node_count(count: u64, path: &Path) -> Result<usize, GraphError> {
+    match count {
+        0 => Err(GraphError::format(path, "the graph has no nodes")),
+        1..=0xffff_ffff => Ok(count as usize),
+        _ => Err(GraphError::format(path, format!("{count} nodes are more than 2^32 - 1"))),
+    }
+}
+
+fn check_num_edges(raw: &Path, edge_file: &Path, found: usize) -> Result<(), GraphError> {
+    let (expected, path) = read_count(raw, "num-edge-list")?;
+    if expected != found as u64 {
+        let why = format!("it has {found} edges, but {} says {expected}", path.display());
+        return Err(GraphError::format(edge_file, why));
+    }
+    Ok(())
+}
+
+fn check_rows(path: &Path, found: usize, num_nodes: usize) -> Result<(), GraphError> {
+    if found != num_nodes {
+        return Err(GraphError::format(path, format!("it has {found} rows, but the graph has {num_nodes} nodes")));
+    }
+    Ok(())
+}
+
+fn read_features(raw: &Path, num_nodes: usize) -> Result<Option<Features>, GraphError> {
+    let Some(path) = find_csv(raw, "node-feat") else { return Ok(None) };
+    let (values, dim) = read_rows(&path)?;
+    check_rows(&path, values.len().checked_div(dim).unwrap_or(0), num_nodes)?;
+    Ok(Some(Features::F32 { values: values.into(), dim }))
+}
+
+fn read_node_labels(raw: &Path, num_nodes: usize) -> Result<Option<Buffer<i64>>, GraphError> {
+    let Some(path) = find_csv(raw, "node-label") else { return Ok(None) };
+    let labels = read_labels(&path, num_nodes)?;
+    check_rows(&path, labels.len(), num_nodes)?;
+    Ok(Some(labels.into()))
+}
+
+/// The folder of the split scheme to read, if the data set has any.
+fn split_scheme(folder: &Path, wanted: Option<&str>) -> Result<Option<PathBuf>, GraphError> {
+    let dir = folder.join("split");
+    let mut schemes = Vec::new();
+    if dir.is_dir() {
+        for entry in fs::read_dir(&dir).map_err(|e| GraphError::io(&dir, e))? {
+            let entry = entry.map_err(|e| GraphError::io(&dir, e))?;
+            if entry.path().is_dir() {
+                schemes.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+    }
+    schemes.sort();
+    match (wanted, &schemes[..]) {
+        (None, []) => Ok(None),
+        (None, [only]) => Ok(Some(dir.join(only))),
+        (None, several) => Err(GraphError::format(
+            &dir,
+            format!("it has several split schemes, choose one of: {}", several.join(", ")),
+        )),
+        (Some(wanted), schemes) if schemes.iter().any(|s| s == wanted) => Ok(Some(dir.join(wanted))),
+        (Some(wanted), []) => {
+            Err(GraphError::format(&dir, format!("split scheme {wanted} was asked for, but there is none")))
+        }
+        (Some(wanted), schemes) => {
+            let why = format!("split scheme {wanted} is not there; it has: {}", schemes.join(", "));
+            Err(GraphError::format(&dir, why))
+        }
+    }
+}
+
+type SplitFiles = Vec<(Split, PathBuf, Vec<u32>)>;
+
+fn read_splits(scheme: &Path, num_nodes: usize) -> Result<SplitFiles, GraphError> {
+    Split::ALL
+        .into_iter()
+        .map(|split| {
+            let path = require_csv(scheme, split.name())?;
+            let ids = read_ids(&path, num_nodes)?;
+            Ok((split, path, ids))
+        })
+        .collect()
+}
+
+fn check_splits(files: Option<SplitFiles>, labels: Option<&Buffer<i64>>) -> Result<Splits, GraphError> {
+    let mut splits = Splits::default();
+    for (split, path, ids) in files.unwrap_or_default() {
+        splits.set(split, checked_split(&path, ids, labels)?);
+    }
+    Ok(splits)
+}

@@ -1,0 +1,120 @@
+//! Finding a dataset by name.
+
+use super::fake::{FAKE_NAME, FakeOptions, fake};
+use super::npy_folder::{EDGE_INDEX_FILE, read_npy_folder};
+use super::ogb::read_ogb;
+use crate::{Dataset, GraphError};
+use std::path::{Path, PathBuf};
+
+/// Which dataset to load, and how.
+#[derive(Clone, Debug)]
+pub struct DatasetSource {
+    /// The dataset's name, under which parts will be stored; `fake` generates one.
+    pub name: String,
+    /// The folder under which datasets are looked for by name.
+    pub root_dir: PathBuf,
+    /// The dataset's own folder, in place of a search under `root_dir`. With it, `fake` is a name like any other.
+    pub folder: Option<PathBuf>,
+    /// The split scheme, where an OGB folder has several.
+    pub split: Option<String>,
+    /// Whether to add the reverse of every edge, as [`Dataset::to_undirected`] does. A generated graph has both
+    /// directions as it is, and keeps its edges.
+    pub to_undirected: bool,
+    /// What is generated under the name `fake`.
+    pub fake: FakeOptions,
+}
+
+impl DatasetSource {
+    /// The dataset `name` under `root_dir`, as it is on disk.
+    ///
+    /// ```
+    /// use edgecut_graph::datasets::{DatasetSource, load};
+    /// let mut source = DatasetSource::new("fake", "data");
+    /// source.fake.avg_num_nodes = 200;
+    /// assert_eq!(load(&source)?.node_types[0].num_nodes, 200);
+    /// # Ok::<(), edgecut_graph::GraphError>(())
+    /// ```
+    pub fn new(name: impl Into<String>, root_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            name: name.into(),
+            root_dir: root_dir.into(),
+            folder: None,
+            split: None,
+            to_undirected: false,
+            fake: FakeOptions::default(),
+        }
+    }
+
+    /// The folders that are looked at, in order. OGB's own downloads have underscores in their folder names, and PyG
+    /// puts them into `dataset/NAME`.
+    fn candidates(&self) -> Vec<PathBuf> {
+        if let Some(folder) = &self.folder {
+            return vec![folder.clone()];
+        }
+        let name = self.name.as_str();
+        let underscored = name.replace('-', "_");
+        let mut candidates = Vec::new();
+        for base in [self.root_dir.clone(), self.root_dir.join("dataset")] {
+            candidates.push(base.join(name));
+            if underscored != name {
+                candidates.push(base.join(&underscored));
+                candidates.push(base.join(name).join(&underscored));
+            }
+        }
+        candidates
+    }
+}
+
+/// Loads or generates a dataset.
+///
+/// Unless `folder` is given, the dataset is looked for in `{root_dir}/{name}`, then in `{root_dir}/dataset/{name}`,
+/// which is PyG's convention, each also with OGB's underscores in place of hyphens. The first that holds
+/// `edge_index.npy` or `raw/` is read.
+///
+/// # Errors
+/// [`GraphError::Dataset`] listing what was looked for if there is no dataset, and the errors of
+/// [`read_ogb`], [`read_npy_folder`] and [`fake`](fn@fake).
+pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
+    if source.name == FAKE_NAME && source.folder.is_none() {
+        return fake(&source.fake);
+    }
+    let candidates = source.candidates();
+    let Some((folder, layout)) = candidates.iter().find_map(|folder| Some((folder, Layout::of(folder)?))) else {
+        let looked: Vec<String> = candidates.iter().map(|c| c.display().to_string()).collect();
+        let why = format!(
+            "no dataset found; looked for {EDGE_INDEX_FILE} (a folder of .npy arrays) and for raw/ (OGB's CSV files) in: {}",
+            looked.join(", ")
+        );
+        return Err(GraphError::Dataset { dataset: source.name.clone(), why });
+    };
+    let mut dataset = match layout {
+        Layout::Ogb => read_ogb(&source.name, folder, source.split.as_deref())?,
+        Layout::Npy => {
+            if let Some(split) = &source.split {
+                let why = format!("split scheme {split} was asked for, but a folder of .npy arrays has only one split");
+                return Err(GraphError::format(folder, why));
+            }
+            read_npy_folder(&source.name, folder)?
+        }
+    };
+    if source.to_undirected {
+        dataset.to_undirected();
+    }
+    Ok(dataset)
+}
+
+#[derive(Clone, Copy)]
+enum Layout {
+    Npy,
+    Ogb,
+}
+
+impl Layout {
+    /// The layout of `folder`. Where it is both, the arrays win: someone converted the CSV files to them.
+    fn of(folder: &Path) -> Option<Self> {
+        if folder.join(EDGE_INDEX_FILE).is_file() {
+            return Some(Self::Npy);
+        }
+        folder.join("raw").is_dir().then_some(Self::Ogb)
+    }
+}

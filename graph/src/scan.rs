@@ -1,0 +1,30 @@
+//! Looking through a whole array for a bad value.
+
+use rayon::prelude::*;
+
+/// Values that are tested without a branch between them, which lets the compiler use vector instructions.
+const RUN: usize = 4096;
+
+/// The first index at which `wrong` holds.
+pub(crate) fn first_position<T: Copy + Sync>(values: &[T], wrong: impl Fn(T) -> bool + Sync + Send) -> Option<usize> {
+    let any_wrong = |run: &[T]| run.iter().fold(false, |found, &value| found | wrong(value));
+    let run = values.par_chunks(RUN).position_first(any_wrong)?;
+    let start = run * RUN;
+    values[start..].iter().position(|&value| wrong(value)).map(|at| start + at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_several_is_found() {
+        let mut values = vec![0_u32; 10 * RUN + 5];
+        assert_eq!(first_position(&values, |v| v != 0), None);
+        for at in [10 * RUN + 4, 7 * RUN + 3, 7 * RUN, RUN - 1, 0] {
+            values[at] = 1;
+            assert_eq!(first_position(&values, |v| v != 0), Some(at));
+        }
+        assert_eq!(first_position(&[] as &[u32], |_| true), None);
+    }
+}

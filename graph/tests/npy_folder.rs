@@ -1,0 +1,215 @@
+//! Folders of `.npy` arrays: every legal variation, and every way in which a folder can be wrong.
+
+use edgecut_graph::datasets::{DatasetSource, FakeOptions, export_npy, fake, load, read_npy_folder};
+use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, GraphError, NodeTypeId, NpyElement, Split, write_npy};
+use half::f16;
+use std::fs;
+use tempfile::TempDir;
+
+/// A folder with a legal graph of four nodes, of which a test changes single files.
+struct Folder(TempDir);
+
+impl Folder {
+    fn legal() -> Self {
+        let folder = Self(tempfile::tempdir().unwrap());
+        folder.put("edge_index", &[2, 3], &[0_i64, 1, 3, 1, 0, 3]);
+        folder.put("x", &[4, 2], &[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
+        folder.put("y", &[4], &[1_i64, 0, -1, 2]);
+        folder.put("train_idx", &[2], &[3_i64, 0]);
+        folder.put("valid_idx", &[1], &[1_i32]);
+        folder
+    }
+
+    fn put<T: NpyElement>(&self, stem: &str, shape: &[usize], values: &[T]) {
+        write_npy(&self.0.path().join(format!("{stem}.npy")), shape, values).unwrap();
+    }
+
+    /// Writes an array of NumPy's `bool`, which the library itself never writes.
+    fn put_bool(&self, stem: &str, values: &[u8]) {
+        self.put(stem, &[values.len()], values);
+        let path = self.0.path().join(format!("{stem}.npy"));
+        let mut bytes = fs::read(&path).unwrap();
+        let at = bytes.windows(3).position(|w| w == b"|u1").unwrap();
+        bytes[at + 1] = b'b';
+        fs::write(path, bytes).unwrap();
+    }
+
+    fn remove(&self, stem: &str) {
+        fs::remove_file(self.0.path().join(format!("{stem}.npy"))).unwrap();
+    }
+
+    fn read(&self) -> Result<Dataset, GraphError> {
+        read_npy_folder("four", self.0.path())
+    }
+
+    fn why(&self) -> String {
+        self.read().unwrap_err().to_string()
+    }
+}
+
+fn check_four(dataset: &Dataset) {
+    dataset.validate().unwrap();
+    let (nodes, edges) = (dataset.nodes(NodeTypeId(0)), dataset.edges(EdgeTypeId(0)));
+    assert_eq!((&edges.src[..], &edges.dst[..]), (&[0, 1, 3][..], &[1, 0, 3][..]));
+    let mut row = [0.0; 2];
+    nodes.features.as_ref().unwrap().copy_row(3, &mut row);
+    assert_eq!(row, [6.0, 7.0]);
+    assert_eq!(nodes.labels.as_ref().unwrap()[..], [1, 0, -1, 2]);
+    assert_eq!((nodes.num_nodes, nodes.num_classes), (4, 3));
+    assert_eq!((&nodes.splits.train[..], &nodes.splits.valid[..], nodes.splits.test.len()), (&[0, 3][..], &[1][..], 0));
+}
+
+#[test]
+fn whole_numbers_of_every_type_are_read() {
+    let folder = Folder::legal();
+    check_four(&folder.read().unwrap());
+    folder.put("edge_index", &[2, 3], &[0_i32, 1, 3, 1, 0, 3]);
+    folder.put("y", &[4, 1], &[1_i32, 0, -1, 2]);
+    check_four(&folder.read().unwrap());
+    folder.put("edge_index", &[2, 3], &[0_u32, 1, 3, 1, 0, 3]);
+    folder.put("y", &[4], &[1.0_f32, 0.0, f32::NAN, 2.0]);
+    check_four(&folder.read().unwrap());
+    folder.put("edge_index", &[2, 3], &[0_u64, 1, 3, 1, 0, 3]);
+    folder.put("train_idx", &[2, 1], &[0_u8, 3]);
+    folder.put("y", &[4], &[1.0_f64, 0.0, -1.0, 2.0]);
+    check_four(&folder.read().unwrap());
+    folder.put("y", &[4], &[1_u8, 0, 0, 2]);
+    assert_eq!(folder.read().unwrap().nodes(NodeTypeId(0)).labels.as_ref().unwrap()[..], [1, 0, 0, 2]);
+}
+
+#[test]
+fn features_keep_their_type_except_f64() {
+    let folder = Folder::legal();
+    let values = [0.0_f64, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0];
+    let dtype = |folder: &Folder| {
+        let dataset = folder.read().unwrap();
+        check_four(&dataset);
+        dataset.nodes(NodeTypeId(0)).features.as_ref().unwrap().dtype()
+    };
+    folder.put("x", &[4, 2], &values);
+    assert_eq!(dtype(&folder), FeatureDtype::F32);
+    folder.put("x", &[4, 2], &values.map(f16::from_f64));
+    assert_eq!(dtype(&folder), FeatureDtype::F16);
+    folder.put("x", &[4, 0], &[] as &[f32]);
+    assert!(folder.read().unwrap().nodes(NodeTypeId(0)).features.is_none());
+}
+
+#[test]
+fn masks_stand_in_for_ids() {
+    let folder = Folder::legal();
+    folder.remove("train_idx");
+    folder.remove("valid_idx");
+    folder.put_bool("train_mask", &[1, 0, 0, 1]);
+    folder.put("val_mask", &[4], &[0_u8, 1, 0, 0]);
+    check_four(&folder.read().unwrap());
+    folder.remove("val_mask");
+    folder.put("val_idx", &[1], &[1_i64]);
+    folder.put_bool("test_mask", &[0; 4]);
+    check_four(&folder.read().unwrap());
+}
+
+#[test]
+fn the_number_of_nodes_comes_from_the_first_file_that_tells_it() {
+    let folder = Folder::legal();
+    let num_nodes =
+        |folder: &Folder| folder.read().map(|d| d.nodes(NodeTypeId(0)).num_nodes).map_err(|e| e.to_string());
+    folder.remove("y");
+    folder.remove("x");
+    folder.put_bool("test_mask", &[0, 1, 0, 0, 0]);
+    assert_eq!(num_nodes(&folder), Ok(5));
+    folder.remove("test_mask");
+    assert_eq!(num_nodes(&folder), Ok(4));
+    folder.put("edge_index", &[2, 2], &[0_i64, 1, 1, 8]);
+    assert_eq!(num_nodes(&folder), Ok(9));
+    folder.put("num_nodes", &[], &[12_i64]);
+    assert_eq!(num_nodes(&folder), Ok(12));
+    folder.put("y", &[11], &[0_i64; 11]);
+    assert!(num_nodes(&folder).unwrap_err().contains("y.npy: it has 11 rows, but the graph has 12 nodes"));
+    folder.put("edge_index", &[2, 0], &[] as &[i64]);
+    folder.put("y", &[12], &[0_i64; 12]);
+    assert_eq!(num_nodes(&folder), Ok(12));
+}
+
+#[test]
+fn each_bad_array_is_named_with_its_entry() {
+    type Change = fn(&Folder);
+    let cases: [(Change, &str); 24] = [
+        (
+            |f| f.put("edge_index", &[2, 2], &[0_i64, 1, 1, 4]),
+            "edge_index.npy: the destination of edge 1 is node 4, which is out",
+        ),
+        (|f| f.put("edge_index", &[2, 2], &[-1_i64, 1, 1, 4]), "edge_index.npy: the source of edge 0 is node -1"),
+        (|f| f.put("edge_index", &[2, 1], &[0, u64::MAX]), "edge_index.npy: the destination of edge 0"),
+        (
+            |f| f.put("edge_index", &[3, 2], &[0_i64; 6]),
+            "edge_index.npy: its shape is [3, 2], expected [2, E]; save numpy",
+        ),
+        (|f| f.put("edge_index", &[6], &[0_i64; 6]), "edge_index.npy: its shape is [6], expected [2, E]"),
+        (|f| f.put("edge_index", &[2, 3], &[0.0_f32; 6]), "edge_index.npy: its type is <f4, expected whole numbers"),
+        (|f| f.remove("edge_index"), "edge_index.npy: "),
+        (|f| f.put("x", &[3, 2], &[0.0_f32; 6]), "edge_index.npy: the source of edge 2 is node 3"),
+        (|f| f.put("x", &[5, 2], &[0.0_f32; 10]), "y.npy: it has 4 rows, but the graph has 5 nodes"),
+        (|f| f.put("x", &[8], &[0.0_f32; 8]), "the graph has 8 nodes"),
+        (|f| f.put("x", &[4, 1], &[0_i64; 4]), "x.npy: its type is <i8, expected floats"),
+        (|f| f.put("x", &[4, 1], &[0.0, 0.0, f32::NAN, 0.0]), "x.npy: feature 0 of node 2 is NaN or infinite"),
+        (
+            |f| f.put("x", &[4, 1], &[0.0, 1e300, 0.0, 0.0]),
+            "x.npy: feature 0 of node 1 is NaN or infinite, or too large",
+        ),
+        (|f| f.put("y", &[4, 3], &[0_i64; 12]), "y.npy: it has 3 columns"),
+        (|f| f.put("y", &[4], &[0_i64, -2, 0, 0]), "y.npy: node 1 has label -2"),
+        (|f| f.put("y", &[4], &[0, 1 << 40, 0, 0_i64]), "y.npy: node 1 has label 1099511627776"),
+        (|f| f.put("y", &[4], &[0.0, 0.5, 0.0, 0.0_f32]), "y.npy: node 1 has label 0.5"),
+        (|f| f.put("train_idx", &[2], &[0_i64, 9]), "train_idx.npy: entry 1 is node 9, which is out of range"),
+        (|f| f.put("train_idx", &[3], &[0_i64, 1, 0]), "train_idx.npy: node 0 is there twice"),
+        (|f| f.put("train_idx", &[1], &[2_i64]), "train_idx.npy: node 2 is in this split, but has no label"),
+        (|f| f.put("train_idx", &[2, 2], &[0_i64; 4]), "train_idx.npy: its shape is [2, 2]"),
+        (|f| f.put_bool("train_mask", &[0; 4]), "train_idx.npy: "),
+        (|f| f.put_bool("test_mask", &[0; 3]), "test_mask.npy: it has 3 rows, but the graph has 4 nodes"),
+        (|f| f.put("test_mask", &[4, 10], &[0_u8; 40]), "test_mask.npy: it holds 10 masks; save one of its columns"),
+    ];
+    for (change, why) in cases {
+        let folder = Folder::legal();
+        change(&folder);
+        assert!(folder.why().contains(why), "{}, expected {why}", folder.why());
+    }
+}
+
+#[test]
+fn a_count_must_be_one_positive_number() {
+    let folder = Folder::legal();
+    folder.put("num_nodes", &[2], &[4_i64, 4]);
+    assert!(folder.why().contains("num_nodes.npy: it has 2 numbers"), "{}", folder.why());
+    folder.put("num_nodes", &[], &[0_i64]);
+    assert!(folder.why().contains("num_nodes.npy: the graph has no nodes"), "{}", folder.why());
+    folder.put("num_nodes", &[], &[1_u64 << 32]);
+    assert!(folder.why().contains("num_nodes.npy: 4294967296 nodes are more"), "{}", folder.why());
+}
+
+#[test]
+fn a_split_scheme_cannot_be_chosen() {
+    let folder = Folder::legal();
+    let mut source = DatasetSource::new("four", "");
+    source.folder = Some(folder.0.path().to_owned());
+    check_four(&load(&source).unwrap());
+    source.split = Some("time".into());
+    assert!(load(&source).unwrap_err().to_string().contains("split scheme time was asked for"));
+}
+
+#[test]
+fn a_dataset_can_be_exported_over_the_files_it_is_mapped_from() {
+    let dir = tempfile::tempdir().unwrap();
+    export_npy(&fake(&FakeOptions::default()).unwrap(), dir.path()).unwrap();
+    let mapped = read_npy_folder("fake", dir.path()).unwrap();
+    export_npy(&mapped, dir.path()).unwrap();
+    mapped.validate().unwrap();
+    let again = read_npy_folder("fake", dir.path()).unwrap();
+    let (one, two) = (mapped.nodes(NodeTypeId(0)), again.nodes(NodeTypeId(0)));
+    let (x, y) = (one.features.as_ref().unwrap(), two.features.as_ref().unwrap());
+    assert!((0..1000).all(|row| x.row_bytes(row) == y.row_bytes(row)));
+    assert!(Split::ALL.iter().all(|&split| one.splits.get(split)[..] == two.splits.get(split)[..]));
+    assert_eq!(mapped.edges(EdgeTypeId(0)).src[..], again.edges(EdgeTypeId(0)).src[..]);
+    let mut several = mapped;
+    several.node_types.push(several.node_types[0].clone());
+    assert!(export_npy(&several, dir.path()).unwrap_err().to_string().contains("only a homogeneous graph"));
+}

@@ -1,0 +1,231 @@
+//! OGB's raw CSV layout: every legal variation, and every way in which a folder can be wrong.
+
+use edgecut_graph::datasets::{DatasetSource, load, read_ogb};
+use edgecut_graph::{Dataset, EdgeTypeId, GraphError, NodeTypeId};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A folder with a legal graph of four nodes, of which a test changes single files.
+struct Folder(TempDir);
+
+impl Folder {
+    fn legal() -> Self {
+        let folder = Self(tempfile::tempdir().unwrap());
+        for (name, text) in [
+            ("raw/num-node-list.csv", "4\n"),
+            ("raw/num-edge-list.csv", "5\n"),
+            ("raw/edge.csv", "0,1\n1,0\n1,2\n3,3\n1,2\n"),
+            ("raw/node-feat.csv", "1,0.5\n0,0\n-2,1e2\n3,4\n"),
+            ("raw/node-label.csv", "1\n0\n\n2.0\n"),
+            ("split/time/train.csv", "3\n0\n"),
+            ("split/time/valid.csv", "1\n"),
+            ("split/time/test.csv", ""),
+        ] {
+            folder.put(name, text);
+        }
+        folder
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn put(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn remove(&self, name: &str) {
+        fs::remove_file(self.path().join(name)).unwrap();
+    }
+
+    /// Replaces `NAME.csv` by `NAME.csv.gz`.
+    fn compress(&self, name: &str) {
+        let path = self.path().join(name);
+        let bytes = gzip(&fs::read(&path).unwrap());
+        self.put(&format!("{name}.gz"), bytes);
+        fs::remove_file(path).unwrap();
+    }
+
+    fn read(&self) -> Result<Dataset, GraphError> {
+        read_ogb("four", self.path(), None)
+    }
+
+    fn why(&self) -> String {
+        self.read().unwrap_err().to_string()
+    }
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut out = GzEncoder::new(Vec::new(), Compression::default());
+    out.write_all(bytes).unwrap();
+    out.finish().unwrap()
+}
+
+fn check_four(dataset: &Dataset) {
+    dataset.validate().unwrap();
+    let (nodes, edges) = (dataset.nodes(NodeTypeId(0)), dataset.edges(EdgeTypeId(0)));
+    assert_eq!((&edges.src[..], &edges.dst[..]), (&[0, 1, 1, 3, 1][..], &[1, 0, 2, 3, 2][..]));
+    let features = nodes.features.as_ref().unwrap();
+    let mut row = [0.0; 2];
+    features.copy_row(2, &mut row);
+    assert_eq!((row, features.num_rows()), ([-2.0, 100.0], 4));
+    assert_eq!(nodes.labels.as_ref().unwrap()[..], [1, 0, -1, 2]);
+    assert_eq!((nodes.num_nodes, nodes.num_classes), (4, 3));
+    assert_eq!((&nodes.splits.train[..], &nodes.splits.valid[..], nodes.splits.test.len()), (&[0, 3][..], &[1][..], 0));
+}
+
+#[test]
+fn plain_and_compressed_files_may_be_mixed() {
+    let folder = Folder::legal();
+    check_four(&folder.read().unwrap());
+    for name in ["raw/edge.csv", "raw/num-node-list.csv", "raw/node-label.csv", "split/time/test.csv"] {
+        folder.compress(name);
+        check_four(&folder.read().unwrap());
+    }
+}
+
+#[test]
+fn windows_line_ends_missing_last_ends_and_several_gzip_members_are_legal() {
+    let folder = Folder::legal();
+    folder.put("raw/edge.csv", "0,1\r\n1,0\r\n1,2\r\n3,3\r\n1,2");
+    folder.put("raw/node-feat.csv", "1,0.5\r\n0,0\r\n-2,1e2\r\n3,4");
+    folder.put("raw/node-label.csv.gz", [gzip(b"1\n0\n"), gzip(b"nan\n2.0")].concat());
+    folder.put("split/time/train.csv", "3\r\n0");
+    check_four(&folder.read().unwrap());
+}
+
+#[test]
+fn features_labels_and_splits_are_optional() {
+    let folder = Folder::legal();
+    folder.remove("raw/node-feat.csv");
+    folder.remove("raw/node-label.csv");
+    fs::remove_dir_all(folder.path().join("split")).unwrap();
+    folder.put("raw/node_year.csv", "1999\n");
+    let dataset = folder.read().unwrap();
+    let nodes = dataset.nodes(NodeTypeId(0));
+    assert!(nodes.features.is_none() && nodes.labels.is_none() && nodes.splits.train.is_empty());
+}
+
+#[test]
+fn a_graph_may_have_no_edges() {
+    let folder = Folder::legal();
+    folder.put("raw/edge.csv", "");
+    folder.put("raw/num-edge-list.csv", "0");
+    assert_eq!(folder.read().unwrap().num_edges(), 0);
+}
+
+#[test]
+fn one_split_scheme_is_taken_and_of_several_one_is_chosen() {
+    let folder = Folder::legal();
+    folder.put("split/random/train.csv", "2\n");
+    folder.put("split/README", "not a scheme");
+    assert!(folder.why().contains("choose one of: random, time"), "{}", folder.why());
+    check_four(&read_ogb("four", folder.path(), Some("time")).unwrap());
+    let why = |split| read_ogb("four", folder.path(), Some(split)).unwrap_err().to_string();
+    assert!(why("size").contains("split scheme size is not there; it has: random, time"), "{}", why("size"));
+    assert!(why("../raw").contains("is not there"), "{}", why("../raw"));
+    assert!(why("random").contains("neither valid.csv.gz nor valid.csv is there"), "{}", why("random"));
+}
+
+#[test]
+fn each_bad_file_is_named_with_its_line() {
+    for (name, content, why) in [
+        ("raw/edge.csv", "0,1\n4,0\n", "edge.csv: line 2: source node 4 is out of range: the graph has 4 nodes"),
+        ("raw/edge.csv", "0,1\n", "edge.csv: it has 1 edges, but"),
+        ("raw/edge.csv", "0;1\n", "edge.csv: line 1: \"0;1\" is not an edge"),
+        ("raw/num-node-list.csv", "2\n2\n", "num-node-list.csv: it counts several graphs: this is OGB's graph classif"),
+        ("raw/num-edge-list.csv", "2\n3\n", "num-edge-list.csv: it counts several graphs"),
+        ("raw/num-node-list.csv", "0", "num-node-list.csv: the graph has no nodes"),
+        ("raw/num-node-list.csv", "4294967296", "num-node-list.csv: 4294967296 nodes are more than"),
+        ("raw/num-node-list.csv", "", "num-node-list.csv: it is empty"),
+        ("raw/node-feat.csv", "1,2\n1\n1,2\n1,2\n", "node-feat.csv: line 2: 1 values, but the first line has 2"),
+        ("raw/node-feat.csv", "1,2\n1,2\n1,nan\n1,2\n", "node-feat.csv: line 3: column 2: \"nan\" is not a finite"),
+        ("raw/node-feat.csv", "1,2\n1,-Infinity\n1,1\n1,2\n", "node-feat.csv: line 2: column 2: \"-Infinity\""),
+        ("raw/node-feat.csv", "1,2\nold,2\n1,1\n1,2\n", "node-feat.csv: line 2: column 1: \"old\" is not a number"),
+        ("raw/node-feat.csv", "1\n2\n3\n", "node-feat.csv: it has 3 rows, but the graph has 4 nodes"),
+        ("raw/node-feat.csv", "", "node-feat.csv: it has 0 rows"),
+        ("raw/node-label.csv", "1\n1\n1\n", "node-label.csv: it has 3 rows, but the graph has 4 nodes"),
+        ("raw/node-label.csv", "1\n1,0\n1\n1\n", "node-label.csv: line 2: 2 columns of labels"),
+        ("raw/node-label.csv", "1\n1\n0.5\n1\n", "node-label.csv: line 3: \"0.5\" is not a class"),
+        ("split/time/train.csv", "0\n4\n", "train.csv: line 2: node 4 is out of range"),
+        ("split/time/valid.csv", "1\n0\n1\n", "valid.csv: node 1 is there twice"),
+        ("split/time/test.csv", "2\n", "test.csv: node 2 is in this split, but has no label"),
+    ] {
+        let folder = Folder::legal();
+        folder.put(name, content);
+        assert!(folder.why().contains(why), "{}, expected {why}", folder.why());
+    }
+}
+
+#[test]
+fn truncated_and_corrupt_gzip_files_are_told() {
+    let folder = Folder::legal();
+    folder.compress("raw/edge.csv");
+    let path = folder.path().join("raw/edge.csv.gz");
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, &whole[..whole.len() - 3]).unwrap();
+    assert!(folder.why().contains("edge.csv.gz: the gzip file is truncated"), "{}", folder.why());
+    fs::write(&path, b"0,1\n").unwrap();
+    assert!(folder.why().contains("edge.csv.gz: it is not a gzip file"), "{}", folder.why());
+}
+
+#[test]
+fn missing_files_and_other_layouts_are_told() {
+    for name in ["edge", "num-node-list", "num-edge-list"] {
+        let folder = Folder::legal();
+        folder.remove(&format!("raw/{name}.csv"));
+        let why = format!("neither {name}.csv.gz nor {name}.csv is there");
+        assert!(folder.why().contains(&why), "{}", folder.why());
+    }
+    for (name, why) in [("raw/num-node-dict.csv.gz", "heterogeneous"), ("raw/data.npz", "binary layout")] {
+        let folder = Folder::legal();
+        folder.remove("raw/edge.csv");
+        folder.put(name, "");
+        assert!(folder.why().contains(why), "{}", folder.why());
+    }
+}
+
+#[test]
+fn a_dataset_is_found_by_name_as_ogb_and_pyg_lay_folders() {
+    for (at, name) in [
+        ("four", "four"),
+        ("dataset/four", "four"),
+        ("ogbn_four", "ogbn-four"),
+        ("dataset/ogbn-four/ogbn_four", "ogbn-four"),
+        ("dataset/ogbn_four", "ogbn-four"),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        let folder = Folder::legal();
+        let target = root.path().join(at);
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::rename(folder.path(), &target).unwrap();
+        let dataset = load(&DatasetSource::new(name, root.path())).unwrap();
+        assert_eq!(dataset.name, name);
+        check_four(&dataset);
+        let mut explicit = DatasetSource::new("fake", "/nowhere");
+        explicit.folder = Some(target);
+        explicit.to_undirected = true;
+        let undirected = load(&explicit).unwrap();
+        assert_eq!(undirected.edges(EdgeTypeId(0)).dst[..], [1, 0, 2, 1, 3]);
+    }
+}
+
+#[test]
+fn what_was_looked_for_is_listed() {
+    let root = tempfile::tempdir().unwrap();
+    let error = load(&DatasetSource::new("ogbn-none", root.path())).unwrap_err().to_string();
+    let places = ["ogbn-none", "ogbn_none", "dataset/ogbn-none", "dataset/ogbn-none/ogbn_none"];
+    for place in places.map(|place| root.path().join(place)) {
+        assert!(error.contains(&place.display().to_string()), "{error}");
+    }
+    assert!(error.starts_with("dataset ogbn-none: ") && error.contains("edge_index.npy") && error.contains("raw/"));
+    let mut source = DatasetSource::new("x", "/nowhere");
+    source.folder = Some(PathBuf::from("/nowhere/else"));
+    assert!(load(&source).unwrap_err().to_string().ends_with("in: /nowhere/else"));
+}

@@ -1,0 +1,98 @@
+//! The lines that a PyG or DGL user exports a graph with, run on stand-ins for their objects.
+
+use edgecut_graph::datasets::read_npy_folder;
+use edgecut_graph::{EdgeTypeId, NodeTypeId};
+use std::path::Path;
+use std::process::Command;
+
+/// What the export lines see: objects whose tensors answer `.numpy()`, as those of PyTorch do.
+const STAND_INS: &str = r#"
+import numpy as np
+class Tensor:
+    def __init__(self, array): self.array = array
+    def numpy(self): return self.array
+def mask(*nodes):
+    mask = np.zeros(5, dtype=bool)
+    mask[list(nodes)] = True
+    return Tensor(mask)
+tensors = dict(
+    edge_index=Tensor(np.array([[0, 1, 4, 2], [1, 0, 2, 4]])),
+    x=Tensor(np.arange(15, dtype=np.float32).reshape(5, 3)),
+    y=Tensor(np.array([0, 1, 2, 1, 0])),
+    train_mask=mask(4, 0), val_mask=mask(1), test_mask=mask(2, 3))
+class Data:
+    def __getattr__(self, name): return tensors[name]
+    def __getitem__(self, name): return tensors[name]
+class Graph:
+    def edges(self): return tuple(Tensor(row) for row in tensors["edge_index"].array)
+    ndata = {**tensors, "feat": tensors["x"], "label": tensors["y"]}
+data, g = Data(), Graph()
+"#;
+
+/// Runs `script` in `folder`; false, said on standard error, if there is no Python with NumPy.
+fn python(script: &str, folder: &Path) -> bool {
+    let imports = Command::new("python3").args(["-c", "import numpy"]).output();
+    if !imports.is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: python3 with numpy is not installed");
+        return false;
+    }
+    let output = Command::new("python3").args(["-c", script]).current_dir(folder).output().expect("python3 ran before");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    true
+}
+
+fn check_export(lines: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    if !python(&format!("{STAND_INS}\n{lines}"), dir.path()) {
+        return;
+    }
+    let dataset = read_npy_folder("exported", dir.path()).unwrap();
+    dataset.validate().unwrap();
+    let (nodes, edges) = (dataset.nodes(NodeTypeId(0)), dataset.edges(EdgeTypeId(0)));
+    assert_eq!((&edges.src[..], &edges.dst[..]), (&[0, 1, 4, 2][..], &[1, 0, 2, 4][..]));
+    let mut row = [0.0; 3];
+    nodes.features.as_ref().unwrap().copy_row(4, &mut row);
+    assert_eq!(row, [12.0, 13.0, 14.0]);
+    assert_eq!(nodes.labels.as_ref().unwrap()[..], [0, 1, 2, 1, 0]);
+    assert_eq!((nodes.num_nodes, nodes.num_classes), (5, 3));
+    assert_eq!(nodes.splits.train[..], [0, 4]);
+    assert_eq!(nodes.splits.valid[..], [1]);
+    assert_eq!(nodes.splits.test[..], [2, 3]);
+}
+
+#[test]
+fn a_pyg_graph_is_exported_in_five_lines() {
+    check_export(include_str!("export_pyg.py"));
+}
+
+#[test]
+fn a_dgl_graph_is_exported_in_five_lines() {
+    check_export(include_str!("export_dgl.py"));
+}
+
+#[test]
+fn numpys_odd_arrays_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let save = |lines: &str| python(&format!("import numpy as np\n{lines}"), dir.path());
+    let edges = |array: &str| format!("np.save('edge_index.npy', {array})");
+    if !save(&edges("np.array([[0, 1], [1, 2], [2, 0]], dtype=np.int32).T")) {
+        return;
+    }
+    let why = || read_npy_folder("odd", dir.path()).unwrap_err().to_string();
+    assert!(
+        why().contains("edge_index.npy: it is in Fortran order; save it through numpy.ascontiguousarray"),
+        "{}",
+        why()
+    );
+    save(&edges("np.ascontiguousarray(np.array([[0, 1], [1, 2], [2, 0]], dtype=np.int32).T)"));
+    assert_eq!(read_npy_folder("odd", dir.path()).unwrap().num_edges(), 3);
+    save(&edges("np.array([[0, 1], [1, 0]], dtype='>i8')"));
+    assert!(why().contains("its type is >i8"), "{}", why());
+    save(&edges("np.array([[0.0, 1.0], [1.0, 0.0]])"));
+    assert!(why().contains("its type is <f8, expected whole numbers"), "{}", why());
+    // A strided view is saved packed; num_nodes is a Python number.
+    save(&format!("{}\nnp.save('num_nodes.npy', 7)", edges("np.arange(12).reshape(2, 6)[:, ::2] % 7")));
+    let dataset = read_npy_folder("odd", dir.path()).unwrap();
+    assert_eq!((dataset.num_edges(), dataset.node_types[0].num_nodes), (3, 7));
+    assert_eq!(dataset.edge_types[0].dst[..], [6, 1, 3]);
+}

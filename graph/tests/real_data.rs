@@ -1,0 +1,178 @@
+//! Published graphs in OGB's raw layout, as they are handed out with the project's data folder.
+
+use edgecut_graph::datasets::{DatasetSource, export_npy, load};
+use edgecut_graph::{Dataset, EdgeTypeId, NodeTypeId, Split};
+use std::path::PathBuf;
+
+/// The data folder, `EDGECUT_DATA` or else `shared/data` beside the repository, if it has `name`. A test whose data is
+/// absent says so on standard error and passes.
+fn data_root(name: &str) -> Option<PathBuf> {
+    let root = match std::env::var_os("EDGECUT_DATA") {
+        Some(root) => PathBuf::from(root),
+        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"),
+    };
+    if root.join(name).is_dir() {
+        return Some(root);
+    }
+    eprintln!("SKIPPED: {} is not there; set EDGECUT_DATA to a folder that has it", root.join(name).display());
+    None
+}
+
+struct Expected {
+    name: &'static str,
+    split: &'static str,
+    nodes: usize,
+    edges: usize,
+    features: usize,
+    classes: usize,
+    homophily: f64,
+    splits: [usize; 3],
+}
+
+fn check(expected: &Expected) {
+    let Some(root) = data_root(expected.name) else { return };
+    let mut source = DatasetSource::new(expected.name, root);
+    source.split = Some(expected.split.into());
+    let dataset = load(&source).unwrap();
+    dataset.validate().unwrap();
+    let nodes = dataset.nodes(NodeTypeId(0));
+    assert_eq!(nodes.num_nodes, expected.nodes);
+    assert_eq!(dataset.num_edges(), expected.edges);
+    assert_eq!(nodes.features.as_ref().map_or(0, |f| f.dim()), expected.features);
+    assert_eq!(nodes.num_classes, expected.classes);
+    assert_eq!(Split::ALL.map(|split| nodes.splits.get(split).len()), expected.splits);
+    let labels = nodes.labels.as_ref().unwrap();
+    let edges = dataset.edges(EdgeTypeId(0));
+    let same = edges.src.iter().zip(&edges.dst[..]).filter(|&(&a, &b)| labels[a as usize] == labels[b as usize]);
+    let homophily = same.count() as f64 / expected.edges as f64;
+    assert!((homophily - expected.homophily).abs() < 0.0006, "homophily {homophily}");
+    roundtrip(&dataset);
+}
+
+/// What is exported to `.npy` files comes back the same.
+fn roundtrip(dataset: &Dataset) {
+    let dir = tempfile::tempdir().unwrap();
+    export_npy(dataset, &dir.path().join(&dataset.name)).unwrap();
+    let back = load(&DatasetSource::new(dataset.name.clone(), dir.path())).unwrap();
+    let (one, two) = (dataset.nodes(NodeTypeId(0)), back.nodes(NodeTypeId(0)));
+    assert_eq!(one.labels.as_deref(), two.labels.as_deref());
+    assert_eq!((one.num_nodes, one.num_classes), (two.num_nodes, two.num_classes));
+    assert_eq!(dataset.edges(EdgeTypeId(0)).src[..], back.edges(EdgeTypeId(0)).src[..]);
+    assert_eq!(dataset.edges(EdgeTypeId(0)).dst[..], back.edges(EdgeTypeId(0)).dst[..]);
+    for split in Split::ALL {
+        assert_eq!(one.splits.get(split)[..], two.splits.get(split)[..]);
+    }
+    match (&one.features, &two.features) {
+        (Some(one), Some(two)) => assert!((0..one.num_rows()).all(|row| one.row_bytes(row) == two.row_bytes(row))),
+        (one, two) => assert!(one.is_none() && two.is_none()),
+    }
+}
+
+#[test]
+fn cora() {
+    let splits = [140, 500, 1000];
+    let (features, classes, homophily) = (1433, 7, 0.810);
+    check(&Expected {
+        name: "cora",
+        split: "public",
+        nodes: 2708,
+        edges: 10_556,
+        features,
+        classes,
+        homophily,
+        splits,
+    });
+}
+
+#[test]
+fn citation_dblp() {
+    check(&Expected {
+        name: "citation-dblp",
+        split: "shchur-0",
+        nodes: 17_716,
+        edges: 105_734,
+        features: 1639,
+        classes: 4,
+        homophily: 0.828,
+        splits: [80, 120, 17_516],
+    });
+}
+
+#[test]
+fn amazon_photo() {
+    check(&Expected {
+        name: "amazon-photo",
+        split: "shchur-1",
+        nodes: 7650,
+        edges: 238_162,
+        features: 745,
+        classes: 8,
+        homophily: 0.827,
+        splits: [160, 240, 7250],
+    });
+}
+
+#[test]
+fn tolokers() {
+    check(&Expected {
+        name: "tolokers",
+        split: "official-0",
+        nodes: 11_758,
+        edges: 1_038_000,
+        features: 10,
+        classes: 2,
+        homophily: 0.595,
+        splits: [5879, 2939, 2940],
+    });
+}
+
+#[test]
+fn email_eu_core() {
+    check(&Expected {
+        name: "email-eu-core",
+        split: "random-60-20-20-0",
+        nodes: 1005,
+        edges: 25_571,
+        features: 0,
+        classes: 42,
+        homophily: 0.363,
+        splits: [603, 201, 201],
+    });
+}
+
+#[test]
+fn the_dense_and_the_compressed_features_of_citation_dblp_agree() {
+    use edgecut_graph::map_npy;
+    let Some(root) = data_root("citation-dblp") else { return };
+    let dir = root.join("citation-dblp/raw/node-feat-csr");
+    let (_, indptr) = map_npy::<i64>(&dir.join("indptr.npy")).unwrap();
+    let (_, indices) = map_npy::<i32>(&dir.join("indices.npy")).unwrap();
+    let (_, values) = map_npy::<f32>(&dir.join("values.npy")).unwrap();
+    let mut source = DatasetSource::new("citation-dblp", root);
+    source.split = Some("shchur-0".into());
+    let dataset = load(&source).unwrap();
+    let features = dataset.nodes(NodeTypeId(0)).features.as_ref().unwrap();
+    let mut row = vec![0.0; features.dim()];
+    for node in 0..features.num_rows() {
+        features.copy_row(node, &mut row);
+        for at in indptr[node] as usize..indptr[node + 1] as usize {
+            let expected = values[at.min(values.len() - 1)];
+            assert_eq!(std::mem::take(&mut row[indices[at] as usize]), expected, "node {node}");
+        }
+        assert!(row.iter().all(|&v| v == 0.0), "node {node} has a value that the compressed form lacks");
+    }
+}
+
+#[test]
+fn several_schemes_have_to_be_chosen_from() {
+    let Some(root) = data_root("email-eu-core") else { return };
+    let error = load(&DatasetSource::new("email-eu-core", root)).unwrap_err().to_string();
+    assert!(error.contains("choose one of: random-60-20-20-0, random-60-20-20-1, random-60-20-20-2"), "{error}");
+}
+
+#[test]
+fn a_graph_of_several_node_types_is_recognised() {
+    let Some(root) = data_root("hetero-dblp") else { return };
+    let error = load(&DatasetSource::new("hetero-dblp", root)).unwrap_err().to_string();
+    assert!(error.contains("heterogeneous"), "{error}");
+}
