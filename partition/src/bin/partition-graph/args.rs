@@ -1,0 +1,218 @@
+//! The command line, turned into plain options once.
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
+use edgecut_graph::datasets::{DatasetSource, FakeOptions};
+use edgecut_graph::is_folder_name;
+use edgecut_partition::{Balance, Method, PartitionOptions};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  partition-graph --dataset ogbn-products --root-dir data --num-partitions 2
+  partition-graph --dataset fake --num-partitions 4 --avg-num-nodes 100000 --method ldg
+  partition-graph verify data/partitions/ogbn-products/2-parts
+
+Every option is also accepted with underscores, as in PyG: --num_partitions 2.
+Exit status: 0 done, 1 an error, 2 a wrong command line, 130 interrupted.";
+
+/// Splits a graph into parts for distributed training.
+///
+/// The parts of N come to {root-dir}/partitions/{dataset}/{N}-parts, which appears when it is complete: META.json and
+/// one folder a part. The report goes to standard output, everything else to standard error.
+#[derive(Debug, Parser)]
+#[command(name = "partition-graph", version, after_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) partition: PartitionArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Check parts: checksums, and every invariant of the format, without the source graph.
+    Verify(DirArgs),
+    /// Show what parts are, and their report.
+    Info(DirArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DirArgs {
+    /// The N-parts folder, which holds META.json.
+    pub(crate) dir: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PartitionArgs {
+    /// The dataset's name: a folder below --root-dir, or `fake` for a generated graph.
+    #[arg(long, required = true, value_name = "NAME")]
+    dataset: Option<String>,
+    /// The folder that holds datasets, and gets the parts.
+    #[arg(long, alias = "root_dir", value_name = "DIR", default_value = "data")]
+    root_dir: PathBuf,
+    /// The number of parts.
+    #[arg(long, alias = "num_partitions", required = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    num_partitions: Option<u32>,
+    /// The dataset's own folder, in place of a search below --root-dir.
+    #[arg(long, alias = "dataset_dir", value_name = "DIR")]
+    dataset_dir: Option<PathBuf>,
+    /// Where to write [default: {root-dir}/partitions/{dataset}/{N}-parts].
+    #[arg(long, alias = "output_dir", value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+    /// Who assigns nodes to parts: METIS has the smallest cut, ldg takes less time and memory and has no size limit.
+    #[arg(long, value_enum, default_value_t = MethodName::Metis)]
+    method: MethodName,
+    /// Let METIS bisect recursively, instead of finding all parts at once.
+    #[arg(long)]
+    recursive: bool,
+    /// The seed of every random choice.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// What to spread evenly, of nodes, edges and train (training nodes).
+    #[arg(long, value_delimiter = ',', default_value = "nodes,edges,train", value_name = "LIST")]
+    balance: Vec<Balance>,
+    /// The split scheme, where the dataset has several.
+    #[arg(long, value_name = "SCHEME")]
+    split: Option<String>,
+    /// Add the reverse of every edge that is not there.
+    #[arg(long, alias = "to_undirected")]
+    to_undirected: bool,
+    /// Replace a partitioned graph that is there already.
+    #[arg(long)]
+    overwrite: bool,
+    /// Print the report as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    fake: FakeArgs,
+}
+
+/// What `--dataset fake` generates.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Generated graph (--dataset fake)")]
+struct FakeArgs {
+    /// Nodes.
+    #[arg(long, alias = "avg_num_nodes", default_value_t = FakeOptions::default().avg_num_nodes)]
+    avg_num_nodes: usize,
+    /// Mean in-degree.
+    #[arg(long, alias = "avg_degree", default_value_t = FakeOptions::default().avg_degree)]
+    avg_degree: f64,
+    /// Features per node.
+    #[arg(long, alias = "num_channels", default_value_t = FakeOptions::default().num_channels)]
+    num_channels: usize,
+    /// Classes.
+    #[arg(long, alias = "num_classes", default_value_t = FakeOptions::default().num_classes)]
+    num_classes: usize,
+    /// The seed of the generated graph.
+    #[arg(long, alias = "fake_seed", default_value_t = FakeOptions::default().seed)]
+    fake_seed: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum MethodName {
+    Metis,
+    Ldg,
+    Random,
+}
+
+/// What is to be done.
+pub(crate) struct Job {
+    pub(crate) source: DatasetSource,
+    pub(crate) options: PartitionOptions,
+    pub(crate) out_dir: PathBuf,
+}
+
+impl PartitionArgs {
+    /// The job that the arguments ask for; ends the process with status 2 if they contradict each other.
+    pub(crate) fn job(&self) -> anyhow::Result<Job> {
+        let (Some(dataset), Some(num_parts)) = (&self.dataset, self.num_partitions) else {
+            usage(ErrorKind::MissingRequiredArgument, "--dataset and --num-partitions are needed");
+        };
+        if !is_folder_name(dataset) {
+            usage(ErrorKind::InvalidValue, "--dataset is a name; give a folder with --dataset-dir");
+        }
+        let method = match self.method {
+            MethodName::Metis => Method::Metis { recursive: self.recursive },
+            _ if self.recursive => usage(ErrorKind::ArgumentConflict, "--recursive is for --method metis"),
+            MethodName::Ldg => Method::Ldg,
+            MethodName::Random => Method::Random,
+        };
+        let mut source = DatasetSource::new(dataset, &self.root_dir);
+        source.folder = self.dataset_dir.clone();
+        source.split = self.split.clone();
+        source.to_undirected = self.to_undirected;
+        source.fake = FakeOptions {
+            avg_num_nodes: self.fake.avg_num_nodes,
+            avg_degree: self.fake.avg_degree,
+            num_channels: self.fake.num_channels,
+            num_classes: self.fake.num_classes,
+            seed: self.fake.fake_seed,
+            ..FakeOptions::default()
+        };
+        let default_dir = || self.root_dir.join("partitions").join(dataset).join(format!("{num_parts}-parts"));
+        let options = PartitionOptions {
+            num_parts,
+            method,
+            seed: self.seed,
+            balance: self.balance.clone(),
+            split: self.split.clone(),
+            overwrite: self.overwrite,
+        };
+        Ok(Job { source, options, out_dir: self.output_dir.clone().unwrap_or_else(default_dir) })
+    }
+}
+
+fn usage(kind: ErrorKind, message: &str) -> ! {
+    Cli::command().error(kind, message).exit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(arguments: &[&str]) -> Job {
+        Cli::try_parse_from([&["partition-graph"], arguments].concat()).unwrap().partition.job().unwrap()
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_spelling_of_pyg_means_the_same() {
+        let ours = job(&["--dataset", "cora", "--root-dir", "x", "--num-partitions", "4", "--recursive"]);
+        let pyg = job(&["--dataset=cora", "--root_dir", "x", "--num_partitions=4", "--recursive"]);
+        assert_eq!((&ours.options, &ours.out_dir), (&pyg.options, &pyg.out_dir));
+        assert_eq!(ours.out_dir, PathBuf::from("x/partitions/cora/4-parts"));
+        assert_eq!(ours.options.method, Method::Metis { recursive: true });
+    }
+
+    #[test]
+    fn every_option_with_a_hyphen_has_an_underscored_alias() {
+        for argument in Cli::command().get_arguments() {
+            let Some(long) = argument.get_long().filter(|long| long.contains('-')) else { continue };
+            let aliases = argument.get_all_aliases().unwrap_or_default();
+            assert!(aliases.contains(&long.replace('-', "_").as_str()), "{long} has {aliases:?}");
+        }
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_library() {
+        let job = job(&["--dataset", "fake", "--num-partitions", "2"]);
+        assert_eq!(job.options, PartitionOptions::new(2));
+        assert_eq!(job.source.fake, FakeOptions::default());
+    }
+
+    #[test]
+    fn balances_are_a_list() {
+        let job = job(&["--dataset", "fake", "--num-partitions", "2", "--balance", "train,nodes"]);
+        assert_eq!(job.options.balance, [Balance::Train, Balance::Nodes]);
+        let wrong = ["partition-graph", "--dataset", "fake", "--num-partitions", "2", "--balance", "time"];
+        assert!(Cli::try_parse_from(wrong).is_err());
+    }
+}

@@ -1,0 +1,94 @@
+//! Splits a graph into parts on one machine, before training; verifies and describes parts.
+
+mod args;
+mod interrupt;
+mod output;
+mod terminal;
+
+use anyhow::Context;
+use args::{Cli, Command, DirArgs, Job, PartitionArgs};
+use clap::Parser;
+use edgecut_graph::{Meta, datasets};
+use edgecut_partition::{PartitionError, Phase, partition, verify};
+use output::{Described, Results, Run};
+use std::process::ExitCode;
+use std::sync::Arc;
+use terminal::Terminal;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match &cli.command {
+        None => run_partition(&cli.partition),
+        Some(Command::Verify(args)) => run_verify(args),
+        Some(Command::Info(args)) => run_info(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", describe(&error));
+            let cancelled = matches!(error.downcast_ref(), Some(PartitionError::Cancelled));
+            ExitCode::from(if cancelled { interrupt::EXIT_CODE } else { 1 })
+        }
+    }
+}
+
+fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
+    let results = Results::capture()?;
+    let job = args.job()?;
+    let terminal = Arc::new(Terminal::new(&job.options));
+    interrupt::handle(&terminal)?;
+    terminal.reading();
+    let meta = load_and_partition(&job, &terminal).inspect_err(|_| terminal.clear())?;
+    let seconds = terminal.finish();
+    let run = Run { seconds, peak_memory_bytes: output::peak_memory_bytes() };
+    if let Some(bytes) = run.peak_memory_bytes {
+        eprintln!("peak memory {:.2} GB, written to {}", bytes as f64 / 1e9, job.out_dir.display());
+    }
+    let described = Described::new(&job.out_dir, &meta, Some(run));
+    if args.json { results.json(&described) } else { results.text(&described.table()) }
+}
+
+fn load_and_partition(job: &Job, terminal: &Terminal) -> anyhow::Result<Meta> {
+    let dataset = datasets::load(&job.source)?;
+    Ok(partition(&dataset, &job.options, &job.out_dir, terminal)?)
+}
+
+fn run_verify(args: &DirArgs) -> anyhow::Result<()> {
+    let results = Results::capture()?;
+    let report = verify(&args.dir).context("verify")?;
+    if args.json {
+        return results.json(&report);
+    }
+    let (meta, gigabytes) = (&report.meta, report.bytes as f64 / 1e9);
+    let text = format!(
+        "{} parts of {}: {} files, {gigabytes:.3} GB, all in order\n",
+        meta.num_parts, meta.dataset, report.files
+    );
+    results.text(&text)
+}
+
+fn run_info(args: &DirArgs) -> anyhow::Result<()> {
+    let results = Results::capture()?;
+    let meta = Meta::read(&args.dir)?;
+    let described = Described::new(&args.dir, &meta, None);
+    if args.json { results.json(&described) } else { results.text(&described.table()) }
+}
+
+/// The error and its causes, without those that the text before tells already.
+fn describe(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| {
+        if text.contains(&cause) {
+            return text;
+        }
+        if text.is_empty() { cause } else { format!("{text}: {cause}") }
+    })
+}
+
+/// The name of a phase, as it is shown and as it is a key of the JSON output.
+fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Preparing => "preparing",
+        Phase::Assigning => "assigning",
+        Phase::Writing => "writing",
+    }
+}

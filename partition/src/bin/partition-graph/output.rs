@@ -1,0 +1,123 @@
+//! What is printed as a result, on standard output.
+
+use anyhow::Context;
+use edgecut_graph::{EdgeTypeMeta, Meta, NodeTypeMeta, Provenance, Report};
+use edgecut_partition::Balances;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// Standard output, for results alone: METIS prints to it when it meets something odd, which would spoil JSON, so that
+/// file descriptor 1 is made a copy of standard error.
+pub(crate) struct Results(File);
+
+impl Results {
+    pub(crate) fn capture() -> anyhow::Result<Self> {
+        let copy = std::io::stdout().as_fd().try_clone_to_owned().context("copy standard output")?;
+        rustix::stdio::dup2_stdout(std::io::stderr()).context("redirect standard output")?;
+        Ok(Self(copy.into()))
+    }
+
+    pub(crate) fn text(mut self, text: &str) -> anyhow::Result<()> {
+        match self.0.write_all(text.as_bytes()) {
+            // Whoever closed the pipe does not want to read on.
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("print the result"),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn json(self, value: &impl Serialize) -> anyhow::Result<()> {
+        let text = serde_json::to_string_pretty(value).context("write JSON")?;
+        self.text(&format!("{text}\n"))
+    }
+}
+
+/// A partitioned graph, as it is printed.
+#[derive(Serialize)]
+pub(crate) struct Described<'a> {
+    path: &'a Path,
+    dataset: &'a str,
+    num_parts: u32,
+    fingerprint: String,
+    provenance: &'a Provenance,
+    node_types: &'a [NodeTypeMeta],
+    edge_types: &'a [EdgeTypeMeta],
+    report: &'a Report,
+    balance: Balances,
+    bytes: u64,
+    #[serde(flatten)]
+    run: Option<Run>,
+}
+
+/// What a run took.
+#[derive(Serialize)]
+pub(crate) struct Run {
+    /// Seconds per phase.
+    pub(crate) seconds: BTreeMap<&'static str, f64>,
+    /// The largest resident set, where the system tells it.
+    pub(crate) peak_memory_bytes: Option<u64>,
+}
+
+impl<'a> Described<'a> {
+    pub(crate) fn new(path: &'a Path, meta: &'a Meta, run: Option<Run>) -> Self {
+        Self {
+            path,
+            dataset: &meta.dataset,
+            num_parts: meta.num_parts,
+            fingerprint: meta.fingerprint(),
+            provenance: &meta.provenance,
+            node_types: &meta.node_types,
+            edge_types: &meta.edge_types,
+            report: &meta.report,
+            balance: Balances::new(&meta.report),
+            bytes: meta.files.values().map(|file| file.bytes).sum(),
+            run,
+        }
+    }
+
+    /// A line per part, the balance factors (largest over mean), and the cut.
+    pub(crate) fn table(&self) -> String {
+        let made = self.provenance;
+        let recursive = if made.recursive { " --recursive" } else { "" };
+        let mut text = format!(
+            "{} in {} parts by {}{recursive}, seed {}, balance {}\n",
+            self.dataset,
+            self.num_parts,
+            made.method,
+            made.seed,
+            made.balance.join(",")
+        );
+        let mut line = |cells: [String; 5]| {
+            let [part, nodes, edges, train, halo] = cells;
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{part:<8}{nodes:>13}{edges:>15}{train:>13}{halo:>13}");
+        };
+        line(["part", "nodes", "edges", "train nodes", "halo nodes"].map(String::from));
+        for (part, p) in self.report.parts.iter().enumerate() {
+            line([part as u64, p.nodes, p.edges, p.train_nodes, p.halo_nodes].map(|n| n.to_string()));
+        }
+        let b = self.balance;
+        let factors = [b.nodes, b.edges, b.train_nodes, b.halo_nodes].map(|f| format!("{f:.3}"));
+        let [nodes, edges, train, halo] = factors;
+        line(["max/mean".into(), nodes, edges, train, halo]);
+        let _ = writeln!(
+            text,
+            "cut edges {} ({:.2} %), remote neighbor share {:.2} %",
+            self.report.cut_edges,
+            self.report.cut_fraction * 100.0,
+            self.report.remote_neighbor_fraction * 100.0
+        );
+        text
+    }
+}
+
+/// The process's largest resident set so far.
+pub(crate) fn peak_memory_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+}

@@ -1,0 +1,120 @@
+//! What is shown while the program runs, on standard error.
+
+use crate::interrupt::EXIT_CODE;
+use crate::phase_name;
+use edgecut_partition::{Method, PartitionOptions, Phase, Progress};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Shows a line per phase when it is done, and on a terminal a bar while it lasts; takes the time.
+pub(crate) struct Terminal {
+    method: Method,
+    bar: ProgressBar,
+    state: Mutex<State>,
+    stop: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    current: Option<(&'static str, Instant)>,
+    seconds: BTreeMap<&'static str, f64>,
+    /// Whether there are files to clean up.
+    writing: bool,
+}
+
+impl Terminal {
+    pub(crate) fn new(options: &PartitionOptions) -> Self {
+        let bar = ProgressBar::no_length();
+        Self { method: options.method, bar, state: Mutex::default(), stop: AtomicBool::new(false) }
+    }
+
+    /// The dataset is being read or generated.
+    pub(crate) fn reading(&self) {
+        self.begin(&mut self.lock(), "reading");
+    }
+
+    /// All is done. Returns the seconds of each phase.
+    pub(crate) fn finish(&self) -> BTreeMap<&'static str, f64> {
+        let mut state = self.lock();
+        self.end(&mut state);
+        self.clear();
+        state.seconds.clone()
+    }
+
+    /// Takes the bar away, before something else is printed.
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// Ends the process, at once if nothing is on disk or it is asked for twice, or else when files are removed.
+    pub(crate) fn interrupt(&self) {
+        // While the lock is held, writing does not begin.
+        let state = self.lock();
+        if !state.writing || self.stop.swap(true, Ordering::Relaxed) {
+            self.clear();
+            eprintln!("interrupted");
+            std::process::exit(EXIT_CODE.into());
+        }
+    }
+
+    fn begin(&self, state: &mut State, name: &'static str) {
+        self.end(state);
+        state.current = Some((name, Instant::now()));
+        let shown = self.shown(name);
+        self.bar.set_style(style(&format!("{shown:<10} {{elapsed}} {{spinner}}")));
+        self.bar.enable_steady_tick(Duration::from_millis(200));
+    }
+
+    fn end(&self, state: &mut State) {
+        if let Some((name, since)) = state.current.take() {
+            let seconds = since.elapsed().as_secs_f64();
+            state.seconds.insert(name, (seconds * 1e3).round() / 1e3);
+            self.bar.disable_steady_tick();
+            self.bar.suspend(|| eprintln!("{:<10} {seconds:7.2} s", self.shown(name)));
+            self.bar.reset();
+        }
+    }
+
+    /// The assigning phase goes by the method's name.
+    fn shown(&self, name: &'static str) -> String {
+        if name != phase_name(Phase::Assigning) {
+            return name.into();
+        }
+        match self.method {
+            Method::Metis { .. } => "METIS".into(),
+            Method::Ldg => "LDG".into(),
+            Method::Random => "random".into(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress for Terminal {
+    fn phase(&self, phase: Phase) {
+        let mut state = self.lock();
+        self.begin(&mut state, phase_name(phase));
+        state.writing = phase == Phase::Writing;
+        if state.writing {
+            self.bar.set_style(style("writing    {elapsed} {bar:40} {bytes} of {total_bytes}"));
+        }
+    }
+
+    fn written(&self, done: u64, total: u64) {
+        self.bar.set_length(total);
+        self.bar.set_position(done);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}

@@ -1,0 +1,159 @@
+//! What a partitioning is worth: cut, halo and balance.
+
+use edgecut_graph::{PartMeta, Report};
+use serde::Serialize;
+use std::ops::Range;
+
+/// The in-edges of one part by one edge type. `indptr` has an entry per owned destination and one more, and need not
+/// start at 0; `indices` are global ids of sources.
+pub(crate) struct EdgeSlice<'a> {
+    pub(crate) src_type: usize,
+    pub(crate) dst_type: usize,
+    pub(crate) indptr: &'a [u64],
+    pub(crate) indices: &'a [u32],
+}
+
+impl EdgeSlice<'_> {
+    fn rows(&self) -> impl Iterator<Item = &[u32]> {
+        let base = self.indptr[0];
+        self.indptr.windows(2).map(move |w| &self.indices[(w[0] - base) as usize..(w[1] - base) as usize])
+    }
+}
+
+/// What the edges of one part say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct PartMeasure {
+    edges: u64,
+    cut_edges: u64,
+    halo_nodes: u64,
+    rows_with_neighbors: u64,
+    sum_of_remote_shares: f64,
+}
+
+impl PartMeasure {
+    /// Measures a part that owns the global ids `owned` of each node type, of which there are `num_nodes`. Sums are
+    /// taken in a fixed order, so that they are the same for whoever measures.
+    pub(crate) fn new(owned: &[Range<usize>], num_nodes: &[usize], edges: &[EdgeSlice]) -> Self {
+        let mut measure = Self::default();
+        for node_type in 0..owned.len() {
+            measure.add_halo(node_type, &owned[node_type], num_nodes[node_type], edges);
+            measure.add_rows(node_type, owned, edges);
+        }
+        measure
+    }
+
+    fn add_halo(&mut self, src_type: usize, owned: &Range<usize>, num_nodes: usize, edges: &[EdgeSlice]) {
+        let mut seen = vec![0_u64; num_nodes.div_ceil(64)];
+        for slice in edges.iter().filter(|e| e.src_type == src_type) {
+            for node in slice.indices.iter().map(|&i| i as usize).filter(|node| !owned.contains(node)) {
+                seen[node / 64] |= 1 << (node % 64);
+            }
+        }
+        self.halo_nodes += seen.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+    }
+
+    fn add_rows(&mut self, dst_type: usize, owned: &[Range<usize>], edges: &[EdgeSlice]) {
+        let mut degrees = vec![(0_u64, 0_u64); owned[dst_type].len()];
+        for slice in edges.iter().filter(|e| e.dst_type == dst_type) {
+            let local = &owned[slice.src_type];
+            for (row, (all, remote)) in slice.rows().zip(&mut degrees) {
+                *all += row.len() as u64;
+                *remote += row.iter().filter(|&&node| !local.contains(&(node as usize))).count() as u64;
+            }
+        }
+        for (all, remote) in degrees.into_iter().filter(|&(all, _)| all > 0) {
+            self.edges += all;
+            self.cut_edges += remote;
+            self.rows_with_neighbors += 1;
+            self.sum_of_remote_shares += remote as f64 / all as f64;
+        }
+    }
+}
+
+/// The report of all parts: (nodes, training nodes, measure) of each.
+pub(crate) fn report(parts: &[(u64, u64, PartMeasure)]) -> Report {
+    let edges: u64 = parts.iter().map(|(_, _, m)| m.edges).sum();
+    let cut_edges = parts.iter().map(|(_, _, m)| m.cut_edges).sum();
+    let rows: u64 = parts.iter().map(|(_, _, m)| m.rows_with_neighbors).sum();
+    let shares: f64 = parts.iter().map(|(_, _, m)| m.sum_of_remote_shares).sum();
+    let line = |(nodes, train_nodes, m): &(u64, u64, PartMeasure)| PartMeta {
+        nodes: *nodes,
+        edges: m.edges,
+        train_nodes: *train_nodes,
+        halo_nodes: m.halo_nodes,
+    };
+    Report {
+        parts: parts.iter().map(line).collect(),
+        cut_edges,
+        cut_fraction: fraction(cut_edges as f64, edges),
+        remote_neighbor_fraction: fraction(shares, rows),
+    }
+}
+
+/// To nine decimals: such numbers survive every JSON reader to the bit.
+fn fraction(part: f64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { (part / whole as f64 * 1e9).round() / 1e9 }
+}
+
+/// How uneven parts are: the largest over the mean. 1 is even; 0 stands for a quantity that the graph has none of.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Balances {
+    /// Of nodes.
+    pub nodes: f64,
+    /// Of edges.
+    pub edges: f64,
+    /// Of training nodes.
+    pub train_nodes: f64,
+    /// Of halo nodes.
+    pub halo_nodes: f64,
+}
+
+impl Balances {
+    /// The balance factors of a report.
+    pub fn new(report: &Report) -> Self {
+        let factor = |count: fn(&PartMeta) -> u64| {
+            let total: u64 = report.parts.iter().map(count).sum();
+            let most = report.parts.iter().map(count).max().unwrap_or(0);
+            fraction(most as f64 * report.parts.len() as f64, total)
+        };
+        Self {
+            nodes: factor(|p| p.nodes),
+            edges: factor(|p| p.edges),
+            train_nodes: factor(|p| p.train_nodes),
+            halo_nodes: factor(|p| p.halo_nodes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_cut_edges_halo_nodes_and_remote_shares() {
+        // The part owns 2 and 3 of 6 nodes; 2 has neighbors 0, 0, 3, and 3 has only itself.
+        let edges = [EdgeSlice { src_type: 0, dst_type: 0, indptr: &[7, 10, 11], indices: &[0, 0, 3, 3] }];
+        let owned = 2..4;
+        let measure = PartMeasure::new(std::slice::from_ref(&owned), &[6], &edges);
+        let expected = PartMeasure {
+            edges: 4,
+            cut_edges: 2,
+            halo_nodes: 1,
+            rows_with_neighbors: 2,
+            sum_of_remote_shares: 2.0 / 3.0,
+        };
+        assert_eq!(measure, expected);
+        let report = report(&[(2, 1, measure), (4, 0, PartMeasure::default())]);
+        assert_eq!((report.cut_edges, report.cut_fraction), (2, 0.5));
+        assert_eq!(report.remote_neighbor_fraction, 0.333_333_333);
+        let balances = Balances::new(&report);
+        assert_eq!((balances.nodes, balances.edges, balances.train_nodes), (1.333_333_333, 2.0, 2.0));
+    }
+
+    #[test]
+    fn a_graph_without_edges_has_no_cut() {
+        let report = report(&[(1, 0, PartMeasure::default())]);
+        assert_eq!((report.cut_fraction, report.remote_neighbor_fraction), (0.0, 0.0));
+        assert_eq!(Balances::new(&report).train_nodes, 0.0);
+    }
+}

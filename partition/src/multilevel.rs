@@ -1,0 +1,87 @@
+//! METIS, with everything checked that it does not check itself.
+
+use crate::PartitionError;
+use crate::constraints::Constraints;
+use crate::grouping::Groups;
+use crate::random::SplitMix64;
+use metis::option::Seed;
+use std::sync::Mutex;
+
+/// METIS draws from the C library's one generator (`rand`), so two runs at a time would disturb each other's choices.
+static METIS: Mutex<()> = Mutex::new(());
+
+/// Splits the symmetric graph into `num_parts` parts: a part per node.
+///
+/// The caller has made sure of what METIS takes for granted, or dies of: at least one node and as many as parts, a
+/// symmetric graph without self loops and duplicates, and no constraint without weight. METIS traps SIGTERM while it
+/// runs, and returns an error then; that works if the thread that the signal goes to, the main thread, is the one
+/// that called.
+///
+/// # Errors
+/// [`PartitionError::TooLargeForMetis`] before METIS is called, [`PartitionError::Metis`] after.
+pub(crate) fn split(
+    graph: &Groups,
+    constraints: &Constraints,
+    num_parts: u32,
+    recursive: bool,
+    seed: u64,
+) -> Result<Vec<u32>, PartitionError> {
+    let num_nodes = graph.num_rows();
+    if num_parts == 1 {
+        return Ok(vec![0; num_nodes]);
+    }
+    if num_nodes == num_parts as usize {
+        return Ok((0..num_parts).collect());
+    }
+    check_size(graph.values.len() as u64, "neighbors in the symmetric graph")?;
+    check_size((num_nodes as u64 + 1) * constraints.num() as u64, "weights")?;
+    check_size(u64::from(num_parts) * constraints.num() as u64, "shares of parts")?;
+
+    let starts: Vec<i32> = graph.offsets.iter().map(|&offset| offset as i32).collect();
+    let neighbors: &[i32] = bytemuck::cast_slice(&graph.values);
+    let mut parts = vec![0_i32; num_nodes];
+    let fail = |source| PartitionError::Metis { source };
+    let metis = metis::Graph::new(constraints.num() as i32, num_parts as i32, &starts, neighbors)
+        .map_err(|e| fail(e.into()))?
+        .set_vwgt(&constraints.weights)
+        .set_option(Seed(metis_seed(seed)));
+    {
+        let _only_one = METIS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if recursive { metis.part_recursive(&mut parts) } else { metis.part_kway(&mut parts) }.map_err(fail)?;
+    }
+    if parts.iter().any(|&part| part < 0 || part >= num_parts as i32) {
+        return Err(fail(metis::Error::Other));
+    }
+    Ok(bytemuck::cast_vec(parts))
+}
+
+fn check_size(count: u64, what: &'static str) -> Result<(), PartitionError> {
+    if count > i32::MAX as u64 {
+        return Err(PartitionError::TooLargeForMetis { count, what });
+    }
+    Ok(())
+}
+
+/// METIS takes 31 bits, and -1 for a default; the C library takes 0 and 1 for the same.
+fn metis_seed(seed: u64) -> i32 {
+    (SplitMix64::new(seed).next() >> 33) as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_differ_and_are_never_the_default() {
+        let seeds: std::collections::BTreeSet<i32> = (0..1000).map(metis_seed).collect();
+        assert_eq!(seeds.len(), 1000);
+        assert!(seeds.iter().all(|&seed| seed >= 0));
+    }
+
+    #[test]
+    fn rejects_what_does_not_fit_32_bits() {
+        assert!(check_size(i32::MAX as u64, "weights").is_ok());
+        let error = check_size(1 << 31, "weights").unwrap_err().to_string();
+        assert!(error.contains("--method ldg") && error.contains("2147483648 weights"), "{error}");
+    }
+}

@@ -1,0 +1,279 @@
+//! What is damaged does not load, and the error names the file.
+
+mod graphs;
+
+use edgecut_graph::{META_FILE, Meta, Part, PartitionId, checksum, write_npy};
+use edgecut_partition::{Method, PartitionOptions, partition, verify};
+use graphs::rich;
+use half::f16;
+use std::path::{Path, PathBuf};
+
+/// A file of each kind, of the first part.
+const KINDS: [&str; 8] = [
+    "part_0/nodes/paper/original_ids.npy",
+    "part_0/nodes/paper/features.npy",
+    "part_0/nodes/author/features.npy",
+    "part_0/nodes/paper/labels.npy",
+    "part_0/nodes/paper/train.npy",
+    "part_0/nodes/author/valid.npy",
+    "part_0/edges/author__writes__paper/indptr.npy",
+    "part_0/edges/author__writes__paper/indices.npy",
+];
+
+struct Parts {
+    _root: tempfile::TempDir,
+    dir: PathBuf,
+}
+
+impl Parts {
+    fn new() -> Self {
+        let root = graphs::tempdir();
+        let dir = root.path().join("2-parts");
+        partition(&rich(), &PartitionOptions::new(2), &dir, &()).unwrap();
+        Self { _root: root, dir }
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.dir.join(file)
+    }
+
+    fn edit(&self, file: &str, edit: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = std::fs::read(self.path(file)).unwrap();
+        edit(&mut bytes);
+        std::fs::write(self.path(file), bytes).unwrap();
+    }
+
+    /// Changes the description.
+    fn edit_meta(&self, edit: impl FnOnce(&mut serde_json::Value)) {
+        self.edit(META_FILE, |bytes| {
+            let mut meta = serde_json::from_slice(bytes).unwrap();
+            edit(&mut meta);
+            *bytes = serde_json::to_vec(&meta).unwrap();
+        });
+    }
+
+    /// Makes `META.json` list `file` as it is now, so that only invariants can tell what is wrong.
+    fn relist(&self, file: &str) {
+        let bytes = std::fs::read(self.path(file)).unwrap();
+        self.edit_meta(|meta| {
+            meta["files"][file] = serde_json::json!({ "bytes": bytes.len(), "xxh3": checksum(&bytes) });
+        });
+    }
+
+    fn open(&self, verify: bool) -> Result<Part, String> {
+        Part::open(&self.dir, PartitionId(0), verify).map_err(|e| e.to_string())
+    }
+
+    /// What verifying says.
+    fn why(&self) -> String {
+        verify(&self.dir).unwrap_err().to_string()
+    }
+}
+
+fn assert_names(error: &str, file: &str, why: &str) {
+    let name = Path::new(file).file_name().unwrap().to_str().unwrap();
+    assert!(error.contains(name) && error.contains(why), "{error}: expected {name} and {why:?}");
+}
+
+#[test]
+fn rejects_missing_files() {
+    for file in KINDS {
+        let parts = Parts::new();
+        std::fs::remove_file(parts.path(file)).unwrap();
+        assert_names(&parts.open(true).unwrap_err(), file, "No such file");
+        assert_names(&parts.open(false).unwrap_err(), file, "No such file");
+        assert_names(&parts.why(), file, "No such file");
+    }
+}
+
+#[test]
+fn rejects_truncated_and_extended_files() {
+    for file in KINDS {
+        for cut in [1, 100, usize::MAX] {
+            let parts = Parts::new();
+            parts.edit(file, |bytes| bytes.truncate(bytes.len().saturating_sub(cut)));
+            assert_names(&parts.open(true).unwrap_err(), file, "truncated");
+            assert_names(&parts.open(false).unwrap_err(), file, "");
+            assert_names(&parts.why(), file, "truncated");
+        }
+        let parts = Parts::new();
+        parts.edit(file, |bytes| bytes.push(0));
+        assert_names(&parts.why(), file, "bytes");
+        assert_names(&parts.open(false).unwrap_err(), file, "promises");
+    }
+}
+
+#[test]
+fn rejects_every_flipped_bit_of_a_file() {
+    for file in KINDS {
+        let parts = Parts::new();
+        let length = std::fs::read(parts.path(file)).unwrap().len();
+        for byte in (0..length).step_by(7) {
+            parts.edit(file, |bytes| bytes[byte] ^= 1 << (byte % 8));
+            assert_names(&parts.open(true).unwrap_err(), file, "checksum");
+            // Without checksums what is wrong may go unseen, but nothing panics.
+            let _ = parts.open(false);
+            parts.edit(file, |bytes| bytes[byte] ^= 1 << (byte % 8));
+        }
+        verify(&parts.dir).unwrap();
+    }
+}
+
+#[test]
+fn rejects_a_damaged_description() {
+    let parts = Parts::new();
+    let whole = std::fs::read(parts.path(META_FILE)).unwrap();
+    for length in (0..whole.len() - 2).step_by(13) {
+        parts.edit(META_FILE, |bytes| bytes.truncate(length));
+        assert_names(&parts.open(true).unwrap_err(), META_FILE, "");
+        parts.edit(META_FILE, |bytes| *bytes = whole.clone());
+    }
+    std::fs::remove_file(parts.path(META_FILE)).unwrap();
+    assert!(parts.why().contains("it is no partitioned graph: META.json is missing"), "{}", parts.why());
+}
+
+#[test]
+fn rejects_descriptions_that_contradict_themselves() {
+    type Edit = fn(&mut serde_json::Value);
+    let cases: [(Edit, &str); 16] = [
+        (|m| m["version"] = 2.into(), "format version 2, but this build reads version 1: partition again"),
+        (|m| m["format"] = "numpy".into(), "its format is \"numpy\""),
+        (|m| m["num_parts"] = 3.into(), "3 parts, but the report has 2"),
+        (|m| m["num_parts"] = 0.into(), "0 parts"),
+        (|m| m["node_types"][0]["book"] = serde_json::json!([0, 40]), "has 1 ranges for 2 parts"),
+        (|m| m["node_types"][0]["book"] = serde_json::json!([0, 30, 20]), "a range ends before it starts"),
+        (|m| m["node_types"][0]["name"] = "../paper".into(), "META.json"),
+        (|m| m["node_types"][1]["name"] = "../author".into(), "META.json"),
+        (|m| m["edge_types"][0]["relation"] = "a/b".into(), "cannot be a folder"),
+        (|m| m["edge_types"][0]["src_type"] = "venue".into(), "joins unknown node type venue"),
+        (|m| m["node_types"][0]["feature_dtype"] = "f64".into(), "unknown variant"),
+        (|m| m["node_types"][0]["feature_dim"] = 0.into(), "lists the file \"part_0/nodes/paper/features.npy\""),
+        (|m| m["node_types"][1]["has_labels"] = true.into(), "does not list the file part_0/nodes/author/labels.npy"),
+        (|m| m["files"]["../../etc/passwd"] = serde_json::json!({"bytes": 1, "xxh3": ""}), "not of this format"),
+        (|m| drop(m["files"].as_object_mut().unwrap().remove(KINDS[1])), "does not list the file"),
+        (|m| drop(m.as_object_mut().unwrap().remove("report")), "missing field `report`"),
+    ];
+    for (edit, why) in cases {
+        let parts = Parts::new();
+        parts.edit_meta(edit);
+        assert_names(&parts.open(false).unwrap_err(), META_FILE, why);
+        assert_names(&parts.why(), META_FILE, why);
+    }
+}
+
+#[test]
+fn rejects_another_shape_or_type() {
+    type Write = fn(&Path);
+    let shapes: [(&str, Write); 6] = [
+        (KINDS[0], |path| write_npy(path, &[2], &[0_u32, 1]).unwrap()),
+        (KINDS[0], |path| write_npy(path, &[2], &[0_u64, 1]).unwrap()),
+        (KINDS[1], |path| write_npy(path, &[3, 2], &[0_f32; 6]).unwrap()),
+        (KINDS[1], |path| write_npy(path, &[3, 2], &[f16::ZERO; 6]).unwrap()),
+        (KINDS[3], |path| write_npy(path, &[1, 1], &[0_i64]).unwrap()),
+        (KINDS[6], |path| write_npy(path, &[1], &[0_u64]).unwrap()),
+    ];
+    for (file, write) in shapes {
+        let parts = Parts::new();
+        write(&parts.path(file));
+        parts.relist(file);
+        for error in [parts.open(true).unwrap_err(), parts.why()] {
+            assert_names(&error, file, "its ");
+            assert!(error.contains("expected") || error.contains("wants"), "{error}");
+        }
+    }
+}
+
+/// Damages that only the invariants show: the checksums are right.
+#[test]
+fn rejects_files_that_contradict_each_other() {
+    fn words<const N: usize>(bytes: &mut [u8], entry: usize, value: [u8; N]) {
+        bytes[128 + entry * N..128 + (entry + 1) * N].copy_from_slice(&value);
+    }
+    type Damage = fn(&mut Vec<u8>);
+    let cases: [(&str, Damage, &str); 10] = [
+        (KINDS[0], |b| words(b, 0, 39_u32.to_le_bytes()), "does not ascend after row 0"),
+        (
+            KINDS[0],
+            |b| {
+                let last = (b.len() - 128) / 4 - 1;
+                words(b, last, 40_u32.to_le_bytes())
+            },
+            "past the last of 40",
+        ),
+        (KINDS[1], |b| words(b, 4, f32::NAN.to_le_bytes()), "feature 1 of row 1 is NaN or infinite"),
+        (KINDS[2], |b| words(b, 0, f16::INFINITY.to_le_bytes()), "feature 0 of row 0 is NaN or infinite"),
+        (KINDS[3], |b| words(b, 2, 3_i64.to_le_bytes()), "row 2 has label 3, outside -1..3"),
+        (KINDS[3], |b| b[128..].fill(0xff), "has no label"),
+        (KINDS[4], |b| words(b, 0, 99_u32.to_le_bytes()), "not ascending"),
+        (KINDS[6], |b| words(b, 1, 77_u64.to_le_bytes()), "indptr decreases after row 1"),
+        (KINDS[6], |b| words(b, 0, 1_u64.to_le_bytes()), "indptr does not start at 0"),
+        (KINDS[7], |b| words(b, 0, 25_u32.to_le_bytes()), "comes from node 25, past the last of 25"),
+    ];
+    for (file, damage, why) in cases {
+        let parts = Parts::new();
+        parts.edit(file, damage);
+        parts.relist(file);
+        let error = parts.why();
+        assert!(error.contains("part_0") && error.contains(why), "{error}, expected {why}");
+    }
+}
+
+#[test]
+fn rejects_a_node_in_two_parts() {
+    let parts = Parts::new();
+    let second = Part::open(&parts.dir, PartitionId(1), true).unwrap();
+    let file = "part_1/nodes/author/original_ids.npy";
+    let own = &second.nodes(edgecut_graph::NodeTypeId(1)).original_ids;
+    let first = parts.open(true).unwrap();
+    let stolen = first.nodes(edgecut_graph::NodeTypeId(1)).original_ids[0];
+    let mut ids = own.to_vec();
+    ids[0] = stolen;
+    ids.sort_unstable();
+    write_npy(&parts.path(file), &[ids.len()], &ids).unwrap();
+    parts.relist(file);
+    assert_names(&parts.why(), file, &format!("node {stolen} is in another part as well"));
+}
+
+#[test]
+fn rejects_sums_and_a_report_that_are_not_those_of_the_parts() {
+    type Edit = fn(&mut serde_json::Value);
+    let cases: [(Edit, &str); 5] = [
+        (|m| m["node_types"][0]["split_sizes"] = serde_json::json!([8, 8, 7]), "split sizes of node type paper"),
+        (|m| m["edge_types"][2]["num_edges"] = 31.into(), "edges/paper__of__author has 31 edges, but parts have 30"),
+        (|m| m["report"]["cut_edges"] = 1.into(), "its report is not what its parts add up to"),
+        (|m| m["report"]["parts"][1]["halo_nodes"] = 999.into(), "its report"),
+        (|m| m["report"]["remote_neighbor_fraction"] = 0.25.into(), "its report"),
+    ];
+    for (edit, why) in cases {
+        let parts = Parts::new();
+        parts.edit_meta(edit);
+        parts.open(true).unwrap();
+        assert_names(&parts.why(), META_FILE, why);
+    }
+}
+
+#[test]
+fn rejects_unlisted_files_and_folders_in_parts() {
+    let parts = Parts::new();
+    std::fs::write(parts.path("README.txt"), "a note beside the parts is fine").unwrap();
+    verify(&parts.dir).unwrap();
+    for file in ["part_0/notes.txt", "part_1/nodes/paper/extra.npy", "part_2"] {
+        std::fs::write(parts.path(file), "").unwrap();
+        assert_names(&parts.why(), file, "does not list this file");
+        std::fs::remove_file(parts.path(file)).unwrap();
+    }
+    std::fs::create_dir(parts.path("part_0/old")).unwrap();
+    assert_names(&parts.why(), "part_0/old", "lists nothing in this folder");
+}
+
+#[test]
+fn rejects_parts_of_two_runs() {
+    let (parts, root) = (Parts::new(), graphs::tempdir());
+    let other = root.path().join("2-parts");
+    partition(&rich(), &PartitionOptions { method: Method::Random, ..PartitionOptions::new(2) }, &other, &()).unwrap();
+    assert_ne!(Meta::read(&other).unwrap().fingerprint(), Meta::read(&parts.dir).unwrap().fingerprint());
+    std::fs::rename(parts.path("part_0"), parts.path("gone")).unwrap();
+    std::fs::rename(other.join("part_0"), parts.path("part_0")).unwrap();
+    let error = parts.why();
+    assert!(error.contains("part_0") && error.contains("of another run"), "{error}");
+}

@@ -1,0 +1,158 @@
+//! Small graphs for tests, and the folders they are written to.
+#![allow(dead_code, reason = "each test program uses a part of this")]
+
+use edgecut_graph::{Buffer, Dataset, EdgeData, Features, NodeData, NodeTypeId, Splits};
+use half::f16;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// `num_nodes` nodes with nothing but their number.
+pub(crate) fn bare_nodes(name: &str, num_nodes: usize) -> NodeData {
+    NodeData { name: name.into(), num_nodes, features: None, labels: None, num_classes: 0, splits: Splits::default() }
+}
+
+/// A homogeneous graph of bare nodes.
+pub(crate) fn bare(num_nodes: usize, edges: &[(u32, u32)]) -> Dataset {
+    let (src, dst): (Vec<u32>, Vec<u32>) = edges.iter().copied().unzip();
+    Dataset::homogeneous("test", bare_nodes("node", num_nodes), src.into(), dst.into())
+}
+
+/// Two cliques of `size` nodes, joined by one edge; every edge in both directions.
+pub(crate) fn two_cliques(size: u32) -> Dataset {
+    let mut edges = vec![(0, size), (size, 0)];
+    for start in [0, size] {
+        edges.extend(
+            (start..start + size).flat_map(|a| (start..start + size).map(move |b| (a, b))).filter(|(a, b)| a != b),
+        );
+    }
+    bare(2 * size as usize, &edges)
+}
+
+/// A graph with everything: two node types, features of both types, labels, splits, three edge types.
+pub(crate) fn rich() -> Dataset {
+    let mut paper = bare_nodes("paper", 40);
+    paper.features =
+        Some(Features::F32 { values: (0..120).map(|v| v as f32 / 8.0).collect::<Vec<_>>().into(), dim: 3 });
+    paper.labels = Some((0..40).map(|n| if n % 5 == 4 { -1 } else { n % 3 }).collect::<Vec<i64>>().into());
+    paper.num_classes = 3;
+    let pick = |rest: u32| (0..40).filter(|n| n % 5 == rest).collect::<Vec<u32>>().into();
+    paper.splits = Splits { train: pick(0), valid: pick(1), test: pick(2) };
+    let mut author = bare_nodes("author", 25);
+    author.features =
+        Some(Features::F16 { values: (0..50).map(|v| f16::from_f32(v as f32)).collect::<Vec<_>>().into(), dim: 2 });
+    let edges = |src_type, relation: &str, dst_type, pairs: Vec<(u32, u32)>| {
+        let (src, dst): (Vec<u32>, Vec<u32>) = pairs.into_iter().unzip();
+        let (src_type, dst_type) = (NodeTypeId(src_type), NodeTypeId(dst_type));
+        EdgeData { src_type, relation: relation.into(), dst_type, src: src.into(), dst: dst.into() }
+    };
+    Dataset {
+        name: "rich".into(),
+        node_types: vec![paper, author],
+        edge_types: vec![
+            edges(0, "cites", 0, (0..80).map(|i| (i * 7 % 40, i * 3 % 40)).collect()),
+            edges(1, "writes", 0, (0..60).map(|i| (i * 4 % 25, i * 9 % 40)).collect()),
+            edges(0, "of", 1, (0..30).map(|i| (i, i % 25)).collect()),
+        ],
+    }
+}
+
+/// Any small graph: homogeneous or typed, with or without features, labels, splits and edges; self loops, duplicates,
+/// isolated nodes and empty types included.
+pub(crate) fn any_graph() -> impl Strategy<Value = Dataset> {
+    prop::collection::vec(any_nodes(), 1..4)
+        .prop_filter("no nodes", |types| types.iter().any(|t| t.num_nodes > 0))
+        .prop_flat_map(|types| {
+            let sizes: Vec<usize> = types.iter().map(|t| t.num_nodes).collect();
+            (Just(types), prop::collection::vec(any_edges(sizes), 0..4))
+        })
+        .prop_map(|(mut node_types, mut edge_types)| {
+            for (at, nodes) in node_types.iter_mut().enumerate() {
+                nodes.name = format!("type{at}");
+            }
+            for (at, edges) in edge_types.iter_mut().enumerate() {
+                edges.relation = format!("relation{at}");
+            }
+            Dataset { name: "any".into(), node_types, edge_types }
+        })
+}
+
+fn any_nodes() -> impl Strategy<Value = NodeData> {
+    (0..24_usize).prop_flat_map(|num_nodes| {
+        let labels = prop::option::of(prop::collection::vec(-1..4_i64, num_nodes));
+        let splits = prop::collection::vec(0..5_u8, num_nodes);
+        (Just(num_nodes), any_features(num_nodes), labels, splits).prop_map(|(num_nodes, features, labels, splits)| {
+            let labelled = |n: u32| labels.as_ref().is_none_or(|l| l[n as usize] >= 0);
+            let pick = |which: u8| {
+                let ids = (0..num_nodes as u32).filter(|&n| splits[n as usize] == which && labelled(n));
+                Buffer::from(ids.collect::<Vec<u32>>())
+            };
+            let splits = Splits { train: pick(0), valid: pick(1), test: pick(2) };
+            let num_classes = if labels.is_some() { 4 } else { 0 };
+            NodeData { name: String::new(), num_nodes, features, labels: labels.map(Into::into), num_classes, splits }
+        })
+    })
+}
+
+fn any_features(num_nodes: usize) -> impl Strategy<Value = Option<Features>> {
+    (0..4_usize, any::<bool>()).prop_flat_map(move |(dim, halves)| {
+        prop::collection::vec(-9.0..9.0_f32, num_nodes * dim).prop_map(move |values| match (dim, halves) {
+            (0, _) => None,
+            (_, false) => Some(Features::F32 { values: values.into(), dim }),
+            (_, true) => {
+                let values = values.into_iter().map(f16::from_f32).collect::<Vec<_>>().into();
+                Some(Features::F16 { values, dim })
+            }
+        })
+    })
+}
+
+fn any_edges(sizes: Vec<usize>) -> impl Strategy<Value = EdgeData> {
+    let types = sizes.len() as u16;
+    (0..types, 0..types).prop_flat_map(move |(src_type, dst_type)| {
+        let (sources, destinations) = (sizes[src_type as usize], sizes[dst_type as usize]);
+        let most = if sources * destinations == 0 { 0 } else { 90 };
+        let pair = (0..sources.max(1) as u32, 0..destinations.max(1) as u32);
+        prop::collection::vec(pair, 0..=most).prop_map(move |pairs| {
+            let (src, dst): (Vec<u32>, Vec<u32>) = pairs.into_iter().unzip();
+            EdgeData {
+                src_type: NodeTypeId(src_type),
+                relation: String::new(),
+                dst_type: NodeTypeId(dst_type),
+                src: src.into(),
+                dst: dst.into(),
+            }
+        })
+    })
+}
+
+/// Every file below `dir`, by its path, with its bytes.
+pub(crate) fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![dir.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
+                files.insert(name, std::fs::read(path).unwrap());
+            }
+        }
+    }
+    files
+}
+
+/// The names in `dir`, sorted.
+pub(crate) fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).unwrap();
+    let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// A temporary folder, in memory where the system has such: parts are synced, which takes time on a disk.
+pub(crate) fn tempdir() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}

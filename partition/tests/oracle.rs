@@ -1,0 +1,138 @@
+//! What is written, against the slow and obvious answer computed from the original edge list.
+
+mod graphs;
+
+use edgecut_graph::{Dataset, EdgeTypeId, Meta, NodeTypeId, Part, PartitionId, Split};
+use edgecut_partition::{Method, PartitionOptions, partition, verify};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+const METHODS: [Method; 4] =
+    [Method::Metis { recursive: false }, Method::Metis { recursive: true }, Method::Ldg, Method::Random];
+
+/// Where each node went: (part, row) by node type and original id.
+type Places = Vec<BTreeMap<u32, (u32, usize)>>;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn parts_hold_the_graph(dataset in graphs::any_graph(), method in 0..4_usize, num_parts in 1..5_u32, seed in 0..9_u64) {
+        let options = PartitionOptions { method: METHODS[method], seed, ..PartitionOptions::new(num_parts) };
+        let root = graphs::tempdir();
+        let dir = root.path().join("parts");
+        let num_nodes: usize = dataset.node_types.iter().map(|t| t.num_nodes).sum();
+        let result = partition(&dataset, &options, &dir, &());
+        if num_parts as usize > num_nodes {
+            prop_assert!(result.unwrap_err().to_string().contains("parts were asked for"));
+            prop_assert!(!dir.exists());
+        } else {
+            check(&dataset, &dir, &result.unwrap());
+        }
+    }
+
+    #[test]
+    fn reruns_are_identical_to_the_byte(dataset in graphs::any_graph(), method in 0..4_usize, seed in 0..9_u64) {
+        let options = PartitionOptions { method: METHODS[method], seed, ..PartitionOptions::new(2) };
+        let root = graphs::tempdir();
+        let write = |name: &str, threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let dir = root.path().join(name);
+            let result = pool.install(|| partition(&dataset, &options, &dir, &()));
+            result.is_ok().then(|| graphs::contents(&dir))
+        };
+        prop_assert_eq!(write("one", 1), write("four", 4));
+    }
+}
+
+fn check(dataset: &Dataset, dir: &Path, meta: &Meta) {
+    let parts: Vec<Part> = (0..meta.num_parts).map(|p| Part::open(dir, PartitionId(p), true).unwrap()).collect();
+    assert_eq!(Meta::read(dir).unwrap().fingerprint(), meta.fingerprint());
+    let places = check_nodes(dataset, &parts);
+    check_edges(dataset, &parts, &places);
+    check_report(dataset, meta, &places);
+    assert_eq!(verify(dir).unwrap().files, meta.files.len());
+    assert!(meta.report.parts.iter().all(|p| p.nodes > 0), "an empty part");
+}
+
+/// Every node once, with its own features, label and splits.
+fn check_nodes(dataset: &Dataset, parts: &[Part]) -> Places {
+    let mut places = Places::new();
+    for (t, original) in dataset.node_types.iter().enumerate() {
+        let mut place = BTreeMap::new();
+        let mut splits: [BTreeSet<u32>; 3] = Default::default();
+        for (p, part) in parts.iter().enumerate() {
+            let nodes = part.nodes(NodeTypeId(t as u16));
+            assert!(nodes.original_ids.is_sorted());
+            for (row, &id) in nodes.original_ids.iter().enumerate() {
+                assert!(place.insert(id, (p as u32, row)).is_none(), "node {id} twice");
+                let stored = nodes.features.as_ref().map(|f| f.row_bytes(row));
+                assert_eq!(stored, original.features.as_ref().map(|f| f.row_bytes(id as usize)));
+                let label = nodes.labels.as_ref().map(|l| l[row]);
+                assert_eq!(label, original.labels.as_ref().map(|l| l[id as usize]));
+            }
+            for (split, ids) in Split::ALL.iter().zip(&mut splits) {
+                ids.extend(nodes.splits.get(*split).iter().map(|&row| nodes.original_ids[row as usize]));
+            }
+        }
+        assert_eq!(place.len(), original.num_nodes);
+        for (split, ids) in Split::ALL.iter().zip(&splits) {
+            assert!(ids.iter().eq(original.splits.get(*split).iter()), "{split:?}");
+        }
+        places.push(place);
+    }
+    places
+}
+
+/// Each node's in-neighbors, mapped back, in the order of the edge list.
+fn check_edges(dataset: &Dataset, parts: &[Part], places: &Places) {
+    for (e, original) in dataset.edge_types.iter().enumerate() {
+        let sources: BTreeMap<u32, u32> = places[original.src_type.index()]
+            .iter()
+            .map(|(&id, &(part, row))| (parts[part as usize].owned(original.src_type).start + row as u32, id))
+            .collect();
+        for (&id, &(part, row)) in &places[original.dst_type.index()] {
+            let edges = parts[part as usize].edges(EdgeTypeId(e as u16));
+            let stored: Vec<u32> = edges.csc.neighbors(row).iter().map(|global| sources[global]).collect();
+            let pairs = original.src.iter().zip(original.dst.iter());
+            let expected: Vec<u32> = pairs.filter(|&(_, &dst)| dst == id).map(|(&src, _)| src).collect();
+            assert_eq!(stored, expected, "in-neighbors of {id}");
+        }
+    }
+}
+
+fn check_report(dataset: &Dataset, meta: &Meta, places: &Places) {
+    let report = &meta.report;
+    let (mut cut, mut total) = (0, 0);
+    let mut halo = vec![BTreeSet::new(); meta.num_parts as usize];
+    let mut edges = vec![0; meta.num_parts as usize];
+    let mut degrees: BTreeMap<(usize, u32), (u32, u32)> = BTreeMap::new();
+    for e in &dataset.edge_types {
+        let (src_type, dst_type) = (e.src_type.index(), e.dst_type.index());
+        for (src, dst) in e.src.iter().zip(e.dst.iter()) {
+            let (from, to) = (places[src_type][src].0, places[dst_type][dst].0);
+            let degree = degrees.entry((dst_type, *dst)).or_default();
+            degree.0 += 1;
+            total += 1;
+            edges[to as usize] += 1;
+            if from != to {
+                cut += 1;
+                degree.1 += 1;
+                halo[to as usize].insert((src_type, *src));
+            }
+        }
+    }
+    assert_eq!(report.cut_edges, cut);
+    assert!((report.cut_fraction - f64::from(cut as u32) / f64::from(total.max(1))).abs() < 1e-8);
+    let shares: f64 = degrees.values().map(|&(all, remote)| f64::from(remote) / f64::from(all)).sum();
+    assert!((report.remote_neighbor_fraction - shares / (degrees.len().max(1) as f64)).abs() < 1e-8);
+    for (p, part) in report.parts.iter().enumerate() {
+        let here = |place: &&(u32, usize)| place.0 as usize == p;
+        assert_eq!(part.nodes as usize, places.iter().map(|t| t.values().filter(here).count()).sum::<usize>());
+        assert_eq!((part.edges, part.halo_nodes), (edges[p], halo[p].len() as u64));
+        let train =
+            dataset.node_types.iter().zip(places).flat_map(|(t, places)| t.splits.train.iter().map(|n| &places[n]));
+        assert_eq!(part.train_nodes as usize, train.filter(here).count());
+    }
+}

@@ -1,0 +1,174 @@
+//! The output folder: whole or not there.
+
+mod graphs;
+
+use edgecut_graph::{EdgeData, Meta};
+use edgecut_partition::{
+    Assignment, PartitionError, PartitionOptions, Phase, Progress, assign, partition, verify, write_parts,
+};
+use graphs::{bare, contents, names, rich};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[test]
+fn what_exists_is_kept_unless_overwriting_is_asked_for() {
+    let root = graphs::tempdir();
+    let dir = root.path().join("a/b/2-parts");
+    let options = PartitionOptions::new(2);
+    partition(&rich(), &options, &dir, &()).unwrap();
+    let before = contents(&dir);
+    let error = partition(&bare(5, &[]), &options, &dir, &()).unwrap_err();
+    assert!(error.to_string().contains("2-parts exists already; give --overwrite"), "{error}");
+    assert_eq!(contents(&dir), before);
+    let overwrite = PartitionOptions { overwrite: true, ..options };
+    partition(&bare(5, &[]), &overwrite, &dir, &()).unwrap();
+    assert_eq!(verify(&dir).unwrap().meta.dataset, "test");
+    assert_eq!(names(&root.path().join("a/b")), ["2-parts"]);
+}
+
+#[test]
+fn an_empty_folder_is_filled_and_another_one_is_refused() {
+    let root = graphs::tempdir();
+    let dir = root.path().join("out");
+    std::fs::create_dir(&dir).unwrap();
+    partition(&rich(), &PartitionOptions::new(2), &dir, &()).unwrap();
+    let home = root.path().join("home");
+    std::fs::create_dir(&home).unwrap();
+    std::fs::write(home.join("letter.txt"), "dear").unwrap();
+    let overwrite = PartitionOptions { overwrite: true, ..PartitionOptions::new(2) };
+    let error = partition(&rich(), &overwrite, &home, &()).unwrap_err();
+    assert!(matches!(error, PartitionError::NotAPartition { .. }), "{error}");
+    assert_eq!(names(&home), ["letter.txt"]);
+}
+
+/// Asks to stop at the `stop_at`-th question.
+struct Impatient {
+    stop_at: usize,
+    asked: AtomicUsize,
+}
+
+impl Progress for Impatient {
+    fn cancelled(&self) -> bool {
+        self.asked.fetch_add(1, Ordering::Relaxed) + 1 >= self.stop_at
+    }
+}
+
+#[test]
+fn a_cancelled_run_leaves_nothing_and_keeps_what_was_there() {
+    let root = graphs::tempdir();
+    let dir = root.path().join("2-parts");
+    let overwrite = PartitionOptions { overwrite: true, ..PartitionOptions::new(2) };
+    let mut stopped = 0;
+    for stop_at in 1.. {
+        let impatient = Impatient { stop_at, asked: AtomicUsize::new(0) };
+        match partition(&rich(), &overwrite, &dir, &impatient) {
+            Err(PartitionError::Cancelled) => assert!(names(root.path()).is_empty(), "at {stop_at}"),
+            result => {
+                result.unwrap();
+                break;
+            }
+        }
+        stopped = stop_at;
+    }
+    assert!(stopped > 10, "{stopped}");
+    let before = contents(&dir);
+    let impatient = Impatient { stop_at: stopped, asked: AtomicUsize::new(0) };
+    partition(&bare(9, &[]), &overwrite, &dir, &Impatient { stop_at: 1, ..impatient }).unwrap_err();
+    assert_eq!(contents(&dir), before);
+    assert_eq!(names(root.path()), ["2-parts"]);
+}
+
+#[test]
+fn a_parent_that_is_a_file_is_an_error_that_names_it() {
+    let root = graphs::tempdir();
+    std::fs::write(root.path().join("file"), "").unwrap();
+    let error = partition(&rich(), &PartitionOptions::new(2), &root.path().join("file/2-parts"), &()).unwrap_err();
+    assert!(error.to_string().contains("file"), "{error}");
+}
+
+#[test]
+fn phases_come_in_order_and_bytes_add_up() {
+    #[derive(Default)]
+    struct Watch(std::sync::Mutex<(Vec<Phase>, u64, u64)>);
+    impl Progress for Watch {
+        fn phase(&self, phase: Phase) {
+            self.0.lock().unwrap().0.push(phase);
+        }
+        fn written(&self, done: u64, total: u64) {
+            let mut state = self.0.lock().unwrap();
+            (state.1, state.2) = (state.1.max(done), total);
+        }
+    }
+    let root = graphs::tempdir();
+    let watch = Watch::default();
+    partition(&rich(), &PartitionOptions::new(3), &root.path().join("parts"), &watch).unwrap();
+    let (phases, done, total) = watch.0.into_inner().unwrap();
+    assert_eq!(phases, [Phase::Preparing, Phase::Assigning, Phase::Writing]);
+    assert!(done == total && total > 0, "{done} of {total}");
+}
+
+#[test]
+fn an_own_assignment_is_written_as_it_is_or_rejected() {
+    let root = graphs::tempdir();
+    let options = PartitionOptions::new(3);
+    let dataset = bare(4, &[(0, 1), (1, 2), (2, 3)]);
+    let own = Assignment { parts: vec![vec![2, 0, 0, 2]] };
+    let meta = write_parts(&dataset, &own, &options, &root.path().join("own")).unwrap();
+    assert_eq!(meta.report.parts.iter().map(|p| p.nodes).collect::<Vec<_>>(), [2, 0, 2]);
+    assert_eq!(meta.report.cut_edges, 2);
+    verify(&root.path().join("own")).unwrap();
+    for (parts, why) in [
+        (vec![vec![0; 3]], "3 nodes of type node, expected 4"),
+        (vec![vec![0, 0, 0, 3]], "node 3 of type node goes to part 3"),
+        (vec![vec![0; 4], vec![]], "2 node types"),
+    ] {
+        let error = write_parts(&dataset, &Assignment { parts }, &options, &root.path().join("bad")).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    assert_eq!(names(root.path()), ["own"]);
+}
+
+#[test]
+fn rejects_names_that_are_no_folders_or_collide() {
+    let root = graphs::tempdir();
+    let fails = |dataset, why: &str| {
+        let assignment = assign(&dataset, &PartitionOptions::new(1)).unwrap();
+        for result in [
+            partition(&dataset, &PartitionOptions::new(1), &root.path().join("out"), &()),
+            write_parts(&dataset, &assignment, &PartitionOptions::new(1), &root.path().join("out")),
+        ] {
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains(why), "{error}, expected {why}");
+        }
+    };
+    for name in ["", ".", "..", "a/b", "a\\b", "a\0b"] {
+        let mut dataset = rich();
+        dataset.node_types[1].name = name.into();
+        fails(dataset, "cannot be a folder");
+        let mut dataset = rich();
+        dataset.edge_types[0].relation = name.into();
+        fails(dataset, "cannot be a folder");
+    }
+    let mut dataset = rich();
+    dataset.node_types[1].name = "paper".into();
+    fails(dataset, "two node types have the name paper");
+    let mut dataset = rich();
+    let twin: EdgeData = dataset.edge_types[0].clone();
+    dataset.edge_types.push(twin);
+    fails(dataset, "two edge types have the folder edges/paper__cites__paper");
+    let mut dataset = rich();
+    dataset.node_types[0].name = "a__b".into();
+    dataset.node_types[1].name = "a".into();
+    dataset.edge_types[0].relation = "c".into();
+    dataset.edge_types[1].relation = "b__c".into();
+    fails(dataset, "two edge types have the folder");
+}
+
+#[test]
+fn the_description_is_the_one_on_disk() {
+    let root = graphs::tempdir();
+    let dir = root.path().join("parts");
+    let meta = partition(&rich(), &PartitionOptions::new(3), &dir, &()).unwrap();
+    assert_eq!(Meta::read(&dir).unwrap().fingerprint(), meta.fingerprint());
+    let text = std::fs::read_to_string(dir.join("META.json")).unwrap();
+    assert!(!text.contains(root.path().to_str().unwrap()), "it tells where it was made");
+}

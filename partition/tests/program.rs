@@ -1,0 +1,207 @@
+//! The program itself: arguments, exit status, output, and what an end in the middle leaves.
+
+mod graphs;
+
+use edgecut_graph::{META_FILE, Meta};
+use edgecut_partition::verify;
+use graphs::{contents, names};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_partition-graph"));
+    command.args(arguments);
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    program(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn fails(arguments: &[&str], status: i32, why: &str) {
+    let output = run(arguments);
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{stderr}");
+    assert!(stderr.contains(why), "{stderr}, expected {why}");
+    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+}
+
+#[test]
+fn partitions_a_generated_graph_and_describes_it() {
+    let root = tempfile::tempdir().unwrap();
+    let at = root.path().to_str().unwrap();
+    let output = run(&["--dataset", "fake", "--root-dir", at, "--num-partitions", "3", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(made["num_parts"], 3);
+    assert_eq!(made["provenance"]["method"], "metis");
+    assert_eq!(made["report"]["parts"].as_array().unwrap().len(), 3);
+    for phase in ["reading", "preparing", "assigning", "writing"] {
+        assert!(made["seconds"][phase].is_number(), "{made}");
+    }
+    assert!(made["peak_memory_bytes"].as_u64().unwrap() > 0);
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("METIS") && stderr.contains("peak memory"), "{stderr}");
+
+    let dir = root.path().join("partitions/fake/3-parts");
+    let dir = dir.to_str().unwrap();
+    let verified = run(&["verify", dir, "--json"]);
+    assert!(verified.status.success(), "{}", text(&verified.stderr));
+    let verified: Value = serde_json::from_slice(&verified.stdout).unwrap();
+    assert_eq!(verified["bytes"], made["bytes"]);
+    assert!(text(&run(&["verify", dir]).stdout).contains("all in order"));
+
+    let mut told: Value = serde_json::from_slice(&run(&["info", dir, "--json"]).stdout).unwrap();
+    told["seconds"] = made["seconds"].clone();
+    told["peak_memory_bytes"] = made["peak_memory_bytes"].clone();
+    assert_eq!(told, made);
+    let table = text(&run(&["info", dir]).stdout);
+    for word in ["max/mean", "halo nodes", "cut edges", "fake in 3 parts by metis, seed 0"] {
+        assert!(table.contains(word), "{table}");
+    }
+}
+
+#[test]
+fn the_spelling_of_pyg_and_any_number_of_threads_give_the_same_bytes() {
+    let root = tempfile::tempdir().unwrap();
+    for method in ["metis", "ldg", "random"] {
+        let (ours, pyg) = (root.path().join(format!("{method}-ours")), root.path().join(format!("{method}-pyg")));
+        let (ours, pyg) = (ours.to_str().unwrap(), pyg.to_str().unwrap());
+        let sizes = ["--avg-num-nodes", "3000", "--num-channels", "5", "--method", method, "--seed", "3"];
+        let first = ["--dataset", "fake", "--root-dir", ours, "--num-partitions", "4"];
+        let output = program(&[&first[..], &sizes].concat()).env("RAYON_NUM_THREADS", "1").output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let sizes = ["--avg_num_nodes", "3000", "--num_channels", "5", "--method", method, "--seed", "3"];
+        let second = ["--dataset", "fake", "--root_dir", pyg, "--num_partitions", "4"];
+        let output = program(&[&second[..], &sizes].concat()).env("RAYON_NUM_THREADS", "4").output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(contents(Path::new(ours)) == contents(Path::new(pyg)), "{method}");
+    }
+}
+
+#[test]
+fn a_wrong_command_line_ends_with_status_2() {
+    fails(&[], 2, "--dataset");
+    fails(&["--dataset", "fake"], 2, "--num-partitions");
+    fails(&["--dataset", "fake", "--num-partitions", "0"], 2, "0 is not in");
+    fails(&["--dataset", "fake", "--num-partitions", "two"], 2, "two");
+    fails(&["--dataset", "fake", "--num-partitions", "2", "--method", "magic"], 2, "metis, ldg, random");
+    fails(&["--dataset", "fake", "--num-partitions", "2", "--balance", "time"], 2, "nodes, edges, train");
+    fails(&["--dataset", "fake", "--num-partitions", "2", "--method", "ldg", "--recursive"], 2, "--recursive is for");
+    fails(&["--dataset", "../fake", "--num-partitions", "2"], 2, "--dataset-dir");
+    fails(&["verify"], 2, "DIR");
+}
+
+#[test]
+fn what_cannot_be_done_ends_with_status_1_and_an_error() {
+    let root = tempfile::tempdir().unwrap();
+    let at = root.path().to_str().unwrap();
+    let few = ["--dataset", "fake", "--root-dir", at, "--num-partitions", "9", "--avg-num-nodes", "5"];
+    fails(&few, 1, "error: 9 parts were asked for, but the graph has only 5 nodes");
+    fails(
+        &["--dataset", "nowhere", "--root-dir", at, "--num-partitions", "2"],
+        1,
+        "error: dataset nowhere: no dataset",
+    );
+    fails(&["verify", at], 1, "META.json is missing");
+    fails(&["info", at], 1, "META.json is missing");
+    assert!(names(root.path()).is_empty());
+    let twice = ["--dataset", "fake", "--root-dir", at, "--num-partitions", "2"];
+    assert!(run(&twice).status.success());
+    fails(&twice, 1, "exists already; give --overwrite");
+    assert!(run(&[&twice[..], &["--overwrite", "--method", "random"]].concat()).status.success());
+    assert_eq!(Meta::read(&root.path().join("partitions/fake/2-parts")).unwrap().provenance.method, "random");
+}
+
+#[test]
+fn help_shows_defaults_and_examples() {
+    let help = text(&run(&["--help"]).stdout);
+    for part in ["Examples:", "[default: data]", "[default: metis]", "[default: nodes,edges,train]", "verify", "info"] {
+        assert!(help.contains(part), "{help}, expected {part}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let root = tempfile::tempdir().unwrap();
+    let at = root.path().to_str().unwrap();
+    let mut child = program(&["--dataset", "fake", "--root-dir", at, "--num-partitions", "2"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_result_that_cannot_be_printed_is_an_error() {
+    let root = tempfile::tempdir().unwrap();
+    let at = root.path().to_str().unwrap();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let arguments = ["--dataset", "fake", "--root-dir", at, "--num-partitions", "2"];
+    let output = program(&arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("No space left on device"), "{}", text(&output.stderr));
+}
+
+/// A run that writes about 300 MB, stopped when its hidden folder has a part.
+struct Interrupted {
+    root: tempfile::TempDir,
+    child: Child,
+    partial: PathBuf,
+}
+
+fn large(root: &Path) -> Command {
+    let at = root.to_str().unwrap();
+    let output = root.join("2-parts");
+    let sizes = ["--avg-num-nodes", "300000", "--avg-degree", "4", "--num-channels", "256", "--method", "random"];
+    let arguments =
+        ["--dataset", "fake", "--root-dir", at, "--num-partitions", "2", "--output-dir", output.to_str().unwrap()];
+    let mut command = program(&[&arguments[..], &sizes].concat());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+fn start_and_wait_for_files() -> Interrupted {
+    let root = tempfile::tempdir().unwrap();
+    let child = large(root.path()).spawn().unwrap();
+    let partial = root.path().join(format!(".2-parts.partial-{}", child.id()));
+    let since = Instant::now();
+    while !partial.join("part_1/nodes/node/original_ids.npy").exists() {
+        assert!(since.elapsed() < Duration::from_secs(120), "it writes nothing");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Interrupted { root, child, partial }
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_that_loads_and_the_next_one_cleans_up() {
+    let mut run = start_and_wait_for_files();
+    run.child.kill().unwrap();
+    run.child.wait().unwrap();
+    assert!(!run.root.path().join("2-parts").exists());
+    assert!(run.partial.exists(), "it was done before it could be killed");
+    assert!(Meta::read(&run.partial).is_err());
+    assert!(!run.partial.join(META_FILE).exists());
+    assert!(large(run.root.path()).status().unwrap().success());
+    assert_eq!(names(run.root.path()), ["2-parts"]);
+    verify(&run.root.path().join("2-parts")).unwrap();
+}
+
+#[test]
+fn a_signal_ends_a_run_without_leftovers() {
+    for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
+        let mut run = start_and_wait_for_files();
+        let pid = rustix::process::Pid::from_child(&run.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+        assert_eq!(run.child.wait().unwrap().code(), Some(130));
+        assert!(names(run.root.path()).is_empty(), "{:?}", names(run.root.path()));
+    }
+}
