@@ -15,7 +15,7 @@ pub enum LoaderError {
         /// The epoch.
         epoch: u64,
         /// What happened.
-        source: SampleError,
+        source: Box<SampleError>,
     },
     /// The ranks could not agree on the number of steps.
     #[error("agree on the number of steps: {0}")]

@@ -126,7 +126,7 @@ impl DistNeighborLoader {
                 async move {
                     let stopped = |e: tokio::task::JoinError| SampleError::Internal { what: e.to_string() };
                     let made = task.await.map_err(stopped).and_then(|made| made);
-                    made.map_err(|source| LoaderError::Batch { batch: key.batch, epoch, source })
+                    made.map_err(|source| LoaderError::Batch { batch: key.batch, epoch, source: Box::new(source) })
                 }
             });
             let mut batches = std::pin::pin!(batches.buffered(concurrency));

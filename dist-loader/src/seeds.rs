@@ -1,7 +1,7 @@
 //! Which seeds a rank's batches are made for.
 
 use edgecut_dist_sampler::BatchKey;
-use edgecut_dist_sampler::rng::{CounterRng, combine};
+use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{NodeTypeId, Part, Split};
 
 /// Where seeds come from.

@@ -1,8 +1,8 @@
 //! One hop: draws in-neighbors of given rows of a part.
 
 use crate::config::Fanout;
-use crate::rng::{CounterRng, combine};
 use edgecut_graph::Csc;
+use edgecut_graph::rng::{CounterRng, combine};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
@@ -83,17 +83,17 @@ impl Positions {
     fn draw(&mut self, degree: u32, count: usize, replace: bool, rng: &mut CounterRng) -> &[u32] {
         self.drawn.clear();
         if replace {
-            self.drawn.extend((0..count).map(|_| rng.below(degree)));
+            self.drawn.extend((0..count).map(|_| rng.below(u64::from(degree)) as u32));
         } else if count <= SCAN_LIMIT {
             for last in degree - count as u32..degree {
-                let at = rng.below(last + 1);
+                let at = rng.below(u64::from(last) + 1) as u32;
                 let at = if self.drawn.contains(&at) { last } else { at };
                 self.drawn.push(at);
             }
         } else {
             self.seen.clear();
             for last in degree - count as u32..degree {
-                let at = rng.below(last + 1);
+                let at = rng.below(u64::from(last) + 1) as u32;
                 let at = if self.seen.insert(at) { at } else { last };
                 self.seen.insert(at);
                 self.drawn.push(at);

@@ -5,10 +5,11 @@
 //! owner, every peer gets one request for all of its nodes while the process's own are expanded here, and the replies
 //! are stitched in the order of the frontier. Features follow, once per distinct node.
 //!
-//! What is drawn for a node depends on the batch key, the hop, the edge type and the node's *original* id alone (see
-//! [`rng`]), so a batch is the same whatever the number of parts, threads or processes.
+//! What is drawn for a node depends on the batch key, the hop, the edge type and the node's *original* id alone, so a
+//! batch is the same whatever the number of parts, threads or processes.
 #![forbid(unsafe_op_in_unsafe_fn)]
 
+mod batch_key;
 mod config;
 mod error;
 mod fetch;
@@ -17,7 +18,6 @@ mod local;
 mod node;
 mod peer;
 mod relabel;
-pub mod rng;
 mod route;
 mod sampler;
 mod service;
@@ -27,11 +27,11 @@ mod transport;
 mod wire;
 mod workers;
 
+pub use batch_key::BatchKey;
 pub use config::{Fanout, SamplerConfig, SamplingNodeConfig, parse_num_neighbors};
 pub use error::SampleError;
 pub use fetch::NodeAttributes;
 pub use node::SamplingNode;
-pub use rng::BatchKey;
 pub use sampler::DistNeighborSampler;
 pub use subgraph::{SampledEdges, SampledNodes, SampledSubgraph};
 pub use traffic::{Traffic, TrafficCount};

@@ -1,10 +1,10 @@
 //! Answers questions about the part that this process holds.
 
 use crate::kernel::{self, Draw};
-use crate::rng::combine;
 use crate::transport::{AlignedBytes, bytes_of, ids_in};
 use crate::wire::{FetchRequest, FindRequest, HopRequest, HopSection, Refusal, Wanted};
 use bytes::Bytes;
+use edgecut_graph::rng::combine;
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Part, PartEdges};
 use std::sync::Arc;
 

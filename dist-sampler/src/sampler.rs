@@ -1,11 +1,11 @@
 //! Samples the neighborhood of a batch over all parts.
 
 use crate::SampleError;
+use crate::batch_key::BatchKey;
 use crate::config::{Fanout, SamplerConfig};
 use crate::node::SamplingNode;
 use crate::peer::{HopReply, SectionReply};
 use crate::relabel::Relabel;
-use crate::rng::BatchKey;
 use crate::route::Routes;
 use crate::subgraph::{SampledEdges, SampledNodes, SampledSubgraph};
 use crate::transport::bytes_of;

@@ -20,6 +20,7 @@ mod ids;
 mod meta;
 mod npy;
 mod part;
+pub mod rng;
 mod scan;
 
 pub use book::PartitionBook;

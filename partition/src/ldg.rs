@@ -2,7 +2,7 @@
 
 use crate::constraints::Constraints;
 use crate::grouping::Groups;
-use crate::random::SplitMix64;
+use edgecut_graph::rng::CounterRng;
 
 /// Passes over the stream; from the second on a node's neighbors are all placed, and it may move (restreaming,
 /// Nishimura & Ugander 2013).
@@ -19,7 +19,7 @@ const UNPLACED: u32 = u32::MAX;
 pub(crate) fn split(graph: &Groups, constraints: &Constraints, num_parts: u32, seed: u64) -> Vec<u32> {
     let num_parts = num_parts as usize;
     let mut order: Vec<u32> = (0..graph.num_rows() as u32).collect();
-    SplitMix64::new(seed).shuffle(&mut order);
+    CounterRng::new(seed).shuffle(&mut order);
     let mut parts = vec![UNPLACED; graph.num_rows()];
     let mut loads = Loads::new(constraints, num_parts);
     let mut neighbors = vec![0_u32; num_parts];

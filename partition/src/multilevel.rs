@@ -3,7 +3,7 @@
 use crate::PartitionError;
 use crate::constraints::Constraints;
 use crate::grouping::Groups;
-use crate::random::SplitMix64;
+use edgecut_graph::rng::CounterRng;
 use metis::option::Seed;
 use std::sync::Mutex;
 
@@ -64,7 +64,7 @@ fn check_size(count: u64, what: &'static str) -> Result<(), PartitionError> {
 
 /// METIS takes 31 bits, and -1 for a default; the C library takes 0 and 1 for the same.
 fn metis_seed(seed: u64) -> i32 {
-    (SplitMix64::new(seed).next() >> 33) as i32
+    (CounterRng::new(seed).next_u64() >> 33) as i32
 }
 
 #[cfg(test)]

@@ -135,11 +135,7 @@ fn extend_from(flat: &mut Vec<f32>, data: TensorData) {
 }
 
 /// Cuts a tensor off the front of a flat vector, whose length was checked.
-fn take_tensor<B: Backend, const D: usize>(
-    rest: &mut &[f32],
-    dims: [usize; D],
-    device: &B::Device,
-) -> Tensor<B, D> {
+fn take_tensor<B: Backend, const D: usize>(rest: &mut &[f32], dims: [usize; D], device: &B::Device) -> Tensor<B, D> {
     let (values, tail) = rest.split_at(dims.iter().product());
     *rest = tail;
     Tensor::from_data(TensorData::new(values.to_vec(), dims), device)

@@ -4,12 +4,24 @@
 //! - [`nn`]: layers, and the loss;
 //! - [`models`]: whole networks for node classification;
 //! - [`gradients`]: gradients and parameters as one flat vector, for collectives;
-//! - [`model_file`]: trained models on disk, as safetensors.
+//! - [`model_file`]: trained models on disk, as safetensors;
+//! - [`train_node`]: node classification over all ranks, one [`step_gradients`] after the other.
 //!
 //! Everything numeric is generic over the burn backend.
 
+mod batch_input;
+mod data_parallel;
 pub mod gradients;
 pub mod model_file;
 pub mod models;
 pub mod nn;
+mod node_training;
 pub mod ops;
+mod train_error;
+
+pub use batch_input::{model_input, wanted_by};
+pub use data_parallel::{SeedTotals, StepGradients, StepOptions, step_gradients};
+pub use node_training::{
+    EpochReport, NodeResult, NodeTrainingConfig, Observer, evaluate_node, model_config, train_node,
+};
+pub use train_error::TrainError;

@@ -48,8 +48,8 @@ pub fn save_model<B: Backend>(
     if expected != Some(held) {
         return Err(ModelFileError::ForeignConfig { path: path.to_owned(), held, expected });
     }
-    let config_json = serde_json::to_string(config)
-        .map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+    let config_json =
+        serde_json::to_string(config).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
     let metadata = HashMap::from([
         ("format".to_owned(), FORMAT.to_owned()),
         ("version".to_owned(), VERSION.to_owned()),
@@ -366,7 +366,11 @@ fn read_config(path: &Path, metadata: Option<&HashMap<String, String>>) -> Resul
 fn check_size(path: &Path, file: &SafeTensors<'_>, config: &NodeModelConfig) -> Result<(), ModelFileError> {
     let given = file.iter().map(|(_, view)| view.shape().iter().product::<usize>()).sum();
     let expected = config.num_parameters().unwrap_or(usize::MAX);
-    if given == expected { Ok(()) } else { Err(ModelFileError::ParameterCount { path: path.to_owned(), given, expected }) }
+    if given == expected {
+        Ok(())
+    } else {
+        Err(ModelFileError::ParameterCount { path: path.to_owned(), given, expected })
+    }
 }
 
 /// Writes a sibling file, syncs it and moves it to `path`.

@@ -221,8 +221,12 @@ pub fn evaluate_node<B: GnnBackend>(
     if fit(&expected) != fit(model_config) {
         let what = format!(
             "the model takes {} features to {} classes in {} layers, but the graph and the fan-outs have {}, {} and {}",
-            model_config.in_channels, model_config.num_classes, model_config.num_layers,
-            expected.in_channels, expected.num_classes, expected.num_layers
+            model_config.in_channels,
+            model_config.num_classes,
+            model_config.num_layers,
+            expected.in_channels,
+            expected.num_classes,
+            expected.num_layers
         );
         return Err(TrainError::Config { what });
     }
@@ -263,7 +267,11 @@ struct Evaluation {
 }
 
 impl Evaluation {
-    fn new(node: &Arc<SamplingNode>, config: &NodeTrainingConfig, world: &mut ProcessGroup) -> Result<Self, TrainError> {
+    fn new(
+        node: &Arc<SamplingNode>,
+        config: &NodeTrainingConfig,
+        world: &mut ProcessGroup,
+    ) -> Result<Self, TrainError> {
         Ok(Self {
             kind: config.kind,
             normalize_features: config.normalize_features,

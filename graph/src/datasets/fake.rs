@@ -1,7 +1,7 @@
 //! A synthetic graph with communities, hubs, and features that a graph network can learn from.
 
-use super::counter_rng::{CounterRng, Draws};
 use super::weighted_nodes::{WeightedNodes, fractional_power};
+use crate::rng::{CounterRng, combine};
 use crate::{Buffer, DEFAULT_NODE_TYPE, Dataset, Features, GraphError, NodeData, Split, Splits};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -103,8 +103,9 @@ enum Stream {
 }
 
 impl FakeOptions {
-    fn rng(&self, stream: Stream) -> CounterRng {
-        CounterRng::new(self.seed, stream as u64)
+    /// The random numbers of one item: they depend neither on the other items nor on the number of threads.
+    fn rng(&self, stream: Stream, item: usize) -> CounterRng {
+        CounterRng::new(combine(combine(self.seed, stream as u64), item as u64))
     }
 
     /// The number of edges, each counted once.
@@ -142,18 +143,16 @@ impl FakeOptions {
 }
 
 fn classes(options: &FakeOptions) -> Vec<u32> {
-    let rng = options.rng(Stream::Class);
-    let class = |node| rng.item(node as u64).below(options.num_classes as u32);
+    let class = |node| options.rng(Stream::Class, node).below(options.num_classes as u64) as u32;
     (0..options.avg_num_nodes).into_par_iter().map(class).collect()
 }
 
 fn edges(options: &FakeOptions, classes: &[u32]) -> (Buffer<u32>, Buffer<u32>) {
     let weights = weights(options);
     let nodes = WeightedNodes::new(classes, &weights, options.num_classes);
-    let rng = options.rng(Stream::Edge);
     let mut keys = vec![0_u64; 2 * options.num_pairs()];
     keys.par_chunks_exact_mut(2).enumerate().for_each(|(index, both)| {
-        let (a, b) = edge(options, &nodes, &mut rng.item(index as u64));
+        let (a, b) = edge(options, &nodes, &mut options.rng(Stream::Edge, index));
         both[0] = u64::from(a) << 32 | u64::from(b);
         both[1] = u64::from(b) << 32 | u64::from(a);
     });
@@ -166,14 +165,13 @@ fn edges(options: &FakeOptions, classes: &[u32]) -> (Buffer<u32>, Buffer<u32>) {
 /// A weight per node, at least 1, from a Pareto law. It is capped at the square root of the number of nodes, above
 /// which two hubs would share more than one edge on average.
 fn weights(options: &FakeOptions) -> Vec<f64> {
-    let rng = options.rng(Stream::Weight);
     let exponent = 1.0 / (options.degree_exponent - 1.0);
     let cap = (options.avg_num_nodes as f64).sqrt();
-    let weight = |node| (1.0 / fractional_power(1.0 - rng.item(node as u64).unit(), exponent)).min(cap);
+    let weight = |node| (1.0 / fractional_power(1.0 - options.rng(Stream::Weight, node).unit(), exponent)).min(cap);
     (0..options.avg_num_nodes).into_par_iter().map(weight).collect()
 }
 
-fn edge(options: &FakeOptions, nodes: &WeightedNodes, draws: &mut Draws) -> (u32, u32) {
+fn edge(options: &FakeOptions, nodes: &WeightedNodes, draws: &mut CounterRng) -> (u32, u32) {
     let class = nodes.draw_class(draws);
     let other = if draws.unit() < options.homophily { class } else { nodes.draw_other_class(class, draws) };
     let mut ends = (0, 0);
@@ -193,10 +191,9 @@ fn features(options: &FakeOptions, classes: &[u32]) -> Option<Features> {
         return None;
     }
     let means = class_means(options);
-    let rng = options.rng(Stream::Noise);
     let mut values = vec![0.0_f32; classes.len() * dim];
     values.par_chunks_exact_mut(dim).zip(classes).enumerate().for_each(|(node, (row, &class))| {
-        let mut draws = rng.item(node as u64);
+        let mut draws = options.rng(Stream::Noise, node);
         let mean = &means[class as usize * dim..][..dim];
         for (value, mean) in row.iter_mut().zip(mean) {
             *value = mean + draws.gaussian();
@@ -207,9 +204,8 @@ fn features(options: &FakeOptions, classes: &[u32]) -> Option<Features> {
 
 /// A random direction of length `feature_signal` per class, end to end.
 fn class_means(options: &FakeOptions) -> Vec<f32> {
-    let rng = options.rng(Stream::ClassMean);
     let mean = |class| {
-        let mut draws = rng.item(class as u64);
+        let mut draws = options.rng(Stream::ClassMean, class);
         let direction: Vec<f32> = (0..options.num_channels).map(|_| draws.gaussian()).collect();
         let length = direction.iter().map(|v| v * v).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
         direction.into_iter().map(move |v| v / length * options.feature_signal as f32)
@@ -218,10 +214,9 @@ fn class_means(options: &FakeOptions) -> Vec<f32> {
 }
 
 fn splits(options: &FakeOptions) -> Splits {
-    let rng = options.rng(Stream::Split);
     let num_nodes = options.avg_num_nodes;
     let mut order: Vec<(u64, u32)> =
-        (0..num_nodes as u32).into_par_iter().map(|node| (rng.item(u64::from(node)).bits(), node)).collect();
+        (0..num_nodes).into_par_iter().map(|node| (options.rng(Stream::Split, node).next_u64(), node as u32)).collect();
     order.par_sort_unstable();
     let at = |fraction: f64| ((num_nodes as f64 * fraction).round() as usize).min(num_nodes);
     let train_end = at(options.train_fraction);

@@ -11,7 +11,6 @@
 //! What they return passes [`Dataset::validate`](crate::Dataset::validate); every reader reports bad values with their file and place.
 
 mod blocks;
-mod counter_rng;
 mod csv;
 mod fake;
 mod node_ids;

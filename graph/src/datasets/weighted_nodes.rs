@@ -1,6 +1,6 @@
 //! Drawing nodes in proportion to a weight, over all classes, in one, or in all but one.
 
-use super::counter_rng::Draws;
+use crate::rng::CounterRng;
 use rayon::prelude::*;
 
 /// Nodes grouped by class, with an alias table per class (M. D. Vose, A Linear Algorithm for Generating Random Numbers
@@ -49,12 +49,12 @@ impl WeightedNodes {
     }
 
     /// A class, by the weight of its nodes.
-    pub(super) fn draw_class(&self, draws: &mut Draws) -> usize {
+    pub(super) fn draw_class(&self, draws: &mut CounterRng) -> usize {
         self.class_at(draws.unit() * self.total())
     }
 
     /// A class other than `class`, by the weight of its nodes; `class` itself if no other has nodes.
-    pub(super) fn draw_other_class(&self, class: usize, draws: &mut Draws) -> usize {
+    pub(super) fn draw_other_class(&self, class: usize, draws: &mut CounterRng) -> usize {
         let (before, after) = (self.weight_before[class], self.weight_before[class + 1]);
         let others = self.total() - (after - before);
         let at = draws.unit() * others;
@@ -64,9 +64,9 @@ impl WeightedNodes {
     }
 
     /// A node of `class`, which is not empty, by its weight.
-    pub(super) fn draw(&self, class: usize, draws: &mut Draws) -> u32 {
+    pub(super) fn draw(&self, class: usize, draws: &mut CounterRng) -> u32 {
         let slots = &self.slots[self.starts[class]..self.starts[class + 1]];
-        let bits = draws.bits();
+        let bits = draws.next_u64();
         let slot = slots[(((bits >> 32) * slots.len() as u64) >> 32) as usize];
         if (bits as u32) < slot.threshold { slot.node } else { slot.alias }
     }
@@ -131,14 +131,13 @@ pub(super) fn fractional_power(base: f64, exponent: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::counter_rng::CounterRng;
     use super::*;
+    use crate::rng::combine;
 
-    fn shares(count: u64, draw: impl Fn(&mut Draws) -> usize) -> Vec<f64> {
-        let rng = CounterRng::new(1, 1);
+    fn shares(count: u64, draw: impl Fn(&mut CounterRng) -> usize) -> Vec<f64> {
         let mut counts = vec![0.0; 8];
         for index in 0..count {
-            counts[draw(&mut rng.item(index))] += 1.0 / count as f64;
+            counts[draw(&mut CounterRng::new(combine(1, index)))] += 1.0 / count as f64;
         }
         counts
     }

@@ -29,7 +29,7 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  \
         train sample --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --num-neighbors 15,10,5 --num-batches 8 --out batches\n\n\
         Exit status: 0 done, 1 an error of this process, 2 wrong flags, 3 another rank failed.")]
-    Sample(SampleArgs),
+    Sample(Box<SampleArgs>),
 }
 
 /// The place of this process in the job, and the limits of its waits.

@@ -6,7 +6,7 @@ use crate::ranks::end_with_parent;
 use anyhow::{Context, bail};
 use edgecut_cluster::{Cluster, ClusterConfig, ProcessGroup};
 use edgecut_dist_sampler::{SamplingNode, SamplingNodeConfig};
-use edgecut_graph::{Meta, Part};
+use edgecut_graph::{Meta, Part, PartitionId};
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// When another rank has failed, this process ends by itself; if it is stuck it is ended after this time.
 const STUCK: Duration = Duration::from_secs(8);
+const ERROR: u8 = 1;
+const USAGE: u8 = 2;
 const OTHER_RANK_FAILED: u8 = 3;
 
 /// A joined process with its part.
@@ -34,9 +36,25 @@ impl fmt::Display for OtherRankFailed {
 
 impl std::error::Error for OtherRankFailed {}
 
+/// Flags that contradict each other.
+#[derive(Debug)]
+pub(crate) struct UsageError(pub(crate) String);
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
 /// The exit status that `error` means.
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
-    if error.is::<OtherRankFailed>() { OTHER_RANK_FAILED } else { 1 }
+    match error {
+        error if error.is::<OtherRankFailed>() => OTHER_RANK_FAILED,
+        error if error.is::<UsageError>() => USAGE,
+        _ => ERROR,
+    }
 }
 
 /// Joins the job, runs `work`, and leaves when all ranks are done. `parameters` must be equal on all ranks.
@@ -48,8 +66,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<()> {
     end_with_parent()?;
     let meta = Meta::read(&args.dataset_root_dir)?;
-    let id = SamplingNode::part_of_rank(&meta, rank.rank, rank.world_size)?;
-    let part = Part::open(&args.dataset_root_dir, id, !args.skip_checksums)?;
+    let part = SamplingNode::part_of_rank(&meta, rank.rank, rank.world_size)?;
     let cluster = Cluster::join(cluster_config(args, rank, &meta)?)?;
     exit_if_stuck(&cluster);
     let result = serve(args, &cluster, part, parameters).and_then(|mut job| {
@@ -88,9 +105,11 @@ fn cluster_config(args: &JobArgs, rank: &Rank, meta: &Meta) -> anyhow::Result<Cl
     Ok(config)
 }
 
-fn serve(args: &JobArgs, cluster: &Cluster, part: Part, parameters: &Value) -> anyhow::Result<Job> {
+/// Opens the part and serves it. That comes after the joining, so that a damaged part is an error on all ranks at once.
+fn serve(args: &JobArgs, cluster: &Cluster, part: PartitionId, parameters: &Value) -> anyhow::Result<Job> {
     let mut world = cluster.world()?;
     same_parameters(&mut world, parameters)?;
+    let part = Part::open(&args.dataset_root_dir, part, !args.skip_checksums)?;
     let defaults = SamplingNodeConfig::default();
     let per_process = (defaults.num_workers / cluster.local_world_size()).max(1);
     let config = SamplingNodeConfig {
@@ -118,7 +137,10 @@ fn same_parameters(world: &mut ProcessGroup, parameters: &Value) -> anyhow::Resu
         match differs {
             Some((name, value)) => {
                 let theirs = other.get(name).cloned().unwrap_or_default();
-                bail!("--{} is {theirs} on rank {rank}, but {value} on rank 0: start all ranks alike", name.replace('_', "-"))
+                bail!(
+                    "--{} is {theirs} on rank {rank}, but {value} on rank 0: start all ranks alike",
+                    name.replace('_', "-")
+                )
             }
             None => bail!("rank {rank} was started with other flags than rank 0: start all ranks alike"),
         }

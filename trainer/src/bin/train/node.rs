@@ -1,7 +1,7 @@
 //! `train node`.
 
 use crate::args::{NodeArgs, TrainingArgs};
-use crate::job::{self, Job};
+use crate::job::{self, Job, UsageError};
 use crate::place::Rank;
 use anyhow::{Context, bail};
 use burn::backend::Autodiff;
@@ -48,12 +48,17 @@ fn config(args: &TrainingArgs) -> anyhow::Result<NodeTrainingConfig> {
     let num_neighbors = args.num_neighbors.0.clone();
     let layers = args.num_layers.unwrap_or(num_neighbors.len());
     if num_neighbors.len() != layers {
-        bail!("--num-neighbors has {} fan-outs, but --num-layers is {layers}: give one per layer", num_neighbors.len());
+        let given = num_neighbors.len();
+        bail!(UsageError(format!(
+            "--num-neighbors has {given} fan-outs, but --num-layers is {layers}: give one per layer"
+        )));
     }
     let eval_num_neighbors = args.eval_num_neighbors.as_ref().map_or_else(|| num_neighbors.clone(), |f| f.0.clone());
     if eval_num_neighbors.len() != layers {
         let given = eval_num_neighbors.len();
-        bail!("--eval-num-neighbors has {given} fan-outs, but the model has {layers} layers: give one per layer");
+        let text =
+            format!("--eval-num-neighbors has {given} fan-outs, but there are {layers} layers: give one per layer");
+        bail!(UsageError(text));
     }
     Ok(NodeTrainingConfig {
         kind: args.kind(),

@@ -1,6 +1,7 @@
 //! Finds out which process of the job this is.
 
 use crate::args::JobArgs;
+use crate::job::UsageError;
 use anyhow::{Context, bail};
 use edgecut_cluster::{EnvRanks, IpConfig, Token};
 use std::net::TcpListener;
@@ -49,17 +50,20 @@ impl Place {
         let from_env = args.num_nodes.is_none() && args.node_rank.is_none() && listed.is_none() && per_node == 1;
         let (rank, world_size) = match (from_env, env.rank, env.world_size) {
             (true, Some(rank), Some(world_size)) => (rank, world_size),
-            (true, Some(_), None) => bail!("RANK is set, but WORLD_SIZE is not"),
-            (true, None, Some(n)) if n > 1 => bail!("WORLD_SIZE is set, but RANK is not"),
+            (true, Some(_), None) => bail!(usage("RANK is set, but WORLD_SIZE is not")),
+            (true, None, Some(n)) if n > 1 => bail!(usage("WORLD_SIZE is set, but RANK is not")),
             _ => {
-                let num_nodes = args.num_nodes.map(|n| n as usize).or(listed.as_ref().map(|l| l.nodes().len())).unwrap_or(1);
+                let num_nodes =
+                    args.num_nodes.map(|n| n as usize).or(listed.as_ref().map(|l| l.nodes().len())).unwrap_or(1);
                 let node_rank = match args.node_rank {
                     Some(rank) => rank as usize,
                     None if num_nodes == 1 => 0,
-                    None => bail!("--node-rank is missing: which of the {num_nodes} nodes is this, counted from 0?"),
+                    None => {
+                        bail!(usage(format!("--node-rank is missing: which of the {num_nodes} nodes is this, from 0?")))
+                    }
                 };
                 if node_rank >= num_nodes {
-                    bail!("--node-rank {node_rank} is not below --num-nodes {num_nodes}");
+                    bail!(usage(format!("--node-rank {node_rank} is not below --num-nodes {num_nodes}")));
                 }
                 (node_rank * per_node, num_nodes * per_node)
             }
@@ -104,6 +108,10 @@ impl Place {
         };
         Ok(Self::Rank(all().with_context(|| format!("{SPAWNED} is set by hand: unset it"))?))
     }
+}
+
+fn usage(what: impl Into<String>) -> UsageError {
+    UsageError(what.into())
 }
 
 /// The job's shared secret, if there is one.

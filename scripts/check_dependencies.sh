@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Checks who may know whom (ARCHITECTURE.md): what each package must never depend on, directly or not.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+failed=0
+never() {
+    local package=$1 tree
+    shift
+    tree=$(cargo tree --quiet --package "$package" --edges normal,build --prefix none --format '{p}' | cut -d' ' -f1 | sort -u)
+    for name in "$@"; do
+        if grep -qxE "$name" <<<"$tree"; then
+            echo "$package must not depend on: $(grep -xE "$name" <<<"$tree" | tr '\n' ' ')" >&2
+            failed=1
+        fi
+    done
+}
+
+never edgecut-graph 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-.*[^h]'
+never edgecut-partition 'tokio.*' 'burn.*' 'tarpc' 'edgecut-(cluster|dist-sampler|dist-loader|trainer)'
+never edgecut-cluster 'metis.*' 'burn.*' 'tarpc' 'edgecut-(graph|partition|dist-sampler|dist-loader|trainer)'
+never edgecut-dist-sampler 'metis.*' 'burn.*' 'edgecut-(partition|dist-loader|trainer)'
+never edgecut-dist-loader 'metis.*' 'burn.*' 'edgecut-(partition|trainer)'
+never edgecut-trainer 'metis.*' 'edgecut-partition'
+[ "$failed" -eq 0 ] && echo "dependency rules hold"
+exit "$failed"

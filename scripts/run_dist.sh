@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Trains on one node of a job, or, with no arguments, shows the whole way on this machine alone.
+#
+#   scripts/run_dist.sh                       build, make a fake graph, cut it in two, train with two processes
+#   scripts/run_dist.sh FLAGS...              run this node: the flags are those of `train node`
+#   NUM_NODES=2 NODE_RANK=0 ... run_dist.sh   the same through variables; each stands for the flag of its name
+#
+# Variables: DATASET_ROOT_DIR NUM_NODES NODE_RANK NPROC_PER_NODE MASTER_ADDR MASTER_PORT IP_CONFIG TOKEN_FILE MODEL
+# HIDDEN_CHANNELS NUM_NEIGHBORS EVAL_NUM_NEIGHBORS BATCH_SIZE NUM_EPOCHS LR WEIGHT_DECAY DROPOUT SEED CONCURRENCY
+# NUM_WORKERS METRICS SAVE_MODEL. EDGECUT_TOKEN holds the job's shared secret.
+# EDGECUT_BIN names a folder with the built programs; without it they are built first.
+# Interrupting it (Ctrl-C) ends every process that it started.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+
+if [ -n "${EDGECUT_BIN:-}" ]; then
+    bin=$EDGECUT_BIN
+else
+    (cd "$here" && cargo build --release --bin partition-graph --bin train)
+    bin=${CARGO_TARGET_DIR:-$here/target}/release
+fi
+
+flags=()
+for name in DATASET_ROOT_DIR NUM_NODES NODE_RANK NPROC_PER_NODE MASTER_ADDR MASTER_PORT IP_CONFIG TOKEN_FILE MODEL \
+    HIDDEN_CHANNELS NUM_NEIGHBORS EVAL_NUM_NEIGHBORS BATCH_SIZE NUM_EPOCHS LR WEIGHT_DECAY DROPOUT SEED CONCURRENCY \
+    NUM_WORKERS METRICS SAVE_MODEL; do
+    if [ -n "${!name:-}" ]; then
+        flag=${name//_/-}
+        flags+=("--${flag,,}" "${!name}")
+    fi
+done
+
+if [ $# -gt 0 ] || [ ${#flags[@]} -gt 0 ]; then
+    exec "$bin/train" node ${flags[@]+"${flags[@]}"} "$@"
+fi
+
+data=$here/data
+parts=$data/partitions/fake/2-parts
+"$bin/partition-graph" --dataset fake --root-dir "$data" --num-partitions 2 --overwrite
+exec "$bin/train" node --dataset-root-dir "$parts" --nproc-per-node 2 --model sage --hidden-channels 64 \
+    --num-neighbors 10,5 --batch-size 64 --num-epochs 20 --lr 0.005 --metrics "$data/metrics.jsonl" \
+    --save-model "$data/model.safetensors"

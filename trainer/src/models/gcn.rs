@@ -1,0 +1,48 @@
+//! A stack of graph convolutions.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+
+use super::layer_stack::{Stack, StackDropout};
+use super::model_error::ModelError;
+use super::model_input::{Mode, ModelInput};
+use super::node_model_config::NodeModelConfig;
+use crate::nn::{GcnConv, GcnConvConfig, WeightInit};
+use crate::ops::GnnBackend;
+
+/// A graph convolutional network (Kipf and Welling, ICLR 2017).
+#[derive(Module, Debug)]
+pub struct Gcn<B: Backend> {
+    /// The convolutions, the first reads the features.
+    pub layers: Vec<GcnConv<B>>,
+    dropout: StackDropout,
+}
+
+impl<B: Backend> Gcn<B> {
+    pub(super) fn new(config: &NodeModelConfig, seed: u64, device: &B::Device) -> Self {
+        let mut init = WeightInit::new(seed);
+        let layer = |(fan_in, fan_out)| GcnConvConfig::new(fan_in, fan_out).init(&mut init, device);
+        Self { layers: config.layer_channels().map(layer).collect(), dropout: config.stack_dropout() }
+    }
+}
+
+impl<B: GnnBackend> Gcn<B> {
+    /// Logits of the batch's seeds.
+    ///
+    /// # Shapes
+    /// - output: `[num_seeds, num_classes]`
+    ///
+    /// # Errors
+    /// [`ModelError`] if the batch has no normalisation, or another number of blocks or of feature columns than the model
+    /// reads.
+    pub fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
+        let in_channels = self.layers.first().map_or(0, |layer| layer.weight.dims()[0]);
+        let num_classes = self.layers.last().map_or(0, |layer| layer.weight.dims()[1]);
+        input.check(self.layers.len(), in_channels)?;
+        let ModelInput { features, blocks, gcn_norm } = input;
+        let norm = gcn_norm.ok_or(ModelError::MissingNorm)?;
+        let stack = Stack { layers: &self.layers, dropout: self.dropout, num_classes };
+        Ok(stack.run(features, &blocks, mode, |layer, x, block| layer.forward(x, block, &norm)))
+    }
+}

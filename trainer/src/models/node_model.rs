@@ -1,0 +1,36 @@
+//! The model that node classification trains.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+
+use super::gcn::Gcn;
+use super::graph_sage::GraphSage;
+use super::model_error::ModelError;
+use super::model_input::{Mode, ModelInput};
+use crate::ops::GnnBackend;
+
+/// One of the networks. Made by [`NodeModelConfig::init`](super::NodeModelConfig::init).
+#[derive(Module, Debug)]
+pub enum NodeModel<B: Backend> {
+    /// GraphSAGE.
+    Sage(GraphSage<B>),
+    /// A graph convolutional network.
+    Gcn(Gcn<B>),
+}
+
+impl<B: GnnBackend> NodeModel<B> {
+    /// Logits of the batch's seeds.
+    ///
+    /// # Shapes
+    /// - output: `[num_seeds, num_classes]`
+    ///
+    /// # Errors
+    /// [`ModelError`] if the batch does not fit the model.
+    pub fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
+        match self {
+            Self::Sage(model) => model.forward(input, mode),
+            Self::Gcn(model) => model.forward(input, mode),
+        }
+    }
+}

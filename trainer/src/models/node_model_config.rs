@@ -1,0 +1,176 @@
+//! Settings of a model for node classification.
+
+use burn::tensor::backend::Backend;
+use serde::{Deserialize, Serialize};
+
+use super::gcn::Gcn;
+use super::graph_sage::GraphSage;
+use super::layer_stack::StackDropout;
+use super::model_error::ModelError;
+use super::node_model::NodeModel;
+use crate::nn::Aggregation;
+
+/// Which network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ModelKind {
+    /// GraphSAGE.
+    Sage {
+        /// How it combines neighbors.
+        aggregation: Aggregation,
+    },
+    /// A graph convolutional network.
+    Gcn,
+}
+
+/// Settings of a [`NodeModel`]; what a model file holds beside the weights.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeModelConfig {
+    /// Which network.
+    pub kind: ModelKind,
+    /// Columns of the features.
+    pub in_channels: usize,
+    /// Columns between layers.
+    pub hidden_channels: usize,
+    /// Columns of the output.
+    pub num_classes: usize,
+    /// Number of convolutions, and so of hops.
+    pub num_layers: usize,
+    /// Probability of dropout after every layer but the last.
+    pub dropout: f64,
+    /// Probability of dropout on the features.
+    pub input_dropout: f64,
+}
+
+impl NodeModelConfig {
+    /// A model without dropout.
+    ///
+    /// ```
+    /// use burn::backend::NdArray;
+    /// use edgecut_trainer::models::{ModelKind, NodeModelConfig};
+    /// use edgecut_trainer::nn::Aggregation;
+    /// let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+    /// let config = NodeModelConfig::new(kind, 100, 256, 47, 3).with_dropout(0.5);
+    /// let model = config.init::<NdArray>(42, &Default::default())?;
+    /// assert_eq!(edgecut_trainer::gradients::num_parameters(&model), 206_895);
+    /// # Ok::<(), edgecut_trainer::models::ModelError>(())
+    /// ```
+    pub fn new(
+        kind: ModelKind,
+        in_channels: usize,
+        hidden_channels: usize,
+        num_classes: usize,
+        num_layers: usize,
+    ) -> Self {
+        Self { kind, in_channels, hidden_channels, num_classes, num_layers, dropout: 0.0, input_dropout: 0.0 }
+    }
+
+    /// Sets the probability of dropout between layers.
+    pub fn with_dropout(mut self, probability: f64) -> Self {
+        self.dropout = probability;
+        self
+    }
+
+    /// Sets the probability of dropout on the features.
+    pub fn with_input_dropout(mut self, probability: f64) -> Self {
+        self.input_dropout = probability;
+        self
+    }
+
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// [`ModelError`] for sizes of 0 or beyond memory, and for dropouts outside `[0, 1)`.
+    pub fn validate(&self) -> Result<(), ModelError> {
+        let sizes = [
+            ("in_channels", self.in_channels),
+            ("hidden_channels", self.hidden_channels),
+            ("num_classes", self.num_classes),
+            ("num_layers", self.num_layers),
+        ];
+        if let Some((setting, _)) = sizes.into_iter().find(|(_, size)| *size == 0) {
+            return Err(ModelError::Zero { setting });
+        }
+        for (setting, value) in [("dropout", self.dropout), ("input_dropout", self.input_dropout)] {
+            if !(0.0..1.0).contains(&value) {
+                return Err(ModelError::Probability { setting, value });
+            }
+        }
+        self.num_parameters().map(|_| ()).ok_or(ModelError::TooLarge)
+    }
+
+    /// The model with its initial weights, which depend on the seed alone.
+    ///
+    /// # Errors
+    /// As [`NodeModelConfig::validate`].
+    pub fn init<B: Backend>(&self, seed: u64, device: &B::Device) -> Result<NodeModel<B>, ModelError> {
+        self.validate()?;
+        Ok(match self.kind {
+            ModelKind::Sage { aggregation } => NodeModel::Sage(GraphSage::new(self, aggregation, seed, device)),
+            ModelKind::Gcn => NodeModel::Gcn(Gcn::new(self, seed, device)),
+        })
+    }
+
+    /// Number of parameters of the model; `None` if their bytes cannot be addressed.
+    pub fn num_parameters(&self) -> Option<usize> {
+        let matrices = match self.kind {
+            ModelKind::Sage { .. } => 2,
+            ModelKind::Gcn => 1,
+        };
+        let layer = |fan_in: usize, fan_out: usize| fan_in.checked_mul(matrices)?.checked_add(1)?.checked_mul(fan_out);
+        let (hidden, classes) = (self.hidden_channels, self.num_classes);
+        let total = match self.num_layers {
+            0 => 0,
+            1 => layer(self.in_channels, classes)?,
+            layers => {
+                let inner = layer(hidden, hidden)?.checked_mul(layers - 2)?;
+                layer(self.in_channels, hidden)?.checked_add(inner)?.checked_add(layer(hidden, classes)?)?
+            }
+        };
+        (total <= isize::MAX as usize / size_of::<f32>()).then_some(total)
+    }
+
+    /// Columns in and out of each layer.
+    pub(super) fn layer_channels(&self) -> impl Iterator<Item = (usize, usize)> {
+        let last = self.num_layers.saturating_sub(1);
+        (0..self.num_layers).map(move |layer| {
+            let fan_in = if layer == 0 { self.in_channels } else { self.hidden_channels };
+            let fan_out = if layer == last { self.num_classes } else { self.hidden_channels };
+            (fan_in, fan_out)
+        })
+    }
+
+    pub(super) fn stack_dropout(&self) -> StackDropout {
+        StackDropout { input: self.input_dropout, hidden: self.dropout }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejects_settings_that_make_no_model() {
+        let config = NodeModelConfig::new(ModelKind::Gcn, 4, 8, 2, 2);
+        assert_eq!(config.validate(), Ok(()));
+        let broken = NodeModelConfig { num_layers: 0, ..config.clone() };
+        assert_eq!(broken.validate(), Err(ModelError::Zero { setting: "num_layers" }));
+        let broken = config.clone().with_dropout(1.0);
+        assert_eq!(broken.validate(), Err(ModelError::Probability { setting: "dropout", value: 1.0 }));
+        assert!(config.clone().with_input_dropout(f64::NAN).validate().is_err());
+        let broken = NodeModelConfig { in_channels: usize::MAX, ..config };
+        assert_eq!(broken.validate(), Err(ModelError::TooLarge));
+    }
+
+    #[test]
+    fn counts_parameters_as_the_model_has_them() {
+        for kind in [ModelKind::Gcn, ModelKind::Sage { aggregation: Aggregation::Sum }] {
+            for num_layers in 1..=4 {
+                let config = NodeModelConfig::new(kind, 5, 7, 3, num_layers);
+                let model = config.init::<burn::backend::NdArray>(0, &Default::default()).expect("a valid model");
+                assert_eq!(config.num_parameters(), Some(crate::gradients::num_parameters(&model)));
+            }
+        }
+    }
+}

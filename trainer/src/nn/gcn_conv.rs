@@ -1,0 +1,79 @@
+//! The graph convolution of Kipf and Welling.
+
+use burn::config::Config;
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+
+use super::gcn_norm::GcnNorm;
+use super::order::Order;
+use super::weight_init::WeightInit;
+use crate::ops::{Block, GnnBackend, aggregate};
+
+/// Settings of a [`GcnConv`].
+#[derive(Config, Debug)]
+pub struct GcnConvConfig {
+    /// Features of each source.
+    pub in_channels: usize,
+    /// Features of each destination.
+    pub out_channels: usize,
+    /// Whether to add a learned constant.
+    #[config(default = true)]
+    pub bias: bool,
+}
+
+/// `out = D^-1/2 (A + I) D^-1/2 · x · W + b` (Kipf and Welling, "Semi-supervised classification with graph convolutional
+/// networks", ICLR 2017). The normalisation comes with the batch, see [`GcnNorm`].
+#[derive(Module, Debug)]
+pub struct GcnConv<B: Backend> {
+    /// `[in_channels, out_channels]`; PyG's `lin.weight`, transposed.
+    pub weight: Param<Tensor<B, 2>>,
+    /// `[out_channels]`; PyG's `bias`.
+    pub bias: Option<Param<Tensor<B, 1>>>,
+}
+
+impl GcnConvConfig {
+    /// The layer with Glorot-uniform weights and a bias of zero, as in PyG.
+    pub fn init<B: Backend>(&self, init: &mut WeightInit, device: &B::Device) -> GcnConv<B> {
+        let bound = WeightInit::glorot_bound(self.in_channels, self.out_channels);
+        GcnConv {
+            weight: init.uniform([self.in_channels, self.out_channels], bound, device),
+            bias: self.bias.then(|| init.zeros([self.out_channels], device)),
+        }
+    }
+}
+
+impl<B: GnnBackend> GcnConv<B> {
+    /// Applies the layer, in the order that costs less for this block.
+    ///
+    /// # Shapes
+    /// - `x`: `[num_src, in_channels]`
+    /// - output: `[num_dst, out_channels]`
+    ///
+    /// # Panics
+    /// If the shape of `x` is another, or `norm` is of another batch; on burn-ndarray also if the block has no destinations,
+    /// which models take care of.
+    pub fn forward(&self, x: Tensor<B, 2>, block: &Block, norm: &GcnNorm) -> Tensor<B, 2> {
+        let [fan_in, fan_out] = self.weight.dims();
+        self.forward_in_order(x, block, norm, Order::choose(block, fan_in, fan_out))
+    }
+
+    /// Applies the layer in a given order.
+    ///
+    /// # Shapes
+    /// As [`GcnConv::forward`].
+    ///
+    /// # Panics
+    /// As [`GcnConv::forward`].
+    pub fn forward_in_order(&self, x: Tensor<B, 2>, block: &Block, norm: &GcnNorm, order: Order) -> Tensor<B, 2> {
+        let weight = self.weight.val();
+        let output = match order {
+            Order::AggregateFirst => aggregate(x, block, &norm.reduce()).matmul(weight),
+            Order::TransformFirst => aggregate(x.matmul(weight), block, &norm.reduce()),
+        };
+        match &self.bias {
+            Some(bias) => output + bias.val().unsqueeze(),
+            None => output,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The symmetric normalisation of a graph convolution.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::ops::{BatchGraph, EdgeWeights, Reduce};
+
+/// The weights `D^-1/2 (A + I) D^-1/2` of a batch, with the degrees of the *full* graph.
+///
+/// With all neighbors the result is exact: edge `u -> v` weighs `1 / sqrt((deg_v + 1) (deg_u + 1))`, node `v` itself
+/// `1 / (deg_v + 1)` (Kipf and Welling, "Semi-supervised classification with graph convolutional networks", ICLR 2017;
+/// degrees count in-edges, as in PyG). Where only `k_v` of the `deg_v` neighbors were drawn, edge weights are multiplied by
+/// `deg_v / k_v`, so that the sum over uniformly drawn neighbors has the full sum as its expectation.
+///
+/// Unlike PyG's `GCNConv`, which drops self loops of the data before it adds its own, a self loop among the edges counts
+/// as an edge like any other.
+#[derive(Debug, Clone)]
+pub struct GcnNorm {
+    weights: Arc<EdgeWeights>,
+}
+
+impl GcnNorm {
+    /// Computes the weights, once per batch for all layers.
+    ///
+    /// # Shapes
+    /// - `degrees`: `[num_nodes]`, the in-degree in the full graph of every node of the batch
+    ///
+    /// # Errors
+    /// [`GcnNormError`] if degrees are missing, or 0 for a node that has neighbors.
+    pub fn new(graph: &BatchGraph, degrees: &[u32]) -> Result<Self, GcnNormError> {
+        if degrees.len() != graph.num_nodes() {
+            return Err(GcnNormError::DegreeCount { given: degrees.len(), expected: graph.num_nodes() });
+        }
+        let inverse_roots: Vec<f64> = degrees.iter().map(|&degree| (f64::from(degree) + 1.0).sqrt().recip()).collect();
+        let mut edges = Vec::with_capacity(graph.num_edges());
+        for (row, range) in graph.indptr().windows(2).enumerate() {
+            let sources = &graph.indices()[range[0] as usize..range[1] as usize];
+            if sources.is_empty() {
+                continue;
+            }
+            if degrees[row] == 0 {
+                return Err(GcnNormError::NeighborsWithoutDegree { node: row, neighbors: sources.len() });
+            }
+            let of_row = f64::from(degrees[row]) / sources.len() as f64 * inverse_roots[row];
+            edges.extend(sources.iter().map(|&source| (of_row * inverse_roots[source as usize]) as f32));
+        }
+        let self_loops = inverse_roots[..graph.num_rows()].iter().map(|root| (root * root) as f32).collect();
+        let weights = EdgeWeights::new(graph, edges, Some(self_loops)).expect("one weight per edge and row was made");
+        Ok(Self { weights: Arc::new(weights) })
+    }
+
+    /// The aggregation with these weights.
+    pub fn reduce(&self) -> Reduce {
+        Reduce::WeightedSum(Arc::clone(&self.weights))
+    }
+
+    /// The weights themselves.
+    pub fn weights(&self) -> &EdgeWeights {
+        &self.weights
+    }
+}
+
+/// Why degrees do not fit a batch.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum GcnNormError {
+    /// Not one degree per node.
+    #[error("{given} degrees for a batch of {expected} nodes")]
+    DegreeCount {
+        /// How many were given.
+        given: usize,
+        /// Nodes of the batch.
+        expected: usize,
+    },
+    /// A degree that contradicts the edges.
+    #[error("node {node} of the batch has {neighbors} neighbors but an in-degree of 0 in the full graph")]
+    NeighborsWithoutDegree {
+        /// The node, in batch numbering.
+        node: usize,
+        /// Its neighbors in the batch.
+        neighbors: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejects_degrees_that_do_not_fit() {
+        let graph = BatchGraph::new(vec![0, 1], vec![1], 2).expect("a valid graph");
+        let error = GcnNorm::new(&graph, &[1]).err();
+        assert_eq!(error, Some(GcnNormError::DegreeCount { given: 1, expected: 2 }));
+        let error = GcnNorm::new(&graph, &[0, 1]).err();
+        assert_eq!(error, Some(GcnNormError::NeighborsWithoutDegree { node: 0, neighbors: 1 }));
+    }
+
+    #[test]
+    fn drawn_neighbors_stand_for_all() {
+        // Node 0 has 6 neighbors of which 2 were drawn, with degrees 0 and 3.
+        let graph = BatchGraph::new(vec![0, 2], vec![1, 2], 3).expect("a valid graph");
+        let norm = GcnNorm::new(&graph, &[6, 0, 3]).expect("degrees that fit");
+        let expected = [3.0 / 7f32.sqrt(), 3.0 / 28f32.sqrt()];
+        for (weight, expected) in norm.weights().edges().iter().zip(expected) {
+            assert!((weight - expected).abs() < 1e-6);
+        }
+        assert_eq!(norm.weights().self_loops(), Some(&[1.0 / 7.0f32][..]));
+    }
+}

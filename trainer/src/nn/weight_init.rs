@@ -1,0 +1,56 @@
+//! Initial weights that depend on nothing but a seed.
+
+use burn::module::Param;
+use burn::tensor::backend::Backend;
+use burn::tensor::{Tensor, TensorData};
+
+use edgecut_graph::rng::{CounterRng, combine};
+
+/// Draws the initial weights of a model, tensor after tensor.
+///
+/// The values depend on the seed and on the order of the tensors alone, not on burn's process-wide generator: every rank
+/// that builds the same model from the same seed holds the same bits.
+#[derive(Debug, Clone)]
+pub struct WeightInit {
+    seed: u64,
+    next_tensor: u64,
+}
+
+impl WeightInit {
+    /// Starts at the first tensor of a model.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, next_tensor: 0 }
+    }
+
+    /// A tensor with uniform values in `[-bound, bound)`.
+    pub fn uniform<B: Backend, const D: usize>(
+        &mut self,
+        shape: [usize; D],
+        bound: f32,
+        device: &B::Device,
+    ) -> Param<Tensor<B, D>> {
+        let mut rng = CounterRng::new(combine(self.seed, self.next_tensor));
+        self.next_tensor += 1;
+        let count: usize = shape.iter().product();
+        let values: Vec<f32> = (0..count).map(|_| (2.0 * rng.unit() - 1.0) as f32 * bound).collect();
+        Param::from_data(TensorData::new(values, shape), device)
+    }
+
+    /// A tensor of zeros.
+    pub fn zeros<B: Backend, const D: usize>(&mut self, shape: [usize; D], device: &B::Device) -> Param<Tensor<B, D>> {
+        self.next_tensor += 1;
+        Param::from_tensor(Tensor::zeros(shape, device))
+    }
+
+    /// Torch's default bound for the weights and biases of a linear layer, `1 / sqrt(fan_in)` (He et al., "Delving deep
+    /// into rectifiers", ICCV 2015, with a negative slope of `sqrt(5)`).
+    pub fn kaiming_bound(fan_in: usize) -> f32 {
+        1.0 / (fan_in.max(1) as f32).sqrt()
+    }
+
+    /// `sqrt(6 / (fan_in + fan_out))` (Glorot and Bengio, "Understanding the difficulty of training deep feedforward
+    /// neural networks", AISTATS 2010).
+    pub fn glorot_bound(fan_in: usize, fan_out: usize) -> f32 {
+        (6.0 / (fan_in + fan_out).max(1) as f32).sqrt()
+    }
+}

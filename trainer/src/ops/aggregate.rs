@@ -1,0 +1,149 @@
+//! What an aggregation is, and the traits through which backends compute it.
+
+use std::sync::Arc;
+
+use burn::tensor::backend::Backend;
+use burn::tensor::ops::{FloatTensor, IntTensor};
+use burn::tensor::{Tensor, TensorPrimitive};
+
+use super::block::Block;
+use super::dropout::DropoutMask;
+use super::edge_weights::EdgeWeights;
+
+/// How the neighbors of a node become one row. Without neighbors the row is zero.
+#[derive(Debug, Clone)]
+pub enum Reduce {
+    /// Their sum.
+    Sum,
+    /// Their sum over their number; parallel edges count each.
+    Mean,
+    /// The greatest value of each feature. On ties the first in edge order gets the gradient.
+    Max,
+    /// Their sum weighted by constants, plus the node's own weighted row if the weights have self loops.
+    WeightedSum(Arc<EdgeWeights>),
+}
+
+/// One aggregation: everything but the features.
+#[derive(Debug, Clone)]
+pub struct Aggregate {
+    block: Block,
+    reduce: Reduce,
+    append_self: bool,
+}
+
+impl Aggregate {
+    /// The aggregation of `block` by `reduce`.
+    ///
+    /// # Panics
+    /// If the weights of [`Reduce::WeightedSum`] were made for a graph of another size.
+    pub fn new(block: Block, reduce: Reduce) -> Self {
+        if let Reduce::WeightedSum(weights) = &reduce {
+            assert!(weights.fits(block.graph()), "edge weights made for another batch");
+        }
+        Self { block, reduce, append_self: false }
+    }
+
+    /// Appends each destination's own row to its aggregated one: the output gets twice the columns.
+    pub fn appending_self(mut self) -> Self {
+        self.append_self = true;
+        self
+    }
+
+    /// The rows and nodes that it works on.
+    pub fn block(&self) -> &Block {
+        &self.block
+    }
+
+    /// How rows are combined.
+    pub fn reduce(&self) -> &Reduce {
+        &self.reduce
+    }
+
+    /// Columns of the output for `width` columns of the input.
+    pub fn output_width(&self, width: usize) -> usize {
+        if self.append_self { 2 * width } else { width }
+    }
+
+    /// Whether the output carries the destinations' own rows.
+    pub fn appends_self(&self) -> bool {
+        self.append_self
+    }
+}
+
+/// A backend that models of this crate run on.
+///
+/// A plain backend implements it by its own [`GnnKernels`]; `Autodiff<B>` has it for every `B: GnnKernels`.
+pub trait GnnBackend: Backend {
+    /// Aggregates `x`, `[num_src, features]`, into `[num_dst, output_width]`, differentiably where the backend is.
+    fn gnn_aggregate(x: FloatTensor<Self>, aggregate: &Aggregate) -> FloatTensor<Self>;
+
+    /// Zeroes and rescales the elements of `x`, differentiably where the backend is.
+    fn gnn_dropout(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
+}
+
+/// The forward and backward kernels that a plain backend supplies.
+pub trait GnnKernels: Backend {
+    /// `[num_src, features]` to `[num_dst, output_width]`.
+    fn aggregate_forward(x: FloatTensor<Self>, aggregate: &Aggregate) -> FloatTensor<Self>;
+
+    /// As [`GnnKernels::aggregate_forward`] for [`Reduce::Max`]; also the winning edge of each element,
+    /// `[num_dst, features]`, `u32::MAX` where a row has no edges. Only the backward pass below reads it.
+    fn aggregate_forward_argmax(x: FloatTensor<Self>, aggregate: &Aggregate) -> (FloatTensor<Self>, IntTensor<Self>);
+
+    /// The gradient of the input, `[num_src, features]`, for that of the output, `[num_dst, output_width]`. `argmax` is
+    /// there for [`Reduce::Max`] and for nothing else.
+    fn aggregate_backward(
+        grad: FloatTensor<Self>,
+        argmax: Option<IntTensor<Self>>,
+        aggregate: &Aggregate,
+    ) -> FloatTensor<Self>;
+
+    /// Multiplies by the mask. It is its own backward pass.
+    fn dropout_multiply(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
+}
+
+/// Aggregates the neighbors of each destination.
+///
+/// # Shapes
+/// - `x`: `[num_src, features]`
+/// - output: `[num_dst, features]`
+///
+/// # Panics
+/// If `x` does not have `num_src` rows, or weights are not this batch's.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use burn::{backend::NdArray, tensor::Tensor};
+/// use edgecut_trainer::ops::{BatchGraph, Block, Reduce, aggregate};
+/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
+/// let block = Block::new(graph, 1, 3)?;
+/// let x = Tensor::<NdArray, 2>::from_data([[9.0], [1.0], [3.0]], &Default::default());
+/// let mean = aggregate(x, &block, &Reduce::Mean);
+/// assert_eq!(mean.into_data(), burn::tensor::TensorData::from([[2.0f32]]));
+/// # Ok::<(), edgecut_trainer::ops::BlockError>(())
+/// ```
+pub fn aggregate<B: GnnBackend>(x: Tensor<B, 2>, block: &Block, reduce: &Reduce) -> Tensor<B, 2> {
+    run(x, &Aggregate::new(block.clone(), reduce.clone()))
+}
+
+/// Aggregates the neighbors of each destination and appends the destination's own row.
+///
+/// One operation, because the gradient of both halves then is one pass over the sources instead of two tensors that are
+/// made and added.
+///
+/// # Shapes
+/// - `x`: `[num_src, features]`
+/// - output: `[num_dst, 2 * features]`, the aggregated columns first
+///
+/// # Panics
+/// As [`aggregate`].
+pub fn aggregate_with_self<B: GnnBackend>(x: Tensor<B, 2>, block: &Block, reduce: &Reduce) -> Tensor<B, 2> {
+    run(x, &Aggregate::new(block.clone(), reduce.clone()).appending_self())
+}
+
+fn run<B: GnnBackend>(x: Tensor<B, 2>, aggregate: &Aggregate) -> Tensor<B, 2> {
+    let [rows, _] = x.dims();
+    assert_eq!(rows, aggregate.block.num_src(), "aggregate: rows of x against sources of the block");
+    let output = B::gnn_aggregate(x.into_primitive().tensor(), aggregate);
+    Tensor::from_primitive(TensorPrimitive::Float(output))
+}

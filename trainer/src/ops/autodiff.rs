@@ -1,0 +1,93 @@
+//! Gradients of the fused operations, for every backend that has the kernels.
+
+use burn::tensor::ops::{FloatTensor, IntTensor};
+use burn_autodiff::Autodiff;
+use burn_autodiff::checkpoint::base::Checkpointer;
+use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
+use burn_autodiff::grads::Gradients;
+use burn_autodiff::ops::{Backward, Ops, OpsKind, unary};
+
+use super::aggregate::{Aggregate, GnnBackend, GnnKernels, Reduce};
+use super::dropout::DropoutMask;
+
+#[derive(Debug)]
+struct AggregateBackward;
+
+impl<B: GnnKernels> Backward<B, 1> for AggregateBackward {
+    type State = (Aggregate, Option<IntTensor<B>>);
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
+        let (aggregate, argmax) = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |grad| B::aggregate_backward(grad, argmax, &aggregate));
+    }
+}
+
+#[derive(Debug)]
+struct DropoutBackward;
+
+impl<B: GnnKernels> Backward<B, 1> for DropoutBackward {
+    type State = DropoutMask;
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
+        let mask = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |grad| B::dropout_multiply(grad, mask));
+    }
+}
+
+impl<B: GnnKernels, C: CheckpointStrategy> GnnBackend for Autodiff<B, C> {
+    fn gnn_aggregate(x: FloatTensor<Self>, aggregate: &Aggregate) -> FloatTensor<Self> {
+        // The backward pass needs the edges, never the features: nothing large is kept but the winners of a maximum.
+        match Backward::<B, 1>::prepare::<C>(AggregateBackward, [x.node.clone()]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => {
+                let (output, argmax) = match aggregate.reduce() {
+                    Reduce::Max => {
+                        let (output, argmax) = B::aggregate_forward_argmax(x.primitive, aggregate);
+                        (output, Some(argmax))
+                    }
+                    Reduce::Sum | Reduce::Mean | Reduce::WeightedSum(_) => {
+                        (B::aggregate_forward(x.primitive, aggregate), None)
+                    }
+                };
+                prep.finish((aggregate.clone(), argmax), output)
+            }
+            OpsKind::UnTracked(prep) => prep.finish(B::aggregate_forward(x.primitive, aggregate)),
+        }
+    }
+
+    fn gnn_dropout(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
+        match Backward::<B, 1>::prepare::<C>(DropoutBackward, [x.node.clone()]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(mask, B::dropout_multiply(x.primitive, mask)),
+            OpsKind::UnTracked(prep) => prep.finish(B::dropout_multiply(x.primitive, mask)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use burn::tensor::Tensor;
+    use burn_ndarray::NdArray;
+
+    use super::*;
+    use crate::ops::{BatchGraph, Block, BlockError, aggregate};
+
+    #[test]
+    fn input_that_needs_no_gradient_costs_no_backward_pass() -> Result<(), BlockError> {
+        type B = Autodiff<NdArray>;
+        let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
+        let (device, block) = (Default::default(), Block::new(graph, 1, 3)?);
+        let x = Tensor::<B, 2>::from_data([[9.0], [1.0], [3.0]], &device);
+        let weight = Tensor::<B, 2>::from_data([[2.0]], &device).require_grad();
+        let run = |x: Tensor<B, 2>| aggregate(x, &block, &Reduce::Max).matmul(weight.clone()).sum().backward();
+
+        let gradients = run(x.clone());
+        assert!(weight.grad(&gradients).is_some() && x.grad(&gradients).is_none());
+        assert!(!block.is_prepared(), "the edges were transposed for nothing");
+
+        let x = x.require_grad();
+        let gradients = run(x.clone());
+        assert!(x.grad(&gradients).is_some() && block.is_prepared());
+        Ok(())
+    }
+}

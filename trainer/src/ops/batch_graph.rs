@@ -1,0 +1,195 @@
+//! The edges of a whole batch.
+
+use thiserror::Error;
+
+/// The in-edges of all nodes that a batch expanded, as one CSR in batch numbering: row = destination, column = source.
+///
+/// Invariants, checked by [`BatchGraph::new`]:
+/// - `indptr` has `num_rows + 1` entries, starts at 0, never decreases and ends at `indices.len()`;
+/// - every entry of `indices` is below `num_nodes`;
+/// - `num_rows <= num_nodes`: a row belongs to the node of the same number.
+///
+/// Layers work on prefixes of it, see [`Block`](super::Block).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchGraph {
+    indptr: Vec<u32>,
+    indices: Vec<u32>,
+    num_nodes: usize,
+}
+
+impl BatchGraph {
+    /// Checks and takes the CSR of a batch.
+    ///
+    /// # Shapes
+    /// - `indptr`: `[num_rows + 1]`
+    /// - `indices`: `[num_edges]`, the sources of row `r` at `indptr[r]..indptr[r + 1]`
+    ///
+    /// # Errors
+    /// [`BlockError`] if an invariant of the type does not hold.
+    ///
+    /// ```
+    /// use edgecut_trainer::ops::BatchGraph;
+    /// // Node 0 has the neighbors 1 and 2, node 1 has the neighbor 2.
+    /// let graph = BatchGraph::new(vec![0, 2, 3], vec![1, 2, 2], 3)?;
+    /// assert_eq!((graph.num_rows(), graph.num_edges()), (2, 3));
+    /// assert!(BatchGraph::new(vec![0, 2, 3], vec![1, 2, 7], 3).is_err());
+    /// # Ok::<(), edgecut_trainer::ops::BlockError>(())
+    /// ```
+    pub fn new(indptr: Vec<u32>, indices: Vec<u32>, num_nodes: usize) -> Result<Self, BlockError> {
+        if num_nodes > u32::MAX as usize || indices.len() >= u32::MAX as usize {
+            return Err(BlockError::TooLarge { num_nodes, num_edges: indices.len() });
+        }
+        let (Some(&first), Some(&last)) = (indptr.first(), indptr.last()) else {
+            return Err(BlockError::EmptyIndptr);
+        };
+        if first != 0 || last as usize != indices.len() {
+            return Err(BlockError::IndptrEnds { first, last, num_edges: indices.len() });
+        }
+        if let Some(row) = indptr.windows(2).position(|pair| pair[0] > pair[1]) {
+            return Err(BlockError::IndptrDecreases { row });
+        }
+        let num_rows = indptr.len() - 1;
+        if num_rows > num_nodes {
+            return Err(BlockError::MoreRowsThanNodes { num_rows, num_nodes });
+        }
+        if let Some(edge) = position_at_least(&indices, num_nodes) {
+            return Err(BlockError::SourceOutOfRange { edge, source_node: indices[edge], num_src: num_nodes });
+        }
+        Ok(Self { indptr, indices, num_nodes })
+    }
+
+    /// Number of nodes that have a row, whether or not it holds edges.
+    pub fn num_rows(&self) -> usize {
+        self.indptr.len() - 1
+    }
+
+    /// Number of nodes of the batch, those without a row included.
+    pub fn num_nodes(&self) -> usize {
+        self.num_nodes
+    }
+
+    /// Number of edges.
+    pub fn num_edges(&self) -> usize {
+        self.indices.len()
+    }
+
+    /// Where each row's edges start, `num_rows + 1` entries.
+    pub fn indptr(&self) -> &[u32] {
+        &self.indptr
+    }
+
+    /// The source of each edge, row after row.
+    pub fn indices(&self) -> &[u32] {
+        &self.indices
+    }
+}
+
+/// The first edge whose source is not below `limit`.
+pub(super) fn position_at_least(indices: &[u32], limit: usize) -> Option<usize> {
+    // The maximum is a vectorised scan; the search for the culprit only happens on the error path.
+    let max = indices.iter().copied().fold(0, u32::max);
+    if indices.is_empty() || (max as usize) < limit {
+        return None;
+    }
+    indices.iter().position(|&source| source as usize >= limit)
+}
+
+/// Why arrays do not make a batch, or a prefix of a batch does not make a layer.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum BlockError {
+    /// `indptr` has no entry.
+    #[error("batch graph: indptr is empty, it needs one entry more than there are rows")]
+    EmptyIndptr,
+    /// `indptr` does not span the edges.
+    #[error("batch graph: indptr goes from {first} to {last}, expected 0 to {num_edges} (the number of edges)")]
+    IndptrEnds {
+        /// First entry.
+        first: u32,
+        /// Last entry.
+        last: u32,
+        /// Number of edges.
+        num_edges: usize,
+    },
+    /// `indptr` decreases.
+    #[error("batch graph: indptr decreases after row {row}")]
+    IndptrDecreases {
+        /// The row whose end lies before its start.
+        row: usize,
+    },
+    /// Rows without nodes.
+    #[error("batch graph: {num_rows} rows for {num_nodes} nodes")]
+    MoreRowsThanNodes {
+        /// Number of rows.
+        num_rows: usize,
+        /// Number of nodes.
+        num_nodes: usize,
+    },
+    /// An edge from a node that the batch or the block does not have.
+    #[error("edge {edge} comes from node {source_node}, but there are only {num_src} source nodes")]
+    SourceOutOfRange {
+        /// Position of the edge.
+        edge: usize,
+        /// Its source.
+        source_node: u32,
+        /// Number of source nodes.
+        num_src: usize,
+    },
+    /// Numbers beyond 32 bits.
+    #[error("batch graph of {num_nodes} nodes and {num_edges} edges: batch numbering has 32 bits")]
+    TooLarge {
+        /// Number of nodes.
+        num_nodes: usize,
+        /// Number of edges.
+        num_edges: usize,
+    },
+    /// A block that is not a prefix of its graph.
+    #[error(
+        "block of {num_dst} destinations and {num_src} sources on a batch of {num_rows} rows and {num_nodes} nodes: \
+         needs destinations <= sources <= nodes and destinations <= rows"
+    )]
+    NotAPrefix {
+        /// Destinations asked for.
+        num_dst: usize,
+        /// Sources asked for.
+        num_src: usize,
+        /// Rows of the graph.
+        num_rows: usize,
+        /// Nodes of the graph.
+        num_nodes: usize,
+    },
+    /// Too few prefix lengths.
+    #[error("layers of a batch: {given} prefix lengths, at least 2 are needed (seeds, and nodes after the first hop)")]
+    TooFewPrefixes {
+        /// How many were given.
+        given: usize,
+    },
+    /// Edge or node weights of the wrong number.
+    #[error("{given} {what} weights, expected {expected}")]
+    WeightCount {
+        /// "edge" or "self-loop".
+        what: &'static str,
+        /// How many were given.
+        given: usize,
+        /// How many are needed.
+        expected: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejects_each_broken_invariant() {
+        let new = BatchGraph::new;
+        assert_eq!(new(vec![], vec![], 0), Err(BlockError::EmptyIndptr));
+        assert_eq!(new(vec![1, 1], vec![0], 1), Err(BlockError::IndptrEnds { first: 1, last: 1, num_edges: 1 }));
+        assert_eq!(new(vec![0, 2], vec![0], 1), Err(BlockError::IndptrEnds { first: 0, last: 2, num_edges: 1 }));
+        assert_eq!(new(vec![0, 2, 1, 2], vec![0, 0], 3), Err(BlockError::IndptrDecreases { row: 1 }));
+        assert_eq!(new(vec![0, 0, 0], vec![], 1), Err(BlockError::MoreRowsThanNodes { num_rows: 2, num_nodes: 1 }));
+        let out_of_range = BlockError::SourceOutOfRange { edge: 1, source_node: 2, num_src: 2 };
+        assert_eq!(new(vec![0, 2], vec![1, 2], 2), Err(out_of_range));
+        assert!(new(vec![0], vec![], 0).is_ok());
+        assert!(new(vec![0, 0], vec![], 5).is_ok());
+    }
+}

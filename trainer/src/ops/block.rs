@@ -1,0 +1,144 @@
+//! The part of a batch that one layer works on.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use super::batch_graph::{BatchGraph, BlockError, position_at_least};
+use super::transposed::TransposedBlock;
+
+/// The prefix of a batch's rows and nodes that one layer works on (a message-flow block).
+///
+/// A layer maps `[num_src, in]` to `[num_dst, out]`; its destinations are the first `num_dst` of its sources. Cloning is
+/// cheap: the graph and the transposed edges are shared.
+///
+/// Invariants: `num_dst <= num_rows`, `num_dst <= num_src <= num_nodes`, and every edge of the first `num_dst` rows comes
+/// from one of the first `num_src` nodes.
+#[derive(Clone)]
+pub struct Block {
+    graph: Arc<BatchGraph>,
+    num_dst: usize,
+    num_src: usize,
+    transposed: Arc<OnceLock<TransposedBlock>>,
+}
+
+impl Block {
+    /// The block of the first `num_dst` rows and the first `num_src` nodes.
+    ///
+    /// # Errors
+    /// [`BlockError::NotAPrefix`], or [`BlockError::SourceOutOfRange`] if an edge comes from beyond `num_src`.
+    pub fn new(graph: Arc<BatchGraph>, num_dst: usize, num_src: usize) -> Result<Self, BlockError> {
+        let (num_rows, num_nodes) = (graph.num_rows(), graph.num_nodes());
+        if num_dst > num_rows || num_dst > num_src || num_src > num_nodes {
+            return Err(BlockError::NotAPrefix { num_dst, num_src, num_rows, num_nodes });
+        }
+        let edges = graph.indptr()[num_dst] as usize;
+        if let Some(edge) = position_at_least(&graph.indices()[..edges], num_src) {
+            return Err(BlockError::SourceOutOfRange { edge, source_node: graph.indices()[edge], num_src });
+        }
+        Ok(Self { graph, num_dst, num_src, transposed: Arc::default() })
+    }
+
+    /// The blocks of all layers in the order of the forward pass: the widest first, the last one ends at the seeds.
+    ///
+    /// `nodes_within_hop[h]` is the number of nodes known after `h` hops, seeds included (so `[0]` is the number of seeds):
+    /// `L + 1` entries give `L` blocks.
+    ///
+    /// # Errors
+    /// As [`Block::new`], and [`BlockError::TooFewPrefixes`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use edgecut_trainer::ops::{BatchGraph, Block};
+    /// // One seed (0) with the neighbors 1 and 2; 1 has the neighbor 3, 2 has none.
+    /// let graph = Arc::new(BatchGraph::new(vec![0, 2, 3, 3], vec![1, 2, 3], 4)?);
+    /// let blocks = Block::layers(&graph, &[1, 3, 4])?;
+    /// assert_eq!((blocks[0].num_dst(), blocks[0].num_src()), (3, 4));
+    /// assert_eq!((blocks[1].num_dst(), blocks[1].num_src()), (1, 3));
+    /// # Ok::<(), edgecut_trainer::ops::BlockError>(())
+    /// ```
+    pub fn layers(graph: &Arc<BatchGraph>, nodes_within_hop: &[usize]) -> Result<Vec<Self>, BlockError> {
+        if nodes_within_hop.len() < 2 {
+            return Err(BlockError::TooFewPrefixes { given: nodes_within_hop.len() });
+        }
+        nodes_within_hop.windows(2).rev().map(|hop| Self::new(Arc::clone(graph), hop[0], hop[1])).collect()
+    }
+
+    /// Number of nodes that the layer computes.
+    pub fn num_dst(&self) -> usize {
+        self.num_dst
+    }
+
+    /// Number of nodes that the layer reads.
+    pub fn num_src(&self) -> usize {
+        self.num_src
+    }
+
+    /// Number of edges into the destinations.
+    pub fn num_edges(&self) -> usize {
+        self.graph.indptr()[self.num_dst] as usize
+    }
+
+    /// The whole batch's edges.
+    pub fn graph(&self) -> &Arc<BatchGraph> {
+        &self.graph
+    }
+
+    /// Where each destination's edges start, `num_dst + 1` entries.
+    pub fn indptr(&self) -> &[u32] {
+        &self.graph.indptr()[..=self.num_dst]
+    }
+
+    /// The source of each of the block's edges.
+    pub fn indices(&self) -> &[u32] {
+        &self.graph.indices()[..self.num_edges()]
+    }
+
+    /// Builds the transposed edges that the backward pass reads, if they are not there yet.
+    ///
+    /// Worth calling on a loader thread for every block whose input needs a gradient, that is all but a model's first;
+    /// without it the first backward pass does it.
+    pub fn prepare_backward(&self) {
+        self.transposed();
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_prepared(&self) -> bool {
+        self.transposed.get().is_some()
+    }
+
+    pub(super) fn transposed(&self) -> &TransposedBlock {
+        self.transposed.get_or_init(|| TransposedBlock::new(self.indptr(), self.indices(), self.num_src))
+    }
+}
+
+impl fmt::Debug for Block {
+    // The edges themselves would flood a log line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Block")
+            .field("num_dst", &self.num_dst)
+            .field("num_src", &self.num_src)
+            .field("num_edges", &self.num_edges())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejects_what_is_no_prefix() -> Result<(), BlockError> {
+        let graph = Arc::new(BatchGraph::new(vec![0, 2, 3, 3], vec![1, 2, 3], 5)?);
+        let new = |num_dst, num_src| Block::new(Arc::clone(&graph), num_dst, num_src).map(|block| block.num_edges());
+        assert_eq!(new(1, 3), Ok(2));
+        assert_eq!(new(3, 5), Ok(3));
+        assert_eq!(new(0, 0), Ok(0));
+        assert!(matches!(new(4, 5), Err(BlockError::NotAPrefix { .. })));
+        assert!(matches!(new(3, 2), Err(BlockError::NotAPrefix { .. })));
+        assert!(matches!(new(1, 6), Err(BlockError::NotAPrefix { .. })));
+        assert_eq!(new(2, 3), Err(BlockError::SourceOutOfRange { edge: 2, source_node: 3, num_src: 3 }));
+        assert!(matches!(Block::layers(&graph, &[1]), Err(BlockError::TooFewPrefixes { given: 1 })));
+        assert!(matches!(Block::layers(&graph, &[2, 1]), Err(BlockError::NotAPrefix { .. })));
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! Dropout whose mask is a function of a key, not of a process-wide generator.
+
+use burn::tensor::{Tensor, TensorPrimitive};
+use edgecut_graph::rng::{CounterRng, combine};
+use rayon::prelude::*;
+
+use super::aggregate::GnnBackend;
+use super::kernels::Real;
+
+/// Elements that share one 64-bit draw: 16 bits decide about each.
+const LANES: usize = 4;
+/// One more than the greatest value that 16 bits hold.
+const LEVELS: u32 = 1 << 16;
+
+/// Names one draw of dropout masks: the same key always drops the same elements, on every thread count and backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DropoutKey(u64);
+
+impl DropoutKey {
+    /// The key of a training step.
+    pub fn new(seed: u64, epoch: u64, step: u64) -> Self {
+        Self(combine(combine(combine(0xD0, seed), epoch), step))
+    }
+
+    /// The key of this step on one rank. Ranks see different seeds, so they want different masks.
+    pub fn for_rank(self, rank: u64) -> Self {
+        Self(combine(self.0 ^ 0x5241_4E4B, rank))
+    }
+
+    /// The key of this step in one layer.
+    pub fn for_layer(self, layer: u64) -> Self {
+        Self(combine(self.0 ^ 0x4C41_5945_5200, layer))
+    }
+}
+
+/// A mask over the elements of a tensor in row-major order: 0 with the given probability, otherwise one over the
+/// probability to be kept (Srivastava et al., "Dropout", JMLR 2014, inverted as in PyTorch).
+///
+/// Probabilities are rounded to multiples of 2⁻¹⁶, and the scale belongs to the rounded one, so expectations are exact.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DropoutMask {
+    key: DropoutKey,
+    threshold: u32,
+}
+
+impl DropoutMask {
+    /// The mask of `key`. Probabilities outside `[0, 1]`, and NaN, count as the nearest end, NaN as 0.
+    pub fn new(probability: f64, key: DropoutKey) -> Self {
+        Self { key, threshold: (probability.clamp(0.0, 1.0) * f64::from(LEVELS)).round() as u32 }
+    }
+
+    /// Whether the mask keeps everything.
+    pub fn is_identity(&self) -> bool {
+        self.threshold == 0
+    }
+
+    /// What kept elements are multiplied by; 0 if none is kept.
+    pub fn scale(&self) -> f32 {
+        if self.threshold == LEVELS { 0.0 } else { LEVELS as f32 / (LEVELS - self.threshold) as f32 }
+    }
+
+    /// Masks the elements from `LANES * group` on.
+    #[inline]
+    fn apply_to_group<T: Real>(self, group: u64, scale: T, values: &mut [T; LANES]) {
+        let bits = CounterRng::new(self.key.0).nth(group);
+        for (lane, value) in values.iter_mut().enumerate() {
+            let level = (bits >> (16 * lane)) as u32 & (LEVELS - 1);
+            // A selection and not a product: a dropped infinity must not become NaN.
+            *value = if level >= self.threshold { *value * scale } else { T::ZERO };
+        }
+    }
+
+    /// Multiplies in place. `values` are all elements of a tensor in row-major order.
+    pub(super) fn apply<T: Real>(self, values: &mut [T]) {
+        const CHUNK: usize = 1 << 14;
+        const { assert!(CHUNK.is_multiple_of(LANES)) };
+        let scale = T::from_f32(self.scale());
+        values.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
+            let first_group = (chunk * (CHUNK / LANES)) as u64;
+            let (groups, rest) = values.as_chunks_mut::<LANES>();
+            let num_groups = groups.len() as u64;
+            for (group, values) in (first_group..).zip(groups) {
+                self.apply_to_group(group, scale, values);
+            }
+            let mut last = [T::ZERO; LANES];
+            last[..rest.len()].copy_from_slice(rest);
+            self.apply_to_group(first_group + num_groups, scale, &mut last);
+            rest.copy_from_slice(&last[..rest.len()]);
+        });
+    }
+}
+
+/// Drops each element with `probability` and scales the others up.
+///
+/// # Shapes
+/// - `x` and output: any
+///
+/// ```
+/// use burn::{backend::NdArray, tensor::Tensor};
+/// use edgecut_trainer::ops::{DropoutKey, dropout};
+/// let x = Tensor::<NdArray, 2>::ones([10, 10], &Default::default());
+/// let key = DropoutKey::new(1, 0, 0);
+/// let [a, b] = [dropout(x.clone(), 0.5, key), dropout(x, 0.5, key)];
+/// assert_eq!(a.into_data(), b.into_data());
+/// ```
+pub fn dropout<B: GnnBackend, const D: usize>(x: Tensor<B, D>, probability: f64, key: DropoutKey) -> Tensor<B, D> {
+    let mask = DropoutMask::new(probability, key);
+    if mask.is_identity() {
+        return x;
+    }
+    Tensor::from_primitive(TensorPrimitive::Float(B::gnn_dropout(x.into_primitive().tensor(), mask)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_keep_their_rate_and_expectation() {
+        for probability in [0.1, 0.5, 0.9] {
+            let mut values = vec![1.0f64; 400_001];
+            DropoutMask::new(probability, DropoutKey::new(3, 1, 4)).apply(&mut values);
+            let dropped = values.iter().filter(|value| **value == 0.0).count() as f64 / values.len() as f64;
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            assert!((dropped - probability).abs() < 0.004, "dropped {dropped} at {probability}");
+            assert!((mean - 1.0).abs() < 0.02, "mean {mean} at {probability}");
+        }
+    }
+
+    #[test]
+    fn the_ends_keep_all_and_nothing() {
+        let key = DropoutKey::new(0, 0, 0);
+        assert!(DropoutMask::new(0.0, key).is_identity() && DropoutMask::new(f64::NAN, key).is_identity());
+        let mut values = vec![f32::INFINITY; 9];
+        DropoutMask::new(1.0, key).apply(&mut values);
+        assert_eq!(values, [0.0; 9]);
+    }
+
+    #[test]
+    fn keys_differ_in_every_part() {
+        let base = DropoutKey::new(1, 2, 3);
+        let keys = [
+            base,
+            DropoutKey::new(0, 2, 3),
+            DropoutKey::new(1, 3, 2),
+            DropoutKey::new(1, 2, 4),
+            base.for_rank(0),
+            base.for_rank(1),
+            base.for_layer(0),
+            base.for_layer(1),
+            base.for_rank(1).for_layer(0),
+        ];
+        for (position, key) in keys.iter().enumerate() {
+            assert!(!keys[..position].contains(key), "key {position} repeats");
+        }
+    }
+}

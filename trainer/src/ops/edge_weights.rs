@@ -1,0 +1,64 @@
+//! Constant weights for a weighted sum over neighbors.
+
+use super::batch_graph::{BatchGraph, BlockError};
+
+/// One constant weight per edge of a batch, and optionally one per row for the node itself (a self loop that is not among
+/// the edges). No gradient flows to them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EdgeWeights {
+    edges: Vec<f32>,
+    self_loops: Option<Vec<f32>>,
+}
+
+impl EdgeWeights {
+    /// Weights for a batch.
+    ///
+    /// # Shapes
+    /// - `edges`: `[num_edges]`, in the order of [`BatchGraph::indices`]
+    /// - `self_loops`: `[num_rows]`
+    ///
+    /// # Errors
+    /// [`BlockError::WeightCount`] if a length differs.
+    pub fn new(graph: &BatchGraph, edges: Vec<f32>, self_loops: Option<Vec<f32>>) -> Result<Self, BlockError> {
+        let check = |what, given, expected| {
+            if given == expected { Ok(()) } else { Err(BlockError::WeightCount { what, given, expected }) }
+        };
+        check("edge", edges.len(), graph.num_edges())?;
+        if let Some(weights) = &self_loops {
+            check("self-loop", weights.len(), graph.num_rows())?;
+        }
+        Ok(Self { edges, self_loops })
+    }
+
+    /// The weight of each edge.
+    pub fn edges(&self) -> &[f32] {
+        &self.edges
+    }
+
+    /// The weight of each row's own node, if nodes count themselves.
+    pub fn self_loops(&self) -> Option<&[f32]> {
+        self.self_loops.as_deref()
+    }
+
+    /// Whether these are weights for a graph of this size.
+    pub fn fits(&self, graph: &BatchGraph) -> bool {
+        self.edges.len() == graph.num_edges()
+            && self.self_loops.as_ref().is_none_or(|weights| weights.len() == graph.num_rows())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejects_wrong_counts() -> Result<(), BlockError> {
+        let graph = BatchGraph::new(vec![0, 2], vec![0, 1], 2)?;
+        assert!(EdgeWeights::new(&graph, vec![1.0; 2], Some(vec![1.0])).is_ok());
+        let edges = EdgeWeights::new(&graph, vec![1.0; 3], None);
+        assert_eq!(edges, Err(BlockError::WeightCount { what: "edge", given: 3, expected: 2 }));
+        let loops = EdgeWeights::new(&graph, vec![1.0; 2], Some(vec![]));
+        assert_eq!(loops, Err(BlockError::WeightCount { what: "self-loop", given: 0, expected: 1 }));
+        Ok(())
+    }
+}

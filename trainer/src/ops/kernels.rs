@@ -1,0 +1,232 @@
+//! Aggregation over plain slices: the CPU's forward and backward passes.
+//!
+//! Features are contiguous within a row, so every inner loop runs over features and vectorises. Sums go in edge order
+//! whatever the number of threads: results are equal to the bit.
+
+use std::ops::{Add, AddAssign, Mul};
+
+use super::aggregate::{Aggregate, Reduce};
+use super::row_tasks::{Rows, for_each_row};
+
+/// An element of a float tensor.
+pub(super) trait Real:
+    Copy + Send + Sync + PartialEq + PartialOrd + Add<Output = Self> + Mul<Output = Self> + AddAssign
+{
+    const ZERO: Self;
+    fn from_f32(value: f32) -> Self;
+    /// One over a number of neighbors, of which there is at least one.
+    fn reciprocal(count: u32) -> Self;
+}
+
+impl Real for f32 {
+    const ZERO: Self = 0.0;
+    fn from_f32(value: f32) -> Self {
+        value
+    }
+    fn reciprocal(count: u32) -> Self {
+        1.0 / count as f32
+    }
+}
+
+impl Real for f64 {
+    const ZERO: Self = 0.0;
+    fn from_f32(value: f32) -> Self {
+        f64::from(value)
+    }
+    fn reciprocal(count: u32) -> Self {
+        1.0 / f64::from(count)
+    }
+}
+
+/// What marks an element of an arg-max whose row has no edges.
+const NO_EDGE: u32 = u32::MAX;
+
+/// A row-major matrix of which the first `width` columns are read.
+#[derive(Clone, Copy)]
+struct Matrix<'a, T> {
+    values: &'a [T],
+    stride: usize,
+    width: usize,
+}
+
+impl<'a, T> Matrix<'a, T> {
+    #[inline]
+    fn row(self, row: usize) -> &'a [T] {
+        let start = row * self.stride;
+        &self.values[start..start + self.width]
+    }
+}
+
+/// `[num_src, width]` to `[num_dst, output_width]`.
+pub(super) fn forward<T: Real>(x: &[T], width: usize, aggregate: &Aggregate) -> Vec<T> {
+    let mut argmax = [];
+    forward_rows(x, width, aggregate, Rows::new(&mut argmax, 0))
+}
+
+/// As [`forward`] for a maximum; also the winning edges, `[num_dst, width]`.
+pub(super) fn forward_argmax<T: Real>(x: &[T], width: usize, aggregate: &Aggregate) -> (Vec<T>, Vec<u32>) {
+    let mut argmax = vec![NO_EDGE; aggregate.block().num_dst() * width];
+    let output = forward_rows(x, width, aggregate, Rows::new(&mut argmax, width));
+    (output, argmax)
+}
+
+fn forward_rows<T: Real>(x: &[T], width: usize, aggregate: &Aggregate, argmax: Rows<'_, u32>) -> Vec<T> {
+    let block = aggregate.block();
+    let (indptr, indices) = (block.indptr(), block.indices());
+    let stride = aggregate.output_width(width);
+    let mut output = vec![T::ZERO; block.num_dst() * stride];
+    let x = Matrix { values: x, stride: width, width };
+    let edges_of = |row: usize| indptr[row] as usize..indptr[row + 1] as usize;
+
+    for_each_row(indptr, Rows::new(&mut output, stride), argmax, &|row, out: &mut [T], argmax: &mut [u32]| {
+        let (neighbors, own) = out.split_at_mut(width);
+        let edges = edges_of(row);
+        let sources = &indices[edges.clone()];
+        match aggregate.reduce() {
+            Reduce::Sum => add_rows(neighbors, x, sources),
+            Reduce::Mean => {
+                add_rows(neighbors, x, sources);
+                if sources.len() > 1 {
+                    scale(neighbors, T::reciprocal(sources.len() as u32));
+                }
+            }
+            Reduce::Max => max_rows(neighbors, argmax, x, sources, edges.start as u32),
+            Reduce::WeightedSum(weights) => {
+                if let Some(self_loops) = weights.self_loops() {
+                    add_weighted_row(neighbors, x.row(row), T::from_f32(self_loops[row]));
+                }
+                let weights = &weights.edges()[edges];
+                add_weighted_rows(neighbors, x, sources, |edge| T::from_f32(weights[edge]));
+            }
+        }
+        if aggregate.appends_self() {
+            own.copy_from_slice(x.row(row));
+        }
+    });
+    output
+}
+
+/// The gradient of the input, `[num_src, width]`, for that of the output, `[num_dst, output_width]`.
+///
+/// # Panics
+/// If a maximum comes without its winners.
+pub(super) fn backward<T: Real>(grad: &[T], argmax: Option<&[u32]>, width: usize, aggregate: &Aggregate) -> Vec<T> {
+    let block = aggregate.block();
+    let (transposed, indptr) = (block.transposed(), block.indptr());
+    let stride = aggregate.output_width(width);
+    let grad_neighbors = Matrix { values: grad, stride, width };
+    let argmax = argmax.map(|values| Matrix { values, stride: width, width });
+    let mut output = vec![T::ZERO; block.num_src() * width];
+    let degree = |row: u32| indptr[row as usize + 1] - indptr[row as usize];
+
+    for_each_row(
+        &transposed.indptr,
+        Rows::new(&mut output, width),
+        Rows::new(&mut [(); 0], 0),
+        &|source, out: &mut [T], _: &mut [()]| {
+            let range = transposed.indptr[source] as usize..transposed.indptr[source + 1] as usize;
+            let (rows, edges) = (&transposed.rows[range.clone()], &transposed.edges[range]);
+            if source < block.num_dst() {
+                if aggregate.appends_self() {
+                    let start = source * stride + width;
+                    out.copy_from_slice(&grad[start..start + width]);
+                }
+                if let Reduce::WeightedSum(weights) = aggregate.reduce()
+                    && let Some(self_loops) = weights.self_loops()
+                {
+                    add_weighted_row(out, grad_neighbors.row(source), T::from_f32(self_loops[source]));
+                }
+            }
+            match aggregate.reduce() {
+                Reduce::Sum => add_rows(out, grad_neighbors, rows),
+                Reduce::Mean => add_weighted_rows(out, grad_neighbors, rows, |i| T::reciprocal(degree(rows[i]))),
+                Reduce::WeightedSum(weights) => {
+                    let weights = weights.edges();
+                    add_weighted_rows(out, grad_neighbors, rows, |i| T::from_f32(weights[edges[i] as usize]));
+                }
+                Reduce::Max => {
+                    let argmax = argmax.expect("the backward pass of a maximum has its winners");
+                    add_won(out, grad_neighbors, argmax, rows, edges);
+                }
+            }
+        },
+    );
+    output
+}
+
+/// Adds rows of `x`, four at a time so that their loads overlap, each element still in order.
+fn add_rows<T: Real>(acc: &mut [T], x: Matrix<'_, T>, rows: &[u32]) {
+    let mut fours = rows.chunks_exact(4);
+    for four in &mut fours {
+        let [a, b, c, d] = std::array::from_fn(|i| x.row(four[i] as usize));
+        for ((((acc, &a), &b), &c), &d) in acc.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+            *acc = *acc + a + b + c + d;
+        }
+    }
+    for &row in fours.remainder() {
+        for (acc, &value) in acc.iter_mut().zip(x.row(row as usize)) {
+            *acc += value;
+        }
+    }
+}
+
+/// As [`add_rows`], row `rows[i]` times `weight(i)`.
+fn add_weighted_rows<T: Real>(acc: &mut [T], x: Matrix<'_, T>, rows: &[u32], weight: impl Fn(usize) -> T) {
+    let mut fours = rows.chunks_exact(4);
+    for (group, four) in (&mut fours).enumerate() {
+        let [a, b, c, d] = std::array::from_fn(|i| x.row(four[i] as usize));
+        let [wa, wb, wc, wd] = std::array::from_fn(|i| weight(4 * group + i));
+        for ((((acc, &a), &b), &c), &d) in acc.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+            *acc = *acc + a * wa + b * wb + c * wc + d * wd;
+        }
+    }
+    let done = rows.len() - fours.remainder().len();
+    for (i, &row) in fours.remainder().iter().enumerate() {
+        add_weighted_row(acc, x.row(row as usize), weight(done + i));
+    }
+}
+
+fn add_weighted_row<T: Real>(acc: &mut [T], row: &[T], weight: T) {
+    for (acc, &value) in acc.iter_mut().zip(row) {
+        *acc += value * weight;
+    }
+}
+
+fn scale<T: Real>(values: &mut [T], factor: T) {
+    for value in values {
+        *value = *value * factor;
+    }
+}
+
+/// The greatest of some rows; `argmax`, if there is room for it, gets `first_edge` plus the position of the first such.
+fn max_rows<T: Real>(acc: &mut [T], argmax: &mut [u32], x: Matrix<'_, T>, sources: &[u32], first_edge: u32) {
+    let Some((&first, others)) = sources.split_first() else {
+        return;
+    };
+    acc.copy_from_slice(x.row(first as usize));
+    argmax.fill(first_edge);
+    for (&source, edge) in others.iter().zip(first_edge + 1..) {
+        let row = x.row(source as usize);
+        if argmax.is_empty() {
+            for (acc, &value) in acc.iter_mut().zip(row) {
+                *acc = if value > *acc { value } else { *acc };
+            }
+        } else {
+            for ((acc, argmax), &value) in acc.iter_mut().zip(argmax.iter_mut()).zip(row) {
+                let wins = value > *acc;
+                *acc = if wins { value } else { *acc };
+                *argmax = if wins { edge } else { *argmax };
+            }
+        }
+    }
+}
+
+/// Adds those elements of gradient rows that this source's edges won.
+fn add_won<T: Real>(acc: &mut [T], grad: Matrix<'_, T>, argmax: Matrix<'_, u32>, rows: &[u32], edges: &[u32]) {
+    for (&row, &edge) in rows.iter().zip(edges) {
+        let (grad, winners) = (grad.row(row as usize), argmax.row(row as usize));
+        for ((acc, &grad), &winner) in acc.iter_mut().zip(grad).zip(winners) {
+            *acc += if winner == edge { grad } else { T::ZERO };
+        }
+    }
+}

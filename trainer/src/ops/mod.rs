@@ -1,0 +1,22 @@
+//! Fused operations over the edges of a batch, with their own backward passes.
+//!
+//! A layer's neighbor aggregation is one sparse-dense product over a [`Block`], not a gather of one row per edge followed
+//! by a scatter: nothing of size `[num_edges, features]` ever exists. [`GnnBackend`] is the seam between models and
+//! backends: a backend that implements [`GnnKernels`] gets gradients through `Autodiff` without further code.
+
+mod aggregate;
+mod autodiff;
+mod batch_graph;
+mod block;
+mod dropout;
+mod edge_weights;
+mod kernels;
+mod ndarray;
+mod row_tasks;
+mod transposed;
+
+pub use aggregate::{Aggregate, GnnBackend, GnnKernels, Reduce, aggregate, aggregate_with_self};
+pub use batch_graph::{BatchGraph, BlockError};
+pub use block::Block;
+pub use dropout::{DropoutKey, DropoutMask, dropout};
+pub use edge_weights::EdgeWeights;

@@ -1,0 +1,120 @@
+//! Two ranks with batch B and full neighbors take the same steps as one rank with the same 2 B seeds.
+
+#[path = "../../dist-loader/tests/support/mod.rs"]
+mod support;
+
+use burn::backend::Autodiff;
+use burn::optim::{AdamConfig, Optimizer};
+use burn_ndarray::NdArray;
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNodeConfig};
+use edgecut_graph::{NodeTypeId, PartitionBook, PartitionId, Split};
+use edgecut_partition::{Assignment, Method, PartitionOptions};
+use edgecut_trainer::gradients::unflatten_gradients;
+use edgecut_trainer::models::{Mode, ModelKind, NodeModel, NodeModelConfig};
+use edgecut_trainer::nn::Aggregation;
+use edgecut_trainer::{StepGradients, StepOptions, step_gradients, wanted_by};
+use std::path::Path;
+use std::sync::Arc;
+use support::{on_ranks, write_parts};
+
+type Cpu = Autodiff<NdArray<f32>>;
+const NODES: NodeTypeId = NodeTypeId(0);
+
+#[derive(Clone)]
+enum Which {
+    Listed(Vec<u32>),
+    OwnTrainingNodes,
+}
+
+/// The gradients of every step of an epoch with Adam, on every rank.
+fn steps(dir: &Path, world_size: usize, batch_size: usize, kind: ModelKind, which: &Which) -> Vec<Vec<StepGradients>> {
+    on_ranks(dir, world_size, &SamplingNodeConfig::default(), |node, world| {
+        let device = Default::default();
+        let config = NodeModelConfig::new(kind, 3, 8, 4, 2);
+        let mut model: NodeModel<Cpu> = config.init(3, &device).expect("a valid model");
+        let mut optimizer = AdamConfig::new().init::<Cpu, NodeModel<Cpu>>();
+        let seeds = match which {
+            Which::Listed(originals) => {
+                Seeds::Listed(node.handle().block_on(node.find_originals(NODES, originals)).expect("seeds exist"))
+            }
+            Which::OwnTrainingNodes => Seeds::Split(Split::Train),
+        };
+        let config = SamplerConfig { num_neighbors: vec![Fanout::All; 2], replace: false };
+        let sampler = Arc::new(DistNeighborSampler::new(node, config).expect("a valid sampler"));
+        let config = LoaderConfig { batch_size, shuffle: false, seed: 1, concurrency: 2, wanted: wanted_by(&kind) };
+        let loader = DistNeighborLoader::new(sampler, NODES, seeds, config, world).expect("a valid loader");
+        let options = StepOptions { kind: &kind, normalize_features: true, mode: Mode::Eval };
+        let mut all = Vec::new();
+        for batch in loader.epoch(0) {
+            let batch = batch.expect("a batch");
+            let step = step_gradients(&model, batch, options, world, &device).expect("a step");
+            let gradients = unflatten_gradients(&model, &step.flat).expect("the gradients of this model");
+            model = optimizer.step(0.01, model, gradients);
+            all.push(step);
+        }
+        all
+    })
+}
+
+fn assert_same_steps(found: &[Vec<StepGradients>], expected: &[StepGradients], what: &str) {
+    for rank in found {
+        assert_eq!(rank.len(), expected.len(), "{what}: steps");
+        for (step, (found, expected)) in rank.iter().zip(expected).enumerate() {
+            let norm = |values: &mut dyn Iterator<Item = f32>| values.map(|v| f64::from(v).powi(2)).sum::<f64>().sqrt();
+            let size = norm(&mut expected.flat.iter().copied());
+            let off = norm(&mut found.flat.iter().zip(&expected.flat).map(|(a, b)| a - b));
+            assert!(size > 1e-3, "{what}, step {step}: a gradient to compare");
+            assert!(off <= 1e-5 * size, "{what}, step {step}: off by {:e} of {size}", off / size);
+            assert_eq!(found.totals.seeds, expected.totals.seeds);
+            assert_eq!(found.totals.correct, expected.totals.correct);
+            assert!((found.totals.loss - expected.totals.loss).abs() <= 1e-5 * expected.totals.loss);
+        }
+    }
+    for rank in &found[1..] {
+        for (mine, first) in rank.iter().zip(&found[0]) {
+            assert_eq!(mine.flat, first.flat, "{what}: the same bits on every rank");
+        }
+    }
+}
+
+fn kinds() -> [ModelKind; 4] {
+    let sage = |aggregation| ModelKind::Sage { aggregation };
+    [sage(Aggregation::Mean), sage(Aggregation::Sum), sage(Aggregation::Max), ModelKind::Gcn]
+}
+
+#[test]
+fn ranks_together_step_like_one() {
+    let dataset = support::graph(200, 900, 11);
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    for parts in [1, 2, 3] {
+        write_parts(&dataset, parts, Method::Metis { recursive: false }, &dir.path().join(parts.to_string()));
+    }
+    // 50 seeds in batches of 8: in the last step one rank has 2 seeds and the others none.
+    let seeds = Which::Listed((0..50).map(|i| (i * 37 + 5) % 200).collect());
+    for kind in kinds() {
+        for parts in [2, 3] {
+            let one = steps(&dir.path().join("1"), 1, 8 * parts, kind, &seeds).remove(0);
+            let many = steps(&dir.path().join(parts.to_string()), parts, 8, kind, &seeds);
+            assert_same_steps(&many, &one, &format!("{kind:?} on {parts} ranks"));
+        }
+    }
+}
+
+#[test]
+fn unequal_parts_do_not_skew_the_mean() {
+    let dataset = support::graph(120, 500, 12);
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let (one, two) = (dir.path().join("1"), dir.path().join("2"));
+    write_parts(&dataset, 1, Method::Random, &one);
+    // Part 0 gets a tenth of the nodes, so a tenth of the seeds.
+    let assignment = Assignment { parts: vec![(0..120).map(|n| u32::from(n % 10 != 0)).collect()] };
+    edgecut_partition::write_parts(&dataset, &assignment, &PartitionOptions::new(2), &two).expect("write the parts");
+    let book: PartitionBook = edgecut_graph::Meta::read(&two).expect("read META.json").node_types[0].book.clone();
+    assert_eq!(book.range(PartitionId(0)).len(), 12);
+    for kind in kinds() {
+        let expected = steps(&one, 1, 1000, kind, &Which::OwnTrainingNodes).remove(0);
+        let found = steps(&two, 2, 1000, kind, &Which::OwnTrainingNodes);
+        assert_same_steps(&found, &expected, &format!("{kind:?}"));
+    }
+}

@@ -1,0 +1,74 @@
+//! The loss against its formula, and its edge cases.
+
+use burn::backend::{Autodiff, NdArray};
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+use edgecut_trainer::gradients::{flatten_gradients, num_parameters};
+use edgecut_trainer::models::{Mode, ModelInput, ModelKind, NodeModelConfig};
+use edgecut_trainer::nn::{Aggregation, GcnNorm, LabelError, cross_entropy};
+use edgecut_trainer::ops::{BatchGraph, Block, DropoutKey};
+
+use crate::support::*;
+
+type Grad = Autodiff<NdArray<f64>>;
+
+#[test]
+fn equals_its_formula() {
+    let mut draws = Draws(5);
+    let (seeds, classes) = (9, 4);
+    let logits = draws.matrix::<Grad>(seeds, classes).mul_scalar(5.0).require_grad();
+    let labels: Vec<i64> = (0..seeds).map(|_| draws.below(classes) as i64).collect();
+    let result = cross_entropy(logits.clone(), &labels).expect("labels that fit");
+    let rows = values(logits.clone());
+    let (mut loss, mut correct, mut gradient) = (0.0, 0, Vec::new());
+    for (row, &label) in rows.chunks(classes).zip(&labels) {
+        let total: f64 = row.iter().map(|logit| logit.exp()).sum();
+        loss -= (row[label as usize].exp() / total).ln() / seeds as f64;
+        correct += usize::from(row.iter().all(|&logit| logit <= row[label as usize]));
+        let share = |class: usize| row[class].exp() / total - f64::from(u8::from(class == label as usize));
+        gradient.extend((0..classes).map(|class| share(class) / seeds as f64));
+    }
+    assert_eq!((result.num_correct, result.num_seeds), (correct, seeds));
+    assert!(correct > 0 && correct < seeds, "a case that tells something");
+    assert_close(&values(result.loss.clone()), &[loss], 1e-12, "loss");
+    let gradients = result.loss.backward();
+    assert_close(&values(logits.grad(&gradients).expect("a gradient")), &gradient, 1e-12, "gradient");
+}
+
+#[test]
+fn huge_logits_do_not_overflow() {
+    let logits = Tensor::<NdArray, 2>::from_data([[1e30f32, -1e30], [-1e4, 1e4]], &Default::default());
+    let result = cross_entropy(logits, &[0, 1]).expect("labels that fit");
+    assert_eq!(values(result.loss), [0.0]);
+}
+
+#[test]
+fn rejects_labels_that_are_no_classes() {
+    let logits = || Tensor::<NdArray, 2>::zeros([2, 3], &Default::default());
+    let error = |labels: &[i64]| cross_entropy(logits(), labels).err();
+    assert_eq!(error(&[0]), Some(LabelError::Count { labels: 1, rows: 2 }));
+    assert_eq!(error(&[0, 3]), Some(LabelError::NoSuchClass { row: 1, label: 3, num_classes: 3 }));
+    assert_eq!(error(&[-1, 0]), Some(LabelError::NoSuchClass { row: 0, label: -1, num_classes: 3 }));
+}
+
+#[test]
+fn an_empty_batch_has_zero_gradients() {
+    let graph = std::sync::Arc::new(BatchGraph::new(vec![0], vec![], 0).expect("a graph"));
+    let device = Default::default();
+    let kinds =
+        [Aggregation::Mean, Aggregation::Sum, Aggregation::Max].map(|aggregation| ModelKind::Sage { aggregation });
+    for kind in kinds.into_iter().chain([ModelKind::Gcn]) {
+        let config = NodeModelConfig::new(kind, 4, 8, 3, 2).with_dropout(0.5).with_input_dropout(0.1);
+        let model = config.init::<Grad>(0, &device).expect("a valid model");
+        let blocks = Block::layers(&graph, &[0, 0, 0]).expect("blocks");
+        let input = ModelInput::new(Tensor::zeros([0, 4], &device), blocks)
+            .and_then(|input| input.with_gcn_norm(GcnNorm::new(&graph, &[]).expect("no degrees")))
+            .expect("an input");
+        let logits = model.forward(input, Mode::Train(DropoutKey::new(0, 0, 0))).expect("a batch that fits");
+        assert_eq!(logits.dims(), [0, 3]);
+        let result = cross_entropy(logits, &[]).expect("no labels");
+        assert_eq!((values(result.loss.clone()), result.num_correct, result.num_seeds), (vec![0.0], 0, 0));
+        let gradients = GradientsParams::from_grads(result.loss.backward(), &model);
+        assert_eq!(flatten_gradients(&model, gradients), vec![0.0; num_parameters(&model)]);
+    }
+}

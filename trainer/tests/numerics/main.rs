@@ -1,0 +1,10 @@
+//! Everything numeric, each part against a slower and more obvious answer.
+
+mod aggregate;
+mod dropout;
+mod flat_vectors;
+mod layers;
+mod learning;
+mod loss;
+mod model_file;
+mod support;

@@ -1,0 +1,234 @@
+//! Models on disk: round trips, every kind of damage, and Python's view of the file.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use burn::backend::{Autodiff, NdArray};
+use edgecut_trainer::gradients::flatten_parameters;
+use edgecut_trainer::model_file::{ModelFileError, load_model, save_model};
+use edgecut_trainer::models::{ModelKind, NodeModel, NodeModelConfig};
+use edgecut_trainer::nn::Aggregation;
+use safetensors::tensor::{TensorView, serialize};
+use safetensors::{Dtype, SafeTensors};
+
+type B = NdArray;
+
+fn config() -> NodeModelConfig {
+    NodeModelConfig::new(ModelKind::Sage { aggregation: Aggregation::Max }, 3, 5, 2, 2).with_dropout(0.25)
+}
+
+fn saved(directory: &tempfile::TempDir) -> (PathBuf, NodeModel<B>) {
+    let path = directory.path().join("model.safetensors");
+    let model = config().init::<B>(4, &Default::default()).expect("a valid model");
+    save_model(&path, &model, &config()).expect("a written file");
+    (path, model)
+}
+
+fn load(path: &Path) -> Result<(NodeModel<B>, NodeModelConfig), ModelFileError> {
+    load_model::<B>(path, &Default::default())
+}
+
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+#[test]
+fn comes_back_to_the_bit() {
+    for kind in [config().kind, ModelKind::Gcn] {
+        for num_layers in [1, 3] {
+            let config = NodeModelConfig { kind, num_layers, ..config() };
+            let directory = directory();
+            let path = directory.path().join("model.safetensors");
+            let model = config.init::<Autodiff<B>>(9, &Default::default()).expect("a valid model");
+            save_model(&path, &model, &config).expect("a written file");
+            // Saving again replaces the file and leaves nothing beside it.
+            save_model(&path, &model, &config).expect("a written file");
+            assert_eq!(std::fs::read_dir(directory.path()).expect("a listing").count(), 1);
+            let (loaded, loaded_config) = load(&path).expect("a model");
+            assert_eq!(loaded_config, config);
+            let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+            assert_eq!(bits(flatten_parameters(&loaded)), bits(flatten_parameters(&model)));
+        }
+    }
+}
+
+#[test]
+fn has_readable_names_and_pytorch_orientation() {
+    let directory = directory();
+    let (path, model) = saved(&directory);
+    let bytes = std::fs::read(path).expect("the file");
+    let file = SafeTensors::deserialize(&bytes).expect("safetensors");
+    let mut shapes: Vec<(String, Vec<usize>)> =
+        file.iter().map(|(name, view)| (name.to_owned(), view.shape().to_vec())).collect();
+    shapes.sort();
+    let named = |name: &str, shape: &[usize]| (name.to_owned(), shape.to_vec());
+    let expected = [
+        named("layers.0.bias", &[5]),
+        named("layers.0.weight_neighbors", &[5, 3]),
+        named("layers.0.weight_self", &[5, 3]),
+        named("layers.1.bias", &[2]),
+        named("layers.1.weight_neighbors", &[2, 5]),
+        named("layers.1.weight_self", &[2, 5]),
+    ];
+    assert_eq!(shapes, expected);
+    // Element [out 4, in 1] of the file is element [in 1, out 4] of the model.
+    let NodeModel::Sage(model) = model else { unreachable!("a SAGE model was made") };
+    let in_model = model.layers[0].weight_self.val().into_data().iter::<f32>().nth(5 + 4).expect("an element");
+    let view = file.tensor("layers.0.weight_self").expect("a tensor");
+    let (words, _) = view.data().as_chunks::<4>();
+    assert_eq!(f32::from_le_bytes(words[4 * 3 + 1]), in_model);
+}
+
+/// A saved file's parts: name to type, shape and bytes; and the metadata.
+type Parts = (Vec<(String, (Dtype, Vec<usize>, Vec<u8>))>, HashMap<String, String>);
+
+/// The error from loading a file of which `damage` changed the parts.
+fn damaged(damage: impl FnOnce(&mut Parts)) -> (String, ModelFileError) {
+    let directory = directory();
+    let (path, _) = saved(&directory);
+    let bytes = std::fs::read(&path).expect("the file");
+    let (_, header) = SafeTensors::read_metadata(&bytes).expect("a header");
+    let file = SafeTensors::deserialize(&bytes).expect("safetensors");
+    let tensors = file
+        .iter()
+        .map(|(name, view)| (name.to_owned(), (view.dtype(), view.shape().to_vec(), view.data().to_vec())))
+        .collect();
+    let mut parts = (tensors, header.metadata().clone().expect("metadata"));
+    damage(&mut parts);
+    let views = parts.0.iter().map(|(name, (dtype, shape, bytes))| {
+        (name, TensorView::new(*dtype, shape.clone(), bytes).expect("a consistent tensor"))
+    });
+    std::fs::write(&path, serialize(views, Some(parts.1)).expect("a file")).expect("a written file");
+    let error = load(&path).expect_err("a damaged file");
+    let message = error.to_string();
+    assert!(message.contains(path.to_str().expect("a readable path")), "{message} names no file");
+    (message, error)
+}
+
+fn tensor<'a>(parts: &'a mut Parts, name: &str) -> &'a mut (Dtype, Vec<usize>, Vec<u8>) {
+    &mut parts.0.iter_mut().find(|(found, _)| found == name).expect("a tensor").1
+}
+
+#[test]
+fn rejects_a_renamed_tensor() {
+    let (message, error) = damaged(|parts| {
+        parts.0.iter_mut().find(|(name, _)| name == "layers.1.bias").expect("a tensor").0 = "other".to_owned();
+    });
+    assert!(matches!(error, ModelFileError::MissingTensor { .. }), "{error:?}");
+    assert!(message.contains("layers.1.bias"), "{message}");
+}
+
+#[test]
+fn rejects_missing_and_additional_tensors() {
+    let (_, error) = damaged(|parts| parts.0.retain(|(name, _)| name != "layers.1.bias"));
+    assert!(matches!(error, ModelFileError::ParameterCount { given: 55, expected: 57, .. }), "{error:?}");
+    let (_, error) = damaged(|parts| parts.0.push(("more".to_owned(), (Dtype::F32, vec![1], vec![0; 4]))));
+    assert!(matches!(error, ModelFileError::ParameterCount { given: 58, expected: 57, .. }), "{error:?}");
+    let (message, error) = damaged(|parts| parts.0.push(("more".to_owned(), (Dtype::F32, vec![0], vec![]))));
+    assert!(matches!(error, ModelFileError::UnexpectedTensor { .. }), "{error:?}");
+    assert!(message.contains("more"), "{message}");
+}
+
+#[test]
+fn rejects_another_shape_or_type() {
+    let (message, error) = damaged(|parts| tensor(parts, "layers.0.weight_self").1 = vec![3, 5]);
+    assert!(matches!(error, ModelFileError::TensorShape { .. }), "{error:?}");
+    assert!(message.contains("layers.0.weight_self has shape [3, 5], expected [5, 3]"), "{message}");
+    let (message, error) = damaged(|parts| tensor(parts, "layers.0.bias").0 = Dtype::I32);
+    assert!(matches!(error, ModelFileError::TensorType { .. }), "{error:?}");
+    assert!(message.contains("layers.0.bias"), "{message}");
+}
+
+#[test]
+fn rejects_values_that_are_not_finite() {
+    for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let (message, error) =
+            damaged(|parts| tensor(parts, "layers.0.bias").2[8..12].copy_from_slice(&value.to_le_bytes()));
+        assert!(matches!(error, ModelFileError::NotFinite { position: 2, .. }), "{error:?}");
+        assert!(message.contains("layers.0.bias"), "{message}");
+    }
+}
+
+#[test]
+fn rejects_other_metadata() {
+    let set = |key: &'static str, value: &'static str| {
+        damaged(move |parts| {
+            parts.1.insert(key.to_owned(), value.to_owned());
+        })
+        .1
+    };
+    assert!(matches!(set("format", "pt"), ModelFileError::Metadata { key: "format", .. }));
+    assert!(matches!(set("version", "2"), ModelFileError::Metadata { key: "version", .. }));
+    assert!(matches!(set("config", "{}"), ModelFileError::Config { .. }));
+    let (_, error) = damaged(|parts| {
+        parts.1.remove("config");
+    });
+    assert!(matches!(error, ModelFileError::Metadata { key: "config", found: None, .. }));
+    let zero = NodeModelConfig { num_classes: 0, ..config() };
+    let (_, error) = damaged(|parts| {
+        parts.1.insert("config".to_owned(), serde_json::to_string(&zero).expect("JSON"));
+    });
+    assert!(matches!(error, ModelFileError::Model { .. }));
+    // It would take 400 TB to build this model: it must be refused before.
+    let vast = NodeModelConfig { hidden_channels: 10_000_000, ..config() };
+    let (_, error) = damaged(|parts| {
+        parts.1.insert("config".to_owned(), serde_json::to_string(&vast).expect("JSON"));
+    });
+    assert!(matches!(error, ModelFileError::ParameterCount { given: 57, .. }));
+}
+
+#[test]
+fn rejects_truncated_and_foreign_files() {
+    let directory = directory();
+    let (path, _) = saved(&directory);
+    let bytes = std::fs::read(&path).expect("the file");
+    for keep in [0, 7, 8, 100, bytes.len() - 1] {
+        std::fs::write(&path, &bytes[..keep]).expect("a written file");
+        let error = load(&path).expect_err("a truncated file");
+        assert!(matches!(error, ModelFileError::Format { .. }), "{keep} bytes: {error:?}");
+    }
+    std::fs::write(&path, b"not a model at all").expect("a written file");
+    assert!(matches!(load(&path), Err(ModelFileError::Format { .. })));
+    let error = load(&directory.path().join("absent")).expect_err("no file");
+    assert!(matches!(error, ModelFileError::Read { .. }) && error.to_string().contains("absent"));
+}
+
+#[test]
+fn a_failed_write_names_the_file_and_leaves_the_old_one() {
+    let directory = directory();
+    let (path, model) = saved(&directory);
+    let before = std::fs::read(&path).expect("the file");
+    let other = NodeModelConfig { hidden_channels: 6, ..config() };
+    assert!(matches!(save_model(&path, &model, &other), Err(ModelFileError::ForeignConfig { held: 57, .. })));
+    assert_eq!(std::fs::read(&path).expect("the file"), before);
+    let nowhere = directory.path().join("absent/model.safetensors");
+    let error = save_model(&nowhere, &model, &config()).expect_err("no directory");
+    assert!(matches!(error, ModelFileError::Write { .. }) && error.to_string().contains("absent/model"));
+    // A directory in the way: the rename fails, and the temporary file goes.
+    let in_the_way = directory.path().join("folder");
+    std::fs::create_dir(&in_the_way).expect("a directory");
+    assert!(matches!(save_model(&in_the_way, &model, &config()), Err(ModelFileError::Write { .. })));
+    assert_eq!(std::fs::read_dir(directory.path()).expect("a listing").count(), 2);
+}
+
+#[test]
+fn python_reads_the_file() {
+    let importable = Command::new("python3").args(["-c", "import numpy, safetensors.numpy"]).output();
+    if !importable.is_ok_and(|output| output.status.success()) {
+        println!("SKIPPED python_reads_the_file: python3 with numpy and safetensors is not installed");
+        return;
+    }
+    let directory = directory();
+    let (path, model) = saved(&directory);
+    let script = "import sys, safetensors, safetensors.numpy as s\n\
+                  t = s.load_file(sys.argv[1])\n\
+                  w = t['layers.0.weight_self']\n\
+                  with safetensors.safe_open(sys.argv[1], 'np') as f: m = f.metadata()\n\
+                  print(m['format'], w.shape, w.dtype, w[4, 1].view('uint32'))";
+    let output = Command::new("python3").args(["-c", script]).arg(&path).output().expect("python3 runs");
+    let NodeModel::Sage(model) = model else { unreachable!("a SAGE model was made") };
+    let value = model.layers[0].weight_self.val().into_data().iter::<f32>().nth(5 + 4).expect("an element");
+    let expected = format!("edgecut-model (5, 3) float32 {}\n", value.to_bits());
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,128 @@
+//! Random batches, and aggregation the slow and obvious way.
+
+use std::sync::Arc;
+
+use burn::tensor::backend::Backend;
+use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
+use edgecut_trainer::ops::{BatchGraph, Block, EdgeWeights, Reduce};
+
+/// A small generator of its own, so that a test's data never depends on a library.
+pub(crate) struct Draws(pub(crate) u64);
+
+impl Draws {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 ^ (self.0 >> 29)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20
+    }
+
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+
+    /// In `[-1, 1)`.
+    pub(crate) fn float(&mut self) -> f64 {
+        (self.next() % 2_000_003) as f64 / 1_000_001.5 - 1.0
+    }
+
+    pub(crate) fn floats(&mut self, count: usize) -> Vec<f64> {
+        (0..count).map(|_| self.float()).collect()
+    }
+
+    pub(crate) fn matrix<B: Backend>(&mut self, rows: usize, columns: usize) -> Tensor<B, 2> {
+        Tensor::from_data(TensorData::new(self.floats(rows * columns), [rows, columns]), &Default::default())
+    }
+}
+
+/// Rows of random length (some empty, parallel edges and self loops among them) over the nodes of a batch.
+pub(crate) fn random_graph(draws: &mut Draws, num_rows: usize, num_nodes: usize, max_degree: usize) -> BatchGraph {
+    let (mut indptr, mut indices) = (vec![0u32], Vec::new());
+    for row in 0..num_rows {
+        for _ in 0..draws.below(max_degree + 1) {
+            indices.push(if draws.below(8) == 0 { row } else { draws.below(num_nodes) } as u32);
+        }
+        indptr.push(indices.len() as u32);
+    }
+    BatchGraph::new(indptr, indices, num_nodes).expect("a valid graph")
+}
+
+/// The narrowest block of the first `num_dst` rows.
+pub(crate) fn prefix_block(graph: &Arc<BatchGraph>, num_dst: usize) -> Block {
+    let edges = graph.indptr()[num_dst] as usize;
+    let reached = graph.indices()[..edges].iter().map(|&source| source as usize + 1).max().unwrap_or(0);
+    Block::new(Arc::clone(graph), num_dst, reached.max(num_dst)).expect("a prefix")
+}
+
+pub(crate) fn random_weights(draws: &mut Draws, graph: &BatchGraph, self_loops: bool) -> Reduce {
+    let mut floats = |count: usize| draws.floats(count).into_iter().map(|value| value as f32).collect::<Vec<_>>();
+    let edges = floats(graph.num_edges());
+    let self_loops = self_loops.then(|| floats(graph.num_rows()));
+    Reduce::WeightedSum(Arc::new(EdgeWeights::new(graph, edges, self_loops).expect("weights that fit")))
+}
+
+pub(crate) fn all_reduces(draws: &mut Draws, graph: &BatchGraph) -> Vec<Reduce> {
+    let (plain, looped) = (random_weights(draws, graph, false), random_weights(draws, graph, true));
+    vec![Reduce::Sum, Reduce::Mean, Reduce::Max, plain, looped]
+}
+
+/// Gather one row per edge, scatter-add into the destinations; differentiable by burn's own operations.
+pub(crate) fn gather_scatter<B: Backend>(x: Tensor<B, 2>, block: &Block, reduce: &Reduce) -> Tensor<B, 2> {
+    let device = x.device();
+    let [_, width] = x.dims();
+    let num_dst = block.num_dst();
+    let ints = |values: Vec<i64>| {
+        let count = values.len();
+        Tensor::<B, 1, Int>::from_data(TensorData::new(values, [count]), &device)
+    };
+    let column = |values: Vec<f32>| {
+        let count = values.len();
+        Tensor::<B, 2>::from_data(TensorData::new(values, [count, 1]), &device)
+    };
+    let degree = |row: usize| block.indptr()[row + 1] - block.indptr()[row];
+    let row_of_edge: Vec<i64> =
+        (0..num_dst).flat_map(|row| std::iter::repeat_n(row as i64, degree(row) as usize)).collect();
+    let sources: Vec<i64> = block.indices().iter().map(|&source| i64::from(source)).collect();
+    let zeros = Tensor::<B, 2>::zeros([num_dst, width], &device);
+    if let Reduce::Max = reduce {
+        let row = |row: usize| {
+            let range = block.indptr()[row] as usize..block.indptr()[row + 1] as usize;
+            if range.is_empty() {
+                return Tensor::zeros([1, width], &device);
+            }
+            x.clone().select(0, ints(sources[range].to_vec())).max_dim(0)
+        };
+        return if num_dst == 0 { zeros } else { Tensor::cat((0..num_dst).map(row).collect(), 0) };
+    }
+    let sum = |messages: Tensor<B, 2>| {
+        if sources.is_empty() {
+            zeros.clone()
+        } else {
+            zeros.clone().select_assign(0, ints(row_of_edge.clone()), messages, IndexingUpdateOp::Add)
+        }
+    };
+    let gather = || x.clone().select(0, ints(sources.clone()));
+    match reduce {
+        Reduce::Sum => sum(gather()),
+        Reduce::Mean => sum(gather()) / column((0..num_dst).map(|row| degree(row).max(1) as f32).collect()),
+        Reduce::WeightedSum(weights) => {
+            let of_edges = weights.edges()[..block.num_edges()].to_vec();
+            let neighbors = if sources.is_empty() { zeros.clone() } else { sum(gather() * column(of_edges)) };
+            match weights.self_loops() {
+                Some(loops) => neighbors + x.clone().slice([0..num_dst, 0..width]) * column(loops[..num_dst].to_vec()),
+                None => neighbors,
+            }
+        }
+        Reduce::Max => unreachable!("handled above"),
+    }
+}
+
+pub(crate) fn values<B: Backend, const D: usize>(tensor: Tensor<B, D>) -> Vec<f64> {
+    tensor.into_data().iter::<f64>().collect()
+}
+
+pub(crate) fn assert_close(actual: &[f64], expected: &[f64], tolerance: f64, what: &str) {
+    assert_eq!(actual.len(), expected.len(), "{what}: lengths");
+    for (position, (actual, expected)) in actual.iter().zip(expected).enumerate() {
+        let error = (actual - expected).abs();
+        assert!(error <= tolerance * expected.abs().max(1.0), "{what}: {actual} instead of {expected} at {position}");
+    }
+}

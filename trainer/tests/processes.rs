@@ -1,0 +1,374 @@
+//! The program as users run it: real processes, real sockets, and what happens when something breaks.
+
+#[path = "../../dist-loader/tests/support/mod.rs"]
+mod support;
+
+use edgecut_graph::datasets::{FakeOptions, fake};
+use edgecut_partition::Method;
+use serde_json::Value;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use support::write_parts;
+
+const TRAIN: &str = env!("CARGO_BIN_EXE_train");
+
+/// The longest that any job here may take to end once something has broken.
+const ENDS_WITHIN: Duration = Duration::from_secs(30);
+
+struct Parts {
+    _dir: tempfile::TempDir,
+    path: PathBuf,
+}
+
+fn parts(num_parts: u32, seed: u64) -> Parts {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = dir.path().join(format!("{num_parts}-parts"));
+    write_parts(&support::graph(600, 3000, seed), num_parts, Method::Random, &path);
+    Parts { _dir: dir, path }
+}
+
+/// A graph that can be learned.
+fn fake_parts(num_parts: u32) -> Parts {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = dir.path().join(format!("{num_parts}-parts"));
+    let graph = fake(&FakeOptions::default()).expect("the default fake graph");
+    write_parts(&graph, num_parts, Method::Metis { recursive: false }, &path);
+    Parts { _dir: dir, path }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr()).expect("a free port").port()
+}
+
+/// `train node` without anything of this process's environment that places it in a job.
+fn train(subcommand: &str, parts: &Path) -> Command {
+    let mut command = Command::new(TRAIN);
+    command.arg(subcommand).arg("--dataset-root-dir").arg(parts).args(["--num-neighbors", "5,3"]);
+    for name in ["RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "EDGECUT_TOKEN"] {
+        command.env_remove(name);
+    }
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn node(parts: &Path) -> Command {
+    let mut command = train("node", parts);
+    command.args(["--hidden-channels", "16", "--batch-size", "32", "--lr", "0.01", "--dropout", "0"]);
+    command
+}
+
+/// One rank of a job of `world_size` nodes.
+fn rank(parts: &Path, rank: usize, world_size: usize, port: u16) -> Command {
+    let mut command = node(parts);
+    command.args(["--num-nodes", &world_size.to_string(), "--node-rank", &rank.to_string()]);
+    command.args(["--master-port", &port.to_string()]);
+    command
+}
+
+/// Waits for a process that must end in time; a process that hangs fails the test and is ended.
+fn end(mut child: Child) -> Output {
+    let deadline = Instant::now() + ENDS_WITHIN;
+    loop {
+        if child.try_wait().expect("wait for a child").is_some() {
+            return child.wait_with_output().expect("read a child's output");
+        }
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            let output = child.wait_with_output().expect("read a child's output");
+            panic!("a process hung; it had said: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}
+
+fn run(mut command: Command) -> Output {
+    end(command.spawn().expect("start train"))
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The error that a process ended with: it failed, and said so in one line.
+fn error_of(output: &Output) -> String {
+    assert!(!output.status.success(), "it should have failed");
+    let text = stderr(output);
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!(lines.len(), 1, "one error: {text}");
+    assert!(!text.contains("panicked"), "{text}");
+    lines[0].to_owned()
+}
+
+#[test]
+fn two_processes_train_and_say_how_it_went() {
+    let parts = fake_parts(2);
+    let metrics = parts.path.join("../metrics.jsonl");
+    let model = parts.path.join("../model.safetensors");
+    let result = |extra: &[&str]| -> Value {
+        let mut command = node(&parts.path);
+        command.args(["--nproc-per-node", "2", "--json", "--metrics"]).arg(&metrics).args(extra);
+        let output = run(command);
+        assert!(output.status.success(), "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).expect("--json prints one JSON object")
+    };
+    let trained = result(&["--num-epochs", "4", "--save-model", model.to_str().expect("a UTF-8 path")]);
+    // Ten classes; what the features alone give is about 40 %.
+    assert!(trained["test_acc"].as_f64().expect("an accuracy") > 0.7, "{trained}");
+    let lines: Vec<Value> = std::fs::read_to_string(&metrics)
+        .expect("read the metrics")
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a JSON line"))
+        .collect();
+    assert_eq!(lines.len(), 5);
+    for (i, line) in lines[..4].iter().enumerate() {
+        assert_eq!((&line["event"], line["epoch"].as_u64()), (&Value::from("epoch"), Some(i as u64 + 1)));
+        for field in
+            ["loss", "train_acc", "valid_acc", "seconds", "sample_wait_seconds", "compute_seconds", "allreduce_seconds"]
+        {
+            assert!(line[field].is_number(), "{field} of {line}");
+        }
+        assert!(line["remote_nodes"].as_u64() > Some(0) && line["remote_bytes"].as_u64() > Some(0), "{line}");
+    }
+    assert!(lines[3]["loss"].as_f64() < lines[0]["loss"].as_f64(), "the loss falls");
+    assert_eq!(lines[4]["event"], "result");
+    assert_eq!(lines[4]["test_acc"], trained["test_acc"]);
+    assert_eq!(result(&["--num-epochs", "4"]), trained, "the same seed gives the same result");
+    let loaded = result(&["--load-model", model.to_str().expect("a UTF-8 path")]);
+    assert_eq!((&loaded["test_acc"], &loaded["valid_acc"]), (&trained["test_acc"], &trained["valid_acc"]));
+}
+
+#[test]
+fn torchrun_variables_place_a_rank_and_pyg_spelling_is_taken() {
+    let parts = parts(2, 2);
+    let port = free_port().to_string();
+    let start = |rank: &str| {
+        let mut command = train("node", &parts.path);
+        command.args(["--num_epochs", "1", "--batch_size=64", "--hidden_channels", "8"]);
+        command.env("RANK", rank).env("WORLD_SIZE", "2").env("MASTER_ADDR", "localhost").env("MASTER_PORT", &port);
+        command.spawn().expect("start train")
+    };
+    let children = [start("1"), start("0")];
+    for child in children {
+        let output = end(child);
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn sampled_batches_do_not_depend_on_the_parts() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let seeds = dir.path().join("seeds.npy");
+    let ids: Vec<i64> = (0..100).map(|i| (i * 7 + 3) % 600).collect();
+    edgecut_graph::write_npy(&seeds, &[100], &ids).expect("write the seeds");
+    let sample = |num_parts: u32, extra: &[&str]| -> Vec<Vec<u8>> {
+        let parts = parts(num_parts, 3);
+        let out = dir.path().join(format!("out-{num_parts}-{}", extra.len()));
+        let mut command = train("sample", &parts.path);
+        command.args(["--nproc-per-node", &num_parts.to_string(), "--batch-size", "16", "--seed", "5", "--out"]);
+        command.arg(&out).args(extra);
+        let output = run(command);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let files = std::fs::read_dir(&out).expect("read the folder");
+        let mut names: Vec<PathBuf> = files.map(|entry| entry.expect("a file").path()).collect();
+        names.sort();
+        assert!(names[0].ends_with("batch_00000.npz"));
+        names.iter().map(|name| std::fs::read(name).expect("read a batch")).collect()
+    };
+    let given = ["--seeds", seeds.to_str().expect("a UTF-8 path")];
+    let one = sample(1, &given);
+    assert_eq!(one.len(), 7);
+    assert_eq!(sample(3, &given), one, "byte for byte");
+    assert_eq!(sample(2, &["--num-batches", "5"]).len(), 5, "counted over all ranks");
+}
+
+#[test]
+fn a_killed_rank_ends_the_others_with_its_name() {
+    let parts = parts(3, 4);
+    let port = free_port();
+    let metrics = parts.path.join("../metrics.jsonl");
+    let mut children: Vec<Child> = (0..3)
+        .map(|k| {
+            let mut command = rank(&parts.path, k, 3, port);
+            command.args(["--num-epochs", "1000000", "--metrics"]).arg(&metrics);
+            command.spawn().expect("start train")
+        })
+        .collect();
+    // Once an epoch is reported, the job is in the midst of the next ones.
+    let deadline = Instant::now() + ENDS_WITHIN;
+    while std::fs::read_to_string(&metrics).unwrap_or_default().lines().count() < 2 {
+        assert!(Instant::now() < deadline, "training did not start");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    children[1].kill().expect("kill -9 rank 1");
+    let killed = Instant::now();
+    for (k, child) in children.into_iter().enumerate() {
+        let output = end(child);
+        if k != 1 {
+            let error = error_of(&output);
+            assert!(error.contains("rank 1 at 127.0.0.1"), "rank {k}: {error}");
+            assert_eq!(output.status.code(), Some(3));
+        }
+    }
+    assert!(killed.elapsed() < Duration::from_secs(15), "the job took {:?} to end", killed.elapsed());
+}
+
+#[test]
+fn a_rank_that_never_starts_is_named() {
+    let parts = parts(2, 5);
+    let mut command = rank(&parts.path, 0, 2, free_port());
+    command.args(["--rendezvous-timeout", "2"]);
+    let error = error_of(&run(command));
+    assert!(error.contains("rank 1 has not joined"), "{error}");
+}
+
+#[test]
+fn a_missing_master_is_named() {
+    let parts = parts(2, 5);
+    let port = free_port();
+    let mut command = rank(&parts.path, 1, 2, port);
+    command.args(["--rendezvous-timeout", "2"]);
+    let error = error_of(&run(command));
+    assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
+}
+
+#[test]
+fn ranks_of_different_partitionings_do_not_start() {
+    let (these, others) = (parts(2, 6), parts(2, 7));
+    let port = free_port();
+    let children = [rank(&these.path, 0, 2, port), rank(&others.path, 1, 2, port)];
+    let started = children.map(|mut command| command.spawn().expect("start train"));
+    for child in started {
+        let error = error_of(&end(child));
+        assert!(error.contains("another partitioning"), "{error}");
+    }
+}
+
+#[test]
+fn ranks_with_different_flags_do_not_start() {
+    let parts = parts(2, 6);
+    let port = free_port();
+    let mut other = rank(&parts.path, 1, 2, port);
+    other.args(["--num-epochs", "77"]);
+    let started = [rank(&parts.path, 0, 2, port), other].map(|mut command| command.spawn().expect("start train"));
+    for child in started {
+        let error = error_of(&end(child));
+        assert!(error.contains("--num-epochs is 77 on rank 1"), "{error}");
+    }
+}
+
+#[test]
+fn a_wrong_token_is_said_on_both_sides() {
+    let parts = parts(2, 8);
+    let port = free_port();
+    let start = |k: usize, token: &str| {
+        let mut command = rank(&parts.path, k, 2, port);
+        command.args(["--rendezvous-timeout", "4"]).env("EDGECUT_TOKEN", token).spawn().expect("start train")
+    };
+    let children = [start(0, "right"), start(1, "wrong")];
+    for child in children {
+        let error = error_of(&end(child));
+        assert!(error.contains("token"), "{error}");
+        assert!(!error.contains("right") && !error.contains("wrong"), "the secret stays secret: {error}");
+    }
+}
+
+#[test]
+fn a_damaged_part_is_named_on_all_ranks_and_nothing_is_written() {
+    let features = "part_1/nodes/node/features.npy";
+    for (damage, why) in [("truncate", "truncated"), ("flip", "corrupt")] {
+        let parts = parts(2, 9);
+        let file = parts.path.join(features);
+        let mut bytes = std::fs::read(&file).expect("read the features");
+        match damage {
+            "truncate" => bytes.truncate(bytes.len() - 5),
+            _ => *bytes.last_mut().expect("a byte") ^= 1,
+        }
+        std::fs::write(&file, bytes).expect("damage the features");
+        let model = parts.path.join("../model.safetensors");
+        let port = free_port();
+        let started = [0, 1].map(|k| {
+            let mut command = rank(&parts.path, k, 2, port);
+            command.arg("--save-model").arg(&model).spawn().expect("start train")
+        });
+        for child in started {
+            let error = error_of(&end(child));
+            assert!(error.contains(features) && error.contains(why), "{error}");
+        }
+        assert!(!model.exists());
+    }
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let parts = parts(2, 10);
+    let holder = TcpListener::bind(("127.0.0.1", 0)).expect("hold a port");
+    let port = holder.local_addr().expect("its address").port();
+    let error = error_of(&run(rank(&parts.path, 0, 2, port)));
+    assert!(error.contains(&format!("127.0.0.1:{port}")) && error.contains("--master-port"), "{error}");
+}
+
+#[test]
+fn wrong_flags_end_with_status_2_and_say_what_to_do() {
+    let parts = parts(2, 11);
+    for (flags, what) in [
+        (&["--num-neighbors", "5,3,2", "--num-layers", "2"][..], "3 fan-outs"),
+        (&["--eval-num-neighbors", "-1"], "1 fan-outs"),
+        (&["--num-neighbors", "0,1"], "fan-out"),
+        (&["--num-nodes", "2"], "--node-rank is missing"),
+        (&["--num-nodes", "2", "--node-rank", "2"], "not below"),
+        (&["--dropout", "1.5"], "1.5"),
+        (&["--lr", "NaN"], "NaN"),
+        (&["--batch-size", "0"], "batch-size"),
+    ] {
+        let mut command = Command::new(TRAIN);
+        command.args(["node", "--dataset-root-dir"]).arg(&parts.path).args(flags);
+        let output = command.output().expect("run train");
+        assert_eq!(output.status.code(), Some(2), "{flags:?}");
+        assert!(stderr(&output).contains(what), "{flags:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_world_that_does_not_fit_the_parts_is_refused() {
+    let parts = parts(3, 12);
+    let mut command = node(&parts.path);
+    command.args(["--nproc-per-node", "2"]);
+    let output = run(command);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("3 parts cannot be shared out evenly over 2 ranks"), "{}", stderr(&output));
+    let error = error_of(&run(node(parts.path.parent().expect("a folder"))));
+    assert!(error.contains("META.json is missing"), "{error}");
+}
+
+#[test]
+fn an_interrupt_ends_all_processes_of_the_node() {
+    let parts = parts(2, 13);
+    let metrics = parts.path.join("../metrics.jsonl");
+    let mut command = node(&parts.path);
+    command.args(["--nproc-per-node", "2", "--num-epochs", "1000000", "--metrics"]).arg(&metrics);
+    let parent = command.spawn().expect("start train");
+    let deadline = Instant::now() + ENDS_WITHIN;
+    while std::fs::read_to_string(&metrics).unwrap_or_default().is_empty() {
+        assert!(Instant::now() < deadline, "training did not start");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    let children = children_of(parent.id());
+    assert_eq!(children.len(), 2);
+    let pid = rustix::process::Pid::from_raw(parent.id() as i32).expect("a process id");
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("interrupt the parent");
+    assert_eq!(end(parent).status.code(), Some(130));
+    for child in children {
+        assert!(!Path::new(&format!("/proc/{child}")).exists(), "process {child} is left behind");
+    }
+}
+
+/// The direct children of a process, by the process table.
+fn children_of(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process table");
+    let lists =
+        tasks.map(|task| std::fs::read_to_string(task.expect("a task").path().join("children")).unwrap_or_default());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()).collect()
+}
