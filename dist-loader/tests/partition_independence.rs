@@ -151,7 +151,7 @@ fn check_against_dataset(dataset: &Dataset, batches: &[Vec<MiniBatch>]) {
                 assert_eq!(n.degrees[row] as usize, in_neighbors(node).len());
             }
             for (seed, &label) in batch.labels.iter().enumerate() {
-                assert_eq!(label, i64::from(n.original_ids[seed]) % 4);
+                assert_eq!(label, support::label(n.original_ids[seed]));
             }
             assert_eq!(batch.labels.len(), batch.num_seeds);
         }

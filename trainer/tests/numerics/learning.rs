@@ -62,7 +62,7 @@ impl Communities {
 
     fn train(&self, kind: ModelKind, steps: u64) -> NodeModel<Grad> {
         let config = NodeModelConfig::new(kind, CHANNELS, 16, 2, 2).with_dropout(0.3).with_input_dropout(0.1);
-        let mut model = config.init::<Grad>(42, &Default::default()).expect("a valid model");
+        let mut model = config.init::<Grad>(3, &Default::default()).expect("a valid model");
         let mut adam = AdamConfig::new().init();
         for step in 0..steps {
             let mode = Mode::Train(DropoutKey::new(1, 0, step));

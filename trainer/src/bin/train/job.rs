@@ -19,9 +19,9 @@ const USAGE: u8 = 2;
 const OTHER_RANK_FAILED: u8 = 3;
 
 /// A joined process with its part.
-pub(crate) struct Job {
+pub(crate) struct Job<'a> {
     pub(crate) node: Arc<SamplingNode>,
-    pub(crate) world: ProcessGroup,
+    pub(crate) world: &'a mut ProcessGroup,
 }
 
 /// An error that another rank is the cause of.
@@ -62,34 +62,39 @@ pub(crate) fn run(
     args: &JobArgs,
     rank: &Rank,
     parameters: &Value,
-    work: impl FnOnce(&mut Job) -> anyhow::Result<()>,
+    work: impl FnOnce(&mut Job<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     end_with_parent()?;
     let meta = Meta::read(&args.dataset_root_dir)?;
     let part = SamplingNode::part_of_rank(&meta, rank.rank, rank.world_size)?;
     let cluster = Cluster::join(cluster_config(args, rank, &meta)?)?;
     exit_if_stuck(&cluster);
-    let result = serve(args, &cluster, part, parameters).and_then(|mut job| {
-        work(&mut job)?;
-        // The node goes after the goodbye: until all ranks are done, it answers them.
-        let Job { node, world } = job;
-        drop(world);
-        cluster.clone().shutdown()?;
-        drop(node);
-        Ok(())
-    });
-    result.map_err(|error| {
-        let verdict = cluster.verdict(format!("{error:#}"));
-        match verdict.failure {
-            Some(ref failure) if failure.rank != cluster.rank() => {
-                anyhow::Error::new(OtherRankFailed(format!("rank {}: {verdict}", cluster.rank())))
-            }
-            _ => {
-                cluster.abort(&verdict.own);
-                error.context(format!("rank {}", cluster.rank()))
-            }
+    let mut serving = None;
+    let mut world = None;
+    let result = (|| {
+        let world = world.insert(cluster.world()?);
+        let node = serving.insert(serve(args, &cluster, part, parameters, world)?).clone();
+        work(&mut Job { node, world })?;
+        // Until all ranks are done, the node answers them.
+        Ok(cluster.clone().shutdown()?)
+    })();
+    // What connects this process to the others is dropped only after they have heard of an error, so that none takes
+    // the consequence for the cause.
+    result.map_err(|error| explain(&cluster, error))
+}
+
+/// Finds out whose fault `error` is, and tells the others if it is this process's own.
+fn explain(cluster: &Cluster, error: anyhow::Error) -> anyhow::Error {
+    let verdict = cluster.verdict(format!("{error:#}"));
+    match verdict.failure {
+        Some(ref failure) if failure.rank != cluster.rank() => {
+            OtherRankFailed(format!("rank {}: {verdict}", cluster.rank())).into()
         }
-    })
+        _ => {
+            cluster.abort(&verdict.own);
+            error.context(format!("rank {}", cluster.rank()))
+        }
+    }
 }
 
 fn cluster_config(args: &JobArgs, rank: &Rank, meta: &Meta) -> anyhow::Result<ClusterConfig> {
@@ -106,9 +111,14 @@ fn cluster_config(args: &JobArgs, rank: &Rank, meta: &Meta) -> anyhow::Result<Cl
 }
 
 /// Opens the part and serves it. That comes after the joining, so that a damaged part is an error on all ranks at once.
-fn serve(args: &JobArgs, cluster: &Cluster, part: PartitionId, parameters: &Value) -> anyhow::Result<Job> {
-    let mut world = cluster.world()?;
-    same_parameters(&mut world, parameters)?;
+fn serve(
+    args: &JobArgs,
+    cluster: &Cluster,
+    part: PartitionId,
+    parameters: &Value,
+    world: &mut ProcessGroup,
+) -> anyhow::Result<Arc<SamplingNode>> {
+    same_parameters(world, parameters)?;
     let part = Part::open(&args.dataset_root_dir, part, !args.skip_checksums)?;
     let defaults = SamplingNodeConfig::default();
     let per_process = (defaults.num_workers / cluster.local_world_size()).max(1);
@@ -120,7 +130,7 @@ fn serve(args: &JobArgs, cluster: &Cluster, part: PartitionId, parameters: &Valu
     let node = SamplingNode::start(Arc::new(part), cluster.clone(), config)?;
     // No rank may ask another before that one serves.
     world.barrier()?;
-    Ok(Job { node, world })
+    Ok(node)
 }
 
 /// Ranks that were started with different flags would train different models.

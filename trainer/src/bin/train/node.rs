@@ -27,7 +27,7 @@ pub(crate) fn run(args: &NodeArgs, rank: &Rank) -> anyhow::Result<()> {
             Some(path) => evaluate(path, job, &config)?,
             None => {
                 let (model, model_config, result) =
-                    train_node::<Autodiff<Cpu>>(&job.node, &config, &mut job.world, &device, &mut reporter)?;
+                    train_node::<Autodiff<Cpu>>(&job.node, &config, job.world, &device, &mut reporter)?;
                 if let (Some(path), 0) = (&args.save_model, rank.rank) {
                     save_model(path, &model, &model_config)?;
                 }
@@ -38,10 +38,10 @@ pub(crate) fn run(args: &NodeArgs, rank: &Rank) -> anyhow::Result<()> {
     })
 }
 
-fn evaluate(path: &Path, job: &mut Job, config: &NodeTrainingConfig) -> anyhow::Result<NodeResult> {
+fn evaluate(path: &Path, job: &mut Job<'_>, config: &NodeTrainingConfig) -> anyhow::Result<NodeResult> {
     let device = Default::default();
     let (model, model_config) = load_model::<Cpu>(path, &device)?;
-    Ok(evaluate_node(&job.node, config, &model, &model_config, &mut job.world, &device)?)
+    Ok(evaluate_node(&job.node, config, &model, &model_config, job.world, &device)?)
 }
 
 fn config(args: &TrainingArgs) -> anyhow::Result<NodeTrainingConfig> {

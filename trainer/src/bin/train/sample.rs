@@ -68,7 +68,7 @@ fn bytes_of(ids: &[u32]) -> &[u8] {
     bytemuck::cast_slice(ids)
 }
 
-fn loader(args: &SampleArgs, given: Option<Vec<u32>>, job: &mut Job) -> anyhow::Result<DistNeighborLoader> {
+fn loader(args: &SampleArgs, given: Option<Vec<u32>>, job: &mut Job<'_>) -> anyhow::Result<DistNeighborLoader> {
     let meta = job.node.part().meta().clone();
     let ([nodes], [_]) = (&meta.node_types[..], &meta.edge_types[..]) else {
         bail!("dataset {}: train sample takes graphs with one node type and one edge type", meta.dataset);
@@ -88,12 +88,12 @@ fn loader(args: &SampleArgs, given: Option<Vec<u32>>, job: &mut Job) -> anyhow::
         concurrency: args.concurrency as usize,
         wanted,
     };
-    Ok(DistNeighborLoader::new(sampler, NODES, seeds, config, &mut job.world)?)
+    Ok(DistNeighborLoader::new(sampler, NODES, seeds, config, job.world)?)
 }
 
 /// Writes this rank's batches, epoch after epoch until the job has written as many as asked for; gives the number over
 /// all ranks. Batches are numbered step by step and, within a step, by rank; empty ones have no number.
-fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut Job) -> anyhow::Result<u64> {
+fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut Job<'_>) -> anyhow::Result<u64> {
     let mine = loader.num_batches() as u64;
     let counts: Vec<u64> =
         job.world.all_gather(&mine.to_le_bytes())?.iter().map(|bytes| u64_of(bytes)).collect::<anyhow::Result<_>>()?;
