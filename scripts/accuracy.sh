@@ -19,13 +19,15 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# Seeds per step over all ranks: so two ranks take the same steps as one, on half the seeds each.
+declare -A batch=([cora]=1024 [amazon-photo]=512 [citation-dblp]=512)
 declare -A split=([cora]=public [amazon-photo]=random-60-20-20 [citation-dblp]=random-60-20-20)
 declare -A flags=(
     [cora]="--model gcn --hidden-channels 16 --num-neighbors=-1,-1 --num-epochs 200 --lr 0.01 --weight-decay 0.0005
             --dropout 0.5 --input-dropout 0.5 --normalize-features"
-    [amazon-photo]="--model sage --hidden-channels 128 --num-neighbors 15,10 --eval-num-neighbors=-1,-1 --batch-size 512
+    [amazon-photo]="--model sage --hidden-channels 128 --num-neighbors 15,10 --eval-num-neighbors=-1,-1
             --num-epochs 20 --lr 0.003 --dropout 0.5"
-    [citation-dblp]="--model sage --hidden-channels 128 --num-neighbors 15,10 --eval-num-neighbors=-1,-1 --batch-size 512
+    [citation-dblp]="--model sage --hidden-channels 128 --num-neighbors 15,10 --eval-num-neighbors=-1,-1
             --num-epochs 20 --lr 0.003 --dropout 0.5"
 )
 
@@ -40,6 +42,7 @@ for set in $sets; do
             # The flags are several words each.
             # shellcheck disable=SC2086
             "$EDGECUT_BIN/train" node --dataset-root-dir "$parts" --nproc-per-node "$ranks" --json --seed "$seed" \
+                --batch-size $((${batch[$set]} / ranks)) \
                 ${flags[$set]} 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
         done | awk -v set="$set" -v ranks="$ranks" -v start="$start" '
             match($0, /"test_acc":[0-9.]+/) {

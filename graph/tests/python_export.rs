@@ -42,6 +42,7 @@ fn python(script: &str, folder: &Path) -> bool {
 }
 
 fn check_export(lines: &str) {
+    assert!(include_str!("../../README.md").contains(lines), "README.md shows the lines that are tested");
     let dir = tempfile::tempdir().unwrap();
     if !python(&format!("{STAND_INS}\n{lines}"), dir.path()) {
         return;

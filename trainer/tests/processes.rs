@@ -84,7 +84,7 @@ fn end(mut child: Child) -> Output {
     }
 }
 
-fn run(mut command: Command) -> Output {
+fn run(command: &mut Command) -> Output {
     end(command.spawn().expect("start train"))
 }
 
@@ -110,7 +110,7 @@ fn two_processes_train_and_say_how_it_went() {
     let result = |extra: &[&str]| -> Value {
         let mut command = node(&parts.path);
         command.args(["--nproc-per-node", "2", "--json", "--metrics"]).arg(&metrics).args(extra);
-        let output = run(command);
+        let output = run(&mut command);
         assert!(output.status.success(), "{}", stderr(&output));
         serde_json::from_slice(&output.stdout).expect("--json prints one JSON object")
     };
@@ -169,7 +169,7 @@ fn sampled_batches_do_not_depend_on_the_parts() {
         let mut command = train("sample", &parts.path);
         command.args(["--nproc-per-node", &num_parts.to_string(), "--batch-size", "16", "--seed", "5", "--out"]);
         command.arg(&out).args(extra);
-        let output = run(command);
+        let output = run(&mut command);
         assert!(output.status.success(), "{}", stderr(&output));
         let files = std::fs::read_dir(&out).expect("read the folder");
         let mut names: Vec<PathBuf> = files.map(|entry| entry.expect("a file").path()).collect();
@@ -182,6 +182,31 @@ fn sampled_batches_do_not_depend_on_the_parts() {
     assert_eq!(one.len(), 7);
     assert_eq!(sample(3, &given), one, "byte for byte");
     assert_eq!(sample(2, &["--num-batches", "5"]).len(), 5, "counted over all ranks");
+}
+
+#[test]
+fn python_reads_batches_as_the_readme_shows() {
+    let imports = Command::new("python3").args(["-c", "import numpy"]).output();
+    if !imports.is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: python3 with numpy is not installed");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let parts = parts(2, 3);
+    let mut command = train("sample", &parts.path);
+    command.args(["--nproc-per-node", "2", "--batch-size", "16", "--num-batches", "2", "--out", "data/batches"]);
+    let output = run(command.current_dir(dir.path()));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let blocks = include_str!("../../README.md").split("```python\n").skip(1);
+    let mut blocks = blocks.filter_map(|block| block.split("```").next()).filter(|block| block.contains("np.load"));
+    let shown = blocks.next().expect("README.md shows how to read a batch");
+    let checks = "assert edge_index.shape[1] > 0 and edge_index.max() < len(x) and len(y) == len(seeds) == 16\n\
+                  assert batch['hop_offsets'].tolist()[0] == 16 and batch['hop_offsets'][-1] == len(x)\n\
+                  assert x.dtype == np.float32 and rows.max() < batch['hop_offsets'][-2]";
+    let mut python = Command::new("python3");
+    python.args(["-c", &format!("{shown}\n{checks}")]).current_dir(dir.path());
+    let output = python.output().expect("run Python");
+    assert!(output.status.success(), "{}", stderr(&output));
 }
 
 #[test]
@@ -220,7 +245,7 @@ fn a_rank_that_never_starts_is_named() {
     let parts = parts(2, 5);
     let mut command = rank(&parts.path, 0, 2, free_port());
     command.args(["--rendezvous-timeout", "2"]);
-    let error = error_of(&run(command));
+    let error = error_of(&run(&mut command));
     assert!(error.contains("rank 1 has not joined"), "{error}");
 }
 
@@ -230,7 +255,7 @@ fn a_missing_master_is_named() {
     let port = free_port();
     let mut command = rank(&parts.path, 1, 2, port);
     command.args(["--rendezvous-timeout", "2"]);
-    let error = error_of(&run(command));
+    let error = error_of(&run(&mut command));
     assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
 }
 
@@ -306,7 +331,7 @@ fn a_port_in_use_is_named() {
     let parts = parts(2, 10);
     let holder = TcpListener::bind(("127.0.0.1", 0)).expect("hold a port");
     let port = holder.local_addr().expect("its address").port();
-    let error = error_of(&run(rank(&parts.path, 0, 2, port)));
+    let error = error_of(&run(&mut rank(&parts.path, 0, 2, port)));
     assert!(error.contains(&format!("127.0.0.1:{port}")) && error.contains("--master-port"), "{error}");
 }
 
@@ -336,10 +361,10 @@ fn a_world_that_does_not_fit_the_parts_is_refused() {
     let parts = parts(3, 12);
     let mut command = node(&parts.path);
     command.args(["--nproc-per-node", "2"]);
-    let output = run(command);
+    let output = run(&mut command);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("3 parts cannot be shared out evenly over 2 ranks"), "{}", stderr(&output));
-    let error = error_of(&run(node(parts.path.parent().expect("a folder"))));
+    let error = error_of(&run(&mut node(parts.path.parent().expect("a folder"))));
     assert!(error.contains("META.json is missing"), "{error}");
 }
 
