@@ -14,8 +14,12 @@ use tokio::task::JoinHandle;
 /// How seeds become batches.
 #[derive(Clone, Debug)]
 pub struct LoaderConfig {
-    /// Seeds per batch and rank.
+    /// Seeds per batch and rank, at most.
     pub batch_size: usize,
+    /// Whether a rank's own seeds are spread evenly over the agreed steps, so that no step has a handful of seeds left
+    /// over, which Adam would give as much weight as all others. Else every batch but the last is full. Listed seeds
+    /// are always cut into full batches.
+    pub even_batches: bool,
     /// Whether the seeds are shuffled each epoch, by a permutation that (seed, epoch, part) decides.
     pub shuffle: bool,
     /// The seed of the shuffles and of the sampling.
@@ -69,10 +73,11 @@ impl DistNeighborLoader {
             Seeds::Split(split) => (split_seeds(part, node_type, split), false),
             Seeds::Listed(ids) => (ids, true),
         };
-        let plan = SeedPlan {
+        let mut plan = SeedPlan {
             ids,
             listed,
             batch_size: config.batch_size,
+            even_steps: None,
             shuffle: config.shuffle,
             seed: config.seed,
             rank: world.rank(),
@@ -83,6 +88,7 @@ impl DistNeighborLoader {
         let mut mine = [plan.num_batches() as u64];
         world.all_reduce(&mut mine, edgecut_cluster::ReduceOp::Max)?;
         let num_steps = mine[0] as usize;
+        plan.even_steps = (config.even_batches && !listed).then_some(num_steps);
         let own_seeds = if listed && plan.rank > 0 { 0 } else { plan.order(0).len() as u64 };
         let mut total = [own_seeds];
         world.all_reduce(&mut total, edgecut_cluster::ReduceOp::Sum)?;

@@ -20,6 +20,8 @@ pub(crate) struct SeedPlan {
     pub(crate) ids: Vec<u32>,
     pub(crate) listed: bool,
     pub(crate) batch_size: usize,
+    /// Cut this rank's seeds evenly into so many batches, instead of into batches of `batch_size`.
+    pub(crate) even_steps: Option<usize>,
     pub(crate) shuffle: bool,
     pub(crate) seed: u64,
     pub(crate) rank: usize,
@@ -65,9 +67,11 @@ impl SeedPlan {
     pub(crate) fn batch(&self, order: &[u32], epoch: u64, step: usize) -> (Vec<u32>, BatchKey) {
         let batch = step * self.world_size + self.rank;
         let at = if self.listed { batch } else { step };
-        let from = (at * self.batch_size).min(order.len());
-        let to = (from + self.batch_size).min(order.len());
-        (order[from..to].to_vec(), BatchKey { seed: self.seed, epoch, batch: batch as u64 })
+        let start = |at: usize| match self.even_steps {
+            Some(steps) => (order.len() * at.min(steps)).div_ceil(steps.max(1)),
+            None => (at * self.batch_size).min(order.len()),
+        };
+        (order[start(at)..start(at + 1)].to_vec(), BatchKey { seed: self.seed, epoch, batch: batch as u64 })
     }
 }
 
@@ -78,7 +82,18 @@ mod tests {
     fn plan(rank: usize, world_size: usize, sharers: (usize, usize), listed: bool, seeds: u32) -> SeedPlan {
         let part = (rank / sharers.0) as u32;
         let ids = (0..seeds).collect();
-        SeedPlan { ids, listed, batch_size: 4, shuffle: true, seed: 9, rank, world_size, sharers, part }
+        SeedPlan {
+            ids,
+            listed,
+            batch_size: 4,
+            even_steps: None,
+            shuffle: true,
+            seed: 9,
+            rank,
+            world_size,
+            sharers,
+            part,
+        }
     }
 
     fn all_batches(plan: &SeedPlan, epoch: u64) -> Vec<(Vec<u32>, BatchKey)> {
@@ -122,6 +137,19 @@ mod tests {
         assert_eq!(one.order(0), one.order(0));
         assert_ne!(one.order(0), one.order(1));
         assert_ne!(one.order(0), SeedPlan { part: 1, ..plan(1, 2, (1, 0), false, 50) }.order(0));
+    }
+
+    #[test]
+    fn even_batches_differ_by_one_seed_and_hold_all() {
+        for (seeds, steps) in [(10, 4), (4, 4), (3, 4), (0, 4), (4001, 7)] {
+            let plan = SeedPlan { even_steps: Some(steps), ..plan(0, 1, (1, 0), false, seeds) };
+            let order = plan.order(0);
+            let batches: Vec<Vec<u32>> = (0..steps).map(|step| plan.batch(&order, 0, step).0).collect();
+            let sizes: Vec<usize> = batches.iter().map(Vec::len).collect();
+            assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1, "{sizes:?}");
+            assert_eq!(batches.concat(), order);
+            assert!(plan.batch(&order, 0, steps).0.is_empty());
+        }
     }
 
     #[test]

@@ -61,6 +61,7 @@ fn batches(dir: &Path, world_size: usize, num_workers: usize, num_nodes: usize) 
             let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler_config).expect("a valid sampler"));
             let config = LoaderConfig {
                 batch_size: case.batch_size,
+                even_batches: false,
                 shuffle: false,
                 seed: 7,
                 concurrency: 3,

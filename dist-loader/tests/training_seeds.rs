@@ -13,12 +13,18 @@ use support::{on_ranks, write_parts};
 const NODES: NodeTypeId = NodeTypeId(0);
 
 /// Per rank: the number of steps, and the original ids of the seeds of each step.
-fn epoch(dir: &Path, world_size: usize, epoch: u64, batch_size: usize) -> Vec<(usize, Vec<Vec<u32>>)> {
+fn epoch(
+    dir: &Path,
+    world_size: usize,
+    epoch: u64,
+    batch_size: usize,
+    even_batches: bool,
+) -> Vec<(usize, Vec<Vec<u32>>)> {
     on_ranks(dir, world_size, &SamplingNodeConfig::default(), |node, world| {
         let config = SamplerConfig { num_neighbors: vec![Fanout::Count(3)], replace: false };
         let sampler = Arc::new(DistNeighborSampler::new(node, config).expect("a valid sampler"));
         let wanted = Wanted { original_ids: true, ..Wanted::default() };
-        let config = LoaderConfig { batch_size, shuffle: true, seed: 5, concurrency: 2, wanted };
+        let config = LoaderConfig { batch_size, even_batches, shuffle: true, seed: 5, concurrency: 2, wanted };
         let loader =
             DistNeighborLoader::new(sampler, NODES, Seeds::Split(Split::Train), config, world).expect("a valid loader");
         let seeds = loader.epoch(epoch).map(|batch| {
@@ -40,13 +46,23 @@ fn every_training_node_is_a_seed_once_an_epoch_and_all_ranks_take_the_same_steps
     for (num_parts, world_size, batch_size) in [(1, 1, 16), (3, 3, 7), (2, 6, 5), (1, 4, 1024)] {
         let parts = dir.path().join(format!("{num_parts}-{world_size}"));
         write_parts(&dataset, num_parts, Method::Random, &parts);
-        let ranks = epoch(&parts, world_size, 0, batch_size);
-        assert!(ranks.iter().all(|(steps, batches)| *steps == ranks[0].0 && batches.len() == *steps));
-        let mut seen: Vec<u32> = ranks.iter().flat_map(|(_, batches)| batches.iter().flatten().copied()).collect();
-        seen.sort_unstable();
-        assert_eq!(seen, train_nodes(&dataset));
-        assert_ne!(ranks, epoch(&parts, world_size, 1, batch_size), "another epoch has another order");
-        assert_eq!(ranks, epoch(&parts, world_size, 0, batch_size), "the same epoch has the same order");
+        for even_batches in [false, true] {
+            let ranks = epoch(&parts, world_size, 0, batch_size, even_batches);
+            assert!(ranks.iter().all(|(steps, batches)| *steps == ranks[0].0 && batches.len() == *steps));
+            let mut seen: Vec<u32> = ranks.iter().flat_map(|(_, batches)| batches.iter().flatten().copied()).collect();
+            seen.sort_unstable();
+            assert_eq!(seen, train_nodes(&dataset));
+            assert_ne!(
+                ranks,
+                epoch(&parts, world_size, 1, batch_size, even_batches),
+                "another epoch has another order"
+            );
+            assert_eq!(
+                ranks,
+                epoch(&parts, world_size, 0, batch_size, even_batches),
+                "the same epoch has the same order"
+            );
+        }
     }
 }
 
@@ -61,7 +77,7 @@ fn a_rank_without_seeds_gets_empty_batches() {
     dataset.node_types[0].splits.train = own.nodes(NODES).original_ids.clone();
     let parts = dir.path().join("after");
     write_parts(&dataset, 2, Method::Random, &parts);
-    let ranks = epoch(&parts, 2, 0, 8);
+    let ranks = epoch(&parts, 2, 0, 8, true);
     let expected = dataset.node_types[0].splits.train.len().div_ceil(8);
     assert_eq!(ranks.iter().map(|(steps, _)| *steps).collect::<Vec<_>>(), [expected; 2]);
     let seeds = |rank: usize| ranks[rank].1.iter().map(Vec::len).sum::<usize>();
@@ -81,8 +97,14 @@ fn an_unlucky_request_is_one_clear_error() {
         let config = SamplerConfig { num_neighbors: vec![Fanout::All], replace: false };
         let sampler = Arc::new(DistNeighborSampler::new(node, config).expect("a valid sampler"));
         let mut failing = |seeds: Vec<u32>| -> String {
-            let config =
-                LoaderConfig { batch_size: 4, shuffle: false, seed: 0, concurrency: 1, wanted: Wanted::default() };
+            let config = LoaderConfig {
+                batch_size: 4,
+                even_batches: true,
+                shuffle: false,
+                seed: 0,
+                concurrency: 1,
+                wanted: Wanted::default(),
+            };
             let loader =
                 DistNeighborLoader::new(sampler.clone(), NODES, Seeds::Listed(seeds), config, world).expect("a loader");
             let mut batches = loader.epoch(0).filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_seeds > 0));

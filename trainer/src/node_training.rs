@@ -41,7 +41,7 @@ pub struct NodeTrainingConfig {
     pub eval_num_neighbors: Vec<Fanout>,
     /// Whether neighbors are drawn with replacement.
     pub replace: bool,
-    /// Seeds per batch and rank.
+    /// Seeds per batch and rank, at most: a rank's seeds are spread evenly over the steps of an epoch.
     pub batch_size: usize,
     /// Epochs.
     pub num_epochs: u64,
@@ -250,6 +250,7 @@ fn split_loader(
     let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler_config)?);
     let loader_config = LoaderConfig {
         batch_size: config.batch_size,
+        even_batches: training,
         shuffle: training,
         seed: if training { config.seed } else { config.seed ^ EVALUATION_SEED },
         concurrency: config.concurrency,

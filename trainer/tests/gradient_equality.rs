@@ -42,7 +42,14 @@ fn steps(dir: &Path, world_size: usize, batch_size: usize, kind: ModelKind, whic
         };
         let config = SamplerConfig { num_neighbors: vec![Fanout::All; 2], replace: false };
         let sampler = Arc::new(DistNeighborSampler::new(node, config).expect("a valid sampler"));
-        let config = LoaderConfig { batch_size, shuffle: false, seed: 1, concurrency: 2, wanted: wanted_by(&kind) };
+        let config = LoaderConfig {
+            batch_size,
+            even_batches: false,
+            shuffle: false,
+            seed: 1,
+            concurrency: 2,
+            wanted: wanted_by(&kind),
+        };
         let loader = DistNeighborLoader::new(sampler, NODES, seeds, config, world).expect("a valid loader");
         let options = StepOptions { kind: &kind, normalize_features: true, mode: Mode::Eval };
         let mut all = Vec::new();

@@ -163,7 +163,7 @@ pub(crate) struct TrainingArgs {
     /// Draw neighbors with replacement
     #[arg(long)]
     pub(crate) replace: bool,
-    /// Seeds per batch and rank
+    /// Seeds per batch and rank, at most; a rank's seeds are spread evenly over the steps of an epoch
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_size: u32,
     /// Epochs

@@ -83,6 +83,7 @@ fn loader(args: &SampleArgs, given: Option<Vec<u32>>, job: &mut Job<'_>) -> anyh
         Wanted { labels: nodes.has_labels, features: nodes.feature_dim > 0, original_ids: true, degrees: false };
     let config = LoaderConfig {
         batch_size: args.batch_size as usize,
+        even_batches: false,
         shuffle,
         seed: args.seed,
         concurrency: args.concurrency as usize,
