@@ -2,6 +2,8 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Instant;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -23,17 +25,44 @@ pub(crate) fn check_allowed(
     Err(ClusterError::TokenRequired { action, addr })
 }
 
+/// Checks an address that another process gives as a rank's: it must be one to connect to, and allowed.
+pub(crate) fn check_given(config: &ClusterConfig, addr: SocketAddr) -> Result<(), String> {
+    if addr.port() == 0 || addr.ip().to_canonical().is_unspecified() {
+        return Err(format!("nobody can connect to {addr}"));
+    }
+    check_allowed(config, "connect to", addr).map_err(|error| error.to_string())
+}
+
 /// Whether an address never leaves the machine, also in its IPv4-mapped form.
 pub(crate) fn is_loopback(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }
 
 /// The addresses of rank 0.
-pub(crate) fn resolve_master(config: &ClusterConfig) -> Result<Vec<SocketAddr>, ClusterError> {
+pub(crate) fn resolve_master(config: &ClusterConfig, deadline: Instant) -> Result<Vec<SocketAddr>, ClusterError> {
     let (host, port) = (config.master_addr.as_str(), config.master_port);
+    if let Ok(ip) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(ip, port)]);
+    }
     let failed = |cause: String| ClusterError::Resolve { host: format!("{host}:{port}"), cause };
-    let addrs: Vec<_> = (host, port).to_socket_addrs().map_err(|error| failed(error.to_string()))?.collect();
+    let name = host.to_owned();
+    let look_up = move || (name.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
+    let found = by_deadline(deadline, look_up).and_then(|found| found);
+    let addrs = found.map_err(|error| failed(error.to_string()))?;
     if addrs.is_empty() { Err(failed("it has no address".to_owned())) } else { Ok(addrs) }
+}
+
+/// Waits for `work` until a deadline. It runs on a thread of its own, for a name server that does not answer can hold
+/// it for longer than any wait of this crate; it is then left to end by itself.
+fn by_deadline<T: Send + 'static>(deadline: Instant, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    let (sender, result) = std::sync::mpsc::sync_channel(1);
+    // Nobody takes the result after the deadline.
+    let run = move || drop(sender.send(work()));
+    std::thread::Builder::new().name("edgecut-resolve".to_owned()).spawn(run)?;
+    result.recv_timeout(deadline.saturating_duration_since(Instant::now())).map_err(|error| match error {
+        RecvTimeoutError::Timeout => io::Error::new(io::ErrorKind::TimedOut, "no answer before the deadline"),
+        RecvTimeoutError::Disconnected => io::Error::other("the thread ended without an answer"),
+    })
 }
 
 /// Opens the listening socket of rank 0.
@@ -47,7 +76,7 @@ pub(crate) fn listen_as_master(config: &ClusterConfig) -> Result<TcpListener, Cl
     }
     let candidates = match config.listen_addr {
         Some(ip) => vec![SocketAddr::new(ip, config.master_port)],
-        None => reachable(config, resolve_master(config)?),
+        None => reachable(config, resolve_master(config, Instant::now() + config.rendezvous_timeout())?),
     };
     let mut first_error = None;
     for addr in candidates {
@@ -130,6 +159,28 @@ mod tests {
     fn mapped_loopback_is_loopback() {
         assert!(is_loopback("::ffff:127.0.0.1".parse().unwrap()));
         assert!(!is_loopback("::ffff:10.0.0.1".parse().unwrap()));
+    }
+
+    #[test]
+    fn addresses_that_others_give_are_checked() {
+        let mut config = ClusterConfig::new(0, 2, "localhost", 29500);
+        let check = |config: &ClusterConfig, addr: &str| check_given(config, addr.parse().unwrap());
+        check(&config, "127.0.0.1:5").unwrap();
+        assert!(check(&config, "203.0.113.5:80").unwrap_err().contains("without a shared secret"));
+        config.token = Some(crate::Token::random().unwrap());
+        check(&config, "203.0.113.5:80").unwrap();
+        for nowhere in ["127.0.0.1:0", "0.0.0.0:5", "[::]:5", "[::ffff:0.0.0.0]:5"] {
+            assert_eq!(check(&config, nowhere).unwrap_err(), format!("nobody can connect to {nowhere}"));
+        }
+    }
+
+    #[test]
+    fn work_that_takes_too_long_is_left_alone() {
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let held = by_deadline(Instant::now(), move || released.recv());
+        assert_eq!(held.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        drop(release);
+        assert_eq!(by_deadline(Instant::now() + std::time::Duration::from_secs(60), || 7).unwrap(), 7);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::wire::Hello;
 const VERDICT_WAIT: Duration = Duration::from_secs(2);
 /// Longer reasons of a failure are cut.
 const MAX_REASON_BYTES: usize = 4096;
-/// No process can have more sockets open than this.
+/// No process can have more sockets open than this. The documentation of `rpc_backlog` names it.
 const MAX_RPC_BACKLOG: usize = 1 << 20;
 /// Room at the door for peers that are turned away, next to the ranks themselves.
 const SPARE_ARRIVALS: usize = 64;
@@ -93,7 +93,7 @@ impl Cluster {
         let (door, rpc_incoming) = new_door(&config, random_hex::<16>()?, Some(sender));
         let doorkeeper = door.open(listener)?;
         let assembly = rendezvous::host(&config, own, door.job(), &arrivals)?;
-        door.close_registration();
+        door.finish_registration(&arrivals);
         Self::assemble(config, assembly.roster, assembly.controls, door, doorkeeper, rpc_incoming)
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::pump::{Flow, Incoming};
-use crate::reduce::ReduceOp;
+use crate::reduce::{ReduceOp, element_name};
 use crate::ring::{Action, Step};
 
 pub(crate) const HEADER_BYTES: usize = 32;
@@ -24,7 +24,8 @@ pub(crate) enum Kind {
 pub(crate) struct Header {
     pub(crate) kind: Kind,
     pub(crate) op: u8,
-    pub(crate) width: u8,
+    // The number of the element type, which implies the width.
+    pub(crate) element: u8,
     pub(crate) root: u32,
     pub(crate) sequence: u64,
     pub(crate) bytes: u64,
@@ -56,7 +57,7 @@ impl Header {
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..4].copy_from_slice(&MAGIC);
-        bytes[4..7].copy_from_slice(&[self.kind as u8, self.op, self.width]);
+        bytes[4..7].copy_from_slice(&[self.kind as u8, self.op, self.element]);
         bytes[8..12].copy_from_slice(&self.root.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.sequence.to_le_bytes());
         bytes[24..].copy_from_slice(&self.bytes.to_le_bytes());
@@ -76,14 +77,13 @@ impl Header {
         Some(described.unwrap_or_else(|| "something unreadable".to_owned()))
     }
 
-    /// The collective in words: "all-reduce(sum) of 28 bytes in elements of 4".
+    /// The collective in words: "all-reduce(sum) of 28 bytes of f32".
     pub(crate) fn describe(&self) -> String {
-        let Self { kind, op, width, root, bytes, .. } = self;
+        let Self { kind, op, element, root, bytes, .. } = self;
+        let element = element_name(*element);
         match kind {
-            Kind::AllReduce => {
-                format!("all-reduce({}) of {bytes} bytes in elements of {width}", ReduceOp::name(*op))
-            }
-            Kind::Broadcast => format!("broadcast from {root} of {bytes} bytes"),
+            Kind::AllReduce => format!("all-reduce({}) of {bytes} bytes of {element}", ReduceOp::name(*op)),
+            Kind::Broadcast => format!("broadcast from {root} of {bytes} bytes of {element}"),
             Kind::AllGather | Kind::Barrier => kind.name().to_owned(),
         }
     }
@@ -93,7 +93,7 @@ impl Header {
         let eight = |at: usize| bytes[at..].first_chunk().copied().map(u64::from_le_bytes);
         let root = bytes[8..].first_chunk().copied().map(u32::from_le_bytes)?;
         let kind = Kind::from_code(bytes[4]).filter(|_| bytes[..4] == MAGIC)?;
-        Some(Self { kind, op: bytes[5], width: bytes[6], root, sequence: eight(16)?, bytes: eight(24)? })
+        Some(Self { kind, op: bytes[5], element: bytes[6], root, sequence: eight(16)?, bytes: eight(24)? })
     }
 }
 
@@ -130,7 +130,7 @@ impl Flow {
 mod tests {
     use super::*;
 
-    const HEADER: Header = Header { kind: Kind::AllReduce, op: 0, width: 4, root: 0, sequence: 7, bytes: 28 };
+    const HEADER: Header = Header { kind: Kind::AllReduce, op: 0, element: 1, root: 0, sequence: 7, bytes: 28 };
 
     #[test]
     fn equal_headers_do_not_differ() {
@@ -140,7 +140,8 @@ mod tests {
     #[test]
     fn differences_are_put_in_words() {
         let difference = |theirs: Header| HEADER.difference(&theirs.encode()).unwrap();
-        assert_eq!(difference(Header { bytes: 32, ..HEADER }), "all-reduce(sum) of 32 bytes in elements of 4");
+        assert_eq!(difference(Header { bytes: 32, ..HEADER }), "all-reduce(sum) of 32 bytes of f32");
+        assert_eq!(difference(Header { element: 3, ..HEADER }), "all-reduce(sum) of 28 bytes of u64");
         assert_eq!(difference(Header { kind: Kind::Barrier, sequence: 8, ..HEADER }), "barrier #8");
         assert_eq!(HEADER.difference(&[0xff; HEADER_BYTES]).unwrap(), "something unreadable");
     }

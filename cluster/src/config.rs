@@ -57,7 +57,7 @@ pub struct ClusterConfig {
     /// The time a peer gets to prove the secret and to say what it wants. Default 5,000.
     pub handshake_timeout_ms: u64,
     /// Authenticated RPC connections that may wait for the application to take them; more are refused.
-    /// Default 1,024.
+    /// More than 1,048,576, the most sockets a process can have, count as that. Default 1,024.
     pub rpc_backlog: usize,
     /// Gets a line for each peer that is turned away during the rendezvous, which may be the only hint at why the job
     /// does not start. Default: prints to standard error.

@@ -123,7 +123,7 @@ impl Control {
         }
     }
 
-    /// The ranks that rank 0 is still waiting for; empty on other ranks.
+    /// The ranks that rank 0 is still waiting for. Means nothing on other ranks, which are not told who is done.
     pub(crate) fn unfinished(&self) -> Vec<usize> {
         lock(&self.shared.unfinished).clone()
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -96,8 +96,16 @@ impl Door {
     }
 
     /// Ends the rendezvous: ranks that come later are refused.
-    pub(crate) fn close_registration(&self) {
+    fn close_registration(&self) {
         *lock(&self.arrivals) = None;
+    }
+
+    /// The same when all ranks are there, and refuses those in `arrivals`, whom the rendezvous has not looked at.
+    pub(crate) fn finish_registration(&self, arrivals: &Receiver<Arrival>) {
+        self.close_registration();
+        for arrival in arrivals.try_iter() {
+            self.turn_away(arrival, &self.too_late());
+        }
     }
 
     /// Waits for a left neighbor's ring connection; `None` when the deadline passes or `give_up` says so.
@@ -182,25 +190,35 @@ impl Door {
 
     /// Hands an arrival to the rendezvous. After the rendezvous, a rank is told that it is late.
     fn arrive(&self, arrival: Arrival) {
-        let sender = lock(&self.arrivals).clone();
-        let unheard = match sender {
-            // The queue is as long as the job is large. If it is full, the rendezvous is failing anyway.
-            Some(sender) => sender.try_send(arrival).err().map(|error| match error {
-                std::sync::mpsc::TrySendError::Full(arrival) | std::sync::mpsc::TrySendError::Disconnected(arrival) => {
-                    arrival
-                }
-            }),
-            None => Some(arrival),
-        };
-        if let Some(Arrival::Rank { register, stream, peer }) = unheard {
-            let reason = format!(
-                "rank {} at {peer} came too late: the job runs with all its {} ranks",
-                register.rank, self.world_size
-            );
-            let deadline = Instant::now() + self.handshake_timeout;
-            // The peer may be gone already.
-            let _ = write_frame(Timed { stream: &stream, deadline }, &Admission::Rejected { reason });
+        match self.queue(arrival) {
+            Ok(()) => {}
+            // The queue is longer than the job is large.
+            Err(TrySendError::Full(arrival)) => self.turn_away(
+                arrival,
+                &format!("found rank 0 busy: more processes want to join than the job has ranks ({})", self.world_size),
+            ),
+            Err(TrySendError::Disconnected(arrival)) => self.turn_away(arrival, &self.too_late()),
         }
+    }
+
+    /// Holds the lock all the while, so that nothing gets into the queue any more once the registration is closed.
+    fn queue(&self, arrival: Arrival) -> Result<(), TrySendError<Arrival>> {
+        match &*lock(&self.arrivals) {
+            Some(sender) => sender.try_send(arrival),
+            None => Err(TrySendError::Disconnected(arrival)),
+        }
+    }
+
+    fn too_late(&self) -> String {
+        format!("came too late: the job runs with all its {} ranks", self.world_size)
+    }
+
+    fn turn_away(&self, arrival: Arrival, why: &str) {
+        let Arrival::Rank { register, stream, peer } = arrival else { return };
+        let reason = format!("rank {} at {peer} {why}", register.rank);
+        let deadline = Instant::now() + self.handshake_timeout;
+        // The peer may be gone already.
+        let _ = write_frame(Timed { stream: &stream, deadline }, &Admission::Rejected { reason });
     }
 
     fn take_in_rpc(&self, job: &str, from: usize, stream: TcpStream, deadline: Instant) -> io::Result<()> {
@@ -298,4 +316,61 @@ pub(crate) fn make_plain(stream: &TcpStream) -> io::Result<()> {
     stream.set_read_timeout(None)?;
     stream.set_write_timeout(None)?;
     stream.set_nonblocking(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    fn door(arrivals: SyncSender<Arrival>) -> Door {
+        Door::new(DoorRules {
+            token: None,
+            job: "job".to_owned(),
+            world_size: 2,
+            handshake_timeout: Duration::from_secs(60),
+            arrivals: Some(arrivals),
+            rpc: mpsc::channel(1).0,
+        })
+    }
+
+    /// A rank that arrives, and its own end of the connection.
+    fn rank() -> (Arrival, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let listen = listener.local_addr().unwrap();
+        let own = TcpStream::connect(listen).unwrap();
+        let (stream, peer) = listener.accept().unwrap();
+        let register = Register { rank: 1, world_size: 2, fingerprint: String::new(), listen };
+        (Arrival::Rank { register, stream, peer }, own)
+    }
+
+    fn rejection(own: &TcpStream) -> String {
+        match read_frame(own).unwrap() {
+            Admission::Rejected { reason } => reason,
+            Admission::Roster { .. } => panic!("it is no member"),
+        }
+    }
+
+    #[test]
+    fn a_rank_that_finds_no_place_in_the_queue_is_told_why() {
+        let (sender, _arrivals) = sync_channel(0);
+        let (arrival, own) = rank();
+        door(sender).arrive(arrival);
+        assert!(rejection(&own).ends_with("more processes want to join than the job has ranks (2)"));
+    }
+
+    #[test]
+    fn ranks_that_wait_when_the_registration_ends_are_told_so() {
+        let (sender, arrivals) = sync_channel(1);
+        let door = door(sender);
+        let ((waiting, own), (late, own_late)) = (rank(), rank());
+        door.arrive(waiting);
+        door.finish_registration(&arrivals);
+        door.arrive(late);
+        for own in [own, own_late] {
+            assert!(rejection(&own).ends_with("came too late: the job runs with all its 2 ranks"));
+        }
+    }
 }

@@ -54,8 +54,16 @@ impl Engine {
     pub(crate) fn on_message(&mut self, from: usize, message: Message) -> Vec<Action> {
         match message {
             Message::Heartbeat => Vec::new(),
-            Message::Failed(failure) => self.fail(failure),
-            Message::Suspected(failure) if self.rank == 0 => self.on_suspicion(failure),
+            Message::Failed(failure) if failure.rank < self.roster.len() => {
+                let failure = self.as_seen_here(failure);
+                self.fail(failure)
+            }
+            Message::Suspected(failure) if self.rank == 0 && failure.rank < self.roster.len() => {
+                let failure = self.as_seen_here(failure);
+                self.on_suspicion(failure)
+            }
+            // A suspicion against nobody leads nowhere.
+            Message::Suspected(_) if self.rank == 0 => Vec::new(),
             Message::Waits(ranks) if self.rank == 0 => self.on_waits(from, &ranks),
             Message::AskWaits if self.rank != 0 => vec![Action::TellWaits],
             Message::Leaving if self.rank == 0 => self.leave(from),
@@ -108,6 +116,13 @@ impl Engine {
         chase.asked.push(next);
         self.chase = Some(chase);
         vec![Action::Ask(next)]
+    }
+
+    /// A rank may be reached by another address from here than from where the failure was noticed; rank 0 may even know
+    /// itself by no other than loopback.
+    fn as_seen_here(&self, failure: Failure) -> Failure {
+        let addr = self.roster.get(failure.rank).copied().unwrap_or(failure.addr);
+        Failure { addr, ..failure }
     }
 
     fn conclude(&mut self, suspicion: Failure, culprit: usize) -> Vec<Action> {
@@ -188,6 +203,24 @@ mod tests {
         let mut rank = engine(1);
         assert_eq!(rank.on_report(failure(2)), [Action::Send(0, Message::Failed(failure(2)))]);
         assert_eq!(rank.on_message(0, Message::Failed(failure(1))), [Action::Record(failure(1))]);
+    }
+
+    #[test]
+    fn a_failure_carries_the_address_that_is_known_here() {
+        let elsewhere = |rank| Failure { addr: ([10, 0, 0, 9], 9).into(), ..failure(rank) };
+        assert_eq!(engine(1).on_message(0, Message::Failed(elsewhere(0))), [Action::Record(failure(0))]);
+        let mut hub = engine(0);
+        hub.on_message(1, Message::Suspected(elsewhere(2)));
+        assert_eq!(hub.on_message(2, Message::Waits(vec![])).last(), Some(&Action::Record(failure(2))));
+    }
+
+    #[test]
+    fn ranks_that_do_not_exist_are_not_blamed() {
+        let mut hub = engine(0);
+        assert_eq!(hub.on_message(1, Message::Suspected(failure(3))), []);
+        assert_eq!(hub.on_message(1, Message::Suspected(failure(2))), [Action::Ask(2)], "no search is going on");
+        let blamed = hub.on_message(1, Message::Failed(failure(3)));
+        assert!(matches!(blamed.last(), Some(Action::Record(f)) if f.rank == 1), "{blamed:?}");
     }
 
     #[test]

@@ -189,7 +189,7 @@ pub enum ClusterError {
         progress: String,
     },
 
-    /// Two neighbors called different collectives, or the same with other lengths.
+    /// Two neighbors called different collectives, or the same with other lengths or types.
     #[error(
         "ranks disagree on collective #{sequence} of group {group:?}: {ours} on rank {rank}, {theirs} on rank {peer}"
     )]

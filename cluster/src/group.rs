@@ -8,7 +8,7 @@ use crate::collective::{HEADER_BYTES, Header, Kind, Stage};
 use crate::error::ClusterError;
 use crate::neighbors::Ring;
 use crate::pump::{CopyOnly, Flow, Merge};
-use crate::reduce::{Reduce, ReduceOp};
+use crate::reduce::{BYTE_CODE, Reduce, ReduceOp, element_code};
 use crate::ring;
 
 /// The most that [`ProcessGroup::all_gather`] gathers, all ranks together. It is for small values.
@@ -90,7 +90,7 @@ impl ProcessGroup {
     }
 
     /// Combines `data` of all members, element by element; afterwards all of them hold the result, the same to the
-    /// bit. The lengths must agree.
+    /// bit. The lengths and types must agree.
     ///
     /// # Errors
     /// Members that disagree on what to do; a member that fails, or is silent for `collective_timeout_ms`.
@@ -99,12 +99,12 @@ impl ProcessGroup {
         self.reduce(Kind::AllReduce, data, op)
     }
 
-    /// Copies `data` of the member `root` (its rank in the group) to all others. The lengths must agree.
+    /// Copies `data` of the member `root` (its rank in the group) to all others. The lengths and types must agree.
     ///
     /// # Errors
     /// As [`ProcessGroup::all_reduce`]; a root that is no member.
     pub fn broadcast<T: Reduce>(&mut self, data: &mut [T], root: usize) -> Result<(), ClusterError> {
-        self.broadcast_slice(bytemuck::cast_slice_mut(data), root)
+        self.broadcast_slice(element_code::<T>(), bytemuck::cast_slice_mut(data), root)
     }
 
     /// Copies the bytes of the member `root` to all others, whose `data` takes their length.
@@ -117,7 +117,7 @@ impl ProcessGroup {
         // All members see the same length, so all of them end here or none does.
         check_size("broadcast", length[0], MAX_BROADCAST_BYTES)?;
         data.resize(length[0] as usize, 0);
-        self.broadcast_slice(data, root)
+        self.broadcast_slice(BYTE_CODE, data, root)
     }
 
     /// Waits until all members have come here.
@@ -134,7 +134,7 @@ impl ProcessGroup {
     /// # Errors
     /// As [`ProcessGroup::all_reduce`]; more than [`MAX_GATHER_BYTES`] together.
     pub fn all_gather(&mut self, mine: &[u8]) -> Result<Vec<Vec<u8>>, ClusterError> {
-        let header = self.begin(Kind::AllGather, 0, 1, 0, 0)?;
+        let header = self.begin(Kind::AllGather, 0, BYTE_CODE, 0, 0)?;
         let steps = ring::gather_plan(self.ring.position, self.size());
         let mut lengths = vec![0_u64; self.size()];
         lengths[self.ring.position] = mine.len() as u64;
@@ -153,7 +153,7 @@ impl ProcessGroup {
 
     fn reduce<T: Reduce>(&mut self, kind: Kind, data: &mut [T], op: ReduceOp) -> Result<(), ClusterError> {
         let width = size_of::<T>();
-        let header = self.begin(kind, op.code(), width as u8, 0, size_of_val(data) as u64)?;
+        let header = self.begin(kind, op.code(), element_code::<T>(), 0, size_of_val(data) as u64)?;
         let (len, size) = (data.len(), self.size());
         let flow = Flow::of_plan(&ring::plan(self.ring.position, size), |chunk| {
             let elements = ring::chunk_range(len, size, chunk);
@@ -163,22 +163,22 @@ impl ProcessGroup {
         self.run(&header, &flow, bytemuck::cast_slice_mut(data), &mut merge)
     }
 
-    fn broadcast_slice(&mut self, data: &mut [u8], root: usize) -> Result<(), ClusterError> {
+    fn broadcast_slice(&mut self, element: u8, data: &mut [u8], root: usize) -> Result<(), ClusterError> {
         let size = self.size();
         if root >= size {
             return Err(ClusterError::Config(format!("there is no rank {root} in a group of {size}")));
         }
-        let header = self.begin(Kind::Broadcast, 0, 1, root as u32, data.len() as u64)?;
+        let header = self.begin(Kind::Broadcast, 0, element, root as u32, data.len() as u64)?;
         let distance = (self.ring.position + size - root) % size;
         self.run(&header, &Flow::of_broadcast(data.len(), distance, size), data, &mut CopyOnly)
     }
 
     /// Agrees with the neighbors on what comes next.
-    fn begin(&mut self, kind: Kind, op: u8, width: u8, root: u32, bytes: u64) -> Result<Header, ClusterError> {
+    fn begin(&mut self, kind: Kind, op: u8, element: u8, root: u32, bytes: u64) -> Result<Header, ClusterError> {
         if let Some(earlier) = &self.broken {
             return Err(ClusterError::GroupBroken { group: self.ring.name.clone(), earlier: earlier.clone() });
         }
-        let header = Header { kind, op, width, root, sequence: self.sequence, bytes };
+        let header = Header { kind, op, element, root, sequence: self.sequence, bytes };
         self.sequence += 1;
         if self.ring.is_alone() {
             return Ok(header);

@@ -31,6 +31,8 @@ impl ReduceOp {
 
 mod sealed {
     pub trait Sealed {
+        /// The type's number on the wire.
+        const CODE: u8;
         /// Combines `received` into `own`, element by element; both hold whole elements.
         fn combine(op: super::ReduceOp, own: &mut [u8], received: &[u8]);
         /// Divides each element by the number of ranks.
@@ -44,12 +46,32 @@ pub trait Reduce: bytemuck::Pod + Send + sealed::Sealed {
     const NAME: &'static str;
 }
 
+/// The number on the wire of plain bytes, which are only copied.
+pub(crate) const BYTE_CODE: u8 = 0;
+
+/// The name of an element type that a neighbor has sent the number of.
+pub(crate) fn element_name(code: u8) -> &'static str {
+    let known = [(BYTE_CODE, "u8"), named::<f32>(), named::<f64>(), named::<u64>()];
+    known.iter().find(|(known, _)| *known == code).map_or("unknown type", |&(_, name)| name)
+}
+
+fn named<T: Reduce>() -> (u8, &'static str) {
+    (T::CODE, T::NAME)
+}
+
+/// The number of an element type on the wire.
+pub(crate) fn element_code<T: Reduce>() -> u8 {
+    T::CODE
+}
+
 /// The widest element.
 pub(crate) const MAX_WIDTH: usize = 8;
 
 macro_rules! reduce {
-    ($number:ty, $add:expr, $divide:expr, $is_nan:expr) => {
+    ($number:ty, $code:expr, $add:expr, $divide:expr, $is_nan:expr) => {
         impl sealed::Sealed for $number {
+            const CODE: u8 = $code;
+
             fn combine(op: ReduceOp, own: &mut [u8], received: &[u8]) {
                 let is_nan = $is_nan;
                 match op {
@@ -91,9 +113,9 @@ macro_rules! reduce {
     };
 }
 
-reduce!(f32, |a, b| a + b, |sum: f32, ranks| sum / ranks as f32, f32::is_nan);
-reduce!(f64, |a, b| a + b, |sum: f64, ranks| sum / ranks as f64, f64::is_nan);
-reduce!(u64, u64::wrapping_add, |sum: u64, ranks| sum / ranks as u64, |_| false);
+reduce!(f32, 1, |a, b| a + b, |sum: f32, ranks| sum / ranks as f32, f32::is_nan);
+reduce!(f64, 2, |a, b| a + b, |sum: f64, ranks| sum / ranks as f64, f64::is_nan);
+reduce!(u64, 3, u64::wrapping_add, |sum: u64, ranks| sum / ranks as u64, |_| false);
 
 #[cfg(test)]
 mod tests {
@@ -110,6 +132,11 @@ mod tests {
         assert_eq!(combined(ReduceOp::Max, vec![1.0_f64, 2.0], &[0.5, 3.0]), [1.0, 3.0]);
         assert_eq!(combined(ReduceOp::Min, vec![1_u64, 2], &[5, 0]), [1, 0]);
         assert_eq!(combined(ReduceOp::Sum, vec![u64::MAX], &[2]), [1]);
+    }
+
+    #[test]
+    fn every_element_type_has_a_name() {
+        assert_eq!([0, 1, 2, 3, 4].map(element_name), ["u8", "f32", "f64", "u64", "unknown type"]);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::address::is_loopback;
+use crate::address::{check_given, is_loopback};
+use crate::config::ClusterConfig;
 use crate::error::seconds;
 use crate::wire::Register;
 
@@ -13,8 +14,8 @@ const SHOWN_FINGERPRINT: usize = 64;
 const SHOWN_REJECTIONS: usize = 4;
 
 /// The ranks that rank 0 knows of during the rendezvous.
-pub(crate) struct Registry {
-    fingerprint: String,
+pub(crate) struct Registry<'a> {
+    config: &'a ClusterConfig,
     // By rank: the listening address, and the address that the control connection came from.
     members: Vec<Option<Member>>,
     rejections: Vec<String>,
@@ -26,14 +27,14 @@ struct Member {
     peer: SocketAddr,
 }
 
-impl Registry {
+impl<'a> Registry<'a> {
     /// Rank 0 itself is a member from the start.
-    pub(crate) fn new(world_size: usize, fingerprint: &str, own: SocketAddr) -> Self {
-        let mut members = vec![None; world_size];
+    pub(crate) fn new(config: &'a ClusterConfig, own: SocketAddr) -> Self {
+        let mut members = vec![None; config.world_size];
         if let Some(first) = members.first_mut() {
             *first = Some(Member { listen: own, peer: own });
         }
-        Self { fingerprint: fingerprint.to_owned(), members, rejections: Vec::new() }
+        Self { config, members, rejections: Vec::new() }
     }
 
     /// Takes in a rank, or says why the job cannot take place with it.
@@ -45,13 +46,16 @@ impl Registry {
                 new.world_size
             ));
         }
-        if new.fingerprint != self.fingerprint {
+        if new.fingerprint != self.config.fingerprint {
             return Err(format!(
                 "rank {rank} at {peer} holds parts of another partitioning, or has other run parameters: \
                  its fingerprint is {}, rank 0's is {}",
                 shown(&new.fingerprint),
-                shown(&self.fingerprint)
+                shown(&self.config.fingerprint)
             ));
+        }
+        if let Err(reason) = check_given(self.config, new.listen) {
+            return Err(format!("rank {rank} at {peer} gives {} as its listening address: {reason}", new.listen));
         }
         match self.members.get_mut(rank) {
             None => Err(format!("a process at {peer} claims rank {rank} of {world_size}")),
@@ -140,13 +144,22 @@ mod tests {
         Register { rank, world_size: 3, fingerprint: "abc".to_owned(), listen: addr(rank as u8, 5000) }
     }
 
-    fn registry() -> Registry {
-        Registry::new(3, "abc", addr(0, 29500))
+    /// Addresses beyond loopback need a secret.
+    fn config() -> ClusterConfig {
+        let mut config = ClusterConfig::new(0, 3, "10.0.0.0", 29500);
+        config.fingerprint = "abc".to_owned();
+        config.token = Some(crate::Token::random().unwrap());
+        config
+    }
+
+    fn registry(config: &ClusterConfig) -> Registry<'_> {
+        Registry::new(config, addr(0, 29500))
     }
 
     #[test]
     fn a_full_house_has_a_roster() {
-        let mut registry = registry();
+        let config = config();
+        let mut registry = registry(&config);
         registry.admit(&member(2), addr(2, 1)).unwrap();
         assert!(!registry.is_complete());
         registry.admit(&member(1), addr(1, 1)).unwrap();
@@ -156,7 +169,8 @@ mod tests {
 
     #[test]
     fn misfits_are_named() {
-        let mut registry = registry();
+        let config = config();
+        let mut registry = registry(&config);
         registry.admit(&member(1), addr(1, 7)).unwrap();
         let mut misfit = |change: fn(&mut Register)| {
             let mut register = member(2);
@@ -165,14 +179,27 @@ mod tests {
         };
         assert_eq!(misfit(|r| r.rank = 1), "two processes claim rank 1: one at 10.0.0.1:7, one at 10.0.0.9:8");
         assert_eq!(misfit(|r| r.rank = 3), "a process at 10.0.0.9:8 claims rank 3 of 3");
+        assert!(misfit(|r| r.listen.set_port(0)).ends_with("nobody can connect to 10.0.0.2:0"));
         assert!(misfit(|r| r.world_size = 4).contains("a world size of 4, rank 0 with 3"));
         let text = misfit(|r| r.fingerprint = "d".repeat(99));
         assert!(text.contains(&format!("{}…, rank 0's is abc", "d".repeat(64))), "{text}");
     }
 
     #[test]
+    fn without_a_secret_a_listening_address_must_be_loopback() {
+        let mut config = config();
+        config.token = None;
+        let mut registry = registry(&config);
+        let text = registry.admit(&member(1), addr(1, 7)).unwrap_err();
+        assert!(text.starts_with("rank 1 at 10.0.0.1:7 gives 10.0.0.1:5000 as its listening address"), "{text}");
+        assert!(text.contains("without a shared secret"), "{text}");
+        registry.admit(&Register { listen: ([127, 0, 0, 1], 5000).into(), ..member(1) }, addr(1, 7)).unwrap();
+    }
+
+    #[test]
     fn a_timeout_names_who_is_missing_and_who_was_turned_away() {
-        let mut registry = registry();
+        let config = config();
+        let mut registry = registry(&config);
         registry.admit(&member(1), addr(1, 1)).unwrap();
         registry.remember_rejection("10.0.0.9:8: its token differs");
         assert_eq!(
@@ -183,7 +210,8 @@ mod tests {
 
     #[test]
     fn a_loopback_address_among_others_is_an_error() {
-        let mut registry = registry();
+        let config = config();
+        let mut registry = registry(&config);
         registry.admit(&member(1), addr(1, 1)).unwrap();
         let register = Register { listen: ([127, 0, 0, 1], 5000).into(), ..member(2) };
         registry.admit(&register, addr(2, 1)).unwrap();

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use crate::address::{check_allowed, listen_as_member, resolve_master};
+use crate::address::{check_allowed, check_given, listen_as_member, resolve_master};
 use crate::config::ClusterConfig;
 use crate::door::Arrival;
 use crate::error::{ClusterError, seconds, system};
@@ -45,7 +45,7 @@ pub(crate) fn host(
     job: &str,
     arrivals: &Receiver<Arrival>,
 ) -> Result<Assembly, ClusterError> {
-    let registry = Registry::new(config.world_size, &config.fingerprint, own);
+    let registry = Registry::new(config, own);
     let mut host = Host { config, registry, controls: Vec::new(), notices: 0 };
     let deadline = Instant::now() + config.rendezvous_timeout();
     match host.gather(arrivals, deadline).and_then(|()| host.registry.roster()) {
@@ -63,7 +63,7 @@ pub(crate) fn host(
 
 struct Host<'a> {
     config: &'a ClusterConfig,
-    registry: Registry,
+    registry: Registry<'a>,
     // All ranks that have come, welcome or not: each gets an answer.
     controls: Vec<(usize, TcpStream)>,
     notices: usize,
@@ -185,7 +185,17 @@ pub(crate) fn join(config: &ClusterConfig) -> Result<Membership, ClusterError> {
     }
     // Rank 0 may listen on several addresses; the one that this rank came by is known to work.
     roster[0] = master;
+    check_roster(config, &roster, master)?;
     Ok(Membership { job, roster, control, listener })
+}
+
+fn check_roster(config: &ClusterConfig, roster: &[SocketAddr], master: SocketAddr) -> Result<(), ClusterError> {
+    for (rank, &addr) in roster.iter().enumerate() {
+        check_given(config, addr).map_err(|reason| {
+            ClusterError::Rendezvous(format!("rank 0 at {master} gives {addr} as the address of rank {rank}: {reason}"))
+        })?;
+    }
+    Ok(())
 }
 
 fn register(
@@ -241,7 +251,7 @@ enum Obstacle {
 
 fn try_master(config: &ClusterConfig, deadline: Instant) -> Result<TcpStream, Obstacle> {
     let mut obstacle = None;
-    for addr in resolve_master(config).map_err(Obstacle::Passing)? {
+    for addr in resolve_master(config, deadline).map_err(Obstacle::Passing)? {
         if let Err(error) = check_allowed(config, "connect to", addr) {
             obstacle.get_or_insert(Obstacle::Final(error));
             continue;
@@ -269,6 +279,15 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use super::*;
+
+    #[test]
+    fn a_roster_is_checked() {
+        let config = ClusterConfig::new(1, 2, "127.0.0.1", 29500);
+        let master = SocketAddr::from((Ipv4Addr::LOCALHOST, 29500));
+        check_roster(&config, &[master, master], master).unwrap();
+        let error = check_roster(&config, &[master, ([203, 0, 113, 5], 80).into()], master).unwrap_err().to_string();
+        assert!(error.contains("gives 203.0.113.5:80 as the address of rank 1: connect to"), "{error}");
+    }
 
     #[test]
     fn a_rank_that_dies_during_the_rendezvous_is_named() {

@@ -71,8 +71,12 @@ pub fn gather_plan(rank: usize, world: usize) -> Vec<Step> {
     (0..world.saturating_sub(1)).map(step).collect()
 }
 
-/// The elements of chunk `chunk` when `len` elements are cut into `chunks` chunks whose sizes differ by one at most.
+/// The elements of chunk `chunk` when `len` elements are cut into `chunks` chunks whose sizes differ by one at most;
+/// none if there are no chunks.
 pub fn chunk_range(len: usize, chunks: usize, chunk: usize) -> Range<usize> {
+    if chunks == 0 {
+        return 0..0;
+    }
     let (base, longer) = (len / chunks, len % chunks);
     let start = chunk * base + chunk.min(longer);
     start..start + base + usize::from(chunk < longer)
@@ -142,6 +146,11 @@ mod tests {
                 assert_eq!(seen, (0..world).collect::<Vec<_>>());
             }
         }
+    }
+
+    #[test]
+    fn no_chunks_hold_nothing() {
+        assert_eq!(chunk_range(7, 0, 0), 0..0);
     }
 
     proptest! {

@@ -181,13 +181,18 @@ fn a_group_must_make_sense() {
     assert!(error.contains("no rank 1"), "{error}");
 }
 
-/// Each rank calls what `call` does for it; all must fail, naming the mismatch.
-fn disagree(world: usize, call: impl Fn(&mut edgecut_cluster::ProcessGroup) -> Result<(), ClusterError> + Sync) {
+/// Each rank calls what `call` does for it; all must fail, naming the mismatch. Returns the errors.
+fn disagree(
+    world: usize,
+    call: impl Fn(&mut edgecut_cluster::ProcessGroup) -> Result<(), ClusterError> + Sync,
+) -> Vec<String> {
     let clusters = Cluster::join_local(world, |_| {}).unwrap();
     let outcomes = on_each(clusters, |cluster| call(&mut cluster.world()?));
-    for error in errors(outcomes) {
+    let errors = errors(outcomes);
+    for error in &errors {
         assert!(error.contains("disagree on collective #0"), "{error}");
     }
+    errors
 }
 
 #[test]
@@ -196,6 +201,26 @@ fn lengths_that_differ_are_an_error_on_all_ranks() {
         let mut data = vec![1.0_f32; if group.rank() == 1 { 8 } else { 7 }];
         group.all_reduce(&mut data, ReduceOp::Sum)
     });
+}
+
+#[test]
+fn element_types_that_differ_are_an_error_on_all_ranks() {
+    let reduced = disagree(2, |group| match group.rank() {
+        0 => group.all_reduce(&mut [1.0_f64; 7], ReduceOp::Sum),
+        _ => group.all_reduce(&mut [1_u64; 7], ReduceOp::Sum),
+    });
+    let sent = disagree(2, |group| match group.rank() {
+        0 => group.broadcast(&mut [1.0_f64; 7], 0),
+        _ => group.broadcast(&mut [1_u64; 7], 0),
+    });
+    for (errors, operation) in [(reduced, "all-reduce(sum)"), (sent, "broadcast from 0")] {
+        for error in errors {
+            // Either rank may be the first to notice.
+            for (element, rank) in [("f64", 0), ("u64", 1)] {
+                assert!(error.contains(&format!("{operation} of 56 bytes of {element} on rank {rank}")), "{error}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -8,18 +8,21 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum LoaderError {
     /// A batch could not be sampled or its features not fetched.
-    #[error("batch {batch} of epoch {epoch}: {source}")]
+    #[error("batch {batch} of epoch {}", epoch + 1)]
     Batch {
         /// The batch, counted over all ranks.
         batch: u64,
-        /// The epoch.
+        /// The epoch, counted from 0; shown counted from 1.
         epoch: u64,
         /// What happened.
         source: Box<SampleError>,
     },
     /// The ranks could not agree on the number of steps.
-    #[error("agree on the number of steps: {0}")]
+    #[error("agree on the number of steps")]
     Agree(#[from] ClusterError),
+    /// The batches end before the epoch does, since the process is shutting down.
+    #[error("the loader stopped before the end of the epoch")]
+    Stopped,
     /// The configuration contradicts itself or the graph.
     #[error("{what}")]
     Config {

@@ -89,7 +89,7 @@ impl DistNeighborLoader {
         world.all_reduce(&mut mine, edgecut_cluster::ReduceOp::Max)?;
         let num_steps = mine[0] as usize;
         plan.even_steps = (config.even_batches && !listed).then_some(num_steps);
-        let own_seeds = if listed && plan.rank > 0 { 0 } else { plan.order(0).len() as u64 };
+        let own_seeds = if listed && plan.rank > 0 { 0 } else { plan.num_seeds() as u64 };
         let mut total = [own_seeds];
         world.all_reduce(&mut total, edgecut_cluster::ReduceOp::Sum)?;
         let maker = Arc::new(BatchMaker { sampler, node_type, wanted: config.wanted });
@@ -164,7 +164,7 @@ impl Iterator for BatchIter {
         }
         self.left -= 1;
         let batch = self.receiver.blocking_recv();
-        let stopped = || Err(LoaderError::Config { what: "the loader stopped before the epoch's end".into() });
+        let stopped = || Err(LoaderError::Stopped);
         let batch = batch.unwrap_or_else(stopped);
         if batch.is_err() {
             self.left = 0;
@@ -210,10 +210,10 @@ impl BatchMaker {
             // Types without features are legal beside the seeds' type, which the caller has asked them of.
             let wanted =
                 Wanted { labels: false, features: self.wanted.features && (has_features || seed_type), ..self.wanted };
-            let attributes = self.node().fetch(node_type, &nodes.ids, wanted).await?;
+            let attributes = self.node().fetch(node_type, nodes.ids.clone(), wanted).await?;
             if seed_type && self.wanted.labels {
                 let wanted = Wanted { labels: true, ..Wanted::default() };
-                labels = self.node().fetch(node_type, &nodes.ids[..num_seeds], wanted).await?.labels;
+                labels = self.node().fetch(node_type, nodes.ids[..num_seeds].to_vec(), wanted).await?.labels;
             }
             batches.push(NodeBatch {
                 input_nodes: nodes.ids,

@@ -45,15 +45,22 @@ impl SeedPlan {
             let batches = self.ids.len().div_ceil(self.batch_size);
             return batches.saturating_sub(self.rank).div_ceil(self.world_size);
         }
-        let (sharers, mine) = self.sharers;
-        self.ids.len().saturating_sub(mine).div_ceil(sharers).div_ceil(self.batch_size)
+        self.num_seeds().div_ceil(self.batch_size)
+    }
+
+    /// The seeds that [`SeedPlan::order`] gives.
+    pub(crate) fn num_seeds(&self) -> usize {
+        let (sharers, mine) = if self.listed { (1, 0) } else { self.sharers };
+        self.ids.len().saturating_sub(mine).div_ceil(sharers)
     }
 
     /// This rank's seeds in the order of `epoch`.
     pub(crate) fn order(&self, epoch: u64) -> Vec<u32> {
         let mut ids = self.ids.clone();
         if self.shuffle {
-            let key = combine(combine(combine(0x5eed, self.seed), epoch), u64::from(self.part));
+            // A list is cut over all ranks, so all of them have to shuffle it alike.
+            let part = if self.listed { 0 } else { u64::from(self.part) };
+            let key = combine(combine(combine(0x5eed, self.seed), epoch), part);
             CounterRng::new(key).shuffle(&mut ids);
         }
         if self.listed {
@@ -115,19 +122,21 @@ mod tests {
 
     #[test]
     fn a_listed_batch_is_the_same_whatever_the_world_size() {
-        let batches = |world_size| {
+        let batches = |world_size, shuffle| {
             let mut all: Vec<_> = (0..world_size)
                 .flat_map(|rank| {
-                    let plan = SeedPlan { shuffle: false, ..plan(rank, world_size, (1, 0), true, 22) };
+                    let plan = SeedPlan { shuffle, ..plan(rank, world_size, (1, 0), true, 22) };
                     all_batches(&plan, 0)
                 })
                 .collect();
             all.sort_by_key(|(_, key)| key.batch);
             all
         };
-        assert_eq!(batches(1).len(), 6);
-        for world_size in 2..5 {
-            assert_eq!(batches(1), batches(world_size));
+        for shuffle in [false, true] {
+            assert_eq!(batches(1, shuffle).len(), 6);
+            for world_size in 2..5 {
+                assert_eq!(batches(1, shuffle), batches(world_size, shuffle));
+            }
         }
     }
 

@@ -44,16 +44,14 @@ fn seeds(num_nodes: usize) -> Vec<u32> {
     (0..num_nodes.min(60)).map(|i| ((i * 37 + 11) % num_nodes) as u32).collect()
 }
 
-/// All batches of all cases, in original ids.
-fn batches(dir: &Path, world_size: usize, num_workers: usize, num_nodes: usize) -> Vec<Vec<MiniBatch>> {
-    // Small limits, so that replies come in pieces and hops in halves.
-    let config = SamplingNodeConfig {
-        num_workers,
-        fetch_chunk_bytes: 200,
-        max_message_bytes: 6000,
-        ..SamplingNodeConfig::default()
-    };
-    let per_rank = on_ranks(dir, world_size, &config, |node, world| {
+/// Small limits, so that features come in pieces and hops in halves; the largest hub still fits.
+fn small_limits(num_workers: usize) -> SamplingNodeConfig {
+    SamplingNodeConfig { num_workers, fetch_chunk_bytes: 200, max_message_bytes: 800, ..SamplingNodeConfig::default() }
+}
+
+/// All batches of all cases, in original ids, and the requests that they took.
+fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig, num_nodes: usize) -> (Vec<Vec<MiniBatch>>, u64) {
+    let per_rank = on_ranks(dir, world_size, config, |node, world| {
         let ids = node.handle().block_on(node.find_originals(NODES, &seeds(num_nodes))).expect("all seeds exist");
         let mut all = Vec::new();
         for case in cases() {
@@ -72,30 +70,30 @@ fn batches(dir: &Path, world_size: usize, num_workers: usize, num_nodes: usize) 
             let batches = loader.epoch(4).map(|batch| in_original_ids(batch.expect("a batch")));
             all.push(batches.filter(|batch| batch.num_seeds > 0).collect::<Vec<_>>());
         }
-        all
+        (all, node.traffic().count().requests)
     });
     let mut merged: Vec<Vec<MiniBatch>> = cases().iter().map(|_| Vec::new()).collect();
-    for rank in per_rank {
+    let requests = per_rank.iter().map(|(_, requests)| requests).sum();
+    for (rank, _) in per_rank {
         for (merged, batches) in merged.iter_mut().zip(rank) {
             merged.extend(batches);
         }
     }
     merged.iter_mut().for_each(|batches| batches.sort_by_key(|batch| batch.key.batch));
-    merged
+    (merged, requests)
 }
 
-fn compare(dataset: &Dataset, num_nodes: usize) {
+fn compare(dataset: &Dataset, num_nodes: usize, has_long_replies: bool) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let one = dir.path().join("one");
     write_parts(dataset, 1, Method::Random, &one);
-    let expected = batches(&one, 1, 1, num_nodes);
+    let (expected, _) = batches(&one, 1, &small_limits(1), num_nodes);
     check_against_dataset(dataset, &expected);
     for (num_parts, method) in (2..=5).flat_map(|n| [(n, Method::Metis { recursive: false }), (n, Method::Random)]) {
         let parts = dir.path().join(format!("{num_parts}-{method:?}"));
         write_parts(dataset, num_parts, method, &parts);
-        for (case, (found, expected)) in
-            cases().iter().zip(batches(&parts, num_parts as usize, 2, num_nodes).iter().zip(&expected))
-        {
+        let (found, _) = batches(&parts, num_parts as usize, &small_limits(2), num_nodes);
+        for (case, (found, expected)) in cases().iter().zip(found.iter().zip(&expected)) {
             assert_eq!(found.len(), expected.len(), "{num_parts} parts by {method:?}, {case:?}");
             for (found, expected) in found.iter().zip(expected) {
                 assert_eq!(found, expected, "{num_parts} parts by {method:?}, {case:?}");
@@ -104,8 +102,16 @@ fn compare(dataset: &Dataset, num_nodes: usize) {
     }
     // Ranks that share a part, and one part on several ranks.
     let two = dir.path().join(format!("2-{:?}", Method::Random));
-    assert_eq!(batches(&two, 4, 1, num_nodes), expected, "2 parts on 4 ranks");
-    assert_eq!(batches(&one, 3, 1, num_nodes), expected, "1 part on 3 ranks");
+    assert_eq!(batches(&two, 4, &small_limits(1), num_nodes).0, expected, "2 parts on 4 ranks");
+    assert_eq!(batches(&one, 3, &small_limits(1), num_nodes).0, expected, "1 part on 3 ranks");
+    // The limit of a message changes how often is asked, not what comes back: the further requests are hops in halves.
+    let wide = SamplingNodeConfig { num_workers: 2, fetch_chunk_bytes: 790, ..SamplingNodeConfig::default() };
+    let halved = SamplingNodeConfig { max_message_bytes: 800, ..wide.clone() };
+    let (found, few) = batches(&two, 2, &wide, num_nodes);
+    assert_eq!(found, expected, "with wide limits");
+    let (found, many) = batches(&two, 2, &halved, num_nodes);
+    assert_eq!(found, expected, "with hops in halves");
+    assert_eq!(many > few, has_long_replies, "{many} requests instead of {few}");
 }
 
 /// The slow and obvious answer: every sampled edge is an edge, counts are what the fan-outs say, all-neighbor hops have
@@ -166,10 +172,10 @@ fn is_subsequence(part: &[u32], whole: &[u32]) -> bool {
 
 #[test]
 fn batches_do_not_depend_on_the_partitioning() {
-    compare(&support::graph(300, 2000, 1), 300);
+    compare(&support::graph(300, 2000, 1), 300, true);
 }
 
 #[test]
 fn sparse_graphs_with_many_isolated_nodes_as_well() {
-    compare(&support::graph(60, 40, 2), 60);
+    compare(&support::graph(60, 40, 2), 60, false);
 }

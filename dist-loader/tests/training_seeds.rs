@@ -2,7 +2,7 @@
 
 mod support;
 
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, LoaderError, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNodeConfig, Wanted};
 use edgecut_graph::{Dataset, NodeTypeId, Split};
 use edgecut_partition::Method;
@@ -85,6 +85,11 @@ fn a_rank_without_seeds_gets_empty_batches() {
     assert!(ranks.iter().any(|(_, batches)| batches.iter().all(Vec::is_empty)), "one rank has none");
 }
 
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
 #[test]
 fn an_unlucky_request_is_one_clear_error() {
     let dataset = support::graph(40, 100, 5);
@@ -108,7 +113,7 @@ fn an_unlucky_request_is_one_clear_error() {
             let loader =
                 DistNeighborLoader::new(sampler.clone(), NODES, Seeds::Listed(seeds), config, world).expect("a loader");
             let mut batches = loader.epoch(0).filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_seeds > 0));
-            let error = batches.next().map(|batch| batch.map_err(|error: LoaderError| error.to_string()));
+            let error = batches.next().map(|batch| batch.map_err(|error| with_causes(&error)));
             assert!(batches.next().is_none(), "an error ends the epoch");
             error.map_or(String::new(), |batch| batch.expect_err("the batch must fail"))
         };

@@ -21,7 +21,7 @@ pub enum SampleError {
         why: String,
     },
     /// A peer could not be connected to.
-    #[error("connect to rank {rank}: {source}")]
+    #[error("connect to rank {rank}")]
     Connect {
         /// The peer.
         rank: usize,

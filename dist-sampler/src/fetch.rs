@@ -1,7 +1,7 @@
 //! Attributes of a batch's nodes, from whichever parts own them.
 
 use crate::SampleError;
-use crate::local::{Degrees, RowLayout};
+use crate::local::{Degrees, bytes_per_row};
 use crate::node::SamplingNode;
 use crate::route::Routes;
 use crate::wire::Wanted;
@@ -40,11 +40,13 @@ impl SamplingNode {
     pub async fn fetch(
         self: &Arc<Self>,
         node_type: NodeTypeId,
-        nodes: &[u32],
+        nodes: Vec<u32>,
         wanted: Wanted,
     ) -> Result<NodeAttributes, SampleError> {
         let shape = self.shape(node_type, wanted)?;
-        let routes = Arc::new(Routes::new(&self.part().meta().node_types[node_type.index()].book, nodes));
+        let meta = self.part().meta().clone();
+        let route = move || Arc::new(Routes::new(&meta.node_types[node_type.index()].book, &nodes));
+        let routes = self.workers.run(route).await?;
         let mut pieces = FuturesUnordered::new();
         for (part, peer) in self.peers.iter().enumerate() {
             let Some(peer) = peer else { continue };
@@ -89,7 +91,7 @@ impl SamplingNode {
         if wanted.labels && !t.has_labels {
             return missing("labels");
         }
-        let bytes_per_row = RowLayout::new(wanted, t.feature_dim * t.feature_dtype.size()).bytes_per_row;
+        let bytes_per_row = bytes_per_row(wanted, t.feature_dim * t.feature_dtype.size());
         Ok(Shape {
             feature_dim: if wanted.features { t.feature_dim } else { 0 },
             dtype: t.feature_dtype,

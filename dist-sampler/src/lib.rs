@@ -18,6 +18,7 @@ mod local;
 mod node;
 mod peer;
 mod relabel;
+mod reply;
 mod route;
 mod sampler;
 mod service;

@@ -52,8 +52,8 @@ impl LocalPart {
         let nodes = self.0.nodes(request.node_type);
         check_rows(rows, nodes.original_ids.len())?;
         let feature_bytes = t.feature_dim * t.feature_dtype.size();
-        let layout = RowLayout::new(request.wanted, feature_bytes);
-        let Some(bytes) = layout.bytes_per_row.checked_mul(rows.len()).filter(|&bytes| bytes <= max_bytes) else {
+        let per_row = bytes_per_row(request.wanted, feature_bytes);
+        let Some(bytes) = per_row.checked_mul(rows.len()).filter(|&bytes| bytes <= max_bytes) else {
             return Err(Refusal::TooLarge);
         };
         let mut out = AlignedBytes::zeroed(bytes);
@@ -110,18 +110,13 @@ impl<'a> Degrees<'a> {
     }
 }
 
-/// Where the attributes lie in a reply to `fetch`.
-pub(crate) struct RowLayout {
-    /// Bytes that a row takes over all attributes.
-    pub(crate) bytes_per_row: usize,
-}
-
-impl RowLayout {
-    pub(crate) fn new(wanted: Wanted, feature_bytes: usize) -> Self {
-        let size = |wanted: bool, bytes: usize| if wanted { bytes } else { 0 };
-        let bytes_per_row = size(wanted.labels, 8) + size(wanted.original_ids, 4) + size(wanted.degrees, 4);
-        Self { bytes_per_row: bytes_per_row + size(wanted.features, feature_bytes) }
-    }
+/// Bytes that a row takes in a reply to `fetch`, over all wanted attributes.
+pub(crate) fn bytes_per_row(wanted: Wanted, feature_bytes: usize) -> usize {
+    let size = |wanted: bool, bytes: usize| if wanted { bytes } else { 0 };
+    size(wanted.labels, 8)
+        + size(wanted.original_ids, 4)
+        + size(wanted.degrees, 4)
+        + size(wanted.features, feature_bytes)
 }
 
 fn draw_of(request: &HopRequest, section: &HopSection) -> Draw {

@@ -4,6 +4,7 @@ use crate::SampleError;
 use crate::config::SamplingNodeConfig;
 use crate::local::LocalPart;
 use crate::peer::Peer;
+use crate::relabel::Relabel;
 use crate::service::Service;
 use crate::traffic::Traffic;
 use crate::transport::{bytes_of, ids_in};
@@ -11,9 +12,12 @@ use crate::workers::Workers;
 use edgecut_cluster::Cluster;
 use edgecut_graph::{Meta, NodeTypeId, Part, PartitionId};
 use futures::future::try_join_all;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle, Runtime};
+
+/// Original ids that a peer is asked to find at once.
+const FIND_PIECE: usize = 1 << 18;
 
 /// The part that this process holds, its service to the peers, and its connections to theirs.
 ///
@@ -26,6 +30,8 @@ pub struct SamplingNode {
     pub(crate) config: SamplingNodeConfig,
     pub(crate) traffic: Arc<Traffic>,
     cluster: Cluster,
+    /// Number maps of batches that are done, kept for the next ones; as many as batches are made at the same time.
+    idle: Mutex<Vec<Vec<Relabel>>>,
     runtime: Option<Runtime>,
 }
 
@@ -72,7 +78,7 @@ impl SamplingNode {
             let serving = p as usize * sharers + rank % sharers;
             let new = || {
                 let (cluster, meta) = (cluster.clone(), part.meta().clone());
-                Peer::new(p, serving, cluster, meta, config.clone(), traffic.clone()).map(Arc::new)
+                Peer::new(p, serving, cluster, meta, config.clone(), traffic.clone(), workers.clone()).map(Arc::new)
             };
             (PartitionId(p) != own).then(new).transpose()
         };
@@ -80,7 +86,8 @@ impl SamplingNode {
         let part = LocalPart(part);
         let service =
             Service { part: part.clone(), workers: workers.clone(), max_message_bytes: config.max_message_bytes };
-        let node = Self { part, peers, workers, config, traffic, cluster, runtime: Some(runtime) };
+        let node =
+            Self { part, peers, workers, config, traffic, cluster, idle: Mutex::default(), runtime: Some(runtime) };
         node.accept_peers(service)?;
         Ok(Arc::new(node))
     }
@@ -127,19 +134,38 @@ impl SamplingNode {
         (sharers, self.cluster.rank() % sharers)
     }
 
+    /// Empty number maps, one per node type.
+    pub(crate) fn take_relabels(&self) -> Vec<Relabel> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let types = self.part().meta().node_types.len() as u16;
+        let new = || (0..types).map(|t| Relabel::new(self.part().owned(NodeTypeId(t)))).collect();
+        let mut relabels = idle.unwrap_or_else(new);
+        relabels.iter_mut().for_each(Relabel::reset);
+        relabels
+    }
+
+    /// Takes number maps back for the next batch.
+    pub(crate) fn keep_relabels(&self, relabels: Vec<Relabel>) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(relabels);
+    }
+
     /// Global ids of nodes given by original id, by asking all parts: no process holds a map of the whole graph.
     ///
     /// # Errors
     /// [`SampleError::NoSuchNode`] for an id that no part owns, or an error of a peer.
     pub async fn find_originals(&self, node_type: NodeTypeId, originals: &[u32]) -> Result<Vec<u32>, SampleError> {
-        let own = |&id: &u32| self.part().find_original(node_type, id).map_or(u32::MAX, |node| node.0);
-        let mut found: Vec<u32> = originals.iter().map(own).collect();
-        let asked = bytes_of(originals.to_vec());
-        let replies = try_join_all(self.peers.iter().flatten().map(|peer| peer.find(node_type, &asked))).await?;
-        for reply in &replies {
-            let ids = ids_in(reply).map_err(|what| SampleError::Internal { what })?;
-            for (found, &id) in found.iter_mut().zip(ids) {
-                *found = (*found).min(id);
+        let mut found = Vec::with_capacity(originals.len());
+        for piece in originals.chunks(FIND_PIECE) {
+            let start = found.len();
+            let own = |&id: &u32| self.part().find_original(node_type, id).map_or(u32::MAX, |node| node.0);
+            found.extend(piece.iter().map(own));
+            let asked = bytes_of(piece.to_vec());
+            let replies = try_join_all(self.peers.iter().flatten().map(|peer| peer.find(node_type, &asked))).await?;
+            for reply in &replies {
+                let ids = ids_in(reply).map_err(|what| SampleError::Internal { what })?;
+                for (found, &id) in found[start..].iter_mut().zip(ids) {
+                    *found = (*found).min(id);
+                }
             }
         }
         let book = &self.part().meta().node_types[node_type.index()].book;

@@ -2,18 +2,19 @@
 
 use crate::SampleError;
 use crate::config::SamplingNodeConfig;
-use crate::kernel::Draw;
-use crate::local::RowLayout;
+use crate::local::bytes_per_row;
+use crate::reply::{HopReply, check_hop};
 use crate::traffic::Traffic;
 use crate::transport::{BulkTransport, bytes_of, ids_in};
-use crate::wire::{ArrayReply, FetchRequest, FindRequest, HopRequest, HopSection, Refusal, SamplingClient, Wanted};
+use crate::wire::{ArrayReply, FetchRequest, FindRequest, HopRequest, Refusal, SamplingClient, Wanted};
+use crate::workers::Workers;
 use bytes::Bytes;
 use edgecut_cluster::Cluster;
 use edgecut_graph::{Meta, NodeTypeId};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tarpc::client::RpcError;
 use tarpc::context::Context;
 use tokio::net::TcpStream;
@@ -28,10 +29,21 @@ pub(crate) struct Peer {
     meta: Arc<Meta>,
     config: SamplingNodeConfig,
     traffic: Arc<Traffic>,
-    client: Mutex<Option<SamplingClient>>,
+    workers: Arc<Workers>,
+    client: Mutex<Connection>,
     /// Feature bytes that may still be asked for, in KiB.
     budget: Semaphore,
 }
+
+/// The connection to a peer, and how many there have been.
+#[derive(Default)]
+struct Connection {
+    generation: u64,
+    client: Option<SamplingClient>,
+}
+
+/// How much longer than its deadline a request is waited for, so that tarpc's own answer comes first.
+const DEADLINE_SLACK: Duration = Duration::from_secs(1);
 
 type Reply = Result<Result<ArrayReply, Refusal>, RpcError>;
 
@@ -50,15 +62,19 @@ impl Peer {
         meta: Arc<Meta>,
         config: SamplingNodeConfig,
         traffic: Arc<Traffic>,
+        workers: Arc<Workers>,
     ) -> Result<Self, SampleError> {
         let addr = cluster.addr_of(rank).map_err(|source| SampleError::Connect { rank, source })?;
         let budget = Semaphore::new((config.max_bytes_in_flight >> 10).clamp(1, Semaphore::MAX_PERMITS));
-        Ok(Self { part, rank, addr, cluster, meta, config, traffic, client: Mutex::new(None), budget })
+        Ok(Self { part, rank, addr, cluster, meta, config, traffic, workers, client: Mutex::default(), budget })
     }
 
     /// Expands a hop: per section the counts of the rows, then their neighbors. A reply that would be too large is
     /// asked for in halves.
     pub(crate) async fn sample_hop(&self, request: HopRequest) -> Result<Bytes, SampleError> {
+        if request.rows.len() > self.config.max_message_bytes {
+            return self.sample_hop_in_halves(request).await;
+        }
         let operation = || format!("sample {} rows", request.rows.len() / 4);
         let send = |client: SamplingClient, context| {
             let request = request.clone();
@@ -66,8 +82,9 @@ impl Peer {
         };
         match self.ask(&operation, send).await? {
             Answer::Data(data) => {
-                self.check_hop(&request, &data).map_err(|why| self.failed(operation(), why))?;
-                Ok(data)
+                let (meta, reply, asked) = (self.meta.clone(), data.clone(), request.clone());
+                let checked = self.workers.run(move || check_hop(&meta, &asked, &reply)).await?;
+                checked.map(|()| data).map_err(|why| self.failed(operation(), why))
             }
             Answer::TooLarge => self.sample_hop_in_halves(request).await,
         }
@@ -116,7 +133,7 @@ impl Peer {
         rows: Vec<u32>,
     ) -> Result<Bytes, SampleError> {
         let t = &self.meta.node_types[node_type.index()];
-        let expected = RowLayout::new(wanted, t.feature_dim * t.feature_dtype.size()).bytes_per_row * rows.len();
+        let expected = bytes_per_row(wanted, t.feature_dim * t.feature_dtype.size()) * rows.len();
         let all = (self.config.max_bytes_in_flight >> 10).max(1);
         let share = expected.div_ceil(1 << 10).clamp(1, all) as u32;
         let _permit = self.budget.acquire_many(share).await;
@@ -158,13 +175,15 @@ impl Peer {
         operation: &impl Fn() -> String,
         send: impl Fn(SamplingClient, Context) -> F,
     ) -> Result<Answer, SampleError> {
-        let mut retried = false;
+        let mut broken: Option<String> = None;
         loop {
-            let client = self.client().await?;
+            let (generation, client) = self.client().await?;
             let mut context = tarpc::context::current();
             context.deadline = Instant::now() + self.config.rpc_timeout();
             self.traffic.requests.fetch_add(1, Ordering::Relaxed);
-            match send(client, context).await {
+            // The deadline in the context starts to count when the request leaves tarpc's queue, this one now.
+            let reply = tokio::time::timeout(self.config.rpc_timeout() + DEADLINE_SLACK, send(client, context)).await;
+            match reply.unwrap_or(Err(RpcError::DeadlineExceeded)) {
                 Ok(Ok(ArrayReply { data })) => {
                     self.traffic.bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
                     return Ok(Answer::Data(data));
@@ -176,22 +195,25 @@ impl Peer {
                     let why = format!("no reply within {} ms", self.config.rpc_timeout_ms);
                     return Err(self.failed(operation(), why));
                 }
-                Err(RpcError::Server(error)) => return Err(self.failed(operation(), error.to_string())),
-                Err(error) if retried || self.cluster.failure().is_some() => {
-                    return Err(self.failed(operation(), format!("the connection broke: {error}")));
+                Err(error @ (RpcError::Shutdown | RpcError::Channel(_)))
+                    if broken.is_none() && self.cluster.failure().is_none() =>
+                {
+                    broken = Some(chain(&error));
+                    self.forget(generation).await;
                 }
-                Err(_) => {
-                    retried = true;
-                    *self.client.lock().await = None;
+                Err(error) => {
+                    let first = broken.map(|first| format!(" (and before that: {first})")).unwrap_or_default();
+                    return Err(self.failed(operation(), format!("{}{first}", chain(&error))));
                 }
             }
         }
     }
 
-    async fn client(&self) -> Result<SamplingClient, SampleError> {
-        let mut client = self.client.lock().await;
-        if let Some(client) = &*client {
-            return Ok(client.clone());
+    /// The connection, opened if there is none, and its number.
+    async fn client(&self) -> Result<(u64, SamplingClient), SampleError> {
+        let mut connection = self.client.lock().await;
+        if let Some(client) = &connection.client {
+            return Ok((connection.generation, client.clone()));
         }
         let (cluster, rank) = (self.cluster.clone(), self.rank);
         let stream = tokio::task::spawn_blocking(move || cluster.connect_rpc(rank))
@@ -201,80 +223,27 @@ impl Peer {
         let stream = TcpStream::from_std(stream)
             .map_err(|e| SampleError::Internal { what: format!("connection to rank {rank}: {e}") })?;
         let transport = BulkTransport::new(stream, self.config.max_message_bytes);
-        let new = SamplingClient::new(tarpc::client::Config::default(), transport).spawn();
-        *client = Some(new.clone());
-        Ok(new)
+        let client = SamplingClient::new(tarpc::client::Config::default(), transport).spawn();
+        connection.client = Some(client.clone());
+        connection.generation += 1;
+        Ok((connection.generation, client))
+    }
+
+    /// Drops a broken connection, unless another request has replaced it already.
+    async fn forget(&self, generation: u64) {
+        let mut connection = self.client.lock().await;
+        if connection.generation == generation {
+            connection.client = None;
+        }
     }
 
     fn failed(&self, operation: String, why: String) -> SampleError {
         SampleError::Rpc { operation, part: self.part, rank: self.rank, addr: self.addr, why }
     }
-
-    /// Checks lengths, counts and id ranges of a reply, so that it is safe to use.
-    fn check_hop(&self, request: &HopRequest, data: &Bytes) -> Result<(), String> {
-        let mut rest = ids_in(data)?;
-        for section in &request.sections {
-            let edge_type = &self.meta.edge_types[section.edge_type.index()];
-            let source = self.meta.node_types.iter().find(|t| t.name == edge_type.src_type);
-            let num_sources = source.map_or(0, |t| t.book.num_nodes());
-            let cut = || format!("the reply of {} bytes is shorter than its counts say", data.len());
-            let (counts, others) = rest.split_at_checked(section.num_rows as usize).ok_or_else(cut)?;
-            let draw = Draw { fanout: section.fanout(), replace: section.replace, key: 0 };
-            if let Some(count) = counts.iter().find(|&&count| count as usize > draw.count(u32::MAX as usize)) {
-                return Err(format!(
-                    "the reply has {count} neighbors for a node, above the fan-out {}",
-                    section.fanout()
-                ));
-            }
-            let edges: usize = counts.iter().map(|&count| count as usize).sum();
-            let (neighbors, others) = others.split_at_checked(edges).ok_or_else(cut)?;
-            if let Some(id) = neighbors.iter().find(|&&id| id as usize >= num_sources) {
-                return Err(format!("the reply names node {id}, but the graph has {num_sources}"));
-            }
-            rest = others;
-        }
-        if rest.is_empty() { Ok(()) } else { Err(format!("the reply has {} bytes too many", rest.len() * 4)) }
-    }
 }
 
-/// A reply to `sample_hop`, checked or our own, cut into sections.
-pub(crate) struct HopReply<'a> {
-    sections: Vec<SectionReply<'a>>,
-}
-
-/// What one section of a hop drew.
-#[derive(Clone, Copy)]
-pub(crate) struct SectionReply<'a> {
-    /// Neighbors drawn for each row.
-    pub(crate) counts: &'a [u32],
-    /// Global ids, end to end.
-    pub(crate) neighbors: &'a [u32],
-}
-
-impl<'a> HopReply<'a> {
-    /// Cuts a reply whose lengths were checked.
-    pub(crate) fn new(sections: &[HopSection], data: &'a Bytes) -> Self {
-        let mut rest = ids_in(data).unwrap_or_default();
-        let cut = |section: &HopSection| {
-            let (counts, others) = rest.split_at(section.num_rows as usize);
-            let (neighbors, others) = others.split_at(counts.iter().map(|&count| count as usize).sum());
-            rest = others;
-            SectionReply { counts, neighbors }
-        };
-        Self { sections: sections.iter().map(cut).collect() }
-    }
-
-    pub(crate) fn section(&self, index: usize) -> SectionReply<'a> {
-        self.sections[index]
-    }
-}
-
-impl<'a> SectionReply<'a> {
-    /// The neighbors of the next row.
-    pub(crate) fn next_row(&mut self) -> &'a [u32] {
-        let Some((&count, counts)) = self.counts.split_first() else { return &[] };
-        let (mine, rest) = self.neighbors.split_at(count as usize);
-        (self.counts, self.neighbors) = (counts, rest);
-        mine
-    }
+/// An error and what caused it; tarpc's messages do not name their causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -4,8 +4,8 @@ use crate::SampleError;
 use crate::batch_key::BatchKey;
 use crate::config::{Fanout, SamplerConfig};
 use crate::node::SamplingNode;
-use crate::peer::{HopReply, SectionReply};
 use crate::relabel::Relabel;
+use crate::reply::{HopReply, SectionReply};
 use crate::route::Routes;
 use crate::subgraph::{SampledEdges, SampledNodes, SampledSubgraph};
 use crate::transport::bytes_of;
@@ -13,15 +13,13 @@ use crate::wire::{HopRequest, HopSection, Refusal};
 use bytes::Bytes;
 use edgecut_graph::{GlobalNodeId, NodeTypeId};
 use futures::future::try_join_all;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Samples multi-hop neighborhoods of seeds, whichever parts own them.
 pub struct DistNeighborSampler {
     node: Arc<SamplingNode>,
     config: SamplerConfig,
-    /// Number maps of batches that are done, kept for the next ones.
-    idle: Mutex<Vec<Vec<Relabel>>>,
 }
 
 /// A batch being sampled.
@@ -48,7 +46,7 @@ impl DistNeighborSampler {
         if config.num_neighbors.is_empty() || config.num_neighbors.len() > usize::from(u16::MAX) {
             return Err(SampleError::Layout { what: "num_neighbors needs a fan-out for each hop".into() });
         }
-        Ok(Self { node, config, idle: Mutex::new(Vec::new()) })
+        Ok(Self { node, config })
     }
 
     /// Where the sampler runs.
@@ -87,17 +85,14 @@ impl DistNeighborSampler {
             let replies = self.ask_all(&plan).await?;
             draft = self.node.workers.run(move || stitch(planned, &plan, &replies)).await??;
         }
-        Ok(self.finish(draft))
+        let this = self.clone();
+        self.node.workers.run(move || this.finish(draft)).await
     }
 
     fn start(&self, node_type: NodeTypeId, seeds: &[u32]) -> Result<Draft, SampleError> {
         let part = self.node.part();
         let book = &part.meta().node_types[node_type.index()].book;
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let types = part.meta().node_types.len() as u16;
-        let mut relabels =
-            idle.unwrap_or_else(|| (0..types).map(|t| Relabel::new(part.owned(NodeTypeId(t)))).collect());
-        relabels.iter_mut().for_each(Relabel::reset);
+        let mut relabels = self.node.take_relabels();
         for (position, &seed) in seeds.iter().enumerate() {
             if !book.contains(GlobalNodeId(seed)) {
                 let what = format!("seed {position} is node {seed}, but the graph has {}", book.num_nodes());
@@ -179,7 +174,7 @@ impl DistNeighborSampler {
         let nodes = draft.relabels.iter().zip(draft.hop_offsets);
         let nodes =
             nodes.map(|(relabel, hop_offsets)| SampledNodes { ids: relabel.nodes().to_vec(), hop_offsets }).collect();
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(draft.relabels);
+        self.node.keep_relabels(draft.relabels);
         SampledSubgraph { nodes, edges: draft.edges }
     }
 }

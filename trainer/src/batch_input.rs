@@ -1,6 +1,6 @@
 //! Turns a mini-batch of plain arrays into what a model takes.
 
-use crate::models::{ModelInput, ModelKind};
+use crate::models::{ModelInput, ModelKind, NodeModelConfig};
 use crate::nn::GcnNorm;
 use crate::ops::{BatchGraph, Block};
 use crate::train_error::TrainError;
@@ -17,15 +17,14 @@ pub fn wanted_by(kind: &ModelKind) -> Wanted {
     Wanted { labels: true, features: true, degrees, original_ids: false }
 }
 
-/// Moves a batch of a homogeneous graph, with at least one seed, to `device`; gives the labels of the seeds as well.
-/// With `normalize_features` each feature row is divided by its sum, or by 1 if that is smaller (PyG's `NormalizeFeatures`).
+/// Moves a batch of a homogeneous graph, with at least one seed, to `device`, as the model that `config` describes takes
+/// it; gives the labels of the seeds as well.
 ///
 /// # Errors
 /// [`TrainError::Batch`] if the arrays contradict each other.
 pub fn model_input<B: Backend>(
     batch: MiniBatch,
-    kind: &ModelKind,
-    normalize_features: bool,
+    config: &NodeModelConfig,
     device: &B::Device,
 ) -> Result<(ModelInput<B>, Vec<i64>), TrainError> {
     let wrong = |what: String| TrainError::Batch { what };
@@ -38,12 +37,12 @@ pub fn model_input<B: Backend>(
     let graph = Arc::new(graph);
     let within_hop: Vec<usize> = nodes.hop_offsets.iter().map(|&n| n as usize).collect();
     let blocks = Block::layers(&graph, &within_hop).map_err(|e| wrong(e.to_string()))?;
-    if normalize_features {
+    if config.normalize_features {
         normalize_rows(&mut nodes.features, nodes.feature_dim);
     }
     let features = Tensor::<B, 2>::from_data(TensorData::new(nodes.features, [rows, nodes.feature_dim]), device);
     let mut input = ModelInput::new(features, blocks).map_err(|e| wrong(e.to_string()))?;
-    if matches!(kind, ModelKind::Gcn) {
+    if matches!(config.kind, ModelKind::Gcn) {
         let norm = GcnNorm::new(&graph, &nodes.degrees).map_err(|e| wrong(e.to_string()))?;
         input = input.with_gcn_norm(norm).map_err(|e| wrong(e.to_string()))?;
     }

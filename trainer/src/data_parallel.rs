@@ -2,8 +2,8 @@
 
 use crate::batch_input::model_input;
 use crate::gradients::{flatten_gradients, num_parameters};
-use crate::models::{Mode, ModelKind, NodeModel};
-use crate::nn::cross_entropy;
+use crate::models::{Mode, NodeModel, NodeModelConfig};
+use crate::nn::{Classification, cross_entropy};
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::optim::GradientsParams;
@@ -55,15 +55,30 @@ pub struct StepGradients {
     pub allreduce: Duration,
 }
 
-/// How a batch is fed to the model.
-#[derive(Clone, Copy, Debug)]
-pub struct StepOptions<'a> {
-    /// The model's kind.
-    pub kind: &'a ModelKind,
-    /// Whether feature rows are divided by their sums.
-    pub normalize_features: bool,
-    /// The mode, with the key of the dropout masks.
-    pub mode: Mode,
+/// Forward and loss of a batch with at least one seed.
+pub(crate) fn classify<B: GnnBackend>(
+    model: &NodeModel<B>,
+    config: &NodeModelConfig,
+    batch: MiniBatch,
+    mode: Mode,
+    device: &B::Device,
+) -> Result<(Classification<B>, SeedTotals), TrainError> {
+    let wrong = |what: String| TrainError::Batch { what };
+    let (input, labels) = model_input::<B>(batch, config, device)?;
+    let logits = model.forward(input, mode).map_err(|e| wrong(e.to_string()))?;
+    let result = cross_entropy(logits, &labels).map_err(|e| wrong(e.to_string()))?;
+    let seeds = result.num_seeds as f64;
+    let loss = f64::from(result.loss.clone().into_data().iter::<f32>().next().unwrap_or(f32::NAN)) * seeds;
+    let totals = SeedTotals { loss, correct: result.num_correct as f64, seeds };
+    Ok((result, totals))
+}
+
+/// Sums the totals of all ranks.
+pub(crate) fn all_reduce_totals(mine: &SeedTotals, world: &mut ProcessGroup) -> Result<SeedTotals, TrainError> {
+    let mut sums = [mine.loss, mine.correct, mine.seeds];
+    world.all_reduce(&mut sums, ReduceOp::Sum)?;
+    let [loss, correct, seeds] = sums;
+    Ok(SeedTotals { loss, correct, seeds })
 }
 
 /// Forward, backward and all-reduce of one batch. A rank without seeds takes part with weight zero, so that unequal
@@ -74,41 +89,27 @@ pub struct StepOptions<'a> {
 /// A batch that does not fit the model, or a failure of the job.
 pub fn step_gradients<B: AutodiffBackend + GnnBackend>(
     model: &NodeModel<B>,
+    config: &NodeModelConfig,
     batch: MiniBatch,
-    options: StepOptions<'_>,
+    mode: Mode,
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> Result<StepGradients, TrainError> {
     let start = Instant::now();
-    let num_seeds = batch.num_seeds;
-    let (mut flat, mine) = match num_seeds {
+    let (mut flat, mine) = match batch.num_seeds {
         0 => (vec![0.0; num_parameters(model)], SeedTotals::default()),
         _ => {
-            let (input, labels) = model_input::<B>(batch, options.kind, options.normalize_features, device)?;
-            let wrong = |what: String| TrainError::Batch { what };
-            let logits = model.forward(input, options.mode).map_err(|e| wrong(e.to_string()))?;
-            let result = cross_entropy(logits, &labels).map_err(|e| wrong(e.to_string()))?;
-            let seeds = result.num_seeds as f64;
-            let loss = f64::from(result.loss.clone().into_data().iter::<f32>().next().unwrap_or(f32::NAN)) * seeds;
+            let (result, totals) = classify(model, config, batch, mode, device)?;
             // The sum over this rank's seeds, so that ranks weigh as much as they have seeds.
-            let gradients = result.loss.mul_scalar(seeds).backward();
-            let flat = flatten_gradients(model, GradientsParams::from_grads(gradients, model));
-            (flat, SeedTotals { loss, correct: result.num_correct as f64, seeds })
+            let gradients = result.loss.mul_scalar(totals.seeds).backward();
+            (flatten_gradients(model, GradientsParams::from_grads(gradients, model)), totals)
         }
     };
     let compute = start.elapsed();
     let start = Instant::now();
-    let parameters = flat.len();
-    // Step counts are far below 2^24, so they travel exactly as f32 behind the gradients.
-    flat.extend([mine.loss as f32, mine.correct as f32, mine.seeds as f32]);
+    let totals = all_reduce_totals(&mine, world)?;
     world.all_reduce(&mut flat, ReduceOp::Sum)?;
-    let totals = SeedTotals {
-        loss: f64::from(flat[parameters]),
-        correct: f64::from(flat[parameters + 1]),
-        seeds: f64::from(flat[parameters + 2]),
-    };
-    flat.truncate(parameters);
-    let scale = 1.0 / totals.seeds.max(1.0) as f32;
+    let scale = (1.0 / totals.seeds.max(1.0)) as f32;
     flat.iter_mut().for_each(|gradient| *gradient *= scale);
     Ok(StepGradients { flat, totals, compute, allreduce: start.elapsed() })
 }

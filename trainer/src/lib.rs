@@ -20,7 +20,7 @@ pub mod ops;
 mod train_error;
 
 pub use batch_input::{model_input, wanted_by};
-pub use data_parallel::{SeedTotals, StepGradients, StepOptions, step_gradients};
+pub use data_parallel::{SeedTotals, StepGradients, step_gradients};
 pub use node_training::{
     EpochReport, NodeResult, NodeTrainingConfig, Observer, evaluate_node, model_config, train_node,
 };

@@ -80,10 +80,22 @@ pub fn load_model<B: Backend>(
     device: &B::Device,
 ) -> Result<(NodeModel<B>, NodeModelConfig), ModelFileError> {
     let bytes = fs::read(path).map_err(|source| ModelFileError::Read { path: path.to_owned(), source })?;
+    parse_model(&bytes, path, device)
+}
+
+/// Reads a model from the bytes of a file, which `path` names in errors: one rank reads the file for all.
+///
+/// # Errors
+/// As [`load_model`].
+pub fn parse_model<B: Backend>(
+    bytes: &[u8],
+    path: &Path,
+    device: &B::Device,
+) -> Result<(NodeModel<B>, NodeModelConfig), ModelFileError> {
     let format_error = |source| ModelFileError::Format { path: path.to_owned(), source };
-    let (_, header) = SafeTensors::read_metadata(&bytes).map_err(format_error)?;
+    let (_, header) = SafeTensors::read_metadata(bytes).map_err(format_error)?;
     let config = read_config(path, header.metadata().as_ref())?;
-    let file = SafeTensors::deserialize(&bytes).map_err(format_error)?;
+    let file = SafeTensors::deserialize(bytes).map_err(format_error)?;
     check_size(path, &file, &config)?;
 
     // The initial values are overwritten below; the model is only the list of what has to be there.

@@ -1,10 +1,9 @@
 //! Node classification, data-parallel.
 
-use crate::batch_input::{model_input, wanted_by};
-use crate::data_parallel::{SeedTotals, StepOptions, step_gradients};
+use crate::batch_input::wanted_by;
+use crate::data_parallel::{SeedTotals, all_reduce_totals, classify, step_gradients};
 use crate::gradients::{flatten_parameters, load_parameters, unflatten_gradients};
 use crate::models::{Mode, ModelKind, NodeModel, NodeModelConfig};
-use crate::nn::cross_entropy;
 use crate::ops::{DropoutKey, GnnBackend};
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
@@ -98,7 +97,7 @@ pub struct NodeResult {
 }
 
 /// Watches a run.
-pub trait Observer {
+pub trait Observer<B: Backend> {
     /// `done` of `total` steps of `epoch` (counted from 1) are done.
     fn step(&mut self, epoch: u64, done: usize, total: usize);
     /// An epoch has ended.
@@ -106,6 +105,12 @@ pub trait Observer {
     /// # Errors
     /// The report cannot be written; the run then ends.
     fn epoch(&mut self, report: &EpochReport) -> std::io::Result<()>;
+
+    /// `model` is the best so far.
+    ///
+    /// # Errors
+    /// The model cannot be saved; the run then ends.
+    fn improved(&mut self, model: &NodeModel<B>, config: &NodeModelConfig) -> std::io::Result<()>;
 }
 
 /// The model that `config` describes for the graph of `node`.
@@ -127,7 +132,8 @@ pub fn model_config(node: &SamplingNode, config: &NodeTrainingConfig) -> Result<
     let (layers, dim, classes) = (config.num_neighbors.len(), nodes.feature_dim, nodes.num_classes);
     let model = NodeModelConfig::new(config.kind, dim, config.hidden_channels, classes, layers)
         .with_dropout(config.dropout)
-        .with_input_dropout(config.input_dropout);
+        .with_input_dropout(config.input_dropout)
+        .with_normalize_features(config.normalize_features);
     model.validate().map_err(|e| TrainError::Config { what: e.to_string() })?;
     Ok(model)
 }
@@ -142,7 +148,7 @@ pub fn train_node<B>(
     config: &NodeTrainingConfig,
     world: &mut ProcessGroup,
     device: &B::Device,
-    observer: &mut dyn Observer,
+    observer: &mut dyn Observer<B::InnerBackend>,
 ) -> Result<(NodeModel<B::InnerBackend>, NodeModelConfig, NodeResult), TrainError>
 where
     B: AutodiffBackend + GnnBackend,
@@ -157,7 +163,7 @@ where
     if loader.total_seeds() == 0 {
         return Err(invalid(format!("dataset {} has no training nodes", node.part().meta().dataset)));
     }
-    let evaluation = Evaluation::new(node, config, world)?;
+    let evaluation = Evaluation::new(node, config, &model_config, world)?;
     let mut best: Option<(u64, Option<f64>, Vec<f32>)> = None;
     for epoch in 0..config.num_epochs {
         let mut clock = EpochClock::start(node);
@@ -166,9 +172,7 @@ where
         for step in 0..loader.num_steps() {
             let Some(batch) = clock.waiting(|| batches.next()) else { break };
             let key = DropoutKey::new(config.seed, epoch, step as u64).for_rank(world.rank() as u64);
-            let (kind, normalize_features) = (&config.kind, config.normalize_features);
-            let options = StepOptions { kind, normalize_features, mode: Mode::Train(key) };
-            let gradients = step_gradients(&model, batch?, options, world, device)?;
+            let gradients = step_gradients(&model, &model_config, batch?, Mode::Train(key), world, device)?;
             clock.compute += gradients.compute;
             clock.allreduce += gradients.allreduce;
             if !gradients.totals.loss.is_finite() {
@@ -188,6 +192,7 @@ where
             let valid = evaluation.run(Split::Valid, &model.valid(), world, device)?.accuracy();
             report.valid_acc = valid;
             if best.as_ref().is_none_or(|(_, best, _)| valid > *best || valid.is_none()) {
+                observer.improved(&model.valid(), &model_config)?;
                 best = Some((epoch + 1, valid, flatten_parameters(&model.valid())));
             }
         }
@@ -231,7 +236,7 @@ pub fn evaluate_node<B: GnnBackend>(
         return Err(TrainError::Config { what });
     }
     let config = NodeTrainingConfig { kind: model_config.kind, ..config.clone() };
-    let evaluation = Evaluation::new(node, &config, world)?;
+    let evaluation = Evaluation::new(node, &config, model_config, world)?;
     let valid_acc = evaluation.run(Split::Valid, model, world, device)?.accuracy();
     let test_acc = evaluation.run(Split::Test, model, world, device)?.accuracy();
     Ok(NodeResult { best_epoch: 0, valid_acc, test_acc })
@@ -261,8 +266,7 @@ fn split_loader(
 
 /// Loss and accuracy on validation and test nodes.
 struct Evaluation {
-    kind: ModelKind,
-    normalize_features: bool,
+    model_config: NodeModelConfig,
     valid: DistNeighborLoader,
     test: DistNeighborLoader,
 }
@@ -271,11 +275,11 @@ impl Evaluation {
     fn new(
         node: &Arc<SamplingNode>,
         config: &NodeTrainingConfig,
+        model_config: &NodeModelConfig,
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
         Ok(Self {
-            kind: config.kind,
-            normalize_features: config.normalize_features,
+            model_config: model_config.clone(),
             valid: split_loader(node, config, Split::Valid, world)?,
             test: split_loader(node, config, Split::Test, world)?,
         })
@@ -293,21 +297,14 @@ impl Evaluation {
         let mut totals = SeedTotals::default();
         for batch in loader.epoch(0) {
             let batch = batch?;
-            if batch.num_seeds == 0 {
-                continue;
-            }
-            let wrong = |what: String| TrainError::Batch { what };
-            let (input, labels) = model_input::<B>(batch, &self.kind, self.normalize_features, device)?;
-            let logits = model.forward(input, Mode::Eval).map_err(|e| wrong(e.to_string()))?;
-            let result = cross_entropy(logits, &labels).map_err(|e| wrong(e.to_string()))?;
-            let seeds = result.num_seeds as f64;
-            let loss = f64::from(result.loss.into_data().iter::<f32>().next().unwrap_or(f32::NAN)) * seeds;
-            totals.add(&SeedTotals { loss, correct: result.num_correct as f64, seeds });
+            let mine = match batch.num_seeds {
+                0 => SeedTotals::default(),
+                _ => classify(model, &self.model_config, batch, Mode::Eval, device)?.1,
+            };
+            // Step by step, so that no rank is waited for longer than a batch takes.
+            totals.add(&all_reduce_totals(&mine, world)?);
         }
-        let mut sums = [totals.loss, totals.correct, totals.seeds];
-        world.all_reduce(&mut sums, ReduceOp::Sum)?;
-        let [loss, correct, seeds] = sums;
-        Ok(SeedTotals { loss, correct, seeds })
+        Ok(totals)
     }
 }
 

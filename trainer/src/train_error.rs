@@ -21,17 +21,17 @@ pub enum TrainError {
         what: String,
     },
     /// The loss is no longer a finite number.
-    #[error("the loss of epoch {epoch}, step {step} is {loss}: lower the learning rate")]
+    #[error("the loss of epoch {}, step {} is {loss}: lower the learning rate", epoch + 1, step + 1)]
     NotFinite {
         /// The epoch, counted from 0.
         epoch: u64,
-        /// The step.
+        /// The step, counted from 0; both are shown counted from 1.
         step: usize,
         /// The loss.
         loss: f64,
     },
     /// The report of an epoch could not be written.
-    #[error("report the epoch: {0}")]
+    #[error("report the epoch")]
     Report(#[from] std::io::Error),
     /// A batch could not be made.
     #[error(transparent)]

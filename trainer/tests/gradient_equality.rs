@@ -13,7 +13,7 @@ use edgecut_partition::{Assignment, Method, PartitionOptions};
 use edgecut_trainer::gradients::unflatten_gradients;
 use edgecut_trainer::models::{Mode, ModelKind, NodeModel, NodeModelConfig};
 use edgecut_trainer::nn::Aggregation;
-use edgecut_trainer::{StepGradients, StepOptions, step_gradients, wanted_by};
+use edgecut_trainer::{StepGradients, step_gradients, wanted_by};
 use std::path::Path;
 use std::sync::Arc;
 use support::{on_ranks, write_parts};
@@ -31,8 +31,8 @@ enum Which {
 fn steps(dir: &Path, world_size: usize, batch_size: usize, kind: ModelKind, which: &Which) -> Vec<Vec<StepGradients>> {
     on_ranks(dir, world_size, &SamplingNodeConfig::default(), |node, world| {
         let device = Default::default();
-        let config = NodeModelConfig::new(kind, 3, 8, 4, 2);
-        let mut model: NodeModel<Cpu> = config.init(3, &device).expect("a valid model");
+        let model_config = NodeModelConfig::new(kind, 3, 8, 4, 2).with_normalize_features(true);
+        let mut model: NodeModel<Cpu> = model_config.init(3, &device).expect("a valid model");
         let mut optimizer = AdamConfig::new().init::<Cpu, NodeModel<Cpu>>();
         let seeds = match which {
             Which::Listed(originals) => {
@@ -51,11 +51,10 @@ fn steps(dir: &Path, world_size: usize, batch_size: usize, kind: ModelKind, whic
             wanted: wanted_by(&kind),
         };
         let loader = DistNeighborLoader::new(sampler, NODES, seeds, config, world).expect("a valid loader");
-        let options = StepOptions { kind: &kind, normalize_features: true, mode: Mode::Eval };
         let mut all = Vec::new();
         for batch in loader.epoch(0) {
             let batch = batch.expect("a batch");
-            let step = step_gradients(&model, batch, options, world, &device).expect("a step");
+            let step = step_gradients(&model, &model_config, batch, Mode::Eval, world, &device).expect("a step");
             let gradients = unflatten_gradients(&model, &step.flat).expect("the gradients of this model");
             model = optimizer.step(0.01, model, gradients);
             all.push(step);

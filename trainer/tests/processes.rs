@@ -147,7 +147,12 @@ fn torchrun_variables_place_a_rank_and_pyg_spelling_is_taken() {
     let start = |rank: &str| {
         let mut command = train("node", &parts.path);
         command.args(["--num_epochs", "1", "--batch_size=64", "--hidden_channels", "8"]);
-        command.env("RANK", rank).env("WORLD_SIZE", "2").env("MASTER_ADDR", "localhost").env("MASTER_PORT", &port);
+        command
+            .env("RANK", rank)
+            .env("LOCAL_RANK", rank)
+            .env("WORLD_SIZE", "2")
+            .env("MASTER_ADDR", "localhost")
+            .env("MASTER_PORT", &port);
         command.spawn().expect("start train")
     };
     let children = [start("1"), start("0")];

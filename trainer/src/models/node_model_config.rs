@@ -41,6 +41,9 @@ pub struct NodeModelConfig {
     pub dropout: f64,
     /// Probability of dropout on the features.
     pub input_dropout: f64,
+    /// Whether each feature row is divided by its sum, or by 1 if that is smaller, before the model sees it (PyG's
+    /// `NormalizeFeatures`). The model takes its input as it is; [`model_input`](crate::model_input) does it.
+    pub normalize_features: bool,
 }
 
 impl NodeModelConfig {
@@ -63,7 +66,16 @@ impl NodeModelConfig {
         num_classes: usize,
         num_layers: usize,
     ) -> Self {
-        Self { kind, in_channels, hidden_channels, num_classes, num_layers, dropout: 0.0, input_dropout: 0.0 }
+        Self {
+            kind,
+            in_channels,
+            hidden_channels,
+            num_classes,
+            num_layers,
+            dropout: 0.0,
+            input_dropout: 0.0,
+            normalize_features: false,
+        }
     }
 
     /// Sets the probability of dropout between layers.
@@ -75,6 +87,12 @@ impl NodeModelConfig {
     /// Sets the probability of dropout on the features.
     pub fn with_input_dropout(mut self, probability: f64) -> Self {
         self.input_dropout = probability;
+        self
+    }
+
+    /// Sets whether feature rows are divided by their sums.
+    pub fn with_normalize_features(mut self, normalize_features: bool) -> Self {
+        self.normalize_features = normalize_features;
         self
     }
 

@@ -39,10 +39,10 @@ pub(crate) struct JobArgs {
     /// The N-parts folder that partition-graph wrote
     #[arg(long, value_name = "DIR")]
     pub(crate) dataset_root_dir: PathBuf,
-    /// Nodes of the job [default: as many as --ip-config lists, or WORLD_SIZE, or 1]
+    /// Nodes of the job [default: as many as --ip-config lists, or 1; with one process a node, WORLD_SIZE]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) num_nodes: Option<u32>,
-    /// This node, counted from 0 [default: RANK, or 0]
+    /// This node, counted from 0 [default: 0 in a job of one; with one process a node, RANK]
     #[arg(long, value_name = "K")]
     pub(crate) node_rank: Option<u32>,
     /// Processes that this node runs; they are started and watched by this one if more than 1
@@ -69,11 +69,14 @@ pub(crate) struct JobArgs {
     /// Threads that sample and gather, per process [default: cores / processes of this node]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) num_workers: Option<u32>,
+    /// Threads that compute, per process [default: cores / processes of this node]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) num_threads: Option<u32>,
     /// Seconds to wait for all ranks to join
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86400))]
     pub(crate) rendezvous_timeout: u64,
-    /// Seconds that a rank may be silent inside a collective
-    #[arg(long, value_name = "S", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86400))]
+    /// Seconds that a rank which is alive may keep the others waiting; one that has died is noticed at once
+    #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86400))]
     pub(crate) collective_timeout: u64,
     /// Seconds to wait for a reply of another part
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86400))]
@@ -110,14 +113,6 @@ pub(crate) enum ModelName {
     Gcn,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum AggregationName {
-    Mean,
-    Sum,
-    Max,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct NodeArgs {
     #[command(flatten)]
@@ -127,7 +122,7 @@ pub(crate) struct NodeArgs {
     /// Write metrics as JSON Lines: an object per epoch, then one for the result
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) metrics: Option<PathBuf>,
-    /// Save the best model as safetensors
+    /// Save the best model as safetensors, each time that one is better
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) save_model: Option<PathBuf>,
     /// Do not train: evaluate this model
@@ -146,8 +141,8 @@ pub(crate) struct TrainingArgs {
     #[arg(long, value_enum, default_value_t = ModelName::Sage)]
     pub(crate) model: ModelName,
     /// How GraphSAGE combines neighbors
-    #[arg(long, value_enum, default_value_t = AggregationName::Mean)]
-    pub(crate) aggregation: AggregationName,
+    #[arg(long, value_name = "mean|sum|max", default_value_t = Aggregation::Mean)]
+    pub(crate) aggregation: Aggregation,
     /// Width of the hidden layers
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) hidden_channels: u32,
@@ -197,13 +192,8 @@ pub(crate) struct TrainingArgs {
 
 impl TrainingArgs {
     pub(crate) fn kind(&self) -> ModelKind {
-        let aggregation = match self.aggregation {
-            AggregationName::Mean => Aggregation::Mean,
-            AggregationName::Sum => Aggregation::Sum,
-            AggregationName::Max => Aggregation::Max,
-        };
         match self.model {
-            ModelName::Sage => ModelKind::Sage { aggregation },
+            ModelName::Sage => ModelKind::Sage { aggregation: self.aggregation },
             ModelName::Gcn => ModelKind::Gcn,
         }
     }
@@ -234,6 +224,9 @@ pub(crate) struct SampleArgs {
     /// The folder for batch_00000.npz and so on; made if absent
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
+    /// Remove the batches that --out holds already
+    #[arg(long)]
+    pub(crate) overwrite: bool,
     /// Batches that are made at the same time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) concurrency: u32,

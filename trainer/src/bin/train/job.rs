@@ -1,7 +1,7 @@
 //! Joins the job, serves this process's part, and leaves in good order or with one clear error.
 
 use crate::args::JobArgs;
-use crate::place::{Rank, token};
+use crate::place::{Rank, num_threads, token};
 use crate::ranks::end_with_parent;
 use anyhow::{Context, bail};
 use edgecut_cluster::{Cluster, ClusterConfig, ProcessGroup};
@@ -16,7 +16,7 @@ use std::time::Duration;
 const STUCK: Duration = Duration::from_secs(8);
 const ERROR: u8 = 1;
 const USAGE: u8 = 2;
-const OTHER_RANK_FAILED: u8 = 3;
+pub(crate) const OTHER_RANK_FAILED: u8 = 3;
 
 /// A joined process with its part.
 pub(crate) struct Job<'a> {
@@ -65,6 +65,8 @@ pub(crate) fn run(
     work: impl FnOnce(&mut Job<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     end_with_parent()?;
+    let num_threads = num_threads(args, rank.local_world_size);
+    rayon::ThreadPoolBuilder::new().num_threads(num_threads).build_global().context("start the compute threads")?;
     let meta = Meta::read(&args.dataset_root_dir)?;
     let part = SamplingNode::part_of_rank(&meta, rank.rank, rank.world_size)?;
     let cluster = Cluster::join(cluster_config(args, rank, &meta)?)?;
@@ -164,6 +166,6 @@ fn exit_if_stuck(cluster: &Cluster) {
     cluster.on_failure(move |failure| {
         std::thread::sleep(STUCK);
         eprintln!("error: rank {rank}: {failure}");
-        std::process::exit(i32::from(OTHER_RANK_FAILED));
+        std::process::exit(i32::from(if failure.rank == rank { ERROR } else { OTHER_RANK_FAILED }));
     });
 }

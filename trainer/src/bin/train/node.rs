@@ -7,40 +7,40 @@ use anyhow::{Context, bail};
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
 use edgecut_dist_sampler::Fanout;
-use edgecut_trainer::model_file::{load_model, save_model};
+use edgecut_trainer::model_file::{parse_model, save_model};
+use edgecut_trainer::models::{NodeModel, NodeModelConfig};
 use edgecut_trainer::{EpochReport, NodeResult, NodeTrainingConfig, Observer, evaluate_node, train_node};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 type Cpu = NdArray<f32>;
 
 pub(crate) fn run(args: &NodeArgs, rank: &Rank) -> anyhow::Result<()> {
     let config = config(&args.training)?;
-    let mut reporter = Reporter::new(args, rank)?;
     let parameters = parameters(&args.training, args.load_model.is_some());
     job::run(&args.job, rank, &parameters, |job| {
+        let mut reporter = Reporter::new(args, rank)?;
         let device = Default::default();
         let result = match &args.load_model {
             Some(path) => evaluate(path, job, &config)?,
-            None => {
-                let (model, model_config, result) =
-                    train_node::<Autodiff<Cpu>>(&job.node, &config, job.world, &device, &mut reporter)?;
-                if let (Some(path), 0) = (&args.save_model, rank.rank) {
-                    save_model(path, &model, &model_config)?;
-                }
-                result
-            }
+            None => train_node::<Autodiff<Cpu>>(&job.node, &config, job.world, &device, &mut reporter)?.2,
         };
         reporter.result(&result)
     })
 }
 
+/// Evaluates a saved model. Rank 0 reads the file for all, so that all have the same one.
 fn evaluate(path: &Path, job: &mut Job<'_>, config: &NodeTrainingConfig) -> anyhow::Result<NodeResult> {
     let device = Default::default();
-    let (model, model_config) = load_model::<Cpu>(path, &device)?;
+    let mut bytes = match job.world.rank() {
+        0 => std::fs::read(path).with_context(|| format!("read model {}", path.display()))?,
+        _ => Vec::new(),
+    };
+    job.world.broadcast_bytes(&mut bytes, 0)?;
+    let (model, model_config) = parse_model::<Cpu>(&bytes, path, &device)?;
     Ok(evaluate_node(&job.node, config, &model, &model_config, job.world, &device)?)
 }
 
@@ -107,6 +107,7 @@ struct Reporter {
     speaks: bool,
     json: bool,
     metrics: Option<(File, String)>,
+    save_model: Option<PathBuf>,
     bar: ProgressBar,
     num_epochs: u64,
 }
@@ -114,11 +115,18 @@ struct Reporter {
 impl Reporter {
     fn new(args: &NodeArgs, rank: &Rank) -> anyhow::Result<Self> {
         let speaks = rank.rank == 0;
-        let open = |path: &std::path::PathBuf| {
+        let open = |path: &PathBuf| {
             let name = path.display().to_string();
             File::create(path).with_context(|| format!("create {name}")).map(|file| (file, name))
         };
         let metrics = args.metrics.as_ref().filter(|_| speaks).map(open).transpose()?;
+        let save_model = args.save_model.clone().filter(|_| speaks);
+        if let Some(folder) =
+            save_model.as_deref().and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty())
+        {
+            // Better now than after the training.
+            anyhow::ensure!(folder.is_dir(), "--save-model: {} is not a folder", folder.display());
+        }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         if speaks && std::io::stderr().is_terminal() {
             bar.set_draw_target(ProgressDrawTarget::stderr());
@@ -126,7 +134,7 @@ impl Reporter {
         if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} steps, {eta} left") {
             bar.set_style(style);
         }
-        Ok(Self { speaks, json: args.json, metrics, bar, num_epochs: args.training.num_epochs })
+        Ok(Self { speaks, json: args.json, metrics, save_model, bar, num_epochs: args.training.num_epochs })
     }
 
     fn line(&mut self, event: &str, fields: impl serde::Serialize) -> anyhow::Result<()> {
@@ -155,7 +163,7 @@ impl Reporter {
     }
 }
 
-impl Observer for Reporter {
+impl Observer<Cpu> for Reporter {
     fn step(&mut self, epoch: u64, done: usize, total: usize) {
         if done == 1 {
             self.bar.set_message(format!("epoch {epoch}/{}", self.num_epochs));
@@ -188,6 +196,13 @@ impl Observer for Reporter {
             false => self.bar.println(text),
         }
         Ok(())
+    }
+
+    fn improved(&mut self, model: &NodeModel<Cpu>, config: &NodeModelConfig) -> std::io::Result<()> {
+        match &self.save_model {
+            Some(path) => save_model(path, model, config).map_err(std::io::Error::other),
+            None => Ok(()),
+        }
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) enum Place {
 pub(crate) struct Ranks {
     pub(crate) first: Rank,
     pub(crate) token: Option<Token>,
+    /// Threads that each of them computes with.
+    pub(crate) num_threads: usize,
 }
 
 /// One process of the job.
@@ -48,6 +50,11 @@ impl Place {
         let listed = args.ip_config.as_ref().map(IpConfig::read).transpose()?;
         let per_node = args.nproc_per_node as usize;
         let from_env = args.num_nodes.is_none() && args.node_rank.is_none() && listed.is_none() && per_node == 1;
+        let placed = args.num_nodes.is_some() || args.node_rank.is_some() || listed.is_some();
+        if per_node > 1 && !placed && (env.rank.is_some() || env.world_size.is_some_and(|n| n > 1)) {
+            let text = "RANK and WORLD_SIZE place one process, but --nproc-per-node starts several: give --num-nodes and --node-rank, or unset them";
+            bail!(usage(text));
+        }
         let (rank, world_size) = match (from_env, env.rank, env.world_size) {
             (true, Some(rank), Some(world_size)) => (rank, world_size),
             (true, Some(_), None) => bail!(usage("RANK is set, but WORLD_SIZE is not")),
@@ -69,7 +76,8 @@ impl Place {
             }
         };
         let (local_rank, local_world_size) = match from_env {
-            true => (env.local_rank.unwrap_or(0), env.local_world_size.unwrap_or(1)),
+            // Without the size of the node, the place within it says nothing.
+            true => env.local_world_size.map_or((0, 1), |size| (env.local_rank.unwrap_or(0), size)),
             false => (0, per_node),
         };
         let master = listed.as_ref().map(IpConfig::master);
@@ -91,7 +99,7 @@ impl Place {
             None if one_node => Some(Token::random()?),
             token => token,
         };
-        Ok(Self::Parent(Ranks { first: rank, token }))
+        Ok(Self::Parent(Ranks { first: rank, token, num_threads: num_threads(args, per_node) }))
     }
 
     fn spawned(env: EnvRanks) -> anyhow::Result<Self> {
@@ -112,6 +120,12 @@ impl Place {
 
 fn usage(what: impl Into<String>) -> UsageError {
     UsageError(what.into())
+}
+
+/// Threads that a process computes with: its share of the node's cores.
+pub(crate) fn num_threads(args: &JobArgs, local_world_size: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    args.num_threads.map_or((cores / local_world_size).max(1), |n| n as usize)
 }
 
 /// The job's shared secret, if there is one.

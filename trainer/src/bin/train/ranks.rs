@@ -1,5 +1,6 @@
 //! Starts the ranks of this node as processes, and ends them together.
 
+use crate::job::OTHER_RANK_FAILED;
 use crate::place::{Ranks, SPAWNED};
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
@@ -12,6 +13,8 @@ use std::time::Duration;
 
 /// After the first failure the other ranks end by themselves, naming the one that failed; who has not by then is killed.
 const GRACE: Duration = Duration::from_secs(15);
+/// What the library of matrix products takes its number of threads from.
+const MATMUL_THREADS: &str = "MATMUL_NUM_THREADS";
 /// The exit status of a program that an interrupt ended.
 const INTERRUPTED: u8 = 130;
 
@@ -52,13 +55,13 @@ pub(crate) fn run_children(ranks: &Ranks) -> anyhow::Result<ExitCode> {
                 running -= 1;
                 pids.retain(|(other, _)| *other != rank);
                 let status = status.with_context(|| format!("wait for rank {rank}"))?;
-                if !status.success() {
-                    failure.get_or_insert((rank, status));
-                    // A rank that a signal ended is the cause, whoever noticed first.
-                    if let (Some(signal), false) = (status.signal(), interrupted.load(Ordering::SeqCst)) {
-                        eprintln!("rank {rank} was ended by signal {signal}");
-                        failure = Some((rank, status));
-                    }
+                if let (Some(signal), false) = (status.signal(), interrupted.load(Ordering::SeqCst)) {
+                    eprintln!("rank {rank} was ended by signal {signal}");
+                }
+                // A rank that failed itself is the cause, whoever noticed first.
+                let innocent = |status: &ExitStatus| status.code() == Some(i32::from(OTHER_RANK_FAILED));
+                if !status.success() && failure.as_ref().is_none_or(innocent) {
+                    failure = Some(status);
                 }
             }
             Ok(None) => end_all(&pids, Signal::TERM),
@@ -67,7 +70,7 @@ pub(crate) fn run_children(ranks: &Ranks) -> anyhow::Result<ExitCode> {
     }
     Ok(match failure {
         _ if interrupted.load(Ordering::SeqCst) => ExitCode::from(INTERRUPTED),
-        Some((_, status)) => ExitCode::from(code_of(status)),
+        Some(status) => ExitCode::from(code_of(status)),
         None => ExitCode::SUCCESS,
     })
 }
@@ -86,6 +89,9 @@ fn child_command(program: &std::path::Path, ranks: &Ranks, local_rank: usize) ->
         (SPAWNED, std::process::id().to_string()),
     ] {
         command.env(name, value);
+    }
+    if std::env::var_os(MATMUL_THREADS).is_none() {
+        command.env(MATMUL_THREADS, ranks.num_threads.to_string());
     }
     if let Some(token) = &ranks.token {
         command.env("EDGECUT_TOKEN", token.to_env_value());

@@ -19,7 +19,7 @@ const NODES: NodeTypeId = NodeTypeId(0);
 
 pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
     let given = args.seeds.as_deref().map(read_seeds).transpose()?;
-    std::fs::create_dir_all(&args.out).with_context(|| format!("create {}", args.out.display()))?;
+    prepare(&args.out, args.overwrite)?;
     let fanouts = args.num_neighbors.0.iter().map(Fanout::to_string).collect::<Vec<_>>().join(",");
     let parameters = json!({
         "num_neighbors": fanouts,
@@ -32,7 +32,10 @@ pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
     job::run(&args.job, rank, &parameters, |job| {
         let loader = loader(args, given, job)?;
         if loader.total_seeds() == 0 {
-            bail!("there are no seeds: dataset {} has no training nodes", job.node.part().meta().dataset);
+            match &args.seeds {
+                Some(path) => bail!("{}: it holds no seeds", path.display()),
+                None => bail!("dataset {} has no training nodes to take as seeds", job.node.part().meta().dataset),
+            }
         }
         let written = write_batches(args, &loader, job)?;
         if job.world.rank() == 0 {
@@ -40,6 +43,30 @@ pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
         }
         Ok(())
     })
+}
+
+/// Makes the folder, and sees to it that it holds no batches of an earlier run.
+fn prepare(dir: &Path, overwrite: bool) -> anyhow::Result<()> {
+    let name = || dir.display().to_string();
+    std::fs::create_dir_all(dir).with_context(|| format!("create {}", name()))?;
+    for entry in std::fs::read_dir(dir).with_context(name)? {
+        let path = entry.with_context(name)?.path();
+        let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
+        if !(file.starts_with("batch_") && file.ends_with(".npz")) {
+            continue;
+        }
+        if !overwrite {
+            bail!("{}: it holds batches of an earlier run; give another --out, or --overwrite", name());
+        }
+        match std::fs::remove_file(&path) {
+            // Another rank of this node may have been faster.
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("remove {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Original ids from a one-dimensional array of whole numbers.
@@ -104,16 +131,17 @@ fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut Job<'
     for epoch in 0..wanted.div_ceil(per_epoch.max(1)) {
         for (step, batch) in loader.epoch(epoch).enumerate() {
             let step = step as u64;
-            let before: u64 = counts.iter().map(|&count| count.min(step)).sum();
-            let in_step = counts[..rank].iter().filter(|&&count| count > step).count() as u64;
-            let number = epoch * per_epoch + before + in_step;
-            if number >= wanted {
+            let before = epoch * per_epoch + counts.iter().map(|&count| count.min(step)).sum::<u64>();
+            if before >= wanted {
                 break;
             }
+            let number = before + counts[..rank].iter().filter(|&&count| count > step).count() as u64;
             let batch = batch?;
-            if batch.num_seeds > 0 {
+            if batch.num_seeds > 0 && number < wanted {
                 write_batch(&args.out, number, &batch)?;
             }
+            // Step by step, so that no rank is waited for longer than a batch takes.
+            job.world.barrier()?;
         }
     }
     Ok(wanted)

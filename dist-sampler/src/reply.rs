@@ -1,0 +1,134 @@
+//! Replies to `sample_hop`: checked once, then cut into sections.
+
+use crate::kernel::Draw;
+use crate::transport::ids_in;
+use crate::wire::{HopRequest, HopSection};
+use bytes::Bytes;
+use edgecut_graph::Meta;
+
+/// Checks lengths, counts and id ranges of a reply, so that it is safe to use.
+pub(crate) fn check_hop(meta: &Meta, request: &HopRequest, data: &Bytes) -> Result<(), String> {
+    let mut rest = ids_in(data)?;
+    for section in &request.sections {
+        let edge_type = &meta.edge_types[section.edge_type.index()];
+        let source = meta.node_types.iter().find(|t| t.name == edge_type.src_type);
+        let num_sources = source.map_or(0, |t| t.book.num_nodes());
+        let cut = || format!("the reply of {} bytes is shorter than its counts say", data.len());
+        let (counts, others) = rest.split_at_checked(section.num_rows as usize).ok_or_else(cut)?;
+        let draw = Draw { fanout: section.fanout(), replace: section.replace, key: 0 };
+        if let Some(count) = counts.iter().find(|&&count| count as usize > draw.count(u32::MAX as usize)) {
+            return Err(format!("the reply has {count} neighbors for a node, above the fan-out {}", section.fanout()));
+        }
+        let edges: usize = counts.iter().map(|&count| count as usize).sum();
+        let (neighbors, others) = others.split_at_checked(edges).ok_or_else(cut)?;
+        if let Some(id) = neighbors.iter().find(|&&id| id as usize >= num_sources) {
+            return Err(format!("the reply names node {id}, but the graph has {num_sources}"));
+        }
+        rest = others;
+    }
+    if rest.is_empty() { Ok(()) } else { Err(format!("the reply has {} bytes too many", rest.len() * 4)) }
+}
+
+/// A reply to `sample_hop`, checked or our own, cut into sections.
+pub(crate) struct HopReply<'a> {
+    sections: Vec<SectionReply<'a>>,
+}
+
+/// What one section of a hop drew.
+#[derive(Clone, Copy)]
+pub(crate) struct SectionReply<'a> {
+    /// Neighbors drawn for each row.
+    pub(crate) counts: &'a [u32],
+    /// Global ids, end to end.
+    pub(crate) neighbors: &'a [u32],
+}
+
+impl<'a> HopReply<'a> {
+    /// Cuts a reply whose lengths were checked.
+    pub(crate) fn new(sections: &[HopSection], data: &'a Bytes) -> Self {
+        let mut rest = ids_in(data).unwrap_or_default();
+        let cut = |section: &HopSection| {
+            let (counts, others) = rest.split_at(section.num_rows as usize);
+            let (neighbors, others) = others.split_at(counts.iter().map(|&count| count as usize).sum());
+            rest = others;
+            SectionReply { counts, neighbors }
+        };
+        Self { sections: sections.iter().map(cut).collect() }
+    }
+
+    pub(crate) fn section(&self, index: usize) -> SectionReply<'a> {
+        self.sections[index]
+    }
+}
+
+impl<'a> SectionReply<'a> {
+    /// The neighbors of the next row.
+    pub(crate) fn next_row(&mut self) -> &'a [u32] {
+        let Some((&count, counts)) = self.counts.split_first() else { return &[] };
+        let (mine, rest) = self.neighbors.split_at(count as usize);
+        (self.counts, self.neighbors) = (counts, rest);
+        mine
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::bytes_of;
+    use edgecut_graph::EdgeTypeId;
+
+    /// What a graph of 10 nodes in 2 parts is described as.
+    fn meta() -> Meta {
+        let node = serde_json::json!({"name": "node", "book": [0, 5, 10], "feature_dim": 0, "feature_dtype": "f32",
+            "has_labels": false, "num_classes": 0, "split_sizes": [0, 0, 0]});
+        let edge = serde_json::json!({"src_type": "node", "relation": "to", "dst_type": "node", "num_edges": 9});
+        let part = serde_json::json!({"nodes": 5, "edges": 4, "train_nodes": 0, "halo_nodes": 1});
+        serde_json::from_value(serde_json::json!({
+            "format": "edgecut-partition", "version": 1, "dataset": "test", "num_parts": 2,
+            "provenance": {"method": "random", "recursive": false, "seed": 0, "balance": [], "split": null,
+                "to_undirected": false},
+            "node_types": [node], "edge_types": [edge], "files": {},
+            "report": {"parts": [part, part], "cut_edges": 0, "cut_fraction": 0.0, "remote_neighbor_fraction": 0.0},
+        }))
+        .expect("a description")
+    }
+
+    fn request(fanout: Option<u32>, replace: bool) -> HopRequest {
+        let section = |num_rows| HopSection { edge_type: EdgeTypeId(0), fanout, replace, num_rows };
+        HopRequest { stream: 0, hop: 0, sections: vec![section(2), section(1)], rows: bytes_of(vec![0_u32, 1, 2]) }
+    }
+
+    fn check(fanout: Option<u32>, words: &[u32]) -> Result<(), String> {
+        check_hop(&meta(), &request(fanout, false), &bytes_of(words.to_vec()))
+    }
+
+    #[test]
+    fn a_right_reply_is_cut_into_rows() {
+        let words = [2, 1, 7, 8, 9, 1, 4];
+        check(Some(2), &words).expect("a right reply");
+        let data = bytes_of(words.to_vec());
+        let reply = HopReply::new(&request(Some(2), false).sections, &data);
+        let (mut first, mut second) = (reply.section(0), reply.section(1));
+        assert_eq!([first.next_row(), first.next_row(), first.next_row()], [&[7, 8][..], &[9], &[]]);
+        assert_eq!([second.next_row(), second.next_row()], [&[4][..], &[]]);
+    }
+
+    #[test]
+    fn rejects_every_kind_of_wrong_reply() {
+        for (words, why) in [
+            (&[][..], "shorter"),
+            (&[2, 1, 7, 8, 9][..], "shorter"),
+            (&[2, 1, 7, 8, 9, 1][..], "shorter"),
+            (&[2, 1, 7, 8, 9, 1, 4, 4][..], "4 bytes too many"),
+            (&[3, 0, 7, 8, 9, 1, 4][..], "above the fan-out 2"),
+            (&[2, 1, 7, 8, 10, 1, 4][..], "names node 10"),
+            (&[u32::MAX, u32::MAX, 0][..], "above the fan-out"),
+        ] {
+            let error = check(Some(2), words).expect_err("a wrong reply");
+            assert!(error.contains(why), "{words:?}: {error}");
+        }
+        let odd = Bytes::from_static(&[0; 7]);
+        assert!(check_hop(&meta(), &request(None, false), &odd).expect_err("a wrong reply").contains("7 bytes"));
+        check(None, &[3, 0, 7, 8, 9, 1, 4]).expect("no fan-out, no bound");
+    }
+}
