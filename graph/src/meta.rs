@@ -50,6 +50,9 @@ pub struct Provenance {
     pub balance: Vec<String>,
     /// Which split scheme was read, where the dataset has several.
     pub split: Option<String>,
+    /// Whether it was asked for to add the reverse of every edge; false in descriptions from before it was noted.
+    #[serde(default)]
+    pub to_undirected: bool,
 }
 
 /// One node type.
@@ -174,6 +177,14 @@ impl Meta {
                     self.num_parts
                 ));
             }
+        }
+        let mut taken = BTreeSet::new();
+        if let Some(t) = self.node_types.iter().find(|t| !taken.insert(&t.name)) {
+            return Err(format!("two node types have the name {}", t.name));
+        }
+        let mut taken = BTreeSet::new();
+        if let Some(dir) = self.edge_types.iter().map(crate::edge_dir).find(|dir| !taken.insert(dir.clone())) {
+            return Err(format!("two edge types have the folder {dir}"));
         }
         for e in &self.edge_types {
             for end in [&e.src_type, &e.dst_type] {

@@ -1,6 +1,7 @@
 //! One part of a partitioned graph, memory-mapped.
 
 use crate::npy::map_npy;
+use crate::scan::first_position;
 use crate::{
     Buffer, Csc, EdgeTypeId, EdgeTypeMeta, FeatureDtype, Features, GlobalNodeId, GraphError, Meta, NodeTypeId,
     NodeTypeMeta, NpyElement, PartitionId, Split, Splits,
@@ -59,8 +60,9 @@ pub struct PartEdges {
 }
 
 impl Part {
-    /// Opens `part` of the partitioned graph in `dir`, the `N-parts` folder. With `verify`, checksums are compared
-    /// first, which reads every byte of the part once.
+    /// Opens `part` of the partitioned graph in `dir`, the `N-parts` folder. Original ids, labels, splits and edges are
+    /// checked against their invariants; features are not read. With `verify`, checksums are compared first, which
+    /// reads every byte of the part once.
     ///
     /// # Errors
     /// A missing, truncated, altered or contradictory file, named.
@@ -131,14 +133,18 @@ impl Opener<'_> {
     fn nodes(&self, t: &NodeTypeMeta) -> Result<PartNodes, GraphError> {
         let dir = self.root.join(node_dir(&t.name));
         let rows = t.book.range(self.part).len();
-        let original_ids: Buffer<u32> = array(dir.join("original_ids.npy"), &[rows])?;
+        let ids_file = dir.join("original_ids.npy");
+        let original_ids: Buffer<u32> = array(ids_file.clone(), &[rows])?;
+        if let Some(row) = original_ids.windows(2).position(|w| w[0] >= w[1]) {
+            return Err(GraphError::format(ids_file, format!("it does not ascend after row {row}")));
+        }
         let features_file = dir.join("features.npy");
         let features = match (t.feature_dim, t.feature_dtype) {
             (0, _) => None,
             (dim, FeatureDtype::F32) => Some(Features::F32 { values: array(features_file, &[rows, dim])?, dim }),
             (dim, FeatureDtype::F16) => Some(Features::F16 { values: array(features_file, &[rows, dim])?, dim }),
         };
-        let labels = t.has_labels.then(|| array(dir.join("labels.npy"), &[rows])).transpose()?;
+        let labels = t.has_labels.then(|| labels(dir.join("labels.npy"), rows, t.num_classes)).transpose()?;
         let mut splits = Splits::default();
         for split in Split::ALL {
             let path = dir.join(format!("{}.npy", split.name()));
@@ -165,6 +171,15 @@ impl Opener<'_> {
         let csc = Csc::new(indptr, indices, num_sources).map_err(|e| GraphError::format(dir, e.to_string()))?;
         Ok(PartEdges { src_type, dst_type, csc })
     }
+}
+
+fn labels(path: PathBuf, rows: usize, num_classes: usize) -> Result<Buffer<i64>, GraphError> {
+    let labels: Buffer<i64> = array(path.clone(), &[rows])?;
+    let classes = i64::try_from(num_classes).unwrap_or(i64::MAX);
+    if let Some(row) = first_position(&labels, |label| !(-1..classes).contains(&label)) {
+        return Err(GraphError::format(path, format!("row {row} has label {}, outside -1..{classes}", labels[row])));
+    }
+    Ok(labels)
 }
 
 fn array<T: NpyElement>(path: PathBuf, shape: &[usize]) -> Result<Buffer<T>, GraphError> {

@@ -194,6 +194,10 @@ fn a_split_scheme_cannot_be_chosen() {
     check_four(&load(&source).unwrap());
     source.split = Some("time".into());
     assert!(load(&source).unwrap_err().to_string().contains("split scheme time was asked for"));
+    let mut generated = DatasetSource::new("fake", "");
+    generated.split = Some("time".into());
+    let error = load(&generated).unwrap_err().to_string();
+    assert!(error.contains("dataset fake: split scheme time was asked for"), "{error}");
 }
 
 #[test]
@@ -212,4 +216,39 @@ fn a_dataset_can_be_exported_over_the_files_it_is_mapped_from() {
     let mut several = mapped;
     several.node_types.push(several.node_types[0].clone());
     assert!(export_npy(&several, dir.path()).unwrap_err().to_string().contains("only a homogeneous graph"));
+}
+
+#[test]
+fn a_bare_graph_exported_over_a_rich_one_keeps_nothing_of_it() {
+    let bare = Folder(tempfile::tempdir().unwrap());
+    bare.put("edge_index", &[2, 1], &[0_i64, 1]);
+    bare.put("num_nodes", &[], &[2_i64]);
+    let bare = bare.read().unwrap();
+    let folder = Folder::legal();
+    folder.put_bool("train_mask", &[1, 0, 0, 1]);
+    folder.put_bool("valid_mask", &[0, 1, 0, 0]);
+    folder.put_bool("val_mask", &[0, 1, 0, 0]);
+    folder.put_bool("test_mask", &[0; 4]);
+    folder.put("val_idx", &[1], &[1_i64]);
+    folder.put("test_idx", &[1], &[1_i64]);
+    export_npy(&bare, folder.0.path()).unwrap();
+    let mut names: Vec<String> =
+        fs::read_dir(folder.0.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["edge_index.npy", "num_nodes.npy", "test_idx.npy", "train_idx.npy", "valid_idx.npy"]);
+    let back = folder.read().unwrap();
+    let nodes = back.nodes(NodeTypeId(0));
+    assert_eq!((nodes.num_nodes, back.num_edges(), nodes.num_classes), (2, 1, 0));
+    assert!(nodes.features.is_none() && nodes.labels.is_none());
+    assert!(Split::ALL.iter().all(|&split| nodes.splits.get(split).is_empty()));
+}
+
+#[test]
+fn an_export_that_fails_leaves_a_folder_that_does_not_load() {
+    let dataset = Folder::legal().read().unwrap();
+    let folder = Folder::legal();
+    // A folder in the place of a file can neither be replaced nor removed as one.
+    fs::create_dir(folder.0.path().join("val_mask.npy")).unwrap();
+    assert!(export_npy(&dataset, folder.0.path()).unwrap_err().to_string().contains("val_mask.npy"));
+    assert!(folder.why().contains("edge_index.npy"), "{}", folder.why());
 }

@@ -8,7 +8,8 @@ use edgecut_graph::Dataset;
 ///
 /// # Shapes
 /// `weights` is `[num_nodes, num_constraints]`, row-major, over joined ids; `totals` is `[num_constraints]`. Weights
-/// are not negative, totals are positive and at most `i32::MAX`, except where there are more nodes than that.
+/// are not negative, totals are positive. For METIS totals are at most `i32::MAX` as well, except where there are more
+/// nodes than that; LDG sums in 64 bits, and gets edge weights as they are.
 #[derive(Debug)]
 pub(crate) struct Constraints {
     pub(crate) weights: Vec<i32>,
@@ -26,7 +27,7 @@ impl Constraints {
         for balance in effective_balance(dataset, options) {
             match balance {
                 Balance::Nodes => columns.extend(node_columns(dataset, ids, options.num_parts)),
-                Balance::Edges => columns.push(edge_column(dataset, ids)),
+                Balance::Edges => columns.push(edge_column(&ids.in_degrees(dataset), options.method)),
                 Balance::Train => columns.push(train_column(dataset, ids)),
             }
         }
@@ -89,11 +90,13 @@ fn node_columns(dataset: &Dataset, ids: &JoinedIds, num_parts: u32) -> Vec<Vec<i
     groups.iter().map(column).collect()
 }
 
-/// In-degree + 1, scaled down where the sum would not fit METIS's 32 bits.
-fn edge_column(dataset: &Dataset, ids: &JoinedIds) -> Vec<i32> {
-    let degrees = ids.in_degrees(dataset);
+/// In-degree + 1; for METIS scaled down where the sum would not fit its 31 bits.
+fn edge_column(degrees: &[u64], method: Method) -> Vec<i32> {
     let room = (i32::MAX as u64).saturating_sub(degrees.len() as u64).max(1);
-    let scale = degrees.iter().sum::<u64>().div_ceil(room).max(1);
+    let scale = match method {
+        Method::Metis { .. } => degrees.iter().sum::<u64>().div_ceil(room).max(1),
+        Method::Ldg | Method::Random => 1,
+    };
     degrees.iter().map(|degree| (1 + degree / scale).min(i32::MAX as u64) as i32).collect()
 }
 
@@ -103,4 +106,21 @@ fn train_column(dataset: &Dataset, ids: &JoinedIds) -> Vec<i32> {
         nodes.splits.train.iter().for_each(|&node| weights[ids.start(t) + node as usize] = 1);
     }
     weights
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edge_weights_are_scaled_for_metis_alone() {
+        let small = [3, 0, 7];
+        assert_eq!(edge_column(&small, Method::default()), [4, 1, 8]);
+        assert_eq!(edge_column(&small, Method::Ldg), [4, 1, 8]);
+        let large = [1 << 30, 1 << 30, 1 << 30, 5];
+        assert_eq!(edge_column(&large, Method::Ldg), [(1 << 30) + 1, (1 << 30) + 1, (1 << 30) + 1, 6]);
+        let scaled = edge_column(&large, Method::default());
+        assert!(scaled.iter().map(|&w| w as u64).sum::<u64>() <= i32::MAX as u64, "{scaled:?}");
+        assert!(scaled[0] > 1 << 28 && scaled[0] == scaled[2] && scaled[3] >= 1, "{scaled:?}");
+    }
 }

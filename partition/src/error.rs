@@ -1,6 +1,7 @@
 //! Why a graph could not be split or written.
 
 use edgecut_graph::GraphError;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -68,6 +69,17 @@ pub enum PartitionError {
     NotAPartition {
         /// The output folder.
         path: PathBuf,
+    },
+    /// The output folder holds something beside the parts, which stays.
+    #[error(
+        "{} holds {entry:?}, which is not of the partitioned graph: it is not replaced even with --overwrite; move that away, or give another output folder",
+        path.display()
+    )]
+    HoldsOther {
+        /// The output folder.
+        path: PathBuf,
+        /// The first entry, by name, that is neither `META.json` nor a part.
+        entry: OsString,
     },
     /// The system refused a change of folders.
     #[error("{doing} {}: {source}", path.display())]

@@ -2,7 +2,7 @@
 
 use crate::constraints::Constraints;
 use crate::grouping::Groups;
-use edgecut_graph::rng::CounterRng;
+use edgecut_graph::rng::{CounterRng, combine};
 
 /// Passes over the stream; from the second on a node's neighbors are all placed, and it may move (restreaming,
 /// Nishimura & Ugander 2013).
@@ -13,17 +13,17 @@ const UNPLACED: u32 = u32::MAX;
 
 /// Splits the symmetric graph into `num_parts` parts: a part per node.
 ///
-/// Nodes come in seeded random order, and go to the part `p` with the largest `neighbors in p * (1 - load of p)`
+/// Nodes come in seeded random order, another one in each pass, and go to the part `p` with the largest `neighbors in p * (1 - load of p)`
 /// (Stanton & Kliot 2012), where the load is the largest over all constraints, relative to capacity. A part without
 /// room is passed over; with no room anywhere, or no neighbor placed, the least loaded part takes the node.
 pub(crate) fn split(graph: &Groups, constraints: &Constraints, num_parts: u32, seed: u64) -> Vec<u32> {
     let num_parts = num_parts as usize;
     let mut order: Vec<u32> = (0..graph.num_rows() as u32).collect();
-    CounterRng::new(seed).shuffle(&mut order);
     let mut parts = vec![UNPLACED; graph.num_rows()];
     let mut loads = Loads::new(constraints, num_parts);
     let mut neighbors = vec![0_u32; num_parts];
-    for _ in 0..PASSES {
+    for pass in 0..PASSES {
+        CounterRng::new(combine(seed, pass as u64)).shuffle(&mut order);
         for &node in &order {
             let node = node as usize;
             if parts[node] != UNPLACED {

@@ -4,6 +4,11 @@
 //! contiguous range, and writes one folder a part ([`write_parts`]) under the contract of `docs/format.md`.
 //! [`verify`] checks such a folder without the source graph.
 //!
+//! While METIS runs, it replaces the process's handlers of SIGTERM and SIGABRT by one that jumps out of its call, which
+//! is undefined behavior on any thread but the calling one. A program that assigns nodes with [`Method::Metis`] should
+//! block SIGTERM on all threads before it starts any, and take it with `sigwait` on one of them, as `partition-graph`
+//! does.
+//!
 //! ```
 //! use edgecut_graph::{Dataset, NodeData, Part, PartitionId, Splits};
 //! use edgecut_partition::{PartitionOptions, partition, verify};

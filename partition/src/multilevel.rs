@@ -14,8 +14,8 @@ static METIS: Mutex<()> = Mutex::new(());
 ///
 /// The caller has made sure of what METIS takes for granted, or dies of: at least one node and as many as parts, a
 /// symmetric graph without self loops and duplicates, and no constraint without weight. METIS traps SIGTERM while it
-/// runs, and returns an error then; that works if the thread that the signal goes to, the main thread, is the one
-/// that called.
+/// runs, with a handler that jumps out of this call: undefined behavior if it runs on another thread. So programs
+/// block SIGTERM, as the crate's documentation asks.
 ///
 /// # Errors
 /// [`PartitionError::TooLargeForMetis`] before METIS is called, [`PartitionError::Metis`] after.

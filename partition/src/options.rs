@@ -18,6 +18,8 @@ pub struct PartitionOptions {
     pub balance: Vec<Balance>,
     /// The split scheme that the dataset was read with; only noted in `META.json`.
     pub split: Option<String>,
+    /// Whether the dataset was read with the reverse of every edge added; only noted in `META.json`.
+    pub to_undirected: bool,
     /// Whether a partitioned graph that is there already is replaced.
     pub overwrite: bool,
 }
@@ -31,6 +33,7 @@ impl PartitionOptions {
             seed: 0,
             balance: Balance::ALL.to_vec(),
             split: None,
+            to_undirected: false,
             overwrite: false,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::PartitionError;
 use edgecut_graph::{FORMAT_NAME, META_FILE};
+use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -21,24 +22,39 @@ pub(crate) struct Staging {
 /// Checks that `out_dir` is free, or may be replaced.
 ///
 /// # Errors
-/// [`PartitionError::Exists`], or [`PartitionError::NotAPartition`] where it holds something else and `overwrite` is
-/// asked for.
+/// [`PartitionError::Exists`], or where `overwrite` is asked for, [`PartitionError::NotAPartition`] if it holds
+/// something else, and [`PartitionError::HoldsOther`] if it holds something beside the parts.
 pub(crate) fn check_free(out_dir: &Path, overwrite: bool) -> Result<(), PartitionError> {
     let path = out_dir.to_path_buf();
-    match fs::read_dir(out_dir).map(|mut entries| entries.next().is_none()) {
+    match entries(out_dir) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
         Err(e) if e.kind() == ErrorKind::NotADirectory => Err(PartitionError::NotAPartition { path }),
         Err(source) => Err(PartitionError::Io { doing: "open", path, source }),
-        Ok(true) => Ok(()),
-        Ok(false) if !overwrite => Err(PartitionError::Exists { path }),
-        Ok(false) if is_partition(out_dir) => Ok(()),
-        Ok(false) => Err(PartitionError::NotAPartition { path }),
+        Ok(held) if held.is_empty() => Ok(()),
+        Ok(_) if !overwrite => Err(PartitionError::Exists { path }),
+        Ok(_) if !is_partition(out_dir) => Err(PartitionError::NotAPartition { path }),
+        Ok(held) => match held.into_iter().find(|name| !is_of_parts(name)) {
+            Some(entry) => Err(PartitionError::HoldsOther { path, entry }),
+            None => Ok(()),
+        },
     }
 }
 
-/// Whether the folder has a `META.json` of this format, of any version and in any state but unreadable.
+/// The names in a folder, in order.
+fn entries(dir: &Path) -> std::io::Result<Vec<OsString>> {
+    let mut names = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
+}
+
+fn is_of_parts(name: &OsStr) -> bool {
+    name == META_FILE || name.as_encoded_bytes().starts_with(b"part_")
+}
+
+/// Whether the folder has a `META.json` of this format, of any version.
 fn is_partition(dir: &Path) -> bool {
-    fs::read_to_string(dir.join(META_FILE)).is_ok_and(|text| text.contains(FORMAT_NAME))
+    let meta = fs::read(dir.join(META_FILE)).ok().and_then(|text| serde_json::from_slice(&text).ok());
+    meta.is_some_and(|meta: serde_json::Value| meta["format"] == FORMAT_NAME)
 }
 
 impl Staging {
@@ -70,19 +86,21 @@ impl Staging {
         sync_folders(&self.dir)?;
         check_free(&self.out_dir, self.overwrite)?;
         let (Some(parent), Some(name)) = (self.out_dir.parent(), self.out_dir.file_name()) else { return Ok(()) };
+        let old = parent.join(hidden(name, "old", std::process::id()));
         if self.out_dir.join(META_FILE).exists() {
-            let old = parent.join(hidden(name, "old", std::process::id()));
             rename(&self.out_dir, &old)?;
             if let Err(error) = rename(&self.dir, &self.out_dir) {
                 rename(&old, &self.out_dir)?;
                 return Err(error);
             }
-            fs::remove_dir_all(&old).map_err(|e| failed("remove", &old, e))?;
         } else {
             rename(&self.dir, &self.out_dir)?;
         }
+        sync(parent)?;
+        // The new parts are in place. What cannot be removed of old ones is left to the next run.
+        let _ = fs::remove_dir_all(&old);
         remove_dead(parent, name, "old");
-        sync(parent)
+        Ok(())
     }
 }
 
@@ -128,7 +146,15 @@ fn sync_folders(dir: &Path) -> Result<(), PartitionError> {
 }
 
 fn sync(dir: &Path) -> Result<(), PartitionError> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(|e| failed("sync", dir, e))
+    match File::open(dir).and_then(|dir| dir.sync_all()) {
+        Err(error) if !cannot_sync(&error) => Err(failed("sync", dir, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the filesystem has no way to sync a folder, as some network filesystems.
+fn cannot_sync(error: &std::io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::NOTSUP))
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), PartitionError> {
@@ -153,7 +179,7 @@ mod tests {
     fn commit(out_dir: &Path, overwrite: bool, mark: &str) {
         let staging = Staging::create(out_dir, overwrite).unwrap();
         fs::write(staging.dir().join(META_FILE), format!("{{\"format\":\"{FORMAT_NAME}\"}}")).unwrap();
-        fs::write(staging.dir().join(mark), "").unwrap();
+        fs::create_dir(staging.dir().join(mark)).unwrap();
         staging.commit().unwrap();
     }
 
@@ -163,7 +189,7 @@ mod tests {
         let out = root.path().join("a/2-parts");
         drop(Staging::create(&out, false).unwrap());
         assert!(names(&root.path().join("a")).is_empty());
-        commit(&out, false, "x");
+        commit(&out, false, "part_x");
         assert_eq!(names(&root.path().join("a")), ["2-parts"]);
     }
 
@@ -171,11 +197,11 @@ mod tests {
     fn overwriting_swaps_and_leaves_nothing_behind() {
         let root = tempfile::tempdir().unwrap();
         let out = root.path().join("2-parts");
-        commit(&out, false, "first");
+        commit(&out, false, "part_first");
         assert!(matches!(Staging::create(&out, false), Err(PartitionError::Exists { .. })));
-        commit(&out, true, "second");
+        commit(&out, true, "part_second");
         assert_eq!(names(root.path()), ["2-parts"]);
-        assert_eq!(names(&out), [META_FILE, "second"]);
+        assert_eq!(names(&out), [META_FILE, "part_second"]);
     }
 
     #[test]
@@ -186,6 +212,41 @@ mod tests {
         let file = root.path().join("thesis.tex");
         assert!(matches!(check_free(&file, true), Err(PartitionError::NotAPartition { .. })));
         assert_eq!(names(root.path()), ["thesis.tex"]);
+    }
+
+    #[test]
+    fn what_lies_beside_the_parts_is_never_replaced() {
+        let root = tempfile::tempdir().unwrap();
+        let out = root.path().join("2-parts");
+        commit(&out, false, "part_0");
+        for name in ["model.safetensors", "metrics.json"] {
+            fs::write(out.join(name), "hours of training").unwrap();
+        }
+        let error = check_free(&out, true).unwrap_err();
+        assert!(matches!(&error, PartitionError::HoldsOther { entry, .. } if entry == "metrics.json"), "{error}");
+        assert!(error.to_string().contains("2-parts holds \"metrics.json\""), "{error}");
+        assert_eq!(names(&out), [META_FILE, "metrics.json", "model.safetensors", "part_0"]);
+    }
+
+    #[test]
+    fn only_the_format_field_makes_a_partitioned_graph() {
+        let root = tempfile::tempdir().unwrap();
+        for (text, is) in [
+            (format!("{{\"version\": 99, \"format\": \"{FORMAT_NAME}\"}}"), true),
+            (format!("{{\"format\": \"other\", \"made_of\": \"{FORMAT_NAME}\"}}"), false),
+            (format!("\"{FORMAT_NAME}\""), false),
+            (FORMAT_NAME.to_string(), false),
+        ] {
+            fs::write(root.path().join(META_FILE), &text).unwrap();
+            assert_eq!(is_partition(root.path()), is, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_a_filesystem_that_cannot_sync_folders_is_excused() {
+        let error = |errno: Errno| std::io::Error::from_raw_os_error(errno.raw_os_error());
+        assert!(cannot_sync(&error(Errno::INVAL)) && cannot_sync(&error(Errno::NOTSUP)));
+        assert!(!cannot_sync(&error(Errno::IO)) && !cannot_sync(&error(Errno::NOSPC)));
     }
 
     #[test]

@@ -130,6 +130,7 @@ fn provenance(dataset: &Dataset, options: &PartitionOptions) -> Provenance {
         seed: options.seed,
         balance: balance.iter().map(|b| b.to_string()).collect(),
         split: options.split.clone(),
+        to_undirected: options.to_undirected,
     }
 }
 

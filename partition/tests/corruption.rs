@@ -135,7 +135,7 @@ fn rejects_a_damaged_description() {
 #[test]
 fn rejects_descriptions_that_contradict_themselves() {
     type Edit = fn(&mut serde_json::Value);
-    let cases: [(Edit, &str); 16] = [
+    let cases: [(Edit, &str); 18] = [
         (|m| m["version"] = 2.into(), "format version 2, but this build reads version 1: partition again"),
         (|m| m["format"] = "numpy".into(), "its format is \"numpy\""),
         (|m| m["num_parts"] = 3.into(), "3 parts, but the report has 2"),
@@ -145,6 +145,11 @@ fn rejects_descriptions_that_contradict_themselves() {
         (|m| m["node_types"][0]["name"] = "../paper".into(), "META.json"),
         (|m| m["node_types"][1]["name"] = "../author".into(), "META.json"),
         (|m| m["edge_types"][0]["relation"] = "a/b".into(), "cannot be a folder"),
+        (|m| m["node_types"][1]["name"] = "paper".into(), "two node types have the name paper"),
+        (
+            |m| m["edge_types"][1] = m["edge_types"][0].clone(),
+            "two edge types have the folder edges/paper__cites__paper",
+        ),
         (|m| m["edge_types"][0]["src_type"] = "venue".into(), "joins unknown node type venue"),
         (|m| m["node_types"][0]["feature_dtype"] = "f64".into(), "unknown variant"),
         (|m| m["node_types"][0]["feature_dim"] = 0.into(), "lists the file \"part_0/nodes/paper/features.npy\""),
@@ -276,4 +281,21 @@ fn rejects_parts_of_two_runs() {
     std::fs::rename(other.join("part_0"), parts.path("part_0")).unwrap();
     let error = parts.why();
     assert!(error.contains("part_0") && error.contains("of another run"), "{error}");
+}
+
+#[test]
+fn opening_a_part_checks_original_ids_and_labels() {
+    let cases = [(KINDS[0], 4, "it does not ascend after row 0"), (KINDS[3], 8, "row 0 has label -2, outside -1..3")];
+    for (file, width, why) in cases {
+        let parts = Parts::new();
+        parts.edit(file, |bytes| {
+            bytes[128..128 + width].fill(0xff);
+            if width == 8 {
+                bytes[128] = 0xfe;
+            }
+        });
+        parts.relist(file);
+        assert_names(&parts.open(false).unwrap_err(), file, why);
+        assert_names(&parts.open(true).unwrap_err(), file, why);
+    }
 }

@@ -6,6 +6,7 @@ use edgecut_graph::{META_FILE, Meta};
 use edgecut_partition::verify;
 use graphs::{contents, names};
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -36,9 +37,10 @@ fn fails(arguments: &[&str], status: i32, why: &str) {
 fn partitions_a_generated_graph_and_describes_it() {
     let root = tempfile::tempdir().unwrap();
     let at = root.path().to_str().unwrap();
-    let output = run(&["--dataset", "fake", "--root-dir", at, "--num-partitions", "3", "--json"]);
+    let output = run(&["--dataset", "fake", "--root-dir", at, "--num-partitions", "3", "--to-undirected", "--json"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(made["provenance"]["to_undirected"], true);
     assert_eq!(made["num_parts"], 3);
     assert_eq!(made["provenance"]["method"], "metis");
     assert_eq!(made["report"]["parts"].as_array().unwrap().len(), 3);
@@ -109,6 +111,8 @@ fn what_cannot_be_done_ends_with_status_1_and_an_error() {
         1,
         "error: dataset nowhere: no dataset",
     );
+    let split = ["--dataset", "fake", "--root-dir", at, "--num-partitions", "2", "--split", "time"];
+    fails(&split, 1, "error: dataset fake: split scheme time was asked for");
     fails(&["verify", at], 1, "META.json is missing");
     fails(&["info", at], 1, "META.json is missing");
     assert!(names(root.path()).is_empty());
@@ -204,4 +208,39 @@ fn a_signal_ends_a_run_without_leftovers() {
         assert_eq!(run.child.wait().unwrap().code(), Some(130));
         assert!(names(run.root.path()).is_empty(), "{:?}", names(run.root.path()));
     }
+}
+
+/// Whether the process has a handler for SIGTERM, which only METIS installs.
+fn traps_term(child: &Child) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("Linux lists what is caught");
+    u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (rustix::process::Signal::TERM.as_raw() - 1)) != 0
+}
+
+#[test]
+fn a_signal_during_metis_ends_a_run_like_any_other() {
+    let root = tempfile::tempdir().unwrap();
+    let at = root.path().to_str().unwrap();
+    let arguments = ["--dataset", "fake", "--root-dir", at, "--num-partitions", "8", "--num-channels", "1"];
+    let sizes = ["--avg-num-nodes", "300000", "--avg-degree", "20"];
+    let mut child =
+        program(&[&arguments[..], &sizes].concat()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    // A phase is told of when it ends, and METIS follows on preparing.
+    while !line.starts_with("preparing") {
+        line.clear();
+        assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended before METIS");
+    }
+    let since = Instant::now();
+    while !traps_term(&child) {
+        assert!(since.elapsed() < Duration::from_secs(120), "METIS does not trap SIGTERM");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
+    let mut rest = String::new();
+    stderr.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");
+    assert!(rest.contains("interrupted") && !rest.contains("METIS"), "{rest}");
+    assert!(names(root.path()).is_empty(), "{:?}", names(root.path()));
 }

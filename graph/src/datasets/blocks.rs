@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a block, unless a single line is longer.
 const BLOCK_BYTES: usize = 2 << 20;
@@ -83,15 +83,18 @@ fn parse_rest<P: BlockParser>(
 ) -> Result<(), GraphError> {
     let parsers = rayon::current_num_threads().clamp(1, MAX_PARSERS);
     let (queue, blocks_to_parse) = sync_channel::<(usize, Vec<u8>)>(parsers);
-    let blocks_to_parse = Mutex::new(blocks_to_parse);
+    // Only parsers hold the receiver, so that sending fails, rather than waits for ever, when all of them panicked.
+    let blocks_to_parse = Arc::new(Mutex::new(blocks_to_parse));
     std::thread::scope(|scope| {
         for _ in 0..parsers {
-            scope.spawn(|| {
+            let blocks_to_parse = blocks_to_parse.clone();
+            scope.spawn(move || {
                 while let Some((index, block)) = take(&blocks_to_parse) {
                     results.parse(index, &block);
                 }
             });
         }
+        drop(blocks_to_parse);
         let queue = queue; // Dropped at the end of this closure, which ends the parsers.
         let mut next = Some(second);
         let mut index = 1;
@@ -354,6 +357,27 @@ mod tests {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
         let text = numbered(600_000);
         assert_eq!(pool.install(|| read("a.csv", &text)).unwrap().concat(), text);
+    }
+
+    /// Panics at every block but the first.
+    struct Panicking(AtomicBool);
+
+    impl BlockParser for Panicking {
+        type Output = ();
+        fn parse(&self, _block: &[u8]) -> Result<(), BadLine> {
+            assert!(!self.0.swap(true, Ordering::Relaxed), "a parser that panics");
+            Ok(())
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a scoped thread panicked")]
+    fn parsers_that_all_panic_do_not_leave_the_reader_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.csv");
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        std::fs::write(&path, vec![b'\n'; 8 * BLOCK_BYTES]).unwrap();
+        let _ = pool.install(|| parse_file(&path, Panicking(AtomicBool::new(false))));
     }
 
     proptest! {

@@ -8,6 +8,7 @@ use crate::{
     Splits, map_npy, npy_shape, write_npy,
 };
 use rayon::prelude::*;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The file that makes a folder a `.npy` folder.
@@ -231,8 +232,9 @@ fn index_ids(path: &Path, num_nodes: usize) -> Result<Vec<u32>, GraphError> {
 }
 
 /// Writes a homogeneous dataset to `folder`, which is made, as [`read_npy_folder`] reads it: `edge_index.npy`, `y.npy`,
-/// `num_nodes.npy` and the three `*_idx.npy` as `int64`, `x.npy` as `float32` (`float16` stays). Files that are
-/// there already are replaced, which leaves maps of the old ones intact.
+/// `num_nodes.npy` and the three `*_idx.npy` as `int64`, `x.npy` as `float32` (`float16` stays). Files of
+/// another graph that are there already are replaced or removed, which leaves maps of them intact. `edge_index.npy`
+/// goes first and comes last, so that a folder that is only partly written does not load.
 ///
 /// # Errors
 /// [`GraphError::Dataset`] for several node or edge types, and any I/O error.
@@ -242,28 +244,40 @@ pub fn export_npy(dataset: &Dataset, folder: &Path) -> Result<(), GraphError> {
         return Err(GraphError::Dataset { dataset: dataset.name.clone(), why });
     }
     std::fs::create_dir_all(folder).map_err(|e| GraphError::io(folder, e))?;
+    remove(folder, EDGE_INDEX_FILE)?;
     let nodes = dataset.nodes(NodeTypeId(0));
-    let edges = dataset.edges(EdgeTypeId(0));
-
-    let mut edge_index = Vec::with_capacity(2 * edges.src.len());
-    for end in [&edges.src, &edges.dst] {
-        edge_index.par_extend(end.par_iter().map(|&id| i64::from(id)));
-    }
-    replace(folder, EDGE_INDEX_FILE, &[2, edges.src.len()], &edge_index)?;
     replace(folder, "num_nodes.npy", &[], &[nodes.num_nodes as i64])?;
     match &nodes.features {
         Some(Features::F32 { values, dim }) => replace(folder, "x.npy", &[nodes.num_nodes, *dim], values)?,
         Some(Features::F16 { values, dim }) => replace(folder, "x.npy", &[nodes.num_nodes, *dim], values)?,
-        None => {}
+        None => remove(folder, "x.npy")?,
     }
-    if let Some(labels) = &nodes.labels {
-        replace(folder, "y.npy", &[nodes.num_nodes], labels)?;
+    match &nodes.labels {
+        Some(labels) => replace(folder, "y.npy", &[nodes.num_nodes], labels)?,
+        None => remove(folder, "y.npy")?,
+    }
+    for alternative in ["train_mask.npy", "valid_mask.npy", "val_mask.npy", "test_mask.npy", "val_idx.npy"] {
+        remove(folder, alternative)?;
     }
     for split in Split::ALL {
         let ids: Vec<i64> = nodes.splits.get(split).iter().map(|&id| i64::from(id)).collect();
         replace(folder, &format!("{}_idx.npy", split.name()), &[ids.len()], &ids)?;
     }
-    Ok(())
+    let edges = dataset.edges(EdgeTypeId(0));
+    let mut edge_index = Vec::with_capacity(2 * edges.src.len());
+    for end in [&edges.src, &edges.dst] {
+        edge_index.par_extend(end.par_iter().map(|&id| i64::from(id)));
+    }
+    replace(folder, EDGE_INDEX_FILE, &[2, edges.src.len()], &edge_index)
+}
+
+/// Removes what another graph may have left.
+fn remove(folder: &Path, name: &str) -> Result<(), GraphError> {
+    let path = folder.join(name);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(GraphError::io(path, error)),
+        _ => Ok(()),
+    }
 }
 
 /// Writes beside the old file and renames, because the old one may be mapped, by this very dataset too.

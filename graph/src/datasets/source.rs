@@ -72,10 +72,14 @@ impl DatasetSource {
 /// `edge_index.npy` or `raw/` is read.
 ///
 /// # Errors
-/// [`GraphError::Dataset`] listing what was looked for if there is no dataset, and the errors of
-/// [`read_ogb`], [`read_npy_folder`] and [`fake`](fn@fake).
+/// [`GraphError::Dataset`] listing what was looked for if there is no dataset, a split scheme for a dataset that has
+/// no choice of them, and the errors of [`read_ogb`], [`read_npy_folder`] and [`fake`](fn@fake).
 pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
     if source.name == FAKE_NAME && source.folder.is_none() {
+        if let Some(split) = &source.split {
+            let why = format!("split scheme {split} was asked for, but a generated graph has only one split");
+            return Err(GraphError::Dataset { dataset: source.name.clone(), why });
+        }
         return fake(&source.fake);
     }
     let candidates = source.candidates();

@@ -160,6 +160,7 @@ impl PartitionArgs {
             seed: self.seed,
             balance: self.balance.clone(),
             split: self.split.clone(),
+            to_undirected: self.to_undirected,
             overwrite: self.overwrite,
         };
         Ok(Job { source, options, out_dir: self.output_dir.clone().unwrap_or_else(default_dir) })
@@ -206,6 +207,12 @@ mod tests {
         let job = job(&["--dataset", "fake", "--num-partitions", "2"]);
         assert_eq!(job.options, PartitionOptions::new(2));
         assert_eq!(job.source.fake, FakeOptions::default());
+    }
+
+    #[test]
+    fn reversing_edges_is_done_and_noted() {
+        let job = job(&["--dataset", "cora", "--num-partitions", "2", "--to_undirected"]);
+        assert!(job.source.to_undirected && job.options.to_undirected);
     }
 
     #[test]

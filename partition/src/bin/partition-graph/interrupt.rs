@@ -1,21 +1,38 @@
 //! Ctrl-C and SIGTERM.
+//!
+//! Signals are blocked on every thread and taken by one that waits for them, so that no handler ever runs: METIS sets
+//! one of its own for SIGTERM, which jumps out of whatever the interrupted thread is doing.
 
 use crate::terminal::Terminal;
 use anyhow::Context;
+use nix::sys::signal::{SigSet, Signal};
 use std::sync::Arc;
 
 /// The exit status of an interrupted run.
 pub(crate) const EXIT_CODE: u8 = 130;
 
-/// Lets SIGINT, SIGTERM and SIGHUP end the run without leftovers.
-pub(crate) fn handle(terminal: &Arc<Terminal>) -> anyhow::Result<()> {
-    if ignores_hangup() {
-        // Under nohup, the hangup that must not end the run would look like the signals that must. Then none is
-        // handled; what a killed run leaves, the next one removes.
-        return Ok(());
+/// Blocks SIGINT, SIGTERM and SIGHUP on this thread and on all that it starts from now on.
+pub(crate) fn block() -> anyhow::Result<SigSet> {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGINT);
+    signals.add(Signal::SIGTERM);
+    // Under nohup a hangup must not end the run.
+    if !ignores_hangup() {
+        signals.add(Signal::SIGHUP);
     }
+    signals.thread_block().context("block signals")?;
+    Ok(signals)
+}
+
+/// Lets the blocked signals end the run without leftovers.
+pub(crate) fn handle(signals: SigSet, terminal: &Arc<Terminal>) -> anyhow::Result<()> {
     let terminal = terminal.clone();
-    ctrlc::set_handler(move || terminal.interrupt()).context("handle signals")
+    let wait = move || {
+        while signals.wait().is_ok() {
+            terminal.interrupt();
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(wait).context("start a thread for signals").map(drop)
 }
 
 /// Whether the process was started with SIGHUP ignored.

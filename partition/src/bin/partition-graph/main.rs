@@ -33,10 +33,12 @@ fn main() -> ExitCode {
 }
 
 fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
+    // Before any thread is started, since each inherits what is blocked.
+    let signals = interrupt::block()?;
     let results = Results::capture()?;
     let job = args.job()?;
     let terminal = Arc::new(Terminal::new(&job.options));
-    interrupt::handle(&terminal)?;
+    interrupt::handle(signals, &terminal)?;
     terminal.reading();
     let meta = load_and_partition(&job, &terminal).inspect_err(|_| terminal.clear())?;
     let seconds = terminal.finish();
