@@ -8,9 +8,6 @@ use anyhow::Context;
 use nix::sys::signal::{SigSet, Signal};
 use std::sync::Arc;
 
-/// The exit status of an interrupted run.
-pub(crate) const EXIT_CODE: u8 = 130;
-
 /// Blocks SIGINT, SIGTERM and SIGHUP on this thread and on all that it starts from now on.
 pub(crate) fn block() -> anyhow::Result<SigSet> {
     let mut signals = SigSet::empty();

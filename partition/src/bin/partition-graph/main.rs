@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         Err(error) => {
             eprintln!("error: {}", describe(&error));
             let cancelled = matches!(error.downcast_ref(), Some(PartitionError::Cancelled));
-            ExitCode::from(if cancelled { interrupt::EXIT_CODE } else { 1 })
+            ExitCode::from(if cancelled { terminal::INTERRUPTED } else { 1 })
         }
     }
 }

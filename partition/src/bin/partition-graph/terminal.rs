@@ -1,6 +1,5 @@
 //! What is shown while the program runs, on standard error.
 
-use crate::interrupt::EXIT_CODE;
 use crate::phase_name;
 use edgecut_partition::{Method, PartitionOptions, Phase, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -8,6 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// The exit status of an interrupted run.
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Shows a line per phase when it is done, and on a terminal a bar while it lasts; takes the time.
 pub(crate) struct Terminal {
@@ -56,7 +58,7 @@ impl Terminal {
         if !state.writing || self.stop.swap(true, Ordering::Relaxed) {
             self.clear();
             eprintln!("interrupted");
-            std::process::exit(EXIT_CODE.into());
+            std::process::exit(INTERRUPTED.into());
         }
     }
 

@@ -1,6 +1,7 @@
 //! Joins the job, serves this process's part, and leaves in good order or with one clear error.
 
 use crate::args::JobArgs;
+use crate::exit::{ERROR, OTHER_RANK_FAILED, OtherRankFailed};
 use crate::place::{Rank, num_threads, token};
 use crate::ranks::end_with_parent;
 use anyhow::{Context, bail};
@@ -8,53 +9,16 @@ use edgecut_cluster::{Cluster, ClusterConfig, ProcessGroup};
 use edgecut_dist_sampler::{SamplingNode, SamplingNodeConfig};
 use edgecut_graph::{Meta, Part, PartitionId};
 use serde_json::Value;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// When another rank has failed, this process ends by itself; if it is stuck it is ended after this time.
 const STUCK: Duration = Duration::from_secs(8);
-const ERROR: u8 = 1;
-const USAGE: u8 = 2;
-pub(crate) const OTHER_RANK_FAILED: u8 = 3;
 
 /// A joined process with its part.
 pub(crate) struct Job<'a> {
     pub(crate) node: Arc<SamplingNode>,
     pub(crate) world: &'a mut ProcessGroup,
-}
-
-/// An error that another rank is the cause of.
-#[derive(Debug)]
-struct OtherRankFailed(String);
-
-impl fmt::Display for OtherRankFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for OtherRankFailed {}
-
-/// Flags that contradict each other.
-#[derive(Debug)]
-pub(crate) struct UsageError(pub(crate) String);
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UsageError {}
-
-/// The exit status that `error` means.
-pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
-    match error {
-        error if error.is::<OtherRankFailed>() => OTHER_RANK_FAILED,
-        error if error.is::<UsageError>() => USAGE,
-        _ => ERROR,
-    }
 }
 
 /// Joins the job, runs `work`, and leaves when all ranks are done. `parameters` must be equal on all ranks.

@@ -1,6 +1,7 @@
 //! `train`: trains and evaluates graph neural networks on a partitioned graph, and samples batches from one.
 
 mod args;
+mod exit;
 mod job;
 mod node;
 mod place;
@@ -19,7 +20,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
-            ExitCode::from(job::exit_code(&error))
+            ExitCode::from(exit::exit_code(&error))
         }
     }
 }

@@ -1,7 +1,8 @@
 //! `train node`.
 
 use crate::args::{NodeArgs, TrainingArgs};
-use crate::job::{self, Job, UsageError};
+use crate::exit::UsageError;
+use crate::job::{self, Job};
 use crate::place::Rank;
 use anyhow::{Context, bail};
 use burn::backend::Autodiff;

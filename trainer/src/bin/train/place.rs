@@ -1,7 +1,7 @@
 //! Finds out which process of the job this is.
 
 use crate::args::JobArgs;
-use crate::job::UsageError;
+use crate::exit::UsageError;
 use anyhow::{Context, bail};
 use edgecut_cluster::{EnvRanks, IpConfig, Token};
 use std::net::TcpListener;

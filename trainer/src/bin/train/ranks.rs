@@ -1,6 +1,6 @@
 //! Starts the ranks of this node as processes, and ends them together.
 
-use crate::job::OTHER_RANK_FAILED;
+use crate::exit::{INTERRUPTED, OTHER_RANK_FAILED};
 use crate::place::{Ranks, SPAWNED};
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
@@ -15,8 +15,6 @@ use std::time::Duration;
 const GRACE: Duration = Duration::from_secs(15);
 /// What the library of matrix products takes its number of threads from.
 const MATMUL_THREADS: &str = "MATMUL_NUM_THREADS";
-/// The exit status of a program that an interrupt ended.
-const INTERRUPTED: u8 = 130;
 
 /// Runs this program once per local rank and waits for all. The first failure decides the exit status.
 pub(crate) fn run_children(ranks: &Ranks) -> anyhow::Result<ExitCode> {
