@@ -39,8 +39,11 @@ pub(crate) fn split_seeds(part: &Part, node_type: NodeTypeId, split: Split) -> V
 }
 
 impl SeedPlan {
-    /// The batches that this rank makes in an epoch.
+    /// The batches of an epoch in which this rank has seeds.
     pub(crate) fn num_batches(&self) -> usize {
+        if let Some(steps) = self.even_steps {
+            return self.num_seeds().min(steps);
+        }
         if self.listed {
             let batches = self.ids.len().div_ceil(self.batch_size);
             return batches.saturating_sub(self.rank).div_ceil(self.world_size);
@@ -157,6 +160,7 @@ mod tests {
             let sizes: Vec<usize> = batches.iter().map(Vec::len).collect();
             assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1, "{sizes:?}");
             assert_eq!(batches.concat(), order);
+            assert_eq!(plan.num_batches(), sizes.iter().filter(|&&size| size > 0).count());
             assert!(plan.batch(&order, 0, steps).0.is_empty());
         }
     }
