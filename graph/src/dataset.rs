@@ -157,12 +157,24 @@ impl Dataset {
     /// [`GraphError::Dataset`] names the type, the row and the value. Readers that know the file and line of a bad
     /// value report it themselves; this check is for what is made in memory.
     pub fn validate(&self) -> Result<(), GraphError> {
+        self.check(true)
+    }
+
+    /// [`Dataset::validate`] without a look at the values of features, by far the largest array of many graphs.
+    ///
+    /// # Errors
+    /// Those of [`Dataset::validate`].
+    pub fn validate_structure(&self) -> Result<(), GraphError> {
+        self.check(false)
+    }
+
+    fn check(&self, feature_values: bool) -> Result<(), GraphError> {
         let fail = |why: String| Err(GraphError::Dataset { dataset: self.name.clone(), why });
         if self.node_types.is_empty() || self.node_types.iter().all(|t| t.num_nodes == 0) {
             return fail("it has no nodes".into());
         }
         for nodes in &self.node_types {
-            if let Err(why) = nodes.check() {
+            if let Err(why) = nodes.check(feature_values) {
                 return fail(format!("node type {}: {why}", nodes.name));
             }
         }
@@ -194,7 +206,7 @@ impl Dataset {
 }
 
 impl NodeData {
-    fn check(&self) -> Result<(), String> {
+    fn check(&self, feature_values: bool) -> Result<(), String> {
         if self.num_nodes > u32::MAX as usize {
             return Err(format!("{} nodes are more than 2^32 - 1", self.num_nodes));
         }
@@ -202,7 +214,7 @@ impl NodeData {
             if features.num_rows() != self.num_nodes {
                 return Err(format!("{} feature rows for {} nodes", features.num_rows(), self.num_nodes));
             }
-            if let Some((row, column)) = features.first_not_finite() {
+            if feature_values && let Some((row, column)) = features.first_not_finite() {
                 return Err(format!("feature {column} of node {row} is NaN or infinite"));
             }
         }
@@ -283,6 +295,19 @@ mod tests {
         let dataset = graph(nodes(5), &[(1, 1), (0, 1), (0, 1)]);
         dataset.validate().unwrap();
         assert_eq!(dataset.num_edges(), 3);
+    }
+
+    #[test]
+    fn the_structure_is_checked_without_the_values_of_features() {
+        let featured = |rows: usize| {
+            let features = Some(Features::F32 { values: vec![f32::NAN; 2 * rows].into(), dim: 2 });
+            NodeData { features, ..nodes(3) }
+        };
+        graph(featured(3), &[(0, 1)]).validate_structure().unwrap();
+        assert!(graph(featured(3), &[(0, 1)]).validate().is_err());
+        let error = graph(featured(2), &[]).validate_structure().unwrap_err().to_string();
+        assert!(error.contains("2 feature rows for 3 nodes"), "{error}");
+        assert!(graph(featured(3), &[(0, 3)]).validate_structure().is_err());
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Which part each node goes to.
 
 use crate::constraints::Constraints;
+use crate::grouped::Grouped;
 use crate::joined::JoinedIds;
 use crate::repair::fill_empty_parts;
+use crate::symmetric::symmetric;
 use crate::{Method, PartitionError, PartitionOptions, Phase, Progress, ldg, multilevel, random};
-use edgecut_graph::{Dataset, GraphError};
+use edgecut_graph::{Dataset, GraphError, NodeData};
 
 /// A part for every node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,16 +16,16 @@ pub struct Assignment {
 }
 
 impl Assignment {
-    /// Checks that the assignment has a part below `num_parts` for every node of `dataset`.
-    pub(crate) fn check(&self, dataset: &Dataset, num_parts: u32) -> Result<(), PartitionError> {
+    /// Checks that the assignment has a part below `num_parts` for every node of a dataset.
+    pub(crate) fn check(&self, node_types: &[NodeData], num_parts: u32) -> Result<(), PartitionError> {
         let fail = |why: String| Err(PartitionError::Assignment { why });
         if num_parts == 0 {
             return Err(PartitionError::NoParts);
         }
-        if self.parts.len() != dataset.node_types.len() {
-            return fail(format!("{} node types, but the dataset has {}", self.parts.len(), dataset.node_types.len()));
+        if self.parts.len() != node_types.len() {
+            return fail(format!("{} node types, but the dataset has {}", self.parts.len(), node_types.len()));
         }
-        for (parts, nodes) in self.parts.iter().zip(&dataset.node_types) {
+        for (parts, nodes) in self.parts.iter().zip(node_types) {
             if parts.len() != nodes.num_nodes {
                 return fail(format!("{} nodes of type {}, expected {}", parts.len(), nodes.name, nodes.num_nodes));
             }
@@ -42,24 +44,31 @@ impl Assignment {
 /// # Errors
 /// A dataset that [`Dataset::validate`] rejects, no part or more parts than nodes, or a failure of METIS.
 pub fn assign(dataset: &Dataset, options: &PartitionOptions) -> Result<Assignment, PartitionError> {
-    assign_with(dataset, options, &())
+    validate(dataset)?;
+    let ids = joined_ids(&dataset.node_types, options.num_parts)?;
+    assign_grouped(&Grouped::new(dataset.clone()), &ids, options, &())
 }
 
-pub(crate) fn assign_with(
-    dataset: &Dataset,
-    options: &PartitionOptions,
-    progress: &dyn Progress,
-) -> Result<Assignment, PartitionError> {
-    progress.phase(Phase::Preparing);
-    validate(dataset)?;
-    let ids = JoinedIds::new(dataset)?;
-    let num_parts = options.num_parts;
+/// The numbering of all nodes, of which there have to be as many as parts.
+pub(crate) fn joined_ids(node_types: &[NodeData], num_parts: u32) -> Result<JoinedIds, PartitionError> {
+    let ids = JoinedIds::new(node_types)?;
     if num_parts == 0 {
         return Err(PartitionError::NoParts);
     }
     if num_parts as usize > ids.num_nodes() {
         return Err(PartitionError::TooManyParts { num_parts, num_nodes: ids.num_nodes() });
     }
+    Ok(ids)
+}
+
+/// [`assign`] for a dataset that is known to be good; `ids` are its [`joined_ids`].
+pub(crate) fn assign_grouped(
+    dataset: &Grouped,
+    ids: &JoinedIds,
+    options: &PartitionOptions,
+    progress: &dyn Progress,
+) -> Result<Assignment, PartitionError> {
+    let num_parts = options.num_parts;
     let parts = match options.method {
         _ if num_parts == 1 => vec![0; ids.num_nodes()],
         Method::Random => {
@@ -67,8 +76,8 @@ pub(crate) fn assign_with(
             random::deal(ids.ends(), num_parts, options.seed)
         }
         Method::Ldg | Method::Metis { .. } => {
-            let graph = ids.symmetric(dataset);
-            let constraints = Constraints::new(dataset, &ids, options);
+            let graph = symmetric(ids, dataset);
+            let constraints = Constraints::new(dataset, ids, options);
             progress.phase(Phase::Assigning);
             let mut parts = match options.method {
                 Method::Metis { recursive } => {
@@ -85,9 +94,20 @@ pub(crate) fn assign_with(
 
 /// What [`Dataset::validate`] checks, and what it relies on.
 pub(crate) fn validate(dataset: &Dataset) -> Result<(), PartitionError> {
+    check_feature_columns(dataset)?;
+    Ok(dataset.validate()?)
+}
+
+/// What [`Dataset::validate_structure`] checks, and what it relies on.
+pub(crate) fn validate_structure(dataset: &Dataset) -> Result<(), PartitionError> {
+    check_feature_columns(dataset)?;
+    Ok(dataset.validate_structure()?)
+}
+
+fn check_feature_columns(dataset: &Dataset) -> Result<(), PartitionError> {
     if let Some(nodes) = dataset.node_types.iter().find(|t| t.features.as_ref().is_some_and(|f| f.dim() == 0)) {
         let why = format!("node type {}: its features have no column", nodes.name);
         return Err(GraphError::Dataset { dataset: dataset.name.clone(), why }.into());
     }
-    Ok(dataset.validate()?)
+    Ok(())
 }

@@ -1,8 +1,9 @@
 //! What is balanced, as vertex weights.
 
+use crate::grouped::Grouped;
 use crate::joined::JoinedIds;
 use crate::{Balance, Method, PartitionOptions};
-use edgecut_graph::Dataset;
+use edgecut_graph::NodeData;
 
 /// Vertex weights for multi-constraint balancing.
 ///
@@ -22,13 +23,13 @@ const MAX_NODE_WEIGHTS: usize = 4;
 const MIN_NODES_PER_PART: usize = 8;
 
 impl Constraints {
-    pub(crate) fn new(dataset: &Dataset, ids: &JoinedIds, options: &PartitionOptions) -> Self {
+    pub(crate) fn new(graph: &Grouped, ids: &JoinedIds, options: &PartitionOptions) -> Self {
         let mut columns = Vec::new();
-        for balance in effective_balance(dataset, options) {
+        for balance in effective_balance(graph, options) {
             match balance {
-                Balance::Nodes => columns.extend(node_columns(dataset, ids, options.num_parts)),
-                Balance::Edges => columns.push(edge_column(&ids.in_degrees(dataset), options.method)),
-                Balance::Train => columns.push(train_column(dataset, ids)),
+                Balance::Nodes => columns.extend(node_columns(&graph.node_types, ids, options.num_parts)),
+                Balance::Edges => columns.push(edge_column(&ids.in_degrees(graph), options.method)),
+                Balance::Train => columns.push(train_column(&graph.node_types, ids)),
             }
         }
         let totals = columns.iter().map(|c| c.iter().map(|&w| w as u64).sum()).collect();
@@ -47,14 +48,14 @@ impl Constraints {
 }
 
 /// Of what the options ask to balance, that which the method can and the graph has.
-pub(crate) fn effective_balance(dataset: &Dataset, options: &PartitionOptions) -> Vec<Balance> {
+pub(crate) fn effective_balance(graph: &Grouped, options: &PartitionOptions) -> Vec<Balance> {
     if options.method == Method::Random {
         return vec![Balance::Nodes];
     }
-    let train: usize = dataset.node_types.iter().map(|t| t.splits.train.len()).sum();
+    let train: usize = graph.node_types.iter().map(|t| t.splits.train.len()).sum();
     let possible = |balance: Balance| match balance {
         Balance::Nodes => true,
-        Balance::Edges => dataset.num_edges() > 0,
+        Balance::Edges => graph.num_edges() > 0,
         // Fewer than one a part cannot be even, and a weight of zero makes METIS put all nodes into one part.
         Balance::Train => train >= options.num_parts as usize && train > 0,
     };
@@ -67,9 +68,9 @@ pub(crate) fn effective_balance(dataset: &Dataset, options: &PartitionOptions) -
 }
 
 /// One weight per larger node type, and one for all others together; a single one where that is all there is.
-fn node_columns(dataset: &Dataset, ids: &JoinedIds, num_parts: u32) -> Vec<Vec<i32>> {
+fn node_columns(node_types: &[NodeData], ids: &JoinedIds, num_parts: u32) -> Vec<Vec<i32>> {
     let least = MIN_NODES_PER_PART * num_parts as usize;
-    let sizes: Vec<usize> = dataset.node_types.iter().map(|t| t.num_nodes).collect();
+    let sizes: Vec<usize> = node_types.iter().map(|t| t.num_nodes).collect();
     let mut by_size: Vec<usize> = (0..sizes.len()).filter(|&t| sizes[t] > 0).collect();
     by_size.sort_by_key(|&t| std::cmp::Reverse(sizes[t]));
     let own = by_size.len().min(if by_size.len() > MAX_NODE_WEIGHTS { MAX_NODE_WEIGHTS - 1 } else { by_size.len() });
@@ -100,9 +101,9 @@ fn edge_column(degrees: &[u64], method: Method) -> Vec<i32> {
     degrees.iter().map(|degree| (1 + degree / scale).min(i32::MAX as u64) as i32).collect()
 }
 
-fn train_column(dataset: &Dataset, ids: &JoinedIds) -> Vec<i32> {
+fn train_column(node_types: &[NodeData], ids: &JoinedIds) -> Vec<i32> {
     let mut weights = vec![0; ids.num_nodes()];
-    for (t, nodes) in dataset.node_types.iter().enumerate() {
+    for (t, nodes) in node_types.iter().enumerate() {
         nodes.splits.train.iter().for_each(|&node| weights[ids.start(t) + node as usize] = 1);
     }
     weights

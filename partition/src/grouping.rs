@@ -1,6 +1,7 @@
-//! Grouping pairs by row: the one sort that both the symmetric graph and the in-edges need.
+//! Values by row: the one structure that in-edges and the symmetric graph are made of.
 
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// Pairs of a row and a value. They can be gone through several times, always in the same order.
 pub(crate) trait Pairs: Sync {
@@ -20,7 +21,7 @@ pub(crate) struct Groups {
 
 /// Every worker goes through all pairs, so that more than this many would only compete for memory.
 const MAX_WORKERS: usize = 16;
-/// Rows that are sorted as one task.
+/// Rows that are written as one task.
 const ROWS_PER_TASK: usize = 4096;
 
 impl Groups {
@@ -55,6 +56,55 @@ impl Groups {
         Self { offsets, values }
     }
 
+    /// Rows that `fill` writes, in parallel. Row `r` gets room for `bounds[r + 1] - bounds[r]` values, zeros at first;
+    /// `fill(r, room)` returns how many it has used, from the start.
+    pub(crate) fn from_rows(bounds: Vec<u64>, fill: impl Fn(usize, &mut [u32]) -> usize + Sync) -> Self {
+        let num_rows = bounds.len() - 1;
+        let mut values = vec![0; bounds[num_rows] as usize];
+        let tasks = split_by_weight(&bounds, &mut values, num_rows.div_ceil(ROWS_PER_TASK).max(1));
+        let used: Vec<(Vec<u64>, usize)> = tasks
+            .into_par_iter()
+            .map(|(first, bounds, values)| {
+                let mut kept = 0;
+                let mut lengths = Vec::with_capacity(bounds.len() - 1);
+                for (row, ends) in bounds.windows(2).enumerate() {
+                    let (start, end) = ((ends[0] - bounds[0]) as usize, (ends[1] - bounds[0]) as usize);
+                    let length = fill(first as usize + row, &mut values[start..end]);
+                    if kept < start {
+                        values.copy_within(start..start + length, kept);
+                    }
+                    kept += length;
+                    lengths.push(length as u64);
+                }
+                (lengths, values.len())
+            })
+            .collect();
+        let mut groups = Self { offsets: bounds, values };
+        groups.close_gaps(used);
+        groups
+    }
+
+    /// Moves the values of tasks together: (lengths of its rows, room it had) of each.
+    fn close_gaps(&mut self, tasks: Vec<(Vec<u64>, usize)>) {
+        let (mut row, mut read, mut written) = (0, 0, 0);
+        for (lengths, room) in tasks {
+            let start = written;
+            for length in lengths {
+                written += length as usize;
+                row += 1;
+                self.offsets[row] = written as u64;
+            }
+            if start < read {
+                self.values.copy_within(read..read + (written - start), start);
+            }
+            read += room;
+        }
+        if written < self.values.len() {
+            self.values.truncate(written);
+            self.values.shrink_to_fit();
+        }
+    }
+
     pub(crate) fn num_rows(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
@@ -63,53 +113,20 @@ impl Groups {
         &self.values[self.offsets[row] as usize..self.offsets[row + 1] as usize]
     }
 
-    /// Sorts each row and drops repeated values, in place.
-    pub(crate) fn sort_and_dedup_rows(&mut self) {
-        let tasks = self.num_rows().div_ceil(ROWS_PER_TASK).max(1);
-        let ranges = split_by_weight(&self.offsets, &mut self.values, tasks);
-        let sorted: Vec<(Vec<u32>, usize)> = ranges
-            .into_par_iter()
-            .map(|(_, offsets, values)| {
-                let mut kept = 0;
-                let mut lengths = Vec::with_capacity(offsets.len() - 1);
-                for bounds in offsets.windows(2) {
-                    let (start, end) = ((bounds[0] - offsets[0]) as usize, (bounds[1] - offsets[0]) as usize);
-                    values[start..end].sort_unstable();
-                    let row_start = kept;
-                    for at in start..end {
-                        if kept == row_start || values[kept - 1] != values[at] {
-                            values[kept] = values[at];
-                            kept += 1;
-                        }
-                    }
-                    lengths.push((kept - row_start) as u32);
-                }
-                (lengths, values.len())
-            })
-            .collect();
-        let (mut row, mut read, mut written) = (0, 0, 0);
-        for (lengths, held) in sorted {
-            let start = written;
-            for length in lengths {
-                written += length as usize;
-                row += 1;
-                self.offsets[row] = written as u64;
-            }
-            self.values.copy_within(read..read + (written - start), start);
-            read += held;
-        }
-        self.values.truncate(written);
-        self.values.shrink_to_fit();
+    /// The number of values in a row.
+    pub(crate) fn row_len(&self, row: usize) -> u64 {
+        self.offsets[row + 1] - self.offsets[row]
+    }
+
+    /// Splits the rows into ranges with about as many values each, one per thread.
+    pub(crate) fn row_ranges(&self) -> Vec<Range<usize>> {
+        let shares = rayon::current_num_threads().clamp(1, MAX_WORKERS);
+        row_ranges(&self.offsets, shares)
     }
 }
 
-/// Splits the rows into at most `shares` ranges with about as many values each: (first row, its offsets and the end,
-/// its values).
-fn split_by_weight<'a>(
-    offsets: &'a [u64],
-    mut values: &'a mut [u32],
-    shares: usize,
-) -> Vec<(u32, &'a [u64], &'a mut [u32])> {
+/// Splits the rows into at most `shares` ranges with about as many values each.
+fn row_ranges(offsets: &[u64], shares: usize) -> Vec<Range<usize>> {
     let num_rows = offsets.len() - 1;
     let total = offsets[num_rows];
     let mut ranges = Vec::with_capacity(shares);
@@ -117,22 +134,34 @@ fn split_by_weight<'a>(
     for share in 1..=shares {
         let goal = (u128::from(total) * share as u128 / shares as u128) as u64;
         let end = if share == shares { num_rows } else { offsets.partition_point(|&o| o < goal).min(num_rows) };
-        if end <= first {
-            continue;
+        if end > first {
+            ranges.push(first..end);
+            first = end;
         }
-        let (head, tail) = values.split_at_mut((offsets[end] - offsets[first]) as usize);
-        values = tail;
-        ranges.push((first as u32, &offsets[first..=end], head));
-        first = end;
     }
     ranges
+}
+
+/// The ranges of [`row_ranges`] with what lies in them: (first row, its offsets and the end, its values).
+fn split_by_weight<'a>(
+    offsets: &'a [u64],
+    mut values: &'a mut [u32],
+    shares: usize,
+) -> Vec<(u32, &'a [u64], &'a mut [u32])> {
+    let cut = |range: Range<usize>| {
+        let (head, tail) =
+            std::mem::take(&mut values).split_at_mut((offsets[range.end] - offsets[range.start]) as usize);
+        values = tail;
+        (range.start as u32, &offsets[range.start..=range.end], head)
+    };
+    row_ranges(offsets, shares).into_iter().map(cut).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
 
     impl Pairs for Vec<(u32, u32)> {
         fn for_each(&self, mut visit: impl FnMut(u32, u32)) {
@@ -142,38 +171,39 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_hold_their_values_in_order_and_then_as_sets(
+        fn rows_hold_their_values_in_order(
             pairs in prop::collection::vec((0..40_u32, 0..20_u32), 0..300),
             threads in 1..5_usize,
         ) {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let mut groups = pool.install(|| Groups::new(40, &pairs));
+            let groups = pool.install(|| Groups::new(40, &pairs));
             let mut expected: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
             pairs.iter().for_each(|&(row, value)| expected.entry(row).or_default().push(value));
             for row in 0..40 {
                 prop_assert_eq!(groups.row(row), expected.get(&(row as u32)).map_or(&[][..], |v| &v[..]));
             }
-            pool.install(|| groups.sort_and_dedup_rows());
-            for row in 0..40 {
-                let set: BTreeSet<u32> = expected.remove(&(row as u32)).unwrap_or_default().into_iter().collect();
-                prop_assert_eq!(groups.row(row), set.into_iter().collect::<Vec<_>>());
-            }
         }
     }
 
     #[test]
-    fn many_rows_are_compacted_over_several_tasks() {
-        let pairs: Vec<(u32, u32)> = (0..30_000_u32).flat_map(|r| [(r, r + 1), (r, r), (r, r + 1)]).collect();
-        let mut groups = Groups::new(30_000, &pairs);
-        groups.sort_and_dedup_rows();
-        assert!((0..30_000).all(|r| groups.row(r) == [r as u32, r as u32 + 1]));
-        assert_eq!(groups.values.len(), 60_000);
+    fn rows_that_use_less_than_their_room_are_moved_together_over_several_tasks() {
+        // Row r has room for r % 4 values, and uses one less if it is odd.
+        let num_rows = 30_000_u64;
+        let mut bounds = vec![0];
+        (0..num_rows).for_each(|row| bounds.push(bounds[row as usize] + row % 4));
+        let groups = Groups::from_rows(bounds, |row, room| {
+            room.fill(row as u32);
+            room.len() - row % 2
+        });
+        assert!((0..num_rows as usize).all(|r| groups.row(r) == vec![r as u32; r % 4 - r % 2]));
+        assert_eq!((groups.num_rows(), groups.values.len()), (30_000, 30_000));
     }
 
     #[test]
     fn no_rows_and_no_pairs_are_fine() {
-        let mut groups = Groups::new(0, &Vec::new());
-        groups.sort_and_dedup_rows();
+        let groups = Groups::new(0, &Vec::new());
+        assert_eq!((groups.num_rows(), groups.values.len()), (0, 0));
+        let groups = Groups::from_rows(vec![0], |_, _| unreachable!("there is no row"));
         assert_eq!((groups.num_rows(), groups.values.len()), (0, 0));
     }
 }

@@ -1,8 +1,8 @@
-//! One graph over all node types.
+//! One numbering over all node types.
 
 use crate::PartitionError;
-use crate::grouping::{Groups, Pairs};
-use edgecut_graph::Dataset;
+use crate::grouped::Grouped;
+use edgecut_graph::NodeData;
 
 /// Joined ids: the nodes of all types numbered end to end, in the order of their types.
 #[derive(Debug)]
@@ -13,9 +13,9 @@ pub(crate) struct JoinedIds {
 impl JoinedIds {
     /// # Errors
     /// [`PartitionError::TooManyNodes`] if joined ids do not fit `u32`.
-    pub(crate) fn new(dataset: &Dataset) -> Result<Self, PartitionError> {
+    pub(crate) fn new(node_types: &[NodeData]) -> Result<Self, PartitionError> {
         let mut starts = vec![0];
-        for t in &dataset.node_types {
+        for t in node_types {
             starts.push(starts[starts.len() - 1] + t.num_nodes);
         }
         let num_nodes = starts[starts.len() - 1];
@@ -40,46 +40,23 @@ impl JoinedIds {
         &self.starts[1..]
     }
 
+    /// The type of the node with a joined id.
+    pub(crate) fn type_of(&self, node: usize) -> usize {
+        self.ends().partition_point(|&end| end <= node)
+    }
+
     /// Cuts an array over joined ids into one per type.
     pub(crate) fn split<T: Copy>(&self, values: &[T]) -> Vec<Vec<T>> {
         self.starts.windows(2).map(|w| values[w[0]..w[1]].to_vec()).collect()
     }
 
-    /// The neighbors of each node: both directions of every edge, sorted, without duplicates and self loops.
-    pub(crate) fn symmetric(&self, dataset: &Dataset) -> Groups {
-        let mut graph = Groups::new(self.num_nodes(), &BothDirections { ids: self, dataset });
-        graph.sort_and_dedup_rows();
-        graph
-    }
-
     /// The number of in-edges of each node.
-    pub(crate) fn in_degrees(&self, dataset: &Dataset) -> Vec<u64> {
+    pub(crate) fn in_degrees(&self, graph: &Grouped) -> Vec<u64> {
         let mut degrees = vec![0; self.num_nodes()];
-        for edges in &dataset.edge_types {
-            let start = self.start(edges.dst_type.index());
-            edges.dst.iter().for_each(|&node| degrees[start + node as usize] += 1);
+        for edges in &graph.edge_types {
+            let of_type = &mut degrees[self.start(edges.dst_type)..self.ends()[edges.dst_type]];
+            of_type.iter_mut().enumerate().for_each(|(row, degree)| *degree += edges.rows.row_len(row));
         }
         degrees
-    }
-}
-
-struct BothDirections<'a> {
-    ids: &'a JoinedIds,
-    dataset: &'a Dataset,
-}
-
-impl Pairs for BothDirections<'_> {
-    fn for_each(&self, mut visit: impl FnMut(u32, u32)) {
-        for edges in &self.dataset.edge_types {
-            let src_start = self.ids.start(edges.src_type.index()) as u32;
-            let dst_start = self.ids.start(edges.dst_type.index()) as u32;
-            for (&src, &dst) in edges.src.iter().zip(&edges.dst[..]) {
-                let (a, b) = (src_start + src, dst_start + dst);
-                if a != b {
-                    visit(a, b);
-                    visit(b, a);
-                }
-            }
-        }
     }
 }

@@ -34,6 +34,7 @@
 mod assignment;
 mod constraints;
 mod error;
+mod grouped;
 mod grouping;
 mod in_edges;
 mod joined;
@@ -46,6 +47,7 @@ mod random;
 mod renumber;
 mod repair;
 mod staging;
+mod symmetric;
 mod verify;
 mod write;
 
@@ -58,6 +60,7 @@ pub use verify::{VerifyReport, verify};
 pub use write::write_parts;
 
 use edgecut_graph::{Dataset, Meta};
+use grouped::Grouped;
 use std::path::Path;
 
 /// Splits `dataset` by `options`, and writes the parts to `out_dir`, the `N-parts` folder, which appears only when it
@@ -73,8 +76,38 @@ pub fn partition(
     out_dir: &Path,
     progress: &dyn Progress,
 ) -> Result<Meta, PartitionError> {
+    run(dataset.clone(), assignment::validate, options, out_dir, progress)
+}
+
+/// [`partition`] with the memory of one copy of the edges less, for a dataset that
+/// [`datasets::load`](edgecut_graph::datasets::load) has returned: its edge list is let go of as soon as it is of no
+/// more use. The features are not checked to be finite, since the reader has done so; mapped ones come to memory only
+/// when they are written.
+///
+/// # Errors
+/// Those of [`partition`].
+pub fn partition_loaded(
+    dataset: Dataset,
+    options: &PartitionOptions,
+    out_dir: &Path,
+    progress: &dyn Progress,
+) -> Result<Meta, PartitionError> {
+    run(dataset, assignment::validate_structure, options, out_dir, progress)
+}
+
+fn run(
+    dataset: Dataset,
+    validate: fn(&Dataset) -> Result<(), PartitionError>,
+    options: &PartitionOptions,
+    out_dir: &Path,
+    progress: &dyn Progress,
+) -> Result<Meta, PartitionError> {
     staging::check_free(out_dir, options.overwrite)?;
-    write::check_names(dataset)?;
-    let assignment = assignment::assign_with(dataset, options, progress)?;
-    write::write_with(dataset, &assignment, options, out_dir, progress)
+    write::check_names(&dataset)?;
+    progress.phase(Phase::Preparing);
+    validate(&dataset)?;
+    let ids = assignment::joined_ids(&dataset.node_types, options.num_parts)?;
+    let dataset = Grouped::new(dataset);
+    let assignment = assignment::assign_grouped(&dataset, &ids, options, progress)?;
+    write::write_grouped(dataset, &assignment, options, out_dir, progress)
 }

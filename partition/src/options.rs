@@ -51,7 +51,8 @@ impl Default for PartitionOptions {
 pub enum Method {
     /// Multilevel partitioning by METIS (Karypis & Kumar 1998): the smallest cut, and the most time and memory.
     Metis {
-        /// Bisect recursively, instead of finding all parts at once (k-way).
+        /// Bisect recursively, instead of finding all parts at once (k-way). Two parts are one bisection either way,
+        /// which is held to METIS's tighter balance of recursive bisection only if this is asked for.
         recursive: bool,
     },
     /// Linear deterministic greedy streaming (Stanton & Kliot 2012), five passes: faster than METIS, with a larger cut.

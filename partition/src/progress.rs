@@ -3,11 +3,11 @@
 /// What partitioning is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Checking the dataset, and making the symmetric graph that the method works on.
+    /// Checking the dataset, grouping its edges, and making the symmetric graph that the method works on.
     Preparing,
     /// Assigning nodes to parts.
     Assigning,
-    /// Grouping edges by part, and writing files.
+    /// Renumbering, and writing files.
     Writing,
 }
 

@@ -2,15 +2,17 @@
 
 mod files;
 
-use crate::in_edges::InEdges;
+use crate::grouped::Grouped;
+use crate::in_edges::{InEdges, RenumberedInEdges};
 use crate::measure::{self, PartMeasure};
 use crate::renumber::Renumbering;
 use crate::staging::Staging;
-use crate::{Assignment, Method, PartitionError, PartitionOptions, Phase, Progress, assignment, constraints};
+use crate::{Assignment, Method, PartitionError, PartitionOptions, Phase, Progress, assignment, constraints, staging};
 use edgecut_graph::{
-    Dataset, EdgeData, EdgeTypeMeta, FORMAT_NAME, FORMAT_VERSION, FeatureDtype, FileMeta, GraphError, META_FILE, Meta,
-    NodeData, NodeTypeId, NodeTypeMeta, Provenance, Report, Split, edge_dir, is_folder_name,
+    Dataset, EdgeTypeMeta, FORMAT_NAME, FORMAT_VERSION, FeatureDtype, FileMeta, GraphError, META_FILE, Meta, NodeData,
+    NodeTypeId, NodeTypeMeta, Provenance, Report, Split, edge_dir, is_folder_name,
 };
+use files::FileWriter;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -31,34 +33,46 @@ pub fn write_parts(
 ) -> Result<Meta, PartitionError> {
     assignment::validate(dataset)?;
     check_names(dataset)?;
-    write_with(dataset, assignment, options, out_dir, &())
+    assignment.check(&dataset.node_types, options.num_parts)?;
+    staging::check_free(out_dir, options.overwrite)?;
+    write_grouped(Grouped::new(dataset.clone()), assignment, options, out_dir, &())
 }
 
-/// [`write_parts`] of a dataset that is known to be good.
-pub(crate) fn write_with(
-    dataset: &Dataset,
+/// [`write_parts`] of a dataset and an assignment that are known to be good. In-edges are let go of when they are
+/// renumbered.
+pub(crate) fn write_grouped(
+    dataset: Grouped,
     assignment: &Assignment,
     options: &PartitionOptions,
     out_dir: &Path,
     progress: &dyn Progress,
 ) -> Result<Meta, PartitionError> {
-    assignment.check(dataset, options.num_parts)?;
     progress.phase(Phase::Writing);
     let staging = Staging::create(out_dir, options.overwrite)?;
     let types = Renumbering::of_types(assignment, options.num_parts)?;
-    let splits: Vec<SplitRows> = dataset.node_types.iter().zip(&types).map(|(nodes, t)| split_rows(nodes, t)).collect();
-    let edges: Vec<InEdges> = dataset.edge_types.iter().map(|e| InEdges::new(e, &types)).collect();
-    let edge_types: Vec<EdgeTypeMeta> = dataset.edge_types.iter().map(|e| edge_type_meta(dataset, e)).collect();
-    let graph = files::Parts { dataset, types: &types, splits: &splits, edges: &edges, edge_types: &edge_types };
-    let files = files::write_all(&graph, options.num_parts, staging.dir(), progress)?;
-    let report = report(&types, &splits, &edges, options.num_parts);
+    let provenance = provenance(&dataset, options);
+    let Grouped { name, node_types, edge_types: in_edges } = dataset;
+    let splits: Vec<SplitRows> = node_types.iter().zip(&types).map(|(nodes, t)| split_rows(nodes, t)).collect();
+    let edge_types: Vec<EdgeTypeMeta> = in_edges.iter().map(|e| edge_type_meta(&node_types, e)).collect();
+    let writer = FileWriter::new(staging.dir(), progress, &node_types, &in_edges, options.num_parts);
+    // The two halves use different arrays, and where one waits for the disk, the other computes.
+    let (node_files, edge_files) = rayon::join(
+        || writer.write(files::node_jobs(&node_types, &types, &splits, options.num_parts)),
+        || {
+            let edges: Vec<RenumberedInEdges> = in_edges.into_iter().map(|e| e.renumber(&types)).collect();
+            let jobs = files::edge_jobs(&edges, &edge_types, &types, options.num_parts);
+            rayon::join(|| writer.write(jobs), || report(&types, &splits, &edges, options.num_parts))
+        },
+    );
+    let (mut files, (edge_files, report)) = (node_files?, edge_files);
+    files.extend(edge_files?);
     let meta = Meta {
         format: FORMAT_NAME.into(),
         version: FORMAT_VERSION,
-        dataset: dataset.name.clone(),
+        dataset: name,
         num_parts: options.num_parts,
-        provenance: provenance(dataset, options),
-        node_types: dataset.node_types.iter().zip(types).map(|(nodes, t)| node_type_meta(nodes, t)).collect(),
+        provenance,
+        node_types: node_types.iter().zip(types).map(|(nodes, t)| node_type_meta(nodes, t)).collect(),
         edge_types,
         report,
         files,
@@ -91,7 +105,8 @@ pub(crate) fn check_names(dataset: &Dataset) -> Result<(), PartitionError> {
         }
         let known = |t: NodeTypeId| t.index() < dataset.node_types.len();
         if known(edges.src_type) && known(edges.dst_type) {
-            let dir = edge_dir(&edge_type_meta(dataset, edges));
+            let (src_type, dst_type) = (dataset.nodes(edges.src_type), dataset.nodes(edges.dst_type));
+            let dir = edge_dir(&edge_type(src_type, &edges.relation, dst_type, 0));
             if taken.contains(&dir) {
                 return fail(format!("two edge types have the folder {dir}"));
             }
@@ -101,13 +116,14 @@ pub(crate) fn check_names(dataset: &Dataset) -> Result<(), PartitionError> {
     Ok(())
 }
 
-fn edge_type_meta(dataset: &Dataset, edges: &EdgeData) -> EdgeTypeMeta {
-    EdgeTypeMeta {
-        src_type: dataset.nodes(edges.src_type).name.clone(),
-        relation: edges.relation.clone(),
-        dst_type: dataset.nodes(edges.dst_type).name.clone(),
-        num_edges: edges.src.len() as u64,
-    }
+fn edge_type_meta(node_types: &[NodeData], edges: &InEdges) -> EdgeTypeMeta {
+    let (src_type, dst_type) = (&node_types[edges.src_type], &node_types[edges.dst_type]);
+    edge_type(src_type, &edges.relation, dst_type, edges.num_edges() as u64)
+}
+
+fn edge_type(src_type: &NodeData, relation: &str, dst_type: &NodeData, num_edges: u64) -> EdgeTypeMeta {
+    let (src_type, dst_type) = (src_type.name.clone(), dst_type.name.clone());
+    EdgeTypeMeta { src_type, relation: relation.into(), dst_type, num_edges }
 }
 
 fn node_type_meta(nodes: &NodeData, numbering: Renumbering) -> NodeTypeMeta {
@@ -122,7 +138,7 @@ fn node_type_meta(nodes: &NodeData, numbering: Renumbering) -> NodeTypeMeta {
     }
 }
 
-fn provenance(dataset: &Dataset, options: &PartitionOptions) -> Provenance {
+fn provenance(dataset: &Grouped, options: &PartitionOptions) -> Provenance {
     let balance = constraints::effective_balance(dataset, options);
     Provenance {
         method: options.method.to_string(),
@@ -138,7 +154,7 @@ fn split_rows(nodes: &NodeData, numbering: &Renumbering) -> SplitRows {
     Split::ALL.map(|split| numbering.rows_by_part(nodes.splits.get(split)))
 }
 
-fn report(types: &[Renumbering], splits: &[SplitRows], edges: &[InEdges], num_parts: u32) -> Report {
+fn report(types: &[Renumbering], splits: &[SplitRows], edges: &[RenumberedInEdges], num_parts: u32) -> Report {
     let num_nodes: Vec<usize> = types.iter().map(|t| t.new.len()).collect();
     let parts: Vec<(u64, u64, PartMeasure)> = (0..num_parts)
         .into_par_iter()

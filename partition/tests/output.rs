@@ -4,7 +4,8 @@ mod graphs;
 
 use edgecut_graph::{EdgeData, Meta};
 use edgecut_partition::{
-    Assignment, PartitionError, PartitionOptions, Phase, Progress, assign, partition, verify, write_parts,
+    Assignment, PartitionError, PartitionOptions, Phase, Progress, assign, partition, partition_loaded, verify,
+    write_parts,
 };
 use graphs::{bare, contents, names, rich};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -125,6 +126,27 @@ fn an_own_assignment_is_written_as_it_is_or_rejected() {
         assert!(error.to_string().contains(why), "{error}");
     }
     assert_eq!(names(root.path()), ["own"]);
+}
+
+#[test]
+fn a_dataset_that_is_given_away_makes_the_same_parts() {
+    let root = graphs::tempdir();
+    let (lent, given) = (root.path().join("lent"), root.path().join("given"));
+    let options = PartitionOptions::new(3);
+    partition(&rich(), &options, &lent, &()).unwrap();
+    partition_loaded(rich(), &options, &given, &()).unwrap();
+    assert_eq!(contents(&lent), contents(&given));
+}
+
+#[test]
+fn a_dataset_that_is_given_away_is_checked_all_the_same() {
+    let root = graphs::tempdir();
+    let dir = root.path().join("parts");
+    let error = partition_loaded(bare(3, &[(0, 1), (1, 3)]), &PartitionOptions::new(2), &dir, &()).unwrap_err();
+    assert!(error.to_string().contains("the destination of edge 1 is node 3"), "{error}");
+    let error = partition_loaded(bare(3, &[]), &PartitionOptions::new(4), &dir, &()).unwrap_err();
+    assert!(matches!(error, PartitionError::TooManyParts { .. }), "{error}");
+    assert!(names(root.path()).is_empty());
 }
 
 #[test]

@@ -6,6 +6,9 @@ use crate::{Buffer, GraphError, NpyElement, map_npy, npy_shape};
 use rayon::prelude::*;
 use std::path::Path;
 
+/// Numbers that are converted as one task.
+const RUN: usize = 1 << 14;
+
 /// A type that whole numbers are stored in.
 trait Integer: NpyElement + Ord {
     /// The number; past `i64::MAX` it counts as that.
@@ -99,6 +102,11 @@ impl Integers {
         for_each_type!(self, values => first_position(values, |v| wrong(v.wide())))
     }
 
+    /// `range` as node ids, or `None` if one of them is not below `num_nodes`: one pass over what may be gigabytes.
+    pub(super) fn to_checked_ids(&self, range: std::ops::Range<usize>, num_nodes: usize) -> Option<Vec<u32>> {
+        for_each_type!(self, values => checked_ids(&values[range], num_nodes))
+    }
+
     /// `range` as node ids. They have to be known to fit.
     pub(super) fn to_ids(&self, range: std::ops::Range<usize>) -> Vec<u32> {
         for_each_type!(self, values => values[range].par_iter().map(|v| v.low()).collect())
@@ -111,6 +119,19 @@ impl Integers {
             other => for_each_type!(other, values => widen(&values)),
         }
     }
+}
+
+fn checked_ids<T: Integer>(values: &[T], num_nodes: usize) -> Option<Vec<u32>> {
+    let mut ids = vec![0; values.len()];
+    let runs = ids.par_chunks_mut(RUN).zip(values.par_chunks(RUN));
+    let fit = runs.map(|(ids, values)| {
+        // Without a branch between values, which lets the compiler use vector instructions.
+        ids.iter_mut().zip(values).fold(true, |fit, (id, value)| {
+            *id = value.low();
+            fit & ((value.wide() as u64) < num_nodes as u64)
+        })
+    });
+    fit.reduce(|| true, |a, b| a & b).then_some(ids)
 }
 
 fn widen<T: Integer>(values: &[T]) -> Buffer<i64> {

@@ -94,16 +94,18 @@ fn per_node_files(folder: &Path) -> Vec<PathBuf> {
 
 fn edges(path: &Path, edge_index: &Integers, num_nodes: usize) -> Result<(Buffer<u32>, Buffer<u32>), GraphError> {
     let num_edges = edge_index.len() / 2;
-    if let Some(at) = edge_index.position(|id| !(0..num_nodes as i64).contains(&id)) {
-        let end = if at < num_edges { "source" } else { "destination" };
-        let why = format!(
-            "the {end} of edge {} is node {}, which is out of range: the graph has {num_nodes} nodes",
-            at % num_edges,
-            edge_index.get(at)
-        );
-        return Err(GraphError::format(path, why));
+    let ids = |range| edge_index.to_checked_ids(range, num_nodes);
+    if let (Some(src), Some(dst)) = (ids(0..num_edges), ids(num_edges..2 * num_edges)) {
+        return Ok((src.into(), dst.into()));
     }
-    Ok((edge_index.to_ids(0..num_edges).into(), edge_index.to_ids(num_edges..2 * num_edges).into()))
+    let at = edge_index.position(|id| !(0..num_nodes as i64).contains(&id)).unwrap_or(0);
+    let end = if at < num_edges { "source" } else { "destination" };
+    let why = format!(
+        "the {end} of edge {} is node {}, which is out of range: the graph has {num_nodes} nodes",
+        at % num_edges,
+        edge_index.get(at)
+    );
+    Err(GraphError::format(path, why))
 }
 
 fn read_features(path: &Path, num_nodes: usize) -> Result<Option<Features>, GraphError> {
@@ -134,7 +136,12 @@ fn read_features(path: &Path, num_nodes: usize) -> Result<Option<Features>, Grap
         let why = format!("feature {column} of node {row} is NaN or infinite, or too large for 32 bits");
         return Err(GraphError::format(path, why));
     }
-    Ok(Some(features))
+    Ok(Some(match features {
+        // Mapped again, because a fresh map has no pages in memory: it may be long before they are used.
+        Features::F32 { dim, .. } if dtype == "<f4" => Features::F32 { values: map_npy(path)?.1, dim },
+        Features::F16 { dim, .. } => Features::F16 { values: map_npy(path)?.1, dim },
+        converted => converted,
+    }))
 }
 
 fn check_rows(path: &Path, rows: usize, num_nodes: usize) -> Result<(), GraphError> {

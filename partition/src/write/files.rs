@@ -1,11 +1,11 @@
 //! The files of all parts, written in parallel, each in pieces.
 
 use super::{Files, SplitRows};
-use crate::in_edges::InEdges;
+use crate::in_edges::{InEdges, RenumberedInEdges};
 use crate::renumber::Renumbering;
 use crate::{PartitionError, Progress};
 use edgecut_graph::{
-    Dataset, EdgeTypeMeta, Features, FileMeta, GraphError, NpyElement, NpyWriter, PartitionId, Split, edge_dir,
+    EdgeTypeMeta, Features, FileMeta, GraphError, NodeData, NpyElement, NpyWriter, PartitionId, Split, edge_dir,
     node_dir, part_dir,
 };
 use rayon::prelude::*;
@@ -15,40 +15,61 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// About this many bytes are gathered at a time, for each file that is being written.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// What is written: a dataset in its new numbering.
-pub(super) struct Parts<'a> {
-    pub(super) dataset: &'a Dataset,
-    pub(super) types: &'a [Renumbering],
-    pub(super) splits: &'a [SplitRows],
-    pub(super) edges: &'a [InEdges],
-    pub(super) edge_types: &'a [EdgeTypeMeta],
+/// Writes files below a folder, and tells how far it has come.
+pub(super) struct FileWriter<'a> {
+    dir: &'a Path,
+    meter: Meter<'a>,
 }
 
-/// Writes the files of all parts below `dir`, and returns their sizes and checksums.
-pub(super) fn write_all(
-    parts: &Parts,
-    num_parts: u32,
-    dir: &Path,
-    progress: &dyn Progress,
-) -> Result<Files, PartitionError> {
-    let jobs: Vec<Job> = (0..num_parts).flat_map(|part| parts.jobs(part)).collect();
-    for job in &jobs {
-        if let Some(parent) = dir.join(&job.name).parent() {
-            std::fs::create_dir_all(parent).map_err(|e| GraphError::io(parent, e))?;
-        }
+impl<'a> FileWriter<'a> {
+    /// A writer for all files of a dataset in `num_parts` parts.
+    pub(super) fn new(
+        dir: &'a Path,
+        progress: &'a dyn Progress,
+        node_types: &[NodeData],
+        edge_types: &[InEdges],
+        num_parts: u32,
+    ) -> Self {
+        let indptr = |edges: &InEdges| (edges.rows.num_rows() + num_parts as usize) * size_of::<u64>();
+        let edge_bytes = |edges: &InEdges| indptr(edges) + edges.num_edges() * size_of::<u32>();
+        let bytes = node_types.iter().map(node_bytes).chain(edge_types.iter().map(edge_bytes));
+        Self { dir, meter: Meter { progress, done: AtomicU64::new(0), total: bytes.sum::<usize>() as u64 } }
     }
-    let meter = Meter { progress, done: AtomicU64::new(0), total: jobs.iter().map(|j| j.content.bytes()).sum() };
-    let write = |job: &Job| Ok((job.name.clone(), job.content.write(&dir.join(&job.name), &meter)?));
-    // Collected in order, so that the error is the same one whichever thread fails first.
-    let written: Vec<Result<(String, FileMeta), PartitionError>> = jobs.par_iter().map(write).collect();
-    written.into_iter().collect()
+
+    /// Does `jobs` in parallel, and returns sizes and checksums.
+    pub(super) fn write(&self, jobs: Vec<Job>) -> Result<Files, PartitionError> {
+        for job in &jobs {
+            if let Some(parent) = self.dir.join(&job.name).parent() {
+                std::fs::create_dir_all(parent).map_err(|e| GraphError::io(parent, e))?;
+            }
+        }
+        let write = |job: &Job| Ok((job.name.clone(), job.content.write(&self.dir.join(&job.name), &self.meter)?));
+        // Collected in order, so that the error is the same one whichever thread fails first.
+        let written: Vec<Result<(String, FileMeta), PartitionError>> = jobs.par_iter().map(write).collect();
+        written.into_iter().collect()
+    }
 }
 
-impl<'a> Parts<'a> {
-    fn jobs(&self, part: u32) -> Vec<Job<'a>> {
+/// The bytes of data of a node type's files.
+fn node_bytes(nodes: &NodeData) -> usize {
+    let row = size_of::<u32>()
+        + nodes.features.as_ref().map_or(0, |features| features.dim() * features.dtype().size())
+        + nodes.labels.as_ref().map_or(0, |_| size_of::<i64>());
+    let in_splits: usize = Split::ALL.iter().map(|&split| nodes.splits.get(split).len()).sum();
+    nodes.num_nodes * row + in_splits * size_of::<u32>()
+}
+
+/// The node files of all parts.
+pub(super) fn node_jobs<'a>(
+    node_types: &'a [NodeData],
+    types: &'a [Renumbering],
+    splits: &'a [SplitRows],
+    num_parts: u32,
+) -> Vec<Job<'a>> {
+    let mut jobs = Vec::new();
+    for part in 0..num_parts {
         let root = part_dir(PartitionId(part));
-        let mut jobs = Vec::new();
-        for ((nodes, t), splits) in self.dataset.node_types.iter().zip(self.types).zip(self.splits) {
+        for ((nodes, t), splits) in node_types.iter().zip(types).zip(splits) {
             let ids = &t.original[t.range(part)];
             let mut add = |file: &str, content| {
                 jobs.push(Job { name: format!("{root}/{}/{file}.npy", node_dir(&nodes.name)), content });
@@ -64,17 +85,32 @@ impl<'a> Parts<'a> {
                 add(split.name(), Content::Ids(&rows[part as usize]));
             }
         }
-        for (edges, meta) in self.edges.iter().zip(self.edge_types) {
-            let slice = edges.of_part(part, self.types);
+    }
+    jobs
+}
+
+/// The edge files of all parts.
+pub(super) fn edge_jobs<'a>(
+    edges: &'a [RenumberedInEdges],
+    edge_types: &[EdgeTypeMeta],
+    types: &[Renumbering],
+    num_parts: u32,
+) -> Vec<Job<'a>> {
+    let mut jobs = Vec::new();
+    for part in 0..num_parts {
+        let root = part_dir(PartitionId(part));
+        for (edges, meta) in edges.iter().zip(edge_types) {
+            let slice = edges.of_part(part, types);
             let dir = edge_dir(meta);
             jobs.push(Job { name: format!("{root}/{dir}/indptr.npy"), content: Content::Indptr(slice.indptr) });
             jobs.push(Job { name: format!("{root}/{dir}/indices.npy"), content: Content::Ids(slice.indices) });
         }
-        jobs
     }
+    jobs
 }
 
-struct Job<'a> {
+/// A file to write.
+pub(super) struct Job<'a> {
     name: String,
     content: Content<'a>,
 }
@@ -91,17 +127,6 @@ enum Content<'a> {
 }
 
 impl Content<'_> {
-    /// The bytes of data, without headers.
-    fn bytes(&self) -> u64 {
-        let bytes = match self {
-            Self::Ids(ids) => size_of_val(*ids),
-            Self::Features(features, ids) => ids.len() * features.dim() * features.dtype().size(),
-            Self::Labels(_, ids) => ids.len() * size_of::<i64>(),
-            Self::Indptr(indptr) => size_of_val(*indptr),
-        };
-        bytes as u64
-    }
-
     fn write(&self, path: &Path, meter: &Meter) -> Result<FileMeta, PartitionError> {
         match *self {
             Self::Ids(ids) => write_pieces(path, &[ids.len()], ids.chunks(PIECE_BYTES / 4), meter),
@@ -138,17 +163,24 @@ fn gather<T: NpyElement>(
     write_pieces(path, &[ids.len(), dim], pieces, meter)
 }
 
-fn write_pieces<T: NpyElement, P: AsRef<[T]>>(
+fn write_pieces<T: NpyElement, P: AsRef<[T]> + Send + Sync>(
     path: &Path,
     shape: &[usize],
-    pieces: impl Iterator<Item = P>,
+    mut pieces: impl Iterator<Item = P> + Send,
     meter: &Meter,
 ) -> Result<FileMeta, PartitionError> {
     let mut writer = NpyWriter::create(path, shape)?;
-    for piece in pieces {
+    let mut next = pieces.next();
+    while let Some(piece) = next {
         let piece = piece.as_ref();
-        writer.write(piece)?;
-        meter.add(size_of_val(piece))?;
+        let mut write = || -> Result<(), PartitionError> {
+            writer.write(piece)?;
+            meter.add(size_of_val(piece))
+        };
+        // The next piece is gathered meanwhile: few parts have few files, but there may be many cores.
+        let (written, gathered) = rayon::join(&mut write, || pieces.next());
+        written?;
+        next = gathered;
     }
     Ok(writer.finish()?)
 }

@@ -66,7 +66,7 @@ pub(crate) struct PartitionArgs {
     /// Who assigns nodes to parts: METIS has the smallest cut, ldg takes less time and memory and has no size limit.
     #[arg(long, value_enum, default_value_t = MethodName::Metis)]
     method: MethodName,
-    /// Let METIS bisect recursively, instead of finding all parts at once.
+    /// Let METIS bisect recursively, instead of finding all parts at once, and to a tighter balance.
     #[arg(long)]
     recursive: bool,
     /// The seed of every random choice.

@@ -9,7 +9,7 @@ use anyhow::Context;
 use args::{Cli, Command, DirArgs, Job, PartitionArgs};
 use clap::Parser;
 use edgecut_graph::{Meta, datasets};
-use edgecut_partition::{PartitionError, Phase, partition, verify};
+use edgecut_partition::{PartitionError, Phase, partition_loaded, verify};
 use output::{Described, Results, Run};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
 
 fn load_and_partition(job: &Job, terminal: &Terminal) -> anyhow::Result<Meta> {
     let dataset = datasets::load(&job.source)?;
-    Ok(partition(&dataset, &job.options, &job.out_dir, terminal)?)
+    Ok(partition_loaded(dataset, &job.options, &job.out_dir, terminal)?)
 }
 
 fn run_verify(args: &DirArgs) -> anyhow::Result<()> {

@@ -1,0 +1,216 @@
+//! The graph that METIS and LDG work on: one over all types, without directions.
+
+use crate::grouped::Grouped;
+use crate::grouping::{Groups, Pairs};
+use crate::in_edges::InEdges;
+use crate::joined::JoinedIds;
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// The neighbors of each joined id: both directions of every edge, ascending, without duplicates and self loops.
+///
+/// Most graphs have both directions of every edge as they are. Then the in-neighbors are all neighbors, and telling
+/// that takes a fraction of the time and memory of adding the other direction.
+pub(crate) fn symmetric(ids: &JoinedIds, graph: &Grouped) -> Groups {
+    let in_neighbors = in_neighbors(ids, graph);
+    let ranges = in_neighbors.row_ranges();
+    let is_symmetric = ranges.into_par_iter().all(|rows| holds_the_reverse(&in_neighbors, rows));
+    if is_symmetric { in_neighbors } else { both_directions(&in_neighbors) }
+}
+
+/// The in-neighbors of each joined id, ascending, without duplicates and the node itself.
+fn in_neighbors(ids: &JoinedIds, graph: &Grouped) -> Groups {
+    let into_type = |t: usize| graph.edge_types.iter().filter(move |edges| edges.dst_type == t);
+    let in_edges: Vec<Vec<&InEdges>> = (0..graph.node_types.len()).map(|t| into_type(t).collect()).collect();
+    let fill = |node: usize, room: &mut [u32]| {
+        let t = ids.type_of(node);
+        let mut length = 0;
+        for edges in &in_edges[t] {
+            let src_start = ids.start(edges.src_type) as u32;
+            let sources = edges.rows.row(node - ids.start(t)).iter().map(|&src| src_start + src);
+            for src in sources.filter(|&src| src as usize != node) {
+                room[length] = src;
+                length += 1;
+            }
+        }
+        sort_and_dedup(&mut room[..length])
+    };
+    Groups::from_rows(ends(&ids.in_degrees(graph)), fill)
+}
+
+/// Sorts `values`, moves the first of each to the front, and returns how many those are.
+fn sort_and_dedup(values: &mut [u32]) -> usize {
+    // Where the edge list is sorted, rows are as well, which is noticed in one pass.
+    values.sort_unstable();
+    let mut kept = 0;
+    for at in 0..values.len() {
+        if kept == 0 || values[kept - 1] != values[at] {
+            values[kept] = values[at];
+            kept += 1;
+        }
+    }
+    kept
+}
+
+/// Whether each of `rows` has exactly those smaller nodes as neighbors that have it as one.
+///
+/// Rows ascend, so that the smaller neighbors of a row have to come up one by one, in their order, when all smaller
+/// nodes' larger neighbors are gone through.
+fn holds_the_reverse(graph: &Groups, rows: Range<usize>) -> bool {
+    let mut next: Vec<u64> = graph.offsets[rows.clone()].to_vec();
+    for node in 0..rows.end {
+        let neighbors = graph.row(node);
+        let larger = neighbors.partition_point(|&other| (other as usize) < rows.start.max(node + 1));
+        for &other in neighbors[larger..].iter().take_while(|&&other| (other as usize) < rows.end) {
+            let other = other as usize;
+            let at = next[other - rows.start];
+            if at == graph.offsets[other + 1] || graph.values[at as usize] as usize != node {
+                return false;
+            }
+            next[other - rows.start] = at + 1;
+        }
+    }
+    rows.zip(next).all(|(row, at)| at == graph.offsets[row + 1] || graph.values[at as usize] as usize > row)
+}
+
+/// Each row with all nodes that it is a value of, ascending, without duplicates.
+fn both_directions(graph: &Groups) -> Groups {
+    let reverse = Groups::new(graph.num_rows(), &Reverse(graph));
+    let lengths: Vec<u64> = (0..graph.num_rows()).map(|row| graph.row_len(row) + reverse.row_len(row)).collect();
+    Groups::from_rows(ends(&lengths), |row, room| merge(graph.row(row), reverse.row(row), room))
+}
+
+/// Writes the union of two ascending lists without duplicates to `room`, and returns its length.
+fn merge(mut a: &[u32], mut b: &[u32], room: &mut [u32]) -> usize {
+    let mut length = 0;
+    while let (&[first, ref rest_of_a @ ..], &[other, ref rest_of_b @ ..]) = (a, b) {
+        room[length] = first.min(other);
+        length += 1;
+        if first <= other {
+            a = rest_of_a;
+        }
+        if other <= first {
+            b = rest_of_b;
+        }
+    }
+    for rest in [a, b] {
+        room[length..length + rest.len()].copy_from_slice(rest);
+        length += rest.len();
+    }
+    length
+}
+
+/// Where rows of these lengths end, with a 0 in front.
+fn ends(lengths: &[u64]) -> Vec<u64> {
+    let mut ends = Vec::with_capacity(lengths.len() + 1);
+    ends.push(0);
+    let mut end = 0;
+    ends.extend(lengths.iter().map(|length| {
+        end += length;
+        end
+    }));
+    ends
+}
+
+/// Every (value, row) of a graph, in the order of rows: those of a value ascend.
+struct Reverse<'a>(&'a Groups);
+
+impl Pairs for Reverse<'_> {
+    fn for_each(&self, mut visit: impl FnMut(u32, u32)) {
+        for row in 0..self.0.num_rows() {
+            self.0.row(row).iter().for_each(|&value| visit(value, row as u32));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edgecut_graph::{Dataset, EdgeData, NodeData, NodeTypeId, Splits};
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    type Edges = Vec<(u32, u32)>;
+
+    /// Two node types, of 9 and 5 nodes, and three edge types.
+    fn dataset(within: &Edges, across: &Edges, back: &Edges) -> Dataset {
+        let nodes = |name: &str, num_nodes| NodeData {
+            name: name.into(),
+            num_nodes,
+            features: None,
+            labels: None,
+            num_classes: 0,
+            splits: Splits::default(),
+        };
+        let edges = |src_type, dst_type, pairs: &Edges| {
+            let (src, dst): (Vec<u32>, Vec<u32>) = pairs.iter().copied().unzip();
+            let (src_type, dst_type) = (NodeTypeId(src_type), NodeTypeId(dst_type));
+            EdgeData { src_type, relation: "to".into(), dst_type, src: src.into(), dst: dst.into() }
+        };
+        Dataset {
+            name: "test".into(),
+            node_types: vec![nodes("a", 9), nodes("b", 5)],
+            edge_types: vec![edges(0, 0, within), edges(0, 1, across), edges(1, 0, back)],
+        }
+    }
+
+    fn pairs(sources: u32, destinations: u32) -> impl Strategy<Value = Edges> {
+        prop::collection::vec((0..sources, 0..destinations), 0..40)
+    }
+
+    fn reversed(edges: &Edges) -> Edges {
+        edges.iter().map(|&(a, b)| (b, a)).collect()
+    }
+
+    /// The slow and obvious answer, and whether the edges had both directions from the start.
+    fn expected(within: &Edges, across: &Edges, back: &Edges) -> (Vec<BTreeSet<u32>>, bool) {
+        let across = across.iter().map(|&(a, b)| (a, 9 + b));
+        let back = back.iter().map(|&(b, a)| (9 + b, a));
+        let joined = within.iter().copied().chain(across).chain(back).filter(|(a, b)| a != b);
+        let directed: BTreeSet<(u32, u32)> = joined.collect();
+        let mut rows = vec![BTreeSet::new(); 14];
+        for &(a, b) in &directed {
+            rows[a as usize].insert(b);
+            rows[b as usize].insert(a);
+        }
+        (rows, directed.iter().all(|&(a, b)| directed.contains(&(b, a))))
+    }
+
+    fn check(within: &Edges, across: &Edges, back: &Edges, threads: usize) {
+        let dataset = dataset(within, across, back);
+        let ids = JoinedIds::new(&dataset.node_types).unwrap();
+        let grouped = Grouped::new(dataset);
+        let (rows, had_both) = expected(within, across, back);
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| {
+            let directed = in_neighbors(&ids, &grouped);
+            let is_symmetric = directed.row_ranges().into_iter().all(|range| holds_the_reverse(&directed, range));
+            assert_eq!(is_symmetric, had_both);
+            let graph = symmetric(&ids, &grouped);
+            for (row, expected) in rows.iter().enumerate() {
+                assert!(graph.row(row).iter().eq(expected), "row {row}: {:?}, expected {expected:?}", graph.row(row));
+            }
+        });
+    }
+
+    proptest! {
+        #[test]
+        fn holds_both_directions_of_any_edges(
+            within in pairs(9, 9), across in pairs(9, 5), back in pairs(5, 9), threads in 1..5_usize,
+        ) {
+            check(&within, &across, &back, threads);
+        }
+
+        #[test]
+        fn takes_edges_in_both_directions_as_they_are_unless_one_is_missing(
+            within in pairs(9, 9), across in pairs(9, 5), removed in 0..80_usize, threads in 1..5_usize,
+        ) {
+            let mut both: Edges = within.iter().copied().chain(reversed(&within)).collect();
+            let back = reversed(&across);
+            check(&both, &across, &back, threads);
+            if !both.is_empty() {
+                both.remove(removed % both.len());
+                check(&both, &across, &back, threads);
+            }
+        }
+    }
+}
