@@ -29,6 +29,16 @@ impl<T: Pod> Buffer<T> {
     }
 }
 
+impl<T: Pod> Buffer<T> {
+    /// The same array in memory of this process, if it was mapped.
+    pub fn into_memory(self) -> Self {
+        match &self.0 {
+            Source::Owned(_) => self,
+            Source::Mapped { .. } => self.to_vec().into(),
+        }
+    }
+}
+
 impl<T> From<Vec<T>> for Buffer<T> {
     fn from(values: Vec<T>) -> Self {
         Self(Source::Owned(Arc::new(values)))

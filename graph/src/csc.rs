@@ -36,6 +36,11 @@ impl Csc {
         Ok(Self { indptr, indices })
     }
 
+    /// The same in memory of this process, if it was mapped.
+    pub fn into_memory(self) -> Self {
+        Self { indptr: self.indptr.into_memory(), indices: self.indices.into_memory() }
+    }
+
     /// The number of destination rows.
     pub fn num_rows(&self) -> usize {
         self.indptr.len() - 1

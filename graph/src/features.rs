@@ -1,10 +1,17 @@
 //! A matrix of node features, `f32` or `f16`.
 
-use crate::Buffer;
 use crate::scan::first_position;
+use crate::uninit::{vec_from_rows, zeroed};
+use crate::{Buffer, prefetch_all};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 use serde::{Deserialize, Serialize};
+use std::mem::MaybeUninit;
+
+/// Rows that one task gathers: enough to be worth a task.
+const ROWS_PER_TASK: usize = 512;
+/// How many rows ahead of the one that is copied the next are asked for.
+const ROWS_AHEAD: usize = 4;
 
 /// The stored type of features. Arithmetic is always in `f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +95,47 @@ impl Features {
         }
     }
 
+    /// Rows as `f32`, `[rows.len(), dim]` row-major, gathered in parallel; zeros for a row of [`Features::NO_ROW`].
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn gather(&self, rows: &[u32]) -> Vec<f32> {
+        let dim = self.dim();
+        let fill = |first: usize, memory: &mut [MaybeUninit<f32>]| match self {
+            Self::F32 { values, .. } => gather_rows(values, dim, &rows[first..], memory, |row, out| {
+                out.write_copy_of_slice(row);
+            }),
+            Self::F16 { values, .. } => gather_rows(values, dim, &rows[first..], memory, |row, out| {
+                row.convert_to_f32_slice(zeroed(out));
+            }),
+        };
+        // SAFETY: `gather_rows` writes all of the memory, row by row.
+        unsafe { vec_from_rows(rows.len(), dim, ROWS_PER_TASK, fill) }
+    }
+
+    /// What stands for no row in [`Features::gather`].
+    pub const NO_ROW: u32 = u32::MAX;
+
+    /// Appends rows as stored, end to end, to `out`.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn append_rows(&self, rows: &[u32], out: &mut Vec<u8>) {
+        let row_bytes = self.dim() * self.dtype().size();
+        let bytes: &[u8] = match self {
+            Self::F32 { values, .. } => bytemuck::cast_slice(values),
+            Self::F16 { values, .. } => bytemuck::cast_slice(values),
+        };
+        let row = |row: u32| &bytes[row as usize * row_bytes..][..row_bytes];
+        out.reserve(rows.len() * row_bytes);
+        for (i, &wanted) in rows.iter().enumerate() {
+            if let Some(&soon) = rows.get(i + ROWS_AHEAD) {
+                prefetch_all(row(soon));
+            }
+            out.extend_from_slice(row(wanted));
+        }
+    }
+
     /// The first value that is not finite, as (row, column), if there is one. Checked once, when a graph is
     /// partitioned: one NaN makes every loss NaN.
     pub fn first_not_finite(&self) -> Option<(usize, usize)> {
@@ -96,6 +144,26 @@ impl Features {
             Self::F16 { values, .. } => first_position(values, |v| !v.is_finite()),
         }?;
         Some((at / self.dim(), at % self.dim()))
+    }
+}
+
+/// Copies rows of a matrix by `copy`, as many as `out` has room for; zeros for [`Features::NO_ROW`].
+fn gather_rows<T>(
+    values: &[T],
+    dim: usize,
+    rows: &[u32],
+    out: &mut [MaybeUninit<f32>],
+    copy: impl Fn(&[T], &mut [MaybeUninit<f32>]),
+) {
+    let row = |row: u32| &values[row as usize * dim..][..dim];
+    for (i, out) in out.chunks_exact_mut(dim).enumerate() {
+        if let Some(&soon) = rows.get(i + ROWS_AHEAD).filter(|&&soon| soon != Features::NO_ROW) {
+            prefetch_all(row(soon));
+        }
+        match rows[i] {
+            Features::NO_ROW => drop(zeroed(out)),
+            wanted => copy(row(wanted), out),
+        }
     }
 }
 
@@ -119,6 +187,28 @@ mod tests {
         }
         let [wide, _] = both(&[1.0, 2.0], 1);
         assert_eq!(wide.row_bytes(1), 2.0_f32.to_le_bytes());
+    }
+
+    #[test]
+    fn gathered_rows_are_those_asked_for_and_zeros_where_there_is_none() {
+        let values: Vec<f32> = (0..30).map(|v| v as f32 / 4.0).collect();
+        let rows: Vec<u32> = (0..2000).map(|i| if i % 7 == 3 { Features::NO_ROW } else { i * 31 % 10 }).collect();
+        for features in both(&values, 3) {
+            let gathered = features.gather(&rows);
+            for (&row, gathered) in rows.iter().zip(gathered.chunks(3)) {
+                let mut expected = [0.0; 3];
+                if row != Features::NO_ROW {
+                    features.copy_row(row as usize, &mut expected);
+                }
+                assert_eq!(gathered, expected);
+            }
+            let rows: Vec<u32> = rows.iter().map(|&row| row % 10).collect();
+            let mut bytes = vec![7];
+            features.append_rows(&rows, &mut bytes);
+            let expected: Vec<u8> = rows.iter().flat_map(|&row| features.row_bytes(row as usize).to_vec()).collect();
+            assert_eq!(bytes[1..], expected);
+        }
+        assert!(both(&values, 3)[0].gather(&[]).is_empty());
     }
 
     #[test]

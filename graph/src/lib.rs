@@ -20,8 +20,10 @@ mod ids;
 mod meta;
 mod npy;
 mod part;
+mod prefetch;
 pub mod rng;
 mod scan;
+pub mod uninit;
 
 pub use book::PartitionBook;
 pub use buffer::Buffer;
@@ -36,6 +38,7 @@ pub use meta::{
 };
 pub use npy::{NpyElement, NpyWriter, map_npy, npy_header, npy_shape, write_npy};
 pub use part::{Part, PartEdges, PartNodes, edge_dir, node_dir, part_dir};
+pub use prefetch::{prefetch, prefetch_all};
 
 /// The name of the only node type of a homogeneous graph.
 pub const DEFAULT_NODE_TYPE: &str = "node";

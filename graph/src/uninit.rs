@@ -1,0 +1,101 @@
+//! Matrices whose memory is written once, by the threads that compute it.
+//!
+//! `vec![0.0; n]` would write all of it first, on one thread: for the tens of megabytes of a batch's features or of a
+//! layer's output that takes as long as some of the operations themselves.
+
+use bytemuck::Zeroable;
+use rayon::prelude::*;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+/// A row-major matrix that `fill(first_row, memory)` writes, `chunk_rows` rows at a time and in parallel.
+///
+/// # Safety
+/// `fill` has to write every element that it gets.
+pub unsafe fn vec_from_rows<T: Zeroable + Copy + Send>(
+    rows: usize,
+    columns: usize,
+    chunk_rows: usize,
+    fill: impl Fn(usize, &mut [MaybeUninit<T>]) + Sync,
+) -> Vec<T> {
+    let fill_all = |memory: &mut [MaybeUninit<T>]| {
+        let chunks = memory.par_chunks_mut((chunk_rows * columns).max(1)).enumerate();
+        chunks.for_each(|(chunk, memory)| fill(chunk * chunk_rows, memory));
+    };
+    // SAFETY: the chunks cover all memory, and the caller has `fill` write each.
+    unsafe { vec_from(rows * columns, fill_all) }
+}
+
+/// A row-major matrix whose rows are those of `jobs`, end to end; `fill(rows, state, memory)` writes those of a job, all
+/// jobs in parallel.
+///
+/// # Safety
+/// `fill` has to write every element that it gets.
+pub unsafe fn vec_from_groups<T: Zeroable + Copy + Send, S: Send>(
+    columns: usize,
+    jobs: Vec<(Range<usize>, S)>,
+    fill: impl Fn(Range<usize>, S, &mut [MaybeUninit<T>]) + Sync,
+) -> Vec<T> {
+    let len = jobs.iter().map(|(rows, _)| rows.len() * columns).sum();
+    let fill_all = |memory: &mut [MaybeUninit<T>]| {
+        let mut rest = memory;
+        let mut tasks = Vec::with_capacity(jobs.len());
+        for (rows, state) in jobs {
+            let (mine, others) = rest.split_at_mut(rows.len() * columns);
+            tasks.push((rows, state, mine));
+            rest = others;
+        }
+        tasks.into_par_iter().for_each(|(rows, state, memory)| fill(rows, state, memory));
+    };
+    // SAFETY: the jobs' memory adds up to all of it, and the caller has `fill` write each job's.
+    unsafe { vec_from(len, fill_all) }
+}
+
+/// A vector whose elements `fill` writes.
+///
+/// # Safety
+/// `fill` has to write every element.
+pub unsafe fn vec_from<T: Zeroable + Copy + Send>(len: usize, fill: impl FnOnce(&mut [MaybeUninit<T>])) -> Vec<T> {
+    let mut values = Vec::with_capacity(len);
+    fill(&mut values.spare_capacity_mut()[..len]);
+    // SAFETY: the capacity is at least `len`, and the caller has `fill` write all elements.
+    unsafe { values.set_len(len) };
+    values
+}
+
+/// The memory as zeros. Written right before it is used, so it costs a pass over the cache and not over memory.
+pub fn zeroed<T: Zeroable + Copy + Send>(memory: &mut [MaybeUninit<T>]) -> &mut [T] {
+    memory.fill(MaybeUninit::new(T::zeroed()));
+    // SAFETY: all elements have just been written.
+    unsafe { memory.assume_init_mut() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_element_is_written_by_the_task_of_its_row() {
+        for (rows, columns) in [(0, 3), (1, 3), (7, 1), (8, 3), (9, 3), (5, 0)] {
+            // SAFETY: `zeroed` writes all of what it is given.
+            let values = unsafe {
+                vec_from_rows::<f32>(rows, columns, 4, |first, memory| {
+                    for (position, value) in zeroed(memory).iter_mut().enumerate() {
+                        *value += (first * columns + position) as f32;
+                    }
+                })
+            };
+            let expected: Vec<f32> = (0..rows * columns).map(|v| v as f32).collect();
+            assert_eq!(values, expected);
+            let jobs = vec![(0..rows / 2, 1.0), (rows / 2..rows, 2.0)];
+            // SAFETY: as above.
+            let values = unsafe {
+                vec_from_groups::<f64, f64>(columns, jobs, |rows, state, memory| {
+                    zeroed(memory).iter_mut().for_each(|value| *value += rows.start as f64 + state);
+                })
+            };
+            let expected = |v: usize| if v < rows / 2 * columns { 1.0 } else { (rows / 2) as f64 + 2.0 };
+            assert_eq!(values, (0..rows * columns).map(expected).collect::<Vec<f64>>());
+        }
+    }
+}
