@@ -120,15 +120,29 @@ impl DistNeighborLoader {
     /// The batches of `epoch`, in order. Making them starts at once; at most `concurrency` are being made and one waits
     /// ready, however slow the consumer. Dropping the iterator stops it.
     pub fn epoch(&self, epoch: u64) -> BatchIter {
+        self.epoch_map(epoch, |batch| batch)
+    }
+
+    /// As [`DistNeighborLoader::epoch`]; each batch goes through `prepare` on the sampling threads, so that the consumer
+    /// gets it ready to use.
+    pub fn epoch_map<T: Send + 'static>(
+        &self,
+        epoch: u64,
+        prepare: impl Fn(MiniBatch) -> T + Send + Sync + 'static,
+    ) -> BatchIter<T> {
+        let prepare = Arc::new(prepare);
         let (maker, plan, concurrency, num_steps) =
             (self.maker.clone(), self.plan.clone(), self.concurrency, self.num_steps);
         let (ready, receiver) = mpsc::channel(1);
         let order = Arc::new(plan.order(epoch));
         let task = self.maker.node().handle().spawn(async move {
             let batches = futures::stream::iter(0..num_steps).map(|step| {
-                let (maker, (seeds, key)) = (maker.clone(), plan.batch(&order, epoch, step));
-                let task =
-                    tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move { maker.make(seeds, key).await }));
+                let (maker, prepare, (seeds, key)) = (maker.clone(), prepare.clone(), plan.batch(&order, epoch, step));
+                let make = async move {
+                    let batch = maker.make(seeds, key).await?;
+                    maker.node().run_on_workers(move || prepare(batch)).await
+                };
+                let task = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(make));
                 async move {
                     let stopped = |e: tokio::task::JoinError| SampleError::Internal { what: e.to_string() };
                     let made = task.await.map_err(stopped).and_then(|made| made);
@@ -148,14 +162,14 @@ impl DistNeighborLoader {
 }
 
 /// The batches of one epoch; see [`DistNeighborLoader::epoch`].
-pub struct BatchIter {
-    receiver: mpsc::Receiver<Result<MiniBatch, LoaderError>>,
+pub struct BatchIter<T = MiniBatch> {
+    receiver: mpsc::Receiver<Result<T, LoaderError>>,
     task: JoinHandle<()>,
     left: usize,
 }
 
-impl Iterator for BatchIter {
-    type Item = Result<MiniBatch, LoaderError>;
+impl<T> Iterator for BatchIter<T> {
+    type Item = Result<T, LoaderError>;
 
     /// Waits for the next batch. Every request behind it has a deadline, so the wait ends. Must not be called from async code.
     fn next(&mut self) -> Option<Self::Item> {
@@ -177,7 +191,7 @@ impl Iterator for BatchIter {
     }
 }
 
-impl Drop for BatchIter {
+impl<T> Drop for BatchIter<T> {
     fn drop(&mut self) {
         self.task.abort();
     }

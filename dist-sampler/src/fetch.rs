@@ -6,12 +6,11 @@ use crate::node::SamplingNode;
 use crate::route::Routes;
 use crate::wire::Wanted;
 use bytes::Bytes;
-use edgecut_graph::{FeatureDtype, NodeTypeId};
+use edgecut_graph::{FeatureDtype, Features, NodeTypeId};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use half::f16;
 use half::slice::HalfFloatSliceExt;
-use rayon::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio_util::task::AbortOnDropHandle;
@@ -104,14 +103,22 @@ impl SamplingNode {
         let (own, nodes) = (part.id().index(), part.nodes(node_type));
         let len = routes.owners.len();
         let sized = |wanted: bool| if wanted { len } else { 0 };
+        let (rows, positions) = (&routes.rows[own], &routes.positions[own]);
+        let mut features = Vec::new();
+        if let (true, Some(stored)) = (wanted.features, &nodes.features) {
+            let mut row_of = vec![Features::NO_ROW; len];
+            for (&row, &to) in rows.iter().zip(positions) {
+                row_of[to as usize] = row;
+            }
+            features = stored.gather(&row_of);
+        }
         let mut out = NodeAttributes {
             labels: vec![0; sized(wanted.labels)],
             original_ids: vec![0; sized(wanted.original_ids)],
             degrees: vec![0; sized(wanted.degrees)],
-            features: vec![0.0; len * shape.feature_dim],
+            features,
             feature_dim: shape.feature_dim,
         };
-        let (rows, positions) = (&routes.rows[own], &routes.positions[own]);
         let degrees = Degrees::new(part, node_type);
         for (&row, &to) in rows.iter().zip(positions) {
             let (row, to) = (row as usize, to as usize);
@@ -124,18 +131,6 @@ impl SamplingNode {
             if wanted.degrees {
                 out.degrees[to] = degrees.of(row);
             }
-        }
-        if let (true, Some(features)) = (wanted.features, &nodes.features) {
-            let mut row_of = vec![u32::MAX; len];
-            for (&row, &to) in rows.iter().zip(positions) {
-                row_of[to as usize] = row;
-            }
-            let copy = |(out, &row): (&mut [f32], &u32)| {
-                if row != u32::MAX {
-                    features.copy_row(row as usize, out);
-                }
-            };
-            out.features.par_chunks_exact_mut(shape.feature_dim).zip(&row_of).with_min_len(256).for_each(copy);
         }
         out
     }

@@ -1,14 +1,18 @@
 //! One hop: draws in-neighbors of given rows of a part.
 
 use crate::config::Fanout;
-use edgecut_graph::Csc;
 use edgecut_graph::rng::{CounterRng, combine};
+use edgecut_graph::{Csc, prefetch, prefetch_all};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
 /// Rows per parallel task: enough work to be worth a task, few enough to share out a hop.
 const ROWS_PER_TASK: usize = 512;
-/// Up to this fan-out, membership in the draw is tested by looking through it.
+/// Rows that are drawn together, so that the processor waits for all their reads at once.
+const ROWS_AHEAD: usize = 16;
+/// Draws from lists of up to 64 times as many neighbors are kept as bits.
+const BIT_SET_WORDS: usize = 8;
+/// Up to this fan-out, membership in a draw from a longer list is tested by looking through it.
 const SCAN_LIMIT: usize = 48;
 
 /// How one edge type is sampled in one hop.
@@ -21,6 +25,11 @@ pub(crate) struct Draw {
 }
 
 impl Draw {
+    /// Whether a neighbor may be drawn twice.
+    fn replaces(&self) -> bool {
+        self.replace && self.fanout != Fanout::All
+    }
+
     /// Neighbors drawn for a node of in-degree `degree`.
     pub(crate) fn count(&self, degree: usize) -> usize {
         match self.fanout {
@@ -32,18 +41,34 @@ impl Draw {
     }
 }
 
-/// The number of edges that `draw` takes for `rows`.
-pub(crate) fn count_edges(csc: &Csc, rows: &[u32], draw: &Draw) -> usize {
-    rows.iter().map(|&row| draw.count(csc.degree(row as usize))).sum()
-}
+/// A reply would be larger than it may be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TooLarge;
 
 /// Appends to `out` the number of neighbors drawn for each row, then the neighbors of all rows end to end (global ids,
 /// each row's in the order of the original edge list). `original_ids[row]` keys the choice; rows must be in range.
-pub(crate) fn sample_hop(csc: &Csc, original_ids: &[u32], rows: &[u32], draw: &Draw, out: &mut Vec<u32>) {
+///
+/// # Errors
+/// [`TooLarge`] if `out` would be longer than `max_len`.
+pub(crate) fn sample_hop(
+    csc: &Csc,
+    original_ids: &[u32],
+    rows: &[u32],
+    draw: &Draw,
+    out: &mut Vec<u32>,
+    max_len: usize,
+) -> Result<(), TooLarge> {
+    let part = Topology { indptr: csc.indptr(), indices: csc.indices(), original_ids };
     let start = out.len();
-    out.extend(rows.iter().map(|&row| draw.count(csc.degree(row as usize)) as u32));
+    out.resize(start + rows.len(), 0);
+    out[start..].par_chunks_mut(ROWS_PER_TASK).zip(rows.par_chunks(ROWS_PER_TASK)).for_each(|(counts, rows)| {
+        part.count(rows, draw, counts);
+    });
     let edges: usize = out[start..].iter().map(|&count| count as usize).sum();
-    out.resize(start + rows.len() + edges, 0);
+    if out.len().saturating_add(edges) > max_len {
+        return Err(TooLarge);
+    }
+    out.resize(out.len() + edges, 0);
     let (counts, mut neighbors) = out[start..].split_at_mut(rows.len());
     let mut tasks = Vec::with_capacity(rows.len().div_ceil(ROWS_PER_TASK));
     for (rows, counts) in rows.chunks(ROWS_PER_TASK).zip(counts.chunks(ROWS_PER_TASK)) {
@@ -51,56 +76,134 @@ pub(crate) fn sample_hop(csc: &Csc, original_ids: &[u32], rows: &[u32], draw: &D
         tasks.push((rows, counts, mine));
         neighbors = rest;
     }
-    tasks.into_par_iter().for_each(|(rows, counts, mut out)| {
-        let mut positions = Positions::default();
-        for (&row, &count) in rows.iter().zip(counts) {
-            let (mine, rest) = out.split_at_mut(count as usize);
-            let neighbors = csc.neighbors(row as usize);
-            if draw.replace && draw.fanout != Fanout::All || mine.len() < neighbors.len() {
-                let mut rng = CounterRng::new(combine(draw.key, u64::from(original_ids[row as usize])));
-                let drawn = positions.draw(neighbors.len() as u32, mine.len(), draw.replace, &mut rng);
-                for (to, &at) in mine.iter_mut().zip(drawn) {
-                    *to = neighbors[at as usize];
-                }
-            } else {
-                mine.copy_from_slice(neighbors);
+    tasks.into_par_iter().for_each(|(rows, counts, out)| part.draw_all(rows, counts, draw, out));
+    Ok(())
+}
+
+/// The arrays of a part that a hop reads. All reads are at random, so each is asked for a few rows before it is needed.
+#[derive(Clone, Copy)]
+struct Topology<'a> {
+    indptr: &'a [u64],
+    indices: &'a [u32],
+    original_ids: &'a [u32],
+}
+
+impl Topology<'_> {
+    fn range(&self, row: u32) -> (usize, usize) {
+        (self.indptr[row as usize] as usize, self.indptr[row as usize + 1] as usize)
+    }
+
+    /// Neighbors drawn for each row.
+    fn count(&self, rows: &[u32], draw: &Draw, counts: &mut [u32]) {
+        for (i, (&row, count)) in rows.iter().zip(counts).enumerate() {
+            if let Some(&soon) = rows.get(i + ROWS_AHEAD) {
+                prefetch(self.indptr, soon as usize);
             }
+            let (start, end) = self.range(row);
+            *count = draw.count(end - start) as u32;
+        }
+    }
+
+    /// Draws the neighbors of a task's rows, a few rows at a time: first where they are, then what they are.
+    fn draw_all(&self, rows: &[u32], counts: &[u32], draw: &Draw, mut out: &mut [u32]) {
+        let mut positions = Positions::default();
+        let mut groups = rows.chunks(ROWS_AHEAD).zip(counts.chunks(ROWS_AHEAD)).peekable();
+        while let Some((rows, counts)) = groups.next() {
+            for &soon in groups.peek().map_or(&[][..], |(rows, _)| rows) {
+                prefetch(self.original_ids, soon as usize);
+                prefetch(self.indptr, soon as usize);
+            }
+            let (mine, rest) = out.split_at_mut(counts.iter().map(|&count| count as usize).sum());
+            self.draw(rows, counts, draw, &mut positions, mine);
             out = rest;
         }
-    });
+    }
+
+    /// Draws the neighbors of at most [`ROWS_AHEAD`] rows.
+    fn draw(&self, rows: &[u32], counts: &[u32], draw: &Draw, positions: &mut Positions, out: &mut [u32]) {
+        let mut lists = [&self.indices[..0]; ROWS_AHEAD];
+        let takes_some = |count: usize, degree: usize| draw.replaces() || count < degree;
+        let mut rest = &mut out[..];
+        for ((&row, &count), list) in rows.iter().zip(counts).zip(&mut lists) {
+            let (mine, others) = rest.split_at_mut(count as usize);
+            let (start, end) = self.range(row);
+            *list = &self.indices[start..end];
+            if takes_some(mine.len(), list.len()) {
+                let mut rng = CounterRng::new(combine(draw.key, u64::from(self.original_ids[row as usize])));
+                positions.draw(list.len() as u32, draw.replace, &mut rng, mine);
+                for &at in &*mine {
+                    prefetch(list, at as usize);
+                }
+            } else {
+                prefetch_all(list);
+            }
+            rest = others;
+        }
+        let mut rest = out;
+        for (&count, list) in counts.iter().zip(lists) {
+            let (mine, others) = rest.split_at_mut(count as usize);
+            if takes_some(mine.len(), list.len()) {
+                mine.iter_mut().for_each(|at| *at = list[*at as usize]);
+            } else {
+                mine.copy_from_slice(list);
+            }
+            rest = others;
+        }
+    }
 }
 
 /// Draws positions in a neighbor list; keeps its memory from row to row.
 #[derive(Default)]
 struct Positions {
-    drawn: Vec<u32>,
     seen: FxHashSet<u32>,
 }
 
 impl Positions {
-    /// `count` positions below `degree`, ascending. Without replacement by Floyd's algorithm (Bentley and Floyd: A
-    /// sample of brilliance, 1987), which takes `count` random numbers whatever the degree.
-    fn draw(&mut self, degree: u32, count: usize, replace: bool, rng: &mut CounterRng) -> &[u32] {
-        self.drawn.clear();
+    /// Ascending positions below `degree`, as many as `out` holds. Without replacement by Floyd's algorithm (Bentley and
+    /// Floyd: A sample of brilliance, 1987), which takes as many random numbers as it draws, whatever the degree. How the
+    /// drawn ones are kept depends on the sizes, what is drawn does not.
+    fn draw(&mut self, degree: u32, replace: bool, rng: &mut CounterRng, out: &mut [u32]) {
         if replace {
-            self.drawn.extend((0..count).map(|_| rng.below(u64::from(degree)) as u32));
-        } else if count <= SCAN_LIMIT {
-            for last in degree - count as u32..degree {
+            out.iter_mut().for_each(|at| *at = rng.below(u64::from(degree)) as u32);
+            return out.sort_unstable();
+        }
+        let lasts = degree - out.len() as u32..degree;
+        if degree as usize <= BIT_SET_WORDS * 64 {
+            return draw_into_bits(lasts, rng, out);
+        }
+        if out.len() <= SCAN_LIMIT {
+            for (drawn, last) in lasts.enumerate() {
                 let at = rng.below(u64::from(last) + 1) as u32;
-                let at = if self.drawn.contains(&at) { last } else { at };
-                self.drawn.push(at);
+                out[drawn] = if out[..drawn].contains(&at) { last } else { at };
             }
         } else {
             self.seen.clear();
-            for last in degree - count as u32..degree {
+            for (last, out) in lasts.zip(&mut *out) {
                 let at = rng.below(u64::from(last) + 1) as u32;
-                let at = if self.seen.insert(at) { at } else { last };
-                self.seen.insert(at);
-                self.drawn.push(at);
+                *out = if self.seen.insert(at) { at } else { last };
+                self.seen.insert(*out);
             }
         }
-        self.drawn.sort_unstable();
-        &self.drawn
+        out.sort_unstable();
+    }
+}
+
+/// Floyd's algorithm for short lists: a bit per position tells at once what was drawn, and gives it back in order.
+fn draw_into_bits(lasts: std::ops::Range<u32>, rng: &mut CounterRng, out: &mut [u32]) {
+    let words = lasts.end.div_ceil(64) as usize;
+    let mut bits = [0_u64; BIT_SET_WORDS];
+    for last in lasts {
+        let at = rng.below(u64::from(last) + 1) as u32;
+        let is_drawn = bits[at as usize / 64] >> (at % 64) & 1 == 1;
+        let at = if is_drawn { last } else { at };
+        bits[at as usize / 64] |= 1 << (at % 64);
+    }
+    let mut out = out.iter_mut();
+    for (word, mut bits) in bits[..words].iter().copied().enumerate() {
+        for out in out.by_ref().take(bits.count_ones() as usize) {
+            *out = word as u32 * 64 + bits.trailing_zeros();
+            bits &= bits - 1;
+        }
     }
 }
 
@@ -117,7 +220,8 @@ mod tests {
 
     fn draw_once(csc: &Csc, fanout: u32, replace: bool, key: u64) -> Vec<u32> {
         let mut out = Vec::new();
-        sample_hop(csc, &[7], &[0], &Draw { fanout: Fanout::Count(fanout), replace, key }, &mut out);
+        sample_hop(csc, &[7], &[0], &Draw { fanout: Fanout::Count(fanout), replace, key }, &mut out, usize::MAX)
+            .unwrap();
         assert_eq!(out[0] as usize, out.len() - 1);
         out.split_off(1)
     }
@@ -143,7 +247,9 @@ mod tests {
     fn every_neighbor_is_drawn_equally_often() {
         // Degrees around the fan-outs, and the two sides of the scan limit; the bound is the chi-square distribution's
         // 99.9 % quantile by Wilson and Hilferty's approximation. The draws are keyed, so the test never flickers.
-        for (degree, fanout) in [(11, 10), (12, 10), (20, 10), (200, 10), (2, 1), (61, 60), (300, 60)] {
+        for (degree, fanout) in
+            [(11, 10), (12, 10), (20, 10), (200, 10), (600, 10), (2, 1), (61, 60), (300, 60), (600, 60)]
+        {
             for replace in [false, true] {
                 let free = f64::from(degree - 1);
                 let bound = free * (1.0 - 2.0 / (9.0 * free) + 3.09 * (2.0 / (9.0 * free)).sqrt()).powi(3);
@@ -167,9 +273,40 @@ mod tests {
         assert!(found < 43.8, "chi-square of 19 degrees of freedom at 99.9 %: {found}");
     }
 
+    #[test]
+    fn a_reply_above_the_limit_is_refused_before_it_is_drawn() {
+        let csc = star(40);
+        let hop = |max_len| {
+            let draw = Draw { fanout: Fanout::Count(10), replace: false, key: 0 };
+            let mut out = vec![9];
+            sample_hop(&csc, &[7], &[0], &draw, &mut out, max_len).map(|()| out.len())
+        };
+        assert_eq!((hop(12), hop(11)), (Ok(12), Err(TooLarge)));
+    }
+
+    #[test]
+    fn how_membership_is_tested_does_not_show() {
+        let mut positions = Positions::default();
+        for (degree, count) in [(1, 1), (64, 20), (64, 64), (65, 48), (512, 49), (513, 48), (513, 49)] {
+            let mut rng = CounterRng::new(combine(3, count));
+            let mut floyd = std::collections::HashSet::new();
+            let mut expected = Vec::new();
+            for last in degree - count as u32..degree {
+                let at = rng.below(u64::from(last) + 1) as u32;
+                let at = if floyd.contains(&at) { last } else { at };
+                floyd.insert(at);
+                expected.push(at);
+            }
+            expected.sort_unstable();
+            let mut drawn = vec![0; count as usize];
+            positions.draw(degree, false, &mut CounterRng::new(combine(3, count)), &mut drawn);
+            assert_eq!(drawn, expected, "degree {degree}, count {count}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn a_draw_without_replacement_is_a_subset_in_order(degree in 1_u32..200, fanout in 1_u32..120, key: u64) {
+        fn a_draw_without_replacement_is_a_subset_in_order(degree in 1_u32..800, fanout in 1_u32..120, key: u64) {
             let drawn = draw_once(&star(degree), fanout, false, key);
             prop_assert_eq!(drawn.len() as u32, degree.min(fanout));
             prop_assert!(drawn.windows(2).all(|w| w[0] < w[1]));
@@ -184,11 +321,11 @@ mod tests {
             let ids: Vec<u32> = (0..40).map(|i| i * 3 + 1).collect();
             let draw = Draw { fanout: Fanout::Count(5), replace: false, key };
             let mut together = Vec::new();
-            sample_hop(&csc, &ids, &rows, &draw, &mut together);
+            sample_hop(&csc, &ids, &rows, &draw, &mut together, usize::MAX).unwrap();
             let mut neighbors = &together[rows.len()..];
             for (i, &row) in rows.iter().enumerate() {
                 let mut alone = Vec::new();
-                sample_hop(&csc, &ids, &[row], &draw, &mut alone);
+                sample_hop(&csc, &ids, &[row], &draw, &mut alone, usize::MAX).unwrap();
                 prop_assert_eq!(alone[0], together[i]);
                 let (mine, rest) = neighbors.split_at(alone[0] as usize);
                 prop_assert_eq!(&alone[1..], mine);

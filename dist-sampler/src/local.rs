@@ -1,7 +1,7 @@
 //! Answers questions about the part that this process holds.
 
 use crate::kernel::{self, Draw};
-use crate::transport::{AlignedBytes, bytes_of, ids_in};
+use crate::transport::{bytes_of, ids_in};
 use crate::wire::{FetchRequest, FindRequest, HopRequest, HopSection, Refusal, Wanted};
 use bytes::Bytes;
 use edgecut_graph::rng::combine;
@@ -17,28 +17,24 @@ impl LocalPart {
     pub(crate) fn sample_hop(&self, request: &HopRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
         let rows = as_ids(&request.rows)?;
         let mut jobs = Vec::with_capacity(request.sections.len());
-        let (mut rest, mut words) = (rows, 0);
+        let mut rest = rows;
         for section in &request.sections {
             let Some((mine, others)) = rest.split_at_checked(section.num_rows as usize) else {
                 return Err(Refusal::Invalid("the request has fewer rows than its sections say".into()));
             };
             let edges = self.edges(section.edge_type)?;
             check_rows(mine, edges.csc.num_rows())?;
-            let draw = draw_of(request, section);
-            words += mine.len() + kernel::count_edges(&edges.csc, mine, &draw);
-            jobs.push((edges, mine, draw));
+            jobs.push((edges, mine, draw_of(request, section)));
             rest = others;
         }
         if !rest.is_empty() {
             return Err(Refusal::Invalid("the request has more rows than its sections say".into()));
         }
-        if words.saturating_mul(4) > max_bytes {
-            return Err(Refusal::TooLarge);
-        }
-        let mut out = Vec::with_capacity(words);
+        let mut out = Vec::new();
         for (edges, rows, draw) in jobs {
             let originals = &self.0.nodes(edges.dst_type).original_ids;
-            kernel::sample_hop(&edges.csc, originals, rows, &draw, &mut out);
+            kernel::sample_hop(&edges.csc, originals, rows, &draw, &mut out, max_bytes / size_of::<u32>())
+                .map_err(|kernel::TooLarge| Refusal::TooLarge)?;
         }
         Ok(bytes_of(out))
     }
@@ -56,27 +52,24 @@ impl LocalPart {
         let Some(bytes) = per_row.checked_mul(rows.len()).filter(|&bytes| bytes <= max_bytes) else {
             return Err(Refusal::TooLarge);
         };
-        let mut out = AlignedBytes::zeroed(bytes);
-        let mut rest = out.as_mut();
+        let mut out = Vec::with_capacity(bytes);
         if request.wanted.labels {
             let labels = nodes.labels.as_deref().ok_or_else(|| Refusal::Invalid("the graph has no labels".into()))?;
-            fill(&mut rest, rows, |row| labels[row]);
+            append(&mut out, rows, |row| labels[row]);
         }
         if request.wanted.original_ids {
-            fill(&mut rest, rows, |row| nodes.original_ids[row]);
+            append(&mut out, rows, |row| nodes.original_ids[row]);
         }
         if request.wanted.degrees {
             let degrees = Degrees::new(&self.0, request.node_type);
-            fill(&mut rest, rows, |row| degrees.of(row));
+            append(&mut out, rows, |row| degrees.of(row));
         }
         if request.wanted.features {
             let features =
                 nodes.features.as_ref().ok_or_else(|| Refusal::Invalid("the graph has no features".into()))?;
-            for (&row, out) in rows.iter().zip(rest.chunks_exact_mut(feature_bytes)) {
-                out.copy_from_slice(features.row_bytes(row as usize));
-            }
+            features.append_rows(rows, &mut out);
         }
-        Ok(Bytes::from_owner(out))
+        Ok(out.into())
     }
 
     /// Global ids of original ids, `u32::MAX` where another part owns the node or there is none.
@@ -135,11 +128,9 @@ fn check_rows(rows: &[u32], bound: usize) -> Result<(), Refusal> {
     }
 }
 
-/// Writes a value a row to the front of `rest`, and leaves `rest` behind it.
-fn fill<T: bytemuck::Pod>(rest: &mut &mut [u8], rows: &[u32], value: impl Fn(usize) -> T) {
-    let (mine, others) = std::mem::take(rest).split_at_mut(rows.len() * size_of::<T>());
-    for (&row, out) in rows.iter().zip(mine.chunks_exact_mut(size_of::<T>())) {
-        out.copy_from_slice(bytemuck::bytes_of(&value(row as usize)));
+/// Appends a value a row.
+fn append<T: bytemuck::Pod>(out: &mut Vec<u8>, rows: &[u32], value: impl Fn(usize) -> T) {
+    for &row in rows {
+        out.extend_from_slice(bytemuck::bytes_of(&value(row as usize)));
     }
-    *rest = others;
 }

@@ -113,6 +113,17 @@ impl SamplingNode {
         self.runtime.as_ref().expect("the runtime is taken only on drop").handle()
     }
 
+    /// Runs CPU work on the threads that sample and gather.
+    ///
+    /// # Errors
+    /// [`SampleError::Internal`] if `work` panics.
+    pub async fn run_on_workers<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, SampleError> {
+        self.workers.run(work).await
+    }
+
     /// The part that this process holds.
     pub fn part(&self) -> &Arc<Part> {
         &self.part.0

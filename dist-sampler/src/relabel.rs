@@ -1,5 +1,6 @@
 //! Numbers the nodes of a batch in the order in which they are found.
 
+use edgecut_graph::prefetch;
 use rustc_hash::FxHashMap;
 
 /// Maps global ids of one node type to numbers in a batch.
@@ -33,6 +34,7 @@ impl Relabel {
     }
 
     /// The number of `node`, a new one if it was not seen since the reset.
+    #[inline]
     pub(crate) fn number(&mut self, node: u32) -> u32 {
         let next = self.nodes.len() as u32;
         let at = node.wrapping_sub(self.owned.start) as usize;
@@ -48,6 +50,12 @@ impl Relabel {
             self.nodes.push(node);
         }
         found
+    }
+
+    /// Asks for what [`Relabel::number`] will read for `node`.
+    #[inline]
+    pub(crate) fn prefetch(&self, node: u32) {
+        prefetch(&self.stamps, node.wrapping_sub(self.owned.start) as usize);
     }
 
     /// Global ids of the nodes seen since the reset, by number.

@@ -16,6 +16,9 @@ use futures::future::try_join_all;
 use std::sync::Arc;
 use tokio_util::task::AbortOnDropHandle;
 
+/// How many nodes ahead of the one that is numbered the next are looked up.
+const NODES_AHEAD: usize = 24;
+
 /// Samples multi-hop neighborhoods of seeds, whichever parts own them.
 pub struct DistNeighborSampler {
     node: Arc<SamplingNode>,
@@ -194,8 +197,15 @@ fn stitch(mut draft: Draft, plan: &HopPlan, replies: &[Bytes]) -> Result<Draft, 
         }
         indices.reserve(drawn);
         for &owner in &plan.routes[dst_type.index()].owners {
-            let neighbors = sections[owner as usize].next_row();
-            indices.extend(neighbors.iter().map(|&id| relabel.number(id)));
+            let section = &mut sections[owner as usize];
+            let upcoming = section.neighbors;
+            let neighbors = section.next_row();
+            indices.extend(neighbors.iter().enumerate().map(|(i, &id)| {
+                if let Some(&soon) = upcoming.get(i + NODES_AHEAD) {
+                    relabel.prefetch(soon);
+                }
+                relabel.number(id)
+            }));
             indptr.push(indices.len() as u32);
         }
     }
