@@ -1,4 +1,4 @@
-//! Turns a mini-batch of plain arrays into what a model takes.
+//! Turns a mini-batch of plain arrays into what a training step takes.
 
 use crate::models::{ModelInput, ModelKind, NodeModelConfig};
 use crate::nn::GcnNorm;
@@ -17,36 +17,57 @@ pub fn wanted_by(kind: &ModelKind) -> Wanted {
     Wanted { labels: true, features: true, degrees, original_ids: false }
 }
 
-/// Moves a batch of a homogeneous graph, with at least one seed, to `device`, as the model that `config` describes takes
-/// it; gives the labels of the seeds as well.
-///
-/// # Errors
-/// [`TrainError::Batch`] if the arrays contradict each other.
-pub fn model_input<B: Backend>(
-    batch: MiniBatch,
-    config: &NodeModelConfig,
-    device: &B::Device,
-) -> Result<(ModelInput<B>, Vec<i64>), TrainError> {
-    let wrong = |what: String| TrainError::Batch { what };
-    let MiniBatch { mut nodes, mut edges, labels, .. } = batch;
-    let (Some(mut nodes), Some(edges)) = (nodes.pop(), edges.pop()) else {
-        return Err(wrong("it is empty".into()));
-    };
-    let rows = nodes.input_nodes.len();
-    let graph = BatchGraph::new(edges.indptr, edges.indices, rows).map_err(|e| wrong(e.to_string()))?;
-    let graph = Arc::new(graph);
-    let within_hop: Vec<usize> = nodes.hop_offsets.iter().map(|&n| n as usize).collect();
-    let blocks = Block::layers(&graph, &within_hop).map_err(|e| wrong(e.to_string()))?;
-    if config.normalize_features {
-        normalize_rows(&mut nodes.features, nodes.feature_dim);
+/// A batch as a training step takes it: tensors, and the edges as each layer reads them.
+#[derive(Debug)]
+pub struct TensorBatch<B: Backend> {
+    /// What the model reads; nothing for a batch without seeds.
+    pub(crate) input: Option<ModelInput<B>>,
+    /// The label of each seed.
+    pub(crate) labels: Vec<i64>,
+}
+
+impl<B: Backend> TensorBatch<B> {
+    /// Moves a batch of a homogeneous graph to `device`, as the model that `config` describes takes it. Does all that can
+    /// be done before the model is known, so that a loader's threads can do it ahead of the trainer
+    /// ([`DistNeighborLoader::epoch_map`](edgecut_dist_loader::DistNeighborLoader::epoch_map)); `for_training` includes
+    /// what only a backward pass reads.
+    ///
+    /// # Errors
+    /// [`TrainError::Batch`] if the arrays contradict each other.
+    pub fn new(
+        batch: MiniBatch,
+        config: &NodeModelConfig,
+        for_training: bool,
+        device: &B::Device,
+    ) -> Result<Self, TrainError> {
+        if batch.num_seeds == 0 {
+            return Ok(Self { input: None, labels: Vec::new() });
+        }
+        let wrong = |what: String| TrainError::Batch { what };
+        let MiniBatch { mut nodes, mut edges, labels, .. } = batch;
+        let (Some(mut nodes), Some(edges)) = (nodes.pop(), edges.pop()) else {
+            return Err(wrong("it has no nodes or no edges".into()));
+        };
+        let rows = nodes.input_nodes.len();
+        let graph = BatchGraph::new(edges.indptr, edges.indices, rows).map_err(|e| wrong(e.to_string()))?;
+        let graph = Arc::new(graph);
+        let within_hop: Vec<usize> = nodes.hop_offsets.iter().map(|&n| n as usize).collect();
+        let blocks = Block::layers(&graph, &within_hop).map_err(|e| wrong(e.to_string()))?;
+        if for_training {
+            // The first layer's input are the features, which need no gradient.
+            blocks.par_iter().skip(1).for_each(Block::prepare_backward);
+        }
+        if config.normalize_features {
+            normalize_rows(&mut nodes.features, nodes.feature_dim);
+        }
+        let features = Tensor::from_data(TensorData::new(nodes.features, [rows, nodes.feature_dim]), device);
+        let mut input = ModelInput::new(features, blocks).map_err(|e| wrong(e.to_string()))?;
+        if matches!(config.kind, ModelKind::Gcn) {
+            let norm = GcnNorm::new(&graph, &nodes.degrees).map_err(|e| wrong(e.to_string()))?;
+            input = input.with_gcn_norm(norm).map_err(|e| wrong(e.to_string()))?;
+        }
+        Ok(Self { input: Some(input), labels })
     }
-    let features = Tensor::<B, 2>::from_data(TensorData::new(nodes.features, [rows, nodes.feature_dim]), device);
-    let mut input = ModelInput::new(features, blocks).map_err(|e| wrong(e.to_string()))?;
-    if matches!(config.kind, ModelKind::Gcn) {
-        let norm = GcnNorm::new(&graph, &nodes.degrees).map_err(|e| wrong(e.to_string()))?;
-        input = input.with_gcn_norm(norm).map_err(|e| wrong(e.to_string()))?;
-    }
-    Ok((input, labels))
 }
 
 fn normalize_rows(features: &mut [f32], dim: usize) {

@@ -1,15 +1,14 @@
 //! One training step over all ranks.
 
-use crate::batch_input::model_input;
+use crate::batch_input::TensorBatch;
 use crate::gradients::{flatten_gradients, num_parameters};
-use crate::models::{Mode, NodeModel, NodeModelConfig};
+use crate::models::{Mode, ModelInput, NodeModel};
 use crate::nn::{Classification, cross_entropy};
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::optim::GradientsParams;
 use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
-use edgecut_dist_loader::MiniBatch;
 use std::time::{Duration, Instant};
 
 /// Sums over the seeds of all ranks.
@@ -58,15 +57,13 @@ pub struct StepGradients {
 /// Forward and loss of a batch with at least one seed.
 pub(crate) fn classify<B: GnnBackend>(
     model: &NodeModel<B>,
-    config: &NodeModelConfig,
-    batch: MiniBatch,
+    input: ModelInput<B>,
+    labels: &[i64],
     mode: Mode,
-    device: &B::Device,
 ) -> Result<(Classification<B>, SeedTotals), TrainError> {
     let wrong = |what: String| TrainError::Batch { what };
-    let (input, labels) = model_input::<B>(batch, config, device)?;
     let logits = model.forward(input, mode).map_err(|e| wrong(e.to_string()))?;
-    let result = cross_entropy(logits, &labels).map_err(|e| wrong(e.to_string()))?;
+    let result = cross_entropy(logits, labels).map_err(|e| wrong(e.to_string()))?;
     let seeds = result.num_seeds as f64;
     let loss = f64::from(result.loss.clone().into_data().iter::<f32>().next().unwrap_or(f32::NAN)) * seeds;
     let totals = SeedTotals { loss, correct: result.num_correct as f64, seeds };
@@ -89,17 +86,15 @@ pub(crate) fn all_reduce_totals(mine: &SeedTotals, world: &mut ProcessGroup) -> 
 /// A batch that does not fit the model, or a failure of the job.
 pub fn step_gradients<B: AutodiffBackend + GnnBackend>(
     model: &NodeModel<B>,
-    config: &NodeModelConfig,
-    batch: MiniBatch,
+    batch: TensorBatch<B>,
     mode: Mode,
     world: &mut ProcessGroup,
-    device: &B::Device,
 ) -> Result<StepGradients, TrainError> {
     let start = Instant::now();
-    let (mut flat, mine) = match batch.num_seeds {
-        0 => (vec![0.0; num_parameters(model)], SeedTotals::default()),
-        _ => {
-            let (result, totals) = classify(model, config, batch, mode, device)?;
+    let (mut flat, mine) = match batch.input {
+        None => (vec![0.0; num_parameters(model)], SeedTotals::default()),
+        Some(input) => {
+            let (result, totals) = classify(model, input, &batch.labels, mode)?;
             // The sum over this rank's seeds, so that ranks weigh as much as they have seeds.
             let gradients = result.loss.mul_scalar(totals.seeds).backward();
             (flatten_gradients(model, GradientsParams::from_grads(gradients, model)), totals)

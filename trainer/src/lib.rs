@@ -1,14 +1,16 @@
 //! Graph neural networks in burn, trained data-parallel.
 //!
-//! - [`ops`]: fused neighbor aggregation over the blocks of a batch, and keyed dropout, with gradients;
+//! - [`ops`]: fused neighbor aggregation over the blocks of a batch, fused dense layers and keyed dropout, with gradients;
 //! - [`nn`]: layers, and the loss;
 //! - [`models`]: whole networks for node classification;
 //! - [`gradients`]: gradients and parameters as one flat vector, for collectives;
 //! - [`model_file`]: trained models on disk, as safetensors;
-//! - [`train_node`]: node classification over all ranks, one [`step_gradients`] after the other.
+//! - [`train_node`]: node classification over all ranks, one [`step_gradients`] after the other;
+//! - [`allocator`]: the memory allocator that training programs want.
 //!
 //! Everything numeric is generic over the burn backend.
 
+pub mod allocator;
 mod batch_input;
 mod data_parallel;
 pub mod gradients;
@@ -19,7 +21,7 @@ mod node_training;
 pub mod ops;
 mod train_error;
 
-pub use batch_input::{model_input, wanted_by};
+pub use batch_input::{TensorBatch, wanted_by};
 pub use data_parallel::{SeedTotals, StepGradients, step_gradients};
 pub use node_training::{
     EpochReport, NodeResult, NodeTrainingConfig, Observer, evaluate_node, model_config, train_node,

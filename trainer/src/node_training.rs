@@ -1,6 +1,6 @@
 //! Node classification, data-parallel.
 
-use crate::batch_input::wanted_by;
+use crate::batch_input::{TensorBatch, wanted_by};
 use crate::data_parallel::{SeedTotals, all_reduce_totals, classify, step_gradients};
 use crate::gradients::{flatten_parameters, load_parameters, unflatten_gradients};
 use crate::models::{Mode, ModelKind, NodeModel, NodeModelConfig};
@@ -11,7 +11,7 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::optim::{AdamConfig, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{BatchIter, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNode};
 use edgecut_graph::{NodeTypeId, Split};
 use serde::Serialize;
@@ -168,11 +168,11 @@ where
     for epoch in 0..config.num_epochs {
         let mut clock = EpochClock::start(node);
         let mut totals = SeedTotals::default();
-        let mut batches = loader.epoch(epoch);
+        let mut batches = tensor_batches::<B>(&loader, epoch, &model_config, true, device);
         for step in 0..loader.num_steps() {
             let Some(batch) = clock.waiting(|| batches.next()) else { break };
             let key = DropoutKey::new(config.seed, epoch, step as u64).for_rank(world.rank() as u64);
-            let gradients = step_gradients(&model, &model_config, batch?, Mode::Train(key), world, device)?;
+            let gradients = step_gradients(&model, batch??, Mode::Train(key), world)?;
             clock.compute += gradients.compute;
             clock.allreduce += gradients.allreduce;
             if !gradients.totals.loss.is_finite() {
@@ -264,6 +264,18 @@ fn split_loader(
     Ok(DistNeighborLoader::new(sampler, NODES, Seeds::Split(split), loader_config, world)?)
 }
 
+/// The batches of an epoch, made into tensors on the loader's threads.
+fn tensor_batches<B: GnnBackend>(
+    loader: &DistNeighborLoader,
+    epoch: u64,
+    config: &NodeModelConfig,
+    for_training: bool,
+    device: &B::Device,
+) -> BatchIter<Result<TensorBatch<B>, TrainError>> {
+    let (config, device) = (config.clone(), device.clone());
+    loader.epoch_map(epoch, move |batch| TensorBatch::new(batch, &config, for_training, &device))
+}
+
 /// Loss and accuracy on validation and test nodes.
 struct Evaluation {
     model_config: NodeModelConfig,
@@ -295,11 +307,11 @@ impl Evaluation {
     ) -> Result<SeedTotals, TrainError> {
         let loader = if split == Split::Test { &self.test } else { &self.valid };
         let mut totals = SeedTotals::default();
-        for batch in loader.epoch(0) {
-            let batch = batch?;
-            let mine = match batch.num_seeds {
-                0 => SeedTotals::default(),
-                _ => classify(model, &self.model_config, batch, Mode::Eval, device)?.1,
+        for batch in tensor_batches::<B>(loader, 0, &self.model_config, false, device) {
+            let TensorBatch { input, labels } = batch??;
+            let mine = match input {
+                None => SeedTotals::default(),
+                Some(input) => classify(model, input, &labels, Mode::Eval)?.1,
             };
             // Step by step, so that no rank is waited for longer than a batch takes.
             totals.add(&all_reduce_totals(&mine, world)?);

@@ -13,7 +13,7 @@ use edgecut_partition::{Assignment, Method, PartitionOptions};
 use edgecut_trainer::gradients::unflatten_gradients;
 use edgecut_trainer::models::{Mode, ModelKind, NodeModel, NodeModelConfig};
 use edgecut_trainer::nn::Aggregation;
-use edgecut_trainer::{StepGradients, step_gradients, wanted_by};
+use edgecut_trainer::{StepGradients, TensorBatch, step_gradients, wanted_by};
 use std::path::Path;
 use std::sync::Arc;
 use support::{on_ranks, write_parts};
@@ -53,8 +53,8 @@ fn steps(dir: &Path, world_size: usize, batch_size: usize, kind: ModelKind, whic
         let loader = DistNeighborLoader::new(sampler, NODES, seeds, config, world).expect("a valid loader");
         let mut all = Vec::new();
         for batch in loader.epoch(0) {
-            let batch = batch.expect("a batch");
-            let step = step_gradients(&model, &model_config, batch, Mode::Eval, world, &device).expect("a step");
+            let batch = TensorBatch::new(batch.expect("a batch"), &model_config, true, &device).expect("a right batch");
+            let step = step_gradients(&model, batch, Mode::Eval, world).expect("a step");
             let gradients = unflatten_gradients(&model, &step.flat).expect("the gradients of this model");
             model = optimizer.step(0.01, model, gradients);
             all.push(step);

@@ -43,6 +43,6 @@ impl<B: GnnBackend> Gcn<B> {
         let ModelInput { features, blocks, gcn_norm } = input;
         let norm = gcn_norm.ok_or(ModelError::MissingNorm)?;
         let stack = Stack { layers: &self.layers, dropout: self.dropout, num_classes };
-        Ok(stack.run(features, &blocks, mode, |layer, x, block| layer.forward(x, block, &norm)))
+        Ok(stack.run(features, &blocks, mode, |layer, x, block, activation| layer.forward(x, block, &norm, activation)))
     }
 }

@@ -43,6 +43,6 @@ impl<B: GnnBackend> GraphSage<B> {
         input.check(self.layers.len(), in_channels)?;
         let ModelInput { features, blocks, .. } = input;
         let stack = Stack { layers: &self.layers, dropout: self.dropout, num_classes };
-        Ok(stack.run(features, &blocks, mode, |layer, x, block| layer.forward(x, block)))
+        Ok(stack.run(features, &blocks, mode, |layer, x, block, activation| layer.forward(x, block, activation)))
     }
 }

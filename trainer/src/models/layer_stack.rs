@@ -1,10 +1,9 @@
 //! What all models share: convolutions with ReLU and dropout between them.
 
 use burn::tensor::Tensor;
-use burn::tensor::activation::relu;
 
 use super::model_input::Mode;
-use crate::ops::{Block, DropoutKey, GnnBackend, dropout};
+use crate::ops::{Activation, Block, DropoutKey, DropoutMask, GnnBackend, dropout};
 
 /// Dropout probabilities of a stack of layers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,24 +32,23 @@ impl<L> Stack<'_, L> {
         mut x: Tensor<B, 2>,
         blocks: &[Block],
         mode: Mode,
-        convolve: impl Fn(&L, Tensor<B, 2>, &Block) -> Tensor<B, 2>,
+        convolve: impl Fn(&L, Tensor<B, 2>, &Block, Activation) -> Tensor<B, 2>,
     ) -> Tensor<B, 2> {
-        // Backends differ in whether they multiply matrices without rows, burn-ndarray panics. With a seed, no block is
-        // empty: each one's sources include the destinations.
         if blocks.last().is_none_or(|block| block.num_dst() == 0) {
             return Tensor::zeros([0, self.num_classes], &x.device());
         }
         // Masks are numbered by what they follow: 0 is the input, l the l-th layer.
-        let drop = |x, probability, position: usize| match mode {
-            Mode::Eval => x,
-            Mode::Train(key) => dropout(x, probability, DropoutKey::for_layer(key, position as u64)),
+        let (key, probability) = match mode {
+            Mode::Train(key) => (key, self.dropout.hidden),
+            Mode::Eval => (DropoutKey::new(0, 0, 0), 0.0),
         };
-        x = drop(x, self.dropout.input, 0);
+        if let Mode::Train(key) = mode {
+            x = dropout(x, self.dropout.input, key.for_layer(0));
+        }
         for (position, (layer, block)) in self.layers.iter().zip(blocks).enumerate() {
-            x = convolve(layer, x, block);
-            if position + 1 < self.layers.len() {
-                x = drop(relu(x), self.dropout.hidden, position + 1);
-            }
+            let hidden = Activation::Relu(DropoutMask::new(probability, key.for_layer(position as u64 + 1)));
+            let activation = if position + 1 < self.layers.len() { hidden } else { Activation::Identity };
+            x = convolve(layer, x, block, activation);
         }
         x
     }

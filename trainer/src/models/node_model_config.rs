@@ -42,7 +42,7 @@ pub struct NodeModelConfig {
     /// Probability of dropout on the features.
     pub input_dropout: f64,
     /// Whether each feature row is divided by its sum, or by 1 if that is smaller, before the model sees it (PyG's
-    /// `NormalizeFeatures`). The model takes its input as it is; [`model_input`](crate::model_input) does it.
+    /// `NormalizeFeatures`). The model takes its input as it is; [`TensorBatch`](crate::TensorBatch) does it.
     pub normalize_features: bool,
 }
 

@@ -8,7 +8,7 @@ use burn::tensor::backend::Backend;
 use super::gcn_norm::GcnNorm;
 use super::order::Order;
 use super::weight_init::WeightInit;
-use crate::ops::{Block, GnnBackend, aggregate};
+use crate::ops::{Activation, Block, GnnBackend, aggregate, linear};
 
 /// Settings of a [`GcnConv`].
 #[derive(Config, Debug)]
@@ -44,18 +44,17 @@ impl GcnConvConfig {
 }
 
 impl<B: GnnBackend> GcnConv<B> {
-    /// Applies the layer, in the order that costs less for this block.
+    /// Applies the layer and `activation`, in the order that costs less for this block.
     ///
     /// # Shapes
     /// - `x`: `[num_src, in_channels]`
     /// - output: `[num_dst, out_channels]`
     ///
     /// # Panics
-    /// If the shape of `x` is another, or `norm` is of another batch; on burn-ndarray also if the block has no destinations,
-    /// which models take care of.
-    pub fn forward(&self, x: Tensor<B, 2>, block: &Block, norm: &GcnNorm) -> Tensor<B, 2> {
+    /// If the shape of `x` is another, or `norm` is of another batch.
+    pub fn forward(&self, x: Tensor<B, 2>, block: &Block, norm: &GcnNorm, activation: Activation) -> Tensor<B, 2> {
         let [fan_in, fan_out] = self.weight.dims();
-        self.forward_in_order(x, block, norm, Order::choose(block, fan_in, fan_out))
+        self.forward_in_order(x, block, norm, activation, Order::choose(block, fan_in, fan_out))
     }
 
     /// Applies the layer in a given order.
@@ -65,15 +64,24 @@ impl<B: GnnBackend> GcnConv<B> {
     ///
     /// # Panics
     /// As [`GcnConv::forward`].
-    pub fn forward_in_order(&self, x: Tensor<B, 2>, block: &Block, norm: &GcnNorm, order: Order) -> Tensor<B, 2> {
-        let weight = self.weight.val();
-        let output = match order {
-            Order::AggregateFirst => aggregate(x, block, &norm.reduce()).matmul(weight),
-            Order::TransformFirst => aggregate(x.matmul(weight), block, &norm.reduce()),
-        };
-        match &self.bias {
-            Some(bias) => output + bias.val().unsqueeze(),
-            None => output,
+    pub fn forward_in_order(
+        &self,
+        x: Tensor<B, 2>,
+        block: &Block,
+        norm: &GcnNorm,
+        activation: Activation,
+        order: Order,
+    ) -> Tensor<B, 2> {
+        let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
+        match order {
+            Order::AggregateFirst => linear(aggregate(x, block, &norm.reduce()), weight, bias, activation),
+            Order::TransformFirst => {
+                let output = aggregate(linear(x, weight, None, Activation::Identity), block, &norm.reduce());
+                activation.apply(match bias {
+                    Some(bias) => output + bias.unsqueeze(),
+                    None => output,
+                })
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use burn::tensor::backend::Backend;
 use super::aggregation::Aggregation;
 use super::order::Order;
 use super::weight_init::WeightInit;
-use crate::ops::{Block, GnnBackend, aggregate, aggregate_with_self};
+use crate::ops::{Activation, Block, GnnBackend, aggregate, aggregate_with_self, linear};
 
 /// Settings of a [`SageConv`].
 #[derive(Config, Debug)]
@@ -53,19 +53,19 @@ impl SageConvConfig {
 }
 
 impl<B: GnnBackend> SageConv<B> {
-    /// Applies the layer, in the order that costs less for this block.
+    /// Applies the layer and `activation`, in the order that costs less for this block.
     ///
     /// # Shapes
     /// - `x`: `[num_src, in_channels]`
     /// - output: `[num_dst, out_channels]`
     ///
     /// # Panics
-    /// If the shape of `x` is another; on burn-ndarray also if the block has no destinations, which models take care of.
-    pub fn forward(&self, x: Tensor<B, 2>, block: &Block) -> Tensor<B, 2> {
+    /// If the shape of `x` is another.
+    pub fn forward(&self, x: Tensor<B, 2>, block: &Block, activation: Activation) -> Tensor<B, 2> {
         let [fan_in, fan_out] = self.weight_neighbors.dims();
         let order =
             if self.aggregation.is_linear() { Order::choose(block, fan_in, fan_out) } else { Order::AggregateFirst };
-        self.forward_in_order(x, block, order)
+        self.forward_in_order(x, block, activation, order)
     }
 
     /// Applies the layer in a given order. A maximum does not commute with the weights: it always aggregates first.
@@ -75,21 +75,26 @@ impl<B: GnnBackend> SageConv<B> {
     ///
     /// # Panics
     /// As [`SageConv::forward`].
-    pub fn forward_in_order(&self, x: Tensor<B, 2>, block: &Block, order: Order) -> Tensor<B, 2> {
+    pub fn forward_in_order(
+        &self,
+        x: Tensor<B, 2>,
+        block: &Block,
+        activation: Activation,
+        order: Order,
+    ) -> Tensor<B, 2> {
         let reduce = self.aggregation.reduce();
         let [fan_in, _] = self.weight_neighbors.dims();
         let (weight_neighbors, weight_self) = (self.weight_neighbors.val(), self.weight_self.val());
-        let output = if order == Order::TransformFirst && self.aggregation.is_linear() {
-            let own = x.clone().slice([0..block.num_dst(), 0..fan_in]).matmul(weight_self);
-            aggregate(x.matmul(weight_neighbors), block, &reduce) + own
+        let bias = self.bias.as_ref().map(Param::val);
+        if order == Order::TransformFirst && self.aggregation.is_linear() {
+            let own = x.clone().slice([0..block.num_dst(), 0..fan_in]);
+            let own = linear(own, weight_self, bias, Activation::Identity);
+            let neighbors = linear(x, weight_neighbors, None, Activation::Identity);
+            activation.apply(aggregate(neighbors, block, &reduce) + own)
         } else {
             // Both products as one: [aggregated | own] · [W_neighbors; W_self].
             let weight = Tensor::cat(vec![weight_neighbors, weight_self], 0);
-            aggregate_with_self(x, block, &reduce).matmul(weight)
-        };
-        match &self.bias {
-            Some(bias) => output + bias.val().unsqueeze(),
-            None => output,
+            linear(aggregate_with_self(x, block, &reduce), weight, bias, activation)
         }
     }
 }

@@ -9,6 +9,7 @@ use burn::tensor::{Tensor, TensorPrimitive};
 use super::block::Block;
 use super::dropout::DropoutMask;
 use super::edge_weights::EdgeWeights;
+use super::linear::Activation;
 
 /// How the neighbors of a node become one row. Without neighbors the row is zero.
 #[derive(Debug, Clone)]
@@ -79,6 +80,36 @@ pub trait GnnBackend: Backend {
 
     /// Zeroes and rescales the elements of `x`, differentiably where the backend is.
     fn gnn_dropout(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
+
+    /// `activation(x · weight + bias)`, differentiably where the backend is.
+    fn gnn_linear(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self>;
+}
+
+/// What the forward pass of a dense layer leaves for the backward pass.
+#[derive(Debug, Clone)]
+pub struct SavedLinear<B: Backend> {
+    /// `[rows, in]`.
+    pub x: FloatTensor<B>,
+    /// `[in, out]`.
+    pub weight: FloatTensor<B>,
+    /// After the activation, `[rows, out]`.
+    pub output: FloatTensor<B>,
+}
+
+/// The gradients of a dense layer's inputs.
+#[derive(Debug)]
+pub struct LinearGradients<B: Backend> {
+    /// `[rows, in]`, if it was wanted.
+    pub x: Option<FloatTensor<B>>,
+    /// `[in, out]`.
+    pub weight: FloatTensor<B>,
+    /// `[out]`.
+    pub bias: FloatTensor<B>,
 }
 
 /// The forward and backward kernels that a plain backend supplies.
@@ -100,6 +131,22 @@ pub trait GnnKernels: Backend {
 
     /// Multiplies by the mask. It is its own backward pass.
     fn dropout_multiply(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
+
+    /// `activation(x · weight + bias)` for `[rows, in]`, `[in, out]` and `[out]`.
+    fn linear_forward(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self>;
+
+    /// The gradients for that of the output, `[rows, out]`.
+    fn linear_backward(
+        saved: SavedLinear<Self>,
+        grad: FloatTensor<Self>,
+        activation: Activation,
+        wants_x: bool,
+    ) -> LinearGradients<Self>;
 }
 
 /// Aggregates the neighbors of each destination.

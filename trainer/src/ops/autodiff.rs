@@ -7,8 +7,9 @@ use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind, unary};
 
-use super::aggregate::{Aggregate, GnnBackend, GnnKernels, Reduce};
+use super::aggregate::{Aggregate, GnnBackend, GnnKernels, Reduce, SavedLinear};
 use super::dropout::DropoutMask;
+use super::linear::Activation;
 
 #[derive(Debug)]
 struct AggregateBackward;
@@ -31,6 +32,24 @@ impl<B: GnnKernels> Backward<B, 1> for DropoutBackward {
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
         let mask = ops.state;
         unary::<B, _>(ops.parents, ops.node, grads, |grad| B::dropout_multiply(grad, mask));
+    }
+}
+
+#[derive(Debug)]
+struct LinearBackward;
+
+impl<B: GnnKernels> Backward<B, 3> for LinearBackward {
+    type State = (SavedLinear<B>, Activation);
+
+    fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
+        let (saved, activation) = ops.state;
+        let [x, weight, bias] = ops.parents;
+        let gradients = B::linear_backward(saved, grads.consume::<B>(&ops.node), activation, x.is_some());
+        for (node, gradient) in [(x, gradients.x), (weight, Some(gradients.weight)), (bias, Some(gradients.bias))] {
+            if let (Some(node), Some(gradient)) = (node, gradient) {
+                grads.register::<B>(node.id, gradient);
+            }
+        }
     }
 }
 
@@ -58,6 +77,24 @@ impl<B: GnnKernels, C: CheckpointStrategy> GnnBackend for Autodiff<B, C> {
         match Backward::<B, 1>::prepare::<C>(DropoutBackward, [x.node.clone()]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish(mask, B::dropout_multiply(x.primitive, mask)),
             OpsKind::UnTracked(prep) => prep.finish(B::dropout_multiply(x.primitive, mask)),
+        }
+    }
+
+    fn gnn_linear(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self> {
+        let nodes = [x.node.clone(), weight.node.clone(), bias.node.clone()];
+        let (x, weight, bias) = (x.primitive, weight.primitive, bias.primitive);
+        match Backward::<B, 3>::prepare::<C>(LinearBackward, nodes).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => {
+                let output = B::linear_forward(x.clone(), weight.clone(), bias, activation);
+                let saved = SavedLinear { x, weight, output: output.clone() };
+                prep.finish((saved, activation), output)
+            }
+            OpsKind::UnTracked(prep) => prep.finish(B::linear_forward(x, weight, bias, activation)),
         }
     }
 }

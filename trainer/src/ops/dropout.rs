@@ -5,7 +5,7 @@ use edgecut_graph::rng::{CounterRng, combine};
 use rayon::prelude::*;
 
 use super::aggregate::GnnBackend;
-use super::kernels::Real;
+use super::real::Real;
 
 /// Elements that share one 64-bit draw: 16 bits decide about each.
 const LANES: usize = 4;
@@ -60,7 +60,7 @@ impl DropoutMask {
     }
 
     /// Masks the elements from `LANES * group` on.
-    #[inline]
+    #[inline(always)]
     fn apply_to_group<T: Real>(self, group: u64, scale: T, values: &mut [T; LANES]) {
         let bits = CounterRng::new(self.key.0).nth(group);
         for (lane, value) in values.iter_mut().enumerate() {
@@ -73,20 +73,33 @@ impl DropoutMask {
     /// Multiplies in place. `values` are all elements of a tensor in row-major order.
     pub(super) fn apply<T: Real>(self, values: &mut [T]) {
         const CHUNK: usize = 1 << 14;
-        const { assert!(CHUNK.is_multiple_of(LANES)) };
-        let scale = T::from_f32(self.scale());
         values.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
-            let first_group = (chunk * (CHUNK / LANES)) as u64;
-            let (groups, rest) = values.as_chunks_mut::<LANES>();
-            let num_groups = groups.len() as u64;
-            for (group, values) in (first_group..).zip(groups) {
-                self.apply_to_group(group, scale, values);
-            }
-            let mut last = [T::ZERO; LANES];
-            last[..rest.len()].copy_from_slice(rest);
-            self.apply_to_group(first_group + num_groups, scale, &mut last);
-            rest.copy_from_slice(&last[..rest.len()]);
+            pulp::Arch::new().dispatch(|| self.apply_from(chunk * CHUNK, values));
         });
+    }
+
+    /// Multiplies in place, on this thread. `values` are elements of a tensor in row-major order, the first of them its
+    /// `start`-th.
+    ///
+    /// # Panics
+    /// If `start` is no multiple of [`LANES`].
+    #[inline(always)]
+    pub(super) fn apply_from<T: Real>(self, start: usize, values: &mut [T]) {
+        assert!(start.is_multiple_of(LANES), "dropout from the middle of a group");
+        if self.is_identity() {
+            return;
+        }
+        let scale = T::from_f32(self.scale());
+        let first_group = (start / LANES) as u64;
+        let (groups, rest) = values.as_chunks_mut::<LANES>();
+        let num_groups = groups.len() as u64;
+        for (group, values) in (first_group..).zip(groups) {
+            self.apply_to_group(group, scale, values);
+        }
+        let mut last = [T::ZERO; LANES];
+        last[..rest.len()].copy_from_slice(rest);
+        self.apply_to_group(first_group + num_groups, scale, &mut last);
+        rest.copy_from_slice(&last[..rest.len()]);
     }
 }
 

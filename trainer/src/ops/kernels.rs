@@ -3,41 +3,17 @@
 //! Features are contiguous within a row, so every inner loop runs over features and vectorises. Sums go in edge order
 //! whatever the number of threads: results are equal to the bit.
 
-use std::ops::{Add, AddAssign, Mul};
+use std::mem::MaybeUninit;
+
+use edgecut_graph::prefetch_all;
+use edgecut_graph::uninit::{vec_from, zeroed};
 
 use super::aggregate::{Aggregate, Reduce};
+use super::real::Real;
 use super::row_tasks::{Rows, for_each_row};
 
-/// An element of a float tensor.
-pub(super) trait Real:
-    Copy + Send + Sync + PartialEq + PartialOrd + Add<Output = Self> + Mul<Output = Self> + AddAssign
-{
-    const ZERO: Self;
-    fn from_f32(value: f32) -> Self;
-    /// One over a number of neighbors, of which there is at least one.
-    fn reciprocal(count: u32) -> Self;
-}
-
-impl Real for f32 {
-    const ZERO: Self = 0.0;
-    fn from_f32(value: f32) -> Self {
-        value
-    }
-    fn reciprocal(count: u32) -> Self {
-        1.0 / count as f32
-    }
-}
-
-impl Real for f64 {
-    const ZERO: Self = 0.0;
-    fn from_f32(value: f32) -> Self {
-        f64::from(value)
-    }
-    fn reciprocal(count: u32) -> Self {
-        1.0 / f64::from(count)
-    }
-}
-
+/// How many rows of the next destination are asked for while one is summed.
+const ROW_AHEAD: usize = 6;
 /// What marks an element of an arg-max whose row has no edges.
 const NO_EDGE: u32 = u32::MAX;
 
@@ -49,11 +25,19 @@ struct Matrix<'a, T> {
     width: usize,
 }
 
-impl<'a, T> Matrix<'a, T> {
+impl<'a, T: Copy> Matrix<'a, T> {
     #[inline]
     fn row(self, row: usize) -> &'a [T] {
         let start = row * self.stride;
         &self.values[start..start + self.width]
+    }
+
+    /// Asks for rows that are read soon.
+    #[inline]
+    fn prefetch(self, rows: &[u32]) {
+        for &row in rows {
+            prefetch_all(self.row(row as usize));
+        }
     }
 }
 
@@ -74,14 +58,14 @@ fn forward_rows<T: Real>(x: &[T], width: usize, aggregate: &Aggregate, argmax: R
     let block = aggregate.block();
     let (indptr, indices) = (block.indptr(), block.indices());
     let stride = aggregate.output_width(width);
-    let mut output = vec![T::ZERO; block.num_dst() * stride];
     let x = Matrix { values: x, stride: width, width };
     let edges_of = |row: usize| indptr[row] as usize..indptr[row + 1] as usize;
 
-    for_each_row(indptr, Rows::new(&mut output, stride), argmax, &|row, out: &mut [T], argmax: &mut [u32]| {
-        let (neighbors, own) = out.split_at_mut(width);
+    let compute = |row: usize, out: &mut [MaybeUninit<T>], argmax: &mut [u32]| {
+        let (neighbors, own) = zeroed(out).split_at_mut(width);
         let edges = edges_of(row);
         let sources = &indices[edges.clone()];
+        x.prefetch(&indices[edges.end..indices.len().min(edges.end + ROW_AHEAD)]);
         match aggregate.reduce() {
             Reduce::Sum => add_rows(neighbors, x, sources),
             Reduce::Mean => {
@@ -102,8 +86,10 @@ fn forward_rows<T: Real>(x: &[T], width: usize, aggregate: &Aggregate, argmax: R
         if aggregate.appends_self() {
             own.copy_from_slice(x.row(row));
         }
-    });
-    output
+    };
+    let fill = |memory: &mut [MaybeUninit<T>]| for_each_row(indptr, Rows::new(memory, stride), argmax, &compute);
+    // SAFETY: every row is computed once, and written as zeros first.
+    unsafe { vec_from(block.num_dst() * stride, fill) }
 }
 
 /// The gradient of the input, `[num_src, width]`, for that of the output, `[num_dst, output_width]`.
@@ -116,48 +102,56 @@ pub(super) fn backward<T: Real>(grad: &[T], argmax: Option<&[u32]>, width: usize
     let stride = aggregate.output_width(width);
     let grad_neighbors = Matrix { values: grad, stride, width };
     let argmax = argmax.map(|values| Matrix { values, stride: width, width });
-    let mut output = vec![T::ZERO; block.num_src() * width];
     let degree = |row: u32| indptr[row as usize + 1] - indptr[row as usize];
 
-    for_each_row(
-        &transposed.indptr,
-        Rows::new(&mut output, width),
-        Rows::new(&mut [(); 0], 0),
-        &|source, out: &mut [T], _: &mut [()]| {
-            let range = transposed.indptr[source] as usize..transposed.indptr[source + 1] as usize;
-            let (rows, edges) = (&transposed.rows[range.clone()], &transposed.edges[range]);
-            if source < block.num_dst() {
-                if aggregate.appends_self() {
-                    let start = source * stride + width;
-                    out.copy_from_slice(&grad[start..start + width]);
-                }
-                if let Reduce::WeightedSum(weights) = aggregate.reduce()
-                    && let Some(self_loops) = weights.self_loops()
-                {
-                    add_weighted_row(out, grad_neighbors.row(source), T::from_f32(self_loops[source]));
-                }
+    let compute = |source: usize, out: &mut [MaybeUninit<T>], _: &mut [()]| {
+        let out = zeroed(out);
+        let range = transposed.indptr[source] as usize..transposed.indptr[source + 1] as usize;
+        let (rows, edges) = (&transposed.rows[range.clone()], &transposed.edges[range]);
+        if source < block.num_dst() {
+            if aggregate.appends_self() {
+                let start = source * stride + width;
+                out.copy_from_slice(&grad[start..start + width]);
             }
-            match aggregate.reduce() {
-                Reduce::Sum => add_rows(out, grad_neighbors, rows),
-                Reduce::Mean => add_weighted_rows(out, grad_neighbors, rows, |i| T::reciprocal(degree(rows[i]))),
-                Reduce::WeightedSum(weights) => {
-                    let weights = weights.edges();
-                    add_weighted_rows(out, grad_neighbors, rows, |i| T::from_f32(weights[edges[i] as usize]));
-                }
-                Reduce::Max => {
-                    let argmax = argmax.expect("the backward pass of a maximum has its winners");
-                    add_won(out, grad_neighbors, argmax, rows, edges);
-                }
+            if let Reduce::WeightedSum(weights) = aggregate.reduce()
+                && let Some(self_loops) = weights.self_loops()
+            {
+                add_weighted_row(out, grad_neighbors.row(source), T::from_f32(self_loops[source]));
             }
-        },
-    );
-    output
+        }
+        match aggregate.reduce() {
+            Reduce::Sum => add_rows(out, grad_neighbors, rows),
+            Reduce::Mean => add_weighted_rows(out, grad_neighbors, rows, |i| T::reciprocal(degree(rows[i]))),
+            Reduce::WeightedSum(weights) => {
+                let weights = weights.edges();
+                add_weighted_rows(out, grad_neighbors, rows, |i| T::from_f32(weights[edges[i] as usize]));
+            }
+            Reduce::Max => {
+                let argmax = argmax.expect("the backward pass of a maximum has its winners");
+                add_won(out, grad_neighbors, argmax, rows, edges);
+            }
+        }
+    };
+    let fill = |memory: &mut [MaybeUninit<T>]| {
+        for_each_row(&transposed.indptr, Rows::new(memory, width), Rows::new(&mut [(); 0], 0), &compute);
+    };
+    // SAFETY: every row is computed once, and written as zeros first.
+    unsafe { vec_from(block.num_src() * width, fill) }
+}
+
+/// The four rows after the `group`-th four, or what there is of them.
+#[inline]
+fn following(rows: &[u32], group: usize) -> &[u32] {
+    let rest = &rows[4 * group + 4..];
+    &rest[..rest.len().min(4)]
 }
 
 /// Adds rows of `x`, four at a time so that their loads overlap, each element still in order.
+#[inline(always)]
 fn add_rows<T: Real>(acc: &mut [T], x: Matrix<'_, T>, rows: &[u32]) {
     let mut fours = rows.chunks_exact(4);
-    for four in &mut fours {
+    for (group, four) in (&mut fours).enumerate() {
+        x.prefetch(following(rows, group));
         let [a, b, c, d] = std::array::from_fn(|i| x.row(four[i] as usize));
         for ((((acc, &a), &b), &c), &d) in acc.iter_mut().zip(a).zip(b).zip(c).zip(d) {
             *acc = *acc + a + b + c + d;
@@ -171,9 +165,11 @@ fn add_rows<T: Real>(acc: &mut [T], x: Matrix<'_, T>, rows: &[u32]) {
 }
 
 /// As [`add_rows`], row `rows[i]` times `weight(i)`.
+#[inline(always)]
 fn add_weighted_rows<T: Real>(acc: &mut [T], x: Matrix<'_, T>, rows: &[u32], weight: impl Fn(usize) -> T) {
     let mut fours = rows.chunks_exact(4);
     for (group, four) in (&mut fours).enumerate() {
+        x.prefetch(following(rows, group));
         let [a, b, c, d] = std::array::from_fn(|i| x.row(four[i] as usize));
         let [wa, wb, wc, wd] = std::array::from_fn(|i| weight(4 * group + i));
         for ((((acc, &a), &b), &c), &d) in acc.iter_mut().zip(a).zip(b).zip(c).zip(d) {
@@ -186,12 +182,14 @@ fn add_weighted_rows<T: Real>(acc: &mut [T], x: Matrix<'_, T>, rows: &[u32], wei
     }
 }
 
+#[inline(always)]
 fn add_weighted_row<T: Real>(acc: &mut [T], row: &[T], weight: T) {
     for (acc, &value) in acc.iter_mut().zip(row) {
         *acc += value * weight;
     }
 }
 
+#[inline(always)]
 fn scale<T: Real>(values: &mut [T], factor: T) {
     for value in values {
         *value = *value * factor;
@@ -199,6 +197,7 @@ fn scale<T: Real>(values: &mut [T], factor: T) {
 }
 
 /// The greatest of some rows; `argmax`, if there is room for it, gets `first_edge` plus the position of the first such.
+#[inline(always)]
 fn max_rows<T: Real>(acc: &mut [T], argmax: &mut [u32], x: Matrix<'_, T>, sources: &[u32], first_edge: u32) {
     let Some((&first, others)) = sources.split_first() else {
         return;
@@ -222,6 +221,7 @@ fn max_rows<T: Real>(acc: &mut [T], argmax: &mut [u32], x: Matrix<'_, T>, source
 }
 
 /// Adds those elements of gradient rows that this source's edges won.
+#[inline(always)]
 fn add_won<T: Real>(acc: &mut [T], grad: Matrix<'_, T>, argmax: Matrix<'_, u32>, rows: &[u32], edges: &[u32]) {
     for (&row, &edge) in rows.iter().zip(edges) {
         let (grad, winners) = (grad.row(row as usize), argmax.row(row as usize));

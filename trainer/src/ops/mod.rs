@@ -8,15 +8,21 @@ mod aggregate;
 mod autodiff;
 mod batch_graph;
 mod block;
+mod dense;
 mod dropout;
 mod edge_weights;
 mod kernels;
+mod linear;
 mod ndarray;
+mod real;
 mod row_tasks;
 mod transposed;
 
-pub use aggregate::{Aggregate, GnnBackend, GnnKernels, Reduce, aggregate, aggregate_with_self};
+pub use aggregate::{
+    Aggregate, GnnBackend, GnnKernels, LinearGradients, Reduce, SavedLinear, aggregate, aggregate_with_self,
+};
 pub use batch_graph::{BatchGraph, BlockError};
 pub use block::Block;
 pub use dropout::{DropoutKey, DropoutMask, dropout};
 pub use edge_weights::EdgeWeights;
+pub use linear::{Activation, linear};

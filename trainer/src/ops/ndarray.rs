@@ -1,29 +1,46 @@
 //! The kernels on burn's CPU backend.
 
-use burn::tensor::TensorData;
+use std::borrow::Cow;
+
 use burn::tensor::ops::{FloatTensor, IntTensor};
+use burn::tensor::{TensorData, TensorMetadata};
 use burn_ndarray::{FloatNdArrayElement, IntNdArrayElement, NdArray, NdArrayTensor, QuantElement, SharedArray};
 
-use super::aggregate::{Aggregate, GnnBackend, GnnKernels};
+use super::aggregate::{Aggregate, GnnBackend, GnnKernels, LinearGradients, SavedLinear};
+use super::dense::{self, Shape};
 use super::dropout::DropoutMask;
 use super::kernels;
+use super::linear::Activation;
+use super::real::Real;
 
-/// Calls `$body` with `$slice` bound to the tensor's elements in row-major order, copied only if they lie otherwise.
-macro_rules! with_slice {
-    ($tensor:expr, $slice:ident => $body:expr) => {
-        match $tensor {
-            NdArrayTensor::F32(storage) => {
+/// An element type that burn-ndarray has float tensors of.
+trait Elements: Real {
+    /// The elements in row-major order, copied only if they lie otherwise.
+    fn of(tensor: &NdArrayTensor) -> Cow<'_, [Self]>;
+}
+
+macro_rules! elements {
+    ($type:ty, $variant:ident) => {
+        impl Elements for $type {
+            fn of(tensor: &NdArrayTensor) -> Cow<'_, [Self]> {
+                let NdArrayTensor::$variant(storage) = tensor else {
+                    unreachable!("one operation's tensors are of one type")
+                };
                 let view = storage.view();
-                let array = view.as_standard_layout();
-                let $slice = array.as_slice().expect("the standard layout is contiguous");
-                $body
+                view.to_slice().map_or_else(|| view.iter().copied().collect(), Cow::Borrowed)
             }
-            NdArrayTensor::F64(storage) => {
-                let view = storage.view();
-                let array = view.as_standard_layout();
-                let $slice = array.as_slice().expect("the standard layout is contiguous");
-                $body
-            }
+        }
+    };
+}
+elements!(f32, F32);
+elements!(f64, F64);
+
+/// Calls `$function::<T>($arguments)` for the type of `$tensor`'s elements.
+macro_rules! with_type_of {
+    ($tensor:expr, $function:ident($($argument:expr),*)) => {
+        match &$tensor {
+            NdArrayTensor::F32(_) => $function::<f32>($($argument),*),
+            NdArrayTensor::F64(_) => $function::<f64>($($argument),*),
             other => unreachable!("burn-ndarray has no float tensor such as {other:?}"),
         }
     };
@@ -50,20 +67,11 @@ where
     NdArrayTensor: From<SharedArray<I>>,
 {
     fn aggregate_forward(x: FloatTensor<Self>, aggregate: &Aggregate) -> FloatTensor<Self> {
-        let width = columns(&x);
-        let shape = [aggregate.block().num_dst(), aggregate.output_width(width)];
-        let data = with_slice!(x, x => TensorData::new(kernels::forward(x, width, aggregate), shape));
-        NdArrayTensor::from_data(data)
+        with_type_of!(x, aggregate_forward(&x, aggregate))
     }
 
     fn aggregate_forward_argmax(x: FloatTensor<Self>, aggregate: &Aggregate) -> (FloatTensor<Self>, IntTensor<Self>) {
-        let width = columns(&x);
-        let num_dst = aggregate.block().num_dst();
-        let (output, argmax) = with_slice!(x, x => {
-            let (output, argmax) = kernels::forward_argmax(x, width, aggregate);
-            (TensorData::new(output, [num_dst, aggregate.output_width(width)]), argmax)
-        });
-        (NdArrayTensor::from_data(output), NdArrayTensor::from_data(TensorData::new(argmax, [num_dst, width])))
+        with_type_of!(x, aggregate_forward_argmax(&x, aggregate))
     }
 
     fn aggregate_backward(
@@ -71,15 +79,27 @@ where
         argmax: Option<IntTensor<Self>>,
         aggregate: &Aggregate,
     ) -> FloatTensor<Self> {
-        let width = if aggregate.appends_self() { columns(&grad) / 2 } else { columns(&grad) };
-        let shape = [aggregate.block().num_src(), width];
-        let argmax_view = match &argmax {
-            Some(NdArrayTensor::U32(storage)) => Some(storage.view()),
-            _ => None,
-        };
-        let argmax = argmax_view.as_ref().and_then(|view| view.as_slice());
-        let data = with_slice!(grad, grad => TensorData::new(kernels::backward(grad, argmax, width, aggregate), shape));
-        NdArrayTensor::from_data(data)
+        with_type_of!(grad, aggregate_backward(&grad, argmax.as_ref(), aggregate))
+    }
+
+    fn linear_forward(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self> {
+        with_type_of!(x, linear_forward([&x, &weight, &bias], activation))
+    }
+
+    fn linear_backward(
+        saved: SavedLinear<Self>,
+        grad: FloatTensor<Self>,
+        activation: Activation,
+        wants_x: bool,
+    ) -> LinearGradients<Self> {
+        let SavedLinear { x, weight, output } = &saved;
+        let (x, weight, bias) = with_type_of!(grad, linear_backward([x, weight, output], &grad, activation, wants_x));
+        LinearGradients { x, weight, bias }
     }
 
     fn dropout_multiply(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
@@ -103,9 +123,73 @@ where
     fn gnn_dropout(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
         Self::dropout_multiply(x, mask)
     }
+
+    fn gnn_linear(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self> {
+        Self::linear_forward(x, weight, bias, activation)
+    }
+}
+
+fn tensor<T: Real>(values: Vec<T>, shape: impl Into<Vec<usize>>) -> NdArrayTensor {
+    NdArrayTensor::from_data(TensorData::new(values, shape.into()))
 }
 
 fn columns(matrix: &NdArrayTensor) -> usize {
-    use burn::tensor::TensorMetadata;
     matrix.shape()[1]
+}
+
+fn aggregate_forward<T: Elements>(x: &NdArrayTensor, aggregate: &Aggregate) -> NdArrayTensor {
+    let width = columns(x);
+    let output = kernels::forward(&T::of(x), width, aggregate);
+    tensor(output, [aggregate.block().num_dst(), aggregate.output_width(width)])
+}
+
+fn aggregate_forward_argmax<T: Elements>(x: &NdArrayTensor, aggregate: &Aggregate) -> (NdArrayTensor, NdArrayTensor) {
+    let (num_dst, width) = (aggregate.block().num_dst(), columns(x));
+    let (output, argmax) = kernels::forward_argmax(&T::of(x), width, aggregate);
+    let output = tensor(output, [num_dst, aggregate.output_width(width)]);
+    (output, NdArrayTensor::from_data(TensorData::new(argmax, [num_dst, width])))
+}
+
+fn aggregate_backward<T: Elements>(
+    grad: &NdArrayTensor,
+    argmax: Option<&NdArrayTensor>,
+    aggregate: &Aggregate,
+) -> NdArrayTensor {
+    let width = if aggregate.appends_self() { columns(grad) / 2 } else { columns(grad) };
+    let argmax = match argmax {
+        Some(NdArrayTensor::U32(storage)) => Some(storage.view()),
+        _ => None,
+    };
+    let argmax = argmax.as_ref().and_then(|view| view.as_slice());
+    let output = kernels::backward(&T::of(grad), argmax, width, aggregate);
+    tensor(output, [aggregate.block().num_src(), width])
+}
+
+fn linear_shape(x: &NdArrayTensor, weight: &NdArrayTensor) -> Shape {
+    Shape { rows: x.shape()[0], fan_in: weight.shape()[0], fan_out: weight.shape()[1] }
+}
+
+fn linear_forward<T: Elements>([x, weight, bias]: [&NdArrayTensor; 3], activation: Activation) -> NdArrayTensor {
+    let shape = linear_shape(x, weight);
+    let output = dense::forward(&T::of(x), &T::of(weight), &T::of(bias), shape, activation);
+    tensor(output, [shape.rows, shape.fan_out])
+}
+
+fn linear_backward<T: Elements>(
+    saved: [&NdArrayTensor; 3],
+    grad: &NdArrayTensor,
+    activation: Activation,
+    wants_x: bool,
+) -> (Option<NdArrayTensor>, NdArrayTensor, NdArrayTensor) {
+    let shape = linear_shape(saved[0], saved[1]);
+    let [x, weight, output] = saved.map(T::of);
+    let slices = dense::Saved { x: &x, weight: &weight, output: &output };
+    let gradients = dense::backward(slices, &T::of(grad), shape, activation, wants_x);
+    let x = gradients.x.map(|x| tensor(x, [shape.rows, shape.fan_in]));
+    (x, tensor(gradients.weight, [shape.fan_in, shape.fan_out]), tensor(gradients.bias, [shape.fan_out]))
 }

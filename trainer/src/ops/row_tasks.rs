@@ -61,10 +61,11 @@ fn run<T, U, F>(
     let work_before = |row: usize| indptr[row] as usize + row;
     let (first, last) = (work_before(rows.start), work_before(rows.end));
     if rows.len() <= 1 || last - first <= grain {
-        for (position, row) in rows.enumerate() {
-            compute(row, out.row(position), aux.row(position));
-        }
-        return;
+        return pulp::Arch::new().dispatch(|| {
+            for (position, row) in rows.enumerate() {
+                compute(row, out.row(position), aux.row(position));
+            }
+        });
     }
     let half = first + (last - first) / 2;
     let middle = split_point(rows.start + 1..rows.end - 1, |row| work_before(row) < half);

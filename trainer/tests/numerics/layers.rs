@@ -9,7 +9,7 @@ use burn::tensor::{Tensor, TensorData};
 use edgecut_trainer::gradients::flatten_parameters;
 use edgecut_trainer::models::{ModelKind, NodeModelConfig};
 use edgecut_trainer::nn::{Aggregation, GcnConv, GcnConvConfig, GcnNorm, Order, SageConv, SageConvConfig, WeightInit};
-use edgecut_trainer::ops::{BatchGraph, Block};
+use edgecut_trainer::ops::{Activation, BatchGraph, Block};
 
 type Plain = NdArray<f64>;
 type Grad = Autodiff<Plain>;
@@ -49,10 +49,10 @@ fn gcn_equals_the_dense_formula() {
     let layer: GcnConv<Plain> = GcnConvConfig::new(5, 3).init(&mut WeightInit::new(1), &device);
     let expected = values(dense.matmul(x.clone()).matmul(layer.weight.val()));
     for order in [Order::AggregateFirst, Order::TransformFirst] {
-        let output = layer.forward_in_order(x.clone(), &block, &norm, order);
+        let output = layer.forward_in_order(x.clone(), &block, &norm, Activation::Identity, order);
         assert_close(&values(output), &expected, 1e-6, "GCN");
     }
-    assert_close(&values(layer.forward(x, &block, &norm)), &expected, 1e-6, "GCN");
+    assert_close(&values(layer.forward(x, &block, &norm, Activation::Identity)), &expected, 1e-6, "GCN");
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn sampled_gcn_is_right_on_average() {
     let run = |sample: Vec<u32>| {
         let block = whole(BatchGraph::new(vec![0, sample.len() as u32], sample, 4).expect("a graph"));
         let norm = GcnNorm::new(block.graph(), &degrees).expect("degrees that fit");
-        layer.forward(x.clone(), &block, &norm)
+        layer.forward(x.clone(), &block, &norm, Activation::Identity)
     };
     let mean = (run(vec![1, 2]) + run(vec![1, 3]) + run(vec![2, 3])) / 3.0;
     assert_close(&values(mean), &values(run(vec![1, 2, 3])), 1e-6, "mean of samples");
@@ -107,9 +107,14 @@ fn sage_equals_a_naive_loop() {
             let x = Tensor::from_data(TensorData::new(x.clone(), [block.num_src(), fan_in]), &device);
             let what = format!("SAGE {aggregation}, bias {has_bias}");
             for order in [Order::AggregateFirst, Order::TransformFirst] {
-                assert_close(&values(layer.forward_in_order(x.clone(), &block, order)), &expected, 1e-9, &what);
+                assert_close(
+                    &values(layer.forward_in_order(x.clone(), &block, Activation::Identity, order)),
+                    &expected,
+                    1e-9,
+                    &what,
+                );
             }
-            assert_close(&values(layer.forward(x, &block)), &expected, 1e-9, &what);
+            assert_close(&values(layer.forward(x, &block, Activation::Identity)), &expected, 1e-9, &what);
         }
     }
 }
@@ -126,8 +131,8 @@ fn both_orders_have_the_same_gradients() {
     let norm = GcnNorm::new(&graph, &vec![7; graph.num_nodes()]).expect("degrees that fit");
     let run = |order| {
         let x = Tensor::<Grad, 2>::from_data(data.clone(), &device).require_grad();
-        let loss = sage.forward_in_order(x.clone(), &block, order).powi_scalar(2).sum()
-            + gcn.forward_in_order(x.clone(), &block, &norm, order).powi_scalar(3).sum();
+        let loss = sage.forward_in_order(x.clone(), &block, Activation::Identity, order).powi_scalar(2).sum()
+            + gcn.forward_in_order(x.clone(), &block, &norm, Activation::Identity, order).powi_scalar(3).sum();
         let gradients = loss.backward();
         let mut all = values(x.grad(&gradients).expect("x"));
         all.extend(values(sage.weight_neighbors.grad(&gradients).expect("weight_neighbors")));

@@ -5,6 +5,7 @@ mod dropout;
 mod flat_vectors;
 mod layers;
 mod learning;
+mod linear;
 mod loss;
 mod model_file;
 mod support;

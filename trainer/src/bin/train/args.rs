@@ -81,9 +81,13 @@ pub(crate) struct JobArgs {
     /// Seconds to wait for a reply of another part
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86400))]
     pub(crate) rpc_timeout: u64,
-    /// Do not compare the checksums of the part's files before using them
+    /// Sample from the mapped files, which the processes of a node share, instead of from a copy of the edges in memory:
+    /// slower, but without its 4 bytes an edge
     #[arg(long)]
-    pub(crate) skip_checksums: bool,
+    pub(crate) map_edges: bool,
+    /// Read the part's files whole before using them, and compare their checksums; else sizes and structure are checked
+    #[arg(long)]
+    pub(crate) verify: bool,
 }
 
 /// Comma-separated fan-outs.

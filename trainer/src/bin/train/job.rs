@@ -85,7 +85,10 @@ fn serve(
     world: &mut ProcessGroup,
 ) -> anyhow::Result<Arc<SamplingNode>> {
     same_parameters(world, parameters)?;
-    let part = Part::open(&args.dataset_root_dir, part, !args.skip_checksums)?;
+    let mut part = Part::open(&args.dataset_root_dir, part, args.verify)?;
+    if !args.map_edges {
+        part = part.with_edges_in_memory();
+    }
     let defaults = SamplingNodeConfig::default();
     let per_process = (defaults.num_workers / cluster.local_world_size()).max(1);
     let config = SamplingNodeConfig {

@@ -10,11 +10,16 @@ mod sample;
 
 use args::{Cli, Command};
 use clap::Parser;
+use edgecut_trainer::allocator::{MiMalloc, keep_memory};
 use place::Place;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
 fn main() -> ExitCode {
+    keep_memory();
     let cli = Cli::parse_from(std::env::args_os().map(with_dashes));
     match run(cli) {
         Ok(code) => code,

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""One rank of Edgecut, with a thread to sample and one to compute: `train node`, or `bench gather`.
+
+Start it once per rank through two_namespaces.py, with two ranks. Of `train`, rank 0 prints when an epoch has ended, so
+that its processor time and its network's bytes are read then; the other rank reports its memory."""
+
+import argparse
+import json
+import math
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from measure import (
+    Pass,
+    cpu_seconds,
+    fanouts,
+    interface_bytes,
+    peak_rss_mb,
+    peak_rss_mb_of,
+    process_started_at,
+    report,
+    summary,
+)
+from two_namespaces import INTERFACE
+
+PORT = 29511
+
+
+def train_command(args: argparse.Namespace, metrics: Path) -> list[str]:
+    """`train node` as this rank runs it: the first epoch warms up, and none is evaluated before the end."""
+    flags = {
+        "dataset-root-dir": args.parts,
+        "num-nodes": 2,
+        "node-rank": args.rank,
+        "master-addr": args.addr0,
+        "master-port": PORT,
+        "num-workers": 1,
+        "num-threads": 1,
+        "num-neighbors": ",".join(map(str, args.num_neighbors)),
+        "hidden-channels": args.hidden_channels,
+        "batch-size": args.batch_size,
+        "num-epochs": args.passes + 1,
+        "eval-every": args.passes + 1,
+        "dropout": 0,
+        "lr": 0.003,
+        "metrics": metrics,
+    }
+    return [str(args.bin / "train"), "node", *(f"--{name}={value}" for name, value in flags.items())]
+
+
+def seeds_per_epoch(parts: Path) -> float:
+    """Training nodes of a rank, on average: the ranks' numbers differ a little, and ranks take their steps together."""
+    meta = json.loads((parts / "META.json").read_text())
+    return meta["node_types"][0]["split_sizes"][0] / meta["num_parts"]
+
+
+def follow(process: subprocess.Popen, metrics: Path, seeds: float) -> tuple[list[Pass], float, int]:
+    """Every epoch as a pass, when the first one ended in the seconds of `time.time()`, and the peak memory in MB."""
+    passes, first_end, peak = [], 0.0, 0
+    counters = (0.0, 0)
+    for line in process.stderr:
+        print(line, end="", file=sys.stderr)
+        if not line.startswith("epoch "):
+            continue
+        first_end = first_end or time.time()
+        # With two ranks, what one sends is what the other receives; a rank's mean is reported.
+        now = (cpu_seconds(process.pid), sum(interface_bytes(INTERFACE)) / 2)
+        epoch = json.loads(metrics.read_text().splitlines()[len(passes)])
+        passes.append(
+            Pass(
+                wall=epoch["seconds"],
+                wait=epoch["sample_wait_seconds"],
+                step=epoch["compute_seconds"],
+                cpu=now[0] - counters[0],
+                seeds=seeds,
+                remote_nodes=epoch["remote_nodes"] / 2,
+                received_bytes=now[1] - counters[1],
+            )
+        )
+        counters, peak = now, peak_rss_mb_of(process.pid)
+    return passes, first_end, peak
+
+
+def run_train(args: argparse.Namespace, folder: Path) -> int:
+    """Trains and reports."""
+    metrics = folder / "metrics.jsonl"
+    seeds = seeds_per_epoch(args.parts)
+    process = subprocess.Popen(train_command(args, metrics), stderr=subprocess.PIPE, text=True)
+    passes, first_end, peak = follow(process, metrics, seeds)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        return 1
+    if args.rank > 0:
+        report("edgecut", rank=args.rank, peak_rss_mb=round(usage.ru_maxrss * 1024 / 1e6))
+        return 0
+    # The first batch is there after the first of the epoch's equal steps at the latest.
+    steps = math.ceil(seeds / args.batch_size)
+    first_batch = first_end - passes[0].wall * (1 - 1 / steps) - process_started_at()
+    figures = summary(passes, args.batch_size)
+    report("edgecut", rank=0, mode="train", **figures, first_batch_s=round(first_batch, 2), peak_rss_mb=peak)
+    return 0
+
+
+def run_gather(args: argparse.Namespace, folder: Path) -> int:
+    """Samples and gathers features, and reports. Bytes are those of the whole run, the warming up and the start of the
+    job included, over all of its batches."""
+    records = folder / "records.json"
+    flags = {
+        "json": records,
+        "threads": 1,
+        "reps": args.passes,
+        "data": args.parts,
+        "num-neighbors": ",".join(map(str, args.num_neighbors)),
+        "batch-size": args.batch_size,
+        "batches": args.num_batches,
+    }
+    place = {"RANK": args.rank, "WORLD_SIZE": 2, "MASTER_ADDR": args.addr0, "MASTER_PORT": PORT}
+    environment = os.environ | {name: str(value) for name, value in place.items()}
+    command = [str(args.bin / "bench"), "gather", *(f"--{name}={value}" for name, value in flags.items())]
+    if status := subprocess.run(command, env=environment, check=False).returncode:
+        return abs(status)
+    record = next(r for r in json.loads(records.read_text()) if r["name"].startswith("sampling + features"))
+    batches = args.num_batches * (args.passes + 1)
+    details = record["details"]
+    report(
+        "edgecut",
+        rank=args.rank,
+        mode="gather",
+        batch_s=record["median_s"],
+        cpu_s=record["cpu_s"],
+        remote_nodes_per_batch=details.get("remote_nodes_per_batch", 0),
+        received_mb_per_batch=round(interface_bytes(INTERFACE)[0] / batches / 1e6, 3),
+        first_batch_s=details.get("first_batch_s", 0),
+        peak_rss_mb=peak_rss_mb(resource.RUSAGE_CHILDREN),
+    )
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=Path, required=True, help="the folder of Edgecut's programs")
+    parser.add_argument("--parts", type=Path, required=True, help="the folder with the parts of Edgecut")
+    parser.add_argument("--rank", type=int, required=True)
+    parser.add_argument("--addr0", required=True, help="rank 0's address")
+    parser.add_argument("--mode", choices=["gather", "train"], default="train")
+    parser.add_argument("--num-neighbors", type=fanouts, default="15,10,5", help="fan-outs, the seeds' hop first")
+    parser.add_argument("--hidden-channels", type=int, default=256)
+    parser.add_argument("--batch-size", type=int, default=1024)
+    parser.add_argument("--num-batches", type=int, default=20, help="batches of a pass that gathers")
+    parser.add_argument("--passes", type=int, default=3, help="timed passes, after one that warms up")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        return (run_train if args.mode == "train" else run_gather)(args, Path(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""Reads a graph from the folder of `.npy` arrays that Edgecut reads too."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+
+@dataclass
+class NpyGraph:
+    """A homogeneous graph in memory; node ids are those of the files."""
+
+    edge_index: np.ndarray
+    """int64 `[2, E]`: sources, then targets."""
+    x: np.ndarray
+    """float32 `[N, F]`."""
+    y: np.ndarray
+    """int64 `[N]`."""
+    train_idx: np.ndarray
+    """int64: the training nodes."""
+
+    @property
+    def num_nodes(self) -> int:
+        return self.x.shape[0]
+
+    @property
+    def num_classes(self) -> int:
+        return int(self.y.max()) + 1
+
+    def train_mask(self) -> np.ndarray:
+        """bool `[N]`: which nodes are trained on."""
+        mask = np.zeros(self.num_nodes, dtype=bool)
+        mask[self.train_idx] = True
+        return mask
+
+
+def read_npy_graph(folder: Path) -> NpyGraph:
+    """The graph in `folder`, read whole, so that no timed pass waits for the disk."""
+
+    def read(name: str) -> np.ndarray:
+        return np.load(folder / f"{name}.npy")
+
+    return NpyGraph(read("edge_index"), read("x"), read("y"), read("train_idx"))

@@ -1,0 +1,323 @@
+"""What is compared: for each path the rivals' commands and Edgecut's, and how their figures are read."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from quiet import Run
+
+HERE = Path(__file__).resolve().parent
+Figures = dict[str, float]
+"""`seconds` and, where they are known, `cpu_s`, `peak_rss_mb`, `edges`, `received_mb`, `remote_nodes`, `first_batch_s`
+and `edge_cut`."""
+ALL_REDUCE_BYTES = (4_096, 100_000, 1_000_000, 10_000_000, 100_000_000)
+
+
+@dataclass
+class Setting:
+    """Where things are, and how long is measured."""
+
+    bin: Path
+    envs: Path
+    work: Path
+    batch_size: int
+    num_batches: int
+    """Batches per pass where a pass need not be whole."""
+    passes: int
+    threads: int
+    timeout_s: float
+
+    @property
+    def graph(self) -> Path:
+        return self.work / "graph"
+
+    def edgecut_parts(self, count: int) -> Path:
+        return self.work / f"edgecut-{count}-parts"
+
+    def dgl_parts(self, count: int) -> Path:
+        return self.work / f"dgl-{count}-parts"
+
+    def glt_parts(self, count: int) -> Path:
+        return self.work / f"glt-{count}-parts"
+
+    def python(self, env: str) -> str:
+        return str(self.envs / env / "bin" / "python")
+
+
+@dataclass
+class Contestant:
+    """A program that does the work of a path."""
+
+    name: str
+    command: list[str]
+    read: Callable[[Run], Figures]
+    threads: int
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def environment_of_run(self) -> dict[str, str]:
+        """With the number of threads as PyTorch, DGL, rayon and the matrix products take it."""
+        names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS", "MATMUL_NUM_THREADS")
+        return {name: str(self.threads) for name in names} | {"DGLBACKEND": "pytorch"} | self.environment
+
+
+@dataclass
+class Comparison:
+    """A path, its rivals, and Edgecut."""
+
+    name: str
+    work: str
+    """What `seconds` are for."""
+    rivals: list[Contestant]
+    ours: Contestant
+
+
+@dataclass
+class Preparation:
+    """Something to be made once, by a command that has `result` written last."""
+
+    result: Path
+    command: list[str]
+    threads: int
+
+
+def reports(run: Run) -> list[dict]:
+    """The lines of JSON that our scripts print, whatever a rank or a library prints before and between them."""
+    found = []
+    for line in run.output.splitlines():
+        _, brace, rest = line.partition('{"who": ')
+        if brace:
+            found.append(json.loads(brace + rest))
+    return found
+
+
+def read_batches(seconds: str) -> Callable[[Run], Figures]:
+    """Reads what a script for one machine reports; `seconds` is the field that counts."""
+
+    def read(run: Run) -> Figures:
+        (said,) = reports(run)
+        figures = {"seconds": said[seconds], "edges": said["edges_per_batch"], "peak_rss_mb": said["peak_rss_mb"]}
+        # Of a step alone, the processors' time is not known.
+        return figures if seconds == "step_s" else figures | {"cpu_s": said["cpu_s"]}
+
+    return read
+
+
+def read_ranks(run: Run) -> Figures:
+    """The mean over the ranks that report batches, and the largest memory of any rank."""
+    said = [line for line in reports(run) if line["who"] != "two_namespaces"]
+    ranks = [line for line in said if "batch_s" in line]
+
+    def mean(name: str) -> float:
+        return sum(rank[name] for rank in ranks) / len(ranks)
+
+    return {
+        "seconds": mean("batch_s"),
+        "cpu_s": mean("cpu_s"),
+        "received_mb": mean("received_mb_per_batch"),
+        "remote_nodes": mean("remote_nodes_per_batch"),
+        "first_batch_s": mean("first_batch_s"),
+        "peak_rss_mb": max(rank["peak_rss_mb"] for rank in said),
+    }
+
+
+def read_bench(file: Path, name: str, **params: object) -> Callable[[Run], Figures]:
+    """Reads the record of that name and those parameters from what `bench --json` wrote."""
+
+    def read(_: Run) -> Figures:
+        records = json.loads(file.read_text())
+        (record,) = [r for r in records if r["name"] == name and r["params"].items() >= params.items()]
+        figures = {
+            "seconds": record["median_s"],
+            "cpu_s": record["cpu_s"],
+            "peak_rss_mb": record["peak_rss_mb"],
+            "edges": record["details"].get("edges_per_batch"),
+        }
+        return {name: value for name, value in figures.items() if value is not None}
+
+    return read
+
+
+def script(setting: Setting, env: str, name: str, **flags: object) -> list[str]:
+    """A Python script of this folder in one of the environments."""
+    return [setting.python(env), str(HERE / name), *as_flags(flags)]
+
+
+def as_flags(flags: dict[str, object]) -> list[str]:
+    """`batch_size=4` as `--batch-size=4`."""
+    return [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
+
+
+def in_two_namespaces(setting: Setting, command: list[str]) -> list[str]:
+    """The command for each of two ranks. Any Python does, as that script needs no package."""
+    return ["python3", str(HERE / "two_namespaces.py"), f"--timeout={setting.timeout_s}", "--", *command]
+
+
+def bench(setting: Setting, name: str, what: str, command: str, **flags: object) -> Contestant:
+    """Edgecut's own benchmark; `name` is the record that counts."""
+    file = setting.work / "bench.json"
+    common = {"json": file, "threads": setting.threads, "reps": setting.passes}
+    whole = [str(setting.bin / "bench"), command, *as_flags(common | flags)]
+    return Contestant(what, whole, read_bench(file, name), setting.threads)
+
+
+def on_batches(setting: Setting, name: str, command: str, num_neighbors: str, **flags: object) -> Contestant:
+    """The same where it takes batches from the graph in one part."""
+    batches = {
+        "data": setting.edgecut_parts(1),
+        "num_neighbors": num_neighbors,
+        "batch_size": setting.batch_size,
+        "batches": setting.num_batches,
+    }
+    return bench(setting, name, "edgecut", command, **batches, **flags)
+
+
+def rival_batches(setting: Setting, num_neighbors: str, mode: str) -> dict[str, object]:
+    """The flags of a rival's script for one machine."""
+    return {
+        "data": setting.graph,
+        "mode": mode,
+        "num_neighbors": num_neighbors,
+        "batch_size": setting.batch_size,
+        "num_batches": setting.num_batches,
+        "passes": setting.passes,
+    }
+
+
+def loading(setting: Setting, name: str, record: str, mode: str, num_neighbors: str) -> Comparison:
+    """Sampling, or sampling and features."""
+    flags = rival_batches(setting, num_neighbors, mode)
+    rivals = [
+        Contestant(who, script(setting, env, file, **flags, **more), read_batches("batch_s"), setting.threads)
+        for who, env, file, more in [
+            ("dgl", "dgl", "dgl_one.py", {"engine": "classic"}),
+            ("graphbolt", "dgl", "dgl_one.py", {"engine": "graphbolt"}),
+            ("glt", "glt", "glt_one.py", {}),
+        ]
+    ]
+    ours = on_batches(setting, record, name.split("-")[0], num_neighbors)
+    return Comparison(name, f"batch, {num_neighbors}", rivals, ours)
+
+
+def training(setting: Setting, name: str, num_neighbors: str, hidden_channels: int, overlapped: bool) -> Comparison:
+    """A training step alone, or with the making of batches; a rival with and without a worker that works ahead."""
+    flags = rival_batches(setting, num_neighbors, "train") | {"hidden_channels": hidden_channels}
+    ahead = {"classic": ["worker"], "graphbolt": ["thread", "worker"]} if overlapped else {}
+    read = read_batches("batch_s" if overlapped else "step_s")
+    rivals = []
+    for who, engine in [("dgl", "classic"), ("graphbolt", "graphbolt")]:
+        for overlap in ["none", *ahead.get(engine, [])]:
+            command = script(setting, "dgl", "dgl_one.py", **flags, engine=engine, overlap=overlap)
+            title = who if overlap == "none" else f"{who}, {overlap}"
+            rivals.append(Contestant(title, command, read, setting.threads))
+    record = "step with batches overlapped" if overlapped else "step alone"
+    ours = on_batches(setting, record, "step", num_neighbors, hidden=hidden_channels)
+    return Comparison(name, f"batch, {num_neighbors}, hidden {hidden_channels}", rivals, ours)
+
+
+def two_ranks(setting: Setting, name: str, mode: str, num_neighbors: str, hidden_channels: int) -> Comparison:
+    """Two ranks of a thread each, in network namespaces of their own."""
+    flags: dict[str, object] = {
+        "mode": mode,
+        "rank": "{rank}",
+        "num_neighbors": num_neighbors,
+        "hidden_channels": hidden_channels,
+        "batch_size": setting.batch_size,
+        "passes": setting.passes,
+    }
+
+    def rival(name: str, env: str, file: str, parts: Path) -> Contestant:
+        command = script(setting, env, file, data=setting.graph, parts=parts, addrs="{addrs}", **flags)
+        return Contestant(name, in_two_namespaces(setting, command), read_ranks, threads=1)
+
+    rivals = [rival("distdgl", "dgl", "dgl_dist.py", setting.dgl_parts(2))]
+    if mode == "gather":
+        # GraphLearn trains through PyG, whose layers on whole batches take many times as long.
+        rivals.append(rival("glt", "glt", "glt_dist.py", setting.glt_parts(2)))
+    more = {"bin": setting.bin, "parts": setting.edgecut_parts(2), "addr0": "{addr0}"}
+    command = ["python3", str(HERE / "edgecut_rank.py"), *as_flags(flags | more)]
+    ours = Contestant("edgecut", in_two_namespaces(setting, command), read_ranks, threads=1)
+    work = f"batch and rank, {num_neighbors}" + (f", hidden {hidden_channels}" if mode == "train" else "")
+    return Comparison(name, work, rivals, ours)
+
+
+def all_reduce(setting: Setting, num_bytes: int) -> Comparison:
+    """Between two processes over the loopback."""
+
+    def read(run: Run) -> Figures:
+        (said,) = reports(run)
+        (size,) = said["sizes"]
+        return {"seconds": size["median_s"], "cpu_s": size["cpu_s"]}
+
+    gloo = Contestant("gloo", script(setting, "dgl", "gloo.py", bytes=num_bytes), read, threads=1)
+    ours = bench(setting, "all-reduce of f32", "edgecut", "all-reduce", bytes=num_bytes)
+    return Comparison(f"all-reduce-{num_bytes}", f"call, {num_bytes} bytes, 2 ranks", [gloo], ours)
+
+
+def partitioning(setting: Setting, num_parts: int) -> Comparison:
+    """From the graph's files to the parts' files."""
+
+    def read_dgl(run: Run) -> Figures:
+        (said,) = reports(run)
+        return {"seconds": said["wall_s"]} | {name: said[name] for name in ("cpu_s", "peak_rss_mb", "edge_cut")}
+
+    def read_ours(run: Run) -> Figures:
+        said = json.loads(run.output[run.output.index("{") : run.output.rindex("}") + 1])
+        cut = said["report"]["cut_fraction"]
+        return {"seconds": run.wall_s, "cpu_s": run.cpu_s, "peak_rss_mb": run.peak_rss_mb, "edge_cut": cut}
+
+    dgl = partition_with_dgl(setting, num_parts, setting.work / "again-dgl")
+    ours = partition_with_edgecut(setting, num_parts, setting.work / "again-edgecut")
+    return Comparison(
+        f"partition-{num_parts}",
+        f"graph, {num_parts} parts",
+        [Contestant("dgl", dgl, read_dgl, setting.threads)],
+        Contestant("edgecut", ours, read_ours, setting.threads),
+    )
+
+
+def partition_with_dgl(setting: Setting, num_parts: int, out: Path) -> list[str]:
+    return script(setting, "dgl", "dgl_partition.py", data=setting.graph, num_parts=num_parts, out=out)
+
+
+def partition_with_edgecut(setting: Setting, num_parts: int, out: Path) -> list[str]:
+    flags = {"dataset": "graph", "dataset_dir": setting.graph, "num_partitions": num_parts, "output_dir": out}
+    return [str(setting.bin / "partition-graph"), *as_flags(flags), "--overwrite", "--json"]
+
+
+def preparations(setting: Setting) -> list[Preparation]:
+    """The parts that the paths read, in the order in which they can be made."""
+    ours = [
+        Preparation(out / "META.json", partition_with_edgecut(setting, count, out), setting.threads)
+        for count in (1, 2)
+        for out in [setting.edgecut_parts(count)]
+    ]
+    dgl = setting.dgl_parts(2)
+    assignment = dgl / "part_of_nodes.npy"
+    glt = setting.glt_parts(2)
+    split = script(setting, "glt", "glt_partition.py", data=setting.graph, assignment=assignment, out=glt)
+    return [
+        *ours,
+        Preparation(assignment, partition_with_dgl(setting, 2, dgl), setting.threads),
+        Preparation(glt / "DONE", split, setting.threads),
+    ]
+
+
+def comparisons(setting: Setting) -> list[Comparison]:
+    """All paths, the quick ones first."""
+    deep, wide = ("15,10,5", 256), ("25,10", 128)
+    return [
+        loading(setting, "sampling", "sampling in memory", "sample", deep[0]),
+        loading(setting, "sampling-2", "sampling in memory", "sample", wide[0]),
+        loading(setting, "gather", "sampling + features in memory", "gather", deep[0]),
+        loading(setting, "gather-2", "sampling + features in memory", "gather", wide[0]),
+        training(setting, "step", *deep, overlapped=False),
+        training(setting, "step-2", *wide, overlapped=False),
+        training(setting, "epoch", *deep, overlapped=True),
+        training(setting, "epoch-2", *wide, overlapped=True),
+        two_ranks(setting, "ranks-gather", "gather", *deep),
+        two_ranks(setting, "ranks-train-2", "train", *wide),
+        two_ranks(setting, "ranks-train", "train", *deep),
+        *(all_reduce(setting, num_bytes) for num_bytes in ALL_REDUCE_BYTES),
+        *(partitioning(setting, num_parts) for num_parts in (2, 4)),
+    ]

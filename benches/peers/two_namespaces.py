@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Runs a command per rank as if every rank had a machine of its own: `two_namespaces.py [FLAGS] -- COMMAND...`.
+
+Each rank gets a network namespace, joined to the others by a bridge, and a private /dev/shm, because DistDGL tells
+machines apart by address and shares arrays by name. In the command, {rank} becomes the rank, {addr} its address,
+{addr0} rank 0's and {addrs} all of them, with commas. Needs root and iproute2.
+
+Prints what the ranks print, then a line of JSON with the bytes that each rank's interface received and sent. The
+namespaces are named after this process and are removed however it ends, short of SIGKILL."""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+from measure import report
+
+INTERFACE = "eth0"
+NETWORK = "10.77.0"
+SECONDS_TO_FOLLOW = 20
+"""How long the other ranks may run on after one has failed."""
+
+
+def ip(*arguments: str) -> str:
+    """Runs `ip`, and gives what it prints."""
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+class Machines:
+    """The namespaces, their bridge and the ranks that run in them."""
+
+    def __init__(self, count: int) -> None:
+        self.prefix = f"ec{os.getpid()}"
+        self.namespaces = [f"{self.prefix}n{rank}" for rank in range(count)]
+        self.addresses = [f"{NETWORK}.{rank + 1}" for rank in range(count)]
+        self.ranks: list[subprocess.Popen] = []
+        self.printers: list[threading.Thread] = []
+
+    def __enter__(self) -> "Machines":
+        try:
+            bridge = f"{self.prefix}b"
+            ip("link", "add", bridge, "type", "bridge")
+            ip("link", "set", bridge, "up")
+            for rank, (name, address) in enumerate(zip(self.namespaces, self.addresses)):
+                port = f"{self.prefix}p{rank}"
+                ip("netns", "add", name)
+                ip("link", "add", port, "type", "veth", "peer", "name", INTERFACE, "netns", name)
+                ip("link", "set", port, "master", bridge, "up")
+                ip("-n", name, "addr", "add", f"{address}/24", "dev", INTERFACE)
+                ip("-n", name, "link", "set", "lo", "up")
+                ip("-n", name, "link", "set", INTERFACE, "up")
+        except BaseException:
+            self.remove()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    def start(self, command: list[str]) -> None:
+        """Starts every rank."""
+        environment = os.environ | {"GLOO_SOCKET_IFNAME": INTERFACE, "TP_SOCKET_IFNAME": INTERFACE}
+        own_shm = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /dev/shm && exec "$@"', "sh"]
+        for rank, name in enumerate(self.namespaces):
+            process = subprocess.Popen(
+                ["ip", "netns", "exec", name, *own_shm, *(self.fill_in(word, rank) for word in command)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env=environment,
+            )
+            self.ranks.append(process)
+            printer = threading.Thread(target=self.forward, args=(rank, process), daemon=True)
+            printer.start()
+            self.printers.append(printer)
+
+    def fill_in(self, word: str, rank: int) -> str:
+        """A word of the command as it is for one rank."""
+        values = {
+            "{rank}": str(rank),
+            "{addr}": self.addresses[rank],
+            "{addr0}": self.addresses[0],
+            "{addrs}": ",".join(self.addresses),
+        }
+        for placeholder, value in values.items():
+            word = word.replace(placeholder, value)
+        return word
+
+    @staticmethod
+    def forward(rank: int, process: subprocess.Popen) -> None:
+        """Prints what a rank prints, with the rank before it."""
+        for line in process.stdout:
+            # One write per line, so that the ranks' lines do not mix.
+            sys.stdout.write(f"[{rank}] {line.rstrip()}\n")
+            sys.stdout.flush()
+
+    def wait(self, timeout: float) -> bool:
+        """Whether all ranks ended well within `timeout` seconds."""
+        end = time.monotonic() + timeout
+        while any(process.poll() is None for process in self.ranks):
+            if any(process.poll() for process in self.ranks):
+                end = min(end, time.monotonic() + SECONDS_TO_FOLLOW)
+            if time.monotonic() > end:
+                late = [rank for rank, process in enumerate(self.ranks) if process.poll() is None]
+                print(f"ranks {late} did not end in time", file=sys.stderr, flush=True)
+                return False
+            time.sleep(0.05)
+        for printer in self.printers:
+            printer.join(timeout=5)
+        return all(process.returncode == 0 for process in self.ranks)
+
+    def traffic(self) -> list[dict[str, int]]:
+        """Bytes by rank since the start."""
+        counts = []
+        for rank, name in enumerate(self.namespaces):
+            statistics = f"/sys/class/net/{INTERFACE}/statistics"
+            received, sent = ip(
+                "netns", "exec", name, "cat", f"{statistics}/rx_bytes", f"{statistics}/tx_bytes"
+            ).split()
+            counts.append({"rank": rank, "received_bytes": int(received), "sent_bytes": int(sent)})
+        return counts
+
+    def remove(self) -> None:
+        """Ends what still runs, and removes the namespaces and the bridge, whatever of them is there."""
+        for name in self.namespaces:
+            for pid in quietly("netns", "pids", name).split():
+                try:
+                    os.kill(int(pid), signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+        for process in self.ranks:
+            process.wait()
+        for name in self.namespaces:
+            quietly("netns", "del", name)
+        quietly("link", "del", f"{self.prefix}b")
+
+
+def quietly(*arguments: str) -> str:
+    """Runs `ip` where it may well fail, as on a namespace that was not made."""
+    return subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False).stdout
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--timeout", type=float, default=900, help="seconds")
+    parser.add_argument("command", nargs="+", help="the command of every rank, after --")
+    args = parser.parse_args()
+    # SIGTERM must run the cleaning up as Ctrl-C does.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with Machines(args.ranks) as machines:
+        machines.start(args.command)
+        well = machines.wait(args.timeout)
+        report("two_namespaces", statuses=[p.poll() for p in machines.ranks], traffic=machines.traffic())
+    return 0 if well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

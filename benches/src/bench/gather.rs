@@ -1,0 +1,114 @@
+//! Sampling and features in memory through the loader, and the gathering of features alone.
+
+use crate::args::{BatchArgs, Common};
+use crate::bench::gather_ranks;
+use crate::limits::{Limit, memory_copy};
+use crate::local_job::{LocalJob, NODES};
+use crate::record::Record;
+use crate::report::Report;
+use crate::sampled::sample_all;
+use crate::seed_batches::seed_batches;
+use crate::timing::Timing;
+use anyhow::{Context, ensure};
+use edgecut_cluster::EnvRanks;
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_sampler::{SamplingNode, Wanted};
+use futures::{StreamExt, TryStreamExt};
+use std::sync::Arc;
+
+pub(crate) fn run(args: &BatchArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
+    let place = EnvRanks::read()?;
+    if place.world_size.is_some_and(|ranks| ranks > 1) {
+        return gather_ranks::run(&place, args, common, report);
+    }
+    let mut job = LocalJob::start(&args.data, common.threads())?;
+    let dim = job.node.part().meta().node_types[0].feature_dim;
+    ensure!(dim > 0, "{}: its nodes have no features to gather", args.data.display());
+    let seeds = seed_batches(job.node.part(), args.draw.batch_size as usize, args.draw.batches as usize)?;
+    let limit = memory_copy(common.array_bytes(), common.threads(), common.reps())?;
+    let loading = loading(args, common, &mut job, &seeds, dim)?;
+    report.add(&finish(loading, args, common, seeds[0].len(), &limit))?;
+    let gathering = gathering(args, common, &job, &seeds, dim)?;
+    report.add(&finish(gathering, args, common, seeds[0].len(), &limit))?;
+    job.end()
+}
+
+/// Whole batches, as a trainer gets them.
+fn loading(
+    args: &BatchArgs,
+    common: &Common,
+    job: &mut LocalJob,
+    seeds: &[Vec<u32>],
+    dim: usize,
+) -> anyhow::Result<Record> {
+    let config = LoaderConfig {
+        batch_size: seeds[0].len(),
+        even_batches: false,
+        shuffle: false,
+        seed: 0,
+        concurrency: common.threads(),
+        wanted: Wanted { features: true, ..Wanted::default() },
+    };
+    let sampler = job.sampler(&args.draw.num_neighbors.0)?;
+    let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Listed(seeds.concat()), config, &mut job.world)?;
+    let mut rows = 0;
+    let timing = Timing::measure(common.reps(), |stopwatch| {
+        rows = stopwatch.time(|| {
+            loader.epoch(0).map(|batch| batch.map(|b| b.nodes[0].input_nodes.len())).sum::<Result<usize, _>>()
+        })?;
+        Ok(())
+    })?;
+    let rows_per_batch = rows as f64 / seeds.len() as f64;
+    let timing = timing.per(seeds.len());
+    Ok(Record::new("gather", "sampling + features in memory", "", timing, rows_per_batch * dim as f64 * 4.0, "B/s")
+        .detail("rows_per_batch", rows_per_batch)
+        .detail("rows_per_s", rows_per_batch / timing.median_s))
+}
+
+/// The rows of batches that were sampled before.
+fn gathering(
+    args: &BatchArgs,
+    common: &Common,
+    job: &LocalJob,
+    seeds: &[Vec<u32>],
+    dim: usize,
+) -> anyhow::Result<Record> {
+    let sampler = job.sampler(&args.draw.num_neighbors.0)?;
+    let ids = sample_all(&sampler, seeds, common.threads(), |mut sampled| std::mem::take(&mut sampled.nodes[0].ids))?;
+    let timing = Timing::measure(common.reps(), |stopwatch| {
+        let ids = ids.clone();
+        stopwatch.time(|| fetch_all(&job.node, ids, common.threads()))
+    })?;
+    let rows_per_batch = ids.iter().map(Vec::len).sum::<usize>() as f64 / ids.len() as f64;
+    let timing = timing.per(ids.len());
+    Ok(Record::new("gather", "features in memory", "", timing, rows_per_batch * dim as f64 * 4.0, "B/s")
+        .detail("rows_per_batch", rows_per_batch)
+        .detail("rows_per_s", rows_per_batch / timing.median_s))
+}
+
+/// Fetches the features of each batch's nodes, `concurrency` batches at the same time.
+pub(crate) fn fetch_all(node: &Arc<SamplingNode>, batches: Vec<Vec<u32>>, concurrency: usize) -> anyhow::Result<()> {
+    let wanted = Wanted { features: true, ..Wanted::default() };
+    let fetch = |ids: Vec<u32>| {
+        let node_of_task = node.clone();
+        let task = node.handle().spawn(async move {
+            // The rows are dropped in the task, as soon as they are there.
+            node_of_task.fetch(NODES, ids, wanted).await.map(|rows| rows.features.len())
+        });
+        async move { Ok::<usize, anyhow::Error>(task.await.context("a fetching task ended early")??) }
+    };
+    let fetched = futures::stream::iter(batches).map(fetch).buffered(concurrency.max(1));
+    let values: Vec<usize> = node.handle().block_on(fetched.try_collect())?;
+    ensure!(values.iter().all(|&values| values > 0), "a fetch gave no features");
+    Ok(())
+}
+
+fn finish(record: Record, args: &BatchArgs, common: &Common, seeds: usize, limit: &Limit) -> Record {
+    let fanouts = args.draw.num_neighbors.text();
+    Record { work: format!("batch of {seeds} seeds, {fanouts}"), ..record }
+        .against(limit.rate(), limit.name.clone())
+        .param("batch_size", seeds)
+        .param("num_neighbors", fanouts)
+        .param("batches", args.draw.batches)
+        .param("threads", common.threads())
+}

@@ -1,0 +1,76 @@
+//! Dense layers as the models compute them, against products of matrices in cache, and against burn's operations.
+
+use crate::args::{Common, LinearArgs, Shape};
+use crate::dense_layer::HiddenLayer;
+use crate::limits::{Limit, sgemm};
+use crate::record::Record;
+use crate::report::Report;
+use crate::synthetic::{Cpu, Grad, random_tensor};
+use crate::timing::Timing;
+use burn::tensor::Tensor;
+
+/// As in evaluation.
+const FORWARD: HiddenLayer = HiddenLayer { dropout: 0.0 };
+/// As in training.
+const BOTH: HiddenLayer = HiddenLayer { dropout: 0.5 };
+
+pub(crate) fn run(args: &LinearArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
+    let limit = sgemm(common.threads(), common.reps())?;
+    for &shape in &args.shapes {
+        let timings = [
+            ("dense layer, forward", forward(shape, common, |x, w, b| FORWARD.fused(x, w, b))?),
+            ("dense layer, forward + backward", both(shape, common, |x, w, b| BOTH.fused(x, w, b))?),
+            ("burn's matmul, forward", forward(shape, common, |x, w, b| FORWARD.plain(x, w, b))?),
+            ("burn's matmul, forward + backward", both(shape, common, |x, w, b| BOTH.plain(x, w, b))?),
+        ];
+        for (name, timing) in timings {
+            report.add(&record(name, shape, timing, common, &limit))?;
+        }
+    }
+    Ok(())
+}
+
+fn forward(
+    shape: Shape,
+    common: &Common,
+    layer: impl Fn(Tensor<Cpu, 2>, Tensor<Cpu, 2>, Tensor<Cpu, 1>) -> Tensor<Cpu, 2>,
+) -> anyhow::Result<Timing> {
+    let x = random_tensor::<Cpu>(shape.rows, shape.inputs, 1);
+    let weight = random_tensor::<Cpu>(shape.inputs, shape.outputs, 2);
+    let bias = random_tensor::<Cpu>(1, shape.outputs, 3).reshape([shape.outputs]);
+    Timing::measure(common.reps(), |stopwatch| {
+        let (x, weight, bias) = (x.clone(), weight.clone(), bias.clone());
+        stopwatch.time(|| drop(layer(x, weight, bias)));
+        Ok(())
+    })
+}
+
+fn both(
+    shape: Shape,
+    common: &Common,
+    layer: impl Fn(Tensor<Grad, 2>, Tensor<Grad, 2>, Tensor<Grad, 1>) -> Tensor<Grad, 2>,
+) -> anyhow::Result<Timing> {
+    let x = random_tensor::<Grad>(shape.rows, shape.inputs, 1).require_grad();
+    let weight = random_tensor::<Grad>(shape.inputs, shape.outputs, 2).require_grad();
+    let bias = random_tensor::<Grad>(1, shape.outputs, 3).reshape([shape.outputs]).detach().require_grad();
+    Timing::measure(common.reps(), |stopwatch| {
+        let (x, weight, bias) = (x.clone(), weight.clone(), bias.clone());
+        // The sum, and making its gradient, is the least that starts a backward pass; it is in the time.
+        stopwatch.time(|| drop(layer(x, weight, bias).sum().backward()));
+        Ok(())
+    })
+}
+
+fn record(name: &str, shape: Shape, timing: Timing, common: &Common, limit: &Limit) -> Record {
+    let Shape { rows, inputs, outputs } = shape;
+    // Backward has two products of the same size: for the weight's gradient and for the input's.
+    let products = if name.contains("backward") { 3.0 } else { 1.0 };
+    let flops = products * 2.0 * rows as f64 * inputs as f64 * outputs as f64;
+    let work = format!("[{rows}, {inputs}] x [{inputs}, {outputs}]");
+    Record::new("linear", name, work, timing, flops, "FLOP/s")
+        .against(limit.rate(), limit.name.clone())
+        .param("rows", rows)
+        .param("inputs", inputs)
+        .param("outputs", outputs)
+        .param("threads", common.threads())
+}

@@ -1,0 +1,16 @@
+//! The benchmarks, a file each.
+
+pub(crate) mod aggregation;
+pub(crate) mod all;
+pub(crate) mod all_reduce;
+pub(crate) mod csv;
+pub(crate) mod epoch;
+pub(crate) mod gather;
+pub(crate) mod gather_ranks;
+pub(crate) mod limits;
+pub(crate) mod linear;
+pub(crate) mod partition;
+pub(crate) mod rpc;
+pub(crate) mod sampling;
+pub(crate) mod startup;
+pub(crate) mod step;

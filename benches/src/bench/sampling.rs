@@ -1,0 +1,42 @@
+//! Multi-hop sampling on one part, against random reads of memory.
+
+use crate::args::{BatchArgs, Common};
+use crate::limits::{Pages, RandomReads};
+use crate::local_job::LocalJob;
+use crate::record::Record;
+use crate::report::Report;
+use crate::sampled::{BatchSize, sample_all};
+use crate::seed_batches::seed_batches;
+use crate::timing::Timing;
+
+pub(crate) fn run(args: &BatchArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
+    let threads = common.threads();
+    let batches = args.draw.batches as usize;
+    let job = LocalJob::start(&args.data, threads)?;
+    let sampler = job.sampler(&args.draw.num_neighbors.0)?;
+    let seeds = seed_batches(job.node.part(), args.draw.batch_size as usize, batches)?;
+    let mut sizes = Vec::new();
+    let timing = Timing::measure(common.reps(), |stopwatch| {
+        sizes = stopwatch.time(|| sample_all(&sampler, &seeds, threads, BatchSize::of))?;
+        Ok(())
+    })?;
+    drop(sampler);
+    let dataset = job.node.part().meta().dataset.clone();
+    job.end()?;
+    // The part's files are mapped in pages of 4 KiB.
+    let reads = RandomReads::new(common.array_bytes(), Pages::Small)?.measure(threads, common.reps())?;
+    let total = BatchSize::total(&sizes);
+    let (seeds, fanouts) = (seeds[0].len(), args.draw.num_neighbors.text());
+    let edges = total.edges as f64 / batches as f64;
+    let work = format!("batch of {seeds} seeds, {fanouts}");
+    let record = Record::new("sampling", "sampling in memory", work, timing.per(batches), edges, "edges/s")
+        .against(reads.rate(), reads.name.clone())
+        .param("dataset", dataset)
+        .param("batch_size", seeds)
+        .param("num_neighbors", fanouts)
+        .param("batches", batches)
+        .param("threads", threads)
+        .detail("edges_per_batch", edges)
+        .detail("input_nodes_per_batch", total.input_nodes as f64 / batches as f64);
+    report.add(&record)
+}

@@ -1,0 +1,59 @@
+//! From nothing to the first batch, with the part's files in the page cache.
+
+use crate::args::{BatchArgs, Common};
+use crate::local_job::{LocalJob, NODES};
+use crate::record::Record;
+use crate::report::Report;
+use crate::seed_batches::seed_batches;
+use crate::timing::Timing;
+use anyhow::{Context, ensure};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_graph::{Meta, Part, PartitionId};
+use edgecut_trainer::models::ModelKind;
+use edgecut_trainer::nn::Aggregation;
+use edgecut_trainer::wanted_by;
+
+pub(crate) fn run(args: &BatchArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
+    let meta = Meta::read(&args.data)?;
+    let bytes: u64 = meta.files.values().map(|file| file.bytes).sum();
+    let record = |name: &str, timing: Timing, amount: f64, unit: &'static str| {
+        let work = format!("{:.1} MB of files in page cache", bytes as f64 / 1e6);
+        Record::new("startup", name, work, timing, amount, unit)
+            .param("dataset", meta.dataset.clone())
+            .param("bytes", bytes)
+            .param("threads", common.threads())
+    };
+    for (name, verify) in [("Part::open", false), ("Part::open, checksums compared", true)] {
+        let timing = Timing::measure(common.reps(), |stopwatch| {
+            stopwatch.time(|| Part::open(&args.data, PartitionId(0), verify)).map(drop)?;
+            Ok(())
+        })?;
+        report.add(&record(name, timing, bytes as f64, "B/s"))?;
+    }
+    let timing = Timing::measure(common.reps(), |stopwatch| {
+        let job = stopwatch.time(|| first_batch(args, common))?;
+        job.end()
+    })?;
+    let fanouts = args.draw.num_neighbors.text();
+    let record = record("to the first batch", timing, 1.0, "starts/s");
+    report.add(&record.param("batch_size", args.draw.batch_size).param("num_neighbors", fanouts))
+}
+
+/// Opens the part, joins, serves, and waits for a batch.
+fn first_batch(args: &BatchArgs, common: &Common) -> anyhow::Result<LocalJob> {
+    let mut job = LocalJob::start(&args.data, common.threads())?;
+    let seeds = seed_batches(job.node.part(), args.draw.batch_size as usize, 1)?;
+    let config = LoaderConfig {
+        batch_size: seeds[0].len(),
+        even_batches: false,
+        shuffle: false,
+        seed: 0,
+        concurrency: 1,
+        wanted: wanted_by(&ModelKind::Sage { aggregation: Aggregation::Mean }),
+    };
+    let sampler = job.sampler(&args.draw.num_neighbors.0)?;
+    let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Listed(seeds.concat()), config, &mut job.world)?;
+    let batch = loader.epoch(0).next().context("there is a batch")??;
+    ensure!(batch.num_seeds == seeds[0].len(), "the first batch lacks seeds");
+    Ok(job)
+}

@@ -1,0 +1,108 @@
+//! A training step alone, and with the making of batches overlapped.
+
+use crate::args::{Common, StepArgs};
+use crate::local_job::{LocalJob, NODES};
+use crate::record::Record;
+use crate::report::Report;
+use crate::seed_batches::seed_batches;
+use crate::timing::Timing;
+use crate::trainee::trainee;
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
+use edgecut_trainer::models::ModelKind;
+use edgecut_trainer::nn::Aggregation;
+use edgecut_trainer::wanted_by;
+
+pub(crate) fn run(args: &StepArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
+    let mut job = LocalJob::start(&args.batch.data, common.threads())?;
+    let draw = &args.batch.draw;
+    let seeds = seed_batches(job.node.part(), draw.batch_size as usize, draw.batches as usize)?;
+    let loader = loader(args, &mut job, &seeds)?;
+    let batches = loader.epoch(0).collect::<Result<Vec<_>, _>>()?;
+    let rows = batches.iter().map(|batch| batch.nodes[0].input_nodes.len()).sum::<usize>();
+    let alone = alone(args, common, &mut job, &batches)?;
+    drop(batches);
+    let record = |name: &str, timing: Timing| {
+        let fanouts = draw.num_neighbors.text();
+        let (size, hidden) = (seeds[0].len(), args.hidden);
+        let work = format!("batch of {size} seeds, {fanouts}, hidden {hidden}");
+        Record::new("step", name, work, timing.per(seeds.len()), size as f64, "seeds/s")
+            .param("batch_size", size)
+            .param("num_neighbors", fanouts)
+            .param("hidden_channels", hidden)
+            .param("batches", seeds.len())
+            .param("threads", common.threads())
+            .detail("input_nodes_per_batch", rows as f64 / seeds.len() as f64)
+    };
+    report.add(&record("step alone", alone))?;
+    let loading = loading(args, common, &job, &loader)?;
+    report.add(&record("batches alone", loading).param("concurrency", args.concurrency))?;
+    let overlapped = overlapped(args, common, &mut job, &loader)?;
+    // Where the machine has the cores for both at once, the slower of the two is the limit.
+    let slower = alone.median_s.max(loading.median_s) / seeds.len() as f64;
+    let record = record("step with batches overlapped", overlapped)
+        .against(seeds[0].len() as f64 / slower, "the slower of step and batches")
+        .param("concurrency", args.concurrency);
+    report.add(&record)?;
+    drop(loader);
+    job.end()
+}
+
+fn loader(args: &StepArgs, job: &mut LocalJob, seeds: &[Vec<u32>]) -> anyhow::Result<DistNeighborLoader> {
+    let config = LoaderConfig {
+        batch_size: seeds[0].len(),
+        even_batches: false,
+        shuffle: false,
+        seed: 0,
+        concurrency: args.concurrency as usize,
+        wanted: wanted_by(&ModelKind::Sage { aggregation: Aggregation::Mean }),
+    };
+    let sampler = job.sampler(&args.batch.draw.num_neighbors.0)?;
+    Ok(DistNeighborLoader::new(sampler, NODES, Seeds::Listed(seeds.concat()), config, &mut job.world)?)
+}
+
+/// Steps on batches that are there; copying them and making tensors of them, which `train` does on the loader's threads,
+/// is not part of the time.
+fn alone(args: &StepArgs, common: &Common, job: &mut LocalJob, batches: &[MiniBatch]) -> anyhow::Result<Timing> {
+    let draw = &args.batch.draw;
+    let mut trainee = trainee(job, &draw.num_neighbors.0, args.hidden as usize, draw.batch_size as usize)?;
+    Timing::measure(common.reps(), |stopwatch| {
+        for (step, batch) in batches.iter().enumerate() {
+            let batch = trainee.tensors(batch.clone())?;
+            stopwatch.time(|| trainee.step(batch, step as u64, &mut job.world))?;
+        }
+        Ok(())
+    })
+}
+
+/// What the loader needs for an epoch if nobody trains.
+fn loading(args: &StepArgs, common: &Common, job: &LocalJob, loader: &DistNeighborLoader) -> anyhow::Result<Timing> {
+    let draw = &args.batch.draw;
+    let trainee = trainee(job, &draw.num_neighbors.0, args.hidden as usize, draw.batch_size as usize)?;
+    Timing::measure(common.reps(), |stopwatch| {
+        stopwatch.time(|| {
+            for batch in trainee.epoch(loader) {
+                batch??;
+            }
+            Ok(())
+        })
+    })
+}
+
+/// Epochs as `train node` runs them.
+fn overlapped(
+    args: &StepArgs,
+    common: &Common,
+    job: &mut LocalJob,
+    loader: &DistNeighborLoader,
+) -> anyhow::Result<Timing> {
+    let draw = &args.batch.draw;
+    let mut trainee = trainee(job, &draw.num_neighbors.0, args.hidden as usize, draw.batch_size as usize)?;
+    Timing::measure(common.reps(), |stopwatch| {
+        stopwatch.time(|| {
+            for (step, batch) in trainee.epoch(loader).enumerate() {
+                trainee.step(batch??, step as u64, &mut job.world)?;
+            }
+            Ok(())
+        })
+    })
+}

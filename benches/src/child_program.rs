@@ -1,0 +1,93 @@
+//! One of the project's programs, run and watched.
+
+use crate::process_memory::{ProcessMemory, children_of};
+use anyhow::{Context, ensure};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often a running program's memory is looked at. The kernel keeps the peak, so little is missed.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// What a program did that has ended well.
+pub(crate) struct Finished {
+    pub(crate) stdout: String,
+    pub(crate) wall: Duration,
+    /// CPU time of the program and of all processes that it started.
+    pub(crate) cpu: Duration,
+    /// The largest seen of each process: of those that it started, or of itself if it started none.
+    pub(crate) memory: Vec<ProcessMemory>,
+}
+
+/// Runs `command` to its end.
+pub(crate) fn run(command: &mut Command) -> anyhow::Result<Finished> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let (start, cpu) = (Instant::now(), cpu_of_children()?);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("start {name}"))?;
+    let stdout = collect(child.stdout.take());
+    let stderr = collect(child.stderr.take());
+    let (status, memory) = watch(&mut child).with_context(|| format!("wait for {name}"))?;
+    let wall = start.elapsed();
+    let [stdout, stderr] = [stdout, stderr].map(|text| text.join().unwrap_or_default());
+    ensure!(status.success(), "{name} ended with {status}: {}", stderr.trim());
+    Ok(Finished { stdout, wall, cpu: cpu_of_children()?.saturating_sub(cpu), memory })
+}
+
+fn collect(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        // What came before an error is still worth showing.
+        let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut text));
+        String::from_utf8_lossy(&text).into_owned()
+    })
+}
+
+fn watch(child: &mut Child) -> std::io::Result<(ExitStatus, Vec<ProcessMemory>)> {
+    let own = child.id();
+    let mut seen: BTreeMap<u32, ProcessMemory> = BTreeMap::new();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        for pid in children_of(own).into_iter().chain([own]) {
+            if let Some(memory) = ProcessMemory::of(pid) {
+                let before = seen.entry(pid).or_default();
+                *before = before.max(memory);
+            }
+        }
+        std::thread::sleep(LOOK_EVERY);
+    };
+    if seen.len() > 1 {
+        seen.remove(&own);
+    }
+    Ok((status, seen.into_values().collect()))
+}
+
+/// CPU time of all processes that this one has started and waited for, with those that they waited for.
+pub(crate) fn cpu_of_children() -> anyhow::Result<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("ask for the CPU time of child processes")?;
+    let duration = |time: TimeVal| Duration::new(time.tv_sec() as u64, time.tv_usec() as u32 * 1000);
+    Ok(duration(usage.user_time()) + duration(usage.system_time()))
+}
+
+/// The program as it was given, or the one beside this one.
+pub(crate) fn find(given: Option<&Path>, name: &str, package: &str, flag: &str) -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("find this program's file")?;
+    let path = given.map_or_else(|| own.with_file_name(name), Path::to_path_buf);
+    ensure!(
+        path.is_file(),
+        "{}: there is no such program; build it with `cargo build --release -p {package} --bin {name}`, or name it with {flag}",
+        path.display()
+    );
+    Ok(path)
+}

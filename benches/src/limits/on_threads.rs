@@ -1,0 +1,30 @@
+//! The same work on several threads at once.
+
+use crate::timing::cpu_time;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+/// Runs `work` once for each item, each on a thread of its own, and gives the wall-clock and CPU time from the moment
+/// that all threads are there until the last is done.
+pub(crate) fn on_threads<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) -> (Duration, Duration) {
+    let barrier = Barrier::new(items.len() + 1);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = items
+            .into_iter()
+            .map(|item| {
+                let (barrier, work) = (&barrier, &work);
+                scope.spawn(move || {
+                    barrier.wait();
+                    work(item);
+                })
+            })
+            .collect();
+        barrier.wait();
+        let (start, cpu) = (Instant::now(), cpu_time());
+        for thread in threads {
+            // A panic of the thread goes on here.
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+        (start.elapsed(), cpu_time() - cpu)
+    })
+}

@@ -1,0 +1,51 @@
+//! A job of one rank in this process.
+
+use anyhow::{Context, ensure};
+use edgecut_cluster::{Cluster, ProcessGroup};
+use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNode, SamplingNodeConfig};
+use edgecut_graph::{Meta, NodeTypeId, Part, PartitionId};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The only node type of a homogeneous graph.
+pub(crate) const NODES: NodeTypeId = NodeTypeId(0);
+
+/// The only rank, with the only part.
+pub(crate) struct LocalJob {
+    pub(crate) node: Arc<SamplingNode>,
+    pub(crate) world: ProcessGroup,
+    cluster: Cluster,
+}
+
+impl LocalJob {
+    /// Opens the part in `dir`, without comparing its checksums, and serves it.
+    pub(crate) fn start(dir: &Path, threads: usize) -> anyhow::Result<Self> {
+        let meta = Meta::read(dir)?;
+        let parts = meta.num_parts;
+        ensure!(
+            parts == 1,
+            "{}: it has {parts} parts, but this runs on one: partition with --num-partitions 1",
+            dir.display()
+        );
+        let part = Arc::new(Part::open(dir, PartitionId(0), false)?.with_edges_in_memory());
+        let cluster = Cluster::join_local(1, |config| config.fingerprint = meta.fingerprint())?;
+        let cluster = cluster.into_iter().next().context("a job of one rank has a rank")?;
+        let world = cluster.world()?;
+        let config = SamplingNodeConfig { num_workers: threads, ..SamplingNodeConfig::default() };
+        let node = SamplingNode::start(part, cluster.clone(), config)?;
+        Ok(Self { node, world, cluster })
+    }
+
+    /// A sampler with these fan-outs.
+    pub(crate) fn sampler(&self, num_neighbors: &[Fanout]) -> anyhow::Result<Arc<DistNeighborSampler>> {
+        let config = SamplerConfig { num_neighbors: num_neighbors.to_vec(), replace: false };
+        Ok(Arc::new(DistNeighborSampler::new(self.node.clone(), config)?))
+    }
+
+    /// Leaves the job.
+    pub(crate) fn end(self) -> anyhow::Result<()> {
+        let Self { node, world, cluster } = self;
+        drop((node, world));
+        Ok(cluster.shutdown()?)
+    }
+}

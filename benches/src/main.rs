@@ -1,0 +1,95 @@
+//! `bench`: times Edgecut's parts, each next to what the machine allows, in the same run.
+//!
+//! Nothing here decides whether a number is good: every line has the work, the time, the throughput, and the limit that
+//! the throughput is compared with. Benchmarks use the public interfaces of the crates and the real programs.
+
+mod allreduce_limits;
+mod args;
+mod bench;
+mod child_program;
+mod dense_layer;
+mod format;
+mod limits;
+mod local_job;
+mod machine;
+mod peer;
+mod process_memory;
+mod record;
+mod report;
+mod sampled;
+mod seed_batches;
+mod slow_aggregation;
+mod synthetic;
+mod timing;
+mod trainee;
+
+use anyhow::Context;
+use args::{Cli, Command};
+use clap::Parser;
+use edgecut_trainer::allocator::{MiMalloc, keep_memory};
+use report::Report;
+use std::os::unix::process::CommandExt;
+use std::process::ExitCode;
+
+// The one that `train` has: it decides about the speed of a step.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+/// What the library of matrix products that burn uses takes its number of threads from, when it is first used.
+const MATMUL_THREADS: &str = "MATMUL_NUM_THREADS";
+
+fn main() -> ExitCode {
+    keep_memory();
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> anyhow::Result<()> {
+    let threads = cli.common.threads();
+    if std::env::var_os(MATMUL_THREADS).is_none() {
+        // A process cannot safely change its own environment, so it starts over with the variable.
+        let program = std::env::current_exe().context("find this program's file")?;
+        let error = std::process::Command::new(program)
+            .args(std::env::args_os().skip(1))
+            .env(MATMUL_THREADS, threads.to_string())
+            .exec();
+        return Err(error).context("start over with the number of threads");
+    }
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().context("start the compute threads")?;
+    if let Command::Peer(args) = &cli.command {
+        return peer::serve(args, &cli.common);
+    }
+    let mut report = Report::new();
+    let outcome = measure(cli, &mut report);
+    // What was measured before an error is worth keeping.
+    if let Some(path) = &cli.common.json {
+        report.write_json(path)?;
+    }
+    outcome
+}
+
+fn measure(cli: &Cli, report: &mut Report) -> anyhow::Result<()> {
+    let common = &cli.common;
+    match &cli.command {
+        Command::Limits => bench::limits::run(common, report),
+        Command::Sampling(args) => bench::sampling::run(args, common, report),
+        Command::Gather(args) => bench::gather::run(args, common, report),
+        Command::Rpc(args) => bench::rpc::run(args, common, report),
+        Command::AllReduce(args) => bench::all_reduce::run(args, common, report),
+        Command::Aggregation(args) => bench::aggregation::run(args, common, report),
+        Command::Linear(args) => bench::linear::run(args, common, report),
+        Command::Step(args) => bench::step::run(args, common, report),
+        Command::Epoch(args) => bench::epoch::run(args, common, report),
+        Command::Partition(args) => bench::partition::run(args, common, report),
+        Command::Csv(args) => bench::csv::run(args, common, report),
+        Command::Startup(args) => bench::startup::run(args, common, report),
+        Command::All(args) => bench::all::run(args, common, report),
+        Command::Peer(_) => unreachable!("a peer reports nothing"),
+    }
+}

@@ -1,0 +1,157 @@
+//! Other ranks of a job, as processes of their own: copies of this program with the hidden command `peer`.
+
+use crate::allreduce_limits::AllReduceLimits;
+use crate::args::{Common, PeerArgs};
+use crate::bench::all_reduce;
+use crate::timing::cpu_time;
+use anyhow::{Context, bail, ensure};
+use edgecut_cluster::{Cluster, ClusterConfig, ProcessGroup};
+use edgecut_dist_sampler::{SamplingNode, SamplingNodeConfig};
+use edgecut_graph::{Meta, Part};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+
+/// Above what any benchmark lets a rank wait for another.
+const COLLECTIVE_TIMEOUT_MS: u64 = 600_000;
+const HOST: &str = "127.0.0.1";
+
+/// The processes of all ranks but 0, which is this one. They are killed if they are dropped before they are done.
+pub(crate) struct Peers(Vec<Peer>);
+
+struct Peer {
+    process: Child,
+    questions: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Peers {
+    /// Starts the other ranks with `args` and joins them as rank 0. Ranks must have the same `fingerprint`.
+    pub(crate) fn join(world_size: usize, fingerprint: &str, args: &[String]) -> anyhow::Result<(Cluster, Self)> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen on a free loopback port")?;
+        let port = listener.local_addr().context("ask for the port")?.port();
+        let mut peers = Self(Vec::new());
+        for rank in 1..world_size {
+            peers.0.push(Peer::start(rank, world_size, port, args)?);
+        }
+        let cluster = Cluster::join_on(listener, cluster_config(0, world_size, port, fingerprint))?;
+        Ok((cluster, peers))
+    }
+
+    /// The CPU seconds of all peers so far.
+    pub(crate) fn cpu_s(&mut self) -> anyhow::Result<f64> {
+        self.0.iter_mut().map(Peer::cpu_s).sum()
+    }
+
+    /// Lets all peers end, leaves the job with them, and waits for them.
+    pub(crate) fn end(mut self, cluster: Cluster) -> anyhow::Result<()> {
+        self.0.iter_mut().for_each(|peer| peer.questions = None);
+        cluster.shutdown()?;
+        for peer in &mut self.0 {
+            let status = peer.process.wait().context("wait for a peer")?;
+            ensure!(status.success(), "a peer ended with {status}");
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Peers {
+    fn drop(&mut self) {
+        for peer in &mut self.0 {
+            // One that has ended already needs nothing.
+            let _ = peer.process.kill();
+            let _ = peer.process.wait();
+        }
+    }
+}
+
+impl Peer {
+    fn start(rank: usize, world_size: usize, port: u16, args: &[String]) -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("find this program's file")?;
+        let place = [format!("--rank={rank}"), format!("--world-size={world_size}"), format!("--port={port}")];
+        let mut process = Command::new(program)
+            .arg("peer")
+            .args(place)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("start a peer")?;
+        let (questions, answers) = (process.stdin.take(), process.stdout.take());
+        let answers = BufReader::new(answers.context("a peer's standard output is a pipe")?);
+        Ok(Self { process, questions, answers })
+    }
+
+    fn cpu_s(&mut self) -> anyhow::Result<f64> {
+        let questions = self.questions.as_mut().context("the peer has been told to end")?;
+        questions.write_all(b"\n").context("ask a peer for its CPU time")?;
+        let mut line = String::new();
+        self.answers.read_line(&mut line).context("read a peer's CPU time")?;
+        line.trim().parse().with_context(|| format!("a peer said {line:?} for its CPU time"))
+    }
+}
+
+fn cluster_config(rank: usize, world_size: usize, port: u16, fingerprint: &str) -> ClusterConfig {
+    let mut config = ClusterConfig::new(rank, world_size, HOST, port);
+    (config.local_rank, config.local_world_size) = (rank, world_size);
+    config.fingerprint = fingerprint.to_owned();
+    config.collective_timeout_ms = COLLECTIVE_TIMEOUT_MS;
+    config
+}
+
+/// What a peer does: it serves a part, or takes part in all-reduces, until rank 0 is done.
+pub(crate) fn serve(args: &PeerArgs, common: &Common) -> anyhow::Result<()> {
+    match &args.data {
+        Some(dir) => serve_part(dir, args, common),
+        None => {
+            let cluster = Cluster::join(cluster_config(args.rank, args.world_size, args.port, ""))?;
+            let mut world = cluster.world()?;
+            let mut limits = AllReduceLimits::new(&cluster)?;
+            all_reduce::take_part(&mut world, &mut limits, &args.bytes, common.reps(), |_| Ok(()))?;
+            drop((world, limits));
+            Ok(cluster.shutdown()?)
+        }
+    }
+}
+
+fn serve_part(dir: &Path, args: &PeerArgs, common: &Common) -> anyhow::Result<()> {
+    let meta = Meta::read(dir)?;
+    let cluster = Cluster::join(cluster_config(args.rank, args.world_size, args.port, &meta.fingerprint()))?;
+    let (node, world) = serving_node(dir, &meta, &cluster, common.threads())?;
+    answer_until_the_end()?;
+    drop(world);
+    // Until all ranks are done, the node answers them.
+    let outcome = cluster.shutdown();
+    drop(node);
+    Ok(outcome?)
+}
+
+/// Opens this rank's part, serves it, and waits for the other ranks to serve theirs.
+pub(crate) fn serving_node(
+    dir: &Path,
+    meta: &Meta,
+    cluster: &Cluster,
+    threads: usize,
+) -> anyhow::Result<(Arc<SamplingNode>, ProcessGroup)> {
+    let part = SamplingNode::part_of_rank(meta, cluster.rank(), cluster.world_size())?;
+    let part = Arc::new(Part::open(dir, part, false)?.with_edges_in_memory());
+    let config = SamplingNodeConfig { num_workers: threads, ..SamplingNodeConfig::default() };
+    let node = SamplingNode::start(part, cluster.clone(), config)?;
+    let mut world = cluster.world()?;
+    world.barrier()?;
+    Ok((node, world))
+}
+
+/// Answers each line with this process's CPU seconds, until the input ends.
+fn answer_until_the_end() -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout();
+    for line in std::io::stdin().lines() {
+        if !line.context("read a question")?.is_empty() {
+            bail!("a question is an empty line");
+        }
+        writeln!(stdout, "{}", cpu_time().as_secs_f64()).context("answer a question")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! What the system says about a process's memory.
+
+use std::fs;
+
+/// Resident memory of a process, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ProcessMemory {
+    /// The largest resident set so far, mapped files included.
+    pub(crate) peak_bytes: u64,
+    /// What is the process's own now.
+    pub(crate) anonymous_bytes: u64,
+    /// Pages of mapped files now, which the system can take back and other processes share.
+    pub(crate) file_bytes: u64,
+}
+
+impl ProcessMemory {
+    /// This process's.
+    pub(crate) fn own() -> Option<Self> {
+        Self::parse(&fs::read_to_string("/proc/self/status").ok()?)
+    }
+
+    /// That of a process which has not ended.
+    pub(crate) fn of(pid: u32) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+    }
+
+    fn parse(status: &str) -> Option<Self> {
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+            line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+        };
+        let anonymous_bytes = field("RssAnon")?;
+        Some(Self { peak_bytes: field("VmHWM")?, anonymous_bytes, file_bytes: field("RssFile")? })
+    }
+
+    /// The larger of each number.
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self {
+            peak_bytes: self.peak_bytes.max(other.peak_bytes),
+            anonymous_bytes: self.anonymous_bytes.max(other.anonymous_bytes),
+            file_bytes: self.file_bytes.max(other.file_bytes),
+        }
+    }
+}
+
+/// Lets the peak of this process start over at what is resident now. Without the permission the peak is that of the
+/// whole process.
+pub(crate) fn reset_peak() {
+    let _ = fs::write("/proc/self/clear_refs", "5");
+}
+
+/// Processes that `pid` has started and that have not ended.
+pub(crate) fn children_of(pid: u32) -> Vec<u32> {
+    let numbers = |text: String| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>();
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok()).flat_map(numbers).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_the_system_writes() {
+        let status = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t 99 kB\nRssAnon:\t 1 kB\nRssFile:\t 7 kB\n";
+        let expected = ProcessMemory { peak_bytes: 2 << 20, anonymous_bytes: 1024, file_bytes: 7 * 1024 };
+        assert_eq!(ProcessMemory::parse(status), Some(expected));
+        assert_eq!(ProcessMemory::parse("Name:\tzombie\n"), None);
+    }
+}

@@ -1,0 +1,47 @@
+//! Batches sampled straight through the sampler, without a loader.
+
+use crate::local_job::NODES;
+use anyhow::Context;
+use edgecut_dist_sampler::{BatchKey, DistNeighborSampler, SampledSubgraph};
+use futures::{StreamExt, TryStreamExt};
+use std::sync::Arc;
+
+/// Samples the neighborhoods of all batches of seeds, `concurrency` at the same time, and keeps of each what `keep`
+/// takes. The same seeds give the same neighborhoods in every call.
+pub(crate) fn sample_all<T: Send + 'static>(
+    sampler: &Arc<DistNeighborSampler>,
+    batches: &[Vec<u32>],
+    concurrency: usize,
+    keep: fn(SampledSubgraph) -> T,
+) -> anyhow::Result<Vec<T>> {
+    let handle = sampler.node().handle();
+    let sample = |(batch, seeds): (usize, &Vec<u32>)| {
+        let (sampler, seeds) = (sampler.clone(), seeds.clone());
+        let key = BatchKey { seed: 0, epoch: 0, batch: batch as u64 };
+        let task = handle.spawn(async move { sampler.sample(NODES, seeds, key).await.map(keep) });
+        async move { Ok::<T, anyhow::Error>(task.await.context("a sampling task ended early")??) }
+    };
+    let sampled = futures::stream::iter(batches.iter().enumerate().map(sample)).buffered(concurrency.max(1));
+    handle.block_on(sampled.try_collect())
+}
+
+/// How large a sampled batch is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchSize {
+    pub(crate) edges: usize,
+    pub(crate) input_nodes: usize,
+}
+
+impl BatchSize {
+    pub(crate) fn of(sampled: SampledSubgraph) -> Self {
+        Self {
+            edges: sampled.edges.iter().map(|edges| edges.indices.len()).sum(),
+            input_nodes: sampled.nodes.iter().map(|nodes| nodes.ids.len()).sum(),
+        }
+    }
+
+    pub(crate) fn total(sizes: &[Self]) -> Self {
+        let (edges, input_nodes) = (|size: &Self| size.edges, |size: &Self| size.input_nodes);
+        Self { edges: sizes.iter().map(edges).sum(), input_nodes: sizes.iter().map(input_nodes).sum() }
+    }
+}

@@ -1,0 +1,68 @@
+//! Data that is made up, for benchmarks that need none in particular.
+
+use anyhow::Context;
+use burn::backend::{Autodiff, NdArray};
+use burn::tensor::backend::Backend;
+use burn::tensor::{Tensor, TensorData};
+use edgecut_graph::datasets::{FakeOptions, fake};
+use edgecut_graph::rng::CounterRng;
+use edgecut_partition::{Method, PartitionOptions, partition};
+use edgecut_trainer::ops::{BatchGraph, Block};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// The backend that the programs use.
+pub(crate) type Cpu = NdArray<f32>;
+/// The same, with gradients.
+pub(crate) type Grad = Autodiff<Cpu>;
+
+/// Numbers in `[-1, 1)`.
+pub(crate) fn random_values(count: usize, key: u64) -> Vec<f32> {
+    let mut rng = CounterRng::new(key);
+    (0..count).map(|_| (rng.unit() * 2.0 - 1.0) as f32).collect()
+}
+
+/// A matrix of numbers in `[-1, 1)`.
+pub(crate) fn random_tensor<B: Backend>(rows: usize, columns: usize, key: u64) -> Tensor<B, 2> {
+    let data = TensorData::new(random_values(rows * columns, key), [rows, columns]);
+    Tensor::from_data(data, &Default::default())
+}
+
+/// A block like the first of a sampled batch: for each source two and a half edges and a quarter of a destination.
+pub(crate) fn random_block(num_src: usize) -> anyhow::Result<Block> {
+    let num_dst = num_src / 4;
+    let mut rng = CounterRng::new(4);
+    let (mut indptr, mut indices) = (vec![0_u32], Vec::new());
+    for _ in 0..num_dst {
+        // Five to fifteen, ten on average.
+        for _ in 0..5 + rng.below(11) {
+            indices.push(rng.below(num_src as u64) as u32);
+        }
+        indptr.push(indices.len() as u32);
+    }
+    let graph = Arc::new(BatchGraph::new(indptr, indices, num_src)?);
+    Ok(Block::new(graph, num_dst, num_src)?)
+}
+
+/// Parts of a generated graph in a temporary folder, which goes with the value.
+pub(crate) struct GeneratedParts {
+    path: PathBuf,
+    _dir: TempDir,
+}
+
+impl GeneratedParts {
+    /// So many nodes with features of the given width, spread at random over two parts.
+    pub(crate) fn two(num_nodes: usize, num_channels: usize) -> anyhow::Result<Self> {
+        let dir = tempfile::tempdir().context("make a temporary folder")?;
+        let path = dir.path().join("2-parts");
+        let options = FakeOptions { avg_num_nodes: num_nodes, num_channels, avg_degree: 2.0, ..FakeOptions::default() };
+        let method = PartitionOptions { method: Method::Random, ..PartitionOptions::new(2) };
+        partition(&fake(&options)?, &method, &path, &())?;
+        Ok(Self { path, _dir: dir })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,81 @@
+//! A model and its optimizer, stepped as `train node` steps them.
+
+use crate::local_job::LocalJob;
+use crate::synthetic::Grad;
+use anyhow::Context;
+use burn::optim::{AdamConfig, Optimizer};
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_loader::{BatchIter, DistNeighborLoader, MiniBatch};
+use edgecut_dist_sampler::Fanout;
+use edgecut_trainer::gradients::unflatten_gradients;
+use edgecut_trainer::models::{Mode, ModelKind, NodeModel, NodeModelConfig};
+use edgecut_trainer::nn::Aggregation;
+use edgecut_trainer::ops::DropoutKey;
+use edgecut_trainer::{NodeTrainingConfig, TensorBatch, TrainError, model_config, step_gradients};
+
+/// A GraphSAGE in training.
+pub(crate) struct Trainee<O> {
+    config: NodeModelConfig,
+    // Taken out while the optimizer changes it, so that it is not copied.
+    model: Option<NodeModel<Grad>>,
+    optimizer: O,
+    lr: f64,
+}
+
+/// The defaults of `train node`.
+fn training_config(num_neighbors: &[Fanout], hidden_channels: usize, batch_size: usize) -> NodeTrainingConfig {
+    NodeTrainingConfig {
+        kind: ModelKind::Sage { aggregation: Aggregation::Mean },
+        hidden_channels,
+        dropout: 0.5,
+        input_dropout: 0.0,
+        num_neighbors: num_neighbors.to_vec(),
+        eval_num_neighbors: num_neighbors.to_vec(),
+        replace: false,
+        batch_size,
+        num_epochs: 1,
+        lr: 0.0004,
+        weight_decay: 0.0,
+        seed: 0,
+        concurrency: 4,
+        eval_every: 1,
+        normalize_features: false,
+    }
+}
+
+/// A new model for the graph of `job`.
+pub(crate) fn trainee(
+    job: &LocalJob,
+    num_neighbors: &[Fanout],
+    hidden_channels: usize,
+    batch_size: usize,
+) -> anyhow::Result<Trainee<impl Optimizer<NodeModel<Grad>, Grad> + use<>>> {
+    let training = training_config(num_neighbors, hidden_channels, batch_size);
+    let config = model_config(&job.node, &training)?;
+    let model = config.init::<Grad>(training.seed, &Default::default())?;
+    let optimizer = AdamConfig::new().with_epsilon(1e-8).init::<Grad, NodeModel<Grad>>();
+    Ok(Trainee { config, model: Some(model), optimizer, lr: training.lr })
+}
+
+impl<O: Optimizer<NodeModel<Grad>, Grad>> Trainee<O> {
+    /// A batch as the model takes it.
+    pub(crate) fn tensors(&self, batch: MiniBatch) -> anyhow::Result<TensorBatch<Grad>> {
+        Ok(TensorBatch::new(batch, &self.config, true, &Default::default())?)
+    }
+
+    /// The batches of an epoch as the model takes them, made so on the loader's threads.
+    pub(crate) fn epoch(&self, loader: &DistNeighborLoader) -> BatchIter<Result<TensorBatch<Grad>, TrainError>> {
+        let config = self.config.clone();
+        loader.epoch_map(0, move |batch| TensorBatch::new(batch, &config, true, &Default::default()))
+    }
+
+    /// Forward, backward, all-reduce over `world`, and the optimizer's step.
+    pub(crate) fn step(&mut self, batch: TensorBatch<Grad>, step: u64, world: &mut ProcessGroup) -> anyhow::Result<()> {
+        let model = self.model.take().context("the model was lost in a step that failed")?;
+        let mode = Mode::Train(DropoutKey::new(0, 0, step));
+        let gradients = step_gradients(&model, batch, mode, world)?;
+        let gradients = unflatten_gradients(&model, &gradients.flat)?;
+        self.model = Some(self.optimizer.step(self.lr, model, gradients));
+        Ok(())
+    }
+}

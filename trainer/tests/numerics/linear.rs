@@ -1,0 +1,107 @@
+//! The fused dense layer against products, sums, ReLU and masks one by one.
+
+use crate::support::*;
+use burn::backend::{Autodiff, NdArray};
+use burn::tensor::backend::Backend;
+use burn::tensor::{Tensor, activation::relu};
+use edgecut_trainer::ops::{Activation, DropoutKey, DropoutMask, GnnBackend, dropout, linear};
+
+type Plain = NdArray<f64>;
+type Grad = Autodiff<Plain>;
+
+fn key() -> DropoutKey {
+    DropoutKey::new(1, 2, 3)
+}
+
+/// A dropout probability, or no activation at all.
+fn activation(relu_dropout: Option<f64>) -> Activation {
+    relu_dropout.map_or(Activation::Identity, |probability| Activation::Relu(DropoutMask::new(probability, key())))
+}
+
+fn slow<B: GnnBackend>(
+    x: Tensor<B, 2>,
+    weight: Tensor<B, 2>,
+    bias: Option<Tensor<B, 1>>,
+    relu_dropout: Option<f64>,
+) -> Tensor<B, 2> {
+    let sums = x.matmul(weight);
+    let sums = bias.map_or(sums.clone(), |bias| sums + bias.unsqueeze());
+    match relu_dropout {
+        Some(probability) => dropout(relu(sums), probability, key()),
+        None => sums,
+    }
+}
+
+#[test]
+fn forward_and_gradients_equal_the_steps_one_by_one() {
+    let mut draws = Draws(11);
+    // Rows around the size of a chunk, widths that are no multiple of a vector.
+    for (rows, fan_in, fan_out) in [(1, 1, 1), (3, 7, 5), (255, 4, 3), (256, 20, 33), (257, 33, 20), (1100, 9, 47)] {
+        for relu_dropout in [None, Some(0.0), Some(0.4)] {
+            for with_bias in [true, false] {
+                let x = draws.matrix::<Grad>(rows, fan_in);
+                let weight = draws.matrix::<Grad>(fan_in, fan_out);
+                let bias = with_bias.then(|| draws.matrix::<Grad>(1, fan_out).reshape([fan_out]));
+                let grad = draws.matrix::<Grad>(rows, fan_out);
+                let run = |fused: bool| {
+                    let (x, weight) = (x.clone().require_grad(), weight.clone().require_grad());
+                    let bias = bias.clone().map(Tensor::require_grad);
+                    let output = if fused {
+                        linear(x.clone(), weight.clone(), bias.clone(), activation(relu_dropout))
+                    } else {
+                        slow(x.clone(), weight.clone(), bias.clone(), relu_dropout)
+                    };
+                    let gradients = (output.clone() * grad.clone()).sum().backward();
+                    let of = |tensor: &Tensor<Grad, 2>| values(tensor.grad(&gradients).expect("a gradient"));
+                    let bias = bias.map(|bias| bias.grad(&gradients).expect("a gradient").unsqueeze::<2>());
+                    [values(output.inner()), of(&x), of(&weight), bias.map(values).unwrap_or_default()]
+                };
+                for (fused, slow) in run(true).iter().zip(&run(false)) {
+                    assert_close(fused, slow, 1e-9, &format!("{rows} x {fan_in} x {fan_out}, {relu_dropout:?}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_input_that_needs_no_gradient_gets_none_and_the_weight_gets_the_same() {
+    let mut draws = Draws(12);
+    let (x, weight) = (draws.matrix::<Grad>(300, 6), draws.matrix::<Grad>(6, 4).require_grad());
+    let run = |x: Tensor<Grad, 2>| linear(x, weight.clone(), None, activation(Some(0.0))).sum().backward();
+    let gradients = run(x.clone());
+    assert!(x.grad(&gradients).is_none());
+    let with_x = run(x.require_grad());
+    let of = |gradients| values(weight.grad(gradients).expect("a gradient"));
+    assert_eq!(of(&gradients), of(&with_x));
+}
+
+#[test]
+fn a_nan_is_not_hidden_by_the_activation() {
+    let device = Default::default();
+    let x = Tensor::<Plain, 2>::from_data([[f64::NAN, 1.0]], &device);
+    let weight = Tensor::from_data([[1.0], [1.0]], &device);
+    assert!(values(linear(x, weight, None, activation(Some(0.0))))[0].is_nan());
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    type Single = Autodiff<NdArray<f32>>;
+    let mut draws = Draws(13);
+    let (x, weight) = (draws.matrix::<Single>(5000, 37), draws.matrix::<Single>(37, 29));
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+        pool.install(|| {
+            let (x, weight) = (x.clone().require_grad(), weight.clone().require_grad());
+            let output = linear(x.clone(), weight.clone(), None, activation(Some(0.3)));
+            let gradients = output.clone().powi_scalar(2).sum().backward();
+            let of = |t: &Tensor<Single, 2>| bits(t.grad(&gradients).expect("a gradient"));
+            [bits(output.inner()), of(&x), of(&weight)]
+        })
+    };
+    assert_eq!(run(1), run(7));
+}
+
+fn bits<B: Backend>(tensor: Tensor<B, 2>) -> Vec<u32> {
+    tensor.into_data().iter::<f32>().map(f32::to_bits).collect()
+}
