@@ -22,5 +22,9 @@ never edgecut-cluster 'metis.*' 'burn.*' 'tarpc' 'edgecut-(graph|partition|dist-
 never edgecut-dist-sampler 'metis.*' 'burn.*' 'edgecut-(partition|dist-loader|trainer)'
 never edgecut-dist-loader 'metis.*' 'burn.*' 'edgecut-(partition|trainer)'
 never edgecut-trainer 'metis.*' 'edgecut-partition'
+if cargo metadata --format-version 1 --no-deps | grep -q '"name":"edgecut-benches","source":null,"req"'; then
+    echo "no package may depend on edgecut-benches" >&2
+    failed=1
+fi
 [ "$failed" -eq 0 ] && echo "dependency rules hold"
 exit "$failed"

@@ -4,10 +4,11 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::cluster::Cluster;
-use crate::collective::{HEADER_BYTES, Header, Kind, Stage};
+use crate::collective::{Header, Kind};
 use crate::error::ClusterError;
+use crate::flow::Flow;
 use crate::neighbors::Ring;
-use crate::pump::{CopyOnly, Flow, Merge};
+use crate::pump::{CopyOnly, Merge};
 use crate::reduce::{BYTE_CODE, Reduce, ReduceOp, element_code};
 use crate::ring;
 
@@ -34,7 +35,9 @@ pub const MAX_BROADCAST_BYTES: u64 = 4 << 30;
 /// # Ok::<(), edgecut_cluster::ClusterError>(())
 /// ```
 pub struct ProcessGroup {
-    ring: Ring,
+    pub(crate) ring: Ring,
+    // Memory of small all-reduces, kept from call to call.
+    pub(crate) blocks: Vec<u8>,
     sequence: u64,
     broken: Option<String>,
 }
@@ -64,7 +67,7 @@ impl Cluster {
     /// Members that are no ranks, or twice there; a neighbor that cannot be reached, or does not make the group within
     /// `collective_timeout_ms`; a rank that has failed.
     pub fn group(&self, name: &str, members: &[usize]) -> Result<ProcessGroup, ClusterError> {
-        Ok(ProcessGroup { ring: Ring::connect(self, name, members)?, sequence: 0, broken: None })
+        Ok(ProcessGroup { ring: Ring::connect(self, name, members)?, blocks: Vec::new(), sequence: 0, broken: None })
     }
 }
 
@@ -134,12 +137,12 @@ impl ProcessGroup {
     /// # Errors
     /// As [`ProcessGroup::all_reduce`]; more than [`MAX_GATHER_BYTES`] together.
     pub fn all_gather(&mut self, mine: &[u8]) -> Result<Vec<Vec<u8>>, ClusterError> {
-        let header = self.begin(Kind::AllGather, 0, BYTE_CODE, 0, 0)?;
+        let header = self.begin(Header::new(Kind::AllGather, BYTE_CODE, 0))?;
         let steps = ring::gather_plan(self.ring.position, self.size());
         let mut lengths = vec![0_u64; self.size()];
         lengths[self.ring.position] = mine.len() as u64;
         let flow = Flow::of_plan(&steps, |block| 8 * block..8 * (block + 1));
-        self.run(&header, &flow, bytemuck::cast_slice_mut(&mut lengths), &mut CopyOnly)?;
+        self.run_first(&header, &flow, bytemuck::cast_slice_mut(&mut lengths), &mut CopyOnly)?;
 
         let total = lengths.iter().fold(0_u64, |sum, &length| sum.saturating_add(length));
         check_size("all-gather", total, MAX_GATHER_BYTES)?;
@@ -147,20 +150,8 @@ impl ProcessGroup {
         let mut data = vec![0; total as usize];
         data[ranges[self.ring.position].clone()].copy_from_slice(mine);
         let flow = Flow::of_plan(&steps, |block| ranges[block].clone());
-        self.run(&header, &flow, &mut data, &mut CopyOnly)?;
+        self.run_next(&header, &flow, &mut data)?;
         Ok(ranges.into_iter().map(|range| data[range].to_vec()).collect())
-    }
-
-    fn reduce<T: Reduce>(&mut self, kind: Kind, data: &mut [T], op: ReduceOp) -> Result<(), ClusterError> {
-        let width = size_of::<T>();
-        let header = self.begin(kind, op.code(), element_code::<T>(), 0, size_of_val(data) as u64)?;
-        let (len, size) = (data.len(), self.size());
-        let flow = Flow::of_plan(&ring::plan(self.ring.position, size), |chunk| {
-            let elements = ring::chunk_range(len, size, chunk);
-            elements.start * width..elements.end * width
-        });
-        let mut merge = Reducer::<T> { op, size, element: std::marker::PhantomData };
-        self.run(&header, &flow, bytemuck::cast_slice_mut(data), &mut merge)
     }
 
     fn broadcast_slice(&mut self, element: u8, data: &mut [u8], root: usize) -> Result<(), ClusterError> {
@@ -168,53 +159,37 @@ impl ProcessGroup {
         if root >= size {
             return Err(ClusterError::Config(format!("there is no rank {root} in a group of {size}")));
         }
-        let header = self.begin(Kind::Broadcast, 0, element, root as u32, data.len() as u64)?;
+        let header = Header { root: root as u32, ..Header::new(Kind::Broadcast, element, data.len()) };
+        let header = self.begin(header)?;
         let distance = (self.ring.position + size - root) % size;
-        self.run(&header, &Flow::of_broadcast(data.len(), distance, size), data, &mut CopyOnly)
+        self.run_first(&header, &Flow::of_broadcast(data.len(), distance, size), data, &mut CopyOnly)
     }
 
-    /// Agrees with the neighbors on what comes next.
-    fn begin(&mut self, kind: Kind, op: u8, element: u8, root: u32, bytes: u64) -> Result<Header, ClusterError> {
+    /// What this collective tells the neighbors about itself.
+    pub(crate) fn begin(&mut self, header: Header) -> Result<Header, ClusterError> {
         if let Some(earlier) = &self.broken {
             return Err(ClusterError::GroupBroken { group: self.ring.name.clone(), earlier: earlier.clone() });
         }
-        let header = Header { kind, op, element, root, sequence: self.sequence, bytes };
+        let header = Header { sequence: self.sequence, ..header };
         self.sequence += 1;
-        if self.ring.is_alone() {
-            return Ok(header);
-        }
-        let mut buffer = [0; 2 * HEADER_BYTES];
-        buffer[..HEADER_BYTES].copy_from_slice(&header.encode());
-        self.run_stage(&header, Stage::Header, &Flow::exchange_headers(), &mut buffer, &mut CopyOnly)?;
-        match header.difference(&buffer[HEADER_BYTES..]) {
-            None => Ok(header),
-            Some(theirs) => {
-                let error = self.ring.mismatch(&header, theirs);
-                self.broken = Some(error.to_string());
-                Err(error)
-            }
-        }
+        Ok(header)
     }
 
-    fn run(
+    /// Runs the first flow of a collective, in which neighbors compare what they are about to do.
+    pub(crate) fn run_first(
         &mut self,
         header: &Header,
         flow: &Flow,
         data: &mut [u8],
         merge: &mut dyn Merge,
     ) -> Result<(), ClusterError> {
-        self.run_stage(header, Stage::Data, flow, data, merge)
+        let outcome = self.ring.run(header, true, flow, data, merge);
+        outcome.inspect_err(|error| self.broken = Some(error.to_string()))
     }
 
-    fn run_stage(
-        &mut self,
-        header: &Header,
-        stage: Stage,
-        flow: &Flow,
-        data: &mut [u8],
-        merge: &mut dyn Merge,
-    ) -> Result<(), ClusterError> {
-        let outcome = self.ring.run(header, stage, flow, data, merge);
+    /// Runs a flow of a collective that has begun.
+    fn run_next(&mut self, header: &Header, flow: &Flow, data: &mut [u8]) -> Result<(), ClusterError> {
+        let outcome = self.ring.run(header, false, flow, data, &mut CopyOnly);
         outcome.inspect_err(|error| self.broken = Some(error.to_string()))
     }
 }
@@ -222,25 +197,6 @@ impl ProcessGroup {
 impl fmt::Debug for ProcessGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ProcessGroup({:?}, rank {} of {})", self.ring.name, self.ring.position, self.size())
-    }
-}
-
-struct Reducer<T> {
-    op: ReduceOp,
-    size: usize,
-    element: std::marker::PhantomData<T>,
-}
-
-impl<T: Reduce> Merge for Reducer<T> {
-    fn width(&self) -> usize {
-        size_of::<T>()
-    }
-
-    fn merge(&mut self, own: &mut [u8], received: &[u8], last: bool) {
-        T::combine(self.op, own, received);
-        if last && self.op == ReduceOp::Mean {
-            T::divide(own, self.size);
-        }
     }
 }
 

@@ -49,6 +49,7 @@
 compile_error!("edgecut-cluster sends numbers in little-endian order and is not ported to big-endian hosts");
 
 mod address;
+mod all_reduce;
 mod board;
 mod cluster;
 mod collective;
@@ -58,6 +59,7 @@ mod door;
 mod engine;
 mod env;
 mod error;
+mod flow;
 mod group;
 mod handshake;
 mod ip_config;

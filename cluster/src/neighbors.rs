@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use crate::board::{Board, Waiting};
 use crate::cluster::Cluster;
-use crate::collective::{Header, Stage};
+use crate::collective::Header;
 use crate::error::{ClusterError, Failure, seconds};
-use crate::pump::{Flow, Halt, Lookout, Merge, Progress, Pump, Side};
+use crate::flow::Flow;
+use crate::pump::{Halt, Lookout, Merge, Progress, Pump, Side};
 use crate::wire::{Hello, RingKey};
 
 /// From here on a wait is worth telling to others that look for who holds up the ring.
@@ -70,16 +71,12 @@ impl Ring {
         ClusterError::RankFailed(self.cluster.wait_for_failure().unwrap_or(own))
     }
 
-    /// Whether there is nobody to talk to.
-    pub(crate) fn is_alone(&self) -> bool {
-        self.members.len() == 1
-    }
-
-    /// Runs a flow of a collective. After an error the ring cannot be used any more.
+    /// Runs a flow of a collective, its first one with the header ahead of the data. After an error the ring cannot be
+    /// used any more.
     pub(crate) fn run(
         &mut self,
         header: &Header,
-        stage: Stage,
+        is_first: bool,
         flow: &Flow,
         data: &mut [u8],
         merge: &mut dyn Merge,
@@ -88,8 +85,10 @@ impl Ring {
         let Some(pump) = &mut self.pump else { return Ok(()) };
         let mut lookout = Watch { board: self.cluster.board(), left, right, waiting: None };
         let patience = self.cluster.config().collective_timeout();
-        let outcome = pump.run(flow, data, merge, patience, &mut lookout);
-        let outcome = outcome.map_err(|(halt, progress)| self.explain(header, stage, halt, progress));
+        let encoded = header.encode();
+        let greeting = if is_first { encoded.as_slice() } else { &[] };
+        let outcome = pump.run(greeting, flow, data, merge, patience, &mut lookout);
+        let outcome = outcome.map_err(|(halt, progress)| self.explain(header, halt, progress));
         // Until here this rank counts as waiting, so that it is not blamed itself.
         drop(lookout);
         if outcome.is_err() {
@@ -99,19 +98,17 @@ impl Ring {
     }
 
     /// Closes the connections, so that the neighbors do not wait for data that never comes.
-    pub(crate) fn disconnect(&mut self) {
+    fn disconnect(&mut self) {
         self.pump = None;
     }
 
     /// Finds out which rank is to blame, which need not be the neighbor that the trouble came from.
-    fn explain(&self, header: &Header, stage: Stage, halt: Halt, progress: Progress) -> ClusterError {
+    fn explain(&self, header: &Header, halt: Halt, progress: Progress) -> ClusterError {
         let operation = format!("{} #{} of group {:?}", header.kind.name(), header.sequence, self.name);
-        let progress = match stage {
-            Stage::Header => "before any data".to_owned(),
-            Stage::Data => progress.to_string(),
-        };
+        let progress = progress.to_string();
         match halt {
             Halt::JobFailed => self.job_failed(),
+            Halt::Differs(theirs) => self.mismatch(header, &theirs),
             Halt::Broken(side, cause) => {
                 let (rank, addr) = self.neighbor(side);
                 self.lost(rank, ClusterError::PeerLost { operation, rank, addr, cause, progress })
@@ -166,18 +163,17 @@ impl Ring {
     }
 
     /// The left neighbor does something else than this rank.
-    pub(crate) fn mismatch(&mut self, header: &Header, theirs: String) -> ClusterError {
+    fn mismatch(&self, header: &Header, theirs: &[u8]) -> ClusterError {
         let error = ClusterError::Mismatch {
             group: self.name.clone(),
             sequence: header.sequence,
             rank: self.cluster.rank(),
             ours: header.describe(),
             peer: self.neighbor(Side::Left).0,
-            theirs,
+            theirs: header.difference(theirs),
         };
         // Nobody knows which of the two is wrong, so each reports itself; the text names both.
         self.cluster.report(self.cluster.failure_of(self.cluster.rank(), &error.to_string()));
-        self.disconnect();
         error
     }
 

@@ -197,10 +197,15 @@ fn disagree(
 
 #[test]
 fn lengths_that_differ_are_an_error_on_all_ranks() {
-    disagree(3, |group| {
-        let mut data = vec![1.0_f32; if group.rank() == 1 { 8 } else { 7 }];
-        group.all_reduce(&mut data, ReduceOp::Sum)
-    });
+    // Each two of these go different ways: whole round the ring, in one block, in several blocks.
+    for (own, others) in [(8, 7), (7, 100_000), (100_000, 7), (MILLION, 7), (7, 3 * MILLION), (MILLION + 1, MILLION)] {
+        for world in [2, 3] {
+            disagree(world, |group| {
+                let mut data = vec![1.0_f32; if group.rank() == 1 { own } else { others }];
+                group.all_reduce(&mut data, ReduceOp::Sum)
+            });
+        }
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::local::{Degrees, bytes_per_row};
 use crate::node::SamplingNode;
 use crate::route::Routes;
 use crate::wire::Wanted;
+use crate::workers::LINE_BYTES;
 use bytes::Bytes;
 use edgecut_graph::{FeatureDtype, Features, NodeTypeId};
 use futures::StreamExt;
@@ -44,8 +45,10 @@ impl SamplingNode {
     ) -> Result<NodeAttributes, SampleError> {
         let shape = self.shape(node_type, wanted)?;
         let meta = self.part().meta().clone();
+        let num_nodes = nodes.len();
         let route = move || Arc::new(Routes::new(&meta.node_types[node_type.index()].book, &nodes));
-        let routes = self.workers.run(route).await?;
+        // Per node a few sequential reads and writes of 4 bytes.
+        let routes = self.workers.run_sized(num_nodes / 4, route).await?;
         let mut pieces = FuturesUnordered::new();
         for (part, peer) in self.peers.iter().enumerate() {
             let Some(peer) = peer else { continue };
@@ -64,16 +67,17 @@ impl SamplingNode {
         let node = self.clone();
         let own_routes = routes.clone();
         let gather = move || node.gather_own(node_type, &own_routes, wanted, shape);
-        let mut out = self.workers.run(gather).await?;
+        let row_lines = shape.bytes_per_row.div_ceil(LINE_BYTES);
+        let mut out = self.workers.run_sized(num_nodes.saturating_mul(row_lines), gather).await?;
         while let Some((part, start, reply)) = pieces.next().await {
             let data = reply.map_err(|e| SampleError::Internal { what: format!("fetch from part {part}: {e}") })??;
-            let routes = routes.clone();
+            let (routes, lines) = (routes.clone(), data.len().div_ceil(LINE_BYTES));
             let scatter = move || {
                 let positions = &routes.positions[part][start..];
                 scatter(&mut out, positions, &data, wanted, shape);
                 out
             };
-            out = self.workers.run(scatter).await?;
+            out = self.workers.run_sized(lines, scatter).await?;
         }
         Ok(out)
     }

@@ -1,8 +1,10 @@
 //! Answers questions about the part that this process holds.
 
+use crate::config::Fanout;
 use crate::kernel::{self, Draw};
 use crate::transport::{bytes_of, ids_in};
 use crate::wire::{FetchRequest, FindRequest, HopRequest, HopSection, Refusal, Wanted};
+use crate::workers::LINE_BYTES;
 use bytes::Bytes;
 use edgecut_graph::rng::combine;
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Part, PartEdges};
@@ -13,6 +15,23 @@ use std::sync::Arc;
 pub(crate) struct LocalPart(pub(crate) Arc<Part>);
 
 impl LocalPart {
+    /// About how many cache lines a hop reads: the neighbors of a node are anywhere, each drawn one is somewhere else.
+    pub(crate) fn lines_of_hop(&self, request: &HopRequest) -> usize {
+        let lines = |section: &HopSection| match section.fanout() {
+            Fanout::All => usize::MAX,
+            Fanout::Count(count) => (section.num_rows as usize).saturating_mul(2 + count as usize),
+        };
+        request.sections.iter().map(lines).fold(0, usize::saturating_add)
+    }
+
+    /// About how many cache lines the attributes of rows take.
+    pub(crate) fn lines_of_fetch(&self, request: &FetchRequest) -> usize {
+        let types = &self.0.meta().node_types;
+        let feature_bytes = types.get(request.node_type.index()).map_or(0, |t| t.feature_dim * t.feature_dtype.size());
+        let row_lines = bytes_per_row(request.wanted, feature_bytes).div_ceil(LINE_BYTES);
+        (request.rows.len() / size_of::<u32>()).saturating_mul(row_lines)
+    }
+
     /// Answers a peer: checks the request, and refuses a reply of more than `max_bytes`.
     pub(crate) fn sample_hop(&self, request: &HopRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
         let rows = as_ids(&request.rows)?;

@@ -7,7 +7,7 @@ use crate::reply::{HopReply, check_hop};
 use crate::traffic::Traffic;
 use crate::transport::{BulkTransport, bytes_of, ids_in};
 use crate::wire::{ArrayReply, FetchRequest, FindRequest, HopRequest, Refusal, SamplingClient, Wanted};
-use crate::workers::Workers;
+use crate::workers::{LINE_BYTES, Workers};
 use bytes::Bytes;
 use edgecut_cluster::Cluster;
 use edgecut_graph::{Meta, NodeTypeId};
@@ -83,7 +83,8 @@ impl Peer {
         match self.ask(&operation, send).await? {
             Answer::Data(data) => {
                 let (meta, reply, asked) = (self.meta.clone(), data.clone(), request.clone());
-                let checked = self.workers.run(move || check_hop(&meta, &asked, &reply)).await?;
+                let lines = data.len().div_ceil(LINE_BYTES);
+                let checked = self.workers.run_sized(lines, move || check_hop(&meta, &asked, &reply)).await?;
                 checked.map(|()| data).map_err(|why| self.failed(operation(), why))
             }
             Answer::TooLarge => self.sample_hop_in_halves(request).await,

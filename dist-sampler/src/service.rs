@@ -31,12 +31,14 @@ impl Service {
         channel.execute(self.serve()).for_each_concurrent(MAX_REQUESTS_PER_PEER, |answer| answer).await;
     }
 
+    /// Answers by `work`, which touches about `lines` cache lines.
     async fn answer(
         self,
+        lines: usize,
         work: impl FnOnce(&LocalPart, usize) -> Result<Bytes, Refusal> + Send + 'static,
     ) -> Result<ArrayReply, Refusal> {
         let (part, max_bytes) = (self.part, self.max_message_bytes);
-        match self.workers.run(move || work(&part, max_bytes)).await {
+        match self.workers.run_sized(lines, move || work(&part, max_bytes)).await {
             Ok(data) => data.map(|data| ArrayReply { data }),
             Err(error) => Err(Refusal::Failed(error.to_string())),
         }
@@ -45,14 +47,18 @@ impl Service {
 
 impl Sampling for Service {
     async fn sample_hop(self, _: Context, request: HopRequest) -> Result<ArrayReply, Refusal> {
-        self.answer(move |part, max_bytes| part.sample_hop(&request, max_bytes)).await
+        let lines = self.part.lines_of_hop(&request);
+        self.answer(lines, move |part, max_bytes| part.sample_hop(&request, max_bytes)).await
     }
 
     async fn fetch(self, _: Context, request: FetchRequest) -> Result<ArrayReply, Refusal> {
-        self.answer(move |part, max_bytes| part.fetch(&request, max_bytes)).await
+        let lines = self.part.lines_of_fetch(&request);
+        self.answer(lines, move |part, max_bytes| part.fetch(&request, max_bytes)).await
     }
 
     async fn find(self, _: Context, request: FindRequest) -> Result<ArrayReply, Refusal> {
-        self.answer(move |part, _| part.find(&request)).await
+        // A binary search reads a line a step.
+        let lines = request.originals.len() / size_of::<u32>() * u32::BITS as usize;
+        self.answer(lines, move |part, _| part.find(&request)).await
     }
 }

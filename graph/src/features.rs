@@ -2,7 +2,7 @@
 
 use crate::scan::first_position;
 use crate::uninit::{vec_from_rows, zeroed};
-use crate::{Buffer, prefetch_all};
+use crate::{Buffer, prefetch_all, streaming};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 use serde::{Deserialize, Serialize};
@@ -101,7 +101,12 @@ impl Features {
     /// If there is no such row.
     pub fn gather(&self, rows: &[u32]) -> Vec<f32> {
         let dim = self.dim();
+        let streams = rows.len() * dim * size_of::<f32>() >= streaming::MIN_BYTES;
         let fill = |first: usize, memory: &mut [MaybeUninit<f32>]| match self {
+            Self::F32 { values, .. } if streams => {
+                gather_rows(values, dim, &rows[first..], memory, streaming::copy);
+                streaming::finish();
+            }
             Self::F32 { values, .. } => gather_rows(values, dim, &rows[first..], memory, |row, out| {
                 out.write_copy_of_slice(row);
             }),
@@ -209,6 +214,10 @@ mod tests {
             assert_eq!(bytes[1..], expected);
         }
         assert!(both(&values, 3)[0].gather(&[]).is_empty());
+        let [wide, _] = both(&(0..300).map(|v| v as f32).collect::<Vec<_>>(), 100);
+        let rows: Vec<u32> = (0..streaming::MIN_BYTES as u32 / 400 + 1).map(|i| i % 3).collect();
+        let expected: Vec<f32> = rows.iter().flat_map(|&row| (row * 100..row * 100 + 100).map(|v| v as f32)).collect();
+        assert_eq!(wide.gather(&rows), expected, "a large output, past the caches");
     }
 
     #[test]

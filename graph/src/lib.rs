@@ -23,6 +23,7 @@ mod part;
 mod prefetch;
 pub mod rng;
 mod scan;
+mod streaming;
 pub mod uninit;
 
 pub use book::PartitionBook;

@@ -1,0 +1,95 @@
+//! All-reduce: in one way where the latency counts, in another where the amount of data does.
+//!
+//! Little data goes round the ring whole: after `world - 1` steps each rank has what all others brought, and reduces it
+//! itself. That is half the steps of a ring all-reduce. Much data takes the ring all-reduce, in which each rank sends and
+//! receives the least. In both, who adds what to what in which order depends on nothing but the length and the ranks, so
+//! the result has the same bits on every rank and in every run.
+
+use std::marker::PhantomData;
+
+use crate::collective::{Header, Kind};
+use crate::error::ClusterError;
+use crate::flow::Flow;
+use crate::group::ProcessGroup;
+use crate::pump::{CopyOnly, Merge};
+use crate::reduce::{Reduce, ReduceOp, element_code};
+use crate::ring;
+
+/// The most that all ranks together bring to an all-reduce that takes the short way. From about there on, the steps that
+/// it saves cost less than the bytes that it adds.
+const MAX_SMALL_BYTES: usize = 128 * 1024;
+/// The largest chunk of a ring all-reduce: few calls to the system, and all chunks that are under way fit into a core's
+/// cache.
+const MAX_CHUNK_BYTES: usize = 128 * 1024;
+/// The smallest chunk of a block, unless there is one block: smaller ones need too many calls.
+const MIN_CHUNK_BYTES: usize = 64 * 1024;
+/// What the chunks that are under way at a time are to come to: a part of a core's second-level cache.
+const CACHED_BYTES: usize = 1024 * 1024;
+
+impl ProcessGroup {
+    pub(crate) fn reduce<T: Reduce>(&mut self, kind: Kind, data: &mut [T], op: ReduceOp) -> Result<(), ClusterError> {
+        let data_bytes = size_of_val(data);
+        let header = Header { op: op.code(), ..Header::new(kind, element_code::<T>(), data_bytes) };
+        let header = self.begin(header)?;
+        let mut merge = Reducer::<T> { op, ranks: self.size(), element: PhantomData };
+        let data = bytemuck::cast_slice_mut(data);
+        match data_bytes.saturating_mul(self.size()) {
+            _ if self.size() == 1 => Ok(()),
+            all if all <= MAX_SMALL_BYTES => self.reduce_small(&header, data, &mut merge),
+            _ => self.reduce_large(&header, data, &mut merge),
+        }
+    }
+
+    /// Gathers what all ranks bring, and reduces it in the order of their ranks.
+    fn reduce_small(&mut self, header: &Header, data: &mut [u8], merge: &mut dyn Merge) -> Result<(), ClusterError> {
+        let (rank, size, bytes) = (self.rank(), self.size(), data.len());
+        let block = |rank: usize| rank * bytes..(rank + 1) * bytes;
+        let mut blocks = std::mem::take(&mut self.blocks);
+        blocks.resize(size * bytes, 0);
+        blocks[block(rank)].copy_from_slice(data);
+        let flow = Flow::of_plan(&ring::gather_plan(rank, size), block);
+        self.run_first(header, &flow, &mut blocks, &mut CopyOnly)?;
+        data.copy_from_slice(&blocks[block(0)]);
+        for rank in 1..size {
+            merge.merge(data, &blocks[block(rank)], rank + 1 == size);
+        }
+        self.blocks = blocks;
+        Ok(())
+    }
+
+    /// Runs a ring all-reduce on each of several blocks, so that a chunk is still in the cache when it is passed on. With
+    /// half of a large vector as a chunk, each byte would come from memory twice as often.
+    fn reduce_large(&mut self, header: &Header, data: &mut [u8], merge: &mut dyn Merge) -> Result<(), ClusterError> {
+        let (size, width) = (self.size(), merge.width());
+        let len = data.len() / width;
+        let steps = ring::plan(self.rank(), size);
+        let chunk_bytes = (CACHED_BYTES / (steps.len() * size)).clamp(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES);
+        let blocks = data.len().div_ceil(chunk_bytes * size);
+        let flow = Flow::of_blocks(&steps, blocks, |block, chunk| {
+            let block = ring::chunk_range(len, blocks, block);
+            let chunk = ring::chunk_range(block.len(), size, chunk);
+            width * (block.start + chunk.start)..width * (block.start + chunk.end)
+        });
+        self.run_first(header, &flow, data, merge)
+    }
+}
+
+struct Reducer<T> {
+    op: ReduceOp,
+    ranks: usize,
+    element: PhantomData<T>,
+}
+
+impl<T: Reduce> Merge for Reducer<T> {
+    fn width(&self) -> usize {
+        size_of::<T>()
+    }
+
+    fn merge(&mut self, own: &mut [u8], received: &[u8], last: bool) {
+        if last && self.op == ReduceOp::Mean {
+            T::average(own, received, self.ranks);
+        } else {
+            T::combine(self.op, own, received);
+        }
+    }
+}

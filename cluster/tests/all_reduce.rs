@@ -1,0 +1,102 @@
+//! Every way that an all-reduce can take, against the plain answer, over real sockets.
+
+mod support;
+
+use std::fmt::Debug;
+
+use edgecut_cluster::{Cluster, ProcessGroup, Reduce, ReduceOp};
+use support::on_each;
+
+/// Up to so many bytes of all ranks together take the short way.
+const MAX_SMALL_BYTES: usize = 128 * 1024;
+/// More than so many bytes per rank take several blocks, in any world.
+const MAX_CHUNK_BYTES: usize = 128 * 1024;
+const OPERATIONS: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Max, ReduceOp::Min];
+
+/// Lengths around the limits between the ways.
+fn lengths(world: usize, width: usize) -> Vec<usize> {
+    let (small, block) = (MAX_SMALL_BYTES / (world * width), world * MAX_CHUNK_BYTES / width);
+    vec![0, 1, 7, small - 1, small, small + 1, block - 1, block, block + 1, 2 * block + 7]
+}
+
+/// Small whole numbers, whose sums are exact in any order and type.
+fn value(rank: usize, index: usize) -> u64 {
+    ((rank * 31 + index * 7) % 101) as u64
+}
+
+/// What all ranks' values at an index must become; `divide` is that of the type.
+fn answer<T>(
+    world: usize,
+    index: usize,
+    op: ReduceOp,
+    convert: impl Fn(u64) -> T,
+    divide: impl Fn(T, usize) -> T,
+) -> T {
+    let values = (0..world).map(|rank| value(rank, index));
+    match op {
+        ReduceOp::Sum => convert(values.sum()),
+        ReduceOp::Mean => divide(convert(values.sum()), world),
+        ReduceOp::Max => convert(values.max().unwrap()),
+        ReduceOp::Min => convert(values.min().unwrap()),
+    }
+}
+
+fn check<T: Reduce + PartialEq + Debug>(convert: fn(u64) -> T, divide: fn(T, usize) -> T) {
+    for world in 1..=8 {
+        let clusters = Cluster::join_local(world, |_| {}).unwrap();
+        on_each(clusters, |cluster| {
+            let mut group = cluster.world().unwrap();
+            for len in lengths(world, size_of::<T>()) {
+                for op in OPERATIONS {
+                    let mut data: Vec<T> = (0..len).map(|index| convert(value(cluster.rank(), index))).collect();
+                    group.all_reduce(&mut data, op).unwrap();
+                    let wrong = (0..len).find(|&index| data[index] != answer(world, index, op, convert, divide));
+                    assert_eq!(wrong, None, "world {world}, length {len}, {op:?}");
+                }
+            }
+            cluster.shutdown().unwrap();
+        });
+    }
+}
+
+#[test]
+fn every_way_gives_the_plain_answer_f32() {
+    check(|value| value as f32, |sum, ranks| sum / ranks as f32);
+}
+
+#[test]
+fn every_way_gives_the_plain_answer_f64() {
+    check(|value| value as f64, |sum, ranks| sum / ranks as f64);
+}
+
+#[test]
+fn every_way_gives_the_plain_answer_u64() {
+    check(|value| value, |sum, ranks| sum / ranks as u64);
+}
+
+#[test]
+fn every_way_gives_the_same_bits_on_all_ranks_and_in_all_runs() {
+    for world in [2, 3, 4, 7] {
+        let clusters = Cluster::join_local(world, |_| {}).unwrap();
+        let results = on_each(clusters, |cluster| {
+            let mut group = cluster.world().unwrap();
+            let mut reduce = || -> Vec<u32> {
+                let lengths = lengths(world, size_of::<f32>());
+                lengths.into_iter().flat_map(|len| mean_bits(&mut group, len)).collect()
+            };
+            let (first, second) = (reduce(), reduce());
+            assert!(first == second, "world {world}: two runs differ");
+            cluster.shutdown().unwrap();
+            first
+        });
+        assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "world {world}: two ranks differ");
+    }
+}
+
+/// The mean of values whose sum depends on the order of the summands.
+fn mean_bits(group: &mut ProcessGroup, len: usize) -> Vec<u32> {
+    let exponent = group.rank() as f32 - 2.0;
+    let mut data: Vec<f32> = (0..len).map(|index| (index as f32 + 0.1).powf(exponent) / 3.0).collect();
+    group.all_reduce(&mut data, ReduceOp::Mean).unwrap();
+    data.into_iter().map(f32::to_bits).collect()
+}
