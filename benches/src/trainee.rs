@@ -22,12 +22,13 @@ pub(crate) struct Trainee<O> {
     lr: f64,
 }
 
-/// The defaults of `train node`.
+/// The defaults of `train node`, but for dropout.
 fn training_config(num_neighbors: &[Fanout], hidden_channels: usize, batch_size: usize) -> NodeTrainingConfig {
     NodeTrainingConfig {
         kind: ModelKind::Sage { aggregation: Aggregation::Mean },
         hidden_channels,
-        dropout: 0.5,
+        // Without dropout, as the models of other systems that this is compared with.
+        dropout: 0.0,
         input_dropout: 0.0,
         num_neighbors: num_neighbors.to_vec(),
         eval_num_neighbors: num_neighbors.to_vec(),

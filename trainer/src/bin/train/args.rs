@@ -186,9 +186,10 @@ pub(crate) struct TrainingArgs {
     /// The seed of everything random
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Batches that are made ahead of the trainer
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(crate) concurrency: u32,
+    /// Batches that are made at the same time, ahead of the trainer; each takes memory [default: half of the threads that
+    /// sample, from 2 to 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) concurrency: Option<u32>,
     /// Epochs between validations
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) eval_every: u64,

@@ -89,17 +89,21 @@ fn serve(
     if !args.map_edges {
         part = part.with_edges_in_memory();
     }
-    let defaults = SamplingNodeConfig::default();
-    let per_process = (defaults.num_workers / cluster.local_world_size()).max(1);
     let config = SamplingNodeConfig {
-        num_workers: args.num_workers.map_or(per_process, |n| n as usize),
+        num_workers: num_workers(args, cluster.local_world_size()),
         rpc_timeout_ms: args.rpc_timeout * 1000,
-        ..defaults
+        ..SamplingNodeConfig::default()
     };
     let node = SamplingNode::start(Arc::new(part), cluster.clone(), config)?;
     // No rank may ask another before that one serves.
     world.barrier()?;
     Ok(node)
+}
+
+/// Threads that sample, of this process.
+pub(crate) fn num_workers(args: &JobArgs, local_world_size: usize) -> usize {
+    let per_process = SamplingNodeConfig::default().num_workers / local_world_size;
+    args.num_workers.map_or(per_process.max(1), |n| n as usize)
 }
 
 /// Ranks that were started with different flags would train different models.

@@ -2,7 +2,7 @@
 
 use crate::args::{NodeArgs, TrainingArgs};
 use crate::exit::UsageError;
-use crate::job::{self, Job};
+use crate::job::{self, Job, num_workers};
 use crate::place::Rank;
 use anyhow::{Context, bail};
 use burn::backend::Autodiff;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 type Cpu = NdArray<f32>;
 
 pub(crate) fn run(args: &NodeArgs, rank: &Rank) -> anyhow::Result<()> {
-    let config = config(&args.training)?;
+    let config = config(&args.training, num_workers(&args.job, rank.local_world_size))?;
     let parameters = parameters(&args.training, args.load_model.is_some());
     job::run(&args.job, rank, &parameters, |job| {
         let mut reporter = Reporter::new(args, rank)?;
@@ -45,7 +45,7 @@ fn evaluate(path: &Path, job: &mut Job<'_>, config: &NodeTrainingConfig) -> anyh
     Ok(evaluate_node(&job.node, config, &model, &model_config, job.world, &device)?)
 }
 
-fn config(args: &TrainingArgs) -> anyhow::Result<NodeTrainingConfig> {
+fn config(args: &TrainingArgs, num_workers: usize) -> anyhow::Result<NodeTrainingConfig> {
     let num_neighbors = args.num_neighbors.0.clone();
     let layers = args.num_layers.unwrap_or(num_neighbors.len());
     if num_neighbors.len() != layers {
@@ -74,7 +74,7 @@ fn config(args: &TrainingArgs) -> anyhow::Result<NodeTrainingConfig> {
         lr: args.lr,
         weight_decay: args.weight_decay,
         seed: args.seed,
-        concurrency: args.concurrency as usize,
+        concurrency: args.concurrency.map_or((num_workers / 2).clamp(2, 8), |n| n as usize),
         eval_every: args.eval_every,
         normalize_features: args.normalize_features,
     })
