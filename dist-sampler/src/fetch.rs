@@ -3,15 +3,13 @@
 use crate::SampleError;
 use crate::local::{Degrees, bytes_per_row};
 use crate::node::SamplingNode;
-use crate::route::Routes;
+use crate::route::Sources;
 use crate::wire::Wanted;
 use crate::workers::LINE_BYTES;
 use bytes::Bytes;
-use edgecut_graph::{FeatureDtype, Features, NodeTypeId};
+use edgecut_graph::{FeatureDtype, GatheredRows, NodeTypeId, Part};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use half::f16;
-use half::slice::HalfFloatSliceExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio_util::task::AbortOnDropHandle;
@@ -46,13 +44,14 @@ impl SamplingNode {
         let shape = self.shape(node_type, wanted)?;
         let meta = self.part().meta().clone();
         let num_nodes = nodes.len();
-        let route = move || Arc::new(Routes::new(&meta.node_types[node_type.index()].book, &nodes));
+        let own = self.part().id();
+        let look = move || Arc::new(Sources::new(&meta.node_types[node_type.index()].book, own, &nodes));
         // Per node a few sequential reads and writes of 4 bytes.
-        let routes = self.workers.run_sized(num_nodes / 4, route).await?;
+        let sources = self.workers.run_sized(num_nodes / 4, look).await?;
         let mut pieces = FuturesUnordered::new();
         for (part, peer) in self.peers.iter().enumerate() {
             let Some(peer) = peer else { continue };
-            let rows = &routes.rows[part];
+            let rows = &sources.others[part].rows;
             if wanted.features {
                 self.traffic.nodes.fetch_add(rows.len() as u64, Ordering::Relaxed);
             }
@@ -64,22 +63,20 @@ impl SamplingNode {
                 pieces.push(async move { (part, i * per_piece, task.await) });
             }
         }
-        let node = self.clone();
-        let own_routes = routes.clone();
-        let gather = move || node.gather_own(node_type, &own_routes, wanted, shape);
+        let (node, own_sources) = (self.clone(), sources.clone());
+        let gather = move || Draft::gather(node.part(), node_type, &own_sources.own, wanted, shape);
         let row_lines = shape.bytes_per_row.div_ceil(LINE_BYTES);
-        let mut out = self.workers.run_sized(num_nodes.saturating_mul(row_lines), gather).await?;
+        let mut draft = self.workers.run_sized(num_nodes.saturating_mul(row_lines), gather).await?;
         while let Some((part, start, reply)) = pieces.next().await {
             let data = reply.map_err(|e| SampleError::Internal { what: format!("fetch from part {part}: {e}") })??;
-            let (routes, lines) = (routes.clone(), data.len().div_ceil(LINE_BYTES));
-            let scatter = move || {
-                let positions = &routes.positions[part][start..];
-                scatter(&mut out, positions, &data, wanted, shape);
-                out
+            let (sources, lines) = (sources.clone(), data.len().div_ceil(LINE_BYTES));
+            let place = move || {
+                draft.place(&sources.others[part].positions[start..], &data, wanted, shape);
+                draft
             };
-            out = self.workers.run_sized(lines, scatter).await?;
+            draft = self.workers.run_sized(lines, place).await?;
         }
-        Ok(out)
+        self.workers.run_sized(num_nodes / u64::BITS as usize, move || draft.finish(shape)).await
     }
 
     fn shape(&self, node_type: NodeTypeId, wanted: Wanted) -> Result<Shape, SampleError> {
@@ -101,43 +98,6 @@ impl SamplingNode {
             bytes_per_row,
         })
     }
-
-    fn gather_own(&self, node_type: NodeTypeId, routes: &Routes, wanted: Wanted, shape: Shape) -> NodeAttributes {
-        let part = self.part();
-        let (own, nodes) = (part.id().index(), part.nodes(node_type));
-        let len = routes.owners.len();
-        let sized = |wanted: bool| if wanted { len } else { 0 };
-        let (rows, positions) = (&routes.rows[own], &routes.positions[own]);
-        let mut features = Vec::new();
-        if let (true, Some(stored)) = (wanted.features, &nodes.features) {
-            let mut row_of = vec![Features::NO_ROW; len];
-            for (&row, &to) in rows.iter().zip(positions) {
-                row_of[to as usize] = row;
-            }
-            features = stored.gather(&row_of);
-        }
-        let mut out = NodeAttributes {
-            labels: vec![0; sized(wanted.labels)],
-            original_ids: vec![0; sized(wanted.original_ids)],
-            degrees: vec![0; sized(wanted.degrees)],
-            features,
-            feature_dim: shape.feature_dim,
-        };
-        let degrees = Degrees::new(part, node_type);
-        for (&row, &to) in rows.iter().zip(positions) {
-            let (row, to) = (row as usize, to as usize);
-            if let (true, Some(labels)) = (wanted.labels, &nodes.labels) {
-                out.labels[to] = labels[row];
-            }
-            if wanted.original_ids {
-                out.original_ids[to] = nodes.original_ids[row];
-            }
-            if wanted.degrees {
-                out.degrees[to] = degrees.of(row);
-            }
-        }
-        out
-    }
 }
 
 /// What one row of a reply looks like.
@@ -148,30 +108,67 @@ struct Shape {
     bytes_per_row: usize,
 }
 
-/// Puts the rows of one reply, whose length was checked, in their places.
-fn scatter(out: &mut NodeAttributes, positions: &[u32], data: &Bytes, wanted: Wanted, shape: Shape) {
-    let rows = data.len() / shape.bytes_per_row.max(1);
-    let positions = &positions[..rows];
-    let mut rest = &data[..];
-    if wanted.labels {
-        place(&mut out.labels, positions, &mut rest);
-    }
-    if wanted.original_ids {
-        place(&mut out.original_ids, positions, &mut rest);
-    }
-    if wanted.degrees {
-        place(&mut out.degrees, positions, &mut rest);
-    }
-    let dim = shape.feature_dim;
-    if wanted.features {
-        for (&to, row) in positions.iter().zip(rest.chunks_exact(dim * shape.dtype.size())) {
-            let out = &mut out.features[to as usize * dim..][..dim];
-            match shape.dtype {
-                FeatureDtype::F32 => out.copy_from_slice(bytemuck::cast_slice(row)),
-                FeatureDtype::F16 => bytemuck::cast_slice::<u8, f16>(row).convert_to_f32_slice(out),
-            }
+/// Attributes of which some rows are still to come.
+struct Draft {
+    labels: Vec<i64>,
+    original_ids: Vec<u32>,
+    degrees: Vec<u32>,
+    features: Option<GatheredRows>,
+}
+
+impl Draft {
+    /// With the rows that are in `part`.
+    fn gather(part: &Part, node_type: NodeTypeId, rows: &[u32], wanted: Wanted, shape: Shape) -> Self {
+        let nodes = part.nodes(node_type);
+        let degrees = Degrees::new(part, node_type);
+        Self {
+            labels: match &nodes.labels {
+                Some(labels) => values_if(wanted.labels, rows, |row| labels[row]),
+                None => Vec::new(),
+            },
+            original_ids: values_if(wanted.original_ids, rows, |row| nodes.original_ids[row]),
+            degrees: values_if(wanted.degrees, rows, |row| degrees.of(row)),
+            features: nodes.features.as_ref().filter(|_| wanted.features).map(|stored| {
+                let mut features = GatheredRows::new(rows.len(), shape.feature_dim);
+                features.gather(stored, rows);
+                features
+            }),
         }
     }
+
+    /// Puts the rows of one reply, whose length was checked, in their places.
+    fn place(&mut self, positions: &[u32], data: &Bytes, wanted: Wanted, shape: Shape) {
+        let positions = &positions[..data.len() / shape.bytes_per_row.max(1)];
+        let mut rest = &data[..];
+        if wanted.labels {
+            place(&mut self.labels, positions, &mut rest);
+        }
+        if wanted.original_ids {
+            place(&mut self.original_ids, positions, &mut rest);
+        }
+        if wanted.degrees {
+            place(&mut self.degrees, positions, &mut rest);
+        }
+        if let Some(features) = &mut self.features {
+            features.place(positions, shape.dtype, rest);
+        }
+    }
+
+    fn finish(self, shape: Shape) -> NodeAttributes {
+        NodeAttributes {
+            labels: self.labels,
+            original_ids: self.original_ids,
+            degrees: self.degrees,
+            features: self.features.map(GatheredRows::finish).unwrap_or_default(),
+            feature_dim: shape.feature_dim,
+        }
+    }
+}
+
+/// A value per row if they are wanted, the default where the row is elsewhere.
+fn values_if<T: Default>(wanted: bool, rows: &[u32], value: impl Fn(usize) -> T) -> Vec<T> {
+    let value = |&row: &u32| if row == GatheredRows::ELSEWHERE { T::default() } else { value(row as usize) };
+    if wanted { rows.iter().map(value).collect() } else { Vec::new() }
 }
 
 fn place<T: bytemuck::Pod>(out: &mut [T], positions: &[u32], rest: &mut &[u8]) {

@@ -1,6 +1,6 @@
 //! Groups nodes by their owner, and finds each node's answer again.
 
-use edgecut_graph::{GlobalNodeId, PartitionBook, PartitionId};
+use edgecut_graph::{GatheredRows, GlobalNodeId, PartitionBook, PartitionId};
 
 /// Nodes of one type, grouped by owner; within a group they keep their order.
 pub(crate) struct Routes {
@@ -8,25 +8,60 @@ pub(crate) struct Routes {
     pub(crate) owners: Vec<u32>,
     /// For each part, rows within that part.
     pub(crate) rows: Vec<Vec<u32>>,
-    /// For each part, the positions in the input that its rows come from.
-    pub(crate) positions: Vec<Vec<u32>>,
 }
 
 impl Routes {
     /// Groups `nodes`, global ids of the type that `book` describes.
     pub(crate) fn new(book: &PartitionBook, nodes: &[u32]) -> Self {
-        let parts = book.num_parts();
-        let starts: Vec<u32> = (0..parts as u32).map(|p| book.range(PartitionId(p)).start).collect();
-        let (mut rows, mut positions) = (vec![Vec::new(); parts], vec![Vec::new(); parts]);
+        let starts = starts(book);
+        let mut rows = vec![Vec::new(); starts.len()];
         let mut owners = Vec::with_capacity(nodes.len());
-        for (position, &node) in nodes.iter().enumerate() {
+        for &node in nodes {
             let owner = book.owner(GlobalNodeId(node)).index();
             owners.push(owner as u32);
             rows[owner].push(node - starts[owner]);
-            positions[owner].push(position as u32);
         }
-        Self { owners, rows, positions }
+        Self { owners, rows }
     }
+}
+
+/// Where the rows of some nodes of one type are.
+pub(crate) struct Sources {
+    /// For each node its row in this process's part, or [`GatheredRows::ELSEWHERE`].
+    pub(crate) own: Vec<u32>,
+    /// For each part what it is asked for; this process's own is not asked.
+    pub(crate) others: Vec<Elsewhere>,
+}
+
+/// Rows within another part.
+#[derive(Clone, Default)]
+pub(crate) struct Elsewhere {
+    pub(crate) rows: Vec<u32>,
+    /// The positions of the nodes that the rows are of, ascending.
+    pub(crate) positions: Vec<u32>,
+}
+
+impl Sources {
+    /// Looks for `nodes`, global ids of the type that `book` describes, from where `own` is.
+    pub(crate) fn new(book: &PartitionBook, own: PartitionId, nodes: &[u32]) -> Self {
+        let (starts, mine) = (starts(book), book.range(own));
+        let row = |&node: &u32| if mine.contains(&node) { node - mine.start } else { GatheredRows::ELSEWHERE };
+        let rows: Vec<u32> = nodes.iter().map(row).collect();
+        let mut others = vec![Elsewhere::default(); starts.len()];
+        for (position, &node) in nodes.iter().enumerate() {
+            if !mine.contains(&node) {
+                let owner = book.owner(GlobalNodeId(node)).index();
+                others[owner].rows.push(node - starts[owner]);
+                others[owner].positions.push(position as u32);
+            }
+        }
+        Self { own: rows, others }
+    }
+}
+
+/// The first global id of each part.
+fn starts(book: &PartitionBook) -> Vec<u32> {
+    (0..book.num_parts() as u32).map(|part| book.range(PartitionId(part)).start).collect()
 }
 
 #[cfg(test)]
@@ -39,14 +74,29 @@ mod tests {
         fn every_node_goes_to_its_owner_and_back(nodes in proptest::collection::vec(0_u32..30, 0..60)) {
             let book = PartitionBook::new(vec![0, 7, 7, 20, 30]).unwrap();
             let routes = Routes::new(&book, &nodes);
-            let mut back = vec![u32::MAX; nodes.len()];
-            for part in 0..4 {
-                let start = book.range(PartitionId(part as u32)).start;
-                for (&row, &position) in routes.rows[part].iter().zip(&routes.positions[part]) {
-                    prop_assert_eq!(routes.owners[position as usize], part as u32);
-                    back[position as usize] = start + row;
+            let mut rows: Vec<_> = routes.rows.iter().map(|rows| rows.iter()).collect();
+            let back = routes.owners.iter().map(|&owner| {
+                book.range(PartitionId(owner)).start + rows[owner as usize].next().unwrap()
+            });
+            prop_assert_eq!(back.collect::<Vec<u32>>(), nodes);
+            prop_assert!(rows.iter().all(|rows| rows.len() == 0));
+        }
+
+        #[test]
+        fn every_node_is_here_or_elsewhere(nodes in proptest::collection::vec(0_u32..30, 0..60), own in 0_u32..4) {
+            let book = PartitionBook::new(vec![0, 7, 7, 20, 30]).unwrap();
+            let sources = Sources::new(&book, PartitionId(own), &nodes);
+            let mut back: Vec<u32> = sources.own.iter().map(|&row| match row {
+                GatheredRows::ELSEWHERE => u32::MAX,
+                row => book.range(PartitionId(own)).start + row,
+            }).collect();
+            for (part, Elsewhere { rows, positions }) in sources.others.iter().enumerate() {
+                prop_assert!(rows.is_empty() || part != own as usize);
+                for (&row, &position) in rows.iter().zip(positions) {
+                    prop_assert_eq!(back[position as usize], u32::MAX);
+                    back[position as usize] = book.range(PartitionId(part as u32)).start + row;
                 }
-                prop_assert!(routes.positions[part].windows(2).all(|w| w[0] < w[1]));
+                prop_assert!(positions.windows(2).all(|w| w[0] < w[1]));
             }
             prop_assert_eq!(back, nodes);
         }

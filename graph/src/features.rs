@@ -1,15 +1,13 @@
 //! A matrix of node features, `f32` or `f16`.
 
 use crate::scan::first_position;
-use crate::uninit::{vec_from_rows, zeroed};
-use crate::{Buffer, prefetch_all, streaming};
+use crate::uninit::zeroed;
+use crate::{Buffer, GatheredRows, prefetch_all, streaming};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 use serde::{Deserialize, Serialize};
 use std::mem::MaybeUninit;
 
-/// Rows that one task gathers: enough to be worth a task.
-const ROWS_PER_TASK: usize = 512;
 /// How many rows ahead of the one that is copied the next are asked for.
 const ROWS_AHEAD: usize = 4;
 
@@ -95,31 +93,22 @@ impl Features {
         }
     }
 
-    /// Rows as `f32`, `[rows.len(), dim]` row-major, gathered in parallel; zeros for a row of [`Features::NO_ROW`].
+    /// Copies rows to `out` as `f32`, as many as it has room for, past the caches if `streams`; leaves out those of
+    /// [`GatheredRows::ELSEWHERE`].
     ///
     /// # Panics
     /// If there is no such row.
-    pub fn gather(&self, rows: &[u32]) -> Vec<f32> {
-        let dim = self.dim();
-        let streams = rows.len() * dim * size_of::<f32>() >= streaming::MIN_BYTES;
-        let fill = |first: usize, memory: &mut [MaybeUninit<f32>]| match self {
-            Self::F32 { values, .. } if streams => {
-                gather_rows(values, dim, &rows[first..], memory, streaming::copy);
+    pub(crate) fn copy_rows(&self, rows: &[u32], out: &mut [MaybeUninit<f32>], streams: bool) {
+        match self {
+            Self::F32 { values, dim } => {
+                copy_rows(values, *dim, rows, out, |row, out| streaming::copy_if(streams, row, out));
                 streaming::finish();
             }
-            Self::F32 { values, .. } => gather_rows(values, dim, &rows[first..], memory, |row, out| {
-                out.write_copy_of_slice(row);
-            }),
-            Self::F16 { values, .. } => gather_rows(values, dim, &rows[first..], memory, |row, out| {
-                row.convert_to_f32_slice(zeroed(out));
-            }),
-        };
-        // SAFETY: `gather_rows` writes all of the memory, row by row.
-        unsafe { vec_from_rows(rows.len(), dim, ROWS_PER_TASK, fill) }
+            Self::F16 { values, dim } => {
+                copy_rows(values, *dim, rows, out, |row, out| row.convert_to_f32_slice(zeroed(out)));
+            }
+        }
     }
-
-    /// What stands for no row in [`Features::gather`].
-    pub const NO_ROW: u32 = u32::MAX;
 
     /// Appends rows as stored, end to end, to `out`.
     ///
@@ -152,8 +141,8 @@ impl Features {
     }
 }
 
-/// Copies rows of a matrix by `copy`, as many as `out` has room for; zeros for [`Features::NO_ROW`].
-fn gather_rows<T>(
+/// Copies rows of a matrix by `copy`, as many as `out` has room for, but for [`GatheredRows::ELSEWHERE`].
+fn copy_rows<T>(
     values: &[T],
     dim: usize,
     rows: &[u32],
@@ -162,12 +151,11 @@ fn gather_rows<T>(
 ) {
     let row = |row: u32| &values[row as usize * dim..][..dim];
     for (i, out) in out.chunks_exact_mut(dim).enumerate() {
-        if let Some(&soon) = rows.get(i + ROWS_AHEAD).filter(|&&soon| soon != Features::NO_ROW) {
+        if let Some(&soon) = rows.get(i + ROWS_AHEAD).filter(|&&soon| soon != GatheredRows::ELSEWHERE) {
             prefetch_all(row(soon));
         }
-        match rows[i] {
-            Features::NO_ROW => drop(zeroed(out)),
-            wanted => copy(row(wanted), out),
+        if rows[i] != GatheredRows::ELSEWHERE {
+            copy(row(rows[i]), out);
         }
     }
 }
@@ -195,29 +183,15 @@ mod tests {
     }
 
     #[test]
-    fn gathered_rows_are_those_asked_for_and_zeros_where_there_is_none() {
+    fn rows_are_appended_as_stored() {
         let values: Vec<f32> = (0..30).map(|v| v as f32 / 4.0).collect();
-        let rows: Vec<u32> = (0..2000).map(|i| if i % 7 == 3 { Features::NO_ROW } else { i * 31 % 10 }).collect();
         for features in both(&values, 3) {
-            let gathered = features.gather(&rows);
-            for (&row, gathered) in rows.iter().zip(gathered.chunks(3)) {
-                let mut expected = [0.0; 3];
-                if row != Features::NO_ROW {
-                    features.copy_row(row as usize, &mut expected);
-                }
-                assert_eq!(gathered, expected);
-            }
-            let rows: Vec<u32> = rows.iter().map(|&row| row % 10).collect();
+            let rows: Vec<u32> = (0..2000).map(|i| i * 31 % 10).collect();
             let mut bytes = vec![7];
             features.append_rows(&rows, &mut bytes);
             let expected: Vec<u8> = rows.iter().flat_map(|&row| features.row_bytes(row as usize).to_vec()).collect();
             assert_eq!(bytes[1..], expected);
         }
-        assert!(both(&values, 3)[0].gather(&[]).is_empty());
-        let [wide, _] = both(&(0..300).map(|v| v as f32).collect::<Vec<_>>(), 100);
-        let rows: Vec<u32> = (0..streaming::MIN_BYTES as u32 / 400 + 1).map(|i| i % 3).collect();
-        let expected: Vec<f32> = rows.iter().flat_map(|&row| (row * 100..row * 100 + 100).map(|v| v as f32)).collect();
-        assert_eq!(wide.gather(&rows), expected, "a large output, past the caches");
     }
 
     #[test]

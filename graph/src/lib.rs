@@ -16,6 +16,7 @@ mod dataset;
 pub mod datasets;
 mod error;
 mod features;
+mod gathered_rows;
 mod ids;
 mod meta;
 mod npy;
@@ -32,6 +33,7 @@ pub use csc::Csc;
 pub use dataset::{Dataset, EdgeData, NodeData, Split, Splits};
 pub use error::GraphError;
 pub use features::{FeatureDtype, Features};
+pub use gathered_rows::GatheredRows;
 pub use ids::{EdgeTypeId, GlobalNodeId, NodeTypeId, PartitionId};
 pub use meta::{
     EdgeTypeMeta, FORMAT_NAME, FORMAT_VERSION, FileMeta, META_FILE, Meta, NodeTypeMeta, PartMeta, Provenance, Report,

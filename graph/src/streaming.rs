@@ -12,6 +12,15 @@ pub(crate) const MIN_BYTES: usize = 4 << 20;
 #[cfg(target_arch = "x86_64")]
 const LANES: usize = 4;
 
+/// [`copy`] if `streams`, or an ordinary copy.
+#[inline]
+pub(crate) fn copy_if(streams: bool, from: &[f32], to: &mut [MaybeUninit<f32>]) {
+    match streams {
+        true => copy(from, to),
+        false => drop(to.write_copy_of_slice(from)),
+    }
+}
+
 /// Copies `from` to `to`, which is as long, past the caches where the processor and the alignment allow it. [`finish`] has
 /// to follow on the same thread before another one reads `to`.
 ///

@@ -1,0 +1,141 @@
+//! A matrix of features whose rows come from several places.
+
+use crate::streaming;
+use crate::{FeatureDtype, Features};
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use rayon::prelude::*;
+
+/// Rows of a word of the record of what is written.
+const ROWS_PER_WORD: usize = u64::BITS as usize;
+/// Rows that one task gathers: enough to be worth a task, and whole words.
+const ROWS_PER_TASK: usize = 8 * ROWS_PER_WORD;
+
+/// Features under assembly, `[num_rows, dim]`, row-major, as `f32`: own rows are copied in parallel, others come as they
+/// arrive from elsewhere. Memory is written once, by whoever has the row.
+#[derive(Debug)]
+pub struct GatheredRows {
+    values: Vec<f32>,
+    num_rows: usize,
+    dim: usize,
+    /// A bit per row that has been written.
+    written: Vec<u64>,
+}
+
+impl GatheredRows {
+    /// What stands for a row that comes from elsewhere.
+    pub const ELSEWHERE: u32 = u32::MAX;
+
+    /// Room for `num_rows` rows of `dim` features.
+    pub fn new(num_rows: usize, dim: usize) -> Self {
+        let written = vec![0; num_rows.div_ceil(ROWS_PER_WORD)];
+        Self { values: Vec::with_capacity(num_rows * dim), num_rows, dim, written }
+    }
+
+    /// Copies row `rows[i]` of `features` to row `i`, for all that are not [`GatheredRows::ELSEWHERE`].
+    ///
+    /// # Panics
+    /// If there is no such row, or `rows` or `features` have another size.
+    pub fn gather(&mut self, features: &Features, rows: &[u32]) {
+        let (dim, streams) = (self.dim, self.streams());
+        assert_eq!((rows.len(), features.dim()), (self.num_rows, dim), "rows and columns to gather");
+        let tasks = self.values.spare_capacity_mut()[..rows.len() * dim]
+            .par_chunks_mut((ROWS_PER_TASK * dim).max(1))
+            .zip(self.written.par_chunks_mut(ROWS_PER_TASK / ROWS_PER_WORD))
+            .zip(rows.par_chunks(ROWS_PER_TASK))
+            .enumerate();
+        tasks.for_each(|(task, ((memory, written), mine))| {
+            features.copy_rows(&rows[task * ROWS_PER_TASK..], memory, streams);
+            for (word, rows) in written.iter_mut().zip(mine.chunks(ROWS_PER_WORD)) {
+                let bits = rows.iter().enumerate().map(|(bit, &row)| u64::from(row != Self::ELSEWHERE) << bit);
+                *word |= bits.fold(0, |all, bit| all | bit);
+            }
+        });
+    }
+
+    /// Puts rows as they are stored, end to end in `bytes`, at `positions`.
+    ///
+    /// # Panics
+    /// If there is no such position, or `bytes` is not that many rows, or not aligned for `dtype`.
+    pub fn place(&mut self, positions: &[u32], dtype: FeatureDtype, bytes: &[u8]) {
+        let (dim, streams) = (self.dim, self.streams());
+        assert_eq!(bytes.len(), positions.len() * dim * dtype.size(), "bytes of the rows to place");
+        let memory = &mut self.values.spare_capacity_mut()[..self.num_rows * dim];
+        for (&to, row) in positions.iter().zip(bytes.chunks_exact((dim * dtype.size()).max(1))) {
+            let to = to as usize;
+            let out = &mut memory[to * dim..][..dim];
+            match dtype {
+                FeatureDtype::F32 => streaming::copy_if(streams, bytemuck::cast_slice(row), out),
+                FeatureDtype::F16 => {
+                    bytemuck::cast_slice::<u8, f16>(row).convert_to_f32_slice(crate::uninit::zeroed(out))
+                }
+            }
+            self.written[to / ROWS_PER_WORD] |= 1 << (to % ROWS_PER_WORD);
+        }
+        streaming::finish();
+    }
+
+    /// The whole matrix.
+    ///
+    /// # Panics
+    /// If a row has come from nowhere.
+    pub fn finish(mut self) -> Vec<f32> {
+        let written: usize = self.written.iter().map(|word| word.count_ones() as usize).sum();
+        assert_eq!(written, self.num_rows, "rows that have been gathered or placed");
+        // SAFETY: the capacity is of `num_rows` rows of `dim`, and a row's bit is set after all of the row was written.
+        unsafe { self.values.set_len(self.num_rows * self.dim) };
+        self.values
+    }
+
+    fn streams(&self) -> bool {
+        self.num_rows * self.dim * size_of::<f32>() >= streaming::MIN_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn both(values: &[f32], dim: usize) -> [Features; 2] {
+        let halves: Vec<f16> = values.iter().map(|&v| f16::from_f32(v)).collect();
+        [Features::F32 { values: values.to_vec().into(), dim }, Features::F16 { values: halves.into(), dim }]
+    }
+
+    #[test]
+    fn rows_come_from_where_they_are_and_go_where_they_belong() {
+        let large = streaming::MIN_BYTES / 12 + 700;
+        for (num_rows, dim) in [(0, 3), (1, 3), (63, 1), (2000, 3), (large, 3), (large, 4)] {
+            let values: Vec<f32> = (0..10 * dim).map(|v| v as f32 / 4.0).collect();
+            for features in both(&values, dim) {
+                let wanted: Vec<u32> = (0..num_rows as u32).map(|i| i * 31 % 10).collect();
+                let elsewhere: Vec<u32> = (0..num_rows as u32).filter(|i| i % 7 == 3).collect();
+                let mut own = wanted.clone();
+                elsewhere.iter().for_each(|&i| own[i as usize] = GatheredRows::ELSEWHERE);
+                let mut rows = GatheredRows::new(num_rows, dim);
+                rows.gather(&features, &own);
+                for positions in elsewhere.chunks(100) {
+                    let theirs: Vec<u32> = positions.iter().map(|&i| wanted[i as usize]).collect();
+                    let mut bytes = Vec::new();
+                    features.append_rows(&theirs, &mut bytes);
+                    rows.place(positions, features.dtype(), &bytes);
+                }
+                let gathered = rows.finish();
+                assert_eq!(gathered.len(), num_rows * dim);
+                for (&row, gathered) in wanted.iter().zip(gathered.chunks(dim)) {
+                    let mut expected = vec![0.0; dim];
+                    features.copy_row(row as usize, &mut expected);
+                    assert_eq!(gathered, expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "rows that have been gathered or placed")]
+    fn a_row_that_never_came_is_not_read() {
+        let [features, _] = both(&[1.0, 2.0], 1);
+        let mut rows = GatheredRows::new(2, 1);
+        rows.gather(&features, &[1, GatheredRows::ELSEWHERE]);
+        rows.finish();
+    }
+}
