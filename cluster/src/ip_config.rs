@@ -1,14 +1,17 @@
-//! The plain form of `ip_config.yaml`: one node a line.
+//! `ip_config.yaml`: the nodes of a job, as YAML or one node a line.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+
 /// The nodes of a job, in the order of their node ranks; the first one is the master.
 ///
-/// Each line holds an IP address or a host name and, if wanted, a port. Blank lines and what follows a `#` do not
-/// count.
+/// The file is YAML with a list of `hosts`, or PyG's plain form: each line holds an IP address or a host name and, if
+/// wanted, the port of rank 0 (it counts on the first line). Blank lines and what follows a `#` do not count.
 ///
 /// ```
 /// use edgecut_cluster::IpConfig;
@@ -17,28 +20,71 @@ use std::path::{Path, PathBuf};
 /// ## Node 0 is the master: all others connect to it.
 /// 10.0.0.1 29500
 ///
-/// 10.0.0.2         # listens on a port of its own choice
-/// node-3.lan 5000
+/// 10.0.0.2
+/// node-3.lan
 /// ";
 /// let config = IpConfig::parse(text, "ip_config.yaml")?;
 /// assert_eq!(config.nodes().len(), 3);
 /// assert_eq!(config.master().host, "10.0.0.1");
-/// assert_eq!(config.nodes()[1].port, None);
+///
+/// let text = "
+/// master_port: 29500
+/// hosts:
+///   - address: 10.0.0.1
+///     processes: 2
+///   - address: node-2.lan
+///     user: alice
+///     ssh_port: 2222
+///     processes: 1
+///     interface: eth1
+///     env: {MALLOC_ARENA_MAX: 2}
+/// ";
+/// let config = IpConfig::parse(text, "ip_config.yaml")?;
+/// assert_eq!(config.master_port(), Some(29500));
+/// assert_eq!(config.nodes()[1].user.as_deref(), Some("alice"));
 /// # Ok::<(), edgecut_cluster::IpConfigError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IpConfig {
     // Never empty.
     nodes: Vec<NodeAddress>,
+    master_port: Option<u16>,
 }
 
-/// Where a node is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where a node is, and how it is used; in YAML an entry of `hosts`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NodeAddress {
     /// IP address or host name.
+    #[serde(rename = "address")]
     pub host: String,
-    /// The port, where the line gives one.
-    pub port: Option<u16>,
+    /// The port of its SSH server.
+    #[serde(default)]
+    pub ssh_port: Option<u16>,
+    /// Who to log in as.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// Processes that run on it.
+    #[serde(default)]
+    pub processes: Option<usize>,
+    /// The address that its processes listen on.
+    #[serde(default)]
+    pub listen_addr: Option<IpAddr>,
+    /// The network interface whose address they listen on.
+    #[serde(default)]
+    pub interface: Option<String>,
+    /// Variables of its processes.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+}
+
+/// The whole file, as YAML.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct YamlConfig {
+    #[serde(default)]
+    master_port: Option<u16>,
+    hosts: Vec<NodeAddress>,
 }
 
 /// Why a file does not name the nodes of a job.
@@ -60,6 +106,30 @@ pub enum IpConfigError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A place in a YAML file that is not what it should be.
+    #[error("{}:{line}:{column}: {reason}", path.display())]
+    Yaml {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// The column, from 1.
+        column: u64,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// An entry of `hosts` that contradicts itself.
+    #[error("{}: host {number} ({host}): {reason}", path.display())]
+    Host {
+        /// The file.
+        path: PathBuf,
+        /// The entry, from 1.
+        number: usize,
+        /// Its address.
+        host: String,
         /// What is wrong with it.
         reason: String,
     },
@@ -88,21 +158,11 @@ impl IpConfig {
     /// A bad line (named), a text without nodes.
     pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<Self, IpConfigError> {
         let path = path.as_ref();
-        let mut nodes = Vec::new();
-        for (index, line) in text.lines().enumerate() {
-            let fields = line.split('#').next().unwrap_or_default();
-            if let Some(node) = parse_line(fields).map_err(|reason| IpConfigError::Line {
-                path: path.to_owned(),
-                line: index + 1,
-                reason,
-            })? {
-                nodes.push(node);
-            }
-        }
-        if nodes.is_empty() {
+        let config = if is_yaml(text) { parse_yaml(text, path)? } else { parse_plain(text, path)? };
+        if config.nodes.is_empty() {
             return Err(IpConfigError::Empty { path: path.to_owned() });
         }
-        Ok(Self { nodes })
+        Ok(config)
     }
 
     /// All nodes, at least one.
@@ -114,9 +174,86 @@ impl IpConfig {
     pub fn master(&self) -> &NodeAddress {
         &self.nodes[0]
     }
+
+    /// The port of rank 0, where the file gives one.
+    pub fn master_port(&self) -> Option<u16> {
+        self.master_port
+    }
+
+    /// The first `count` nodes; all of them, if there are fewer.
+    pub fn take(mut self, count: usize) -> Self {
+        self.nodes.truncate(count.max(1));
+        self
+    }
 }
 
-fn parse_line(line: &str) -> Result<Option<NodeAddress>, String> {
+/// Whether the first line that says something is a key, a list item or a marker of YAML. `fe80::1` is none of them.
+fn is_yaml(text: &str) -> bool {
+    let mut lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let Some(first) = lines.find(|line| !line.is_empty()) else { return false };
+    let is_key = |key: &str| key.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    let keyed = first.split_once(':').is_some_and(|(key, rest)| is_key(key) && !rest.starts_with(|c: char| c != ' '));
+    keyed || first == "-" || first.starts_with("- ") || first.starts_with("---") || first.starts_with(['{', '['])
+}
+
+fn parse_yaml(text: &str, path: &Path) -> Result<IpConfig, IpConfigError> {
+    let config: YamlConfig = serde_saphyr::from_str(text).map_err(|error| {
+        let (line, column) = error.location().map_or((1, 1), |at| (at.line(), at.column()));
+        let reason = reason_of(&error);
+        IpConfigError::Yaml { path: path.to_owned(), line, column, reason }
+    })?;
+    for (index, node) in config.hosts.iter().enumerate() {
+        if let Some(reason) = problem_of(node) {
+            let host = node.host.clone();
+            return Err(IpConfigError::Host { path: path.to_owned(), number: index + 1, host, reason });
+        }
+    }
+    Ok(IpConfig { nodes: config.hosts, master_port: config.master_port.filter(|&port| port > 0) })
+}
+
+/// The first line of an error, without the place that it repeats.
+fn reason_of(error: &serde_saphyr::Error) -> String {
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default();
+    let end = first.rfind(" at line ").unwrap_or(first.len());
+    first[..end].trim_start_matches("error: ").to_owned()
+}
+
+fn problem_of(node: &NodeAddress) -> Option<String> {
+    if !is_host(&node.host) {
+        return Some("its address is neither an IP address nor a host name".into());
+    }
+    if node.user.as_ref().is_some_and(|user| user.is_empty() || user.starts_with('-')) {
+        return Some("its user is no user name".into());
+    }
+    if node.ssh_port == Some(0) || node.processes == Some(0) {
+        return Some("ssh_port and processes are at least 1".into());
+    }
+    if node.listen_addr.is_some() && node.interface.is_some() {
+        return Some("give listen_addr or interface, not both".into());
+    }
+    let bad = node.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0']));
+    bad.map(|name| format!("{name:?} is no name of an environment variable"))
+}
+
+fn parse_plain(text: &str, path: &Path) -> Result<IpConfig, IpConfigError> {
+    let mut config = IpConfig { nodes: Vec::new(), master_port: None };
+    for (index, line) in text.lines().enumerate() {
+        let fields = line.split('#').next().unwrap_or_default();
+        let parsed = parse_line(fields);
+        let parsed =
+            parsed.map_err(|reason| IpConfigError::Line { path: path.to_owned(), line: index + 1, reason })?;
+        if let Some((host, port)) = parsed {
+            if config.nodes.is_empty() {
+                config.master_port = port;
+            }
+            config.nodes.push(NodeAddress { host, ..NodeAddress::default() });
+        }
+    }
+    Ok(config)
+}
+
+fn parse_line(line: &str) -> Result<Option<(String, Option<u16>)>, String> {
     let mut fields = line.split_whitespace();
     let Some(host) = fields.next() else { return Ok(None) };
     let port = fields.next().map(parse_port).transpose()?;
@@ -126,7 +263,7 @@ fn parse_line(line: &str) -> Result<Option<NodeAddress>, String> {
     if !is_host(host) {
         return Err(format!("{host:?} is neither an IP address nor a host name; expected `ip` or `ip port`"));
     }
-    Ok(Some(NodeAddress { host: host.to_owned(), port }))
+    Ok(Some((host.to_owned(), port)))
 }
 
 fn parse_port(text: &str) -> Result<u16, String> {
@@ -154,8 +291,11 @@ mod tests {
     #[test]
     fn reads_addresses_ports_and_names() {
         let config = IpConfig::parse("# nodes\n\n10.0.0.1 29500\r\n::1\nnode_2.lan  80 # last", "x").unwrap();
-        let nodes: Vec<_> = config.nodes.iter().map(|node| (node.host.as_str(), node.port)).collect();
-        assert_eq!(nodes, [("10.0.0.1", Some(29500)), ("::1", None), ("node_2.lan", Some(80))]);
+        let hosts: Vec<_> = config.nodes.iter().map(|node| node.host.as_str()).collect();
+        assert_eq!(hosts, ["10.0.0.1", "::1", "node_2.lan"]);
+        assert_eq!(config.master_port(), Some(29500));
+        let config = IpConfig::parse("fe80::1\n2001:db8::", "x").unwrap();
+        assert_eq!((config.nodes.len(), config.master_port()), (2, None));
     }
 
     #[test]
@@ -163,8 +303,46 @@ mod tests {
         assert!(error("10.0.0.1\n10.0.0.300").starts_with("conf/ip.yaml:2: \"10.0.0.300\""));
         assert!(error("10.0.0.1 0").contains("conf/ip.yaml:1: \"0\" is not a port"));
         assert!(error("10.0.0.1 1 2").contains("expected `ip` or `ip port`"));
-        assert!(error("nodes:").contains("conf/ip.yaml:1"));
         assert!(error("-oProxyCommand=x").contains("neither"));
+    }
+
+    #[test]
+    fn reads_yaml() {
+        let text = "# a cluster\nhosts:\n- {address: a.lan, user: bob, ssh_port: 22, env: {K: 1, L: x}}\n\
+                    - address: 10.0.0.2\n  processes: 4\n  listen_addr: 10.1.0.2\n";
+        let config = IpConfig::parse(text, "x").unwrap();
+        let env = [("K", "1"), ("L", "x")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let first = NodeAddress {
+            host: "a.lan".into(),
+            user: Some("bob".into()),
+            ssh_port: Some(22),
+            env: env.into(),
+            ..NodeAddress::default()
+        };
+        assert_eq!(config.master(), &first);
+        assert_eq!(config.nodes()[1].processes, Some(4));
+        assert_eq!(config.nodes()[1].listen_addr, Some([10, 1, 0, 2].into()));
+        assert_eq!(config.take(1).nodes().len(), 1);
+    }
+
+    #[test]
+    fn a_place_in_yaml_that_is_wrong_is_named() {
+        for (text, place) in [
+            ("hosts:\n  - address: a\n    prot: 22\n", "conf/ip.yaml:3:"),
+            ("hosts:\n  - address: a\n    ssh_port: many\n", "conf/ip.yaml:3:15: "),
+            ("hosts:\n  - address: a\n    listen_addr: 300.0.0.1\n", "conf/ip.yaml:3:"),
+            ("hosts:\n  - address: [a\n", "conf/ip.yaml:"),
+            ("hosts:\n  - user: a\n", "conf/ip.yaml:2:"),
+            ("nodes:\n", "conf/ip.yaml:1:"),
+        ] {
+            let error = error(text);
+            assert!(error.starts_with(place), "{error}");
+            assert!(!error.contains('\n') && !error.contains(" at line "), "{error}");
+        }
+        assert!(error("hosts:\n  - address: -oProxyCommand=x").contains("host 1 (-oProxyCommand=x)"));
+        assert!(error("hosts:\n  - address: a\n    user: -l").contains("no user name"));
+        assert!(error("hosts: [{address: a, listen_addr: 1.2.3.4, interface: eth0}]").contains("not both"));
+        assert_eq!(error("hosts: []\n"), "conf/ip.yaml: names no node");
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl Place {
         let master = listed.as_ref().map(IpConfig::master);
         let master_addr = args.master_addr.clone().or(master.map(|m| m.host.clone())).or(env.master_addr);
         let one_node = world_size == local_world_size;
-        let master_port = args.master_port.or(master.and_then(|m| m.port)).or(env.master_port);
+        let master_port = args.master_port.or(listed.as_ref().and_then(IpConfig::master_port)).or(env.master_port);
         let master_port = match master_port {
             Some(port) => port,
             None if one_node && !from_env => free_port()?,

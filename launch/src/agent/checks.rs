@@ -1,0 +1,105 @@
+//! What must be right on a node before a job starts.
+
+use crate::messages::{Check, Checked, Listen, Program};
+use crate::parts::PartsMeta;
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Looks at everything, so that one run shows all that is wrong.
+pub(crate) fn check(check: &Check) -> Checked {
+    let mut checked = Checked { machine: machine(), ..Checked::default() };
+    let workspace = expand(&check.workspace);
+    if !workspace.is_dir() {
+        let workspace = workspace.display();
+        checked.problems.push(format!("there is no folder {workspace}: make it, or give another --workspace"));
+        return checked;
+    }
+    match find_program(&workspace, &check.program).and_then(|path| hash_file(&path)) {
+        Ok(hash) => checked.program = Some(hash),
+        Err(problem) => checked.problems.push(problem),
+    }
+    if let Some(parts) = &check.parts {
+        let dir = workspace.join(&parts.dir);
+        match PartsMeta::read(&dir).and_then(|meta| {
+            checked.meta = Some(meta.checksum.clone());
+            meta.check_layout(parts.num_nodes, parts.world_size)?;
+            meta.check_files(&dir, &meta.parts_of(&parts.ranks, parts.world_size))
+        }) {
+            Ok(()) => {}
+            Err(problem) => checked.problems.push(problem),
+        }
+    }
+    if let Some(problem) = check.listen.as_ref().and_then(|listen| listen_addr(listen).err()) {
+        checked.problems.push(problem);
+    }
+    checked
+}
+
+/// The address that the node's processes are to listen on.
+pub(crate) fn listen_addr(listen: &Listen) -> Result<IpAddr, String> {
+    let found = nix::ifaddrs::getifaddrs().map_err(|error| format!("list the network interfaces: {error}"))?;
+    let addresses: Vec<(String, IpAddr)> = found
+        .filter_map(|interface| {
+            let storage = interface.address?;
+            let v4 = storage.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
+            let v6 = storage.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip()));
+            Some((interface.interface_name, v4.or(v6)?))
+        })
+        .collect();
+    let names = || {
+        let shown: Vec<String> = addresses.iter().map(|(name, address)| format!("{name} {address}")).collect();
+        shown.join(", ")
+    };
+    match listen {
+        Listen::Address(wanted) if addresses.iter().any(|(_, address)| address == wanted) => Ok(*wanted),
+        Listen::Address(wanted) => Err(format!("{wanted} is no address of this node, which has {}", names())),
+        Listen::Interface(name) => {
+            let of_name = || addresses.iter().filter(|(found, _)| found == name).map(|(_, address)| *address);
+            let found = of_name().find(IpAddr::is_ipv4).or_else(|| of_name().next());
+            found.ok_or_else(|| format!("the interface {name} has no address; this node has {}", names()))
+        }
+    }
+}
+
+/// A path of the workspace, with `~` for the home directory.
+pub(crate) fn expand(path: &str) -> PathBuf {
+    match (path.strip_prefix("~"), std::env::var_os("HOME")) {
+        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+            Path::new(&home).join(rest.trim_start_matches('/'))
+        }
+        _ => path.into(),
+    }
+}
+
+/// Kernel and processor, as `uname -sm` names them.
+pub(crate) fn machine() -> String {
+    let name = rustix::system::uname();
+    format!("{} {}", name.sysname().to_string_lossy(), name.machine().to_string_lossy())
+}
+
+/// The program's file.
+pub(crate) fn find_program(workspace: &Path, program: &Program) -> Result<PathBuf, String> {
+    let runs = |path: &Path| {
+        path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    let remedy = "install it there, or give --sync-binary to have it copied";
+    let Program { name, copied } = program;
+    if name.contains('/') || copied.is_some() {
+        let path = match copied {
+            Some(copied) => std::env::current_exe().unwrap_or_default().with_file_name(copied),
+            None => workspace.join(name),
+        };
+        return match runs(&path) {
+            true => Ok(path),
+            false => Err(format!("there is no program {}: {remedy}", path.display())),
+        };
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| runs(path));
+    found.ok_or_else(|| format!("there is no program {name} in PATH ({}): {remedy}", path.display()))
+}
+
+fn hash_file(path: &Path) -> Result<String, String> {
+    crate::checksum::of_file(path).map_err(|error| format!("read {}: {error}", path.display()))
+}

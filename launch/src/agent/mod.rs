@@ -1,0 +1,149 @@
+//! The agent: one per node, started over SSH. It checks the node, runs its ranks, and ends them when it is told to, when
+//! the launcher falls silent, and when it dies itself.
+
+mod checks;
+mod out;
+mod ranks;
+mod receive;
+
+use crate::messages::{BEAT, Order, Report, SILENCE};
+use out::Out;
+use ranks::Ranks;
+use std::io::{BufRead, stdin};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+pub(crate) use checks::machine;
+pub(crate) use ranks::become_rank;
+pub(crate) use receive::{DeliveredFile, Delivery, Receipt, run as receive};
+
+/// How long the connection to the master's port may take.
+const PROBE: Duration = Duration::from_secs(4);
+
+/// What the agent waits for.
+pub(crate) enum Event {
+    Order(Order),
+    /// The launcher has gone, or somebody wants the agent to end.
+    Gone,
+    Ended {
+        rank: usize,
+        ending: crate::messages::Ending,
+    },
+}
+
+/// Runs an agent until the launcher goes.
+pub(crate) fn run() -> ExitCode {
+    let (events, waiting) = mpsc::channel();
+    let heard = Arc::new(Mutex::new(Instant::now()));
+    let signalled = events.clone();
+    // The SSH server ends what it started when a connection is cut; the ranks come first.
+    let _ = ctrlc::set_handler(move || drop(signalled.send(Event::Gone)));
+    let (orders, hearing) = (events.clone(), heard.clone());
+    std::thread::spawn(move || read_orders(&orders, &hearing));
+    let out = Out::start();
+    let beating = out.clone();
+    std::thread::spawn(move || {
+        loop {
+            beating.say(Report::Beat);
+            std::thread::sleep(BEAT);
+        }
+    });
+    let mut agent = Agent { out: out.clone(), ranks: Ranks::new(events, out), held: None, gone: false };
+    loop {
+        match waiting.recv_timeout(BEAT / 2) {
+            Ok(Event::Order(order)) => agent.obey(order),
+            Ok(Event::Gone) => agent.leave(),
+            Ok(Event::Ended { rank, ending }) => agent.ranks.ended(rank, ending),
+            Err(_) => {
+                let silent = heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
+                if silent > SILENCE {
+                    agent.leave();
+                }
+            }
+        }
+        agent.ranks.kill_if_overdue();
+        if agent.gone && agent.ranks.are_gone() {
+            return ExitCode::SUCCESS;
+        }
+    }
+}
+
+fn read_orders(events: &mpsc::Sender<Event>, heard: &Mutex<Instant>) {
+    for line in stdin().lock().lines() {
+        let Ok(order) = line.map_err(drop).and_then(|line| serde_json::from_str(&line).map_err(drop)) else { break };
+        *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        if !matches!(order, Order::Beat) && events.send(Event::Order(order)).is_err() {
+            break;
+        }
+    }
+    let _ = events.send(Event::Gone);
+}
+
+struct Agent {
+    out: Out,
+    ranks: Ranks,
+    /// Holds the master's port from the check until the start.
+    held: Option<TcpListener>,
+    gone: bool,
+}
+
+impl Agent {
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Check(check) => {
+                self.held = None;
+                let (mut checked, listener) = (checks::check(&check), check.master.as_ref().map(hold));
+                match listener {
+                    Some(Ok(listener)) => self.held = Some(listener),
+                    Some(Err(problem)) => checked.problems.push(problem),
+                    None => {}
+                }
+                self.out.say(Report::Checked(checked));
+            }
+            Order::Probe { host, port } => self.out.say(Report::Probed { problem: probe(&host, port).err() }),
+            Order::Start(start) => {
+                self.held = None;
+                self.ranks.start(start);
+            }
+            Order::Stop => self.ranks.stop(),
+            Order::Kill => self.ranks.kill(),
+            Order::Beat => {}
+        }
+    }
+
+    fn leave(&mut self) {
+        if !self.gone {
+            self.gone = true;
+            self.ranks.stop();
+        }
+    }
+}
+
+/// Takes the master's port.
+fn hold((host, port): &(String, u16)) -> Result<TcpListener, String> {
+    TcpListener::bind((host.as_str(), *port)).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            format!("port {port}, the master's, is in use: give another --master-port")
+        }
+        std::io::ErrorKind::AddrNotAvailable => {
+            format!("{host} is no address of this node, which is to be the master: give --master-addr")
+        }
+        _ => format!("listen on {host}:{port}, the master's port: {error}"),
+    })
+}
+
+/// Connects to the master's port.
+fn probe(host: &str, port: u16) -> Result<(), String> {
+    let place = format!("the master's port, {host}:{port}");
+    let addresses = (host, port).to_socket_addrs().map_err(|error| format!("look up {host}: {error}"))?;
+    let mut last = format!("{host} has no address");
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, PROBE) {
+            Ok(_) => return Ok(()),
+            Err(error) => last = error.to_string(),
+        }
+    }
+    Err(format!("cannot reach {place} ({last}): open it in the firewall between the nodes, or give another --master-port or --master-addr"))
+}

@@ -1,0 +1,210 @@
+//! The ranks of a node: processes that are started, read, and ended with all that they started.
+
+use super::Event;
+use super::checks::{expand, find_program, listen_addr};
+use super::out::Out;
+use crate::messages::{Ending, GRACE, JOB_ID, RANK_ROLE, Report, Start, Stream};
+use anyhow::Context;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+/// The process that a rank must not outlive.
+const AGENT_PID: &str = "EDGECUT_AGENT_PID";
+/// What the library of matrix products takes its number of threads from.
+const MATMUL_THREADS: &str = "MATMUL_NUM_THREADS";
+/// The address to listen on, for programs that read it.
+const LISTEN_ADDR: &str = "EDGECUT_LISTEN_ADDR";
+/// Longer lines are cut in pieces.
+const MAX_LINE_BYTES: usize = 64 << 10;
+/// How long the last output of an ended rank is waited for.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
+/// What a killed process gets to disappear.
+const REAPING: Duration = Duration::from_secs(2);
+
+/// A rank's process group, until its leader is reaped.
+type Group = Arc<Mutex<Option<Pid>>>;
+
+pub(crate) struct Ranks {
+    events: mpsc::Sender<Event>,
+    out: Out,
+    job_id: String,
+    running: Vec<(usize, Group)>,
+    stopped: Option<Instant>,
+    killed: Option<Instant>,
+}
+
+impl Ranks {
+    pub(crate) fn new(events: mpsc::Sender<Event>, out: Out) -> Self {
+        Self { events, out, job_id: String::new(), running: Vec::new(), stopped: None, killed: None }
+    }
+
+    /// Starts the ranks of a job. The last one's are gone by then.
+    pub(crate) fn start(&mut self, start: Start) {
+        self.sweep();
+        (self.stopped, self.killed) = (None, None);
+        self.job_id = start.job_id.clone();
+        for rank in &start.ranks {
+            match spawn(&start, &rank.env).map(|child| self.watch(rank.rank, child)) {
+                Ok(group) => self.running.push((rank.rank, group)),
+                Err(error) => {
+                    let ending = Ending::NotStarted(format!("{error:#}"));
+                    self.out.say(Report::Ended { rank: rank.rank, ending });
+                }
+            }
+        }
+    }
+
+    /// Reads and waits for a rank on threads of their own.
+    fn watch(&self, rank: usize, mut child: Child) -> Group {
+        let (read, reading) = mpsc::channel::<()>();
+        let streams: [(Stream, Option<Box<dyn Read + Send>>); 2] = [
+            (Stream::Out, child.stdout.take().map(|pipe| Box::new(pipe) as _)),
+            (Stream::Err, child.stderr.take().map(|pipe| Box::new(pipe) as _)),
+        ];
+        for (stream, pipe) in streams {
+            let (Some(pipe), read) = (pipe, read.clone()) else { continue };
+            std::thread::spawn(move || {
+                forward(rank, stream, pipe);
+                drop(read);
+            });
+        }
+        drop(read);
+        let pid = Pid::from_raw(child.id() as i32);
+        let group: Group = Arc::new(Mutex::new(pid));
+        let (events, own) = (self.events.clone(), group.clone());
+        std::thread::spawn(move || {
+            if let Some(pid) = pid {
+                // Before the process is reaped its number is nobody else's, so this kills what it has left behind.
+                let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+                let _ = kill_process_group(pid, Signal::KILL);
+            }
+            *own.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            let ending = match child.wait() {
+                Ok(status) => match (status.code(), status.signal()) {
+                    (Some(code), _) => Ending::Code(code),
+                    (None, signal) => Ending::Signal(signal.unwrap_or_default()),
+                },
+                Err(error) => Ending::Lost(format!("wait for it: {error}")),
+            };
+            // Ends when both readers have dropped their ends.
+            let _ = reading.recv_timeout(LAST_OUTPUT);
+            let _ = events.send(Event::Ended { rank, ending });
+        });
+        group
+    }
+
+    pub(crate) fn ended(&mut self, rank: usize, ending: Ending) {
+        self.running.retain(|(other, _)| *other != rank);
+        if self.running.is_empty() {
+            self.sweep();
+        }
+        self.out.say(Report::Ended { rank, ending });
+    }
+
+    pub(crate) fn stop(&mut self) {
+        if self.stopped.is_none() {
+            self.stopped = Some(Instant::now());
+            self.signal(Signal::TERM);
+        }
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.stopped.get_or_insert_with(Instant::now);
+        self.killed.get_or_insert_with(Instant::now);
+        self.signal(Signal::KILL);
+    }
+
+    pub(crate) fn kill_if_overdue(&mut self) {
+        if self.killed.is_none() && self.stopped.is_some_and(|at| at.elapsed() > GRACE) {
+            self.kill();
+        }
+    }
+
+    /// Whether nothing runs any more, or nothing more can be done about it.
+    pub(crate) fn are_gone(&self) -> bool {
+        self.running.is_empty() || self.killed.is_some_and(|at| at.elapsed() > REAPING)
+    }
+
+    fn signal(&self, signal: Signal) {
+        for (_, group) in &self.running {
+            if let Some(pid) = *group.lock().unwrap_or_else(PoisonError::into_inner) {
+                let _ = kill_process_group(pid, signal);
+            }
+        }
+    }
+
+    /// Kills what has left its process group: everything that carries the job's id.
+    fn sweep(&self) {
+        if self.job_id.is_empty() {
+            return;
+        }
+        let mark = format!("{JOB_ID}={}", self.job_id);
+        let Ok(processes) = std::fs::read_dir("/proc") else { return };
+        for process in processes.flatten() {
+            let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
+            else {
+                continue;
+            };
+            let Ok(environment) = std::fs::read(process.path().join("environ")) else { continue };
+            if environment.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes()) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+}
+
+fn spawn(start: &Start, env: &std::collections::BTreeMap<String, String>) -> anyhow::Result<Child> {
+    let mut command = Command::new("/proc/self/exe");
+    let workspace = expand(&start.workspace);
+    let program = find_program(&workspace, &start.program).map_err(anyhow::Error::msg)?;
+    command.arg(RANK_ROLE).arg(program).arg(&start.program.name).args(&start.args).current_dir(workspace);
+    if std::env::var_os(MATMUL_THREADS).is_none() {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        command.env(MATMUL_THREADS, (cores / start.ranks.len().max(1)).max(1).to_string());
+    }
+    if let Some(listen) = &start.listen {
+        let address = listen_addr(listen).map_err(anyhow::Error::msg)?;
+        command.env(LISTEN_ADDR, address.to_string());
+    }
+    command.envs(&start.env).envs(env).env(JOB_ID, &start.job_id).env(AGENT_PID, std::process::id().to_string());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    command.spawn().with_context(|| format!("start {}", start.program.name))
+}
+
+/// Makes this process a rank: it is killed when the agent dies, and is then replaced by the program. `command` is the
+/// program's file, the name it is called by, and its arguments.
+pub(crate) fn become_rank(command: &[String]) -> ExitCode {
+    let Err(error) = try_become_rank(command);
+    eprintln!("error: {error:#}");
+    ExitCode::from(127)
+}
+
+fn try_become_rank(command: &[String]) -> anyhow::Result<std::convert::Infallible> {
+    let agent: i32 = std::env::var(AGENT_PID).ok().and_then(|pid| pid.parse().ok()).context("no agent started this")?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).context("watch the agent")?;
+    let lives = rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == agent);
+    anyhow::ensure!(lives, "the agent has ended");
+    let [program, name, args @ ..] = command else { anyhow::bail!("no program") };
+    let error = Command::new(program).arg0(name).args(args).env_remove(AGENT_PID).exec();
+    Err(error).with_context(|| format!("start {program}"))
+}
+
+/// Reports what a rank writes, line by line.
+fn forward(rank: usize, stream: Stream, pipe: impl Read) {
+    let mut reader = BufReader::new(pipe);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match reader.by_ref().take(MAX_LINE_BYTES as u64).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {
+                let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
+                Out::write(&Report::Line { rank, stream, text });
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The command line.
+
+use clap::Parser;
+use std::path::PathBuf;
+
+const AFTER_HELP: &str = "\
+The command is run on every node in the workspace, once per process, with torchrun's variables: RANK, WORLD_SIZE, LOCAL_RANK,
+LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR, MASTER_PORT; and EDGECUT_TOKEN, a secret made for this job.
+
+Examples:
+  launch --ip-config ip_config.yaml --workspace '~/edgecut' -- target/release/train node --dataset-root-dir data/3-parts
+  launch --ip-config ip_config.yaml --copy-parts --sync-binary --num-training-procs 2 \\
+    \"target/release/train node --dataset-root-dir data/3-parts --num-neighbors 15,10\"
+
+Exit status: 0 all processes are done, 1 something could not be started or a node was lost, 2 wrong flags, 130 interrupted;
+else that of the first process that failed.";
+
+/// Starts a job on the nodes of a cluster over password-less SSH, shows the output of all in one terminal, and ends all of it.
+///
+/// Flags may be spelled with underscores as well: --ip_config.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "launch", version, after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// A file with the nodes, node 0 first: YAML with a list of hosts, or one `ip` a line
+    #[arg(long, alias = "ip_config", value_name = "FILE")]
+    pub(crate) ip_config: PathBuf,
+    /// The folder on the nodes that the command runs in [default: this one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Option<String>,
+    /// The nodes to use, from the first on [default: all of --ip-config]
+    #[arg(long, alias = "num_nodes", value_name = "N", value_parser = at_least_one)]
+    pub(crate) num_nodes: Option<usize>,
+    /// Processes per node [default: as --ip-config says, or 1]
+    #[arg(long, visible_alias = "nproc-per-node", aliases = ["num_training_procs", "nproc_per_node"], value_name = "N", value_parser = at_least_one)]
+    pub(crate) num_training_procs: Option<usize>,
+    /// The address that all ranks reach rank 0 at [default: that of the first node]
+    #[arg(long, alias = "master_addr", value_name = "HOST")]
+    pub(crate) master_addr: Option<String>,
+    /// The port of rank 0 [default: as --ip-config says, or 11111]
+    #[arg(long, aliases = ["master_port", "ddp-port", "ddp_port"], value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) master_port: Option<u16>,
+    /// The port of the nodes' SSH servers [default: as --ip-config or the SSH configuration says]
+    #[arg(long, alias = "ssh_port", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) ssh_port: Option<u16>,
+    /// Who to log in as [default: as --ip-config or the SSH configuration says]
+    #[arg(long, alias = "ssh_username", value_name = "NAME")]
+    pub(crate) ssh_username: Option<String>,
+    /// A configuration of the SSH client to use instead of the user's
+    #[arg(long, alias = "ssh_config", value_name = "FILE")]
+    pub(crate) ssh_config: Option<PathBuf>,
+    /// A variable for all processes; may be given several times
+    #[arg(long, alias = "extra_envs", value_name = "NAME=VALUE")]
+    pub(crate) extra_envs: Vec<String>,
+    /// Copy to each node the parts that it needs, from DIR or else from where the command's --dataset-root-dir is here;
+    /// what is there and right is not copied
+    #[arg(long, alias = "copy_parts", value_name = "DIR", num_args = 0..=1, require_equals = true)]
+    pub(crate) copy_parts: Option<Option<PathBuf>>,
+    /// Copy the program to the nodes, where they do not have this very one, and run that
+    #[arg(long, alias = "sync_binary")]
+    pub(crate) sync_binary: bool,
+    /// Start all of the job again, so many times at most, when a process or a node fails
+    #[arg(long, alias = "max_restarts", value_name = "K", default_value_t = 0)]
+    pub(crate) max_restarts: u32,
+    /// Also write the output of each rank to a file of its own in this folder
+    #[arg(long, alias = "log_dir", value_name = "DIR")]
+    pub(crate) log_dir: Option<PathBuf>,
+    /// Show what would run where, and connect to nothing
+    #[arg(long, alias = "dry_run")]
+    pub(crate) dry_run: bool,
+    /// The program and its arguments, after `--` or as one quoted string
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if (1..=16_384).contains(&number) => Ok(number),
+        _ => Err("not a number from 1 to 16384".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_are_spelled_either_way_and_the_command_keeps_its_own() {
+        let line = "launch --ip_config f --ssh_port 22 --num_training_procs 2 --extra_envs A=1 --extra_envs B=2 --copy-parts -- prog --ip_config x --dry-run";
+        let args = Args::try_parse_from(line.split(' ')).unwrap();
+        assert_eq!((args.ssh_port, args.num_training_procs), (Some(22), Some(2)));
+        assert_eq!(args.extra_envs, ["A=1", "B=2"]);
+        assert_eq!(args.copy_parts, Some(None));
+        assert_eq!(args.command, ["prog", "--ip_config", "x", "--dry-run"]);
+        assert!(!args.dry_run);
+    }
+}

@@ -1,0 +1,34 @@
+//! Checksums of files.
+
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use xxhash_rust::xxh3::Xxh3;
+
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// SHA-256 of a file, as hexadecimal text: tells programs apart.
+pub(crate) fn of_file(path: &Path) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    read_blocks(path, |block| hash.update(block))?;
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// XXH3 of a file, as the descriptions of partitioned graphs have it.
+pub(crate) fn xxh3_of_file(path: &Path) -> io::Result<String> {
+    let mut hash = Xxh3::new();
+    read_blocks(path, |block| hash.update(block))?;
+    Ok(format!("{:016x}", hash.digest()))
+}
+
+fn read_blocks(path: &Path, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut file = File::open(path)?;
+    let mut block = vec![0; BLOCK_BYTES];
+    loop {
+        match file.read(&mut block)? {
+            0 => return Ok(()),
+            read => take(&block[..read]),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Which files of a partitioned graph a node needs.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+pub(crate) const META_FILE: &str = "META.json";
+
+/// What the launcher has to know of a partitioned graph.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PartsMeta {
+    num_parts: usize,
+    files: BTreeMap<String, FileMeta>,
+    /// Of the description itself: tells one partitioning from another.
+    #[serde(skip)]
+    pub(crate) checksum: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct FileMeta {
+    pub(crate) bytes: u64,
+    pub(crate) xxh3: String,
+}
+
+impl PartsMeta {
+    pub(crate) fn read(dir: &Path) -> Result<Self, String> {
+        let path = dir.join(META_FILE);
+        let bytes = std::fs::read(&path).map_err(|error| {
+            format!("read {}: {error}: partition the graph with partition-graph, or give --copy-parts", path.display())
+        })?;
+        let mut meta: Self = serde_json::from_slice(&bytes)
+            .map_err(|error| format!("{} describes no partitioned graph: {error}", path.display()))?;
+        meta.checksum = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&bytes));
+        Ok(meta)
+    }
+
+    /// Whether the parts can be shared out.
+    pub(crate) fn check_layout(&self, num_nodes: usize, world_size: usize) -> Result<(), String> {
+        let parts = self.num_parts;
+        if parts < num_nodes {
+            return Err(format!(
+                "the graph has {parts} parts, fewer than the job's {num_nodes} nodes: partition it into {num_nodes}, or give --num-nodes {parts}"
+            ));
+        }
+        if parts == 0 || !world_size.is_multiple_of(parts) {
+            return Err(format!(
+                "the graph's {parts} parts cannot be shared out evenly over {world_size} processes: start a multiple of {parts}, or partition it into {world_size}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The parts that these ranks hold, if they can be shared out.
+    pub(crate) fn parts_of(&self, ranks: &Range<usize>, world_size: usize) -> Vec<usize> {
+        let mut parts: Vec<usize> = ranks.clone().map(|rank| rank * self.num_parts / world_size.max(1)).collect();
+        parts.dedup();
+        parts
+    }
+
+    /// The files of these parts.
+    pub(crate) fn files_of<'a>(&'a self, parts: &'a [usize]) -> impl Iterator<Item = (&'a str, &'a FileMeta)> {
+        let of = |name: &str| name.strip_prefix("part_").and_then(|rest| rest.split('/').next()?.parse().ok());
+        let files = self.files.iter().map(|(name, file)| (name.as_str(), file));
+        files.filter(move |(name, _)| of(name).is_some_and(|part: usize| parts.contains(&part)))
+    }
+
+    /// Whether the files of these parts are there, by their sizes.
+    pub(crate) fn check_files(&self, dir: &Path, parts: &[usize]) -> Result<(), String> {
+        for (name, file) in self.files_of(parts) {
+            let path = dir.join(name);
+            let shown = path.display();
+            match path.metadata() {
+                Ok(found) if found.len() == file.bytes => {}
+                Ok(found) => {
+                    let (bytes, wanted) = (found.len(), file.bytes);
+                    return Err(format!("{shown} has {bytes} bytes instead of {wanted}: copy the part again, or give --copy-parts"));
+                }
+                Err(error) => {
+                    let part = name.split('/').next().unwrap_or_default();
+                    return Err(format!("{part} is not complete here ({shown}: {error}): copy it to this node, or give --copy-parts"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The value of `--dataset-root-dir` in a command, which names the partitioned graph.
+pub(crate) fn dataset_root_dir(command: &[String]) -> Option<String> {
+    let is_flag = |text: &str| text.replace('_', "-") == "--dataset-root-dir";
+    command.iter().enumerate().find_map(|(i, argument)| match argument.split_once('=') {
+        Some((flag, value)) if is_flag(flag) => Some(value.to_owned()),
+        _ if is_flag(argument) => command.get(i + 1).cloned(),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta(num_parts: usize) -> PartsMeta {
+        let file = |part: usize| (format!("part_{part}/x.npy"), FileMeta { bytes: 3, xxh3: "0".into() });
+        PartsMeta { num_parts, files: (0..num_parts).map(file).collect(), checksum: String::new() }
+    }
+
+    #[test]
+    fn each_rank_has_its_part_and_each_node_no_other() {
+        assert_eq!(meta(3).parts_of(&(2..4), 6), [1]);
+        assert_eq!(meta(6).parts_of(&(2..4), 6), [2, 3]);
+        assert_eq!(meta(2).parts_of(&(1..3), 4), [0, 1]);
+        let names: Vec<String> = meta(12).files_of(&[1, 11]).map(|(name, _)| name.to_owned()).collect();
+        assert_eq!(names, ["part_1/x.npy", "part_11/x.npy"]);
+    }
+
+    #[test]
+    fn parts_that_cannot_be_shared_out_are_an_error() {
+        assert!(meta(3).check_layout(3, 6).is_ok());
+        assert!(meta(2).check_layout(3, 6).unwrap_err().contains("fewer than the job's 3 nodes"));
+        assert!(meta(4).check_layout(3, 6).unwrap_err().contains("cannot be shared out evenly over 6"));
+    }
+
+    #[test]
+    fn a_missing_or_short_file_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = meta(1).check_files(dir.path(), &[0]).unwrap_err();
+        assert!(error.contains("part_0 is not complete here"), "{error}");
+        std::fs::create_dir(dir.path().join("part_0")).unwrap();
+        std::fs::write(dir.path().join("part_0/x.npy"), "ab").unwrap();
+        let error = meta(1).check_files(dir.path(), &[0]).unwrap_err();
+        assert!(error.contains("2 bytes instead of 3"), "{error}");
+        std::fs::write(dir.path().join("part_0/x.npy"), "abc").unwrap();
+        meta(1).check_files(dir.path(), &[0]).unwrap();
+    }
+
+    #[test]
+    fn the_graph_is_found_in_the_command_however_it_is_spelled() {
+        let find = |command: &str| dataset_root_dir(&shell_words::split(command).unwrap());
+        assert_eq!(find("train node --dataset-root-dir data/x --lr 1").as_deref(), Some("data/x"));
+        assert_eq!(find("train node --dataset_root_dir=a_b").as_deref(), Some("a_b"));
+        assert_eq!(find("train node --lr 1"), None);
+        assert_eq!(find("train --dataset-root-dir"), None);
+    }
+}

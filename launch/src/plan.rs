@@ -1,0 +1,230 @@
+//! Which ranks run where, decided before anything is connected to.
+
+use crate::args::Args;
+use crate::messages::{Check, Listen, PartsCheck, Program, RankStart, Start};
+use crate::parts::dataset_root_dir;
+use crate::ssh::Target;
+use anyhow::{Context, bail, ensure};
+use edgecut_cluster::{IpConfig, Token};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// PyG's `--ddp_port`.
+const DEFAULT_MASTER_PORT: u16 = 11111;
+
+/// A job, laid out.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) nodes: Vec<NodePlan>,
+    pub(crate) world_size: usize,
+    pub(crate) master_addr: String,
+    pub(crate) master_port: u16,
+    pub(crate) workspace: String,
+    pub(crate) program: Program,
+    pub(crate) args: Vec<String>,
+    /// The partitioned graph that the command names, relative to the workspace.
+    pub(crate) dataset_dir: Option<String>,
+}
+
+/// What runs on a node.
+#[derive(Clone, Debug)]
+pub(crate) struct NodePlan {
+    pub(crate) target: Target,
+    pub(crate) ranks: Range<usize>,
+    listen: Option<Listen>,
+    env: BTreeMap<String, String>,
+}
+
+impl Plan {
+    /// Flags win over the file.
+    pub(crate) fn new(args: &Args) -> anyhow::Result<Self> {
+        let config = IpConfig::read(&args.ip_config)?;
+        let listed = config.nodes().len();
+        let num_nodes = args.num_nodes.unwrap_or(listed);
+        if num_nodes > listed {
+            bail!("--num-nodes is {num_nodes}, but {} names {listed} nodes", args.ip_config.display());
+        }
+        let master_port = args.master_port.or(config.master_port()).unwrap_or(DEFAULT_MASTER_PORT);
+        let config = config.take(num_nodes);
+        let extra = args.extra_envs.iter().map(|pair| split_variable(pair)).collect::<anyhow::Result<Vec<_>>>()?;
+        let command = command_of(&args.command)?;
+        let dataset_dir = dataset_root_dir(&command);
+        let mut words = command.into_iter();
+        let name = words.next().context("no command is given")?;
+        let mut nodes = Vec::new();
+        let mut first = 0;
+        for node in config.nodes() {
+            let processes = args.num_training_procs.or(node.processes).unwrap_or(1);
+            let listen = node.listen_addr.map(Listen::Address);
+            let mut env = node.env.clone();
+            env.extend(extra.iter().cloned());
+            nodes.push(NodePlan {
+                target: Target {
+                    host: node.host.clone(),
+                    port: node.ssh_port.or(args.ssh_port),
+                    user: node.user.clone().or(args.ssh_username.clone()),
+                    config: args.ssh_config.clone(),
+                },
+                ranks: first..first + processes,
+                listen: listen.or(node.interface.clone().map(Listen::Interface)),
+                env,
+            });
+            first += processes;
+        }
+        let workspace = match &args.workspace {
+            Some(workspace) => workspace.clone(),
+            None => std::env::current_dir().context("find the current folder")?.display().to_string(),
+        };
+        let master = config.master();
+        let listened = master.listen_addr.map(|address| address.to_string());
+        Ok(Self {
+            nodes,
+            world_size: first,
+            master_addr: args.master_addr.clone().or(listened).unwrap_or_else(|| master.host.clone()),
+            master_port,
+            workspace,
+            program: Program { name, copied: None },
+            args: words.collect(),
+            dataset_dir,
+        })
+    }
+
+    /// The name of a rank in what is printed.
+    pub(crate) fn label(&self, rank: usize) -> String {
+        let host = self.nodes.iter().find(|node| node.ranks.contains(&rank)).map_or("?", |node| &node.target.host);
+        format!("{host}:{rank}")
+    }
+
+    /// What the agent of `node` is to look at.
+    pub(crate) fn check(&self, node: usize) -> Check {
+        let ranks = self.nodes[node].ranks.clone();
+        Check {
+            workspace: self.workspace.clone(),
+            program: self.program.clone(),
+            parts: self.dataset_dir.clone().map(|dir| PartsCheck {
+                dir,
+                world_size: self.world_size,
+                ranks,
+                num_nodes: self.nodes.len(),
+            }),
+            master: (node == 0).then(|| (self.master_addr.clone(), self.master_port)),
+            listen: self.nodes[node].listen.clone(),
+        }
+    }
+
+    /// What the agent of `node` is to start. `token` is shown by nothing that prints a plan.
+    pub(crate) fn start(&self, node: usize, job_id: &str, token: &Token, restarts: u32) -> Start {
+        let mut env = self.env(node);
+        env.insert("EDGECUT_TOKEN".into(), token.to_env_value().into());
+        env.insert("EDGECUT_RESTART_COUNT".into(), restarts.to_string());
+        Start {
+            job_id: job_id.into(),
+            workspace: self.workspace.clone(),
+            program: self.program.clone(),
+            args: self.args.clone(),
+            env,
+            listen: self.nodes[node].listen.clone(),
+            ranks: self.nodes[node].ranks.clone().map(|rank| self.rank(node, rank)).collect(),
+        }
+    }
+
+    /// Variables of all ranks of a node: torchrun's names, over those of the file and of `--extra-envs`.
+    pub(crate) fn env(&self, node: usize) -> BTreeMap<String, String> {
+        let NodePlan { ranks, env, .. } = &self.nodes[node];
+        let mut env = env.clone();
+        for (name, value) in [
+            ("WORLD_SIZE", self.world_size.to_string()),
+            ("LOCAL_WORLD_SIZE", ranks.len().to_string()),
+            ("NODE_RANK", node.to_string()),
+            ("MASTER_ADDR", self.master_addr.clone()),
+            ("MASTER_PORT", self.master_port.to_string()),
+        ] {
+            env.insert(name.into(), value);
+        }
+        env
+    }
+
+    fn rank(&self, node: usize, rank: usize) -> RankStart {
+        let local = rank - self.nodes[node].ranks.start;
+        let env = [("RANK", rank), ("LOCAL_RANK", local)].map(|(name, value)| (name.into(), value.to_string()));
+        RankStart { rank, env: env.into() }
+    }
+}
+
+fn split_variable(pair: &str) -> anyhow::Result<(String, String)> {
+    match pair.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
+        _ => bail!("--extra-envs {pair}: give NAME=VALUE"),
+    }
+}
+
+/// The command, given word by word or as one quoted string.
+fn command_of(words: &[String]) -> anyhow::Result<Vec<String>> {
+    let words = match words {
+        [line] if line.contains(char::is_whitespace) => {
+            shell_words::split(line).with_context(|| format!("split the command {line:?} into words"))?
+        }
+        words => words.to_vec(),
+    };
+    ensure!(words.first().is_some_and(|program| !program.is_empty()), "no command is given: which program is to run?");
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn plan(config: &str, flags: &str) -> anyhow::Result<Plan> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), config).unwrap();
+        let line = format!("launch --ip-config {} {flags}", file.path().display());
+        Plan::new(&Args::try_parse_from(shell_words::split(&line).unwrap())?)
+    }
+
+    #[test]
+    fn ranks_are_numbered_node_by_node() {
+        let plan = plan("10.0.0.1 29500\n10.0.0.2\n10.0.0.3", "--num_nodes 2 --num_training_procs 3 -- prog").unwrap();
+        let ranks: Vec<_> = plan.nodes.iter().map(|node| node.ranks.clone()).collect();
+        assert_eq!(ranks, [0..3, 3..6]);
+        assert_eq!((plan.world_size, plan.master_addr.as_str(), plan.master_port), (6, "10.0.0.1", 29500));
+        let start = plan.start(1, "job", &Token::random().unwrap(), 0);
+        assert_eq!(start.ranks[1].env["RANK"], "4");
+        assert_eq!(start.ranks[1].env["LOCAL_RANK"], "1");
+        assert_eq!(start.env["WORLD_SIZE"], "6");
+        assert_eq!(start.env["NODE_RANK"], "1");
+        assert_eq!(plan.label(4), "10.0.0.2:4");
+    }
+
+    #[test]
+    fn flags_win_over_the_file_and_both_over_defaults() {
+        let config = "master_port: 1000\nhosts:\n- {address: a, processes: 2, env: {K: file, L: file}}\n- {address: b, user: u}";
+        let chosen = plan(config, "--ssh-username v --extra-envs K=flag -- prog").unwrap();
+        assert_eq!(chosen.nodes.iter().map(|node| node.ranks.len()).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(chosen.nodes[0].target.user.as_deref(), Some("v"));
+        assert_eq!(chosen.nodes[1].target.user.as_deref(), Some("u"));
+        assert_eq!((chosen.env(0)["K"].as_str(), chosen.env(0)["L"].as_str()), ("flag", "file"));
+        assert_eq!(chosen.master_port, 1000);
+        assert_eq!(plan(config, "--master_port 7 -- prog").unwrap().master_port, 7);
+    }
+
+    #[test]
+    fn the_command_may_be_one_string() {
+        let plan = plan("a", "'train node --dataset_root_dir \"my data\" --lr 1'").unwrap();
+        assert_eq!(plan.program.name, "train");
+        assert_eq!(plan.args, ["node", "--dataset_root_dir", "my data", "--lr", "1"]);
+        assert_eq!(plan.dataset_dir.as_deref(), Some("my data"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_an_error() {
+        for (flags, expected) in [
+            ("--num-nodes 3 -- prog", "names 2 nodes"),
+            ("--extra-envs K -- prog", "NAME=VALUE"),
+            ("'prog \"x'", "split the command"),
+        ] {
+            let error = format!("{:#}", plan("a\nb", flags).unwrap_err());
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

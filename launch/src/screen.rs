@@ -1,0 +1,95 @@
+//! What the terminal and the log files get.
+
+use crate::messages::Stream;
+use anyhow::Context;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{IsTerminal, Write, stderr, stdout};
+use std::path::{Path, PathBuf};
+
+/// The last lines of a rank, which are repeated if it fails.
+const KEPT_LINES: usize = 10;
+/// Colors of ranks on a terminal: cyan, green, yellow, magenta, blue and their bright kin.
+const COLORS: [u8; 10] = [36, 32, 33, 35, 34, 96, 92, 93, 95, 94];
+
+/// Prints the output of all ranks, and keeps it.
+pub(crate) struct Screen {
+    labels: Vec<String>,
+    last: Vec<VecDeque<String>>,
+    log_dir: Option<PathBuf>,
+    logs: Vec<File>,
+    colors: (bool, bool),
+}
+
+impl Screen {
+    /// For ranks with these labels; `log_dir` is made if it is absent.
+    pub(crate) fn new(labels: Vec<String>, log_dir: Option<&Path>) -> anyhow::Result<Self> {
+        if let Some(dir) = log_dir {
+            std::fs::create_dir_all(dir).with_context(|| format!("make the folder {}", dir.display()))?;
+        }
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let colors = (!plain && stdout().is_terminal(), !plain && stderr().is_terminal());
+        let last = vec![VecDeque::new(); labels.len()];
+        Ok(Self { labels, last, log_dir: log_dir.map(Into::into), logs: Vec::new(), colors })
+    }
+
+    /// Starts a file per rank for the attempt after `restarts` restarts, beside those of earlier ones.
+    pub(crate) fn begin(&mut self, restarts: u32) -> anyhow::Result<()> {
+        self.last.iter_mut().for_each(VecDeque::clear);
+        let Some(dir) = &self.log_dir else { return Ok(()) };
+        let name = |rank| match restarts {
+            0 => format!("rank-{rank}.log"),
+            restarts => format!("rank-{rank}.restart-{restarts}.log"),
+        };
+        let open = |rank| {
+            let path = dir.join(name(rank));
+            File::create(&path).with_context(|| format!("create {}", path.display()))
+        };
+        self.logs = (0..self.labels.len()).map(open).collect::<anyhow::Result<_>>()?;
+        Ok(())
+    }
+
+    /// A line of a rank.
+    pub(crate) fn line(&mut self, rank: usize, stream: Stream, text: &str) -> anyhow::Result<()> {
+        if let Some(log) = self.logs.get_mut(rank) {
+            writeln!(log, "{text}").context("write a log: is the disk of --log-dir full?")?;
+        }
+        let last = &mut self.last[rank];
+        if last.len() == KEPT_LINES {
+            last.pop_front();
+        }
+        last.push_back(text.into());
+        // A closed pipe is no reason to end the job: the logs go on.
+        let _ = match stream {
+            Stream::Out => writeln!(stdout().lock(), "{} {text}", self.prefix(rank, self.colors.0)),
+            Stream::Err => writeln!(stderr().lock(), "{} {text}", self.prefix(rank, self.colors.1)),
+        };
+        Ok(())
+    }
+
+    /// The last lines of a rank, once more.
+    pub(crate) fn repeat(&self, rank: usize) {
+        let mut err = stderr().lock();
+        for line in &self.last[rank] {
+            let _ = writeln!(err, "{} {line}", self.prefix(rank, self.colors.1));
+        }
+    }
+
+    /// Whether a rank has written anything.
+    pub(crate) fn has_lines(&self, rank: usize) -> bool {
+        !self.last[rank].is_empty()
+    }
+
+    fn prefix(&self, rank: usize, colored: bool) -> String {
+        let label = &self.labels[rank];
+        match colored {
+            true => format!("\x1b[{}m[{label}]\x1b[0m", COLORS[rank % COLORS.len()]),
+            false => format!("[{label}]"),
+        }
+    }
+}
+
+/// What the launcher itself says.
+pub(crate) fn note(text: impl std::fmt::Display) {
+    let _ = writeln!(stderr().lock(), "launch: {text}");
+}

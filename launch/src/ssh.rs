@@ -1,0 +1,233 @@
+//! The system's OpenSSH client: its configuration, agent, jump hosts and known hosts apply.
+
+use crate::messages::{ABSENT, PRESENT};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Seconds that a connection may take.
+const CONNECT_SECONDS: u32 = 10;
+/// What the other side gets to say its first word, the connection included.
+pub(crate) const FIRST_WORD: Duration = Duration::from_secs(30);
+/// Lines of a failed connection that are shown.
+const SHOWN_LINES: usize = 4;
+/// Where a node keeps what is copied to it, as the shell there reads it.
+const CACHE: &str = "${XDG_CACHE_HOME:-$HOME/.cache}/edgecut";
+
+/// How a node is logged in to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) host: String,
+    pub(crate) port: Option<u16>,
+    pub(crate) user: Option<String>,
+    /// `ssh -F`.
+    pub(crate) config: Option<PathBuf>,
+}
+
+impl Target {
+    /// The arguments of `ssh`; `remote` is run by the login shell there.
+    pub(crate) fn args(&self, remote: &str) -> Vec<String> {
+        let mut args: Vec<String> = ["-T", "-x", "-a"].map(Into::into).into();
+        if let Some(config) = &self.config {
+            args.extend(["-F".into(), config.display().to_string()]);
+        }
+        // Nobody is there to type a password, and a dead connection has to end. Host keys are checked as configured.
+        for option in [
+            "BatchMode=yes".to_owned(),
+            format!("ConnectTimeout={CONNECT_SECONDS}"),
+            "ServerAliveInterval=2".to_owned(),
+            "ServerAliveCountMax=3".to_owned(),
+        ] {
+            args.extend(["-o".into(), option]);
+        }
+        args.extend(self.port.iter().flat_map(|port| ["-p".into(), port.to_string()]));
+        args.extend(self.user.iter().flat_map(|user| ["-l".into(), user.clone()]));
+        args.extend(["--".into(), self.host.clone(), remote.into()]);
+        args
+    }
+
+    /// Starts `ssh`, out of reach of the terminal's Ctrl-C: the launcher decides what ends when.
+    pub(crate) fn spawn(&self, remote: &str) -> Result<Session, String> {
+        let mut command = Command::new("ssh");
+        command.args(self.args(remote)).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("start ssh: {error}: is OpenSSH installed here?"))?;
+        let stderr = child.stderr.take();
+        let said = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            if let Some(pipe) = stderr {
+                // Bounded: nothing of use comes after the first lines.
+                let _ = pipe.take(1 << 16).read_to_end(&mut text);
+            }
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        Ok(Session { target: self.clone(), child, said: Some(said) })
+    }
+
+    /// Copies a file into the node's cache under `name`, which tells its content, unless it is there.
+    pub(crate) fn put(&self, name: &str, file: &Path) -> Result<(), String> {
+        let unfinished = format!(".{name}.{}", std::process::id());
+        let shown = file.display();
+        let bytes = file.metadata().map_err(|e| format!("read {shown}: {e}"))?.len();
+        let remote = in_shell(&format!(
+            "umask 077; d=\"{CACHE}\"; mkdir -p \"$d\" || exit; if [ -x \"$d/{name}\" ]; then echo {PRESENT}; exit; fi; \
+             echo {ABSENT} \"$(uname -sm)\"; cat > \"$d/{unfinished}\" && [ \"$(wc -c < \"$d/{unfinished}\")\" -eq {bytes} ] && \
+             chmod 700 \"$d/{unfinished}\" && mv \"$d/{unfinished}\" \"$d/{name}\" && echo {PRESENT}"
+        ));
+        let mut session = self.spawn(&remote)?;
+        let lines = session.lines();
+        let (mut input, mut found) = (session.child.stdin.take(), false);
+        loop {
+            match lines.recv_timeout(if found { Duration::from_secs(600) } else { FIRST_WORD }) {
+                Ok(line) if line.starts_with(PRESENT) => return Ok(()),
+                Ok(line) if line.starts_with(ABSENT) => {
+                    same_machine(line.trim_start_matches(ABSENT).trim())?;
+                    found = true;
+                    let mut content = File::open(file).map_err(|e| format!("read {shown}: {e}"))?;
+                    // If the node takes nothing any more, its own words say why.
+                    if let Some(mut input) = input.take() {
+                        let _ = std::io::copy(&mut content, &mut input);
+                    }
+                }
+                Ok(_) => {}
+                Err(_) => return Err(session.explain("copy a program to it")),
+            }
+        }
+    }
+}
+
+/// Where a node finds what [`Target::put`] has copied.
+pub(crate) fn cached(name: &str) -> String {
+    format!("{CACHE}/{name}")
+}
+
+/// A command line for a POSIX shell, whatever the login shell is.
+pub(crate) fn in_shell(script: &str) -> String {
+    format!("exec sh -c '{script}'")
+}
+
+/// Whether a program of this machine runs on one of that kind.
+fn same_machine(theirs: &str) -> Result<(), String> {
+    let ours = crate::agent::machine();
+    match theirs == ours {
+        true => Ok(()),
+        false => Err(format!("it is {theirs}, but this program is built for {ours}: all machines must be of one kind")),
+    }
+}
+
+/// A running `ssh`. Dropping it ends it.
+pub(crate) struct Session {
+    target: Target,
+    pub(crate) child: Child,
+    said: Option<JoinHandle<String>>,
+}
+
+impl Session {
+    /// The lines of its standard output, as they come.
+    pub(crate) fn lines(&mut self) -> mpsc::Receiver<String> {
+        let (sender, lines) = mpsc::sync_channel(256);
+        if let Some(pipe) = self.child.stdout.take() {
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(pipe);
+                let mut line = Vec::new();
+                while reader.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                    let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+                    if sender.send(text).is_err() {
+                        return;
+                    }
+                    line.clear();
+                }
+            });
+        }
+        lines
+    }
+
+    /// Why it did not do what it should, and what helps.
+    pub(crate) fn explain(&mut self, what: &str) -> String {
+        let _ = self.child.kill();
+        let status = self.child.wait();
+        let said = self.said.take().and_then(|said| said.join().ok()).unwrap_or_default();
+        if let Some(reason) = remedy(&said, &self.target) {
+            return reason;
+        }
+        let mut lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        lines.drain(..lines.len().saturating_sub(SHOWN_LINES));
+        match (lines.is_empty(), status) {
+            (true, Ok(status)) => format!("cannot {what}: ssh says nothing ({status})"),
+            (true, Err(error)) => format!("cannot {what}: {error}"),
+            (false, _) => format!("cannot {what}: {}", lines.join("; ")),
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The reason that `ssh` gave, where it is one that users meet.
+fn remedy(said: &str, target: &Target) -> Option<String> {
+    let Target { host, port, .. } = target;
+    let at = port.map_or_else(String::new, |port| format!("-p {port} "));
+    let line = |what: &str| said.lines().rev().find(|line| line.contains(what)).map(|line| line.trim().to_owned());
+    if line("Could not resolve hostname").is_some() {
+        return Some(format!("unknown host: there is no machine named {host}; check its address"));
+    }
+    if line("REMOTE HOST IDENTIFICATION HAS CHANGED").is_some() {
+        let name = port.filter(|&port| port != 22).map_or_else(|| host.clone(), |port| format!("[{host}]:{port}"));
+        return Some(format!(
+            "its host key has changed: somebody may be listening in; if the machine was set up anew, forget the old key with: ssh-keygen -R '{name}'"
+        ));
+    }
+    if line("Host key verification failed").is_some() {
+        return Some(format!("its host key is not known: connect once by hand and compare it: ssh {at}{host}"));
+    }
+    if let Some(denied) = line("Permission denied") {
+        return Some(format!(
+            "it lets nobody in without a password ({denied}): install your key with: ssh-copy-id {at}{host}"
+        ));
+    }
+    let failed = line("Connection refused").or_else(|| line("Connection timed out")).or_else(|| line("No route to host"));
+    failed.or_else(|| line("Operation timed out")).map(|line| {
+        format!("{line}: is the machine up, and does its SSH server listen on {}?", port.map_or("the usual port".into(), |port| format!("port {port}")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target() -> Target {
+        Target { host: "n1".into(), port: Some(2222), user: Some("alice".into()), config: Some("c".into()) }
+    }
+
+    #[test]
+    fn host_keys_are_checked_and_nobody_is_asked() {
+        let args = target().args("true").join(" ");
+        assert!(args.starts_with("-T -x -a -F c -o BatchMode=yes"), "{args}");
+        assert!(args.ends_with("-p 2222 -l alice -- n1 true"), "{args}");
+        assert!(!args.contains("HostKey"), "the user's own setting counts: {args}");
+    }
+
+    #[test]
+    fn what_ssh_says_becomes_what_to_do() {
+        for (said, expected) in [
+            ("ssh: Could not resolve hostname n1: Name or service not known\r", "unknown host"),
+            ("@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\r\nHost key verification failed.\r", "ssh-keygen -R '[n1]:2222'"),
+            ("No ED25519 host key is known for n1\r\nHost key verification failed.\r", "connect once by hand and compare it: ssh -p 2222 n1"),
+            ("alice@n1: Permission denied (password).", "ssh-copy-id -p 2222 n1"),
+            ("ssh: connect to host n1 port 2222: Connection refused\r", "is the machine up"),
+        ] {
+            let reason = remedy(said, &target()).unwrap();
+            assert!(reason.contains(expected), "{reason}");
+        }
+        assert_eq!(remedy("something else", &target()), None);
+    }
+}
