@@ -58,7 +58,9 @@ pub(crate) fn copy_parts(
         Some(Receipt::Problem(problem)) => return Err(problem),
         _ => return Err(session.explain("copy to it")),
     };
-    let sizes = wanted.iter().map(|&i| delivery.files.get(i).map(|file| file.bytes).ok_or("it wants a file that does not exist"));
+    let sizes = wanted
+        .iter()
+        .map(|&i| delivery.files.get(i).map(|file| file.bytes).ok_or("it wants a file that does not exist"));
     let bytes = sizes.sum::<Result<u64, _>>()?;
     let names: Vec<_> = wanted.iter().map(|&i| source.join(&delivery.files[i].name)).collect();
     let written = Arc::new(AtomicU64::new(0));

@@ -1,6 +1,7 @@
 //! Connects, checks, starts, watches and ends a job.
 
 use crate::args::Args;
+use crate::checksum;
 use crate::copy::copy_parts;
 use crate::link::{Event, Link};
 use crate::messages::{Checked, Order, Report, SILENCE};
@@ -9,7 +10,6 @@ use crate::plan::Plan;
 use crate::screen::{Screen, note};
 use crate::ssh::Target;
 use crate::watch::{Action, Watch};
-use crate::checksum;
 use anyhow::{Context, bail};
 use edgecut_cluster::Token;
 use std::path::{Path, PathBuf};
@@ -421,7 +421,9 @@ impl std::error::Error for Interrupted {}
 fn difference(first: &Checked, other: &Checked) -> Option<String> {
     let differs = |a: &Option<String>, b: &Option<String>| matches!((a, b), (Some(a), Some(b)) if a != b);
     if differs(&first.meta, &other.meta) {
-        return Some("its parts are of another partitioning than node 0's: copy them again, or give --copy-parts".into());
+        return Some(
+            "its parts are of another partitioning than node 0's: copy them again, or give --copy-parts".into(),
+        );
     }
     // Builds for another kind of processor cannot be compared.
     if first.machine == other.machine && differs(&first.program, &other.program) {

@@ -74,11 +74,15 @@ impl PartsMeta {
                 Ok(found) if found.len() == file.bytes => {}
                 Ok(found) => {
                     let (bytes, wanted) = (found.len(), file.bytes);
-                    return Err(format!("{shown} has {bytes} bytes instead of {wanted}: copy the part again, or give --copy-parts"));
+                    return Err(format!(
+                        "{shown} has {bytes} bytes instead of {wanted}: copy the part again, or give --copy-parts"
+                    ));
                 }
                 Err(error) => {
                     let part = name.split('/').next().unwrap_or_default();
-                    return Err(format!("{part} is not complete here ({shown}: {error}): copy it to this node, or give --copy-parts"));
+                    return Err(format!(
+                        "{part} is not complete here ({shown}: {error}): copy it to this node, or give --copy-parts"
+                    ));
                 }
             }
         }

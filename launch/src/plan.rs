@@ -198,7 +198,8 @@ mod tests {
 
     #[test]
     fn flags_win_over_the_file_and_both_over_defaults() {
-        let config = "master_port: 1000\nhosts:\n- {address: a, processes: 2, env: {K: file, L: file}}\n- {address: b, user: u}";
+        let config =
+            "master_port: 1000\nhosts:\n- {address: a, processes: 2, env: {K: file, L: file}}\n- {address: b, user: u}";
         let chosen = plan(config, "--ssh-username v --extra-envs K=flag -- prog").unwrap();
         assert_eq!(chosen.nodes.iter().map(|node| node.ranks.len()).collect::<Vec<_>>(), [2, 1]);
         assert_eq!(chosen.nodes[0].target.user.as_deref(), Some("v"));

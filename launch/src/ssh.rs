@@ -194,9 +194,13 @@ fn remedy(said: &str, target: &Target) -> Option<String> {
             "it lets nobody in without a password ({denied}): install your key with: ssh-copy-id {at}{host}"
         ));
     }
-    let failed = line("Connection refused").or_else(|| line("Connection timed out")).or_else(|| line("No route to host"));
+    let failed =
+        line("Connection refused").or_else(|| line("Connection timed out")).or_else(|| line("No route to host"));
     failed.or_else(|| line("Operation timed out")).map(|line| {
-        format!("{line}: is the machine up, and does its SSH server listen on {}?", port.map_or("the usual port".into(), |port| format!("port {port}")))
+        format!(
+            "{line}: is the machine up, and does its SSH server listen on {}?",
+            port.map_or("the usual port".into(), |port| format!("port {port}"))
+        )
     })
 }
 
@@ -220,8 +224,14 @@ mod tests {
     fn what_ssh_says_becomes_what_to_do() {
         for (said, expected) in [
             ("ssh: Could not resolve hostname n1: Name or service not known\r", "unknown host"),
-            ("@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\r\nHost key verification failed.\r", "ssh-keygen -R '[n1]:2222'"),
-            ("No ED25519 host key is known for n1\r\nHost key verification failed.\r", "connect once by hand and compare it: ssh -p 2222 n1"),
+            (
+                "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\r\nHost key verification failed.\r",
+                "ssh-keygen -R '[n1]:2222'",
+            ),
+            (
+                "No ED25519 host key is known for n1\r\nHost key verification failed.\r",
+                "connect once by hand and compare it: ssh -p 2222 n1",
+            ),
             ("alice@n1: Permission denied (password).", "ssh-copy-id -p 2222 n1"),
             ("ssh: connect to host n1 port 2222: Connection refused\r", "is the machine up"),
         ] {

@@ -35,7 +35,8 @@ pub(crate) struct Watch {
     nodes: Vec<Range<usize>>,
     endings: Vec<Option<Ending>>,
     failure: Option<Failure>,
-    failed_at: Option<Instant>,
+    /// When the others are to be stopped.
+    stop_at: Option<Instant>,
     stopped_at: Option<Instant>,
     interrupts: usize,
 }
@@ -45,7 +46,7 @@ impl Watch {
     pub(crate) fn new(nodes: Vec<Range<usize>>) -> Self {
         let ranks = nodes.iter().map(Range::len).sum();
         let endings = vec![None; ranks];
-        Self { nodes, endings, failure: None, failed_at: None, stopped_at: None, interrupts: 0 }
+        Self { nodes, endings, failure: None, stop_at: None, stopped_at: None, interrupts: 0 }
     }
 
     /// A rank has ended.
@@ -56,13 +57,17 @@ impl Watch {
             if self.stopped_at.is_none() && is_cause {
                 self.failure = Some(Failure { rank, ending: ending.clone() });
             }
-            self.failed_at.get_or_insert(now);
+            self.stop_at.get_or_insert(now + FOLLOW);
         }
         self.endings[rank] = Some(ending);
     }
 
-    /// A node cannot be reached any more. Its ranks end by themselves.
+    /// A node cannot be reached any more. Its ranks end by themselves; its silence has taken time already, so the others
+    /// are stopped at once.
     pub(crate) fn lost(&mut self, node: usize, why: &str, now: Instant) {
+        if self.is_running(node) {
+            self.stop_at = Some(now);
+        }
         for rank in self.nodes[node].clone() {
             if self.endings[rank].is_none() {
                 self.ended(rank, Ending::Lost(why.into()), now);
@@ -87,7 +92,7 @@ impl Watch {
         if self.is_done() {
             return None;
         }
-        if self.stopped_at.is_none() && self.failed_at.is_some_and(|at| now - at > FOLLOW) {
+        if self.stopped_at.is_none() && self.stop_at.is_some_and(|at| now >= at) {
             self.stopped_at = Some(now);
             return Some(Action::Stop);
         }
@@ -166,6 +171,7 @@ mod tests {
         watch.lost(1, "no sign of life", now);
         assert_eq!(watch.failure().unwrap().rank, 3);
         assert!(!watch.is_running(1) && watch.is_running(0));
+        assert_eq!(watch.tick(now), Some(Action::Stop), "its silence has taken long enough");
     }
 
     #[test]

@@ -80,9 +80,8 @@ pub(crate) fn machine() -> String {
 
 /// The program's file.
 pub(crate) fn find_program(workspace: &Path, program: &Program) -> Result<PathBuf, String> {
-    let runs = |path: &Path| {
-        path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-    };
+    let runs =
+        |path: &Path| path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
     let remedy = "install it there, or give --sync-binary to have it copied";
     let Program { name, copied } = program;
     if name.contains('/') || copied.is_some() {

@@ -145,5 +145,7 @@ fn probe(host: &str, port: u16) -> Result<(), String> {
             Err(error) => last = error.to_string(),
         }
     }
-    Err(format!("cannot reach {place} ({last}): open it in the firewall between the nodes, or give another --master-port or --master-addr"))
+    Err(format!(
+        "cannot reach {place} ({last}): open it in the firewall between the nodes, or give another --master-port or --master-addr"
+    ))
 }

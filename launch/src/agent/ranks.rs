@@ -12,8 +12,8 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// The process that a rank must not outlive.
-const AGENT_PID: &str = "EDGECUT_AGENT_PID";
+/// Names the agent, by job and process: a rank must not outlive it, nor must anything that a rank has started.
+const AGENT: &str = "EDGECUT_AGENT";
 /// What the library of matrix products takes its number of threads from.
 const MATMUL_THREADS: &str = "MATMUL_NUM_THREADS";
 /// The address to listen on, for programs that read it.
@@ -31,7 +31,8 @@ type Group = Arc<Mutex<Option<Pid>>>;
 pub(crate) struct Ranks {
     events: mpsc::Sender<Event>,
     out: Out,
-    job_id: String,
+    /// What the ranks' environment calls this agent.
+    name: String,
     running: Vec<(usize, Group)>,
     stopped: Option<Instant>,
     killed: Option<Instant>,
@@ -39,16 +40,16 @@ pub(crate) struct Ranks {
 
 impl Ranks {
     pub(crate) fn new(events: mpsc::Sender<Event>, out: Out) -> Self {
-        Self { events, out, job_id: String::new(), running: Vec::new(), stopped: None, killed: None }
+        Self { events, out, name: String::new(), running: Vec::new(), stopped: None, killed: None }
     }
 
     /// Starts the ranks of a job. The last one's are gone by then.
     pub(crate) fn start(&mut self, start: Start) {
         self.sweep();
         (self.stopped, self.killed) = (None, None);
-        self.job_id = start.job_id.clone();
+        self.name = format!("{}/{}", start.job_id, std::process::id());
         for rank in &start.ranks {
-            match spawn(&start, &rank.env).map(|child| self.watch(rank.rank, child)) {
+            match spawn(&start, &self.name, &rank.env).map(|child| self.watch(rank.rank, child)) {
                 Ok(group) => self.running.push((rank.rank, group)),
                 Err(error) => {
                     let ending = Ending::NotStarted(format!("{error:#}"));
@@ -137,12 +138,12 @@ impl Ranks {
         }
     }
 
-    /// Kills what has left its process group: everything that carries the job's id.
+    /// Kills what has left its process group: everything that carries this agent's name.
     fn sweep(&self) {
-        if self.job_id.is_empty() {
+        if self.name.is_empty() {
             return;
         }
-        let mark = format!("{JOB_ID}={}", self.job_id);
+        let mark = format!("{AGENT}={}", self.name);
         let Ok(processes) = std::fs::read_dir("/proc") else { return };
         for process in processes.flatten() {
             let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
@@ -157,7 +158,7 @@ impl Ranks {
     }
 }
 
-fn spawn(start: &Start, env: &std::collections::BTreeMap<String, String>) -> anyhow::Result<Child> {
+fn spawn(start: &Start, agent: &str, env: &std::collections::BTreeMap<String, String>) -> anyhow::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
     let workspace = expand(&start.workspace);
     let program = find_program(&workspace, &start.program).map_err(anyhow::Error::msg)?;
@@ -170,7 +171,7 @@ fn spawn(start: &Start, env: &std::collections::BTreeMap<String, String>) -> any
         let address = listen_addr(listen).map_err(anyhow::Error::msg)?;
         command.env(LISTEN_ADDR, address.to_string());
     }
-    command.envs(&start.env).envs(env).env(JOB_ID, &start.job_id).env(AGENT_PID, std::process::id().to_string());
+    command.envs(&start.env).envs(env).env(JOB_ID, &start.job_id).env(AGENT, agent);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     command.spawn().with_context(|| format!("start {}", start.program.name))
 }
@@ -184,12 +185,13 @@ pub(crate) fn become_rank(command: &[String]) -> ExitCode {
 }
 
 fn try_become_rank(command: &[String]) -> anyhow::Result<std::convert::Infallible> {
-    let agent: i32 = std::env::var(AGENT_PID).ok().and_then(|pid| pid.parse().ok()).context("no agent started this")?;
+    let agent = std::env::var(AGENT).ok();
+    let agent = agent.and_then(|name| name.rsplit('/').next()?.parse::<i32>().ok()).context("no agent started this")?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).context("watch the agent")?;
     let lives = rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == agent);
     anyhow::ensure!(lives, "the agent has ended");
     let [program, name, args @ ..] = command else { anyhow::bail!("no program") };
-    let error = Command::new(program).arg0(name).args(args).env_remove(AGENT_PID).exec();
+    let error = Command::new(program).arg0(name).args(args).exec();
     Err(error).with_context(|| format!("start {program}"))
 }
 

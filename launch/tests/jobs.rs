@@ -1,0 +1,275 @@
+//! Jobs on real hosts: what runs, what is shown, what is left. Hosts are network namespaces with an SSH server each, or
+//! two SSH servers on loopback where those are not to be had.
+
+mod support;
+
+use rustix::process::Signal;
+use std::time::Duration;
+use support::{Lab, read, skip, wait_until};
+
+/// A job is gone so soon after what ends it.
+const GONE: Duration = Duration::from_secs(10);
+
+/// Two hosts of any kind.
+fn lab(test: &str) -> Option<Lab> {
+    match Lab::namespaces(2) {
+        Ok(lab) => return Some(lab),
+        Err(why) => skip(&format!("{test} in network namespaces"), &why),
+    }
+    Lab::loopback(2).inspect_err(|why| skip(test, why)).ok()
+}
+
+/// Hosts with addresses of their own.
+fn real_lab(test: &str, hosts: usize) -> Option<Lab> {
+    Lab::namespaces(hosts).inspect_err(|why| skip(test, why)).ok()
+}
+
+fn arg(path: &std::path::Path) -> String {
+    path.display().to_string()
+}
+
+#[test]
+fn every_process_knows_its_place_and_is_shown_line_by_line() {
+    let Some(lab) = lab("places") else { return };
+    lab.script(
+        "place",
+        "echo \"$RANK/$WORLD_SIZE local $LOCAL_RANK/$LOCAL_WORLD_SIZE node $NODE_RANK of $MASTER_ADDR:$MASTER_PORT\"\n\
+         echo \"to stderr with $1 and $TASTE\" >&2\n\
+         printf 'no newline at the end'\n",
+    );
+    let config = arg(&lab.ip_config(2));
+    let logs = arg(&lab.path("logs"));
+    let run = lab.run(&[
+        "--ip_config",
+        &config,
+        "--extra_envs",
+        "TASTE=sweet and sour",
+        "--log_dir",
+        &logs,
+        "--",
+        "./place",
+        "a b",
+    ]);
+    assert!(run.status.success(), "{run:#?}");
+    for (rank, local, node) in [(0, 0, 0), (1, 1, 0), (2, 0, 1), (3, 1, 1)] {
+        let label = format!("[{}:{rank}]", lab.hosts[node].addr);
+        let master = &lab.hosts[0].addr;
+        let line = format!("{label} {rank}/4 local {local}/2 node {node} of {master}:11111\n");
+        assert!(run.out.contains(&line), "{line} {run:#?}");
+        assert!(run.out.contains(&format!("{label} no newline at the end\n")), "{run:#?}");
+        assert!(run.err.contains(&format!("{label} to stderr with a b and sweet and sour\n")), "{run:#?}");
+        let log = read(lab.path(&format!("logs/rank-{rank}.log")));
+        assert_eq!(log.lines().count(), 3, "{log}");
+    }
+    assert!(lab.job_processes().is_empty());
+}
+
+#[test]
+fn loopback_servers_do_where_there_are_no_namespaces() {
+    let lab = match Lab::loopback(2) {
+        Ok(lab) => lab,
+        Err(why) => return skip("two SSH servers on loopback", &why),
+    };
+    lab.script("place", "echo rank $RANK of $WORLD_SIZE");
+    let config = arg(&lab.ip_config(1));
+    let run = lab.run(&["--ip-config", &config, "./place"]);
+    assert!(
+        run.status.success() && run.out.contains(":0] rank 0 of 2") && run.out.contains(":1] rank 1 of 2"),
+        "{run:#?}"
+    );
+}
+
+#[test]
+fn the_first_failure_decides_and_its_last_lines_come_again() {
+    let Some(lab) = lab("failures") else { return };
+    // Rank 3 fails; rank 0 ends because of it; the others would go on for ever.
+    lab.script(
+        "fail",
+        "case $RANK in\n\
+         3) echo 'about to fail' >&2; sleep 1; exit 7;;\n\
+         0) sleep 1.5; exit 3;;\n\
+         *) sleep 1000;;\n\
+         esac\n",
+    );
+    let config = arg(&lab.ip_config(2));
+    let run = lab.run(&["--ip-config", &config, "./fail"]);
+    assert_eq!(run.status.code(), Some(7), "{run:#?}");
+    let host = &lab.hosts[1].addr;
+    let end = format!("launch: rank 3 on {host} ended with exit status 7; its last lines:\n[{host}:3] about to fail\n");
+    assert!(run.err.ends_with(&end), "{run:#?}");
+    assert!(lab.job_processes().is_empty());
+}
+
+/// Ignores requests to end, and leaves processes in other sessions.
+const STUBBORN: &str = "trap '' TERM INT HUP\n\
+     setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 0.2; done' &\n\
+     echo running\n\
+     while :; do sleep 0.2; done\n";
+
+#[test]
+fn ctrl_c_ends_all_of_a_job_and_nothing_of_another() {
+    let (Some(lab), Some(other)) = (lab("Ctrl-C"), lab("another job")) else { return };
+    for lab in [&lab, &other] {
+        lab.script("stubborn", STUBBORN);
+    }
+    let (config, other_config) = (arg(&lab.ip_config(2)), arg(&other.ip_config(1)));
+    let job = lab.spawn(&["--ip-config", &config, "--master-port", "11112", "./stubborn"]);
+    let bystander = other.spawn(&["--ip-config", &other_config, "./stubborn"]);
+    job.wait_for("running", 4);
+    bystander.wait_for("running", 2);
+    let others = other.job_processes();
+    job.signal(Signal::INT);
+    let took = lab.time_until_all_are_gone();
+    assert!(took < GONE, "{took:?}");
+    let run = job.finish();
+    assert_eq!(run.status.code(), Some(130), "{run:#?}");
+    assert!(run.err.ends_with("launch: interrupted: all processes have ended\n"), "{run:#?}");
+    let alive = other.job_processes();
+    assert!(others.iter().filter(|pid| alive.contains(pid)).count() >= 4, "{others:?} {alive:?}");
+    bystander.signal(Signal::TERM);
+    other.time_until_all_are_gone();
+    assert_eq!(bystander.finish().status.code(), Some(130));
+}
+
+#[test]
+fn a_killed_launcher_or_agent_leaves_nothing() {
+    let Some(lab) = lab("kill -9") else { return };
+    lab.script("stubborn", STUBBORN);
+    let config = arg(&lab.ip_config(2));
+    let job = lab.spawn(&["--ip-config", &config, "./stubborn"]);
+    job.wait_for("running", 4);
+    job.signal(Signal::KILL);
+    let took = lab.time_until_all_are_gone();
+    assert!(took < GONE, "{took:?}");
+    job.finish();
+
+    // The agent of the second host: what it started dies with it, and the launcher ends the rest.
+    lab.script("meek", "echo running\nexec sleep 1000\n");
+    let job = lab.spawn(&["--ip-config", &config, "./meek"]);
+    job.wait_for("running", 4);
+    let ranks = lab.job_processes();
+    let rank_3 = ranks.iter().find(|pid| read(format!("/proc/{pid}/environ")).contains("\0RANK=3\0")).unwrap();
+    let status = read(format!("/proc/{rank_3}/status"));
+    let agent: i32 = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().parse().unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(agent).unwrap(), Signal::KILL).unwrap();
+    let took = lab.time_until_all_are_gone();
+    assert!(took < GONE, "{took:?}");
+    let run = job.finish();
+    assert_eq!(run.status.code(), Some(1), "{run:#?}");
+    assert!(run.err.contains("is lost"), "{run:#?}");
+}
+
+#[test]
+fn a_host_that_is_cut_off_ends_its_processes_and_the_job() {
+    let Some(lab) = real_lab("a cut network", 3) else { return };
+    lab.script("stubborn", STUBBORN);
+    let config = arg(&lab.ip_config(2));
+    let job = lab.spawn(&["--ip-config", &config, "./stubborn"]);
+    job.wait_for("running", 6);
+    lab.cut(1, true);
+    let took = lab.time_until_all_are_gone();
+    assert!(took < GONE, "{took:?}");
+    let run = job.finish();
+    assert_eq!(run.status.code(), Some(1), "{run:#?}");
+    assert!(run.err.contains("10.99.0.2 (node 1) is lost"), "{run:#?}");
+}
+
+#[test]
+fn a_job_starts_again_under_another_name_and_secret() {
+    let Some(lab) = lab("restarts") else { return };
+    lab.script(
+        "flaky",
+        "echo \"$EDGECUT_JOB_ID $EDGECUT_TOKEN\" >> \"secret-$RANK\"\n\
+         echo \"attempt $EDGECUT_RESTART_COUNT\"\n\
+         [ \"$EDGECUT_RESTART_COUNT\" -ge 2 ] || { sleep 0.5; [ \"$RANK\" != 1 ] || exit 9; sleep 100; }\n",
+    );
+    let config = arg(&lab.ip_config(1));
+    let logs = arg(&lab.path("logs"));
+    let run = lab.run(&["--ip-config", &config, "--max-restarts", "1", "--log-dir", &logs, "./flaky"]);
+    assert_eq!(run.status.code(), Some(9), "{run:#?}");
+    for host in &lab.hosts {
+        (0..2).for_each(|rank| drop(std::fs::remove_file(host.files.join(format!("secret-{rank}")))));
+    }
+    let run = lab.run(&["--ip-config", &config, "--max-restarts", "2", "--log-dir", &logs, "./flaky"]);
+    assert!(run.status.success(), "{run:#?}");
+    assert!(run.err.contains("starting all of the job again (2 of 2)"), "{run:#?}");
+    let secrets = read(lab.hosts[0].files.join("secret-0"));
+    let words: std::collections::BTreeSet<&str> = secrets.split_whitespace().collect();
+    assert_eq!(words.len(), 6, "an id and a secret per attempt: {secrets}");
+    assert_eq!(secrets, read(lab.hosts[1].files.join("secret-1")), "the same on all ranks");
+    let logs: String =
+        ["", ".restart-1", ".restart-2"].map(|n| read(lab.path(&format!("logs/rank-0{n}.log")))).concat();
+    assert_eq!(logs, "attempt 0\nattempt 1\nattempt 2\n");
+    for secret in secrets.lines().filter_map(|line| line.split(' ').nth(1)) {
+        assert!(!run.out.contains(secret) && !run.err.contains(secret) && !logs.contains(secret));
+    }
+}
+
+#[test]
+fn the_secret_is_on_no_command_line() {
+    let Some(lab) = lab("the secret") else { return };
+    lab.script("tell", "echo \"$EDGECUT_TOKEN\" > secret\necho running\nsleep 1000\n");
+    let config = arg(&lab.ip_config(1));
+    let job = lab.spawn(&["--ip-config", &config, "./tell"]);
+    job.wait_for("running", 2);
+    let secret = read(lab.hosts[0].files.join("secret"));
+    assert!(secret.trim().len() >= 32, "{secret}");
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let commands = processes.map(|process| read(process.path().join("cmdline")));
+    assert!(!commands.collect::<String>().contains(secret.trim()));
+    job.signal(Signal::INT);
+    assert_eq!(job.finish().status.code(), Some(130));
+}
+
+#[test]
+fn a_dry_run_shows_everything_and_connects_to_nothing() {
+    let lab = match Lab::loopback(2) {
+        Ok(lab) => lab,
+        Err(why) => return skip("a dry run", &why),
+    };
+    let config = arg(&lab.write_ip_config("node-1.invalid 29500\nnode-2.invalid\n"));
+    let run = lab.run(&[
+        "--ip-config",
+        &config,
+        "--num-training-procs",
+        "2",
+        "--ssh-port",
+        "2222",
+        "--dry-run",
+        "train node --lr 1",
+    ]);
+    assert!(run.status.success(), "{run:#?}");
+    assert!(run.out.contains("-p 2222") && run.out.contains("node-2.invalid"), "{run:#?}");
+    assert!(
+        run.out.contains("ranks 2 to 3, EDGECUT_TOKEN=(secret)") && run.out.contains("train node --lr 1"),
+        "{run:#?}"
+    );
+    assert!(run.out.contains("MASTER_ADDR=node-1.invalid MASTER_PORT=29500"), "{run:#?}");
+}
+
+#[test]
+fn many_lines_arrive_whole_and_in_order() {
+    let Some(lab) = lab("much output") else { return };
+    lab.script("talk", "i=0\nwhile [ $i -lt 3000 ]; do echo \"line $i\"; i=$((i+1)); done\n");
+    let config = arg(&lab.ip_config(2));
+    let run = lab.run(&["--ip-config", &config, "./talk"]);
+    assert!(run.status.success());
+    for (rank, host) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
+        let label = format!("[{}:{rank}] ", lab.hosts[host].addr);
+        let lines: Vec<&str> = run.out.lines().filter_map(|line| line.strip_prefix(&label)).collect();
+        let expected: Vec<String> = (0..3000).map(|i| format!("line {i}")).collect();
+        assert_eq!(lines, expected);
+    }
+}
+
+#[test]
+fn a_closed_terminal_ends_the_job() {
+    let Some(lab) = lab("SIGHUP") else { return };
+    lab.script("meek", "echo running\nexec sleep 1000\n");
+    let config = arg(&lab.ip_config(1));
+    let job = lab.spawn(&["--ip-config", &config, "./meek"]);
+    job.wait_for("running", 2);
+    job.signal(Signal::HUP);
+    assert!(wait_until(|| lab.job_processes().is_empty()));
+    assert_eq!(job.finish().status.code(), Some(130));
+}

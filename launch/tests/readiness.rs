@@ -1,0 +1,263 @@
+//! What is wrong with a cluster is listed, node by node, before anything starts; and what is missing can be copied.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use support::{Lab, read, run, skip, write_script};
+use xxhash_rust::xxh3::xxh3_64;
+
+fn lab(test: &str, hosts: usize) -> Option<Lab> {
+    Lab::namespaces(hosts).inspect_err(|why| skip(test, why)).ok()
+}
+
+fn arg(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Runs a job that must not start, and gives what was said.
+fn refused(lab: &Lab, flags: &[&str]) -> String {
+    let run = lab.run(flags);
+    assert_eq!(run.status.code(), Some(1), "{run:#?}");
+    assert!(!run.out.contains("started"), "{run:#?}");
+    run.err
+}
+
+/// A folder that looks like a partitioned graph: each part's files say which they are.
+fn write_parts(dir: &Path, num_parts: usize) {
+    let mut files = Vec::new();
+    for part in 0..num_parts {
+        for (name, size) in [("nodes/node/features.npy", 3_000_000), ("edges/node__to__node/indices.npy", 0)] {
+            let content = format!("{name} of part {part} ").into_bytes().repeat(size / 30);
+            let path = dir.join(format!("part_{part}/{name}"));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, &content).unwrap();
+            let checksum = xxh3_64(&content);
+            files.push(format!(
+                "\"part_{part}/{name}\": {{\"bytes\": {}, \"xxh3\": \"{checksum:016x}\"}}",
+                content.len()
+            ));
+        }
+    }
+    let meta = format!("{{\"num_parts\": {num_parts}, \"files\": {{{}}}}}", files.join(", "));
+    fs::write(dir.join("META.json"), meta).unwrap();
+}
+
+#[test]
+fn hosts_that_cannot_be_logged_in_to_are_listed_with_what_to_do() {
+    let Some(mut lab) = lab("hosts without a way in", 3) else { return };
+    lab.script("start", "echo started");
+    // One machine is not known, one lets nobody in without a password, one is not there.
+    let known = read(lab.path("known_hosts"));
+    lab.write_known_hosts(
+        &known
+            .lines()
+            .filter(|line| !line.starts_with("10.99.0.1 "))
+            .fold(String::new(), |all, line| all + line + "\n"),
+    );
+    lab.stop_sshd(1);
+    lab.start_sshd(1, "PasswordAuthentication yes\nAuthorizedKeysFile none").unwrap();
+    let text =
+        "hosts:\n- address: 10.99.0.1\n- address: 10.99.0.2\n- address: no-such-host.invalid\n- address: 10.99.0.3\n";
+    let config = arg(&lab.write_ip_config(text));
+    let said = refused(&lab, &["--ip-config", &config, "./start"]);
+    assert!(said.contains("nothing was started: 3 of 4 nodes are not ready"), "{said}");
+    assert!(
+        said.contains("10.99.0.1 (node 0): its host key is not known: connect once by hand and compare it"),
+        "{said}"
+    );
+    assert!(said.contains("10.99.0.2 (node 1): it lets nobody in without a password"), "{said}");
+    assert!(said.contains("no-such-host.invalid (node 2): unknown host"), "{said}");
+
+    lab.write_known_hosts(&known);
+    lab.replace_host_key(0);
+    let config = arg(&lab.write_ip_config("10.99.0.1\n"));
+    let said = refused(&lab, &["--ip-config", &config, "./start"]);
+    assert!(said.contains("its host key has changed") && said.contains("ssh-keygen -R '10.99.0.1'"), "{said}");
+
+    lab.trust_all().unwrap();
+    lab.stop_sshd(0);
+    let said = refused(&lab, &["--ip-config", &config, "./start"]);
+    assert!(said.contains("Connection refused: is the machine up"), "{said}");
+}
+
+#[test]
+fn programs_and_folders_that_are_missing_or_differ_are_named() {
+    let Some(lab) = lab("missing programs", 3) else { return };
+    for (number, host) in lab.hosts.iter().enumerate() {
+        write_script(&host.files.join("differs"), &format!("echo started on {}", number / 2));
+    }
+    write_script(&lab.hosts[0].files.join("here"), "echo started");
+    let config = arg(&lab.ip_config(1));
+    let said = refused(&lab, &["--ip-config", &config, "./here"]);
+    assert!(said.contains("2 of 3 nodes") && said.contains("10.99.0.3 (node 2): there is no program"), "{said}");
+    assert!(said.contains("give --sync-binary"), "{said}");
+    let said = refused(&lab, &["--ip-config", &config, "no-such-program"]);
+    assert!(said.contains("there is no program no-such-program in PATH"), "{said}");
+    let said = refused(&lab, &["--ip-config", &config, "./differs"]);
+    assert!(
+        said.contains("1 of 3 nodes") && said.contains("10.99.0.3 (node 2): its program is not the same as node 0's"),
+        "{said}"
+    );
+
+    fs::write(lab.hosts[1].files.join("here"), "not executable").unwrap();
+    let said = refused(&lab, &["--ip-config", &config, "./here"]);
+    assert!(said.contains("10.99.0.2 (node 1): there is no program"), "{said}");
+}
+
+#[test]
+fn a_program_and_parts_are_copied_to_bare_nodes() {
+    let Some(lab) = lab("copies to bare nodes", 3) else { return };
+    write_script(&lab.path("bin/prog"), "echo started as $0 with \"$(find data -type f | sort | tr '\\n' ' ')\"");
+    write_parts(&lab.path("data/3-parts"), 3);
+    let config = arg(&lab.ip_config(2));
+    let flags = [
+        "--ip-config",
+        &config,
+        "--copy-parts",
+        "--sync-binary",
+        "--",
+        "bin/prog",
+        "--dataset-root-dir",
+        "data/3-parts",
+    ];
+    let run = lab.run(&flags);
+    assert!(run.status.success(), "{run:#?}");
+    for (number, host) in lab.hosts.iter().enumerate() {
+        let files = format!(
+            "data/3-parts/META.json data/3-parts/part_{number}/edges/node__to__node/indices.npy data/3-parts/part_{number}/nodes/node/features.npy"
+        );
+        for rank in [2 * number, 2 * number + 1] {
+            assert!(
+                run.out.contains(&format!("[{}:{rank}] started as bin/prog with {files}", host.addr))
+                    || run.out.contains(&files),
+                "{run:#?}"
+            );
+        }
+        assert!(run.err.contains(&format!("{}: part_{number}: copied 3 files, ", host.addr)), "{run:#?}");
+    }
+
+    // What is there is not copied again; what is damaged is.
+    let damaged = lab.hosts[1].files.join("data/3-parts/part_1/nodes/node/features.npy");
+    let mut bytes = fs::read(&damaged).unwrap();
+    bytes[77] ^= 1;
+    fs::write(&damaged, &bytes).unwrap();
+    let run = lab.run(&flags);
+    assert!(run.status.success(), "{run:#?}");
+    assert!(run.err.contains("10.99.0.1: part_0: copied 0 files, 0.0 MB,"), "{run:#?}");
+    assert!(run.err.contains("10.99.0.2: part_1: copied 1 files, "), "{run:#?}");
+    bytes[77] ^= 1;
+    assert!(fs::read(&damaged).unwrap() == bytes, "it is as it was");
+    let left = run_find(&lab, "*unfinished*");
+    assert!(left.is_empty(), "{left}");
+
+    // A source that does not keep its word is noticed before or at the node.
+    let source = lab.path("data/3-parts/part_2/nodes/node/features.npy");
+    let mut bytes = fs::read(&source).unwrap();
+    bytes[0] ^= 1;
+    fs::write(&source, &bytes).unwrap();
+    fs::remove_dir_all(lab.hosts[2].files.join("data")).unwrap();
+    let said = refused(&lab, &flags);
+    assert!(said.contains("10.99.0.3 (node 2)") && said.contains("arrived with checksum"), "{said}");
+    assert!(!lab.hosts[2].files.join("data/3-parts/META.json").exists());
+    let left = run_find(&lab, "*unfinished*");
+    assert!(left.is_empty(), "{left}");
+}
+
+fn run_find(lab: &Lab, name: &str) -> String {
+    run("find", &[&arg(&lab.path("")), "-name", name]).unwrap()
+}
+
+#[test]
+fn parts_that_are_missing_mixed_up_or_too_few_are_named() {
+    let Some(lab) = lab("wrong parts", 3) else { return };
+    lab.script("prog", "echo started");
+    for (number, host) in lab.hosts.iter().enumerate() {
+        write_parts(&host.files.join("3-parts"), 3);
+        write_parts(&host.files.join("2-parts"), 2);
+        write_parts(&host.files.join("mixed"), 3 + 3 * usize::from(number == 2));
+    }
+    let config = arg(&lab.ip_config(2));
+    let job = |dir: &str| refused(&lab, &["--ip-config", &config, "--", "./prog", "--dataset_root_dir", dir]);
+    fs::remove_dir_all(lab.hosts[1].files.join("3-parts/part_1/nodes")).unwrap();
+    let said = job("3-parts");
+    assert!(
+        said.contains("1 of 3 nodes") && said.contains("10.99.0.2 (node 1): part_1 is not complete here"),
+        "{said}"
+    );
+    assert!(job("2-parts").contains("2 parts, fewer than the job's 3 nodes"));
+    let said = job("mixed");
+    assert!(said.contains("10.99.0.3 (node 2): its parts are of another partitioning"), "{said}");
+    assert!(job("none").contains("none/META.json"));
+    let run = lab.run(&[
+        "--ip-config",
+        &config,
+        "--num-training-procs",
+        "1",
+        "--num-nodes",
+        "2",
+        "--",
+        "./prog",
+        "--dataset_root_dir=2-parts",
+    ]);
+    assert!(run.status.success(), "{run:#?}");
+    let four = ["--ip-config", &config, "--num-nodes", "1", "--num-training-procs", "4"];
+    let said = refused(&lab, &[four.as_slice(), &["--", "./prog", "--dataset-root-dir", "mixed"]].concat());
+    assert!(said.contains("3 parts cannot be shared out evenly over 4"), "{said}");
+}
+
+#[test]
+fn a_master_port_that_is_taken_or_closed_is_named() {
+    let Some(lab) = lab("the master's port", 2) else { return };
+    lab.script("prog", "echo started");
+    let config = arg(&lab.ip_config(1));
+    // The SSH server's own.
+    let said = refused(&lab, &["--ip-config", &config, "--master-port", "22", "./prog"]);
+    assert!(said.contains("10.99.0.1 (node 0): port 22, the master's, is in use"), "{said}");
+    let said = refused(&lab, &["--ip-config", &config, "--master-addr", "10.99.0.2", "./prog"]);
+    assert!(said.contains("10.99.0.2 is no address of this node"), "{said}");
+    // As behind a firewall that lets nothing from that port through: who connects hears nothing.
+    if let Err(why) = lab.on_host(0, "ip rule add ipproto tcp sport 11111 blackhole") {
+        return skip("a closed master port", &why);
+    }
+    let said = refused(&lab, &["--ip-config", &config, "./prog"]);
+    assert!(said.contains("10.99.0.2 (node 1): cannot reach the master's port, 10.99.0.1:11111"), "{said}");
+    assert!(said.contains("open it in the firewall"), "{said}");
+    let run = lab.run(&["--ip-config", &config, "--master-port", "11112", "./prog"]);
+    assert!(run.status.success(), "{run:#?}");
+}
+
+#[test]
+fn interfaces_and_addresses_to_listen_on_are_looked_up() {
+    let Some(lab) = lab("interfaces", 2) else { return };
+    lab.script("prog", "echo \"listens on $EDGECUT_LISTEN_ADDR\"");
+    let hosts = "hosts:\n- {address: 10.99.0.1, interface: eth0}\n- {address: 10.99.0.2, listen_addr: 127.0.0.1}\n";
+    let config = arg(&lab.write_ip_config(hosts));
+    let run = lab.run(&["--ip-config", &config, "./prog"]);
+    assert!(run.out.contains("[10.99.0.1:0] listens on 10.99.0.1\n"), "{run:#?}");
+    assert!(run.out.contains("[10.99.0.2:1] listens on 127.0.0.1\n"), "{run:#?}");
+    let hosts = "hosts:\n- {address: 10.99.0.1, interface: eth7}\n- {address: 10.99.0.2, listen_addr: 10.0.0.9}\n";
+    let config = arg(&lab.write_ip_config(hosts));
+    let said = refused(&lab, &["--ip-config", &config, "./prog"]);
+    assert!(said.contains("the interface eth7 has no address; this node has"), "{said}");
+    assert!(said.contains("10.0.0.9 is no address of this node"), "{said}");
+}
+
+#[test]
+fn wrong_files_and_flags_are_errors_before_anything_is_connected_to() {
+    let lab = match Lab::loopback(1) {
+        Ok(lab) => lab,
+        Err(why) => return skip("wrong files and flags", &why),
+    };
+    let bad = arg(&lab.write_ip_config("hosts:\n  - address: a\n    ssh_port: x\n"));
+    let run = lab.run(&["--ip-config", &bad, "prog"]);
+    assert_eq!(run.status.code(), Some(1));
+    assert!(run.err.contains("ip_config.yaml:3:15: "), "{run:#?}");
+    assert_eq!(lab.run(&["--ip-config", &bad]).status.code(), Some(2), "no command");
+    assert_eq!(lab.run(&["--ip-config", &bad, "--num-nodes", "0", "prog"]).status.code(), Some(2));
+    let good = arg(&lab.ip_config(1));
+    let run = lab.run(&["--ip-config", &good, "--copy-parts", "--", "prog"]);
+    assert!(run.err.contains("--copy-parts: the command names no --dataset-root-dir"), "{run:#?}");
+    let run = lab.run(&["--ip-config", &good, "--sync-binary", "--", "./no-such-program"]);
+    assert!(run.err.contains("--sync-binary: there is no program ./no-such-program here"), "{run:#?}");
+}

@@ -1,0 +1,437 @@
+//! Hosts of a cluster on this machine: network namespaces with an address, a file system view and a real SSH server each;
+//! or, where those are not to be had, SSH servers on loopback ports.
+
+#![allow(dead_code, reason = "not every test file uses all of it")]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Nothing that is waited for here takes longer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+const SSHD: &str = "/usr/sbin/sshd";
+const SUBNET: &str = "10.99.0";
+
+static LABS: AtomicU32 = AtomicU32::new(0);
+
+/// Why a test cannot run, for [`skip`].
+pub(crate) type Missing = String;
+
+/// Says that a test is skipped, and why.
+pub(crate) fn skip(test: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
+}
+
+/// Runs a command and wants it to succeed.
+pub(crate) fn run(program: &str, args: &[&str]) -> Result<String, Missing> {
+    let done = Command::new(program).args(args).stdin(Stdio::null()).output();
+    let done = done.map_err(|error| format!("{program}: {error}"))?;
+    match done.status.success() {
+        true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
+        false => Err(format!("{program} {}: {}", args.join(" "), String::from_utf8_lossy(&done.stderr).trim())),
+    }
+}
+
+/// A machine of the lab.
+pub(crate) struct Host {
+    /// Its address.
+    pub(crate) addr: String,
+    /// Its network namespace.
+    namespace: Option<String>,
+    port: u16,
+    /// What it sees at [`Lab::workspace`].
+    pub(crate) files: PathBuf,
+    sshd: Option<Child>,
+}
+
+/// Machines that reach each other, and a place to launch from.
+pub(crate) struct Lab {
+    dir: TempDir,
+    name: String,
+    pub(crate) hosts: Vec<Host>,
+    launcher: Option<String>,
+    /// The folder that jobs run in, on every host.
+    pub(crate) workspace: PathBuf,
+    /// The configuration of the SSH client.
+    pub(crate) ssh_config: PathBuf,
+    /// All processes of the lab's jobs carry this variable.
+    pub(crate) mark: String,
+}
+
+impl Lab {
+    /// Hosts in network namespaces; an error says what they lack.
+    pub(crate) fn namespaces(count: usize) -> Result<Self, Missing> {
+        if !rustix::process::geteuid().is_root() {
+            return Err("network namespaces need root".into());
+        }
+        let mut lab = Self::empty()?;
+        let launcher = format!("{}l", lab.name);
+        run("ip", &["netns", "add", &launcher])?;
+        lab.launcher = Some(launcher.clone());
+        let ip = |args: &str| run("ip", &args.split(' ').collect::<Vec<_>>());
+        ip(&format!("-n {launcher} link add name lan type bridge"))?;
+        ip(&format!("-n {launcher} addr add {SUBNET}.100/24 dev lan"))?;
+        ip(&format!("-n {launcher} link set lan up"))?;
+        ip(&format!("-n {launcher} link set lo up"))?;
+        for number in 0..count {
+            let namespace = format!("{}h{number}", lab.name);
+            let addr = format!("{SUBNET}.{}", number + 1);
+            ip(&format!("netns add {namespace}"))?;
+            let files = lab.dir.path().join(format!("host-{number}"));
+            fs::create_dir(&files).map_err(|e| e.to_string())?;
+            lab.hosts.push(Host {
+                addr: addr.clone(),
+                namespace: Some(namespace.clone()),
+                port: 22,
+                files,
+                sshd: None,
+            });
+            ip(&format!("-n {launcher} link add v{number} type veth peer name eth0 netns {namespace}"))?;
+            ip(&format!("-n {launcher} link set v{number} master lan up"))?;
+            ip(&format!("-n {namespace} addr add {addr}/24 dev eth0"))?;
+            ip(&format!("-n {namespace} link set eth0 up"))?;
+            ip(&format!("-n {namespace} link set lo up"))?;
+            lab.start_sshd(number, "")?;
+        }
+        lab.trust_all()?;
+        Ok(lab)
+    }
+
+    /// SSH servers on ports of this machine, for the user who runs the tests.
+    pub(crate) fn loopback(count: usize) -> Result<Self, Missing> {
+        let mut lab = Self::empty()?;
+        for _ in 0..count {
+            let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| e.to_string())?;
+            let port = listener.local_addr().map_err(|e| e.to_string())?.port();
+            drop(listener);
+            let files = lab.workspace.clone();
+            lab.hosts.push(Host { addr: "127.0.0.1".into(), namespace: None, port, files, sshd: None });
+            lab.start_sshd(lab.hosts.len() - 1, "")?;
+        }
+        lab.trust_all()?;
+        Ok(lab)
+    }
+
+    fn empty() -> Result<Self, Missing> {
+        if !Path::new(SSHD).exists() {
+            return Err(format!("{SSHD} is missing: install openssh-server"));
+        }
+        let dir = tempfile::tempdir().map_err(|e| e.to_string())?;
+        let number = LABS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("ec{}x{number}", std::process::id());
+        let workspace = dir.path().join("workspace");
+        let ssh_config = dir.path().join("ssh_config");
+        for folder in [&workspace, &PathBuf::from("/run/sshd")] {
+            let _ = fs::create_dir(folder);
+        }
+        let path = |file: &str| dir.path().join(file).display().to_string();
+        for key in ["user_key", "host_key"] {
+            run("ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", &path(key)])?;
+        }
+        fs::copy(path("user_key.pub"), path("authorized_keys")).map_err(|e| e.to_string())?;
+        let config = format!(
+            "IdentityFile {}\nIdentitiesOnly yes\nUserKnownHostsFile {}\nGlobalKnownHostsFile /dev/null\nUser {}\n",
+            path("user_key"),
+            path("known_hosts"),
+            run("id", &["-un"])?.trim(),
+        );
+        fs::write(&ssh_config, config).map_err(|e| e.to_string())?;
+        let mark = format!("LAB_MARK={name}");
+        Ok(Self { dir, name, hosts: Vec::new(), launcher: None, workspace, ssh_config, mark })
+    }
+
+    /// Starts a host's SSH server, with further lines of its configuration.
+    pub(crate) fn start_sshd(&mut self, number: usize, more: &str) -> Result<(), Missing> {
+        let dir = self.dir.path().to_owned();
+        let path = |file: &str| dir.join(file).display().to_string();
+        let host = &self.hosts[number];
+        let cache = path(&format!("cache-{number}"));
+        let config = format!(
+            "{more}\nListenAddress {}\nPort {}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nUsePAM no\n\
+             StrictModes no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n\
+             MaxStartups 100\nSetEnv XDG_CACHE_HOME={cache} LAB_HOST={number}\n",
+            host.addr,
+            host.port,
+            path("host_key"),
+            path("authorized_keys"),
+        );
+        let file = path(&format!("sshd_config-{number}"));
+        fs::write(&file, config).map_err(|e| e.to_string())?;
+        let log = fs::File::create(path(&format!("sshd-{number}.log"))).map_err(|e| e.to_string())?;
+        let mut command = match &host.namespace {
+            // Its own view of the workspace, as if it had a disk of its own.
+            Some(namespace) => {
+                let mut command = Command::new("ip");
+                let view = format!(
+                    "mount --bind '{}' '{}' && exec {SSHD} -D -e -f '{file}'",
+                    host.files.display(),
+                    self.workspace.display()
+                );
+                command.args(["netns", "exec", namespace, "unshare", "-m", "sh", "-c", &view]);
+                command
+            }
+            None => {
+                let mut command = Command::new(SSHD);
+                command.args(["-D", "-e", "-f", &file]);
+                command
+            }
+        };
+        let sshd = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
+        let (addr, port, namespace) = (host.addr.clone(), host.port, host.namespace.clone());
+        self.hosts[number].sshd = Some(sshd.map_err(|e| format!("start sshd: {e}"))?);
+        let listens = || match &namespace {
+            Some(namespace) => {
+                let listening = run("ip", &["netns", "exec", namespace, "cat", "/proc/net/tcp"]);
+                listening.is_ok_and(|table| table.contains(":0016 00000000:0000 0A"))
+            }
+            None => TcpStream::connect((addr.as_str(), port)).is_ok(),
+        };
+        match wait_until(listens) {
+            true => Ok(()),
+            false => Err(format!("sshd does not start: {}", read(&path(&format!("sshd-{number}.log"))))),
+        }
+    }
+
+    /// Ends a host's SSH server; its sessions go on.
+    pub(crate) fn stop_sshd(&mut self, number: usize) {
+        if let Some(mut sshd) = self.hosts[number].sshd.take() {
+            let _ = sshd.kill();
+            let _ = sshd.wait();
+        }
+    }
+
+    /// Writes down the hosts' key as known.
+    pub(crate) fn trust_all(&self) -> Result<(), Missing> {
+        let key = read(self.dir.path().join("host_key.pub"));
+        let key: Vec<&str> = key.split_whitespace().take(2).collect();
+        let line = |host: &Host| match host.port {
+            22 => format!("{} {}\n", host.addr, key.join(" ")),
+            port => format!("[{}]:{port} {}\n", host.addr, key.join(" ")),
+        };
+        let lines: String = self.hosts.iter().map(line).collect();
+        self.write_known_hosts(&lines);
+        Ok(())
+    }
+
+    pub(crate) fn write_known_hosts(&self, lines: &str) {
+        fs::write(self.dir.path().join("known_hosts"), lines).unwrap();
+    }
+
+    /// Another key for a host: as if the machine had been replaced.
+    pub(crate) fn replace_host_key(&mut self, number: usize) {
+        let path = self.dir.path().join("host_key");
+        for file in [path.clone(), path.with_extension("pub")] {
+            fs::remove_file(file).unwrap();
+        }
+        run("ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", &path.display().to_string()]).unwrap();
+        self.stop_sshd(number);
+        self.start_sshd(number, "").unwrap();
+    }
+
+    /// An `ip_config.yaml` of the hosts.
+    pub(crate) fn ip_config(&self, processes: usize) -> PathBuf {
+        let host =
+            |host: &Host| format!("  - {{address: {}, ssh_port: {}, processes: {processes}}}\n", host.addr, host.port);
+        let hosts: String = self.hosts.iter().map(host).collect();
+        self.write_ip_config(&format!("hosts:\n{hosts}"))
+    }
+
+    pub(crate) fn write_ip_config(&self, text: &str) -> PathBuf {
+        let path = self.dir.path().join("ip_config.yaml");
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// A folder of the launching side.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Writes an executable script into every host's workspace.
+    pub(crate) fn script(&self, name: &str, text: &str) {
+        self.hosts.iter().for_each(|host| write_script(&host.files.join(name), text));
+    }
+
+    /// `launch` with the given flags, in the launcher's namespace.
+    pub(crate) fn launch(&self, flags: &[&str]) -> Command {
+        let program = env!("CARGO_BIN_EXE_launch");
+        let mut command = match &self.launcher {
+            Some(namespace) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", namespace, program]);
+                command
+            }
+            None => Command::new(program),
+        };
+        command.args(["--ssh-config", &self.ssh_config.display().to_string(), "--extra-envs", &self.mark]);
+        command.args(["--workspace", &self.workspace.display().to_string()]).args(flags);
+        command.stdin(Stdio::null()).current_dir(self.dir.path()).env_remove("EDGECUT_TOKEN");
+        command
+    }
+
+    /// Runs `launch` to its end.
+    pub(crate) fn run(&self, flags: &[&str]) -> Run {
+        let child = self.spawn(flags);
+        child.finish()
+    }
+
+    /// Starts `launch`.
+    pub(crate) fn spawn(&self, flags: &[&str]) -> Running {
+        let mut command = self.launch(flags);
+        Running::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Processes of the lab's jobs that are alive, on all hosts.
+    pub(crate) fn job_processes(&self) -> Vec<i32> {
+        processes_with(&self.mark)
+    }
+
+    /// How long it takes until no process of the lab's jobs is left.
+    pub(crate) fn time_until_all_are_gone(&self) -> Duration {
+        let start = Instant::now();
+        assert!(wait_until(|| self.job_processes().is_empty()), "still there: {:?}", self.describe());
+        start.elapsed()
+    }
+
+    fn describe(&self) -> Vec<String> {
+        let line = |pid: i32| format!("{pid} {}", read(format!("/proc/{pid}/cmdline")).replace('\0', " "));
+        self.job_processes().into_iter().map(line).collect()
+    }
+
+    /// Takes a host off the network, or puts it back.
+    pub(crate) fn cut(&self, number: usize, cut: bool) {
+        let launcher = self.launcher.as_deref().unwrap();
+        let device = format!("v{number}");
+        let end = if cut { vec!["nomaster"] } else { vec!["master", "lan"] };
+        run("ip", &[&["-n", launcher, "link", "set", &device], end.as_slice()].concat()).unwrap();
+    }
+
+    /// Runs a command on a host, beside its SSH server.
+    pub(crate) fn on_host(&self, number: usize, command: &str) -> Result<String, Missing> {
+        let namespace = self.hosts[number].namespace.as_deref().unwrap();
+        run("ip", &[&["netns", "exec", namespace], command.split(' ').collect::<Vec<_>>().as_slice()].concat())
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for number in 0..self.hosts.len() {
+            self.stop_sshd(number);
+        }
+        // What a failed test has left: by namespace or by mark, so only the lab's own.
+        let namespaces: Vec<&String> =
+            self.hosts.iter().filter_map(|h| h.namespace.as_ref()).chain(&self.launcher).collect();
+        let mut left = self.job_processes();
+        for namespace in &namespaces {
+            let pids = run("ip", &["netns", "pids", namespace]).unwrap_or_default();
+            left.extend(pids.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+        }
+        for pid in left.into_iter().filter_map(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+        for namespace in namespaces {
+            let _ = run("ip", &["netns", "del", namespace]);
+        }
+    }
+}
+
+/// A `launch` that runs.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    out: std::thread::JoinHandle<String>,
+    err: std::thread::JoinHandle<String>,
+    seen: std::sync::Arc<std::sync::Mutex<String>>,
+}
+
+/// One that has ended.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) status: ExitStatus,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Running {
+    fn new(mut child: Child) -> Self {
+        let seen = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
+        let reader = |mut pipe: Box<dyn Read + Send>| {
+            let seen = seen.clone();
+            std::thread::spawn(move || {
+                let (mut all, mut block) = (Vec::new(), [0; 4096]);
+                while let Ok(read @ 1..) = pipe.read(&mut block) {
+                    all.extend_from_slice(&block[..read]);
+                    seen.lock().unwrap().push_str(&String::from_utf8_lossy(&block[..read]));
+                }
+                String::from_utf8_lossy(&all).into_owned()
+            })
+        };
+        let out = reader(Box::new(child.stdout.take().unwrap()));
+        let err = reader(Box::new(child.stderr.take().unwrap()));
+        Self { child, out, err, seen }
+    }
+
+    /// Waits until its output contains `text` so many times.
+    pub(crate) fn wait_for(&self, text: &str, times: usize) {
+        let found = || self.seen.lock().unwrap().matches(text).count() >= times;
+        assert!(wait_until(found), "{text:?} is not {times} times in:\n{}", self.seen.lock().unwrap());
+    }
+
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    pub(crate) fn finish(mut self) -> Run {
+        let ended = wait_until(|| self.child.try_wait().unwrap().is_some());
+        if !ended {
+            let _ = self.child.kill();
+        }
+        let status = self.child.wait().unwrap();
+        let run = Run { status, out: self.out.join().unwrap(), err: self.err.join().unwrap() };
+        assert!(ended, "launch does not end: {run:#?}");
+        run
+    }
+}
+
+/// Processes whose environment has the variable, but for `launch` itself, which has it on its command line only.
+pub(crate) fn processes_with(variable: &str) -> Vec<i32> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let pids = processes.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok());
+    let has = |pid: &i32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|entry| entry == variable.as_bytes())
+    };
+    pids.filter(has).collect()
+}
+
+pub(crate) fn wait_until(mut holds: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        if holds() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    holds()
+}
+
+pub(crate) fn read(path: impl AsRef<Path>) -> String {
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}
+
+pub(crate) fn write_script(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, format!("#!/bin/sh\n{text}")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// What a command printed, if it succeeded.
+pub(crate) fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
