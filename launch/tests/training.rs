@@ -1,0 +1,194 @@
+//! Whole jobs: partition, copy, launch and train on three hosts with two processes each, next to one process alone.
+
+mod support;
+
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use support::{Lab, read, skip, text, wait_until};
+
+const GONE: Duration = Duration::from_secs(10);
+const TRAIN_FLAGS: [&str; 14] = [
+    "--model",
+    "sage",
+    "--hidden-channels",
+    "32",
+    "--num-neighbors",
+    "10,5",
+    "--batch-size",
+    "64",
+    "--num-epochs",
+    "15",
+    "--lr",
+    "0.005",
+    "--num-threads",
+    "1",
+];
+
+/// The programs of the workspace, built beside `launch` or in the folder that EDGECUT_BIN names.
+fn program(name: &str) -> Option<String> {
+    let beside = Path::new(env!("CARGO_BIN_EXE_launch")).parent().unwrap().to_owned();
+    let folder = std::env::var_os("EDGECUT_BIN").map_or(beside, PathBuf::from);
+    let path = folder.join(name);
+    path.is_file().then(|| path.display().to_string())
+}
+
+struct Ready {
+    lab: Lab,
+    train: String,
+    config: String,
+}
+
+/// Three hosts, and a graph in three parts and in one, at the launching side.
+fn ready(test: &str, nodes: &str) -> Option<Ready> {
+    let lab = Lab::namespaces(3).inspect_err(|why| skip(test, why)).ok()?;
+    let (Some(train), Some(partition)) = (program("train"), program("partition-graph")) else {
+        skip(test, "the programs train and partition-graph are not built: test the whole workspace");
+        return None;
+    };
+    for parts in ["1", "3"] {
+        let mut command = Command::new(&partition);
+        command.args(["--dataset", "fake", "--avg-num-nodes", nodes, "--num-partitions", parts, "--root-dir", "."]);
+        text(&command.current_dir(lab.path("")).output().unwrap());
+    }
+    let config = lab.ip_config(2).display().to_string();
+    Some(Ready { lab, train, config })
+}
+
+const PARTS: &str = "partitions/fake/3-parts";
+
+impl Ready {
+    /// Flags of `launch` up to the flags of the program.
+    fn flags<'a>(&'a self, subcommand: &'a str) -> Vec<&'a str> {
+        let launch = ["--ip-config", &self.config, "--copy-parts", "--sync-binary", "--", &self.train, subcommand];
+        [launch.as_slice(), &["--dataset-root-dir", PARTS]].concat()
+    }
+
+    /// The same by one process on one part, without a cluster.
+    fn alone(&self, subcommand: &str, flags: &[&str]) -> String {
+        let mut command = Command::new(&self.train);
+        command.args([subcommand, "--dataset-root-dir", "partitions/fake/1-parts"]).args(flags);
+        text(&command.current_dir(self.lab.path("")).output().unwrap())
+    }
+}
+
+fn accuracy(result: &str) -> f64 {
+    let field = result.split("\"test_acc\":").nth(1).unwrap_or_else(|| panic!("no accuracy in {result}"));
+    field.split([',', '}']).next().unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn three_nodes_train_and_sample_as_one_process_does() {
+    let Some(ready) = ready("training on three nodes", "3000") else { return };
+    let run = ready.lab.run(&[ready.flags("node"), TRAIN_FLAGS.into(), vec!["--json"]].concat());
+    assert!(run.status.success(), "{run:#?}");
+    assert_eq!(run.out.lines().count(), 1, "rank 0 speaks for all: {run:#?}");
+    assert!(run.err.contains("[10.99.0.1:0] epoch 15/15"), "{run:#?}");
+    let (cluster, alone) =
+        (accuracy(&run.out), accuracy(&ready.alone("node", &[TRAIN_FLAGS.as_slice(), &["--json"]].concat())));
+    // 600 test nodes: two standard deviations of a share near 0.9 are 0.025.
+    assert!(alone > 0.8 && (cluster - alone).abs() < 0.025, "{cluster} on three nodes, {alone} alone");
+
+    let seeds: Vec<u8> = npy(&(0..200).map(|i| (i * 13 + 5) % 3000).collect::<Vec<i64>>());
+    let flags = ["--seeds", "seeds.npy", "--num-neighbors", "5,5", "--batch-size", "32", "--seed", "3", "--out", "out"];
+    std::fs::write(ready.lab.path("seeds.npy"), &seeds).unwrap();
+    ready.lab.hosts.iter().for_each(|host| std::fs::write(host.files.join("seeds.npy"), &seeds).unwrap());
+    let run = ready.lab.run(&[ready.flags("sample"), flags.into()].concat());
+    assert!(run.status.success(), "{run:#?}");
+    ready.alone("sample", &flags);
+    let alone = batches(&ready.lab.path("out"));
+    let mut cluster = BTreeMap::new();
+    ready.lab.hosts.iter().for_each(|host| cluster.extend(batches(&host.files.join("out"))));
+    assert_eq!(alone.len(), 7);
+    assert_eq!(cluster.keys().collect::<Vec<_>>(), alone.keys().collect::<Vec<_>>());
+    assert!(cluster == alone, "the batches differ");
+}
+
+/// Batches by their files' names.
+fn batches(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    files.map(|file| (file.file_name().into_string().unwrap(), std::fs::read(file.path()).unwrap())).collect()
+}
+
+/// A vector in NumPy's format, version 1.
+fn npy(values: &[i64]) -> Vec<u8> {
+    let mut header = format!("{{'descr': '<i8', 'fortran_order': False, 'shape': ({},), }}", values.len());
+    while (10 + header.len() + 1) % 64 != 0 {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    bytes
+}
+
+#[test]
+fn a_training_job_ends_everywhere_whatever_ends_it() {
+    let Some(ready) = ready("the end of training", "20000") else { return };
+    let lab = &ready.lab;
+    let flags = [ready.flags("node"), vec!["--num-epochs", "10000", "--batch-size", "64"]].concat();
+    let rank = |rank: &str| {
+        let marked = format!("\0RANK={rank}\0");
+        lab.job_processes().into_iter().find(|pid| read(format!("/proc/{pid}/environ")).contains(&marked)).unwrap()
+    };
+    let kill = |pid: i32| {
+        rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    };
+    let mut times = Vec::new();
+    let mut gone = |what: &str| {
+        let took = lab.time_until_all_are_gone();
+        assert!(took < GONE, "{what}: {took:?}");
+        times.push(format!("{what} {:.1} s", took.as_secs_f64()));
+    };
+
+    let job = lab.spawn(&flags);
+    job.wait_for("epoch 1/", 1);
+    kill(rank("3"));
+    gone("a killed rank");
+    let run = job.finish();
+    assert_eq!(run.status.code(), Some(137), "{run:#?}");
+    assert!(run.err.contains("rank 3 on 10.99.0.2 was ended by signal 9"), "{run:#?}");
+
+    let job = lab.spawn(&flags);
+    job.wait_for("epoch 1/", 1);
+    lab.cut(2, true);
+    gone("a host that is cut off");
+    let run = job.finish();
+    assert_eq!(run.status.code(), Some(1), "{run:#?}");
+    assert!(run.err.contains("10.99.0.3 (node 2) is lost"), "{run:#?}");
+    lab.cut(2, false);
+
+    let job = lab.spawn(&flags);
+    job.wait_for("epoch 1/", 1);
+    job.signal(Signal::KILL);
+    gone("a killed launcher");
+    job.finish();
+
+    let job = lab.spawn(&flags);
+    job.wait_for("epoch 1/", 1);
+    job.signal(Signal::INT);
+    gone("Ctrl-C");
+    assert_eq!(job.finish().status.code(), Some(130));
+
+    // A job that starts again after a rank was killed comes to its end.
+    let again = ["--max-restarts", "2"];
+    let few = [ready.flags("node"), vec!["--num-epochs", "3", "--batch-size", "64"]].concat();
+    let job = lab.spawn(&[again.as_slice(), &few].concat());
+    job.wait_for("epoch 1/", 1);
+    kill(rank("4"));
+    let run = job.finish();
+    assert!(run.status.success(), "{run:#?}");
+    assert!(run.err.contains("starting all of the job again (1 of 2)"), "{run:#?}");
+    assert!(wait_until(|| lab.job_processes().is_empty()));
+    show(&times.join(", "));
+}
+
+/// Shows what was measured, past the test harness.
+fn show(times: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "time until no process was left: {times}");
+}
