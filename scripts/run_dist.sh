@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Trains on one node of a job, or, with no arguments, shows the whole way on this machine alone.
+# Trains on one node of a job, or starts all of it, or, with no arguments, shows the whole way on this machine alone.
 #
 #   scripts/run_dist.sh                       build, make a fake graph, cut it in two, train with two processes
 #   scripts/run_dist.sh FLAGS...              run this node: the flags are those of `train node`
 #   NUM_NODES=2 NODE_RANK=0 ... run_dist.sh   the same through variables; each stands for the flag of its name
+#   IP_CONFIG=ip_config.yaml ... run_dist.sh  without NODE_RANK: run all nodes of that file over SSH, through `launch`
 #
-# Variables: DATASET_ROOT_DIR NUM_NODES NODE_RANK NPROC_PER_NODE MASTER_ADDR MASTER_PORT IP_CONFIG TOKEN_FILE MODEL
-# HIDDEN_CHANNELS NUM_NEIGHBORS EVAL_NUM_NEIGHBORS BATCH_SIZE NUM_EPOCHS LR WEIGHT_DECAY DROPOUT SEED CONCURRENCY
-# NUM_WORKERS METRICS SAVE_MODEL. EDGECUT_TOKEN holds the job's shared secret.
+# Variables: DATASET_ROOT_DIR (or DATASET: data/partitions/DATASET/NUM_NODES-parts) NUM_NODES NODE_RANK NPROC_PER_NODE
+# MASTER_ADDR MASTER_PORT (or DDP_PORT) IP_CONFIG TOKEN_FILE MODEL HIDDEN_CHANNELS NUM_NEIGHBORS EVAL_NUM_NEIGHBORS BATCH_SIZE
+# NUM_EPOCHS LR WEIGHT_DECAY DROPOUT SEED CONCURRENCY NUM_WORKERS METRICS SAVE_MODEL; for `launch` also WORKSPACE SSH_PORT
+# SSH_USERNAME LOG_DIR. EDGECUT_TOKEN holds the job's shared secret; `launch` makes one.
 # EDGECUT_BIN names a folder with the built programs; without it they are built first.
 # Interrupting it (Ctrl-C) ends every process that it started.
 set -euo pipefail
@@ -17,20 +19,38 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 if [ -n "${EDGECUT_BIN:-}" ]; then
     bin=$EDGECUT_BIN
 else
-    (cd "$here" && cargo build --release --bin partition-graph --bin train)
+    (cd "$here" && cargo build --release --bin partition-graph --bin train --bin launch)
     bin=${CARGO_TARGET_DIR:-$here/target}/release
 fi
 
-flags=()
-for name in DATASET_ROOT_DIR NUM_NODES NODE_RANK NPROC_PER_NODE MASTER_ADDR MASTER_PORT IP_CONFIG TOKEN_FILE MODEL \
-    HIDDEN_CHANNELS NUM_NEIGHBORS EVAL_NUM_NEIGHBORS BATCH_SIZE NUM_EPOCHS LR WEIGHT_DECAY DROPOUT SEED CONCURRENCY \
-    NUM_WORKERS METRICS SAVE_MODEL; do
-    if [ -n "${!name:-}" ]; then
-        flag=${name//_/-}
-        flags+=("--${flag,,}" "${!name}")
-    fi
-done
+if [ -n "${DATASET:-}" ] && [ -z "${DATASET_ROOT_DIR:-}" ]; then
+    DATASET_ROOT_DIR=data/partitions/$DATASET/${NUM_NODES:-1}-parts
+fi
+: "${MASTER_PORT:=${DDP_PORT:-}}"
 
+# The flags that stand for the variables of these names that are set.
+flags_of() {
+    local name flag
+    flags=()
+    for name in "$@"; do
+        if [ -n "${!name:-}" ]; then
+            flag=${name//_/-}
+            flags+=("--${flag,,}" "${!name}")
+        fi
+    done
+}
+
+training=(DATASET_ROOT_DIR MODEL HIDDEN_CHANNELS NUM_NEIGHBORS EVAL_NUM_NEIGHBORS BATCH_SIZE NUM_EPOCHS LR WEIGHT_DECAY
+    DROPOUT SEED CONCURRENCY NUM_WORKERS METRICS SAVE_MODEL)
+
+if [ -n "${IP_CONFIG:-}" ] && [ -z "${NODE_RANK:-}" ]; then
+    flags_of IP_CONFIG NUM_NODES NPROC_PER_NODE MASTER_ADDR MASTER_PORT WORKSPACE SSH_PORT SSH_USERNAME LOG_DIR
+    launch=("${flags[@]}")
+    flags_of "${training[@]}"
+    exec "$bin/launch" "${launch[@]}" --sync-binary --copy-parts -- "$bin/train" node ${flags[@]+"${flags[@]}"} "$@"
+fi
+
+flags_of "${training[@]}" NUM_NODES NODE_RANK NPROC_PER_NODE MASTER_ADDR MASTER_PORT IP_CONFIG TOKEN_FILE
 if [ $# -gt 0 ] || [ ${#flags[@]} -gt 0 ]; then
     exec "$bin/train" node ${flags[@]+"${flags[@]}"} "$@"
 fi

@@ -7,11 +7,12 @@ use burn::optim::{AdamConfig, Optimizer};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, MiniBatch};
 use edgecut_dist_sampler::Fanout;
-use edgecut_trainer::gradients::unflatten_gradients;
 use edgecut_trainer::models::{Mode, ModelKind, NodeModel, NodeModelConfig};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::ops::DropoutKey;
-use edgecut_trainer::{NodeTrainingConfig, TensorBatch, TrainError, model_config, step_gradients};
+use edgecut_trainer::{
+    BatchOptions, NodeTrainingConfig, TensorBatch, TrainError, model_config, step_gradients, tensor_batches,
+};
 
 /// A GraphSAGE in training.
 pub(crate) struct Trainee<O> {
@@ -61,21 +62,23 @@ pub(crate) fn trainee(
 impl<O: Optimizer<NodeModel<Grad>, Grad>> Trainee<O> {
     /// A batch as the model takes it.
     pub(crate) fn tensors(&self, batch: MiniBatch) -> anyhow::Result<TensorBatch<Grad>> {
-        Ok(TensorBatch::new(batch, &self.config, true, &Default::default())?)
+        Ok(TensorBatch::new(batch, self.options(), &Default::default())?)
     }
 
     /// The batches of an epoch as the model takes them, made so on the loader's threads.
     pub(crate) fn epoch(&self, loader: &DistNeighborLoader) -> BatchIter<Result<TensorBatch<Grad>, TrainError>> {
-        let config = self.config.clone();
-        loader.epoch_map(0, move |batch| TensorBatch::new(batch, &config, true, &Default::default()))
+        tensor_batches(loader, 0, self.options(), &Default::default())
+    }
+
+    fn options(&self) -> BatchOptions {
+        BatchOptions::of_model(&self.config, true)
     }
 
     /// Forward, backward, all-reduce over `world`, and the optimizer's step.
     pub(crate) fn step(&mut self, batch: TensorBatch<Grad>, step: u64, world: &mut ProcessGroup) -> anyhow::Result<()> {
         let model = self.model.take().context("the model was lost in a step that failed")?;
         let mode = Mode::Train(DropoutKey::new(0, 0, step));
-        let gradients = step_gradients(&model, batch, mode, world)?;
-        let gradients = unflatten_gradients(&model, &gradients.flat)?;
+        let gradients = step_gradients(&model, batch, mode, world)?.of_model(&model)?;
         self.model = Some(self.optimizer.step(self.lr, model, gradients));
         Ok(())
     }

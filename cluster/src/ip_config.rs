@@ -241,8 +241,7 @@ fn parse_plain(text: &str, path: &Path) -> Result<IpConfig, IpConfigError> {
     for (index, line) in text.lines().enumerate() {
         let fields = line.split('#').next().unwrap_or_default();
         let parsed = parse_line(fields);
-        let parsed =
-            parsed.map_err(|reason| IpConfigError::Line { path: path.to_owned(), line: index + 1, reason })?;
+        let parsed = parsed.map_err(|reason| IpConfigError::Line { path: path.to_owned(), line: index + 1, reason })?;
         if let Some((host, port)) = parsed {
             if config.nodes.is_empty() {
                 config.master_port = port;

@@ -24,7 +24,7 @@ pub struct LoaderConfig {
     pub shuffle: bool,
     /// The seed of the shuffles and of the sampling.
     pub seed: u64,
-    /// Batches that are made at the same time, ahead of the trainer; at least 1.
+    /// Batches that are made at the same time, ahead of the trainer; 0 makes each when it is asked for.
     pub concurrency: usize,
     /// What is fetched of the nodes; labels are fetched of the seeds alone.
     pub wanted: Wanted,
@@ -56,7 +56,7 @@ impl DistNeighborLoader {
     /// A loader for `seeds` of `node_type`. Every rank of `world` has to call this, in the same order as the others.
     ///
     /// # Errors
-    /// [`LoaderError::Config`] for a batch size or concurrency of 0; [`LoaderError::Agree`] if the ranks cannot agree on the steps.
+    /// [`LoaderError::Config`] for a batch size of 0; [`LoaderError::Agree`] if the ranks cannot agree on the steps.
     pub fn new(
         sampler: Arc<DistNeighborSampler>,
         node_type: NodeTypeId,
@@ -64,8 +64,8 @@ impl DistNeighborLoader {
         config: LoaderConfig,
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
-        if config.batch_size == 0 || config.concurrency == 0 {
-            return Err(LoaderError::Config { what: "batch size and concurrency have to be at least 1".into() });
+        if config.batch_size == 0 {
+            return Err(LoaderError::Config { what: "the batch size has to be at least 1".into() });
         }
         let node = sampler.node();
         let part = node.part();
@@ -134,6 +134,8 @@ impl DistNeighborLoader {
         let (maker, plan, concurrency, num_steps) =
             (self.maker.clone(), self.plan.clone(), self.concurrency, self.num_steps);
         let (ready, receiver) = mpsc::channel(1);
+        let (ask, mut asked) = mpsc::unbounded_channel();
+        let ahead = concurrency > 0;
         let order = Arc::new(plan.order(epoch));
         let task = self.maker.node().handle().spawn(async move {
             let batches = futures::stream::iter(0..num_steps).map(|step| {
@@ -149,21 +151,27 @@ impl DistNeighborLoader {
                     made.map_err(|source| LoaderError::Batch { batch: key.batch, epoch, source: Box::new(source) })
                 }
             });
-            let mut batches = std::pin::pin!(batches.buffered(concurrency));
-            while let Some(batch) = batches.next().await {
+            let mut batches = std::pin::pin!(batches.buffered(concurrency.max(1)));
+            loop {
+                if !ahead && asked.recv().await.is_none() {
+                    return;
+                }
+                let Some(batch) = batches.next().await else { return };
                 let failed = batch.is_err();
                 if ready.send(batch).await.is_err() || failed {
                     return;
                 }
             }
         });
-        BatchIter { receiver, task, left: num_steps }
+        BatchIter { receiver, ask: (!ahead).then_some(ask), task, left: num_steps }
     }
 }
 
 /// The batches of one epoch; see [`DistNeighborLoader::epoch`].
 pub struct BatchIter<T = MiniBatch> {
     receiver: mpsc::Receiver<Result<T, LoaderError>>,
+    /// Asks for a batch, where none is made ahead.
+    ask: Option<mpsc::UnboundedSender<()>>,
     task: JoinHandle<()>,
     left: usize,
 }
@@ -177,6 +185,8 @@ impl<T> Iterator for BatchIter<T> {
             return None;
         }
         self.left -= 1;
+        // If nobody listens, the receiver says so.
+        self.ask.iter().for_each(|ask| drop(ask.send(())));
         let batch = self.receiver.blocking_recv();
         let stopped = || Err(LoaderError::Stopped);
         let batch = batch.unwrap_or_else(stopped);

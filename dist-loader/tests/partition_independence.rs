@@ -62,7 +62,8 @@ fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig, num_nodes
                 even_batches: false,
                 shuffle: false,
                 seed: 7,
-                concurrency: 3,
+                // Made ahead or when asked for, a batch is the same.
+                concurrency: world_size % 4,
                 wanted: EVERYTHING,
             };
             let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Listed(ids.clone()), config, world)

@@ -6,15 +6,44 @@ use crate::ops::{BatchGraph, Block};
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
-use edgecut_dist_loader::MiniBatch;
+use edgecut_dist_loader::{BatchIter, DistNeighborLoader, MiniBatch};
 use edgecut_dist_sampler::Wanted;
 use rayon::prelude::*;
 use std::sync::Arc;
 
-/// What a model of `kind` needs of a batch's nodes.
-pub fn wanted_by(kind: &ModelKind) -> Wanted {
-    let degrees = matches!(kind, ModelKind::Gcn);
-    Wanted { labels: true, features: true, degrees, original_ids: false }
+/// What of a batch is made into tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchOptions {
+    /// What [`GcnConv`](crate::nn::GcnConv) needs; the loader has to fetch degrees for it.
+    pub gcn_norm: bool,
+    /// Whether feature rows are divided by their sums.
+    pub normalize_features: bool,
+    /// What only a backward pass reads.
+    pub for_training: bool,
+}
+
+impl BatchOptions {
+    /// What the model that `config` describes takes.
+    pub fn of_model(config: &NodeModelConfig, for_training: bool) -> Self {
+        let gcn_norm = matches!(config.kind, ModelKind::Gcn);
+        Self { gcn_norm, normalize_features: config.normalize_features, for_training }
+    }
+
+    /// What the loader has to fetch of the nodes.
+    pub fn wanted(self) -> Wanted {
+        Wanted { labels: true, features: true, degrees: self.gcn_norm, original_ids: false }
+    }
+}
+
+/// The batches of an epoch, made into tensors on the loader's threads.
+pub fn tensor_batches<B: Backend>(
+    loader: &DistNeighborLoader,
+    epoch: u64,
+    options: BatchOptions,
+    device: &B::Device,
+) -> BatchIter<Result<TensorBatch<B>, TrainError>> {
+    let device = device.clone();
+    loader.epoch_map(epoch, move |batch| TensorBatch::new(batch, options, &device))
 }
 
 /// A batch as a training step takes it: tensors, and the edges as each layer reads them.
@@ -27,19 +56,12 @@ pub struct TensorBatch<B: Backend> {
 }
 
 impl<B: Backend> TensorBatch<B> {
-    /// Moves a batch of a homogeneous graph to `device`, as the model that `config` describes takes it. Does all that can
-    /// be done before the model is known, so that a loader's threads can do it ahead of the trainer
-    /// ([`DistNeighborLoader::epoch_map`](edgecut_dist_loader::DistNeighborLoader::epoch_map)); `for_training` includes
-    /// what only a backward pass reads.
+    /// Moves a batch of a homogeneous graph to `device`. Does all that can be done without the model, so that a loader's
+    /// threads can do it ahead of the trainer ([`tensor_batches`]).
     ///
     /// # Errors
     /// [`TrainError::Batch`] if the arrays contradict each other.
-    pub fn new(
-        batch: MiniBatch,
-        config: &NodeModelConfig,
-        for_training: bool,
-        device: &B::Device,
-    ) -> Result<Self, TrainError> {
+    pub fn new(batch: MiniBatch, options: BatchOptions, device: &B::Device) -> Result<Self, TrainError> {
         if batch.num_seeds == 0 {
             return Ok(Self { input: None, labels: Vec::new() });
         }
@@ -53,16 +75,16 @@ impl<B: Backend> TensorBatch<B> {
         let graph = Arc::new(graph);
         let within_hop: Vec<usize> = nodes.hop_offsets.iter().map(|&n| n as usize).collect();
         let blocks = Block::layers(&graph, &within_hop).map_err(|e| wrong(e.to_string()))?;
-        if for_training {
+        if options.for_training {
             // The first layer's input are the features, which need no gradient.
             blocks.par_iter().skip(1).for_each(Block::prepare_backward);
         }
-        if config.normalize_features {
+        if options.normalize_features {
             normalize_rows(&mut nodes.features, nodes.feature_dim);
         }
         let features = Tensor::from_data(TensorData::new(nodes.features, [rows, nodes.feature_dim]), device);
         let mut input = ModelInput::new(features, blocks).map_err(|e| wrong(e.to_string()))?;
-        if matches!(config.kind, ModelKind::Gcn) {
+        if options.gcn_norm {
             let norm = GcnNorm::new(&graph, &nodes.degrees).map_err(|e| wrong(e.to_string()))?;
             input = input.with_gcn_norm(norm).map_err(|e| wrong(e.to_string()))?;
         }

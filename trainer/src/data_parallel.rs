@@ -1,14 +1,16 @@
 //! One training step over all ranks.
 
 use crate::batch_input::TensorBatch;
-use crate::gradients::{flatten_gradients, num_parameters};
-use crate::models::{Mode, ModelInput, NodeModel};
+use crate::gradients::{FlatLengthError, flatten_gradients, num_parameters, unflatten_gradients};
+use crate::models::{Mode, ModelInput, NodeClassifier};
 use crate::nn::{Classification, cross_entropy};
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
+use burn::module::AutodiffModule;
 use burn::optim::GradientsParams;
 use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
+use edgecut_dist_loader::BatchIter;
 use std::time::{Duration, Instant};
 
 /// Sums over the seeds of all ranks.
@@ -54,9 +56,22 @@ pub struct StepGradients {
     pub allreduce: Duration,
 }
 
+impl StepGradients {
+    /// The gradients as `model`'s optimizer takes them.
+    ///
+    /// # Errors
+    /// [`FlatLengthError`] if they are another model's.
+    pub fn of_model<B: AutodiffBackend, M: AutodiffModule<B>>(
+        &self,
+        model: &M,
+    ) -> Result<GradientsParams, FlatLengthError> {
+        unflatten_gradients(model, &self.flat)
+    }
+}
+
 /// Forward and loss of a batch with at least one seed.
-pub(crate) fn classify<B: GnnBackend>(
-    model: &NodeModel<B>,
+fn classify<B: GnnBackend>(
+    model: &impl NodeClassifier<B>,
     input: ModelInput<B>,
     labels: &[i64],
     mode: Mode,
@@ -71,7 +86,7 @@ pub(crate) fn classify<B: GnnBackend>(
 }
 
 /// Sums the totals of all ranks.
-pub(crate) fn all_reduce_totals(mine: &SeedTotals, world: &mut ProcessGroup) -> Result<SeedTotals, TrainError> {
+fn all_reduce_totals(mine: &SeedTotals, world: &mut ProcessGroup) -> Result<SeedTotals, TrainError> {
     let mut sums = [mine.loss, mine.correct, mine.seeds];
     world.all_reduce(&mut sums, ReduceOp::Sum)?;
     let [loss, correct, seeds] = sums;
@@ -84,8 +99,8 @@ pub(crate) fn all_reduce_totals(mine: &SeedTotals, world: &mut ProcessGroup) -> 
 ///
 /// # Errors
 /// A batch that does not fit the model, or a failure of the job.
-pub fn step_gradients<B: AutodiffBackend + GnnBackend>(
-    model: &NodeModel<B>,
+pub fn step_gradients<B: AutodiffBackend + GnnBackend, M: AutodiffModule<B> + NodeClassifier<B>>(
+    model: &M,
     batch: TensorBatch<B>,
     mode: Mode,
     world: &mut ProcessGroup,
@@ -107,4 +122,26 @@ pub fn step_gradients<B: AutodiffBackend + GnnBackend>(
     let scale = (1.0 / totals.seeds.max(1.0)) as f32;
     flat.iter_mut().for_each(|gradient| *gradient *= scale);
     Ok(StepGradients { flat, totals, compute, allreduce: start.elapsed() })
+}
+
+/// Totals of a model over the seeds of all ranks, each counted once. Ranks meet at every batch, so that none is waited for
+/// longer than a batch takes.
+///
+/// # Errors
+/// A batch that cannot be made or does not fit the model, or a failure of the job.
+pub fn evaluate<B: GnnBackend>(
+    model: &impl NodeClassifier<B>,
+    batches: BatchIter<Result<TensorBatch<B>, TrainError>>,
+    world: &mut ProcessGroup,
+) -> Result<SeedTotals, TrainError> {
+    let mut totals = SeedTotals::default();
+    for batch in batches {
+        let TensorBatch { input, labels } = batch??;
+        let mine = match input {
+            None => SeedTotals::default(),
+            Some(input) => classify(model, input, &labels, Mode::Eval)?.1,
+        };
+        totals.add(&all_reduce_totals(&mine, world)?);
+    }
+    Ok(totals)
 }

@@ -21,8 +21,8 @@ mod node_training;
 pub mod ops;
 mod train_error;
 
-pub use batch_input::{TensorBatch, wanted_by};
-pub use data_parallel::{SeedTotals, StepGradients, step_gradients};
+pub use batch_input::{BatchOptions, TensorBatch, tensor_batches};
+pub use data_parallel::{SeedTotals, StepGradients, evaluate, step_gradients};
 pub use node_training::{
     EpochReport, NodeResult, NodeTrainingConfig, Observer, evaluate_node, model_config, train_node,
 };

@@ -1,8 +1,8 @@
 //! Node classification, data-parallel.
 
-use crate::batch_input::{TensorBatch, wanted_by};
-use crate::data_parallel::{SeedTotals, all_reduce_totals, classify, step_gradients};
-use crate::gradients::{flatten_parameters, load_parameters, unflatten_gradients};
+use crate::batch_input::{BatchOptions, tensor_batches};
+use crate::data_parallel::{SeedTotals, evaluate, step_gradients};
+use crate::gradients::{flatten_parameters, load_parameters};
 use crate::models::{Mode, ModelKind, NodeModel, NodeModelConfig};
 use crate::ops::{DropoutKey, GnnBackend};
 use crate::train_error::TrainError;
@@ -11,7 +11,7 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::optim::{AdamConfig, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
-use edgecut_dist_loader::{BatchIter, DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNode};
 use edgecut_graph::{NodeTypeId, Split};
 use serde::Serialize;
@@ -159,7 +159,8 @@ where
     let mut model: NodeModel<B> = model_config.init(config.seed, device).map_err(|e| invalid(e.to_string()))?;
     let decay = (config.weight_decay > 0.0).then(|| WeightDecayConfig::new(config.weight_decay as f32));
     let mut optimizer = AdamConfig::new().with_epsilon(1e-8).with_weight_decay(decay).init::<B, NodeModel<B>>();
-    let loader = split_loader(node, config, Split::Train, world)?;
+    let options = BatchOptions::of_model(&model_config, true);
+    let loader = split_loader(node, config, Split::Train, options, world)?;
     if loader.total_seeds() == 0 {
         return Err(invalid(format!("dataset {} has no training nodes", node.part().meta().dataset)));
     }
@@ -168,7 +169,7 @@ where
     for epoch in 0..config.num_epochs {
         let mut clock = EpochClock::start(node);
         let mut totals = SeedTotals::default();
-        let mut batches = tensor_batches::<B>(&loader, epoch, &model_config, true, device);
+        let mut batches = tensor_batches::<B>(&loader, epoch, options, device);
         for step in 0..loader.num_steps() {
             let Some(batch) = clock.waiting(|| batches.next()) else { break };
             let key = DropoutKey::new(config.seed, epoch, step as u64).for_rank(world.rank() as u64);
@@ -180,7 +181,7 @@ where
             }
             totals.add(&gradients.totals);
             let start = Instant::now();
-            let gradients = unflatten_gradients(&model, &gradients.flat).map_err(|e| invalid(e.to_string()))?;
+            let gradients = gradients.of_model(&model).map_err(|e| invalid(e.to_string()))?;
             model = optimizer.step(config.lr, model, gradients);
             clock.compute += start.elapsed();
             observer.step(epoch + 1, step + 1, loader.num_steps());
@@ -247,6 +248,7 @@ fn split_loader(
     node: &Arc<SamplingNode>,
     config: &NodeTrainingConfig,
     split: Split,
+    options: BatchOptions,
     world: &mut ProcessGroup,
 ) -> Result<DistNeighborLoader, TrainError> {
     let training = split == Split::Train;
@@ -259,26 +261,14 @@ fn split_loader(
         shuffle: training,
         seed: if training { config.seed } else { config.seed ^ EVALUATION_SEED },
         concurrency: config.concurrency,
-        wanted: wanted_by(&config.kind),
+        wanted: options.wanted(),
     };
     Ok(DistNeighborLoader::new(sampler, NODES, Seeds::Split(split), loader_config, world)?)
 }
 
-/// The batches of an epoch, made into tensors on the loader's threads.
-fn tensor_batches<B: GnnBackend>(
-    loader: &DistNeighborLoader,
-    epoch: u64,
-    config: &NodeModelConfig,
-    for_training: bool,
-    device: &B::Device,
-) -> BatchIter<Result<TensorBatch<B>, TrainError>> {
-    let (config, device) = (config.clone(), device.clone());
-    loader.epoch_map(epoch, move |batch| TensorBatch::new(batch, &config, for_training, &device))
-}
-
 /// Loss and accuracy on validation and test nodes.
 struct Evaluation {
-    model_config: NodeModelConfig,
+    options: BatchOptions,
     valid: DistNeighborLoader,
     test: DistNeighborLoader,
 }
@@ -290,10 +280,11 @@ impl Evaluation {
         model_config: &NodeModelConfig,
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
+        let options = BatchOptions::of_model(model_config, false);
         Ok(Self {
-            model_config: model_config.clone(),
-            valid: split_loader(node, config, Split::Valid, world)?,
-            test: split_loader(node, config, Split::Test, world)?,
+            options,
+            valid: split_loader(node, config, Split::Valid, options, world)?,
+            test: split_loader(node, config, Split::Test, options, world)?,
         })
     }
 
@@ -306,17 +297,7 @@ impl Evaluation {
         device: &B::Device,
     ) -> Result<SeedTotals, TrainError> {
         let loader = if split == Split::Test { &self.test } else { &self.valid };
-        let mut totals = SeedTotals::default();
-        for batch in tensor_batches::<B>(loader, 0, &self.model_config, false, device) {
-            let TensorBatch { input, labels } = batch??;
-            let mine = match input {
-                None => SeedTotals::default(),
-                Some(input) => classify(model, input, &labels, Mode::Eval)?.1,
-            };
-            // Step by step, so that no rank is waited for longer than a batch takes.
-            totals.add(&all_reduce_totals(&mine, world)?);
-        }
-        Ok(totals)
+        evaluate(model, tensor_batches(loader, 0, self.options, device), world)
     }
 }
 

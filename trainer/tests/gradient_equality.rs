@@ -13,7 +13,7 @@ use edgecut_partition::{Assignment, Method, PartitionOptions};
 use edgecut_trainer::gradients::unflatten_gradients;
 use edgecut_trainer::models::{Mode, ModelKind, NodeModel, NodeModelConfig};
 use edgecut_trainer::nn::Aggregation;
-use edgecut_trainer::{StepGradients, TensorBatch, step_gradients, wanted_by};
+use edgecut_trainer::{BatchOptions, StepGradients, TensorBatch, step_gradients};
 use std::path::Path;
 use std::sync::Arc;
 use support::{on_ranks, write_parts};
@@ -32,6 +32,7 @@ fn steps(dir: &Path, world_size: usize, batch_size: usize, kind: ModelKind, whic
     on_ranks(dir, world_size, &SamplingNodeConfig::default(), |node, world| {
         let device = Default::default();
         let model_config = NodeModelConfig::new(kind, 3, 8, 4, 2).with_normalize_features(true);
+        let options = BatchOptions::of_model(&model_config, true);
         let mut model: NodeModel<Cpu> = model_config.init(3, &device).expect("a valid model");
         let mut optimizer = AdamConfig::new().init::<Cpu, NodeModel<Cpu>>();
         let seeds = match which {
@@ -48,14 +49,14 @@ fn steps(dir: &Path, world_size: usize, batch_size: usize, kind: ModelKind, whic
             shuffle: false,
             seed: 1,
             concurrency: 2,
-            wanted: wanted_by(&kind),
+            wanted: options.wanted(),
         };
         let loader = DistNeighborLoader::new(sampler, NODES, seeds, config, world).expect("a valid loader");
         let mut all = Vec::new();
         for batch in loader.epoch(0) {
-            let batch = TensorBatch::new(batch.expect("a batch"), &model_config, true, &device).expect("a right batch");
+            let batch = TensorBatch::new(batch.expect("a batch"), options, &device).expect("a right batch");
             let step = step_gradients(&model, batch, Mode::Eval, world).expect("a step");
-            let gradients = unflatten_gradients(&model, &step.flat).expect("the gradients of this model");
+            let gradients = step.of_model(&model).expect("the gradients of this model");
             model = optimizer.step(0.01, model, gradients);
             all.push(step);
         }

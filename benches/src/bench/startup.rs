@@ -9,9 +9,7 @@ use crate::timing::Timing;
 use anyhow::{Context, ensure};
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_graph::{Meta, Part, PartitionId};
-use edgecut_trainer::models::ModelKind;
-use edgecut_trainer::nn::Aggregation;
-use edgecut_trainer::wanted_by;
+use edgecut_trainer::BatchOptions;
 
 pub(crate) fn run(args: &BatchArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
     let meta = Meta::read(&args.data)?;
@@ -49,7 +47,7 @@ fn first_batch(args: &BatchArgs, common: &Common) -> anyhow::Result<LocalJob> {
         shuffle: false,
         seed: 0,
         concurrency: 1,
-        wanted: wanted_by(&ModelKind::Sage { aggregation: Aggregation::Mean }),
+        wanted: BatchOptions { gcn_norm: false, normalize_features: false, for_training: true }.wanted(),
     };
     let sampler = job.sampler(&args.draw.num_neighbors.0)?;
     let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Listed(seeds.concat()), config, &mut job.world)?;

@@ -8,9 +8,7 @@ use crate::seed_batches::seed_batches;
 use crate::timing::Timing;
 use crate::trainee::trainee;
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
-use edgecut_trainer::models::ModelKind;
-use edgecut_trainer::nn::Aggregation;
-use edgecut_trainer::wanted_by;
+use edgecut_trainer::BatchOptions;
 
 pub(crate) fn run(args: &StepArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
     let mut job = LocalJob::start(&args.batch.data, common.threads())?;
@@ -54,7 +52,7 @@ fn loader(args: &StepArgs, job: &mut LocalJob, seeds: &[Vec<u32>]) -> anyhow::Re
         shuffle: false,
         seed: 0,
         concurrency: args.concurrency as usize,
-        wanted: wanted_by(&ModelKind::Sage { aggregation: Aggregation::Mean }),
+        wanted: BatchOptions { gcn_norm: false, normalize_features: false, for_training: true }.wanted(),
     };
     let sampler = job.sampler(&args.batch.draw.num_neighbors.0)?;
     Ok(DistNeighborLoader::new(sampler, NODES, Seeds::Listed(seeds.concat()), config, &mut job.world)?)

@@ -40,9 +40,10 @@ impl<B: GnnBackend> Gcn<B> {
         let in_channels = self.layers.first().map_or(0, |layer| layer.weight.dims()[0]);
         let num_classes = self.layers.last().map_or(0, |layer| layer.weight.dims()[1]);
         input.check(self.layers.len(), in_channels)?;
-        let ModelInput { features, blocks, gcn_norm } = input;
-        let norm = gcn_norm.ok_or(ModelError::MissingNorm)?;
+        let norm = input.gcn_norm()?;
         let stack = Stack { layers: &self.layers, dropout: self.dropout, num_classes };
-        Ok(stack.run(features, &blocks, mode, |layer, x, block, activation| layer.forward(x, block, &norm, activation)))
+        Ok(stack.run(input.features(), input.blocks(), mode, |layer, x, block, activation| {
+            layer.forward(x, block, norm, activation)
+        }))
     }
 }

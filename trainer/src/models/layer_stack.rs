@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 
 use super::model_input::Mode;
-use crate::ops::{Activation, Block, DropoutKey, DropoutMask, GnnBackend, dropout};
+use crate::ops::{Activation, Block, GnnBackend, dropout};
 
 /// Dropout probabilities of a stack of layers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,15 +38,11 @@ impl<L> Stack<'_, L> {
             return Tensor::zeros([0, self.num_classes], &x.device());
         }
         // Masks are numbered by what they follow: 0 is the input, l the l-th layer.
-        let (key, probability) = match mode {
-            Mode::Train(key) => (key, self.dropout.hidden),
-            Mode::Eval => (DropoutKey::new(0, 0, 0), 0.0),
-        };
         if let Mode::Train(key) = mode {
             x = dropout(x, self.dropout.input, key.for_layer(0));
         }
         for (position, (layer, block)) in self.layers.iter().zip(blocks).enumerate() {
-            let hidden = Activation::Relu(DropoutMask::new(probability, key.for_layer(position as u64 + 1)));
+            let hidden = mode.relu_and_dropout(self.dropout.hidden, position as u64 + 1);
             let activation = if position + 1 < self.layers.len() { hidden } else { Activation::Identity };
             x = convolve(layer, x, block, activation);
         }

@@ -14,5 +14,5 @@ pub use gcn::Gcn;
 pub use graph_sage::GraphSage;
 pub use model_error::ModelError;
 pub use model_input::{Mode, ModelInput};
-pub use node_model::NodeModel;
+pub use node_model::{NodeClassifier, NodeModel};
 pub use node_model_config::{ModelKind, NodeModelConfig};

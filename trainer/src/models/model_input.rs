@@ -5,7 +5,7 @@ use burn::tensor::backend::Backend;
 
 use super::model_error::ModelError;
 use crate::nn::GcnNorm;
-use crate::ops::{Block, DropoutKey};
+use crate::ops::{Activation, Block, DropoutKey, DropoutMask};
 
 /// Whether a pass is for training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +14,17 @@ pub enum Mode {
     Eval,
     /// Dropout with the masks of this key.
     Train(DropoutKey),
+}
+
+impl Mode {
+    /// What follows a hidden layer: ReLU, and dropout in training. `layer` counts from 1; each has masks of its own.
+    pub fn relu_and_dropout(self, probability: f64, layer: u64) -> Activation {
+        let (key, probability) = match self {
+            Self::Train(key) => (key, probability),
+            Self::Eval => (DropoutKey::new(0, 0, 0), 0.0),
+        };
+        Activation::Relu(DropoutMask::new(probability, key.for_layer(layer)))
+    }
 }
 
 /// One batch as tensors. Cloning is cheap.
@@ -61,6 +72,22 @@ impl<B: Backend> ModelInput<B> {
         Ok(self)
     }
 
+    /// The features of all nodes of the batch.
+    ///
+    /// # Shapes
+    /// - output: `[blocks[0].num_src, in_channels]`
+    pub fn features(&self) -> Tensor<B, 2> {
+        self.features.clone()
+    }
+
+    /// What a [`GcnConv`](crate::nn::GcnConv) scales edges by.
+    ///
+    /// # Errors
+    /// [`ModelError::MissingNorm`] if the batch was made without it.
+    pub fn gcn_norm(&self) -> Result<&GcnNorm, ModelError> {
+        self.gcn_norm.as_ref().ok_or(ModelError::MissingNorm)
+    }
+
     /// Nodes that the model classifies.
     pub fn num_seeds(&self) -> usize {
         self.blocks.last().map_or(0, Block::num_dst)
@@ -71,8 +98,11 @@ impl<B: Backend> ModelInput<B> {
         &self.blocks
     }
 
-    /// Fails unless the batch has these many layers and columns.
-    pub(super) fn check(&self, layers: usize, in_channels: usize) -> Result<(), ModelError> {
+    /// Fails unless the batch has these many layers and columns of features.
+    ///
+    /// # Errors
+    /// [`ModelError::LayerCount`] or [`ModelError::FeatureWidth`].
+    pub fn check(&self, layers: usize, in_channels: usize) -> Result<(), ModelError> {
         if self.blocks.len() != layers {
             return Err(ModelError::LayerCount { blocks: self.blocks.len(), layers });
         }

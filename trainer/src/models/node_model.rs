@@ -10,6 +10,18 @@ use super::model_error::ModelError;
 use super::model_input::{Mode, ModelInput};
 use crate::ops::GnnBackend;
 
+/// A network that classifies the seeds of a batch: what training and evaluation take, those of this crate and your own.
+pub trait NodeClassifier<B: GnnBackend>: Module<B> {
+    /// Logits of the batch's seeds.
+    ///
+    /// # Shapes
+    /// - output: `[num_seeds, num_classes]`
+    ///
+    /// # Errors
+    /// [`ModelError`] if the batch does not fit the model.
+    fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError>;
+}
+
 /// One of the networks. Made by [`NodeModelConfig::init`](super::NodeModelConfig::init).
 #[derive(Module, Debug)]
 pub enum NodeModel<B: Backend> {
@@ -19,15 +31,8 @@ pub enum NodeModel<B: Backend> {
     Gcn(Gcn<B>),
 }
 
-impl<B: GnnBackend> NodeModel<B> {
-    /// Logits of the batch's seeds.
-    ///
-    /// # Shapes
-    /// - output: `[num_seeds, num_classes]`
-    ///
-    /// # Errors
-    /// [`ModelError`] if the batch does not fit the model.
-    pub fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
+impl<B: GnnBackend> NodeClassifier<B> for NodeModel<B> {
+    fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
         match self {
             Self::Sage(model) => model.forward(input, mode),
             Self::Gcn(model) => model.forward(input, mode),

@@ -6,7 +6,7 @@ use burn::backend::{Autodiff, NdArray};
 use burn::module::list_param_ids;
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use edgecut_trainer::gradients::*;
-use edgecut_trainer::models::{Mode, ModelInput, ModelKind, NodeModel, NodeModelConfig};
+use edgecut_trainer::models::{Mode, ModelInput, ModelKind, NodeClassifier, NodeModel, NodeModelConfig};
 use edgecut_trainer::nn::{Aggregation, cross_entropy};
 use edgecut_trainer::ops::Block;
 

@@ -7,7 +7,7 @@ use burn::module::AutodiffModule;
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::backend::Backend;
 use edgecut_trainer::gradients::flatten_parameters;
-use edgecut_trainer::models::{Mode, ModelError, ModelInput, ModelKind, NodeModel, NodeModelConfig};
+use edgecut_trainer::models::{Mode, ModelError, ModelInput, ModelKind, NodeClassifier, NodeModel, NodeModelConfig};
 use edgecut_trainer::nn::{Aggregation, GcnNorm, cross_entropy};
 use edgecut_trainer::ops::{BatchGraph, Block, DropoutKey};
 

@@ -4,7 +4,7 @@ use burn::backend::{Autodiff, NdArray};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use edgecut_trainer::gradients::{flatten_gradients, num_parameters};
-use edgecut_trainer::models::{Mode, ModelInput, ModelKind, NodeModelConfig};
+use edgecut_trainer::models::{Mode, ModelInput, ModelKind, NodeClassifier, NodeModelConfig};
 use edgecut_trainer::nn::{Aggregation, GcnNorm, LabelError, cross_entropy};
 use edgecut_trainer::ops::{BatchGraph, Block, DropoutKey};
 

@@ -1,0 +1,56 @@
+//! The data: a synthetic graph that every node makes for itself, in as many parts as there are nodes.
+
+use anyhow::Context;
+use edgecut_cluster::{Cluster, ProcessGroup};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNode, SamplingNodeConfig};
+use edgecut_graph::datasets::{FakeOptions, fake};
+use edgecut_graph::{Meta, NodeTypeId, Part, Split};
+use edgecut_partition::{PartitionOptions, partition};
+use edgecut_trainer::BatchOptions;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Opens this node's part and serves it to the others. The first process of each node makes the graph, unless it is there:
+/// all nodes make the same one, so nothing has to be copied.
+pub(crate) fn open(root: &Path, avg_num_nodes: usize, cluster: &Cluster) -> anyhow::Result<Arc<SamplingNode>> {
+    let config = cluster.config();
+    let num_parts = config.world_size / config.local_world_size;
+    let dir = root.join(format!("fake-{avg_num_nodes}/{num_parts}-parts"));
+    let mut local = cluster.local_group()?;
+    if config.local_rank == 0 && !dir.exists() {
+        let graph = fake(&FakeOptions { avg_num_nodes, ..FakeOptions::default() })?;
+        let parent = dir.parent().context("a folder for the parts")?;
+        std::fs::create_dir_all(parent).with_context(|| format!("make the folder {}", parent.display()))?;
+        // On a file system that nodes share, another one may be first.
+        match partition(&graph, &PartitionOptions::new(u32::try_from(num_parts)?), &dir, &()) {
+            Err(error) if !dir.exists() => return Err(error.into()),
+            _ => {}
+        }
+    }
+    local.barrier()?;
+    let meta = Meta::read(&dir)?;
+    let part = Part::open(&dir, SamplingNode::part_of_rank(&meta, config.rank, config.world_size)?, false)?;
+    Ok(SamplingNode::start(Arc::new(part), cluster.clone(), SamplingNodeConfig::default())?)
+}
+
+/// A loader of one split: 50 neighbors of a seed, and 50 of each of those.
+pub(crate) fn loader(
+    node: &Arc<SamplingNode>,
+    split: Split,
+    batch_size: usize,
+    options: BatchOptions,
+    world: &mut ProcessGroup,
+) -> anyhow::Result<DistNeighborLoader> {
+    let sampler = SamplerConfig { num_neighbors: vec![Fanout::Count(50); 2], replace: false };
+    let config = LoaderConfig {
+        batch_size,
+        even_batches: split == Split::Train,
+        shuffle: split == Split::Train,
+        seed: 0,
+        concurrency: 2,
+        wanted: options.wanted(),
+    };
+    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler)?);
+    Ok(DistNeighborLoader::new(sampler, NodeTypeId(0), Seeds::Split(split), config, world)?)
+}

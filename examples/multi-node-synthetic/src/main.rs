@@ -1,0 +1,110 @@
+//! A GCN on a synthetic graph, trained data-parallel on several nodes: PyG's multi-node tutorial, with the graph spread
+//! over the nodes as well.
+
+mod data;
+mod model;
+
+use anyhow::Context;
+use burn::backend::Autodiff;
+use burn::module::AutodiffModule;
+use burn::optim::{AdamConfig, Optimizer, decay::WeightDecayConfig};
+use burn_ndarray::NdArray;
+use clap::Parser;
+use edgecut_cluster::{Cluster, ClusterConfig};
+use edgecut_graph::Split;
+use edgecut_trainer::allocator::{MiMalloc, keep_memory};
+use edgecut_trainer::models::Mode;
+use edgecut_trainer::ops::DropoutKey;
+use edgecut_trainer::{BatchOptions, evaluate, step_gradients, tensor_batches};
+use model::Gcn;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+type Cpu = NdArray<f32>;
+
+/// Iterations that are not timed.
+const WARM_UP: usize = 10;
+
+/// Trains a GCN on a synthetic graph. Start it with launch, srun, mpirun or torchrun's variables; alone it is a job of one.
+#[derive(Parser)]
+struct Args {
+    /// Where the graph is made, on each node
+    #[arg(long, default_value = "data")]
+    root_dir: PathBuf,
+    /// Nodes of the graph
+    #[arg(long, default_value_t = 100_000)]
+    avg_num_nodes: usize,
+    /// Seeds per batch and process
+    #[arg(long, default_value_t = 128)]
+    batch_size: usize,
+    /// Epochs
+    #[arg(long, default_value_t = 3)]
+    num_epochs: u64,
+}
+
+fn main() -> anyhow::Result<()> {
+    keep_memory();
+    let args = Args::parse();
+    let cluster = Cluster::join(ClusterConfig::from_env()?)?;
+    let result = run(&args, &cluster);
+    // The others hear of an error before the connections to them are closed.
+    if let Err(error) = &result {
+        cluster.abort(&format!("{error:#}"));
+    }
+    result.and_then(|()| Ok(cluster.shutdown()?)).with_context(|| "this process of the job has failed")
+}
+
+fn run(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
+    let rank = cluster.rank();
+    let device = Default::default();
+    let mut world = cluster.world()?;
+    let node = data::open(&args.root_dir, args.avg_num_nodes, cluster)?;
+    world.barrier()?;
+
+    let training = BatchOptions { gcn_norm: true, normalize_features: false, for_training: true };
+    let evaluation = BatchOptions { for_training: false, ..training };
+    let train = data::loader(&node, Split::Train, args.batch_size, training, &mut world)?;
+    let valid = data::loader(&node, Split::Valid, args.batch_size, evaluation, &mut world)?;
+    let test = data::loader(&node, Split::Test, args.batch_size, evaluation, &mut world)?;
+
+    let nodes = &node.part().meta().node_types[0];
+    let mut model: Gcn<Autodiff<Cpu>> = Gcn::new(nodes.feature_dim, 64, nodes.num_classes, &device);
+    let decay = WeightDecayConfig::new(5e-4);
+    let mut optimizer = AdamConfig::new().with_weight_decay(Some(decay)).init();
+
+    let (mut timed, mut iterations) = (Duration::ZERO, 0);
+    for epoch in 0..args.num_epochs {
+        let mut batches = tensor_batches(&train, epoch, training, &device);
+        for step in 0..train.num_steps() {
+            let start = Instant::now();
+            let Some(batch) = batches.next() else { break };
+            let key = DropoutKey::new(0, epoch, step as u64).for_rank(rank as u64);
+            let gradients = step_gradients(&model, batch??, Mode::Train(key), &mut world)?;
+            let of_model = gradients.of_model(&model)?;
+            model = optimizer.step(0.01, model, of_model);
+            if epoch > 0 || step >= WARM_UP {
+                timed += start.elapsed();
+                iterations += 1;
+            }
+            if rank == 0 && step % 10 == 0 {
+                println!(
+                    "epoch {epoch}, iteration {step}, loss {:.4}",
+                    gradients.totals.mean_loss().unwrap_or_default()
+                );
+            }
+        }
+        let totals = evaluate(&model.valid(), tensor_batches(&valid, 0, evaluation, &device), &mut world)?;
+        if rank == 0 {
+            println!("epoch {epoch}: validation accuracy {:.4}", totals.accuracy().unwrap_or_default());
+        }
+    }
+    let totals = evaluate(&model.valid(), tensor_batches(&test, 0, evaluation, &device), &mut world)?;
+    if rank == 0 {
+        println!("test accuracy {:.4}", totals.accuracy().unwrap_or_default());
+        println!("mean iteration time {:.4} s", timed.as_secs_f64() / f64::from(iterations.max(1)));
+    }
+    Ok(())
+}
