@@ -78,7 +78,7 @@ mod wire;
 
 pub use cluster::Cluster;
 pub use config::ClusterConfig;
-pub use env::EnvRanks;
+pub use env::{EnvRanks, Launcher};
 pub use error::{ClusterError, Failure};
 pub use group::{MAX_BROADCAST_BYTES, MAX_GATHER_BYTES, ProcessGroup};
 pub use handshake::PROTOCOL_VERSION;

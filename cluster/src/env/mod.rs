@@ -1,0 +1,210 @@
+//! The place of a process in its job, as the program that started it says in the environment.
+
+mod kubernetes;
+mod launcher;
+mod mpi;
+mod node_list;
+mod slurm;
+mod variables;
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+
+use crate::error::ClusterError;
+pub use launcher::Launcher;
+use variables::Variables;
+
+/// What the environment says about this process's place in a job; `None` where it says nothing.
+///
+/// A launcher's rank and world size are taken together. `RANK` (torchrun, or by hand) wins over `mpirun`, that over
+/// Slurm's `srun`, and that over the index of a Kubernetes Job: the inner of two launchers wins, for `mpirun` starts
+/// its daemons with `srun`, and both may run in a pod. A job of one process that one of the latter three started is
+/// no place: it may be a shell, in which programs run as anywhere.
+///
+/// A command-line flag wins over the environment, so a caller takes `flag.or(env.rank)`.
+///
+/// ```
+/// use edgecut_cluster::{EnvRanks, Launcher};
+///
+/// let env = EnvRanks::read_from(|name| {
+///     Some(match name {
+///         "SLURM_PROCID" => "5".into(),
+///         "SLURM_STEP_NUM_TASKS" => "8".into(),
+///         "SLURM_NODEID" | "SLURM_LOCALID" => "1".into(),
+///         "SLURM_STEP_NODELIST" => "node[07-08]".into(),
+///         "SLURM_STEP_TASKS_PER_NODE" => "4(x2)".into(),
+///         "SLURM_JOB_ID" => "1234567".into(),
+///         _ => return None,
+///     })
+/// })?;
+/// assert_eq!((env.launcher, env.rank, env.world_size), (Some(Launcher::Slurm), Some(5), Some(8)));
+/// assert_eq!((env.master_addr.as_deref(), env.master_port), (Some("node07"), Some(14567)));
+/// # Ok::<(), edgecut_cluster::ClusterError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EnvRanks {
+    /// Whose variables `rank` and `world_size` are.
+    pub launcher: Option<Launcher>,
+    /// Host name or IP address of rank 0: `MASTER_ADDR`, or what the launcher tells.
+    pub master_addr: Option<String>,
+    /// The port of rank 0: `MASTER_PORT`, or what follows from the number of the Slurm job.
+    pub master_port: Option<u16>,
+    /// This process in the job, from 0.
+    pub rank: Option<usize>,
+    /// Number of processes of the job.
+    pub world_size: Option<usize>,
+    /// This process among those of its node, from 0.
+    pub local_rank: Option<usize>,
+    /// Number of processes of this node.
+    pub local_world_size: Option<usize>,
+    /// The cores that the launcher gives each process, where it says so (Slurm's `--cpus-per-task`).
+    pub cores: Option<usize>,
+    /// `EDGECUT_LISTEN_ADDR`: the address that this process is to listen on.
+    pub listen_addr: Option<IpAddr>,
+}
+
+impl EnvRanks {
+    /// Reads the environment of this process.
+    ///
+    /// # Errors
+    /// A variable whose value is not what it should be, or which a launcher that set others has not set; the error
+    /// names it. Ranks that Slurm has not laid out node by node.
+    pub fn read() -> Result<Self, ClusterError> {
+        Self::read_from(|name| std::env::var_os(name))
+    }
+
+    /// Reads variables from `lookup` instead of the environment.
+    ///
+    /// # Errors
+    /// As [`EnvRanks::read`].
+    pub fn read_from(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Self, ClusterError> {
+        let variables = Variables(&lookup);
+        let mut place = placed(&variables)?;
+        if let Some(addr) = variables.parse("MASTER_ADDR", "a host name or an IP address")? {
+            place.master_addr = Some(addr);
+        }
+        if let Some(port) = variables.parse("MASTER_PORT", "a port from 0 to 65535")? {
+            place.master_port = Some(port);
+        }
+        place.listen_addr = variables.parse("EDGECUT_LISTEN_ADDR", "an IP address")?;
+        Ok(place)
+    }
+}
+
+fn placed(variables: &Variables<'_>) -> Result<EnvRanks, ClusterError> {
+    let plain = EnvRanks {
+        launcher: None,
+        rank: variables.number("RANK")?,
+        world_size: variables.number("WORLD_SIZE")?,
+        local_rank: variables.number("LOCAL_RANK")?,
+        local_world_size: variables.number("LOCAL_WORLD_SIZE")?,
+        ..EnvRanks::default()
+    };
+    if plain.rank.is_some() {
+        return Ok(EnvRanks { launcher: Some(Launcher::Torchrun), ..plain });
+    }
+    for read in [mpi::place, slurm::place, kubernetes::place] {
+        if let Some(place) = read(variables)? {
+            return Ok(place);
+        }
+    }
+    Ok(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is read where nothing else is set.
+    pub(super) fn read(set: &[(&str, &str)]) -> Result<EnvRanks, ClusterError> {
+        EnvRanks::read_from(|name| set.iter().find(|(set, _)| *set == name).map(|(_, value)| value.into()))
+    }
+
+    /// The error, which must name the variable and show its value.
+    pub(super) fn error(set: &[(&str, &str)], variable: &str, value: &str) -> String {
+        let error = read(set).unwrap_err().to_string();
+        assert!(error.contains(variable) && error.contains(value), "{error}");
+        error
+    }
+
+    #[test]
+    fn reads_what_torchrun_sets() {
+        assert_eq!(read(&[("MASTER_ADDR", "node-1")]).unwrap().master_addr.as_deref(), Some("node-1"));
+        assert_eq!(read(&[("MASTER_PORT", "29500")]).unwrap().master_port, Some(29500));
+        assert_eq!(read(&[("LOCAL_WORLD_SIZE", "4")]).unwrap().local_world_size, Some(4));
+        assert_eq!(read(&[("UNRELATED", "x")]).unwrap(), EnvRanks::default());
+        let ranks = read(&[("RANK", "2"), ("WORLD_SIZE", "4")]).unwrap();
+        assert_eq!((ranks.launcher, ranks.rank, ranks.world_size), (Some(Launcher::Torchrun), Some(2), Some(4)));
+    }
+
+    #[test]
+    fn a_bad_value_names_its_variable() {
+        for (variable, value) in [
+            ("RANK", "-1"),
+            ("WORLD_SIZE", "four"),
+            ("MASTER_PORT", "70000"),
+            ("MASTER_ADDR", ""),
+            ("EDGECUT_LISTEN_ADDR", "eth0"),
+        ] {
+            error(&[(variable, value)], variable, value);
+        }
+    }
+
+    #[test]
+    fn the_address_to_listen_on_is_read_beside_any_launcher() {
+        let set = [("EDGECUT_LISTEN_ADDR", "10.0.0.7"), ("RANK", "0")];
+        assert_eq!(read(&set).unwrap().listen_addr, Some("10.0.0.7".parse().unwrap()));
+        assert_eq!(read(&set[..1]).unwrap().listen_addr, Some("10.0.0.7".parse().unwrap()));
+    }
+
+    /// Every launcher's variables at once; each place is told by its rank.
+    const ALL: [(&str, &str); 16] = [
+        ("JOB_COMPLETION_INDEX", "1"),
+        ("SLURM_PROCID", "2"),
+        ("SLURM_NTASKS", "4"),
+        ("SLURM_LOCALID", "0"),
+        ("SLURM_NODEID", "1"),
+        ("SLURM_STEP_NODELIST", "n[1-2]"),
+        ("SLURM_STEP_TASKS_PER_NODE", "2(x2)"),
+        ("SLURM_JOB_ID", "77"),
+        ("OMPI_COMM_WORLD_RANK", "3"),
+        ("OMPI_COMM_WORLD_SIZE", "5"),
+        ("OMPI_COMM_WORLD_LOCAL_RANK", "3"),
+        ("OMPI_COMM_WORLD_LOCAL_SIZE", "5"),
+        ("RANK", "4"),
+        ("WORLD_SIZE", "6"),
+        ("LOCAL_RANK", "0"),
+        ("LOCAL_WORLD_SIZE", "2"),
+    ];
+
+    fn all_but(unset: &[&str]) -> EnvRanks {
+        let set: Vec<_> = ALL.into_iter().filter(|(name, _)| !unset.iter().any(|u| name.starts_with(u))).collect();
+        read(&set).unwrap()
+    }
+
+    #[test]
+    fn one_launcher_gives_rank_and_size_together() {
+        let of = |env: EnvRanks| (env.launcher.unwrap(), env.rank.unwrap(), env.world_size.unwrap(), env.local_rank);
+        assert_eq!(of(all_but(&[])), (Launcher::Torchrun, 4, 6, Some(0)));
+        // A world size alone, which scripts for torchrun like to export, does not mix with another launcher's ranks.
+        assert_eq!(of(all_but(&["RANK"])), (Launcher::OpenMpi, 3, 5, Some(3)));
+        assert_eq!(of(all_but(&["RANK", "OMPI"])), (Launcher::Slurm, 2, 4, Some(0)));
+        assert_eq!(of(all_but(&["RANK", "OMPI", "SLURM"])), (Launcher::Kubernetes, 1, 6, None));
+        let plain = all_but(&["RANK", "OMPI", "SLURM", "JOB"]);
+        assert_eq!((plain.launcher, plain.rank, plain.world_size), (None, None, Some(6)));
+    }
+
+    #[test]
+    fn a_master_that_is_named_wins_over_the_launchers() {
+        let mut set: Vec<_> = ALL.into_iter().filter(|(name, _)| name.starts_with("SLURM")).collect();
+        let master = |set: &[(&str, &str)]| {
+            let env = read(set).unwrap();
+            (env.master_addr.unwrap(), env.master_port.unwrap())
+        };
+        assert_eq!(master(&set), ("n1".to_owned(), 10_077));
+        set.push(("MASTER_PORT", "4000"));
+        assert_eq!(master(&set), ("n1".to_owned(), 4000));
+        set.push(("MASTER_ADDR", "10.0.0.1"));
+        assert_eq!(master(&set), ("10.0.0.1".to_owned(), 4000));
+    }
+}

@@ -1,0 +1,38 @@
+//! Environment variables as typed values, with errors that name them.
+
+use std::ffi::OsString;
+use std::str::FromStr;
+
+use crate::error::ClusterError;
+
+/// Where variables are looked up: the environment of this process, or what a test puts in its place.
+pub(super) struct Variables<'a>(pub(super) &'a dyn Fn(&str) -> Option<OsString>);
+
+impl Variables<'_> {
+    /// The value, if the variable is set; `wanted` says what it should be.
+    pub(super) fn parse<T: FromStr>(&self, name: &str, wanted: &str) -> Result<Option<T>, ClusterError> {
+        let Some(value) = (self.0)(name) else { return Ok(None) };
+        match value.to_str().map(str::trim).filter(|text| !text.is_empty()).map(str::parse) {
+            Some(Ok(parsed)) => Ok(Some(parsed)),
+            _ => Err(wrong(name, format!("{value:?} is not {wanted}"))),
+        }
+    }
+
+    pub(super) fn number(&self, name: &str) -> Result<Option<usize>, ClusterError> {
+        self.parse(name, "a whole number")
+    }
+
+    pub(super) fn text(&self, name: &str) -> Result<Option<String>, ClusterError> {
+        self.parse(name, "text")
+    }
+
+    /// A number that a launcher sets together with `beside`, which is set.
+    pub(super) fn number_beside(&self, name: &str, beside: &str) -> Result<usize, ClusterError> {
+        self.number(name)?.ok_or_else(|| wrong(name, format!("it is not set, but {beside} is")))
+    }
+}
+
+/// The error of a variable that is missing or makes no sense.
+pub(super) fn wrong(variable: &str, reason: String) -> ClusterError {
+    ClusterError::Env { variable: variable.to_owned(), reason }
+}
