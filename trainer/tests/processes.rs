@@ -1,107 +1,15 @@
 //! The program as users run it: real processes, real sockets, and what happens when something breaks.
 
-#[path = "../../dist-loader/tests/support/mod.rs"]
-mod support;
+mod programs;
 
-use edgecut_graph::datasets::{FakeOptions, fake};
-use edgecut_partition::Method;
+use programs::{
+    ENDS_WITHIN, TRAIN, children_of, end, error_of, fake_parts, free_port, node, parts, rank, run, skip, stderr, train,
+};
 use serde_json::Value;
-use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
-use support::write_parts;
-
-const TRAIN: &str = env!("CARGO_BIN_EXE_train");
-
-/// The longest that any job here may take to end once something has broken.
-const ENDS_WITHIN: Duration = Duration::from_secs(30);
-
-struct Parts {
-    _dir: tempfile::TempDir,
-    path: PathBuf,
-}
-
-fn parts(num_parts: u32, seed: u64) -> Parts {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let path = dir.path().join(format!("{num_parts}-parts"));
-    write_parts(&support::graph(600, 3000, seed), num_parts, Method::Random, &path);
-    Parts { _dir: dir, path }
-}
-
-/// A graph that can be learned.
-fn fake_parts(num_parts: u32) -> Parts {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let path = dir.path().join(format!("{num_parts}-parts"));
-    let graph = fake(&FakeOptions::default()).expect("the default fake graph");
-    write_parts(&graph, num_parts, Method::Metis { recursive: false }, &path);
-    Parts { _dir: dir, path }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr()).expect("a free port").port()
-}
-
-/// `train node` without anything of this process's environment that places it in a job.
-fn train(subcommand: &str, parts: &Path) -> Command {
-    let mut command = Command::new(TRAIN);
-    command.arg(subcommand).arg("--dataset-root-dir").arg(parts).args(["--num-neighbors", "5,3"]);
-    for name in ["RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "EDGECUT_TOKEN"] {
-        command.env_remove(name);
-    }
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn node(parts: &Path) -> Command {
-    let mut command = train("node", parts);
-    command.args(["--hidden-channels", "16", "--batch-size", "32", "--lr", "0.01", "--dropout", "0"]);
-    command
-}
-
-/// One rank of a job of `world_size` nodes.
-fn rank(parts: &Path, rank: usize, world_size: usize, port: u16) -> Command {
-    let mut command = node(parts);
-    command.args(["--num-nodes", &world_size.to_string(), "--node-rank", &rank.to_string()]);
-    command.args(["--master-port", &port.to_string()]);
-    command
-}
-
-/// Waits for a process that must end in time; a process that hangs fails the test and is ended.
-fn end(mut child: Child) -> Output {
-    let deadline = Instant::now() + ENDS_WITHIN;
-    loop {
-        if child.try_wait().expect("wait for a child").is_some() {
-            return child.wait_with_output().expect("read a child's output");
-        }
-        if Instant::now() > deadline {
-            let _ = child.kill();
-            let output = child.wait_with_output().expect("read a child's output");
-            panic!("a process hung; it had said: {}", String::from_utf8_lossy(&output.stderr));
-        }
-        std::thread::yield_now();
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
-}
-
-fn run(command: &mut Command) -> Output {
-    end(command.spawn().expect("start train"))
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// The error that a process ended with: it failed, and said so in one line.
-fn error_of(output: &Output) -> String {
-    assert!(!output.status.success(), "it should have failed");
-    let text = stderr(output);
-    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("error: ")).collect();
-    assert_eq!(lines.len(), 1, "one error: {text}");
-    assert!(!text.contains("panicked"), "{text}");
-    lines[0].to_owned()
-}
 
 #[test]
 fn two_processes_train_and_say_how_it_went() {
@@ -195,9 +103,7 @@ fn python_reads_batches_as_the_readme_shows() {
     let imports = Command::new("python3").args(["-c", "import numpy"]).output();
     if !imports.is_ok_and(|output| output.status.success()) {
         assert!(std::env::var_os("EDGECUT_REQUIRE_PYTHON").is_none(), "python3 with numpy is required");
-        // Not through eprintln!, which the test harness keeps to itself.
-        let _ = std::io::stderr().write_all(b"SKIPPED python_reads_batches: no python3 with numpy\n");
-        return;
+        return skip("python_reads_batches", "no python3 with numpy");
     }
     let dir = tempfile::tempdir().expect("a temporary folder");
     let parts = parts(2, 3);
@@ -397,12 +303,4 @@ fn an_interrupt_ends_all_processes_of_the_node() {
     for child in children {
         assert!(!Path::new(&format!("/proc/{child}")).exists(), "process {child} is left behind");
     }
-}
-
-/// The direct children of a process, by the process table.
-fn children_of(pid: u32) -> Vec<u32> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process table");
-    let lists =
-        tasks.map(|task| std::fs::read_to_string(task.expect("a task").path().join("children")).unwrap_or_default());
-    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()).collect()
 }

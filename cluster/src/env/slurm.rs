@@ -50,8 +50,9 @@ fn tasks_of_node(variables: &Variables<'_>, rank: usize, local_rank: usize) -> R
     let first: usize = tasks[..node].iter().sum();
     if first + local_rank != rank {
         let why = format!(
-            "task {rank} is number {local_rank} on node {node}, where tasks would start at {first} if those of a node \
-             followed one another, as Edgecut needs it: start the step with srun --distribution=block"
+            "task {rank} is number {local_rank} on node {node}, where task {} belongs if those of a node follow one \
+             another, as they must: start the step with srun --distribution=block",
+            first + local_rank
         );
         return Err(wrong(RANK, why));
     }

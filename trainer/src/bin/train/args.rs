@@ -23,6 +23,8 @@ pub(crate) enum Command {
     /// Trains a node classifier, or evaluates one.
     #[command(after_help = "Example, two processes on this machine:\n  \
         train node --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --model sage --num-neighbors 15,10,5\n\n\
+        Without --num-nodes, --node-rank and --ip-config, a process that torchrun, Slurm's srun, mpirun or an indexed\n\
+        Kubernetes Job started is the rank that these made it; --nproc-per-node is then left out.\n\n\
         Exit status: 0 done, 1 an error of this process, 2 wrong flags, 3 another rank failed.")]
     Node(Box<NodeArgs>),
     /// Samples batches and writes them as .npz files, for programs in any language.
@@ -39,25 +41,27 @@ pub(crate) struct JobArgs {
     /// The N-parts folder that partition-graph wrote
     #[arg(long, value_name = "DIR")]
     pub(crate) dataset_root_dir: PathBuf,
-    /// Nodes of the job [default: as many as --ip-config lists, or 1; with one process a node, WORLD_SIZE]
+    /// Nodes of the job [default: as many as --ip-config lists, or 1; a launcher's place if none of these flags gives one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) num_nodes: Option<u32>,
-    /// This node, counted from 0 [default: 0 in a job of one; with one process a node, RANK]
+    /// This node, counted from 0 [default: 0 in a job of one]
     #[arg(long, value_name = "K")]
     pub(crate) node_rank: Option<u32>,
     /// Processes that this node runs; they are started and watched by this one if more than 1
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) nproc_per_node: u32,
-    /// Host name or address of node 0 [default: the first of --ip-config, or MASTER_ADDR, or 127.0.0.1]
+    /// Host name or address of node 0 [default: the first of --ip-config, or MASTER_ADDR, or the first node of the Slurm
+    /// step, or 127.0.0.1]
     #[arg(long, value_name = "HOST")]
     pub(crate) master_addr: Option<String>,
-    /// The port of rank 0, its one port for everything [default: MASTER_PORT, or 11111; on one node a free one]
+    /// The port of rank 0, its one port for everything [default: MASTER_PORT, or 10000 + the last four digits of the Slurm
+    /// job's id, or 11111; where this process starts all ranks, a free one]
     #[arg(long, alias = "ddp-port", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) master_port: Option<u16>,
     /// A file with the nodes' addresses, one `ip` or `ip port` a line, node 0 first
     #[arg(long, value_name = "FILE")]
     pub(crate) ip_config: Option<PathBuf>,
-    /// The address to listen on [default: the one that node 0 is reached from]
+    /// The address to listen on [default: EDGECUT_LISTEN_ADDR, or the one that node 0 is reached from]
     #[arg(long, value_name = "IP")]
     pub(crate) listen_addr: Option<IpAddr>,
     /// The port to listen on; 0 lets the system choose. Rank 0 listens on the master port
@@ -66,10 +70,10 @@ pub(crate) struct JobArgs {
     /// A file with the job's shared secret [default: EDGECUT_TOKEN, or the file that EDGECUT_TOKEN_FILE names]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Threads that sample and gather, per process [default: cores / processes of this node]
+    /// Threads that sample and gather, per process [default: this process's cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) num_workers: Option<u32>,
-    /// Threads that compute, per process [default: cores / processes of this node]
+    /// Threads that compute, per process [default: this process's cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) num_threads: Option<u32>,
     /// Seconds to wait for all ranks to join
@@ -81,10 +85,13 @@ pub(crate) struct JobArgs {
     /// Seconds to wait for a reply of another part
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86400))]
     pub(crate) rpc_timeout: u64,
-    /// Sample from the mapped files, which the processes of a node share, instead of from a copy of the edges in memory:
-    /// slower, but without its 4 bytes an edge
-    #[arg(long)]
+    /// Sample from the mapped files instead of from a copy of the edges in memory: slower, but without its 4 bytes an edge
+    /// [default: where processes of this node share a part, whose files are then in memory once for all]
+    #[arg(long, conflicts_with = "copy_edges")]
     pub(crate) map_edges: bool,
+    /// Copy the edges into memory, in each of the processes that share a part as well
+    #[arg(long)]
+    pub(crate) copy_edges: bool,
     /// Read the part's files whole before using them, and compare their checksums; else sizes and structure are checked
     #[arg(long)]
     pub(crate) verify: bool,

@@ -2,7 +2,7 @@
 
 use crate::args::JobArgs;
 use crate::exit::{ERROR, OTHER_RANK_FAILED, OtherRankFailed};
-use crate::place::{Rank, num_threads, token};
+use crate::place::{Rank, token};
 use crate::ranks::end_with_parent;
 use anyhow::{Context, bail};
 use edgecut_cluster::{Cluster, ClusterConfig, ProcessGroup};
@@ -29,7 +29,7 @@ pub(crate) fn run(
     work: impl FnOnce(&mut Job<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     end_with_parent()?;
-    let num_threads = num_threads(args, rank.local_world_size);
+    let num_threads = args.num_threads.map_or(rank.cores(), |n| n as usize);
     rayon::ThreadPoolBuilder::new().num_threads(num_threads).build_global().context("start the compute threads")?;
     let meta = Meta::read(&args.dataset_root_dir)?;
     let part = SamplingNode::part_of_rank(&meta, rank.rank, rank.world_size)?;
@@ -39,7 +39,7 @@ pub(crate) fn run(
     let mut world = None;
     let result = (|| {
         let world = world.insert(cluster.world()?);
-        let node = serving.insert(serve(args, &cluster, part, parameters, world)?).clone();
+        let node = serving.insert(serve(args, rank, &cluster, part, parameters, world)?).clone();
         work(&mut Job { node, world })?;
         // Until all ranks are done, the node answers them.
         Ok(cluster.clone().shutdown()?)
@@ -67,7 +67,7 @@ fn cluster_config(args: &JobArgs, rank: &Rank, meta: &Meta) -> anyhow::Result<Cl
     let mut config = ClusterConfig::new(rank.rank, rank.world_size, rank.master_addr.clone(), rank.master_port);
     config.local_rank = rank.local_rank;
     config.local_world_size = rank.local_world_size;
-    config.listen_addr = args.listen_addr;
+    config.listen_addr = rank.listen_addr;
     config.listen_port = args.listen_port;
     config.token = token(args)?;
     config.fingerprint = meta.fingerprint();
@@ -79,6 +79,7 @@ fn cluster_config(args: &JobArgs, rank: &Rank, meta: &Meta) -> anyhow::Result<Cl
 /// Opens the part and serves it. That comes after the joining, so that a damaged part is an error on all ranks at once.
 fn serve(
     args: &JobArgs,
+    rank: &Rank,
     cluster: &Cluster,
     part: PartitionId,
     parameters: &Value,
@@ -86,11 +87,11 @@ fn serve(
 ) -> anyhow::Result<Arc<SamplingNode>> {
     same_parameters(world, parameters)?;
     let mut part = Part::open(&args.dataset_root_dir, part, args.verify)?;
-    if !args.map_edges {
+    if args.copy_edges || !(args.map_edges || shares_part(part.meta(), rank)?) {
         part = part.with_edges_in_memory();
     }
     let config = SamplingNodeConfig {
-        num_workers: num_workers(args, cluster.local_world_size()),
+        num_workers: num_workers(args, rank),
         rpc_timeout_ms: args.rpc_timeout * 1000,
         ..SamplingNodeConfig::default()
     };
@@ -100,10 +101,22 @@ fn serve(
     Ok(node)
 }
 
+/// Whether another process of this node has the same part: then the mapped files are in memory once for all of them.
+fn shares_part(meta: &Meta, rank: &Rank) -> anyhow::Result<bool> {
+    let part_of = |other| SamplingNode::part_of_rank(meta, other, rank.world_size);
+    let own = part_of(rank.rank)?;
+    let first = rank.rank - rank.local_rank;
+    for other in (first..first + rank.local_world_size).filter(|&other| other != rank.rank) {
+        if part_of(other)? == own {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Threads that sample, of this process.
-pub(crate) fn num_workers(args: &JobArgs, local_world_size: usize) -> usize {
-    let per_process = SamplingNodeConfig::default().num_workers / local_world_size;
-    args.num_workers.map_or(per_process.max(1), |n| n as usize)
+pub(crate) fn num_workers(args: &JobArgs, rank: &Rank) -> usize {
+    args.num_workers.map_or(rank.cores(), |n| n as usize)
 }
 
 /// Ranks that were started with different flags would train different models.

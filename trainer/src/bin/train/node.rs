@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 type Cpu = NdArray<f32>;
 
 pub(crate) fn run(args: &NodeArgs, rank: &Rank) -> anyhow::Result<()> {
-    let config = config(&args.training, num_workers(&args.job, rank.local_world_size))?;
+    let config = config(&args.training, num_workers(&args.job, rank))?;
     let parameters = parameters(&args.training, args.load_model.is_some());
     job::run(&args.job, rank, &parameters, |job| {
         let mut reporter = Reporter::new(args, rank)?;

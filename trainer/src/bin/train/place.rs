@@ -3,8 +3,8 @@
 use crate::args::JobArgs;
 use crate::exit::UsageError;
 use anyhow::{Context, bail};
-use edgecut_cluster::{EnvRanks, IpConfig, Token};
-use std::net::TcpListener;
+use edgecut_cluster::{EnvRanks, IpConfig, Launcher, Token};
+use std::net::{IpAddr, TcpListener};
 
 /// Set for the processes that `--nproc-per-node` starts: their place is in the environment alone.
 pub(crate) const SPAWNED: &str = "EDGECUT_SPAWNED";
@@ -25,8 +25,6 @@ pub(crate) enum Place {
 pub(crate) struct Ranks {
     pub(crate) first: Rank,
     pub(crate) token: Option<Token>,
-    /// Threads that each of them computes with.
-    pub(crate) num_threads: usize,
 }
 
 /// One process of the job.
@@ -38,72 +36,50 @@ pub(crate) struct Rank {
     pub(crate) local_world_size: usize,
     pub(crate) master_addr: String,
     pub(crate) master_port: u16,
+    /// The address to listen on, if it is not to be found out.
+    pub(crate) listen_addr: Option<IpAddr>,
+    /// The cores that the launcher gives each process, where it says so.
+    launcher_cores: Option<usize>,
 }
 
 impl Place {
-    /// Flags win over `--ip-config`, and that over the variables that torchrun sets.
+    /// Flags win over `--ip-config`, and that over what a launcher says in the environment.
     pub(crate) fn find(args: &JobArgs) -> anyhow::Result<Self> {
         let env = EnvRanks::read()?;
         if std::env::var_os(SPAWNED).is_some() {
-            return Self::spawned(env);
+            return Self::spawned(args, env);
         }
         let listed = args.ip_config.as_ref().map(IpConfig::read).transpose()?;
-        let per_node = args.nproc_per_node as usize;
-        let from_env = args.num_nodes.is_none() && args.node_rank.is_none() && listed.is_none() && per_node == 1;
-        let placed = args.num_nodes.is_some() || args.node_rank.is_some() || listed.is_some();
-        if per_node > 1 && !placed && (env.rank.is_some() || env.world_size.is_some_and(|n| n > 1)) {
-            let text = "RANK and WORLD_SIZE place one process, but --nproc-per-node starts several: give --num-nodes and --node-rank, or unset them";
-            bail!(usage(text));
-        }
-        let (rank, world_size) = match (from_env, env.rank, env.world_size) {
-            (true, Some(rank), Some(world_size)) => (rank, world_size),
-            (true, Some(_), None) => bail!(usage("RANK is set, but WORLD_SIZE is not")),
-            (true, None, Some(n)) if n > 1 => bail!(usage("WORLD_SIZE is set, but RANK is not")),
-            _ => {
-                let num_nodes =
-                    args.num_nodes.map(|n| n as usize).or(listed.as_ref().map(|l| l.nodes().len())).unwrap_or(1);
-                let node_rank = match args.node_rank {
-                    Some(rank) => rank as usize,
-                    None if num_nodes == 1 => 0,
-                    None => {
-                        bail!(usage(format!("--node-rank is missing: which of the {num_nodes} nodes is this, from 0?")))
-                    }
-                };
-                if node_rank >= num_nodes {
-                    bail!(usage(format!("--node-rank {node_rank} is not below --num-nodes {num_nodes}")));
-                }
-                (node_rank * per_node, num_nodes * per_node)
-            }
+        let by_flags = args.num_nodes.is_some() || args.node_rank.is_some() || listed.is_some();
+        let launched = if by_flags { None } else { Slot::from_env(&env, args)? };
+        let slot = match launched {
+            Some(slot) => slot,
+            None => Slot::from_flags(args, listed.as_ref())?,
         };
-        let (local_rank, local_world_size) = match from_env {
-            // Without the size of the node, the place within it says nothing.
-            true => env.local_world_size.map_or((0, 1), |size| (env.local_rank.unwrap_or(0), size)),
-            false => (0, per_node),
+        let (master_addr, master_port) = master(args, listed.as_ref(), &env, slot, launched.is_some())?;
+        let first = Rank {
+            rank: slot.rank,
+            world_size: slot.world_size,
+            local_rank: slot.local_rank,
+            local_world_size: slot.local_world_size,
+            master_addr,
+            master_port,
+            listen_addr: args.listen_addr.or(env.listen_addr),
+            launcher_cores: env.cores.filter(|_| launched.is_some()),
         };
-        let master = listed.as_ref().map(IpConfig::master);
-        let master_addr = args.master_addr.clone().or(master.map(|m| m.host.clone())).or(env.master_addr);
-        let one_node = world_size == local_world_size;
-        let master_port = args.master_port.or(listed.as_ref().and_then(IpConfig::master_port)).or(env.master_port);
-        let master_port = match master_port {
-            Some(port) => port,
-            None if one_node && !from_env => free_port()?,
-            None => DEFAULT_MASTER_PORT,
-        };
-        let master_addr = master_addr.unwrap_or_else(|| "127.0.0.1".into());
-        let rank = Rank { rank, world_size, local_rank, local_world_size, master_addr, master_port };
-        if per_node == 1 {
-            return Ok(Self::Rank(rank));
+        if args.nproc_per_node == 1 {
+            return Ok(Self::Rank(first));
         }
         let token = match token(args)? {
             // On one node nobody else has to know the secret, so one is made up.
-            None if one_node => Some(Token::random()?),
+            None if slot.is_one_node() => Some(Token::random()?),
             token => token,
         };
-        Ok(Self::Parent(Ranks { first: rank, token, num_threads: num_threads(args, per_node) }))
+        Ok(Self::Parent(Ranks { first, token }))
     }
 
-    fn spawned(env: EnvRanks) -> anyhow::Result<Self> {
-        let EnvRanks { master_addr, master_port, rank, world_size, local_rank, local_world_size } = env;
+    fn spawned(args: &JobArgs, env: EnvRanks) -> anyhow::Result<Self> {
+        let EnvRanks { master_addr, master_port, rank, world_size, local_rank, local_world_size, .. } = env;
         let all = || {
             Some(Rank {
                 rank: rank?,
@@ -112,20 +88,112 @@ impl Place {
                 local_world_size: local_world_size?,
                 master_addr: master_addr?,
                 master_port: master_port?,
+                listen_addr: args.listen_addr.or(env.listen_addr),
+                launcher_cores: None,
             })
         };
         Ok(Self::Rank(all().with_context(|| format!("{SPAWNED} is set by hand: unset it"))?))
     }
 }
 
-fn usage(what: impl Into<String>) -> UsageError {
-    UsageError(what.into())
+/// The place of the first rank that this process is or starts, before it is known where the job meets.
+#[derive(Clone, Copy)]
+struct Slot {
+    rank: usize,
+    world_size: usize,
+    local_rank: usize,
+    local_world_size: usize,
 }
 
-/// Threads that a process computes with: its share of the node's cores.
-pub(crate) fn num_threads(args: &JobArgs, local_world_size: usize) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    args.num_threads.map_or((cores / local_world_size).max(1), |n| n as usize)
+impl Slot {
+    /// The rank that a launcher has made this process.
+    fn from_env(env: &EnvRanks, args: &JobArgs) -> anyhow::Result<Option<Self>> {
+        let (rank, world_size) = match (env.rank, env.world_size) {
+            (Some(rank), Some(world_size)) => (rank, world_size),
+            (Some(_), None) => bail!(usage("RANK is set, but WORLD_SIZE is not")),
+            (None, Some(n)) if n > 1 => bail!(usage("WORLD_SIZE is set, but RANK is not")),
+            (None, _) => return Ok(None),
+        };
+        if args.nproc_per_node > 1 {
+            let variable = env.launcher.map_or("RANK", Launcher::rank_variable);
+            bail!(usage(format!(
+                "{variable} makes this process rank {rank} of {world_size}, but --nproc-per-node starts several: let the \
+                 launcher start every process and leave the flag out, or give --num-nodes and --node-rank, or unset \
+                 {variable}"
+            )));
+        }
+        // Without the size of the node, the place within it says nothing.
+        let (local_rank, local_world_size) =
+            env.local_world_size.map_or((0, 1), |size| (env.local_rank.unwrap_or(0), size));
+        Ok(Some(Self { rank, world_size, local_rank, local_world_size }))
+    }
+
+    /// The first rank of this node.
+    fn from_flags(args: &JobArgs, listed: Option<&IpConfig>) -> anyhow::Result<Self> {
+        let per_node = args.nproc_per_node as usize;
+        let num_nodes = args.num_nodes.map(|n| n as usize).or(listed.map(|l| l.nodes().len())).unwrap_or(1);
+        let node_rank = match args.node_rank {
+            Some(rank) => rank as usize,
+            None if num_nodes == 1 => 0,
+            None => bail!(usage(format!("--node-rank is missing: which of the {num_nodes} nodes is this, from 0?"))),
+        };
+        if node_rank >= num_nodes {
+            bail!(usage(format!("--node-rank {node_rank} is not below --num-nodes {num_nodes}")));
+        }
+        Ok(Self {
+            rank: node_rank * per_node,
+            world_size: num_nodes * per_node,
+            local_rank: 0,
+            local_world_size: per_node,
+        })
+    }
+
+    fn is_one_node(&self) -> bool {
+        self.world_size == self.local_world_size
+    }
+}
+
+/// Where the job meets.
+fn master(
+    args: &JobArgs,
+    listed: Option<&IpConfig>,
+    env: &EnvRanks,
+    slot: Slot,
+    launched: bool,
+) -> anyhow::Result<(String, u16)> {
+    let listed = listed.map(IpConfig::master);
+    let addr = args.master_addr.clone().or(listed.map(|m| m.host.clone())).or(env.master_addr.clone());
+    let addr = match (addr, env.launcher) {
+        (Some(addr), _) => addr,
+        (None, Some(launcher)) if launched && launcher != Launcher::Torchrun && !slot.is_one_node() => {
+            let ranks = slot.world_size;
+            bail!(usage(format!(
+                "{launcher} does not say where rank 0 of {ranks} runs: give --master-addr, or set MASTER_ADDR"
+            )))
+        }
+        (None, _) => "127.0.0.1".to_owned(),
+    };
+    let port = args.master_port.or(listed.and_then(|m| m.port)).or(env.master_port);
+    let port = match port {
+        Some(port) => port,
+        // The ranks that are started from here are told.
+        None if slot.is_one_node() && !launched => free_port()?,
+        None => DEFAULT_MASTER_PORT,
+    };
+    Ok((addr, port))
+}
+
+impl Rank {
+    /// The cores that this process may take: as many as its launcher says, or its share of the node's.
+    pub(crate) fn cores(&self) -> usize {
+        // Cores that this process is not allowed to run on do not count here.
+        let available = std::thread::available_parallelism().map_or(1, usize::from);
+        self.launcher_cores.map_or(available / self.local_world_size.max(1), |cores| cores.min(available)).max(1)
+    }
+}
+
+fn usage(what: impl Into<String>) -> UsageError {
+    UsageError(what.into())
 }
 
 /// The job's shared secret, if there is one.

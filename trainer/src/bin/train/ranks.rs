@@ -13,8 +13,6 @@ use std::time::Duration;
 
 /// After the first failure the other ranks end by themselves, naming the one that failed; who has not by then is killed.
 const GRACE: Duration = Duration::from_secs(15);
-/// What the library of matrix products takes its number of threads from.
-const MATMUL_THREADS: &str = "MATMUL_NUM_THREADS";
 
 /// Runs this program once per local rank and waits for all. The first failure decides the exit status.
 pub(crate) fn run_children(ranks: &Ranks) -> anyhow::Result<ExitCode> {
@@ -87,9 +85,6 @@ fn child_command(program: &std::path::Path, ranks: &Ranks, local_rank: usize) ->
         (SPAWNED, std::process::id().to_string()),
     ] {
         command.env(name, value);
-    }
-    if std::env::var_os(MATMUL_THREADS).is_none() {
-        command.env(MATMUL_THREADS, ranks.num_threads.to_string());
     }
     if let Some(token) = &ranks.token {
         command.env("EDGECUT_TOKEN", token.to_env_value());

@@ -1,0 +1,208 @@
+//! Processes that find their rank in what a launcher sets in the environment.
+
+mod programs;
+
+use programs::{end, error_of, free_port, node, parts, run, skip, stderr, unplace};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command};
+
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
+fn start(parts: &Path, variables: Variables<'_>) -> Child {
+    let mut command = node(parts);
+    command.args(["--num-epochs", "1", "--rendezvous-timeout", "20"]).envs(variables.iter().copied());
+    command.spawn().expect("start train")
+}
+
+/// Starts a process for each set of variables; all have to end well together.
+fn trains(parts: &Path, ranks: &[Variables<'_>]) {
+    let children: Vec<Child> = ranks.iter().map(|variables| start(parts, variables)).collect();
+    for child in children {
+        let output = end(child);
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+}
+
+/// What one process ends with at once, as wrong usage.
+fn usage_error(parts: &Path, flags: &[&str], variables: Variables<'_>) -> String {
+    let output = run(node(parts).args(flags).envs(variables.iter().copied()));
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    error_of(&output)
+}
+
+/// The number of a Slurm job that is given a free port.
+fn slurm_job() -> String {
+    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let port = (10_000 + std::process::id() as u16 % 5000..20_000).find(free).expect("a free port");
+    (port - 10_000 + 20_000).to_string()
+}
+
+#[test]
+fn srun_places_ranks_and_names_the_first_node() {
+    let (parts, job) = (parts(2, 21), slurm_job());
+    let task = |rank: &'static str| {
+        [
+            ("SLURM_JOB_ID", job.as_str()),
+            ("SLURM_STEP_ID", "0"),
+            // Both nodes are this machine.
+            ("SLURM_STEP_NODELIST", "127.0.0.[1-2]"),
+            ("SLURM_STEP_TASKS_PER_NODE", "1(x2)"),
+            ("SLURM_NTASKS", "2"),
+            ("SLURM_PROCID", rank),
+            ("SLURM_NODEID", rank),
+            ("SLURM_LOCALID", "0"),
+            // What a batch script for torchrun would export: not a place without a RANK.
+            ("WORLD_SIZE", "64"),
+        ]
+    };
+    trains(&parts.path, &[&task("1"), &task("0")]);
+    assert!(usage_error(&parts.path, &["--nproc-per-node", "2"], &task("1")).contains("SLURM_PROCID"));
+}
+
+#[test]
+fn a_shell_in_a_batch_job_starts_its_own_ranks() {
+    let parts = parts(2, 22);
+    let shells: [Variables<'_>; 2] = [
+        // The batch script itself, and `srun --pty bash`.
+        &[("SLURM_JOB_ID", "7"), ("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("SLURM_NODEID", "0")],
+        &[("SLURM_PROCID", "0"), ("SLURM_STEP_NODELIST", "n1"), ("SLURM_STEP_NUM_TASKS", "1")],
+    ];
+    for shell in shells {
+        let mut command = node(&parts.path);
+        command.args(["--nproc-per-node", "2", "--num-epochs", "1"]).envs(shell.iter().copied());
+        let output = run(&mut command);
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn mpirun_places_ranks() {
+    let (parts, port) = (parts(2, 23), free_port().to_string());
+    let open_mpi = |rank: &'static str| {
+        [
+            ("OMPI_COMM_WORLD_RANK", rank),
+            ("OMPI_COMM_WORLD_SIZE", "2"),
+            ("OMPI_COMM_WORLD_LOCAL_RANK", rank),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
+            ("MASTER_PORT", port.as_str()),
+        ]
+    };
+    trains(&parts.path, &[&open_mpi("1"), &open_mpi("0")]);
+    let mut spread = open_mpi("1");
+    (spread[2].1, spread[3].1) = ("0", "1");
+    assert!(usage_error(&parts.path, &[], &spread).contains("--master-addr"));
+    let hydra = |rank: &'static str| {
+        [
+            ("PMI_RANK", rank),
+            ("PMI_SIZE", "2"),
+            ("MPI_LOCALRANKID", rank),
+            ("MPI_LOCALNRANKS", "2"),
+            ("MASTER_PORT", port.as_str()),
+        ]
+    };
+    trains(&parts.path, &[&hydra("0"), &hydra("1")]);
+}
+
+#[test]
+fn mpirun_itself_places_ranks() {
+    let parts = parts(2, 24);
+    let port = free_port().to_string();
+    for (program, flags) in
+        [("mpirun.openmpi", &["--allow-run-as-root", "--oversubscribe"][..]), ("mpiexec.mpich", &[])]
+    {
+        if Command::new(program).arg("--version").output().is_err() {
+            skip("mpirun_itself_places_ranks", &format!("no {program}"));
+            continue;
+        }
+        let train = node(&parts.path);
+        let mut command = Command::new(program);
+        unplace(&mut command);
+        command.args(flags).args(["-n", "2"]).arg(train.get_program()).args(train.get_args());
+        command.args(["--num-epochs", "1", "--master-port", &port, "--json"]);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let output = run(&mut command);
+        assert!(output.status.success(), "{program}: {}", stderr(&output));
+        let results = String::from_utf8_lossy(&output.stdout).matches("test_acc").count();
+        assert_eq!(results, 1, "{program}: one job of two, not two jobs: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn the_index_of_a_kubernetes_job_is_a_rank() {
+    let (parts, port) = (parts(2, 25), free_port().to_string());
+    let pod = |index: &'static str| {
+        [
+            ("JOB_COMPLETION_INDEX", index),
+            ("WORLD_SIZE", "2"),
+            ("MASTER_ADDR", "localhost"),
+            ("MASTER_PORT", port.as_str()),
+            ("EDGECUT_LISTEN_ADDR", "127.0.0.1"),
+            ("EDGECUT_TOKEN", "a secret of the tests"),
+        ]
+    };
+    trains(&parts.path, &[&pod("0"), &pod("1")]);
+    let (pod, no_master) = (pod("1"), [("JOB_COMPLETION_INDEX", "1"), ("WORLD_SIZE", "2")]);
+    assert!(usage_error(&parts.path, &["--nproc-per-node", "2"], &pod).contains("JOB_COMPLETION_INDEX"));
+    assert!(usage_error(&parts.path, &[], &no_master).contains("--master-addr"));
+}
+
+#[test]
+fn flags_win_over_any_launcher() {
+    let (parts, port) = (parts(2, 26), free_port().to_string());
+    let others = [("RANK", "7"), ("WORLD_SIZE", "9"), ("OMPI_COMM_WORLD_RANK", "3"), ("MASTER_PORT", port.as_str())];
+    let mut command = node(&parts.path);
+    command.args(["--num-nodes", "1", "--nproc-per-node", "2", "--num-epochs", "1"]).envs(others);
+    let output = run(&mut command);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn torchruns_variables_do_not_go_with_several_processes() {
+    let parts = parts(2, 27);
+    for variables in [[("RANK", "1"), ("WORLD_SIZE", "2")], [("RANK", "0"), ("WORLD_SIZE", "1")]] {
+        let error = usage_error(&parts.path, &["--nproc-per-node", "2"], &variables);
+        assert!(error.contains("RANK") && error.contains("--nproc-per-node"), "{error}");
+    }
+    assert!(usage_error(&parts.path, &[], &[("RANK", "1")]).contains("WORLD_SIZE is not"));
+    assert!(usage_error(&parts.path, &[], &[("WORLD_SIZE", "2")]).contains("RANK is not"));
+}
+
+#[test]
+fn the_environment_names_the_address_to_listen_on() {
+    let (parts, port) = (parts(2, 28), free_port().to_string());
+    let rank = |rank: &'static str| {
+        let place = [("RANK", rank), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", port.as_str())];
+        let mut command = node(&parts.path);
+        // An address for documentation, which no machine has.
+        command.envs(place).env("EDGECUT_LISTEN_ADDR", "192.0.2.1").env("EDGECUT_TOKEN", "a secret of the tests");
+        command.args(["--num-epochs", "1"]);
+        command
+    };
+    let error = error_of(&run(&mut rank("0")));
+    assert!(error.contains("192.0.2.1"), "{error}");
+    let started = ["0", "1"].map(|k| rank(k).args(["--listen-addr", "127.0.0.1"]).spawn().expect("start train"));
+    for child in started {
+        let output = end(child);
+        assert!(output.status.success(), "the flag wins: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn threads_are_limited_by_flags_alone() {
+    // The library that burn-ndarray multiplies matrices with has threads of its own, as many as this variable says, and
+    // complains of it when it is first used. Nothing of `train` may use it, or ranks of a node would crowd each other.
+    let parts = parts(1, 29);
+    let model = parts.path.join("../model.safetensors");
+    for kind in ["sage", "gcn"] {
+        let train = |flags: &[&str]| {
+            let mut command = node(&parts.path);
+            command.args(["--num-epochs", "1", "--model", kind]).args(flags).arg(&model);
+            let output = run(command.env("MATMUL_NUM_THREADS", "many"));
+            assert!(output.status.success(), "{}", stderr(&output));
+            assert!(!stderr(&output).contains("MATMUL_NUM_THREADS"), "{}", stderr(&output));
+        };
+        train(&["--save-model"]);
+        train(&["--load-model"]);
+    }
+}

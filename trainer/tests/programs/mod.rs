@@ -1,0 +1,133 @@
+//! The program `train` as tests start it, and parts for it.
+#![allow(dead_code, unreachable_pub)]
+
+#[path = "../../../dist-loader/tests/support/mod.rs"]
+mod support;
+
+use edgecut_graph::Dataset;
+use edgecut_graph::datasets::{FakeOptions, fake};
+use edgecut_partition::Method;
+use std::io::Write;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use support::write_parts;
+
+pub const TRAIN: &str = env!("CARGO_BIN_EXE_train");
+
+/// The longest that any job here may take to end once something has broken.
+pub const ENDS_WITHIN: Duration = Duration::from_secs(30);
+
+pub struct Parts {
+    _dir: tempfile::TempDir,
+    pub path: PathBuf,
+}
+
+pub fn parts(num_parts: u32, seed: u64) -> Parts {
+    written(&support::graph(600, 3000, seed), num_parts, Method::Random)
+}
+
+/// A graph that can be learned.
+pub fn fake_parts(num_parts: u32) -> Parts {
+    fake_parts_of(&FakeOptions::default(), num_parts)
+}
+
+pub fn fake_parts_of(options: &FakeOptions, num_parts: u32) -> Parts {
+    let graph = fake(options).expect("a fake graph");
+    written(&graph, num_parts, Method::Metis { recursive: false })
+}
+
+fn written(graph: &Dataset, num_parts: u32, method: Method) -> Parts {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = dir.path().join(format!("{num_parts}-parts"));
+    write_parts(graph, num_parts, method, &path);
+    Parts { _dir: dir, path }
+}
+
+pub fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr()).expect("a free port").port()
+}
+
+/// Takes from a program's environment what would place it in a job.
+pub fn unplace(command: &mut Command) {
+    let names = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "JOB_COMPLETION_INDEX"];
+    let prefixes = ["MASTER_", "EDGECUT_", "SLURM_", "OMPI_", "PMI_", "MPI_LOCAL"];
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if names.contains(&&*text) || prefixes.iter().any(|prefix| text.starts_with(prefix)) {
+            command.env_remove(&name);
+        }
+    }
+}
+
+/// `train` with what all tests give it, in an environment that does not place it.
+pub fn train(subcommand: &str, parts: &Path) -> Command {
+    let mut command = Command::new(TRAIN);
+    command.arg(subcommand).arg("--dataset-root-dir").arg(parts).args(["--num-neighbors", "5,3"]);
+    unplace(&mut command);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+pub fn node(parts: &Path) -> Command {
+    let mut command = train("node", parts);
+    command.args(["--hidden-channels", "16", "--batch-size", "32", "--lr", "0.01", "--dropout", "0"]);
+    command
+}
+
+/// One rank of a job of `world_size` nodes.
+pub fn rank(parts: &Path, rank: usize, world_size: usize, port: u16) -> Command {
+    let mut command = node(parts);
+    command.args(["--num-nodes", &world_size.to_string(), "--node-rank", &rank.to_string()]);
+    command.args(["--master-port", &port.to_string()]);
+    command
+}
+
+/// Waits for a process that must end in time; a process that hangs fails the test and is ended.
+pub fn end(mut child: Child) -> Output {
+    let deadline = Instant::now() + ENDS_WITHIN;
+    loop {
+        if child.try_wait().expect("wait for a child").is_some() {
+            return child.wait_with_output().expect("read a child's output");
+        }
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            let output = child.wait_with_output().expect("read a child's output");
+            panic!("a process hung; it had said: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}
+
+pub fn run(command: &mut Command) -> Output {
+    end(command.spawn().expect("start train"))
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The error that a process ended with: it failed, and said so in one line.
+pub fn error_of(output: &Output) -> String {
+    assert!(!output.status.success(), "it should have failed");
+    let text = stderr(output);
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!(lines.len(), 1, "one error: {text}");
+    assert!(!text.contains("panicked"), "{text}");
+    lines[0].to_owned()
+}
+
+/// Says that a test is skipped, not through `eprintln!`, which the test harness keeps to itself.
+pub fn skip(test: &str, why: &str) {
+    let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {why}\n").as_bytes());
+}
+
+/// The direct children of a process, by the process table.
+pub fn children_of(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process table");
+    let lists =
+        tasks.map(|task| std::fs::read_to_string(task.expect("a task").path().join("children")).unwrap_or_default());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()).collect()
+}

@@ -1,0 +1,103 @@
+//! Processes of a node that have the same part keep its files in memory once.
+#![cfg(target_os = "linux")]
+
+mod programs;
+
+use edgecut_graph::datasets::FakeOptions;
+use programs::{ENDS_WITHIN, children_of, end, fake_parts_of, node};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const PROCESSES: usize = 4;
+
+/// What one process has of a file that it maps, in KiB.
+#[derive(Default)]
+struct Mapped {
+    size: u64,
+    resident: u64,
+    /// The resident pages, each divided by the number of processes that map it.
+    share: u64,
+    /// Pages that were written to, so that they are no longer the file's.
+    own: u64,
+}
+
+/// The files under `dir` that a process maps.
+fn mapped(pid: u32, dir: &Path) -> BTreeMap<PathBuf, Mapped> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps")).expect("the mappings of a process");
+    let mut files: BTreeMap<PathBuf, Mapped> = BTreeMap::new();
+    let mut current = None;
+    for line in text.lines() {
+        let mut fields = line.split_whitespace();
+        let key = fields.next().unwrap_or_default();
+        if !key.ends_with(':') {
+            // A new mapping: addresses, permissions, offset, device, inode, path.
+            current = line.find('/').map(|at| PathBuf::from(&line[at..])).filter(|path| path.starts_with(dir));
+            continue;
+        }
+        let Some(path) = &current else { continue };
+        let mut kib = || fields.next().and_then(|n| n.parse::<u64>().ok()).expect("a number of kB");
+        let size = || std::fs::metadata(path).expect("a file of the part").len().div_ceil(1024);
+        let file = files.entry(path.clone()).or_insert_with(|| Mapped { size: size(), ..Mapped::default() });
+        match key {
+            "Rss:" => file.resident += kib(),
+            "Pss:" => file.share += kib(),
+            "Private_Dirty:" | "Anonymous:" => file.own += kib(),
+            _ => {}
+        }
+    }
+    files
+}
+
+/// The files that each of the processes of a running job maps, taken when all are in the midst of their epochs.
+fn files_of_job(flags: &[&str]) -> Vec<BTreeMap<PathBuf, Mapped>> {
+    let options = FakeOptions { avg_num_nodes: 20_000, avg_degree: 30.0, ..FakeOptions::default() };
+    let parts = fake_parts_of(&options, 1);
+    let dir = parts.path.canonicalize().expect("the parts' folder");
+    let metrics = parts.path.join("../metrics.jsonl");
+    let mut command = node(&dir);
+    command.args(["--nproc-per-node", &PROCESSES.to_string(), "--num-epochs", "1000000", "--metrics"]).arg(&metrics);
+    let mut parent = command.args(flags).spawn().expect("start train");
+    let deadline = Instant::now() + ENDS_WITHIN;
+    while std::fs::read_to_string(&metrics).unwrap_or_default().is_empty() {
+        let ended = parent.try_wait().expect("wait for train");
+        assert!(Instant::now() < deadline && ended.is_none(), "training did not start");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    let children = children_of(parent.id());
+    assert_eq!(children.len(), PROCESSES);
+    let files = children.iter().map(|&pid| mapped(pid, &dir)).collect();
+    let pid = rustix::process::Pid::from_raw(parent.id() as i32).expect("a process id");
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("interrupt the parent");
+    assert_eq!(end(parent).status.code(), Some(130));
+    files
+}
+
+fn maps_edges(files: &BTreeMap<PathBuf, Mapped>) -> bool {
+    files.keys().any(|path| path.ends_with("indices.npy"))
+}
+
+#[test]
+fn processes_that_share_a_part_have_its_files_in_memory_once() {
+    let processes = files_of_job(&[]);
+    let (mut once, mut resident, mut share) = (BTreeMap::new(), 0, 0);
+    for files in &processes {
+        assert!(maps_edges(files), "the edges are read from the mapped file: {:?}", files.keys());
+        for (path, file) in files {
+            assert_eq!(file.own, 0, "{} is not written to", path.display());
+            once.insert(path, file.size);
+            resident += file.resident;
+            share += file.share;
+        }
+    }
+    let once: u64 = once.values().sum();
+    // The edges and the features of an epoch are touched by every process.
+    assert!(resident > 2 * once, "{PROCESSES} processes have {resident} KiB of {once} KiB of files");
+    // Page sizes and rounding aside, no page counts more than once in the sum of all shares.
+    assert!(share < once * 5 / 4, "{once} KiB of files take {share} KiB");
+}
+
+#[test]
+fn edges_are_copied_where_that_is_asked_for() {
+    assert!(files_of_job(&["--copy-edges"]).iter().all(|files| !maps_edges(files)));
+}
