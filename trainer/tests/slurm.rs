@@ -1,0 +1,110 @@
+//! Training under a real Slurm, whose two nodes are this machine. Needs root, munge and slurm-wlm; else it is skipped.
+
+mod programs;
+mod slurm_cluster;
+
+use programs::{Parts, TRAIN, fake_parts, node, run, skip, stderr};
+use serde_json::Value;
+use slurm_cluster::SlurmCluster;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const TEST: &str = "jobs_train_as_processes_of_one_node_do";
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/train.sbatch");
+
+#[test]
+fn jobs_train_as_processes_of_one_node_do() {
+    let slurm = match SlurmCluster::start() {
+        Ok(slurm) => slurm,
+        Err(why) => {
+            assert!(std::env::var_os("EDGECUT_REQUIRE_SLURM").is_none(), "Slurm is required: {why}");
+            return skip(TEST, &why);
+        }
+    };
+    let parts = fake_parts(2);
+    let mut plain = node(&parts.path);
+    let expected = result(&run(plain.args(FLAGS).args(["--nproc-per-node", "4"])));
+    assert_eq!(srun(&slurm, &parts), expected, "srun");
+    assert_eq!(batch_script(&slurm, &parts), expected, "sbatch");
+    tasks_in_turn_are_refused(&slurm, &parts);
+    mpirun_in_an_allocation(&slurm, &parts, &expected);
+}
+
+const FLAGS: [&str; 5] = ["--num-epochs", "3", "--rendezvous-timeout", "20", "--json"];
+
+/// The one result that the processes of a job print.
+fn result(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", stderr(output));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("one JSON object: {output:?}"))
+}
+
+/// `train node` behind a program of Slurm.
+fn under(slurm: &SlurmCluster, starter: &[&str], parts: &Path) -> Command {
+    let train = node(parts);
+    let mut command = slurm.command(starter[0]);
+    command.args(&starter[1..]).arg(train.get_program()).args(train.get_args()).args(FLAGS);
+    command
+}
+
+fn srun(slurm: &SlurmCluster, parts: &Parts) -> Value {
+    result(&run(&mut under(slurm, &["srun", "-N2", "-n4"], &parts.path)))
+}
+
+fn tasks_in_turn_are_refused(slurm: &SlurmCluster, parts: &Parts) {
+    let starter = ["srun", "-N2", "-n4", "--distribution=cyclic", "--kill-on-bad-exit=1"];
+    let output = run(&mut under(slurm, &starter, &parts.path));
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains("--distribution=block"), "{}", stderr(&output));
+}
+
+/// The template, with the numbers that this cluster has.
+fn batch_script(slurm: &SlurmCluster, parts: &Parts) -> Value {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let log = dir.path().join("job.log");
+    recorder(dir.path());
+    let mut command = slurm.command("sbatch");
+    command.args(["--wait", "--ntasks-per-node=2", "--cpus-per-task=1", "--chdir"]).arg(dir.path());
+    command.arg("--output").arg(&log).arg(SCRIPT);
+    let train = node(&parts.path);
+    // After the subcommand, which the script gives itself.
+    command.args(train.get_args().skip(1)).args(FLAGS).env("EDGECUT_BIN", dir.path());
+    let output = run(&mut command);
+    let log = std::fs::read_to_string(&log).unwrap_or_default();
+    assert!(output.status.success(), "{}\n{log}", stderr(&output));
+
+    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).expect("what train recorded");
+    let (tokens, lines) = (read("tokens"), read("command-lines"));
+    let token = tokens.lines().next().expect("a secret");
+    assert!(token.len() == 64 && tokens.lines().all(|other| other == token), "one secret for all");
+    assert_eq!(tokens.lines().count(), 4);
+    assert!(!lines.contains(token) && !log.contains(token), "the secret stays secret");
+    let results: Vec<&str> = log.lines().filter(|line| line.starts_with('{')).collect();
+    assert_eq!(results.len(), 1, "{log}");
+    serde_json::from_str(results[0]).expect("a JSON object")
+}
+
+/// A `train` that writes down how it was started.
+fn recorder(dir: &Path) {
+    let script = format!(
+        "#!/bin/sh\necho \"$EDGECUT_TOKEN\" >> {0}/tokens\necho \"$*\" >> {0}/command-lines\nexec {TRAIN} \"$@\"\n",
+        dir.display()
+    );
+    let path = dir.join("train");
+    std::fs::write(&path, script).expect("write a script");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("make it executable");
+}
+
+/// On other nodes than its own, mpirun starts its daemons with srun, and the ranks see Slurm's variables of those.
+fn mpirun_in_an_allocation(slurm: &SlurmCluster, parts: &Parts, expected: &Value) {
+    let mpirun = "mpirun.openmpi";
+    if Command::new(mpirun).arg("--version").output().is_err() {
+        return skip(&format!("{TEST}, in part"), &format!("no {mpirun}"));
+    }
+    let starter = ["salloc", "-N2", "-n4", mpirun, "--allow-run-as-root", "-n", "4"];
+    let mut command = under(slurm, &starter, &parts.path);
+    let output = run(command.args(["--master-addr", "127.0.0.1"]));
+    assert_eq!(&result(&output), expected, "mpirun");
+    let error = run(&mut under(slurm, &starter, &parts.path));
+    assert!(stderr(&error).contains("--master-addr"), "{}", stderr(&error));
+}
