@@ -2,10 +2,10 @@
 
 mod programs;
 
-use programs::{end, error_of, free_port, node, parts, run, skip, stderr, unplace};
+use programs::{TRAIN, end, error_of, free_port, node, parts, run, skip, stderr, unplace};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 type Variables<'a> = &'a [(&'a str, &'a str)];
 
@@ -120,7 +120,7 @@ fn mpirun_itself_places_ranks() {
         unplace(&mut command);
         command.args(flags).args(["-n", "2"]).arg(train.get_program()).args(train.get_args());
         command.args(["--num-epochs", "1", "--master-port", &port, "--json"]);
-        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let output = run(&mut command);
         assert!(output.status.success(), "{program}: {}", stderr(&output));
         let results = String::from_utf8_lossy(&output.stdout).matches("test_acc").count();
@@ -145,6 +145,36 @@ fn the_index_of_a_kubernetes_job_is_a_rank() {
     let (pod, no_master) = (pod("1"), [("JOB_COMPLETION_INDEX", "1"), ("WORLD_SIZE", "2")]);
     assert!(usage_error(&parts.path, &["--nproc-per-node", "2"], &pod).contains("JOB_COMPLETION_INDEX"));
     assert!(usage_error(&parts.path, &[], &no_master).contains("--master-addr"));
+}
+
+#[test]
+fn the_kubernetes_manifest_starts_train_as_it_is() {
+    let manifest = include_str!("../../deploy/kubernetes/train-job.yaml");
+    let after = |start: &str| manifest.split_once(start).expect("a part of the manifest").1;
+    let args = after(" args:\n").split_once(" env:\n").expect("the variables after the flags").0;
+    let args = args.lines().filter_map(|line| line.trim().strip_prefix("- "));
+    // What is the test's own: the parts, the length, and where the model goes.
+    let own = ["--dataset-root-dir=", "--num-epochs=", "--save-model="];
+    let args: Vec<&str> = args.filter(|arg| !own.iter().any(|flag| arg.starts_with(flag))).collect();
+    assert!(!args.is_empty(), "flags are left");
+    let names = after(" env:\n").lines().filter_map(|line| line.trim().strip_prefix("- name: "));
+    let names: Vec<&str> = names.take(5).collect();
+    assert_eq!(names, ["WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "EDGECUT_LISTEN_ADDR", "EDGECUT_TOKEN"]);
+
+    let (parts, port) = (parts(2, 30), free_port().to_string());
+    let started = ["0", "1"].map(|index| {
+        let mut command = Command::new(TRAIN);
+        unplace(&mut command);
+        // In the order of the names above.
+        let values = ["2", "localhost", &port, "127.0.0.1", "a secret of the tests"];
+        command.envs(names.iter().zip(values)).env("JOB_COMPLETION_INDEX", index);
+        command.args(["node", "--num-epochs=1", "--dataset-root-dir"]).arg(&parts.path).args(&args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start train")
+    });
+    for child in started {
+        let output = end(child);
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
 }
 
 #[test]
