@@ -35,7 +35,8 @@ def ip(*arguments: str) -> str:
 class Machines:
     """The namespaces, their bridge and the ranks that run in them."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, rate: str | None) -> None:
+        self.rate = rate
         self.prefix = f"ec{os.getpid()}"
         self.namespaces = [f"{self.prefix}n{rank}" for rank in range(count)]
         self.addresses = [f"{NETWORK}.{rank + 1}" for rank in range(count)]
@@ -55,6 +56,11 @@ class Machines:
                 ip("-n", name, "addr", "add", f"{address}/24", "dev", INTERFACE)
                 ip("-n", name, "link", "set", "lo", "up")
                 ip("-n", name, "link", "set", INTERFACE, "up")
+                if self.rate:
+                    # What a rank sends: so both directions of each link are limited.
+                    limit = ["tbf", "rate", self.rate, "burst", "256kb", "latency", "50ms"]
+                    tc = ["tc", "-n", name, "qdisc", "add", "dev", INTERFACE, "root", *limit]
+                    subprocess.run(tc, check=True)
         except BaseException:
             self.remove()
             raise
@@ -151,11 +157,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=900, help="seconds")
+    parser.add_argument("--rate", help="limit of each rank's network, as tc takes it: 1gbit")
     parser.add_argument("command", nargs="+", help="the command of every rank, after --")
     args = parser.parse_args()
     # SIGTERM must run the cleaning up as Ctrl-C does.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with Machines(args.ranks) as machines:
+    with Machines(args.ranks, args.rate) as machines:
         machines.start(args.command)
         well = machines.wait(args.timeout)
         report("two_namespaces", statuses=[p.poll() for p in machines.ranks], traffic=machines.traffic())

@@ -3,9 +3,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::env::EnvRanks;
 use crate::error::ClusterError;
 use crate::token::Token;
 
+/// The port of rank 0 where nobody gives another: PyG's `--ddp_port`.
+pub const DEFAULT_MASTER_PORT: u16 = 11111;
 /// The largest job: a roster of more ranks might not fit into one control message.
 const MAX_WORLD_SIZE: usize = 16_384;
 
@@ -87,6 +90,37 @@ impl ClusterConfig {
             rpc_backlog: 1_024,
             notice: |line| eprintln!("{line}"),
         }
+    }
+
+    /// The place that a launcher has given this process in the environment, with the secret that is there; without a
+    /// launcher, a job of one process.
+    ///
+    /// # Errors
+    /// As [`EnvRanks::read`] and [`Token::from_env`]; a rank without a world size, or a job of several nodes without
+    /// the address of rank 0.
+    pub fn from_env() -> Result<Self, ClusterError> {
+        let env = EnvRanks::read()?;
+        let missing = |variable: &str, reason: &str| {
+            Err(ClusterError::Env { variable: variable.to_owned(), reason: reason.to_owned() })
+        };
+        let (rank, world_size) = match (env.rank, env.world_size) {
+            (Some(rank), Some(world_size)) => (rank, world_size),
+            (Some(_), None) => return missing("WORLD_SIZE", "it is not set, but RANK is: set both or neither"),
+            (None, Some(2..)) => return missing("RANK", "it is not set, but WORLD_SIZE is: set both or neither"),
+            (None, _) => (0, 1),
+        };
+        let local_world_size = env.local_world_size.unwrap_or(1);
+        let addr = match env.master_addr {
+            Some(addr) => addr,
+            None if world_size <= local_world_size => "127.0.0.1".to_owned(),
+            None => return missing("MASTER_ADDR", "it is not set: where does rank 0 run?"),
+        };
+        let mut config = Self::new(rank, world_size, addr, env.master_port.unwrap_or(DEFAULT_MASTER_PORT));
+        config.local_rank = env.local_rank.unwrap_or(0);
+        config.local_world_size = local_world_size;
+        config.listen_addr = env.listen_addr;
+        config.token = Token::from_env()?;
+        Ok(config)
     }
 
     /// The ranks of this node.

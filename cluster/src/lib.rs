@@ -77,7 +77,7 @@ mod verdict;
 mod wire;
 
 pub use cluster::Cluster;
-pub use config::ClusterConfig;
+pub use config::{ClusterConfig, DEFAULT_MASTER_PORT};
 pub use env::{EnvRanks, Launcher};
 pub use error::{ClusterError, Failure};
 pub use group::{MAX_BROADCAST_BYTES, MAX_GATHER_BYTES, ProcessGroup};

@@ -186,7 +186,9 @@ impl<T> Iterator for BatchIter<T> {
         }
         self.left -= 1;
         // If nobody listens, the receiver says so.
-        self.ask.iter().for_each(|ask| drop(ask.send(())));
+        if let Some(ask) = &self.ask {
+            let _ = ask.send(());
+        }
         let batch = self.receiver.blocking_recv();
         let stopped = || Err(LoaderError::Stopped);
         let batch = batch.unwrap_or_else(stopped);

@@ -5,12 +5,9 @@ use crate::messages::{Check, Listen, PartsCheck, Program, RankStart, Start};
 use crate::parts::dataset_root_dir;
 use crate::ssh::Target;
 use anyhow::{Context, bail, ensure};
-use edgecut_cluster::{IpConfig, Token};
+use edgecut_cluster::{DEFAULT_MASTER_PORT, IpConfig, Token};
 use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// PyG's `--ddp_port`.
-const DEFAULT_MASTER_PORT: u16 = 11111;
 
 /// A job, laid out.
 #[derive(Clone, Debug)]

@@ -10,7 +10,6 @@ use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNodeConfig};
 use edgecut_graph::{NodeTypeId, PartitionBook, PartitionId, Split};
 use edgecut_partition::{Assignment, Method, PartitionOptions};
-use edgecut_trainer::gradients::unflatten_gradients;
 use edgecut_trainer::models::{Mode, ModelKind, NodeModel, NodeModelConfig};
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::{BatchOptions, StepGradients, TensorBatch, step_gradients};

@@ -193,9 +193,9 @@ pub(crate) struct TrainingArgs {
     /// The seed of everything random
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Batches that are made at the same time, ahead of the trainer; each takes memory [default: half of the threads that
-    /// sample, from 2 to 8]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    /// Batches that are made at the same time, ahead of the trainer; each takes memory. 0 makes a batch when it is asked for
+    /// [default: half of the threads that sample, from 2 to 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1024))]
     pub(crate) concurrency: Option<u32>,
     /// Epochs between validations
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]

@@ -3,13 +3,11 @@
 use crate::args::JobArgs;
 use crate::exit::UsageError;
 use anyhow::{Context, bail};
-use edgecut_cluster::{EnvRanks, IpConfig, Launcher, Token};
+use edgecut_cluster::{DEFAULT_MASTER_PORT, EnvRanks, IpConfig, Launcher, Token};
 use std::net::{IpAddr, TcpListener};
 
 /// Set for the processes that `--nproc-per-node` starts: their place is in the environment alone.
 pub(crate) const SPAWNED: &str = "EDGECUT_SPAWNED";
-/// PyG's `--ddp_port`.
-const DEFAULT_MASTER_PORT: u16 = 11111;
 
 /// What this process has to do.
 #[derive(Debug)]
@@ -140,6 +138,14 @@ impl Slot {
         if node_rank >= num_nodes {
             bail!(usage(format!("--node-rank {node_rank} is not below --num-nodes {num_nodes}")));
         }
+        let listed = listed.map(IpConfig::nodes).unwrap_or_default().iter().take(num_nodes);
+        if let Some((node, processes)) = listed.filter_map(|n| Some((n, n.processes?))).find(|(_, n)| *n != per_node) {
+            let host = &node.host;
+            bail!(usage(format!(
+                "--nproc-per-node is {per_node}, but --ip-config has {processes} processes on {host}: make them equal, or start \
+                 the job with launch"
+            )));
+        }
         Ok(Self {
             rank: node_rank * per_node,
             world_size: num_nodes * per_node,
@@ -161,8 +167,8 @@ fn master(
     slot: Slot,
     launched: bool,
 ) -> anyhow::Result<(String, u16)> {
-    let listed = listed.map(IpConfig::master);
-    let addr = args.master_addr.clone().or(listed.map(|m| m.host.clone())).or(env.master_addr.clone());
+    let addr =
+        args.master_addr.clone().or(listed.map(|listed| listed.master().host.clone())).or(env.master_addr.clone());
     let addr = match (addr, env.launcher) {
         (Some(addr), _) => addr,
         (None, Some(launcher)) if launched && launcher != Launcher::Torchrun && !slot.is_one_node() => {
@@ -173,7 +179,7 @@ fn master(
         }
         (None, _) => "127.0.0.1".to_owned(),
     };
-    let port = args.master_port.or(listed.and_then(|m| m.port)).or(env.master_port);
+    let port = args.master_port.or(listed.and_then(IpConfig::master_port)).or(env.master_port);
     let port = match port {
         Some(port) => port,
         // The ranks that are started from here are told.
