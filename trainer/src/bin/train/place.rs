@@ -108,8 +108,8 @@ impl Slot {
     fn from_env(env: &EnvRanks, args: &JobArgs) -> anyhow::Result<Option<Self>> {
         let (rank, world_size) = match (env.rank, env.world_size) {
             (Some(rank), Some(world_size)) => (rank, world_size),
-            (Some(_), None) => bail!(usage("RANK is set, but WORLD_SIZE is not")),
-            (None, Some(n)) if n > 1 => bail!(usage("WORLD_SIZE is set, but RANK is not")),
+            (Some(_), None) => bail!(usage("RANK is set, but WORLD_SIZE is not: set both or neither")),
+            (None, Some(n)) if n > 1 => bail!(usage("WORLD_SIZE is set, but RANK is not: set both or neither")),
             (None, _) => return Ok(None),
         };
         if args.nproc_per_node > 1 {
