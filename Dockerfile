@@ -6,7 +6,7 @@
 ARG DEBIAN=bookworm
 
 FROM docker.io/library/rust:1.95-slim-${DEBIAN} AS build
-# Without what only debuggers read, the programs are a tenth of the size; panics still name their line.
+# Without what only debuggers read, the programs are a sixth of the size; panics still name their line.
 ENV CARGO_PROFILE_RELEASE_DEBUG=false \
     CARGO_PROFILE_RELEASE_STRIP=debuginfo
 WORKDIR /edgecut
