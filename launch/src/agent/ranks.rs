@@ -14,8 +14,6 @@ use std::time::{Duration, Instant};
 
 /// Names the agent, by job and process: a rank must not outlive it, nor must anything that a rank has started.
 const AGENT: &str = "EDGECUT_AGENT";
-/// What the library of matrix products takes its number of threads from.
-const MATMUL_THREADS: &str = "MATMUL_NUM_THREADS";
 /// The address to listen on, for programs that read it.
 const LISTEN_ADDR: &str = "EDGECUT_LISTEN_ADDR";
 /// Longer lines are cut in pieces.
@@ -163,10 +161,6 @@ fn spawn(start: &Start, agent: &str, env: &std::collections::BTreeMap<String, St
     let workspace = expand(&start.workspace);
     let program = find_program(&workspace, &start.program).map_err(anyhow::Error::msg)?;
     command.arg(RANK_ROLE).arg(program).arg(&start.program.name).args(&start.args).current_dir(workspace);
-    if std::env::var_os(MATMUL_THREADS).is_none() {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        command.env(MATMUL_THREADS, (cores / start.ranks.len().max(1)).max(1).to_string());
-    }
     if let Some(listen) = &start.listen {
         let address = listen_addr(listen).map_err(anyhow::Error::msg)?;
         command.env(LISTEN_ADDR, address.to_string());
