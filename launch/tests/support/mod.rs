@@ -193,7 +193,7 @@ impl Lab {
         };
         match wait_until(listens) {
             true => Ok(()),
-            false => Err(format!("sshd does not start: {}", read(&path(&format!("sshd-{number}.log"))))),
+            false => Err(format!("sshd does not start: {}", read(path(&format!("sshd-{number}.log"))))),
         }
     }
 
