@@ -65,7 +65,7 @@ impl SamplingNode {
         }
         let internal = |what: &str, e: std::io::Error| SampleError::Internal { what: format!("{what}: {e}") };
         let runtime = Builder::new_multi_thread()
-            .worker_threads(2)
+            .worker_threads(config.num_network_threads.max(1))
             .thread_name("network")
             .enable_all()
             .build()
