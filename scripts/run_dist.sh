@@ -24,6 +24,10 @@ else
 fi
 
 if [ -n "${DATASET:-}" ] && [ -z "${DATASET_ROOT_DIR:-}" ]; then
+    if [ -n "${IP_CONFIG:-}" ] && [ -z "${NUM_NODES:-}" ]; then
+        echo "error: DATASET needs NUM_NODES beside IP_CONFIG, or give DATASET_ROOT_DIR" >&2
+        exit 2
+    fi
     DATASET_ROOT_DIR=data/partitions/$DATASET/${NUM_NODES:-1}-parts
 fi
 : "${MASTER_PORT:=${DDP_PORT:-}}"

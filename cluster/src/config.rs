@@ -1,8 +1,9 @@
 //! What a process must know to join a job.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpListener};
 use std::time::Duration;
 
+use crate::address::listen_as_master;
 use crate::env::EnvRanks;
 use crate::error::ClusterError;
 use crate::token::Token;
@@ -121,6 +122,15 @@ impl ClusterConfig {
         config.listen_addr = env.listen_addr;
         config.token = Token::from_env()?;
         Ok(config)
+    }
+
+    /// Opens the socket that rank 0 of this job listens on, for [`Cluster::join_on`](crate::Cluster::join_on), or to see
+    /// whether it can be had.
+    ///
+    /// # Errors
+    /// A port in use, an address of another machine, or a missing secret for an address that is not loopback.
+    pub fn listen(&self) -> Result<TcpListener, ClusterError> {
+        listen_as_master(self)
     }
 
     /// The ranks of this node.

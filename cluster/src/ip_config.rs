@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+
+/// More processes of a node are a typing error.
+const MAX_PROCESSES: usize = 4096;
 
 /// The nodes of a job, in the order of their node ranks; the first one is the master.
 ///
@@ -83,7 +87,7 @@ pub struct NodeAddress {
 #[serde(deny_unknown_fields)]
 struct YamlConfig {
     #[serde(default)]
-    master_port: Option<u16>,
+    master_port: Option<NonZero<u16>>,
     hosts: Vec<NodeAddress>,
 }
 
@@ -208,7 +212,7 @@ fn parse_yaml(text: &str, path: &Path) -> Result<IpConfig, IpConfigError> {
             return Err(IpConfigError::Host { path: path.to_owned(), number: index + 1, host, reason });
         }
     }
-    Ok(IpConfig { nodes: config.hosts, master_port: config.master_port.filter(|&port| port > 0) })
+    Ok(IpConfig { nodes: config.hosts, master_port: config.master_port.map(NonZero::get) })
 }
 
 /// The first line of an error, without the place that it repeats.
@@ -226,8 +230,8 @@ fn problem_of(node: &NodeAddress) -> Option<String> {
     if node.user.as_ref().is_some_and(|user| user.is_empty() || user.starts_with('-')) {
         return Some("its user is no user name".into());
     }
-    if node.ssh_port == Some(0) || node.processes == Some(0) {
-        return Some("ssh_port and processes are at least 1".into());
+    if node.ssh_port == Some(0) || node.processes.is_some_and(|n| !(1..=MAX_PROCESSES).contains(&n)) {
+        return Some(format!("ssh_port is at least 1, and processes are from 1 to {MAX_PROCESSES}"));
     }
     if node.listen_addr.is_some() && node.interface.is_some() {
         return Some("give listen_addr or interface, not both".into());
@@ -333,12 +337,14 @@ mod tests {
             ("hosts:\n  - address: [a\n", "conf/ip.yaml:"),
             ("hosts:\n  - user: a\n", "conf/ip.yaml:2:"),
             ("nodes:\n", "conf/ip.yaml:1:"),
+            ("master_port: 0\nhosts: []\n", "conf/ip.yaml:1:"),
         ] {
             let error = error(text);
             assert!(error.starts_with(place), "{error}");
             assert!(!error.contains('\n') && !error.contains(" at line "), "{error}");
         }
         assert!(error("hosts:\n  - address: -oProxyCommand=x").contains("host 1 (-oProxyCommand=x)"));
+        assert!(error("hosts: [{address: a, processes: 5000}]").contains("from 1 to 4096"));
         assert!(error("hosts:\n  - address: a\n    user: -l").contains("no user name"));
         assert!(error("hosts: [{address: a, listen_addr: 1.2.3.4, interface: eth0}]").contains("not both"));
         assert_eq!(error("hosts: []\n"), "conf/ip.yaml: names no node");

@@ -11,24 +11,29 @@ const BLOCK_BYTES: usize = 1 << 20;
 /// SHA-256 of a file, as hexadecimal text: tells programs apart.
 pub(crate) fn of_file(path: &Path) -> io::Result<String> {
     let mut hash = Sha256::new();
-    read_blocks(path, |block| hash.update(block))?;
+    read_blocks(File::open(path)?, |block| {
+        hash.update(block);
+        Ok(())
+    })?;
     Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// XXH3 of a file, as the descriptions of partitioned graphs have it.
-pub(crate) fn xxh3_of_file(path: &Path) -> io::Result<String> {
+/// XXH3 of what `input` holds, as the descriptions of partitioned graphs have it. `take` sees every block as it is read.
+pub(crate) fn xxh3(input: impl Read, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<String> {
     let mut hash = Xxh3::new();
-    read_blocks(path, |block| hash.update(block))?;
+    read_blocks(input, |block| {
+        hash.update(block);
+        take(block)
+    })?;
     Ok(format!("{:016x}", hash.digest()))
 }
 
-fn read_blocks(path: &Path, mut take: impl FnMut(&[u8])) -> io::Result<()> {
-    let mut file = File::open(path)?;
+fn read_blocks(mut input: impl Read, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     let mut block = vec![0; BLOCK_BYTES];
     loop {
-        match file.read(&mut block)? {
+        match input.read(&mut block)? {
             0 => return Ok(()),
-            read => take(&block[..read]),
+            read => take(&block[..read])?,
         }
     }
 }

@@ -1,33 +1,34 @@
-//! Connects, checks, starts, watches and ends a job.
+//! Connects to the nodes, gets them ready, and runs a job on them until it is done or may not start again.
 
 use crate::args::Args;
 use crate::checksum;
 use crate::copy::copy_parts;
-use crate::link::{Event, Link};
-use crate::messages::{Checked, Order, Report, SILENCE};
+use crate::link::{Ears, Event, Link, Source};
+use crate::messages::{Checked, GRACE, Order, Report, SILENCE};
+use crate::parallel::for_each_node;
 use crate::parts::PartsMeta;
 use crate::plan::Plan;
-use crate::screen::{Screen, note};
-use crate::ssh::Target;
-use crate::watch::{Action, Watch};
+use crate::printer::Printer;
+use crate::screen::Screen;
 use anyhow::{Context, bail};
-use edgecut_cluster::Token;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+/// The exit status of wrong flags and files.
+const USAGE: u8 = 2;
 /// The exit status after an interrupt.
 const INTERRUPTED: u8 = 130;
 /// What a node gets for its checks: a checksum of the program, a look at files, a connection.
 const CHECKING: Duration = Duration::from_secs(60);
 /// How often clocks are looked at.
-const TICK: Duration = Duration::from_millis(200);
-/// Reports of nodes that wait to be printed; beyond them the nodes wait.
-const MAX_EVENTS: usize = 1024;
+pub(crate) const TICK: Duration = Duration::from_millis(200);
 /// The pause before a job starts again.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
+/// The same when a node was lost: by then it has ended what it ran.
+const PAUSE_AFTER_LOSS: Duration = Duration::from_secs(SILENCE.as_secs() + GRACE.as_secs() + 2);
 /// How long nodes are waited for before that: what is left of the last attempt may still hold the master's port.
 const RESTARTING: Duration = Duration::from_secs(60);
 /// Characters of a checksum in the name of a copied program.
@@ -35,46 +36,65 @@ const NAME_LEN: usize = 32;
 
 /// Runs a job.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut plan = Plan::new(args)?;
+    let mut plan = match Plan::new(args) {
+        Ok(plan) => plan,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            return Ok(ExitCode::from(USAGE));
+        }
+    };
     if args.dry_run {
         show(&plan);
         return Ok(ExitCode::SUCCESS);
     }
-    let labels = (0..plan.world_size).map(|rank| plan.label(rank)).collect();
-    let screen = Screen::new(labels, args.log_dir.as_deref())?;
     let source = args.copy_parts.as_ref().map(|source| parts_source(source.as_deref(), &plan)).transpose()?;
     let program = args.sync_binary.then(|| Copy::of(&plan.program.name)).transpose()?;
-    let (events, waiting) = mpsc::sync_channel(MAX_EVENTS);
-    let (interrupts, started) = (events.clone(), Arc::new(AtomicBool::new(false)));
-    let running = started.clone();
-    ctrlc::set_handler(move || {
-        if !running.load(Ordering::SeqCst) {
-            note("interrupted: nothing was started");
-            std::process::exit(i32::from(INTERRUPTED));
-        }
-        let _ = interrupts.send(Event::Interrupt);
-    })
-    .context("catch interrupts")?;
-    let agent = checksum::of_file("/proc/self/exe".as_ref()).context("read this program's file")?;
-    let agent_name = format!("launch-{}", &agent[..NAME_LEN]);
     plan.program.copied = program.as_ref().map(|program| program.name.clone());
-    let links = plan.nodes.iter().map(|_| None).collect();
-    let mut launcher = Launcher { plan, agent_name, links, connections: 0, events, waiting, screen };
+    let labels = (0..plan.world_size).map(|rank| plan.label(rank)).collect();
+    let screen = Screen::new(labels, args.log_dir.as_deref())?;
+    let (events, waiting) = mpsc::channel();
+    let started = Arc::new(AtomicBool::new(false));
+    catch_interrupts(events.clone(), started.clone())?;
+    let printer = Printer::start(screen, events.clone());
+    let agent = checksum::of_file("/proc/self/exe".as_ref()).context("read this program's file")?;
+    let mut launcher = Launcher {
+        agent_name: format!("launch-{}", &agent[..NAME_LEN]),
+        links: plan.nodes.iter().map(|_| None).collect(),
+        plan,
+        rounds: 0,
+        connections: 0,
+        ears: Ears { events, printer },
+        waiting,
+    };
     launcher.connect()?;
     if let Some(program) = &program {
-        launcher.on_all_nodes(|_, target| target.put(&program.name, &program.path))?;
+        launcher.on_all_nodes(|node| launcher.plan.nodes[node].target.put(&program.name, &program.path))?;
     }
     if let Some((source, meta)) = &source {
         launcher.copy(source, meta)?;
     }
     started.store(true, Ordering::SeqCst);
-    match launcher.run(args.max_restarts) {
+    let done = match launcher.run(args.max_restarts) {
         Err(error) if error.is::<Interrupted>() => {
-            note(error);
+            launcher.printer().note(error);
             Ok(ExitCode::from(INTERRUPTED))
         }
         done => done,
-    }
+    };
+    launcher.printer().flush();
+    done
+}
+
+/// Before a job has started an interrupt ends the launcher, and its connections with it; after that it is an event.
+fn catch_interrupts(events: mpsc::Sender<Event>, started: Arc<AtomicBool>) -> anyhow::Result<()> {
+    let handler = move || {
+        if !started.load(Ordering::SeqCst) {
+            eprintln!("launch: {Interrupted}");
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+        let _ = events.send(Event::Interrupt);
+    };
+    ctrlc::set_handler(handler).context("catch interrupts")
 }
 
 /// A program that is copied to the nodes.
@@ -124,34 +144,34 @@ fn show(plan: &Plan) {
     }
 }
 
-struct Launcher {
-    plan: Plan,
-    agent_name: String,
-    links: Vec<Option<Link>>,
-    /// Connections made so far.
+/// A job and the connections to its nodes.
+pub(crate) struct Launcher {
+    pub(crate) plan: Plan,
+    pub(crate) agent_name: String,
+    pub(crate) links: Vec<Option<Link>>,
+    /// Connections and questions so far: answers to earlier ones do not count.
     connections: u64,
-    events: mpsc::SyncSender<Event>,
+    rounds: u64,
+    pub(crate) ears: Ears,
     waiting: mpsc::Receiver<Event>,
-    screen: Screen,
 }
 
 impl Launcher {
+    pub(crate) fn printer(&self) -> &Printer {
+        &self.ears.printer
+    }
+
     /// Connects to all nodes that are not connected.
     fn connect(&mut self) -> anyhow::Result<()> {
         self.connections += 1;
-        let (connection, name, events) = (self.connections, &self.agent_name, &self.events);
+        let connection = self.connections;
         let missing: Vec<usize> = (0..self.links.len()).filter(|&node| self.links[node].is_none()).collect();
-        let plan = &self.plan;
-        let made = std::thread::scope(|scope| {
-            let connect = |&node: &usize| {
-                let target = &plan.nodes[node].target;
-                (node, scope.spawn(move || Link::connect(node, connection, target, name, events)))
-            };
-            let threads: Vec<_> = missing.iter().map(connect).collect();
-            threads.into_iter().map(|(node, thread)| (node, joined(thread.join()))).collect::<Vec<_>>()
+        let (plan, name, ears) = (&self.plan, &self.agent_name, self.ears.clone());
+        let made = for_each_node(&missing, |node| {
+            Link::connect(Source { node, connection }, &plan.nodes[node].target, name, &ears.clone())
         });
         let mut problems = Vec::new();
-        for (node, link) in made {
+        for (node, link) in missing.into_iter().zip(made) {
             match link {
                 Ok(link) => self.links[node] = Some(link),
                 Err(problem) => problems.push((node, problem)),
@@ -160,36 +180,38 @@ impl Launcher {
         self.fail_if_any(problems)
     }
 
-    /// Does the same for all nodes at once.
-    fn on_all_nodes(&self, work: impl Fn(usize, &Target) -> Result<(), String> + Sync) -> anyhow::Result<()> {
-        let (work, nodes) = (&work, &self.plan.nodes);
-        let problems = std::thread::scope(|scope| {
-            let threads = nodes.iter().enumerate();
-            let threads: Vec<_> = threads.map(|(n, node)| (n, scope.spawn(move || work(n, &node.target)))).collect();
-            let done = threads.into_iter().map(|(node, thread)| (node, joined(thread.join())));
-            done.filter_map(|(node, done)| Some((node, done.err()?))).collect()
-        });
-        self.fail_if_any(problems)
+    /// Does something for all nodes at once.
+    fn on_all_nodes(&self, work: impl Fn(usize) -> Result<(), String> + Sync) -> anyhow::Result<()> {
+        let all: Vec<usize> = (0..self.links.len()).collect();
+        let done = for_each_node(&all, work);
+        self.fail_if_any(all.into_iter().zip(done).filter_map(|(node, done)| Some((node, done.err()?))).collect())
     }
 
     fn copy(&self, source: &Path, meta: &PartsMeta) -> anyhow::Result<()> {
-        let plan = &self.plan;
-        let (dir, agent_name) = (plan.dataset_dir.as_deref().unwrap_or_default(), &self.agent_name);
-        self.on_all_nodes(|node, target| {
-            let parts = meta.parts_of(&plan.nodes[node].ranks, plan.world_size);
-            let copied = copy_parts(target, agent_name, source, meta, &parts, &plan.workspace, dir)?;
+        let (plan, agent_name) = (&self.plan, &self.agent_name);
+        let dir = plan.dataset_dir.as_deref().unwrap_or_default();
+        let copied = std::sync::Mutex::new(Vec::new());
+        let done = self.on_all_nodes(|node| {
+            let (target, ranks) = (&plan.nodes[node].target, &plan.nodes[node].ranks);
+            let parts = meta.parts_of(ranks, plan.world_size);
+            let done = copy_parts(target, agent_name, source, meta, &parts, &plan.workspace, dir)?;
             let names: Vec<String> = parts.iter().map(|part| format!("part_{part}")).collect();
-            note(format!(
+            let line = format!(
                 "{}: {}: copied {} files, {:.1} MB, in {:.1} s; {} were there",
                 target.host,
                 names.join(", "),
-                copied.files,
-                copied.bytes as f64 / 1e6,
-                copied.seconds,
-                copied.there_already
-            ));
+                done.files,
+                done.bytes as f64 / 1e6,
+                done.seconds,
+                done.there_already
+            );
+            copied.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((node, line));
             Ok(())
-        })
+        });
+        let mut copied = copied.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        copied.sort();
+        copied.iter().for_each(|(_, line)| self.printer().note(line));
+        done
     }
 
     /// An error that lists what is wrong, by node.
@@ -205,12 +227,14 @@ impl Launcher {
         bail!(text)
     }
 
-    /// Lets all nodes check themselves, and compares them.
+    /// Lets all nodes check themselves, compares them, and looks whether all reach the master.
     fn check(&mut self) -> anyhow::Result<()> {
+        self.rounds += 1;
+        let round = self.rounds;
         let all: Vec<usize> = (0..self.links.len()).collect();
-        let orders = all.iter().map(|&node| Order::Check(self.plan.check(node))).collect();
+        let orders = all.iter().map(|&node| Order::Check { check: self.plan.check(node), round }).collect();
         let answers = self.ask(&all, orders, |report| match report {
-            Report::Checked(checked) => Some(checked),
+            Report::Checked { checked, round: of } if of == round => Some(checked),
             _ => None,
         })?;
         let mut problems = Vec::new();
@@ -219,10 +243,11 @@ impl Launcher {
             problems.extend(difference(&answers[0], checked).map(|problem| (node, problem)));
         }
         self.fail_if_any(problems)?;
+        self.plan.master_listens_at(answers[0].listen_addr);
         let others: Vec<usize> = all.into_iter().skip(1).collect();
-        let probe = Order::Probe { host: self.plan.master_addr.clone(), port: self.plan.master_port };
+        let probe = Order::Probe { host: self.plan.master_addr.clone(), port: self.plan.master_port, round };
         let answers = self.ask(&others, vec![probe; others.len()], |report| match report {
-            Report::Probed { problem } => Some(problem),
+            Report::Probed { problem, round: of } if of == round => Some(problem),
             _ => None,
         })?;
         self.fail_if_any(others.into_iter().zip(answers).filter_map(|(node, problem)| Some((node, problem?))).collect())
@@ -241,29 +266,31 @@ impl Launcher {
         let mut answers: Vec<Option<T>> = nodes.iter().map(|_| None).collect();
         let deadline = Instant::now() + CHECKING;
         while answers.iter().any(Option::is_none) {
-            let missing = nodes.iter().zip(&answers).filter(|(_, answer)| answer.is_none()).map(|(&node, _)| node);
-            let missing: Vec<usize> = missing.collect();
             match self.next_event() {
                 Some(Event::Interrupt) => bail!(Interrupted),
-                Some(Event::Report { node, report }) => {
-                    if let (Some(position), Some(found)) = (nodes.iter().position(|&n| n == node), answer(report)) {
+                Some(Event::Unwritten(problem)) => bail!(problem),
+                Some(Event::Report { from, report }) => {
+                    if let (Some(position), Some(found)) = (nodes.iter().position(|&n| n == from.node), answer(report))
+                    {
                         answers[position] = Some(found);
                     }
                 }
-                Some(Event::Closed { node, .. }) => {
-                    let why = self.links[node].take().map(|mut link| link.explain()).unwrap_or_default();
-                    self.fail_if_any(vec![(node, why)])?;
+                Some(Event::Closed { from }) => {
+                    let why = self.links[from.node].take().map(|mut link| link.explain()).unwrap_or_default();
+                    self.fail_if_any(vec![(from.node, why)])?;
                 }
-                None if Instant::now() > deadline => {
-                    let text = format!("no answer for {} s", CHECKING.as_secs());
-                    self.fail_if_any(missing.into_iter().map(|node| (node, text.clone())).collect())?;
-                }
-                None => {
-                    let silent = |node: &usize| self.links[*node].as_ref().is_none_or(Link::is_silent);
-                    let silent: Vec<usize> = missing.into_iter().filter(silent).collect();
-                    self.fail_if_any(silent.into_iter().map(|node| (node, no_sign_of_life())).collect())?;
-                }
+                None => {}
             }
+            let late = Instant::now() > deadline;
+            let missing = nodes.iter().zip(&answers).filter(|(_, answer)| answer.is_none()).map(|(&node, _)| node);
+            let given_up = |&node: &usize| late || self.links[node].as_ref().is_none_or(Link::is_silent);
+            let lost: Vec<(usize, String)> = missing
+                .filter(given_up)
+                .map(|node| (node, if late { "it does not answer".into() } else { no_sign_of_life() }))
+                .collect();
+            // What does not answer is connected to anew the next time.
+            lost.iter().for_each(|(node, _)| self.links[*node] = None);
+            self.fail_if_any(lost)?;
         }
         Ok(answers.into_iter().flatten().collect())
     }
@@ -275,116 +302,62 @@ impl Launcher {
         loop {
             let watch = self.attempt(restarts)?;
             if watch.is_interrupted() {
-                note("interrupted: all processes have ended");
+                self.printer().note("interrupted: all processes have ended");
                 return Ok(ExitCode::from(INTERRUPTED));
             }
             let Some(failure) = watch.failure() else { return Ok(ExitCode::SUCCESS) };
             let what = format!("rank {} on {} {}", failure.rank, self.host_of(failure.rank), failure.ending);
             if restarts == max_restarts {
-                if self.screen.has_lines(failure.rank) {
-                    note(format!("{what}; its last lines:"));
-                    self.screen.repeat(failure.rank);
-                } else {
-                    note(what);
-                }
+                self.printer().failure(failure.rank, what);
                 return Ok(ExitCode::from(failure.ending.code()));
             }
             restarts += 1;
-            note(format!("{what}; starting all of the job again ({restarts} of {max_restarts})"));
-            self.get_ready_again()?;
+            let again = format!("{what}; starting all of the job again ({restarts} of {max_restarts})");
+            self.printer().note(again);
+            let lost = self.links.iter().any(Option::is_none);
+            self.get_ready_again(if lost { PAUSE_AFTER_LOSS } else { RESTART_PAUSE })?;
         }
     }
 
     /// Connects to nodes that were lost, and checks all, until all is well or time is up.
-    fn get_ready_again(&mut self) -> anyhow::Result<()> {
+    fn get_ready_again(&mut self, pause: Duration) -> anyhow::Result<()> {
+        self.pause(pause)?;
         let deadline = Instant::now() + RESTARTING;
         loop {
-            std::thread::sleep(RESTART_PAUSE);
             match self.connect().and_then(|()| self.check()) {
-                Err(error) if Instant::now() > deadline => return Err(error),
-                Err(error) if error.is::<Interrupted>() => return Err(error),
-                Err(_) => {}
+                Err(error) if Instant::now() > deadline || error.is::<Interrupted>() => return Err(error),
+                Err(_) => self.pause(RESTART_PAUSE)?,
                 Ok(()) => return Ok(()),
             }
         }
     }
 
-    /// Runs the job once, until nothing of it is left.
-    fn attempt(&mut self, restarts: u32) -> anyhow::Result<Watch> {
-        self.screen.begin(restarts)?;
-        // A process of an earlier attempt that is late knows another secret, and is turned away.
-        let (job_id, token) = (Token::random()?, Token::random()?);
-        for node in 0..self.links.len() {
-            let start = self.plan.start(node, &job_id.to_env_value()[..32], &token, restarts);
-            self.send(node, Order::Start(start));
-        }
-        let mut watch = Watch::new(self.plan.nodes.iter().map(|node| node.ranks.clone()).collect());
-        while !watch.is_done() {
+    /// Waits, unless somebody wants to end.
+    fn pause(&mut self, pause: Duration) -> anyhow::Result<()> {
+        let end = Instant::now() + pause;
+        while Instant::now() < end {
             match self.next_event() {
-                Some(Event::Report { report: Report::Line { rank, stream, text }, .. }) => {
-                    self.screen.line(rank, stream, &text)?;
-                }
-                Some(Event::Report { report: Report::Ended { rank, ending }, .. }) => {
-                    watch.ended(rank, ending, Instant::now());
-                }
-                Some(Event::Report { .. }) => {}
-                Some(Event::Closed { node, .. }) => {
-                    let why = self.links[node].take().map(|mut link| link.explain()).unwrap_or_default();
-                    self.lose(&mut watch, node, &why);
-                }
-                Some(Event::Interrupt) => {
-                    let action = watch.interrupt(Instant::now());
-                    note("interrupted: ending all processes (again to kill them at once)");
-                    self.act(&mut watch, action);
-                }
-                None => {
-                    let silent = |node: &usize| self.links[*node].as_ref().is_some_and(Link::is_silent);
-                    for node in (0..self.links.len()).filter(silent).collect::<Vec<_>>() {
-                        self.lose(&mut watch, node, &no_sign_of_life());
-                    }
-                }
-            }
-            if let Some(action) = watch.tick(Instant::now()) {
-                self.act(&mut watch, action);
+                Some(Event::Interrupt) => bail!(Interrupted),
+                Some(Event::Closed { from }) => self.links[from.node] = None,
+                _ => {}
             }
         }
-        Ok(watch)
+        Ok(())
     }
 
-    fn act(&mut self, watch: &mut Watch, action: Action) {
-        match action {
-            Action::Stop => (0..self.links.len()).for_each(|node| self.send(node, Order::Stop)),
-            Action::Kill => (0..self.links.len()).for_each(|node| self.send(node, Order::Kill)),
-            Action::GiveUp(nodes) => {
-                for node in nodes {
-                    self.lose(watch, node, "it does not say that its processes have ended");
-                }
-            }
-        }
-    }
-
-    /// Closes the connection to a node; its agent ends its ranks when it notices.
-    fn lose(&mut self, watch: &mut Watch, node: usize, why: &str) {
-        self.links[node] = None;
-        if watch.is_running(node) {
-            note(format!("{} (node {node}) is lost: {why}", self.plan.nodes[node].target.host));
-        }
-        watch.lost(node, why, Instant::now());
-    }
-
-    /// The next event of a connection that is still in use.
-    fn next_event(&self) -> Option<Event> {
+    /// The next event of a connection that is still in use, if one comes soon.
+    pub(crate) fn next_event(&self) -> Option<Event> {
         let event = self.waiting.recv_timeout(TICK).ok()?;
         match event {
-            Event::Closed { node, connection } => {
-                let current = self.links[node].as_ref().is_some_and(|link| link.connection == connection);
-                if current { Some(event) } else { None }
+            Event::Report { from, .. } | Event::Closed { from } => {
+                let current = self.links[from.node].as_ref().is_some_and(|link| link.is(from));
+                current.then_some(event)
             }
             event => Some(event),
         }
     }
 
-    fn send(&self, node: usize, order: Order) {
+    pub(crate) fn send(&self, node: usize, order: Order) {
         if let Some(link) = &self.links[node] {
             link.send(order);
         }
@@ -396,22 +369,17 @@ impl Launcher {
     }
 }
 
-fn no_sign_of_life() -> String {
+pub(crate) fn no_sign_of_life() -> String {
     format!("no sign of life for {} s", SILENCE.as_secs())
 }
 
-/// What a thread has found; a panic is an error like others.
-fn joined<T>(result: std::thread::Result<Result<T, String>>) -> Result<T, String> {
-    result.unwrap_or_else(|_| Err("the launcher's thread for it panicked".into()))
-}
-
-/// Somebody wants to end before anything was started.
+/// Somebody wants to end before the job, or its next attempt, was started.
 #[derive(Debug)]
 struct Interrupted;
 
 impl std::fmt::Display for Interrupted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("interrupted: nothing was started")
+        f.write_str("interrupted: nothing is running")
     }
 }
 

@@ -1,60 +1,79 @@
 //! The launcher's connection to the agent of a node.
 
 use crate::messages::{ABSENT, AGENT_ROLE, BEAT, HELLO, Order, Report, SILENCE};
+use crate::printer::Printer;
 use crate::ssh::{FIRST_WORD, Session, Target, cached, in_shell};
 use std::io::Write;
 use std::process::ChildStdin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Instant;
 
 /// What the launcher waits for.
 #[derive(Debug)]
 pub(crate) enum Event {
+    /// What the agent of a node reports, but the output of its ranks.
     Report {
-        node: usize,
+        from: Source,
         report: Report,
     },
-    /// The connection to a node has ended; `connection` tells it from an earlier one.
+    /// The connection to a node has ended.
     Closed {
-        node: usize,
-        connection: u64,
+        from: Source,
     },
     Interrupt,
+    /// The output of the ranks cannot be written.
+    Unwritten(String),
+}
+
+/// A connection to a node, told from earlier ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) node: usize,
+    pub(crate) connection: u64,
+}
+
+/// Where what agents say goes.
+#[derive(Clone)]
+pub(crate) struct Ears {
+    pub(crate) events: mpsc::Sender<Event>,
+    pub(crate) printer: Printer,
 }
 
 /// A node's agent. Dropping it closes the connection, on which the agent ends its ranks and itself.
 pub(crate) struct Link {
-    pub(crate) connection: u64,
+    source: Source,
     session: Session,
     orders: mpsc::Sender<Order>,
-    heard: Arc<Mutex<Instant>>,
+    heard: Arc<Heard>,
+}
+
+/// When an agent was last heard.
+struct Heard {
+    at: Mutex<Instant>,
+    /// What it said waits to be printed: that it says nothing more is then our own slowness.
+    printing: AtomicBool,
+}
+
+impl Heard {
+    fn now(&self) {
+        *self.at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
 }
 
 impl Link {
     /// Connects to a node; gives it the agent, this very program, if it has none.
-    pub(crate) fn connect(
-        node: usize,
-        connection: u64,
-        target: &Target,
-        agent_name: &str,
-        events: &mpsc::SyncSender<Event>,
-    ) -> Result<Self, String> {
-        if let Some(link) = Self::try_connect(node, connection, target, agent_name, events)? {
+    pub(crate) fn connect(source: Source, target: &Target, agent_name: &str, ears: &Ears) -> Result<Self, String> {
+        if let Some(link) = Self::try_connect(source, target, agent_name, ears)? {
             return Ok(link);
         }
         target.put(agent_name, "/proc/self/exe".as_ref())?;
-        let link = Self::try_connect(node, connection, target, agent_name, events)?;
+        let link = Self::try_connect(source, target, agent_name, ears)?;
         link.ok_or_else(|| "it does not keep what is copied to it: is its home directory on a full disk?".into())
     }
 
     /// `None` if the node has no agent.
-    fn try_connect(
-        node: usize,
-        connection: u64,
-        target: &Target,
-        agent_name: &str,
-        events: &mpsc::SyncSender<Event>,
-    ) -> Result<Option<Self>, String> {
+    fn try_connect(source: Source, target: &Target, agent_name: &str, ears: &Ears) -> Result<Option<Self>, String> {
         let agent = cached(agent_name);
         let remote = in_shell(&format!(
             "a=\"{agent}\"; if [ -x \"$a\" ]; then exec \"$a\" {AGENT_ROLE}; fi; echo {ABSENT} \"$(uname -sm)\""
@@ -71,23 +90,30 @@ impl Link {
                 Err(_) => return Err(session.explain("start the agent")),
             }
         }
-        let heard = Arc::new(Mutex::new(Instant::now()));
-        let (hearing, events) = (heard.clone(), events.clone());
+        let heard = Arc::new(Heard { at: Mutex::new(Instant::now()), printing: AtomicBool::new(false) });
+        let (hearing, ears) = (heard.clone(), ears.clone());
         std::thread::spawn(move || {
             for line in lines {
-                *hearing.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-                let Ok(report) = serde_json::from_str(&line) else { break };
-                if !matches!(report, Report::Beat) && events.send(Event::Report { node, report }).is_err() {
-                    return;
+                hearing.now();
+                // A line that is no report comes from something that the login has left in the background.
+                match serde_json::from_str(&line) {
+                    Ok(Report::Line { rank, stream, text }) => {
+                        hearing.printing.store(true, Ordering::SeqCst);
+                        ears.printer.line(rank, stream, text);
+                        hearing.now();
+                        hearing.printing.store(false, Ordering::SeqCst);
+                    }
+                    Ok(Report::Beat) | Err(_) => {}
+                    Ok(report) => drop(ears.events.send(Event::Report { from: source, report })),
                 }
             }
-            let _ = events.send(Event::Closed { node, connection });
+            let _ = ears.events.send(Event::Closed { from: source });
         });
         let (orders, waiting) = mpsc::channel();
         if let Some(input) = input {
             std::thread::spawn(move || write_orders(input, &waiting));
         }
-        Ok(Some(Self { connection, session, orders, heard }))
+        Ok(Some(Self { source, session, orders, heard }))
     }
 
     /// Tells the agent something. If it has gone, an event says so.
@@ -97,7 +123,13 @@ impl Link {
 
     /// Whether the agent has given no sign of life for too long.
     pub(crate) fn is_silent(&self) -> bool {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > SILENCE
+        let Heard { at, printing } = &*self.heard;
+        !printing.load(Ordering::SeqCst) && at.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > SILENCE
+    }
+
+    /// Whether an event is of this connection.
+    pub(crate) fn is(&self, source: Source) -> bool {
+        self.source == source
     }
 
     /// Why the connection has ended.

@@ -2,27 +2,35 @@
 
 mod agent;
 mod args;
+mod attempt;
 mod checksum;
 mod copy;
 mod launcher;
 mod link;
 mod messages;
+mod parallel;
 mod parts;
 mod plan;
+mod printer;
 mod screen;
 mod ssh;
 mod watch;
 
 use clap::Parser;
-use messages::{AGENT_ROLE, RANK_ROLE, RECEIVE_ROLE};
+use messages::{AGENT_ROLE, RANK_ROLE, RECEIVE_ROLE, SWEEP_ROLE};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().collect();
-    match words.get(1).map(String::as_str) {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    match words.get(1).and_then(|word| word.to_str()) {
         Some(AGENT_ROLE) => return agent::run(),
         Some(RECEIVE_ROLE) => return agent::receive(),
         Some(RANK_ROLE) => return agent::become_rank(&words[2..]),
+        Some(SWEEP_ROLE) => {
+            words.get(2).and_then(|job| job.to_str()).into_iter().for_each(agent::sweep_job);
+            return ExitCode::SUCCESS;
+        }
         _ => {}
     }
     launcher::run(&args::Args::parse()).unwrap_or_else(|error| {

@@ -14,6 +14,8 @@ pub(crate) const PRESENT: &str = "EDGECUT-PRESENT";
 
 /// First argument of an agent.
 pub(crate) const AGENT_ROLE: &str = "__agent";
+/// First argument of a process that kills what a lost agent of a job has left.
+pub(crate) const SWEEP_ROLE: &str = "__sweep";
 /// First argument of a process that receives files.
 pub(crate) const RECEIVE_ROLE: &str = "__receive";
 /// First argument of a process that becomes a rank.
@@ -33,11 +35,16 @@ pub(crate) const GRACE: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
 pub(crate) enum Order {
-    Check(Check),
+    Check {
+        check: Check,
+        /// Comes back with the answer, which may be late.
+        round: u64,
+    },
     /// Connect to the master's port, to see that nothing is in the way.
     Probe {
         host: String,
         port: u16,
+        round: u64,
     },
     Start(Start),
     /// Ask all ranks to end, and kill who has not after [`GRACE`].
@@ -99,9 +106,11 @@ pub(crate) struct Checked {
     pub(crate) meta: Option<String>,
     /// Kernel and processor.
     pub(crate) machine: String,
+    /// Where its processes listen, if that was asked for.
+    pub(crate) listen_addr: Option<IpAddr>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Start {
     pub(crate) job_id: String,
     pub(crate) workspace: String,
@@ -111,6 +120,13 @@ pub(crate) struct Start {
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) listen: Option<Listen>,
     pub(crate) ranks: Vec<RankStart>,
+}
+
+impl std::fmt::Debug for Start {
+    /// Without the variables: the secret is among them.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Start({}, {} ranks)", self.program.name, self.ranks.len())
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -123,8 +139,8 @@ pub(crate) struct RankStart {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "snake_case")]
 pub(crate) enum Report {
-    Checked(Checked),
-    Probed { problem: Option<String> },
+    Checked { checked: Checked, round: u64 },
+    Probed { problem: Option<String>, round: u64 },
     Line { rank: usize, stream: Stream, text: String },
     Ended { rank: usize, ending: Ending },
     Beat,

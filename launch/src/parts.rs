@@ -6,10 +6,13 @@ use std::ops::Range;
 use std::path::Path;
 
 pub(crate) const META_FILE: &str = "META.json";
+/// What the description of a partitioned graph calls its format.
+const FORMAT: &str = "edgecut-partition";
 
 /// What the launcher has to know of a partitioned graph.
 #[derive(Debug, Deserialize)]
 pub(crate) struct PartsMeta {
+    format: String,
     num_parts: usize,
     files: BTreeMap<String, FileMeta>,
     /// Of the description itself: tells one partitioning from another.
@@ -24,6 +27,14 @@ pub(crate) struct FileMeta {
 }
 
 impl PartsMeta {
+    /// Reads the description in `dir`; `None` if it is of another kind, which some programs have under the same name.
+    pub(crate) fn read_if_ours(dir: &Path) -> Result<Option<Self>, String> {
+        match Self::read(dir) {
+            Err(_) if dir.join(META_FILE).is_file() && !is_ours(dir) => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
     pub(crate) fn read(dir: &Path) -> Result<Self, String> {
         let path = dir.join(META_FILE);
         let bytes = std::fs::read(&path).map_err(|error| {
@@ -31,6 +42,9 @@ impl PartsMeta {
         })?;
         let mut meta: Self = serde_json::from_slice(&bytes)
             .map_err(|error| format!("{} describes no partitioned graph: {error}", path.display()))?;
+        if meta.format != FORMAT {
+            return Err(format!("{} describes {:?}, not {FORMAT:?}", path.display(), meta.format));
+        }
         meta.checksum = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&bytes));
         Ok(meta)
     }
@@ -90,6 +104,13 @@ impl PartsMeta {
     }
 }
 
+fn is_ours(dir: &Path) -> bool {
+    let read = std::fs::read(dir.join(META_FILE)).ok();
+    let value = read.and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
+    // What cannot be read as JSON may be ours and damaged.
+    value.is_none_or(|value| value.get("format").and_then(|format| format.as_str()) == Some(FORMAT))
+}
+
 /// The value of `--dataset-root-dir` in a command, which names the partitioned graph.
 pub(crate) fn dataset_root_dir(command: &[String]) -> Option<String> {
     let is_flag = |text: &str| text.replace('_', "-") == "--dataset-root-dir";
@@ -106,7 +127,12 @@ mod tests {
 
     fn meta(num_parts: usize) -> PartsMeta {
         let file = |part: usize| (format!("part_{part}/x.npy"), FileMeta { bytes: 3, xxh3: "0".into() });
-        PartsMeta { num_parts, files: (0..num_parts).map(file).collect(), checksum: String::new() }
+        PartsMeta {
+            format: FORMAT.into(),
+            num_parts,
+            files: (0..num_parts).map(file).collect(),
+            checksum: String::new(),
+        }
     }
 
     #[test]
@@ -136,6 +162,19 @@ mod tests {
         assert!(error.contains("2 bytes instead of 3"), "{error}");
         std::fs::write(dir.path().join("part_0/x.npy"), "abc").unwrap();
         meta(1).check_files(dir.path(), &[0]).unwrap();
+    }
+
+    #[test]
+    fn descriptions_of_other_programs_are_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let read = |text: &str| {
+            std::fs::write(dir.path().join(META_FILE), text).unwrap();
+            PartsMeta::read_if_ours(dir.path()).map(|meta| meta.is_some())
+        };
+        assert_eq!(read("{\"num_parts\": 2, \"is_hetero\": false}"), Ok(false));
+        assert_eq!(read("{\"format\": \"edgecut-partition\", \"num_parts\": 2, \"files\": {}}"), Ok(true));
+        assert!(read("{\"format\": \"edgecut-partition\"}").unwrap_err().contains("num_parts"));
+        assert!(read("{\"num").unwrap_err().contains("META.json"));
     }
 
     #[test]

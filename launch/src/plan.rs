@@ -7,6 +7,7 @@ use crate::ssh::Target;
 use anyhow::{Context, bail, ensure};
 use edgecut_cluster::{DEFAULT_MASTER_PORT, IpConfig, Token};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::ops::Range;
 
 /// A job, laid out.
@@ -15,6 +16,8 @@ pub(crate) struct Plan {
     pub(crate) nodes: Vec<NodePlan>,
     pub(crate) world_size: usize,
     pub(crate) master_addr: String,
+    /// Whether `--master-addr` gives it.
+    master_given: bool,
     pub(crate) master_port: u16,
     pub(crate) workspace: String,
     pub(crate) program: Program,
@@ -73,17 +76,24 @@ impl Plan {
             None => std::env::current_dir().context("find the current folder")?.display().to_string(),
         };
         let master = config.master();
-        let listened = master.listen_addr.map(|address| address.to_string());
         Ok(Self {
             nodes,
             world_size: first,
-            master_addr: args.master_addr.clone().or(listened).unwrap_or_else(|| master.host.clone()),
+            master_addr: args.master_addr.clone().unwrap_or_else(|| master.host.clone()),
+            master_given: args.master_addr.is_some(),
             master_port,
             workspace,
             program: Program { name, copied: None },
             args: words.collect(),
             dataset_dir,
         })
+    }
+
+    /// What the first node has found out about the address or interface that its ranks are to listen on.
+    pub(crate) fn master_listens_at(&mut self, address: Option<IpAddr>) {
+        if let (Some(address), false) = (address, self.master_given) {
+            self.master_addr = address.to_string();
+        }
     }
 
     /// The name of a rank in what is printed.
@@ -163,7 +173,9 @@ fn command_of(words: &[String]) -> anyhow::Result<Vec<String>> {
         }
         words => words.to_vec(),
     };
-    ensure!(words.first().is_some_and(|program| !program.is_empty()), "no command is given: which program is to run?");
+    let program = words.first().map_or("", String::as_str);
+    ensure!(!program.is_empty(), "no command is given: which program is to run?");
+    ensure!(!program.starts_with('-'), "there is no flag {program}, and no program is called so: see --help");
     Ok(words)
 }
 
@@ -220,6 +232,7 @@ mod tests {
             ("--num-nodes 3 -- prog", "names 2 nodes"),
             ("--extra-envs K -- prog", "NAME=VALUE"),
             ("'prog \"x'", "split the command"),
+            ("--dryrun -- prog", "there is no flag --dryrun"),
         ] {
             let error = format!("{:#}", plan("a\nb", flags).unwrap_err());
             assert!(error.contains(expected), "{error}");

@@ -41,6 +41,9 @@ impl Screen {
             0 => format!("rank-{rank}.log"),
             restarts => format!("rank-{rank}.restart-{restarts}.log"),
         };
+        if restarts == 0 {
+            remove_old(dir)?;
+        }
         let open = |rank| {
             let path = dir.join(name(rank));
             File::create(&path).with_context(|| format!("create {}", path.display()))
@@ -67,17 +70,19 @@ impl Screen {
         Ok(())
     }
 
-    /// The last lines of a rank, once more.
-    pub(crate) fn repeat(&self, rank: usize) {
+    /// What happened to a rank, and its last lines once more.
+    pub(crate) fn failure(&self, rank: usize, what: &str) {
+        let lines = if self.last[rank].is_empty() { "" } else { "; its last lines:" };
+        self.note(&format!("{what}{lines}"));
         let mut err = stderr().lock();
         for line in &self.last[rank] {
             let _ = writeln!(err, "{} {line}", self.prefix(rank, self.colors.1));
         }
     }
 
-    /// Whether a rank has written anything.
-    pub(crate) fn has_lines(&self, rank: usize) -> bool {
-        !self.last[rank].is_empty()
+    /// What the launcher itself says.
+    pub(crate) fn note(&self, text: &str) {
+        let _ = writeln!(stderr().lock(), "launch: {text}");
     }
 
     fn prefix(&self, rank: usize, colored: bool) -> String {
@@ -89,7 +94,13 @@ impl Screen {
     }
 }
 
-/// What the launcher itself says.
-pub(crate) fn note(text: impl std::fmt::Display) {
-    let _ = writeln!(stderr().lock(), "launch: {text}");
+/// Removes the logs of earlier jobs, of which there may have been more.
+fn remove_old(dir: &Path) -> anyhow::Result<()> {
+    for file in std::fs::read_dir(dir).with_context(|| format!("read the folder {}", dir.display()))?.flatten() {
+        let name = file.file_name();
+        if name.to_str().is_some_and(|name| name.starts_with("rank-") && name.ends_with(".log")) {
+            std::fs::remove_file(file.path()).with_context(|| format!("remove {}", file.path().display()))?;
+        }
+    }
+    Ok(())
 }

@@ -2,18 +2,27 @@
 
 use crate::messages::{ABSENT, PRESENT};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Seconds that a connection may take.
 const CONNECT_SECONDS: u32 = 10;
 /// What the other side gets to say its first word, the connection included.
 pub(crate) const FIRST_WORD: Duration = Duration::from_secs(30);
+/// A node that says nothing and takes nothing for so long is given up.
+const STALL: Duration = Duration::from_secs(120);
+/// How often progress is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+/// What `ssh` gets to say why it ends.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+const MAX_SAID_BYTES: usize = 64 << 10;
+const BLOCK_BYTES: usize = 1 << 20;
 /// Lines of a failed connection that are shown.
 const SHOWN_LINES: usize = 4;
 /// Where a node keeps what is copied to it, as the shell there reads it.
@@ -42,6 +51,9 @@ impl Target {
             format!("ConnectTimeout={CONNECT_SECONDS}"),
             "ServerAliveInterval=2".to_owned(),
             "ServerAliveCountMax=3".to_owned(),
+            // A connection that others share would not end with this process.
+            "ControlMaster=no".to_owned(),
+            "ControlPath=none".to_owned(),
         ] {
             args.extend(["-o".into(), option]);
         }
@@ -57,46 +69,88 @@ impl Target {
         command.args(self.args(remote)).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("start ssh: {error}: is OpenSSH installed here?"))?;
-        let stderr = child.stderr.take();
-        let said = std::thread::spawn(move || {
-            let mut text = Vec::new();
-            if let Some(pipe) = stderr {
-                // Bounded: nothing of use comes after the first lines.
-                let _ = pipe.take(1 << 16).read_to_end(&mut text);
-            }
-            String::from_utf8_lossy(&text).into_owned()
-        });
-        Ok(Session { target: self.clone(), child, said: Some(said) })
+        let said = Arc::new(Mutex::new(String::new()));
+        if let Some(pipe) = child.stderr.take() {
+            let saying = said.clone();
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(pipe);
+                let mut line = Vec::new();
+                while reader.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                    let mut said = saying.lock().unwrap_or_else(PoisonError::into_inner);
+                    // Bounded: nothing of use comes after the first lines.
+                    if said.len() < MAX_SAID_BYTES {
+                        said.push_str(&String::from_utf8_lossy(&line));
+                    }
+                    line.clear();
+                }
+            });
+        }
+        Ok(Session { target: self.clone(), child, said })
     }
 
-    /// Copies a file into the node's cache under `name`, which tells its content, unless it is there.
+    /// Copies a file into the node's cache under `name`, which tells its content, unless it is there. Nodes may share their
+    /// home directory: each writes a file of its own, and the first to be done gives it the name.
     pub(crate) fn put(&self, name: &str, file: &Path) -> Result<(), String> {
-        let unfinished = format!(".{name}.{}", std::process::id());
         let shown = file.display();
         let bytes = file.metadata().map_err(|e| format!("read {shown}: {e}"))?.len();
         let remote = in_shell(&format!(
-            "umask 077; d=\"{CACHE}\"; mkdir -p \"$d\" || exit; if [ -x \"$d/{name}\" ]; then echo {PRESENT}; exit; fi; \
-             echo {ABSENT} \"$(uname -sm)\"; cat > \"$d/{unfinished}\" && [ \"$(wc -c < \"$d/{unfinished}\")\" -eq {bytes} ] && \
-             chmod 700 \"$d/{unfinished}\" && mv \"$d/{unfinished}\" \"$d/{name}\" && echo {PRESENT}"
+            "umask 077; d=\"{CACHE}\"; f=\"$d/{name}\"; mkdir -p \"$d\" || exit; \
+             if [ -x \"$f\" ]; then echo {PRESENT}; exit; fi; echo {ABSENT} \"$(uname -sm)\"; \
+             u=\"$d/.{name}.$(uname -n).$$\"; trap \"rm -f \\\"$u\\\"\" EXIT; cat > \"$u\"; \
+             [ \"$(wc -c < \"$u\")\" -eq {bytes} ] && chmod 700 \"$u\" && \
+             {{ ln \"$u\" \"$f\" 2>/dev/null || [ -x \"$f\" ] || mv \"$u\" \"$f\"; }} && echo {PRESENT}"
         ));
         let mut session = self.spawn(&remote)?;
         let lines = session.lines();
-        let (mut input, mut found) = (session.child.stdin.take(), false);
+        let mut sending = None;
         loop {
-            match lines.recv_timeout(if found { Duration::from_secs(600) } else { FIRST_WORD }) {
-                Ok(line) if line.starts_with(PRESENT) => return Ok(()),
-                Ok(line) if line.starts_with(ABSENT) => {
+            match next_line(&lines, || sending.as_mut().is_some_and(Sending::has_moved)) {
+                Some(line) if line.starts_with(PRESENT) => return Ok(()),
+                Some(line) if line.starts_with(ABSENT) => {
                     same_machine(line.trim_start_matches(ABSENT).trim())?;
-                    found = true;
-                    let mut content = File::open(file).map_err(|e| format!("read {shown}: {e}"))?;
-                    // If the node takes nothing any more, its own words say why.
-                    if let Some(mut input) = input.take() {
-                        let _ = std::io::copy(&mut content, &mut input);
-                    }
+                    sending = Some(session.send(vec![file.into()]));
                 }
-                Ok(_) => {}
-                Err(_) => return Err(session.explain("copy a program to it")),
+                Some(_) => {}
+                // If the node took nothing any more, its own words say why.
+                None => return Err(session.explain("copy a program to it")),
             }
+        }
+    }
+}
+
+/// The next line, unless nothing has come, or moved, for too long.
+pub(crate) fn next_line(lines: &mpsc::Receiver<String>, mut moved: impl FnMut() -> bool) -> Option<String> {
+    let mut last = Instant::now();
+    loop {
+        match lines.recv_timeout(LOOK) {
+            Ok(line) => return Some(line),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return None,
+            Err(mpsc::RecvTimeoutError::Timeout) if moved() => last = Instant::now(),
+            Err(mpsc::RecvTimeoutError::Timeout) if last.elapsed() > STALL => return None,
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// Files on their way into a session.
+pub(crate) struct Sending {
+    sent: Arc<AtomicU64>,
+    seen: u64,
+    thread: JoinHandle<Result<(), String>>,
+}
+
+impl Sending {
+    /// Whether anything was sent since the last time that this was asked.
+    pub(crate) fn has_moved(&mut self) -> bool {
+        let sent = self.sent.load(Ordering::Relaxed);
+        std::mem::replace(&mut self.seen, sent) != sent
+    }
+
+    /// Whether the files could be read. To be called when the other side has answered or is gone.
+    pub(crate) fn result(self) -> Result<(), String> {
+        match self.thread.is_finished() {
+            true => self.thread.join().unwrap_or_else(|_| Err("the copying thread panicked".into())),
+            false => Ok(()),
         }
     }
 }
@@ -124,7 +178,7 @@ fn same_machine(theirs: &str) -> Result<(), String> {
 pub(crate) struct Session {
     target: Target,
     pub(crate) child: Child,
-    said: Option<JoinHandle<String>>,
+    said: Arc<Mutex<String>>,
 }
 
 impl Session {
@@ -147,11 +201,41 @@ impl Session {
         lines
     }
 
+    /// Writes files to its standard input, end to end, and closes it.
+    pub(crate) fn send(&mut self, files: Vec<PathBuf>) -> Sending {
+        let (input, sent) = (self.child.stdin.take(), Arc::new(AtomicU64::new(0)));
+        let sending = sent.clone();
+        let thread = std::thread::spawn(move || {
+            let Some(mut input) = input else { return Err("ssh takes no input".into()) };
+            let mut block = vec![0; BLOCK_BYTES];
+            for path in files {
+                let failed = |e: std::io::Error| format!("read {}: {e}", path.display());
+                let mut file = File::open(&path).map_err(failed)?;
+                loop {
+                    let read = file.read(&mut block).map_err(failed)?;
+                    // A node that stops taking says why.
+                    if read == 0 || input.write_all(&block[..read]).is_err() {
+                        break;
+                    }
+                    sending.fetch_add(read as u64, Ordering::Relaxed);
+                }
+            }
+            Ok(())
+        });
+        Sending { sent, seen: 0, thread }
+    }
+
     /// Why it did not do what it should, and what helps.
     pub(crate) fn explain(&mut self, what: &str) -> String {
+        // If it has ended by itself, it has said why; if not, it says nothing more.
+        let deadline = Instant::now() + LAST_WORDS;
+        while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(LAST_WORDS / 20);
+        }
         let _ = self.child.kill();
         let status = self.child.wait();
-        let said = self.said.take().and_then(|said| said.join().ok()).unwrap_or_default();
+        std::thread::sleep(LAST_WORDS / 10);
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(reason) = remedy(&said, &self.target) {
             return reason;
         }
@@ -189,7 +273,7 @@ fn remedy(said: &str, target: &Target) -> Option<String> {
     if line("Host key verification failed").is_some() {
         return Some(format!("its host key is not known: connect once by hand and compare it: ssh {at}{host}"));
     }
-    if let Some(denied) = line("Permission denied") {
+    if let Some(denied) = line("Permission denied (") {
         return Some(format!(
             "it lets nobody in without a password ({denied}): install your key with: ssh-copy-id {at}{host}"
         ));

@@ -39,7 +39,10 @@ fn write_parts(dir: &Path, num_parts: usize) {
             ));
         }
     }
-    let meta = format!("{{\"num_parts\": {num_parts}, \"files\": {{{}}}}}", files.join(", "));
+    let meta = format!(
+        "{{\"format\": \"edgecut-partition\", \"num_parts\": {num_parts}, \"files\": {{{}}}}}",
+        files.join(", ")
+    );
     fs::write(dir.join("META.json"), meta).unwrap();
 }
 
@@ -108,7 +111,7 @@ fn programs_and_folders_that_are_missing_or_differ_are_named() {
 #[test]
 fn a_program_and_parts_are_copied_to_bare_nodes() {
     let Some(lab) = lab("copies to bare nodes", 3) else { return };
-    write_script(&lab.path("bin/prog"), "echo started as $0 with \"$(find data -type f | sort | tr '\\n' ' ')\"");
+    write_script(&lab.path("bin/prog"), "echo started with \"$(find data -type f | sort | tr '\\n' ' ')\"");
     write_parts(&lab.path("data/3-parts"), 3);
     let config = arg(&lab.ip_config(2));
     let flags = [
@@ -128,11 +131,7 @@ fn a_program_and_parts_are_copied_to_bare_nodes() {
             "data/3-parts/META.json data/3-parts/part_{number}/edges/node__to__node/indices.npy data/3-parts/part_{number}/nodes/node/features.npy"
         );
         for rank in [2 * number, 2 * number + 1] {
-            assert!(
-                run.out.contains(&format!("[{}:{rank}] started as bin/prog with {files}", host.addr))
-                    || run.out.contains(&files),
-                "{run:#?}"
-            );
+            assert!(run.out.contains(&format!("[{}:{rank}] started with {files}", host.addr)), "{run:#?}");
         }
         assert!(run.err.contains(&format!("{}: part_{number}: copied 3 files, ", host.addr)), "{run:#?}");
     }
@@ -162,6 +161,24 @@ fn a_program_and_parts_are_copied_to_bare_nodes() {
     assert!(!lab.hosts[2].files.join("data/3-parts/META.json").exists());
     let left = run_find(&lab, "*unfinished*");
     assert!(left.is_empty(), "{left}");
+}
+
+#[test]
+fn nodes_may_share_their_home_directory() {
+    let Some(mut lab) = lab("a shared home directory", 3) else { return };
+    lab.share_home();
+    // A program that takes a while to copy, so that all nodes copy it at the same time.
+    let filler = "# 0123456789012345678901234567890123456789\n".repeat(400_000);
+    write_script(&lab.path("bin/prog"), &format!("echo started\nexit 0\n{filler}"));
+    let config = arg(&lab.ip_config(1));
+    for _ in 0..2 {
+        let run = lab.run(&["--ip-config", &config, "--sync-binary", "--", "bin/prog"]);
+        assert!(run.status.success(), "{run:#?}");
+        assert_eq!(run.out.matches("started").count(), 3, "{run:#?}");
+    }
+    let names = run("ls", &["-A", &arg(&lab.path("cache-0/edgecut"))]).unwrap();
+    let names: Vec<&str> = names.lines().collect();
+    assert!(names.len() == 2 && names[0].starts_with("launch-") && names[1].starts_with("program-"), "{names:?}");
 }
 
 fn run_find(lab: &Lab, name: &str) -> String {
@@ -213,7 +230,10 @@ fn a_master_port_that_is_taken_or_closed_is_named() {
     let config = arg(&lab.ip_config(1));
     // The SSH server's own.
     let said = refused(&lab, &["--ip-config", &config, "--master-port", "22", "./prog"]);
-    assert!(said.contains("10.99.0.1 (node 0): port 22, the master's, is in use"), "{said}");
+    assert!(
+        said.contains("10.99.0.1 (node 0): listen on 10.99.0.1:22: port in use; choose another with --master-port"),
+        "{said}"
+    );
     let said = refused(&lab, &["--ip-config", &config, "--master-addr", "10.99.0.2", "./prog"]);
     assert!(said.contains("10.99.0.2 is no address of this node"), "{said}");
     // As behind a firewall that lets nothing from that port through: who connects hears nothing.
@@ -236,6 +256,13 @@ fn interfaces_and_addresses_to_listen_on_are_looked_up() {
     let run = lab.run(&["--ip-config", &config, "./prog"]);
     assert!(run.out.contains("[10.99.0.1:0] listens on 10.99.0.1\n"), "{run:#?}");
     assert!(run.out.contains("[10.99.0.2:1] listens on 127.0.0.1\n"), "{run:#?}");
+    // Where rank 0 listens is where it is reached, not where its node is logged in to.
+    lab.on_host(0, "ip addr add 10.99.0.50/24 dev eth0").unwrap();
+    lab.script("master", "echo \"the master is $MASTER_ADDR\"");
+    let config =
+        arg(&lab.write_ip_config("hosts:\n- {address: 10.99.0.1, listen_addr: 10.99.0.50}\n- {address: 10.99.0.2}\n"));
+    let run = lab.run(&["--ip-config", &config, "./master"]);
+    assert!(run.out.contains("[10.99.0.2:1] the master is 10.99.0.50\n"), "{run:#?}");
     let hosts = "hosts:\n- {address: 10.99.0.1, interface: eth7}\n- {address: 10.99.0.2, listen_addr: 10.0.0.9}\n";
     let config = arg(&lab.write_ip_config(hosts));
     let said = refused(&lab, &["--ip-config", &config, "./prog"]);
@@ -251,7 +278,7 @@ fn wrong_files_and_flags_are_errors_before_anything_is_connected_to() {
     };
     let bad = arg(&lab.write_ip_config("hosts:\n  - address: a\n    ssh_port: x\n"));
     let run = lab.run(&["--ip-config", &bad, "prog"]);
-    assert_eq!(run.status.code(), Some(1));
+    assert_eq!(run.status.code(), Some(2));
     assert!(run.err.contains("ip_config.yaml:3:15: "), "{run:#?}");
     assert_eq!(lab.run(&["--ip-config", &bad]).status.code(), Some(2), "no command");
     assert_eq!(lab.run(&["--ip-config", &bad, "--num-nodes", "0", "prog"]).status.code(), Some(2));

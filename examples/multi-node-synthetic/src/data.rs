@@ -16,6 +16,13 @@ use std::sync::Arc;
 pub(crate) fn open(root: &Path, avg_num_nodes: usize, cluster: &Cluster) -> anyhow::Result<Arc<SamplingNode>> {
     let config = cluster.config();
     let num_parts = config.world_size / config.local_world_size;
+    let even = num_parts * config.local_world_size == config.world_size;
+    anyhow::ensure!(
+        even,
+        "start as many processes on every node: {} over nodes of {}",
+        config.world_size,
+        config.local_world_size
+    );
     let dir = root.join(format!("fake-{avg_num_nodes}/{num_parts}-parts"));
     let mut local = cluster.local_group()?;
     if config.local_rank == 0 && !dir.exists() {

@@ -21,17 +21,18 @@ pub(crate) fn check(check: &Check) -> Checked {
     }
     if let Some(parts) = &check.parts {
         let dir = workspace.join(&parts.dir);
-        match PartsMeta::read(&dir).and_then(|meta| {
+        let right = PartsMeta::read_if_ours(&dir).and_then(|meta| {
+            let Some(meta) = meta else { return Ok(()) };
             checked.meta = Some(meta.checksum.clone());
             meta.check_layout(parts.num_nodes, parts.world_size)?;
             meta.check_files(&dir, &meta.parts_of(&parts.ranks, parts.world_size))
-        }) {
-            Ok(()) => {}
-            Err(problem) => checked.problems.push(problem),
-        }
+        });
+        checked.problems.extend(right.err());
     }
-    if let Some(problem) = check.listen.as_ref().and_then(|listen| listen_addr(listen).err()) {
-        checked.problems.push(problem);
+    match check.listen.as_ref().map(listen_addr) {
+        Some(Ok(address)) => checked.listen_addr = Some(address),
+        Some(Err(problem)) => checked.problems.push(problem),
+        None => {}
     }
     checked
 }
@@ -62,13 +63,12 @@ pub(crate) fn listen_addr(listen: &Listen) -> Result<IpAddr, String> {
     }
 }
 
-/// A path of the workspace, with `~` for the home directory.
+/// The folder of the workspace: `~` is the home directory, and what is relative is relative to it.
 pub(crate) fn expand(path: &str) -> PathBuf {
-    match (path.strip_prefix("~"), std::env::var_os("HOME")) {
-        (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
-            Path::new(&home).join(rest.trim_start_matches('/'))
-        }
-        _ => path.into(),
+    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
+    match path.strip_prefix("~") {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => home.join(rest.trim_start_matches('/')),
+        _ => home.join(path),
     }
 }
 

@@ -2,25 +2,23 @@
 //! the launcher falls silent, and when it dies itself.
 
 mod checks;
+mod held;
 mod out;
 mod ranks;
 mod receive;
 
 use crate::messages::{BEAT, Order, Report, SILENCE};
+use held::{Held, probe};
 use out::Out;
 use ranks::Ranks;
 use std::io::{BufRead, stdin};
-use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub(crate) use checks::machine;
-pub(crate) use ranks::become_rank;
+pub(crate) use ranks::{become_rank, sweep_job};
 pub(crate) use receive::{DeliveredFile, Delivery, Receipt, run as receive};
-
-/// How long the connection to the master's port may take.
-const PROBE: Duration = Duration::from_secs(4);
 
 /// What the agent waits for.
 pub(crate) enum Event {
@@ -85,24 +83,26 @@ struct Agent {
     out: Out,
     ranks: Ranks,
     /// Holds the master's port from the check until the start.
-    held: Option<TcpListener>,
+    held: Option<Held>,
     gone: bool,
 }
 
 impl Agent {
     fn obey(&mut self, order: Order) {
         match order {
-            Order::Check(check) => {
+            Order::Check { check, round } => {
                 self.held = None;
-                let (mut checked, listener) = (checks::check(&check), check.master.as_ref().map(hold));
-                match listener {
-                    Some(Ok(listener)) => self.held = Some(listener),
+                let mut checked = checks::check(&check);
+                match check.master.map(|(host, port)| Held::take(&host, port, checked.listen_addr)) {
+                    Some(Ok(held)) => self.held = Some(held),
                     Some(Err(problem)) => checked.problems.push(problem),
                     None => {}
                 }
-                self.out.say(Report::Checked(checked));
+                self.out.say(Report::Checked { checked, round });
             }
-            Order::Probe { host, port } => self.out.say(Report::Probed { problem: probe(&host, port).err() }),
+            Order::Probe { host, port, round } => {
+                self.out.say(Report::Probed { problem: probe(&host, port).err(), round });
+            }
             Order::Start(start) => {
                 self.held = None;
                 self.ranks.start(start);
@@ -119,33 +119,4 @@ impl Agent {
             self.ranks.stop();
         }
     }
-}
-
-/// Takes the master's port.
-fn hold((host, port): &(String, u16)) -> Result<TcpListener, String> {
-    TcpListener::bind((host.as_str(), *port)).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AddrInUse => {
-            format!("port {port}, the master's, is in use: give another --master-port")
-        }
-        std::io::ErrorKind::AddrNotAvailable => {
-            format!("{host} is no address of this node, which is to be the master: give --master-addr")
-        }
-        _ => format!("listen on {host}:{port}, the master's port: {error}"),
-    })
-}
-
-/// Connects to the master's port.
-fn probe(host: &str, port: u16) -> Result<(), String> {
-    let place = format!("the master's port, {host}:{port}");
-    let addresses = (host, port).to_socket_addrs().map_err(|error| format!("look up {host}: {error}"))?;
-    let mut last = format!("{host} has no address");
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, PROBE) {
-            Ok(_) => return Ok(()),
-            Err(error) => last = error.to_string(),
-        }
-    }
-    Err(format!(
-        "cannot reach {place} ({last}): open it in the firewall between the nodes, or give another --master-port or --master-addr"
-    ))
 }

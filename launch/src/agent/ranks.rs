@@ -6,9 +6,11 @@ use super::out::Out;
 use crate::messages::{Ending, GRACE, JOB_ID, RANK_ROLE, Report, Start, Stream};
 use anyhow::Context;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -18,8 +20,12 @@ const AGENT: &str = "EDGECUT_AGENT";
 const LISTEN_ADDR: &str = "EDGECUT_LISTEN_ADDR";
 /// Longer lines are cut in pieces.
 const MAX_LINE_BYTES: usize = 64 << 10;
-/// How long the last output of an ended rank is waited for.
+/// What the rest of an ended rank's process group gets to end by itself: it may be writing the last lines.
+const ENDING: Duration = Duration::from_millis(500);
+/// An ended rank that has written nothing for so long has written all, though somebody still holds its output open.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
+/// Times that what has left its process group is looked for again: it may be starting others meanwhile.
+const SWEEPS: usize = 5;
 /// What a killed process gets to disappear.
 const REAPING: Duration = Duration::from_secs(2);
 
@@ -33,18 +39,28 @@ pub(crate) struct Ranks {
     name: String,
     running: Vec<(usize, Group)>,
     stopped: Option<Instant>,
+    /// The same for the threads that wait for ranks: their last lines are worth less than an end.
+    hurried: Arc<AtomicBool>,
     killed: Option<Instant>,
 }
 
 impl Ranks {
     pub(crate) fn new(events: mpsc::Sender<Event>, out: Out) -> Self {
-        Self { events, out, name: String::new(), running: Vec::new(), stopped: None, killed: None }
+        Self {
+            events,
+            out,
+            name: String::new(),
+            running: Vec::new(),
+            stopped: None,
+            hurried: Arc::default(),
+            killed: None,
+        }
     }
 
     /// Starts the ranks of a job. The last one's are gone by then.
     pub(crate) fn start(&mut self, start: Start) {
         self.sweep();
-        (self.stopped, self.killed) = (None, None);
+        (self.stopped, self.killed, self.hurried) = (None, None, Arc::default());
         self.name = format!("{}/{}", start.job_id, std::process::id());
         for rank in &start.ranks {
             match spawn(&start, &self.name, &rank.env).map(|child| self.watch(rank.rank, child)) {
@@ -60,25 +76,30 @@ impl Ranks {
     /// Reads and waits for a rank on threads of their own.
     fn watch(&self, rank: usize, mut child: Child) -> Group {
         let (read, reading) = mpsc::channel::<()>();
+        let delivery = Arc::new(Delivery { last: Mutex::new(Instant::now()), under_way: AtomicUsize::new(0) });
         let streams: [(Stream, Option<Box<dyn Read + Send>>); 2] = [
             (Stream::Out, child.stdout.take().map(|pipe| Box::new(pipe) as _)),
             (Stream::Err, child.stderr.take().map(|pipe| Box::new(pipe) as _)),
         ];
         for (stream, pipe) in streams {
-            let (Some(pipe), read) = (pipe, read.clone()) else { continue };
+            let (Some(pipe), read, delivery) = (pipe, read.clone(), delivery.clone()) else { continue };
             std::thread::spawn(move || {
-                forward(rank, stream, pipe);
+                forward(rank, stream, pipe, &delivery);
                 drop(read);
             });
         }
         drop(read);
         let pid = Pid::from_raw(child.id() as i32);
         let group: Group = Arc::new(Mutex::new(pid));
-        let (events, own) = (self.events.clone(), group.clone());
+        let (events, own, hurried) = (self.events.clone(), group.clone(), self.hurried.clone());
         std::thread::spawn(move || {
             if let Some(pid) = pid {
                 // Before the process is reaped its number is nobody else's, so this kills what it has left behind.
                 let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+                if !hurried.load(Ordering::SeqCst) {
+                    // Ends when both readers have dropped their ends.
+                    let _ = reading.recv_timeout(ENDING);
+                }
                 let _ = kill_process_group(pid, Signal::KILL);
             }
             *own.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -89,8 +110,7 @@ impl Ranks {
                 },
                 Err(error) => Ending::Lost(format!("wait for it: {error}")),
             };
-            // Ends when both readers have dropped their ends.
-            let _ = reading.recv_timeout(LAST_OUTPUT);
+            delivery.wait_for_last(&reading, &hurried);
             let _ = events.send(Event::Ended { rank, ending });
         });
         group
@@ -107,14 +127,17 @@ impl Ranks {
     pub(crate) fn stop(&mut self) {
         if self.stopped.is_none() {
             self.stopped = Some(Instant::now());
+            self.hurried.store(true, Ordering::SeqCst);
             self.signal(Signal::TERM);
         }
     }
 
     pub(crate) fn kill(&mut self) {
         self.stopped.get_or_insert_with(Instant::now);
+        self.hurried.store(true, Ordering::SeqCst);
         self.killed.get_or_insert_with(Instant::now);
         self.signal(Signal::KILL);
+        self.sweep();
     }
 
     pub(crate) fn kill_if_overdue(&mut self) {
@@ -138,20 +161,34 @@ impl Ranks {
 
     /// Kills what has left its process group: everything that carries this agent's name.
     fn sweep(&self) {
-        if self.name.is_empty() {
-            return;
+        if !self.name.is_empty() {
+            kill_marked(|variable| variable == format!("{AGENT}={}", self.name).as_bytes());
         }
-        let mark = format!("{AGENT}={}", self.name);
+    }
+}
+
+/// Kills what is left of a job whose agent on this node is lost.
+pub(crate) fn sweep_job(job_id: &str) {
+    kill_marked(|variable| variable == format!("{JOB_ID}={job_id}").as_bytes());
+}
+
+/// Kills the processes whose environment has such a variable, until there is none.
+fn kill_marked(is_mark: impl Fn(&[u8]) -> bool) {
+    for _ in 0..SWEEPS {
         let Ok(processes) = std::fs::read_dir("/proc") else { return };
+        let mut found = false;
         for process in processes.flatten() {
             let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
             else {
                 continue;
             };
             let Ok(environment) = std::fs::read(process.path().join("environ")) else { continue };
-            if environment.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes()) {
-                let _ = kill_process(pid, Signal::KILL);
+            if environment.split(|&byte| byte == 0).any(&is_mark) {
+                found |= kill_process(pid, Signal::KILL).is_ok();
             }
+        }
+        if !found {
+            return;
         }
     }
 }
@@ -172,13 +209,13 @@ fn spawn(start: &Start, agent: &str, env: &std::collections::BTreeMap<String, St
 
 /// Makes this process a rank: it is killed when the agent dies, and is then replaced by the program. `command` is the
 /// program's file, the name it is called by, and its arguments.
-pub(crate) fn become_rank(command: &[String]) -> ExitCode {
+pub(crate) fn become_rank(command: &[OsString]) -> ExitCode {
     let Err(error) = try_become_rank(command);
     eprintln!("error: {error:#}");
     ExitCode::from(127)
 }
 
-fn try_become_rank(command: &[String]) -> anyhow::Result<std::convert::Infallible> {
+fn try_become_rank(command: &[OsString]) -> anyhow::Result<std::convert::Infallible> {
     let agent = std::env::var(AGENT).ok();
     let agent = agent.and_then(|name| name.rsplit('/').next()?.parse::<i32>().ok()).context("no agent started this")?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).context("watch the agent")?;
@@ -186,11 +223,42 @@ fn try_become_rank(command: &[String]) -> anyhow::Result<std::convert::Infallibl
     anyhow::ensure!(lives, "the agent has ended");
     let [program, name, args @ ..] = command else { anyhow::bail!("no program") };
     let error = Command::new(program).arg0(name).args(args).exec();
-    Err(error).with_context(|| format!("start {program}"))
+    Err(error).with_context(|| format!("start {}", program.display()))
+}
+
+/// How the delivery of a rank's output goes.
+struct Delivery {
+    last: Mutex<Instant>,
+    /// Lines that the launcher does not take yet: its terminal may be slow.
+    under_way: AtomicUsize,
+}
+
+impl Delivery {
+    fn deliver(&self, report: &Report) {
+        self.under_way.fetch_add(1, Ordering::SeqCst);
+        Out::write(report);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.under_way.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Waits for the end of a rank's output. Somebody may hold it open for ever; so the wait ends when nothing comes, or,
+    /// where all is to end, soon.
+    fn wait_for_last(&self, reading: &mpsc::Receiver<()>, hurried: &AtomicBool) {
+        let mut hurried_for = Duration::ZERO;
+        while reading.recv_timeout(ENDING / 5) == Err(mpsc::RecvTimeoutError::Timeout) {
+            let quiet = self.last.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
+            if hurried.load(Ordering::SeqCst) {
+                hurried_for += ENDING / 5;
+            }
+            if hurried_for > LAST_OUTPUT || (quiet > LAST_OUTPUT && self.under_way.load(Ordering::SeqCst) == 0) {
+                return;
+            }
+        }
+    }
 }
 
 /// Reports what a rank writes, line by line.
-fn forward(rank: usize, stream: Stream, pipe: impl Read) {
+fn forward(rank: usize, stream: Stream, pipe: impl Read, delivery: &Delivery) {
     let mut reader = BufReader::new(pipe);
     let mut line = Vec::new();
     loop {
@@ -199,7 +267,7 @@ fn forward(rank: usize, stream: Stream, pipe: impl Read) {
             Ok(0) | Err(_) => return,
             Ok(_) => {
                 let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
-                Out::write(&Report::Line { rank, stream, text });
+                delivery.deliver(&Report::Line { rank, stream, text });
             }
         }
     }

@@ -1,13 +1,15 @@
 //! Receives files: those that are not there yet, each checked before it takes its name.
 
-use crate::checksum::xxh3_of_file;
+use crate::checksum::xxh3;
 use crate::messages::HELLO;
+use crate::parts::META_FILE;
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{BufRead, Read, Write, copy, stdin};
+use std::io::{BufRead, Read, Write, stdin};
 use std::path::{Component, Path};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 /// Files to receive: a line of JSON, after which the bytes of the wanted ones follow end to end.
 #[derive(Debug, Serialize, Deserialize)]
@@ -26,10 +28,15 @@ pub(crate) struct DeliveredFile {
     pub(crate) xxh3: String,
 }
 
+/// Time between two signs that the receiver works.
+const WORKING: Duration = Duration::from_secs(2);
+
 /// What the receiver answers: first what it wants, then that it is done.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Receipt {
+    /// It has read or written something since it last said so.
+    Working,
     /// Positions in the delivery.
     Wanted(Vec<usize>),
     Done,
@@ -67,37 +74,64 @@ fn receive() -> anyhow::Result<()> {
         let plain = Path::new(&file.name).components().all(|part| matches!(part, Component::Normal(_)));
         ensure!(plain && !file.name.is_empty(), "{:?} is no name of a file in the folder", file.name);
     }
-    let is_there = |file: &DeliveredFile| {
+    let mut progress = Progress(Instant::now());
+    let mut is_there = |file: &DeliveredFile| {
         let path = dir.join(&file.name);
-        path.metadata().is_ok_and(|found| found.len() == file.bytes)
-            && xxh3_of_file(&path).is_ok_and(|checksum| checksum == file.xxh3)
+        let mut read = || File::open(&path).and_then(|file| xxh3(file, |_| progress.report()));
+        path.metadata().is_ok_and(|found| found.len() == file.bytes) && read().is_ok_and(|sum| sum == file.xxh3)
     };
     let wanted: Vec<usize> = (0..delivery.files.len()).filter(|&i| !is_there(&delivery.files[i])).collect();
+    if wanted.iter().any(|&i| delivery.files[i].name == META_FILE) {
+        // Until all of another partitioning's files are replaced, the folder is none.
+        let meta = dir.join(META_FILE);
+        match std::fs::remove_file(&meta) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("remove {}", meta.display()));
+            }
+            _ => {}
+        }
+    }
     answer(&Receipt::Wanted(wanted.clone()));
     for i in wanted {
-        write(&dir, &delivery.files[i], &mut input)?;
+        write(&dir, &delivery.files[i], &mut input, &mut progress)?;
     }
     Ok(())
 }
 
-/// Writes the next file of the stream beside its place, checks it, and gives it its name.
-fn write(dir: &Path, file: &DeliveredFile, input: &mut impl Read) -> anyhow::Result<()> {
+/// Says now and then that something was done.
+struct Progress(Instant);
+
+impl Progress {
+    fn report(&mut self) -> std::io::Result<()> {
+        if self.0.elapsed() > WORKING {
+            self.0 = Instant::now();
+            answer(&Receipt::Working);
+        }
+        Ok(())
+    }
+}
+
+/// Writes the next file of the stream beside its place, checks it, and gives it its name. Other nodes may be writing the
+/// same file to the same place.
+fn write(dir: &Path, file: &DeliveredFile, input: &mut impl Read, progress: &mut Progress) -> anyhow::Result<()> {
     let path = dir.join(&file.name);
     let shown = path.display().to_string();
     let folder = path.parent().context("a file without a folder")?;
     std::fs::create_dir_all(folder).with_context(|| format!("make the folder {}", folder.display()))?;
-    let unfinished = path.with_added_extension("unfinished");
-    let written = (|| {
-        let mut out = File::create(&unfinished)?;
-        let bytes = copy(&mut input.take(file.bytes), &mut out)?;
-        out.flush()?;
-        Ok::<u64, std::io::Error>(bytes)
-    })();
-    let checked = written.with_context(|| format!("write {shown}")).and_then(|bytes| {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let unfinished = path.with_added_extension(format!("{host}.{}.unfinished", std::process::id()));
+    let mut bytes = 0;
+    let written = File::create(&unfinished).and_then(|mut out| {
+        xxh3(input.take(file.bytes), |block| {
+            bytes += block.len() as u64;
+            out.write_all(block)?;
+            progress.report()
+        })
+    });
+    let checked = written.with_context(|| format!("write {shown}")).and_then(|checksum| {
         if bytes < file.bytes {
             bail!("{shown}: the connection ended after {bytes} of {} bytes", file.bytes);
         }
-        let checksum = xxh3_of_file(&unfinished).with_context(|| format!("read {shown}"))?;
         ensure!(checksum == file.xxh3, "{shown} arrived with checksum {checksum} instead of {}", file.xxh3);
         std::fs::rename(&unfinished, &path).with_context(|| format!("write {shown}"))
     });

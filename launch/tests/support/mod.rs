@@ -24,6 +24,7 @@ pub(crate) type Missing = String;
 
 /// Says that a test is skipped, and why.
 pub(crate) fn skip(test: &str, why: &str) {
+    assert!(std::env::var_os("EDGECUT_REQUIRE_SSH").is_none(), "{test} has to run here, but: {why}");
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }
 
@@ -61,6 +62,10 @@ pub(crate) struct Lab {
     pub(crate) ssh_config: PathBuf,
     /// All processes of the lab's jobs carry this variable.
     pub(crate) mark: String,
+    /// Where rank 0 listens.
+    pub(crate) master_port: u16,
+    /// Whether the hosts have one home directory.
+    shared_home: bool,
 }
 
 impl Lab {
@@ -105,10 +110,10 @@ impl Lab {
     /// SSH servers on ports of this machine, for the user who runs the tests.
     pub(crate) fn loopback(count: usize) -> Result<Self, Missing> {
         let mut lab = Self::empty()?;
+        // All labs share this machine's ports.
+        lab.master_port = free_port()?;
         for _ in 0..count {
-            let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| e.to_string())?;
-            let port = listener.local_addr().map_err(|e| e.to_string())?.port();
-            drop(listener);
+            let port = free_port()?;
             let files = lab.workspace.clone();
             lab.hosts.push(Host { addr: "127.0.0.1".into(), namespace: None, port, files, sshd: None });
             lab.start_sshd(lab.hosts.len() - 1, "")?;
@@ -142,7 +147,17 @@ impl Lab {
         );
         fs::write(&ssh_config, config).map_err(|e| e.to_string())?;
         let mark = format!("LAB_MARK={name}");
-        Ok(Self { dir, name, hosts: Vec::new(), launcher: None, workspace, ssh_config, mark })
+        Ok(Self {
+            dir,
+            name,
+            hosts: Vec::new(),
+            launcher: None,
+            workspace,
+            ssh_config,
+            mark,
+            master_port: 11111,
+            shared_home: false,
+        })
     }
 
     /// Starts a host's SSH server, with further lines of its configuration.
@@ -150,7 +165,7 @@ impl Lab {
         let dir = self.dir.path().to_owned();
         let path = |file: &str| dir.join(file).display().to_string();
         let host = &self.hosts[number];
-        let cache = path(&format!("cache-{number}"));
+        let cache = path(&format!("cache-{}", if self.shared_home { 0 } else { number }));
         let config = format!(
             "{more}\nListenAddress {}\nPort {}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nUsePAM no\n\
              StrictModes no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n\
@@ -197,6 +212,15 @@ impl Lab {
         }
     }
 
+    /// Gives the hosts one home directory, as clusters often have.
+    pub(crate) fn share_home(&mut self) {
+        self.shared_home = true;
+        for number in 0..self.hosts.len() {
+            self.stop_sshd(number);
+            self.start_sshd(number, "").unwrap();
+        }
+    }
+
     /// Ends a host's SSH server; its sessions go on.
     pub(crate) fn stop_sshd(&mut self, number: usize) {
         if let Some(mut sshd) = self.hosts[number].sshd.take() {
@@ -238,7 +262,7 @@ impl Lab {
         let host =
             |host: &Host| format!("  - {{address: {}, ssh_port: {}, processes: {processes}}}\n", host.addr, host.port);
         let hosts: String = self.hosts.iter().map(host).collect();
-        self.write_ip_config(&format!("hosts:\n{hosts}"))
+        self.write_ip_config(&format!("master_port: {}\nhosts:\n{hosts}", self.master_port))
     }
 
     pub(crate) fn write_ip_config(&self, text: &str) -> PathBuf {
@@ -406,6 +430,12 @@ pub(crate) fn processes_with(variable: &str) -> Vec<i32> {
         environment.split(|&byte| byte == 0).any(|entry| entry == variable.as_bytes())
     };
     pids.filter(has).collect()
+}
+
+/// A port that nobody listens on now.
+fn free_port() -> Result<u16, Missing> {
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| e.to_string())?;
+    Ok(listener.local_addr().map_err(|e| e.to_string())?.port())
 }
 
 pub(crate) fn wait_until(mut holds: impl FnMut() -> bool) -> bool {

@@ -1,0 +1,45 @@
+//! Work on many nodes at once.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Connections that are made at the same time: SSH servers and jump hosts turn away more of those who have not logged in.
+const MAX_AT_ONCE: usize = 8;
+
+/// Does `work` for each node, some at a time, and gives what came of it in their order. A panic is an error like others.
+pub(crate) fn for_each_node<T: Send>(
+    nodes: &[usize],
+    work: impl Fn(usize) -> Result<T, String> + Sync,
+) -> Vec<Result<T, String>> {
+    let next = AtomicUsize::new(0);
+    let panicked = || Err("the launcher's thread for it panicked".to_owned());
+    let results: Vec<Mutex<Result<T, String>>> = nodes.iter().map(|_| Mutex::new(panicked())).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..nodes.len().min(MAX_AT_ONCE) {
+            scope.spawn(|| {
+                loop {
+                    let position = next.fetch_add(1, Ordering::SeqCst);
+                    let Some(&node) = nodes.get(position) else { return };
+                    let done = work(node);
+                    *results[position].lock().unwrap_or_else(PoisonError::into_inner) = done;
+                }
+            });
+        }
+    });
+    results.into_iter().map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_node_has_its_result_in_its_place() {
+        let nodes: Vec<usize> = (0..50).rev().collect();
+        let done = for_each_node(&nodes, |node| if node == 7 { Err("seven".to_owned()) } else { Ok(node * 2) });
+        for (node, done) in nodes.iter().zip(done) {
+            assert_eq!(done, if *node == 7 { Err("seven".to_owned()) } else { Ok(node * 2) });
+        }
+        assert!(for_each_node(&[], |_| Ok(())).is_empty());
+    }
+}
