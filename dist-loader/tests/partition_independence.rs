@@ -55,7 +55,7 @@ fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig, num_nodes
         let ids = node.handle().block_on(node.find_originals(NODES, &seeds(num_nodes))).expect("all seeds exist");
         let mut all = Vec::new();
         for case in cases() {
-            let sampler_config = SamplerConfig { num_neighbors: case.num_neighbors, replace: case.replace };
+            let sampler_config = SamplerConfig { num_neighbors: case.num_neighbors.into(), replace: case.replace };
             let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler_config).expect("a valid sampler"));
             let config = LoaderConfig {
                 batch_size: case.batch_size,

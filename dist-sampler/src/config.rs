@@ -1,5 +1,6 @@
 //! What a sampler draws, and the bounds under which a process talks to its peers.
 
+use crate::num_neighbors::NumNeighbors;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -20,6 +21,16 @@ impl FromStr for Fanout {
             Ok(-1) => Ok(Self::All),
             Ok(count @ 1..=0x7fff_ffff) => Ok(Self::Count(count as u32)),
             _ => Err(format!("fan-out {text:?} is neither -1 (all neighbors) nor a number from 1 to 2147483647")),
+        }
+    }
+}
+
+impl Fanout {
+    /// The number, if there is one.
+    pub(crate) fn count(self) -> Option<u32> {
+        match self {
+            Self::All => None,
+            Self::Count(count) => Some(count),
         }
     }
 }
@@ -51,8 +62,8 @@ pub fn parse_num_neighbors(text: &str) -> Result<Vec<Fanout>, String> {
 /// What is drawn for a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplerConfig {
-    /// A fan-out per hop, the hop nearest to the seeds first; each edge type has it.
-    pub num_neighbors: Vec<Fanout>,
+    /// How many neighbors, by hop and edge type.
+    pub num_neighbors: NumNeighbors,
     /// Whether neighbors are drawn with replacement. A fan-out of [`Fanout::All`] takes each neighbor once either way.
     pub replace: bool,
 }

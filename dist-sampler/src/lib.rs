@@ -16,6 +16,7 @@ mod fetch;
 mod kernel;
 mod local;
 mod node;
+mod num_neighbors;
 mod peer;
 mod relabel;
 mod reply;
@@ -33,6 +34,7 @@ pub use config::{Fanout, SamplerConfig, SamplingNodeConfig, parse_num_neighbors}
 pub use error::SampleError;
 pub use fetch::NodeAttributes;
 pub use node::SamplingNode;
+pub use num_neighbors::NumNeighbors;
 pub use sampler::DistNeighborSampler;
 pub use subgraph::{SampledEdges, SampledNodes, SampledSubgraph};
 pub use traffic::{Traffic, TrafficCount};

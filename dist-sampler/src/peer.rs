@@ -96,16 +96,18 @@ impl Peer {
         let mut halves = [Vec::new(), Vec::new()];
         let mut sections = [request.sections.clone(), request.sections.clone()];
         let mut start = 0;
+        // Of all rows, so that it goes on where each edge type has one row left.
+        let middle = rows.len() / 2;
         for (i, section) in request.sections.iter().enumerate() {
             let end = start + section.num_rows as usize;
-            let middle = start + section.num_rows as usize / 2;
+            let middle = middle.clamp(start, end);
             for (half, range) in [(0, start..middle), (1, middle..end)] {
                 sections[half][i].num_rows = range.len() as u32;
                 halves[half].extend_from_slice(&rows[range]);
             }
             start = end;
         }
-        // With at most one row left in each section the first half is empty, and the second is the whole.
+        // With one row left the first half is empty, and the second is the whole.
         if halves[0].is_empty() {
             let why = format!("one node's neighbors exceed {} bytes: give a fan-out", self.config.max_message_bytes);
             return Err(self.failed(format!("sample {} rows", rows.len()), why));

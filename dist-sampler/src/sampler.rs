@@ -22,7 +22,9 @@ const NODES_AHEAD: usize = 24;
 /// Samples multi-hop neighborhoods of seeds, whichever parts own them.
 pub struct DistNeighborSampler {
     node: Arc<SamplingNode>,
-    config: SamplerConfig,
+    /// `[hop][edge type]`; `None` where nothing is drawn.
+    fanouts: Vec<Vec<Option<Fanout>>>,
+    replace: bool,
 }
 
 /// A batch being sampled.
@@ -44,12 +46,14 @@ impl DistNeighborSampler {
     /// A sampler on `node`.
     ///
     /// # Errors
-    /// [`SampleError::Layout`] if no fan-out is given.
+    /// [`SampleError::Layout`] if no fan-out is given, or they do not fit the graph's edge types.
     pub fn new(node: Arc<SamplingNode>, config: SamplerConfig) -> Result<Self, SampleError> {
-        if config.num_neighbors.is_empty() || config.num_neighbors.len() > usize::from(u16::MAX) {
-            return Err(SampleError::Layout { what: "num_neighbors needs a fan-out for each hop".into() });
+        let layout = |what: String| SampleError::Layout { what };
+        if !(1..=usize::from(u16::MAX)).contains(&config.num_neighbors.num_hops()) {
+            return Err(layout("num_neighbors needs a fan-out for each hop".into()));
         }
-        Ok(Self { node, config })
+        let fanouts = config.num_neighbors.of_graph(node.part().meta()).map_err(layout)?;
+        Ok(Self { node, fanouts, replace: config.replace })
     }
 
     /// Where the sampler runs.
@@ -59,7 +63,7 @@ impl DistNeighborSampler {
 
     /// The number of hops.
     pub fn num_hops(&self) -> usize {
-        self.config.num_neighbors.len()
+        self.fanouts.len()
     }
 
     /// Samples the neighborhood of `seeds`, distinct global ids of one node type. The result depends on `key`, the
@@ -124,17 +128,17 @@ impl DistNeighborSampler {
                 Routes::new(&node_type.book, &draft.relabels[t].nodes()[from as usize..to as usize])
             })
             .collect();
-        let fanout = match self.config.num_neighbors[hop] {
-            Fanout::All => None,
-            Fanout::Count(count) => Some(count),
-        };
         let request = |p: usize| {
             let (mut sections, mut rows) = (Vec::new(), Vec::new());
             for edge_type in part.edge_type_ids() {
-                let mine = &routes[part.edges(edge_type).dst_type.index()].rows[p];
+                // Of an edge type of which nothing is drawn no row is asked for: each row then has no neighbors.
+                let (fanout, mine): (_, &[u32]) = match self.fanouts[hop][edge_type.index()] {
+                    Some(fanout) => (fanout, &routes[part.edges(edge_type).dst_type.index()].rows[p]),
+                    None => (Fanout::All, &[]),
+                };
                 rows.extend_from_slice(mine);
-                let (replace, num_rows) = (self.config.replace, mine.len() as u32);
-                sections.push(HopSection { edge_type, fanout, replace, num_rows });
+                let (replace, num_rows) = (self.replace, mine.len() as u32);
+                sections.push(HopSection { edge_type, fanout: fanout.count(), replace, num_rows });
             }
             HopRequest { stream: key.stream(), hop: hop as u16, sections, rows: bytes_of(rows) }
         };

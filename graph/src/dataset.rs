@@ -151,6 +151,30 @@ impl Dataset {
         }
     }
 
+    /// Adds to each edge type, `writes` from authors to papers, another one in the other direction, `rev_writes` from
+    /// papers to authors, so that messages flow both ways and a model tells them apart. A type that joins a node type to
+    /// itself gets one as well; one whose reverse of that name is there already does not.
+    pub fn add_reverse_edges(&mut self) {
+        let known: Vec<(NodeTypeId, String, NodeTypeId)> =
+            self.edge_types.iter().map(|e| (e.src_type, e.relation.clone(), e.dst_type)).collect();
+        for (edges, (src_type, relation, dst_type)) in self.edge_types.clone().into_iter().zip(&known) {
+            let reverse = (*dst_type, format!("rev_{relation}"), *src_type);
+            let is_reverse = relation.strip_prefix("rev_").is_some_and(|forward| {
+                known.iter().any(|(src, name, dst)| (src, name.as_str(), dst) == (dst_type, forward, src_type))
+            });
+            if !is_reverse && !known.contains(&reverse) {
+                let (src, dst) = (edges.dst, edges.src);
+                self.edge_types.push(EdgeData {
+                    src_type: reverse.0,
+                    relation: reverse.1,
+                    dst_type: reverse.2,
+                    src,
+                    dst,
+                });
+            }
+        }
+    }
+
     /// Checks that ids are in range, arrays have the right length, features are finite, and split nodes are labelled.
     ///
     /// # Errors

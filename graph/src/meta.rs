@@ -53,6 +53,9 @@ pub struct Provenance {
     /// Whether it was asked for to add the reverse of every edge; false in descriptions from before it was noted.
     #[serde(default)]
     pub to_undirected: bool,
+    /// Whether each edge type was given a reverse.
+    #[serde(default)]
+    pub add_reverse_edges: bool,
 }
 
 /// One node type.

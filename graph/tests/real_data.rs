@@ -175,8 +175,31 @@ fn several_schemes_have_to_be_chosen_from() {
 }
 
 #[test]
-fn a_graph_of_several_node_types_is_recognised() {
+fn hetero_dblp_has_the_published_types() {
     let Some(root) = data_root("hetero-dblp") else { return };
-    let error = load(&DatasetSource::new("hetero-dblp", root)).unwrap_err().to_string();
-    assert!(error.contains("heterogeneous"), "{error}");
+    let mut source = DatasetSource::new("hetero-dblp", root);
+    source.split = Some("random-24-6-70".into());
+    let dataset = load(&source).unwrap();
+    dataset.validate().unwrap();
+    let width = |nodes: &edgecut_graph::NodeData| nodes.features.as_ref().map_or(0, |f| f.dim());
+    let types: Vec<_> = dataset.node_types.iter().map(|n| (n.name.as_str(), n.num_nodes, width(n))).collect();
+    assert_eq!(types, [("author", 4057, 334), ("paper", 14_328, 4231), ("conference", 20, 0), ("term", 7723, 0)]);
+    let sizes: Vec<usize> = dataset.edge_types.iter().map(|e| e.src.len()).collect();
+    assert_eq!(sizes, [19_645, 19_645, 14_328, 14_328, 85_810, 85_810]);
+    let author = &dataset.node_types[0];
+    assert_eq!(author.num_classes, 4);
+    assert_eq!(Split::ALL.map(|split| author.splits.get(split).len()).iter().sum::<usize>(), 4057);
+}
+
+#[test]
+fn rdf_aifb_gets_a_reverse_for_each_of_its_relations() {
+    let Some(root) = data_root("rdf-aifb") else { return };
+    let mut source = DatasetSource::new("rdf-aifb", root);
+    source.split = Some("rgcn".into());
+    source.add_reverse_edges = true;
+    let dataset = load(&source).unwrap();
+    dataset.validate().unwrap();
+    assert_eq!((dataset.node_types[0].num_nodes, dataset.edge_types.len()), (8285, 90));
+    assert_eq!(dataset.num_edges(), 2 * 29_043);
+    assert_eq!(Split::ALL.map(|split| dataset.node_types[0].splits.get(split).len()), [140, 0, 36]);
 }

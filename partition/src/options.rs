@@ -20,6 +20,8 @@ pub struct PartitionOptions {
     pub split: Option<String>,
     /// Whether the dataset was read with the reverse of every edge added; only noted in `META.json`.
     pub to_undirected: bool,
+    /// Whether the dataset was read with a reverse for each edge type; only noted in `META.json`.
+    pub add_reverse_edges: bool,
     /// Whether a partitioned graph that is there already is replaced.
     pub overwrite: bool,
 }
@@ -34,6 +36,7 @@ impl PartitionOptions {
             balance: Balance::ALL.to_vec(),
             split: None,
             to_undirected: false,
+            add_reverse_edges: false,
             overwrite: false,
         }
     }

@@ -147,6 +147,7 @@ fn provenance(dataset: &Grouped, options: &PartitionOptions) -> Provenance {
         balance: balance.iter().map(|b| b.to_string()).collect(),
         split: options.split.clone(),
         to_undirected: options.to_undirected,
+        add_reverse_edges: options.add_reverse_edges,
     }
 }
 

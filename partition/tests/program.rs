@@ -34,6 +34,28 @@ fn fails(arguments: &[&str], status: i32, why: &str) {
 }
 
 #[test]
+fn partitions_a_graph_of_several_types_with_reverse_edges() {
+    let root = tempfile::tempdir().unwrap();
+    let at = root.path().to_str().unwrap();
+    let flags = ["--dataset", "fake-hetero", "--avg-num-nodes", "400", "--root-dir", at, "--num-partitions", "3"];
+    let output = run(&[flags.as_slice(), &["--add_reverse_edges", "--json"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(made["provenance"]["add_reverse_edges"], true);
+    let relations = made["edge_types"].as_array().unwrap().iter().map(|e| e["relation"].as_str().unwrap());
+    assert_eq!(relations.collect::<Vec<_>>()[4..8], ["e4", "e5", "rev_e0", "rev_e1"]);
+    // Nodes of each type are spread evenly over the parts.
+    for node_type in made["node_types"].as_array().unwrap() {
+        let book: Vec<i64> = node_type["book"].as_array().unwrap().iter().map(|n| n.as_i64().unwrap()).collect();
+        assert_eq!(book[3], 400);
+        assert!(book.windows(2).all(|w| (100..=170).contains(&(w[1] - w[0]))), "{node_type}");
+    }
+    let dir = root.path().join("partitions/fake-hetero/3-parts");
+    let verified = run(&["verify", dir.to_str().unwrap()]);
+    assert!(text(&verified.stdout).contains("all in order"), "{}", text(&verified.stderr));
+}
+
+#[test]
 fn partitions_a_generated_graph_and_describes_it() {
     let root = tempfile::tempdir().unwrap();
     let at = root.path().to_str().unwrap();

@@ -11,9 +11,10 @@ pub(super) type EdgeList = (Vec<u32>, Vec<u32>);
 /// Reads `source,destination` lines; blank lines are skipped.
 ///
 /// # Errors
-/// A line that is not two ids below `num_nodes`.
-pub(super) fn read_edges(path: &Path, num_nodes: usize) -> Result<EdgeList, GraphError> {
-    let (src, dst): (Vec<_>, Vec<_>) = parse_file(path, EdgeParser { num_nodes })?.into_iter().unzip();
+/// A line that is not an id below `num_sources` and one below `num_destinations`.
+pub(super) fn read_edges(path: &Path, num_sources: usize, num_destinations: usize) -> Result<EdgeList, GraphError> {
+    let parser = EdgeParser { num_sources, num_destinations };
+    let (src, dst): (Vec<_>, Vec<_>) = parse_file(path, parser)?.into_iter().unzip();
     Ok((concat(src), concat(dst)))
 }
 
@@ -54,6 +55,18 @@ pub(super) fn read_ids(path: &Path, num_nodes: usize) -> Result<Vec<u32>, GraphE
     Ok(concat(parse_file(path, Lines(id))?))
 }
 
+/// Reads the fields of each line as text; blank lines are skipped.
+pub(super) fn read_fields(path: &Path) -> Result<Vec<Vec<String>>, GraphError> {
+    let fields = |line: &[u8]| match line.trim_ascii() {
+        b"" => Ok(None),
+        line => match str::from_utf8(line) {
+            Ok(line) => Ok(Some(line.split(',').map(|field| field.trim().to_owned()).collect())),
+            Err(_) => Err(format!("{} is not UTF-8", quote(line))),
+        },
+    };
+    Ok(parse_file(path, Lines(fields))?.into_iter().flatten().collect())
+}
+
 /// Reads whole numbers, one a line; blank lines are skipped.
 pub(super) fn read_counts(path: &Path) -> Result<Vec<u64>, GraphError> {
     let count = |line: &[u8]| match line.trim_ascii() {
@@ -90,7 +103,8 @@ fn label(line: &[u8]) -> Result<Option<i64>, String> {
 }
 
 struct EdgeParser {
-    num_nodes: usize,
+    num_sources: usize,
+    num_destinations: usize,
 }
 
 impl EdgeParser {
@@ -107,8 +121,8 @@ impl EdgeParser {
         let legal = src_length > 0
             && dst_length > 0
             && bytes[src_length] == b','
-            && src < self.num_nodes as u64
-            && dst < self.num_nodes as u64;
+            && src < self.num_sources as u64
+            && dst < self.num_destinations as u64;
         legal.then_some((src as u32, dst as u32, src_length + 1 + dst_length + end))
     }
 
@@ -120,8 +134,8 @@ impl EdgeParser {
         let (Some(src), Some(dst), None) = (fields.next(), fields.next(), fields.next()) else {
             return Err(format!("{} is not an edge, two node ids with a comma between", quote(line)));
         };
-        let src = node_id(src, "source node", self.num_nodes)?;
-        let dst = node_id(dst, "destination node", self.num_nodes)?;
+        let src = node_id(src, "source node", self.num_sources)?;
+        let dst = node_id(dst, "destination node", self.num_destinations)?;
         Ok(Some((src, dst)))
     }
 }
@@ -272,7 +286,7 @@ mod tests {
     }
 
     fn edges(text: &str) -> Result<EdgeList, String> {
-        with_file(text, |path| read_edges(path, 2708))
+        with_file(text, |path| read_edges(path, 2708, 2708))
     }
 
     fn rows(text: &str) -> Result<(Vec<f32>, usize), String> {

@@ -113,7 +113,7 @@ impl FakeOptions {
         if self.avg_num_nodes < 2 { 0 } else { (self.avg_num_nodes as f64 * self.avg_degree / 2.0).round() as usize }
     }
 
-    fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         let share = |name: &str, value: f64| {
             if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(format!("{name} is {value}, outside 0..=1")) }
         };
@@ -142,7 +142,7 @@ impl FakeOptions {
     }
 }
 
-fn classes(options: &FakeOptions) -> Vec<u32> {
+pub(super) fn classes(options: &FakeOptions) -> Vec<u32> {
     let class = |node| options.rng(Stream::Class, node).below(options.num_classes as u64) as u32;
     (0..options.avg_num_nodes).into_par_iter().map(class).collect()
 }
@@ -164,7 +164,7 @@ fn edges(options: &FakeOptions, classes: &[u32]) -> (Buffer<u32>, Buffer<u32>) {
 
 /// A weight per node, at least 1, from a Pareto law. It is capped at the square root of the number of nodes, above
 /// which two hubs would share more than one edge on average.
-fn weights(options: &FakeOptions) -> Vec<f64> {
+pub(super) fn weights(options: &FakeOptions) -> Vec<f64> {
     let exponent = 1.0 / (options.degree_exponent - 1.0);
     let cap = (options.avg_num_nodes as f64).sqrt();
     let weight = |node| (1.0 / fractional_power(1.0 - options.rng(Stream::Weight, node).unit(), exponent)).min(cap);
@@ -185,7 +185,7 @@ fn edge(options: &FakeOptions, nodes: &WeightedNodes, draws: &mut CounterRng) ->
     (ends.0, (ends.0 + 1) % options.avg_num_nodes as u32)
 }
 
-fn features(options: &FakeOptions, classes: &[u32]) -> Option<Features> {
+pub(super) fn features(options: &FakeOptions, classes: &[u32]) -> Option<Features> {
     let dim = options.num_channels;
     if dim == 0 {
         return None;
@@ -213,7 +213,7 @@ fn class_means(options: &FakeOptions) -> Vec<f32> {
     (0..options.num_classes).flat_map(mean).collect()
 }
 
-fn splits(options: &FakeOptions) -> Splits {
+pub(super) fn splits(options: &FakeOptions) -> Splits {
     let num_nodes = options.avg_num_nodes;
     let mut order: Vec<(u64, u32)> =
         (0..num_nodes).into_par_iter().map(|node| (options.rng(Stream::Split, node).next_u64(), node as u32)).collect();

@@ -4,8 +4,8 @@ use super::node_ids::{Integers, read_mask};
 use super::splits::{checked_split, count_classes};
 use crate::scan::first_position;
 use crate::{
-    Buffer, DEFAULT_NODE_TYPE, Dataset, EdgeTypeId, Features, GraphError, NodeData, NodeTypeId, NpyElement, Split,
-    Splits, map_npy, npy_shape, write_npy,
+    Buffer, DEFAULT_NODE_TYPE, Dataset, EdgeData, EdgeTypeId, Features, GraphError, NodeData, NodeTypeId, NpyElement,
+    Split, Splits, map_npy, npy_shape, write_npy,
 };
 use rayon::prelude::*;
 use std::io::ErrorKind;
@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 
 /// The file that makes a folder a `.npy` folder.
 pub(super) const EDGE_INDEX_FILE: &str = "edge_index.npy";
+/// The folders that hold a folder per type.
+pub(super) const NODES_FOLDER: &str = "nodes";
+pub(super) const EDGES_FOLDER: &str = "edges";
 
 /// Reads a homogeneous graph from a folder of `.npy` arrays.
 ///
@@ -37,18 +40,81 @@ pub(super) const EDGE_INDEX_FILE: &str = "edge_index.npy";
 pub fn read_npy_folder(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
     let edge_path = folder.join(EDGE_INDEX_FILE);
     let edge_index = open_edge_index(&edge_path)?;
-    let num_nodes = count_nodes(folder, &edge_path, &edge_index)?;
-    let (src, dst) = edges(&edge_path, &edge_index, num_nodes)?;
+    let largest = || (edge_index.max().map_or(0, |largest| largest.saturating_add(1)), edge_path.clone());
+    let num_nodes = node_count(said_count(folder)?.unwrap_or_else(largest))?;
+    let (src, dst) = edges(&edge_path, &edge_index, [num_nodes; 2])?;
+    Ok(Dataset::homogeneous(name, node_type(folder, DEFAULT_NODE_TYPE, num_nodes)?, src, dst))
+}
+
+/// Reads a heterogeneous graph from a folder of `.npy` arrays, a folder per type.
+///
+/// `nodes/TYPE/` holds the files of [`read_npy_folder`] that are about nodes: `x.npy`, `y.npy`, the splits, and
+/// `num_nodes.npy`, which only a type without any other needs. `edges/SRC__REL__DST/edge_index.npy` are edges from nodes
+/// of type SRC to nodes of type DST, ids from 0 within their types. Types are taken in the order of their names.
+///
+/// # Errors
+/// As [`read_npy_folder`], an edge type of an unknown node type, and a folder whose name is none.
+pub fn read_npy_types(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
+    let mut node_types = Vec::new();
+    for (type_name, dir) in folders(&folder.join(NODES_FOLDER))? {
+        let Some(said) = said_count(&dir)? else {
+            let why = "nothing in it says how many nodes there are: save x.npy, y.npy or num_nodes.npy";
+            return Err(GraphError::format(dir, why));
+        };
+        node_types.push(node_type(&dir, &type_name, node_count(said)?)?);
+    }
+    let mut edge_types = Vec::new();
+    for (triple, dir) in folders(&folder.join(EDGES_FOLDER))? {
+        let fields: Vec<&str> = triple.split("__").collect();
+        let [src, relation, dst] = fields[..] else {
+            return Err(GraphError::format(dir, "its name is not that of an edge type, such as author__writes__paper"));
+        };
+        let find = |wanted: &str| match node_types.iter().position(|nodes: &NodeData| nodes.name == wanted) {
+            Some(position) => Ok(position),
+            None => Err(GraphError::format(&dir, format!("there is no node type {wanted} in {NODES_FOLDER}/"))),
+        };
+        let (from, to) = (find(src)?, find(dst)?);
+        let path = dir.join(EDGE_INDEX_FILE);
+        let counts = [from, to].map(|t| node_types[t].num_nodes);
+        let (sources, destinations) = edges(&path, &open_edge_index(&path)?, counts)?;
+        edge_types.push(EdgeData {
+            src_type: NodeTypeId(from as u16),
+            relation: relation.into(),
+            dst_type: NodeTypeId(to as u16),
+            src: sources,
+            dst: destinations,
+        });
+    }
+    Ok(Dataset { name: name.into(), node_types, edge_types })
+}
+
+/// The folders in a folder, by name.
+fn folders(dir: &Path) -> Result<Vec<(String, PathBuf)>, GraphError> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(|e| GraphError::io(dir, e))? {
+        let entry = entry.map_err(|e| GraphError::io(dir, e))?;
+        if entry.path().is_dir() {
+            found.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
+        }
+    }
+    found.sort();
+    match found.is_empty() {
+        true => Err(GraphError::format(dir, "it has no folder in it, expected one per type")),
+        false => Ok(found),
+    }
+}
+
+/// All that a folder holds about the nodes of one type.
+fn node_type(folder: &Path, name: &str, num_nodes: usize) -> Result<NodeData, GraphError> {
     let labels = read_labels(&folder.join("y.npy"), num_nodes)?;
-    let nodes = NodeData {
-        name: DEFAULT_NODE_TYPE.into(),
+    Ok(NodeData {
+        name: name.into(),
         num_nodes,
         features: read_features(&folder.join("x.npy"), num_nodes)?,
         num_classes: labels.as_deref().map_or(0, count_classes),
         splits: read_splits(folder, num_nodes, labels.as_ref())?,
         labels,
-    };
-    Ok(Dataset::homogeneous(name, nodes, src, dst))
+    })
 }
 
 fn open_edge_index(path: &Path) -> Result<Integers, GraphError> {
@@ -63,21 +129,22 @@ fn open_edge_index(path: &Path) -> Result<Integers, GraphError> {
     }
 }
 
-/// The number of nodes, from the first file that tells it.
-fn count_nodes(folder: &Path, edge_path: &Path, edge_index: &Integers) -> Result<usize, GraphError> {
+/// The number of nodes, from the first file in `folder` that tells it.
+fn said_count(folder: &Path) -> Result<Option<(i64, PathBuf)>, GraphError> {
     let count_path = folder.join("num_nodes.npy");
-    let (count, path) = if count_path.exists() {
+    if count_path.exists() {
         let (_, number) = Integers::map(&count_path)?;
         if number.len() != 1 {
             return Err(GraphError::format(count_path, format!("it has {} numbers, expected one", number.len())));
         }
-        (number.get(0), count_path)
-    } else if let Some(path) = per_node_files(folder).into_iter().find(|path| path.exists()) {
-        let (shape, _) = npy_shape(&path)?;
-        (shape.first().map_or(0, |&rows| rows as i64), path)
-    } else {
-        (edge_index.max().map_or(0, |largest| largest.saturating_add(1)), edge_path.to_owned())
-    };
+        return Ok(Some((number.get(0), count_path)));
+    }
+    let Some(path) = per_node_files(folder).into_iter().find(|path| path.exists()) else { return Ok(None) };
+    let (shape, _) = npy_shape(&path)?;
+    Ok(Some((shape.first().map_or(0, |&rows| rows as i64), path)))
+}
+
+fn node_count((count, path): (i64, PathBuf)) -> Result<usize, GraphError> {
     match count {
         ..=0 => Err(GraphError::format(path, "the graph has no nodes")),
         1..=0xffff_ffff => Ok(count as usize),
@@ -92,14 +159,16 @@ fn per_node_files(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-fn edges(path: &Path, edge_index: &Integers, num_nodes: usize) -> Result<(Buffer<u32>, Buffer<u32>), GraphError> {
+/// Sources and destinations, of which there are `counts` nodes.
+fn edges(path: &Path, edge_index: &Integers, counts: [usize; 2]) -> Result<(Buffer<u32>, Buffer<u32>), GraphError> {
     let num_edges = edge_index.len() / 2;
-    let ids = |range| edge_index.to_checked_ids(range, num_nodes);
-    if let (Some(src), Some(dst)) = (ids(0..num_edges), ids(num_edges..2 * num_edges)) {
+    let ids = |range, end| edge_index.to_checked_ids(range, counts[end]);
+    if let (Some(src), Some(dst)) = (ids(0..num_edges, 0), ids(num_edges..2 * num_edges, 1)) {
         return Ok((src.into(), dst.into()));
     }
-    let at = edge_index.position(|id| !(0..num_nodes as i64).contains(&id)).unwrap_or(0);
-    let end = if at < num_edges { "source" } else { "destination" };
+    let legal = |at: usize| (0..counts[at / num_edges] as i64).contains(&edge_index.get(at));
+    let at = (0..2 * num_edges).find(|&at| !legal(at)).unwrap_or(0);
+    let (end, num_nodes) = (["source", "destination"][at / num_edges], counts[at / num_edges]);
     let why = format!(
         "the {end} of edge {} is node {}, which is out of range: the graph has {num_nodes} nodes",
         at % num_edges,

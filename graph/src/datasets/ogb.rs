@@ -39,7 +39,7 @@ pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Datase
         let features = scope.spawn(|| read_features(&raw, num_nodes));
         let labels = scope.spawn(|| read_node_labels(&raw, num_nodes));
         let splits = scope.spawn(|| scheme.as_deref().map(|dir| read_splits(dir, num_nodes)).transpose());
-        let (src, dst) = read_edges(&edge_file, num_nodes)?;
+        let (src, dst) = read_edges(&edge_file, num_nodes, num_nodes)?;
         check_num_edges(&raw, &edge_file, src.len())?;
 
         let labels = join(labels)?;
@@ -56,7 +56,7 @@ pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Datase
     })
 }
 
-fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+pub(super) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
@@ -64,7 +64,7 @@ fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 fn edge_file(raw: &Path) -> Result<PathBuf, GraphError> {
     require_csv(raw, "edge").map_err(|absent| {
         let other = if raw.join("relations").exists() || find_csv(raw, "num-node-dict").is_some() {
-            "it is a heterogeneous graph of OGB; this reader takes one node type and one edge type"
+            "it is a heterogeneous graph of OGB; read_ogb_hetero reads those"
         } else if raw.join("data.npz").exists() {
             "it is in OGB's binary layout; save its arrays as edge_index.npy, x.npy and y.npy and read that folder"
         } else {
@@ -87,7 +87,7 @@ fn read_count(raw: &Path, stem: &str) -> Result<(u64, PathBuf), GraphError> {
     }
 }
 
-fn node_count(count: u64, path: &Path) -> Result<usize, GraphError> {
+pub(super) fn node_count(count: u64, path: &Path) -> Result<usize, GraphError> {
     match count {
         0 => Err(GraphError::format(path, "the graph has no nodes")),
         1..=0xffff_ffff => Ok(count as usize),
@@ -95,7 +95,7 @@ fn node_count(count: u64, path: &Path) -> Result<usize, GraphError> {
     }
 }
 
-fn check_num_edges(raw: &Path, edge_file: &Path, found: usize) -> Result<(), GraphError> {
+pub(super) fn check_num_edges(raw: &Path, edge_file: &Path, found: usize) -> Result<(), GraphError> {
     let (expected, path) = read_count(raw, "num-edge-list")?;
     if expected != found as u64 {
         let why = format!("it has {found} edges, but {} says {expected}", path.display());
@@ -111,14 +111,14 @@ fn check_rows(path: &Path, found: usize, num_nodes: usize) -> Result<(), GraphEr
     Ok(())
 }
 
-fn read_features(raw: &Path, num_nodes: usize) -> Result<Option<Features>, GraphError> {
+pub(super) fn read_features(raw: &Path, num_nodes: usize) -> Result<Option<Features>, GraphError> {
     let Some(path) = find_csv(raw, "node-feat") else { return Ok(None) };
     let (values, dim) = read_rows(&path)?;
     check_rows(&path, values.len().checked_div(dim).unwrap_or(0), num_nodes)?;
     Ok(Some(Features::F32 { values: values.into(), dim }))
 }
 
-fn read_node_labels(raw: &Path, num_nodes: usize) -> Result<Option<Buffer<i64>>, GraphError> {
+pub(super) fn read_node_labels(raw: &Path, num_nodes: usize) -> Result<Option<Buffer<i64>>, GraphError> {
     let Some(path) = find_csv(raw, "node-label") else { return Ok(None) };
     let labels = read_labels(&path, num_nodes)?;
     check_rows(&path, labels.len(), num_nodes)?;
@@ -126,7 +126,7 @@ fn read_node_labels(raw: &Path, num_nodes: usize) -> Result<Option<Buffer<i64>>,
 }
 
 /// The folder of the split scheme to read, if the data set has any.
-fn split_scheme(folder: &Path, wanted: Option<&str>) -> Result<Option<PathBuf>, GraphError> {
+pub(super) fn split_scheme(folder: &Path, wanted: Option<&str>) -> Result<Option<PathBuf>, GraphError> {
     let dir = folder.join("split");
     let mut schemes = Vec::new();
     if dir.is_dir() {
@@ -158,7 +158,7 @@ fn split_scheme(folder: &Path, wanted: Option<&str>) -> Result<Option<PathBuf>, 
 
 type SplitFiles = Vec<(Split, PathBuf, Vec<u32>)>;
 
-fn read_splits(scheme: &Path, num_nodes: usize) -> Result<SplitFiles, GraphError> {
+pub(super) fn read_splits(scheme: &Path, num_nodes: usize) -> Result<SplitFiles, GraphError> {
     Split::ALL
         .into_iter()
         .map(|split| {
@@ -169,7 +169,7 @@ fn read_splits(scheme: &Path, num_nodes: usize) -> Result<SplitFiles, GraphError
         .collect()
 }
 
-fn check_splits(files: Option<SplitFiles>, labels: Option<&Buffer<i64>>) -> Result<Splits, GraphError> {
+pub(super) fn check_splits(files: Option<SplitFiles>, labels: Option<&Buffer<i64>>) -> Result<Splits, GraphError> {
     let mut splits = Splits::default();
     for (split, path, ids) in files.unwrap_or_default() {
         splits.set(split, checked_split(&path, ids, labels)?);

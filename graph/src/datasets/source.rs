@@ -1,8 +1,11 @@
 //! Finding a dataset by name.
 
+use super::blocks::find_csv;
 use super::fake::{FAKE_NAME, FakeOptions, fake};
-use super::npy_folder::{EDGE_INDEX_FILE, read_npy_folder};
+use super::fake_hetero::{FAKE_HETERO_NAME, fake_hetero};
+use super::npy_folder::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, read_npy_folder, read_npy_types};
 use super::ogb::read_ogb;
+use super::ogb_hetero::{TRIPLETS, read_ogb_hetero};
 use crate::{Dataset, GraphError};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +23,8 @@ pub struct DatasetSource {
     /// Whether to add the reverse of every edge, as [`Dataset::to_undirected`] does. A generated graph has both
     /// directions as it is, and keeps its edges.
     pub to_undirected: bool,
+    /// Whether each edge type gets a reverse, see [`Dataset::add_reverse_edges`].
+    pub add_reverse_edges: bool,
     /// What is generated under the name `fake`.
     pub fake: FakeOptions,
 }
@@ -41,6 +46,7 @@ impl DatasetSource {
             folder: None,
             split: None,
             to_undirected: false,
+            add_reverse_edges: false,
             fake: FakeOptions::default(),
         }
     }
@@ -75,42 +81,64 @@ impl DatasetSource {
 /// [`GraphError::Dataset`] listing what was looked for if there is no dataset, a split scheme for a dataset that has
 /// no choice of them, and the errors of [`read_ogb`], [`read_npy_folder`] and [`fake`](fn@fake).
 pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
-    if source.name == FAKE_NAME && source.folder.is_none() {
-        if let Some(split) = &source.split {
-            let why = format!("split scheme {split} was asked for, but a generated graph has only one split");
-            return Err(GraphError::Dataset { dataset: source.name.clone(), why });
-        }
-        return fake(&source.fake);
-    }
-    let candidates = source.candidates();
-    let Some((folder, layout)) = candidates.iter().find_map(|folder| Some((folder, Layout::of(folder)?))) else {
-        let looked: Vec<String> = candidates.iter().map(|c| c.display().to_string()).collect();
-        let why = format!(
-            "no dataset found; looked for {EDGE_INDEX_FILE} (a folder of .npy arrays) and for raw/ (OGB's CSV files) in: {}",
-            looked.join(", ")
-        );
-        return Err(GraphError::Dataset { dataset: source.name.clone(), why });
+    let generate: Option<fn(&FakeOptions) -> Result<Dataset, GraphError>> = match source.name.as_str() {
+        FAKE_NAME => Some(fake),
+        FAKE_HETERO_NAME => Some(fake_hetero),
+        _ => None,
     };
-    let mut dataset = match layout {
-        Layout::Ogb => read_ogb(&source.name, folder, source.split.as_deref())?,
-        Layout::Npy => {
-            if let Some(split) = &source.split {
-                let why = format!("split scheme {split} was asked for, but a folder of .npy arrays has only one split");
-                return Err(GraphError::format(folder, why));
-            }
-            read_npy_folder(&source.name, folder)?
-        }
+    let mut dataset = match generate.filter(|_| source.folder.is_none()) {
+        Some(generate) => generated(source, generate)?,
+        None => read(source)?,
     };
     if source.to_undirected {
         dataset.to_undirected();
     }
+    if source.add_reverse_edges {
+        dataset.add_reverse_edges();
+    }
     Ok(dataset)
+}
+
+fn generated(
+    source: &DatasetSource,
+    generate: fn(&FakeOptions) -> Result<Dataset, GraphError>,
+) -> Result<Dataset, GraphError> {
+    if let Some(split) = &source.split {
+        let why = format!("split scheme {split} was asked for, but a generated graph has only one split");
+        return Err(GraphError::Dataset { dataset: source.name.clone(), why });
+    }
+    generate(&source.fake)
+}
+
+fn read(source: &DatasetSource) -> Result<Dataset, GraphError> {
+    let candidates = source.candidates();
+    let Some((folder, layout)) = candidates.iter().find_map(|folder| Some((folder, Layout::of(folder)?))) else {
+        let looked: Vec<String> = candidates.iter().map(|c| c.display().to_string()).collect();
+        let why = format!(
+            "no dataset found; looked for {EDGE_INDEX_FILE} or {NODES_FOLDER}/ and {EDGES_FOLDER}/ (.npy arrays) and for raw/ (OGB's CSV files) in: {}",
+            looked.join(", ")
+        );
+        return Err(GraphError::Dataset { dataset: source.name.clone(), why });
+    };
+    let split = source.split.as_deref();
+    if let (Layout::Npy | Layout::NpyTypes, Some(split)) = (layout, split) {
+        let why = format!("split scheme {split} was asked for, but a folder of .npy arrays has only one split");
+        return Err(GraphError::format(folder, why));
+    }
+    match layout {
+        Layout::Ogb => read_ogb(&source.name, folder, split),
+        Layout::OgbHetero => read_ogb_hetero(&source.name, folder, split),
+        Layout::Npy => read_npy_folder(&source.name, folder),
+        Layout::NpyTypes => read_npy_types(&source.name, folder),
+    }
 }
 
 #[derive(Clone, Copy)]
 enum Layout {
     Npy,
+    NpyTypes,
     Ogb,
+    OgbHetero,
 }
 
 impl Layout {
@@ -119,6 +147,11 @@ impl Layout {
         if folder.join(EDGE_INDEX_FILE).is_file() {
             return Some(Self::Npy);
         }
-        folder.join("raw").is_dir().then_some(Self::Ogb)
+        if folder.join(NODES_FOLDER).is_dir() && folder.join(EDGES_FOLDER).is_dir() {
+            return Some(Self::NpyTypes);
+        }
+        let raw = folder.join("raw");
+        let layout = if find_csv(&raw, TRIPLETS).is_some() { Self::OgbHetero } else { Self::Ogb };
+        raw.is_dir().then_some(layout)
     }
 }

@@ -71,6 +71,11 @@ impl WeightedNodes {
         if (bits as u32) < slot.threshold { slot.node } else { slot.alias }
     }
 
+    /// Whether there are nodes of `class`.
+    pub(super) fn has(&self, class: usize) -> bool {
+        self.starts[class] < self.starts[class + 1]
+    }
+
     fn total(&self) -> f64 {
         self.weight_before[self.weight_before.len() - 1]
     }

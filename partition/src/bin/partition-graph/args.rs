@@ -48,7 +48,7 @@ pub(crate) struct DirArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct PartitionArgs {
-    /// The dataset's name: a folder below --root-dir, or `fake` for a generated graph.
+    /// The dataset's name: a folder below --root-dir, or `fake` or `fake-hetero` for a generated graph.
     #[arg(long, required = true, value_name = "NAME")]
     dataset: Option<String>,
     /// The folder that holds datasets, and gets the parts.
@@ -81,6 +81,9 @@ pub(crate) struct PartitionArgs {
     /// Add the reverse of every edge that is not there.
     #[arg(long, alias = "to_undirected")]
     to_undirected: bool,
+    /// Add to each edge type another one with its edges reversed, `rev_` and its name: for graphs with several types.
+    #[arg(long, alias = "add_reverse_edges")]
+    add_reverse_edges: bool,
     /// Replace a partitioned graph that is there already.
     #[arg(long)]
     overwrite: bool,
@@ -91,14 +94,14 @@ pub(crate) struct PartitionArgs {
     fake: FakeArgs,
 }
 
-/// What `--dataset fake` generates.
+/// What `--dataset fake` and `fake-hetero` generate.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Generated graph (--dataset fake)")]
+#[command(next_help_heading = "Generated graph (--dataset fake, fake-hetero)")]
 struct FakeArgs {
-    /// Nodes.
+    /// Nodes; of fake-hetero, of each type.
     #[arg(long, alias = "avg_num_nodes", default_value_t = FakeOptions::default().avg_num_nodes)]
     avg_num_nodes: usize,
-    /// Mean in-degree.
+    /// Mean in-degree; of fake-hetero, by each edge type.
     #[arg(long, alias = "avg_degree", default_value_t = FakeOptions::default().avg_degree)]
     avg_degree: f64,
     /// Features per node.
@@ -145,6 +148,7 @@ impl PartitionArgs {
         source.folder = self.dataset_dir.clone();
         source.split = self.split.clone();
         source.to_undirected = self.to_undirected;
+        source.add_reverse_edges = self.add_reverse_edges;
         source.fake = FakeOptions {
             avg_num_nodes: self.fake.avg_num_nodes,
             avg_degree: self.fake.avg_degree,
@@ -161,6 +165,7 @@ impl PartitionArgs {
             balance: self.balance.clone(),
             split: self.split.clone(),
             to_undirected: self.to_undirected,
+            add_reverse_edges: self.add_reverse_edges,
             overwrite: self.overwrite,
         };
         Ok(Job { source, options, out_dir: self.output_dir.clone().unwrap_or_else(default_dir) })

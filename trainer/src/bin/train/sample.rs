@@ -104,7 +104,7 @@ fn loader(args: &SampleArgs, given: Option<Vec<u32>>, job: &mut Job<'_>) -> anyh
         Some(ids) => (false, Seeds::Listed(job.node.handle().block_on(job.node.find_originals(NODES, &ids))?)),
         None => (true, Seeds::Split(Split::Train)),
     };
-    let sampler_config = SamplerConfig { num_neighbors: args.num_neighbors.0.clone(), replace: args.replace };
+    let sampler_config = SamplerConfig { num_neighbors: args.num_neighbors.0.clone().into(), replace: args.replace };
     let sampler = Arc::new(DistNeighborSampler::new(job.node.clone(), sampler_config)?);
     let wanted =
         Wanted { labels: nodes.has_labels, features: nodes.feature_dim > 0, original_ids: true, degrees: false };

@@ -1,0 +1,140 @@
+//! Batches of heterogeneous graphs, with fan-outs by edge type, are the same whatever the number of parts.
+
+mod support;
+
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
+use edgecut_dist_sampler::{DistNeighborSampler, SamplerConfig, SamplingNodeConfig, Wanted};
+use edgecut_graph::datasets::{FakeOptions, fake_hetero};
+use edgecut_graph::{Dataset, NodeTypeId};
+use edgecut_partition::Method;
+use std::path::Path;
+use std::sync::Arc;
+use support::{in_original_ids, on_ranks, write_parts};
+
+/// The type that has labels.
+const V0: NodeTypeId = NodeTypeId(0);
+const NUM_SEEDS: u32 = 40;
+const BATCH_SIZE: usize = 16;
+
+/// By hop and edge type, `e0` to `e5`; -1 stands for all, 0 for none.
+const CASES: [(&str, [[i64; 6]; 2]); 4] = [
+    ("3,2", [[3; 6], [2; 6]]),
+    ("-1,4", [[-1; 6], [4; 6]]),
+    ("e1=4,0;v2__e4__v0=0,3;2,-1", [[2, 4, 2, 2, 0, 2], [-1, 0, -1, -1, 3, -1]]),
+    ("e0=0,1;e1=5,5;e2=0,0;e3=0,2;e4=0,0;e5=0,0", [[0, 5, 0, 0, 0, 0], [1, 5, 0, 2, 0, 0]]),
+];
+
+fn graph() -> Dataset {
+    let options =
+        FakeOptions { avg_num_nodes: 150, avg_degree: 5.0, num_channels: 6, num_classes: 3, ..FakeOptions::default() };
+    fake_hetero(&options).expect("a valid graph")
+}
+
+/// All batches of all cases, in original ids.
+fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig) -> Vec<Vec<MiniBatch>> {
+    let per_rank = on_ranks(dir, world_size, config, |node, world| {
+        let seeds: Vec<u32> = (0..NUM_SEEDS).map(|i| (i * 37 + 11) % 150).collect();
+        let ids = node.handle().block_on(node.find_originals(V0, &seeds)).expect("all seeds exist");
+        let of_case = |&(text, _): &(&str, _)| {
+            let config = SamplerConfig { num_neighbors: text.parse().expect("fan-outs"), replace: false };
+            let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a valid sampler"));
+            let wanted = Wanted { labels: true, original_ids: true, degrees: true, features: true };
+            let (batch_size, concurrency) = (BATCH_SIZE, 2);
+            let config = LoaderConfig { batch_size, even_batches: false, shuffle: false, seed: 3, concurrency, wanted };
+            let loader = DistNeighborLoader::new(sampler, V0, Seeds::Listed(ids.clone()), config, world);
+            let batches =
+                loader.expect("a valid loader").epoch(1).map(|batch| in_original_ids(batch.expect("a batch")));
+            batches.filter(|batch| batch.num_seeds > 0).collect::<Vec<_>>()
+        };
+        CASES.iter().map(of_case).collect::<Vec<_>>()
+    });
+    let mut merged: Vec<Vec<MiniBatch>> = CASES.iter().map(|_| Vec::new()).collect();
+    for rank in per_rank {
+        merged.iter_mut().zip(rank).for_each(|(merged, batches)| merged.extend(batches));
+    }
+    merged.iter_mut().for_each(|batches| batches.sort_by_key(|batch| batch.key.batch));
+    merged
+}
+
+/// Every drawn edge is one of its type, in the order of the edge list; there are as many as the fan-out of hop and type says;
+/// and rows carry their node's features.
+fn check_against_dataset(dataset: &Dataset, batch: &MiniBatch, fanouts: &[[i64; 6]; 2]) {
+    for (e, edges) in dataset.edge_types.iter().enumerate() {
+        let (src, dst) = (&batch.nodes[edges.src_type.index()], &batch.nodes[edges.dst_type.index()]);
+        let drawn = &batch.edges[e];
+        assert_eq!(
+            drawn.indptr.len() - 1,
+            dst.hop_offsets[1] as usize,
+            "the nodes of all hops but the last are expanded"
+        );
+        for row in 0..drawn.indptr.len() - 1 {
+            let node = dst.original_ids[row];
+            let hop = usize::from(row as u32 >= dst.hop_offsets[0]);
+            let all: Vec<u32> =
+                edges.src.iter().zip(&edges.dst[..]).filter(|&(_, &to)| to == node).map(|(&from, _)| from).collect();
+            let found: Vec<u32> = drawn.indices[drawn.indptr[row] as usize..drawn.indptr[row + 1] as usize]
+                .iter()
+                .map(|&number| src.original_ids[number as usize])
+                .collect();
+            let expected = usize::try_from(fanouts[hop][e]).map_or(all.len(), |fanout| all.len().min(fanout));
+            assert_eq!(found.len(), expected, "edge type {e}, hop {hop}, node {node}");
+            let mut rest = all.iter();
+            assert!(found.iter().all(|id| rest.any(|other| other == id)), "{found:?} of {all:?}");
+        }
+    }
+    for (nodes, data) in batch.nodes.iter().zip(&dataset.node_types) {
+        let Some(features) = &data.features else {
+            assert!(nodes.features.is_empty());
+            continue;
+        };
+        for (row, &node) in nodes.original_ids.iter().enumerate() {
+            let mut expected = vec![0.0; nodes.feature_dim];
+            features.copy_row(node as usize, &mut expected);
+            assert_eq!(nodes.features[row * nodes.feature_dim..][..nodes.feature_dim], expected);
+        }
+    }
+    let labels = dataset.node_types[0].labels.as_ref().expect("v0 has labels");
+    assert_eq!(
+        batch.labels,
+        batch.nodes[0].original_ids[..batch.num_seeds].iter().map(|&id| labels[id as usize]).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn batches_do_not_depend_on_the_partitioning() {
+    let (dataset, dir) = (graph(), tempfile::tempdir().expect("a temporary folder"));
+    let small = |num_workers| SamplingNodeConfig {
+        num_workers,
+        fetch_chunk_bytes: 200,
+        max_message_bytes: 800,
+        ..SamplingNodeConfig::default()
+    };
+    let one = dir.path().join("one");
+    write_parts(&dataset, 1, Method::Random, &one);
+    let expected = batches(&one, 1, &small(1));
+    for ((_, fanouts), batches) in CASES.iter().zip(&expected) {
+        assert_eq!(batches.len(), (NUM_SEEDS as usize).div_ceil(BATCH_SIZE));
+        batches.iter().for_each(|batch| check_against_dataset(&dataset, batch, fanouts));
+    }
+    for (num_parts, method) in (2..=5).flat_map(|n| [(n, Method::Metis { recursive: false }), (n, Method::Random)]) {
+        let parts = dir.path().join(format!("{num_parts}-{method:?}"));
+        write_parts(&dataset, num_parts, method, &parts);
+        let found = batches(&parts, num_parts as usize, &small(2));
+        for ((text, _), (found, expected)) in CASES.iter().zip(found.iter().zip(&expected)) {
+            assert!(found == expected, "{num_parts} parts by {method:?}, {text}");
+        }
+    }
+}
+
+#[test]
+fn fan_outs_that_do_not_fit_the_graph_are_refused() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    write_parts(&graph(), 1, Method::Random, &dir.path().join("one"));
+    on_ranks(&dir.path().join("one"), 1, &SamplingNodeConfig::default(), |node, _| {
+        for (text, expected) in [("cites=3;2", "names edge type cites"), ("e0=3", "nothing for edge type v1__e1__v0")] {
+            let config = SamplerConfig { num_neighbors: text.parse().expect("fan-outs"), replace: false };
+            let error = DistNeighborSampler::new(node.clone(), config).err().expect("an error").to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    });
+}

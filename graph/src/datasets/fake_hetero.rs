@@ -1,0 +1,141 @@
+//! A synthetic graph with several types of nodes and edges, of which all carry a part of what is to be learned.
+
+use super::fake::{FakeOptions, classes, features, splits, weights};
+use super::weighted_nodes::WeightedNodes;
+use crate::rng::{CounterRng, combine};
+use crate::{Dataset, EdgeData, GraphError, NodeData, NodeTypeId, Splits};
+use rayon::prelude::*;
+
+/// The name under which [`load`](super::load) generates a heterogeneous graph in place of reading one.
+pub const FAKE_HETERO_NAME: &str = "fake-hetero";
+
+/// Node types as (name, share of `num_channels` that its features have).
+const NODE_TYPES: [(&str, f64); 3] = [("v0", 1.0), ("v1", 0.5), ("v2", 0.0)];
+/// Edge types as (source, destination): a ring in each direction.
+const EDGE_TYPES: [(usize, usize); 6] = [(0, 1), (1, 0), (1, 2), (2, 1), (2, 0), (0, 2)];
+/// Mixed into the seed of what edges are drawn by.
+const EDGES: u64 = 0x6865_7465_726f;
+
+/// Generates a heterogeneous graph: three node types and six edge types, as PyG's `FakeHeteroDataset` has by default.
+///
+/// Each type has `avg_num_nodes` nodes, and each edge type `avg_degree` edges per destination on average. Every node has a
+/// class, nodes of type `v0` show it as their label. An edge joins nodes of the same class with probability `homophily`,
+/// each drawn by a weight from a power law. `v0` and `v1` have features, of which those of `v1` are half as wide; those of
+/// `v0` are scaled down to half the signal, so that neighbors tell more about a node than the node itself; `v2` has none. The same
+/// options give the same graph, bit for bit, on any number of threads.
+///
+/// # Errors
+/// [`GraphError::Dataset`] for an option out of its range.
+pub fn fake_hetero(options: &FakeOptions) -> Result<Dataset, GraphError> {
+    options.check().map_err(|why| GraphError::Dataset { dataset: FAKE_HETERO_NAME.into(), why })?;
+    let of_type: Vec<FakeOptions> = (0..NODE_TYPES.len()).map(|t| options_of_type(options, t)).collect();
+    let classes: Vec<Vec<u32>> = of_type.iter().map(classes).collect();
+    let drawn_by_weight: Vec<WeightedNodes> = of_type
+        .iter()
+        .zip(&classes)
+        .map(|(options, classes)| WeightedNodes::new(classes, &weights(options), options.num_classes))
+        .collect();
+    let node_type = |t: usize| {
+        let labelled = t == 0;
+        NodeData {
+            name: NODE_TYPES[t].0.into(),
+            num_nodes: options.avg_num_nodes,
+            features: features(&of_type[t], &classes[t]),
+            labels: labelled.then(|| classes[t].iter().map(|&class| i64::from(class)).collect::<Vec<_>>().into()),
+            num_classes: if labelled { options.num_classes } else { 0 },
+            splits: if labelled { splits(options) } else { Splits::default() },
+        }
+    };
+    let edge_type = |e: usize| {
+        let (src, dst) = EDGE_TYPES[e];
+        let mut keys = vec![0_u64; (options.avg_num_nodes as f64 * options.avg_degree).round() as usize];
+        keys.par_iter_mut().enumerate().for_each(|(index, key)| {
+            let mut draws = CounterRng::new(combine(combine(combine(options.seed, EDGES), e as u64), index as u64));
+            let (from, to) = edge(options, &drawn_by_weight[src], &drawn_by_weight[dst], &mut draws);
+            *key = u64::from(from) << 32 | u64::from(to);
+        });
+        keys.par_sort_unstable();
+        EdgeData {
+            src_type: NodeTypeId(src as u16),
+            relation: format!("e{e}"),
+            dst_type: NodeTypeId(dst as u16),
+            src: keys.par_iter().map(|key| (key >> 32) as u32).collect::<Vec<_>>().into(),
+            dst: keys.par_iter().map(|&key| key as u32).collect::<Vec<_>>().into(),
+        }
+    };
+    Ok(Dataset {
+        name: FAKE_HETERO_NAME.into(),
+        node_types: (0..NODE_TYPES.len()).map(node_type).collect(),
+        edge_types: (0..EDGE_TYPES.len()).map(edge_type).collect(),
+    })
+}
+
+fn options_of_type(options: &FakeOptions, t: usize) -> FakeOptions {
+    FakeOptions {
+        seed: combine(options.seed, t as u64),
+        num_channels: (options.num_channels as f64 * NODE_TYPES[t].1).round() as usize,
+        feature_signal: if t == 0 { options.feature_signal / 2.0 } else { options.feature_signal },
+        ..options.clone()
+    }
+}
+
+/// An edge between a node of the source's type and one of the destination's.
+fn edge(options: &FakeOptions, src: &WeightedNodes, dst: &WeightedNodes, draws: &mut CounterRng) -> (u32, u32) {
+    let class = dst.draw_class(draws);
+    let to = dst.draw(class, draws);
+    let other =
+        if draws.unit() < options.homophily && src.has(class) { class } else { src.draw_other_class(class, draws) };
+    (src.draw(other, draws), to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small() -> FakeOptions {
+        FakeOptions { avg_num_nodes: 2000, avg_degree: 6.0, num_channels: 8, num_classes: 4, ..FakeOptions::default() }
+    }
+
+    #[test]
+    fn it_has_the_types_that_it_should_and_is_always_the_same() {
+        let graph = fake_hetero(&small()).unwrap();
+        graph.validate().unwrap();
+        let widths: Vec<Option<usize>> =
+            graph.node_types.iter().map(|nodes| nodes.features.as_ref().map(|f| f.dim())).collect();
+        assert_eq!(widths, [Some(8), Some(4), None]);
+        assert_eq!(graph.edge_types.len(), 6);
+        assert!(graph.edge_types.iter().all(|edges| edges.src.len() == 12_000));
+        let again = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap().install(|| fake_hetero(&small()));
+        for (one, other) in graph.edge_types.iter().zip(&again.unwrap().edge_types) {
+            assert!(one.src[..] == other.src[..] && one.dst[..] == other.dst[..]);
+        }
+        let other = fake_hetero(&FakeOptions { seed: 1, ..small() }).unwrap();
+        assert!(other.edge_types[0].src[..] != graph.edge_types[0].src[..]);
+    }
+
+    #[test]
+    fn edges_join_the_same_class_as_often_as_asked_also_over_types_without_labels() {
+        // Through v1: a neighbor's neighbor of type v0 is of the same class with at least homophily squared.
+        let graph = fake_hetero(&FakeOptions { homophily: 0.9, ..small() }).unwrap();
+        let labels = graph.node_types[0].labels.as_ref().unwrap();
+        let (to_v1, to_v0) = (&graph.edge_types[0], &graph.edge_types[1]);
+        let mut of_v1: Vec<Vec<u32>> = vec![Vec::new(); 2000];
+        to_v1.src.iter().zip(&to_v1.dst[..]).for_each(|(&v0, &v1)| of_v1[v1 as usize].push(v0));
+        let (mut same, mut all) = (0, 0);
+        for (&v1, &v0) in to_v0.src.iter().zip(&to_v0.dst[..]) {
+            for &other in &of_v1[v1 as usize] {
+                same += usize::from(labels[other as usize] == labels[v0 as usize]);
+                all += 1;
+            }
+        }
+        let share = same as f64 / all as f64;
+        // 0.9² + 0.1² / 3 = 0.813.
+        assert!((0.78..0.85).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn an_option_out_of_range_is_named() {
+        let error = fake_hetero(&FakeOptions { homophily: 2.0, ..small() }).unwrap_err().to_string();
+        assert!(error.contains("fake-hetero") && error.contains("homophily"), "{error}");
+    }
+}

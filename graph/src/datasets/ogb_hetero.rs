@@ -1,0 +1,132 @@
+//! The raw CSV layout of the Open Graph Benchmark's heterogeneous node data sets, ogbn-mag's.
+
+use super::blocks::require_csv;
+use super::csv::{read_edges, read_fields};
+use super::ogb::{
+    check_num_edges, check_splits, join, node_count, read_features, read_node_labels, read_splits, split_scheme,
+};
+use super::splits::count_classes;
+use crate::{Dataset, EdgeData, GraphError, NodeData, NodeTypeId};
+use rayon::prelude::*;
+use std::path::Path;
+
+/// What makes a folder one of this layout.
+pub(super) const TRIPLETS: &str = "triplet-type-list";
+
+/// Reads a heterogeneous graph from `folder` in the raw CSV layout of OGB's heterogeneous node property prediction sets.
+///
+/// Each file is `NAME.csv.gz`, or `NAME.csv`; where both are there, the compressed one is read.
+///
+/// | file | content |
+/// |---|---|
+/// | `raw/num-node-dict` | a line of node types, a line with the number of nodes of each |
+/// | `raw/triplet-type-list` | `source type,relation,destination type` a line |
+/// | `raw/relations/SRC___REL___DST/edge` | `source,destination` a line, ids from 0 within their types |
+/// | `raw/relations/SRC___REL___DST/num-edge-list` | the number of edges |
+/// | `raw/node-feat/TYPE/node-feat` | a row of numbers a node; optional |
+/// | `raw/node-label/TYPE/node-label` | a class a node; `nan`, `-1` or nothing where unlabelled; optional |
+/// | `split/SCHEME/TYPE/{train,valid,test}` | a node id a line, in any order; optional |
+///
+/// Other files, such as `nodetype-has-feat` and `edge_reltype`, are ignored: what is there is read. With one scheme in
+/// `split/`, `split` may be left out. Types and edges keep the order of their files.
+///
+/// # Errors
+/// As [`read_ogb`](super::read_ogb), and node types or triplets that are there twice, or a triplet of an unknown type.
+pub fn read_ogb_hetero(name: &str, folder: &Path, split: Option<&str>) -> Result<Dataset, GraphError> {
+    let raw = folder.join("raw");
+    let counts = node_counts(&raw)?;
+    let triplets = triplets(&raw, &counts)?;
+    let scheme = split_scheme(folder, split)?;
+    std::thread::scope(|scope| {
+        // Files are decompressed side by side.
+        let nodes = scope.spawn(|| {
+            let read = |(name, count): &(String, usize)| node_type(&raw, scheme.as_deref(), name, *count);
+            counts.par_iter().map(read).collect::<Result<Vec<_>, _>>()
+        });
+        let edges = triplets.par_iter().map(|triplet| edge_type(&raw, &counts, triplet)).collect::<Result<_, _>>();
+        let node_types = join(nodes)?;
+        Ok(Dataset { name: name.into(), node_types, edge_types: edges? })
+    })
+}
+
+/// The node types and how many nodes they have.
+fn node_counts(raw: &Path) -> Result<Vec<(String, usize)>, GraphError> {
+    let path = require_csv(raw, "num-node-dict")?;
+    let lines = read_fields(&path)?;
+    let [names, counts] = &lines[..] else {
+        let why = format!("it has {} lines, expected the node types and the number of nodes of each", lines.len());
+        return Err(GraphError::format(path, why));
+    };
+    if names.len() != counts.len() {
+        return Err(GraphError::format(path, format!("it names {} types, but counts {}", names.len(), counts.len())));
+    }
+    let mut types: Vec<(String, usize)> = Vec::with_capacity(names.len());
+    for (name, count) in names.iter().zip(counts) {
+        let Ok(number) = count.parse() else {
+            return Err(GraphError::format(path, format!("{count:?} is not the number of nodes of type {name}")));
+        };
+        if types.iter().any(|(known, _)| known == name) {
+            return Err(GraphError::format(path, format!("node type {name} is there twice")));
+        }
+        types.push((name.clone(), node_count(number, &path)?));
+    }
+    Ok(types)
+}
+
+/// An edge type by the positions of its node types.
+struct Triplet {
+    src: usize,
+    relation: String,
+    dst: usize,
+}
+
+fn triplets(raw: &Path, types: &[(String, usize)]) -> Result<Vec<Triplet>, GraphError> {
+    let path = require_csv(raw, TRIPLETS)?;
+    let mut triplets: Vec<Triplet> = Vec::new();
+    for (line, fields) in read_fields(&path)?.into_iter().enumerate() {
+        let fail = |why: String| Err(GraphError::format(&path, format!("line {}: {why}", line + 1)));
+        let [src, relation, dst] = &fields[..] else {
+            return fail(format!("{} fields, expected a source type, a relation and a destination type", fields.len()));
+        };
+        let find = |name: &String| types.iter().position(|(known, _)| known == name);
+        let (Some(from), Some(to)) = (find(src), find(dst)) else {
+            let unknown = if find(src).is_none() { src } else { dst };
+            return fail(format!("there is no node type {unknown}"));
+        };
+        if triplets.iter().any(|t| (t.src, &t.relation, t.dst) == (from, relation, to)) {
+            return fail(format!("edge type {src},{relation},{dst} is there twice"));
+        }
+        triplets.push(Triplet { src: from, relation: relation.clone(), dst: to });
+    }
+    Ok(triplets)
+}
+
+fn node_type(raw: &Path, scheme: Option<&Path>, name: &str, num_nodes: usize) -> Result<NodeData, GraphError> {
+    let labels = read_node_labels(&raw.join("node-label").join(name), num_nodes)?;
+    let splits = scheme.map(|scheme| scheme.join(name)).filter(|dir| dir.is_dir());
+    let splits = splits.map(|dir| read_splits(&dir, num_nodes)).transpose()?;
+    Ok(NodeData {
+        name: name.into(),
+        num_nodes,
+        features: read_features(&raw.join("node-feat").join(name), num_nodes)?,
+        num_classes: labels.as_deref().map_or(0, count_classes),
+        splits: check_splits(splits, labels.as_ref())?,
+        labels,
+    })
+}
+
+fn edge_type(raw: &Path, types: &[(String, usize)], triplet: &Triplet) -> Result<EdgeData, GraphError> {
+    let Triplet { src, relation, dst } = triplet;
+    let ((src_name, num_sources), (dst_name, num_destinations)) = (&types[*src], &types[*dst]);
+    let dir = raw.join("relations").join(format!("{src_name}___{relation}___{dst_name}"));
+    let file = require_csv(&dir, "edge")?;
+    let (sources, destinations) = read_edges(&file, *num_sources, *num_destinations)?;
+    check_num_edges(&dir, &file, sources.len())?;
+    Ok(EdgeData {
+        src_type: NodeTypeId(*src as u16),
+        relation: relation.clone(),
+        dst_type: NodeTypeId(*dst as u16),
+        src: sources.into(),
+        dst: destinations.into(),
+    })
+}
