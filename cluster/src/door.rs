@@ -222,15 +222,17 @@ impl Door {
     }
 
     fn take_in_rpc(&self, job: &str, from: usize, stream: TcpStream, deadline: Instant) -> io::Result<()> {
+        if let Some(reason) = self.misfit(job, from) {
+            return refuse(&stream, deadline, reason);
+        }
         let sender = lock(&self.rpc).clone();
         // The place in the queue is taken before the peer is welcome, so that a welcome holds.
-        let place = match (self.misfit(job, from), sender.as_ref().map(mpsc::Sender::try_reserve)) {
-            (Some(reason), _) => return refuse(&stream, deadline, reason),
-            (None, Some(Ok(place))) => place,
-            (None, Some(Err(mpsc::error::TrySendError::Full(())))) => {
+        let place = match sender.as_ref().map(mpsc::Sender::try_reserve) {
+            Some(Ok(place)) => place,
+            Some(Err(mpsc::error::TrySendError::Full(()))) => {
                 return refuse(&stream, deadline, "too many connections wait to be served".to_owned());
             }
-            (None, _) => return refuse(&stream, deadline, "this rank takes no RPC connections".to_owned()),
+            _ => return refuse(&stream, deadline, "this rank takes no RPC connections".to_owned()),
         };
         write_frame(Timed { stream: &stream, deadline }, &Answer::Welcome)?;
         make_plain(&stream)?;

@@ -102,6 +102,11 @@ impl DistNeighborLoader {
         })
     }
 
+    /// The type of the seeds.
+    pub fn node_type(&self) -> NodeTypeId {
+        self.maker.node_type
+    }
+
     /// Steps per epoch, the same on every rank: a rank whose seeds run out earlier gets empty batches.
     pub fn num_steps(&self) -> usize {
         self.num_steps
@@ -232,10 +237,10 @@ impl BatchMaker {
         for (t, nodes) in nodes.into_iter().enumerate() {
             let node_type = NodeTypeId(t as u16);
             let seed_type = node_type == self.node_type;
-            let has_features = self.node().part().meta().node_types[t].feature_dim > 0;
-            // Types without features are legal beside the seeds' type, which the caller has asked them of.
-            let wanted =
-                Wanted { labels: false, features: self.wanted.features && (has_features || seed_type), ..self.wanted };
+            let node_types = &self.node().part().meta().node_types;
+            // In a graph of several types some may have none.
+            let has_features = node_types[t].feature_dim > 0 || node_types.len() == 1;
+            let wanted = Wanted { labels: false, features: self.wanted.features && has_features, ..self.wanted };
             let attributes = self.node().fetch(node_type, nodes.ids.clone(), wanted).await?;
             if seed_type && self.wanted.labels {
                 let wanted = Wanted { labels: true, ..Wanted::default() };

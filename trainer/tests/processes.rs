@@ -4,11 +4,12 @@ mod programs;
 
 use programs::{
     ENDS_WITHIN, TRAIN, children_of, end, error_of, fake_parts, free_port, node, parts, rank, run, skip, stderr, train,
+    typed_parts, unplace,
 };
 use serde_json::Value;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -96,6 +97,47 @@ fn sampled_batches_do_not_depend_on_the_parts() {
     assert_eq!(one.len(), 7);
     assert_eq!(sample(3, &given), one, "byte for byte");
     assert_eq!(sample(2, &["--num-batches", "5"]).len(), 5, "counted over all ranks");
+}
+
+#[test]
+fn sampled_batches_of_several_types_do_not_depend_on_the_parts() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let sample = |num_parts: u32, out: &str, extra: &[&str]| -> Output {
+        let parts = typed_parts(num_parts);
+        let mut command = Command::new(TRAIN);
+        unplace(&mut command);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(["sample", "--dataset-root-dir"]).arg(&parts.path);
+        command.args(["--nproc-per-node", &num_parts.to_string(), "--batch-size", "16", "--seed", "5", "--out"]);
+        run(command.arg(dir.path().join(out)).args(extra))
+    };
+    let seeds = dir.path().join("seeds.npy");
+    edgecut_graph::write_npy(&seeds, &[40], &(0..40).map(|i| (i * 7 + 3) % 300).collect::<Vec<i64>>()).expect("seeds");
+    let given = ["--seeds", seeds.to_str().expect("a UTF-8 path"), "--num-neighbors", "e1=4,2;v2__e4__v0=3,0;2,2"];
+    let batches = |num_parts: u32, out: &str| -> Vec<Vec<u8>> {
+        let output = sample(num_parts, out, &given);
+        assert!(output.status.success(), "{}", stderr(&output));
+        (0..3)
+            .map(|k| std::fs::read(dir.path().join(out).join(format!("batch_{k:05}.npz"))).expect("a batch"))
+            .collect()
+    };
+    let one = batches(1, "one");
+    assert_eq!(batches(3, "three"), one, "byte for byte");
+    let names = |name: &str| one[0].windows(name.len()).any(|bytes| bytes == name.as_bytes());
+    for name in ["seeds.npy", "y.npy", "v0/x.npy", "v1/x.npy", "v2/input_nodes.npy", "v2__e4__v0/indices.npy"] {
+        assert!(names(name), "{name}");
+    }
+    assert!(!names("v2/x.npy"), "v2 has no features");
+    for (flags, why) in [
+        (&["--seed-type", "paper"][..], "--seed-type paper: dataset fake-hetero has node types v0, v1, v2"),
+        (&["--num-neighbors", "cites=2;3"], "names edge type cites, but the graph has v0__e0__v1, "),
+        (&["--num-neighbors", "e0=2"], "nothing for edge type v1__e1__v0"),
+    ] {
+        let output = sample(1, "wrong", flags);
+        assert!(!output.status.success() && stderr(&output).contains(why), "{}", stderr(&output));
+    }
+    let error = error_of(&run(&mut train("node", &typed_parts(1).path)));
+    assert!(error.contains("one node type and one edge type"), "{error}");
 }
 
 #[test]

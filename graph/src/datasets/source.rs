@@ -81,14 +81,10 @@ impl DatasetSource {
 /// [`GraphError::Dataset`] listing what was looked for if there is no dataset, a split scheme for a dataset that has
 /// no choice of them, and the errors of [`read_ogb`], [`read_npy_folder`] and [`fake`](fn@fake).
 pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
-    let generate: Option<fn(&FakeOptions) -> Result<Dataset, GraphError>> = match source.name.as_str() {
-        FAKE_NAME => Some(fake),
-        FAKE_HETERO_NAME => Some(fake_hetero),
-        _ => None,
-    };
-    let mut dataset = match generate.filter(|_| source.folder.is_none()) {
-        Some(generate) => generated(source, generate)?,
-        None => read(source)?,
+    let mut dataset = match source.name.as_str() {
+        FAKE_NAME if source.folder.is_none() => fake(fake_options(source)?)?,
+        FAKE_HETERO_NAME if source.folder.is_none() => fake_hetero(fake_options(source)?)?,
+        _ => read(source)?,
     };
     if source.to_undirected {
         dataset.to_undirected();
@@ -99,15 +95,13 @@ pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
     Ok(dataset)
 }
 
-fn generated(
-    source: &DatasetSource,
-    generate: fn(&FakeOptions) -> Result<Dataset, GraphError>,
-) -> Result<Dataset, GraphError> {
+/// What to generate, of which there is only one split.
+fn fake_options(source: &DatasetSource) -> Result<&FakeOptions, GraphError> {
     if let Some(split) = &source.split {
         let why = format!("split scheme {split} was asked for, but a generated graph has only one split");
         return Err(GraphError::Dataset { dataset: source.name.clone(), why });
     }
-    generate(&source.fake)
+    Ok(&source.fake)
 }
 
 fn read(source: &DatasetSource) -> Result<Dataset, GraphError> {

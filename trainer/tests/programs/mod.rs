@@ -5,7 +5,7 @@
 mod support;
 
 use edgecut_graph::Dataset;
-use edgecut_graph::datasets::{FakeOptions, fake};
+use edgecut_graph::datasets::{FakeOptions, fake, fake_hetero};
 use edgecut_partition::Method;
 use std::io::Write;
 use std::net::TcpListener;
@@ -36,6 +36,12 @@ pub fn fake_parts(num_parts: u32) -> Parts {
 pub fn fake_parts_of(options: &FakeOptions, num_parts: u32) -> Parts {
     let graph = fake(options).expect("a fake graph");
     written(&graph, num_parts, Method::Metis { recursive: false })
+}
+
+/// A graph of several node and edge types.
+pub fn typed_parts(num_parts: u32) -> Parts {
+    let options = FakeOptions { avg_num_nodes: 300, avg_degree: 4.0, num_channels: 6, ..FakeOptions::default() };
+    written(&fake_hetero(&options).expect("a fake graph"), num_parts, Method::Random)
 }
 
 fn written(graph: &Dataset, num_parts: u32, method: Method) -> Parts {

@@ -1,7 +1,7 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use edgecut_dist_sampler::Fanout;
+use edgecut_dist_sampler::{Fanout, NumNeighbors};
 use edgecut_trainer::models::ModelKind;
 use edgecut_trainer::nn::Aggregation;
 use serde::Serialize;
@@ -103,6 +103,17 @@ pub(crate) struct Fanouts(pub(crate) Vec<Fanout>);
 
 fn fanouts(text: &str) -> Result<Fanouts, String> {
     edgecut_dist_sampler::parse_num_neighbors(text).map(Fanouts)
+}
+
+/// Fan-outs by hop and edge type, as they were given and as they are meant.
+#[derive(Clone, Debug)]
+pub(crate) struct NumNeighborsArg {
+    pub(crate) text: String,
+    pub(crate) value: NumNeighbors,
+}
+
+fn num_neighbors(text: &str) -> Result<NumNeighborsArg, String> {
+    Ok(NumNeighborsArg { text: text.to_owned(), value: text.parse()? })
 }
 
 fn probability(text: &str) -> Result<f64, String> {
@@ -215,9 +226,13 @@ impl TrainingArgs {
 pub(crate) struct SampleArgs {
     #[command(flatten)]
     pub(crate) job: JobArgs,
-    /// In-neighbors drawn per node, a number per hop, seeds' hop first; -1 takes all
-    #[arg(long, value_name = "LIST", default_value = "15,10,5", value_parser = fanouts, allow_hyphen_values = true)]
-    pub(crate) num_neighbors: Fanouts,
+    /// In-neighbors drawn per node, a number per hop, seeds' hop first; -1 takes all. By edge type: "cites=15,10;writes=10,0",
+    /// and "cites=15,10;5,5" for all others
+    #[arg(long, value_name = "LIST", default_value = "15,10,5", value_parser = num_neighbors, allow_hyphen_values = true)]
+    pub(crate) num_neighbors: NumNeighborsArg,
+    /// The type of the seeds, where a graph has several [default: the one with training nodes]
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) seed_type: Option<String>,
     /// Draw neighbors with replacement
     #[arg(long)]
     pub(crate) replace: bool,

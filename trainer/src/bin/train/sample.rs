@@ -4,9 +4,9 @@ use crate::args::SampleArgs;
 use crate::job::{self, Job};
 use crate::place::Rank;
 use anyhow::{Context, bail};
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
-use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, Wanted};
-use edgecut_graph::{NodeTypeId, NpyElement, Split, map_npy, npy_header, npy_shape};
+use edgecut_dist_loader::{DistNeighborLoader, EdgeBatch, LoaderConfig, MiniBatch, NodeBatch, Seeds};
+use edgecut_dist_sampler::{DistNeighborSampler, SamplerConfig, Wanted};
+use edgecut_graph::{Meta, NodeTypeId, NpyElement, Split, map_npy, npy_header, npy_shape};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -15,14 +15,12 @@ use std::sync::Arc;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-const NODES: NodeTypeId = NodeTypeId(0);
-
 pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
     let given = args.seeds.as_deref().map(read_seeds).transpose()?;
     prepare(&args.out, args.overwrite)?;
-    let fanouts = args.num_neighbors.0.iter().map(Fanout::to_string).collect::<Vec<_>>().join(",");
     let parameters = json!({
-        "num_neighbors": fanouts,
+        "num_neighbors": args.num_neighbors.text,
+        "seed_type": args.seed_type,
         "replace": args.replace,
         "batch_size": args.batch_size,
         "num_batches": args.num_batches,
@@ -97,17 +95,19 @@ fn bytes_of(ids: &[u32]) -> &[u8] {
 
 fn loader(args: &SampleArgs, given: Option<Vec<u32>>, job: &mut Job<'_>) -> anyhow::Result<DistNeighborLoader> {
     let meta = job.node.part().meta().clone();
-    let ([nodes], [_]) = (&meta.node_types[..], &meta.edge_types[..]) else {
-        bail!("dataset {}: train sample takes graphs with one node type and one edge type", meta.dataset);
-    };
+    let seed_type = seed_type(args, &meta)?;
     let (shuffle, seeds) = match given {
-        Some(ids) => (false, Seeds::Listed(job.node.handle().block_on(job.node.find_originals(NODES, &ids))?)),
+        Some(ids) => (false, Seeds::Listed(job.node.handle().block_on(job.node.find_originals(seed_type, &ids))?)),
         None => (true, Seeds::Split(Split::Train)),
     };
-    let sampler_config = SamplerConfig { num_neighbors: args.num_neighbors.0.clone().into(), replace: args.replace };
+    let sampler_config = SamplerConfig { num_neighbors: args.num_neighbors.value.clone(), replace: args.replace };
     let sampler = Arc::new(DistNeighborSampler::new(job.node.clone(), sampler_config)?);
-    let wanted =
-        Wanted { labels: nodes.has_labels, features: nodes.feature_dim > 0, original_ids: true, degrees: false };
+    let wanted = Wanted {
+        labels: meta.node_types[seed_type.index()].has_labels,
+        features: meta.node_types.iter().any(|nodes| nodes.feature_dim > 0),
+        original_ids: true,
+        degrees: false,
+    };
     let config = LoaderConfig {
         batch_size: args.batch_size as usize,
         even_batches: false,
@@ -116,7 +116,25 @@ fn loader(args: &SampleArgs, given: Option<Vec<u32>>, job: &mut Job<'_>) -> anyh
         concurrency: args.concurrency as usize,
         wanted,
     };
-    Ok(DistNeighborLoader::new(sampler, NODES, seeds, config, job.world)?)
+    Ok(DistNeighborLoader::new(sampler, seed_type, seeds, config, job.world)?)
+}
+
+/// The type of the seeds: the one that was asked for, or else the only one with training nodes.
+fn seed_type(args: &SampleArgs, meta: &Meta) -> anyhow::Result<NodeTypeId> {
+    let types = meta.node_types.iter().enumerate().map(|(i, nodes)| (NodeTypeId(i as u16), nodes));
+    let named = |wanted: &str| types.clone().find(|(_, nodes)| nodes.name == wanted).map(|(t, _)| t);
+    let names = || meta.node_types.iter().map(|nodes| nodes.name.as_str()).collect::<Vec<_>>().join(", ");
+    if let Some(wanted) = &args.seed_type {
+        return named(wanted)
+            .with_context(|| format!("--seed-type {wanted}: dataset {} has node types {}", meta.dataset, names()));
+    }
+    let trained: Vec<NodeTypeId> =
+        types.clone().filter(|(_, nodes)| nodes.split_sizes[0] > 0).map(|(t, _)| t).collect();
+    match (&trained[..], meta.node_types.len()) {
+        ([only], _) => Ok(*only),
+        (_, 1) => Ok(NodeTypeId(0)),
+        _ => bail!("dataset {} has node types {}: say with --seed-type which the seeds are of", meta.dataset, names()),
+    }
 }
 
 /// Writes this rank's batches, epoch after epoch until the job has written as many as asked for; gives the number over
@@ -138,7 +156,7 @@ fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut Job<'
             let number = before + counts[..rank].iter().filter(|&&count| count > step).count() as u64;
             let batch = batch?;
             if batch.num_seeds > 0 && number < wanted {
-                write_batch(&args.out, number, &batch)?;
+                write_batch(&args.out, number, &batch, job.node.part().meta(), loader.node_type())?;
             }
             // Step by step, so that no rank is waited for longer than a batch takes.
             job.world.barrier()?;
@@ -151,22 +169,22 @@ fn u64_of(bytes: &[u8]) -> anyhow::Result<u64> {
     Ok(u64::from_le_bytes(bytes.try_into().context("a rank sent no count of its batches")?))
 }
 
-/// Writes `batch_0000k.npz` beside and renames it. Node ids are original, `int64` as PyTorch takes them.
-fn write_batch(dir: &Path, number: u64, batch: &MiniBatch) -> anyhow::Result<()> {
+/// Writes `batch_0000k.npz` beside and renames it. Node ids are original, `int64` as PyTorch takes them. Arrays of a type
+/// have its name before theirs where there are several.
+fn write_batch(dir: &Path, number: u64, batch: &MiniBatch, meta: &Meta, seed_type: NodeTypeId) -> anyhow::Result<()> {
     let path = dir.join(format!("batch_{number:05}.npz"));
     let partial = dir.join(format!(".batch_{number:05}.npz.tmp"));
     let write = || -> anyhow::Result<()> {
         let file = BufWriter::new(File::create(&partial)?);
         let mut npz = Npz(ZipWriter::new(file));
-        let (nodes, edges) = (&batch.nodes[0], &batch.edges[0]);
-        let originals: Vec<i64> = nodes.original_ids.iter().map(|&id| i64::from(id)).collect();
-        npz.array("seeds", &[batch.num_seeds], &originals[..batch.num_seeds])?;
-        npz.array("input_nodes", &[originals.len()], &originals)?;
-        npz.ids("indptr", &edges.indptr)?;
-        npz.ids("indices", &edges.indices)?;
-        npz.ids("hop_offsets", &nodes.hop_offsets)?;
-        if nodes.feature_dim > 0 {
-            npz.array("x", &[originals.len(), nodes.feature_dim], &nodes.features)?;
+        npz.ids("seeds", &batch.nodes[seed_type.index()].original_ids[..batch.num_seeds])?;
+        let typed = meta.node_types.len() > 1 || meta.edge_types.len() > 1;
+        let before = |name: String| if typed { format!("{name}/") } else { String::new() };
+        for (nodes, t) in batch.nodes.iter().zip(&meta.node_types) {
+            npz.nodes(&before(t.name.clone()), nodes)?;
+        }
+        for (edges, t) in batch.edges.iter().zip(&meta.edge_types) {
+            npz.edges(&before(format!("{}__{}__{}", t.src_type, t.relation, t.dst_type)), edges)?;
         }
         if !batch.labels.is_empty() {
             npz.array("y", &[batch.labels.len()], &batch.labels)?;
@@ -190,6 +208,21 @@ impl<W: Write + std::io::Seek> Npz<W> {
         self.0.start_file(format!("{name}.npy"), options)?;
         self.0.write_all(&npy_header::<T>(shape)?)?;
         Ok(self.0.write_all(bytemuck::cast_slice(values))?)
+    }
+
+    fn nodes(&mut self, before: &str, nodes: &NodeBatch) -> anyhow::Result<()> {
+        self.ids(&format!("{before}input_nodes"), &nodes.original_ids)?;
+        self.ids(&format!("{before}hop_offsets"), &nodes.hop_offsets)?;
+        if nodes.feature_dim > 0 {
+            let shape = [nodes.original_ids.len(), nodes.feature_dim];
+            self.array(&format!("{before}x"), &shape, &nodes.features)?;
+        }
+        Ok(())
+    }
+
+    fn edges(&mut self, before: &str, edges: &EdgeBatch) -> anyhow::Result<()> {
+        self.ids(&format!("{before}indptr"), &edges.indptr)?;
+        self.ids(&format!("{before}indices"), &edges.indices)
     }
 
     fn ids(&mut self, name: &str, ids: &[u32]) -> anyhow::Result<()> {
