@@ -18,6 +18,7 @@ impl LocalPart {
     /// About how many cache lines a hop reads: the neighbors of a node are anywhere, each drawn one is somewhere else.
     pub(crate) fn lines_of_hop(&self, request: &HopRequest) -> usize {
         let lines = |section: &HopSection| match section.fanout() {
+            _ if section.num_rows == 0 => 0,
             Fanout::All => usize::MAX,
             Fanout::Count(count) => (section.num_rows as usize).saturating_mul(2 + count as usize),
         };

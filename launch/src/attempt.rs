@@ -18,7 +18,7 @@ const ID_LEN: usize = 32;
 impl Launcher {
     /// Runs the job once, until nothing of it is left.
     pub(crate) fn attempt(&mut self, restarts: u32) -> anyhow::Result<Watch> {
-        self.printer().begin(restarts);
+        self.printer().begin(restarts).map_err(anyhow::Error::msg)?;
         // A process of an earlier attempt that is late knows another secret, and is turned away.
         let (job_id, token) = (Token::random()?, Token::random()?);
         let job_id = &job_id.to_env_value()[..ID_LEN];

@@ -8,7 +8,7 @@ use crate::messages::{Checked, GRACE, Order, Report, SILENCE};
 use crate::parallel::for_each_node;
 use crate::parts::PartsMeta;
 use crate::plan::Plan;
-use crate::printer::Printer;
+use crate::printer::{LAST_LINES, Printer};
 use crate::screen::Screen;
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
@@ -61,28 +61,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         agent_name: format!("launch-{}", &agent[..NAME_LEN]),
         links: plan.nodes.iter().map(|_| None).collect(),
         plan,
+        started,
         rounds: 0,
         connections: 0,
         ears: Ears { events, printer },
         waiting,
     };
-    launcher.connect()?;
-    if let Some(program) = &program {
-        launcher.on_all_nodes(|node| launcher.plan.nodes[node].target.put(&program.name, &program.path))?;
+    let done = launcher.prepare(program.as_ref(), source.as_ref()).and_then(|()| {
+        launcher.started.store(true, Ordering::SeqCst);
+        launcher.run(args.max_restarts)
+    });
+    let interrupted = done.as_ref().is_err_and(|error| error.is::<Interrupted>());
+    if interrupted {
+        launcher.printer().note(Interrupted);
     }
-    if let Some((source, meta)) = &source {
-        launcher.copy(source, meta)?;
+    let printed = launcher.flush(done.as_ref().is_ok_and(|code| *code != ExitCode::from(INTERRUPTED)));
+    match done {
+        Err(_) if interrupted => Ok(ExitCode::from(INTERRUPTED)),
+        Ok(code) => printed.map(|()| code),
+        failed => failed,
     }
-    started.store(true, Ordering::SeqCst);
-    let done = match launcher.run(args.max_restarts) {
-        Err(error) if error.is::<Interrupted>() => {
-            launcher.printer().note(error);
-            Ok(ExitCode::from(INTERRUPTED))
-        }
-        done => done,
-    };
-    launcher.printer().flush();
-    done
 }
 
 /// Before a job has started an interrupt ends the launcher, and its connections with it; after that it is an event.
@@ -149,6 +147,8 @@ pub(crate) struct Launcher {
     pub(crate) plan: Plan,
     pub(crate) agent_name: String,
     pub(crate) links: Vec<Option<Link>>,
+    /// Whether there is something that an interrupt has to end before the launcher does.
+    started: Arc<AtomicBool>,
     /// Connections and questions so far: answers to earlier ones do not count.
     connections: u64,
     rounds: u64,
@@ -159,6 +159,33 @@ pub(crate) struct Launcher {
 impl Launcher {
     pub(crate) fn printer(&self) -> &Printer {
         &self.ears.printer
+    }
+
+    /// Connects to the nodes and copies to them what they are to have.
+    fn prepare(&mut self, program: Option<&Copy>, source: Option<&(PathBuf, PartsMeta)>) -> anyhow::Result<()> {
+        self.connect()?;
+        if let Some(program) = program {
+            self.on_all_nodes(|node| self.plan.nodes[node].target.put(&program.name, &program.path))?;
+        }
+        source.map_or(Ok(()), |(source, meta)| self.copy(source, meta))
+    }
+
+    /// Waits until all is printed; not for long, unless the job has ended by itself: then until somebody interrupts.
+    fn flush(&self, patient: bool) -> anyhow::Result<()> {
+        let (printed, deadline) = (self.printer().flush(), Instant::now() + LAST_LINES);
+        while printed.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
+            match self.waiting.try_recv() {
+                Ok(Event::Interrupt) => break,
+                Ok(Event::Unwritten(problem)) => bail!(problem),
+                _ if !patient && Instant::now() > deadline => break,
+                _ => {}
+            }
+        }
+        let unwritten = self.waiting.try_iter().find_map(|event| match event {
+            Event::Unwritten(problem) => Some(problem),
+            _ => None,
+        });
+        unwritten.map_or(Ok(()), |problem| bail!(problem))
     }
 
     /// Connects to all nodes that are not connected.
@@ -324,7 +351,11 @@ impl Launcher {
         self.pause(pause)?;
         let deadline = Instant::now() + RESTARTING;
         loop {
-            match self.connect().and_then(|()| self.check()) {
+            // Nothing runs, so that an interrupt may end the launcher at once.
+            self.started.store(false, Ordering::SeqCst);
+            let connected = self.connect();
+            self.started.store(true, Ordering::SeqCst);
+            match connected.and_then(|()| self.check()) {
                 Err(error) if Instant::now() > deadline || error.is::<Interrupted>() => return Err(error),
                 Err(_) => self.pause(RESTART_PAUSE)?,
                 Ok(()) => return Ok(()),
@@ -338,6 +369,7 @@ impl Launcher {
         while Instant::now() < end {
             match self.next_event() {
                 Some(Event::Interrupt) => bail!(Interrupted),
+                Some(Event::Unwritten(problem)) => bail!(problem),
                 Some(Event::Closed { from }) => self.links[from.node] = None,
                 _ => {}
             }

@@ -1,5 +1,6 @@
 //! Work on many nodes at once.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -20,7 +21,7 @@ pub(crate) fn for_each_node<T: Send>(
                 loop {
                     let position = next.fetch_add(1, Ordering::SeqCst);
                     let Some(&node) = nodes.get(position) else { return };
-                    let done = work(node);
+                    let done = catch_unwind(AssertUnwindSafe(|| work(node))).unwrap_or_else(|_| panicked());
                     *results[position].lock().unwrap_or_else(PoisonError::into_inner) = done;
                 }
             });
@@ -41,5 +42,7 @@ mod tests {
             assert_eq!(done, if *node == 7 { Err("seven".to_owned()) } else { Ok(node * 2) });
         }
         assert!(for_each_node(&[], |_| Ok(())).is_empty());
+        let done = for_each_node(&[1, 2], |node| if node == 1 { panic!("as a test") } else { Ok(()) });
+        assert!(done[0].as_ref().is_err_and(|why| why.contains("panicked")) && done[1].is_ok());
     }
 }

@@ -79,7 +79,10 @@ impl Plan {
         Ok(Self {
             nodes,
             world_size: first,
-            master_addr: args.master_addr.clone().unwrap_or_else(|| master.host.clone()),
+            master_addr: args.master_addr.clone().unwrap_or_else(|| match master.listen_addr {
+                Some(address) => address.to_string(),
+                None => master.host.clone(),
+            }),
             master_given: args.master_addr.is_some(),
             master_port,
             workspace,

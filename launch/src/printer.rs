@@ -8,11 +8,11 @@ use std::time::Duration;
 
 /// Lines of ranks that wait to be printed; beyond them the nodes wait, and then the ranks.
 const MAX_WAITING: usize = 1024;
-/// What the terminal gets to show the rest.
-const LAST_LINES: Duration = Duration::from_secs(5);
+/// What a terminal gets to go on, where nobody wants to wait for it.
+pub(crate) const LAST_LINES: Duration = Duration::from_secs(5);
 
 enum Job {
-    Begin(u32),
+    Begin(u32, mpsc::Sender<Result<(), String>>),
     Line { rank: usize, stream: Stream, text: String },
     Note(String),
     Failure { rank: usize, what: String },
@@ -35,7 +35,10 @@ impl Printer {
         std::thread::spawn(move || {
             for job in receiver {
                 let written = match job {
-                    Job::Begin(restarts) => screen.begin(restarts),
+                    Job::Begin(restarts, done) => {
+                        let _ = done.send(screen.begin(restarts).map_err(|error| format!("{error:#}")));
+                        Ok(())
+                    }
                     Job::Line { rank, stream, text } => {
                         let written = screen.line(rank, stream, &text);
                         *printed.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
@@ -72,9 +75,12 @@ impl Printer {
         let _ = self.jobs.send(Job::Line { rank, stream, text });
     }
 
-    /// Lines now belong to the attempt after so many restarts.
-    pub(crate) fn begin(&self, restarts: u32) {
-        let _ = self.jobs.send(Job::Begin(restarts));
+    /// Lines now belong to the attempt after so many restarts. An error if they cannot be written down.
+    pub(crate) fn begin(&self, restarts: u32) -> Result<(), String> {
+        let (done, begun) = mpsc::channel();
+        let _ = self.jobs.send(Job::Begin(restarts, done));
+        // A terminal that stands still is no reason not to start.
+        begun.recv_timeout(LAST_LINES).unwrap_or(Ok(()))
     }
 
     /// What the launcher itself says.
@@ -87,10 +93,10 @@ impl Printer {
         let _ = self.jobs.send(Job::Failure { rank, what });
     }
 
-    /// Waits until all is printed, or the terminal takes too long.
-    pub(crate) fn flush(&self) {
+    /// Says when all is printed that was given so far.
+    pub(crate) fn flush(&self) -> mpsc::Receiver<()> {
         let (done, printed) = mpsc::channel();
         let _ = self.jobs.send(Job::Flush(done));
-        let _ = printed.recv_timeout(LAST_LINES);
+        printed
     }
 }

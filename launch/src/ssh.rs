@@ -112,7 +112,10 @@ impl Target {
                 }
                 Some(_) => {}
                 // If the node took nothing any more, its own words say why.
-                None => return Err(session.explain("copy a program to it")),
+                None => {
+                    sending.map_or(Ok(()), Sending::result)?;
+                    return Err(session.explain("copy a program to it"));
+                }
             }
         }
     }

@@ -278,6 +278,17 @@ fn job_pid(lab: &Lab) -> i32 {
 }
 
 #[test]
+fn a_talkative_child_in_a_session_of_its_own_does_not_keep_a_job_alive() {
+    let Some(lab) = lab("a talkative child") else { return };
+    lab.script("leave", "setsid sh -c 'while :; do echo chatter; sleep 0.1; done' &\necho the last line of $RANK\n");
+    let config = arg(&lab.ip_config(1));
+    let run = lab.run(&["--ip-config", &config, "./leave"]);
+    assert!(run.status.success(), "{run:#?}");
+    assert!(run.out.contains("the last line of 0") && run.out.contains("the last line of 1"), "{run:#?}");
+    assert!(lab.job_processes().is_empty());
+}
+
+#[test]
 fn many_lines_arrive_whole_and_in_order() {
     let Some(lab) = lab("much output") else { return };
     lab.script("talk", "i=0\nwhile [ $i -lt 3000 ]; do echo \"line $i\"; i=$((i+1)); done\n");

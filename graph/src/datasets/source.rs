@@ -84,11 +84,14 @@ pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
     let mut dataset = match source.name.as_str() {
         FAKE_NAME if source.folder.is_none() => fake(fake_options(source)?)?,
         FAKE_HETERO_NAME if source.folder.is_none() => fake_hetero(fake_options(source)?)?,
-        _ => read(source)?,
+        _ => {
+            let mut dataset = read(source)?;
+            if source.to_undirected {
+                dataset.to_undirected();
+            }
+            dataset
+        }
     };
-    if source.to_undirected {
-        dataset.to_undirected();
-    }
     if source.add_reverse_edges {
         dataset.add_reverse_edges();
     }

@@ -24,6 +24,10 @@ const MAX_LINE_BYTES: usize = 64 << 10;
 const ENDING: Duration = Duration::from_millis(500);
 /// An ended rank that has written nothing for so long has written all, though somebody still holds its output open.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
+/// The same where something goes on writing: by then all has come that the rank itself wrote before it ended.
+const OTHERS_OUTPUT: Duration = Duration::from_secs(3);
+/// More than two pipes and their readers hold.
+const OTHERS_BYTES: usize = 256 << 10;
 /// Times that what has left its process group is looked for again: it may be starting others meanwhile.
 const SWEEPS: usize = 5;
 /// What a killed process gets to disappear.
@@ -76,7 +80,7 @@ impl Ranks {
     /// Reads and waits for a rank on threads of their own.
     fn watch(&self, rank: usize, mut child: Child) -> Group {
         let (read, reading) = mpsc::channel::<()>();
-        let delivery = Arc::new(Delivery { last: Mutex::new(Instant::now()), under_way: AtomicUsize::new(0) });
+        let delivery = Arc::new(Delivery::new());
         let streams: [(Stream, Option<Box<dyn Read + Send>>); 2] = [
             (Stream::Out, child.stdout.take().map(|pipe| Box::new(pipe) as _)),
             (Stream::Err, child.stderr.take().map(|pipe| Box::new(pipe) as _)),
@@ -231,26 +235,34 @@ struct Delivery {
     last: Mutex<Instant>,
     /// Lines that the launcher does not take yet: its terminal may be slow.
     under_way: AtomicUsize,
+    bytes: AtomicUsize,
 }
 
 impl Delivery {
-    fn deliver(&self, report: &Report) {
+    fn new() -> Self {
+        Self { last: Mutex::new(Instant::now()), under_way: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
+    }
+
+    fn deliver(&self, report: &Report, bytes: usize) {
         self.under_way.fetch_add(1, Ordering::SeqCst);
         Out::write(report);
+        self.bytes.fetch_add(bytes, Ordering::SeqCst);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.under_way.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Waits for the end of a rank's output. Somebody may hold it open for ever; so the wait ends when nothing comes, or,
-    /// where all is to end, soon.
+    /// Waits for the end of a rank's output. Somebody may hold it open for ever, and write to it; so the wait ends when
+    /// nothing comes, when all has come that the rank can have written, or, where all is to end, soon.
     fn wait_for_last(&self, reading: &mpsc::Receiver<()>, hurried: &AtomicBool) {
-        let mut hurried_for = Duration::ZERO;
+        let (mut hurried_for, mut taken_for) = (Duration::ZERO, Duration::ZERO);
+        let before = self.bytes.load(Ordering::SeqCst);
         while reading.recv_timeout(ENDING / 5) == Err(mpsc::RecvTimeoutError::Timeout) {
             let quiet = self.last.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
-            if hurried.load(Ordering::SeqCst) {
-                hurried_for += ENDING / 5;
-            }
-            if hurried_for > LAST_OUTPUT || (quiet > LAST_OUTPUT && self.under_way.load(Ordering::SeqCst) == 0) {
+            let all_taken = self.under_way.load(Ordering::SeqCst) == 0;
+            hurried_for += if hurried.load(Ordering::SeqCst) { ENDING / 5 } else { Duration::ZERO };
+            taken_for += if all_taken { ENDING / 5 } else { Duration::ZERO };
+            let others = taken_for > OTHERS_OUTPUT || self.bytes.load(Ordering::SeqCst) - before > OTHERS_BYTES;
+            if hurried_for > LAST_OUTPUT || (all_taken && quiet > LAST_OUTPUT) || others {
                 return;
             }
         }
@@ -267,7 +279,7 @@ fn forward(rank: usize, stream: Stream, pipe: impl Read, delivery: &Delivery) {
             Ok(0) | Err(_) => return,
             Ok(_) => {
                 let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
-                delivery.deliver(&Report::Line { rank, stream, text });
+                delivery.deliver(&Report::Line { rank, stream, text }, line.len());
             }
         }
     }

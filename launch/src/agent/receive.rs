@@ -6,7 +6,7 @@ use crate::parts::META_FILE;
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{BufRead, Read, Write, stdin};
+use std::io::{BufRead, Read, Write, stdin, stdout};
 use std::path::{Component, Path};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -47,21 +47,18 @@ pub(crate) enum Receipt {
 pub(crate) fn run() -> ExitCode {
     println!("{HELLO}");
     match receive() {
-        Ok(()) => {
-            answer(&Receipt::Done);
-            ExitCode::SUCCESS
-        }
+        Ok(()) if answer(&Receipt::Done).is_ok() => ExitCode::SUCCESS,
+        Ok(()) => ExitCode::FAILURE,
         Err(error) => {
-            answer(&Receipt::Problem(format!("{error:#}")));
+            // If the launcher has gone, it needs no answer.
+            let _ = answer(&Receipt::Problem(format!("{error:#}")));
             ExitCode::FAILURE
         }
     }
 }
 
-fn answer(receipt: &Receipt) {
-    if let Ok(line) = serde_json::to_string(receipt) {
-        println!("{line}");
-    }
+fn answer(receipt: &Receipt) -> std::io::Result<()> {
+    writeln!(stdout(), "{}", serde_json::to_string(receipt)?)
 }
 
 fn receive() -> anyhow::Result<()> {
@@ -91,7 +88,7 @@ fn receive() -> anyhow::Result<()> {
             _ => {}
         }
     }
-    answer(&Receipt::Wanted(wanted.clone()));
+    answer(&Receipt::Wanted(wanted.clone())).context("answer")?;
     for i in wanted {
         write(&dir, &delivery.files[i], &mut input, &mut progress)?;
     }
@@ -105,7 +102,7 @@ impl Progress {
     fn report(&mut self) -> std::io::Result<()> {
         if self.0.elapsed() > WORKING {
             self.0 = Instant::now();
-            answer(&Receipt::Working);
+            answer(&Receipt::Working)?;
         }
         Ok(())
     }
