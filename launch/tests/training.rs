@@ -176,7 +176,7 @@ fn a_training_job_ends_everywhere_whatever_ends_it() {
 
     // A job that starts again after a rank was killed comes to its end.
     let again = ["--max-restarts", "2"];
-    let few = [ready.flags("node"), vec!["--num-epochs", "30", "--batch-size", "64"]].concat();
+    let few = [ready.flags("node"), vec!["--num-epochs", "3", "--batch-size", "64"]].concat();
     let job = lab.spawn(&[again.as_slice(), &few].concat());
     job.wait_for("epoch 1/", 1);
     kill(rank("4"));

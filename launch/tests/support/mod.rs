@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Nothing that is waited for here takes longer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 const SSHD: &str = "/usr/sbin/sshd";
 const SUBNET: &str = "10.99.0";
 
