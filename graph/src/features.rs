@@ -161,10 +161,11 @@ fn copy_rows<T>(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn both(values: &[f32], dim: usize) -> [Features; 2] {
+    /// The same values as either type.
+    pub(crate) fn both(values: &[f32], dim: usize) -> [Features; 2] {
         let halves: Vec<f16> = values.iter().map(|&v| f16::from_f32(v)).collect();
         [Features::F32 { values: values.to_vec().into(), dim }, Features::F16 { values: halves.into(), dim }]
     }

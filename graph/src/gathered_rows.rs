@@ -95,11 +95,7 @@ impl GatheredRows {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn both(values: &[f32], dim: usize) -> [Features; 2] {
-        let halves: Vec<f16> = values.iter().map(|&v| f16::from_f32(v)).collect();
-        [Features::F32 { values: values.to_vec().into(), dim }, Features::F16 { values: halves.into(), dim }]
-    }
+    use crate::features::tests::both;
 
     #[test]
     fn rows_come_from_where_they_are_and_go_where_they_belong() {

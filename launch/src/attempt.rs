@@ -30,7 +30,9 @@ impl Launcher {
         let mut looked = Instant::now();
         while !watch.is_done() {
             match self.next_event() {
-                Some(Event::Report { report: Report::Ended { rank, ending }, .. }) => {
+                Some(Event::Report { from, report: Report::Ended { rank, ending } })
+                    if self.plan.nodes[from.node].ranks.contains(&rank) =>
+                {
                     watch.ended(rank, ending, Instant::now());
                 }
                 Some(Event::Report { .. }) | None => {}

@@ -52,12 +52,12 @@ impl Screen {
         Ok(())
     }
 
-    /// A line of a rank.
+    /// A line of a rank. One of a rank that the job does not have is left out.
     pub(crate) fn line(&mut self, rank: usize, stream: Stream, text: &str) -> anyhow::Result<()> {
+        let Some(last) = self.last.get_mut(rank) else { return Ok(()) };
         if let Some(log) = self.logs.get_mut(rank) {
             writeln!(log, "{text}").context("write a log: is the disk of --log-dir full?")?;
         }
-        let last = &mut self.last[rank];
         if last.len() == KEPT_LINES {
             last.pop_front();
         }
