@@ -33,6 +33,8 @@ pub struct NodeData {
     pub num_classes: usize,
     /// Training, validation and test nodes.
     pub splits: Splits,
+    /// When each node came to be, in any unit, if the type has times.
+    pub times: Option<Buffer<i64>>,
 }
 
 /// The edges of one type, each from a source to a destination.
@@ -48,6 +50,54 @@ pub struct EdgeData {
     pub src: Buffer<u32>,
     /// The destination of every edge, an original id.
     pub dst: Buffer<u32>,
+    /// What edges carry besides their ends, in their order.
+    pub attributes: EdgeAttributes,
+    /// Edges that are not among those above.
+    pub held_out: HeldOutEdges,
+}
+
+/// What edges carry besides their ends, a row an edge.
+#[derive(Clone, Debug, Default)]
+pub struct EdgeAttributes {
+    /// Features `[num_edges, dim]`.
+    pub features: Option<Features>,
+    /// How likely an edge is to be drawn against the others into its destination; finite, not negative.
+    pub weights: Option<Buffer<f32>>,
+    /// When each edge came to be, in any unit.
+    pub times: Option<Buffer<i64>>,
+}
+
+/// Edges that link prediction is judged by: no message flows over them. The ids are of the id space that the edges beside
+/// them have.
+#[derive(Clone, Debug, Default)]
+pub struct HeldOutEdges {
+    /// Edges that choose the epoch.
+    pub valid: EdgeList,
+    /// Edges that are looked at once, at the end.
+    pub test: EdgeList,
+}
+
+/// Edges as their two ends.
+#[derive(Clone, Debug, Default)]
+pub struct EdgeList {
+    /// Sources.
+    pub src: Buffer<u32>,
+    /// Destinations, as many.
+    pub dst: Buffer<u32>,
+}
+
+impl EdgeData {
+    /// Edges without attributes.
+    pub fn new(
+        src_type: NodeTypeId,
+        relation: impl Into<String>,
+        dst_type: NodeTypeId,
+        src: Buffer<u32>,
+        dst: Buffer<u32>,
+    ) -> Self {
+        let (attributes, held_out) = Default::default();
+        Self { src_type, relation: relation.into(), dst_type, src, dst, attributes, held_out }
+    }
 }
 
 /// One of the three standard node sets.
@@ -110,13 +160,7 @@ impl Splits {
 impl Dataset {
     /// A homogeneous graph: one node type and one edge type.
     pub fn homogeneous(name: &str, nodes: NodeData, src: Buffer<u32>, dst: Buffer<u32>) -> Self {
-        let edges = EdgeData {
-            src_type: NodeTypeId(0),
-            relation: crate::DEFAULT_RELATION.into(),
-            dst_type: NodeTypeId(0),
-            src,
-            dst,
-        };
+        let edges = EdgeData::new(NodeTypeId(0), crate::DEFAULT_RELATION, NodeTypeId(0), src, dst);
         Self { name: name.into(), node_types: vec![nodes], edge_types: vec![edges] }
     }
 
@@ -164,13 +208,7 @@ impl Dataset {
             });
             if !is_reverse && !known.contains(&reverse) {
                 let (src, dst) = (edges.dst, edges.src);
-                self.edge_types.push(EdgeData {
-                    src_type: reverse.0,
-                    relation: reverse.1,
-                    dst_type: reverse.2,
-                    src,
-                    dst,
-                });
+                self.edge_types.push(EdgeData::new(reverse.0, reverse.1, reverse.2, src, dst));
             }
         }
     }
@@ -282,6 +320,7 @@ mod tests {
             labels: None,
             num_classes: 0,
             splits: Splits::default(),
+            times: None,
         }
     }
 

@@ -12,10 +12,11 @@ use std::mem::MaybeUninit;
 const ROWS_AHEAD: usize = 4;
 
 /// The stored type of features. Arithmetic is always in `f32`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FeatureDtype {
     /// 32-bit floats.
+    #[default]
     F32,
     /// 16-bit IEEE floats: half the bytes on disk and on the wire.
     F16,

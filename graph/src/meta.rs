@@ -75,6 +75,9 @@ pub struct NodeTypeMeta {
     pub num_classes: usize,
     /// Training, validation and test nodes over all parts.
     pub split_sizes: [u64; 3],
+    /// Whether nodes have times.
+    #[serde(default)]
+    pub has_times: bool,
 }
 
 /// One edge type.
@@ -86,8 +89,23 @@ pub struct EdgeTypeMeta {
     pub relation: String,
     /// The name of the destination type.
     pub dst_type: String,
-    /// Edges over all parts.
+    /// Edges over all parts, held-out ones not counted.
     pub num_edges: u64,
+    /// Features per edge, 0 without features.
+    #[serde(default)]
+    pub feature_dim: usize,
+    /// The stored type of features.
+    #[serde(default)]
+    pub feature_dtype: FeatureDtype,
+    /// Whether edges have weights.
+    #[serde(default)]
+    pub has_weights: bool,
+    /// Whether edges have times.
+    #[serde(default)]
+    pub has_times: bool,
+    /// Held-out validation and test edges over all parts.
+    #[serde(default)]
+    pub held_out: [u64; 2],
 }
 
 /// What a partitioning is worth: balance and cut.

@@ -3,8 +3,8 @@
 use crate::npy::map_npy;
 use crate::scan::first_position;
 use crate::{
-    Buffer, Csc, EdgeTypeId, EdgeTypeMeta, FeatureDtype, Features, GlobalNodeId, GraphError, Meta, NodeTypeId,
-    NodeTypeMeta, NpyElement, PartitionId, Split, Splits,
+    Buffer, Csc, EdgeAttributes, EdgeTypeId, EdgeTypeMeta, FeatureDtype, Features, GlobalNodeId, GraphError,
+    HeldOutEdges, Meta, NodeTypeId, NodeTypeMeta, NpyElement, PartitionId, Split, Splits,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,6 +46,8 @@ pub struct PartNodes {
     pub labels: Option<Buffer<i64>>,
     /// Rows of the training, validation and test nodes, ascending.
     pub splits: Splits,
+    /// A time per row, if the type has times.
+    pub times: Option<Buffer<i64>>,
 }
 
 /// The in-edges of the owned nodes, by one edge type.
@@ -57,6 +59,12 @@ pub struct PartEdges {
     pub dst_type: NodeTypeId,
     /// Rows are those of the owned destinations; indices are global ids of sources.
     pub csc: Csc,
+    /// What edges carry besides their ends, in the order of the indices.
+    pub attributes: EdgeAttributes,
+    /// The time of each edge's source, in the order of the indices, if the type of the sources has times.
+    pub src_times: Option<Buffer<i64>>,
+    /// The held-out edges into the owned destinations; both ends are global ids.
+    pub held_out: HeldOutEdges,
 }
 
 impl Part {
@@ -164,7 +172,7 @@ impl Opener<'_> {
             }
             splits.set(split, ids);
         }
-        Ok(PartNodes { original_ids, features, labels, splits })
+        Ok(PartNodes { original_ids, features, labels, splits, times: None })
     }
 
     fn edges(&self, e: &EdgeTypeMeta, meta: &Meta) -> Result<PartEdges, GraphError> {
@@ -179,7 +187,8 @@ impl Opener<'_> {
         let (_, indices) = map_npy::<u32>(&indices_file)?;
         let num_sources = meta.node_types[src_type.index()].book.num_nodes();
         let csc = Csc::new(indptr, indices, num_sources).map_err(|e| GraphError::format(dir, e.to_string()))?;
-        Ok(PartEdges { src_type, dst_type, csc })
+        let (attributes, held_out) = Default::default();
+        Ok(PartEdges { src_type, dst_type, csc, attributes, src_times: None, held_out })
     }
 }
 

@@ -19,6 +19,7 @@
 //!     labels: None,
 //!     num_classes: 0,
 //!     splits: Splits::default(),
+//!     times: None,
 //! };
 //! let graph = Dataset::homogeneous("square", nodes, vec![0, 1, 2, 3].into(), vec![1, 0, 3, 2].into());
 //! let dir = tempfile::tempdir()?;

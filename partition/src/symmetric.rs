@@ -141,11 +141,12 @@ mod tests {
             labels: None,
             num_classes: 0,
             splits: Splits::default(),
+            times: None,
         };
         let edges = |src_type, dst_type, pairs: &Edges| {
             let (src, dst): (Vec<u32>, Vec<u32>) = pairs.iter().copied().unzip();
             let (src_type, dst_type) = (NodeTypeId(src_type), NodeTypeId(dst_type));
-            EdgeData { src_type, relation: "to".into(), dst_type, src: src.into(), dst: dst.into() }
+            EdgeData::new(src_type, "to", dst_type, src.into(), dst.into())
         };
         Dataset {
             name: "test".into(),

@@ -123,7 +123,19 @@ fn edge_type_meta(node_types: &[NodeData], edges: &InEdges) -> EdgeTypeMeta {
 
 fn edge_type(src_type: &NodeData, relation: &str, dst_type: &NodeData, num_edges: u64) -> EdgeTypeMeta {
     let (src_type, dst_type) = (src_type.name.clone(), dst_type.name.clone());
-    EdgeTypeMeta { src_type, relation: relation.into(), dst_type, num_edges }
+    let (feature_dim, feature_dtype, has_weights, has_times, held_out) = Default::default();
+    let relation = relation.into();
+    EdgeTypeMeta {
+        src_type,
+        relation,
+        dst_type,
+        num_edges,
+        feature_dim,
+        feature_dtype,
+        has_weights,
+        has_times,
+        held_out,
+    }
 }
 
 fn node_type_meta(nodes: &NodeData, numbering: Renumbering) -> NodeTypeMeta {
@@ -135,6 +147,7 @@ fn node_type_meta(nodes: &NodeData, numbering: Renumbering) -> NodeTypeMeta {
         has_labels: nodes.labels.is_some(),
         num_classes: if nodes.labels.is_some() { nodes.num_classes } else { 0 },
         split_sizes: Split::ALL.map(|split| nodes.splits.get(split).len() as u64),
+        has_times: nodes.times.is_some(),
     }
 }
 

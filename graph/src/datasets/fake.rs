@@ -87,6 +87,7 @@ pub fn fake(options: &FakeOptions) -> Result<Dataset, GraphError> {
         labels: Some(classes.par_iter().map(|&class| i64::from(class)).collect::<Vec<_>>().into()),
         num_classes: options.num_classes,
         splits: splits(options),
+        times: None,
     };
     Ok(Dataset::homogeneous(FAKE_NAME, nodes, src, dst))
 }

@@ -44,6 +44,7 @@ pub fn fake_hetero(options: &FakeOptions) -> Result<Dataset, GraphError> {
             labels: labelled.then(|| classes[t].iter().map(|&class| i64::from(class)).collect::<Vec<_>>().into()),
             num_classes: if labelled { options.num_classes } else { 0 },
             splits: if labelled { splits(options) } else { Splits::default() },
+            times: None,
         }
     };
     let edge_type = |e: usize| {
@@ -55,13 +56,9 @@ pub fn fake_hetero(options: &FakeOptions) -> Result<Dataset, GraphError> {
             *key = u64::from(from) << 32 | u64::from(to);
         });
         keys.par_sort_unstable();
-        EdgeData {
-            src_type: NodeTypeId(src as u16),
-            relation: format!("e{e}"),
-            dst_type: NodeTypeId(dst as u16),
-            src: keys.par_iter().map(|key| (key >> 32) as u32).collect::<Vec<_>>().into(),
-            dst: keys.par_iter().map(|&key| key as u32).collect::<Vec<_>>().into(),
-        }
+        let src_ids: Vec<u32> = keys.par_iter().map(|key| (key >> 32) as u32).collect();
+        let dst_ids: Vec<u32> = keys.par_iter().map(|&key| key as u32).collect();
+        EdgeData::new(NodeTypeId(src as u16), format!("e{e}"), NodeTypeId(dst as u16), src_ids.into(), dst_ids.into())
     };
     Ok(Dataset {
         name: FAKE_HETERO_NAME.into(),

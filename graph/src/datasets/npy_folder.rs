@@ -77,13 +77,8 @@ pub fn read_npy_types(name: &str, folder: &Path) -> Result<Dataset, GraphError> 
         let path = dir.join(EDGE_INDEX_FILE);
         let counts = [from, to].map(|t| node_types[t].num_nodes);
         let (sources, destinations) = edges(&path, &open_edge_index(&path)?, counts)?;
-        edge_types.push(EdgeData {
-            src_type: NodeTypeId(from as u16),
-            relation: relation.into(),
-            dst_type: NodeTypeId(to as u16),
-            src: sources,
-            dst: destinations,
-        });
+        let (src_type, dst_type) = (NodeTypeId(from as u16), NodeTypeId(to as u16));
+        edge_types.push(EdgeData::new(src_type, relation, dst_type, sources, destinations));
     }
     Ok(Dataset { name: name.into(), node_types, edge_types })
 }
@@ -114,6 +109,7 @@ fn node_type(folder: &Path, name: &str, num_nodes: usize) -> Result<NodeData, Gr
         num_classes: labels.as_deref().map_or(0, count_classes),
         splits: read_splits(folder, num_nodes, labels.as_ref())?,
         labels,
+        times: None,
     })
 }
 

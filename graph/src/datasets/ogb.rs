@@ -51,6 +51,7 @@ pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Datase
             num_classes: labels.as_deref().map_or(0, count_classes),
             labels,
             splits,
+            times: None,
         };
         Ok(Dataset::homogeneous(name, nodes, src.into(), dst.into()))
     })

@@ -112,6 +112,7 @@ fn node_type(raw: &Path, scheme: Option<&Path>, name: &str, num_nodes: usize) ->
         num_classes: labels.as_deref().map_or(0, count_classes),
         splits: check_splits(splits, labels.as_ref())?,
         labels,
+        times: None,
     })
 }
 
@@ -122,11 +123,6 @@ fn edge_type(raw: &Path, types: &[(String, usize)], triplet: &Triplet) -> Result
     let file = require_csv(&dir, "edge")?;
     let (sources, destinations) = read_edges(&file, *num_sources, *num_destinations)?;
     check_num_edges(&dir, &file, sources.len())?;
-    Ok(EdgeData {
-        src_type: NodeTypeId(*src as u16),
-        relation: relation.clone(),
-        dst_type: NodeTypeId(*dst as u16),
-        src: sources.into(),
-        dst: destinations.into(),
-    })
+    let (src_type, dst_type) = (NodeTypeId(*src as u16), NodeTypeId(*dst as u16));
+    Ok(EdgeData::new(src_type, relation, dst_type, sources.into(), destinations.into()))
 }

@@ -9,7 +9,15 @@ use std::path::Path;
 
 /// `num_nodes` nodes with nothing but their number.
 pub(crate) fn bare_nodes(name: &str, num_nodes: usize) -> NodeData {
-    NodeData { name: name.into(), num_nodes, features: None, labels: None, num_classes: 0, splits: Splits::default() }
+    NodeData {
+        name: name.into(),
+        num_nodes,
+        features: None,
+        labels: None,
+        num_classes: 0,
+        splits: Splits::default(),
+        times: None,
+    }
 }
 
 /// A homogeneous graph of bare nodes.
@@ -44,7 +52,7 @@ pub(crate) fn rich() -> Dataset {
     let edges = |src_type, relation: &str, dst_type, pairs: Vec<(u32, u32)>| {
         let (src, dst): (Vec<u32>, Vec<u32>) = pairs.into_iter().unzip();
         let (src_type, dst_type) = (NodeTypeId(src_type), NodeTypeId(dst_type));
-        EdgeData { src_type, relation: relation.into(), dst_type, src: src.into(), dst: dst.into() }
+        EdgeData::new(src_type, relation, dst_type, src.into(), dst.into())
     };
     Dataset {
         name: "rich".into(),
@@ -89,7 +97,15 @@ fn any_nodes() -> impl Strategy<Value = NodeData> {
             };
             let splits = Splits { train: pick(0), valid: pick(1), test: pick(2) };
             let num_classes = if labels.is_some() { 4 } else { 0 };
-            NodeData { name: String::new(), num_nodes, features, labels: labels.map(Into::into), num_classes, splits }
+            NodeData {
+                name: String::new(),
+                num_nodes,
+                features,
+                labels: labels.map(Into::into),
+                num_classes,
+                splits,
+                times: None,
+            }
         })
     })
 }
@@ -115,13 +131,7 @@ fn any_edges(sizes: Vec<usize>) -> impl Strategy<Value = EdgeData> {
         let pair = (0..sources.max(1) as u32, 0..destinations.max(1) as u32);
         prop::collection::vec(pair, 0..=most).prop_map(move |pairs| {
             let (src, dst): (Vec<u32>, Vec<u32>) = pairs.into_iter().unzip();
-            EdgeData {
-                src_type: NodeTypeId(src_type),
-                relation: String::new(),
-                dst_type: NodeTypeId(dst_type),
-                src: src.into(),
-                dst: dst.into(),
-            }
+            EdgeData::new(NodeTypeId(src_type), "", NodeTypeId(dst_type), src.into(), dst.into())
         })
     })
 }
