@@ -38,7 +38,7 @@ impl LocalJob {
 
     /// A sampler with these fan-outs.
     pub(crate) fn sampler(&self, num_neighbors: &[Fanout]) -> anyhow::Result<Arc<DistNeighborSampler>> {
-        let config = SamplerConfig { num_neighbors: num_neighbors.to_vec().into(), replace: false };
+        let config = SamplerConfig::new(num_neighbors.to_vec());
         Ok(Arc::new(DistNeighborSampler::new(self.node.clone(), config)?))
     }
 

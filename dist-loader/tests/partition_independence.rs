@@ -11,7 +11,7 @@ use std::sync::Arc;
 use support::{in_original_ids, on_ranks, write_parts};
 
 const NODES: NodeTypeId = NodeTypeId(0);
-const EVERYTHING: Wanted = Wanted { labels: true, original_ids: true, degrees: true, features: true };
+const EVERYTHING: Wanted = Wanted { labels: true, times: false, original_ids: true, degrees: true, features: true };
 
 /// What is drawn, and how it is cut.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig, num_nodes
         let ids = node.handle().block_on(node.find_originals(NODES, &seeds(num_nodes))).expect("all seeds exist");
         let mut all = Vec::new();
         for case in cases() {
-            let sampler_config = SamplerConfig { num_neighbors: case.num_neighbors.into(), replace: case.replace };
+            let sampler_config = SamplerConfig::new(case.num_neighbors).with_replacement(case.replace);
             let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler_config).expect("a valid sampler"));
             let config = LoaderConfig {
                 batch_size: case.batch_size,

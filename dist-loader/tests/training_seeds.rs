@@ -21,7 +21,7 @@ fn epoch(
     even_batches: bool,
 ) -> Vec<(usize, Vec<Vec<u32>>)> {
     on_ranks(dir, world_size, &SamplingNodeConfig::default(), |node, world| {
-        let config = SamplerConfig { num_neighbors: vec![Fanout::Count(3)].into(), replace: false };
+        let config = SamplerConfig::new(vec![Fanout::Count(3)]);
         let sampler = Arc::new(DistNeighborSampler::new(node, config).expect("a valid sampler"));
         let wanted = Wanted { original_ids: true, ..Wanted::default() };
         let config = LoaderConfig { batch_size, even_batches, shuffle: true, seed: 5, concurrency: 2, wanted };
@@ -99,7 +99,7 @@ fn an_unlucky_request_is_one_clear_error() {
     let errors = on_ranks(&parts, 2, &SamplingNodeConfig::default(), |node, world| {
         let missing =
             node.handle().block_on(node.find_originals(NODES, &[3, 40])).expect_err("40 is no node").to_string();
-        let config = SamplerConfig { num_neighbors: vec![Fanout::All].into(), replace: false };
+        let config = SamplerConfig::new(vec![Fanout::All]);
         let sampler = Arc::new(DistNeighborSampler::new(node, config).expect("a valid sampler"));
         let mut failing = |seeds: Vec<u32>| -> String {
             let config = LoaderConfig {

@@ -3,7 +3,7 @@
 mod support;
 
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
-use edgecut_dist_sampler::{DistNeighborSampler, SamplerConfig, SamplingNodeConfig, Wanted};
+use edgecut_dist_sampler::{DistNeighborSampler, NumNeighbors, SamplerConfig, SamplingNodeConfig, Wanted};
 use edgecut_graph::datasets::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, NodeTypeId};
 use edgecut_partition::Method;
@@ -36,9 +36,9 @@ fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig) -> Vec<Ve
         let seeds: Vec<u32> = (0..NUM_SEEDS).map(|i| (i * 37 + 11) % 150).collect();
         let ids = node.handle().block_on(node.find_originals(V0, &seeds)).expect("all seeds exist");
         let of_case = |&(text, _): &(&str, _)| {
-            let config = SamplerConfig { num_neighbors: text.parse().expect("fan-outs"), replace: false };
+            let config = SamplerConfig::new(text.parse::<NumNeighbors>().expect("fan-outs"));
             let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a valid sampler"));
-            let wanted = Wanted { labels: true, original_ids: true, degrees: true, features: true };
+            let wanted = Wanted { labels: true, times: false, original_ids: true, degrees: true, features: true };
             let (batch_size, concurrency) = (BATCH_SIZE, 2);
             let config = LoaderConfig { batch_size, even_batches: false, shuffle: false, seed: 3, concurrency, wanted };
             let loader = DistNeighborLoader::new(sampler, V0, Seeds::Listed(ids.clone()), config, world);
@@ -132,7 +132,7 @@ fn fan_outs_that_do_not_fit_the_graph_are_refused() {
     write_parts(&graph(), 1, Method::Random, &dir.path().join("one"));
     on_ranks(&dir.path().join("one"), 1, &SamplingNodeConfig::default(), |node, _| {
         for (text, expected) in [("cites=3;2", "names edge type cites"), ("e0=3", "nothing for edge type v1__e1__v0")] {
-            let config = SamplerConfig { num_neighbors: text.parse().expect("fan-outs"), replace: false };
+            let config = SamplerConfig::new(text.parse::<NumNeighbors>().expect("fan-outs"));
             let error = DistNeighborSampler::new(node.clone(), config).err().expect("an error").to_string();
             assert!(error.contains(expected), "{error}");
         }

@@ -1,6 +1,7 @@
 //! What a sampler draws, and the bounds under which a process talks to its peers.
 
 use crate::num_neighbors::NumNeighbors;
+use crate::rule::Temporal;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -60,12 +61,58 @@ pub fn parse_num_neighbors(text: &str) -> Result<Vec<Fanout>, String> {
 }
 
 /// What is drawn for a batch.
+///
+/// ```
+/// use edgecut_dist_sampler::{Fanout, SamplerConfig};
+/// let config = SamplerConfig::new(vec![Fanout::Count(15), Fanout::Count(10)]).with_weights(true);
+/// assert!(config.weighted && !config.replace);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplerConfig {
     /// How many neighbors, by hop and edge type.
     pub num_neighbors: NumNeighbors,
     /// Whether neighbors are drawn with replacement. A fan-out of [`Fanout::All`] takes each neighbor once either way.
     pub replace: bool,
+    /// Whether edges are drawn by their weights: in proportion to them, one after the other of those that are left. Edges of
+    /// weight 0 are never drawn, not even by [`Fanout::All`].
+    pub weighted: bool,
+    /// Whether nothing is drawn that is later than its seed, and which times count.
+    pub temporal: Option<Temporal>,
+    /// Whether each seed has a neighborhood of its own, in which a node of several seeds' neighborhoods is found once for
+    /// each; always so in temporal sampling, where each seed has its time.
+    pub disjoint: bool,
+}
+
+impl SamplerConfig {
+    /// Different neighbors, each equally likely.
+    pub fn new(num_neighbors: impl Into<NumNeighbors>) -> Self {
+        let num_neighbors = num_neighbors.into();
+        Self { num_neighbors, replace: false, weighted: false, temporal: None, disjoint: false }
+    }
+
+    /// Sets whether neighbors are drawn with replacement.
+    pub fn with_replacement(mut self, replace: bool) -> Self {
+        self.replace = replace;
+        self
+    }
+
+    /// Sets whether edges are drawn by their weights.
+    pub fn with_weights(mut self, weighted: bool) -> Self {
+        self.weighted = weighted;
+        self
+    }
+
+    /// Sets which times count.
+    pub fn with_times(mut self, temporal: Option<Temporal>) -> Self {
+        self.temporal = temporal;
+        self
+    }
+
+    /// Sets whether each seed has a neighborhood of its own.
+    pub fn with_disjoint(mut self, disjoint: bool) -> Self {
+        self.disjoint = disjoint;
+        self
+    }
 }
 
 /// The bounds under which a process serves and asks.

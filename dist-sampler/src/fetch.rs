@@ -19,6 +19,8 @@ use tokio_util::task::AbortOnDropHandle;
 pub struct NodeAttributes {
     /// A class per node, -1 where unlabelled.
     pub labels: Vec<i64>,
+    /// The time.
+    pub times: Vec<i64>,
     /// The id in the dataset.
     pub original_ids: Vec<u32>,
     /// The in-degree in the whole graph.
@@ -91,6 +93,9 @@ impl SamplingNode {
         if wanted.labels && !t.has_labels {
             return missing("labels");
         }
+        if wanted.times && !t.has_times {
+            return missing("times");
+        }
         let bytes_per_row = bytes_per_row(wanted, t.feature_dim * t.feature_dtype.size());
         Ok(Shape {
             feature_dim: if wanted.features { t.feature_dim } else { 0 },
@@ -111,6 +116,7 @@ struct Shape {
 /// Attributes of which some rows are still to come.
 struct Draft {
     labels: Vec<i64>,
+    times: Vec<i64>,
     original_ids: Vec<u32>,
     degrees: Vec<u32>,
     features: Option<GatheredRows>,
@@ -124,6 +130,10 @@ impl Draft {
         Self {
             labels: match &nodes.labels {
                 Some(labels) => values_if(wanted.labels, rows, |row| labels[row]),
+                None => Vec::new(),
+            },
+            times: match &nodes.times {
+                Some(times) => values_if(wanted.times, rows, |row| times[row]),
                 None => Vec::new(),
             },
             original_ids: values_if(wanted.original_ids, rows, |row| nodes.original_ids[row]),
@@ -143,6 +153,9 @@ impl Draft {
         if wanted.labels {
             place(&mut self.labels, positions, &mut rest);
         }
+        if wanted.times {
+            place(&mut self.times, positions, &mut rest);
+        }
         if wanted.original_ids {
             place(&mut self.original_ids, positions, &mut rest);
         }
@@ -157,6 +170,7 @@ impl Draft {
     fn finish(self, shape: Shape) -> NodeAttributes {
         NodeAttributes {
             labels: self.labels,
+            times: self.times,
             original_ids: self.original_ids,
             degrees: self.degrees,
             features: self.features.map(GatheredRows::finish).unwrap_or_default(),

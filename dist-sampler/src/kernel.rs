@@ -154,7 +154,7 @@ impl Topology<'_> {
 
 /// Draws positions in a neighbor list; keeps its memory from row to row.
 #[derive(Default)]
-struct Positions {
+pub(crate) struct Positions {
     seen: FxHashSet<u32>,
 }
 
@@ -162,7 +162,7 @@ impl Positions {
     /// Ascending positions below `degree`, as many as `out` holds. Without replacement by Floyd's algorithm (Bentley and
     /// Floyd: A sample of brilliance, 1987), which takes as many random numbers as it draws, whatever the degree. How the
     /// drawn ones are kept depends on the sizes, what is drawn does not.
-    fn draw(&mut self, degree: u32, replace: bool, rng: &mut CounterRng, out: &mut [u32]) {
+    pub(crate) fn draw(&mut self, degree: u32, replace: bool, rng: &mut CounterRng, out: &mut [u32]) {
         if replace {
             out.iter_mut().for_each(|at| *at = rng.below(u64::from(degree)) as u32);
             return out.sort_unstable();

@@ -1,24 +1,39 @@
 //! Answers questions about the part that this process holds.
 
 use crate::config::Fanout;
+use crate::constrained::{ConstrainedDraw, Query};
 use crate::kernel::{self, Draw};
+use crate::rule::TimeAttr;
 use crate::transport::{bytes_of, ids_in};
-use crate::wire::{FetchRequest, FindRequest, HopRequest, HopSection, Refusal, Wanted};
+use crate::wire::{FetchRequest, FindRequest, HasEdgesRequest, HopRequest, HopSection, Refusal, Wanted};
 use crate::workers::LINE_BYTES;
 use bytes::Bytes;
 use edgecut_graph::rng::combine;
-use edgecut_graph::{EdgeTypeId, NodeTypeId, Part, PartEdges};
-use std::sync::Arc;
+use edgecut_graph::{EdgeTypeId, HeldOutEdges, Meta, NodeTypeId, Part, PartEdges};
+use rayon::prelude::*;
+use rustc_hash::FxHashSet;
+use std::sync::{Arc, OnceLock};
 
 /// The process's own part.
 #[derive(Clone, Debug)]
-pub(crate) struct LocalPart(pub(crate) Arc<Part>);
+pub(crate) struct LocalPart {
+    pub(crate) part: Arc<Part>,
+    /// By edge type the held-out edges as (source, destination), made when they are first asked for.
+    held_out: Arc<Vec<OnceLock<FxHashSet<(u32, u32)>>>>,
+}
 
 impl LocalPart {
+    pub(crate) fn new(part: Arc<Part>) -> Self {
+        let held_out = part.edge_type_ids().map(|_| OnceLock::new()).collect();
+        Self { part, held_out: Arc::new(held_out) }
+    }
+
     /// About how many cache lines a hop reads: the neighbors of a node are anywhere, each drawn one is somewhere else.
     pub(crate) fn lines_of_hop(&self, request: &HopRequest) -> usize {
         let lines = |section: &HopSection| match section.fanout() {
             _ if section.num_rows == 0 => 0,
+            // Weights and times are read of all neighbors.
+            _ if !request.is_plain() => usize::MAX,
             Fanout::All => usize::MAX,
             Fanout::Count(count) => (section.num_rows as usize).saturating_mul(2 + count as usize),
         };
@@ -27,7 +42,7 @@ impl LocalPart {
 
     /// About how many cache lines the attributes of rows take.
     pub(crate) fn lines_of_fetch(&self, request: &FetchRequest) -> usize {
-        let types = &self.0.meta().node_types;
+        let types = &self.part.meta().node_types;
         let feature_bytes = types.get(request.node_type.index()).map_or(0, |t| t.feature_dim * t.feature_dtype.size());
         let row_lines = bytes_per_row(request.wanted, feature_bytes).div_ceil(LINE_BYTES);
         (request.rows.len() / size_of::<u32>()).saturating_mul(row_lines)
@@ -38,23 +53,34 @@ impl LocalPart {
         let rows = as_ids(&request.rows)?;
         let mut jobs = Vec::with_capacity(request.sections.len());
         let mut rest = rows;
+        let words_per_row = request.words_per_row();
         for section in &request.sections {
-            let Some((mine, others)) = rest.split_at_checked(section.num_rows as usize) else {
+            let words = (section.num_rows as usize).saturating_mul(words_per_row);
+            let Some((mine, others)) = rest.split_at_checked(words) else {
                 return Err(Refusal::Invalid("the request has fewer rows than its sections say".into()));
             };
             let edges = self.edges(section.edge_type)?;
-            check_rows(mine, edges.csc.num_rows())?;
-            jobs.push((edges, mine, draw_of(request, section)));
+            check_rows(mine.iter().step_by(words_per_row), edges.csc.num_rows())?;
+            check_attributes(edges, request, self.part.meta())?;
+            jobs.push((edges, mine, section));
             rest = others;
         }
         if !rest.is_empty() {
             return Err(Refusal::Invalid("the request has more rows than its sections say".into()));
         }
         let mut out = Vec::new();
-        for (edges, rows, draw) in jobs {
-            let originals = &self.0.nodes(edges.dst_type).original_ids;
-            kernel::sample_hop(&edges.csc, originals, rows, &draw, &mut out, max_bytes / size_of::<u32>())
-                .map_err(|kernel::TooLarge| Refusal::TooLarge)?;
+        for (edges, rows, section) in jobs {
+            let original_ids = &self.part.nodes(edges.dst_type).original_ids[..];
+            let (key, fanout, max_len) = (key_of(request, section), section.fanout(), max_bytes / size_of::<u32>());
+            let drawn = if request.is_plain() {
+                let draw = Draw { fanout, replace: request.rule.replace, key };
+                kernel::sample_hop(&edges.csc, original_ids, rows, &draw, &mut out, max_len)
+            } else {
+                let queries: Vec<Query> = rows.chunks_exact(words_per_row).map(|words| request.query(words)).collect();
+                let draw = ConstrainedDraw { edges, original_ids, fanout, rule: request.rule, key };
+                draw.sample_hop(&queries, &mut out, max_len)
+            };
+            drawn.map_err(|kernel::TooLarge| Refusal::TooLarge)?;
         }
         Ok(bytes_of(out))
     }
@@ -62,11 +88,11 @@ impl LocalPart {
     /// Attributes of rows, in the layout of [`ArrayReply`](crate::wire::ArrayReply).
     pub(crate) fn fetch(&self, request: &FetchRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
         let rows = as_ids(&request.rows)?;
-        let Some(t) = self.0.meta().node_types.get(request.node_type.index()) else {
+        let Some(t) = self.part.meta().node_types.get(request.node_type.index()) else {
             return Err(Refusal::Invalid(format!("there is no node type {}", request.node_type.0)));
         };
-        let nodes = self.0.nodes(request.node_type);
-        check_rows(rows, nodes.original_ids.len())?;
+        let nodes = self.part.nodes(request.node_type);
+        check_rows(rows.iter(), nodes.original_ids.len())?;
         let feature_bytes = t.feature_dim * t.feature_dtype.size();
         let per_row = bytes_per_row(request.wanted, feature_bytes);
         let Some(bytes) = per_row.checked_mul(rows.len()).filter(|&bytes| bytes <= max_bytes) else {
@@ -77,11 +103,15 @@ impl LocalPart {
             let labels = nodes.labels.as_deref().ok_or_else(|| Refusal::Invalid("the graph has no labels".into()))?;
             append(&mut out, rows, |row| labels[row]);
         }
+        if request.wanted.times {
+            let times = nodes.times.as_deref().ok_or_else(|| Refusal::Invalid("the graph has no times".into()))?;
+            append(&mut out, rows, |row| times[row]);
+        }
         if request.wanted.original_ids {
             append(&mut out, rows, |row| nodes.original_ids[row]);
         }
         if request.wanted.degrees {
-            let degrees = Degrees::new(&self.0, request.node_type);
+            let degrees = Degrees::new(&self.part, request.node_type);
             append(&mut out, rows, |row| degrees.of(row));
         }
         if request.wanted.features {
@@ -94,16 +124,34 @@ impl LocalPart {
 
     /// Global ids of original ids, `u32::MAX` where another part owns the node or there is none.
     pub(crate) fn find(&self, request: &FindRequest) -> Result<Bytes, Refusal> {
-        if request.node_type.index() >= self.0.meta().node_types.len() {
+        if request.node_type.index() >= self.part.meta().node_types.len() {
             return Err(Refusal::Invalid(format!("there is no node type {}", request.node_type.0)));
         }
-        let find = |&id: &u32| self.0.find_original(request.node_type, id).map_or(u32::MAX, |node| node.0);
+        let find = |&id: &u32| self.part.find_original(request.node_type, id).map_or(u32::MAX, |node| node.0);
         Ok(bytes_of(as_ids(&request.originals)?.iter().map(find).collect::<Vec<u32>>()))
     }
 
+    /// A byte per pair, 1 if it is an edge into one of the part's nodes.
+    pub(crate) fn has_edges(&self, request: &HasEdgesRequest) -> Result<Bytes, Refusal> {
+        let pairs = as_ids(&request.pairs)?;
+        let edges = self.edges(request.edge_type)?;
+        check_rows(pairs.iter().step_by(2), edges.csc.num_rows())?;
+        let start = self.part.owned(edges.dst_type).start;
+        let held_out = self.held_out[request.edge_type.index()].get_or_init(|| {
+            let HeldOutEdges { valid, test } = &edges.held_out;
+            [valid, test].iter().flat_map(|list| list.src.iter().copied().zip(list.dst.iter().copied())).collect()
+        });
+        let is_edge = |pair: &[u32]| {
+            let &[row, src] = pair else { return 0 };
+            let held_out = request.held_out && held_out.contains(&(src, start + row));
+            u8::from(held_out || edges.csc.neighbors(row as usize).contains(&src))
+        };
+        Ok(pairs.par_chunks(2).with_min_len(256).map(is_edge).collect::<Vec<u8>>().into())
+    }
+
     fn edges(&self, edge_type: EdgeTypeId) -> Result<&PartEdges, Refusal> {
-        match self.0.meta().edge_types.len() {
-            types if edge_type.index() < types => Ok(self.0.edges(edge_type)),
+        match self.part.meta().edge_types.len() {
+            types if edge_type.index() < types => Ok(self.part.edges(edge_type)),
             types => Err(Refusal::Invalid(format!("edge type {} of {types}", edge_type.0))),
         }
     }
@@ -127,22 +175,35 @@ impl<'a> Degrees<'a> {
 pub(crate) fn bytes_per_row(wanted: Wanted, feature_bytes: usize) -> usize {
     let size = |wanted: bool, bytes: usize| if wanted { bytes } else { 0 };
     size(wanted.labels, 8)
+        + size(wanted.times, 8)
         + size(wanted.original_ids, 4)
         + size(wanted.degrees, 4)
         + size(wanted.features, feature_bytes)
 }
 
-fn draw_of(request: &HopRequest, section: &HopSection) -> Draw {
-    let key = combine(combine(request.stream, u64::from(request.hop)), u64::from(section.edge_type.0));
-    Draw { fanout: section.fanout(), replace: section.replace, key }
+fn key_of(request: &HopRequest, section: &HopSection) -> u64 {
+    combine(combine(request.stream, u64::from(request.hop)), u64::from(section.edge_type.0))
+}
+
+/// A request for weights or times that the edges do not have comes from a process with another graph: samplers check.
+fn check_attributes(edges: &PartEdges, request: &HopRequest, meta: &Meta) -> Result<(), Refusal> {
+    let rule = request.rule;
+    if rule.weighted && edges.attributes.weights.is_none() {
+        return Err(Refusal::Invalid(format!("edges of dataset {} have no weights", meta.dataset)));
+    }
+    let by_edge = rule.temporal.is_some_and(|temporal| temporal.attr == TimeAttr::EdgeTime);
+    if by_edge && edges.attributes.times.is_none() {
+        return Err(Refusal::Invalid(format!("edges of dataset {} have no times", meta.dataset)));
+    }
+    Ok(())
 }
 
 fn as_ids(bytes: &Bytes) -> Result<&[u32], Refusal> {
     ids_in(bytes).map_err(Refusal::Invalid)
 }
 
-fn check_rows(rows: &[u32], bound: usize) -> Result<(), Refusal> {
-    match rows.iter().find(|&&row| row as usize >= bound) {
+fn check_rows<'a>(mut rows: impl Iterator<Item = &'a u32>, bound: usize) -> Result<(), Refusal> {
+    match rows.find(|&&row| row as usize >= bound) {
         Some(row) => Err(Refusal::Invalid(format!("row {row} was asked for, but the part has {bound}"))),
         None => Ok(()),
     }

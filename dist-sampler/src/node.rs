@@ -83,7 +83,7 @@ impl SamplingNode {
             (PartitionId(p) != own).then(new).transpose()
         };
         let peers = (0..part.meta().num_parts).map(peer).collect::<Result<_, _>>()?;
-        let part = LocalPart(part);
+        let part = LocalPart::new(part);
         let service =
             Service { part: part.clone(), workers: workers.clone(), max_message_bytes: config.max_message_bytes };
         let node =
@@ -126,7 +126,7 @@ impl SamplingNode {
 
     /// The part that this process holds.
     pub fn part(&self) -> &Arc<Part> {
-        &self.part.0
+        &self.part.part
     }
 
     /// The job that this process belongs to.

@@ -6,11 +6,13 @@ use crate::local::bytes_per_row;
 use crate::reply::{HopReply, check_hop};
 use crate::traffic::Traffic;
 use crate::transport::{BulkTransport, bytes_of, ids_in};
-use crate::wire::{ArrayReply, FetchRequest, FindRequest, HopRequest, Refusal, SamplingClient, Wanted};
+use crate::wire::{
+    ArrayReply, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, Refusal, SamplingClient, Wanted,
+};
 use crate::workers::{LINE_BYTES, Workers};
 use bytes::Bytes;
 use edgecut_cluster::Cluster;
-use edgecut_graph::{Meta, NodeTypeId};
+use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -75,7 +77,7 @@ impl Peer {
         if request.rows.len() > self.config.max_message_bytes {
             return self.sample_hop_in_halves(request).await;
         }
-        let operation = || format!("sample {} rows", request.rows.len() / 4);
+        let operation = || format!("sample {} rows", request.rows.len() / 4 / request.words_per_row());
         let send = |client: SamplingClient, context| {
             let request = request.clone();
             async move { client.sample_hop(context, request).await }
@@ -95,22 +97,24 @@ impl Peer {
         let rows = ids_in(&request.rows).map_err(|why| self.failed("sample".into(), why))?;
         let mut halves = [Vec::new(), Vec::new()];
         let mut sections = [request.sections.clone(), request.sections.clone()];
+        let width = request.words_per_row();
+        let num_rows = rows.len() / width;
         let mut start = 0;
         // Of all rows, so that it goes on where each edge type has one row left.
-        let middle = rows.len() / 2;
+        let middle = num_rows / 2;
         for (i, section) in request.sections.iter().enumerate() {
             let end = start + section.num_rows as usize;
             let middle = middle.clamp(start, end);
             for (half, range) in [(0, start..middle), (1, middle..end)] {
                 sections[half][i].num_rows = range.len() as u32;
-                halves[half].extend_from_slice(&rows[range]);
+                halves[half].extend_from_slice(&rows[range.start * width..range.end * width]);
             }
             start = end;
         }
         // With one row left the first half is empty, and the second is the whole.
         if halves[0].is_empty() {
             let why = format!("one node's neighbors exceed {} bytes: give a fan-out", self.config.max_message_bytes);
-            return Err(self.failed(format!("sample {} rows", rows.len()), why));
+            return Err(self.failed(format!("sample {num_rows} rows"), why));
         }
         let mut replies = Vec::with_capacity(2);
         for (sections, rows) in sections.iter().zip(halves) {
@@ -167,6 +171,26 @@ impl Peer {
         };
         match self.ask(&operation, send).await? {
             Answer::Data(data) if data.len() == originals.len() => Ok(data),
+            _ => Err(self.failed(operation(), "the reply is not of the length asked for".into())),
+        }
+    }
+
+    /// A byte per pair (row of the destination, global id of the source), 1 if it is an edge.
+    pub(crate) async fn has_edges(
+        &self,
+        edge_type: EdgeTypeId,
+        held_out: bool,
+        pairs: Vec<u32>,
+    ) -> Result<Bytes, SampleError> {
+        let num_pairs = pairs.len() / 2;
+        let operation = || format!("look for {num_pairs} edges");
+        let request = HasEdgesRequest { edge_type, held_out, pairs: bytes_of(pairs) };
+        let send = |client: SamplingClient, context| {
+            let request = request.clone();
+            async move { client.has_edges(context, request).await }
+        };
+        match self.ask(&operation, send).await? {
+            Answer::Data(data) if data.len() == num_pairs => Ok(data),
             _ => Err(self.failed(operation(), "the reply is not of the length asked for".into())),
         }
     }

@@ -3,6 +3,59 @@
 use edgecut_graph::prefetch;
 use rustc_hash::FxHashMap;
 
+/// Gives the nodes of one type their numbers in a batch.
+pub(crate) trait Numbering {
+    /// The number of `node` in the neighborhood of seed `batch`, a new one if it was not seen there. Where neighborhoods are
+    /// not disjoint, `batch` does not count.
+    fn number(&mut self, batch: u32, node: u32) -> u32;
+
+    /// Asks for what [`Numbering::number`] will read for `node`.
+    fn prefetch(&self, node: u32);
+
+    /// Global ids of the nodes, by number.
+    fn nodes(&self) -> &[u32];
+
+    /// The seed of the node of a number.
+    fn batch_of(&self, number: usize) -> u32;
+}
+
+/// Numbers for disjoint neighborhoods: a node has one in each that it is found in.
+#[derive(Default)]
+pub(crate) struct DisjointRelabel {
+    numbers: FxHashMap<(u32, u32), u32>,
+    nodes: Vec<u32>,
+    batch: Vec<u32>,
+}
+
+impl DisjointRelabel {
+    /// Global ids by number, and their seeds.
+    pub(crate) fn into_parts(self) -> (Vec<u32>, Vec<u32>) {
+        (self.nodes, self.batch)
+    }
+}
+
+impl Numbering for DisjointRelabel {
+    fn number(&mut self, batch: u32, node: u32) -> u32 {
+        let next = self.nodes.len() as u32;
+        let found = *self.numbers.entry((batch, node)).or_insert(next);
+        if found == next {
+            self.nodes.push(node);
+            self.batch.push(batch);
+        }
+        found
+    }
+
+    fn prefetch(&self, _node: u32) {}
+
+    fn nodes(&self) -> &[u32] {
+        &self.nodes
+    }
+
+    fn batch_of(&self, number: usize) -> u32 {
+        self.batch[number]
+    }
+}
+
 /// Maps global ids of one node type to numbers in a batch.
 ///
 /// The process's own nodes are looked up in an array of stamps (generation and number in one `u64`), which needs no
@@ -32,10 +85,11 @@ impl Relabel {
             self.generation = 1;
         }
     }
+}
 
-    /// The number of `node`, a new one if it was not seen since the reset.
+impl Numbering for Relabel {
     #[inline]
-    pub(crate) fn number(&mut self, node: u32) -> u32 {
+    fn number(&mut self, _batch: u32, node: u32) -> u32 {
         let next = self.nodes.len() as u32;
         let at = node.wrapping_sub(self.owned.start) as usize;
         let found = match self.stamps.get_mut(at) {
@@ -52,15 +106,17 @@ impl Relabel {
         found
     }
 
-    /// Asks for what [`Relabel::number`] will read for `node`.
     #[inline]
-    pub(crate) fn prefetch(&self, node: u32) {
+    fn prefetch(&self, node: u32) {
         prefetch(&self.stamps, node.wrapping_sub(self.owned.start) as usize);
     }
 
-    /// Global ids of the nodes seen since the reset, by number.
-    pub(crate) fn nodes(&self) -> &[u32] {
+    fn nodes(&self) -> &[u32] {
         &self.nodes
+    }
+
+    fn batch_of(&self, _number: usize) -> u32 {
+        0
     }
 }
 
@@ -73,7 +129,7 @@ mod tests {
         let mut relabel = Relabel::new(10..20);
         for round in 0..3 {
             let ids = [15, 3, 15, 40, 10, 3, 19, 20, 9];
-            let numbers: Vec<u32> = ids.iter().map(|&id| relabel.number(id + round)).collect();
+            let numbers: Vec<u32> = ids.iter().map(|&id| relabel.number(0, id + round)).collect();
             assert_eq!(numbers, [0, 1, 0, 2, 3, 1, 4, 5, 6]);
             assert_eq!(relabel.nodes(), [15, 3, 40, 10, 19, 20, 9].map(|id| id + round));
             relabel.reset();
@@ -81,11 +137,18 @@ mod tests {
     }
 
     #[test]
+    fn disjoint_neighborhoods_number_a_node_once_each() {
+        let mut relabel = DisjointRelabel::default();
+        let numbers: Vec<u32> = [(0, 7), (1, 7), (0, 7), (1, 9)].iter().map(|&(b, id)| relabel.number(b, id)).collect();
+        assert_eq!((numbers, relabel.into_parts()), (vec![0, 1, 0, 2], (vec![7, 7, 9], vec![0, 1, 1])));
+    }
+
+    #[test]
     fn stamps_of_an_old_generation_never_come_back() {
         let mut relabel = Relabel::new(0..4);
         relabel.generation = u32::MAX;
-        relabel.number(2);
+        relabel.number(0, 2);
         relabel.reset();
-        assert_eq!((relabel.generation, relabel.number(1), relabel.number(2)), (1, 0, 1));
+        assert_eq!((relabel.generation, relabel.number(0, 1), relabel.number(0, 2)), (1, 0, 1));
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn check_hop(meta: &Meta, request: &HopRequest, data: &Bytes) -> Resu
         let num_sources = source.map_or(0, |t| t.book.num_nodes());
         let cut = || format!("the reply of {} bytes is shorter than its counts say", data.len());
         let (counts, others) = rest.split_at_checked(section.num_rows as usize).ok_or_else(cut)?;
-        let draw = Draw { fanout: section.fanout(), replace: section.replace, key: 0 };
+        let draw = Draw { fanout: section.fanout(), replace: request.rule.replace, key: 0 };
         if let Some(count) = counts.iter().find(|&&count| count as usize > draw.count(u32::MAX as usize)) {
             return Err(format!("the reply has {count} neighbors for a node, above the fan-out {}", section.fanout()));
         }
@@ -74,6 +74,7 @@ impl<'a> SectionReply<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rule::Rule;
     use crate::transport::bytes_of;
     use edgecut_graph::EdgeTypeId;
 
@@ -94,8 +95,9 @@ mod tests {
     }
 
     fn request(fanout: Option<u32>, replace: bool) -> HopRequest {
-        let section = |num_rows| HopSection { edge_type: EdgeTypeId(0), fanout, replace, num_rows };
-        HopRequest { stream: 0, hop: 0, sections: vec![section(2), section(1)], rows: bytes_of(vec![0_u32, 1, 2]) }
+        let section = |num_rows| HopSection { edge_type: EdgeTypeId(0), fanout, num_rows };
+        let (sections, rows) = (vec![section(2), section(1)], bytes_of(vec![0_u32, 1, 2]));
+        HopRequest { stream: 0, hop: 0, rule: Rule { replace, ..Rule::default() }, disjoint: false, sections, rows }
     }
 
     fn check(fanout: Option<u32>, words: &[u32]) -> Result<(), String> {

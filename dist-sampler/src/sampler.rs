@@ -4,14 +4,16 @@ use crate::SampleError;
 use crate::batch_key::BatchKey;
 use crate::config::{Fanout, SamplerConfig};
 use crate::node::SamplingNode;
-use crate::relabel::Relabel;
+use crate::relabel::{DisjointRelabel, Numbering, Relabel};
 use crate::reply::{HopReply, SectionReply};
 use crate::route::Routes;
+use crate::rule::{Rule, Temporal, TemporalStrategy, TimeAttr};
+use crate::seeds::{Excluded, SampleSeeds};
 use crate::subgraph::{SampledEdges, SampledNodes, SampledSubgraph};
 use crate::transport::bytes_of;
-use crate::wire::{HopRequest, HopSection, Refusal};
+use crate::wire::{HopRequest, HopSection, Refusal, words_per_row};
 use bytes::Bytes;
-use edgecut_graph::{GlobalNodeId, NodeTypeId};
+use edgecut_graph::{EdgeTypeMeta, GlobalNodeId, Meta, NodeTypeId, PartitionBook};
 use futures::future::try_join_all;
 use std::sync::Arc;
 use tokio_util::task::AbortOnDropHandle;
@@ -24,14 +26,32 @@ pub struct DistNeighborSampler {
     node: Arc<SamplingNode>,
     /// `[hop][edge type]`; `None` where nothing is drawn.
     fanouts: Vec<Vec<Option<Fanout>>>,
-    replace: bool,
+    rule: Rule,
+    disjoint: bool,
 }
 
 /// A batch being sampled.
 struct Draft {
-    relabels: Vec<Relabel>,
+    numbers: Numbers,
     hop_offsets: Vec<Vec<u32>>,
     edges: Vec<SampledEdges>,
+    times: Vec<i64>,
+    excluded: Excluded,
+}
+
+/// The nodes that were found, by type.
+enum Numbers {
+    Shared(Vec<Relabel>),
+    Disjoint(Vec<DisjointRelabel>),
+}
+
+impl Numbers {
+    fn of_type(&self, t: usize) -> &dyn Numbering {
+        match self {
+            Self::Shared(relabels) => &relabels[t],
+            Self::Disjoint(relabels) => &relabels[t],
+        }
+    }
 }
 
 /// One hop, laid out: the frontier of each node type grouped by owner, and what each part is asked.
@@ -46,14 +66,18 @@ impl DistNeighborSampler {
     /// A sampler on `node`.
     ///
     /// # Errors
-    /// [`SampleError::Layout`] if no fan-out is given, or they do not fit the graph's edge types.
+    /// [`SampleError::Layout`] if no fan-out is given, or they do not fit the graph's edge types, or edges are to be drawn by
+    /// weights or times that the graph does not have.
     pub fn new(node: Arc<SamplingNode>, config: SamplerConfig) -> Result<Self, SampleError> {
         let layout = |what: String| SampleError::Layout { what };
         if !(1..=usize::from(u16::MAX)).contains(&config.num_neighbors.num_hops()) {
             return Err(layout("num_neighbors needs a fan-out for each hop".into()));
         }
         let fanouts = config.num_neighbors.of_graph(node.part().meta()).map_err(layout)?;
-        Ok(Self { node, fanouts, replace: config.replace })
+        let SamplerConfig { replace, weighted, temporal, disjoint, .. } = config;
+        let rule = Rule { replace, weighted, temporal };
+        check_rule(node.part().meta(), &fanouts, rule).map_err(layout)?;
+        Ok(Self { node, fanouts, rule, disjoint: disjoint || temporal.is_some() })
     }
 
     /// Where the sampler runs.
@@ -66,19 +90,25 @@ impl DistNeighborSampler {
         self.fanouts.len()
     }
 
-    /// Samples the neighborhood of `seeds`, distinct global ids of one node type. The result depends on `key`, the
-    /// seeds and their order, the fan-outs and the graph alone.
+    /// Whether each seed has a neighborhood of its own.
+    pub fn is_disjoint(&self) -> bool {
+        self.disjoint
+    }
+
+    /// Which times count, if any do.
+    pub fn temporal(&self) -> Option<Temporal> {
+        self.rule.temporal
+    }
+
+    /// Samples the neighborhood of `seeds`. The result depends on `key`, the seeds and their order, the fan-outs and the
+    /// graph alone.
     ///
     /// # Errors
-    /// [`SampleError::NoSuchNode`] for a seed that is out of range or given twice, or an error of a peer.
-    pub async fn sample(
-        self: &Arc<Self>,
-        node_type: NodeTypeId,
-        seeds: Vec<u32>,
-        key: BatchKey,
-    ) -> Result<SampledSubgraph, SampleError> {
+    /// [`SampleError::NoSuchNode`] for a seed that is out of range or given twice, [`SampleError::Layout`] for seeds without
+    /// what this sampler needs of them, or an error of a peer.
+    pub async fn sample(self: &Arc<Self>, seeds: SampleSeeds, key: BatchKey) -> Result<SampledSubgraph, SampleError> {
         let this = self.clone();
-        let mut draft = self.node.workers.run(move || this.start(node_type, &seeds)).await??;
+        let mut draft = self.node.workers.run(move || this.start(seeds)).await??;
         for hop in 0..self.num_hops() {
             let this = self.clone();
             let (planned, plan) = self
@@ -90,61 +120,87 @@ impl DistNeighborSampler {
                 })
                 .await?;
             let replies = self.ask_all(&plan).await?;
-            draft = self.node.workers.run(move || stitch(planned, &plan, &replies)).await??;
+            draft = self.node.workers.run(move || stitch_hop(planned, &plan, &replies)).await??;
         }
         let this = self.clone();
         self.node.workers.run(move || this.finish(draft)).await
     }
 
-    fn start(&self, node_type: NodeTypeId, seeds: &[u32]) -> Result<Draft, SampleError> {
-        let part = self.node.part();
-        let book = &part.meta().node_types[node_type.index()].book;
-        let mut relabels = self.node.take_relabels();
-        for (position, &seed) in seeds.iter().enumerate() {
-            if !book.contains(GlobalNodeId(seed)) {
-                let what = format!("seed {position} is node {seed}, but the graph has {}", book.num_nodes());
-                return Err(SampleError::NoSuchNode { what });
-            }
-            if relabels[node_type.index()].number(seed) as usize != position {
-                return Err(SampleError::NoSuchNode { what: format!("seed {position} is given twice in its batch") });
+    fn start(&self, seeds: SampleSeeds) -> Result<Draft, SampleError> {
+        let meta = self.node.part().meta();
+        let num_types = meta.node_types.len();
+        seeds.check(num_types, self.disjoint, self.rule.temporal.is_some())?;
+        let mut numbers = match self.disjoint {
+            false => Numbers::Shared(self.node.take_relabels()),
+            true => Numbers::Disjoint((0..num_types).map(|_| DisjointRelabel::default()).collect()),
+        };
+        for (t, nodes) in seeds.nodes.iter().enumerate() {
+            let book = &meta.node_types[t].book;
+            let batch = seeds.batch.get(t).filter(|_| self.disjoint).map_or(&[][..], |batch| &batch[..]);
+            match &mut numbers {
+                Numbers::Shared(relabels) => number_seeds(&mut relabels[t], book, nodes, batch)?,
+                Numbers::Disjoint(relabels) => number_seeds(&mut relabels[t], book, nodes, batch)?,
             }
         }
-        let hop_offsets = relabels.iter().map(|relabel| vec![relabel.nodes().len() as u32]).collect();
-        let edges = vec![SampledEdges { indptr: vec![0], indices: Vec::new() }; part.meta().edge_types.len()];
-        Ok(Draft { relabels, hop_offsets, edges })
+        let hop_offsets = (0..num_types).map(|t| vec![numbers.of_type(t).nodes().len() as u32]).collect();
+        let edges = vec![SampledEdges { indptr: vec![0], indices: Vec::new() }; meta.edge_types.len()];
+        Ok(Draft { numbers, hop_offsets, edges, times: seeds.times, excluded: Excluded::new(&seeds.excluded) })
     }
 
     /// Groups the frontier by owner and says what each part is asked.
     fn plan(&self, draft: &Draft, hop: usize, key: BatchKey) -> HopPlan {
         let part = self.node.part();
         let meta = part.meta();
-        let routes: Vec<Routes> = meta
-            .node_types
-            .iter()
-            .enumerate()
-            .map(|(t, node_type)| {
-                let from = hop.checked_sub(1).map_or(0, |last| draft.hop_offsets[t][last]);
-                let to = draft.hop_offsets[t][hop];
-                Routes::new(&node_type.book, &draft.relabels[t].nodes()[from as usize..to as usize])
-            })
-            .collect();
+        let width = words_per_row(self.disjoint, self.rule);
+        let mut routes = Vec::with_capacity(meta.node_types.len());
+        // What is sent of each frontier: its rows, with their seeds and times where these count.
+        let mut words = Vec::with_capacity(meta.node_types.len());
+        for (t, node_type) in meta.node_types.iter().enumerate() {
+            let from = hop.checked_sub(1).map_or(0, |last| draft.hop_offsets[t][last]) as usize;
+            let to = draft.hop_offsets[t][hop] as usize;
+            let numbers = draft.numbers.of_type(t);
+            let of_type = Routes::new(&node_type.book, &numbers.nodes()[from..to]);
+            words.push(if width == 1 { Vec::new() } else { self.words(&of_type, numbers, from, &draft.times) });
+            routes.push(of_type);
+        }
         let request = |p: usize| {
             let (mut sections, mut rows) = (Vec::new(), Vec::new());
             for edge_type in part.edge_type_ids() {
+                let dst_type = part.edges(edge_type).dst_type.index();
                 // Of an edge type of which nothing is drawn no row is asked for: each row then has no neighbors.
                 let (fanout, mine): (_, &[u32]) = match self.fanouts[hop][edge_type.index()] {
-                    Some(fanout) => (fanout, &routes[part.edges(edge_type).dst_type.index()].rows[p]),
+                    Some(fanout) if width == 1 => (fanout, &routes[dst_type].rows[p]),
+                    Some(fanout) => (fanout, &words[dst_type][p]),
                     None => (Fanout::All, &[]),
                 };
                 rows.extend_from_slice(mine);
-                let (replace, num_rows) = (self.replace, mine.len() as u32);
-                sections.push(HopSection { edge_type, fanout: fanout.count(), replace, num_rows });
+                sections.push(HopSection { edge_type, fanout: fanout.count(), num_rows: (mine.len() / width) as u32 });
             }
-            HopRequest { stream: key.stream(), hop: hop as u16, sections, rows: bytes_of(rows) }
+            let (stream, hop, rows) = (key.stream(), hop as u16, bytes_of(rows));
+            HopRequest { stream, hop, rule: self.rule, disjoint: self.disjoint, sections, rows }
         };
         let requests = (0..meta.num_parts as usize).map(request).collect();
         let edge_types = part.edge_type_ids().map(|e| (part.edges(e).src_type, part.edges(e).dst_type)).collect();
         HopPlan { edge_types, routes, requests }
+    }
+
+    /// Per part the words of its rows; the first of the frontier has the number `from`.
+    fn words(&self, routes: &Routes, numbers: &dyn Numbering, from: usize, times: &[i64]) -> Vec<Vec<u32>> {
+        let mut words = vec![Vec::new(); routes.rows.len()];
+        let mut rows: Vec<_> = routes.rows.iter().map(|rows| rows.iter()).collect();
+        for (position, &owner) in routes.owners.iter().enumerate() {
+            let (words, row) = (&mut words[owner as usize], rows[owner as usize].next());
+            let batch = numbers.batch_of(from + position);
+            words.extend(row);
+            if self.disjoint {
+                words.push(batch);
+            }
+            if self.rule.temporal.is_some() {
+                let time = times[batch as usize] as u64;
+                words.extend([time as u32, (time >> 32) as u32]);
+            }
+        }
+        words
     }
 
     /// One request to every peer that owns part of the frontier, all at once, and our own share meanwhile.
@@ -178,22 +234,104 @@ impl DistNeighborSampler {
     }
 
     fn finish(&self, draft: Draft) -> SampledSubgraph {
-        let nodes = draft.relabels.iter().zip(draft.hop_offsets);
-        let nodes =
-            nodes.map(|(relabel, hop_offsets)| SampledNodes { ids: relabel.nodes().to_vec(), hop_offsets }).collect();
-        self.node.keep_relabels(draft.relabels);
+        let nodes = match draft.numbers {
+            Numbers::Shared(relabels) => {
+                let of_type = |(relabel, hop_offsets): (&Relabel, _)| SampledNodes {
+                    ids: relabel.nodes().to_vec(),
+                    hop_offsets,
+                    batch: Vec::new(),
+                };
+                let nodes = relabels.iter().zip(draft.hop_offsets).map(of_type).collect();
+                self.node.keep_relabels(relabels);
+                nodes
+            }
+            Numbers::Disjoint(relabels) => {
+                let of_type = |(relabel, hop_offsets): (DisjointRelabel, _)| {
+                    let (ids, batch) = relabel.into_parts();
+                    SampledNodes { ids, hop_offsets, batch }
+                };
+                relabels.into_iter().zip(draft.hop_offsets).map(of_type).collect()
+            }
+        };
         SampledSubgraph { nodes, edges: draft.edges }
     }
 }
 
+/// Fails if edges are to be drawn by what they do not have.
+fn check_rule(meta: &Meta, fanouts: &[Vec<Option<Fanout>>], rule: Rule) -> Result<(), String> {
+    let dataset = &meta.dataset;
+    let drawn = |e: usize| fanouts.iter().any(|fanouts| fanouts[e].is_some());
+    let lacking = |has: &dyn Fn(&EdgeTypeMeta) -> bool| {
+        let mut types = meta.edge_types.iter().enumerate().filter(|(e, t)| drawn(*e) && !has(t));
+        types.next().map(|(_, t)| format!("{}__{}__{}", t.src_type, t.relation, t.dst_type))
+    };
+    if let (true, Some(name)) = (rule.weighted, lacking(&|t| t.has_weights)) {
+        return Err(format!(
+            "weighted sampling needs a weight for each edge, and edge type {name} of dataset {dataset} has none: partition it \
+             with weights, or give it a fan-out of 0"
+        ));
+    }
+    let Some(temporal) = rule.temporal else { return Ok(()) };
+    if rule.weighted && temporal.strategy == TemporalStrategy::Last {
+        return Err("the latest neighbors are not drawn by weight: leave out weights, or draw uniformly".into());
+    }
+    match temporal.attr {
+        TimeAttr::EdgeTime => match lacking(&|t| t.has_times) {
+            Some(name) => Err(format!(
+                "edge_time: edge type {name} of dataset {dataset} has no times: partition it with edge times, or give it a \
+                 fan-out of 0"
+            )),
+            None => Ok(()),
+        },
+        TimeAttr::NodeTime => match meta.node_types.iter().any(|t| t.has_times) {
+            false => Err(format!("node_time: no nodes of dataset {dataset} have times: partition it with node times")),
+            true => Ok(()),
+        },
+    }
+}
+
+/// Numbers the seeds of one type, in order.
+fn number_seeds(
+    numbers: &mut impl Numbering,
+    book: &PartitionBook,
+    seeds: &[u32],
+    batch: &[u32],
+) -> Result<(), SampleError> {
+    for (position, &seed) in seeds.iter().enumerate() {
+        if !book.contains(GlobalNodeId(seed)) {
+            let what = format!("seed {position} is node {seed}, but the graph has {}", book.num_nodes());
+            return Err(SampleError::NoSuchNode { what });
+        }
+        if numbers.number(batch.get(position).copied().unwrap_or(0), seed) as usize != position {
+            return Err(SampleError::NoSuchNode { what: format!("seed {position} is given twice in its batch") });
+        }
+    }
+    Ok(())
+}
+
+fn stitch_hop(mut draft: Draft, plan: &HopPlan, replies: &[Bytes]) -> Result<Draft, SampleError> {
+    let Draft { numbers, hop_offsets, edges, excluded, .. } = &mut draft;
+    match numbers {
+        Numbers::Shared(relabels) => stitch(relabels, hop_offsets, edges, excluded, plan, replies)?,
+        Numbers::Disjoint(relabels) => stitch(relabels, hop_offsets, edges, excluded, plan, replies)?,
+    }
+    Ok(draft)
+}
+
 /// Puts the replies together in the order of the frontier, edge type by edge type, and numbers the new nodes.
-fn stitch(mut draft: Draft, plan: &HopPlan, replies: &[Bytes]) -> Result<Draft, SampleError> {
+fn stitch<N: Numbering>(
+    numbers: &mut [N],
+    hop_offsets: &mut [Vec<u32>],
+    edges: &mut [SampledEdges],
+    excluded: &Excluded,
+    plan: &HopPlan,
+    replies: &[Bytes],
+) -> Result<(), SampleError> {
     let replies: Vec<HopReply<'_>> =
         replies.iter().zip(&plan.requests).map(|(data, request)| HopReply::new(&request.sections, data)).collect();
     for (e, &(src_type, dst_type)) in plan.edge_types.iter().enumerate() {
         let mut sections: Vec<SectionReply<'_>> = replies.iter().map(|reply| reply.section(e)).collect();
-        let SampledEdges { indptr, indices } = &mut draft.edges[e];
-        let relabel = &mut draft.relabels[src_type.index()];
+        let SampledEdges { indptr, indices } = &mut edges[e];
         let drawn: usize = sections.iter().map(|section| section.neighbors.len()).sum();
         if indices.len() + drawn > u32::MAX as usize {
             let what = "a batch has more than 2^32 edges: give a smaller batch size or fan-out".into();
@@ -201,20 +339,31 @@ fn stitch(mut draft: Draft, plan: &HopPlan, replies: &[Bytes]) -> Result<Draft, 
         }
         indices.reserve(drawn);
         for &owner in &plan.routes[dst_type.index()].owners {
+            let row = indptr.len() - 1;
             let section = &mut sections[owner as usize];
             let upcoming = section.neighbors;
             let neighbors = section.next_row();
-            indices.extend(neighbors.iter().enumerate().map(|(i, &id)| {
-                if let Some(&soon) = upcoming.get(i + NODES_AHEAD) {
-                    relabel.prefetch(soon);
+            let dst = &numbers[dst_type.index()];
+            let batch = dst.batch_of(row);
+            let forbidden = if excluded.is_empty() { None } else { excluded.sources(e, dst.nodes()[row]) };
+            let numbers = &mut numbers[src_type.index()];
+            match forbidden {
+                None => indices.extend(neighbors.iter().enumerate().map(|(i, &id)| {
+                    if let Some(&soon) = upcoming.get(i + NODES_AHEAD) {
+                        numbers.prefetch(soon);
+                    }
+                    numbers.number(batch, id)
+                })),
+                Some(forbidden) => {
+                    let followed = neighbors.iter().filter(|id| !forbidden.contains(id));
+                    indices.extend(followed.map(|&id| numbers.number(batch, id)));
                 }
-                relabel.number(id)
-            }));
+            }
             indptr.push(indices.len() as u32);
         }
     }
-    for (offsets, relabel) in draft.hop_offsets.iter_mut().zip(&draft.relabels) {
-        offsets.push(relabel.nodes().len() as u32);
+    for (offsets, numbers) in hop_offsets.iter_mut().zip(numbers) {
+        offsets.push(numbers.nodes().len() as u32);
     }
-    Ok(draft)
+    Ok(())
 }

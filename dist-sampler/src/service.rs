@@ -3,7 +3,7 @@
 use crate::config::SamplingNodeConfig;
 use crate::local::LocalPart;
 use crate::transport::BulkTransport;
-use crate::wire::{ArrayReply, FetchRequest, FindRequest, HopRequest, Refusal, Sampling};
+use crate::wire::{ArrayReply, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, Refusal, Sampling};
 use crate::workers::Workers;
 use bytes::Bytes;
 use futures::StreamExt;
@@ -60,5 +60,10 @@ impl Sampling for Service {
         // A binary search reads a line a step.
         let lines = request.originals.len() / size_of::<u32>() * u32::BITS as usize;
         self.answer(lines, move |part, _| part.find(&request)).await
+    }
+
+    async fn has_edges(self, _: Context, request: HasEdgesRequest) -> Result<ArrayReply, Refusal> {
+        // How many neighbors are looked through is not known before.
+        self.answer(usize::MAX, move |part, _| part.has_edges(&request)).await
     }
 }

@@ -20,6 +20,8 @@ pub struct SampledNodes {
     /// `num_hops + 1` prefix lengths: `hop_offsets[h]` nodes are within `h` hops of the seeds. `hop_offsets[0]` is the
     /// number of seeds of this type.
     pub hop_offsets: Vec<u32>,
+    /// The seed whose neighborhood each node belongs to, where neighborhoods are disjoint; else empty.
+    pub batch: Vec<u32>,
 }
 
 /// The sampled edges of one type: a CSR whose row is the destination.

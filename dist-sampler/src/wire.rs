@@ -1,6 +1,8 @@
 //! What processes ask each other, and the arrays that go with it.
 
 use crate::config::Fanout;
+use crate::constrained::Query;
+use crate::rule::Rule;
 use crate::transport::CarriesPayload;
 use bytes::Bytes;
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
@@ -15,6 +17,8 @@ pub(crate) trait Sampling {
     async fn fetch(request: FetchRequest) -> Result<ArrayReply, Refusal>;
     /// Translates original ids to global ids.
     async fn find(request: FindRequest) -> Result<ArrayReply, Refusal>;
+    /// Says which of some pairs of nodes are edges.
+    async fn has_edges(request: HasEdgesRequest) -> Result<ArrayReply, Refusal>;
 }
 
 /// All rows of one part that a hop expands, of all edge types.
@@ -24,11 +28,43 @@ pub(crate) struct HopRequest {
     pub(crate) stream: u64,
     /// The hop, counted from 0 at the seeds.
     pub(crate) hop: u16,
+    /// Which neighbors may be drawn.
+    pub(crate) rule: Rule,
+    /// Whether each seed has a neighborhood of its own.
+    pub(crate) disjoint: bool,
     /// What to draw, an entry per edge type.
     pub(crate) sections: Vec<HopSection>,
-    /// Rows of all sections end to end, `u32`.
+    /// Rows of all sections end to end, [`HopRequest::words_per_row`] times `u32` each.
     #[serde(skip)]
     pub(crate) rows: Bytes,
+}
+
+impl HopRequest {
+    /// Whether any two neighbors are equally likely and nothing but its node decides what a row draws.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.disjoint && !self.rule.weighted && self.rule.temporal.is_none()
+    }
+
+    /// What a row is followed by: its seed where neighborhoods are disjoint, then the two halves of the seed's time where
+    /// times count, the low one first.
+    pub(crate) fn words_per_row(&self) -> usize {
+        words_per_row(self.disjoint, self.rule)
+    }
+
+    /// One row out of its words.
+    pub(crate) fn query(&self, words: &[u32]) -> Query {
+        let time = self.rule.temporal.and_then(|_| words.last_chunk::<2>());
+        Query {
+            row: words[0],
+            group: self.disjoint.then(|| words[1]),
+            time: time.map(|&[low, high]| (u64::from(high) << 32 | u64::from(low)) as i64),
+        }
+    }
+}
+
+/// See [`HopRequest::words_per_row`].
+pub(crate) fn words_per_row(disjoint: bool, rule: Rule) -> usize {
+    1 + usize::from(disjoint) + if rule.temporal.is_some() { 2 } else { 0 }
 }
 
 /// One edge type of a hop.
@@ -37,7 +73,6 @@ pub(crate) struct HopSection {
     pub(crate) edge_type: EdgeTypeId,
     /// `None` for all neighbors.
     pub(crate) fanout: Option<u32>,
-    pub(crate) replace: bool,
     pub(crate) num_rows: u32,
 }
 
@@ -66,11 +101,23 @@ pub(crate) struct FindRequest {
     pub(crate) originals: Bytes,
 }
 
+/// Pairs of nodes that may be edges.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct HasEdgesRequest {
+    pub(crate) edge_type: EdgeTypeId,
+    /// Whether held-out edges count as edges.
+    pub(crate) held_out: bool,
+    /// Per pair the destination's row and the source's global id, `u32`.
+    #[serde(skip)]
+    pub(crate) pairs: Bytes,
+}
+
 /// The arrays that answer a request.
 ///
 /// Of `sample_hop`: per section, the count of each row, then the neighbors of all rows (`u32`, global ids). Of `fetch`:
 /// per wanted attribute, in the order of [`Wanted`]'s fields, a value a row; feature rows as stored, `f32` or `f16`. Of
-/// `find`: a global id per original id, `u32::MAX` where the part does not own it.
+/// `find`: a global id per original id, `u32::MAX` where the part does not own it. Of `has_edges`: per pair a byte, 1 if it is
+/// an edge.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ArrayReply {
     #[serde(skip)]
@@ -82,6 +129,8 @@ pub(crate) struct ArrayReply {
 pub struct Wanted {
     /// Labels, `i64`.
     pub labels: bool,
+    /// Times, `i64`.
+    pub times: bool,
     /// Original ids, `u32`.
     pub original_ids: bool,
     /// In-degrees in the whole graph, over all edge types into the node's type, `u32`.
@@ -116,17 +165,18 @@ impl SamplingRequest {
             Self::SampleHop { request } => &mut request.rows,
             Self::Fetch { request } => &mut request.rows,
             Self::Find { request } => &mut request.originals,
+            Self::HasEdges { request } => &mut request.pairs,
         }
     }
 }
 
 impl CarriesPayload for SamplingResponse {
     fn take_payload(&mut self) -> Bytes {
-        let (Self::SampleHop(reply) | Self::Fetch(reply) | Self::Find(reply)) = self;
+        let (Self::SampleHop(reply) | Self::Fetch(reply) | Self::Find(reply) | Self::HasEdges(reply)) = self;
         reply.as_mut().map(|reply| std::mem::take(&mut reply.data)).unwrap_or_default()
     }
     fn put_payload(&mut self, payload: Bytes) {
-        let (Self::SampleHop(reply) | Self::Fetch(reply) | Self::Find(reply)) = self;
+        let (Self::SampleHop(reply) | Self::Fetch(reply) | Self::Find(reply) | Self::HasEdges(reply)) = self;
         if let Ok(reply) = reply {
             reply.data = payload;
         }

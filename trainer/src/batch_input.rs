@@ -31,7 +31,7 @@ impl BatchOptions {
 
     /// What the loader has to fetch of the nodes.
     pub fn wanted(self) -> Wanted {
-        Wanted { labels: true, features: true, degrees: self.gcn_norm, original_ids: false }
+        Wanted { labels: true, features: true, degrees: self.gcn_norm, ..Wanted::default() }
     }
 }
 

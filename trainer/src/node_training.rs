@@ -253,7 +253,7 @@ fn split_loader(
 ) -> Result<DistNeighborLoader, TrainError> {
     let training = split == Split::Train;
     let num_neighbors = if training { &config.num_neighbors } else { &config.eval_num_neighbors };
-    let sampler_config = SamplerConfig { num_neighbors: num_neighbors.clone().into(), replace: config.replace };
+    let sampler_config = SamplerConfig::new(num_neighbors.clone()).with_replacement(config.replace);
     let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler_config)?);
     let loader_config = LoaderConfig {
         batch_size: config.batch_size,

@@ -40,7 +40,7 @@ fn steps(dir: &Path, world_size: usize, batch_size: usize, kind: ModelKind, whic
             }
             Which::OwnTrainingNodes => Seeds::Split(Split::Train),
         };
-        let config = SamplerConfig { num_neighbors: vec![Fanout::All; 2].into(), replace: false };
+        let config = SamplerConfig::new(vec![Fanout::All; 2]);
         let sampler = Arc::new(DistNeighborSampler::new(node, config).expect("a valid sampler"));
         let config = LoaderConfig {
             batch_size,

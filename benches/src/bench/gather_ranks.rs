@@ -23,7 +23,7 @@ pub(crate) fn run(place: &EnvRanks, args: &BatchArgs, common: &Common, report: &
     let meta = Meta::read(&args.data)?;
     let cluster = Cluster::join(cluster_config(place, &meta)?)?;
     let (node, mut world) = serving_node(&args.data, &meta, &cluster, common.threads())?;
-    let config = SamplerConfig { num_neighbors: args.draw.num_neighbors.0.clone().into(), replace: false };
+    let config = SamplerConfig::new(args.draw.num_neighbors.0.clone());
     let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config)?);
     let config = LoaderConfig {
         batch_size: args.draw.batch_size as usize,

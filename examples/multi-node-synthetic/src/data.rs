@@ -49,7 +49,7 @@ pub(crate) fn loader(
     options: BatchOptions,
     world: &mut ProcessGroup,
 ) -> anyhow::Result<DistNeighborLoader> {
-    let sampler = SamplerConfig { num_neighbors: vec![Fanout::Count(50); 2].into(), replace: false };
+    let sampler = SamplerConfig::new(vec![Fanout::Count(50); 2]);
     let config = LoaderConfig {
         batch_size,
         even_batches: split == Split::Train,

@@ -100,13 +100,13 @@ fn loader(args: &SampleArgs, given: Option<Vec<u32>>, job: &mut Job<'_>) -> anyh
         Some(ids) => (false, Seeds::Listed(job.node.handle().block_on(job.node.find_originals(seed_type, &ids))?)),
         None => (true, Seeds::Split(Split::Train)),
     };
-    let sampler_config = SamplerConfig { num_neighbors: args.num_neighbors.value.clone(), replace: args.replace };
+    let sampler_config = SamplerConfig::new(args.num_neighbors.value.clone()).with_replacement(args.replace);
     let sampler = Arc::new(DistNeighborSampler::new(job.node.clone(), sampler_config)?);
     let wanted = Wanted {
         labels: meta.node_types[seed_type.index()].has_labels,
         features: meta.node_types.iter().any(|nodes| nodes.feature_dim > 0),
         original_ids: true,
-        degrees: false,
+        ..Wanted::default()
     };
     let config = LoaderConfig {
         batch_size: args.batch_size as usize,

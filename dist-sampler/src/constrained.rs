@@ -1,0 +1,189 @@
+//! One hop where neighbors differ: by weight, by time, or by the seed that they are drawn for.
+
+use crate::config::Fanout;
+use crate::kernel::{Positions, TooLarge};
+use crate::rule::{Rule, TemporalStrategy, TimeAttr};
+use edgecut_graph::PartEdges;
+use edgecut_graph::rng::{CounterRng, combine};
+use rayon::prelude::*;
+
+/// Rows per parallel task; each row reads the weights or times of all its neighbors.
+const ROWS_PER_TASK: usize = 64;
+
+/// One row to expand, as it comes over the wire.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Query {
+    pub(crate) row: u32,
+    /// The seed that it is expanded for, where each has a neighborhood of its own.
+    pub(crate) group: Option<u32>,
+    /// Nothing later than this is drawn.
+    pub(crate) time: Option<i64>,
+}
+
+/// How one edge type is sampled in one hop.
+pub(crate) struct ConstrainedDraw<'a> {
+    pub(crate) edges: &'a PartEdges,
+    pub(crate) original_ids: &'a [u32],
+    pub(crate) fanout: Fanout,
+    pub(crate) rule: Rule,
+    /// Names the random numbers of (batch, hop, edge type); a node's original id completes it, and its group.
+    pub(crate) key: u64,
+}
+
+/// Memory that is kept from row to row.
+#[derive(Default)]
+struct Scratch {
+    positions: Positions,
+    candidates: Vec<u32>,
+    keyed: Vec<(f64, u32)>,
+    drawn: Vec<u32>,
+}
+
+impl ConstrainedDraw<'_> {
+    /// Appends to `out` the number of neighbors drawn for each query, then the neighbors of all queries end to end, as
+    /// [`kernel::sample_hop`](crate::kernel::sample_hop) does.
+    ///
+    /// # Errors
+    /// [`TooLarge`] if `out` would be longer than `max_len`.
+    pub(crate) fn sample_hop(&self, queries: &[Query], out: &mut Vec<u32>, max_len: usize) -> Result<(), TooLarge> {
+        let drawn: Vec<(Vec<u32>, Vec<u32>)> =
+            queries.par_chunks(ROWS_PER_TASK).map(|queries| self.draw_all(queries)).collect();
+        let neighbors: usize = drawn.iter().map(|(_, neighbors)| neighbors.len()).sum();
+        if out.len().saturating_add(queries.len()).saturating_add(neighbors) > max_len {
+            return Err(TooLarge);
+        }
+        drawn.iter().for_each(|(counts, _)| out.extend_from_slice(counts));
+        drawn.iter().for_each(|(_, neighbors)| out.extend_from_slice(neighbors));
+        Ok(())
+    }
+
+    fn draw_all(&self, queries: &[Query]) -> (Vec<u32>, Vec<u32>) {
+        let mut scratch = Scratch::default();
+        let (mut counts, mut neighbors) = (Vec::with_capacity(queries.len()), Vec::new());
+        for query in queries {
+            self.draw(query, &mut scratch);
+            let list = self.edges.csc.neighbors(query.row as usize);
+            counts.push(scratch.drawn.len() as u32);
+            neighbors.extend(scratch.drawn.iter().map(|&at| list[at as usize]));
+        }
+        (counts, neighbors)
+    }
+
+    /// Puts the positions that are drawn into `scratch.drawn`, ascending.
+    fn draw(&self, query: &Query, scratch: &mut Scratch) {
+        let Scratch { positions, candidates, keyed, drawn } = scratch;
+        self.find_candidates(query, candidates);
+        drawn.clear();
+        let count = match self.fanout {
+            Fanout::All => return drawn.extend_from_slice(candidates),
+            Fanout::Count(count) => count as usize,
+        };
+        let latest = self.rule.temporal.is_some_and(|temporal| temporal.strategy == TemporalStrategy::Last);
+        let replace = self.rule.replace && !latest;
+        if candidates.is_empty() || (!replace && candidates.len() <= count) {
+            return drawn.extend_from_slice(candidates);
+        }
+        let node = combine(self.key, u64::from(self.original_ids[query.row as usize]));
+        let mut rng = CounterRng::new(query.group.map_or(node, |group| combine(node, u64::from(group))));
+        if latest {
+            let times = self.times(query.row);
+            let later = |a: &u32, b: &u32| (times[*b as usize], *b).cmp(&(times[*a as usize], *a));
+            candidates.select_nth_unstable_by(count - 1, later);
+            drawn.extend_from_slice(&candidates[..count]);
+        } else if self.rule.weighted {
+            let weights = self.weights(query.row);
+            if replace {
+                draw_with_replacement(candidates, weights, count, &mut rng, keyed, drawn);
+            } else {
+                draw_by_race(candidates, weights, count, &rng, keyed, drawn);
+            }
+        } else {
+            drawn.resize(count, 0);
+            positions.draw(candidates.len() as u32, replace, &mut rng, drawn);
+            drawn.iter_mut().for_each(|at| *at = candidates[*at as usize]);
+        }
+        drawn.sort_unstable();
+    }
+
+    /// The positions that may be drawn at all, ascending: not too late, and of weight above zero.
+    fn find_candidates(&self, query: &Query, candidates: &mut Vec<u32>) {
+        candidates.clear();
+        candidates.extend(0..self.edges.csc.degree(query.row as usize) as u32);
+        if let (Some(time), true) = (query.time, self.rule.temporal.is_some()) {
+            let times = self.times(query.row);
+            if !times.is_empty() {
+                candidates.retain(|&at| times[at as usize] <= time);
+            }
+        }
+        if self.rule.weighted {
+            let weights = self.weights(query.row);
+            candidates.retain(|&at| weights[at as usize] > 0.0);
+        }
+    }
+
+    /// The times of a row's edges that count; none where the type has none, which was checked to be right.
+    fn times(&self, row: u32) -> &[i64] {
+        let times = match self.rule.temporal.map(|temporal| temporal.attr) {
+            Some(TimeAttr::EdgeTime) => &self.edges.attributes.times,
+            Some(TimeAttr::NodeTime) => &self.edges.src_times,
+            None => return &[],
+        };
+        times.as_ref().map_or(&[], |times| &times[self.range(row)])
+    }
+
+    fn weights(&self, row: u32) -> &[f32] {
+        self.edges.attributes.weights.as_ref().map_or(&[], |weights| &weights[self.range(row)])
+    }
+
+    fn range(&self, row: u32) -> std::ops::Range<usize> {
+        let indptr = self.edges.csc.indptr();
+        indptr[row as usize] as usize..indptr[row as usize + 1] as usize
+    }
+}
+
+/// Draws `count` different ones of more candidates, one after the other with probabilities in proportion to the weights of
+/// those that are left: each candidate arrives at an exponential time of its weight's rate, and the first win
+/// (Efraimidis and Spirakis: Weighted random sampling with a reservoir, 2006). The logarithm is the same on every machine.
+fn draw_by_race(
+    candidates: &[u32],
+    weights: &[f32],
+    count: usize,
+    rng: &CounterRng,
+    keyed: &mut Vec<(f64, u32)>,
+    drawn: &mut Vec<u32>,
+) {
+    let arrival = |&at: &u32| {
+        let above_zero = ((rng.nth(u64::from(at)) >> 11) + 1) as f64 * (1.0 / (1_u64 << 53) as f64);
+        (-libm::log(above_zero) / f64::from(weights[at as usize]), at)
+    };
+    keyed.clear();
+    keyed.extend(candidates.iter().map(arrival));
+    keyed.select_nth_unstable_by(count - 1, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    drawn.extend(keyed[..count].iter().map(|&(_, at)| at));
+}
+
+/// Draws `count` candidates, each time with probabilities in proportion to the weights.
+fn draw_with_replacement(
+    candidates: &[u32],
+    weights: &[f32],
+    count: usize,
+    rng: &mut CounterRng,
+    keyed: &mut Vec<(f64, u32)>,
+    drawn: &mut Vec<u32>,
+) {
+    keyed.clear();
+    let mut total = 0.0;
+    keyed.extend(candidates.iter().map(|&at| {
+        total += f64::from(weights[at as usize]);
+        (total, at)
+    }));
+    drawn.extend((0..count).map(|_| {
+        let goal = rng.unit() * total;
+        let found = keyed.partition_point(|&(sum, _)| sum <= goal);
+        keyed[found.min(keyed.len() - 1)].1
+    }));
+}
+
+#[cfg(test)]
+#[path = "constrained/tests.rs"]
+mod tests;

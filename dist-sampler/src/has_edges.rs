@@ -1,0 +1,69 @@
+//! Which pairs of nodes are edges, whichever parts own them.
+
+use crate::SampleError;
+use crate::node::SamplingNode;
+use crate::transport::bytes_of;
+use crate::wire::{HasEdgesRequest, Refusal};
+use edgecut_graph::{EdgeTypeId, GlobalNodeId};
+use futures::future::try_join_all;
+use std::sync::Arc;
+
+/// Pairs that a peer is asked about at once.
+const PAIRS_PIECE: usize = 1 << 17;
+
+impl SamplingNode {
+    /// Whether each of `pairs` (source, destination; global ids) is an edge of a type. The owners of the destinations look
+    /// through their in-neighbors; with `held_out`, held-out edges count as edges.
+    ///
+    /// # Errors
+    /// An error of a peer, or [`SampleError::NoSuchNode`] for a destination out of range.
+    pub async fn has_edges(
+        self: &Arc<Self>,
+        edge_type: EdgeTypeId,
+        pairs: &[(u32, u32)],
+        held_out: bool,
+    ) -> Result<Vec<bool>, SampleError> {
+        let part = self.part();
+        let book = &part.meta().node_types[part.edges(edge_type).dst_type.index()].book;
+        let mut asked = vec![(Vec::new(), Vec::new()); part.meta().num_parts as usize];
+        for (position, &(src, dst)) in pairs.iter().enumerate() {
+            if !book.contains(GlobalNodeId(dst)) {
+                let what = format!("node {dst} is asked for, but the graph has {}", book.num_nodes());
+                return Err(SampleError::NoSuchNode { what });
+            }
+            let owner = book.owner(GlobalNodeId(dst));
+            let (positions, words): &mut (Vec<usize>, Vec<u32>) = &mut asked[owner.index()];
+            positions.push(position);
+            words.extend([dst - book.range(owner).start, src]);
+        }
+        let own = part.id().index();
+        let mut remote = Vec::new();
+        for (peer, (positions, words)) in self.peers.iter().zip(&asked) {
+            let Some(peer) = peer else { continue };
+            for (positions, words) in positions.chunks(PAIRS_PIECE).zip(words.chunks(2 * PAIRS_PIECE)) {
+                remote.push(async move {
+                    let found = peer.has_edges(edge_type, held_out, words.to_vec()).await?;
+                    Ok::<_, SampleError>((positions, found))
+                });
+            }
+        }
+        let request = HasEdgesRequest { edge_type, held_out, pairs: bytes_of(asked[own].1.clone()) };
+        let local = self.part.clone();
+        let look = async {
+            let found = self.workers.run(move || local.has_edges(&request)).await?;
+            found.map_err(|refusal| SampleError::Internal {
+                what: match refusal {
+                    Refusal::TooLarge => "too many edges are asked for".into(),
+                    Refusal::Invalid(why) | Refusal::Failed(why) => why,
+                },
+            })
+        };
+        let (mine, others) = futures::future::try_join(look, try_join_all(remote)).await?;
+        let mut found = vec![false; pairs.len()];
+        let own_answer = std::iter::once((&asked[own].0[..], mine));
+        for (positions, data) in own_answer.chain(others) {
+            positions.iter().zip(&data[..]).for_each(|(&position, &is_edge)| found[position] = is_edge == 1);
+        }
+        Ok(found)
+    }
+}
