@@ -21,6 +21,13 @@ pub struct MiniBatch {
     pub labels: Vec<i64>,
 }
 
+impl MiniBatch {
+    /// A batch without seeds.
+    pub fn empty(key: BatchKey) -> Self {
+        Self { key, num_seeds: 0, nodes: Vec::new(), edges: Vec::new(), labels: Vec::new() }
+    }
+}
+
 /// The nodes of one type in a batch. Arrays that the loader was not asked for are empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeBatch {
@@ -28,10 +35,14 @@ pub struct NodeBatch {
     pub input_nodes: Vec<u32>,
     /// Prefix lengths: `hop_offsets[h]` nodes are within `h` hops of the seeds; `num_hops + 1` entries.
     pub hop_offsets: Vec<u32>,
+    /// Where neighborhoods are disjoint, the seed, from 0, whose neighborhood each node belongs to.
+    pub batch: Vec<u32>,
     /// Ids in the dataset.
     pub original_ids: Vec<u32>,
     /// In-degrees in the whole graph.
     pub degrees: Vec<u32>,
+    /// Times; empty as well for types without.
+    pub times: Vec<i64>,
     /// `[input_nodes.len(), feature_dim]`, row-major.
     pub features: Vec<f32>,
     /// Features per node.

@@ -2,15 +2,26 @@
 //!
 //! A [`DistNeighborLoader`] runs in *worker mode*: in the process that trains. It takes the seeds that this rank's part
 //! owns (or a given list), cuts them into batches, and keeps a bounded number of batches being sampled and fetched ahead
-//! of the trainer. A [`MiniBatch`] is plain arrays: this crate knows no tensor library.
+//! of the trainer. A [`DistLinkNeighborLoader`] does the same for edges, with negatives. A [`MiniBatch`] is plain arrays: this crate knows no tensor library.
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod batch;
+mod edge_seeds;
 mod error;
+mod fill;
+mod link_batch;
+mod link_loader;
 mod loader;
+mod negatives;
 mod seeds;
 
+pub use ahead::BatchIter;
 pub use batch::{EdgeBatch, MiniBatch, NodeBatch};
+pub use edge_seeds::{EdgeSeeds, SeedEdge};
 pub use error::LoaderError;
-pub use loader::{BatchIter, DistNeighborLoader, LoaderConfig};
+pub use link_batch::{LinkBatch, Negatives};
+pub use link_loader::{DistLinkNeighborLoader, LinkConfig};
+pub use loader::{DistNeighborLoader, LoaderConfig};
+pub use negatives::{Exclude, NegativeDistribution, NegativeSampling};
 pub use seeds::Seeds;

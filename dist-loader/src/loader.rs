@@ -1,15 +1,14 @@
 //! Makes batches ahead of the trainer.
 
-use crate::batch::{EdgeBatch, MiniBatch, NodeBatch};
+use crate::ahead::{BatchIter, run_ahead};
+use crate::batch::MiniBatch;
 use crate::error::LoaderError;
+use crate::fill::fill;
 use crate::seeds::{SeedPlan, Seeds, split_seeds};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{BatchKey, DistNeighborSampler, SampleError, SampledSubgraph, SamplingNode, Wanted};
+use edgecut_dist_sampler::{BatchKey, DistNeighborSampler, SampleError, SampleSeeds, SamplingNode, Wanted};
 use edgecut_graph::NodeTypeId;
-use futures::StreamExt;
 use std::sync::Arc;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 /// How seeds become batches.
 #[derive(Clone, Debug)]
@@ -69,37 +68,26 @@ impl DistNeighborLoader {
         }
         let node = sampler.node();
         let part = node.part();
-        let (ids, listed) = match seeds {
-            Seeds::Split(split) => (split_seeds(part, node_type, split), false),
-            Seeds::Listed(ids) => (ids, true),
+        let temporal = sampler.temporal().is_some();
+        let node_meta = &part.meta().node_types[node_type.index()];
+        if temporal && !node_meta.has_times && !matches!(seeds, Seeds::Timed(_)) {
+            return Err(LoaderError::Config {
+                what: format!(
+                    "temporal sampling needs a time for each seed, and nodes of type {} have none: give seeds with times, or \
+                     partition the dataset with node times",
+                    node_meta.name
+                ),
+            });
+        }
+        let (ids, listed, timed) = match seeds {
+            Seeds::Split(split) => (split_seeds(part, node_type, split), false, None),
+            Seeds::Listed(ids) => (ids, true, None),
+            Seeds::Timed(timed) => ((0..timed.len() as u32).collect(), true, Some(timed)),
         };
-        let mut plan = SeedPlan {
-            ids,
-            listed,
-            batch_size: config.batch_size,
-            even_steps: None,
-            shuffle: config.shuffle,
-            seed: config.seed,
-            rank: world.rank(),
-            world_size: world.size(),
-            sharers: node.sharers(),
-            part: part.id().0,
-        };
-        let mut mine = [plan.num_batches() as u64];
-        world.all_reduce(&mut mine, edgecut_cluster::ReduceOp::Max)?;
-        let num_steps = mine[0] as usize;
-        plan.even_steps = (config.even_batches && !listed).then_some(num_steps);
-        let own_seeds = if listed && plan.rank > 0 { 0 } else { plan.num_seeds() as u64 };
-        let mut total = [own_seeds];
-        world.all_reduce(&mut total, edgecut_cluster::ReduceOp::Sum)?;
-        let maker = Arc::new(BatchMaker { sampler, node_type, wanted: config.wanted });
-        Ok(Self {
-            maker,
-            plan: Arc::new(plan),
-            concurrency: config.concurrency,
-            num_steps,
-            total_seeds: total[0] as usize,
-        })
+        let mut plan = SeedPlan::new(ids, listed, &config, node, world);
+        let (num_steps, total_seeds) = plan.agree(config.even_batches, world)?;
+        let maker = Arc::new(BatchMaker { sampler, node_type, timed, wanted: config.wanted });
+        Ok(Self { maker, plan: Arc::new(plan), concurrency: config.concurrency, num_steps, total_seeds })
     }
 
     /// The type of the seeds.
@@ -135,82 +123,16 @@ impl DistNeighborLoader {
         epoch: u64,
         prepare: impl Fn(MiniBatch) -> T + Send + Sync + 'static,
     ) -> BatchIter<T> {
-        let prepare = Arc::new(prepare);
-        let (maker, plan, concurrency, num_steps) =
-            (self.maker.clone(), self.plan.clone(), self.concurrency, self.num_steps);
-        let (ready, receiver) = mpsc::channel(1);
-        let (ask, mut asked) = mpsc::unbounded_channel();
-        let ahead = concurrency > 0;
-        let order = Arc::new(plan.order(epoch));
-        let task = self.maker.node().handle().spawn(async move {
-            let batches = futures::stream::iter(0..num_steps).map(|step| {
-                let (maker, prepare, (seeds, key)) = (maker.clone(), prepare.clone(), plan.batch(&order, epoch, step));
-                let make = async move {
-                    let batch = maker.make(seeds, key).await?;
-                    maker.node().run_on_workers(move || prepare(batch)).await
-                };
-                let task = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(make));
-                async move {
-                    let stopped = |e: tokio::task::JoinError| SampleError::Internal { what: e.to_string() };
-                    let made = task.await.map_err(stopped).and_then(|made| made);
-                    made.map_err(|source| LoaderError::Batch { batch: key.batch, epoch, source: Box::new(source) })
-                }
-            });
-            let mut batches = std::pin::pin!(batches.buffered(concurrency.max(1)));
-            loop {
-                if !ahead && asked.recv().await.is_none() {
-                    return;
-                }
-                let Some(batch) = batches.next().await else { return };
-                let failed = batch.is_err();
-                if ready.send(batch).await.is_err() || failed {
-                    return;
-                }
-            }
-        });
-        BatchIter { receiver, ask: (!ahead).then_some(ask), task, left: num_steps }
-    }
-}
-
-/// The batches of one epoch; see [`DistNeighborLoader::epoch`].
-pub struct BatchIter<T = MiniBatch> {
-    receiver: mpsc::Receiver<Result<T, LoaderError>>,
-    /// Asks for a batch, where none is made ahead.
-    ask: Option<mpsc::UnboundedSender<()>>,
-    task: JoinHandle<()>,
-    left: usize,
-}
-
-impl<T> Iterator for BatchIter<T> {
-    type Item = Result<T, LoaderError>;
-
-    /// Waits for the next batch. Every request behind it has a deadline, so the wait ends. Must not be called from async code.
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.left == 0 {
-            return None;
-        }
-        self.left -= 1;
-        // If nobody listens, the receiver says so.
-        if let Some(ask) = &self.ask {
-            let _ = ask.send(());
-        }
-        let batch = self.receiver.blocking_recv();
-        let stopped = || Err(LoaderError::Stopped);
-        let batch = batch.unwrap_or_else(stopped);
-        if batch.is_err() {
-            self.left = 0;
-        }
-        Some(batch)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (0, Some(self.left))
-    }
-}
-
-impl<T> Drop for BatchIter<T> {
-    fn drop(&mut self) {
-        self.task.abort();
+        let (maker, plan, prepare) = (self.maker.clone(), self.plan.clone(), Arc::new(prepare));
+        let order = plan.order(epoch);
+        run_ahead(self.maker.node().handle(), self.concurrency, self.num_steps, move |step| {
+            let (maker, prepare, (seeds, key)) = (maker.clone(), prepare.clone(), plan.batch(&order, epoch, step));
+            let make = async move {
+                let batch = maker.make(seeds, key).await?;
+                maker.node().run_on_workers(move || prepare(batch)).await
+            };
+            (key, make)
+        })
     }
 }
 
@@ -218,6 +140,8 @@ impl<T> Drop for BatchIter<T> {
 struct BatchMaker {
     sampler: Arc<DistNeighborSampler>,
     node_type: NodeTypeId,
+    /// What seeds are the positions of, if they are not nodes.
+    timed: Option<Vec<(u32, i64)>>,
     wanted: Wanted,
 }
 
@@ -228,34 +152,32 @@ impl BatchMaker {
 
     async fn make(&self, seeds: Vec<u32>, key: BatchKey) -> Result<MiniBatch, SampleError> {
         if seeds.is_empty() {
-            return Ok(MiniBatch { key, num_seeds: 0, nodes: Vec::new(), edges: Vec::new(), labels: Vec::new() });
+            return Ok(MiniBatch::empty(key));
         }
         let num_seeds = seeds.len();
-        let SampledSubgraph { nodes, edges } = self.sampler.sample(self.node_type, seeds, key).await?;
-        let mut batches = Vec::with_capacity(nodes.len());
-        let mut labels = Vec::new();
-        for (t, nodes) in nodes.into_iter().enumerate() {
-            let node_type = NodeTypeId(t as u16);
-            let seed_type = node_type == self.node_type;
-            let node_types = &self.node().part().meta().node_types;
-            // In a graph of several types some may have none.
-            let has_features = node_types[t].feature_dim > 0 || node_types.len() == 1;
-            let wanted = Wanted { labels: false, features: self.wanted.features && has_features, ..self.wanted };
-            let attributes = self.node().fetch(node_type, nodes.ids.clone(), wanted).await?;
-            if seed_type && self.wanted.labels {
-                let wanted = Wanted { labels: true, ..Wanted::default() };
-                labels = self.node().fetch(node_type, nodes.ids[..num_seeds].to_vec(), wanted).await?.labels;
-            }
-            batches.push(NodeBatch {
-                input_nodes: nodes.ids,
-                hop_offsets: nodes.hop_offsets,
-                original_ids: attributes.original_ids,
-                degrees: attributes.degrees,
-                features: attributes.features,
-                feature_dim: attributes.feature_dim,
-            });
+        let ids: Vec<u32> = match &self.timed {
+            Some(timed) => seeds.iter().map(|&seed| timed[seed as usize].0).collect(),
+            None => seeds.clone(),
+        };
+        let num_types = self.node().part().meta().node_types.len();
+        let mut sampled = SampleSeeds::of_type(self.node_type, ids.clone(), num_types);
+        if self.sampler.is_disjoint() {
+            let times = match (&self.timed, self.sampler.temporal()) {
+                (_, None) => Vec::new(),
+                (Some(timed), _) => seeds.iter().map(|&seed| timed[seed as usize].1).collect(),
+                (None, _) => {
+                    let wanted = Wanted { times: true, ..Wanted::default() };
+                    self.node().fetch(self.node_type, ids.clone(), wanted).await?.times
+                }
+            };
+            sampled = sampled.disjoint(times);
         }
-        let edges = edges.into_iter().map(|e| EdgeBatch { indptr: e.indptr, indices: e.indices }).collect();
-        Ok(MiniBatch { key, num_seeds, nodes: batches, edges, labels })
+        let subgraph = self.sampler.sample(sampled, key).await?;
+        let mut labels = Vec::new();
+        if self.wanted.labels {
+            let wanted = Wanted { labels: true, ..Wanted::default() };
+            labels = self.node().fetch(self.node_type, ids, wanted).await?.labels;
+        }
+        fill(self.node(), subgraph, self.wanted, key, num_seeds, labels).await
     }
 }

@@ -1,6 +1,9 @@
 //! Which seeds a rank's batches are made for.
 
-use edgecut_dist_sampler::BatchKey;
+use crate::error::LoaderError;
+use crate::loader::LoaderConfig;
+use edgecut_cluster::{ProcessGroup, ReduceOp};
+use edgecut_dist_sampler::{BatchKey, SamplingNode};
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{NodeTypeId, Part, Split};
 
@@ -12,6 +15,8 @@ pub enum Seeds {
     /// The same list on every rank, global ids: batch `k` is the `k`-th stretch of it, made by rank `k` modulo the world
     /// size.
     Listed(Vec<u32>),
+    /// The same with a time each, for temporal sampling. A node may be listed at several times.
+    Timed(Vec<(u32, i64)>),
 }
 
 /// The seeds of one rank, and how they are cut.
@@ -39,6 +44,43 @@ pub(crate) fn split_seeds(part: &Part, node_type: NodeTypeId, split: Split) -> V
 }
 
 impl SeedPlan {
+    pub(crate) fn new(
+        ids: Vec<u32>,
+        listed: bool,
+        config: &LoaderConfig,
+        node: &SamplingNode,
+        world: &ProcessGroup,
+    ) -> Self {
+        Self {
+            ids,
+            listed,
+            batch_size: config.batch_size,
+            even_steps: None,
+            shuffle: config.shuffle,
+            seed: config.seed,
+            rank: world.rank(),
+            world_size: world.size(),
+            sharers: node.sharers(),
+            part: node.part().id().0,
+        }
+    }
+
+    /// Agrees with all ranks on the number of steps, and counts the seeds of all.
+    pub(crate) fn agree(
+        &mut self,
+        even_batches: bool,
+        world: &mut ProcessGroup,
+    ) -> Result<(usize, usize), LoaderError> {
+        let mut steps = [self.num_batches() as u64];
+        world.all_reduce(&mut steps, ReduceOp::Max)?;
+        let num_steps = steps[0] as usize;
+        self.even_steps = (even_batches && !self.listed).then_some(num_steps);
+        let own_seeds = if self.listed && self.rank > 0 { 0 } else { self.num_seeds() as u64 };
+        let mut total = [own_seeds];
+        world.all_reduce(&mut total, ReduceOp::Sum)?;
+        Ok((num_steps, total[0] as usize))
+    }
+
     /// The batches of an epoch in which this rank has seeds.
     pub(crate) fn num_batches(&self) -> usize {
         if let Some(steps) = self.even_steps {

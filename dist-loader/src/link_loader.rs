@@ -1,0 +1,242 @@
+//! Makes batches of edges ahead of the trainer.
+
+use crate::ahead::{BatchIter, run_ahead};
+use crate::batch::MiniBatch;
+use crate::edge_seeds::{EdgeIndex, EdgeSeeds, SeedEdge};
+use crate::error::LoaderError;
+use crate::fill::fill;
+use crate::link_batch::{LinkBatch, Negatives};
+use crate::loader::LoaderConfig;
+use crate::negatives::{Exclude, NegativeSampler, NegativeSampling};
+use crate::seeds::SeedPlan;
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_sampler::{BatchKey, DistNeighborSampler, SampleError, SampleSeeds, SamplingNode, Wanted};
+use edgecut_graph::{EdgeTypeId, Meta};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// How edges become batches, beside what [`LoaderConfig`] says.
+#[derive(Clone, Debug)]
+pub struct LinkConfig {
+    /// What the edges are told from.
+    pub negatives: NegativeSampling,
+    /// Whether no message flows over a batch's own edges and their reverses, which would give the answer away.
+    pub exclude_seed_edges: bool,
+    /// Pairs of edge types that are each other's reverse, beside those that names tell: `rev_writes` is that of `writes`,
+    /// and a type that joins a node type to itself may hold both directions.
+    pub reverse_types: Vec<(EdgeTypeId, EdgeTypeId)>,
+}
+
+/// Gives a rank its mini-batches of edges, epoch by epoch. All ranks of the job take the same number of steps.
+pub struct DistLinkNeighborLoader {
+    maker: Arc<LinkMaker>,
+    plan: Arc<SeedPlan>,
+    concurrency: usize,
+    num_steps: usize,
+    total_seeds: usize,
+}
+
+impl DistLinkNeighborLoader {
+    /// A loader for `seeds`. Every rank of `world` has to call this, in the same order as the others.
+    ///
+    /// # Errors
+    /// [`LoaderError::Config`] for a batch size of 0, shared negatives that must be no edges or have no time,
+    /// or edges without times where times count; [`LoaderError::Agree`] if the ranks cannot agree on the steps.
+    pub fn new(
+        sampler: Arc<DistNeighborSampler>,
+        seeds: EdgeSeeds,
+        config: LoaderConfig,
+        link: LinkConfig,
+        world: &mut ProcessGroup,
+    ) -> Result<Self, LoaderError> {
+        let invalid = |what: String| Err(LoaderError::Config { what });
+        if config.batch_size == 0 {
+            return invalid("the batch size has to be at least 1".into());
+        }
+        if link.negatives.shared && link.negatives.exclude != Exclude::Nothing {
+            return invalid(
+                "negatives that a whole batch shares may be neighbors of some of its edges: draw them for each edge, or do not \
+                 exclude edges"
+                    .into(),
+            );
+        }
+        if link.negatives.shared && sampler.temporal().is_some() {
+            return invalid("negatives that a whole batch shares have no time: draw them for each edge".into());
+        }
+        let node = sampler.node();
+        let part = node.part();
+        let listed = matches!(seeds, EdgeSeeds::Listed(_));
+        let edge_types: Vec<EdgeTypeId> = match &seeds {
+            EdgeSeeds::Split(_, edge_types) => edge_types.clone(),
+            EdgeSeeds::Listed(edges) => {
+                edges.iter().map(|edge| edge.edge_type).collect::<BTreeSet<_>>().into_iter().collect()
+            }
+        };
+        let index = EdgeIndex::new(part, seeds);
+        if index.len() > u32::MAX as usize {
+            return invalid(format!("{} seed edges in one part are more than 2^32: partition into more", index.len()));
+        }
+        if sampler.temporal().is_some()
+            && index.len() > 0
+            && (0..index.len()).any(|position| index.edge(part, position).time.is_none())
+        {
+            return invalid(
+                "temporal sampling needs a time for each seed edge: train on edge types with times; held-out edges have none"
+                    .into(),
+            );
+        }
+        let negatives = NegativeSampler::new(link.negatives, node, &edge_types, world)?;
+        let mut plan = SeedPlan::new((0..index.len() as u32).collect(), listed, &config, node, world);
+        let (num_steps, total_seeds) = plan.agree(config.even_batches, world)?;
+        let reverse = reverse_types(part.meta(), &link.reverse_types);
+        let (wanted, exclude_seed_edges) = (config.wanted, link.exclude_seed_edges);
+        let maker =
+            LinkMaker { sampler, index, negatives, num_negatives: link.negatives, exclude_seed_edges, reverse, wanted };
+        let (maker, plan, concurrency) = (Arc::new(maker), Arc::new(plan), config.concurrency);
+        Ok(Self { maker, plan, concurrency, num_steps, total_seeds })
+    }
+
+    /// Steps per epoch, the same on every rank: a rank whose edges run out earlier gets empty batches.
+    pub fn num_steps(&self) -> usize {
+        self.num_steps
+    }
+
+    /// Seed edges over all ranks.
+    pub fn total_seeds(&self) -> usize {
+        self.total_seeds
+    }
+
+    /// The batches of `epoch`, in order, as [`DistNeighborLoader::epoch`](crate::DistNeighborLoader::epoch) makes them.
+    pub fn epoch(&self, epoch: u64) -> BatchIter<LinkBatch> {
+        self.epoch_map(epoch, |batch| batch)
+    }
+
+    /// The same; each batch goes through `prepare` on the sampling threads.
+    pub fn epoch_map<T: Send + 'static>(
+        &self,
+        epoch: u64,
+        prepare: impl Fn(LinkBatch) -> T + Send + Sync + 'static,
+    ) -> BatchIter<T> {
+        let (maker, plan, prepare) = (self.maker.clone(), self.plan.clone(), Arc::new(prepare));
+        let order = plan.order(epoch);
+        run_ahead(self.maker.node().handle(), self.concurrency, self.num_steps, move |step| {
+            let (maker, prepare, (seeds, key)) = (maker.clone(), prepare.clone(), plan.batch(&order, epoch, step));
+            let make = async move {
+                let batch = maker.make(seeds, key).await?;
+                maker.node().run_on_workers(move || prepare(batch)).await
+            };
+            (key, make)
+        })
+    }
+}
+
+/// The edge types in which the reverse of an edge of each type may be.
+fn reverse_types(meta: &Meta, given: &[(EdgeTypeId, EdgeTypeId)]) -> Vec<Vec<usize>> {
+    let types = &meta.edge_types;
+    let is_reverse = |a: usize, b: usize| {
+        let (from, to) = (&types[a], &types[b]);
+        let ends = (&from.src_type, &from.dst_type) == (&to.dst_type, &to.src_type);
+        let is_rev = |one: &str, other: &str| one.strip_prefix("rev_") == Some(other);
+        let named = is_rev(&from.relation, &to.relation) || is_rev(&to.relation, &from.relation);
+        let given = given.iter().any(|&(x, y)| [(x.index(), y.index()), (y.index(), x.index())].contains(&(a, b)));
+        ends && (a == b || named || given)
+    };
+    (0..types.len()).map(|a| (0..types.len()).filter(|&b| is_reverse(a, b)).collect()).collect()
+}
+
+/// Turns edges into a batch.
+struct LinkMaker {
+    sampler: Arc<DistNeighborSampler>,
+    index: EdgeIndex,
+    negatives: NegativeSampler,
+    num_negatives: NegativeSampling,
+    exclude_seed_edges: bool,
+    reverse: Vec<Vec<usize>>,
+    wanted: Wanted,
+}
+
+/// The ends of a batch's edges as seeds of its neighborhood, each node once (or once for each edge).
+struct Ends {
+    seeds: SampleSeeds,
+    numbers: Vec<HashMap<(u32, u32), u32>>,
+    disjoint: bool,
+}
+
+impl Ends {
+    fn number(&mut self, node_type: usize, edge: usize, id: u32) -> u32 {
+        let batch = if self.disjoint { edge as u32 } else { 0 };
+        let nodes = &mut self.seeds.nodes[node_type];
+        *self.numbers[node_type].entry((batch, id)).or_insert_with(|| {
+            nodes.push(id);
+            if self.disjoint {
+                self.seeds.batch[node_type].push(batch);
+            }
+            nodes.len() as u32 - 1
+        })
+    }
+}
+
+impl LinkMaker {
+    fn node(&self) -> &Arc<SamplingNode> {
+        self.sampler.node()
+    }
+
+    async fn make(&self, positions: Vec<u32>, key: BatchKey) -> Result<LinkBatch, SampleError> {
+        if positions.is_empty() {
+            return Ok(LinkBatch::empty(MiniBatch::empty(key)));
+        }
+        let part = self.node().part();
+        let edges: Vec<SeedEdge> = positions.iter().map(|&at| self.index.edge(part, at as usize)).collect();
+        let drawn = self.negatives.draw(self.node(), key, &edges).await?;
+        let num_types = part.meta().node_types.len();
+        let mut ends = Ends {
+            seeds: SampleSeeds {
+                nodes: vec![Vec::new(); num_types],
+                batch: vec![Vec::new(); num_types],
+                times: edges.iter().filter_map(|edge| edge.time).collect(),
+                excluded: self.excluded(&edges),
+            },
+            numbers: vec![HashMap::new(); num_types],
+            disjoint: self.sampler.is_disjoint(),
+        };
+        let types_of = |edge: &SeedEdge| {
+            let edges = part.edges(edge.edge_type);
+            (edges.src_type.index(), edges.dst_type.index())
+        };
+        let src = edges.iter().enumerate().map(|(i, edge)| ends.number(types_of(edge).0, i, edge.src)).collect();
+        let dst = edges.iter().enumerate().map(|(i, edge)| ends.number(types_of(edge).1, i, edge.dst)).collect();
+        let negatives = match self.num_negatives.shared {
+            false => Negatives::OfEach {
+                num: self.num_negatives.num,
+                dst: (edges.iter().zip(&drawn).enumerate())
+                    .flat_map(|(i, (edge, ids))| ids.iter().map(move |&id| (types_of(edge).1, i, id)))
+                    .map(|(t, i, id)| ends.number(t, i, id))
+                    .collect(),
+            },
+            true => Negatives::Shared(
+                (drawn.iter().enumerate())
+                    .map(|(t, ids)| ids.iter().map(|&id| ends.number(t, edges.len(), id)).collect())
+                    .collect(),
+            ),
+        };
+        let subgraph = self.sampler.sample(ends.seeds, key).await?;
+        let graph = fill(self.node(), subgraph, self.wanted, key, edges.len(), Vec::new()).await?;
+        let edge_types = edges.iter().map(|edge| edge.edge_type).collect();
+        Ok(LinkBatch { graph, edge_types, src, dst, negatives })
+    }
+
+    /// A batch's edges and their reverses, by edge type.
+    fn excluded(&self, edges: &[SeedEdge]) -> Vec<Vec<(u32, u32)>> {
+        if !self.exclude_seed_edges {
+            return Vec::new();
+        }
+        let mut excluded = vec![Vec::new(); self.reverse.len()];
+        for edge in edges {
+            excluded[edge.edge_type.index()].push((edge.src, edge.dst));
+            for &reverse in &self.reverse[edge.edge_type.index()] {
+                excluded[reverse].push((edge.dst, edge.src));
+            }
+        }
+        excluded
+    }
+}
