@@ -12,6 +12,7 @@
 mod batch_key;
 mod config;
 mod constrained;
+mod embedding;
 mod error;
 mod fetch;
 mod has_edges;
@@ -35,6 +36,7 @@ mod workers;
 
 pub use batch_key::BatchKey;
 pub use config::{Fanout, SamplerConfig, SamplingNodeConfig, parse_num_neighbors};
+pub use embedding::{DistEmbedding, EmbeddingConfig, ShardValues, SparseAdam};
 pub use error::SampleError;
 pub use fetch::NodeAttributes;
 pub use node::SamplingNode;

@@ -2,6 +2,7 @@
 
 use crate::SampleError;
 use crate::config::SamplingNodeConfig;
+use crate::embedding::Shards;
 use crate::local::LocalPart;
 use crate::peer::Peer;
 use crate::relabel::Relabel;
@@ -29,6 +30,7 @@ pub struct SamplingNode {
     pub(crate) workers: Arc<Workers>,
     pub(crate) config: SamplingNodeConfig,
     pub(crate) traffic: Arc<Traffic>,
+    pub(crate) shards: Arc<Shards>,
     cluster: Cluster,
     /// Number maps of batches that are done, kept for the next ones; as many as batches are made at the same time.
     idle: Mutex<Vec<Vec<Relabel>>>,
@@ -84,10 +86,15 @@ impl SamplingNode {
         };
         let peers = (0..part.meta().num_parts).map(peer).collect::<Result<_, _>>()?;
         let part = LocalPart::new(part);
-        let service =
-            Service { part: part.clone(), workers: workers.clone(), max_message_bytes: config.max_message_bytes };
-        let node =
-            Self { part, peers, workers, config, traffic, cluster, idle: Mutex::default(), runtime: Some(runtime) };
+        let shards = Arc::new(Shards::default());
+        let service = Service {
+            part: part.clone(),
+            workers: workers.clone(),
+            shards: shards.clone(),
+            max_message_bytes: config.max_message_bytes,
+        };
+        let (idle, runtime) = (Mutex::default(), Some(runtime));
+        let node = Self { part, peers, workers, config, traffic, shards, cluster, idle, runtime };
         node.accept_peers(service)?;
         Ok(Arc::new(node))
     }
@@ -106,6 +113,16 @@ impl SamplingNode {
             }
         });
         Ok(())
+    }
+
+    /// The client of a part at a rank that serves it.
+    pub(crate) fn peer_of(&self, part: u32, rank: usize) -> Result<Arc<Peer>, SampleError> {
+        if let Some(peer) = self.peers[part as usize].as_ref().filter(|peer| peer.rank() == rank) {
+            return Ok(peer.clone());
+        }
+        let (cluster, meta) = (self.cluster.clone(), self.part().meta().clone());
+        let (config, traffic, workers) = (self.config.clone(), self.traffic.clone(), self.workers.clone());
+        Peer::new(part, rank, cluster, meta, config, traffic, workers).map(Arc::new)
     }
 
     /// The runtime that network work runs on.

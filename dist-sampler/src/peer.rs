@@ -2,12 +2,14 @@
 
 use crate::SampleError;
 use crate::config::SamplingNodeConfig;
+use crate::embedding::Update;
 use crate::local::bytes_per_row;
 use crate::reply::{HopReply, check_hop};
 use crate::traffic::Traffic;
 use crate::transport::{BulkTransport, bytes_of, ids_in};
 use crate::wire::{
-    ArrayReply, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, Refusal, SamplingClient, Wanted,
+    ArrayReply, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, PullRequest, PushRequest, Refusal,
+    SamplingClient, Wanted,
 };
 use crate::workers::{LINE_BYTES, Workers};
 use bytes::Bytes;
@@ -69,6 +71,11 @@ impl Peer {
         let addr = cluster.addr_of(rank).map_err(|source| SampleError::Connect { rank, source })?;
         let budget = Semaphore::new((config.max_bytes_in_flight >> 10).clamp(1, Semaphore::MAX_PERMITS));
         Ok(Self { part, rank, addr, cluster, meta, config, traffic, workers, client: Mutex::default(), budget })
+    }
+
+    /// The rank that is asked.
+    pub(crate) fn rank(&self) -> usize {
+        self.rank
     }
 
     /// Expands a hop: per section the counts of the rows, then their neighbors. A reply that would be too large is
@@ -195,7 +202,51 @@ impl Peer {
         }
     }
 
-    /// Sends a request. Every request only reads, so one that finds its connection broken is sent once more over a new
+    /// Rows of an embedding of `dim` values, once they have gone through `version` steps.
+    pub(crate) async fn pull(
+        &self,
+        table: u16,
+        version: u64,
+        rows: Vec<u32>,
+        dim: usize,
+    ) -> Result<Bytes, SampleError> {
+        let expected = rows.len() * dim * size_of::<f32>();
+        let operation = || format!("pull {} rows of an embedding", rows.len());
+        let request = PullRequest { table, version, rows: bytes_of(rows.clone()) };
+        let send = |client: SamplingClient, context| {
+            let request = request.clone();
+            async move { client.pull(context, request).await }
+        };
+        match self.ask(&operation, send).await? {
+            Answer::Data(data) if data.len() == expected => Ok(data),
+            _ => Err(self.failed(operation(), "the reply is not of the length asked for".into())),
+        }
+    }
+
+    /// Hands over gradients of rows of an embedding, as a piece of what a rank sends for a step.
+    pub(crate) async fn push(
+        &self,
+        table: u16,
+        version: u64,
+        (rank, piece): (u32, u32),
+        update: Update,
+    ) -> Result<(), SampleError> {
+        let Update { mut rows, gradients } = update;
+        let num_rows = rows.len() as u32;
+        let operation = || format!("push {num_rows} gradients of an embedding");
+        rows.extend(gradients.iter().map(|gradient| gradient.to_bits()));
+        let request = PushRequest { table, version, rank, piece, num_rows, data: bytes_of(rows) };
+        let send = |client: SamplingClient, context| {
+            let request = request.clone();
+            async move { client.push(context, request).await }
+        };
+        match self.ask(&operation, send).await? {
+            Answer::Data(_) => Ok(()),
+            Answer::TooLarge => Err(self.failed(operation(), "they are more than the peer takes at once".into())),
+        }
+    }
+
+    /// Sends a request. Every request only reads, or may come twice, so one that finds its connection broken is sent once more over a new
     /// one; one whose deadline passed is not, since the peer may be overloaded.
     async fn ask<F: Future<Output = Reply>>(
         &self,

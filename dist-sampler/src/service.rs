@@ -1,10 +1,13 @@
 //! Serves the part that this process holds to its peers.
 
 use crate::config::SamplingNodeConfig;
+use crate::embedding::{Shard, Shards, Update};
 use crate::local::LocalPart;
-use crate::transport::BulkTransport;
-use crate::wire::{ArrayReply, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, Refusal, Sampling};
-use crate::workers::Workers;
+use crate::transport::{BulkTransport, bytes_of, ids_in};
+use crate::wire::{
+    ArrayReply, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, PullRequest, PushRequest, Refusal, Sampling,
+};
+use crate::workers::{LINE_BYTES, Workers};
 use bytes::Bytes;
 use futures::StreamExt;
 use std::sync::Arc;
@@ -20,6 +23,7 @@ const MAX_REQUESTS_PER_PEER: usize = 16;
 pub(crate) struct Service {
     pub(crate) part: LocalPart,
     pub(crate) workers: Arc<Workers>,
+    pub(crate) shards: Arc<Shards>,
     pub(crate) max_message_bytes: usize,
 }
 
@@ -45,6 +49,21 @@ impl Service {
     }
 }
 
+impl Service {
+    fn shard(&self, table: u16) -> Result<Arc<Shard>, Refusal> {
+        self.shards
+            .get(table)
+            .ok_or_else(|| Refusal::Invalid(format!("this process holds nothing of embedding {table}")))
+    }
+}
+
+fn check_rows(shard: &Shard, rows: &[u32]) -> Result<(), Refusal> {
+    match rows.iter().find(|&&row| row as usize >= shard.num_rows()) {
+        Some(row) => Err(Refusal::Invalid(format!("row {row} of an embedding of {} rows", shard.num_rows()))),
+        None => Ok(()),
+    }
+}
+
 impl Sampling for Service {
     async fn sample_hop(self, _: Context, request: HopRequest) -> Result<ArrayReply, Refusal> {
         let lines = self.part.lines_of_hop(&request);
@@ -65,5 +84,43 @@ impl Sampling for Service {
     async fn has_edges(self, _: Context, request: HasEdgesRequest) -> Result<ArrayReply, Refusal> {
         // How many neighbors are looked through is not known before.
         self.answer(usize::MAX, move |part, _| part.has_edges(&request)).await
+    }
+
+    async fn pull(self, _: Context, request: PullRequest) -> Result<ArrayReply, Refusal> {
+        let shard = self.shard(request.table)?;
+        // tarpc ends this when the deadline of the request has passed.
+        shard.wait_for(request.version).await;
+        let lines = request.rows.len() / size_of::<u32>() * (shard.dim() * size_of::<f32>()).div_ceil(LINE_BYTES);
+        self.answer(lines, move |_, max_bytes| {
+            let rows = ids_in(&request.rows).map_err(Refusal::Invalid)?;
+            check_rows(&shard, rows)?;
+            if rows.len().saturating_mul(shard.dim() * size_of::<f32>()) > max_bytes {
+                return Err(Refusal::TooLarge);
+            }
+            Ok(bytes_of(shard.read(rows)))
+        })
+        .await
+    }
+
+    async fn push(self, _: Context, request: PushRequest) -> Result<ArrayReply, Refusal> {
+        let shard = self.shard(request.table)?;
+        let lines = request.data.len().div_ceil(LINE_BYTES);
+        self.answer(lines, move |_, _| {
+            let words = ids_in(&request.data).map_err(Refusal::Invalid)?;
+            let num_rows = request.num_rows as usize;
+            if words.len() != num_rows.saturating_mul(1 + shard.dim()) {
+                let why = format!("{} words are not the gradients of {num_rows} rows", words.len());
+                return Err(Refusal::Invalid(why));
+            }
+            let (rows, gradients) = words.split_at(num_rows);
+            check_rows(&shard, rows)?;
+            if request.version < shard.version() {
+                return Err(Refusal::Invalid(format!("gradients for step {} came late", request.version + 1)));
+            }
+            let gradients = gradients.iter().map(|&bits| f32::from_bits(bits)).collect();
+            shard.push(request.version, (request.rank, request.piece), Update { rows: rows.to_vec(), gradients });
+            Ok(Bytes::new())
+        })
+        .await
     }
 }

@@ -19,6 +19,10 @@ pub(crate) trait Sampling {
     async fn find(request: FindRequest) -> Result<ArrayReply, Refusal>;
     /// Says which of some pairs of nodes are edges.
     async fn has_edges(request: HasEdgesRequest) -> Result<ArrayReply, Refusal>;
+    /// Sends rows of an embedding.
+    async fn pull(request: PullRequest) -> Result<ArrayReply, Refusal>;
+    /// Takes gradients of rows of an embedding.
+    async fn push(request: PushRequest) -> Result<ArrayReply, Refusal>;
 }
 
 /// All rows of one part that a hop expands, of all edge types.
@@ -112,12 +116,37 @@ pub(crate) struct HasEdgesRequest {
     pub(crate) pairs: Bytes,
 }
 
+/// Rows of an embedding that are wanted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct PullRequest {
+    pub(crate) table: u16,
+    /// Steps that the rows have to have gone through.
+    pub(crate) version: u64,
+    /// `u32` each.
+    #[serde(skip)]
+    pub(crate) rows: Bytes,
+}
+
+/// Gradients of rows of an embedding, for the step that follows a version.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct PushRequest {
+    pub(crate) table: u16,
+    pub(crate) version: u64,
+    pub(crate) rank: u32,
+    /// Which of this rank's pieces it is: one that comes twice counts once.
+    pub(crate) piece: u32,
+    pub(crate) num_rows: u32,
+    /// The rows, `u32`, then their gradients, `f32`.
+    #[serde(skip)]
+    pub(crate) data: Bytes,
+}
+
 /// The arrays that answer a request.
 ///
 /// Of `sample_hop`: per section, the count of each row, then the neighbors of all rows (`u32`, global ids). Of `fetch`:
 /// per wanted attribute, in the order of [`Wanted`]'s fields, a value a row; feature rows as stored, `f32` or `f16`. Of
 /// `find`: a global id per original id, `u32::MAX` where the part does not own it. Of `has_edges`: per pair a byte, 1 if it is
-/// an edge.
+/// an edge. Of `pull`: the rows, `f32`. Of `push`: nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ArrayReply {
     #[serde(skip)]
@@ -166,20 +195,34 @@ impl SamplingRequest {
             Self::Fetch { request } => &mut request.rows,
             Self::Find { request } => &mut request.originals,
             Self::HasEdges { request } => &mut request.pairs,
+            Self::Pull { request } => &mut request.rows,
+            Self::Push { request } => &mut request.data,
         }
     }
 }
 
 impl CarriesPayload for SamplingResponse {
     fn take_payload(&mut self) -> Bytes {
-        let (Self::SampleHop(reply) | Self::Fetch(reply) | Self::Find(reply) | Self::HasEdges(reply)) = self;
+        let reply = self.reply();
         reply.as_mut().map(|reply| std::mem::take(&mut reply.data)).unwrap_or_default()
     }
     fn put_payload(&mut self, payload: Bytes) {
-        let (Self::SampleHop(reply) | Self::Fetch(reply) | Self::Find(reply) | Self::HasEdges(reply)) = self;
+        let reply = self.reply();
         if let Ok(reply) = reply {
             reply.data = payload;
         }
+    }
+}
+
+impl SamplingResponse {
+    fn reply(&mut self) -> &mut Result<ArrayReply, Refusal> {
+        let (Self::SampleHop(reply)
+        | Self::Fetch(reply)
+        | Self::Find(reply)
+        | Self::HasEdges(reply)
+        | Self::Pull(reply)
+        | Self::Push(reply)) = self;
+        reply
     }
 }
 

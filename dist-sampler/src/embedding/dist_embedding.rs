@@ -1,0 +1,280 @@
+//! An embedding over all processes.
+
+use super::shard::{Shard, Update};
+use super::sparse_adam::SparseAdam;
+use crate::SampleError;
+use crate::node::SamplingNode;
+use crate::peer::Peer;
+use crate::route::{Elsewhere, Sources};
+use crate::wire::Wanted;
+use edgecut_graph::rng::{CounterRng, combine};
+use edgecut_graph::{GatheredRows, NodeTypeId, PartitionId};
+use futures::future::try_join_all;
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// What an embedding looks like before it has learned anything.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EmbeddingConfig {
+    /// Values per node.
+    pub dim: usize,
+    /// The seed of the initial values, which depend on it and on a node's original id alone.
+    pub seed: u64,
+    /// The standard deviation of the initial values.
+    pub scale: f32,
+}
+
+/// A learnable vector for each node of a type, sharded over the processes by the partition book: the process that owns a
+/// node holds its vector and the moments of its optimizer. Only the rows that a batch touches cross the network.
+///
+/// In each step every rank [pulls](DistEmbedding::pull) the rows of its batch, [pushes](DistEmbedding::push) their gradients,
+/// takes part in a collective of all ranks, and calls [`DistEmbedding::step`]. What is pulled afterwards waits until its
+/// owner has made the step.
+pub struct DistEmbedding {
+    node: Arc<SamplingNode>,
+    node_type: NodeTypeId,
+    table: u16,
+    dim: usize,
+    shard: Option<Arc<Shard>>,
+    /// By part the process that holds its rows; none where it is this one.
+    owners: Vec<Option<Arc<Peer>>>,
+    version: u64,
+    /// Pieces that were pushed since the last step.
+    pieces: AtomicU32,
+}
+
+/// The rows that a process holds, at some time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShardValues(Option<Vec<f32>>);
+
+impl DistEmbedding {
+    /// An embedding of the nodes of a type. Every rank has to make its embeddings in the same order, and none may pull
+    /// before all have.
+    ///
+    /// # Errors
+    /// [`SampleError::Layout`] for a dimension of 0, or an error of the connections.
+    pub fn new(node: Arc<SamplingNode>, node_type: NodeTypeId, config: EmbeddingConfig) -> Result<Self, SampleError> {
+        if config.dim == 0 {
+            return Err(SampleError::Layout { what: "an embedding needs at least one value per node".into() });
+        }
+        let (sharers, mine) = node.sharers();
+        let part = node.part().clone();
+        let shard = (mine == 0).then(|| {
+            let original_ids = &part.nodes(node_type).original_ids;
+            let key = combine(config.seed, u64::from(node_type.0));
+            let init = |row: usize, values: &mut [f32]| {
+                let mut rng = CounterRng::new(combine(key, u64::from(original_ids[row])));
+                values.iter_mut().for_each(|value| *value = config.scale * rng.gaussian());
+            };
+            Arc::new(Shard::new(original_ids.len(), config.dim, init))
+        });
+        let owner = |p: u32| {
+            let rank = p as usize * sharers;
+            match rank == node.cluster().rank() {
+                true => Ok(None),
+                false => node.peer_of(p, rank).map(Some),
+            }
+        };
+        let owners = (0..part.meta().num_parts).map(owner).collect::<Result<_, _>>()?;
+        let table = node.shards.add(shard.clone());
+        Ok(Self { node, node_type, table, dim: config.dim, shard, owners, version: 0, pieces: AtomicU32::new(0) })
+    }
+
+    /// The type of the nodes.
+    pub fn node_type(&self) -> NodeTypeId {
+        self.node_type
+    }
+
+    /// Values per node.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// The vectors of nodes, global ids, in the order asked for.
+    ///
+    /// # Shapes
+    /// - output: `[nodes.len(), dim]`, row-major
+    ///
+    /// # Errors
+    /// An error of a peer, or one that has not made its last step before the deadline of a request.
+    pub async fn pull(&self, nodes: &[u32]) -> Result<Vec<f32>, SampleError> {
+        let sources = self.sources(nodes);
+        let per_piece = self.rows_per_piece();
+        let mut pieces = Vec::new();
+        for (part, owner) in self.owners.iter().enumerate() {
+            let Some(owner) = owner else { continue };
+            let asked = &sources[part];
+            for (rows, positions) in asked.rows.chunks(per_piece).zip(asked.positions.chunks(per_piece)) {
+                pieces.push(async move {
+                    let data = owner.pull(self.table, self.version, rows.to_vec(), self.dim).await?;
+                    Ok::<_, SampleError>((positions, data))
+                });
+            }
+        }
+        let replies = try_join_all(pieces).await?;
+        let mut values = vec![0.0; nodes.len() * self.dim];
+        let mut place = |positions: &[u32], rows: &[f32]| {
+            for (&position, row) in positions.iter().zip(rows.chunks_exact(self.dim)) {
+                values[position as usize * self.dim..][..self.dim].copy_from_slice(row);
+            }
+        };
+        if let Some(shard) = &self.shard {
+            let own = &sources[self.node.part().id().index()];
+            self.wait_for(shard).await?;
+            place(&own.positions, &shard.read(&own.rows));
+        }
+        for (positions, data) in replies {
+            place(positions, &floats(&data));
+        }
+        Ok(values)
+    }
+
+    /// Sends the gradients of nodes to their owners, for the step that follows; what is pushed for a node several
+    /// times, here or by others, is added up.
+    ///
+    /// # Shapes
+    /// - `gradients`: `[nodes.len(), dim]`, row-major
+    ///
+    /// # Errors
+    /// [`SampleError::Layout`] for gradients of another length, or an error of a peer.
+    pub async fn push(&self, nodes: &[u32], gradients: &[f32]) -> Result<(), SampleError> {
+        if gradients.len() != nodes.len() * self.dim {
+            let what = format!("{} gradients for {} nodes of {} values", gradients.len(), nodes.len(), self.dim);
+            return Err(SampleError::Layout { what });
+        }
+        let (rank, sources) = (self.node.cluster().rank() as u32, self.sources(nodes));
+        let update = |rows: &[u32], positions: &[u32]| Update {
+            rows: rows.to_vec(),
+            gradients: (positions.iter())
+                .flat_map(|&position| &gradients[position as usize * self.dim..][..self.dim])
+                .copied()
+                .collect(),
+        };
+        let per_piece = self.rows_per_piece();
+        let next_piece = || self.pieces.fetch_add(1, Ordering::Relaxed);
+        let mut pieces = Vec::new();
+        for (part, owner) in self.owners.iter().enumerate() {
+            let asked = &sources[part];
+            let Some(owner) = owner else {
+                if let Some(shard) = &self.shard {
+                    shard.push(self.version, (rank, next_piece()), update(&asked.rows, &asked.positions));
+                }
+                continue;
+            };
+            let chunks = asked.rows.chunks(per_piece).zip(asked.positions.chunks(per_piece));
+            for (rows, positions) in chunks {
+                pieces.push(owner.push(self.table, self.version, (rank, next_piece()), update(rows, positions)));
+            }
+        }
+        try_join_all(pieces).await.map(|_| ())
+    }
+
+    /// Applies what all ranks have pushed, times `scale`, to the rows that this process holds. A collective of all ranks has
+    /// to lie between the pushes and this.
+    pub fn step(&mut self, optimizer: &SparseAdam, scale: f32) {
+        if let Some(shard) = &self.shard {
+            shard.step(optimizer, scale);
+        }
+        self.version += 1;
+        *self.pieces.get_mut() = 0;
+    }
+
+    /// A copy of what this process holds.
+    pub fn shard_values(&self) -> ShardValues {
+        let all = |shard: &Arc<Shard>| shard.read(&(0..shard.num_rows() as u32).collect::<Vec<_>>());
+        ShardValues(self.shard.as_ref().map(all))
+    }
+
+    /// Puts back what [`DistEmbedding::shard_values`] gave, on all ranks together: with collectives before and after it.
+    /// Moments start anew.
+    pub fn restore(&mut self, values: &ShardValues) {
+        if let (Some(shard), Some(values)) = (&self.shard, &values.0) {
+            shard.replace(values);
+        }
+        self.version = 0;
+        *self.pieces.get_mut() = 0;
+    }
+
+    /// Sets the rows that this process holds from a table of all nodes by original id, as [`DistEmbedding::table`] gives it;
+    /// on all ranks together.
+    ///
+    /// # Shapes
+    /// - `table`: `[num_nodes, dim]`, row-major
+    ///
+    /// # Errors
+    /// [`SampleError::Layout`] if it is of another length.
+    pub fn load(&mut self, table: &[f32]) -> Result<(), SampleError> {
+        let part = self.node.part();
+        let num_nodes = part.meta().node_types[self.node_type.index()].book.num_nodes();
+        if table.len() != num_nodes * self.dim {
+            let what = format!(
+                "an embedding of {} values was given for {num_nodes} nodes of {} values",
+                table.len(),
+                self.dim
+            );
+            return Err(SampleError::Layout { what });
+        }
+        let own = part.nodes(self.node_type).original_ids.iter();
+        let values = own.flat_map(|&id| &table[id as usize * self.dim..][..self.dim]).copied().collect();
+        self.restore(&ShardValues(self.shard.is_some().then_some(values)));
+        Ok(())
+    }
+
+    /// The vectors of all nodes by original id, fetched from all parts in bounded pieces.
+    ///
+    /// # Shapes
+    /// - output: `[num_nodes, dim]`, row-major
+    ///
+    /// # Errors
+    /// As [`DistEmbedding::pull`].
+    pub async fn table(&self) -> Result<Vec<f32>, SampleError> {
+        let num_nodes = self.node.part().meta().node_types[self.node_type.index()].book.num_nodes() as u32;
+        let mut table = vec![0.0; num_nodes as usize * self.dim];
+        let wanted = Wanted { original_ids: true, ..Wanted::default() };
+        let per_piece = (self.rows_per_piece() as u32).saturating_mul(4);
+        for start in (0..num_nodes).step_by(per_piece as usize) {
+            let nodes: Vec<u32> = (start..num_nodes.min(start.saturating_add(per_piece))).collect();
+            let values = self.pull(&nodes).await?;
+            let originals = self.node.fetch(self.node_type, nodes, wanted).await?.original_ids;
+            for (&id, row) in originals.iter().zip(values.chunks_exact(self.dim)) {
+                table[id as usize * self.dim..][..self.dim].copy_from_slice(row);
+            }
+        }
+        Ok(table)
+    }
+
+    async fn wait_for(&self, shard: &Shard) -> Result<(), SampleError> {
+        let deadline = Duration::from_millis(self.node.config.rpc_timeout_ms);
+        tokio::time::timeout(deadline, shard.wait_for(self.version)).await.map_err(|_| SampleError::Internal {
+            what: format!("the embedding did not reach step {}: step() was not called", self.version),
+        })
+    }
+
+    fn rows_per_piece(&self) -> usize {
+        (self.node.config.fetch_chunk_bytes / (self.dim * size_of::<f32>())).max(1)
+    }
+
+    /// By part the rows of `nodes`, this process's part among them.
+    fn sources(&self, nodes: &[u32]) -> Vec<Elsewhere> {
+        let part = self.node.part();
+        let book = &part.meta().node_types[self.node_type.index()].book;
+        let own: PartitionId = part.id();
+        let Sources { own: rows, mut others } = Sources::new(book, own, nodes);
+        let mine = &mut others[own.index()];
+        for (position, &row) in rows.iter().enumerate().filter(|&(_, &row)| row != GatheredRows::ELSEWHERE) {
+            mine.rows.push(row);
+            mine.positions.push(position as u32);
+        }
+        others
+    }
+}
+
+/// The values of a reply, whose length was checked.
+fn floats(data: &[u8]) -> Cow<'_, [f32]> {
+    match bytemuck::try_cast_slice(data) {
+        Ok(values) => values.into(),
+        Err(_) => bytemuck::pod_collect_to_vec::<u8, f32>(data).into(),
+    }
+}

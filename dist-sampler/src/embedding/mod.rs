@@ -1,0 +1,28 @@
+//! Learnable vectors of nodes, each held by the process that owns the node.
+
+mod dist_embedding;
+mod shard;
+mod sparse_adam;
+
+pub use dist_embedding::{DistEmbedding, EmbeddingConfig, ShardValues};
+pub(crate) use shard::{Shard, Update};
+pub use sparse_adam::SparseAdam;
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// The shards that a process serves, by the table's number.
+#[derive(Debug, Default)]
+pub(crate) struct Shards(RwLock<Vec<Option<Arc<Shard>>>>);
+
+impl Shards {
+    /// Adds a table, of which this process may hold nothing, and gives its number.
+    pub(crate) fn add(&self, shard: Option<Arc<Shard>>) -> u16 {
+        let mut shards = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        shards.push(shard);
+        shards.len() as u16 - 1
+    }
+
+    pub(crate) fn get(&self, table: u16) -> Option<Arc<Shard>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(usize::from(table)).cloned().flatten()
+    }
+}

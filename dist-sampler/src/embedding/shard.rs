@@ -1,0 +1,217 @@
+//! The rows of an embedding that one process holds.
+
+use super::sparse_adam::SparseAdam;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError, RwLock};
+use tokio::sync::watch;
+
+/// Rows that are updated as one task.
+const ROWS_PER_TASK: usize = 256;
+
+/// Rows of an embedding with their moments, and gradients on their way into them.
+///
+/// A row is read at a version, the number of steps that it has gone through; gradients are sent for the step that follows.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    dim: usize,
+    num_rows: usize,
+    /// Per row its values, then both moments: what one step touches lies together.
+    rows: RwLock<Vec<f32>>,
+    /// By version, then by sender and piece, so that a piece that is sent twice counts once and sums have one order.
+    pending: Mutex<BTreeMap<u64, BTreeMap<(u32, u32), Update>>>,
+    version: watch::Sender<u64>,
+}
+
+/// Gradients of some rows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Update {
+    pub(crate) rows: Vec<u32>,
+    /// `[rows.len(), dim]`.
+    pub(crate) gradients: Vec<f32>,
+}
+
+impl Shard {
+    /// Rows that `init(row, values)` fills.
+    pub(crate) fn new(num_rows: usize, dim: usize, init: impl Fn(usize, &mut [f32]) + Sync) -> Self {
+        let mut rows = vec![0.0; num_rows * 3 * dim];
+        rows.par_chunks_exact_mut(3 * dim).enumerate().for_each(|(row, values)| init(row, &mut values[..dim]));
+        let (version, _) = watch::channel(0);
+        Self { dim, num_rows, rows: RwLock::new(rows), pending: Mutex::default(), version }
+    }
+
+    pub(crate) fn dim(&self) -> usize {
+        self.dim
+    }
+
+    pub(crate) fn num_rows(&self) -> usize {
+        self.num_rows
+    }
+
+    /// Steps that were applied.
+    pub(crate) fn version(&self) -> u64 {
+        *self.version.borrow()
+    }
+
+    /// Waits until `version` steps were applied. The caller sets the deadline.
+    pub(crate) async fn wait_for(&self, version: u64) {
+        // The sender lives as long as this, so that the wait cannot fail.
+        let _ = self.version.subscribe().wait_for(|&current| current >= version).await;
+    }
+
+    /// The values of rows, which have to be in range, `[rows.len(), dim]`.
+    pub(crate) fn read(&self, wanted: &[u32]) -> Vec<f32> {
+        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+        let mut values = vec![0.0; wanted.len() * self.dim];
+        values.par_chunks_exact_mut(self.dim).zip(wanted).with_min_len(ROWS_PER_TASK).for_each(|(values, &row)| {
+            let start = row as usize * 3 * self.dim;
+            values.copy_from_slice(&rows[start..start + self.dim]);
+        });
+        values
+    }
+
+    /// Sets the values of all rows and forgets moments, steps and pending gradients.
+    pub(crate) fn replace(&self, values: &[f32]) {
+        let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
+        rows.par_chunks_exact_mut(3 * self.dim).zip(values.par_chunks_exact(self.dim)).for_each(|(row, values)| {
+            row[..self.dim].copy_from_slice(values);
+            row[self.dim..].fill(0.0);
+        });
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.version.send_replace(0);
+    }
+
+    /// Takes gradients for the step that follows `version`; their rows have to be in range.
+    pub(crate) fn push(&self, version: u64, from: (u32, u32), update: Update) {
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        pending.entry(version).or_default().insert(from, update);
+    }
+
+    /// Applies the gradients that were sent for this step, added up row by row and multiplied by `scale`.
+    pub(crate) fn step(&self, optimizer: &SparseAdam, scale: f32) {
+        let version = self.version();
+        let updates = self.pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&version).unwrap_or_default();
+        let updates: Vec<Update> = updates.into_values().collect();
+        let mut touched: Vec<(u32, u32, u32)> = (updates.iter().enumerate())
+            .flat_map(|(u, update)| update.rows.iter().enumerate().map(move |(at, &row)| (row, u as u32, at as u32)))
+            .collect();
+        touched.par_sort_unstable();
+        let step = version + 1;
+        let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
+        let apply = Apply { dim: self.dim, updates: &updates, optimizer, scale, step };
+        apply.run(&touched, 0, &mut rows);
+        drop(rows);
+        self.version.send_replace(step);
+    }
+}
+
+/// One step over the touched rows.
+struct Apply<'a> {
+    dim: usize,
+    updates: &'a [Update],
+    optimizer: &'a SparseAdam,
+    scale: f32,
+    step: u64,
+}
+
+impl Apply<'_> {
+    /// `touched` are (row, update, position in it), sorted; `rows` begins at the row `first`.
+    fn run(&self, touched: &[(u32, u32, u32)], first: u32, rows: &mut [f32]) {
+        if touched.len() > ROWS_PER_TASK {
+            let middle_row = touched[touched.len() / 2].0;
+            let middle = touched.partition_point(|&(row, ..)| row < middle_row);
+            // If one row has most of the gradients, it is not split.
+            if middle > 0 {
+                let (head, tail) = rows.split_at_mut((middle_row - first) as usize * 3 * self.dim);
+                rayon::join(
+                    || self.run(&touched[..middle], first, head),
+                    || self.run(&touched[middle..], middle_row, tail),
+                );
+                return;
+            }
+        }
+        let mut sum = vec![0.0; self.dim];
+        for same in touched.chunk_by(|a, b| a.0 == b.0) {
+            sum.fill(0.0);
+            for &(_, update, at) in same {
+                let gradient = &self.updates[update as usize].gradients[at as usize * self.dim..][..self.dim];
+                sum.iter_mut().zip(gradient).for_each(|(sum, value)| *sum += value);
+            }
+            sum.iter_mut().for_each(|value| *value *= self.scale);
+            let row = &mut rows[(same[0].0 - first) as usize * 3 * self.dim..][..3 * self.dim];
+            let (value, moments) = row.split_at_mut(self.dim);
+            let (first, second) = moments.split_at_mut(self.dim);
+            self.optimizer.apply(self.step, &sum, value, first, second);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Adam on a dense table in f64, which skips rows without a gradient.
+    fn slow_step(table: &mut [[f64; 3]], gradients: &[Option<f64>], lr: f64, step: i32) {
+        for (row, gradient) in table.iter_mut().zip(gradients) {
+            let Some(g) = gradient else { continue };
+            row[1] = 0.9 * row[1] + 0.1 * g;
+            row[2] = 0.999 * row[2] + 0.001 * g * g;
+            let (first, second) = (row[1] / (1.0 - 0.9_f64.powi(step)), row[2] / (1.0 - 0.999_f64.powi(step)));
+            row[0] -= lr * first / (second.sqrt() + 1e-8 / (1.0 - 0.999_f64.powi(step)).sqrt());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn steps_are_those_of_the_slow_version(
+            steps in prop::collection::vec(prop::collection::vec((0_u32..40, -2.0_f32..2.0), 0..80), 1..6),
+            dim in 1_usize..4,
+        ) {
+            let shard = Shard::new(40, dim, |row, values| values.fill(row as f32 * 0.1));
+            let mut slow: Vec<[f64; 3]> = (0..40).map(|row| [f64::from(row as f32 * 0.1), 0.0, 0.0]).collect();
+            for (step, gradients) in steps.iter().enumerate() {
+                // From two ranks in turn, the second sending one piece twice.
+                let mut sums = [None; 40];
+                for rank in 0..2 {
+                    let mine: Vec<_> = gradients.iter().skip(rank).step_by(2).collect();
+                    let rows = mine.iter().map(|(row, _)| *row).collect();
+                    let gradients = mine.iter().flat_map(|(_, g)| vec![*g; dim]).collect();
+                    let update = Update { rows, gradients };
+                    shard.push(step as u64, (rank as u32, 0), update.clone());
+                    shard.push(step as u64, (1, 0), if rank == 1 { update } else { Update::default() });
+                    mine.iter().for_each(|(row, g)| *sums[*row as usize].get_or_insert(0.0) += f64::from(*g) * 0.5);
+                }
+                shard.step(&SparseAdam::new(0.05), 0.5);
+                slow_step(&mut slow, &sums, 0.05, step as i32 + 1);
+            }
+            prop_assert_eq!(shard.version(), steps.len() as u64);
+            let found = shard.read(&(0..40).collect::<Vec<_>>());
+            for (row, expected) in slow.iter().enumerate() {
+                for column in 0..dim {
+                    let found = f64::from(found[row * dim + column]);
+                    // Near a gradient of zero Adam divides rounding by rounding.
+                    prop_assert!((found - expected[0]).abs() < 2e-3, "row {}: {} for {}", row, found, expected[0]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn many_rows_are_updated_once_each_whatever_the_threads() {
+        let run = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+            pool.install(|| {
+                let shard = Shard::new(5000, 3, |row, values| values.fill(row as f32));
+                let rows: Vec<u32> = (0..5000).rev().chain(std::iter::repeat_n(7, 3000)).collect();
+                let gradients = (0..rows.len() * 3).map(|i| (i as f32 * 0.37).sin()).collect();
+                shard.push(0, (0, 0), Update { rows, gradients });
+                shard.step(&SparseAdam::new(0.1), 1.0);
+                shard.read(&(0..5000).collect::<Vec<_>>())
+            })
+        };
+        let one = run(1);
+        assert_eq!(one, run(4));
+        assert!(one.iter().enumerate().all(|(i, value)| ((value - (i / 3) as f32).abs() - 0.1).abs() < 1e-3));
+    }
+}
