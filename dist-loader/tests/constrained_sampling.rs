@@ -1,0 +1,215 @@
+//! Weighted, temporal and disjoint neighborhoods are the same whatever the number of parts, and hold only what they may.
+
+mod support;
+
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, NodeBatch, Seeds};
+use edgecut_dist_sampler::{
+    DistNeighborSampler, Fanout, SamplerConfig, SamplingNodeConfig, Temporal, TemporalStrategy, TimeAttr, Wanted,
+};
+use edgecut_graph::{Dataset, NodeTypeId};
+use edgecut_partition::Method;
+use std::path::Path;
+use std::sync::Arc;
+use support::{Numbers, graph, in_original_ids, on_ranks, write_parts};
+
+const NODES: NodeTypeId = NodeTypeId(0);
+const NUM_SEEDS: u32 = 60;
+const FANOUTS: [i64; 2] = [4, 3];
+
+fn dataset() -> Dataset {
+    let mut dataset = graph(160, 1400, 5);
+    let mut numbers = Numbers(77);
+    let num_edges = dataset.num_edges();
+    let edges = &mut dataset.edge_types[0];
+    edges.attributes.weights = Some((0..num_edges).map(|_| numbers.below(4) as f32 * 0.5).collect::<Vec<_>>().into());
+    edges.attributes.times = Some((0..num_edges).map(|_| numbers.below(100) as i64 - 50).collect::<Vec<_>>().into());
+    let times = (0..160).map(|_| numbers.below(100) as i64 - 50);
+    dataset.node_types[0].times = Some(times.collect::<Vec<_>>().into());
+    dataset
+}
+
+fn cases() -> Vec<SamplerConfig> {
+    let plain = || SamplerConfig::new(FANOUTS.map(|fanout| Fanout::Count(fanout as u32)).to_vec());
+    let temporal = |attr, strategy| Some(Temporal { attr, strategy });
+    let (uniform, last) = (TemporalStrategy::Uniform, TemporalStrategy::Last);
+    vec![
+        plain().with_weights(true),
+        plain().with_weights(true).with_replacement(true),
+        plain().with_disjoint(true),
+        plain().with_times(temporal(TimeAttr::EdgeTime, uniform)),
+        plain().with_times(temporal(TimeAttr::EdgeTime, last)),
+        plain().with_times(temporal(TimeAttr::NodeTime, uniform)).with_weights(true),
+        SamplerConfig::new(vec![Fanout::All; 2]).with_times(temporal(TimeAttr::NodeTime, last)),
+    ]
+}
+
+/// Seeds in original ids with their times: some nodes at several times.
+fn timed_seeds() -> Vec<(u32, i64)> {
+    (0..NUM_SEEDS).map(|i| (i * 37 % 50, i64::from(i % 9) * 12 - 45)).collect()
+}
+
+fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig) -> Vec<Vec<MiniBatch>> {
+    let per_rank = on_ranks(dir, world_size, config, |node, world| {
+        let (originals, times): (Vec<u32>, Vec<i64>) = timed_seeds().into_iter().unzip();
+        let ids = node.handle().block_on(node.find_originals(NODES, &originals)).expect("all seeds exist");
+        let of_case = |sampler_config: SamplerConfig| {
+            let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler_config).expect("a valid sampler"));
+            let seeds = match sampler.temporal() {
+                Some(_) => Seeds::Timed(ids.iter().copied().zip(times.iter().copied()).collect()),
+                // Distinct nodes, where a batch has each once.
+                None => Seeds::Listed(ids[..50].to_vec()),
+            };
+            let wanted = Wanted { labels: true, times: true, original_ids: true, degrees: false, features: true };
+            let config =
+                LoaderConfig { batch_size: 25, even_batches: false, shuffle: false, seed: 3, concurrency: 2, wanted };
+            let loader = DistNeighborLoader::new(sampler, NODES, seeds, config, world).expect("a valid loader");
+            let batches = loader.epoch(1).map(|batch| in_original_ids(batch.expect("a batch")));
+            batches.filter(|batch| batch.num_seeds > 0).collect::<Vec<_>>()
+        };
+        cases().into_iter().map(of_case).collect::<Vec<_>>()
+    });
+    let mut merged: Vec<Vec<MiniBatch>> = cases().iter().map(|_| Vec::new()).collect();
+    for rank in per_rank {
+        merged.iter_mut().zip(rank).for_each(|(merged, batches)| merged.extend(batches));
+    }
+    merged.iter_mut().for_each(|batches| batches.sort_by_key(|batch| batch.key.batch));
+    merged
+}
+
+/// Every drawn neighbor is that of an edge that may be drawn, and there are as many as there can be.
+fn check(dataset: &Dataset, config: &SamplerConfig, batch: &MiniBatch, first_seed: usize) {
+    let (edges, nodes, drawn) = (&dataset.edge_types[0], &batch.nodes[0], &batch.edges[0]);
+    let node_times = dataset.node_types[0].times.as_ref().expect("nodes have times");
+    let (weights, times) = (&edges.attributes.weights, &edges.attributes.times);
+    let (weights, times) = (weights.as_ref().expect("weights"), times.as_ref().expect("times"));
+    check_groups(config, nodes, batch.num_seeds);
+    assert_eq!(nodes.times, nodes.original_ids.iter().map(|&id| node_times[id as usize]).collect::<Vec<_>>());
+    let all_times = timed_seeds();
+    for row in 0..drawn.indptr.len() - 1 {
+        let (node, hop) = (nodes.original_ids[row], usize::from(row as u32 >= nodes.hop_offsets[0]));
+        let ahead = |edge: usize| {
+            let temporal = config.temporal?;
+            let seed_time = all_times[first_seed + nodes.batch[row] as usize].1;
+            let time = match temporal.attr {
+                TimeAttr::EdgeTime => times[edge],
+                TimeAttr::NodeTime => node_times[edges.src[edge] as usize],
+            };
+            (time > seed_time).then_some(())
+        };
+        let legal: Vec<u32> = (0..edges.src.len())
+            .filter(|&edge| edges.dst[edge] == node && ahead(edge).is_none())
+            .filter(|&edge| !config.weighted || weights[edge] > 0.0)
+            .map(|edge| edges.src[edge])
+            .collect();
+        let found: Vec<u32> = drawn.indices[drawn.indptr[row] as usize..drawn.indptr[row + 1] as usize]
+            .iter()
+            .map(|&number| {
+                if config.temporal.is_some() {
+                    assert_eq!(nodes.batch[number as usize], nodes.batch[row], "an edge stays with its seed");
+                }
+                nodes.original_ids[number as usize]
+            })
+            .collect();
+        let all = config.num_neighbors == vec![Fanout::All; 2].into();
+        let expected = match () {
+            () if all => legal.len(),
+            () if config.replace && !legal.is_empty() => FANOUTS[hop] as usize,
+            () => legal.len().min(FANOUTS[hop] as usize),
+        };
+        assert_eq!(found.len(), expected, "row {row}, hop {hop}, node {node}");
+        if config.replace {
+            assert!(found.iter().all(|id| legal.contains(id)), "{found:?} of {legal:?}");
+        } else {
+            let mut rest = legal.iter();
+            assert!(found.iter().all(|id| rest.any(|other| other == id)), "{found:?} of {legal:?}");
+        }
+    }
+}
+
+fn check_groups(config: &SamplerConfig, nodes: &NodeBatch, num_seeds: usize) {
+    if !config.disjoint && config.temporal.is_none() {
+        assert!(nodes.batch.is_empty());
+        return;
+    }
+    assert_eq!(nodes.batch[..num_seeds], (0..num_seeds as u32).collect::<Vec<_>>());
+    let mut pairs: Vec<_> = nodes.batch.iter().zip(&nodes.original_ids).collect();
+    pairs.sort_unstable();
+    assert!(pairs.windows(2).all(|w| w[0] < w[1]), "a node is found once for each seed");
+}
+
+#[test]
+fn batches_do_not_depend_on_the_partitioning_and_never_look_ahead() {
+    let (dataset, dir) = (dataset(), tempfile::tempdir().expect("a temporary folder"));
+    let small = |num_workers| SamplingNodeConfig {
+        num_workers,
+        fetch_chunk_bytes: 200,
+        max_message_bytes: 1200,
+        ..SamplingNodeConfig::default()
+    };
+    let one = dir.path().join("one");
+    write_parts(&dataset, 1, Method::Random, &one);
+    let expected = batches(&one, 1, &small(1));
+    for (config, batches) in cases().iter().zip(&expected) {
+        for (b, batch) in batches.iter().enumerate() {
+            check(&dataset, config, batch, b * 25);
+        }
+    }
+    for num_parts in 2..=5 {
+        let parts = dir.path().join(format!("{num_parts}"));
+        let method = if num_parts == 3 { Method::Random } else { Method::Metis { recursive: false } };
+        write_parts(&dataset, num_parts, method, &parts);
+        let found = batches(&parts, num_parts as usize, &small(2));
+        for (config, (found, expected)) in cases().iter().zip(found.iter().zip(&expected)) {
+            assert!(found == expected, "{num_parts} parts, {config:?}");
+        }
+    }
+}
+
+#[test]
+fn what_the_graph_lacks_is_said() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let (bare, full) = (dir.path().join("bare"), dir.path().join("full"));
+    write_parts(&graph(40, 100, 1), 1, Method::Random, &bare);
+    let mut dataset = dataset();
+    dataset.node_types[0].times = None;
+    write_parts(&dataset, 1, Method::Random, &full);
+    let plain = || SamplerConfig::new(vec![Fanout::Count(2)]);
+    let temporal = |attr, strategy| Some(Temporal { attr, strategy });
+    let error_of = |dir: &Path, config: SamplerConfig| {
+        on_ranks(dir, 1, &SamplingNodeConfig::default(), |node, world| {
+            let sampler = match DistNeighborSampler::new(node, config.clone()) {
+                Ok(sampler) => Arc::new(sampler),
+                Err(error) => return error.to_string(),
+            };
+            let wanted = Wanted::default();
+            let config =
+                LoaderConfig { batch_size: 5, even_batches: false, shuffle: false, seed: 3, concurrency: 0, wanted };
+            let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Listed(vec![1]), config, world);
+            loader.err().expect("an error").to_string()
+        })
+        .remove(0)
+    };
+    let (edge_time, node_time) = (TimeAttr::EdgeTime, TimeAttr::NodeTime);
+    for (dir, config, expected) in [
+        (&bare, plain().with_weights(true), "edge type node__to__node of dataset random has none"),
+        (
+            &bare,
+            plain().with_times(temporal(edge_time, TemporalStrategy::Last)),
+            "node__to__node of dataset random has no times",
+        ),
+        (
+            &bare,
+            plain().with_times(temporal(node_time, TemporalStrategy::Last)),
+            "no nodes of dataset random have times",
+        ),
+        (&full, plain().with_times(temporal(edge_time, TemporalStrategy::Uniform)), "needs a time for each seed"),
+        (
+            &full,
+            plain().with_weights(true).with_times(temporal(edge_time, TemporalStrategy::Last)),
+            "not drawn by weight",
+        ),
+    ] {
+        let error = error_of(dir, config);
+        assert!(error.contains(expected), "{error}");
+    }
+}

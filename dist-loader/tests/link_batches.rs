@@ -1,0 +1,317 @@
+//! Batches of edges with negatives are the same whatever the number of parts, and hold only what they may.
+
+mod support;
+
+use edgecut_dist_loader::{
+    DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkBatch, LinkConfig, LoaderConfig, LoaderError, NegativeDistribution,
+    NegativeSampling, Negatives, SeedEdge,
+};
+use edgecut_dist_sampler::{
+    DistNeighborSampler, Fanout, SamplerConfig, SamplingNode, SamplingNodeConfig, Temporal, TemporalStrategy, TimeAttr,
+    Wanted,
+};
+use edgecut_graph::datasets::{FakeOptions, fake_hetero};
+use edgecut_graph::{Dataset, EdgeTypeId, Split};
+use edgecut_partition::Method;
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+use support::{on_ranks, write_parts};
+
+/// `e0` from v0 to v1 and its reverse, and `e1` from v1 to v0.
+const TYPES: [EdgeTypeId; 2] = [EdgeTypeId(0), EdgeTypeId(1)];
+const BATCH_SIZE: usize = 12;
+
+fn dataset() -> Dataset {
+    let options = FakeOptions { avg_num_nodes: 90, avg_degree: 4.0, num_channels: 4, ..FakeOptions::default() };
+    let mut dataset = fake_hetero(&options).expect("a valid graph");
+    dataset.hold_out_edges(0.1, 0.1, 4).expect("edges to hold out");
+    for edges in &mut dataset.edge_types {
+        let times = (0..edges.src.len()).map(|edge| (edge * 31 % 60) as i64);
+        edges.attributes.times = Some(times.collect::<Vec<_>>().into());
+    }
+    dataset.add_reverse_edges();
+    dataset
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    negatives: NegativeSampling,
+    disjoint: bool,
+    temporal: bool,
+}
+
+fn cases() -> Vec<Case> {
+    let negatives = NegativeSampling {
+        num: 5,
+        distribution: NegativeDistribution::Uniform,
+        exclude: Exclude::Edges,
+        shared: false,
+    };
+    let case = Case { negatives, disjoint: false, temporal: false };
+    let by_degree = NegativeSampling { distribution: NegativeDistribution::Degree, ..negatives };
+    let shared = NegativeSampling { shared: true, exclude: Exclude::Nothing, num: 7, ..negatives };
+    vec![
+        case,
+        Case { negatives: NegativeSampling { exclude: Exclude::EdgesAndHeldOut, num: 60, ..negatives }, ..case },
+        Case { negatives: by_degree, disjoint: true, ..case },
+        Case { negatives: shared, ..case },
+        Case { negatives: NegativeSampling { num: 0, ..negatives }, ..case },
+        Case { temporal: true, ..case },
+    ]
+}
+
+/// Seed edges in original ids: every third of the types' edges.
+fn seeds(dataset: &Dataset) -> Vec<SeedEdge> {
+    let of_type = |edge_type: EdgeTypeId| {
+        let edges = dataset.edges(edge_type);
+        let times = edges.attributes.times.as_ref().expect("times");
+        let edge = move |i: usize| SeedEdge { edge_type, src: edges.src[i], dst: edges.dst[i], time: Some(times[i]) };
+        (0..edges.src.len()).step_by(9).map(edge)
+    };
+    TYPES.into_iter().flat_map(of_type).collect()
+}
+
+fn to_global(node: &Arc<SamplingNode>, seeds: Vec<SeedEdge>) -> Vec<SeedEdge> {
+    let find = |edge_type: EdgeTypeId, src: u32, dst: u32| {
+        let edges = node.part().edges(edge_type);
+        let find = |t, id| node.handle().block_on(node.find_originals(t, &[id])).expect("it exists")[0];
+        (find(edges.src_type, src), find(edges.dst_type, dst))
+    };
+    let edge = |seed: SeedEdge| {
+        let (src, dst) = find(seed.edge_type, seed.src, seed.dst);
+        SeedEdge { src, dst, ..seed }
+    };
+    seeds.into_iter().map(edge).collect()
+}
+
+fn loader(
+    node: &Arc<SamplingNode>,
+    world: &mut edgecut_cluster::ProcessGroup,
+    case: Case,
+    seeds: EdgeSeeds,
+) -> Result<DistLinkNeighborLoader, LoaderError> {
+    let temporal = Temporal { attr: TimeAttr::EdgeTime, strategy: TemporalStrategy::Uniform };
+    let config = SamplerConfig::new(vec![Fanout::Count(4), Fanout::Count(3)])
+        .with_disjoint(case.disjoint)
+        .with_times(case.temporal.then_some(temporal));
+    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a valid sampler"));
+    let wanted = Wanted { original_ids: true, ..Wanted::default() };
+    let (batch_size, concurrency) = (BATCH_SIZE, 2);
+    let config = LoaderConfig { batch_size, even_batches: false, shuffle: false, seed: 8, concurrency, wanted };
+    let link = LinkConfig { negatives: case.negatives, exclude_seed_edges: true, reverse_types: Vec::new() };
+    DistLinkNeighborLoader::new(sampler, seeds, config, link, world)
+}
+
+fn in_original_ids(mut batch: LinkBatch) -> LinkBatch {
+    for nodes in &mut batch.graph.nodes {
+        nodes.input_nodes.clone_from(&nodes.original_ids);
+    }
+    batch
+}
+
+fn batches(dataset: &Dataset, dir: &Path, world_size: usize, config: &SamplingNodeConfig) -> Vec<Vec<LinkBatch>> {
+    let per_rank = on_ranks(dir, world_size, config, |node, world| {
+        let of_case = |case: Case| {
+            let seeds = EdgeSeeds::Listed(to_global(&node, seeds(dataset)));
+            let batches = loader(&node, world, case, seeds).expect("a valid loader").epoch(2);
+            batches.map(|batch| in_original_ids(batch.expect("a batch"))).collect::<Vec<_>>()
+        };
+        cases().into_iter().map(of_case).collect::<Vec<_>>()
+    });
+    let mut merged: Vec<Vec<LinkBatch>> = cases().iter().map(|_| Vec::new()).collect();
+    for rank in per_rank {
+        let full = |batches: Vec<LinkBatch>| batches.into_iter().filter(|batch| batch.graph.num_seeds > 0);
+        merged.iter_mut().zip(rank).for_each(|(merged, batches)| merged.extend(full(batches)));
+    }
+    merged.iter_mut().for_each(|batches| batches.sort_by_key(|batch| batch.graph.key.batch));
+    merged
+}
+
+type Pairs = HashSet<(u32, u32)>;
+
+fn pairs(src: &[u32], dst: &[u32]) -> Pairs {
+    src.iter().copied().zip(dst.iter().copied()).collect()
+}
+
+/// Against the dataset: ends, negatives that are no edges, and no message over the batch's own edges.
+fn check(dataset: &Dataset, case: Case, batch: &LinkBatch, seeds: &[SeedEdge]) {
+    let id = |node_type: usize, number: u32| batch.graph.nodes[node_type].original_ids[number as usize];
+    assert_eq!(batch.edge_types, seeds.iter().map(|seed| seed.edge_type).collect::<Vec<_>>());
+    for (i, seed) in seeds.iter().enumerate() {
+        let edges = dataset.edges(seed.edge_type);
+        let (src_type, dst_type) = (edges.src_type.index(), edges.dst_type.index());
+        assert_eq!((id(src_type, batch.src[i]), id(dst_type, batch.dst[i])), (seed.src, seed.dst));
+        assert!(batch.src[i] < batch.graph.nodes[src_type].hop_offsets[0]);
+        let (message, valid, test) = (
+            pairs(&edges.src, &edges.dst),
+            pairs(&edges.held_out.valid.src, &edges.held_out.valid.dst),
+            pairs(&edges.held_out.test.src, &edges.held_out.test.dst),
+        );
+        let negatives = match &batch.negatives {
+            Negatives::OfEach { num, dst } => &dst[i * num..(i + 1) * num],
+            Negatives::Shared(by_type) => &by_type[dst_type],
+        };
+        assert_eq!(negatives.len(), case.negatives.num);
+        if case.negatives.exclude == Exclude::Nothing {
+            continue;
+        }
+        let distinct: BTreeSet<u32> = negatives.iter().copied().collect();
+        assert_eq!(distinct.len(), negatives.len(), "the negatives of an edge differ");
+        for &negative in negatives {
+            let pair = (seed.src, id(dst_type, negative));
+            assert!(!message.contains(&pair), "{pair:?} is an edge");
+            let held_out = valid.contains(&pair) || test.contains(&pair);
+            assert!(case.negatives.exclude == Exclude::Edges || !held_out, "{pair:?} is held out");
+        }
+    }
+    // Types 6 and 7 are the reverses of e0 and e1.
+    let mut excluded: Vec<Pairs> = vec![Pairs::new(); dataset.edge_types.len()];
+    for seed in seeds {
+        excluded[seed.edge_type.index()].insert((seed.src, seed.dst));
+        excluded[seed.edge_type.index() + 6].insert((seed.dst, seed.src));
+    }
+    let mut followed = 0;
+    for (e, edges) in dataset.edge_types.iter().enumerate() {
+        let (drawn, known) = (&batch.graph.edges[e], pairs(&edges.src, &edges.dst));
+        for row in 0..drawn.indptr.len() - 1 {
+            for &number in &drawn.indices[drawn.indptr[row] as usize..drawn.indptr[row + 1] as usize] {
+                let pair = (id(edges.src_type.index(), number), id(edges.dst_type.index(), row as u32));
+                assert!(known.contains(&pair) && !excluded[e].contains(&pair), "{pair:?} of type {e}");
+                followed += 1;
+            }
+        }
+    }
+    assert!(followed > 0);
+}
+
+#[test]
+fn batches_do_not_depend_on_the_partitioning() {
+    let (dataset, dir) = (dataset(), tempfile::tempdir().expect("a temporary folder"));
+    let small = |num_workers| SamplingNodeConfig {
+        num_workers,
+        fetch_chunk_bytes: 200,
+        max_message_bytes: 2400,
+        ..SamplingNodeConfig::default()
+    };
+    let one = dir.path().join("one");
+    write_parts(&dataset, 1, Method::Random, &one);
+    let expected = batches(&dataset, &one, 1, &small(1));
+    let all = seeds(&dataset);
+    for (case, batches) in cases().into_iter().zip(&expected) {
+        assert_eq!(batches.len(), all.len().div_ceil(BATCH_SIZE));
+        batches.iter().zip(all.chunks(BATCH_SIZE)).for_each(|(batch, seeds)| check(&dataset, case, batch, seeds));
+    }
+    for num_parts in 2..=5 {
+        let parts = dir.path().join(format!("{num_parts}"));
+        let method = if num_parts == 4 { Method::Random } else { Method::Metis { recursive: false } };
+        write_parts(&dataset, num_parts, method, &parts);
+        let found = batches(&dataset, &parts, num_parts as usize, &small(2));
+        for (case, (found, expected)) in cases().iter().zip(found.iter().zip(&expected)) {
+            assert!(found == expected, "{num_parts} parts, {case:?}");
+        }
+    }
+}
+
+#[test]
+fn every_edge_of_a_split_is_a_seed_once_over_all_ranks() {
+    let (dataset, dir) = (dataset(), tempfile::tempdir().expect("a temporary folder"));
+    let parts = dir.path().join("2");
+    write_parts(&dataset, 2, Method::Random, &parts);
+    for split in Split::ALL {
+        let case = cases()[0];
+        let per_rank = on_ranks(&parts, 4, &SamplingNodeConfig::default(), |node, world| {
+            let loader = loader(&node, world, case, EdgeSeeds::Split(split, TYPES.to_vec())).expect("a valid loader");
+            let batches = loader.epoch(0).map(|batch| batch.expect("a batch"));
+            let seeds: Vec<(u16, u32, u32)> = batches
+                .flat_map(|batch| {
+                    let edge = |i: usize| {
+                        let edges = dataset.edges(batch.edge_types[i]);
+                        let id = |t: usize, number: u32| batch.graph.nodes[t].original_ids[number as usize];
+                        let (src, dst) =
+                            (id(edges.src_type.index(), batch.src[i]), id(edges.dst_type.index(), batch.dst[i]));
+                        (batch.edge_types[i].0, src, dst)
+                    };
+                    (0..batch.graph.num_seeds).map(edge).collect::<Vec<_>>()
+                })
+                .collect();
+            (loader.total_seeds(), seeds)
+        });
+        let mut expected: Vec<(u16, u32, u32)> = Vec::new();
+        for e in TYPES {
+            let edges = dataset.edges(e);
+            let (src, dst) = match split {
+                Split::Train => (&edges.src, &edges.dst),
+                Split::Valid => (&edges.held_out.valid.src, &edges.held_out.valid.dst),
+                Split::Test => (&edges.held_out.test.src, &edges.held_out.test.dst),
+            };
+            expected.extend(src.iter().zip(&dst[..]).map(|(&src, &dst)| (e.0, src, dst)));
+        }
+        assert!(!expected.is_empty() && per_rank.iter().all(|(total, _)| *total == expected.len()));
+        let mut found: Vec<_> = per_rank.into_iter().flat_map(|(_, seeds)| seeds).collect();
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert!(found == expected, "{split:?}");
+    }
+}
+
+#[test]
+fn negatives_follow_the_degrees() {
+    let (dataset, dir) = (dataset(), tempfile::tempdir().expect("a temporary folder"));
+    write_parts(&dataset, 1, Method::Random, &dir.path().join("1"));
+    let negatives = NegativeSampling {
+        num: 400,
+        distribution: NegativeDistribution::Degree,
+        exclude: Exclude::Nothing,
+        shared: false,
+    };
+    let counts = on_ranks(&dir.path().join("1"), 1, &SamplingNodeConfig::default(), |node, world| {
+        let case = Case { negatives, disjoint: false, temporal: false };
+        let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
+        let mut counts = vec![0.0_f64; 90];
+        for batch in loader(&node, world, case, seeds).expect("a valid loader").epoch(0) {
+            let batch = batch.expect("a batch");
+            let Negatives::OfEach { dst, .. } = &batch.negatives else { panic!("each edge has its own") };
+            dst.iter().for_each(|&number| counts[batch.graph.nodes[1].original_ids[number as usize] as usize] += 1.0);
+        }
+        counts
+    })
+    .remove(0);
+    let mut degrees = vec![0.0; 90];
+    for edges in dataset.edge_types.iter().filter(|edges| edges.dst_type.index() == 1) {
+        edges.dst.iter().for_each(|&dst| degrees[dst as usize] += 1.0);
+    }
+    let (drawn, total): (f64, f64) = (counts.iter().sum(), degrees.iter().sum());
+    let mut statistic = 0.0;
+    for (count, degree) in counts.iter().zip(&degrees) {
+        let expected = drawn * degree / total;
+        assert!(*degree > 0.0 || *count == 0.0);
+        statistic += if *degree > 0.0 { (count - expected).powi(2) / expected } else { 0.0 };
+    }
+    assert!(statistic < 140.0, "chi-square of at most 89 degrees of freedom at 99.9 %: {statistic}");
+}
+
+#[test]
+fn more_negatives_than_there_are_is_an_error() {
+    let (dataset, dir) = (dataset(), tempfile::tempdir().expect("a temporary folder"));
+    write_parts(&dataset, 2, Method::Random, &dir.path().join("2"));
+    let negatives = NegativeSampling { num: 90, ..cases()[0].negatives };
+    let errors = on_ranks(&dir.path().join("2"), 2, &SamplingNodeConfig::default(), |node, world| {
+        let case = Case { negatives, disjoint: false, temporal: false };
+        let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
+        let error = loader(&node, world, case, seeds).expect("a valid loader").epoch(0).find_map(Result::err);
+        let mut text = String::new();
+        let mut cause: Option<&dyn std::error::Error> = error.as_ref().map(|e| e as _);
+        while let Some(error) = cause {
+            text += &format!("{error}: ");
+            cause = error.source();
+        }
+        let case = Case { negatives: NegativeSampling { shared: true, ..negatives }, ..case };
+        let shared = loader(&node, world, case, EdgeSeeds::Listed(Vec::new())).err().expect("an error").to_string();
+        (text, shared)
+    });
+    for (text, shared) in errors {
+        assert!(text.contains("90 negatives were asked for an edge of type v0__e0__v1"), "{text}");
+        assert!(shared.contains("negatives that a whole batch shares"), "{shared}");
+    }
+}
