@@ -30,7 +30,7 @@ pub mod uninit;
 pub use book::PartitionBook;
 pub use buffer::Buffer;
 pub use csc::Csc;
-pub use dataset::{Dataset, EdgeAttributes, EdgeData, EdgeList, HeldOutEdges, NodeData, Split, Splits};
+pub use dataset::{Dataset, EdgeAttributes, EdgeData, EdgeList, HeldOutEdges, HoldOut, NodeData, Split, Splits};
 pub use error::GraphError;
 pub use features::{FeatureDtype, Features};
 pub use gathered_rows::GatheredRows;
