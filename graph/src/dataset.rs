@@ -5,6 +5,7 @@ mod directions;
 mod edges;
 mod held_out;
 
+pub(crate) use checks::{bad_weight, first_bad_weight};
 pub use edges::{EdgeAttributes, EdgeData, EdgeList, HeldOutEdges};
 pub use held_out::HoldOut;
 
