@@ -40,7 +40,7 @@ pub use meta::{
     checksum, is_folder_name,
 };
 pub use npy::{NpyElement, NpyWriter, map_npy, npy_header, npy_shape, write_npy};
-pub use part::{Part, PartEdges, PartNodes, edge_dir, node_dir, part_dir};
+pub use part::{Part, PartEdges, PartNodes, edge_dir, edge_dir_name, node_dir, part_dir};
 pub use prefetch::{prefetch, prefetch_all};
 
 /// The name of the only node type of a homogeneous graph.

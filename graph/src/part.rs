@@ -22,7 +22,12 @@ pub fn node_dir(node_type: &str) -> String {
 
 /// The folder of an edge type, relative to its part.
 pub fn edge_dir(edge_type: &EdgeTypeMeta) -> String {
-    format!("edges/{}__{}__{}", edge_type.src_type, edge_type.relation, edge_type.dst_type)
+    edge_dir_name(&edge_type.src_type, &edge_type.relation, &edge_type.dst_type)
+}
+
+/// The folder of the edge type of these names, relative to its part.
+pub fn edge_dir_name(src_type: &str, relation: &str, dst_type: &str) -> String {
+    format!("edges/{src_type}__{relation}__{dst_type}")
 }
 
 /// What one part holds: the nodes it owns, and all in-edges of those. Opening it maps the files; pages are read when
