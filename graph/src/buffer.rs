@@ -30,6 +30,22 @@ impl<T: Pod> Buffer<T> {
 }
 
 impl<T: Pod> Buffer<T> {
+    /// The first `at` elements and the others. Where they are mapped, so are these; else they are copied.
+    ///
+    /// # Panics
+    /// If there are fewer than `at`.
+    pub(crate) fn split_at(&self, at: usize) -> (Self, Self) {
+        let (first, rest) = self.deref().split_at(at);
+        let (first_bytes, rest_bytes) = (size_of_val(first), size_of_val(rest));
+        match &self.0 {
+            Source::Owned(_) => (first.to_vec().into(), rest.to_vec().into()),
+            Source::Mapped { map, offset, .. } => {
+                let mapped = |offset, bytes| Self(Source::Mapped { map: map.clone(), offset, bytes });
+                (mapped(*offset, first_bytes), mapped(*offset + first_bytes, rest_bytes))
+            }
+        }
+    }
+
     /// The same array in memory of this process, if it was mapped.
     pub fn into_memory(self) -> Self {
         match &self.0 {

@@ -30,7 +30,7 @@ pub mod uninit;
 pub use book::PartitionBook;
 pub use buffer::Buffer;
 pub use csc::Csc;
-pub use dataset::{Dataset, EdgeAttributes, EdgeData, EdgeList, HeldOutEdges, NodeData, Split, Splits};
+pub use dataset::{Dataset, EdgeAttributes, EdgeData, EdgeList, HeldOutEdges, HoldOut, NodeData, Split, Splits};
 pub use error::GraphError;
 pub use features::{FeatureDtype, Features};
 pub use gathered_rows::GatheredRows;
@@ -40,7 +40,7 @@ pub use meta::{
     checksum, is_folder_name,
 };
 pub use npy::{NpyElement, NpyWriter, map_npy, npy_header, npy_shape, write_npy};
-pub use part::{Part, PartEdges, PartNodes, edge_dir, node_dir, part_dir};
+pub use part::{Part, PartEdges, PartNodes, edge_dir, edge_dir_name, node_dir, part_dir};
 pub use prefetch::{prefetch, prefetch_all};
 
 /// The name of the only node type of a homogeneous graph.

@@ -38,7 +38,7 @@ pub struct Meta {
 }
 
 /// The parameters that made a partitioning; the same parameters on the same data give the same bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
     /// `metis`, `ldg` or `random`.
     pub method: String,
@@ -56,6 +56,9 @@ pub struct Provenance {
     /// Whether each edge type was given a reverse.
     #[serde(default)]
     pub add_reverse_edges: bool,
+    /// The shares of validation and test edges that were held out at random, by the seed above.
+    #[serde(default)]
+    pub hold_out_edges: Option<[f64; 2]>,
 }
 
 /// One node type.
@@ -237,12 +240,25 @@ impl Meta {
                 let dir = format!("{part}/{}", crate::node_dir(&t.name));
                 let features = (t.feature_dim > 0).then_some("features");
                 let labels = t.has_labels.then_some("labels");
-                let present = ["original_ids", "train", "valid", "test"].into_iter().chain(features).chain(labels);
+                let times = t.has_times.then_some("times");
+                let present = ["original_ids", "train", "valid", "test"].into_iter();
+                let present = present.chain(features).chain(labels).chain(times);
                 names.extend(present.map(|file| format!("{dir}/{file}.npy")));
             }
             for e in &self.edge_types {
                 let dir = format!("{part}/{}", crate::edge_dir(e));
-                names.extend(["indptr", "indices"].map(|file| format!("{dir}/{file}.npy")));
+                let src_times = self.node_types.iter().any(|t| t.name == e.src_type && t.has_times);
+                let held_out = e.held_out != [0, 0];
+                let optional = [
+                    ("features", e.feature_dim > 0),
+                    ("weights", e.has_weights),
+                    ("times", e.has_times),
+                    ("src_times", src_times),
+                    ("valid_edges", held_out),
+                    ("test_edges", held_out),
+                ];
+                let optional = optional.into_iter().filter(|&(_, is_there)| is_there).map(|(file, _)| file);
+                names.extend(["indptr", "indices"].into_iter().chain(optional).map(|file| format!("{dir}/{file}.npy")));
             }
         }
         names

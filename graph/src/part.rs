@@ -1,12 +1,13 @@
 //! One part of a partitioned graph, memory-mapped.
 
-use crate::npy::map_npy;
-use crate::scan::first_position;
+mod open;
+
 use crate::{
-    Buffer, Csc, EdgeAttributes, EdgeTypeId, EdgeTypeMeta, FeatureDtype, Features, GlobalNodeId, GraphError,
-    HeldOutEdges, Meta, NodeTypeId, NodeTypeMeta, NpyElement, PartitionId, Split, Splits,
+    Buffer, Csc, EdgeAttributes, EdgeTypeId, EdgeTypeMeta, Features, GlobalNodeId, GraphError, HeldOutEdges, Meta,
+    NodeTypeId, PartitionId, Splits,
 };
-use std::path::{Path, PathBuf};
+use open::Opener;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The folder of a part, relative to `META.json`.
@@ -21,7 +22,12 @@ pub fn node_dir(node_type: &str) -> String {
 
 /// The folder of an edge type, relative to its part.
 pub fn edge_dir(edge_type: &EdgeTypeMeta) -> String {
-    format!("edges/{}__{}__{}", edge_type.src_type, edge_type.relation, edge_type.dst_type)
+    edge_dir_name(&edge_type.src_type, &edge_type.relation, &edge_type.dst_type)
+}
+
+/// The folder of the edge type of these names, relative to its part.
+pub fn edge_dir_name(src_type: &str, relation: &str, dst_type: &str) -> String {
+    format!("edges/{src_type}__{relation}__{dst_type}")
 }
 
 /// What one part holds: the nodes it owns, and all in-edges of those. Opening it maps the files; pages are read when
@@ -68,8 +74,8 @@ pub struct PartEdges {
 }
 
 impl Part {
-    /// Opens `part` of the partitioned graph in `dir`, the `N-parts` folder. Original ids, labels, splits and edges are
-    /// checked against their invariants; features are not read. With `verify`, checksums are compared first, which
+    /// Opens `part` of the partitioned graph in `dir`, the `N-parts` folder. Original ids, labels, splits, edges,
+    /// weights and held-out edges are checked against their invariants; features and times are not read. With `verify`, checksums are compared first, which
     /// reads every byte of the part once.
     ///
     /// # Errors
@@ -93,9 +99,19 @@ impl Part {
     /// The same with the edges in memory of this process instead of in mapped files.
     ///
     /// A hop reads edges at random, which with an allocator that gives huge pages is faster than in the 4 KiB pages of a
-    /// file. It takes 4 bytes an edge and 8 a node, and processes no longer share them.
+    /// file. It takes 4 bytes an edge and 8 a node, 4 more an edge for weights and 8 for each kind of times, and processes no
+    /// longer share them. Features and held-out edges stay mapped.
     pub fn with_edges_in_memory(mut self) -> Self {
-        let in_memory = |edges: PartEdges| PartEdges { csc: edges.csc.into_memory(), ..edges };
+        let in_memory = |edges: PartEdges| PartEdges {
+            csc: edges.csc.into_memory(),
+            attributes: EdgeAttributes {
+                features: edges.attributes.features,
+                weights: edges.attributes.weights.map(Buffer::into_memory),
+                times: edges.attributes.times.map(Buffer::into_memory),
+            },
+            src_times: edges.src_times.map(Buffer::into_memory),
+            ..edges
+        };
         self.edges = self.edges.into_iter().map(in_memory).collect();
         self
     }
@@ -140,71 +156,4 @@ impl Part {
         let row = self.nodes(node_type).original_ids.binary_search(&original).ok()?;
         Some(GlobalNodeId(self.owned(node_type).start + row as u32))
     }
-}
-
-struct Opener<'a> {
-    root: &'a Path,
-    part: PartitionId,
-}
-
-impl Opener<'_> {
-    fn nodes(&self, t: &NodeTypeMeta) -> Result<PartNodes, GraphError> {
-        let dir = self.root.join(node_dir(&t.name));
-        let rows = t.book.range(self.part).len();
-        let ids_file = dir.join("original_ids.npy");
-        let original_ids: Buffer<u32> = array(ids_file.clone(), &[rows])?;
-        if let Some(row) = original_ids.windows(2).position(|w| w[0] >= w[1]) {
-            return Err(GraphError::format(ids_file, format!("it does not ascend after row {row}")));
-        }
-        let features_file = dir.join("features.npy");
-        let features = match (t.feature_dim, t.feature_dtype) {
-            (0, _) => None,
-            (dim, FeatureDtype::F32) => Some(Features::F32 { values: array(features_file, &[rows, dim])?, dim }),
-            (dim, FeatureDtype::F16) => Some(Features::F16 { values: array(features_file, &[rows, dim])?, dim }),
-        };
-        let labels = t.has_labels.then(|| labels(dir.join("labels.npy"), rows, t.num_classes)).transpose()?;
-        let mut splits = Splits::default();
-        for split in Split::ALL {
-            let path = dir.join(format!("{}.npy", split.name()));
-            let (_, ids) = map_npy::<u32>(&path)?;
-            if ids.windows(2).any(|w| w[0] >= w[1]) || ids.last().is_some_and(|&last| last as usize >= rows) {
-                return Err(GraphError::format(path, format!("its rows are not ascending, or not below {rows}")));
-            }
-            splits.set(split, ids);
-        }
-        Ok(PartNodes { original_ids, features, labels, splits, times: None })
-    }
-
-    fn edges(&self, e: &EdgeTypeMeta, meta: &Meta) -> Result<PartEdges, GraphError> {
-        let dir = self.root.join(edge_dir(e));
-        let find = |name: &str| meta.node_types.iter().position(|t| t.name == name).map(|i| NodeTypeId(i as u16));
-        let (Some(src_type), Some(dst_type)) = (find(&e.src_type), find(&e.dst_type)) else {
-            return Err(GraphError::format(dir, "it joins an unknown node type"));
-        };
-        let rows = meta.node_types[dst_type.index()].book.range(self.part).len();
-        let indptr = array(dir.join("indptr.npy"), &[rows + 1])?;
-        let indices_file = dir.join("indices.npy");
-        let (_, indices) = map_npy::<u32>(&indices_file)?;
-        let num_sources = meta.node_types[src_type.index()].book.num_nodes();
-        let csc = Csc::new(indptr, indices, num_sources).map_err(|e| GraphError::format(dir, e.to_string()))?;
-        let (attributes, held_out) = Default::default();
-        Ok(PartEdges { src_type, dst_type, csc, attributes, src_times: None, held_out })
-    }
-}
-
-fn labels(path: PathBuf, rows: usize, num_classes: usize) -> Result<Buffer<i64>, GraphError> {
-    let labels: Buffer<i64> = array(path.clone(), &[rows])?;
-    let classes = i64::try_from(num_classes).unwrap_or(i64::MAX);
-    if let Some(row) = first_position(&labels, |label| !(-1..classes).contains(&label)) {
-        return Err(GraphError::format(path, format!("row {row} has label {}, outside -1..{classes}", labels[row])));
-    }
-    Ok(labels)
-}
-
-fn array<T: NpyElement>(path: PathBuf, shape: &[usize]) -> Result<Buffer<T>, GraphError> {
-    let (found, values) = map_npy::<T>(&path)?;
-    if found != shape {
-        return Err(GraphError::format(path, format!("its shape is {found:?}, but META.json wants {shape:?}")));
-    }
-    Ok(values)
 }

@@ -6,7 +6,7 @@ use crate::joined::JoinedIds;
 use crate::repair::fill_empty_parts;
 use crate::symmetric::symmetric;
 use crate::{Method, PartitionError, PartitionOptions, Phase, Progress, ldg, multilevel, random};
-use edgecut_graph::{Dataset, GraphError, NodeData};
+use edgecut_graph::{Dataset, NodeData};
 
 /// A part for every node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,22 +92,12 @@ pub(crate) fn assign_grouped(
     Ok(Assignment { parts: ids.split(&parts) })
 }
 
-/// What [`Dataset::validate`] checks, and what it relies on.
+/// [`Dataset::validate`].
 pub(crate) fn validate(dataset: &Dataset) -> Result<(), PartitionError> {
-    check_feature_columns(dataset)?;
     Ok(dataset.validate()?)
 }
 
-/// What [`Dataset::validate_structure`] checks, and what it relies on.
+/// [`Dataset::validate_structure`].
 pub(crate) fn validate_structure(dataset: &Dataset) -> Result<(), PartitionError> {
-    check_feature_columns(dataset)?;
     Ok(dataset.validate_structure()?)
-}
-
-fn check_feature_columns(dataset: &Dataset) -> Result<(), PartitionError> {
-    if let Some(nodes) = dataset.node_types.iter().find(|t| t.features.as_ref().is_some_and(|f| f.dim() == 0)) {
-        let why = format!("node type {}: its features have no column", nodes.name);
-        return Err(GraphError::Dataset { dataset: dataset.name.clone(), why }.into());
-    }
-    Ok(())
 }

@@ -5,8 +5,11 @@ use std::ops::Range;
 
 /// Pairs of a row and a value. They can be gone through several times, always in the same order.
 pub(crate) trait Pairs: Sync {
+    /// An id, or where ids do not suffice, a position among edges.
+    type Value: Copy + Default + Send + Sync;
+
     /// Shows every pair to `visit`.
-    fn for_each(&self, visit: impl FnMut(u32, u32));
+    fn for_each(&self, visit: impl FnMut(u32, Self::Value));
 }
 
 /// Values by row.
@@ -14,9 +17,9 @@ pub(crate) trait Pairs: Sync {
 /// Invariants: `offsets` has `num_rows + 1` entries, starts at 0, never decreases and ends at `values.len()`; the
 /// values of row `r` are `values[offsets[r]..offsets[r + 1]]`.
 #[derive(Debug, Default)]
-pub(crate) struct Groups {
+pub(crate) struct Groups<V = u32> {
     pub(crate) offsets: Vec<u64>,
-    pub(crate) values: Vec<u32>,
+    pub(crate) values: Vec<V>,
 }
 
 /// Every worker goes through all pairs, so that more than this many would only compete for memory.
@@ -24,10 +27,10 @@ const MAX_WORKERS: usize = 16;
 /// Rows that are written as one task.
 const ROWS_PER_TASK: usize = 4096;
 
-impl Groups {
+impl<V: Copy + Default + Send + Sync> Groups<V> {
     /// A stable counting sort of `pairs` by row. Each worker owns a range of rows and passes over all pairs: pairs are
     /// read in order, writes stay in the worker's range, and no temporary copy of them is made.
-    pub(crate) fn new(num_rows: usize, pairs: &impl Pairs) -> Self {
+    pub(crate) fn new(num_rows: usize, pairs: &impl Pairs<Value = V>) -> Self {
         let workers = rayon::current_num_threads().clamp(1, MAX_WORKERS);
         let mut offsets = vec![0_u64; num_rows + 1];
         let rows_per_worker = num_rows.div_ceil(workers).max(1);
@@ -42,7 +45,7 @@ impl Groups {
         for row in 0..num_rows {
             offsets[row + 1] += offsets[row];
         }
-        let mut values = vec![0; offsets[num_rows] as usize];
+        let mut values = vec![V::default(); offsets[num_rows] as usize];
         split_by_weight(&offsets, &mut values, workers).into_par_iter().for_each(|(first, offsets, values)| {
             let base = offsets[0];
             let mut next: Vec<u64> = offsets[..offsets.len() - 1].iter().map(|offset| offset - base).collect();
@@ -58,9 +61,9 @@ impl Groups {
 
     /// Rows that `fill` writes, in parallel. Row `r` gets room for `bounds[r + 1] - bounds[r]` values, zeros at first;
     /// `fill(r, room)` returns how many it has used, from the start.
-    pub(crate) fn from_rows(bounds: Vec<u64>, fill: impl Fn(usize, &mut [u32]) -> usize + Sync) -> Self {
+    pub(crate) fn from_rows(bounds: Vec<u64>, fill: impl Fn(usize, &mut [V]) -> usize + Sync) -> Self {
         let num_rows = bounds.len() - 1;
-        let mut values = vec![0; bounds[num_rows] as usize];
+        let mut values = vec![V::default(); bounds[num_rows] as usize];
         let tasks = split_by_weight(&bounds, &mut values, num_rows.div_ceil(ROWS_PER_TASK).max(1));
         let used: Vec<(Vec<u64>, usize)> = tasks
             .into_par_iter()
@@ -109,7 +112,7 @@ impl Groups {
         self.offsets.len().saturating_sub(1)
     }
 
-    pub(crate) fn row(&self, row: usize) -> &[u32] {
+    pub(crate) fn row(&self, row: usize) -> &[V] {
         &self.values[self.offsets[row] as usize..self.offsets[row + 1] as usize]
     }
 
@@ -143,11 +146,11 @@ fn row_ranges(offsets: &[u64], shares: usize) -> Vec<Range<usize>> {
 }
 
 /// The ranges of [`row_ranges`] with what lies in them: (first row, its offsets and the end, its values).
-fn split_by_weight<'a>(
+fn split_by_weight<'a, V>(
     offsets: &'a [u64],
-    mut values: &'a mut [u32],
+    mut values: &'a mut [V],
     shares: usize,
-) -> Vec<(u32, &'a [u64], &'a mut [u32])> {
+) -> Vec<(u32, &'a [u64], &'a mut [V])> {
     let cut = |range: Range<usize>| {
         let (head, tail) =
             std::mem::take(&mut values).split_at_mut((offsets[range.end] - offsets[range.start]) as usize);
@@ -164,6 +167,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     impl Pairs for Vec<(u32, u32)> {
+        type Value = u32;
+
         fn for_each(&self, mut visit: impl FnMut(u32, u32)) {
             self.iter().for_each(|&(row, value)| visit(row, value));
         }
@@ -203,7 +208,7 @@ mod tests {
     fn no_rows_and_no_pairs_are_fine() {
         let groups = Groups::new(0, &Vec::new());
         assert_eq!((groups.num_rows(), groups.values.len()), (0, 0));
-        let groups = Groups::from_rows(vec![0], |_, _| unreachable!("there is no row"));
+        let groups: Groups = Groups::from_rows(vec![0], |_, _| unreachable!("there is no row"));
         assert_eq!((groups.num_rows(), groups.values.len()), (0, 0));
     }
 }

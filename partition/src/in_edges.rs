@@ -3,7 +3,8 @@
 use crate::grouping::{Groups, Pairs};
 use crate::measure::EdgeSlice;
 use crate::renumber::Renumbering;
-use edgecut_graph::EdgeData;
+use edgecut_graph::{EdgeAttributes, EdgeData, EdgeList, GlobalNodeId, HeldOutEdges};
+use rayon::prelude::*;
 
 /// All in-edges of one edge type. Rows are original ids of destinations; values are original ids of sources, in the
 /// order of the original edge list.
@@ -12,14 +13,23 @@ pub(crate) struct InEdges {
     pub(crate) src_type: usize,
     pub(crate) dst_type: usize,
     pub(crate) rows: Groups,
+    /// In the order of the original edge list.
+    pub(crate) attributes: EdgeAttributes,
+    /// In original ids.
+    pub(crate) held_out: HeldOutEdges,
+    /// Where in the original edge list each edge is, if it carries something: by 64 bits, since a type may have more than
+    /// 2^32 edges.
+    positions: Option<Groups<u64>>,
 }
 
 impl InEdges {
     /// Groups the edges of a type with `num_rows` destinations.
     pub(crate) fn new(edges: EdgeData, num_rows: usize) -> Self {
         let rows = Groups::new(num_rows, &edges);
+        let positions = (!edges.attributes.is_empty()).then(|| Groups::new(num_rows, &Positions(&edges)));
         let (src_type, dst_type) = (edges.src_type.index(), edges.dst_type.index());
-        Self { relation: edges.relation, src_type, dst_type, rows }
+        let EdgeData { relation, attributes, held_out, .. } = edges;
+        Self { relation, src_type, dst_type, rows, attributes, held_out, positions }
     }
 
     pub(crate) fn num_edges(&self) -> usize {
@@ -27,37 +37,67 @@ impl InEdges {
     }
 
     /// The same edges in the new numbering of node types.
-    pub(crate) fn renumber(&self, types: &[Renumbering]) -> RenumberedInEdges {
-        let (new, original) = (&types[self.src_type].new, &types[self.dst_type].original);
-        let mut ends = Vec::with_capacity(original.len() + 1);
+    pub(crate) fn renumber(self, types: &[Renumbering]) -> RenumberedInEdges {
+        let (src, dst) = (&types[self.src_type], &types[self.dst_type]);
+        let mut ends = Vec::with_capacity(dst.original.len() + 1);
         ends.push(0);
         let mut end = 0;
-        for &id in original {
+        for &id in &dst.original {
             end += self.rows.row_len(id as usize);
             ends.push(end);
         }
+        let positions = self.positions.as_ref().map(|positions| {
+            let fill = |row: usize, room: &mut [u64]| {
+                room.copy_from_slice(positions.row(dst.original[row] as usize));
+                room.len()
+            };
+            Groups::from_rows(ends.clone(), fill).values
+        });
         let fill = |row: usize, room: &mut [u32]| {
-            let sources = self.rows.row(original[row] as usize);
-            room.iter_mut().zip(sources).for_each(|(global, &id)| *global = new[id as usize]);
+            let sources = self.rows.row(dst.original[row] as usize);
+            room.iter_mut().zip(sources).for_each(|(global, &id)| *global = src.new[id as usize]);
             room.len()
         };
         let rows = Groups::from_rows(ends, fill);
-        RenumberedInEdges { src_type: self.src_type, dst_type: self.dst_type, rows }
+        let held_out =
+            (!self.held_out.is_empty()).then(|| self.held_out.lists().map(|(_, edges)| by_part(edges, src, dst)));
+        let (src_type, dst_type, attributes) = (self.src_type, self.dst_type, self.attributes);
+        RenumberedInEdges { src_type, dst_type, rows, attributes, positions, held_out }
     }
 }
 
 impl Pairs for EdgeData {
+    type Value = u32;
+
     fn for_each(&self, mut visit: impl FnMut(u32, u32)) {
         self.src.iter().zip(&self.dst[..]).for_each(|(&src, &dst)| visit(dst, src));
+    }
+}
+
+/// Every (destination, position of the edge).
+struct Positions<'a>(&'a EdgeData);
+
+impl Pairs for Positions<'_> {
+    type Value = u64;
+
+    fn for_each(&self, mut visit: impl FnMut(u32, u64)) {
+        self.0.dst.iter().zip(0..).for_each(|(&dst, position)| visit(dst, position));
     }
 }
 
 /// All in-edges of one edge type. Rows are global ids of destinations, so that each part's rows are contiguous; values
 /// are global ids of sources, in the order of the original edge list.
 pub(crate) struct RenumberedInEdges {
-    src_type: usize,
+    pub(crate) src_type: usize,
     dst_type: usize,
     rows: Groups,
+    /// In the order of the original edge list.
+    pub(crate) attributes: EdgeAttributes,
+    /// Where in the original edge list each value is, if edges carry something.
+    positions: Option<Vec<u64>>,
+    /// The validation and the test edges into each part, in the order of the original lists: global ids, all sources before all
+    /// destinations.
+    pub(crate) held_out: Option<[Vec<Vec<u32>>; 2]>,
 }
 
 impl RenumberedInEdges {
@@ -68,4 +108,29 @@ impl RenumberedInEdges {
         let indices = &self.rows.values[indptr[0] as usize..indptr[indptr.len() - 1] as usize];
         EdgeSlice { src_type: self.src_type, dst_type: self.dst_type, indptr, indices }
     }
+
+    /// Where in the original edge list the edges of `slice`, of [`RenumberedInEdges::of_part`], are; nothing where they carry
+    /// nothing.
+    pub(crate) fn positions(&self, slice: &EdgeSlice<'_>) -> &[u64] {
+        let edges = slice.indptr[0] as usize..slice.indptr[slice.indptr.len() - 1] as usize;
+        self.positions.as_ref().map_or(&[], |positions| &positions[edges])
+    }
+}
+
+/// The edges of a list by the part that owns their destination.
+fn by_part(edges: &EdgeList, src: &Renumbering, dst: &Renumbering) -> Vec<Vec<u32>> {
+    let num_parts = dst.book.num_parts();
+    let global: Vec<(u32, u32)> = edges
+        .src
+        .par_iter()
+        .zip(&edges.dst[..])
+        .map(|(&from, &to)| (src.new[from as usize], dst.new[to as usize]))
+        .collect();
+    let mut parts = vec![(Vec::new(), Vec::new()); num_parts];
+    for (from, to) in global {
+        let (sources, destinations) = &mut parts[dst.book.owner(GlobalNodeId(to)).index()];
+        sources.push(from);
+        destinations.push(to);
+    }
+    parts.into_iter().map(|(sources, destinations)| [sources, destinations].concat()).collect()
 }

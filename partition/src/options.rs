@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// How to split a graph. The same options on the same dataset give the same bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PartitionOptions {
     /// The number of parts; at least 1 and at most the number of nodes.
     pub num_parts: u32,
@@ -22,6 +22,8 @@ pub struct PartitionOptions {
     pub to_undirected: bool,
     /// Whether the dataset was read with a reverse for each edge type; only noted in `META.json`.
     pub add_reverse_edges: bool,
+    /// The shares of validation and test edges that were held out when the dataset was read; only noted in `META.json`.
+    pub hold_out_edges: Option<[f64; 2]>,
     /// Whether a partitioned graph that is there already is replaced.
     pub overwrite: bool,
 }
@@ -37,6 +39,7 @@ impl PartitionOptions {
             split: None,
             to_undirected: false,
             add_reverse_edges: false,
+            hold_out_edges: None,
             overwrite: false,
         }
     }

@@ -116,6 +116,8 @@ fn ends(lengths: &[u64]) -> Vec<u64> {
 struct Reverse<'a>(&'a Groups);
 
 impl Pairs for Reverse<'_> {
+    type Value = u32;
+
     fn for_each(&self, mut visit: impl FnMut(u32, u32)) {
         for row in 0..self.0.num_rows() {
             self.0.row(row).iter().for_each(|&value| visit(value, row as u32));

@@ -2,7 +2,9 @@
 
 use crate::PartitionError;
 use crate::measure::{self, EdgeSlice, PartMeasure};
-use edgecut_graph::{GraphError, META_FILE, Meta, NodeTypeId, Part, PartitionId, Split, edge_dir, node_dir, part_dir};
+use edgecut_graph::{
+    EdgeTypeId, GraphError, META_FILE, Meta, NodeTypeId, Part, PartitionId, Split, edge_dir, node_dir, part_dir,
+};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -29,25 +31,24 @@ pub fn verify(dir: &Path) -> Result<VerifyReport, PartitionError> {
     meta.verify_files(dir, None)?;
     check_unlisted(dir, dir, &meta)?;
     let mut seen: Vec<Vec<bool>> = meta.node_types.iter().map(|t| vec![false; t.book.num_nodes()]).collect();
-    let mut splits = vec![[0_u64; 3]; meta.node_types.len()];
-    let mut edges = vec![0_u64; meta.edge_types.len()];
-    let mut parts = Vec::with_capacity(meta.num_parts as usize);
-    for id in (0..meta.num_parts).map(PartitionId) {
-        let part = Part::open(dir, id, false)?;
-        let mut train = 0;
+    let mut sums = Sums::new(&meta);
+    let mut measures = Vec::with_capacity(meta.num_parts as usize);
+    let open = |id| Part::open(dir, PartitionId(id), false);
+    let parts = (0..meta.num_parts).map(open).collect::<Result<Vec<_>, _>>()?;
+    let times: Vec<Option<Vec<i64>>> = (0..meta.node_types.len()).map(|t| times(&parts, t)).collect();
+    for part in &parts {
         for t in 0..meta.node_types.len() {
-            check_nodes(dir, &part, t, &mut seen[t])?;
-            let nodes = part.nodes(NodeTypeId(t as u16));
-            Split::ALL.iter().zip(&mut splits[t]).for_each(|(s, n)| *n += nodes.splits.get(*s).len() as u64);
-            train += nodes.splits.train.len() as u64;
+            check_nodes(dir, part, t, &mut seen[t])?;
         }
-        for (e, sum) in part.edge_type_ids().zip(&mut edges) {
-            *sum += part.edges(e).csc.num_edges() as u64;
+        for e in part.edge_type_ids() {
+            let of_sources = &times[part.edges(e).src_type.index()];
+            check_edges(dir, part, e, of_sources.as_deref())?;
         }
-        parts.push(measure_part(&part, train));
+        let train = sums.add(part);
+        measures.push(measure_part(part, train));
     }
-    check_sums(dir, &meta, &splits, &edges)?;
-    if measure::report(&parts) != meta.report {
+    sums.check(dir, &meta)?;
+    if measure::report(&measures) != meta.report {
         return wrong(dir.join(META_FILE), "its report is not what its parts add up to".into());
     }
     Ok(VerifyReport { files: meta.files.len(), bytes: meta.files.values().map(|f| f.bytes).sum(), meta })
@@ -104,22 +105,82 @@ fn check_nodes(root: &Path, part: &Part, t: usize, seen: &mut [bool]) -> Result<
     Ok(())
 }
 
-/// Checks that the parts together have as many as `META.json` says. Each part's ids are new ones in range, and the
-/// books say how many there are, so that all were seen.
-fn check_sums(dir: &Path, meta: &Meta, splits: &[[u64; 3]], edges: &[u64]) -> Result<(), PartitionError> {
-    for (t, found) in meta.node_types.iter().zip(splits) {
-        if t.split_sizes != *found {
-            let why = format!("split sizes of node type {} are {:?}, but parts have {found:?}", t.name, t.split_sizes);
-            return wrong(dir.join(META_FILE), why);
-        }
+/// The time of each node of a type, by global id.
+fn times(parts: &[Part], t: usize) -> Option<Vec<i64>> {
+    let of_part = |part: &Part| part.nodes(NodeTypeId(t as u16)).times.as_deref().map(<[i64]>::to_vec);
+    let of_parts: Option<Vec<Vec<i64>>> = parts.iter().map(of_part).collect();
+    of_parts.map(|times| times.concat())
+}
+
+/// Checks what [`Part::open`] does not of the edges of one type in one part.
+fn check_edges(root: &Path, part: &Part, e: EdgeTypeId, times: Option<&[i64]>) -> Result<(), PartitionError> {
+    let edges = part.edges(e);
+    let dir = root.join(part_dir(part.id())).join(edge_dir(&part.meta().edge_types[e.index()]));
+    if let Some((edge, column)) = edges.attributes.features.as_ref().and_then(|f| f.first_not_finite()) {
+        return wrong(dir.join("features.npy"), format!("feature {column} of edge {edge} is NaN or infinite"));
     }
-    for (e, &found) in meta.edge_types.iter().zip(edges) {
-        if e.num_edges != found {
-            let why = format!("{} has {} edges, but parts have {found}", edge_dir(e), e.num_edges);
-            return wrong(dir.join(META_FILE), why);
+    if let (Some(found), Some(times)) = (&edges.src_times, times) {
+        let expected = |edge: usize| times[edges.csc.indices()[edge] as usize];
+        if let Some(edge) = (0..found.len()).find(|&edge| found[edge] != expected(edge)) {
+            let why = format!("edge {edge} comes from a node of time {}, not {}", expected(edge), found[edge]);
+            return wrong(dir.join("src_times.npy"), why);
         }
     }
     Ok(())
+}
+
+/// What all parts together have.
+struct Sums {
+    splits: Vec<[u64; 3]>,
+    edges: Vec<u64>,
+    held_out: Vec<[u64; 2]>,
+}
+
+impl Sums {
+    fn new(meta: &Meta) -> Self {
+        let (node_types, edge_types) = (meta.node_types.len(), meta.edge_types.len());
+        Self { splits: vec![[0; 3]; node_types], edges: vec![0; edge_types], held_out: vec![[0; 2]; edge_types] }
+    }
+
+    /// Adds a part, and returns how many training nodes it has.
+    fn add(&mut self, part: &Part) -> u64 {
+        let mut train = 0;
+        for (t, sums) in self.splits.iter_mut().enumerate() {
+            let splits = &part.nodes(NodeTypeId(t as u16)).splits;
+            Split::ALL.iter().zip(sums).for_each(|(s, n)| *n += splits.get(*s).len() as u64);
+            train += splits.train.len() as u64;
+        }
+        for e in part.edge_type_ids() {
+            let edges = part.edges(e);
+            self.edges[e.index()] += edges.csc.num_edges() as u64;
+            let lists = edges.held_out.lists();
+            self.held_out[e.index()].iter_mut().zip(lists).for_each(|(n, (_, list))| *n += list.len() as u64);
+        }
+        train
+    }
+
+    /// Checks that it is what `META.json` says. Each part's ids are new ones in range, and the books say how many there
+    /// are, so that all were seen.
+    fn check(&self, dir: &Path, meta: &Meta) -> Result<(), PartitionError> {
+        for (t, found) in meta.node_types.iter().zip(&self.splits) {
+            if t.split_sizes != *found {
+                let sizes = t.split_sizes;
+                let why = format!("split sizes of node type {} are {sizes:?}, but parts have {found:?}", t.name);
+                return wrong(dir.join(META_FILE), why);
+            }
+        }
+        for ((e, &found), held_out) in meta.edge_types.iter().zip(&self.edges).zip(&self.held_out) {
+            if e.num_edges != found {
+                let why = format!("{} has {} edges, but parts have {found}", edge_dir(e), e.num_edges);
+                return wrong(dir.join(META_FILE), why);
+            }
+            if e.held_out != *held_out {
+                let why = format!("{} has {:?} held-out edges, but parts have {held_out:?}", edge_dir(e), e.held_out);
+                return wrong(dir.join(META_FILE), why);
+            }
+        }
+        Ok(())
+    }
 }
 
 fn measure_part(part: &Part, train: u64) -> (u64, u64, PartMeasure) {

@@ -10,7 +10,7 @@ use crate::staging::Staging;
 use crate::{Assignment, Method, PartitionError, PartitionOptions, Phase, Progress, assignment, constraints, staging};
 use edgecut_graph::{
     Dataset, EdgeTypeMeta, FORMAT_NAME, FORMAT_VERSION, FeatureDtype, FileMeta, GraphError, META_FILE, Meta, NodeData,
-    NodeTypeId, NodeTypeMeta, Provenance, Report, Split, edge_dir, is_folder_name,
+    NodeTypeId, NodeTypeMeta, Provenance, Report, Split, edge_dir_name, is_folder_name,
 };
 use files::FileWriter;
 use rayon::prelude::*;
@@ -60,7 +60,7 @@ pub(crate) fn write_grouped(
         || writer.write(files::node_jobs(&node_types, &types, &splits, options.num_parts)),
         || {
             let edges: Vec<RenumberedInEdges> = in_edges.into_iter().map(|e| e.renumber(&types)).collect();
-            let jobs = files::edge_jobs(&edges, &edge_types, &types, options.num_parts);
+            let jobs = files::edge_jobs(&edges, &edge_types, &node_types, &types, options.num_parts);
             rayon::join(|| writer.write(jobs), || report(&types, &splits, &edges, options.num_parts))
         },
     );
@@ -106,7 +106,7 @@ pub(crate) fn check_names(dataset: &Dataset) -> Result<(), PartitionError> {
         let known = |t: NodeTypeId| t.index() < dataset.node_types.len();
         if known(edges.src_type) && known(edges.dst_type) {
             let (src_type, dst_type) = (dataset.nodes(edges.src_type), dataset.nodes(edges.dst_type));
-            let dir = edge_dir(&edge_type(src_type, &edges.relation, dst_type, 0));
+            let dir = edge_dir_name(&src_type.name, &edges.relation, &dst_type.name);
             if taken.contains(&dir) {
                 return fail(format!("two edge types have the folder {dir}"));
             }
@@ -117,24 +117,17 @@ pub(crate) fn check_names(dataset: &Dataset) -> Result<(), PartitionError> {
 }
 
 fn edge_type_meta(node_types: &[NodeData], edges: &InEdges) -> EdgeTypeMeta {
-    let (src_type, dst_type) = (&node_types[edges.src_type], &node_types[edges.dst_type]);
-    edge_type(src_type, &edges.relation, dst_type, edges.num_edges() as u64)
-}
-
-fn edge_type(src_type: &NodeData, relation: &str, dst_type: &NodeData, num_edges: u64) -> EdgeTypeMeta {
-    let (src_type, dst_type) = (src_type.name.clone(), dst_type.name.clone());
-    let (feature_dim, feature_dtype, has_weights, has_times, held_out) = Default::default();
-    let relation = relation.into();
+    let attributes = &edges.attributes;
     EdgeTypeMeta {
-        src_type,
-        relation,
-        dst_type,
-        num_edges,
-        feature_dim,
-        feature_dtype,
-        has_weights,
-        has_times,
-        held_out,
+        src_type: node_types[edges.src_type].name.clone(),
+        relation: edges.relation.clone(),
+        dst_type: node_types[edges.dst_type].name.clone(),
+        num_edges: edges.num_edges() as u64,
+        feature_dim: attributes.features.as_ref().map_or(0, |f| f.dim()),
+        feature_dtype: attributes.features.as_ref().map_or(FeatureDtype::F32, |f| f.dtype()),
+        has_weights: attributes.weights.is_some(),
+        has_times: attributes.times.is_some(),
+        held_out: edges.held_out.lists().map(|(_, list)| list.len() as u64),
     }
 }
 
@@ -161,6 +154,7 @@ fn provenance(dataset: &Grouped, options: &PartitionOptions) -> Provenance {
         split: options.split.clone(),
         to_undirected: options.to_undirected,
         add_reverse_edges: options.add_reverse_edges,
+        hold_out_edges: options.hold_out_edges,
     }
 }
 

@@ -41,9 +41,14 @@ pub(super) struct BadLine {
     pub(super) why: String,
 }
 
+/// `dir/name.gz`, or else `dir/name`, if either is there.
+pub(super) fn find_text(dir: &Path, name: &str) -> Option<PathBuf> {
+    [format!("{name}.gz"), name.to_owned()].iter().map(|name| dir.join(name)).find(|path| path.is_file())
+}
+
 /// `dir/stem.csv.gz`, or else `dir/stem.csv`, if either is there.
 pub(super) fn find_csv(dir: &Path, stem: &str) -> Option<PathBuf> {
-    [format!("{stem}.csv.gz"), format!("{stem}.csv")].iter().map(|name| dir.join(name)).find(|path| path.is_file())
+    find_text(dir, &format!("{stem}.csv"))
 }
 
 /// Like [`find_csv`], for a file that has to be there.
@@ -218,7 +223,7 @@ impl<'a> Blocks<'a> {
                 return Ok(Some(block));
             }
             if block.len() >= MAX_LINE_BYTES {
-                let why = format!("it has a line of more than {MAX_LINE_BYTES} bytes; is it a CSV file?");
+                let why = format!("it has a line of more than {MAX_LINE_BYTES} bytes; is it a text file?");
                 return Err(GraphError::format(self.path, why));
             }
         }

@@ -1,6 +1,7 @@
 //! The columns of OGB's CSV files: edges, features, labels and node ids.
 
 use super::blocks::{BadLine, BlockParser, after_line, line_at, parse_file};
+use super::count::Count;
 use super::numbers::{finite_f32, leading_digits, quote, short_decimal, whole};
 use crate::GraphError;
 use std::path::Path;
@@ -11,9 +12,9 @@ pub(super) type EdgeList = (Vec<u32>, Vec<u32>);
 /// Reads `source,destination` lines; blank lines are skipped.
 ///
 /// # Errors
-/// A line that is not an id below `num_sources` and one below `num_destinations`.
-pub(super) fn read_edges(path: &Path, num_sources: usize, num_destinations: usize) -> Result<EdgeList, GraphError> {
-    let parser = EdgeParser { num_sources, num_destinations };
+/// A line that is not an id of one of `sources` and one of `destinations`.
+pub(super) fn read_edges(path: &Path, sources: Count, destinations: Count) -> Result<EdgeList, GraphError> {
+    let parser = EdgeParser { sources, destinations };
     let (src, dst): (Vec<_>, Vec<_>) = parse_file(path, parser)?.into_iter().unzip();
     Ok((concat(src), concat(dst)))
 }
@@ -46,13 +47,21 @@ pub(super) fn read_labels(path: &Path, num_nodes: usize) -> Result<Vec<i64>, Gra
 /// Reads a node id a line, in file order; blank lines are skipped.
 ///
 /// # Errors
-/// A line that is no id below `num_nodes`.
-pub(super) fn read_ids(path: &Path, num_nodes: usize) -> Result<Vec<u32>, GraphError> {
+/// A line that is no id of one of `nodes`.
+pub(super) fn read_ids(path: &Path, nodes: Count) -> Result<Vec<u32>, GraphError> {
     let id = |line: &[u8]| match line.trim_ascii() {
         b"" => Ok(None),
-        line => node_id(line, "node", num_nodes).map(Some),
+        line => node_id(line, "node", nodes).map(Some),
     };
     Ok(concat(parse_file(path, Lines(id))?))
+}
+
+/// Reads a time a line: a whole number, which may be written with decimals that are 0; blank lines are skipped.
+///
+/// # Errors
+/// A line that is no whole number.
+pub(super) fn read_times(path: &Path) -> Result<Vec<i64>, GraphError> {
+    Ok(concat(parse_file(path, Lines(time))?))
 }
 
 /// Reads the fields of each line as text; blank lines are skipped.
@@ -76,12 +85,25 @@ pub(super) fn read_counts(path: &Path) -> Result<Vec<u64>, GraphError> {
     Ok(concat(parse_file(path, Lines(count))?))
 }
 
-fn node_id(field: &[u8], role: &str, num_nodes: usize) -> Result<u32, String> {
+fn node_id(field: &[u8], role: &str, nodes: Count) -> Result<u32, String> {
     let id = whole(field, "a node id")?;
-    if id >= num_nodes as u64 {
-        return Err(format!("{role} {id} is out of range: the graph has {num_nodes} nodes"));
+    if id >= nodes.number as u64 {
+        return Err(format!("{role} {id} is out of range: {nodes}"));
     }
     Ok(id as u32)
+}
+
+fn time(line: &[u8]) -> Result<Option<i64>, String> {
+    /// Up to here `f64` holds every whole number.
+    const EXACT: f64 = (1_u64 << 53) as f64;
+    let line = line.trim_ascii();
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let text = str::from_utf8(line).unwrap_or_default();
+    let decimal = || text.parse().ok().filter(|value: &f64| value.fract() == 0.0 && value.abs() <= EXACT);
+    let whole = text.parse().ok().or_else(|| decimal().map(|value| value as i64));
+    whole.map(Some).ok_or_else(|| format!("{} is not a time: one whole number", quote(line)))
 }
 
 /// A class, or `None` for a blank line.
@@ -102,12 +124,12 @@ fn label(line: &[u8]) -> Result<Option<i64>, String> {
     }
 }
 
-struct EdgeParser {
-    num_sources: usize,
-    num_destinations: usize,
+struct EdgeParser<'a> {
+    sources: Count<'a>,
+    destinations: Count<'a>,
 }
 
-impl EdgeParser {
+impl EdgeParser<'_> {
     /// The edge at the start of `bytes` and the length of its line, if it is spelled the usual way and in range.
     fn usual(&self, bytes: &[u8]) -> Option<(u32, u32, usize)> {
         let (src, src_length) = leading_digits(bytes);
@@ -121,8 +143,8 @@ impl EdgeParser {
         let legal = src_length > 0
             && dst_length > 0
             && bytes[src_length] == b','
-            && src < self.num_sources as u64
-            && dst < self.num_destinations as u64;
+            && src < self.sources.number as u64
+            && dst < self.destinations.number as u64;
         legal.then_some((src as u32, dst as u32, src_length + 1 + dst_length + end))
     }
 
@@ -134,13 +156,13 @@ impl EdgeParser {
         let (Some(src), Some(dst), None) = (fields.next(), fields.next(), fields.next()) else {
             return Err(format!("{} is not an edge, two node ids with a comma between", quote(line)));
         };
-        let src = node_id(src, "source node", self.num_sources)?;
-        let dst = node_id(dst, "destination node", self.num_destinations)?;
+        let src = node_id(src, "source node", self.sources)?;
+        let dst = node_id(dst, "destination node", self.destinations)?;
         Ok(Some((src, dst)))
     }
 }
 
-impl BlockParser for EdgeParser {
+impl BlockParser for EdgeParser<'_> {
     type Output = EdgeList;
 
     fn parse(&self, block: &[u8]) -> Result<EdgeList, BadLine> {
@@ -239,7 +261,7 @@ impl BlockParser for RowParser<'_> {
 }
 
 /// Parses each line by itself; `None` leaves a line out.
-struct Lines<F>(F);
+pub(super) struct Lines<F>(pub(super) F);
 
 impl<T: Send, F: Fn(&[u8]) -> Result<Option<T>, String> + Sync> BlockParser for Lines<F> {
     type Output = Vec<T>;
@@ -259,7 +281,7 @@ impl<T: Send, F: Fn(&[u8]) -> Result<Option<T>, String> + Sync> BlockParser for 
 }
 
 /// Joins blocks; each is freed as soon as it is copied.
-fn concat<T: Copy>(blocks: Vec<Vec<T>>) -> Vec<T> {
+pub(super) fn concat<T: Copy>(blocks: Vec<Vec<T>>) -> Vec<T> {
     if blocks.len() < 2 {
         return blocks.into_iter().next().unwrap_or_default();
     }
@@ -286,7 +308,7 @@ mod tests {
     }
 
     fn edges(text: &str) -> Result<EdgeList, String> {
-        with_file(text, |path| read_edges(path, 2708, 2708))
+        with_file(text, |path| read_edges(path, Count::nodes(2708), Count::nodes(2708)))
     }
 
     fn rows(text: &str) -> Result<(Vec<f32>, usize), String> {
@@ -365,12 +387,28 @@ mod tests {
 
     #[test]
     fn ids_and_counts_are_whole_numbers() {
-        let ids = |text: &str| with_file(text, |path| read_ids(path, 10));
+        let ids = |text: &str| with_file(text, |path| read_ids(path, Count::nodes(10)));
         assert_eq!(ids("3\n1\r\n\n9"), Ok(vec![3, 1, 9]));
         assert_eq!(ids("3\n10\n"), Err("line 2: node 10 is out of range: the graph has 10 nodes".into()));
         assert_eq!(ids("3\n1.0\n"), Err("line 2: \"1.0\" is not a node id".into()));
         assert_eq!(with_file("17\n\n", read_counts), Ok(vec![17]));
         assert!(with_file("many\n", read_counts).unwrap_err().starts_with("line 1: \"many\" is not a count"));
+    }
+
+    #[test]
+    fn times_are_whole_numbers() {
+        let times = |text: &str| with_file(text, read_times);
+        assert_eq!(times("2015\n-3\r\n\n2e3\n1999.0"), Ok(vec![2015, -3, 2000, 1999]));
+        assert_eq!(times("9223372036854775807"), Ok(vec![i64::MAX]));
+        for (text, why) in [
+            ("1\n1.5\n", "line 2: \"1.5\" is not a time"),
+            ("nan\n", "line 1: \"nan\" is not a time"),
+            ("1,2\n", "line 1: \"1,2\" is not a time"),
+            ("1e30\n", "line 1: \"1e30\" is not a time"),
+        ] {
+            let error = times(text).unwrap_err();
+            assert!(error.starts_with(why), "{error}, expected {why}");
+        }
     }
 
     proptest! {

@@ -1,5 +1,6 @@
 //! A synthetic graph with communities, hubs, and features that a graph network can learn from.
 
+use super::fake_attributes::{Ends, edge_attributes, node_times};
 use super::weighted_nodes::{WeightedNodes, fractional_power};
 use crate::rng::{CounterRng, combine};
 use crate::{Buffer, DEFAULT_NODE_TYPE, Dataset, Features, GraphError, NodeData, Split, Splits};
@@ -46,6 +47,8 @@ pub struct FakeOptions {
     pub valid_fraction: f64,
     /// The seed of every random choice. Default 0.
     pub seed: u64,
+    /// Whether edges have weights, times and features, and nodes times. Edges within a class weigh more. Default false.
+    pub edge_attributes: bool,
 }
 
 impl Default for FakeOptions {
@@ -61,6 +64,7 @@ impl Default for FakeOptions {
             train_fraction: 0.6,
             valid_fraction: 0.2,
             seed: 0,
+            edge_attributes: false,
         }
     }
 }
@@ -80,6 +84,11 @@ pub fn fake(options: &FakeOptions) -> Result<Dataset, GraphError> {
     options.check().map_err(|why| GraphError::Dataset { dataset: FAKE_NAME.into(), why })?;
     let classes = classes(options);
     let (src, dst) = edges(options, &classes);
+    let times = options.edge_attributes.then(|| node_times(options));
+    let attributes = times.as_ref().map(|times| {
+        let ends = Ends { classes: &classes, times };
+        edge_attributes(options.seed, (&src, &dst), (ends, ends), true)
+    });
     let nodes = NodeData {
         name: DEFAULT_NODE_TYPE.into(),
         num_nodes: options.avg_num_nodes,
@@ -87,9 +96,11 @@ pub fn fake(options: &FakeOptions) -> Result<Dataset, GraphError> {
         labels: Some(classes.par_iter().map(|&class| i64::from(class)).collect::<Vec<_>>().into()),
         num_classes: options.num_classes,
         splits: splits(options),
-        times: None,
+        times: times.map(Into::into),
     };
-    Ok(Dataset::homogeneous(FAKE_NAME, nodes, src, dst))
+    let mut dataset = Dataset::homogeneous(FAKE_NAME, nodes, src, dst);
+    dataset.edge_types[0].attributes = attributes.unwrap_or_default();
+    Ok(dataset)
 }
 
 /// What a random number is for; each purpose has a stream of its own.

@@ -1,6 +1,7 @@
 //! A synthetic graph with several types of nodes and edges, of which all carry a part of what is to be learned.
 
 use super::fake::{FakeOptions, classes, features, splits, weights};
+use super::fake_attributes::{Ends, edge_attributes, node_times};
 use super::weighted_nodes::WeightedNodes;
 use crate::rng::{CounterRng, combine};
 use crate::{Dataset, EdgeData, GraphError, NodeData, NodeTypeId, Splits};
@@ -30,6 +31,8 @@ pub fn fake_hetero(options: &FakeOptions) -> Result<Dataset, GraphError> {
     options.check().map_err(|why| GraphError::Dataset { dataset: FAKE_HETERO_NAME.into(), why })?;
     let of_type: Vec<FakeOptions> = (0..NODE_TYPES.len()).map(|t| options_of_type(options, t)).collect();
     let classes: Vec<Vec<u32>> = of_type.iter().map(classes).collect();
+    let times: Vec<Option<Vec<i64>>> =
+        of_type.iter().map(|options| options.edge_attributes.then(|| node_times(options))).collect();
     let drawn_by_weight: Vec<WeightedNodes> = of_type
         .iter()
         .zip(&classes)
@@ -44,7 +47,7 @@ pub fn fake_hetero(options: &FakeOptions) -> Result<Dataset, GraphError> {
             labels: labelled.then(|| classes[t].iter().map(|&class| i64::from(class)).collect::<Vec<_>>().into()),
             num_classes: if labelled { options.num_classes } else { 0 },
             splits: if labelled { splits(options) } else { Splits::default() },
-            times: None,
+            times: times[t].clone().map(Into::into),
         }
     };
     let edge_type = |e: usize| {
@@ -58,7 +61,14 @@ pub fn fake_hetero(options: &FakeOptions) -> Result<Dataset, GraphError> {
         keys.par_sort_unstable();
         let src_ids: Vec<u32> = keys.par_iter().map(|key| (key >> 32) as u32).collect();
         let dst_ids: Vec<u32> = keys.par_iter().map(|&key| key as u32).collect();
-        EdgeData::new(NodeTypeId(src as u16), format!("e{e}"), NodeTypeId(dst as u16), src_ids.into(), dst_ids.into())
+        let attributes = times[src].as_ref().zip(times[dst].as_ref()).map(|(src_times, dst_times)| {
+            let sources = Ends { classes: &classes[src], times: src_times };
+            let destinations = Ends { classes: &classes[dst], times: dst_times };
+            edge_attributes(combine(options.seed, e as u64), (&src_ids, &dst_ids), (sources, destinations), false)
+        });
+        let (src, dst) = (NodeTypeId(src as u16), NodeTypeId(dst as u16));
+        let edges = EdgeData::new(src, format!("e{e}"), dst, src_ids.into(), dst_ids.into());
+        EdgeData { attributes: attributes.unwrap_or_default(), ..edges }
     };
     Ok(Dataset {
         name: FAKE_HETERO_NAME.into(),

@@ -8,27 +8,37 @@
 //! | the same with a folder per type | `nodes/` and `edges/` | [`read_npy_types`] |
 //! | OGB raw CSV | `raw/` | [`read_ogb`] |
 //! | OGB raw CSV with several types | `raw/triplet-type-list` | [`read_ogb_hetero`] |
+//! | triples of a knowledge graph | `train.ids.tsv` or `train.tsv` | [`read_triples`] |
 //! | none, generated | the name `fake` | [`fake`](fn@fake) |
 //! | none, generated with several types | the name `fake-hetero` | [`fake_hetero`](fn@fake_hetero) |
 //!
 //! What they return passes [`Dataset::validate`](crate::Dataset::validate); every reader reports bad values with their file and place.
 
 mod blocks;
+mod count;
 mod csv;
 mod fake;
+mod fake_attributes;
 mod fake_hetero;
 mod node_ids;
+mod npy_attributes;
+mod npy_edges;
+mod npy_export;
 mod npy_folder;
 mod numbers;
 mod ogb;
 mod ogb_hetero;
 mod source;
 mod splits;
+mod triples;
+mod vocabulary;
 mod weighted_nodes;
 
 pub use fake::{FAKE_NAME, FakeOptions, fake};
 pub use fake_hetero::{FAKE_HETERO_NAME, fake_hetero};
-pub use npy_folder::{export_npy, read_npy_folder, read_npy_types};
+pub use npy_export::export_npy;
+pub use npy_folder::{read_npy_folder, read_npy_types};
 pub use ogb::read_ogb;
 pub use ogb_hetero::read_ogb_hetero;
 pub use source::{DatasetSource, load};
+pub use triples::read_triples;

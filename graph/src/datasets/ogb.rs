@@ -1,7 +1,8 @@
 //! The raw CSV layout of the Open Graph Benchmark's node data sets.
 
 use super::blocks::{find_csv, require_csv};
-use super::csv::{read_counts, read_edges, read_ids, read_labels, read_rows};
+use super::count::Count;
+use super::csv::{read_counts, read_edges, read_ids, read_labels, read_rows, read_times};
 use super::splits::{checked_split, count_classes};
 use crate::{Buffer, DEFAULT_NODE_TYPE, Dataset, Features, GraphError, NodeData, Split, Splits};
 use std::fs;
@@ -19,9 +20,11 @@ use std::thread::ScopedJoinHandle;
 /// | `raw/edge` | `source,destination` a line, ids from 0 |
 /// | `raw/node-feat` | a row of numbers a node; optional |
 /// | `raw/node-label` | a class a node; `nan`, `-1` or nothing where unlabelled; optional |
+/// | `raw/node_year` | a time a node, a whole number; optional |
+/// | `raw/edge-feat` | a row of numbers an edge; optional |
 /// | `split/SCHEME/{train,valid,test}` | a node id a line, in any order; optional |
 ///
-/// Other files, such as `node_year`, are ignored. With one scheme in `split/`, `split` may be left out.
+/// Other files are ignored. With one scheme in `split/`, `split` may be left out.
 /// The files are decompressed side by side, each on a thread of its own. Edges keep the order of the file.
 ///
 /// # Errors
@@ -32,28 +35,32 @@ pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Datase
     let raw = folder.join("raw");
     let edge_file = edge_file(&raw)?;
     let (num_nodes, node_file) = read_count(&raw, "num-node-list")?;
-    let num_nodes = node_count(num_nodes, &node_file)?;
+    let nodes = Count::nodes(node_count(num_nodes, &node_file)?);
+    let (edges, count_file) = read_num_edges(&raw)?;
     let scheme = split_scheme(folder, split)?;
 
     std::thread::scope(|scope| {
-        let features = scope.spawn(|| read_features(&raw, num_nodes));
-        let labels = scope.spawn(|| read_node_labels(&raw, num_nodes));
-        let splits = scope.spawn(|| scheme.as_deref().map(|dir| read_splits(dir, num_nodes)).transpose());
-        let (src, dst) = read_edges(&edge_file, num_nodes, num_nodes)?;
-        check_num_edges(&raw, &edge_file, src.len())?;
+        let features = scope.spawn(|| read_features(&raw, "node-feat", nodes));
+        let edge_features = scope.spawn(|| read_features(&raw, "edge-feat", edges));
+        let labels = scope.spawn(|| read_node_labels(&raw, nodes));
+        let splits = scope.spawn(|| scheme.as_deref().map(|dir| read_splits(dir, nodes)).transpose());
+        let (src, dst) = read_edges(&edge_file, nodes, nodes)?;
+        check_num_edges(&edge_file, src.len(), edges, &count_file)?;
 
         let labels = join(labels)?;
         let splits = check_splits(join(splits)?, labels.as_ref())?;
-        let nodes = NodeData {
+        let node_data = NodeData {
             name: DEFAULT_NODE_TYPE.into(),
-            num_nodes,
+            num_nodes: nodes.number,
             features: join(features)?,
             num_classes: labels.as_deref().map_or(0, count_classes),
             labels,
             splits,
-            times: None,
+            times: read_node_years(&raw, nodes)?,
         };
-        Ok(Dataset::homogeneous(name, nodes, src.into(), dst.into()))
+        let mut dataset = Dataset::homogeneous(name, node_data, src.into(), dst.into());
+        dataset.edge_types[0].attributes.features = join(edge_features)?;
+        Ok(dataset)
     })
 }
 
@@ -96,34 +103,45 @@ pub(super) fn node_count(count: u64, path: &Path) -> Result<usize, GraphError> {
     }
 }
 
-pub(super) fn check_num_edges(raw: &Path, edge_file: &Path, found: usize) -> Result<(), GraphError> {
-    let (expected, path) = read_count(raw, "num-edge-list")?;
-    if expected != found as u64 {
-        let why = format!("it has {found} edges, but {} says {expected}", path.display());
+/// How many edges `raw/num-edge-list` promises, and that file.
+pub(super) fn read_num_edges(dir: &Path) -> Result<(Count<'static>, PathBuf), GraphError> {
+    let (number, path) = read_count(dir, "num-edge-list")?;
+    let number = usize::try_from(number).map_err(|_| GraphError::format(&path, "more edges than can be addressed"))?;
+    Ok((Count::edges(number), path))
+}
+
+pub(super) fn check_num_edges(
+    edge_file: &Path,
+    found: usize,
+    expected: Count,
+    count_file: &Path,
+) -> Result<(), GraphError> {
+    if expected.number != found {
+        let why = format!("it has {found} edges, but {} says {}", count_file.display(), expected.number);
         return Err(GraphError::format(edge_file, why));
     }
     Ok(())
 }
 
-fn check_rows(path: &Path, found: usize, num_nodes: usize) -> Result<(), GraphError> {
-    if found != num_nodes {
-        return Err(GraphError::format(path, format!("it has {found} rows, but the graph has {num_nodes} nodes")));
-    }
-    Ok(())
-}
-
-pub(super) fn read_features(raw: &Path, num_nodes: usize) -> Result<Option<Features>, GraphError> {
-    let Some(path) = find_csv(raw, "node-feat") else { return Ok(None) };
+pub(super) fn read_features(dir: &Path, stem: &str, rows: Count) -> Result<Option<Features>, GraphError> {
+    let Some(path) = find_csv(dir, stem) else { return Ok(None) };
     let (values, dim) = read_rows(&path)?;
-    check_rows(&path, values.len().checked_div(dim).unwrap_or(0), num_nodes)?;
-    Ok(Some(Features::F32 { values: values.into(), dim }))
+    rows.check_rows(&path, values.len().checked_div(dim).unwrap_or(0))?;
+    Ok((dim > 0).then(|| Features::F32 { values: values.into(), dim }))
 }
 
-pub(super) fn read_node_labels(raw: &Path, num_nodes: usize) -> Result<Option<Buffer<i64>>, GraphError> {
-    let Some(path) = find_csv(raw, "node-label") else { return Ok(None) };
-    let labels = read_labels(&path, num_nodes)?;
-    check_rows(&path, labels.len(), num_nodes)?;
+pub(super) fn read_node_labels(dir: &Path, nodes: Count) -> Result<Option<Buffer<i64>>, GraphError> {
+    let Some(path) = find_csv(dir, "node-label") else { return Ok(None) };
+    let labels = read_labels(&path, nodes.number)?;
+    nodes.check_rows(&path, labels.len())?;
     Ok(Some(labels.into()))
+}
+
+pub(super) fn read_node_years(dir: &Path, nodes: Count) -> Result<Option<Buffer<i64>>, GraphError> {
+    let Some(path) = find_csv(dir, "node_year") else { return Ok(None) };
+    let years = read_times(&path)?;
+    nodes.check_rows(&path, years.len())?;
+    Ok(Some(years.into()))
 }
 
 /// The folder of the split scheme to read, if the data set has any.
@@ -159,12 +177,12 @@ pub(super) fn split_scheme(folder: &Path, wanted: Option<&str>) -> Result<Option
 
 type SplitFiles = Vec<(Split, PathBuf, Vec<u32>)>;
 
-pub(super) fn read_splits(scheme: &Path, num_nodes: usize) -> Result<SplitFiles, GraphError> {
+pub(super) fn read_splits(scheme: &Path, nodes: Count) -> Result<SplitFiles, GraphError> {
     Split::ALL
         .into_iter()
         .map(|split| {
             let path = require_csv(scheme, split.name())?;
-            let ids = read_ids(&path, num_nodes)?;
+            let ids = read_ids(&path, nodes)?;
             Ok((split, path, ids))
         })
         .collect()

@@ -1,9 +1,11 @@
 //! The raw CSV layout of the Open Graph Benchmark's heterogeneous node data sets, ogbn-mag's.
 
 use super::blocks::require_csv;
+use super::count::Count;
 use super::csv::{read_edges, read_fields};
 use super::ogb::{
-    check_num_edges, check_splits, join, node_count, read_features, read_node_labels, read_splits, split_scheme,
+    check_num_edges, check_splits, join, node_count, read_features, read_node_labels, read_node_years, read_num_edges,
+    read_splits, split_scheme,
 };
 use super::splits::count_classes;
 use crate::{Dataset, EdgeData, GraphError, NodeData, NodeTypeId};
@@ -23,7 +25,9 @@ pub(super) const TRIPLETS: &str = "triplet-type-list";
 /// | `raw/triplet-type-list` | `source type,relation,destination type` a line |
 /// | `raw/relations/SRC___REL___DST/edge` | `source,destination` a line, ids from 0 within their types |
 /// | `raw/relations/SRC___REL___DST/num-edge-list` | the number of edges |
+/// | `raw/relations/SRC___REL___DST/edge-feat` | a row of numbers an edge; optional |
 /// | `raw/node-feat/TYPE/node-feat` | a row of numbers a node; optional |
+/// | `raw/node-feat/TYPE/node_year` | a time a node, a whole number; optional |
 /// | `raw/node-label/TYPE/node-label` | a class a node; `nan`, `-1` or nothing where unlabelled; optional |
 /// | `split/SCHEME/TYPE/{train,valid,test}` | a node id a line, in any order; optional |
 ///
@@ -102,17 +106,19 @@ fn triplets(raw: &Path, types: &[(String, usize)]) -> Result<Vec<Triplet>, Graph
 }
 
 fn node_type(raw: &Path, scheme: Option<&Path>, name: &str, num_nodes: usize) -> Result<NodeData, GraphError> {
-    let labels = read_node_labels(&raw.join("node-label").join(name), num_nodes)?;
+    let nodes = Count::nodes_of_type(num_nodes, name);
+    let labels = read_node_labels(&raw.join("node-label").join(name), nodes)?;
+    let feature_dir = raw.join("node-feat").join(name);
     let splits = scheme.map(|scheme| scheme.join(name)).filter(|dir| dir.is_dir());
-    let splits = splits.map(|dir| read_splits(&dir, num_nodes)).transpose()?;
+    let splits = splits.map(|dir| read_splits(&dir, nodes)).transpose()?;
     Ok(NodeData {
         name: name.into(),
         num_nodes,
-        features: read_features(&raw.join("node-feat").join(name), num_nodes)?,
+        features: read_features(&feature_dir, "node-feat", nodes)?,
         num_classes: labels.as_deref().map_or(0, count_classes),
         splits: check_splits(splits, labels.as_ref())?,
         labels,
-        times: None,
+        times: read_node_years(&feature_dir, nodes)?,
     })
 }
 
@@ -121,8 +127,13 @@ fn edge_type(raw: &Path, types: &[(String, usize)], triplet: &Triplet) -> Result
     let ((src_name, num_sources), (dst_name, num_destinations)) = (&types[*src], &types[*dst]);
     let dir = raw.join("relations").join(format!("{src_name}___{relation}___{dst_name}"));
     let file = require_csv(&dir, "edge")?;
-    let (sources, destinations) = read_edges(&file, *num_sources, *num_destinations)?;
-    check_num_edges(&dir, &file, sources.len())?;
+    let (expected, count_file) = read_num_edges(&dir)?;
+    let sources = Count::nodes_of_type(*num_sources, src_name);
+    let destinations = Count::nodes_of_type(*num_destinations, dst_name);
+    let (sources, destinations) = read_edges(&file, sources, destinations)?;
+    check_num_edges(&file, sources.len(), expected, &count_file)?;
     let (src_type, dst_type) = (NodeTypeId(*src as u16), NodeTypeId(*dst as u16));
-    Ok(EdgeData::new(src_type, relation, dst_type, sources.into(), destinations.into()))
+    let mut edges = EdgeData::new(src_type, relation, dst_type, sources.into(), destinations.into());
+    edges.attributes.features = read_features(&dir, "edge-feat", expected)?;
+    Ok(edges)
 }

@@ -3,10 +3,12 @@
 use super::blocks::find_csv;
 use super::fake::{FAKE_NAME, FakeOptions, fake};
 use super::fake_hetero::{FAKE_HETERO_NAME, fake_hetero};
-use super::npy_folder::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, read_npy_folder, read_npy_types};
+use super::npy_edges::EDGE_INDEX_FILE;
+use super::npy_folder::{EDGES_FOLDER, NODES_FOLDER, read_npy_folder, read_npy_types};
 use super::ogb::read_ogb;
 use super::ogb_hetero::{TRIPLETS, read_ogb_hetero};
-use crate::{Dataset, GraphError};
+use super::triples::{find_train_triples, read_triples};
+use crate::{Dataset, GraphError, HoldOut};
 use std::path::{Path, PathBuf};
 
 /// Which dataset to load, and how.
@@ -25,6 +27,8 @@ pub struct DatasetSource {
     pub to_undirected: bool,
     /// Whether each edge type gets a reverse, see [`Dataset::add_reverse_edges`].
     pub add_reverse_edges: bool,
+    /// How many edges of each type are held out at random, if any, see [`Dataset::hold_out_edges`].
+    pub hold_out_edges: Option<HoldOut>,
     /// What is generated under the name `fake`.
     pub fake: FakeOptions,
 }
@@ -47,6 +51,7 @@ impl DatasetSource {
             split: None,
             to_undirected: false,
             add_reverse_edges: false,
+            hold_out_edges: None,
             fake: FakeOptions::default(),
         }
     }
@@ -75,11 +80,13 @@ impl DatasetSource {
 ///
 /// Unless `folder` is given, the dataset is looked for in `{root_dir}/{name}`, then in `{root_dir}/dataset/{name}`,
 /// which is PyG's convention, each also with OGB's underscores in place of hyphens. The first that holds
-/// `edge_index.npy` or `raw/` is read.
+/// files of a known layout is read. Then [`DatasetSource::to_undirected`], `hold_out_edges` and `add_reverse_edges` are done,
+/// in that order.
 ///
 /// # Errors
 /// [`GraphError::Dataset`] listing what was looked for if there is no dataset, a split scheme for a dataset that has
-/// no choice of them, and the errors of [`read_ogb`], [`read_npy_folder`] and [`fake`](fn@fake).
+/// no choice of them, and the errors of [`read_ogb`], [`read_npy_folder`], [`read_triples`] and
+/// [`fake`](fn@fake).
 pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
     let mut dataset = match source.name.as_str() {
         FAKE_NAME if source.folder.is_none() => fake(fake_options(source)?)?,
@@ -92,6 +99,10 @@ pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
             dataset
         }
     };
+    // Before reverse edges are added, so that those of held-out edges are held out as well.
+    if let Some(hold_out) = &source.hold_out_edges {
+        dataset.hold_out_edges(&dataset.edge_type_ids(), hold_out)?;
+    }
     if source.add_reverse_edges {
         dataset.add_reverse_edges();
     }
@@ -112,14 +123,15 @@ fn read(source: &DatasetSource) -> Result<Dataset, GraphError> {
     let Some((folder, layout)) = candidates.iter().find_map(|folder| Some((folder, Layout::of(folder)?))) else {
         let looked: Vec<String> = candidates.iter().map(|c| c.display().to_string()).collect();
         let why = format!(
-            "no dataset found; looked for {EDGE_INDEX_FILE} or {NODES_FOLDER}/ and {EDGES_FOLDER}/ (.npy arrays) and for raw/ (OGB's CSV files) in: {}",
+            "no dataset found; looked for {EDGE_INDEX_FILE} or {NODES_FOLDER}/ and {EDGES_FOLDER}/ (.npy arrays), for raw/ (OGB's CSV files) and for train.tsv (triples of a knowledge graph) in: {}",
             looked.join(", ")
         );
         return Err(GraphError::Dataset { dataset: source.name.clone(), why });
     };
     let split = source.split.as_deref();
-    if let (Layout::Npy | Layout::NpyTypes, Some(split)) = (layout, split) {
-        let why = format!("split scheme {split} was asked for, but a folder of .npy arrays has only one split");
+    if let (Layout::Npy | Layout::NpyTypes | Layout::Triples, Some(split)) = (layout, split) {
+        let what = if matches!(layout, Layout::Triples) { "triples" } else { ".npy arrays" };
+        let why = format!("split scheme {split} was asked for, but a folder of {what} has only one split");
         return Err(GraphError::format(folder, why));
     }
     match layout {
@@ -127,6 +139,7 @@ fn read(source: &DatasetSource) -> Result<Dataset, GraphError> {
         Layout::OgbHetero => read_ogb_hetero(&source.name, folder, split),
         Layout::Npy => read_npy_folder(&source.name, folder),
         Layout::NpyTypes => read_npy_types(&source.name, folder),
+        Layout::Triples => read_triples(&source.name, folder),
     }
 }
 
@@ -136,6 +149,7 @@ enum Layout {
     NpyTypes,
     Ogb,
     OgbHetero,
+    Triples,
 }
 
 impl Layout {
@@ -149,6 +163,9 @@ impl Layout {
         }
         let raw = folder.join("raw");
         let layout = if find_csv(&raw, TRIPLETS).is_some() { Self::OgbHetero } else { Self::Ogb };
-        raw.is_dir().then_some(layout)
+        if raw.is_dir() {
+            return Some(layout);
+        }
+        find_train_triples(folder).map(|_| Self::Triples)
     }
 }

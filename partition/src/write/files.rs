@@ -30,8 +30,7 @@ impl<'a> FileWriter<'a> {
         edge_types: &[InEdges],
         num_parts: u32,
     ) -> Self {
-        let indptr = |edges: &InEdges| (edges.rows.num_rows() + num_parts as usize) * size_of::<u64>();
-        let edge_bytes = |edges: &InEdges| indptr(edges) + edges.num_edges() * size_of::<u32>();
+        let edge_bytes = |edges: &InEdges| edge_bytes(edges, &node_types[edges.src_type], num_parts);
         let bytes = node_types.iter().map(node_bytes).chain(edge_types.iter().map(edge_bytes));
         Self { dir, meter: Meter { progress, done: AtomicU64::new(0), total: bytes.sum::<usize>() as u64 } }
     }
@@ -54,9 +53,23 @@ impl<'a> FileWriter<'a> {
 fn node_bytes(nodes: &NodeData) -> usize {
     let row = size_of::<u32>()
         + nodes.features.as_ref().map_or(0, |features| features.dim() * features.dtype().size())
-        + nodes.labels.as_ref().map_or(0, |_| size_of::<i64>());
+        + nodes.labels.as_ref().map_or(0, |_| size_of::<i64>())
+        + nodes.times.as_ref().map_or(0, |_| size_of::<i64>());
     let in_splits: usize = Split::ALL.iter().map(|&split| nodes.splits.get(split).len()).sum();
     nodes.num_nodes * row + in_splits * size_of::<u32>()
+}
+
+/// The bytes of data of an edge type's files.
+fn edge_bytes(edges: &InEdges, src_type: &NodeData, num_parts: u32) -> usize {
+    let attributes = &edges.attributes;
+    let edge = size_of::<u32>()
+        + attributes.features.as_ref().map_or(0, |features| features.dim() * features.dtype().size())
+        + attributes.weights.as_ref().map_or(0, |_| size_of::<f32>())
+        + attributes.times.as_ref().map_or(0, |_| size_of::<i64>())
+        + src_type.times.as_ref().map_or(0, |_| size_of::<i64>());
+    let indptr = (edges.rows.num_rows() + num_parts as usize) * size_of::<u64>();
+    let held_out: usize = edges.held_out.lists().iter().map(|(_, list)| 2 * list.len() * size_of::<u32>()).sum();
+    indptr + edges.num_edges() * edge + held_out
 }
 
 /// The node files of all parts.
@@ -76,10 +89,13 @@ pub(super) fn node_jobs<'a>(
             };
             add("original_ids", Content::Ids(ids));
             if let Some(features) = &nodes.features {
-                add("features", Content::Features(features, ids));
+                add("features", Content::Features(features, Rows::Nodes(ids)));
             }
             if let Some(labels) = &nodes.labels {
-                add("labels", Content::Labels(labels, ids));
+                add("labels", Content::Whole(labels, Rows::Nodes(ids)));
+            }
+            if let Some(times) = &nodes.times {
+                add("times", Content::Whole(times, Rows::Nodes(ids)));
             }
             for (split, rows) in Split::ALL.iter().zip(splits) {
                 add(split.name(), Content::Ids(&rows[part as usize]));
@@ -93,7 +109,8 @@ pub(super) fn node_jobs<'a>(
 pub(super) fn edge_jobs<'a>(
     edges: &'a [RenumberedInEdges],
     edge_types: &[EdgeTypeMeta],
-    types: &[Renumbering],
+    node_types: &'a [NodeData],
+    types: &'a [Renumbering],
     num_parts: u32,
 ) -> Vec<Job<'a>> {
     let mut jobs = Vec::new();
@@ -101,9 +118,29 @@ pub(super) fn edge_jobs<'a>(
         let root = part_dir(PartitionId(part));
         for (edges, meta) in edges.iter().zip(edge_types) {
             let slice = edges.of_part(part, types);
+            let rows = Rows::Edges(edges.positions(&slice));
             let dir = edge_dir(meta);
-            jobs.push(Job { name: format!("{root}/{dir}/indptr.npy"), content: Content::Indptr(slice.indptr) });
-            jobs.push(Job { name: format!("{root}/{dir}/indices.npy"), content: Content::Ids(slice.indices) });
+            let mut add = |file: &str, content| jobs.push(Job { name: format!("{root}/{dir}/{file}.npy"), content });
+            add("indptr", Content::Indptr(slice.indptr));
+            add("indices", Content::Ids(slice.indices));
+            if let Some(features) = &edges.attributes.features {
+                add("features", Content::Features(features, rows));
+            }
+            if let Some(weights) = &edges.attributes.weights {
+                add("weights", Content::Floats(weights, rows));
+            }
+            if let Some(times) = &edges.attributes.times {
+                add("times", Content::Whole(times, rows));
+            }
+            if let Some(times) = &node_types[edges.src_type].times {
+                let original = &types[edges.src_type].original;
+                add("src_times", Content::SourceTimes { times, original, sources: slice.indices });
+            }
+            if let Some(held_out) = &edges.held_out {
+                for (file, lists) in ["valid_edges", "test_edges"].into_iter().zip(held_out) {
+                    add(file, Content::Edges(&lists[part as usize]));
+                }
+            }
         }
     }
     jobs
@@ -118,24 +155,43 @@ pub(super) struct Job<'a> {
 enum Content<'a> {
     /// As they are.
     Ids(&'a [u32]),
-    /// Rows of the whole matrix, by original id.
-    Features(&'a Features, &'a [u32]),
-    /// Entries of the whole array, by original id.
-    Labels(&'a [i64], &'a [u32]),
+    /// As they are, in two rows.
+    Edges(&'a [u32]),
+    /// Rows of the whole matrix.
+    Features(&'a Features, Rows<'a>),
+    /// Entries of the whole array.
+    Whole(&'a [i64], Rows<'a>),
+    /// Entries of the whole array.
+    Floats(&'a [f32], Rows<'a>),
+    /// The times of nodes that are given by their global ids.
+    SourceTimes { times: &'a [i64], original: &'a [u32], sources: &'a [u32] },
     /// Less the first one.
     Indptr(&'a [u64]),
+}
+
+/// Which rows of what the dataset has.
+#[derive(Clone, Copy)]
+enum Rows<'a> {
+    /// Those of nodes, by original id.
+    Nodes(&'a [u32]),
+    /// Those of edges, by their position in the original edge list.
+    Edges(&'a [u64]),
 }
 
 impl Content<'_> {
     fn write(&self, path: &Path, meter: &Meter) -> Result<FileMeta, PartitionError> {
         match *self {
             Self::Ids(ids) => write_pieces(path, &[ids.len()], ids.chunks(PIECE_BYTES / 4), meter),
-            Self::Features(Features::F32 { values, dim }, ids) => gather(path, values, *dim, ids, meter),
-            Self::Features(Features::F16 { values, dim }, ids) => gather(path, values, *dim, ids, meter),
-            Self::Labels(labels, ids) => {
-                let pieces = ids.chunks(PIECE_BYTES / 8);
-                let pieces = pieces.map(|ids| ids.iter().map(|&id| labels[id as usize]).collect::<Vec<i64>>());
-                write_pieces(path, &[ids.len()], pieces, meter)
+            Self::Edges(ends) => write_pieces(path, &[2, ends.len() / 2], ends.chunks(PIECE_BYTES / 4), meter),
+            Self::Features(Features::F32 { values, dim }, rows) => gather(path, values, Some(*dim), rows, meter),
+            Self::Features(Features::F16 { values, dim }, rows) => gather(path, values, Some(*dim), rows, meter),
+            Self::Whole(values, rows) => gather(path, values, None, rows, meter),
+            Self::Floats(values, rows) => gather(path, values, None, rows, meter),
+            Self::SourceTimes { times, original, sources } => {
+                let time = |&source: &u32| times[original[source as usize] as usize];
+                let pieces = sources.chunks(PIECE_BYTES / 8);
+                let pieces = pieces.map(|piece| piece.iter().map(time).collect::<Vec<i64>>());
+                write_pieces(path, &[sources.len()], pieces, meter)
             }
             Self::Indptr(indptr) => {
                 let pieces = indptr.chunks(PIECE_BYTES / 8);
@@ -146,21 +202,37 @@ impl Content<'_> {
     }
 }
 
-/// Writes the rows `ids` of a row-major matrix.
+/// Writes rows of a row-major matrix, or without `dim`, entries of an array.
 fn gather<T: NpyElement>(
     path: &Path,
     values: &[T],
-    dim: usize,
-    ids: &[u32],
+    dim: Option<usize>,
+    rows: Rows,
     meter: &Meter,
 ) -> Result<FileMeta, PartitionError> {
-    let rows_per_piece = (PIECE_BYTES / (dim * size_of::<T>())).max(1);
-    let pieces = ids.chunks(rows_per_piece).map(|ids| {
-        let mut piece = Vec::with_capacity(ids.len() * dim);
-        ids.iter().for_each(|&id| piece.extend_from_slice(&values[id as usize * dim..(id as usize + 1) * dim]));
+    match rows {
+        Rows::Nodes(ids) => gather_at(path, values, dim, ids, |&id| id as usize, meter),
+        Rows::Edges(positions) => gather_at(path, values, dim, positions, |&position| position as usize, meter),
+    }
+}
+
+fn gather_at<T: NpyElement, R: Sync>(
+    path: &Path,
+    values: &[T],
+    dim: Option<usize>,
+    rows: &[R],
+    index: impl Fn(&R) -> usize + Sync + Send,
+    meter: &Meter,
+) -> Result<FileMeta, PartitionError> {
+    let columns = dim.unwrap_or(1);
+    let rows_per_piece = (PIECE_BYTES / (columns * size_of::<T>())).max(1);
+    let pieces = rows.chunks(rows_per_piece).map(|rows| {
+        let mut piece = Vec::with_capacity(rows.len() * columns);
+        rows.iter().map(&index).for_each(|row| piece.extend_from_slice(&values[row * columns..(row + 1) * columns]));
         piece
     });
-    write_pieces(path, &[ids.len(), dim], pieces, meter)
+    let shape: Vec<usize> = std::iter::once(rows.len()).chain(dim).collect();
+    write_pieces(path, &shape, pieces, meter)
 }
 
 fn write_pieces<T: NpyElement, P: AsRef<[T]> + Send + Sync>(

@@ -2,7 +2,7 @@
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use edgecut_graph::datasets::{DatasetSource, FakeOptions};
-use edgecut_graph::is_folder_name;
+use edgecut_graph::{HoldOut, is_folder_name};
 use edgecut_partition::{Balance, Method, PartitionOptions};
 use std::path::PathBuf;
 
@@ -84,6 +84,10 @@ pub(crate) struct PartitionArgs {
     /// Add to each edge type another one with its edges reversed, `rev_` and its name: for graphs with several types.
     #[arg(long, alias = "add_reverse_edges")]
     add_reverse_edges: bool,
+    /// Hold out these shares of the edges, chosen at random, for validation and test of link prediction. Both directions of
+    /// an edge are on the same side; done before --add-reverse-edges.
+    #[arg(long, alias = "hold_out_edges", value_name = "VALID,TEST", value_parser = fractions)]
+    hold_out_edges: Option<Fractions>,
     /// Replace a partitioned graph that is there already.
     #[arg(long)]
     overwrite: bool,
@@ -113,6 +117,23 @@ struct FakeArgs {
     /// The seed of the generated graph.
     #[arg(long, alias = "fake_seed", default_value_t = FakeOptions::default().seed)]
     fake_seed: u64,
+    /// Give edges weights, times and features, and nodes times: edges within a class weigh more.
+    #[arg(long, alias = "edge_attributes")]
+    edge_attributes: bool,
+}
+
+/// Shares of validation and test edges.
+#[derive(Clone, Copy, Debug)]
+struct Fractions([f64; 2]);
+
+fn fractions(text: &str) -> Result<Fractions, String> {
+    let numbers: Result<Vec<f64>, _> = text.split(',').map(|number| number.trim().parse()).collect();
+    let Ok([valid_fraction, test_fraction]) = numbers.as_deref() else {
+        return Err("expected the shares of validation and test edges, such as 0.05,0.1".into());
+    };
+    let (valid_fraction, test_fraction) = (*valid_fraction, *test_fraction);
+    HoldOut { valid_fraction, test_fraction, seed: 0 }.check()?;
+    Ok(Fractions([valid_fraction, test_fraction]))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -149,12 +170,19 @@ impl PartitionArgs {
         source.split = self.split.clone();
         source.to_undirected = self.to_undirected;
         source.add_reverse_edges = self.add_reverse_edges;
+        let hold_out_edges = self.hold_out_edges.map(|Fractions(fractions)| fractions);
+        source.hold_out_edges = hold_out_edges.map(|[valid_fraction, test_fraction]| HoldOut {
+            valid_fraction,
+            test_fraction,
+            seed: self.seed,
+        });
         source.fake = FakeOptions {
             avg_num_nodes: self.fake.avg_num_nodes,
             avg_degree: self.fake.avg_degree,
             num_channels: self.fake.num_channels,
             num_classes: self.fake.num_classes,
             seed: self.fake.fake_seed,
+            edge_attributes: self.fake.edge_attributes,
             ..FakeOptions::default()
         };
         let default_dir = || self.root_dir.join("partitions").join(dataset).join(format!("{num_parts}-parts"));
@@ -166,6 +194,7 @@ impl PartitionArgs {
             split: self.split.clone(),
             to_undirected: self.to_undirected,
             add_reverse_edges: self.add_reverse_edges,
+            hold_out_edges,
             overwrite: self.overwrite,
         };
         Ok(Job { source, options, out_dir: self.output_dir.clone().unwrap_or_else(default_dir) })
@@ -218,6 +247,18 @@ mod tests {
     fn reversing_edges_is_done_and_noted() {
         let job = job(&["--dataset", "cora", "--num-partitions", "2", "--to_undirected"]);
         assert!(job.source.to_undirected && job.options.to_undirected);
+    }
+
+    #[test]
+    fn edges_are_held_out_by_the_seed_of_all_choices() {
+        let job = job(&["--dataset", "cora", "--num-partitions", "2", "--seed", "3", "--hold_out_edges", "0.05, 0.1"]);
+        let expected = HoldOut { valid_fraction: 0.05, test_fraction: 0.1, seed: 3 };
+        assert_eq!((job.source.hold_out_edges, job.options.hold_out_edges), (Some(expected), Some([0.05, 0.1])));
+        for wrong in ["0.1", "0.1,x", "0.1,0.2,0.3", "0.5,0.5", "-0.1,0.2", "0,0", "nan,0.1"] {
+            let arguments = ["partition-graph", "--dataset", "cora", "--num-partitions", "2", "--hold-out-edges"];
+            let equals = format!("--hold-out-edges={wrong}");
+            assert!(Cli::try_parse_from([&arguments[..5], &[equals.as_str()]].concat()).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,0 +1,69 @@
+//! What edges of generated graphs carry, and when nodes and edges came to be.
+
+use super::fake::FakeOptions;
+use crate::rng::{CounterRng, combine};
+use crate::{Buffer, EdgeAttributes, Features};
+use rayon::prelude::*;
+
+/// Features per edge.
+const EDGE_CHANNELS: usize = 4;
+/// Nodes come to be at a time from 0 to this.
+const NODE_TIMES: u64 = 1000;
+/// An edge comes to be less than this after the later one of its ends.
+const EDGE_TIMES: u64 = 100;
+/// Mixed into the seed of what nodes' times and edges' attributes are drawn by.
+const TIMES: u64 = 0x7469_6d65_73;
+const ATTRIBUTES: u64 = 0x6174_7472_6962;
+
+/// The nodes at one end of edges.
+#[derive(Clone, Copy)]
+pub(super) struct Ends<'a> {
+    pub(super) classes: &'a [u32],
+    pub(super) times: &'a [i64],
+}
+
+/// A time per node.
+pub(super) fn node_times(options: &FakeOptions) -> Vec<i64> {
+    let key = combine(options.seed, TIMES);
+    let time = |node| CounterRng::new(combine(key, node as u64)).below(NODE_TIMES) as i64;
+    (0..options.avg_num_nodes).into_par_iter().map(time).collect()
+}
+
+/// Weights, times and features of edges. Within a class an edge weighs 2 to 4, and its features have a mean of 1; between
+/// classes it weighs 0.5 to 1, and they have a mean of 0. What an edge carries depends on `seed` and its ends alone, where `undirected`
+/// whatever their order, so that both directions of an edge carry the same.
+pub(super) fn edge_attributes(
+    seed: u64,
+    (src, dst): (&[u32], &[u32]),
+    (sources, destinations): (Ends, Ends),
+    undirected: bool,
+) -> EdgeAttributes {
+    let seed = combine(seed, ATTRIBUTES);
+    let edge = |(&src, &dst): (&u32, &u32)| {
+        let (first, second) = if undirected { (src.min(dst), src.max(dst)) } else { (src, dst) };
+        let draws = CounterRng::new(combine(seed, u64::from(first) << 32 | u64::from(second)));
+        let is_within = sources.classes[src as usize] == destinations.classes[dst as usize];
+        (src, dst, is_within, draws)
+    };
+    let edges = || src.par_iter().zip(dst).map(edge);
+    // Each array has the same first number for its own use, and features the ones after it.
+    let weights = edges().map(|(_, _, is_within, mut draws)| {
+        let base = if is_within { 2.0 } else { 0.5 };
+        (base * (1.0 + draws.unit())) as f32
+    });
+    let times = edges().map(|(src, dst, _, draws)| {
+        let later = sources.times[src as usize].max(destinations.times[dst as usize]);
+        later + (draws.nth(1) % EDGE_TIMES) as i64
+    });
+    let mut features = vec![0.0_f32; src.len() * EDGE_CHANNELS];
+    features.par_chunks_exact_mut(EDGE_CHANNELS).zip(edges()).for_each(|(row, (_, _, is_within, draws))| {
+        let mut draws = CounterRng::new(draws.nth(2));
+        row.iter_mut().for_each(|value| *value = draws.gaussian() + f32::from(u8::from(is_within)));
+    });
+    let times: Buffer<i64> = times.collect::<Vec<_>>().into();
+    EdgeAttributes {
+        features: Some(Features::F32 { values: features.into(), dim: EDGE_CHANNELS }),
+        weights: Some(weights.collect::<Vec<_>>().into()),
+        times: Some(times),
+    }
+}

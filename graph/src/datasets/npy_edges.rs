@@ -1,0 +1,94 @@
+//! The edge files of a folder of `.npy` arrays.
+
+use super::count::Count;
+use super::node_ids::Integers;
+use super::npy_attributes::{read_features, read_times, read_weights};
+use super::npy_folder::only_file;
+use crate::{EdgeAttributes, EdgeData, EdgeList, GraphError, HeldOutEdges, NodeTypeId};
+use std::path::{Path, PathBuf};
+
+/// The file that makes a folder a `.npy` folder.
+pub(super) const EDGE_INDEX_FILE: &str = "edge_index.npy";
+/// The files of held-out edges, the first of which is the one that is written.
+pub(super) const VALID_EDGE_FILES: [&str; 2] = ["valid_edge_index.npy", "val_edge_index.npy"];
+pub(super) const TEST_EDGE_FILE: &str = "test_edge_index.npy";
+
+/// The edge lists of one type, mapped.
+pub(super) struct EdgeFiles {
+    folder: PathBuf,
+    edges: EdgeIndex,
+    valid: Option<EdgeIndex>,
+    test: Option<EdgeIndex>,
+}
+
+impl EdgeFiles {
+    /// Maps what is there.
+    pub(super) fn open(folder: &Path) -> Result<Self, GraphError> {
+        let edges = EdgeIndex::open(folder.join(EDGE_INDEX_FILE))?;
+        let valid = only_file(VALID_EDGE_FILES.iter().map(|name| folder.join(name)))?;
+        let test = only_file(std::iter::once(folder.join(TEST_EDGE_FILE)))?;
+        let open = |path: Option<PathBuf>| path.map(EdgeIndex::open).transpose();
+        Ok(Self { folder: folder.into(), edges, valid: open(valid)?, test: open(test)? })
+    }
+
+    /// The largest node id of any edge.
+    pub(super) fn largest_id(&self) -> Option<i64> {
+        let lists = [Some(&self.edges), self.valid.as_ref(), self.test.as_ref()];
+        lists.into_iter().flatten().filter_map(|list| list.ends.max()).max()
+    }
+
+    /// The edges between nodes of `types`, of which there are `counts`, with all that the folder has about them.
+    pub(super) fn read(
+        &self,
+        [src_type, dst_type]: [NodeTypeId; 2],
+        relation: &str,
+        counts: [Count; 2],
+    ) -> Result<EdgeData, GraphError> {
+        let EdgeList { src, dst } = self.edges.read(counts)?;
+        let num_edges = Count::edges(src.len());
+        let file = |name: &str| self.folder.join(name);
+        let attributes = EdgeAttributes {
+            features: read_features(&file("edge_attr.npy"), num_edges)?,
+            weights: read_weights(&file("edge_weight.npy"), num_edges)?,
+            times: read_times(&file("edge_time.npy"), num_edges)?,
+        };
+        let list = |list: &Option<EdgeIndex>| list.as_ref().map_or_else(|| Ok(EdgeList::default()), |l| l.read(counts));
+        let held_out = HeldOutEdges { valid: list(&self.valid)?, test: list(&self.test)? };
+        Ok(EdgeData { src_type, relation: relation.into(), dst_type, src, dst, attributes, held_out })
+    }
+}
+
+/// A row of sources and a row of destinations.
+struct EdgeIndex {
+    path: PathBuf,
+    ends: Integers,
+}
+
+impl EdgeIndex {
+    fn open(path: PathBuf) -> Result<Self, GraphError> {
+        let (shape, ends) = Integers::map(&path)?;
+        let why = match shape[..] {
+            [2, _] => return Ok(Self { path, ends }),
+            [_, 2] => {
+                format!("its shape is {shape:?}, expected [2, E]; save numpy.ascontiguousarray(edge_index.T)")
+            }
+            _ => format!("its shape is {shape:?}, expected [2, E]"),
+        };
+        Err(GraphError::format(path, why))
+    }
+
+    /// The edges, whose ends are below `counts`.
+    fn read(&self, counts: [Count; 2]) -> Result<EdgeList, GraphError> {
+        let num_edges = self.ends.len() / 2;
+        let ids = |range, end: usize| self.ends.to_checked_ids(range, counts[end].number);
+        if let (Some(src), Some(dst)) = (ids(0..num_edges, 0), ids(num_edges..2 * num_edges, 1)) {
+            return Ok(EdgeList { src: src.into(), dst: dst.into() });
+        }
+        let legal = |at: usize| (0..counts[at / num_edges].number as i64).contains(&self.ends.get(at));
+        let at = (0..2 * num_edges).find(|&at| !legal(at)).unwrap_or(0);
+        let (end, nodes) = (["source", "destination"][at / num_edges], counts[at / num_edges]);
+        let (edge, node) = (at % num_edges, self.ends.get(at));
+        let why = format!("the {end} of edge {edge} is node {node}, which is out of range: {nodes}");
+        Err(GraphError::format(&self.path, why))
+    }
+}

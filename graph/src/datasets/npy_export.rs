@@ -1,0 +1,89 @@
+//! Writing a graph as a folder of `.npy` arrays.
+
+use super::npy_edges::{EDGE_INDEX_FILE, TEST_EDGE_FILE, VALID_EDGE_FILES};
+use crate::{Dataset, EdgeList, EdgeTypeId, Features, GraphError, NodeTypeId, NpyElement, Split, write_npy};
+use rayon::prelude::*;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// Writes a homogeneous dataset to `folder`, which is made, as [`read_npy_folder`](super::read_npy_folder) reads it: ids, labels, times
+/// and counts as `int64`, weights as `float32`, features as well (`float16` stays). Files of
+/// another graph that are there already are replaced or removed, which leaves maps of them intact. `edge_index.npy`
+/// goes first and comes last, so that a folder that is only partly written does not load.
+///
+/// # Errors
+/// [`GraphError::Dataset`] for several node or edge types, and any I/O error.
+pub fn export_npy(dataset: &Dataset, folder: &Path) -> Result<(), GraphError> {
+    if dataset.node_types.len() != 1 || dataset.edge_types.len() != 1 {
+        let why = "it has several node or edge types; only a homogeneous graph can be exported".into();
+        return Err(GraphError::Dataset { dataset: dataset.name.clone(), why });
+    }
+    std::fs::create_dir_all(folder).map_err(|e| GraphError::io(folder, e))?;
+    remove(folder, EDGE_INDEX_FILE)?;
+    let nodes = dataset.nodes(NodeTypeId(0));
+    replace(folder, "num_nodes.npy", &[], &[nodes.num_nodes as i64])?;
+    write_features(folder, "x.npy", nodes.features.as_ref())?;
+    write_list(folder, "y.npy", nodes.labels.as_deref())?;
+    write_list(folder, "node_time.npy", nodes.times.as_deref())?;
+    for alternative in ["train_mask.npy", "valid_mask.npy", "val_mask.npy", "test_mask.npy", "val_idx.npy"] {
+        remove(folder, alternative)?;
+    }
+    for split in Split::ALL {
+        let ids: Vec<i64> = nodes.splits.get(split).iter().map(|&id| i64::from(id)).collect();
+        replace(folder, &format!("{}_idx.npy", split.name()), &[ids.len()], &ids)?;
+    }
+    let edges = dataset.edges(EdgeTypeId(0));
+    write_features(folder, "edge_attr.npy", edges.attributes.features.as_ref())?;
+    write_list(folder, "edge_weight.npy", edges.attributes.weights.as_deref())?;
+    write_list(folder, "edge_time.npy", edges.attributes.times.as_deref())?;
+    let [valid_file, other_valid_file] = VALID_EDGE_FILES;
+    remove(folder, other_valid_file)?;
+    for (file, EdgeList { src, dst }) in [(valid_file, &edges.held_out.valid), (TEST_EDGE_FILE, &edges.held_out.test)] {
+        if src.is_empty() {
+            remove(folder, file)?;
+        } else {
+            write_edge_index(folder, file, src, dst)?;
+        }
+    }
+    write_edge_index(folder, EDGE_INDEX_FILE, &edges.src, &edges.dst)
+}
+
+fn write_edge_index(folder: &Path, name: &str, src: &[u32], dst: &[u32]) -> Result<(), GraphError> {
+    let mut edge_index = Vec::with_capacity(2 * src.len());
+    for end in [src, dst] {
+        edge_index.par_extend(end.par_iter().map(|&id| i64::from(id)));
+    }
+    replace(folder, name, &[2, src.len()], &edge_index)
+}
+
+fn write_features(folder: &Path, name: &str, features: Option<&Features>) -> Result<(), GraphError> {
+    match features {
+        Some(Features::F32 { values, dim }) => replace(folder, name, &[values.len() / dim, *dim], values),
+        Some(Features::F16 { values, dim }) => replace(folder, name, &[values.len() / dim, *dim], values),
+        None => remove(folder, name),
+    }
+}
+
+fn write_list<T: NpyElement>(folder: &Path, name: &str, values: Option<&[T]>) -> Result<(), GraphError> {
+    match values {
+        Some(values) => replace(folder, name, &[values.len()], values),
+        None => remove(folder, name),
+    }
+}
+
+/// Removes what another graph may have left.
+fn remove(folder: &Path, name: &str) -> Result<(), GraphError> {
+    let path = folder.join(name);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(GraphError::io(path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes beside the old file and renames, because the old one may be mapped, by this very dataset too.
+fn replace<T: NpyElement>(folder: &Path, name: &str, shape: &[usize], values: &[T]) -> Result<(), GraphError> {
+    let new = folder.join(format!("{name}.new"));
+    write_npy(&new, shape, values)?;
+    let path = folder.join(name);
+    std::fs::rename(&new, &path).map_err(|e| GraphError::io(path, e))
+}

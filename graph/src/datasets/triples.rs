@@ -1,0 +1,143 @@
+//! Knowledge graphs as files of triples: head, relation, tail.
+
+use super::blocks::{bad_line, find_text, parse_file};
+use super::csv::Lines;
+use super::vocabulary::{Vocabulary, columns, number, text};
+use crate::{Dataset, EdgeData, EdgeList, GraphError, HeldOutEdges, NodeData, NodeTypeId, Splits};
+use std::path::{Path, PathBuf};
+
+/// The only node type of a knowledge graph.
+const ENTITY: &str = "entity";
+/// The files of triples that are no edges.
+const HELD_OUT: [&str; 2] = ["valid", "test"];
+
+/// How triples are spelled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spelling {
+    /// `train.ids.tsv`: numbers from 0.
+    Ids,
+    /// `train.tsv`: names.
+    Names,
+}
+
+impl Spelling {
+    fn file(self, list: &str) -> String {
+        match self {
+            Self::Ids => format!("{list}.ids.tsv"),
+            Self::Names => format!("{list}.tsv"),
+        }
+    }
+}
+
+/// The file of training triples, what makes a folder one of this layout. Numbers are preferred to names.
+pub(super) fn find_train_triples(folder: &Path) -> Option<(Spelling, PathBuf)> {
+    [Spelling::Ids, Spelling::Names]
+        .into_iter()
+        .find_map(|spelling| Some((spelling, find_text(folder, &spelling.file("train"))?)))
+}
+
+/// Reads a knowledge graph from `folder`, the layout in which FB15k, WN18 and others are published.
+///
+/// Each file is `NAME.tsv.gz`, or `NAME.tsv`; where both are there, the compressed one is read. Columns are separated by tabs.
+///
+/// | file | content |
+/// |---|---|
+/// | `train.ids`, `valid.ids`, `test.ids` | the numbers of head, relation and tail a line; the last two may be absent |
+/// | `train`, `valid`, `test` | the same by name, read where there is no `train.ids` |
+/// | `entities`, `relations` | number, name a line, all numbers from 0; optional |
+///
+/// Without `entities` or `relations`, numbers go up to the largest, and names are numbered as they first appear in `train`,
+/// `valid`, `test`, the head of a triple before its tail.
+///
+/// The graph has one node type, `entity`, and an edge type per relation, also one without triples. Its name is the relation's
+/// with `_` for what a folder's name cannot have (`/people/person` becomes `_people_person`), or `rel_3` where relations have
+/// numbers only. Training triples are the edges, from head to tail, in the order of the file; the others are held out.
+///
+/// # Errors
+/// A missing or truncated file, a line of another number of columns, an unknown entity or relation, a number that is there
+/// twice or left out. Each names the file, and the line counted from 1 where there is one.
+pub fn read_triples(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
+    let Some((spelling, train_file)) = find_train_triples(folder) else {
+        return Err(GraphError::format(folder, "neither train.ids.tsv nor train.tsv is there, with or without .gz"));
+    };
+    let mut entities = Vocabulary::read(folder, "entities.tsv", "entity")?;
+    let mut relations = Vocabulary::read(folder, "relations.tsv", "relation")?;
+    let mut read = |path: &Path| match spelling {
+        Spelling::Ids => read_list(path, number, |n, of| of.number(n), &mut entities, &mut relations),
+        Spelling::Names => read_list(path, text, |name, of| of.named(&name), &mut entities, &mut relations),
+    };
+    let train = read(&train_file)?;
+    let mut held_out = [Vec::new(), Vec::new()];
+    for (list, triples) in HELD_OUT.into_iter().zip(&mut held_out) {
+        if let Some(path) = held_out_file(folder, list, spelling)? {
+            *triples = read(&path)?;
+        }
+    }
+    if entities.len() == 0 {
+        return Err(GraphError::format(train_file, "the graph has no entities"));
+    }
+    let most = usize::from(u16::MAX);
+    if relations.len() > most {
+        let why = format!("it has {} relations, more than {most}", relations.len());
+        return Err(GraphError::format(train_file, why));
+    }
+    let [train, valid, test] = [&train, &held_out[0], &held_out[1]].map(|list| by_relation(list, relations.len()));
+    let held_out = valid.into_iter().zip(test).map(|(valid, test)| HeldOutEdges { valid, test });
+    let edge_type = |((relation, EdgeList { src, dst }), held_out)| {
+        let edges = EdgeData::new(NodeTypeId(0), relation, NodeTypeId(0), src, dst);
+        EdgeData { held_out, ..edges }
+    };
+    let edge_types = relations.folder_names().into_iter().zip(train).zip(held_out).map(edge_type).collect();
+    let (features, labels, times) = Default::default();
+    let num_nodes = entities.len();
+    let splits = Splits::default();
+    let nodes = NodeData { name: ENTITY.into(), num_nodes, features, labels, num_classes: 0, splits, times };
+    Ok(Dataset { name: name.into(), node_types: vec![nodes], edge_types })
+}
+
+/// The file of held-out triples, if there is one.
+fn held_out_file(folder: &Path, list: &str, spelling: Spelling) -> Result<Option<PathBuf>, GraphError> {
+    let found = find_text(folder, &spelling.file(list));
+    let names_only = spelling == Spelling::Ids && found.is_none();
+    if let Some(other) = names_only.then(|| find_text(folder, &Spelling::Names.file(list))).flatten() {
+        let why = format!("it has names, but training triples are read as numbers: {} is missing", spelling.file(list));
+        return Err(GraphError::format(other, why));
+    }
+    Ok(found)
+}
+
+/// Head, relation and tail by number.
+type Triple = [u32; 3];
+
+/// Reads a file of triples: `parse` understands a column, `resolve` tells its number.
+fn read_list<T: Send>(
+    path: &Path,
+    parse: impl Fn(&[u8]) -> Result<T, String> + Sync,
+    resolve: impl Fn(T, &mut Vocabulary) -> Result<u32, String>,
+    entities: &mut Vocabulary,
+    relations: &mut Vocabulary,
+) -> Result<Vec<Triple>, GraphError> {
+    let line = |line: &[u8]| {
+        let Some([head, relation, tail]) = columns(line, "head, relation and tail")? else { return Ok(Some(None)) };
+        Ok(Some(Some([parse(head)?, parse(relation)?, parse(tail)?])))
+    };
+    let lines = parse_file(path, Lines(line))?;
+    let mut triples = Vec::with_capacity(lines.iter().map(Vec::len).sum());
+    for (at, line) in lines.into_iter().flatten().enumerate() {
+        let Some([head, relation, tail]) = line else { continue };
+        let number = |column, of: &mut Vocabulary| resolve(column, of).map_err(|why| bad_line(path, at + 1, &why));
+        triples.push([number(head, entities)?, number(relation, relations)?, number(tail, entities)?]);
+    }
+    Ok(triples)
+}
+
+/// The triples of each relation, in their order.
+fn by_relation(triples: &[Triple], num_relations: usize) -> Vec<EdgeList> {
+    let mut lists = vec![(Vec::new(), Vec::new()); num_relations];
+    for &[head, relation, tail] in triples {
+        let (src, dst) = &mut lists[relation as usize];
+        src.push(head);
+        dst.push(tail);
+    }
+    lists.into_iter().map(|(src, dst)| EdgeList { src: src.into(), dst: dst.into() }).collect()
+}
