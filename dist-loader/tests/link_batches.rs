@@ -11,7 +11,7 @@ use edgecut_dist_sampler::{
     Wanted,
 };
 use edgecut_graph::datasets::{FakeOptions, fake_hetero};
-use edgecut_graph::{Dataset, EdgeTypeId, Split};
+use edgecut_graph::{Dataset, EdgeTypeId, HoldOut, Split};
 use edgecut_partition::Method;
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -25,7 +25,8 @@ const BATCH_SIZE: usize = 12;
 fn dataset() -> Dataset {
     let options = FakeOptions { avg_num_nodes: 90, avg_degree: 4.0, num_channels: 4, ..FakeOptions::default() };
     let mut dataset = fake_hetero(&options).expect("a valid graph");
-    dataset.hold_out_edges(0.1, 0.1, 4).expect("edges to hold out");
+    let hold_out = HoldOut { valid_fraction: 0.1, test_fraction: 0.1, seed: 4 };
+    dataset.hold_out_edges(&TYPES, &hold_out).expect("edges to hold out");
     for edges in &mut dataset.edge_types {
         let times = (0..edges.src.len()).map(|edge| (edge * 31 % 60) as i64);
         edges.attributes.times = Some(times.collect::<Vec<_>>().into());

@@ -37,10 +37,11 @@ impl SamplingNode {
             words.extend([dst - book.range(owner).start, src]);
         }
         let own = part.id().index();
+        let piece = PAIRS_PIECE.min(self.config.max_message_bytes / (2 * size_of::<u32>())).max(1);
         let mut remote = Vec::new();
         for (peer, (positions, words)) in self.peers.iter().zip(&asked) {
             let Some(peer) = peer else { continue };
-            for (positions, words) in positions.chunks(PAIRS_PIECE).zip(words.chunks(2 * PAIRS_PIECE)) {
+            for (positions, words) in positions.chunks(piece).zip(words.chunks(2 * piece)) {
                 remote.push(async move {
                     let found = peer.has_edges(edge_type, held_out, words.to_vec()).await?;
                     Ok::<_, SampleError>((positions, found))

@@ -183,7 +183,8 @@ impl SamplingNode {
     /// [`SampleError::NoSuchNode`] for an id that no part owns, or an error of a peer.
     pub async fn find_originals(&self, node_type: NodeTypeId, originals: &[u32]) -> Result<Vec<u32>, SampleError> {
         let mut found = Vec::with_capacity(originals.len());
-        for piece in originals.chunks(FIND_PIECE) {
+        let piece = FIND_PIECE.min(self.config.max_message_bytes / size_of::<u32>()).max(1);
+        for piece in originals.chunks(piece) {
             let start = found.len();
             let own = |&id: &u32| self.part().find_original(node_type, id).map_or(u32::MAX, |node| node.0);
             found.extend(piece.iter().map(own));
