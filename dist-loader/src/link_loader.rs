@@ -96,6 +96,11 @@ impl DistLinkNeighborLoader {
         Ok(Self { maker, plan, concurrency, num_steps, total_seeds })
     }
 
+    /// What draws the neighborhoods.
+    pub fn sampler(&self) -> &Arc<DistNeighborSampler> {
+        &self.maker.sampler
+    }
+
     /// Steps per epoch, the same on every rank: a rank whose edges run out earlier gets empty batches.
     pub fn num_steps(&self) -> usize {
         self.num_steps

@@ -90,6 +90,11 @@ impl DistNeighborLoader {
         Ok(Self { maker, plan: Arc::new(plan), concurrency: config.concurrency, num_steps, total_seeds })
     }
 
+    /// What draws the neighborhoods.
+    pub fn sampler(&self) -> &Arc<DistNeighborSampler> {
+        &self.maker.sampler
+    }
+
     /// The type of the seeds.
     pub fn node_type(&self) -> NodeTypeId {
         self.maker.node_type

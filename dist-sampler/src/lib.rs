@@ -16,6 +16,7 @@ mod embedding;
 mod error;
 mod fetch;
 mod has_edges;
+mod hop_times;
 mod kernel;
 mod local;
 mod node;
@@ -39,6 +40,7 @@ pub use config::{Fanout, SamplerConfig, SamplingNodeConfig, parse_num_neighbors}
 pub use embedding::{DistEmbedding, EmbeddingConfig, ShardValues, SparseAdam};
 pub use error::SampleError;
 pub use fetch::NodeAttributes;
+pub use hop_times::HopTimes;
 pub use node::SamplingNode;
 pub use num_neighbors::NumNeighbors;
 pub use rule::{Temporal, TemporalStrategy, TimeAttr};

@@ -13,6 +13,7 @@ use edgecut_graph::{EdgeTypeId, HeldOutEdges, Meta, NodeTypeId, Part, PartEdges}
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 /// The process's own part.
 #[derive(Clone, Debug)]
@@ -48,8 +49,14 @@ impl LocalPart {
         (request.rows.len() / size_of::<u32>()).saturating_mul(row_lines)
     }
 
-    /// Answers a peer: checks the request, and refuses a reply of more than `max_bytes`.
-    pub(crate) fn sample_hop(&self, request: &HopRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
+    /// Answers a peer: checks the request, and refuses a reply of more than `max_bytes`. `drawn` is told how long each
+    /// section took.
+    pub(crate) fn sample_hop(
+        &self,
+        request: &HopRequest,
+        max_bytes: usize,
+        drawn: impl Fn(EdgeTypeId, Duration),
+    ) -> Result<Bytes, Refusal> {
         let rows = as_ids(&request.rows)?;
         let mut jobs = Vec::with_capacity(request.sections.len());
         let mut rest = rows;
@@ -72,7 +79,8 @@ impl LocalPart {
         for (edges, rows, section) in jobs {
             let original_ids = &self.part.nodes(edges.dst_type).original_ids[..];
             let (key, fanout, max_len) = (key_of(request, section), section.fanout(), max_bytes / size_of::<u32>());
-            let drawn = if request.is_plain() {
+            let start = Instant::now();
+            let result = if request.is_plain() {
                 let draw = Draw { fanout, replace: request.rule.replace, key };
                 kernel::sample_hop(&edges.csc, original_ids, rows, &draw, &mut out, max_len)
             } else {
@@ -80,7 +88,8 @@ impl LocalPart {
                 let draw = ConstrainedDraw { edges, original_ids, fanout, rule: request.rule, key };
                 draw.sample_hop(&queries, &mut out, max_len)
             };
-            drawn.map_err(|kernel::TooLarge| Refusal::TooLarge)?;
+            drawn(section.edge_type, start.elapsed());
+            result.map_err(|kernel::TooLarge| Refusal::TooLarge)?;
         }
         Ok(bytes_of(out))
     }

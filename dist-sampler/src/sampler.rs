@@ -3,6 +3,7 @@
 use crate::SampleError;
 use crate::batch_key::BatchKey;
 use crate::config::{Fanout, SamplerConfig};
+use crate::hop_times::{HopClock, HopTimes};
 use crate::node::SamplingNode;
 use crate::relabel::{DisjointRelabel, Numbering, Relabel};
 use crate::reply::{HopReply, SectionReply};
@@ -13,9 +14,10 @@ use crate::subgraph::{SampledEdges, SampledNodes, SampledSubgraph};
 use crate::transport::bytes_of;
 use crate::wire::{HopRequest, HopSection, Refusal, words_per_row};
 use bytes::Bytes;
-use edgecut_graph::{EdgeTypeMeta, GlobalNodeId, Meta, NodeTypeId, PartitionBook};
+use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, GlobalNodeId, Meta, NodeTypeId, PartitionBook};
 use futures::future::try_join_all;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio_util::task::AbortOnDropHandle;
 
 /// How many nodes ahead of the one that is numbered the next are looked up.
@@ -28,6 +30,7 @@ pub struct DistNeighborSampler {
     fanouts: Vec<Vec<Option<Fanout>>>,
     rule: Rule,
     disjoint: bool,
+    clock: HopClock,
 }
 
 /// A batch being sampled.
@@ -66,18 +69,19 @@ impl DistNeighborSampler {
     /// A sampler on `node`.
     ///
     /// # Errors
-    /// [`SampleError::Layout`] if no fan-out is given, or they do not fit the graph's edge types, or edges are to be drawn by
+    /// [`SampleError::Layout`] if the fan-outs do not fit the graph's edge types, or edges are to be drawn by
     /// weights or times that the graph does not have.
     pub fn new(node: Arc<SamplingNode>, config: SamplerConfig) -> Result<Self, SampleError> {
         let layout = |what: String| SampleError::Layout { what };
-        if !(1..=usize::from(u16::MAX)).contains(&config.num_neighbors.num_hops()) {
-            return Err(layout("num_neighbors needs a fan-out for each hop".into()));
+        if config.num_neighbors.num_hops() > usize::from(u16::MAX) {
+            return Err(layout("num_neighbors has more than 65535 hops".into()));
         }
         let fanouts = config.num_neighbors.of_graph(node.part().meta()).map_err(layout)?;
         let SamplerConfig { replace, weighted, temporal, disjoint, .. } = config;
         let rule = Rule { replace, weighted, temporal };
         check_rule(node.part().meta(), &fanouts, rule).map_err(layout)?;
-        Ok(Self { node, fanouts, rule, disjoint: disjoint || temporal.is_some() })
+        let clock = HopClock::new(fanouts.len(), node.part().meta().edge_types.len());
+        Ok(Self { node, fanouts, rule, disjoint: disjoint || temporal.is_some(), clock })
     }
 
     /// Where the sampler runs.
@@ -95,6 +99,11 @@ impl DistNeighborSampler {
         self.disjoint
     }
 
+    /// Time spent on the hops of all batches so far.
+    pub fn times(&self) -> HopTimes {
+        self.clock.count()
+    }
+
     /// Which times count, if any do.
     pub fn temporal(&self) -> Option<Temporal> {
         self.rule.temporal
@@ -110,6 +119,7 @@ impl DistNeighborSampler {
         let this = self.clone();
         let mut draft = self.node.workers.run(move || this.start(seeds)).await??;
         for hop in 0..self.num_hops() {
+            let start = Instant::now();
             let this = self.clone();
             let (planned, plan) = self
                 .node
@@ -119,8 +129,11 @@ impl DistNeighborSampler {
                     (draft, plan)
                 })
                 .await?;
-            let replies = self.ask_all(&plan).await?;
-            draft = self.node.workers.run(move || stitch_hop(planned, &plan, &replies)).await??;
+            let replies = self.ask_all(&plan, hop).await?;
+            let this = self.clone();
+            let numbered = move |edge_type, elapsed| this.clock.add_drawing(hop, edge_type, elapsed);
+            draft = self.node.workers.run(move || stitch_hop(planned, &plan, &replies, numbered)).await??;
+            self.clock.add_hop(hop, start.elapsed());
         }
         let this = self.clone();
         self.node.workers.run(move || this.finish(draft)).await
@@ -204,7 +217,7 @@ impl DistNeighborSampler {
     }
 
     /// One request to every peer that owns part of the frontier, all at once, and our own share meanwhile.
-    async fn ask_all(&self, plan: &HopPlan) -> Result<Vec<Bytes>, SampleError> {
+    async fn ask_all(self: &Arc<Self>, plan: &HopPlan, hop: usize) -> Result<Vec<Bytes>, SampleError> {
         let mut remote = Vec::new();
         for (part, peer) in self.node.peers.iter().enumerate() {
             let request = plan.requests[part].clone();
@@ -219,7 +232,9 @@ impl DistNeighborSampler {
         }
         let own = self.node.part().id().index();
         let (local, request) = (self.node.part.clone(), plan.requests[own].clone());
-        let drawn = self.node.workers.run(move || local.sample_hop(&request, usize::MAX)).await?;
+        let this = self.clone();
+        let drawn = move |edge_type: EdgeTypeId, elapsed| this.clock.add_drawing(hop, edge_type.index(), elapsed);
+        let drawn = self.node.workers.run(move || local.sample_hop(&request, usize::MAX, drawn)).await?;
         let mut replies = vec![Bytes::new(); plan.requests.len()];
         replies[own] = drawn.map_err(|refusal| SampleError::Internal {
             what: match refusal {
@@ -309,11 +324,17 @@ fn number_seeds(
     Ok(())
 }
 
-fn stitch_hop(mut draft: Draft, plan: &HopPlan, replies: &[Bytes]) -> Result<Draft, SampleError> {
+/// Puts a hop's replies into the batch; `numbered` is told how long each edge type took.
+fn stitch_hop(
+    mut draft: Draft,
+    plan: &HopPlan,
+    replies: &[Bytes],
+    numbered: impl Fn(usize, Duration),
+) -> Result<Draft, SampleError> {
     let Draft { numbers, hop_offsets, edges, excluded, .. } = &mut draft;
     match numbers {
-        Numbers::Shared(relabels) => stitch(relabels, hop_offsets, edges, excluded, plan, replies)?,
-        Numbers::Disjoint(relabels) => stitch(relabels, hop_offsets, edges, excluded, plan, replies)?,
+        Numbers::Shared(relabels) => stitch(relabels, hop_offsets, edges, excluded, plan, replies, &numbered)?,
+        Numbers::Disjoint(relabels) => stitch(relabels, hop_offsets, edges, excluded, plan, replies, &numbered)?,
     }
     Ok(draft)
 }
@@ -326,10 +347,12 @@ fn stitch<N: Numbering>(
     excluded: &Excluded,
     plan: &HopPlan,
     replies: &[Bytes],
+    numbered: &impl Fn(usize, Duration),
 ) -> Result<(), SampleError> {
     let replies: Vec<HopReply<'_>> =
         replies.iter().zip(&plan.requests).map(|(data, request)| HopReply::new(&request.sections, data)).collect();
     for (e, &(src_type, dst_type)) in plan.edge_types.iter().enumerate() {
+        let start = Instant::now();
         let mut sections: Vec<SectionReply<'_>> = replies.iter().map(|reply| reply.section(e)).collect();
         let SampledEdges { indptr, indices } = &mut edges[e];
         let drawn: usize = sections.iter().map(|section| section.neighbors.len()).sum();
@@ -361,6 +384,7 @@ fn stitch<N: Numbering>(
             }
             indptr.push(indices.len() as u32);
         }
+        numbered(e, start.elapsed());
     }
     for (offsets, numbers) in hop_offsets.iter_mut().zip(numbers) {
         offsets.push(numbers.nodes().len() as u32);

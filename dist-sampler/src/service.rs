@@ -67,7 +67,7 @@ fn check_rows(shard: &Shard, rows: &[u32]) -> Result<(), Refusal> {
 impl Sampling for Service {
     async fn sample_hop(self, _: Context, request: HopRequest) -> Result<ArrayReply, Refusal> {
         let lines = self.part.lines_of_hop(&request);
-        self.answer(lines, move |part, max_bytes| part.sample_hop(&request, max_bytes)).await
+        self.answer(lines, move |part, max_bytes| part.sample_hop(&request, max_bytes, |_, _| ())).await
     }
 
     async fn fetch(self, _: Context, request: FetchRequest) -> Result<ArrayReply, Refusal> {

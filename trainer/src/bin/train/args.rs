@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::sampling_args::SamplingArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use edgecut_dist_sampler::{Fanout, NumNeighbors};
 use edgecut_trainer::models::ModelKind;
@@ -233,9 +234,8 @@ pub(crate) struct SampleArgs {
     /// The type of the seeds, where a graph has several [default: the one with training nodes]
     #[arg(long, value_name = "TYPE")]
     pub(crate) seed_type: Option<String>,
-    /// Draw neighbors with replacement
-    #[arg(long)]
-    pub(crate) replace: bool,
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
     /// Seeds per batch
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_size: u32,
@@ -248,6 +248,9 @@ pub(crate) struct SampleArgs {
     /// A .npy file of original node ids, cut into batches in order [default: the training nodes, shuffled]
     #[arg(long, value_name = "FILE")]
     pub(crate) seeds: Option<PathBuf>,
+    /// A .npy file with a time for each of --seeds [default: the times of the nodes]
+    #[arg(long, value_name = "FILE", requires = "seeds", requires = "time_attr")]
+    pub(crate) seed_times: Option<PathBuf>,
     /// The folder for batch_00000.npz and so on; made if absent
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,

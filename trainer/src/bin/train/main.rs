@@ -7,6 +7,7 @@ mod node;
 mod place;
 mod ranks;
 mod sample;
+mod sampling_args;
 
 use args::{Cli, Command};
 use clap::Parser;

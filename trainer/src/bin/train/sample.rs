@@ -5,7 +5,7 @@ use crate::job::{self, Job};
 use crate::place::Rank;
 use anyhow::{Context, bail};
 use edgecut_dist_loader::{DistNeighborLoader, EdgeBatch, LoaderConfig, MiniBatch, NodeBatch, Seeds};
-use edgecut_dist_sampler::{DistNeighborSampler, SamplerConfig, Wanted};
+use edgecut_dist_sampler::{DistNeighborSampler, Wanted};
 use edgecut_graph::{Meta, NodeTypeId, NpyElement, Split, map_npy, npy_header, npy_shape};
 use serde_json::json;
 use std::fs::File;
@@ -16,16 +16,16 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
-    let given = args.seeds.as_deref().map(read_seeds).transpose()?;
+    let given = GivenSeeds::read(args)?;
     prepare(&args.out, args.overwrite)?;
     let parameters = json!({
         "num_neighbors": args.num_neighbors.text,
         "seed_type": args.seed_type,
-        "replace": args.replace,
+        "sampling": args.sampling.parameters(),
         "batch_size": args.batch_size,
         "num_batches": args.num_batches,
         "seed": args.seed,
-        "seeds": given.as_ref().map(|ids| edgecut_graph::checksum(bytes_of(ids))),
+        "seeds": given.as_ref().map(GivenSeeds::checksum),
     });
     job::run(&args.job, rank, &parameters, |job| {
         let loader = loader(args, given, job)?;
@@ -67,40 +67,78 @@ fn prepare(dir: &Path, overwrite: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Original ids from a one-dimensional array of whole numbers.
-fn read_seeds(path: &Path) -> anyhow::Result<Vec<u32>> {
-    fn read<T: NpyElement + TryInto<u32> + std::fmt::Display>(path: &Path) -> anyhow::Result<Vec<u32>> {
-        let (shape, ids) = map_npy::<T>(path)?;
-        if shape.len() != 1 {
-            bail!("{}: its shape is {shape:?}, but seeds are one-dimensional", path.display());
+/// Seeds that a file lists, and their times if another does.
+struct GivenSeeds {
+    /// Original ids.
+    ids: Vec<u32>,
+    times: Option<Vec<i64>>,
+}
+
+impl GivenSeeds {
+    fn read(args: &SampleArgs) -> anyhow::Result<Option<Self>> {
+        let Some(path) = &args.seeds else { return Ok(None) };
+        let ids = read_numbers(path, "node id")?;
+        let times = args.seed_times.as_deref().map(|path| read_numbers(path, "time")).transpose()?;
+        if let (Some(times), Some(file)) = (&times, &args.seed_times)
+            && times.len() != ids.len()
+        {
+            let (times, seeds) = (times.len(), ids.len());
+            bail!("{}: it has {times} times for the {seeds} seeds of {}", file.display(), path.display());
         }
-        let check = |(i, &id): (usize, &T)| {
-            id.try_into().map_err(|_| anyhow::anyhow!("{}: entry {i} is {id}, no node id", path.display()))
+        Ok(Some(Self { ids, times }))
+    }
+
+    fn checksum(&self) -> String {
+        let mut bytes = bytemuck::cast_slice::<u32, u8>(&self.ids).to_vec();
+        bytes.extend_from_slice(bytemuck::cast_slice(self.times.as_deref().unwrap_or_default()));
+        edgecut_graph::checksum(&bytes)
+    }
+}
+
+/// A one-dimensional array of whole numbers, each of which is a `what`.
+fn read_numbers<N: TryFrom<i64> + TryFrom<u64>>(path: &Path, what: &str) -> anyhow::Result<Vec<N>> {
+    fn read<T: NpyElement + TryInto<N> + std::fmt::Display, N>(path: &Path, what: &str) -> anyhow::Result<Vec<N>> {
+        let (shape, numbers) = map_npy::<T>(path)?;
+        if shape.len() != 1 {
+            bail!("{}: its shape is {shape:?}, but it has to be one-dimensional", path.display());
+        }
+        let check = |(i, &number): (usize, &T)| {
+            number.try_into().map_err(|_| anyhow::anyhow!("{}: entry {i} is {number}, no {what}", path.display()))
         };
-        ids.iter().enumerate().map(check).collect()
+        numbers.iter().enumerate().map(check).collect()
     }
     let (_, dtype) = npy_shape(path)?;
     match dtype.as_str() {
-        "<i8" => read::<i64>(path),
-        "<i4" => read::<i32>(path),
-        "<u4" => read::<u32>(path),
-        "<u8" => read::<u64>(path),
-        _ => bail!("{}: its type is {dtype}, but seeds are int64, int32, uint64 or uint32", path.display()),
+        "<i8" => read::<i64, N>(path, what),
+        "<u8" => read::<u64, N>(path, what),
+        "<i4" => widen(read::<i32, i64>(path, what)?, path, what),
+        "<u4" => widen(read::<u32, i64>(path, what)?, path, what),
+        _ => bail!("{}: its type is {dtype}, expected int64, int32, uint64 or uint32", path.display()),
     }
 }
 
-fn bytes_of(ids: &[u32]) -> &[u8] {
-    bytemuck::cast_slice(ids)
+fn widen<N: TryFrom<i64>>(numbers: Vec<i64>, path: &Path, what: &str) -> anyhow::Result<Vec<N>> {
+    let check = |(i, number): (usize, i64)| {
+        number.try_into().map_err(|_| anyhow::anyhow!("{}: entry {i} is {number}, no {what}", path.display()))
+    };
+    numbers.into_iter().enumerate().map(check).collect()
 }
 
-fn loader(args: &SampleArgs, given: Option<Vec<u32>>, job: &mut Job<'_>) -> anyhow::Result<DistNeighborLoader> {
+fn loader(args: &SampleArgs, given: Option<GivenSeeds>, job: &mut Job<'_>) -> anyhow::Result<DistNeighborLoader> {
     let meta = job.node.part().meta().clone();
     let seed_type = seed_type(args, &meta)?;
     let (shuffle, seeds) = match given {
-        Some(ids) => (false, Seeds::Listed(job.node.handle().block_on(job.node.find_originals(seed_type, &ids))?)),
+        Some(GivenSeeds { ids, times }) => {
+            let ids = job.node.handle().block_on(job.node.find_originals(seed_type, &ids))?;
+            let seeds = match times {
+                Some(times) => Seeds::Timed(ids.into_iter().zip(times).collect()),
+                None => Seeds::Listed(ids),
+            };
+            (false, seeds)
+        }
         None => (true, Seeds::Split(Split::Train)),
     };
-    let sampler_config = SamplerConfig::new(args.num_neighbors.value.clone()).with_replacement(args.replace);
+    let sampler_config = args.sampling.config(args.num_neighbors.value.clone());
     let sampler = Arc::new(DistNeighborSampler::new(job.node.clone(), sampler_config)?);
     let wanted = Wanted {
         labels: meta.node_types[seed_type.index()].has_labels,
@@ -213,6 +251,9 @@ impl<W: Write + std::io::Seek> Npz<W> {
     fn nodes(&mut self, before: &str, nodes: &NodeBatch) -> anyhow::Result<()> {
         self.ids(&format!("{before}input_nodes"), &nodes.original_ids)?;
         self.ids(&format!("{before}hop_offsets"), &nodes.hop_offsets)?;
+        if !nodes.batch.is_empty() {
+            self.ids(&format!("{before}batch"), &nodes.batch)?;
+        }
         if nodes.feature_dim > 0 {
             let shape = [nodes.original_ids.len(), nodes.feature_dim];
             self.array(&format!("{before}x"), &shape, &nodes.features)?;
