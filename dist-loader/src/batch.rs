@@ -1,6 +1,6 @@
 //! A ready mini-batch.
 
-use edgecut_dist_sampler::BatchKey;
+use edgecut_dist_sampler::{BatchKey, SampledEdgeAttributes};
 
 /// Everything that a training step needs, as plain arrays.
 ///
@@ -50,10 +50,12 @@ pub struct NodeBatch {
 }
 
 /// The sampled edges of one type: a CSR whose row is the destination, both in the batch's numbering.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct EdgeBatch {
     /// Offsets into `indices`, one more than there are rows; a row for each node that was expanded.
     pub indptr: Vec<u32>,
     /// The source of every edge.
     pub indices: Vec<u32>,
+    /// What every edge carries, where it is wanted and the type has it.
+    pub attributes: SampledEdgeAttributes,
 }

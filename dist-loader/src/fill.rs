@@ -1,15 +1,17 @@
 //! From a sampled neighborhood to a batch.
 
 use crate::batch::{EdgeBatch, MiniBatch, NodeBatch};
-use edgecut_dist_sampler::{BatchKey, SampleError, SampledSubgraph, SamplingNode, Wanted};
-use edgecut_graph::NodeTypeId;
+use edgecut_dist_sampler::{
+    BatchKey, SampleError, SampledEdgeAttributes, SampledEdges, SampledSubgraph, SamplingNode, Wanted, WantedOfEdges,
+};
+use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use std::sync::Arc;
 
-/// Fetches what is wanted of the nodes of a neighborhood, labels excepted.
+/// Fetches what is wanted of the nodes and edges of a neighborhood, labels excepted.
 pub(crate) async fn fill(
     node: &Arc<SamplingNode>,
     subgraph: SampledSubgraph,
-    wanted: Wanted,
+    (wanted, of_edges): (Wanted, WantedOfEdges),
     key: BatchKey,
     num_seeds: usize,
     labels: Vec<i64>,
@@ -38,6 +40,24 @@ pub(crate) async fn fill(
             feature_dim: attributes.feature_dim,
         });
     }
-    let edges = subgraph.edges.into_iter().map(|e| EdgeBatch { indptr: e.indptr, indices: e.indices }).collect();
+    let mut edges = Vec::with_capacity(subgraph.edges.len());
+    for (e, SampledEdges { indptr, indices, positions }) in subgraph.edges.into_iter().enumerate() {
+        let edge_type = EdgeTypeId(e as u16);
+        let meta = &node.part().meta().edge_types[e];
+        // Of several types some may have none.
+        let wanted = WantedOfEdges {
+            features: of_edges.features && meta.feature_dim > 0,
+            weights: of_edges.weights && meta.has_weights,
+            times: of_edges.times && meta.has_times,
+        };
+        let mut attributes = SampledEdgeAttributes::default();
+        if wanted.any() {
+            let destinations = &nodes[node.part().edges(edge_type).dst_type.index()].input_nodes;
+            let of_row = |(row, ends): (usize, &[u32])| vec![destinations[row]; (ends[1] - ends[0]) as usize];
+            let destinations: Vec<u32> = indptr.windows(2).enumerate().flat_map(of_row).collect();
+            attributes = node.fetch_edges(edge_type, &destinations, &positions, wanted).await?;
+        }
+        edges.push(EdgeBatch { indptr, indices, attributes });
+    }
     Ok(MiniBatch { key, num_seeds, nodes, edges, labels })
 }

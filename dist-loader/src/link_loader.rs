@@ -225,7 +225,9 @@ impl LinkMaker {
             ),
         };
         let subgraph = self.sampler.sample(ends.seeds, key).await?;
-        let graph = fill(self.node(), subgraph, self.wanted, key, edges.len(), Vec::new()).await?;
+        let graph =
+            fill(self.node(), subgraph, (self.wanted, self.sampler.edge_attributes()), key, edges.len(), Vec::new())
+                .await?;
         let edge_types = edges.iter().map(|edge| edge.edge_type).collect();
         Ok(LinkBatch { graph, edge_types, src, dst, negatives })
     }

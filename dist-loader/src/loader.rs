@@ -183,6 +183,7 @@ impl BatchMaker {
             let wanted = Wanted { labels: true, ..Wanted::default() };
             labels = self.node().fetch(self.node_type, ids, wanted).await?.labels;
         }
-        fill(self.node(), subgraph, self.wanted, key, num_seeds, labels).await
+        let wanted = (self.wanted, self.sampler.edge_attributes());
+        fill(self.node(), subgraph, wanted, key, num_seeds, labels).await
     }
 }

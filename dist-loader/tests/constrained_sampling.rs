@@ -4,9 +4,10 @@ mod support;
 
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, NodeBatch, Seeds};
 use edgecut_dist_sampler::{
-    DistNeighborSampler, Fanout, SamplerConfig, SamplingNodeConfig, Temporal, TemporalStrategy, TimeAttr, Wanted,
+    DistNeighborSampler, Fanout, SampledEdgeAttributes, SamplerConfig, SamplingNodeConfig, Temporal, TemporalStrategy,
+    TimeAttr, Wanted, WantedOfEdges,
 };
-use edgecut_graph::{Dataset, NodeTypeId};
+use edgecut_graph::{Dataset, Features, NodeTypeId};
 use edgecut_partition::Method;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +24,9 @@ fn dataset() -> Dataset {
     let edges = &mut dataset.edge_types[0];
     edges.attributes.weights = Some((0..num_edges).map(|_| numbers.below(4) as f32 * 0.5).collect::<Vec<_>>().into());
     edges.attributes.times = Some((0..num_edges).map(|_| numbers.below(100) as i64 - 50).collect::<Vec<_>>().into());
+    // The first feature of an edge names it.
+    let values = (0..num_edges).flat_map(|edge| [edge as f32, 0.5]).collect::<Vec<_>>();
+    edges.attributes.features = Some(Features::F32 { values: values.into(), dim: 2 });
     let times = (0..160).map(|_| numbers.below(100) as i64 - 50);
     dataset.node_types[0].times = Some(times.collect::<Vec<_>>().into());
     dataset
@@ -36,7 +40,10 @@ fn cases() -> Vec<SamplerConfig> {
         plain().with_weights(true),
         plain().with_weights(true).with_replacement(true),
         plain().with_disjoint(true),
-        plain().with_times(temporal(TimeAttr::EdgeTime, uniform)),
+        plain().with_edge_attributes(WantedOfEdges { times: true, weights: true, features: true }),
+        plain()
+            .with_times(temporal(TimeAttr::EdgeTime, uniform))
+            .with_edge_attributes(WantedOfEdges { features: true, ..WantedOfEdges::default() }),
         plain().with_times(temporal(TimeAttr::EdgeTime, last)),
         plain().with_times(temporal(TimeAttr::NodeTime, uniform)).with_weights(true),
         SamplerConfig::new(vec![Fanout::All; 2]).with_times(temporal(TimeAttr::NodeTime, last)),
@@ -83,6 +90,7 @@ fn check(dataset: &Dataset, config: &SamplerConfig, batch: &MiniBatch, first_see
     let (weights, times) = (&edges.attributes.weights, &edges.attributes.times);
     let (weights, times) = (weights.as_ref().expect("weights"), times.as_ref().expect("times"));
     check_groups(config, nodes, batch.num_seeds);
+    check_edges(dataset, config.edge_attributes, batch);
     assert_eq!(nodes.times, nodes.original_ids.iter().map(|&id| node_times[id as usize]).collect::<Vec<_>>());
     let all_times = timed_seeds();
     for row in 0..drawn.indptr.len() - 1 {
@@ -122,6 +130,28 @@ fn check(dataset: &Dataset, config: &SamplerConfig, batch: &MiniBatch, first_see
         } else {
             let mut rest = legal.iter();
             assert!(found.iter().all(|id| rest.any(|other| other == id)), "{found:?} of {legal:?}");
+        }
+    }
+}
+
+/// What each sampled edge carries is that of an edge between its ends.
+fn check_edges(dataset: &Dataset, wanted: WantedOfEdges, batch: &MiniBatch) {
+    let (edges, nodes, drawn) = (&dataset.edge_types[0], &batch.nodes[0], &batch.edges[0]);
+    let found = &drawn.attributes;
+    if !wanted.features {
+        assert_eq!(*found, SampledEdgeAttributes::default());
+        return;
+    }
+    assert_eq!((found.feature_dim, found.features.len()), (2, 2 * drawn.indices.len()));
+    let rows =
+        (0..drawn.indptr.len() - 1).flat_map(|row| (drawn.indptr[row]..drawn.indptr[row + 1]).map(move |e| (row, e)));
+    for (row, e) in rows {
+        let (e, edge) = (e as usize, found.features[2 * e as usize] as usize);
+        let ends = (nodes.original_ids[drawn.indices[e] as usize], nodes.original_ids[row]);
+        assert_eq!((edges.src[edge], edges.dst[edge]), ends);
+        if wanted.weights {
+            assert_eq!(found.weights[e], edges.attributes.weights.as_ref().expect("weights")[edge]);
+            assert_eq!(found.times[e], edges.attributes.times.as_ref().expect("times")[edge]);
         }
     }
 }

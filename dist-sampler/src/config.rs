@@ -2,6 +2,7 @@
 
 use crate::num_neighbors::NumNeighbors;
 use crate::rule::Temporal;
+use crate::wire::WantedOfEdges;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -81,13 +82,16 @@ pub struct SamplerConfig {
     /// Whether each seed has a neighborhood of its own, in which a node of several seeds' neighborhoods is found once for
     /// each; always so in temporal sampling, where each seed has its time.
     pub disjoint: bool,
+    /// What is wanted of the sampled edges.
+    pub edge_attributes: WantedOfEdges,
 }
 
 impl SamplerConfig {
     /// Different neighbors, each equally likely.
     pub fn new(num_neighbors: impl Into<NumNeighbors>) -> Self {
         let num_neighbors = num_neighbors.into();
-        Self { num_neighbors, replace: false, weighted: false, temporal: None, disjoint: false }
+        let (temporal, edge_attributes) = Default::default();
+        Self { num_neighbors, replace: false, weighted: false, temporal, disjoint: false, edge_attributes }
     }
 
     /// Sets whether neighbors are drawn with replacement.
@@ -105,6 +109,12 @@ impl SamplerConfig {
     /// Sets which times count.
     pub fn with_times(mut self, temporal: Option<Temporal>) -> Self {
         self.temporal = temporal;
+        self
+    }
+
+    /// Sets what is wanted of the sampled edges.
+    pub fn with_edge_attributes(mut self, edge_attributes: WantedOfEdges) -> Self {
+        self.edge_attributes = edge_attributes;
         self
     }
 

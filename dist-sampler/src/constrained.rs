@@ -28,6 +28,8 @@ pub(crate) struct ConstrainedDraw<'a> {
     pub(crate) rule: Rule,
     /// Names the random numbers of (batch, hop, edge type); a node's original id completes it, and its group.
     pub(crate) key: u64,
+    /// Whether the positions of the neighbors in their lists are wanted.
+    pub(crate) positions: bool,
 }
 
 /// Memory that is kept from row to row.
@@ -41,32 +43,37 @@ struct Scratch {
 
 impl ConstrainedDraw<'_> {
     /// Appends to `out` the number of neighbors drawn for each query, then the neighbors of all queries end to end, as
-    /// [`kernel::sample_hop`](crate::kernel::sample_hop) does.
+    /// [`kernel::sample_hop`](crate::kernel::sample_hop) does, and where they are wanted their positions.
     ///
     /// # Errors
     /// [`TooLarge`] if `out` would be longer than `max_len`.
     pub(crate) fn sample_hop(&self, queries: &[Query], out: &mut Vec<u32>, max_len: usize) -> Result<(), TooLarge> {
-        let drawn: Vec<(Vec<u32>, Vec<u32>)> =
+        let drawn: Vec<[Vec<u32>; 3]> =
             queries.par_chunks(ROWS_PER_TASK).map(|queries| self.draw_all(queries)).collect();
-        let neighbors: usize = drawn.iter().map(|(_, neighbors)| neighbors.len()).sum();
-        if out.len().saturating_add(queries.len()).saturating_add(neighbors) > max_len {
+        let words: usize = drawn.iter().flatten().map(Vec::len).sum();
+        if out.len().saturating_add(words) > max_len {
             return Err(TooLarge);
         }
-        drawn.iter().for_each(|(counts, _)| out.extend_from_slice(counts));
-        drawn.iter().for_each(|(_, neighbors)| out.extend_from_slice(neighbors));
+        for array in 0..3 {
+            drawn.iter().for_each(|arrays| out.extend_from_slice(&arrays[array]));
+        }
         Ok(())
     }
 
-    fn draw_all(&self, queries: &[Query]) -> (Vec<u32>, Vec<u32>) {
+    /// Counts, neighbors and, where wanted, positions.
+    fn draw_all(&self, queries: &[Query]) -> [Vec<u32>; 3] {
         let mut scratch = Scratch::default();
-        let (mut counts, mut neighbors) = (Vec::with_capacity(queries.len()), Vec::new());
+        let (mut counts, mut neighbors, mut positions) = (Vec::with_capacity(queries.len()), Vec::new(), Vec::new());
         for query in queries {
             self.draw(query, &mut scratch);
             let list = self.edges.csc.neighbors(query.row as usize);
             counts.push(scratch.drawn.len() as u32);
             neighbors.extend(scratch.drawn.iter().map(|&at| list[at as usize]));
+            if self.positions {
+                positions.extend_from_slice(&scratch.drawn);
+            }
         }
-        (counts, neighbors)
+        [counts, neighbors, positions]
     }
 
     /// Puts the positions that are drawn into `scratch.drawn`, ascending.

@@ -15,6 +15,7 @@ mod constrained;
 mod embedding;
 mod error;
 mod fetch;
+mod fetch_edges;
 mod has_edges;
 mod hop_times;
 mod kernel;
@@ -40,6 +41,7 @@ pub use config::{Fanout, SamplerConfig, SamplingNodeConfig, parse_num_neighbors}
 pub use embedding::{DistEmbedding, EmbeddingConfig, ShardValues, SparseAdam};
 pub use error::SampleError;
 pub use fetch::NodeAttributes;
+pub use fetch_edges::SampledEdgeAttributes;
 pub use hop_times::HopTimes;
 pub use node::SamplingNode;
 pub use num_neighbors::NumNeighbors;
@@ -48,7 +50,7 @@ pub use sampler::DistNeighborSampler;
 pub use seeds::SampleSeeds;
 pub use subgraph::{SampledEdges, SampledNodes, SampledSubgraph};
 pub use traffic::{Traffic, TrafficCount};
-pub use wire::Wanted;
+pub use wire::{Wanted, WantedOfEdges};
 
 #[cfg(target_endian = "big")]
 compile_error!("arrays on disk and on the wire are little-endian and used in place");

@@ -5,7 +5,9 @@ use crate::constrained::{ConstrainedDraw, Query};
 use crate::kernel::{self, Draw};
 use crate::rule::TimeAttr;
 use crate::transport::{bytes_of, ids_in};
-use crate::wire::{FetchRequest, FindRequest, HasEdgesRequest, HopRequest, HopSection, Refusal, Wanted};
+use crate::wire::{
+    FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, HopSection, Refusal, Wanted,
+};
 use crate::workers::LINE_BYTES;
 use bytes::Bytes;
 use edgecut_graph::rng::combine;
@@ -85,7 +87,8 @@ impl LocalPart {
                 kernel::sample_hop(&edges.csc, original_ids, rows, &draw, &mut out, max_len)
             } else {
                 let queries: Vec<Query> = rows.chunks_exact(words_per_row).map(|words| request.query(words)).collect();
-                let draw = ConstrainedDraw { edges, original_ids, fanout, rule: request.rule, key };
+                let (rule, positions) = (request.rule, request.positions);
+                let draw = ConstrainedDraw { edges, original_ids, fanout, rule, key, positions };
                 draw.sample_hop(&queries, &mut out, max_len)
             };
             drawn(section.edge_type, start.elapsed());
@@ -138,6 +141,49 @@ impl LocalPart {
         }
         let find = |&id: &u32| self.part.find_original(request.node_type, id).map_or(u32::MAX, |node| node.0);
         Ok(bytes_of(as_ids(&request.originals)?.iter().map(find).collect::<Vec<u32>>()))
+    }
+
+    /// About how many cache lines attributes of edges take.
+    pub(crate) fn lines_of_fetch_edges(&self, request: &FetchEdgesRequest) -> usize {
+        let types = &self.part.meta().edge_types;
+        let dim = types.get(request.edge_type.index()).map_or(0, |t| t.feature_dim * t.feature_dtype.size());
+        (request.edges.len() / (2 * size_of::<u32>())).saturating_mul(2 + dim.div_ceil(LINE_BYTES))
+    }
+
+    /// Attributes of edges, in the layout of [`ArrayReply`](crate::wire::ArrayReply).
+    pub(crate) fn fetch_edges(&self, request: &FetchEdgesRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
+        let words = as_ids(&request.edges)?;
+        let edges = self.edges(request.edge_type)?;
+        check_rows(words.iter().step_by(2), edges.csc.num_rows())?;
+        let mut at = Vec::with_capacity(words.len() / 2);
+        for pair in words.chunks_exact(2) {
+            let (row, position) = (pair[0] as usize, pair[1] as usize);
+            if position >= edges.csc.degree(row) {
+                return Err(Refusal::Invalid(format!(
+                    "in-edge {position} of row {row} was asked for, which has fewer"
+                )));
+            }
+            at.push(edges.csc.indptr()[row] as usize + position);
+        }
+        let absent = || Refusal::Invalid("the edges have no such attribute".into());
+        let attributes = &edges.attributes;
+        let mut out = Vec::new();
+        if request.wanted.times {
+            let times = attributes.times.as_ref().ok_or_else(absent)?;
+            at.iter().for_each(|&at| out.extend_from_slice(&times[at].to_le_bytes()));
+        }
+        if request.wanted.weights {
+            let weights = attributes.weights.as_ref().ok_or_else(absent)?;
+            at.iter().for_each(|&at| out.extend_from_slice(&weights[at].to_le_bytes()));
+        }
+        if request.wanted.features {
+            let features = attributes.features.as_ref().ok_or_else(absent)?;
+            if at.len().saturating_mul(features.dim() * features.dtype().size()) > max_bytes {
+                return Err(Refusal::TooLarge);
+            }
+            at.iter().for_each(|&at| out.extend_from_slice(features.row_bytes(at)));
+        }
+        Ok(out.into())
     }
 
     /// A byte per pair, 1 if it is an edge into one of the part's nodes.

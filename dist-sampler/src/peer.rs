@@ -8,8 +8,8 @@ use crate::reply::{HopReply, check_hop};
 use crate::traffic::Traffic;
 use crate::transport::{BulkTransport, bytes_of, ids_in};
 use crate::wire::{
-    ArrayReply, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, PullRequest, PushRequest, Refusal,
-    SamplingClient, Wanted,
+    ArrayReply, FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, PullRequest, PushRequest,
+    Refusal, SamplingClient, Wanted, WantedOfEdges,
 };
 use crate::workers::{LINE_BYTES, Workers};
 use bytes::Bytes;
@@ -123,17 +123,23 @@ impl Peer {
             let why = format!("one node's neighbors exceed {} bytes: give a fan-out", self.config.max_message_bytes);
             return Err(self.failed(format!("sample {num_rows} rows"), why));
         }
-        let mut replies = Vec::with_capacity(2);
-        for (sections, rows) in sections.iter().zip(halves) {
-            let half = HopRequest { sections: sections.clone(), rows: bytes_of(rows), ..request.clone() };
+        let (mut asked, mut replies) = (Vec::with_capacity(2), Vec::with_capacity(2));
+        for (sections, rows) in sections.into_iter().zip(halves) {
+            let half = HopRequest { sections, rows: bytes_of(rows), ..request.clone() };
+            asked.push(half.clone());
             replies.push(Box::pin(self.sample_hop(half)).await?);
         }
-        let views = [0, 1].map(|half| HopReply::new(&sections[half], &replies[half]));
+        let views = [0, 1].map(|half| HopReply::new(&asked[half], &replies[half]));
         let mut joined: Vec<u32> = Vec::new();
         for section in 0..request.sections.len() {
             let (first, second) = (views[0].section(section), views[1].section(section));
-            for values in [first.counts, second.counts, first.neighbors, second.neighbors] {
-                joined.extend_from_slice(values);
+            for (first, second) in [
+                (first.counts, second.counts),
+                (first.neighbors, second.neighbors),
+                (first.positions, second.positions),
+            ] {
+                joined.extend_from_slice(first);
+                joined.extend_from_slice(second);
             }
         }
         Ok(bytes_of(joined))
@@ -178,6 +184,26 @@ impl Peer {
         };
         match self.ask(&operation, send).await? {
             Answer::Data(data) if data.len() == originals.len() => Ok(data),
+            _ => Err(self.failed(operation(), "the reply is not of the length asked for".into())),
+        }
+    }
+
+    /// Attributes of edges, each given as the destination's row and the position among its in-edges.
+    pub(crate) async fn fetch_edges(
+        &self,
+        edge_type: EdgeTypeId,
+        wanted: WantedOfEdges,
+        edges: Vec<u32>,
+        expected: usize,
+    ) -> Result<Bytes, SampleError> {
+        let operation = || format!("fetch attributes of {} edges", edges.len() / 2);
+        let request = FetchEdgesRequest { edge_type, wanted, edges: bytes_of(edges.clone()) };
+        let send = |client: SamplingClient, context| {
+            let request = request.clone();
+            async move { client.fetch_edges(context, request).await }
+        };
+        match self.ask(&operation, send).await? {
+            Answer::Data(data) if data.len() == expected => Ok(data),
             _ => Err(self.failed(operation(), "the reply is not of the length asked for".into())),
         }
     }

@@ -24,6 +24,7 @@ pub(crate) fn check_hop(meta: &Meta, request: &HopRequest, data: &Bytes) -> Resu
         if let Some(id) = neighbors.iter().find(|&&id| id as usize >= num_sources) {
             return Err(format!("the reply names node {id}, but the graph has {num_sources}"));
         }
+        let (_, others) = others.split_at_checked(if request.positions { edges } else { 0 }).ok_or_else(cut)?;
         rest = others;
     }
     if rest.is_empty() { Ok(()) } else { Err(format!("the reply has {} bytes too many", rest.len() * 4)) }
@@ -41,19 +42,22 @@ pub(crate) struct SectionReply<'a> {
     pub(crate) counts: &'a [u32],
     /// Global ids, end to end.
     pub(crate) neighbors: &'a [u32],
+    /// Their positions in the lists of their rows; nothing where they are not wanted.
+    pub(crate) positions: &'a [u32],
 }
 
 impl<'a> HopReply<'a> {
     /// Cuts a reply whose lengths were checked.
-    pub(crate) fn new(sections: &[HopSection], data: &'a Bytes) -> Self {
+    pub(crate) fn new(request: &HopRequest, data: &'a Bytes) -> Self {
         let mut rest = ids_in(data).unwrap_or_default();
         let cut = |section: &HopSection| {
             let (counts, others) = rest.split_at(section.num_rows as usize);
             let (neighbors, others) = others.split_at(counts.iter().map(|&count| count as usize).sum());
+            let (positions, others) = others.split_at(if request.positions { neighbors.len() } else { 0 });
             rest = others;
-            SectionReply { counts, neighbors }
+            SectionReply { counts, neighbors, positions }
         };
-        Self { sections: sections.iter().map(cut).collect() }
+        Self { sections: request.sections.iter().map(cut).collect() }
     }
 
     pub(crate) fn section(&self, index: usize) -> SectionReply<'a> {
@@ -62,12 +66,13 @@ impl<'a> HopReply<'a> {
 }
 
 impl<'a> SectionReply<'a> {
-    /// The neighbors of the next row.
-    pub(crate) fn next_row(&mut self) -> &'a [u32] {
-        let Some((&count, counts)) = self.counts.split_first() else { return &[] };
+    /// The neighbors of the next row, and where wanted their positions.
+    pub(crate) fn next_row(&mut self) -> (&'a [u32], &'a [u32]) {
+        let Some((&count, counts)) = self.counts.split_first() else { return (&[], &[]) };
         let (mine, rest) = self.neighbors.split_at(count as usize);
-        (self.counts, self.neighbors) = (counts, rest);
-        mine
+        let (positions, others) = self.positions.split_at((count as usize).min(self.positions.len()));
+        (self.counts, self.neighbors, self.positions) = (counts, rest, others);
+        (mine, positions)
     }
 }
 
@@ -97,7 +102,15 @@ mod tests {
     fn request(fanout: Option<u32>, replace: bool) -> HopRequest {
         let section = |num_rows| HopSection { edge_type: EdgeTypeId(0), fanout, num_rows };
         let (sections, rows) = (vec![section(2), section(1)], bytes_of(vec![0_u32, 1, 2]));
-        HopRequest { stream: 0, hop: 0, rule: Rule { replace, ..Rule::default() }, disjoint: false, sections, rows }
+        HopRequest {
+            stream: 0,
+            hop: 0,
+            rule: Rule { replace, ..Rule::default() },
+            disjoint: false,
+            positions: false,
+            sections,
+            rows,
+        }
     }
 
     fn check(fanout: Option<u32>, words: &[u32]) -> Result<(), String> {
@@ -109,10 +122,12 @@ mod tests {
         let words = [2, 1, 7, 8, 9, 1, 4];
         check(Some(2), &words).expect("a right reply");
         let data = bytes_of(words.to_vec());
-        let reply = HopReply::new(&request(Some(2), false).sections, &data);
+        let request = request(Some(2), false);
+        let reply = HopReply::new(&request, &data);
         let (mut first, mut second) = (reply.section(0), reply.section(1));
-        assert_eq!([first.next_row(), first.next_row(), first.next_row()], [&[7, 8][..], &[9], &[]]);
-        assert_eq!([second.next_row(), second.next_row()], [&[4][..], &[]]);
+        let next = |section: &mut SectionReply<'_>| section.next_row().0.to_vec();
+        assert_eq!([next(&mut first), next(&mut first), next(&mut first)], [vec![7, 8], vec![9], vec![]]);
+        assert_eq!([next(&mut second), next(&mut second)], [vec![4], vec![]]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::rule::{Rule, Temporal, TemporalStrategy, TimeAttr};
 use crate::seeds::{Excluded, SampleSeeds};
 use crate::subgraph::{SampledEdges, SampledNodes, SampledSubgraph};
 use crate::transport::bytes_of;
-use crate::wire::{HopRequest, HopSection, Refusal, words_per_row};
+use crate::wire::{HopRequest, HopSection, Refusal, WantedOfEdges, words_per_row};
 use bytes::Bytes;
 use edgecut_graph::{EdgeTypeId, EdgeTypeMeta, GlobalNodeId, Meta, NodeTypeId, PartitionBook};
 use futures::future::try_join_all;
@@ -30,6 +30,7 @@ pub struct DistNeighborSampler {
     fanouts: Vec<Vec<Option<Fanout>>>,
     rule: Rule,
     disjoint: bool,
+    edge_attributes: WantedOfEdges,
     clock: HopClock,
 }
 
@@ -77,11 +78,11 @@ impl DistNeighborSampler {
             return Err(layout("num_neighbors has more than 65535 hops".into()));
         }
         let fanouts = config.num_neighbors.of_graph(node.part().meta()).map_err(layout)?;
-        let SamplerConfig { replace, weighted, temporal, disjoint, .. } = config;
+        let SamplerConfig { replace, weighted, temporal, disjoint, edge_attributes, .. } = config;
         let rule = Rule { replace, weighted, temporal };
         check_rule(node.part().meta(), &fanouts, rule).map_err(layout)?;
         let clock = HopClock::new(fanouts.len(), node.part().meta().edge_types.len());
-        Ok(Self { node, fanouts, rule, disjoint: disjoint || temporal.is_some(), clock })
+        Ok(Self { node, fanouts, rule, disjoint: disjoint || temporal.is_some(), edge_attributes, clock })
     }
 
     /// Where the sampler runs.
@@ -102,6 +103,11 @@ impl DistNeighborSampler {
     /// Time spent on the hops of all batches so far.
     pub fn times(&self) -> HopTimes {
         self.clock.count()
+    }
+
+    /// What is wanted of the sampled edges.
+    pub fn edge_attributes(&self) -> WantedOfEdges {
+        self.edge_attributes
     }
 
     /// Which times count, if any do.
@@ -156,7 +162,7 @@ impl DistNeighborSampler {
             }
         }
         let hop_offsets = (0..num_types).map(|t| vec![numbers.of_type(t).nodes().len() as u32]).collect();
-        let edges = vec![SampledEdges { indptr: vec![0], indices: Vec::new() }; meta.edge_types.len()];
+        let edges = vec![SampledEdges { indptr: vec![0], ..SampledEdges::default() }; meta.edge_types.len()];
         Ok(Draft { numbers, hop_offsets, edges, times: seeds.times, excluded: Excluded::new(&seeds.excluded) })
     }
 
@@ -190,7 +196,8 @@ impl DistNeighborSampler {
                 sections.push(HopSection { edge_type, fanout: fanout.count(), num_rows: (mine.len() / width) as u32 });
             }
             let (stream, hop, rows) = (key.stream(), hop as u16, bytes_of(rows));
-            HopRequest { stream, hop, rule: self.rule, disjoint: self.disjoint, sections, rows }
+            let (rule, disjoint, positions) = (self.rule, self.disjoint, self.edge_attributes.any());
+            HopRequest { stream, hop, rule, disjoint, positions, sections, rows }
         };
         let requests = (0..meta.num_parts as usize).map(request).collect();
         let edge_types = part.edge_type_ids().map(|e| (part.edges(e).src_type, part.edges(e).dst_type)).collect();
@@ -350,11 +357,11 @@ fn stitch<N: Numbering>(
     numbered: &impl Fn(usize, Duration),
 ) -> Result<(), SampleError> {
     let replies: Vec<HopReply<'_>> =
-        replies.iter().zip(&plan.requests).map(|(data, request)| HopReply::new(&request.sections, data)).collect();
+        replies.iter().zip(&plan.requests).map(|(data, request)| HopReply::new(request, data)).collect();
     for (e, &(src_type, dst_type)) in plan.edge_types.iter().enumerate() {
         let start = Instant::now();
         let mut sections: Vec<SectionReply<'_>> = replies.iter().map(|reply| reply.section(e)).collect();
-        let SampledEdges { indptr, indices } = &mut edges[e];
+        let SampledEdges { indptr, indices, positions } = &mut edges[e];
         let drawn: usize = sections.iter().map(|section| section.neighbors.len()).sum();
         if indices.len() + drawn > u32::MAX as usize {
             let what = "a batch has more than 2^32 edges: give a smaller batch size or fan-out".into();
@@ -365,21 +372,26 @@ fn stitch<N: Numbering>(
             let row = indptr.len() - 1;
             let section = &mut sections[owner as usize];
             let upcoming = section.neighbors;
-            let neighbors = section.next_row();
+            let (neighbors, theirs) = section.next_row();
             let dst = &numbers[dst_type.index()];
             let batch = dst.batch_of(row);
             let forbidden = if excluded.is_empty() { None } else { excluded.sources(e, dst.nodes()[row]) };
             let numbers = &mut numbers[src_type.index()];
             match forbidden {
-                None => indices.extend(neighbors.iter().enumerate().map(|(i, &id)| {
-                    if let Some(&soon) = upcoming.get(i + NODES_AHEAD) {
-                        numbers.prefetch(soon);
-                    }
-                    numbers.number(batch, id)
-                })),
+                None => {
+                    positions.extend_from_slice(theirs);
+                    indices.extend(neighbors.iter().enumerate().map(|(i, &id)| {
+                        if let Some(&soon) = upcoming.get(i + NODES_AHEAD) {
+                            numbers.prefetch(soon);
+                        }
+                        numbers.number(batch, id)
+                    }))
+                }
                 Some(forbidden) => {
-                    let followed = neighbors.iter().filter(|id| !forbidden.contains(id));
-                    indices.extend(followed.map(|&id| numbers.number(batch, id)));
+                    for (i, &id) in neighbors.iter().enumerate().filter(|(_, id)| !forbidden.contains(id)) {
+                        indices.push(numbers.number(batch, id));
+                        positions.extend(theirs.get(i));
+                    }
                 }
             }
             indptr.push(indices.len() as u32);

@@ -5,7 +5,8 @@ use crate::embedding::{Shard, Shards, Update};
 use crate::local::LocalPart;
 use crate::transport::{BulkTransport, bytes_of, ids_in};
 use crate::wire::{
-    ArrayReply, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, PullRequest, PushRequest, Refusal, Sampling,
+    ArrayReply, FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, PullRequest, PushRequest,
+    Refusal, Sampling,
 };
 use crate::workers::{LINE_BYTES, Workers};
 use bytes::Bytes;
@@ -79,6 +80,11 @@ impl Sampling for Service {
         // A binary search reads a line a step.
         let lines = request.originals.len() / size_of::<u32>() * u32::BITS as usize;
         self.answer(lines, move |part, _| part.find(&request)).await
+    }
+
+    async fn fetch_edges(self, _: Context, request: FetchEdgesRequest) -> Result<ArrayReply, Refusal> {
+        let lines = self.part.lines_of_fetch_edges(&request);
+        self.answer(lines, move |part, max_bytes| part.fetch_edges(&request, max_bytes)).await
     }
 
     async fn has_edges(self, _: Context, request: HasEdgesRequest) -> Result<ArrayReply, Refusal> {

@@ -35,4 +35,6 @@ pub struct SampledEdges {
     pub indptr: Vec<u32>,
     /// The source of every edge, by number in the batch; a row's are in the order of the original edge list.
     pub indices: Vec<u32>,
+    /// Where they are wanted, the position of every edge among the in-edges of its destination; else empty.
+    pub positions: Vec<u32>,
 }

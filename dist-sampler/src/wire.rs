@@ -17,6 +17,8 @@ pub(crate) trait Sampling {
     async fn fetch(request: FetchRequest) -> Result<ArrayReply, Refusal>;
     /// Translates original ids to global ids.
     async fn find(request: FindRequest) -> Result<ArrayReply, Refusal>;
+    /// Sends what edges carry.
+    async fn fetch_edges(request: FetchEdgesRequest) -> Result<ArrayReply, Refusal>;
     /// Says which of some pairs of nodes are edges.
     async fn has_edges(request: HasEdgesRequest) -> Result<ArrayReply, Refusal>;
     /// Sends rows of an embedding.
@@ -36,6 +38,8 @@ pub(crate) struct HopRequest {
     pub(crate) rule: Rule,
     /// Whether each seed has a neighborhood of its own.
     pub(crate) disjoint: bool,
+    /// Whether the positions of the neighbors in their lists are wanted.
+    pub(crate) positions: bool,
     /// What to draw, an entry per edge type.
     pub(crate) sections: Vec<HopSection>,
     /// Rows of all sections end to end, [`HopRequest::words_per_row`] times `u32` each.
@@ -44,9 +48,10 @@ pub(crate) struct HopRequest {
 }
 
 impl HopRequest {
-    /// Whether any two neighbors are equally likely and nothing but its node decides what a row draws.
+    /// Whether any two neighbors are equally likely, nothing but its node decides what a row draws, and neighbors are all
+    /// that is wanted.
     pub(crate) fn is_plain(&self) -> bool {
-        !self.disjoint && !self.rule.weighted && self.rule.temporal.is_none()
+        !self.disjoint && !self.positions && !self.rule.weighted && self.rule.temporal.is_none()
     }
 
     /// What a row is followed by: its seed where neighborhoods are disjoint, then the two halves of the seed's time where
@@ -96,6 +101,16 @@ pub(crate) struct FetchRequest {
     pub(crate) rows: Bytes,
 }
 
+/// Edges whose attributes are wanted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct FetchEdgesRequest {
+    pub(crate) edge_type: EdgeTypeId,
+    pub(crate) wanted: WantedOfEdges,
+    /// Per edge the destination's row and the edge's position among its in-edges, `u32`.
+    #[serde(skip)]
+    pub(crate) edges: Bytes,
+}
+
 /// Original ids that are looked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FindRequest {
@@ -143,9 +158,11 @@ pub(crate) struct PushRequest {
 
 /// The arrays that answer a request.
 ///
-/// Of `sample_hop`: per section, the count of each row, then the neighbors of all rows (`u32`, global ids). Of `fetch`:
+/// Of `sample_hop`: per section, the count of each row, then the neighbors of all rows (`u32`, global ids), then where wanted
+/// the position of each in its list. Of `fetch`:
 /// per wanted attribute, in the order of [`Wanted`]'s fields, a value a row; feature rows as stored, `f32` or `f16`. Of
-/// `find`: a global id per original id, `u32::MAX` where the part does not own it. Of `has_edges`: per pair a byte, 1 if it is
+/// `find`: a global id per original id, `u32::MAX` where the part does not own it. Of `fetch_edges`: per wanted attribute, in the order of [`WantedOfEdges`]'s fields, a
+/// value an edge. Of `has_edges`: per pair a byte, 1 if it is
 /// an edge. Of `pull`: the rows, `f32`. Of `push`: nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ArrayReply {
@@ -166,6 +183,24 @@ pub struct Wanted {
     pub degrees: bool,
     /// Features, as stored.
     pub features: bool,
+}
+
+/// Which attributes of edges are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WantedOfEdges {
+    /// Times, `i64`.
+    pub times: bool,
+    /// Weights, `f32`.
+    pub weights: bool,
+    /// Features, as stored.
+    pub features: bool,
+}
+
+impl WantedOfEdges {
+    /// Whether anything is.
+    pub fn any(self) -> bool {
+        self.times || self.weights || self.features
+    }
 }
 
 /// Why a request was not answered.
@@ -194,6 +229,7 @@ impl SamplingRequest {
             Self::SampleHop { request } => &mut request.rows,
             Self::Fetch { request } => &mut request.rows,
             Self::Find { request } => &mut request.originals,
+            Self::FetchEdges { request } => &mut request.edges,
             Self::HasEdges { request } => &mut request.pairs,
             Self::Pull { request } => &mut request.rows,
             Self::Push { request } => &mut request.data,
@@ -219,6 +255,7 @@ impl SamplingResponse {
         let (Self::SampleHop(reply)
         | Self::Fetch(reply)
         | Self::Find(reply)
+        | Self::FetchEdges(reply)
         | Self::HasEdges(reply)
         | Self::Pull(reply)
         | Self::Push(reply)) = self;

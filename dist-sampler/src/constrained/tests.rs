@@ -18,7 +18,7 @@ fn star(weights: Option<Vec<f32>>, times: Option<Vec<i64>>, degree: usize) -> Pa
 }
 
 fn draw(edges: &PartEdges, fanout: Fanout, rule: Rule, key: u64, time: Option<i64>) -> Vec<u32> {
-    let draw = ConstrainedDraw { edges, original_ids: &[7], fanout, rule, key };
+    let draw = ConstrainedDraw { edges, original_ids: &[7], fanout, rule, key, positions: false };
     let mut out = Vec::new();
     draw.sample_hop(&[Query { row: 0, group: None, time }], &mut out, usize::MAX).expect("no limit");
     assert_eq!(out[0] as usize, out.len() - 1);
@@ -101,8 +101,14 @@ fn the_latest_are_drawn_and_ties_go_to_the_last() {
 #[test]
 fn groups_draw_apart_and_a_reply_above_the_limit_is_refused() {
     let edges = star(None, None, 60);
-    let draw =
-        ConstrainedDraw { edges: &edges, original_ids: &[7], fanout: Fanout::Count(10), rule: Rule::default(), key: 1 };
+    let draw = ConstrainedDraw {
+        edges: &edges,
+        original_ids: &[7],
+        fanout: Fanout::Count(10),
+        rule: Rule::default(),
+        key: 1,
+        positions: false,
+    };
     let of_group = |group| {
         let mut out = Vec::new();
         draw.sample_hop(&[Query { row: 0, group: Some(group), time: None }], &mut out, 11).expect("11 words fit");

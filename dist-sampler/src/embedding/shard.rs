@@ -204,7 +204,7 @@ mod tests {
             pool.install(|| {
                 let shard = Shard::new(5000, 3, |row, values| values.fill(row as f32));
                 let rows: Vec<u32> = (0..5000).rev().chain(std::iter::repeat_n(7, 3000)).collect();
-                let gradients = (0..rows.len() * 3).map(|i| (i as f32 * 0.37).sin()).collect();
+                let gradients = (0..rows.len() * 3).map(|i| (i as f32 * 0.37 + 1.0).sin()).collect();
                 shard.push(0, (0, 0), Update { rows, gradients });
                 shard.step(&SparseAdam::new(0.1), 1.0);
                 shard.read(&(0..5000).collect::<Vec<_>>())

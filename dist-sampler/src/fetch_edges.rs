@@ -1,0 +1,145 @@
+//! What the sampled edges carry, from whichever parts own them.
+
+use crate::SampleError;
+use crate::node::SamplingNode;
+use crate::transport::bytes_of;
+use crate::wire::{FetchEdgesRequest, Refusal, WantedOfEdges};
+use bytes::Bytes;
+use edgecut_graph::{EdgeTypeId, FeatureDtype, GlobalNodeId};
+use futures::future::try_join_all;
+use half::f16;
+use std::sync::Arc;
+
+/// What edges carry, a row an edge in the order asked for; what was not wanted is empty.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SampledEdgeAttributes {
+    /// A time per edge.
+    pub times: Vec<i64>,
+    /// A weight per edge.
+    pub weights: Vec<f32>,
+    /// `[num_edges, feature_dim]`, row-major.
+    pub features: Vec<f32>,
+    /// Features per edge; 0 if features were not wanted.
+    pub feature_dim: usize,
+}
+
+/// What a reply holds of each edge.
+#[derive(Clone, Copy)]
+struct Shape {
+    wanted: WantedOfEdges,
+    dim: usize,
+    dtype: FeatureDtype,
+}
+
+impl Shape {
+    fn bytes_per_edge(&self) -> usize {
+        let size = |wanted: bool, bytes: usize| if wanted { bytes } else { 0 };
+        size(self.wanted.times, 8)
+            + size(self.wanted.weights, 4)
+            + size(self.wanted.features, self.dim * self.dtype.size())
+    }
+}
+
+impl SamplingNode {
+    /// Fetches what edges of a type carry. Edge `i` is the `positions[i]`-th in-edge, in the order of the original edge
+    /// list, of the node with the global id `destinations[i]`.
+    ///
+    /// # Errors
+    /// [`SampleError::NoSuchNode`] if the type has no such attribute, or an error of a peer.
+    pub async fn fetch_edges(
+        self: &Arc<Self>,
+        edge_type: EdgeTypeId,
+        destinations: &[u32],
+        positions: &[u32],
+        wanted: WantedOfEdges,
+    ) -> Result<SampledEdgeAttributes, SampleError> {
+        let part = self.part();
+        let meta = &part.meta().edge_types[edge_type.index()];
+        for (wanted, has, what) in [
+            (wanted.features, meta.feature_dim > 0, "features"),
+            (wanted.weights, meta.has_weights, "weights"),
+            (wanted.times, meta.has_times, "times"),
+        ] {
+            if wanted && !has {
+                let (src, relation, dst) = (&meta.src_type, &meta.relation, &meta.dst_type);
+                let what = format!("edges of type {src}__{relation}__{dst} have no {what}");
+                return Err(SampleError::NoSuchNode { what });
+            }
+        }
+        let dim = if wanted.features { meta.feature_dim } else { 0 };
+        let shape = Shape { wanted, dim, dtype: meta.feature_dtype };
+        let book = &part.meta().node_types[part.edges(edge_type).dst_type.index()].book;
+        let mut asked = vec![(Vec::new(), Vec::new()); part.meta().num_parts as usize];
+        for (i, (&dst, &position)) in destinations.iter().zip(positions).enumerate() {
+            let owner = book.owner(GlobalNodeId(dst));
+            let (places, words): &mut (Vec<usize>, Vec<u32>) = &mut asked[owner.index()];
+            places.push(i);
+            words.extend([dst - book.range(owner).start, position]);
+        }
+        let piece = (self.config.fetch_chunk_bytes / shape.bytes_per_edge().max(2 * size_of::<u32>())).max(1);
+        let mut remote = Vec::new();
+        for (peer, (places, words)) in self.peers.iter().zip(&asked) {
+            let Some(peer) = peer else { continue };
+            for (places, words) in places.chunks(piece).zip(words.chunks(2 * piece)) {
+                remote.push(async move {
+                    let expected = shape.bytes_per_edge() * places.len();
+                    let data = peer.fetch_edges(edge_type, wanted, words.to_vec(), expected).await?;
+                    Ok::<_, SampleError>((places, data))
+                });
+            }
+        }
+        let own = part.id().index();
+        let request = FetchEdgesRequest { edge_type, wanted, edges: bytes_of(asked[own].1.clone()) };
+        let local = self.part.clone();
+        let gather = async {
+            let data = self.workers.run(move || local.fetch_edges(&request, usize::MAX)).await?;
+            data.map_err(|refusal| SampleError::Internal {
+                what: match refusal {
+                    Refusal::TooLarge => "too many edges are asked for".into(),
+                    Refusal::Invalid(why) | Refusal::Failed(why) => why,
+                },
+            })
+        };
+        let (mine, others) = futures::future::try_join(gather, try_join_all(remote)).await?;
+        let count = destinations.len();
+        let mut found = SampledEdgeAttributes {
+            times: vec![0; if wanted.times { count } else { 0 }],
+            weights: vec![0.0; if wanted.weights { count } else { 0 }],
+            features: vec![0.0; count * dim],
+            feature_dim: dim,
+        };
+        place(&mut found, shape, &asked[own].0, &mine);
+        others.iter().for_each(|(places, data)| place(&mut found, shape, places, data));
+        Ok(found)
+    }
+}
+
+/// Puts the edges of one reply, whose length was checked, in their places.
+fn place(found: &mut SampledEdgeAttributes, shape: Shape, places: &[usize], data: &Bytes) {
+    let mut rest = &data[..];
+    let mut take = |bytes: usize| {
+        let (mine, others) = rest.split_at(bytes * places.len());
+        rest = others;
+        mine
+    };
+    if shape.wanted.times {
+        let times: Vec<i64> = bytemuck::pod_collect_to_vec(take(8));
+        places.iter().zip(times).for_each(|(&place, time)| found.times[place] = time);
+    }
+    if shape.wanted.weights {
+        let weights: Vec<f32> = bytemuck::pod_collect_to_vec(take(4));
+        places.iter().zip(weights).for_each(|(&place, weight)| found.weights[place] = weight);
+    }
+    if shape.dim > 0 {
+        let bytes = take(shape.dim * shape.dtype.size());
+        let features: Vec<f32> = match shape.dtype {
+            FeatureDtype::F32 => bytemuck::pod_collect_to_vec(bytes),
+            FeatureDtype::F16 => {
+                bytes.chunks_exact(2).map(|pair| f16::from_le_bytes([pair[0], pair[1]]).to_f32()).collect()
+            }
+        };
+        for (&place, row) in places.iter().zip(features.chunks_exact(shape.dim)) {
+            found.features[place * shape.dim..][..shape.dim].copy_from_slice(row);
+        }
+    }
+}
