@@ -72,7 +72,7 @@ fn node_counts(raw: &Path) -> Result<Vec<(String, usize)>, GraphError> {
         if types.iter().any(|(known, _)| known == name) {
             return Err(GraphError::format(path, format!("node type {name} is there twice")));
         }
-        types.push((name.clone(), node_count(number, &path)?));
+        types.push((name.clone(), node_count(number, &path, &format!("type {name}"))?));
     }
     Ok(types)
 }
