@@ -12,7 +12,7 @@ const NODE_TIMES: u64 = 1000;
 /// An edge comes to be less than this after the later one of its ends.
 const EDGE_TIMES: u64 = 100;
 /// Mixed into the seed of what nodes' times and edges' attributes are drawn by.
-const TIMES: u64 = 0x7469_6d65_73;
+const TIMES: u64 = 0x0074_696d_6573;
 const ATTRIBUTES: u64 = 0x6174_7472_6962;
 
 /// The nodes at one end of edges.
