@@ -29,9 +29,9 @@ pub(super) fn node_times(options: &FakeOptions) -> Vec<i64> {
     (0..options.avg_num_nodes).into_par_iter().map(time).collect()
 }
 
-/// Weights, times and features of edges. Within a class an edge weighs 2 to 4, and its features have a mean of 1; between
-/// classes it weighs 0.5 to 1, and they have a mean of 0. What an edge carries depends on `seed` and its ends alone, where `undirected`
-/// whatever their order, so that both directions of an edge carry the same.
+/// Weights, times and features of edges. Within a class an edge weighs 2 to 4, and its features have a mean of 1;
+/// between classes it weighs 0.5 to 1, and they have a mean of 0. What an edge carries depends on `seed` and its ends
+/// alone, where `undirected` whatever their order, so that both directions of an edge carry the same.
 pub(super) fn edge_attributes(
     seed: u64,
     (src, dst): (&[u32], &[u32]),

@@ -15,7 +15,8 @@ use std::path::Path;
 /// What makes a folder one of this layout.
 pub(super) const TRIPLETS: &str = "triplet-type-list";
 
-/// Reads a heterogeneous graph from `folder` in the raw CSV layout of OGB's heterogeneous node property prediction sets.
+/// Reads a heterogeneous graph from `folder` in the raw CSV layout of OGB's heterogeneous node property prediction
+/// sets.
 ///
 /// Each file is `NAME.csv.gz`, or `NAME.csv`; where both are there, the compressed one is read.
 ///

@@ -39,8 +39,8 @@ pub(crate) fn two_cliques(size: u32) -> Dataset {
     bare(2 * size as usize, &edges)
 }
 
-/// A graph with everything: two node types, features of both types, labels, splits, times, three edge types, of which the
-/// second carries everything, and the first has held-out edges.
+/// A graph with everything: two node types, features of both types, labels, splits, times, three edge types, of which
+/// the second carries everything, and the first has held-out edges.
 pub(crate) fn rich() -> Dataset {
     let mut paper = bare_nodes("paper", 40);
     paper.features =
@@ -75,8 +75,8 @@ fn edge_list(pairs: Vec<(u32, u32)>) -> EdgeList {
     EdgeList { src: src.into(), dst: dst.into() }
 }
 
-/// Any small graph: homogeneous or typed, with or without features, labels, splits, times, edges, what those carry and held-out
-/// ones; self loops, duplicates, isolated nodes and empty types included.
+/// Any small graph: homogeneous or typed, with or without features, labels, splits, times, edges, what those carry and
+/// held-out ones; self loops, duplicates, isolated nodes and empty types included.
 pub(crate) fn any_graph() -> impl Strategy<Value = Dataset> {
     prop::collection::vec(any_nodes(), 1..4)
         .prop_filter("no nodes", |types| types.iter().any(|t| t.num_nodes > 0))
