@@ -34,6 +34,9 @@ struct Args {
     /// The seed of every random choice
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
+    /// Give edges weights, times and features, and nodes times
+    #[arg(long)]
+    edge_attributes: bool,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -47,6 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         train_fraction: args.train_fraction,
         valid_fraction: args.valid_fraction,
         seed: args.seed,
+        edge_attributes: args.edge_attributes,
         ..FakeOptions::default()
     };
     export_npy(&fake(&options)?, &args.dir)?;

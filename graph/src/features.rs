@@ -1,4 +1,4 @@
-//! A matrix of node features, `f32` or `f16`.
+//! A matrix of features, `f32` or `f16`.
 
 use crate::scan::first_position;
 use crate::uninit::zeroed;
@@ -32,30 +32,30 @@ impl FeatureDtype {
     }
 }
 
-/// Node features, a row a node. The number of rows belongs to the node type; `dim` is at least 1.
+/// Features, a row a node or an edge. The number of rows belongs to the type; `dim` is at least 1.
 ///
 /// # Shapes
-/// `[num_nodes, dim]`, row-major.
+/// `[num_nodes, dim]` or `[num_edges, dim]`, row-major.
 #[derive(Clone, Debug)]
 pub enum Features {
     /// 32-bit floats.
     F32 {
         /// Values, row-major.
         values: Buffer<f32>,
-        /// Features per node.
+        /// Features per row.
         dim: usize,
     },
     /// 16-bit IEEE floats.
     F16 {
         /// Values, row-major.
         values: Buffer<f16>,
-        /// Features per node.
+        /// Features per row.
         dim: usize,
     },
 }
 
 impl Features {
-    /// Features per node.
+    /// Features per row.
     pub fn dim(&self) -> usize {
         match self {
             Self::F32 { dim, .. } | Self::F16 { dim, .. } => *dim,

@@ -75,8 +75,8 @@ pub struct PartEdges {
 
 impl Part {
     /// Opens `part` of the partitioned graph in `dir`, the `N-parts` folder. Original ids, labels, splits, edges,
-    /// weights and held-out edges are checked against their invariants; features and times are not read. With `verify`, checksums are compared first, which
-    /// reads every byte of the part once.
+    /// weights and held-out edges are checked against their invariants; features and times are not read. With `verify`,
+    /// checksums are compared first, which reads every byte of the part once.
     ///
     /// # Errors
     /// A missing, truncated, altered or contradictory file, named.
@@ -98,9 +98,9 @@ impl Part {
 
     /// The same with the edges in memory of this process instead of in mapped files.
     ///
-    /// A hop reads edges at random, which with an allocator that gives huge pages is faster than in the 4 KiB pages of a
-    /// file. It takes 4 bytes an edge and 8 a node, 4 more an edge for weights and 8 for each kind of times, and processes no
-    /// longer share them. Features and held-out edges stay mapped.
+    /// A hop reads edges at random, which with an allocator that gives huge pages is faster than in the 4 KiB pages of
+    /// a file. It takes 4 bytes an edge and 8 a node, 4 more an edge for weights and 8 for each kind of times, and
+    /// processes no longer share them. Features and held-out edges stay mapped.
     pub fn with_edges_in_memory(mut self) -> Self {
         let in_memory = |edges: PartEdges| PartEdges {
             csc: edges.csc.into_memory(),

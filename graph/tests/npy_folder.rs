@@ -130,6 +130,105 @@ fn the_number_of_nodes_comes_from_the_first_file_that_tells_it() {
     assert_eq!(num_nodes(&folder), Ok(12));
 }
 
+/// The legal folder with all that edges and nodes can carry.
+fn with_attributes() -> Folder {
+    let folder = Folder::legal();
+    folder.put("edge_attr", &[3, 2], &[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    folder.put("edge_weight", &[3], &[0.5_f32, 0.0, 2.0]);
+    folder.put("edge_time", &[3], &[30_i64, -10, 20]);
+    folder.put("node_time", &[4], &[1_i64, 2, 3, 4]);
+    folder.put("val_edge_index", &[2, 1], &[2_i64, 0]);
+    folder.put("test_edge_index", &[2, 2], &[3_i64, 0, 0, 3]);
+    folder
+}
+
+fn check_attributes(dataset: &Dataset) {
+    check_four(dataset);
+    let edges = dataset.edges(EdgeTypeId(0));
+    let attributes = &edges.attributes;
+    assert_eq!(
+        attributes.features.as_ref().unwrap().row_bytes(1),
+        [2.0_f32.to_le_bytes(), 3.0_f32.to_le_bytes()].concat()
+    );
+    assert_eq!(attributes.weights.as_ref().unwrap()[..], [0.5, 0.0, 2.0]);
+    assert_eq!(attributes.times.as_ref().unwrap()[..], [30, -10, 20]);
+    assert_eq!(dataset.nodes(NodeTypeId(0)).times.as_ref().unwrap()[..], [1, 2, 3, 4]);
+    let [(_, valid), (_, test)] = edges.held_out.lists();
+    assert_eq!((&valid.src[..], &valid.dst[..]), (&[2][..], &[0][..]));
+    assert_eq!((&test.src[..], &test.dst[..]), (&[3, 0][..], &[0, 3][..]));
+}
+
+#[test]
+fn what_edges_carry_survives_an_export() {
+    let folder = with_attributes();
+    let dataset = folder.read().unwrap();
+    check_attributes(&dataset);
+    // Over its own files, which are mapped, and where another graph's files are.
+    export_npy(&dataset, folder.0.path()).unwrap();
+    check_attributes(&folder.read().unwrap());
+    assert!(!folder.0.path().join("val_edge_index.npy").exists());
+    folder.put("edge_weight", &[3, 1], &[0.5_f64, 0.0, 2.0]);
+    folder.put("edge_time", &[3, 1], &[30_i32, -10, 20]);
+    check_attributes(&folder.read().unwrap());
+    folder.put("edge_weight", &[3], &[0.5, 0.0, 2.0].map(f16::from_f32));
+    check_attributes(&folder.read().unwrap());
+    export_npy(&Folder::legal().read().unwrap(), folder.0.path()).unwrap();
+    let bare = folder.read().unwrap();
+    assert!(bare.edges(EdgeTypeId(0)).attributes.is_empty() && bare.edges(EdgeTypeId(0)).held_out.is_empty());
+    assert!(bare.nodes(NodeTypeId(0)).times.is_none());
+}
+
+#[test]
+fn held_out_edges_and_times_count_nodes_too() {
+    let folder = Folder(tempfile::tempdir().unwrap());
+    folder.put("edge_index", &[2, 1], &[0_i64, 1]);
+    folder.put("test_edge_index", &[2, 1], &[6_i64, 1]);
+    let num_nodes = |folder: &Folder| folder.read().unwrap().nodes(NodeTypeId(0)).num_nodes;
+    assert_eq!(num_nodes(&folder), 7);
+    folder.put("node_time", &[9], &[0_i64; 9]);
+    assert_eq!(num_nodes(&folder), 9);
+}
+
+#[test]
+fn each_bad_attribute_is_named_with_its_entry() {
+    type Change = fn(&Folder);
+    let cases: [(Change, &str); 16] = [
+        (|f| f.put("edge_attr", &[2, 2], &[0.0_f32; 4]), "edge_attr.npy: it has 2 rows, but there are 3 edges"),
+        (
+            |f| f.put("edge_attr", &[3], &[0.0_f32; 3]),
+            "edge_attr.npy: its shape is [3], expected [num_edges, num_features]",
+        ),
+        (|f| f.put("edge_attr", &[3, 1], &[0_i64; 3]), "edge_attr.npy: its type is <i8, expected floats"),
+        (|f| f.put("edge_attr", &[3, 1], &[0.0, f32::NAN, 0.0]), "edge_attr.npy: feature 0 of edge 1 is NaN"),
+        (|f| f.put("edge_weight", &[4], &[0.0_f32; 4]), "edge_weight.npy: it has 4 rows, but there are 3 edges"),
+        (
+            |f| f.put("edge_weight", &[3, 2], &[0.0_f32; 6]),
+            "edge_weight.npy: its shape is [3, 2], expected [num_edges]",
+        ),
+        (
+            |f| f.put("edge_weight", &[3], &[1.0, 0.0, -1.0_f32]),
+            "edge_weight.npy: edge 2 has weight -1, which is negative",
+        ),
+        (|f| f.put("edge_weight", &[3], &[1.0, f32::NAN, 1.0]), "edge_weight.npy: edge 1 has weight NaN, which is not"),
+        (|f| f.put("edge_weight", &[3], &[1e300, 1.0, 1.0]), "edge_weight.npy: edge 0 has weight inf, which is not"),
+        (|f| f.put("edge_weight", &[3], &[1_i64; 3]), "edge_weight.npy: its type is <i8, expected floats"),
+        (|f| f.put("edge_time", &[2], &[1_i64; 2]), "edge_time.npy: it has 2 rows, but there are 3 edges"),
+        (|f| f.put("edge_time", &[3], &[1.0_f32; 3]), "edge_time.npy: its type is <f4, expected whole numbers"),
+        (|f| f.put("edge_time", &[3], &[1, u64::MAX, 1]), "edge_time.npy: the time of edge 1 does not fit"),
+        (|f| f.put("node_time", &[3], &[1_i64; 3]), "node_time.npy: it has 3 rows, but the graph has 4 nodes"),
+        (
+            |f| f.put("test_edge_index", &[2, 1], &[0_i64, 4]),
+            "test_edge_index.npy: the destination of edge 0 is node 4, which is out of range: the graph has 4 nodes",
+        ),
+        (|f| f.put("valid_edge_index", &[2, 1], &[0_i64, 1]), "is there as well; keep one of them"),
+    ];
+    for (change, why) in cases {
+        let folder = with_attributes();
+        change(&folder);
+        assert!(folder.why().contains(why), "{}, expected {why}", folder.why());
+    }
+}
+
 #[test]
 fn each_bad_array_is_named_with_its_entry() {
     type Change = fn(&Folder);

@@ -106,10 +106,23 @@ fn features_labels_and_splits_are_optional() {
     folder.remove("raw/node-feat.csv");
     folder.remove("raw/node-label.csv");
     fs::remove_dir_all(folder.path().join("split")).unwrap();
-    folder.put("raw/node_year.csv", "1999\n");
+    folder.put("raw/node_species.csv", "9606\n");
     let dataset = folder.read().unwrap();
     let nodes = dataset.nodes(NodeTypeId(0));
     assert!(nodes.features.is_none() && nodes.labels.is_none() && nodes.splits.train.is_empty());
+}
+
+#[test]
+fn edges_may_have_features_and_nodes_years() {
+    let folder = Folder::legal();
+    folder.put("raw/edge-feat.csv.gz", gzip(b"1,2\n3,4\n5,6\n7,8\n9,0.5\n"));
+    folder.put("raw/node_year.csv", "2000\n2001\n1999\n2020\n");
+    let dataset = folder.read().unwrap();
+    check_four(&dataset);
+    let features = dataset.edges(EdgeTypeId(0)).attributes.features.as_ref().unwrap();
+    assert_eq!((features.num_rows(), features.dim()), (5, 2));
+    assert_eq!(features.row_bytes(4), [9.0_f32.to_le_bytes(), 0.5_f32.to_le_bytes()].concat());
+    assert_eq!(dataset.nodes(NodeTypeId(0)).times.as_ref().unwrap()[..], [2000, 2001, 1999, 2020]);
 }
 
 #[test]
@@ -153,6 +166,10 @@ fn each_bad_file_is_named_with_its_line() {
         ("raw/node-label.csv", "1\n1\n1\n", "node-label.csv: it has 3 rows, but the graph has 4 nodes"),
         ("raw/node-label.csv", "1\n1,0\n1\n1\n", "node-label.csv: line 2: 2 columns of labels"),
         ("raw/node-label.csv", "1\n1\n0.5\n1\n", "node-label.csv: line 3: \"0.5\" is not a class"),
+        ("raw/edge-feat.csv", "1\n2\n", "edge-feat.csv: it has 2 rows, but there are 5 edges"),
+        ("raw/edge-feat.csv", "1\n2\n3\nx\n5\n", "edge-feat.csv: line 4: column 1: \"x\" is not a number"),
+        ("raw/node_year.csv", "1999\n", "node_year.csv: it has 1 rows, but the graph has 4 nodes"),
+        ("raw/node_year.csv", "1\n2\n3\n4.5\n", "node_year.csv: line 4: \"4.5\" is not a time"),
         ("split/time/train.csv", "0\n4\n", "train.csv: line 2: node 4 is out of range"),
         ("split/time/valid.csv", "1\n0\n1\n", "valid.csv: node 1 is there twice"),
         ("split/time/test.csv", "2\n", "test.csv: node 2 is in this split, but has no label"),

@@ -1,6 +1,6 @@
 //! Published graphs in OGB's raw layout, as they are handed out with the project's data folder.
 
-use edgecut_graph::datasets::{DatasetSource, export_npy, load};
+use edgecut_graph::datasets::{DatasetSource, export_npy, load, read_triples};
 use edgecut_graph::{Dataset, EdgeTypeId, NodeTypeId, Split};
 use std::io::Write;
 use std::path::PathBuf;
@@ -202,4 +202,35 @@ fn rdf_aifb_gets_a_reverse_for_each_of_its_relations() {
     assert_eq!((dataset.node_types[0].num_nodes, dataset.edge_types.len()), (8285, 90));
     assert_eq!(dataset.num_edges(), 2 * 29_043);
     assert_eq!(Split::ALL.map(|split| dataset.node_types[0].splits.get(split).len()), [140, 0, 36]);
+}
+
+#[test]
+fn wn18rr_is_the_same_by_number_and_by_name() {
+    let Some(root) = data_root("kg-wn18rr") else { return };
+    let dataset = load(&DatasetSource::new("kg-wn18rr", &root)).unwrap();
+    dataset.validate().unwrap();
+    assert_eq!((dataset.node_types[0].num_nodes, dataset.num_edges()), (40_943, 86_835));
+    let held_out = |dataset: &Dataset| {
+        let sizes = dataset.edge_types.iter().map(|e| [e.held_out.valid.len(), e.held_out.test.len()]);
+        sizes.fold([0, 0], |[valid, test], [v, t]| [valid + v, test + t])
+    };
+    assert_eq!(held_out(&dataset), [3034, 3134]);
+    let relations: Vec<&str> = dataset.edge_types.iter().map(|e| e.relation.as_str()).collect();
+    assert_eq!((relations.len(), relations[3]), (11, "_hypernym"));
+    // The same graph from the names alone, whose numbers the lists of entities and relations tell.
+    let by_name = tempfile::tempdir().unwrap();
+    for file in ["train", "valid", "test", "entities", "relations"].map(|stem| format!("{stem}.tsv.gz")) {
+        std::fs::copy(root.join("kg-wn18rr").join(&file), by_name.path().join(&file)).unwrap();
+    }
+    let named = read_triples("kg-wn18rr", by_name.path()).unwrap();
+    for (one, other) in dataset.edge_types.iter().zip(&named.edge_types) {
+        assert!(one.relation == other.relation && one.src[..] == other.src[..] && one.dst[..] == other.dst[..]);
+        for ((_, one), (_, other)) in one.held_out.lists().into_iter().zip(other.held_out.lists()) {
+            assert!(one.src[..] == other.src[..] && one.dst[..] == other.dst[..]);
+        }
+    }
+    // Without those lists there are as many, in another order.
+    std::fs::remove_file(by_name.path().join("entities.tsv.gz")).unwrap();
+    let met = read_triples("kg-wn18rr", by_name.path()).unwrap();
+    assert_eq!((met.node_types[0].num_nodes, held_out(&met)), (40_943, [3034, 3134]));
 }

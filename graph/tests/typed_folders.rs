@@ -68,6 +68,19 @@ fn ogb_types_come_with_their_features_labels_splits_and_edges() {
 }
 
 #[test]
+fn ogb_edges_come_with_features_and_nodes_with_years() {
+    let dir = ogb_folder();
+    put(dir.path(), "raw/relations/author___writes___paper/edge-feat.csv", "1,2\n3,4\n5,6\n");
+    put(dir.path(), "raw/node-feat/paper/node_year.csv", "2010\n2011\n2012\n");
+    let dataset = read(&dir).unwrap();
+    dataset.validate().unwrap();
+    let features = dataset.edge_types[0].attributes.features.as_ref().unwrap();
+    assert_eq!(features.row_bytes(2), [5.0_f32.to_le_bytes(), 6.0_f32.to_le_bytes()].concat());
+    assert!(dataset.edge_types[1].attributes.is_empty() && dataset.node_types[0].times.is_none());
+    assert_eq!(dataset.node_types[1].times.as_ref().unwrap()[..], [2010, 2011, 2012]);
+}
+
+#[test]
 fn reverse_edges_are_types_of_their_own_and_are_added_once() {
     let dir = ogb_folder();
     let mut source = DatasetSource::new("mag", dir.path().parent().unwrap());
@@ -91,7 +104,7 @@ fn what_is_wrong_with_ogb_files_is_named() {
         ("raw/num-node-dict.csv", "author,paper\n2\n", "it names 2 types, but counts 1"),
         ("raw/num-node-dict.csv", "author,author\n2,3\n", "node type author is there twice"),
         ("raw/num-node-dict.csv", "author,paper\n2,many\n", "\"many\" is not the number of nodes of type paper"),
-        ("raw/num-node-dict.csv", "author,paper\n0,3\n", "the graph has no nodes"),
+        ("raw/num-node-dict.csv", "author,paper\n0,3\n", "type author has no nodes"),
         ("raw/triplet-type-list.csv", "author,writes,book\n", "line 1: there is no node type book"),
         ("raw/triplet-type-list.csv", "author,writes\n", "line 1: 2 fields"),
         (
@@ -101,11 +114,27 @@ fn what_is_wrong_with_ogb_files_is_named() {
         ),
         ("raw/triplet-type-list.csv", "paper,likes,paper\n", "paper___likes___paper"),
         // Paper 2 is no author, and author 2 does not exist.
-        ("raw/relations/author___writes___paper/edge.csv", "0,2\n2,0\n1,2\n", "source node 2 is out of range"),
+        (
+            "raw/relations/author___writes___paper/edge.csv",
+            "0,2\n2,0\n1,2\n",
+            "source node 2 is out of range: there are 2 nodes of type author",
+        ),
         ("raw/relations/author___writes___paper/edge.csv", "0,2\n1,3\n1,2\n", "destination node 3 is out of range"),
         ("raw/relations/author___writes___paper/num-edge-list.csv", "4\n", "it has 3 edges, but"),
-        ("raw/node-feat/paper/node-feat.csv", "1,2\n3,4\n", "it has 2 rows, but the graph has 3 nodes"),
-        ("split/time/author/train.csv", "2\n", "out of range"),
+        ("raw/node-feat/paper/node-feat.csv", "1,2\n3,4\n", "it has 2 rows, but there are 3 nodes of type paper"),
+        ("split/time/author/train.csv", "2\n", "node 2 is out of range: there are 2 nodes of type author"),
+        ("raw/node-label/author/node-label.csv", "1\n0\n1\n", "it has 3 rows, but there are 2 nodes of type author"),
+        (
+            "raw/node-feat/paper/node_year.csv",
+            "1999\n",
+            "node_year.csv: it has 1 rows, but there are 3 nodes of type paper",
+        ),
+        ("raw/node-feat/paper/node_year.csv", "1\nlate\n3\n", "node_year.csv: line 2: \"late\" is not a time"),
+        (
+            "raw/relations/paper___cites___paper/edge-feat.csv",
+            "1\n2\n",
+            "edge-feat.csv: it has 2 rows, but there are 1 edges",
+        ),
     ] {
         let dir = ogb_folder();
         put(dir.path(), name, text);
@@ -144,6 +173,25 @@ fn a_folder_per_type_is_a_heterogeneous_graph() {
 }
 
 #[test]
+fn a_folder_per_type_may_have_weights_times_and_held_out_edges() {
+    let dir = npy_folder();
+    let path = |name: &str| dir.path().join(name);
+    write_npy(&path("nodes/author/node_time.npy"), &[2], &[7_i64, 8]).unwrap();
+    write_npy(&path("edges/author__writes__paper/edge_weight.npy"), &[3], &[1.0_f32, 2.0, 3.0]).unwrap();
+    write_npy(&path("edges/author__writes__paper/edge_attr.npy"), &[3, 1], &[1.0_f32, 2.0, 3.0]).unwrap();
+    write_npy(&path("edges/author__writes__paper/edge_time.npy"), &[3], &[1_i64, 2, 3]).unwrap();
+    write_npy(&path("edges/author__writes__paper/valid_edge_index.npy"), &[2, 1], &[0_i64, 0]).unwrap();
+    let dataset = read_npy_types("mine", dir.path()).unwrap();
+    dataset.validate().unwrap();
+    let writes = &dataset.edge_types[0];
+    assert_eq!(writes.attributes.weights.as_ref().unwrap()[..], [1.0, 2.0, 3.0]);
+    assert_eq!(writes.attributes.times.as_ref().unwrap()[..], [1, 2, 3]);
+    assert_eq!((writes.attributes.features.as_ref().unwrap().dim(), writes.held_out.valid.len()), (1, 1));
+    assert_eq!(dataset.node_types[0].times.as_ref().unwrap()[..], [7, 8]);
+    assert!(dataset.edge_types[1].attributes.is_empty() && dataset.node_types[1].times.is_none());
+}
+
+#[test]
 fn what_is_wrong_with_folders_of_types_is_named() {
     let error = |change: &dyn Fn(&Path)| {
         let dir = npy_folder();
@@ -161,7 +209,17 @@ fn what_is_wrong_with_folders_of_types_is_named() {
     let said = error(&|dir| {
         write_npy(&dir.join("edges/author__writes__paper/edge_index.npy"), &[2, 1], &[2_i64, 2]).unwrap();
     });
-    assert!(said.contains("the source of edge 0 is node 2"), "{said}");
+    assert!(said.contains("the source of edge 0 is node 2") && said.contains("2 nodes of type author"), "{said}");
+    let said = error(&|dir| write_npy(&dir.join("nodes/author/node_time.npy"), &[3], &[0_i64; 3]).unwrap());
+    assert!(said.contains("node_time.npy: it has 3 rows, but there are 2 nodes of type author"), "{said}");
+    let said = error(&|dir| write_npy(&dir.join("nodes/author/train_idx.npy"), &[1], &[2_i64]).unwrap());
+    assert!(said.contains("entry 0 is node 2, which is out of range: there are 2 nodes of type author"), "{said}");
+    let said = error(&|dir| write_npy(&dir.join("nodes/paper/num_nodes.npy"), &[], &[0_i64]).unwrap());
+    assert!(said.contains("num_nodes.npy: type paper has no nodes"), "{said}");
+    let said = error(&|dir| {
+        write_npy(&dir.join("edges/author__writes__paper/test_edge_index.npy"), &[2, 1], &[0_i64, 3]).unwrap();
+    });
+    assert!(said.contains("the destination of edge 0 is node 3") && said.contains("3 nodes of type paper"), "{said}");
     let said = error(&|dir| {
         write_npy(&dir.join("edges/author__writes__paper/edge_index.npy"), &[2, 1], &[1_i64, 3]).unwrap();
     });

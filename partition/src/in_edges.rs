@@ -17,8 +17,8 @@ pub(crate) struct InEdges {
     pub(crate) attributes: EdgeAttributes,
     /// In original ids.
     pub(crate) held_out: HeldOutEdges,
-    /// Where in the original edge list each edge is, if it carries something: by 64 bits, since a type may have more than
-    /// 2^32 edges.
+    /// Where in the original edge list each edge is, if it carries something: by 64 bits, since a type may have more
+    /// than 2^32 edges.
     positions: Option<Groups<u64>>,
 }
 
@@ -95,8 +95,8 @@ pub(crate) struct RenumberedInEdges {
     pub(crate) attributes: EdgeAttributes,
     /// Where in the original edge list each value is, if edges carry something.
     positions: Option<Vec<u64>>,
-    /// The validation and the test edges into each part, in the order of the original lists: global ids, all sources before all
-    /// destinations.
+    /// The validation and the test edges into each part, in the order of the original lists: global ids, all sources
+    /// before all destinations.
     pub(crate) held_out: Option<[Vec<Vec<u32>>; 2]>,
 }
 
@@ -109,8 +109,8 @@ impl RenumberedInEdges {
         EdgeSlice { src_type: self.src_type, dst_type: self.dst_type, indptr, indices }
     }
 
-    /// Where in the original edge list the edges of `slice`, of [`RenumberedInEdges::of_part`], are; nothing where they carry
-    /// nothing.
+    /// Where in the original edge list the edges of `slice`, of [`RenumberedInEdges::of_part`], are; nothing where they
+    /// carry nothing.
     pub(crate) fn positions(&self, slice: &EdgeSlice<'_>) -> &[u64] {
         let edges = slice.indptr[0] as usize..slice.indptr[slice.indptr.len() - 1] as usize;
         self.positions.as_ref().map_or(&[], |positions| &positions[edges])

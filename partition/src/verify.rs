@@ -37,8 +37,8 @@ pub fn verify(dir: &Path) -> Result<VerifyReport, PartitionError> {
     let parts = (0..meta.num_parts).map(open).collect::<Result<Vec<_>, _>>()?;
     let times: Vec<Option<Vec<i64>>> = (0..meta.node_types.len()).map(|t| times(&parts, t)).collect();
     for part in &parts {
-        for t in 0..meta.node_types.len() {
-            check_nodes(dir, part, t, &mut seen[t])?;
+        for (t, seen) in seen.iter_mut().enumerate() {
+            check_nodes(dir, part, t, seen)?;
         }
         for e in part.edge_type_ids() {
             let of_sources = &times[part.edges(e).src_type.index()];

@@ -9,7 +9,7 @@ use half::f16;
 use std::path::{Path, PathBuf};
 
 /// A file of each kind, of the first part.
-const KINDS: [&str; 8] = [
+const KINDS: [&str; 14] = [
     "part_0/nodes/paper/original_ids.npy",
     "part_0/nodes/paper/features.npy",
     "part_0/nodes/author/features.npy",
@@ -18,6 +18,12 @@ const KINDS: [&str; 8] = [
     "part_0/nodes/author/valid.npy",
     "part_0/edges/author__writes__paper/indptr.npy",
     "part_0/edges/author__writes__paper/indices.npy",
+    "part_0/edges/author__writes__paper/features.npy",
+    "part_0/edges/author__writes__paper/weights.npy",
+    "part_0/edges/author__writes__paper/times.npy",
+    "part_0/edges/author__writes__paper/src_times.npy",
+    "part_0/edges/paper__cites__paper/test_edges.npy",
+    "part_0/nodes/author/times.npy",
 ];
 
 struct Parts {
@@ -135,7 +141,7 @@ fn rejects_a_damaged_description() {
 #[test]
 fn rejects_descriptions_that_contradict_themselves() {
     type Edit = fn(&mut serde_json::Value);
-    let cases: [(Edit, &str); 18] = [
+    let cases: [(Edit, &str); 22] = [
         (|m| m["version"] = 2.into(), "format version 2, but this build reads version 1: partition again"),
         (|m| m["format"] = "numpy".into(), "its format is \"numpy\""),
         (|m| m["num_parts"] = 3.into(), "3 parts, but the report has 2"),
@@ -154,6 +160,22 @@ fn rejects_descriptions_that_contradict_themselves() {
         (|m| m["node_types"][0]["feature_dtype"] = "f64".into(), "unknown variant"),
         (|m| m["node_types"][0]["feature_dim"] = 0.into(), "lists the file \"part_0/nodes/paper/features.npy\""),
         (|m| m["node_types"][1]["has_labels"] = true.into(), "does not list the file part_0/nodes/author/labels.npy"),
+        (
+            |m| m["edge_types"][0]["has_weights"] = true.into(),
+            "does not list the file part_0/edges/paper__cites__paper/weights.npy",
+        ),
+        (
+            |m| m["edge_types"][1]["feature_dim"] = 0.into(),
+            "lists the file \"part_0/edges/author__writes__paper/features.npy\"",
+        ),
+        (
+            |m| m["node_types"][0]["has_times"] = true.into(),
+            "does not list the file part_0/edges/paper__cites__paper/src_times.npy",
+        ),
+        (
+            |m| m["edge_types"][0]["held_out"] = serde_json::json!([0, 0]),
+            "lists the file \"part_0/edges/paper__cites__paper/test_edges.npy\"",
+        ),
         (|m| m["files"]["../../etc/passwd"] = serde_json::json!({"bytes": 1, "xxh3": ""}), "not of this format"),
         (|m| drop(m["files"].as_object_mut().unwrap().remove(KINDS[1])), "does not list the file"),
         (|m| drop(m.as_object_mut().unwrap().remove("report")), "missing field `report`"),
@@ -169,13 +191,17 @@ fn rejects_descriptions_that_contradict_themselves() {
 #[test]
 fn rejects_another_shape_or_type() {
     type Write = fn(&Path);
-    let shapes: [(&str, Write); 6] = [
+    let shapes: [(&str, Write); 10] = [
         (KINDS[0], |path| write_npy(path, &[2], &[0_u32, 1]).unwrap()),
         (KINDS[0], |path| write_npy(path, &[2], &[0_u64, 1]).unwrap()),
         (KINDS[1], |path| write_npy(path, &[3, 2], &[0_f32; 6]).unwrap()),
         (KINDS[1], |path| write_npy(path, &[3, 2], &[f16::ZERO; 6]).unwrap()),
         (KINDS[3], |path| write_npy(path, &[1, 1], &[0_i64]).unwrap()),
         (KINDS[6], |path| write_npy(path, &[1], &[0_u64]).unwrap()),
+        (KINDS[9], |path| write_npy(path, &[1], &[0_f32]).unwrap()),
+        (KINDS[10], |path| write_npy(path, &[1], &[0_f32]).unwrap()),
+        (KINDS[12], |path| write_npy(path, &[2], &[0_u32, 0]).unwrap()),
+        (KINDS[13], |path| write_npy(path, &[1], &[0_i64]).unwrap()),
     ];
     for (file, write) in shapes {
         let parts = Parts::new();
@@ -195,7 +221,7 @@ fn rejects_files_that_contradict_each_other() {
         bytes[128 + entry * N..128 + (entry + 1) * N].copy_from_slice(&value);
     }
     type Damage = fn(&mut Vec<u8>);
-    let cases: [(&str, Damage, &str); 10] = [
+    let cases: [(&str, Damage, &str); 16] = [
         (KINDS[0], |b| words(b, 0, 39_u32.to_le_bytes()), "does not ascend after row 0"),
         (
             KINDS[0],
@@ -213,6 +239,19 @@ fn rejects_files_that_contradict_each_other() {
         (KINDS[6], |b| words(b, 1, 77_u64.to_le_bytes()), "indptr decreases after row 1"),
         (KINDS[6], |b| words(b, 0, 1_u64.to_le_bytes()), "indptr does not start at 0"),
         (KINDS[7], |b| words(b, 0, 25_u32.to_le_bytes()), "comes from node 25, past the last of 25"),
+        (KINDS[8], |b| words(b, 3, f32::NEG_INFINITY.to_le_bytes()), "feature 1 of edge 1 is NaN or infinite"),
+        (KINDS[9], |b| words(b, 1, (-1_f32).to_le_bytes()), "edge 1 has weight -1, which is negative"),
+        (KINDS[9], |b| words(b, 0, f32::NAN.to_le_bytes()), "edge 0 has weight NaN, which is not finite"),
+        (KINDS[11], |b| words(b, 0, 7_i64.to_le_bytes()), "edge 0 comes from a node of time 20"),
+        (KINDS[12], |b| words(b, 0, 40_u32.to_le_bytes()), "edge 0 comes from node 40, past the last of 40"),
+        (
+            KINDS[12],
+            |b| {
+                let last = (b.len() - 128) / 4 - 1;
+                words(b, last, 39_u32.to_le_bytes())
+            },
+            "goes to node 39, which this part does not own",
+        ),
     ];
     for (file, damage, why) in cases {
         let parts = Parts::new();
@@ -242,9 +281,13 @@ fn rejects_a_node_in_two_parts() {
 #[test]
 fn rejects_sums_and_a_report_that_are_not_those_of_the_parts() {
     type Edit = fn(&mut serde_json::Value);
-    let cases: [(Edit, &str); 5] = [
+    let cases: [(Edit, &str); 6] = [
         (|m| m["node_types"][0]["split_sizes"] = serde_json::json!([8, 8, 7]), "split sizes of node type paper"),
         (|m| m["edge_types"][2]["num_edges"] = 31.into(), "edges/paper__of__author has 31 edges, but parts have 30"),
+        (
+            |m| m["edge_types"][0]["held_out"] = serde_json::json!([10, 21]),
+            "edges/paper__cites__paper has [10, 21] held-out edges, but parts have [10, 20]",
+        ),
         (|m| m["report"]["cut_edges"] = 1.into(), "its report is not what its parts add up to"),
         (|m| m["report"]["parts"][1]["halo_nodes"] = 999.into(), "its report"),
         (|m| m["report"]["remote_neighbor_fraction"] = 0.25.into(), "its report"),

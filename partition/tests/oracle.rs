@@ -2,7 +2,7 @@
 
 mod graphs;
 
-use edgecut_graph::{Dataset, EdgeTypeId, Meta, NodeTypeId, Part, PartitionId, Split};
+use edgecut_graph::{Buffer, Dataset, EdgeTypeId, Features, Meta, NodeTypeId, Part, PartitionId, Split};
 use edgecut_partition::{Method, PartitionOptions, partition, verify};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     #[test]
-    fn parts_hold_the_graph(dataset in graphs::any_graph(), method in 0..4_usize, num_parts in 1..5_u32, seed in 0..9_u64) {
+    fn parts_hold_the_graph(dataset in graphs::any_graph(), method in 0..4_usize, num_parts in 1..6_u32, seed in 0..9_u64) {
         let options = PartitionOptions { method: METHODS[method], seed, ..PartitionOptions::new(num_parts) };
         let root = graphs::tempdir();
         let dir = root.path().join("parts");
@@ -51,6 +51,9 @@ fn check(dataset: &Dataset, dir: &Path, meta: &Meta) {
     assert_eq!(Meta::read(dir).unwrap().fingerprint(), meta.fingerprint());
     let places = check_nodes(dataset, &parts);
     check_edges(dataset, &parts, &places);
+    check_held_out(dataset, &parts);
+    let in_memory: Vec<Part> = parts.into_iter().map(Part::with_edges_in_memory).collect();
+    check_edges(dataset, &in_memory, &places);
     check_report(dataset, meta, &places);
     assert_eq!(verify(dir).unwrap().files, meta.files.len());
     assert!(meta.report.parts.iter().all(|p| p.nodes > 0), "an empty part");
@@ -69,6 +72,8 @@ fn check_nodes(dataset: &Dataset, parts: &[Part]) -> Places {
                 assert!(place.insert(id, (p as u32, row)).is_none(), "node {id} twice");
                 let stored = nodes.features.as_ref().map(|f| f.row_bytes(row));
                 assert_eq!(stored, original.features.as_ref().map(|f| f.row_bytes(id as usize)));
+                let time = nodes.times.as_ref().map(|times| times[row]);
+                assert_eq!(time, original.times.as_ref().map(|times| times[id as usize]));
                 let label = nodes.labels.as_ref().map(|l| l[row]);
                 assert_eq!(label, original.labels.as_ref().map(|l| l[id as usize]));
             }
@@ -85,19 +90,53 @@ fn check_nodes(dataset: &Dataset, parts: &[Part]) -> Places {
     places
 }
 
-/// Each node's in-neighbors, mapped back, in the order of the edge list.
+/// The original id of each global id of a type.
+fn originals(parts: &[Part], node_type: NodeTypeId) -> Vec<u32> {
+    parts.iter().flat_map(|part| part.nodes(node_type).original_ids.to_vec()).collect()
+}
+
+/// Each node's in-edges, mapped back, in the order of the edge list, with what they carry.
 fn check_edges(dataset: &Dataset, parts: &[Part], places: &Places) {
     for (e, original) in dataset.edge_types.iter().enumerate() {
-        let sources: BTreeMap<u32, u32> = places[original.src_type.index()]
-            .iter()
-            .map(|(&id, &(part, row))| (parts[part as usize].owned(original.src_type).start + row as u32, id))
-            .collect();
+        let sources = originals(parts, original.src_type);
+        let src_times = dataset.nodes(original.src_type).times.as_ref();
         for (&id, &(part, row)) in &places[original.dst_type.index()] {
             let edges = parts[part as usize].edges(EdgeTypeId(e as u16));
-            let stored: Vec<u32> = edges.csc.neighbors(row).iter().map(|global| sources[global]).collect();
-            let pairs = original.src.iter().zip(original.dst.iter());
-            let expected: Vec<u32> = pairs.filter(|&(_, &dst)| dst == id).map(|(&src, _)| src).collect();
+            let stored: Vec<u32> = edges.csc.neighbors(row).iter().map(|&global| sources[global as usize]).collect();
+            let into: Vec<usize> = (0..original.dst.len()).filter(|&edge| original.dst[edge] == id).collect();
+            let expected: Vec<u32> = into.iter().map(|&edge| original.src[edge]).collect();
             assert_eq!(stored, expected, "in-neighbors of {id}");
+            let first = edges.csc.indptr()[row] as usize;
+            for (at, &edge) in (first..).zip(&into) {
+                let (stored, expected) = (&edges.attributes, &original.attributes);
+                let row = |f: &Option<Features>, row| f.as_ref().map(|f| (f.dtype(), f.row_bytes(row).to_vec()));
+                assert_eq!(row(&stored.features, at), row(&expected.features, edge), "features of edge {edge}");
+                let weight = |w: &Option<Buffer<f32>>, edge: usize| w.as_ref().map(|w| w[edge]);
+                assert_eq!(weight(&stored.weights, at), weight(&expected.weights, edge), "weight of edge {edge}");
+                let time = |t: &Option<Buffer<i64>>, edge: usize| t.as_ref().map(|t| t[edge]);
+                assert_eq!(time(&stored.times, at), time(&expected.times, edge), "time of edge {edge}");
+                let src_time = src_times.map(|times| times[original.src[edge] as usize]);
+                assert_eq!(time(&edges.src_times, at), src_time, "time of the source of edge {edge}");
+            }
+        }
+    }
+}
+
+/// Each held-out edge where its destination is, in the order of the original list.
+fn check_held_out(dataset: &Dataset, parts: &[Part]) {
+    for (e, original) in dataset.edge_types.iter().enumerate() {
+        let (sources, destinations) = (originals(parts, original.src_type), originals(parts, original.dst_type));
+        for part in parts {
+            let held_out = &part.edges(EdgeTypeId(e as u16)).held_out;
+            let owned = &part.nodes(original.dst_type).original_ids;
+            for ((name, stored), (_, original)) in held_out.lists().into_iter().zip(original.held_out.lists()) {
+                let ends = stored.src.iter().zip(&stored.dst[..]);
+                let stored: Vec<(u32, u32)> =
+                    ends.map(|(&src, &dst)| (sources[src as usize], destinations[dst as usize])).collect();
+                let all = original.src.iter().copied().zip(original.dst.iter().copied());
+                let expected: Vec<(u32, u32)> = all.filter(|(_, dst)| owned.binary_search(dst).is_ok()).collect();
+                assert_eq!(stored, expected, "{name} edges");
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod graphs;
 
-use edgecut_graph::{EdgeData, Meta};
+use edgecut_graph::{Dataset, EdgeData, EdgeList, Meta};
 use edgecut_partition::{
     Assignment, PartitionError, PartitionOptions, Phase, Progress, assign, partition, partition_loaded, verify,
     write_parts,
@@ -193,4 +193,45 @@ fn the_description_is_the_one_on_disk() {
     assert_eq!(Meta::read(&dir).unwrap().fingerprint(), meta.fingerprint());
     let text = std::fs::read_to_string(dir.join("META.json")).unwrap();
     assert!(!text.contains(root.path().to_str().unwrap()), "it tells where it was made");
+}
+
+#[test]
+fn a_description_from_before_edges_carried_anything_is_read() {
+    let root = graphs::tempdir();
+    let dir = root.path().join("parts");
+    partition(&bare(5, &[(0, 1), (3, 4)]), &PartitionOptions::new(2), &dir, &()).unwrap();
+    let text = std::fs::read(dir.join("META.json")).unwrap();
+    let mut meta: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let mut remove = |place: &str, fields: &[&str]| {
+        let object = meta.pointer_mut(place).unwrap().as_object_mut().unwrap();
+        fields.iter().for_each(|field| assert!(object.remove(*field).is_some(), "{field}"));
+    };
+    remove("/provenance", &["hold_out_edges"]);
+    remove("/node_types/0", &["has_times"]);
+    remove("/edge_types/0", &["feature_dim", "feature_dtype", "has_weights", "has_times", "held_out"]);
+    std::fs::write(dir.join("META.json"), serde_json::to_vec(&meta).unwrap()).unwrap();
+    verify(&dir).unwrap();
+}
+
+#[test]
+fn held_out_edges_have_no_say_in_where_nodes_go() {
+    let root = graphs::tempdir();
+    let mut dataset = graphs::two_cliques(12);
+    let write = |dataset: &Dataset, name: &str| {
+        let dir = root.path().join(name);
+        (partition(dataset, &PartitionOptions::new(2), &dir, &()).unwrap(), contents(&dir.join("part_0/nodes")))
+    };
+    let (plain, plain_nodes) = write(&dataset, "plain");
+    // As many edges from clique to clique as there are in both.
+    let across =
+        |from: u32, to: u32| (0..264).map(|i| (from + i % 12, to + i / 12 % 12)).unzip::<_, _, Vec<_>, Vec<_>>();
+    for (list, (src, dst)) in [(0, across(0, 12)), (1, across(12, 0))] {
+        let held_out = &mut dataset.edge_types[0].held_out;
+        let list = if list == 0 { &mut held_out.valid } else { &mut held_out.test };
+        *list = EdgeList { src: src.into(), dst: dst.into() };
+    }
+    let (held_out, nodes) = write(&dataset, "held-out");
+    assert_eq!(held_out.edge_types[0].held_out, [264, 264]);
+    assert_eq!((held_out.report, nodes), (plain.report, plain_nodes));
+    verify(&root.path().join("held-out")).unwrap();
 }

@@ -56,6 +56,32 @@ fn partitions_a_graph_of_several_types_with_reverse_edges() {
 }
 
 #[test]
+fn holds_out_edges_of_a_generated_graph_whose_edges_carry_something() {
+    let root = tempfile::tempdir().unwrap();
+    let at = root.path().to_str().unwrap();
+    let flags = ["--dataset", "fake", "--avg-num-nodes", "500", "--root-dir", at, "--num-partitions", "2", "--json"];
+    let more = ["--hold-out-edges", "0.1,0.2", "--edge-attributes", "--add-reverse-edges"];
+    let output = run(&[flags.as_slice(), &more].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(made["provenance"]["hold_out_edges"], serde_json::json!([0.1, 0.2]));
+    let [edges, reverse] = &made["edge_types"].as_array().unwrap()[..] else { panic!("{made}") };
+    let held_out: Vec<u64> = edges["held_out"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+    assert_eq!(edges["num_edges"].as_u64().unwrap() + held_out.iter().sum::<u64>(), 5000);
+    assert!((300..700).contains(&held_out[0]) && (700..1300).contains(&held_out[1]), "{held_out:?}");
+    assert_eq!(edges["held_out"], reverse["held_out"]);
+    assert_eq!(
+        (&edges["has_weights"], &edges["has_times"], &edges["feature_dim"]),
+        (&true.into(), &true.into(), &4.into())
+    );
+    assert_eq!(made["node_types"][0]["has_times"], true);
+    let dir = root.path().join("partitions/fake/2-parts");
+    let verified = run(&["verify", dir.to_str().unwrap()]);
+    assert!(text(&verified.stdout).contains("all in order"), "{}", text(&verified.stderr));
+    fails(&[flags.as_slice(), &["--hold-out-edges", "0.5,0.6"]].concat(), 2, "leaves none to train on");
+}
+
+#[test]
 fn partitions_a_generated_graph_and_describes_it() {
     let root = tempfile::tempdir().unwrap();
     let at = root.path().to_str().unwrap();

@@ -14,9 +14,9 @@ impl Dataset {
     /// already; duplicates collapse to one edge. What results is sorted by (source, destination), and symmetric where
     /// no edge is held out; self loops stay single.
     ///
-    /// An edge keeps its weight, time and features, of duplicates those of the first; an edge that is added has those of the
-    /// edge that it is the reverse of. Held-out edges stay as they are, and no edge is added between the ends of one,
-    /// which would give it away.
+    /// An edge keeps its weight, time and features, of duplicates those of the first; an edge that is added has those
+    /// of the edge that it is the reverse of. Held-out edges stay as they are, and no edge is added between the ends of
+    /// one, which would give it away.
     pub fn to_undirected(&mut self) {
         for edges in self.edge_types.iter_mut().filter(|e| e.src_type == e.dst_type) {
             let keys = match edges.attributes.is_empty() {
@@ -29,9 +29,9 @@ impl Dataset {
     }
 
     /// Adds to each edge type, `writes` from authors to papers, another one in the other direction, `rev_writes` from
-    /// papers to authors, so that messages flow both ways and a model tells them apart. A type that joins a node type to
-    /// itself gets one as well; one whose reverse of that name is there already does not. A reverse edge has the weight,
-    /// time and features of its edge, and the reverse of a held-out edge is held out as well.
+    /// papers to authors, so that messages flow both ways and a model tells them apart. A type that joins a node type
+    /// to itself gets one as well; one whose reverse of that name is there already does not. A reverse edge has the
+    /// weight, time and features of its edge, and the reverse of a held-out edge is held out as well.
     pub fn add_reverse_edges(&mut self) {
         let known: Vec<(NodeTypeId, String, NodeTypeId)> =
             self.edge_types.iter().map(|e| (e.src_type, e.relation.clone(), e.dst_type)).collect();

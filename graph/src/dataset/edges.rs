@@ -34,8 +34,8 @@ pub struct EdgeAttributes {
     pub times: Option<Buffer<i64>>,
 }
 
-/// Edges that link prediction is judged by: no message flows over them. The ids are of the id space that the edges beside
-/// them have.
+/// Edges that link prediction is judged by: no message flows over them. The ids are of the id space that the edges
+/// beside them have.
 #[derive(Clone, Debug, Default)]
 pub struct HeldOutEdges {
     /// Edges that choose the epoch.

@@ -53,14 +53,14 @@ impl Dataset {
     /// Moves edges of some types, chosen at random, to their [held-out](EdgeData::held_out) ones; the others keep their
     /// order and attributes.
     ///
-    /// All edges that join the same two nodes go to the same side: duplicates, both directions of an undirected edge, and
-    /// edges of other types, such as the reverse ones, if those are in `edge_types` too. So none that is left gives a held-out one
-    /// away. What is chosen depends on the seed and on the two nodes alone. Each pair is drawn by itself, so that shares are met
-    /// nearly, not exactly. [`Dataset::edge_type_ids`] are all types.
+    /// All edges that join the same two nodes go to the same side: duplicates, both directions of an undirected edge,
+    /// and edges of other types, such as the reverse ones, if those are in `edge_types` too. So none that is left gives
+    /// a held-out one away. What is chosen depends on the seed and on the two nodes alone. Each pair is drawn by
+    /// itself, so that shares are met nearly, not exactly. [`Dataset::edge_type_ids`] are all types.
     ///
     /// # Errors
-    /// [`GraphError::Dataset`] for fractions that [`HoldOut::check`] rejects, and for an edge type that is not there or has
-    /// held-out edges already; then nothing has changed.
+    /// [`GraphError::Dataset`] for fractions that [`HoldOut::check`] rejects, and for an edge type that is not there or
+    /// has held-out edges already; then nothing has changed.
     pub fn hold_out_edges(&mut self, edge_types: &[EdgeTypeId], hold_out: &HoldOut) -> Result<(), GraphError> {
         let fail = |why: String| Err(GraphError::Dataset { dataset: self.name.clone(), why });
         if let Err(why) = hold_out.check() {

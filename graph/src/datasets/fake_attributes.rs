@@ -12,7 +12,7 @@ const NODE_TIMES: u64 = 1000;
 /// An edge comes to be less than this after the later one of its ends.
 const EDGE_TIMES: u64 = 100;
 /// Mixed into the seed of what nodes' times and edges' attributes are drawn by.
-const TIMES: u64 = 0x7469_6d65_73;
+const TIMES: u64 = 0x0074_696d_6573;
 const ATTRIBUTES: u64 = 0x6174_7472_6962;
 
 /// The nodes at one end of edges.
@@ -29,9 +29,9 @@ pub(super) fn node_times(options: &FakeOptions) -> Vec<i64> {
     (0..options.avg_num_nodes).into_par_iter().map(time).collect()
 }
 
-/// Weights, times and features of edges. Within a class an edge weighs 2 to 4, and its features have a mean of 1; between
-/// classes it weighs 0.5 to 1, and they have a mean of 0. What an edge carries depends on `seed` and its ends alone, where `undirected`
-/// whatever their order, so that both directions of an edge carry the same.
+/// Weights, times and features of edges. Within a class an edge weighs 2 to 4, and its features have a mean of 1;
+/// between classes it weighs 0.5 to 1, and they have a mean of 0. What an edge carries depends on `seed` and its ends
+/// alone, where `undirected` whatever their order, so that both directions of an edge carry the same.
 pub(super) fn edge_attributes(
     seed: u64,
     (src, dst): (&[u32], &[u32]),

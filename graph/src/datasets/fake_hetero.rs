@@ -141,6 +141,23 @@ mod tests {
     }
 
     #[test]
+    fn edges_of_every_type_carry_something_if_asked() {
+        let graph = fake_hetero(&FakeOptions { edge_attributes: true, ..small() }).unwrap();
+        graph.validate().unwrap();
+        assert!(graph.node_types.iter().all(|nodes| nodes.times.is_some()));
+        let weights = |e: usize| graph.edge_types[e].attributes.weights.as_ref().unwrap();
+        for edges in &graph.edge_types {
+            let attributes = &edges.attributes;
+            assert!(attributes.times.is_some() && attributes.features.is_some() && attributes.weights.is_some());
+        }
+        // Homophily is 0.8: about that share of edges joins the same class and weighs more.
+        let heavy = weights(0).iter().filter(|&&weight| weight >= 2.0).count() as f64 / weights(0).len() as f64;
+        assert!((0.7..0.9).contains(&heavy), "{heavy}");
+        assert!(weights(0)[..] != weights(1)[..]);
+        assert!(fake_hetero(&small()).unwrap().edge_types.iter().all(|edges| edges.attributes.is_empty()));
+    }
+
+    #[test]
     fn an_option_out_of_range_is_named() {
         let error = fake_hetero(&FakeOptions { homophily: 2.0, ..small() }).unwrap_err().to_string();
         assert!(error.contains("fake-hetero") && error.contains("homophily"), "{error}");

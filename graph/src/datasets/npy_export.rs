@@ -6,10 +6,10 @@ use rayon::prelude::*;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Writes a homogeneous dataset to `folder`, which is made, as [`read_npy_folder`](super::read_npy_folder) reads it: ids, labels, times
-/// and counts as `int64`, weights as `float32`, features as well (`float16` stays). Files of
-/// another graph that are there already are replaced or removed, which leaves maps of them intact. `edge_index.npy`
-/// goes first and comes last, so that a folder that is only partly written does not load.
+/// Writes a homogeneous dataset to `folder`, which is made, as [`read_npy_folder`](super::read_npy_folder) reads it:
+/// ids, labels, times and counts as `int64`, weights as `float32`, features as well (`float16` stays). Files of another
+/// graph that are there already are replaced or removed, which leaves maps of them intact. `edge_index.npy` goes first
+/// and comes last, so that a folder that is only partly written does not load.
 ///
 /// # Errors
 /// [`GraphError::Dataset`] for several node or edge types, and any I/O error.

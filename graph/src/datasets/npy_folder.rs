@@ -25,7 +25,7 @@ pub(super) const EDGES_FOLDER: &str = "edges";
 /// | `edge_attr.npy` | `[E, F]`, features of edges; optional | floats |
 /// | `edge_weight.npy` | `[E]` or `[E, 1]`, finite, not negative; optional | floats |
 /// | `edge_time.npy` | `[E]` or `[E, 1]`, in any unit; optional | whole numbers |
-/// | `valid_edge_index.npy` or `val_edge_index.npy`, `test_edge_index.npy` | `[2, n]`, held-out edges, not among those of `edge_index`; each optional | whole numbers |
+/// | `valid_edge_index.npy` or `val_edge_index.npy`, `test_edge_index.npy` | `[2, n]`, held-out edges; each optional | whole numbers |
 /// | `x.npy` | `[N, F]`; optional | floats |
 /// | `y.npy` | `[N]` or `[N, 1]`, -1 or NaN where unlabelled; optional | whole numbers or floats |
 /// | `train_idx.npy`, `valid_idx.npy` or `val_idx.npy`, `test_idx.npy` | node ids in any order; each optional | whole numbers |
@@ -33,11 +33,11 @@ pub(super) const EDGES_FOLDER: &str = "edges";
 /// | `node_time.npy` | `[N]` or `[N, 1]`, in any unit; optional | whole numbers |
 /// | `num_nodes.npy` | one number; optional | whole number |
 ///
-/// Whole numbers are `int64`, `uint64`, `int32`, `uint32` or `uint8`; floats are `float32`, `float16` or `float64`, which
-/// becomes `float32`. Without `num_nodes.npy` the number of nodes is the number of rows of `x`, else of `y`, else of a mask, else
-/// of `node_time`, else one more than the largest id in `edge_index` and the held-out edges.
-/// As in PyG, messages flow from source to destination. Edges keep their order. Mapped files must not change while
-/// the dataset is in use.
+/// Whole numbers are `int64`, `uint64`, `int32`, `uint32` or `uint8`; floats are `float32`, `float16` or `float64`,
+/// which becomes `float32`. Without `num_nodes.npy` the number of nodes is the number of rows of `x`, else of `y`, else
+/// of a mask, else of `node_time`, else one more than the largest id in `edge_index` and the held-out edges. As in PyG,
+/// messages flow from source to destination. Edges keep their order. Mapped files must not change while the dataset is
+/// in use.
 ///
 /// # Errors
 /// A missing, damaged or Fortran-ordered array, another shape or type, counts that contradict each other, ids out of
@@ -54,9 +54,10 @@ pub fn read_npy_folder(name: &str, folder: &Path) -> Result<Dataset, GraphError>
 
 /// Reads a heterogeneous graph from a folder of `.npy` arrays, a folder per type.
 ///
-/// `nodes/TYPE/` holds the files of [`read_npy_folder`] that are about nodes: `x.npy`, `y.npy`, the splits, `node_time.npy`,
-/// and `num_nodes.npy`, which only a type without any other needs. `edges/SRC__REL__DST/` holds those that are about edges, from
-/// nodes of type SRC to nodes of type DST, ids from 0 within their types. Types are taken in the order of their names.
+/// `nodes/TYPE/` holds the files of [`read_npy_folder`] that are about nodes: `x.npy`, `y.npy`, the splits,
+/// `node_time.npy`, and `num_nodes.npy`, which only a type without any other needs. `edges/SRC__REL__DST/` holds those
+/// that are about edges, from nodes of type SRC to nodes of type DST, ids from 0 within their types. Types are taken in
+/// the order of their names.
 ///
 /// # Errors
 /// As [`read_npy_folder`], an edge type of an unknown node type, and a folder whose name is none.

@@ -35,7 +35,7 @@ pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Datase
     let raw = folder.join("raw");
     let edge_file = edge_file(&raw)?;
     let (num_nodes, node_file) = read_count(&raw, "num-node-list")?;
-    let nodes = Count::nodes(node_count(num_nodes, &node_file)?);
+    let nodes = Count::nodes(node_count(num_nodes, &node_file, "the graph")?);
     let (edges, count_file) = read_num_edges(&raw)?;
     let scheme = split_scheme(folder, split)?;
 
@@ -95,9 +95,9 @@ fn read_count(raw: &Path, stem: &str) -> Result<(u64, PathBuf), GraphError> {
     }
 }
 
-pub(super) fn node_count(count: u64, path: &Path) -> Result<usize, GraphError> {
+pub(super) fn node_count(count: u64, path: &Path, of: &str) -> Result<usize, GraphError> {
     match count {
-        0 => Err(GraphError::format(path, "the graph has no nodes")),
+        0 => Err(GraphError::format(path, format!("{of} has no nodes"))),
         1..=0xffff_ffff => Ok(count as usize),
         _ => Err(GraphError::format(path, format!("{count} nodes are more than 2^32 - 1"))),
     }

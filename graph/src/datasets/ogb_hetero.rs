@@ -15,7 +15,8 @@ use std::path::Path;
 /// What makes a folder one of this layout.
 pub(super) const TRIPLETS: &str = "triplet-type-list";
 
-/// Reads a heterogeneous graph from `folder` in the raw CSV layout of OGB's heterogeneous node property prediction sets.
+/// Reads a heterogeneous graph from `folder` in the raw CSV layout of OGB's heterogeneous node property prediction
+/// sets.
 ///
 /// Each file is `NAME.csv.gz`, or `NAME.csv`; where both are there, the compressed one is read.
 ///
@@ -72,7 +73,7 @@ fn node_counts(raw: &Path) -> Result<Vec<(String, usize)>, GraphError> {
         if types.iter().any(|(known, _)| known == name) {
             return Err(GraphError::format(path, format!("node type {name} is there twice")));
         }
-        types.push((name.clone(), node_count(number, &path)?));
+        types.push((name.clone(), node_count(number, &path, &format!("type {name}"))?));
     }
     Ok(types)
 }

@@ -38,7 +38,8 @@ pub(super) fn find_train_triples(folder: &Path) -> Option<(Spelling, PathBuf)> {
 
 /// Reads a knowledge graph from `folder`, the layout in which FB15k, WN18 and others are published.
 ///
-/// Each file is `NAME.tsv.gz`, or `NAME.tsv`; where both are there, the compressed one is read. Columns are separated by tabs.
+/// Each file is `NAME.tsv.gz`, or `NAME.tsv`; where both are there, the compressed one is read. Columns are separated
+/// by tabs.
 ///
 /// | file | content |
 /// |---|---|
@@ -46,16 +47,17 @@ pub(super) fn find_train_triples(folder: &Path) -> Option<(Spelling, PathBuf)> {
 /// | `train`, `valid`, `test` | the same by name, read where there is no `train.ids` |
 /// | `entities`, `relations` | number, name a line, all numbers from 0; optional |
 ///
-/// Without `entities` or `relations`, numbers go up to the largest, and names are numbered as they first appear in `train`,
-/// `valid`, `test`, the head of a triple before its tail.
+/// Without `entities` or `relations`, numbers go up to the largest, and names are numbered as they first appear in
+/// `train`, `valid`, `test`, the head of a triple before its tail.
 ///
-/// The graph has one node type, `entity`, and an edge type per relation, also one without triples. Its name is the relation's
-/// with `_` for what a folder's name cannot have (`/people/person` becomes `_people_person`), or `rel_3` where relations have
-/// numbers only. Training triples are the edges, from head to tail, in the order of the file; the others are held out.
+/// The graph has one node type, `entity`, and an edge type per relation, also one without triples. Its name is the
+/// relation's with `_` for what a folder's name cannot have (`/people/person` becomes `_people_person`), or `rel_3`
+/// where relations have numbers only. Training triples are the edges, from head to tail, in the order of the file; the
+/// others are held out.
 ///
 /// # Errors
-/// A missing or truncated file, a line of another number of columns, an unknown entity or relation, a number that is there
-/// twice or left out. Each names the file, and the line counted from 1 where there is one.
+/// A missing or truncated file, a line of another number of columns, an unknown entity or relation, a number that is
+/// there twice or left out. Each names the file, and the line counted from 1 where there is one.
 pub fn read_triples(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
     let Some((spelling, train_file)) = find_train_triples(folder) else {
         return Err(GraphError::format(folder, "neither train.ids.tsv nor train.tsv is there, with or without .gz"));

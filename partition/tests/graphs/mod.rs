@@ -1,7 +1,9 @@
 //! Small graphs for tests, and the folders they are written to.
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
-use edgecut_graph::{Buffer, Dataset, EdgeData, Features, NodeData, NodeTypeId, Splits};
+use edgecut_graph::{
+    Buffer, Dataset, EdgeAttributes, EdgeData, EdgeList, Features, HeldOutEdges, NodeData, NodeTypeId, Splits,
+};
 use half::f16;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -37,7 +39,8 @@ pub(crate) fn two_cliques(size: u32) -> Dataset {
     bare(2 * size as usize, &edges)
 }
 
-/// A graph with everything: two node types, features of both types, labels, splits, three edge types.
+/// A graph with everything: two node types, features of both types, labels, splits, times, three edge types, of which
+/// the second carries everything, and the first has held-out edges.
 pub(crate) fn rich() -> Dataset {
     let mut paper = bare_nodes("paper", 40);
     paper.features =
@@ -49,24 +52,31 @@ pub(crate) fn rich() -> Dataset {
     let mut author = bare_nodes("author", 25);
     author.features =
         Some(Features::F16 { values: (0..50).map(|v| f16::from_f32(v as f32)).collect::<Vec<_>>().into(), dim: 2 });
+    author.times = Some((0..25).map(|n| 2000 + n * 7 % 30).collect::<Vec<i64>>().into());
     let edges = |src_type, relation: &str, dst_type, pairs: Vec<(u32, u32)>| {
-        let (src, dst): (Vec<u32>, Vec<u32>) = pairs.into_iter().unzip();
-        let (src_type, dst_type) = (NodeTypeId(src_type), NodeTypeId(dst_type));
-        EdgeData::new(src_type, relation, dst_type, src.into(), dst.into())
+        let EdgeList { src, dst } = edge_list(pairs);
+        EdgeData::new(NodeTypeId(src_type), relation, NodeTypeId(dst_type), src, dst)
     };
-    Dataset {
-        name: "rich".into(),
-        node_types: vec![paper, author],
-        edge_types: vec![
-            edges(0, "cites", 0, (0..80).map(|i| (i * 7 % 40, i * 3 % 40)).collect()),
-            edges(1, "writes", 0, (0..60).map(|i| (i * 4 % 25, i * 9 % 40)).collect()),
-            edges(0, "of", 1, (0..30).map(|i| (i, i % 25)).collect()),
-        ],
-    }
+    let mut cites = edges(0, "cites", 0, (0..80).map(|i| (i * 7 % 40, i * 3 % 40)).collect());
+    let valid = edge_list((0..10).map(|i| (i, 39 - i)).collect());
+    cites.held_out = HeldOutEdges { valid, test: edge_list((0..20).map(|i| (i * 2, i)).collect()) };
+    let mut writes = edges(1, "writes", 0, (0..60).map(|i| (i * 4 % 25, i * 9 % 40)).collect());
+    writes.attributes = EdgeAttributes {
+        features: Some(Features::F32 { values: (0..120).map(|v| v as f32 / 4.0).collect::<Vec<_>>().into(), dim: 2 }),
+        weights: Some((0..60).map(|edge| edge as f32 / 2.0).collect::<Vec<_>>().into()),
+        times: Some((0..60).map(|edge| edge * 1_000_000_007).collect::<Vec<i64>>().into()),
+    };
+    let of = edges(0, "of", 1, (0..30).map(|i| (i, i % 25)).collect());
+    Dataset { name: "rich".into(), node_types: vec![paper, author], edge_types: vec![cites, writes, of] }
 }
 
-/// Any small graph: homogeneous or typed, with or without features, labels, splits and edges; self loops, duplicates,
-/// isolated nodes and empty types included.
+fn edge_list(pairs: Vec<(u32, u32)>) -> EdgeList {
+    let (src, dst): (Vec<u32>, Vec<u32>) = pairs.into_iter().unzip();
+    EdgeList { src: src.into(), dst: dst.into() }
+}
+
+/// Any small graph: homogeneous or typed, with or without features, labels, splits, times, edges, what those carry and
+/// held-out ones; self loops, duplicates, isolated nodes and empty types included.
 pub(crate) fn any_graph() -> impl Strategy<Value = Dataset> {
     prop::collection::vec(any_nodes(), 1..4)
         .prop_filter("no nodes", |types| types.iter().any(|t| t.num_nodes > 0))
@@ -89,7 +99,9 @@ fn any_nodes() -> impl Strategy<Value = NodeData> {
     (0..24_usize).prop_flat_map(|num_nodes| {
         let labels = prop::option::of(prop::collection::vec(-1..4_i64, num_nodes));
         let splits = prop::collection::vec(0..5_u8, num_nodes);
-        (Just(num_nodes), any_features(num_nodes), labels, splits).prop_map(|(num_nodes, features, labels, splits)| {
+        let times = prop::option::of(prop::collection::vec(any::<i64>(), num_nodes));
+        let all = (Just(num_nodes), any_features(num_nodes), labels, splits, times);
+        all.prop_map(|(num_nodes, features, labels, splits, times)| {
             let labelled = |n: u32| labels.as_ref().is_none_or(|l| l[n as usize] >= 0);
             let pick = |which: u8| {
                 let ids = (0..num_nodes as u32).filter(|&n| splits[n as usize] == which && labelled(n));
@@ -104,7 +116,7 @@ fn any_nodes() -> impl Strategy<Value = NodeData> {
                 labels: labels.map(Into::into),
                 num_classes,
                 splits,
-                times: None,
+                times: times.map(Into::into),
             }
         })
     })
@@ -129,10 +141,26 @@ fn any_edges(sizes: Vec<usize>) -> impl Strategy<Value = EdgeData> {
         let (sources, destinations) = (sizes[src_type as usize], sizes[dst_type as usize]);
         let most = if sources * destinations == 0 { 0 } else { 90 };
         let pair = (0..sources.max(1) as u32, 0..destinations.max(1) as u32);
-        prop::collection::vec(pair, 0..=most).prop_map(move |pairs| {
-            let (src, dst): (Vec<u32>, Vec<u32>) = pairs.into_iter().unzip();
-            EdgeData::new(NodeTypeId(src_type), "", NodeTypeId(dst_type), src.into(), dst.into())
+        let list = |most| prop::collection::vec(pair.clone(), 0..=most).prop_map(edge_list);
+        (list(most), list(most / 9), list(most / 9)).prop_flat_map(move |(EdgeList { src, dst }, valid, test)| {
+            let edges = EdgeData::new(NodeTypeId(src_type), "", NodeTypeId(dst_type), src, dst);
+            let held_out = HeldOutEdges { valid, test };
+            any_attributes(edges.src.len()).prop_map(move |attributes| EdgeData {
+                attributes,
+                held_out: held_out.clone(),
+                ..edges.clone()
+            })
         })
+    })
+}
+
+fn any_attributes(num_edges: usize) -> impl Strategy<Value = EdgeAttributes> {
+    let weights = prop::option::of(prop::collection::vec(0.0..9.0_f32, num_edges));
+    let times = prop::option::of(prop::collection::vec(any::<i64>(), num_edges));
+    (any_features(num_edges), weights, times).prop_map(|(features, weights, times)| EdgeAttributes {
+        features,
+        weights: weights.map(Into::into),
+        times: times.map(Into::into),
     })
 }
 

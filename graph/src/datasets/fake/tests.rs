@@ -203,3 +203,37 @@ fn rejects_options_out_of_range() {
         assert!(error.starts_with("dataset fake: ") && error.contains(why), "{error}");
     }
 }
+
+#[test]
+fn edges_carry_nothing_unless_asked_and_their_weights_tell_of_classes_if_they_do() {
+    let plain = fake(&small()).unwrap();
+    assert!(plain.edge_types[0].attributes.is_empty() && plain.node_types[0].times.is_none());
+    let graph = fake(&FakeOptions { edge_attributes: true, ..small() }).unwrap();
+    graph.validate().unwrap();
+    let (nodes, edges) = (graph.nodes(NodeTypeId(0)), graph.edges(EdgeTypeId(0)));
+    assert_eq!(edges.src[..], plain.edge_types[0].src[..]);
+    let (labels, node_times) = (nodes.labels.as_ref().unwrap(), nodes.times.as_ref().unwrap());
+    let attributes = &edges.attributes;
+    let (weights, times) = (attributes.weights.as_ref().unwrap(), attributes.times.as_ref().unwrap());
+    let features = attributes.features.as_ref().unwrap();
+    let mut by_ends = std::collections::HashMap::new();
+    let (mut within, mut between) = ((0.0, 0), (0.0, 0));
+    let mut row = vec![0.0; features.dim()];
+    for (edge, (&src, &dst)) in edges.src.iter().zip(&edges.dst[..]).enumerate() {
+        let is_within = labels[src as usize] == labels[dst as usize];
+        assert!(if is_within { 2.0..4.0_f32 } else { 0.5..1.0 }.contains(&weights[edge]));
+        assert!(times[edge] >= node_times[src as usize].max(node_times[dst as usize]));
+        features.copy_row(edge, &mut row);
+        let (sum, count) = if is_within { &mut within } else { &mut between };
+        (*sum, *count) = (*sum + row[0], *count + 1);
+        let carried = (weights[edge].to_bits(), times[edge], features.row_bytes(edge));
+        let ends = (src.min(dst), src.max(dst));
+        assert_eq!(*by_ends.entry(ends).or_insert(carried), carried, "both directions carry the same");
+    }
+    let mean = |(sum, count): (f32, u32)| sum / count as f32;
+    assert!((mean(within) - 1.0).abs() < 0.05 && mean(between).abs() < 0.05, "{within:?}, {between:?}");
+    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let again = one.install(|| fake(&FakeOptions { edge_attributes: true, ..small() })).unwrap();
+    assert_eq!(again.edge_types[0].attributes.times.as_ref().unwrap()[..], times[..]);
+    assert_eq!(again.edge_types[0].attributes.weights.as_ref().unwrap()[..], weights[..]);
+}

@@ -84,8 +84,8 @@ pub(crate) struct PartitionArgs {
     /// Add to each edge type another one with its edges reversed, `rev_` and its name: for graphs with several types.
     #[arg(long, alias = "add_reverse_edges")]
     add_reverse_edges: bool,
-    /// Hold out these shares of the edges, chosen at random, for validation and test of link prediction. Both directions of
-    /// an edge are on the same side; done before --add-reverse-edges.
+    /// Hold out these shares of the edges, chosen at random, for validation and test of link prediction. Both
+    /// directions of an edge are on the same side; done before --add-reverse-edges.
     #[arg(long, alias = "hold_out_edges", value_name = "VALID,TEST", value_parser = fractions)]
     hold_out_edges: Option<Fractions>,
     /// Replace a partitioned graph that is there already.
