@@ -36,16 +36,24 @@ impl Aggregate {
     /// The aggregation of `block` by `reduce`.
     ///
     /// # Panics
-    /// If the weights of [`Reduce::WeightedSum`] were made for a graph of another size.
+    /// If the weights of [`Reduce::WeightedSum`] were made for a graph of another size, or have self loops where there are
+    /// more destinations than sources.
     pub fn new(block: Block, reduce: Reduce) -> Self {
         if let Reduce::WeightedSum(weights) = &reduce {
             assert!(weights.fits(block.graph()), "edge weights made for another batch");
+            if weights.self_loops().is_some() {
+                block.assert_rows_are_nodes("aggregate with self loops");
+            }
         }
         Self { block, reduce, append_self: false }
     }
 
     /// Appends each destination's own row to its aggregated one: the output gets twice the columns.
+    ///
+    /// # Panics
+    /// If there are more destinations than sources, so that these cannot be the first of those.
     pub fn appending_self(mut self) -> Self {
+        self.block.assert_rows_are_nodes("aggregate_with_self");
         self.append_self = true;
         self
     }
@@ -183,7 +191,7 @@ pub fn aggregate<B: GnnBackend>(x: Tensor<B, 2>, block: &Block, reduce: &Reduce)
 /// - output: `[num_dst, 2 * features]`, the aggregated columns first
 ///
 /// # Panics
-/// As [`aggregate`].
+/// As [`aggregate`], and if there are more destinations than sources.
 pub fn aggregate_with_self<B: GnnBackend>(x: Tensor<B, 2>, block: &Block, reduce: &Reduce) -> Tensor<B, 2> {
     run(x, &Aggregate::new(block.clone(), reduce.clone()).appending_self())
 }
