@@ -6,6 +6,7 @@ use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, IntTensor};
 use burn::tensor::{Tensor, TensorPrimitive};
 
+use super::attention::{Attention, AttentionTensors, SavedAttention};
 use super::block::Block;
 use super::dropout::DropoutMask;
 use super::edge_weights::EdgeWeights;
@@ -96,6 +97,9 @@ pub trait GnnBackend: Backend {
         bias: FloatTensor<Self>,
         activation: Activation,
     ) -> FloatTensor<Self>;
+
+    /// Attention over the in-edges of each destination, `[num_dst, heads * channels]`, differentiably where the backend is.
+    fn gnn_attention(inputs: AttentionTensors<Self>, attention: &Attention) -> FloatTensor<Self>;
 }
 
 /// What the forward pass of a dense layer leaves for the backward pass.
@@ -155,6 +159,19 @@ pub trait GnnKernels: Backend {
         activation: Activation,
         wants_x: bool,
     ) -> LinearGradients<Self>;
+
+    /// The output, `[num_dst, heads * channels]`, and the weights of [`SavedAttention`].
+    fn attention_forward(
+        inputs: &AttentionTensors<Self>,
+        attention: &Attention,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>);
+
+    /// The gradients of all inputs for that of the output, `[num_dst, heads * channels]`.
+    fn attention_backward(
+        saved: SavedAttention<Self>,
+        grad: FloatTensor<Self>,
+        attention: &Attention,
+    ) -> AttentionTensors<Self>;
 }
 
 /// Aggregates the neighbors of each destination.
