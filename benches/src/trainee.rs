@@ -7,16 +7,19 @@ use burn::optim::{AdamConfig, Optimizer};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, MiniBatch};
 use edgecut_dist_sampler::Fanout;
-use edgecut_trainer::models::{Mode, ModelKind, NodeModel, NodeModelConfig};
-use edgecut_trainer::nn::Aggregation;
+use edgecut_trainer::metrics::Metric;
+use edgecut_trainer::models::{GraphSchema, Mode, ModelConfig, ModelKind, NodeModel};
+use edgecut_trainer::nn::{Aggregation, RelationAggregation};
 use edgecut_trainer::ops::DropoutKey;
 use edgecut_trainer::{
     BatchOptions, NodeTrainingConfig, TensorBatch, TrainError, model_config, step_gradients, tensor_batches,
 };
+use std::sync::Arc;
 
 /// A GraphSAGE in training.
 pub(crate) struct Trainee<O> {
-    config: NodeModelConfig,
+    config: ModelConfig,
+    schema: Arc<GraphSchema>,
     // Taken out while the optimizer changes it, so that it is not copied.
     model: Option<NodeModel<Grad>>,
     optimizer: O,
@@ -31,8 +34,11 @@ fn training_config(num_neighbors: &[Fanout], hidden_channels: usize, batch_size:
         // Without dropout, as the models of other systems that this is compared with.
         dropout: 0.0,
         input_dropout: 0.0,
-        num_neighbors: num_neighbors.to_vec(),
-        eval_num_neighbors: num_neighbors.to_vec(),
+        residual: false,
+        layer_norm: false,
+        relation_aggregation: RelationAggregation::Sum,
+        num_neighbors: num_neighbors.to_vec().into(),
+        eval_num_neighbors: num_neighbors.to_vec().into(),
         replace: false,
         batch_size,
         num_epochs: 1,
@@ -41,6 +47,7 @@ fn training_config(num_neighbors: &[Fanout], hidden_channels: usize, batch_size:
         seed: 0,
         concurrency: 4,
         eval_every: 1,
+        metric: Metric::Accuracy,
         normalize_features: false,
     }
 }
@@ -56,18 +63,19 @@ pub(crate) fn trainee(
     let config = model_config(&job.node, &training)?;
     let model = config.init::<Grad>(training.seed, &Default::default())?;
     let optimizer = AdamConfig::new().with_epsilon(1e-8).init::<Grad, NodeModel<Grad>>();
-    Ok(Trainee { config, model: Some(model), optimizer, lr: training.lr })
+    let schema = Arc::new(GraphSchema::new(job.node.part().meta())?);
+    Ok(Trainee { config, schema, model: Some(model), optimizer, lr: training.lr })
 }
 
 impl<O: Optimizer<NodeModel<Grad>, Grad>> Trainee<O> {
     /// A batch as the model takes it.
     pub(crate) fn tensors(&self, batch: MiniBatch) -> anyhow::Result<TensorBatch<Grad>> {
-        Ok(TensorBatch::new(batch, self.options(), &Default::default())?)
+        Ok(TensorBatch::new(batch, &self.schema, self.options(), &Default::default())?)
     }
 
     /// The batches of an epoch as the model takes them, made so on the loader's threads.
     pub(crate) fn epoch(&self, loader: &DistNeighborLoader) -> BatchIter<Result<TensorBatch<Grad>, TrainError>> {
-        tensor_batches(loader, 0, self.options(), &Default::default())
+        tensor_batches(loader, 0, &self.schema, self.options(), &Default::default())
     }
 
     fn options(&self) -> BatchOptions {

@@ -1,13 +1,14 @@
 //! Turns a mini-batch of plain arrays into what a training step takes.
 
-use crate::models::{ModelInput, ModelKind, NodeModelConfig};
+use crate::models::{GraphSchema, ModelConfig, ModelInput, ModelKind, NodeInput};
 use crate::nn::GcnNorm;
 use crate::ops::{BatchGraph, Block};
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
-use edgecut_dist_loader::{BatchIter, DistNeighborLoader, MiniBatch};
+use edgecut_dist_loader::{BatchIter, DistNeighborLoader, EdgeBatch, MiniBatch, NodeBatch};
 use edgecut_dist_sampler::Wanted;
+use edgecut_graph::NodeTypeId;
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -20,13 +21,19 @@ pub struct BatchOptions {
     pub normalize_features: bool,
     /// What only a backward pass reads.
     pub for_training: bool,
+    /// Whether the first convolution reads what the model has made of the features, so that it has a backward pass as well.
+    pub maps_features: bool,
 }
 
 impl BatchOptions {
     /// What the model that `config` describes takes.
-    pub fn of_model(config: &NodeModelConfig, for_training: bool) -> Self {
-        let gcn_norm = matches!(config.kind, ModelKind::Gcn);
-        Self { gcn_norm, normalize_features: config.normalize_features, for_training }
+    pub fn of_model(config: &ModelConfig, for_training: bool) -> Self {
+        Self {
+            gcn_norm: matches!(config.kind(), ModelKind::Gcn),
+            normalize_features: config.normalize_features(),
+            for_training,
+            maps_features: matches!(config, ModelConfig::Relational(_)),
+        }
     }
 
     /// What the loader has to fetch of the nodes.
@@ -35,15 +42,16 @@ impl BatchOptions {
     }
 }
 
-/// The batches of an epoch, made into tensors on the loader's threads.
+/// The batches of an epoch of a graph of these types, made into tensors on the loader's threads.
 pub fn tensor_batches<B: Backend>(
     loader: &DistNeighborLoader,
     epoch: u64,
+    schema: &Arc<GraphSchema>,
     options: BatchOptions,
     device: &B::Device,
 ) -> BatchIter<Result<TensorBatch<B>, TrainError>> {
-    let device = device.clone();
-    loader.epoch_map(epoch, move |batch| TensorBatch::new(batch, options, &device))
+    let (device, schema) = (device.clone(), Arc::clone(schema));
+    loader.epoch_map(epoch, move |batch| TensorBatch::new(batch, &schema, options, &device))
 }
 
 /// A batch as a training step takes it: tensors, and the edges as each layer reads them.
@@ -53,43 +61,109 @@ pub struct TensorBatch<B: Backend> {
     pub(crate) input: Option<ModelInput<B>>,
     /// The label of each seed.
     pub(crate) labels: Vec<i64>,
+    /// The global ids of the nodes of types without features.
+    embedded: Vec<(NodeTypeId, Vec<u32>)>,
 }
 
 impl<B: Backend> TensorBatch<B> {
-    /// Moves a batch of a homogeneous graph to `device`. Does all that can be done without the model, so that a loader's
+    /// Moves a batch of a graph of these types to `device`. Does all that can be done without the model, so that a loader's
     /// threads can do it ahead of the trainer ([`tensor_batches`]).
     ///
     /// # Errors
-    /// [`TrainError::Batch`] if the arrays contradict each other.
-    pub fn new(batch: MiniBatch, options: BatchOptions, device: &B::Device) -> Result<Self, TrainError> {
+    /// [`TrainError::Batch`] if the arrays contradict each other or the types.
+    pub fn new(
+        batch: MiniBatch,
+        schema: &Arc<GraphSchema>,
+        options: BatchOptions,
+        device: &B::Device,
+    ) -> Result<Self, TrainError> {
         if batch.num_seeds == 0 {
-            return Ok(Self { input: None, labels: Vec::new() });
+            return Ok(Self { input: None, labels: Vec::new(), embedded: Vec::new() });
         }
         let wrong = |what: String| TrainError::Batch { what };
-        let MiniBatch { mut nodes, mut edges, labels, .. } = batch;
-        let (Some(mut nodes), Some(edges)) = (nodes.pop(), edges.pop()) else {
-            return Err(wrong("it has no nodes or no edges".into()));
+        let MiniBatch { nodes, edges, labels, .. } = batch;
+        let graphs = graphs(schema, &nodes, edges).map_err(wrong)?;
+        let within_hop = |nodes: &NodeBatch| nodes.hop_offsets.iter().map(|&n| n as usize).collect::<Vec<_>>();
+        let within_hop: Vec<Vec<usize>> = nodes.iter().map(within_hop).collect();
+        let layers = |(graph, (src, dst)): (&Arc<BatchGraph>, (usize, usize))| {
+            Block::layers_between(graph, &within_hop[dst], &within_hop[src])
         };
-        let rows = nodes.input_nodes.len();
-        let graph = BatchGraph::new(edges.indptr, edges.indices, rows).map_err(|e| wrong(e.to_string()))?;
-        let graph = Arc::new(graph);
-        let within_hop: Vec<usize> = nodes.hop_offsets.iter().map(|&n| n as usize).collect();
-        let blocks = Block::layers(&graph, &within_hop).map_err(|e| wrong(e.to_string()))?;
+        let blocks = graphs.iter().zip(schema.edge_ends()).map(layers).collect::<Result<Vec<_>, _>>();
+        let blocks: Vec<Vec<Block>> = blocks.map_err(|e| wrong(e.to_string()))?;
         if options.for_training {
-            // The first layer's input are the features, which need no gradient.
-            blocks.par_iter().skip(1).for_each(Block::prepare_backward);
+            // Features need no gradient, so neither does a convolution that reads them as they are.
+            let trained = usize::from(!options.maps_features);
+            blocks.par_iter().for_each(|blocks| blocks.par_iter().skip(trained).for_each(Block::prepare_backward));
         }
-        if options.normalize_features {
-            normalize_rows(&mut nodes.features, nodes.feature_dim);
+        let (mut inputs, mut embedded, mut degrees) = (Vec::new(), Vec::new(), Vec::new());
+        for ((nodes, within_hop), number) in nodes.into_iter().zip(within_hop).zip(0..) {
+            let NodeBatch { input_nodes, degrees: of_type, mut features, feature_dim, .. } = nodes;
+            let rows = input_nodes.len();
+            if schema.node_types[usize::from(number)].feature_dim == 0 {
+                embedded.push((NodeTypeId(number), input_nodes));
+                inputs.push(NodeInput { features: None, within_hop });
+            } else {
+                if features.len() != rows * feature_dim {
+                    let name = &schema.node_types[usize::from(number)].name;
+                    return Err(wrong(format!("{} features for {rows} nodes of type {name}", features.len())));
+                }
+                if options.normalize_features {
+                    normalize_rows(&mut features, feature_dim);
+                }
+                let features = Tensor::from_data(TensorData::new(features, [rows, feature_dim]), device);
+                inputs.push(NodeInput { features: Some(features), within_hop });
+            }
+            degrees.push(of_type);
         }
-        let features = Tensor::from_data(TensorData::new(nodes.features, [rows, nodes.feature_dim]), device);
-        let mut input = ModelInput::new(features, blocks).map_err(|e| wrong(e.to_string()))?;
+        let mut input = ModelInput::typed(Arc::clone(schema), inputs, blocks).map_err(|e| wrong(e.to_string()))?;
         if options.gcn_norm {
-            let norm = GcnNorm::new(&graph, &nodes.degrees).map_err(|e| wrong(e.to_string()))?;
+            let norm = GcnNorm::new(&graphs[0], &degrees[0]).map_err(|e| wrong(e.to_string()))?;
             input = input.with_gcn_norm(norm).map_err(|e| wrong(e.to_string()))?;
         }
-        Ok(Self { input: Some(input), labels })
+        Ok(Self { input: Some(input), labels, embedded })
     }
+
+    /// What the model reads; nothing for a batch without seeds.
+    pub fn input(&self) -> Option<&ModelInput<B>> {
+        self.input.as_ref()
+    }
+
+    /// The label of each seed.
+    pub fn labels(&self) -> &[i64] {
+        &self.labels
+    }
+
+    /// The global ids of the nodes of each type without features, in the order of the batch: whose embeddings the model reads.
+    pub fn embedded(&self) -> &[(NodeTypeId, Vec<u32>)] {
+        &self.embedded
+    }
+
+    /// Puts the embeddings of a node type in the place of its features, see [`ModelInput::with_embeddings`]. A batch without
+    /// seeds has no place for any.
+    ///
+    /// # Errors
+    /// [`TrainError::Batch`] if there is no such type, or not a row for each of its nodes.
+    pub fn with_embeddings(mut self, node_type: NodeTypeId, rows: Tensor<B, 2>) -> Result<Self, TrainError> {
+        let put = |input: ModelInput<B>| input.with_embeddings(node_type, rows);
+        self.input = self.input.map(put).transpose().map_err(|e| TrainError::Batch { what: e.to_string() })?;
+        Ok(self)
+    }
+}
+
+/// The edges of each type, if there are as many as nodes and edges of a graph of these types.
+fn graphs(schema: &GraphSchema, nodes: &[NodeBatch], edges: Vec<EdgeBatch>) -> Result<Vec<Arc<BatchGraph>>, String> {
+    let (given, expected) = ((nodes.len(), edges.len()), (schema.node_types.len(), schema.edge_types.len()));
+    if given != expected || schema.validate().is_err() {
+        return Err(format!(
+            "it has {} node types and {} edge types, the graph {} and {}",
+            given.0, given.1, expected.0, expected.1
+        ));
+    }
+    let graph = |(edges, (src, _)): (EdgeBatch, (usize, usize))| {
+        let graph = BatchGraph::new(edges.indptr, edges.indices, nodes[src].input_nodes.len());
+        graph.map(Arc::new).map_err(|e| e.to_string())
+    };
+    edges.into_iter().zip(schema.edge_ends()).map(graph).collect()
 }
 
 fn normalize_rows(features: &mut [f32], dim: usize) {

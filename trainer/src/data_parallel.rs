@@ -2,6 +2,7 @@
 
 use crate::batch_input::TensorBatch;
 use crate::gradients::{FlatLengthError, flatten_gradients, num_parameters, unflatten_gradients};
+use crate::metrics::{Metric, MetricState};
 use crate::models::{Mode, ModelInput, NodeClassifier};
 use crate::nn::{Classification, cross_entropy};
 use crate::ops::GnnBackend;
@@ -75,9 +76,13 @@ fn classify<B: GnnBackend>(
     input: ModelInput<B>,
     labels: &[i64],
     mode: Mode,
+    metric: Option<&mut MetricState>,
 ) -> Result<(Classification<B>, SeedTotals), TrainError> {
     let wrong = |what: String| TrainError::Batch { what };
     let logits = model.forward(input, mode).map_err(|e| wrong(e.to_string()))?;
+    if let Some(metric) = metric {
+        metric.add(&logits, labels);
+    }
     let result = cross_entropy(logits, labels).map_err(|e| wrong(e.to_string()))?;
     let seeds = result.num_seeds as f64;
     let loss = f64::from(result.loss.clone().into_data().iter::<f32>().next().unwrap_or(f32::NAN)) * seeds;
@@ -109,7 +114,7 @@ pub fn step_gradients<B: AutodiffBackend + GnnBackend, M: AutodiffModule<B> + No
     let (mut flat, mine) = match batch.input {
         None => (vec![0.0; num_parameters(model)], SeedTotals::default()),
         Some(input) => {
-            let (result, totals) = classify(model, input, &batch.labels, mode)?;
+            let (result, totals) = classify(model, input, &batch.labels, mode, None)?;
             // The sum over this rank's seeds, so that ranks weigh as much as they have seeds.
             let gradients = result.loss.mul_scalar(totals.seeds).backward();
             (flatten_gradients(model, GradientsParams::from_grads(gradients, model)), totals)
@@ -134,12 +139,43 @@ pub fn evaluate<B: GnnBackend>(
     batches: BatchIter<Result<TensorBatch<B>, TrainError>>,
     world: &mut ProcessGroup,
 ) -> Result<SeedTotals, TrainError> {
+    run_evaluation(model, batches, None, world)
+}
+
+/// As [`evaluate`], and a metric over the seeds of all ranks, the same on each; nothing where it is not defined, as without
+/// seeds.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_metric<B: GnnBackend>(
+    model: &impl NodeClassifier<B>,
+    batches: BatchIter<Result<TensorBatch<B>, TrainError>>,
+    metric: Metric,
+    num_classes: usize,
+    world: &mut ProcessGroup,
+) -> Result<(SeedTotals, Option<f64>), TrainError> {
+    if metric == Metric::Accuracy {
+        // The totals have it already.
+        let totals = run_evaluation(model, batches, None, world)?;
+        return Ok((totals, totals.accuracy()));
+    }
+    let mut state = MetricState::new(metric, num_classes);
+    let totals = run_evaluation(model, batches, Some(&mut state), world)?;
+    Ok((totals, state.over_all_ranks(world)?))
+}
+
+fn run_evaluation<B: GnnBackend>(
+    model: &impl NodeClassifier<B>,
+    batches: BatchIter<Result<TensorBatch<B>, TrainError>>,
+    mut metric: Option<&mut MetricState>,
+    world: &mut ProcessGroup,
+) -> Result<SeedTotals, TrainError> {
     let mut totals = SeedTotals::default();
     for batch in batches {
-        let TensorBatch { input, labels } = batch??;
+        let TensorBatch { input, labels, .. } = batch??;
         let mine = match input {
             None => SeedTotals::default(),
-            Some(input) => classify(model, input, &labels, Mode::Eval)?.1,
+            Some(input) => classify(model, input, &labels, Mode::Eval, metric.as_deref_mut())?.1,
         };
         totals.add(&all_reduce_totals(&mine, world)?);
     }

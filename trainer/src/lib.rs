@@ -1,7 +1,8 @@
 //! Graph neural networks in burn, trained data-parallel.
 //!
-//! - [`ops`]: fused neighbor aggregation over the blocks of a batch, fused dense layers and keyed dropout, with gradients;
+//! - [`ops`]: fused neighbor aggregation and attention over the blocks of a batch, fused dense layers and keyed dropout, with gradients;
 //! - [`nn`]: layers, and the loss;
+//! - [`metrics`]: how good predictions are, over all ranks;
 //! - [`models`]: whole networks for node classification;
 //! - [`gradients`]: gradients and parameters as one flat vector, for collectives;
 //! - [`model_file`]: trained models on disk, as safetensors;
@@ -14,6 +15,7 @@ pub mod allocator;
 mod batch_input;
 mod data_parallel;
 pub mod gradients;
+pub mod metrics;
 pub mod model_file;
 pub mod models;
 pub mod nn;
@@ -22,8 +24,8 @@ pub mod ops;
 mod train_error;
 
 pub use batch_input::{BatchOptions, TensorBatch, tensor_batches};
-pub use data_parallel::{SeedTotals, StepGradients, evaluate, step_gradients};
+pub use data_parallel::{SeedTotals, StepGradients, evaluate, evaluate_metric, step_gradients};
 pub use node_training::{
-    EpochReport, NodeResult, NodeTrainingConfig, Observer, evaluate_node, model_config, train_node,
+    EpochReport, NodeResult, NodeTrainingConfig, Observer, evaluate_node, model_config, seed_type, train_node,
 };
 pub use train_error::TrainError;

@@ -2,12 +2,14 @@
 //!
 //! # The file
 //! - One `F32` tensor per parameter, named by its place in the model: `layers.0.weight_neighbors`, `layers.0.weight_self`,
-//!   `layers.0.bias` (GraphSAGE), `layers.0.weight`, `layers.0.bias` (GCN).
-//! - Matrices lie in PyTorch's orientation, `[out_channels, in_channels]`, so that renamed tensors go into a PyG model with
+//!   `layers.0.bias` (GraphSAGE), `layers.0.weight`, `layers.0.bias` (GCN), `layers.0.weight_src`, `layers.0.attention_src`
+//!   (GAT); of a network over typed edges `encoders.0.weight` (by node type), `layers.0.conv.weights.1` (by edge type),
+//!   `layers.0.conv.own.0.weight`, `outputs.0.weight`.
+//! - Matrices of one parameter lie in PyTorch's orientation, `[out_channels, in_channels]`, so that renamed tensors go into a PyG model with
 //!   `load_state_dict`: `weight_neighbors` is `lin_l.weight` of a `SAGEConv`, `weight_self` its `lin_r.weight`, `bias` its
 //!   `lin_l.bias`; `weight` is `lin.weight` of a `GCNConv`, `bias` its `bias`.
-//! - Metadata: `format` is `edgecut-model`, `version` is `1`, `config` is the [`NodeModelConfig`] as JSON: loading needs
-//!   no further settings.
+//! - Metadata: `format` is `edgecut-model`, `version` is `1`, `config` is the [`ModelConfig`] as JSON: loading needs no
+//!   further settings.
 //!
 //! A file is written beside its destination, synced and renamed: whoever opens the path sees the old model or the new one.
 
@@ -23,7 +25,7 @@ use safetensors::tensor::{TensorView, serialize};
 use safetensors::{Dtype, SafeTensorError, SafeTensors};
 use thiserror::Error;
 
-use crate::models::{ModelError, NodeModel, NodeModelConfig};
+use crate::models::{ModelConfig, ModelError, NodeModel};
 
 const FORMAT: &str = "edgecut-model";
 const VERSION: &str = "1";
@@ -33,15 +35,13 @@ const VERSION: &str = "1";
 /// # Errors
 /// [`ModelFileError`] if the model is not what `config` describes, or the file cannot be written; a file that was at
 /// `path` before is still there then.
-pub fn save_model<B: Backend>(
-    path: &Path,
-    model: &NodeModel<B>,
-    config: &NodeModelConfig,
-) -> Result<(), ModelFileError> {
+pub fn save_model<B: Backend>(path: &Path, model: &NodeModel<B>, config: &ModelConfig) -> Result<(), ModelFileError> {
     let mut collect = Collect { place: Vec::new(), tensors: BTreeMap::new() };
     match model {
         NodeModel::Sage(model) => model.visit(&mut collect),
         NodeModel::Gcn(model) => model.visit(&mut collect),
+        NodeModel::Gat(model) => model.visit(&mut collect),
+        NodeModel::Relational(model) => model.visit(&mut collect),
     }
     let expected = config.num_parameters();
     let held = collect.tensors.values().map(|tensor| tensor.values.len()).sum::<usize>();
@@ -75,10 +75,7 @@ pub fn save_model<B: Backend>(
 /// # Errors
 /// [`ModelFileError`] naming the file and the tensor if anything about it is not as [`save_model`] writes it: another
 /// format, tensors that miss or are too many, of another type or shape, or not finite.
-pub fn load_model<B: Backend>(
-    path: &Path,
-    device: &B::Device,
-) -> Result<(NodeModel<B>, NodeModelConfig), ModelFileError> {
+pub fn load_model<B: Backend>(path: &Path, device: &B::Device) -> Result<(NodeModel<B>, ModelConfig), ModelFileError> {
     let bytes = fs::read(path).map_err(|source| ModelFileError::Read { path: path.to_owned(), source })?;
     parse_model(&bytes, path, device)
 }
@@ -91,7 +88,7 @@ pub fn parse_model<B: Backend>(
     bytes: &[u8],
     path: &Path,
     device: &B::Device,
-) -> Result<(NodeModel<B>, NodeModelConfig), ModelFileError> {
+) -> Result<(NodeModel<B>, ModelConfig), ModelFileError> {
     let format_error = |source| ModelFileError::Format { path: path.to_owned(), source };
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(format_error)?;
     let config = read_config(path, header.metadata().as_ref())?;
@@ -105,6 +102,8 @@ pub fn parse_model<B: Backend>(
     let model = match model {
         NodeModel::Sage(model) => NodeModel::Sage(model.map(&mut fill)),
         NodeModel::Gcn(model) => NodeModel::Gcn(model.map(&mut fill)),
+        NodeModel::Gat(model) => NodeModel::Gat(model.map(&mut fill)),
+        NodeModel::Relational(model) => NodeModel::Relational(model.map(&mut fill)),
     };
     if let Some(error) = fill.error {
         return Err(error);
@@ -356,7 +355,7 @@ fn read_tensor<const D: usize>(
     }
 }
 
-fn read_config(path: &Path, metadata: Option<&HashMap<String, String>>) -> Result<NodeModelConfig, ModelFileError> {
+fn read_config(path: &Path, metadata: Option<&HashMap<String, String>>) -> Result<ModelConfig, ModelFileError> {
     let entry = |key| metadata.and_then(|metadata| metadata.get(key));
     for (key, expected) in [("format", FORMAT), ("version", VERSION)] {
         let found = entry(key);
@@ -368,14 +367,14 @@ fn read_config(path: &Path, metadata: Option<&HashMap<String, String>>) -> Resul
         let expected = "a model configuration";
         return Err(ModelFileError::Metadata { path: path.to_owned(), key: "config", found: None, expected });
     };
-    let config: NodeModelConfig =
-        serde_json::from_str(json).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+    let config =
+        ModelConfig::from_json(json).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
     config.validate().map_err(|source| ModelFileError::Model { path: path.to_owned(), source })?;
     Ok(config)
 }
 
 /// Compares sizes before a model is made, so that a damaged configuration cannot ask for all memory.
-fn check_size(path: &Path, file: &SafeTensors<'_>, config: &NodeModelConfig) -> Result<(), ModelFileError> {
+fn check_size(path: &Path, file: &SafeTensors<'_>, config: &ModelConfig) -> Result<(), ModelFileError> {
     let given = file.iter().map(|(_, view)| view.shape().iter().product::<usize>()).sum();
     let expected = config.num_parameters().unwrap_or(usize::MAX);
     if given == expected {

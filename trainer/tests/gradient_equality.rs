@@ -10,8 +10,9 @@ use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNodeConfig};
 use edgecut_graph::{NodeTypeId, PartitionBook, PartitionId, Split};
 use edgecut_partition::{Assignment, Method, PartitionOptions};
-use edgecut_trainer::models::{Mode, ModelKind, NodeModel, NodeModelConfig};
+use edgecut_trainer::models::{GatSettings, GraphSchema, Mode, ModelConfig, ModelKind, NodeModel, NodeModelConfig};
 use edgecut_trainer::nn::Aggregation;
+use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{BatchOptions, StepGradients, TensorBatch, step_gradients};
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +31,8 @@ enum Which {
 fn steps(dir: &Path, world_size: usize, batch_size: usize, kind: ModelKind, which: &Which) -> Vec<Vec<StepGradients>> {
     on_ranks(dir, world_size, &SamplingNodeConfig::default(), |node, world| {
         let device = Default::default();
-        let model_config = NodeModelConfig::new(kind, 3, 8, 4, 2).with_normalize_features(true);
+        let model_config = ModelConfig::from(NodeModelConfig::new(kind, 3, 8, 4, 2).with_normalize_features(true));
+        let schema = Arc::new(GraphSchema::new(node.part().meta()).expect("types"));
         let options = BatchOptions::of_model(&model_config, true);
         let mut model: NodeModel<Cpu> = model_config.init(3, &device).expect("a valid model");
         let mut optimizer = AdamConfig::new().init::<Cpu, NodeModel<Cpu>>();
@@ -53,7 +55,7 @@ fn steps(dir: &Path, world_size: usize, batch_size: usize, kind: ModelKind, whic
         let loader = DistNeighborLoader::new(sampler, NODES, seeds, config, world).expect("a valid loader");
         let mut all = Vec::new();
         for batch in loader.epoch(0) {
-            let batch = TensorBatch::new(batch.expect("a batch"), options, &device).expect("a right batch");
+            let batch = TensorBatch::new(batch.expect("a batch"), &schema, options, &device).expect("a right batch");
             let step = step_gradients(&model, batch, Mode::Eval, world).expect("a step");
             let gradients = step.of_model(&model).expect("the gradients of this model");
             model = optimizer.step(0.01, model, gradients);
@@ -84,9 +86,10 @@ fn assert_same_steps(found: &[Vec<StepGradients>], expected: &[StepGradients], w
     }
 }
 
-fn kinds() -> [ModelKind; 4] {
+fn kinds() -> [ModelKind; 5] {
     let sage = |aggregation| ModelKind::Sage { aggregation };
-    [sage(Aggregation::Mean), sage(Aggregation::Sum), sage(Aggregation::Max), ModelKind::Gcn]
+    let gat = ModelKind::Gat(GatSettings { heads: 2, version: AttentionVersion::V2, attention_dropout: 0.0 });
+    [sage(Aggregation::Mean), sage(Aggregation::Sum), sage(Aggregation::Max), ModelKind::Gcn, gat]
 }
 
 #[test]

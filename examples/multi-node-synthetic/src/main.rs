@@ -13,11 +13,12 @@ use clap::Parser;
 use edgecut_cluster::{Cluster, ClusterConfig};
 use edgecut_graph::Split;
 use edgecut_trainer::allocator::{MiMalloc, keep_memory};
-use edgecut_trainer::models::Mode;
+use edgecut_trainer::models::{GraphSchema, Mode};
 use edgecut_trainer::ops::DropoutKey;
 use edgecut_trainer::{BatchOptions, evaluate, step_gradients, tensor_batches};
 use model::Gcn;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[global_allocator]
@@ -64,20 +65,21 @@ fn run(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
     let node = data::open(&args.root_dir, args.avg_num_nodes, cluster)?;
     world.barrier()?;
 
-    let training = BatchOptions { gcn_norm: true, normalize_features: false, for_training: true };
+    let training = BatchOptions { gcn_norm: true, normalize_features: false, for_training: true, maps_features: false };
     let evaluation = BatchOptions { for_training: false, ..training };
     let train = data::loader(&node, Split::Train, args.batch_size, training, &mut world)?;
     let valid = data::loader(&node, Split::Valid, args.batch_size, evaluation, &mut world)?;
     let test = data::loader(&node, Split::Test, args.batch_size, evaluation, &mut world)?;
 
     let nodes = &node.part().meta().node_types[0];
+    let schema = Arc::new(GraphSchema::new(node.part().meta())?);
     let mut model: Gcn<Autodiff<Cpu>> = Gcn::new(nodes.feature_dim, 64, nodes.num_classes, &device);
     let decay = WeightDecayConfig::new(5e-4);
     let mut optimizer = AdamConfig::new().with_weight_decay(Some(decay)).init();
 
     let (mut timed, mut iterations) = (Duration::ZERO, 0);
     for epoch in 0..args.num_epochs {
-        let mut batches = tensor_batches(&train, epoch, training, &device);
+        let mut batches = tensor_batches(&train, epoch, &schema, training, &device);
         for step in 0..train.num_steps() {
             let start = Instant::now();
             let Some(batch) = batches.next() else { break };
@@ -96,12 +98,12 @@ fn run(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
                 );
             }
         }
-        let totals = evaluate(&model.valid(), tensor_batches(&valid, 0, evaluation, &device), &mut world)?;
+        let totals = evaluate(&model.valid(), tensor_batches(&valid, 0, &schema, evaluation, &device), &mut world)?;
         if rank == 0 {
             println!("epoch {epoch}: validation accuracy {:.4}", totals.accuracy().unwrap_or_default());
         }
     }
-    let totals = evaluate(&model.valid(), tensor_batches(&test, 0, evaluation, &device), &mut world)?;
+    let totals = evaluate(&model.valid(), tensor_batches(&test, 0, &schema, evaluation, &device), &mut world)?;
     if rank == 0 {
         println!("test accuracy {:.4}", totals.accuracy().unwrap_or_default());
         println!("mean iteration time {:.4} s", timed.as_secs_f64() / f64::from(iterations.max(1)));

@@ -42,8 +42,8 @@ impl<B: GnnBackend> Gcn<B> {
         input.check(self.layers.len(), in_channels)?;
         let norm = input.gcn_norm()?;
         let stack = Stack { layers: &self.layers, dropout: self.dropout, num_classes };
-        Ok(stack.run(input.features(), input.blocks(), mode, |layer, x, block, activation| {
-            layer.forward(x, block, norm, activation)
+        Ok(stack.run(input.features(), input.blocks(), mode, |layer, x, block, place| {
+            layer.forward(x, block, norm, place.relu())
         }))
     }
 }

@@ -42,8 +42,8 @@ impl<B: GnnBackend> GraphSage<B> {
         let num_classes = self.layers.last().map_or(0, |layer| layer.weight_self.dims()[1]);
         input.check(self.layers.len(), in_channels)?;
         let stack = Stack { layers: &self.layers, dropout: self.dropout, num_classes };
-        Ok(stack.run(input.features(), input.blocks(), mode, |layer, x, block, activation| {
-            layer.forward(x, block, activation)
+        Ok(stack.run(input.features(), input.blocks(), mode, |layer, x, block, place| {
+            layer.forward(x, block, place.relu())
         }))
     }
 }

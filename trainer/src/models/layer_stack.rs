@@ -1,9 +1,9 @@
-//! What all models share: convolutions with ReLU and dropout between them.
+//! What models of homogeneous graphs share: convolutions with an activation and dropout between them.
 
 use burn::tensor::Tensor;
 
 use super::model_input::Mode;
-use crate::ops::{Activation, Block, GnnBackend, dropout};
+use crate::ops::{Activation, Block, DropoutMask, GnnBackend, dropout};
 
 /// Dropout probabilities of a stack of layers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,8 +21,24 @@ pub(super) struct Stack<'a, L> {
     pub(super) num_classes: usize,
 }
 
+/// Where in the stack a convolution is.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// Counted from 1.
+    pub(super) layer: u64,
+    /// The dropout after it; none for the last.
+    pub(super) hidden: Option<DropoutMask>,
+}
+
+impl Place {
+    /// ReLU and dropout after a hidden layer.
+    pub(super) fn relu(self) -> Activation {
+        self.hidden.map_or(Activation::Identity, Activation::Relu)
+    }
+}
+
 impl<L> Stack<'_, L> {
-    /// Runs `[convolution, ReLU, dropout]` for every layer but the last, and then the last convolution alone.
+    /// Runs `convolve`, which applies what follows a layer as well, for every layer.
     ///
     /// # Shapes
     /// - `x`: `[blocks[0].num_src, in_channels]`
@@ -32,7 +48,7 @@ impl<L> Stack<'_, L> {
         mut x: Tensor<B, 2>,
         blocks: &[Block],
         mode: Mode,
-        convolve: impl Fn(&L, Tensor<B, 2>, &Block, Activation) -> Tensor<B, 2>,
+        convolve: impl Fn(&L, Tensor<B, 2>, &Block, Place) -> Tensor<B, 2>,
     ) -> Tensor<B, 2> {
         if blocks.last().is_none_or(|block| block.num_dst() == 0) {
             return Tensor::zeros([0, self.num_classes], &x.device());
@@ -41,10 +57,9 @@ impl<L> Stack<'_, L> {
         if let Mode::Train(key) = mode {
             x = dropout(x, self.dropout.input, key.for_layer(0));
         }
-        for (position, (layer, block)) in self.layers.iter().zip(blocks).enumerate() {
-            let hidden = mode.relu_and_dropout(self.dropout.hidden, position as u64 + 1);
-            let activation = if position + 1 < self.layers.len() { hidden } else { Activation::Identity };
-            x = convolve(layer, x, block, activation);
+        for ((layer, block), number) in self.layers.iter().zip(blocks).zip(1..) {
+            let hidden = ((number as usize) < self.layers.len()).then(|| mode.mask(self.dropout.hidden, number));
+            x = convolve(layer, x, block, Place { layer: number, hidden });
         }
         x
     }

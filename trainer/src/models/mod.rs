@@ -1,18 +1,31 @@
 //! Networks for node classification.
 //!
-//! All are stacks of `[convolution, ReLU, dropout]`, ending in a convolution to the classes.
+//! For homogeneous graphs stacks of `[convolution, activation, dropout]`, ending in a convolution to the classes; for typed
+//! ones [`RelationalNet`].
 
+mod gat;
 mod gcn;
 mod graph_sage;
+mod graph_schema;
 mod layer_stack;
+mod model_config;
 mod model_error;
 mod model_input;
+mod model_kind;
 mod node_model;
 mod node_model_config;
+mod relational_config;
+mod relational_net;
 
+pub use gat::Gat;
 pub use gcn::Gcn;
 pub use graph_sage::GraphSage;
+pub use graph_schema::{EdgeTypeSchema, GraphSchema, NodeTypeSchema};
+pub use model_config::ModelConfig;
 pub use model_error::ModelError;
-pub use model_input::{Mode, ModelInput};
+pub use model_input::{Mode, ModelInput, NodeInput};
+pub use model_kind::{GatSettings, ModelKind};
 pub use node_model::{NodeClassifier, NodeModel};
-pub use node_model_config::{ModelKind, NodeModelConfig};
+pub use node_model_config::NodeModelConfig;
+pub use relational_config::{RelationalConfig, RelationalOutput};
+pub use relational_net::{RelationalLayer, RelationalNet};

@@ -4,10 +4,12 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
+use super::gat::Gat;
 use super::gcn::Gcn;
 use super::graph_sage::GraphSage;
 use super::model_error::ModelError;
 use super::model_input::{Mode, ModelInput};
+use super::relational_net::RelationalNet;
 use crate::ops::GnnBackend;
 
 /// A network that classifies the seeds of a batch: what training and evaluation take, those of this crate and your own.
@@ -22,13 +24,17 @@ pub trait NodeClassifier<B: GnnBackend>: Module<B> {
     fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError>;
 }
 
-/// One of the networks. Made by [`NodeModelConfig::init`](super::NodeModelConfig::init).
+/// One of the networks. Made by [`ModelConfig::init`](super::ModelConfig::init).
 #[derive(Module, Debug)]
 pub enum NodeModel<B: Backend> {
     /// GraphSAGE.
     Sage(GraphSage<B>),
     /// A graph convolutional network.
     Gcn(Gcn<B>),
+    /// A graph attention network.
+    Gat(Gat<B>),
+    /// A network over typed edges.
+    Relational(RelationalNet<B>),
 }
 
 impl<B: GnnBackend> NodeClassifier<B> for NodeModel<B> {
@@ -36,6 +42,8 @@ impl<B: GnnBackend> NodeClassifier<B> for NodeModel<B> {
         match self {
             Self::Sage(model) => model.forward(input, mode),
             Self::Gcn(model) => model.forward(input, mode),
+            Self::Gat(model) => model.forward(input, mode),
+            Self::Relational(model) => model.forward(input, mode),
         }
     }
 }

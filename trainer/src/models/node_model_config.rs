@@ -3,27 +3,16 @@
 use burn::tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 
+use super::gat::Gat;
 use super::gcn::Gcn;
 use super::graph_sage::GraphSage;
 use super::layer_stack::StackDropout;
 use super::model_error::ModelError;
+use super::model_kind::{GatSettings, ModelKind};
 use super::node_model::NodeModel;
-use crate::nn::Aggregation;
+use crate::ops::AttentionVersion;
 
-/// Which network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ModelKind {
-    /// GraphSAGE.
-    Sage {
-        /// How it combines neighbors.
-        aggregation: Aggregation,
-    },
-    /// A graph convolutional network.
-    Gcn,
-}
-
-/// Settings of a [`NodeModel`]; what a model file holds beside the weights.
+/// Settings of a [`NodeModel`] for homogeneous graphs: a stack of convolutions; what its model file holds beside the weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeModelConfig {
@@ -99,7 +88,8 @@ impl NodeModelConfig {
     /// Checks the settings.
     ///
     /// # Errors
-    /// [`ModelError`] for sizes of 0 or beyond memory, and for dropouts outside `[0, 1)`.
+    /// [`ModelError`] for sizes of 0 or beyond memory, for dropouts outside `[0, 1)`, for heads that do not divide the hidden
+    /// channels, and for an R-GCN, which is no stack.
     pub fn validate(&self) -> Result<(), ModelError> {
         let sizes = [
             ("in_channels", self.in_channels),
@@ -111,9 +101,12 @@ impl NodeModelConfig {
             return Err(ModelError::Zero { setting });
         }
         for (setting, value) in [("dropout", self.dropout), ("input_dropout", self.input_dropout)] {
-            if !(0.0..1.0).contains(&value) {
-                return Err(ModelError::Probability { setting, value });
-            }
+            ModelError::check_probability(setting, value)?;
+        }
+        self.kind.validate(self.hidden_channels)?;
+        if let ModelKind::Rgcn { .. } = self.kind {
+            let what = "an R-GCN is a network over typed edges: describe it by a RelationalConfig".into();
+            return Err(ModelError::Settings { what });
         }
         self.num_parameters().map(|_| ()).ok_or(ModelError::TooLarge)
     }
@@ -127,16 +120,22 @@ impl NodeModelConfig {
         Ok(match self.kind {
             ModelKind::Sage { aggregation } => NodeModel::Sage(GraphSage::new(self, aggregation, seed, device)),
             ModelKind::Gcn => NodeModel::Gcn(Gcn::new(self, seed, device)),
+            ModelKind::Gat(gat) => NodeModel::Gat(Gat::new(self, gat, seed, device)),
+            ModelKind::Rgcn { .. } => unreachable!("validate refuses it"),
         })
     }
 
     /// Number of parameters of the model; `None` if their bytes cannot be addressed.
     pub fn num_parameters(&self) -> Option<usize> {
-        let matrices = match self.kind {
-            ModelKind::Sage { .. } => 2,
-            ModelKind::Gcn => 1,
+        // Matrices, and vectors as long as the output.
+        let (matrices, vectors) = match self.kind {
+            ModelKind::Sage { .. } => (2, 1),
+            ModelKind::Gcn | ModelKind::Rgcn { .. } => (1, 1),
+            ModelKind::Gat(GatSettings { version: AttentionVersion::V1, .. }) => (1, 3),
+            ModelKind::Gat(GatSettings { version: AttentionVersion::V2, .. }) => (2, 2),
         };
-        let layer = |fan_in: usize, fan_out: usize| fan_in.checked_mul(matrices)?.checked_add(1)?.checked_mul(fan_out);
+        let layer =
+            |fan_in: usize, fan_out: usize| fan_in.checked_mul(matrices)?.checked_add(vectors)?.checked_mul(fan_out);
         let (hidden, classes) = (self.hidden_channels, self.num_classes);
         let total = match self.num_layers {
             0 => 0,
@@ -167,6 +166,11 @@ impl NodeModelConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nn::{Aggregation, Decomposition};
+
+    fn gat(version: AttentionVersion, heads: usize) -> ModelKind {
+        ModelKind::Gat(GatSettings { heads, version, attention_dropout: 0.1 })
+    }
 
     #[test]
     fn rejects_settings_that_make_no_model() {
@@ -177,15 +181,21 @@ mod tests {
         let broken = config.clone().with_dropout(1.0);
         assert_eq!(broken.validate(), Err(ModelError::Probability { setting: "dropout", value: 1.0 }));
         assert!(config.clone().with_input_dropout(f64::NAN).validate().is_err());
-        let broken = NodeModelConfig { in_channels: usize::MAX, ..config };
+        let broken = NodeModelConfig { in_channels: usize::MAX, ..config.clone() };
         assert_eq!(broken.validate(), Err(ModelError::TooLarge));
+        let heads = |heads| NodeModelConfig { kind: gat(AttentionVersion::V1, heads), ..config.clone() }.validate();
+        assert_eq!((heads(4), heads(0)), (Ok(()), Err(ModelError::Zero { setting: "heads" })));
+        assert!(matches!(heads(3), Err(ModelError::Settings { what }) if what.contains("3 heads do not divide 8")));
+        let broken = NodeModelConfig { kind: ModelKind::Rgcn { decomposition: Decomposition::None }, ..config };
+        assert!(matches!(broken.validate(), Err(ModelError::Settings { .. })));
     }
 
     #[test]
     fn counts_parameters_as_the_model_has_them() {
-        for kind in [ModelKind::Gcn, ModelKind::Sage { aggregation: Aggregation::Sum }] {
+        let gats = [gat(AttentionVersion::V1, 2), gat(AttentionVersion::V2, 4)];
+        for kind in [ModelKind::Gcn, ModelKind::Sage { aggregation: Aggregation::Sum }].into_iter().chain(gats) {
             for num_layers in 1..=4 {
-                let config = NodeModelConfig::new(kind, 5, 7, 3, num_layers);
+                let config = NodeModelConfig::new(kind, 5, 8, 3, num_layers);
                 let model = config.init::<burn::backend::NdArray>(0, &Default::default()).expect("a valid model");
                 assert_eq!(config.num_parameters(), Some(crate::gradients::num_parameters(&model)));
             }

@@ -27,8 +27,13 @@ impl GcnNorm {
     /// - `degrees`: `[num_nodes]`, the in-degree in the full graph of every node of the batch
     ///
     /// # Errors
-    /// [`GcnNormError`] if degrees are missing, or 0 for a node that has neighbors.
+    /// [`GcnNormError`] if degrees are missing, or 0 for a node that has neighbors, or if the edges are between two node
+    /// types.
     pub fn new(graph: &BatchGraph, degrees: &[u32]) -> Result<Self, GcnNormError> {
+        let (num_rows, num_nodes) = (graph.num_rows(), graph.num_nodes());
+        if num_rows > num_nodes {
+            return Err(GcnNormError::RowsWithoutNodes { num_rows, num_nodes });
+        }
         if degrees.len() != graph.num_nodes() {
             return Err(GcnNormError::DegreeCount { given: degrees.len(), expected: graph.num_nodes() });
         }
@@ -71,6 +76,14 @@ pub enum GcnNormError {
         given: usize,
         /// Nodes of the batch.
         expected: usize,
+    },
+    /// Edges whose destinations are not among their sources' nodes.
+    #[error("{num_rows} rows for {num_nodes} nodes: a GCN takes edges within one node type")]
+    RowsWithoutNodes {
+        /// Rows of the graph.
+        num_rows: usize,
+        /// Its nodes.
+        num_nodes: usize,
     },
     /// A degree that contradicts the edges.
     #[error("node {node} of the batch has {neighbors} neighbors but an in-degree of 0 in the full graph")]

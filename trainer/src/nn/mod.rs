@@ -1,17 +1,29 @@
 //! Graph convolutions over the blocks of a batch, and the loss.
 
 mod aggregation;
+mod dense;
+mod gat_conv;
 mod gcn_conv;
 mod gcn_norm;
+mod incoming;
 mod loss;
 mod order;
+mod relation_weights;
+mod rgcn_conv;
 mod sage_conv;
+mod typed_conv;
 mod weight_init;
 
 pub use aggregation::{Aggregation, ParseAggregationError};
+pub use dense::Dense;
+pub use gat_conv::{GatConv, GatConvConfig};
 pub use gcn_conv::{GcnConv, GcnConvConfig};
 pub use gcn_norm::{GcnNorm, GcnNormError};
+pub use incoming::Incoming;
 pub use loss::{Classification, LabelError, cross_entropy};
 pub use order::Order;
+pub use relation_weights::{Decomposition, RelationWeights};
+pub use rgcn_conv::{RgcnConv, RgcnConvConfig};
 pub use sage_conv::{SageConv, SageConvConfig};
+pub use typed_conv::{ParseRelationAggregationError, RelationAggregation, TypedConv, TypedConvConfig, TypedConvKind};
 pub use weight_init::WeightInit;

@@ -6,6 +6,7 @@ use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, IntTensor};
 use burn::tensor::{Tensor, TensorPrimitive};
 
+use super::attention::{Attention, AttentionTensors, SavedAttention};
 use super::block::Block;
 use super::dropout::DropoutMask;
 use super::edge_weights::EdgeWeights;
@@ -36,16 +37,24 @@ impl Aggregate {
     /// The aggregation of `block` by `reduce`.
     ///
     /// # Panics
-    /// If the weights of [`Reduce::WeightedSum`] were made for a graph of another size.
+    /// If the weights of [`Reduce::WeightedSum`] were made for a graph of another size, or have self loops where there are
+    /// more destinations than sources.
     pub fn new(block: Block, reduce: Reduce) -> Self {
         if let Reduce::WeightedSum(weights) = &reduce {
             assert!(weights.fits(block.graph()), "edge weights made for another batch");
+            if weights.self_loops().is_some() {
+                block.assert_rows_are_nodes("aggregate with self loops");
+            }
         }
         Self { block, reduce, append_self: false }
     }
 
     /// Appends each destination's own row to its aggregated one: the output gets twice the columns.
+    ///
+    /// # Panics
+    /// If there are more destinations than sources, so that these cannot be the first of those.
     pub fn appending_self(mut self) -> Self {
+        self.block.assert_rows_are_nodes("aggregate_with_self");
         self.append_self = true;
         self
     }
@@ -88,6 +97,9 @@ pub trait GnnBackend: Backend {
         bias: FloatTensor<Self>,
         activation: Activation,
     ) -> FloatTensor<Self>;
+
+    /// Attention over the in-edges of each destination, `[num_dst, heads * channels]`, differentiably where the backend is.
+    fn gnn_attention(inputs: AttentionTensors<Self>, attention: &Attention) -> FloatTensor<Self>;
 }
 
 /// What the forward pass of a dense layer leaves for the backward pass.
@@ -147,6 +159,19 @@ pub trait GnnKernels: Backend {
         activation: Activation,
         wants_x: bool,
     ) -> LinearGradients<Self>;
+
+    /// The output, `[num_dst, heads * channels]`, and the weights of [`SavedAttention`].
+    fn attention_forward(
+        inputs: &AttentionTensors<Self>,
+        attention: &Attention,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>);
+
+    /// The gradients of all inputs for that of the output, `[num_dst, heads * channels]`.
+    fn attention_backward(
+        saved: SavedAttention<Self>,
+        grad: FloatTensor<Self>,
+        attention: &Attention,
+    ) -> AttentionTensors<Self>;
 }
 
 /// Aggregates the neighbors of each destination.
@@ -183,7 +208,7 @@ pub fn aggregate<B: GnnBackend>(x: Tensor<B, 2>, block: &Block, reduce: &Reduce)
 /// - output: `[num_dst, 2 * features]`, the aggregated columns first
 ///
 /// # Panics
-/// As [`aggregate`].
+/// As [`aggregate`], and if there are more destinations than sources.
 pub fn aggregate_with_self<B: GnnBackend>(x: Tensor<B, 2>, block: &Block, reduce: &Reduce) -> Tensor<B, 2> {
     run(x, &Aggregate::new(block.clone(), reduce.clone()).appending_self())
 }

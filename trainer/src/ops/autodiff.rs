@@ -8,6 +8,7 @@ use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind, unary};
 
 use super::aggregate::{Aggregate, GnnBackend, GnnKernels, Reduce, SavedLinear};
+use super::attention::{Attention, AttentionTensors, SavedAttention};
 use super::dropout::DropoutMask;
 use super::linear::Activation;
 
@@ -47,6 +48,23 @@ impl<B: GnnKernels> Backward<B, 3> for LinearBackward {
         let gradients = B::linear_backward(saved, grads.consume::<B>(&ops.node), activation, x.is_some());
         for (node, gradient) in [(x, gradients.x), (weight, Some(gradients.weight)), (bias, Some(gradients.bias))] {
             if let (Some(node), Some(gradient)) = (node, gradient) {
+                grads.register::<B>(node.id, gradient);
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct AttentionBackward;
+
+impl<B: GnnKernels> Backward<B, 3> for AttentionBackward {
+    type State = (SavedAttention<B>, Attention);
+
+    fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
+        let (saved, attention) = ops.state;
+        let gradients = B::attention_backward(saved, grads.consume::<B>(&ops.node), &attention);
+        for (node, gradient) in ops.parents.into_iter().zip(gradients) {
+            if let Some(node) = node {
                 grads.register::<B>(node.id, gradient);
             }
         }
@@ -95,6 +113,16 @@ impl<B: GnnKernels, C: CheckpointStrategy> GnnBackend for Autodiff<B, C> {
                 prep.finish((saved, activation), output)
             }
             OpsKind::UnTracked(prep) => prep.finish(B::linear_forward(x, weight, bias, activation)),
+        }
+    }
+
+    fn gnn_attention(inputs: AttentionTensors<Self>, attention: &Attention) -> FloatTensor<Self> {
+        let nodes = inputs.each_ref().map(|input| input.node.clone());
+        let inputs = inputs.map(|input| input.primitive);
+        let (output, weights) = B::attention_forward(&inputs, attention);
+        match Backward::<B, 3>::prepare::<C>(AttentionBackward, nodes).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish((SavedAttention { inputs, weights }, attention.clone()), output),
+            OpsKind::UnTracked(prep) => prep.finish(output),
         }
     }
 }

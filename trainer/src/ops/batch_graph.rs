@@ -2,13 +2,15 @@
 
 use thiserror::Error;
 
-/// The in-edges of all nodes that a batch expanded, as one CSR in batch numbering: row = destination, column = source.
+/// The in-edges of all nodes that a batch expanded, as one CSR in batch numbering: row = destination, column = source. Of
+/// several edge types each has its own.
 ///
 /// Invariants, checked by [`BatchGraph::new`]:
 /// - `indptr` has `num_rows + 1` entries, starts at 0, never decreases and ends at `indices.len()`;
-/// - every entry of `indices` is below `num_nodes`;
-/// - `num_rows <= num_nodes`: a row belongs to the node of the same number.
+/// - every entry of `indices` is below `num_nodes`.
 ///
+/// Rows are nodes of the destination's type, `num_nodes` counts those of the source's. Where these are one type, row `r`
+/// belongs to node `r`; operations that read a destination's own row need that, and check that there are as many nodes.
 /// Layers work on prefixes of it, see [`Block`](super::Block).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchGraph {
@@ -48,10 +50,6 @@ impl BatchGraph {
         if let Some(row) = indptr.windows(2).position(|pair| pair[0] > pair[1]) {
             return Err(BlockError::IndptrDecreases { row });
         }
-        let num_rows = indptr.len() - 1;
-        if num_rows > num_nodes {
-            return Err(BlockError::MoreRowsThanNodes { num_rows, num_nodes });
-        }
         if let Some(edge) = position_at_least(&indices, num_nodes) {
             return Err(BlockError::SourceOutOfRange { edge, source_node: indices[edge], num_src: num_nodes });
         }
@@ -63,7 +61,7 @@ impl BatchGraph {
         self.indptr.len() - 1
     }
 
-    /// Number of nodes of the batch, those without a row included.
+    /// Number of nodes of the source's type in the batch, those without a row included.
     pub fn num_nodes(&self) -> usize {
         self.num_nodes
     }
@@ -116,8 +114,10 @@ pub enum BlockError {
         /// The row whose end lies before its start.
         row: usize,
     },
-    /// Rows without nodes.
-    #[error("batch graph: {num_rows} rows for {num_nodes} nodes")]
+    /// Self loops where rows are no nodes of the source's type.
+    #[error(
+        "self loops for {num_rows} rows and {num_nodes} nodes: an edge type between two node types has none, leave them out"
+    )]
     MoreRowsThanNodes {
         /// Number of rows.
         num_rows: usize,
@@ -145,7 +145,7 @@ pub enum BlockError {
     /// A block that is not a prefix of its graph.
     #[error(
         "block of {num_dst} destinations and {num_src} sources on a batch of {num_rows} rows and {num_nodes} nodes: \
-         needs destinations <= sources <= nodes and destinations <= rows"
+         needs destinations <= rows and sources <= nodes"
     )]
     NotAPrefix {
         /// Destinations asked for.
@@ -162,6 +162,14 @@ pub enum BlockError {
     TooFewPrefixes {
         /// How many were given.
         given: usize,
+    },
+    /// Prefixes of the two ends of an edge type that speak of different numbers of hops.
+    #[error("layers of a batch: prefix lengths for {dst} hops of the destinations, but for {src} of the sources")]
+    PrefixCounts {
+        /// Prefix lengths of the destinations.
+        dst: usize,
+        /// Prefix lengths of the sources.
+        src: usize,
     },
     /// Edge or node weights of the wrong number.
     #[error("{given} {what} weights, expected {expected}")]
@@ -186,10 +194,10 @@ mod tests {
         assert_eq!(new(vec![1, 1], vec![0], 1), Err(BlockError::IndptrEnds { first: 1, last: 1, num_edges: 1 }));
         assert_eq!(new(vec![0, 2], vec![0], 1), Err(BlockError::IndptrEnds { first: 0, last: 2, num_edges: 1 }));
         assert_eq!(new(vec![0, 2, 1, 2], vec![0, 0], 3), Err(BlockError::IndptrDecreases { row: 1 }));
-        assert_eq!(new(vec![0, 0, 0], vec![], 1), Err(BlockError::MoreRowsThanNodes { num_rows: 2, num_nodes: 1 }));
         let out_of_range = BlockError::SourceOutOfRange { edge: 1, source_node: 2, num_src: 2 };
         assert_eq!(new(vec![0, 2], vec![1, 2], 2), Err(out_of_range));
         assert!(new(vec![0], vec![], 0).is_ok());
         assert!(new(vec![0, 0], vec![], 5).is_ok());
+        assert!(new(vec![0, 1, 2], vec![0, 0], 1).is_ok(), "two destinations of another type than their one source");
     }
 }

@@ -8,11 +8,11 @@ use super::transposed::TransposedBlock;
 
 /// The prefix of a batch's rows and nodes that one layer works on (a message-flow block).
 ///
-/// A layer maps `[num_src, in]` to `[num_dst, out]`; its destinations are the first `num_dst` of its sources. Cloning is
-/// cheap: the graph and the transposed edges are shared.
+/// A layer maps `[num_src, in]` to `[num_dst, out]`. Where both ends of its edges are of one node type, its destinations are
+/// the first `num_dst` of its sources. Cloning is cheap: the graph and the transposed edges are shared.
 ///
-/// Invariants: `num_dst <= num_rows`, `num_dst <= num_src <= num_nodes`, and every edge of the first `num_dst` rows comes
-/// from one of the first `num_src` nodes.
+/// Invariants: `num_dst <= num_rows`, `num_src <= num_nodes`, and every edge of the first `num_dst` rows comes from one of
+/// the first `num_src` nodes.
 #[derive(Clone)]
 pub struct Block {
     graph: Arc<BatchGraph>,
@@ -28,7 +28,7 @@ impl Block {
     /// [`BlockError::NotAPrefix`], or [`BlockError::SourceOutOfRange`] if an edge comes from beyond `num_src`.
     pub fn new(graph: Arc<BatchGraph>, num_dst: usize, num_src: usize) -> Result<Self, BlockError> {
         let (num_rows, num_nodes) = (graph.num_rows(), graph.num_nodes());
-        if num_dst > num_rows || num_dst > num_src || num_src > num_nodes {
+        if num_dst > num_rows || num_src > num_nodes {
             return Err(BlockError::NotAPrefix { num_dst, num_src, num_rows, num_nodes });
         }
         let edges = graph.indptr()[num_dst] as usize;
@@ -57,10 +57,28 @@ impl Block {
     /// # Ok::<(), edgecut_trainer::ops::BlockError>(())
     /// ```
     pub fn layers(graph: &Arc<BatchGraph>, nodes_within_hop: &[usize]) -> Result<Vec<Self>, BlockError> {
-        if nodes_within_hop.len() < 2 {
-            return Err(BlockError::TooFewPrefixes { given: nodes_within_hop.len() });
+        Self::layers_between(graph, nodes_within_hop, nodes_within_hop)
+    }
+
+    /// As [`Block::layers`] for edges whose ends are of two node types, each with prefixes of its own: layer `l` of `L`
+    /// computes `dst_within_hop[L - 1 - l]` nodes from `src_within_hop[L - l]`.
+    ///
+    /// # Errors
+    /// As [`Block::layers`], and [`BlockError::PrefixCounts`] if there are more prefixes of one end than of the other.
+    pub fn layers_between(
+        graph: &Arc<BatchGraph>,
+        dst_within_hop: &[usize],
+        src_within_hop: &[usize],
+    ) -> Result<Vec<Self>, BlockError> {
+        let (dst, src) = (dst_within_hop.len(), src_within_hop.len());
+        if dst != src {
+            return Err(BlockError::PrefixCounts { dst, src });
         }
-        nodes_within_hop.windows(2).rev().map(|hop| Self::new(Arc::clone(graph), hop[0], hop[1])).collect()
+        if dst < 2 {
+            return Err(BlockError::TooFewPrefixes { given: dst });
+        }
+        let layer = |hop: usize| Self::new(Arc::clone(graph), dst_within_hop[hop], src_within_hop[hop + 1]);
+        (0..dst - 1).rev().map(layer).collect()
     }
 
     /// Number of nodes that the layer computes.
@@ -76,6 +94,18 @@ impl Block {
     /// Number of edges into the destinations.
     pub fn num_edges(&self) -> usize {
         self.graph.indptr()[self.num_dst] as usize
+    }
+
+    /// Fails unless every destination can be one of the sources, as operations need that read a destination's own row.
+    ///
+    /// # Panics
+    /// If there are more destinations than sources.
+    pub(super) fn assert_rows_are_nodes(&self, operation: &str) {
+        let (num_dst, num_src) = (self.num_dst, self.num_src);
+        assert!(
+            num_dst <= num_src,
+            "{operation}: reads the own rows of {num_dst} destinations among {num_src} sources"
+        );
     }
 
     /// The whole batch's edges.
@@ -134,11 +164,23 @@ mod tests {
         assert_eq!(new(3, 5), Ok(3));
         assert_eq!(new(0, 0), Ok(0));
         assert!(matches!(new(4, 5), Err(BlockError::NotAPrefix { .. })));
-        assert!(matches!(new(3, 2), Err(BlockError::NotAPrefix { .. })));
+        assert!(matches!(new(3, 2), Err(BlockError::SourceOutOfRange { edge: 1, .. })));
         assert!(matches!(new(1, 6), Err(BlockError::NotAPrefix { .. })));
         assert_eq!(new(2, 3), Err(BlockError::SourceOutOfRange { edge: 2, source_node: 3, num_src: 3 }));
         assert!(matches!(Block::layers(&graph, &[1]), Err(BlockError::TooFewPrefixes { given: 1 })));
-        assert!(matches!(Block::layers(&graph, &[2, 1]), Err(BlockError::NotAPrefix { .. })));
+        assert!(matches!(Block::layers(&graph, &[2, 1]), Err(BlockError::SourceOutOfRange { .. })));
+        Ok(())
+    }
+
+    #[test]
+    fn each_end_of_an_edge_type_has_its_own_prefixes() -> Result<(), BlockError> {
+        // Destinations: two seeds, and two that the first hop found. Sources: none, two, then three.
+        let graph = Arc::new(BatchGraph::new(vec![0, 1, 2, 4, 4], vec![0, 1, 2, 0], 3)?);
+        let blocks = Block::layers_between(&graph, &[2, 4, 4], &[0, 2, 3])?;
+        let sizes: Vec<_> = blocks.iter().map(|b| (b.num_dst(), b.num_src(), b.num_edges())).collect();
+        assert_eq!(sizes, [(4, 3, 4), (2, 2, 2)]);
+        let error = Block::layers_between(&graph, &[2, 4], &[0, 2, 3]).err();
+        assert_eq!(error, Some(BlockError::PrefixCounts { dst: 2, src: 3 }));
         Ok(())
     }
 }

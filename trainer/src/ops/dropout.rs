@@ -31,6 +31,11 @@ impl DropoutKey {
     pub fn for_layer(self, layer: u64) -> Self {
         Self(combine(self.0 ^ 0x4C41_5945_5200, layer))
     }
+
+    /// The key of one node type or edge type, where a layer has a tensor of each.
+    pub fn for_type(self, number: u64) -> Self {
+        Self(combine(self.0 ^ 0x5459_5045, number))
+    }
 }
 
 /// A mask over the elements of a tensor in row-major order: 0 with the given probability, otherwise one over the
@@ -49,6 +54,11 @@ impl DropoutMask {
         Self { key, threshold: (probability.clamp(0.0, 1.0) * f64::from(LEVELS)).round() as u32 }
     }
 
+    /// As this mask, with the key of one node type or edge type ([`DropoutKey::for_type`]).
+    pub fn for_type(self, number: u64) -> Self {
+        Self { key: self.key.for_type(number), ..self }
+    }
+
     /// Whether the mask keeps everything.
     pub fn is_identity(&self) -> bool {
         self.threshold == 0
@@ -57,6 +67,17 @@ impl DropoutMask {
     /// What kept elements are multiplied by; 0 if none is kept.
     pub fn scale(&self) -> f32 {
         if self.threshold == LEVELS { 0.0 } else { LEVELS as f32 / (LEVELS - self.threshold) as f32 }
+    }
+
+    /// What element number `element` is multiplied by.
+    #[inline(always)]
+    pub(super) fn factor<T: Real>(self, element: usize) -> T {
+        if self.is_identity() {
+            return T::ONE;
+        }
+        let bits = CounterRng::new(self.key.0).nth((element / LANES) as u64);
+        let level = (bits >> (16 * (element % LANES))) as u32 & (LEVELS - 1);
+        if level >= self.threshold { T::from_f32(self.scale()) } else { T::ZERO }
     }
 
     /// Masks the elements from `LANES * group` on.
@@ -117,7 +138,14 @@ impl DropoutMask {
 /// assert_eq!(a.into_data(), b.into_data());
 /// ```
 pub fn dropout<B: GnnBackend, const D: usize>(x: Tensor<B, D>, probability: f64, key: DropoutKey) -> Tensor<B, D> {
-    let mask = DropoutMask::new(probability, key);
+    masked(x, DropoutMask::new(probability, key))
+}
+
+/// Multiplies by a mask.
+///
+/// # Shapes
+/// - `x` and output: any
+pub fn masked<B: GnnBackend, const D: usize>(x: Tensor<B, D>, mask: DropoutMask) -> Tensor<B, D> {
     if mask.is_identity() {
         return x;
     }
@@ -150,6 +178,15 @@ mod tests {
     }
 
     #[test]
+    fn one_factor_is_that_of_the_whole_mask() {
+        let mask = DropoutMask::new(0.4, DropoutKey::new(5, 6, 7));
+        let mut values = vec![1.0f64; 403];
+        mask.apply(&mut values);
+        let factors: Vec<f64> = (0..403).map(|element| mask.factor(element)).collect();
+        assert_eq!(values, factors);
+    }
+
+    #[test]
     fn keys_differ_in_every_part() {
         let base = DropoutKey::new(1, 2, 3);
         let keys = [
@@ -162,6 +199,9 @@ mod tests {
             base.for_layer(0),
             base.for_layer(1),
             base.for_rank(1).for_layer(0),
+            base.for_type(0),
+            base.for_type(1),
+            base.for_layer(1).for_type(1),
         ];
         for (position, key) in keys.iter().enumerate() {
             assert!(!keys[..position].contains(key), "key {position} repeats");

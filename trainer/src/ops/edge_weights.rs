@@ -18,7 +18,8 @@ impl EdgeWeights {
     /// - `self_loops`: `[num_rows]`
     ///
     /// # Errors
-    /// [`BlockError::WeightCount`] if a length differs.
+    /// [`BlockError::WeightCount`] if a length differs, [`BlockError::MoreRowsThanNodes`] for self loops where rows are not
+    /// among the nodes.
     pub fn new(graph: &BatchGraph, edges: Vec<f32>, self_loops: Option<Vec<f32>>) -> Result<Self, BlockError> {
         let check = |what, given, expected| {
             if given == expected { Ok(()) } else { Err(BlockError::WeightCount { what, given, expected }) }
@@ -26,6 +27,10 @@ impl EdgeWeights {
         check("edge", edges.len(), graph.num_edges())?;
         if let Some(weights) = &self_loops {
             check("self-loop", weights.len(), graph.num_rows())?;
+            let (num_rows, num_nodes) = (graph.num_rows(), graph.num_nodes());
+            if num_rows > num_nodes {
+                return Err(BlockError::MoreRowsThanNodes { num_rows, num_nodes });
+            }
         }
         Ok(Self { edges, self_loops })
     }
@@ -59,6 +64,10 @@ mod tests {
         assert_eq!(edges, Err(BlockError::WeightCount { what: "edge", given: 3, expected: 2 }));
         let loops = EdgeWeights::new(&graph, vec![1.0; 2], Some(vec![]));
         assert_eq!(loops, Err(BlockError::WeightCount { what: "self-loop", given: 0, expected: 1 }));
+        let between_types = BatchGraph::new(vec![0, 1, 1], vec![0], 1)?;
+        let loops = EdgeWeights::new(&between_types, vec![1.0], Some(vec![1.0; 2]));
+        assert_eq!(loops, Err(BlockError::MoreRowsThanNodes { num_rows: 2, num_nodes: 1 }));
+        assert!(EdgeWeights::new(&between_types, vec![1.0], None).is_ok());
         Ok(())
     }
 }

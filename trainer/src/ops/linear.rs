@@ -3,7 +3,7 @@
 use burn::tensor::{Tensor, TensorPrimitive};
 
 use super::aggregate::GnnBackend;
-use super::dropout::DropoutMask;
+use super::dropout::{DropoutMask, masked};
 
 /// What a dense layer does to its sums.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,13 +22,7 @@ impl Activation {
     pub fn apply<B: GnnBackend, const D: usize>(self, x: Tensor<B, D>) -> Tensor<B, D> {
         match self {
             Self::Identity => x,
-            Self::Relu(mask) => {
-                let x = burn::tensor::activation::relu(x);
-                if mask.is_identity() {
-                    return x;
-                }
-                Tensor::from_primitive(TensorPrimitive::Float(B::gnn_dropout(x.into_primitive().tensor(), mask)))
-            }
+            Self::Relu(mask) => masked(burn::tensor::activation::relu(x), mask),
         }
     }
 }

@@ -5,6 +5,9 @@
 //! backends: a backend that implements [`GnnKernels`] gets gradients through `Autodiff` without further code.
 
 mod aggregate;
+mod attention;
+mod attention_kernels;
+mod attention_scores;
 mod autodiff;
 mod batch_graph;
 mod block;
@@ -21,8 +24,9 @@ mod transposed;
 pub use aggregate::{
     Aggregate, GnnBackend, GnnKernels, LinearGradients, Reduce, SavedLinear, aggregate, aggregate_with_self,
 };
+pub use attention::{Attention, AttentionTensors, AttentionVersion, SavedAttention, gat_attention, gatv2_attention};
 pub use batch_graph::{BatchGraph, BlockError};
 pub use block::Block;
-pub use dropout::{DropoutKey, DropoutMask, dropout};
+pub use dropout::{DropoutKey, DropoutMask, dropout, masked};
 pub use edge_weights::EdgeWeights;
 pub use linear::{Activation, linear};

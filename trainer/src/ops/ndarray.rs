@@ -7,6 +7,8 @@ use burn::tensor::{TensorData, TensorMetadata};
 use burn_ndarray::{FloatNdArrayElement, IntNdArrayElement, NdArray, NdArrayTensor, QuantElement, SharedArray};
 
 use super::aggregate::{Aggregate, GnnBackend, GnnKernels, LinearGradients, SavedLinear};
+use super::attention::{Attention, AttentionTensors, AttentionVersion, SavedAttention};
+use super::attention_kernels;
 use super::dense::{self, Shape};
 use super::dropout::DropoutMask;
 use super::kernels;
@@ -102,6 +104,21 @@ where
         LinearGradients { x, weight, bias }
     }
 
+    fn attention_forward(
+        inputs: &AttentionTensors<Self>,
+        attention: &Attention,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        with_type_of!(inputs[0], attention_forward(inputs, attention))
+    }
+
+    fn attention_backward(
+        saved: SavedAttention<Self>,
+        grad: FloatTensor<Self>,
+        attention: &Attention,
+    ) -> AttentionTensors<Self> {
+        with_type_of!(grad, attention_backward(&saved.inputs, &saved.weights, &grad, attention))
+    }
+
     fn dropout_multiply(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
         match x {
             NdArrayTensor::F32(storage) => mask_in_place!(storage, mask),
@@ -131,6 +148,10 @@ where
         activation: Activation,
     ) -> FloatTensor<Self> {
         Self::linear_forward(x, weight, bias, activation)
+    }
+
+    fn gnn_attention(inputs: AttentionTensors<Self>, attention: &Attention) -> FloatTensor<Self> {
+        Self::attention_forward(&inputs, attention).0
     }
 }
 
@@ -168,6 +189,34 @@ fn aggregate_backward<T: Elements>(
     let argmax = argmax.as_ref().and_then(|view| view.as_slice());
     let output = kernels::backward(&T::of(grad), argmax, width, aggregate);
     tensor(output, [aggregate.block().num_src(), width])
+}
+
+fn attention_forward<T: Elements>(
+    inputs: &[NdArrayTensor; 3],
+    attention: &Attention,
+) -> (NdArrayTensor, NdArrayTensor) {
+    let (width, heads) = (columns(&inputs[0]), attention.heads());
+    let values = inputs.each_ref().map(T::of);
+    let (output, weights) = attention_kernels::forward(values.each_ref().map(|v| &**v), width, attention);
+    let entries = weights.len() / heads;
+    (tensor(output, [attention.block().num_dst(), width]), tensor(weights, [entries, heads]))
+}
+
+fn attention_backward<T: Elements>(
+    inputs: &[NdArrayTensor; 3],
+    weights: &NdArrayTensor,
+    grad: &NdArrayTensor,
+    attention: &Attention,
+) -> [NdArrayTensor; 3] {
+    let (block, width, heads) = (attention.block(), columns(grad), attention.heads());
+    let values = inputs.each_ref().map(T::of);
+    let values = values.each_ref().map(|v| &**v);
+    let [z, second, third] = attention_kernels::backward(values, &T::of(weights), &T::of(grad), width, attention);
+    let z = tensor(z, [block.num_src(), width]);
+    match attention.version() {
+        AttentionVersion::V1 => [z, tensor(second, [block.num_src(), heads]), tensor(third, [block.num_dst(), heads])],
+        AttentionVersion::V2 => [z, tensor(second, [block.num_dst(), width]), tensor(third, [width])],
+    }
 }
 
 fn linear_shape(x: &NdArrayTensor, weight: &NdArrayTensor) -> Shape {

@@ -1,6 +1,6 @@
 //! The elements of float tensors.
 
-use std::ops::{Add, AddAssign, Mul};
+use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
 /// An element of a float tensor.
 pub(super) trait Real:
@@ -10,7 +10,9 @@ pub(super) trait Real:
     + PartialEq
     + PartialOrd
     + Add<Output = Self>
+    + Sub<Output = Self>
     + Mul<Output = Self>
+    + Div<Output = Self>
     + AddAssign
     + bytemuck::Zeroable
     + burn::tensor::Element
@@ -18,29 +20,39 @@ pub(super) trait Real:
 {
     const ZERO: Self;
     const ONE: Self;
+    const NEG_INFINITY: Self;
     fn from_f32(value: f32) -> Self;
     /// One over a number of neighbors, of which there is at least one.
     fn reciprocal(count: u32) -> Self;
+    fn exp(self) -> Self;
 }
 
 impl Real for f32 {
     const ZERO: Self = 0.0;
     const ONE: Self = 1.0;
+    const NEG_INFINITY: Self = f32::NEG_INFINITY;
     fn from_f32(value: f32) -> Self {
         value
     }
     fn reciprocal(count: u32) -> Self {
         1.0 / count as f32
     }
+    fn exp(self) -> Self {
+        f32::exp(self)
+    }
 }
 
 impl Real for f64 {
     const ZERO: Self = 0.0;
     const ONE: Self = 1.0;
+    const NEG_INFINITY: Self = f64::NEG_INFINITY;
     fn from_f32(value: f32) -> Self {
         f64::from(value)
     }
     fn reciprocal(count: u32) -> Self {
         1.0 / f64::from(count)
+    }
+    fn exp(self) -> Self {
+        f64::exp(self)
     }
 }

@@ -5,6 +5,18 @@ use std::ops::Range;
 /// Below this many values a task is not split further: about 50 µs of work.
 const VALUES_PER_TASK: usize = 1 << 15;
 
+/// A buffer of which each row of a CSR has a stretch, end to end.
+pub(super) trait PerRow: Sized + Send {
+    /// What it holds.
+    type Value;
+
+    /// The first `rows` rows, and the others.
+    fn split(self, rows: usize) -> (Self, Self);
+
+    /// The stretch of a row, counted from the buffer's first.
+    fn row(&mut self, row: usize) -> &mut [Self::Value];
+}
+
 /// A row-major buffer with a fixed number of values per row.
 pub(super) struct Rows<'a, T> {
     values: &'a mut [T],
@@ -18,14 +30,61 @@ impl<'a, T> Rows<'a, T> {
         assert!(if stride == 0 { values.is_empty() } else { values.len().is_multiple_of(stride) });
         Self { values, stride }
     }
+}
+
+impl<T: Send> PerRow for Rows<'_, T> {
+    type Value = T;
 
     fn split(self, rows: usize) -> (Self, Self) {
         let (head, tail) = self.values.split_at_mut(rows * self.stride);
         (Self { values: head, stride: self.stride }, Self { values: tail, stride: self.stride })
     }
 
+    #[inline]
     fn row(&mut self, row: usize) -> &mut [T] {
         &mut self.values[row * self.stride..(row + 1) * self.stride]
+    }
+}
+
+/// A buffer with a fixed number of values per entry of a row: per edge, and `own` more entries after them.
+pub(super) struct EntryRows<'a, T> {
+    indptr: &'a [u32],
+    values: &'a mut [T],
+    stride: usize,
+    own: usize,
+}
+
+impl<'a, T> EntryRows<'a, T> {
+    /// # Panics
+    /// If `values` does not have the entries of all rows.
+    pub(super) fn new(indptr: &'a [u32], values: &'a mut [T], stride: usize, own: usize) -> Self {
+        let this = Self { indptr, values, stride, own };
+        assert_eq!(this.start(indptr.len() - 1), this.values.len(), "values of a buffer by entry");
+        this
+    }
+
+    fn start(&self, row: usize) -> usize {
+        ((self.indptr[row] - self.indptr[0]) as usize + self.own * row) * self.stride
+    }
+}
+
+impl<T: Send> PerRow for EntryRows<'_, T> {
+    type Value = T;
+
+    fn split(self, rows: usize) -> (Self, Self) {
+        let start = self.start(rows);
+        let Self { indptr, values, stride, own } = self;
+        let (head, tail) = values.split_at_mut(start);
+        (
+            Self { indptr: &indptr[..=rows], values: head, stride, own },
+            Self { indptr: &indptr[rows..], values: tail, stride, own },
+        )
+    }
+
+    #[inline]
+    fn row(&mut self, row: usize) -> &mut [T] {
+        let (start, end) = (self.start(row), self.start(row + 1));
+        &mut self.values[start..end]
     }
 }
 
@@ -33,48 +92,86 @@ impl<'a, T> Rows<'a, T> {
 ///
 /// Work is split where the number of edges, not of rows, halves, so that skewed degrees do not leave threads idle. Each
 /// row is computed by one task alone: results do not depend on the number of threads.
-pub(super) fn for_each_row<T, U, F>(indptr: &[u32], out: Rows<'_, T>, aux: Rows<'_, U>, compute: &F)
+pub(super) fn for_each_row<T, A, F>(indptr: &[u32], out: Rows<'_, T>, aux: A, compute: &F)
 where
     T: Send,
-    U: Send,
-    F: Fn(usize, &mut [T], &mut [U]) + Sync,
+    A: PerRow,
+    F: Fn(usize, &mut [T], &mut [A::Value]) + Sync,
 {
-    let num_rows = indptr.len().saturating_sub(1);
     // Columns per edge decide how much work an edge is.
-    let grain = VALUES_PER_TASK / out.stride.max(1);
-    run(indptr, 0..num_rows, grain, out, aux, compute);
+    let values_per_edge = out.stride;
+    let compute = |row: usize, out: &mut [T], aux: &mut [A::Value], (): &mut ()| compute(row, out, aux);
+    sum_over_rows(indptr, values_per_edge, out, aux, &Sum { zero: || (), add: |(), ()| (), compute });
 }
 
-fn run<T, U, F>(
+/// What is computed for each row, and how what tasks have summed up is added.
+pub(super) struct Sum<Z, M, F> {
+    /// The sum of no rows.
+    pub(super) zero: Z,
+    /// Two sums as one.
+    pub(super) add: M,
+    /// Called with a row, its stretch of both buffers, and the sum to add to.
+    pub(super) compute: F,
+}
+
+/// As [`for_each_row`], and gives what rows added up. How work is split, and so the order of the sum, follows from the shape
+/// alone. `values_per_edge` says how much work an edge is.
+pub(super) fn sum_over_rows<T, A, S, Z, M, F>(
+    indptr: &[u32],
+    values_per_edge: usize,
+    out: Rows<'_, T>,
+    aux: A,
+    sum: &Sum<Z, M, F>,
+) -> S
+where
+    T: Send,
+    A: PerRow,
+    S: Send,
+    Z: Fn() -> S + Sync,
+    M: Fn(S, S) -> S + Sync,
+    F: Fn(usize, &mut [T], &mut [A::Value], &mut S) + Sync,
+{
+    let num_rows = indptr.len().saturating_sub(1);
+    run(indptr, 0..num_rows, VALUES_PER_TASK / values_per_edge.max(1), out, aux, sum)
+}
+
+fn run<T, A, S, Z, M, F>(
     indptr: &[u32],
     rows: Range<usize>,
     grain: usize,
     mut out: Rows<'_, T>,
-    mut aux: Rows<'_, U>,
-    compute: &F,
-) where
+    mut aux: A,
+    sum: &Sum<Z, M, F>,
+) -> S
+where
     T: Send,
-    U: Send,
-    F: Fn(usize, &mut [T], &mut [U]) + Sync,
+    A: PerRow,
+    S: Send,
+    Z: Fn() -> S + Sync,
+    M: Fn(S, S) -> S + Sync,
+    F: Fn(usize, &mut [T], &mut [A::Value], &mut S) + Sync,
 {
     // A row without edges still has to be written, hence one unit of work per row.
     let work_before = |row: usize| indptr[row] as usize + row;
     let (first, last) = (work_before(rows.start), work_before(rows.end));
     if rows.len() <= 1 || last - first <= grain {
-        return pulp::Arch::new().dispatch(|| {
+        let mut total = (sum.zero)();
+        pulp::Arch::new().dispatch(|| {
             for (position, row) in rows.enumerate() {
-                compute(row, out.row(position), aux.row(position));
+                (sum.compute)(row, out.row(position), aux.row(position), &mut total);
             }
         });
+        return total;
     }
     let half = first + (last - first) / 2;
     let middle = split_point(rows.start + 1..rows.end - 1, |row| work_before(row) < half);
     let (out_head, out_tail) = out.split(middle - rows.start);
     let (aux_head, aux_tail) = aux.split(middle - rows.start);
-    rayon::join(
-        || run(indptr, rows.start..middle, grain, out_head, aux_head, compute),
-        || run(indptr, middle..rows.end, grain, out_tail, aux_tail, compute),
+    let (head, tail) = rayon::join(
+        || run(indptr, rows.start..middle, grain, out_head, aux_head, sum),
+        || run(indptr, middle..rows.end, grain, out_tail, aux_tail, sum),
     );
+    (sum.add)(head, tail)
 }
 
 /// The first number of the range for which `before` no longer holds, or its end.
@@ -119,5 +216,31 @@ mod tests {
             assert!(out.chunks(2).enumerate().all(|(row, seen)| seen == [row as u32, 1]));
             assert_eq!(aux, degrees);
         }
+    }
+    #[test]
+    fn sums_and_entries_are_those_of_the_rows_on_any_number_of_threads() {
+        let degrees: Vec<u32> = (0..3000).map(|row| if row % 501 == 7 { 9000 } else { row % 4 }).collect();
+        let mut indptr = vec![0];
+        degrees.iter().for_each(|degree| indptr.push(indptr[indptr.len() - 1] + degree));
+        let num_edges = indptr[degrees.len()] as usize;
+        let run = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+            let mut entries = vec![0u32; 2 * (num_edges + degrees.len())];
+            let aux = EntryRows::new(&indptr, &mut entries, 2, 1);
+            let compute = |row: usize, _: &mut [()], entries: &mut [u32], total: &mut f32| {
+                assert_eq!(entries.len(), 2 * (degrees[row] as usize + 1));
+                entries.fill(row as u32 + 1);
+                *total += (row as f32).sqrt();
+            };
+            let sum = Sum { zero: || 0.0f32, add: |head, tail| head + tail, compute };
+            let total = pool.install(|| sum_over_rows(&indptr, 64, Rows::new(&mut [(); 0], 0), aux, &sum));
+            (total.to_bits(), entries)
+        };
+        let (total, entries) = run(1);
+        let expected: f64 = (0..3000).map(|row| f64::from(row).sqrt()).sum();
+        assert!((f64::from(f32::from_bits(total)) / expected - 1.0).abs() < 1e-5);
+        let rows = degrees.iter().zip(1..).flat_map(|(&degree, row)| std::iter::repeat_n(row, 2 * degree as usize + 2));
+        assert!(entries.iter().copied().eq(rows));
+        assert!((total, entries) == run(4));
     }
 }

@@ -7,9 +7,11 @@ use burn::module::AutodiffModule;
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::backend::Backend;
 use edgecut_trainer::gradients::flatten_parameters;
-use edgecut_trainer::models::{Mode, ModelError, ModelInput, ModelKind, NodeClassifier, NodeModel, NodeModelConfig};
+use edgecut_trainer::models::{
+    GatSettings, Mode, ModelError, ModelInput, ModelKind, NodeClassifier, NodeModel, NodeModelConfig,
+};
 use edgecut_trainer::nn::{Aggregation, GcnNorm, cross_entropy};
-use edgecut_trainer::ops::{BatchGraph, Block, DropoutKey};
+use edgecut_trainer::ops::{AttentionVersion, BatchGraph, Block, DropoutKey};
 
 use crate::support::*;
 
@@ -80,7 +82,9 @@ fn every_model_learns_two_communities() {
     let communities = Communities::new();
     let kinds =
         [Aggregation::Mean, Aggregation::Sum, Aggregation::Max].map(|aggregation| ModelKind::Sage { aggregation });
-    for kind in kinds.into_iter().chain([ModelKind::Gcn]) {
+    let gat = |version| ModelKind::Gat(GatSettings { heads: 4, version, attention_dropout: 0.1 });
+    let gats = [AttentionVersion::V1, AttentionVersion::V2].map(gat);
+    for kind in kinds.into_iter().chain([ModelKind::Gcn]).chain(gats) {
         let before = communities.accuracy(&communities.train(kind, 0).valid());
         let after = communities.accuracy(&communities.train(kind, 120).valid());
         assert!(before < 0.9, "{kind:?} knows {before} untrained: a task that tells nothing");

@@ -1,6 +1,7 @@
 //! Everything numeric, each part against a slower and more obvious answer.
 
 mod aggregate;
+mod attention;
 mod dropout;
 mod flat_vectors;
 mod layers;

@@ -8,8 +8,9 @@ use std::process::Command;
 use burn::backend::{Autodiff, NdArray};
 use edgecut_trainer::gradients::flatten_parameters;
 use edgecut_trainer::model_file::{ModelFileError, load_model, save_model};
-use edgecut_trainer::models::{ModelKind, NodeModel, NodeModelConfig};
+use edgecut_trainer::models::{GatSettings, ModelConfig, ModelKind, NodeModel, NodeModelConfig};
 use edgecut_trainer::nn::Aggregation;
+use edgecut_trainer::ops::AttentionVersion;
 use safetensors::tensor::{TensorView, serialize};
 use safetensors::{Dtype, SafeTensors};
 
@@ -22,11 +23,11 @@ fn config() -> NodeModelConfig {
 fn saved(directory: &tempfile::TempDir) -> (PathBuf, NodeModel<B>) {
     let path = directory.path().join("model.safetensors");
     let model = config().init::<B>(4, &Default::default()).expect("a valid model");
-    save_model(&path, &model, &config()).expect("a written file");
+    save_model(&path, &model, &config().into()).expect("a written file");
     (path, model)
 }
 
-fn load(path: &Path) -> Result<(NodeModel<B>, NodeModelConfig), ModelFileError> {
+fn load(path: &Path) -> Result<(NodeModel<B>, ModelConfig), ModelFileError> {
     load_model::<B>(path, &Default::default())
 }
 
@@ -36,9 +37,11 @@ fn directory() -> tempfile::TempDir {
 
 #[test]
 fn comes_back_to_the_bit() {
-    for kind in [config().kind, ModelKind::Gcn] {
+    let gat = |version| ModelKind::Gat(GatSettings { heads: 1, version, attention_dropout: 0.5 });
+    let gats = [AttentionVersion::V1, AttentionVersion::V2].map(gat);
+    for kind in [config().kind, ModelKind::Gcn].into_iter().chain(gats) {
         for num_layers in [1, 3] {
-            let config = NodeModelConfig { kind, num_layers, ..config() };
+            let config = ModelConfig::from(NodeModelConfig { kind, num_layers, ..config() });
             let directory = directory();
             let path = directory.path().join("model.safetensors");
             let model = config.init::<Autodiff<B>>(9, &Default::default()).expect("a valid model");
@@ -201,15 +204,15 @@ fn a_failed_write_names_the_file_and_leaves_the_old_one() {
     let (path, model) = saved(&directory);
     let before = std::fs::read(&path).expect("the file");
     let other = NodeModelConfig { hidden_channels: 6, ..config() };
-    assert!(matches!(save_model(&path, &model, &other), Err(ModelFileError::ForeignConfig { held: 57, .. })));
+    assert!(matches!(save_model(&path, &model, &other.into()), Err(ModelFileError::ForeignConfig { held: 57, .. })));
     assert_eq!(std::fs::read(&path).expect("the file"), before);
     let nowhere = directory.path().join("absent/model.safetensors");
-    let error = save_model(&nowhere, &model, &config()).expect_err("no directory");
+    let error = save_model(&nowhere, &model, &config().into()).expect_err("no directory");
     assert!(matches!(error, ModelFileError::Write { .. }) && error.to_string().contains("absent/model"));
     // A directory in the way: the rename fails, and the temporary file goes.
     let in_the_way = directory.path().join("folder");
     std::fs::create_dir(&in_the_way).expect("a directory");
-    assert!(matches!(save_model(&in_the_way, &model, &config()), Err(ModelFileError::Write { .. })));
+    assert!(matches!(save_model(&in_the_way, &model, &config().into()), Err(ModelFileError::Write { .. })));
     assert_eq!(std::fs::read_dir(directory.path()).expect("a listing").count(), 2);
 }
 

@@ -2,9 +2,11 @@
 
 use crate::sampling_args::SamplingArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use edgecut_dist_sampler::{Fanout, NumNeighbors};
-use edgecut_trainer::models::ModelKind;
-use edgecut_trainer::nn::Aggregation;
+use edgecut_dist_sampler::NumNeighbors;
+use edgecut_trainer::metrics::Metric;
+use edgecut_trainer::models::{GatSettings, ModelKind};
+use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
+use edgecut_trainer::ops::AttentionVersion;
 use serde::Serialize;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -98,14 +100,6 @@ pub(crate) struct JobArgs {
     pub(crate) verify: bool,
 }
 
-/// Comma-separated fan-outs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fanouts(pub(crate) Vec<Fanout>);
-
-fn fanouts(text: &str) -> Result<Fanouts, String> {
-    edgecut_dist_sampler::parse_num_neighbors(text).map(Fanouts)
-}
-
 /// Fan-outs by hop and edge type, as they were given and as they are meant.
 #[derive(Clone, Debug)]
 pub(crate) struct NumNeighborsArg {
@@ -132,8 +126,14 @@ fn not_negative(text: &str) -> Result<f64, String> {
 pub(crate) enum ModelName {
     /// GraphSAGE
     Sage,
-    /// Graph convolutional network
+    /// Graph convolutional network, of homogeneous graphs
     Gcn,
+    /// Graph attention network
+    Gat,
+    /// Graph attention network whose attention depends on both ends of an edge
+    Gatv2,
+    /// Relational graph convolutional network
+    Rgcn,
 }
 
 #[derive(Debug, Args)]
@@ -166,18 +166,40 @@ pub(crate) struct TrainingArgs {
     /// How GraphSAGE combines neighbors
     #[arg(long, value_name = "mean|sum|max", default_value_t = Aggregation::Mean)]
     pub(crate) aggregation: Aggregation,
+    /// Attention heads of gat and gatv2; they divide the hidden channels
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) heads: u32,
+    /// Dropout of the weights of attention
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
+    pub(crate) attention_dropout: f64,
+    /// Matrices that the weights of rgcn's edge types are sums of [default: each has its own]
+    #[arg(long, value_name = "N", conflicts_with = "num_blocks", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) num_bases: Option<u32>,
+    /// Diagonal blocks that the weights of rgcn's edge types consist of; they divide the hidden channels
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) num_blocks: Option<u32>,
+    /// Add a layer's input to its output
+    #[arg(long)]
+    pub(crate) residual: bool,
+    /// Normalise the input of each layer
+    #[arg(long)]
+    pub(crate) layer_norm: bool,
+    /// How a node combines what it hears over several edge types; rgcn sums
+    #[arg(long, value_name = "sum|mean", default_value_t = RelationAggregation::Sum)]
+    pub(crate) relation_aggregation: RelationAggregation,
     /// Width of the hidden layers
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) hidden_channels: u32,
     /// Layers [default: as many as --num-neighbors has fan-outs, which it must equal]
     #[arg(long, value_name = "N")]
     pub(crate) num_layers: Option<usize>,
-    /// In-neighbors drawn per node, a number per layer, seeds' hop first; -1 takes all
-    #[arg(long, value_name = "LIST", default_value = "15,10,5", value_parser = fanouts, allow_hyphen_values = true)]
-    pub(crate) num_neighbors: Fanouts,
+    /// In-neighbors drawn per node, a number per layer, seeds' hop first; -1 takes all. By edge type: "cites=15,10;writes=10,0",
+    /// and "cites=15,10;5,5" for all others
+    #[arg(long, value_name = "LIST", default_value = "15,10,5", value_parser = num_neighbors, allow_hyphen_values = true)]
+    pub(crate) num_neighbors: NumNeighborsArg,
     /// The same for validation and test [default: --num-neighbors]
-    #[arg(long, value_name = "LIST", value_parser = fanouts, allow_hyphen_values = true)]
-    pub(crate) eval_num_neighbors: Option<Fanouts>,
+    #[arg(long, value_name = "LIST", value_parser = num_neighbors, allow_hyphen_values = true)]
+    pub(crate) eval_num_neighbors: Option<NumNeighborsArg>,
     /// Draw neighbors with replacement
     #[arg(long)]
     pub(crate) replace: bool,
@@ -212,6 +234,9 @@ pub(crate) struct TrainingArgs {
     /// Epochs between validations
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) eval_every: u64,
+    /// What chooses the epoch
+    #[arg(long, value_name = "accuracy|roc-auc|micro-f1|macro-f1", default_value_t = Metric::Accuracy)]
+    pub(crate) metric: Metric,
 }
 
 impl TrainingArgs {
@@ -219,7 +244,20 @@ impl TrainingArgs {
         match self.model {
             ModelName::Sage => ModelKind::Sage { aggregation: self.aggregation },
             ModelName::Gcn => ModelKind::Gcn,
+            ModelName::Gat => self.gat(AttentionVersion::V1),
+            ModelName::Gatv2 => self.gat(AttentionVersion::V2),
+            ModelName::Rgcn => ModelKind::Rgcn {
+                decomposition: match (self.num_bases, self.num_blocks) {
+                    (Some(num_bases), _) => Decomposition::Basis { num_bases: num_bases as usize },
+                    (_, Some(num_blocks)) => Decomposition::BlockDiagonal { num_blocks: num_blocks as usize },
+                    (None, None) => Decomposition::None,
+                },
+            },
         }
+    }
+
+    fn gat(&self, version: AttentionVersion) -> ModelKind {
+        ModelKind::Gat(GatSettings { heads: self.heads as usize, version, attention_dropout: self.attention_dropout })
     }
 }
 

@@ -7,9 +7,9 @@ use crate::place::Rank;
 use anyhow::{Context, bail};
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
-use edgecut_dist_sampler::Fanout;
+use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{parse_model, save_model};
-use edgecut_trainer::models::{NodeModel, NodeModelConfig};
+use edgecut_trainer::models::{ModelConfig, NodeModel};
 use edgecut_trainer::{EpochReport, NodeResult, NodeTrainingConfig, Observer, evaluate_node, train_node};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
@@ -46,17 +46,17 @@ fn evaluate(path: &Path, job: &mut Job<'_>, config: &NodeTrainingConfig) -> anyh
 }
 
 fn config(args: &TrainingArgs, num_workers: usize) -> anyhow::Result<NodeTrainingConfig> {
-    let num_neighbors = args.num_neighbors.0.clone();
-    let layers = args.num_layers.unwrap_or(num_neighbors.len());
-    if num_neighbors.len() != layers {
-        let given = num_neighbors.len();
+    let num_neighbors = args.num_neighbors.value.clone();
+    let layers = args.num_layers.unwrap_or(num_neighbors.num_hops());
+    if num_neighbors.num_hops() != layers {
+        let given = num_neighbors.num_hops();
         bail!(UsageError(format!(
             "--num-neighbors has {given} fan-outs, but --num-layers is {layers}: give one per layer"
         )));
     }
-    let eval_num_neighbors = args.eval_num_neighbors.as_ref().map_or_else(|| num_neighbors.clone(), |f| f.0.clone());
-    if eval_num_neighbors.len() != layers {
-        let given = eval_num_neighbors.len();
+    let eval_num_neighbors = args.eval_num_neighbors.as_ref().unwrap_or(&args.num_neighbors).value.clone();
+    if eval_num_neighbors.num_hops() != layers {
+        let given = eval_num_neighbors.num_hops();
         let text =
             format!("--eval-num-neighbors has {given} fan-outs, but there are {layers} layers: give one per layer");
         bail!(UsageError(text));
@@ -66,6 +66,9 @@ fn config(args: &TrainingArgs, num_workers: usize) -> anyhow::Result<NodeTrainin
         hidden_channels: args.hidden_channels as usize,
         dropout: args.dropout,
         input_dropout: args.input_dropout,
+        residual: args.residual,
+        layer_norm: args.layer_norm,
+        relation_aggregation: args.relation_aggregation,
         num_neighbors,
         eval_num_neighbors,
         replace: args.replace,
@@ -76,20 +79,27 @@ fn config(args: &TrainingArgs, num_workers: usize) -> anyhow::Result<NodeTrainin
         seed: args.seed,
         concurrency: args.concurrency.map_or((num_workers / 2).clamp(2, 8), |n| n as usize),
         eval_every: args.eval_every,
+        metric: args.metric,
         normalize_features: args.normalize_features,
     })
 }
 
 /// What has to be equal on all ranks, by flag.
 fn parameters(args: &TrainingArgs, evaluate: bool) -> Value {
-    let list = |fanouts: &[Fanout]| fanouts.iter().map(Fanout::to_string).collect::<Vec<_>>().join(",");
     json!({
         "load_model": evaluate,
         "model": args.model,
         "aggregation": args.aggregation,
+        "heads": args.heads,
+        "attention_dropout": args.attention_dropout,
+        "num_bases": args.num_bases,
+        "num_blocks": args.num_blocks,
+        "residual": args.residual,
+        "layer_norm": args.layer_norm,
+        "relation_aggregation": args.relation_aggregation,
         "hidden_channels": args.hidden_channels,
-        "num_neighbors": list(&args.num_neighbors.0),
-        "eval_num_neighbors": args.eval_num_neighbors.as_ref().map(|f| list(&f.0)),
+        "num_neighbors": args.num_neighbors.text,
+        "eval_num_neighbors": args.eval_num_neighbors.as_ref().map(|fanouts| &fanouts.text),
         "replace": args.replace,
         "batch_size": args.batch_size,
         "num_epochs": args.num_epochs,
@@ -100,6 +110,7 @@ fn parameters(args: &TrainingArgs, evaluate: bool) -> Value {
         "normalize_features": args.normalize_features,
         "seed": args.seed,
         "eval_every": args.eval_every,
+        "metric": args.metric,
     })
 }
 
@@ -160,6 +171,10 @@ impl Reporter {
         }
         let best = if result.best_epoch > 0 { format!(" (epoch {})", result.best_epoch) } else { String::new() };
         println!("validation accuracy {}, test accuracy {}{best}", percent(result.valid_acc), percent(result.test_acc));
+        if result.metric != Metric::Accuracy {
+            let (valid, test) = (percent(result.valid_metric), percent(result.test_metric));
+            println!("validation {metric} {valid}, test {metric} {test}", metric = result.metric);
+        }
         Ok(())
     }
 }
@@ -199,7 +214,7 @@ impl Observer<Cpu> for Reporter {
         Ok(())
     }
 
-    fn improved(&mut self, model: &NodeModel<Cpu>, config: &NodeModelConfig) -> std::io::Result<()> {
+    fn improved(&mut self, model: &NodeModel<Cpu>, config: &ModelConfig) -> std::io::Result<()> {
         match &self.save_model {
             Some(path) => save_model(path, model, config).map_err(std::io::Error::other),
             None => Ok(()),

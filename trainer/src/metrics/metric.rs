@@ -1,0 +1,72 @@
+//! The measures that can choose an epoch.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// A measure of classification; greater is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// The share of seeds that are classified correctly.
+    #[default]
+    Accuracy,
+    /// The area under the ROC curve, of two classes.
+    RocAuc,
+    /// F1 of all decisions together; with one label per seed this is the accuracy.
+    MicroF1,
+    /// The mean of the classes' F1.
+    MacroF1,
+}
+
+impl Metric {
+    const ALL: [Self; 4] = [Self::Accuracy, Self::RocAuc, Self::MicroF1, Self::MacroF1];
+
+    /// What is wrong with it for so many classes, if anything is.
+    pub fn problem(self, num_classes: usize) -> Option<String> {
+        (self == Self::RocAuc && num_classes != 2).then(|| {
+            format!("metric {self} is for two classes, and there are {num_classes}: take macro-f1 or accuracy")
+        })
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Accuracy => "accuracy",
+            Self::RocAuc => "roc-auc",
+            Self::MicroF1 => "micro-f1",
+            Self::MacroF1 => "macro-f1",
+        })
+    }
+}
+
+/// A word that names no metric.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("unknown metric {0:?}: expected accuracy, roc-auc, micro-f1 or macro-f1")]
+pub struct ParseMetricError(String);
+
+impl FromStr for Metric {
+    type Err = ParseMetricError;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|metric| metric.to_string() == word);
+        found.ok_or_else(|| ParseMetricError(word.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_go_there_and_back() {
+        for metric in Metric::ALL {
+            assert_eq!(metric.to_string().parse(), Ok(metric));
+            assert_eq!(serde_json::to_value(metric).expect("JSON"), metric.to_string());
+        }
+        assert!("f1".parse::<Metric>().is_err());
+    }
+}

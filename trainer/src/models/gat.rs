@@ -1,0 +1,70 @@
+//! A stack of attention layers.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use burn::tensor::activation::relu;
+use burn::tensor::backend::Backend;
+
+use super::layer_stack::{Stack, StackDropout};
+use super::model_error::ModelError;
+use super::model_input::{Mode, ModelInput};
+use super::model_kind::GatSettings;
+use super::node_model_config::NodeModelConfig;
+use crate::nn::{GatConv, GatConvConfig, WeightInit};
+use crate::ops::{GnnBackend, masked};
+
+/// The number of a layer's attention mask beside that of its output.
+const ATTENTION: u64 = 1 << 32;
+
+/// A graph attention network (Veličković et al., ICLR 2018; Brody, Alon and Yahav, ICLR 2022): heads side by side and ELU
+/// after hidden layers, one head to the classes.
+#[derive(Module, Debug)]
+pub struct Gat<B: Backend> {
+    /// The convolutions, the first reads the features.
+    pub layers: Vec<GatConv<B>>,
+    dropout: StackDropout,
+    attention_dropout: f64,
+}
+
+impl<B: Backend> Gat<B> {
+    /// The heads have to divide the hidden channels.
+    pub(super) fn new(config: &NodeModelConfig, gat: GatSettings, seed: u64, device: &B::Device) -> Self {
+        let mut init = WeightInit::new(seed);
+        let last = config.num_layers.saturating_sub(1);
+        let layer = |(position, (fan_in, fan_out)): (usize, (usize, usize))| {
+            let heads = if position == last { 1 } else { gat.heads };
+            GatConvConfig::new(fan_in, fan_out / heads, heads).with_version(gat.version).init(&mut init, device)
+        };
+        let layers = config.layer_channels().enumerate().map(layer).collect();
+        Self { layers, dropout: config.stack_dropout(), attention_dropout: gat.attention_dropout }
+    }
+}
+
+impl<B: GnnBackend> Gat<B> {
+    /// Logits of the batch's seeds.
+    ///
+    /// # Shapes
+    /// - output: `[num_seeds, num_classes]`
+    ///
+    /// # Errors
+    /// [`ModelError`] if the batch has another number of blocks or of feature columns than the model reads.
+    pub fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
+        let in_channels = self.layers.first().map_or(0, |layer| layer.weight_src.dims()[0]);
+        let num_classes = self.layers.last().map_or(0, |layer| layer.weight_src.dims()[1]);
+        input.check(self.layers.len(), in_channels)?;
+        let stack = Stack { layers: &self.layers, dropout: self.dropout, num_classes };
+        Ok(stack.run(input.features(), input.blocks(), mode, |layer, x, block, place| {
+            let output = layer.forward(x, block, mode.mask(self.attention_dropout, ATTENTION + place.layer));
+            match place.hidden {
+                Some(mask) => masked(elu(output), mask),
+                None => output,
+            }
+        }))
+    }
+}
+
+/// `x` where it is positive, else `exp(x) - 1`. Unlike burn's own, its gradient is finite for any `x`: the exponential of a
+/// great one is never taken.
+fn elu<B: Backend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
+    relu(x.clone()) + (x.clamp_max(0.0).exp() - 1.0)
+}

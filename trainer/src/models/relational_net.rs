@@ -1,0 +1,199 @@
+//! A network over typed edges.
+
+use burn::module::Module;
+use burn::nn::{LayerNorm, LayerNormConfig};
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+use edgecut_graph::NodeTypeId;
+
+use super::graph_schema::GraphSchema;
+use super::model_error::ModelError;
+use super::model_input::{Mode, ModelInput};
+use super::model_kind::ModelKind;
+use super::node_model::NodeClassifier;
+use super::relational_config::RelationalConfig;
+use crate::nn::{Dense, Incoming, TypedConv, WeightInit};
+use crate::ops::{Block, GnnBackend, masked};
+
+/// The numbers of dropout masks; layer `l`, counted from 0, adds `l` to its two.
+const INPUT: u64 = 0;
+const ENCODED: u64 = 1;
+const HIDDEN: u64 = 2;
+const ATTENTION: u64 = 1 << 32;
+
+/// Typed convolutions between nodes of all types, which are mapped to one width first.
+///
+/// With residuals a layer adds `dropout(relu(conv(norm(h))))` to `h`, without it replaces it. A node type that no edge type
+/// enters keeps its rows. Only what the seeds need is computed: each layer the nodes within as many hops as layers follow.
+#[derive(Module, Debug)]
+pub struct RelationalNet<B: Backend> {
+    /// What maps features, by node type; nothing where embeddings take their place.
+    pub encoders: Vec<Option<Dense<B>>>,
+    /// The convolutions.
+    pub layers: Vec<RelationalLayer<B>>,
+    /// What maps seeds to the output, by node type.
+    pub outputs: Vec<Option<Dense<B>>>,
+    settings: Settings,
+}
+
+/// One convolution.
+#[derive(Module, Debug)]
+pub struct RelationalLayer<B: Backend> {
+    /// By node type; empty without normalisation.
+    pub norms: Vec<LayerNorm<B>>,
+    /// The convolution itself.
+    pub conv: TypedConv<B>,
+}
+
+/// What of the settings is no tensor.
+#[derive(Debug, Clone)]
+struct Settings(Box<RelationalConfig>);
+
+/// The rows of each node type; nothing for a type of which the batch has no nodes.
+type Rows<B> = Vec<Option<Tensor<B, 2>>>;
+
+impl<B: Backend> RelationalNet<B> {
+    /// The settings have to be valid.
+    pub(super) fn new(config: &RelationalConfig, seed: u64, device: &B::Device) -> Result<Self, ModelError> {
+        let mut init = WeightInit::new(seed);
+        let (hidden, node_types) = (config.hidden_channels, &config.graph.node_types);
+        let encoders = node_types.iter().map(|nodes| nodes.feature_dim);
+        let encoders = encoders.map(|dim| (dim > 0).then(|| Dense::new(dim, hidden, &mut init, device))).collect();
+        let ends = config.graph.edge_ends();
+        let conv = config.conv(&ends)?;
+        let norms = if config.layer_norm { node_types.len() } else { 0 };
+        let mut layers = Vec::new();
+        for _ in 0..config.num_layers {
+            let norms = (0..norms).map(|_| LayerNormConfig::new(hidden).init(device)).collect();
+            layers.push(RelationalLayer { norms, conv: conv.init(&mut init, device) });
+        }
+        let output = |t: usize| config.outputs.iter().find(|output| output.node_type.index() == t);
+        let output = |t| output(t).map(|output| Dense::new(hidden, output.channels, &mut init, device));
+        let outputs = (0..node_types.len()).map(output).collect();
+        Ok(Self { encoders, layers, outputs, settings: Settings(Box::new(config.clone())) })
+    }
+
+    /// The settings that the model was made with.
+    pub fn config(&self) -> &RelationalConfig {
+        &self.settings.0
+    }
+}
+
+impl<B: GnnBackend> RelationalNet<B> {
+    /// The outputs of the batch's seeds by node type, nothing for a type without seeds.
+    ///
+    /// # Shapes
+    /// - of each type: `[seeds of the type, channels]`, `hidden_channels` for a type without an output of its own
+    ///
+    /// # Errors
+    /// [`ModelError`] if the batch is of another graph or another number of layers, or lacks features or embeddings.
+    pub fn forward_by_type(&self, input: &ModelInput<B>, mode: Mode) -> Result<Rows<B>, ModelError> {
+        check_schema(input.schema(), &self.config().graph)?;
+        if input.num_layers() != self.layers.len() {
+            return Err(ModelError::LayerCount { blocks: input.num_layers(), layers: self.layers.len() });
+        }
+        let mut rows = self.encode(input, mode)?;
+        for number in 0..self.layers.len() {
+            rows = self.convolve(number, &rows, input, mode);
+        }
+        let output = |(rows, output): (Option<Tensor<B, 2>>, &Option<Dense<B>>)| match (rows, output) {
+            (Some(rows), Some(output)) => Some(output.forward(rows, crate::ops::Activation::Identity)),
+            (rows, _) => rows,
+        };
+        Ok(rows.into_iter().zip(&self.outputs).map(output).collect())
+    }
+
+    /// Rows of the hidden width for the nodes of all types.
+    fn encode(&self, input: &ModelInput<B>, mode: Mode) -> Result<Rows<B>, ModelError> {
+        let config = self.config();
+        let mut all = Vec::with_capacity(self.encoders.len());
+        for ((encoder, nodes), t) in self.encoders.iter().zip(input.nodes()).zip(0..) {
+            if nodes.within_hop.last().is_none_or(|&count| count == 0) {
+                all.push(None);
+                continue;
+            }
+            let of_type = &config.graph.node_types[t];
+            let expected = if encoder.is_some() { of_type.feature_dim } else { config.hidden_channels };
+            let width = nodes.features.as_ref().map_or(0, |features| features.dims()[1]);
+            let Some(features) = nodes.features.clone().filter(|_| width == expected) else {
+                return Err(ModelError::NodeWidth { node_type: of_type.name.clone(), given: width, expected });
+            };
+            let mask = mode.mask(config.dropout, ENCODED).for_type(t as u64);
+            all.push(Some(match encoder {
+                Some(encoder) => {
+                    let features = masked(features, mode.mask(config.input_dropout, INPUT).for_type(t as u64));
+                    encoder.forward(features, crate::ops::Activation::Relu(mask))
+                }
+                None => masked(features, mask),
+            }));
+        }
+        Ok(all)
+    }
+
+    /// One layer: the rows of the nodes that the next one reads.
+    fn convolve(&self, number: usize, rows: &Rows<B>, input: &ModelInput<B>, mode: Mode) -> Rows<B> {
+        let (config, layer) = (self.config(), &self.layers[number]);
+        let hop = self.layers.len() - 1 - number;
+        let normalised: Rows<B> = match layer.norms.is_empty() {
+            true => rows.clone(),
+            false => rows.iter().zip(&layer.norms).map(|(rows, norm)| Some(norm.forward(rows.clone()?))).collect(),
+        };
+        let attention_dropout = match config.kind {
+            ModelKind::Gat(gat) => gat.attention_dropout,
+            _ => 0.0,
+        };
+        let attention_mask = mode.mask(attention_dropout, ATTENTION + number as u64);
+        let of_type = |(t, rows): (usize, &Option<Tensor<B, 2>>)| {
+            let num_dst = input.nodes()[t].within_hop[hop];
+            let rows = rows.clone().filter(|_| num_dst > 0)?;
+            let entering = config.graph.edge_types.iter().enumerate().filter(|(_, edges)| edges.dst.index() == t);
+            let incoming: Vec<Incoming<B>> = entering
+                .clone()
+                .filter_map(|(relation, edges)| {
+                    let x = normalised[edges.src.index()].clone()?;
+                    Some(Incoming { relation, x, block: self.block(input, relation, number)?.clone() })
+                })
+                .collect();
+            if entering.count() == 0 {
+                return Some(prefix(rows, num_dst));
+            }
+            let x_dst = prefix(normalised[t].clone()?, num_dst);
+            let output = layer.conv.forward(t, x_dst, &incoming, attention_mask);
+            let mask = mode.mask(config.dropout, HIDDEN + number as u64).for_type(t as u64);
+            let output = crate::ops::Activation::Relu(mask).apply(output);
+            Some(if config.residual { prefix(rows, num_dst) + output } else { output })
+        };
+        rows.iter().enumerate().map(of_type).collect()
+    }
+
+    fn block<'a>(&self, input: &'a ModelInput<B>, relation: usize, layer: usize) -> Option<&'a Block> {
+        input.blocks_of(edgecut_graph::EdgeTypeId(relation as u16)).get(layer)
+    }
+}
+
+impl<B: GnnBackend> NodeClassifier<B> for RelationalNet<B> {
+    fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
+        let Some(output) = self.config().outputs.first() else {
+            return Err(ModelError::Settings { what: "a model without outputs classifies nothing".into() });
+        };
+        let device = input.features().device();
+        let mut rows = self.forward_by_type(&input, mode)?;
+        let NodeTypeId(seed_type) = output.node_type;
+        let logits = rows.swap_remove(usize::from(seed_type));
+        Ok(logits.unwrap_or_else(|| Tensor::zeros([0, output.channels], &device)))
+    }
+}
+
+/// The first rows, without a copy where these are all.
+fn prefix<B: Backend>(rows: Tensor<B, 2>, count: usize) -> Tensor<B, 2> {
+    let [all, columns] = rows.dims();
+    if count == all { rows } else { rows.slice([0..count, 0..columns]) }
+}
+
+/// Fails unless a batch's graph has the types of the model's, by name, ends and widths.
+fn check_schema(batch: &GraphSchema, model: &GraphSchema) -> Result<(), ModelError> {
+    match model.difference(batch) {
+        Some(what) => Err(ModelError::ForeignSchema { what }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,180 @@
+//! Graph attention layers.
+
+use burn::config::Config;
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+
+use super::weight_init::WeightInit;
+use crate::ops::{
+    Activation, Attention, AttentionVersion, Block, DropoutMask, GnnBackend, gat_attention, gatv2_attention, linear,
+};
+
+/// Settings of a [`GatConv`].
+#[derive(Config, Debug)]
+pub struct GatConvConfig {
+    /// Features of each source.
+    pub in_channels: usize,
+    /// Features of each destination where it is of another node type than sources; its weights are then its own.
+    pub dst_channels: Option<usize>,
+    /// Features that each head computes.
+    pub out_channels: usize,
+    /// Attention heads.
+    pub heads: usize,
+    /// How edges are scored.
+    #[config(default = "AttentionVersion::V2")]
+    pub version: AttentionVersion,
+    /// Whether heads are put side by side; else they are averaged.
+    #[config(default = true)]
+    pub concat: bool,
+    /// What negative arguments of the LeakyReLU are multiplied by.
+    #[config(default = 0.2)]
+    pub negative_slope: f64,
+    /// Whether nodes attend to themselves besides their edges. Not between two node types.
+    #[config(default = true)]
+    pub self_edges: bool,
+    /// Whether to add a learned constant.
+    #[config(default = true)]
+    pub bias: bool,
+}
+
+/// Attention of several heads (Veličković et al., "Graph attention networks", ICLR 2018; Brody, Alon and Yahav, "How
+/// attentive are graph attention networks?", ICLR 2022), as PyG's `GATConv` and `GATv2Conv`, the latter without the biases
+/// of its two projections.
+#[derive(Module, Debug)]
+pub struct GatConv<B: Backend> {
+    /// `[in_channels, heads * out_channels]`; PyG's `lin_src.weight` or `lin_l.weight`, transposed.
+    pub weight_src: Param<Tensor<B, 2>>,
+    /// `[dst_channels, heads * out_channels]`; PyG's `lin_dst.weight` or `lin_r.weight`, transposed. The first version has it
+    /// between two node types alone.
+    pub weight_dst: Option<Param<Tensor<B, 2>>>,
+    /// `[1, heads, out_channels]`; PyG's `att_src` or `att`.
+    pub attention_src: Param<Tensor<B, 3>>,
+    /// `[1, heads, out_channels]`; PyG's `att_dst`, which the second version does not have.
+    pub attention_dst: Option<Param<Tensor<B, 3>>>,
+    /// `[heads * out_channels]`, or `[out_channels]` if heads are averaged.
+    pub bias: Option<Param<Tensor<B, 1>>>,
+    settings: Settings,
+}
+
+/// What of the settings is no tensor.
+#[derive(Debug, Clone, Copy)]
+struct Settings {
+    version: AttentionVersion,
+    concat: bool,
+    negative_slope: f64,
+    self_edges: bool,
+}
+
+impl GatConvConfig {
+    /// The layer with Glorot-uniform weights and a bias of zero, as in PyG.
+    pub fn init<B: Backend>(&self, init: &mut WeightInit, device: &B::Device) -> GatConv<B> {
+        let (heads, channels) = (self.heads, self.out_channels);
+        let width = heads * channels;
+        let additive = self.version == AttentionVersion::V1;
+        let mut weight = |fan_in: usize| init.uniform([fan_in, width], WeightInit::glorot_bound(fan_in, width), device);
+        let weight_src = weight(self.in_channels);
+        let dst_channels = self.dst_channels.or((!additive).then_some(self.in_channels));
+        let weight_dst = dst_channels.map(weight);
+        let mut vector = || init.uniform([1, heads, channels], WeightInit::glorot_bound(heads, channels), device);
+        let attention_src = vector();
+        let attention_dst = additive.then(vector);
+        let bias = self.bias.then(|| init.zeros([if self.concat { width } else { channels }], device));
+        let &Self { version, concat, negative_slope, self_edges, .. } = self;
+        let settings = Settings { version, concat, negative_slope, self_edges };
+        GatConv { weight_src, weight_dst, attention_src, attention_dst, bias, settings }
+    }
+}
+
+impl<B: GnnBackend> GatConv<B> {
+    /// Applies the layer to edges within one node type, with `dropout` of the attention's weights.
+    ///
+    /// # Shapes
+    /// - `x`: `[num_src, in_channels]`
+    /// - output: `[num_dst, heads * out_channels]`, or `[num_dst, out_channels]` if heads are averaged
+    ///
+    /// # Panics
+    /// If the shape of `x` is another, or there are more destinations than sources.
+    pub fn forward(&self, x: Tensor<B, 2>, block: &Block, dropout: DropoutMask) -> Tensor<B, 2> {
+        let (num_dst, [_, fan_in]) = (block.num_dst(), x.dims());
+        assert!(num_dst <= block.num_src(), "GatConv::forward: {num_dst} destinations, {} sources", block.num_src());
+        if self.settings.version == AttentionVersion::V2 || self.weight_dst.is_some() {
+            let x_dst = x.clone().slice([0..num_dst, 0..fan_in]);
+            return self.forward_between(x, x_dst, block, dropout);
+        }
+        // Both scores of all nodes as one product, instead of a copy of the destinations' rows.
+        let [_, heads, _] = self.attention_src.dims();
+        let of_scores = Tensor::cat(vec![self.score_weight(true), self.score_weight(false)], 1);
+        let scores = linear(x.clone(), of_scores, None, Activation::Identity);
+        let score_src = scores.clone().slice([0..block.num_src(), 0..heads]);
+        let score_dst = scores.slice([0..num_dst, heads..2 * heads]);
+        let z = linear(x, self.weight_src.val(), None, Activation::Identity);
+        self.finish(gat_attention(z, score_src, score_dst, &self.attention(block, dropout)))
+    }
+
+    /// Applies the layer to edges from one node type to another.
+    ///
+    /// # Shapes
+    /// - `x_src`: `[num_src, in_channels]`
+    /// - `x_dst`: `[num_dst, dst_channels]`
+    /// - output: as that of [`GatConv::forward`]
+    ///
+    /// # Panics
+    /// If shapes are others, or with self edges where there are more destinations than sources.
+    pub fn forward_between(
+        &self,
+        x_src: Tensor<B, 2>,
+        x_dst: Tensor<B, 2>,
+        block: &Block,
+        dropout: DropoutMask,
+    ) -> Tensor<B, 2> {
+        let attention = self.attention(block, dropout);
+        let product = |x, weight| linear(x, weight, None, Activation::Identity);
+        let z = product(x_src.clone(), self.weight_src.val());
+        self.finish(match self.settings.version {
+            AttentionVersion::V1 => {
+                let score_src = product(x_src, self.score_weight(true));
+                let score_dst = product(x_dst, self.score_weight(false));
+                gat_attention(z, score_src, score_dst, &attention)
+            }
+            AttentionVersion::V2 => {
+                let weight_dst = self.weight_dst.as_ref().unwrap_or(&self.weight_src).val();
+                let [_, width] = weight_dst.dims();
+                gatv2_attention(z, product(x_dst, weight_dst), self.attention_src.val().reshape([width]), &attention)
+            }
+        })
+    }
+
+    fn attention(&self, block: &Block, dropout: DropoutMask) -> Attention {
+        let ([_, heads, _], settings) = (self.attention_src.dims(), self.settings);
+        Attention::new(block.clone(), settings.version, heads)
+            .with_negative_slope(settings.negative_slope as f32)
+            .with_self_edges(settings.self_edges)
+            .with_dropout(dropout)
+    }
+
+    /// What makes scores of features, `[in, heads]`: `a · (x W)` is `x (W a)`, which is a narrow product.
+    fn score_weight(&self, of_sources: bool) -> Tensor<B, 2> {
+        let (weight, vector) = if of_sources {
+            (&self.weight_src, &self.attention_src)
+        } else {
+            let (weight, vector) = (self.weight_dst.as_ref(), self.attention_dst.as_ref());
+            (weight.unwrap_or(&self.weight_src), vector.unwrap_or(&self.attention_src))
+        };
+        let ([fan_in, _], [_, heads, channels]) = (weight.dims(), vector.dims());
+        (weight.val().reshape([fan_in, heads, channels]) * vector.val()).sum_dim(2).reshape([fan_in, heads])
+    }
+
+    fn finish(&self, output: Tensor<B, 2>) -> Tensor<B, 2> {
+        let ([rows, _], [_, heads, channels]) = (output.dims(), self.attention_src.dims());
+        let output = if self.settings.concat || heads == 1 {
+            output
+        } else {
+            output.reshape([rows, heads, channels]).mean_dim(1).reshape([rows, channels])
+        };
+        match &self.bias {
+            Some(bias) => output + bias.val().unsqueeze(),
+            None => output,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! A weight matrix for each edge type, or what makes one.
+
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+use serde::{Deserialize, Serialize};
+
+use super::weight_init::WeightInit;
+
+/// How the weights of many edge types are kept few (Schlichtkrull et al., ESWC 2018, section 2.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Decomposition {
+    /// Not at all: a matrix per edge type.
+    #[default]
+    None,
+    /// Every matrix is a weighted sum of the same few.
+    Basis {
+        /// How many there are.
+        num_bases: usize,
+    },
+    /// Every matrix has blocks along its diagonal, and zeros elsewhere.
+    BlockDiagonal {
+        /// How many blocks; they divide the columns in and out.
+        num_blocks: usize,
+    },
+}
+
+impl Decomposition {
+    /// Parameters of the weights of `num_relations` edge types; `None` if they cannot be counted.
+    pub fn num_parameters(self, num_relations: usize, fan_in: usize, fan_out: usize) -> Option<usize> {
+        let matrix = fan_in.checked_mul(fan_out)?;
+        match self {
+            Self::None => num_relations.checked_mul(matrix),
+            Self::Basis { num_bases } => num_bases.checked_mul(matrix.checked_add(num_relations)?),
+            Self::BlockDiagonal { num_blocks } => num_relations.checked_mul(matrix / num_blocks.max(1)),
+        }
+    }
+
+    /// What is wrong with it for matrices of this size, if anything is.
+    pub fn problem(self, fan_in: usize, fan_out: usize) -> Option<String> {
+        match self {
+            Self::Basis { num_bases: 0 } => Some("num_bases is 0, it has to be at least 1".into()),
+            Self::BlockDiagonal { num_blocks: 0 } => Some("num_blocks is 0, it has to be at least 1".into()),
+            Self::BlockDiagonal { num_blocks } if fan_in % num_blocks != 0 || fan_out % num_blocks != 0 => {
+                Some(format!("num_blocks is {num_blocks}, which does not divide {fan_in} and {fan_out} channels"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The weights of all edge types of a layer.
+#[derive(Module, Debug)]
+pub struct RelationWeights<B: Backend> {
+    /// `[in_channels, out_channels]` of each edge type, without decomposition.
+    pub matrices: Vec<Param<Tensor<B, 2>>>,
+    /// `[num_bases, in_channels, out_channels]`.
+    pub bases: Option<Param<Tensor<B, 3>>>,
+    /// `[num_relations, num_bases]`.
+    pub coefficients: Option<Param<Tensor<B, 2>>>,
+    /// `[num_blocks, in_channels / num_blocks, out_channels / num_blocks]` of each edge type.
+    pub blocks: Vec<Param<Tensor<B, 3>>>,
+}
+
+impl<B: Backend> RelationWeights<B> {
+    /// Glorot-uniform weights. Sizes have to be those of which [`Decomposition::problem`] knows none.
+    pub fn new(
+        num_relations: usize,
+        [fan_in, fan_out]: [usize; 2],
+        decomposition: Decomposition,
+        init: &mut WeightInit,
+        device: &B::Device,
+    ) -> Self {
+        let bound = WeightInit::glorot_bound(fan_in, fan_out);
+        let mut this = Self { matrices: Vec::new(), bases: None, coefficients: None, blocks: Vec::new() };
+        match decomposition {
+            Decomposition::None => {
+                this.matrices = (0..num_relations).map(|_| init.uniform([fan_in, fan_out], bound, device)).collect();
+            }
+            Decomposition::Basis { num_bases } => {
+                this.bases = Some(init.uniform([num_bases, fan_in, fan_out], bound, device));
+                let bound = WeightInit::glorot_bound(num_relations, num_bases);
+                this.coefficients = Some(init.uniform([num_relations, num_bases], bound, device));
+            }
+            Decomposition::BlockDiagonal { num_blocks } => {
+                let [rows, columns] = [fan_in / num_blocks, fan_out / num_blocks];
+                let bound = WeightInit::glorot_bound(rows, columns);
+                let blocks = |_| init.uniform([num_blocks, rows, columns], bound, device);
+                this.blocks = (0..num_relations).map(blocks).collect();
+            }
+        }
+        this
+    }
+
+    /// The matrix of an edge type.
+    ///
+    /// # Shapes
+    /// - output: `[in_channels, out_channels]`
+    ///
+    /// # Panics
+    /// If there is no such edge type.
+    pub fn of_relation(&self, relation: usize) -> Tensor<B, 2> {
+        if let (Some(bases), Some(coefficients)) = (&self.bases, &self.coefficients) {
+            let [num_bases, fan_in, fan_out] = bases.dims();
+            let coefficients = coefficients.val().slice([relation..relation + 1, 0..num_bases]);
+            let bases = bases.val().reshape([num_bases, fan_in * fan_out]);
+            return coefficients.matmul(bases).reshape([fan_in, fan_out]);
+        }
+        match self.blocks.get(relation) {
+            Some(blocks) => block_diagonal(blocks.val()),
+            None => self.matrices[relation].val(),
+        }
+    }
+}
+
+/// `[num_blocks, rows, columns]` as the matrix that has these blocks along its diagonal.
+fn block_diagonal<B: Backend>(blocks: Tensor<B, 3>) -> Tensor<B, 2> {
+    let (device, [num_blocks, rows, columns]) = (blocks.device(), blocks.dims());
+    let strip = |block: usize| {
+        let values = blocks.clone().slice([block..block + 1, 0..rows, 0..columns]).reshape([rows, columns]);
+        let zeros = |count: usize| (count > 0).then(|| Tensor::zeros([rows, count * columns], &device));
+        let parts = [zeros(block), Some(values), zeros(num_blocks - 1 - block)];
+        Tensor::cat(parts.into_iter().flatten().collect(), 1)
+    };
+    Tensor::cat((0..num_blocks).map(strip).collect(), 0)
+}

@@ -1,0 +1,196 @@
+//! Attention over the in-edges of each destination, as one operation.
+
+use burn::tensor::backend::Backend;
+use burn::tensor::ops::FloatTensor;
+use burn::tensor::{Tensor, TensorPrimitive};
+use serde::{Deserialize, Serialize};
+
+use super::aggregate::GnnBackend;
+use super::block::Block;
+use super::dropout::{DropoutKey, DropoutMask};
+
+/// How an edge is scored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AttentionVersion {
+    /// `LeakyReLU(a_dst · z_i + a_src · z_j)` (Veličković et al., "Graph attention networks", ICLR 2018): what is a good
+    /// neighbor is the same for all destinations.
+    V1,
+    /// `a · LeakyReLU(z_i' + z_j)` (Brody, Alon and Yahav, "How attentive are graph attention networks?", ICLR 2022): each
+    /// destination can have neighbors of its own choice.
+    V2,
+}
+
+/// One attention: everything but the tensors.
+///
+/// An edge `j -> i` has a score per head; a softmax over the in-edges of `i` makes weights of them, by which the rows of the
+/// sources are summed.
+#[derive(Debug, Clone)]
+pub struct Attention {
+    block: Block,
+    heads: usize,
+    version: AttentionVersion,
+    negative_slope: f32,
+    self_edges: bool,
+    dropout: DropoutMask,
+}
+
+impl Attention {
+    /// Attention over the edges of `block` with a negative slope of 0.2, no self edges and no dropout.
+    ///
+    /// # Panics
+    /// If `heads` is 0.
+    pub fn new(block: Block, version: AttentionVersion, heads: usize) -> Self {
+        assert!(heads > 0, "attention: it has to have a head");
+        let dropout = DropoutMask::new(0.0, DropoutKey::new(0, 0, 0));
+        Self { block, heads, version, negative_slope: 0.2, self_edges: false, dropout }
+    }
+
+    /// Sets what negative arguments of the LeakyReLU are multiplied by.
+    pub fn with_negative_slope(mut self, negative_slope: f32) -> Self {
+        self.negative_slope = negative_slope;
+        self
+    }
+
+    /// Sets whether every destination has an edge to itself besides those of the block, as PyG's layers add it. A self
+    /// loop among the edges stays an edge like any other.
+    ///
+    /// # Panics
+    /// If there are more destinations than sources, so that these cannot be the first of those.
+    pub fn with_self_edges(mut self, self_edges: bool) -> Self {
+        if self_edges {
+            self.block.assert_rows_are_nodes("attention with self edges");
+        }
+        self.self_edges = self_edges;
+        self
+    }
+
+    /// Sets the dropout of weights, after the softmax: an element of the mask per entry and head, where the entries of a row
+    /// are its edges and then its self edge.
+    pub fn with_dropout(mut self, dropout: DropoutMask) -> Self {
+        self.dropout = dropout;
+        self
+    }
+
+    /// The rows and nodes that it works on.
+    pub fn block(&self) -> &Block {
+        &self.block
+    }
+
+    /// Attention heads, each with its own share of the columns.
+    pub fn heads(&self) -> usize {
+        self.heads
+    }
+
+    /// How edges are scored.
+    pub fn version(&self) -> AttentionVersion {
+        self.version
+    }
+
+    /// What negative arguments of the LeakyReLU are multiplied by.
+    pub fn negative_slope(&self) -> f32 {
+        self.negative_slope
+    }
+
+    /// Whether destinations attend to themselves.
+    pub fn has_self_edges(&self) -> bool {
+        self.self_edges
+    }
+
+    /// The dropout of weights.
+    pub fn dropout(&self) -> DropoutMask {
+        self.dropout
+    }
+}
+
+/// The tensors of an attention, or their gradients.
+///
+/// # Shapes
+/// - `[z_src, score_src, score_dst]`, `[num_src, heads * channels]`, `[num_src, heads]` and `[num_dst, heads]`
+///   ([`AttentionVersion::V1`])
+/// - `[z_src, z_dst, vector]`, `[num_src, heads * channels]`, `[num_dst, heads * channels]` and `[heads * channels]`
+///   ([`AttentionVersion::V2`])
+pub type AttentionTensors<B> = [FloatTensor<B>; 3];
+
+/// What the forward pass of an attention leaves for the backward pass.
+#[derive(Debug, Clone)]
+pub struct SavedAttention<B: Backend> {
+    /// The inputs.
+    pub inputs: AttentionTensors<B>,
+    /// The weights before dropout, `[entries, heads]`: of each row those of its edges, then that of its self edge. Only the
+    /// backward pass reads them.
+    pub weights: FloatTensor<B>,
+}
+
+/// Sums the sources of each destination by the weights of [`AttentionVersion::V1`]. A destination without edges gets zeros.
+///
+/// # Shapes
+/// - `z_src`: `[num_src, heads * channels]`
+/// - `score_src`: `[num_src, heads]`, `a_src · z_j`
+/// - `score_dst`: `[num_dst, heads]`, `a_dst · z_i`
+/// - output: `[num_dst, heads * channels]`
+///
+/// # Panics
+/// If shapes do not fit the block or each other, or the attention is of another version.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
+/// use edgecut_trainer::ops::{Attention, AttentionVersion, BatchGraph, Block, gat_attention};
+/// let device = Default::default();
+/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
+/// let attention = Attention::new(Block::new(graph, 1, 3)?, AttentionVersion::V1, 1);
+/// let z = Tensor::<NdArray, 2>::from_data([[9.0], [1.0], [3.0]], &device);
+/// let (score_src, score_dst) = (Tensor::zeros([3, 1], &device), Tensor::zeros([1, 1], &device));
+/// let mean = gat_attention(z, score_src, score_dst, &attention);
+/// assert_eq!(mean.into_data(), TensorData::from([[2.0f32]]));
+/// # Ok::<(), edgecut_trainer::ops::BlockError>(())
+/// ```
+pub fn gat_attention<B: GnnBackend>(
+    z_src: Tensor<B, 2>,
+    score_src: Tensor<B, 2>,
+    score_dst: Tensor<B, 2>,
+    attention: &Attention,
+) -> Tensor<B, 2> {
+    let (block, heads) = (&attention.block, attention.heads);
+    assert_eq!(attention.version, AttentionVersion::V1, "gat_attention: version");
+    assert_eq!(score_src.dims(), [block.num_src(), heads], "gat_attention: shape of score_src");
+    assert_eq!(score_dst.dims(), [block.num_dst(), heads], "gat_attention: shape of score_dst");
+    run(z_src, score_src.into_primitive(), score_dst.into_primitive(), attention)
+}
+
+/// Sums the sources of each destination by the weights of [`AttentionVersion::V2`]. A destination without edges gets zeros.
+///
+/// # Shapes
+/// - `z_src`: `[num_src, heads * channels]`, which are also what is summed
+/// - `z_dst`: `[num_dst, heads * channels]`
+/// - `vector`: `[heads * channels]`
+/// - output: `[num_dst, heads * channels]`
+///
+/// # Panics
+/// As [`gat_attention`].
+pub fn gatv2_attention<B: GnnBackend>(
+    z_src: Tensor<B, 2>,
+    z_dst: Tensor<B, 2>,
+    vector: Tensor<B, 1>,
+    attention: &Attention,
+) -> Tensor<B, 2> {
+    let [_, width] = z_src.dims();
+    assert_eq!(attention.version, AttentionVersion::V2, "gatv2_attention: version");
+    assert_eq!(z_dst.dims(), [attention.block.num_dst(), width], "gatv2_attention: shape of z_dst");
+    assert_eq!(vector.dims(), [width], "gatv2_attention: length of the vector");
+    run(z_src, z_dst.into_primitive(), vector.into_primitive(), attention)
+}
+
+fn run<B: GnnBackend>(
+    z_src: Tensor<B, 2>,
+    second: TensorPrimitive<B>,
+    third: TensorPrimitive<B>,
+    attention: &Attention,
+) -> Tensor<B, 2> {
+    let [rows, width] = z_src.dims();
+    assert_eq!(rows, attention.block.num_src(), "attention: rows of z_src against sources of the block");
+    assert!(width.is_multiple_of(attention.heads), "attention: {width} columns for {} heads", attention.heads);
+    let inputs = [z_src.into_primitive(), second, third].map(TensorPrimitive::tensor);
+    Tensor::from_primitive(TensorPrimitive::Float(B::gnn_attention(inputs, attention)))
+}
