@@ -138,6 +138,11 @@ impl<B: Backend> TensorBatch<B> {
         &self.embedded
     }
 
+    pub(crate) fn take_embedded(&mut self, node_type: NodeTypeId) -> Vec<u32> {
+        let found = self.embedded.iter_mut().find(|(t, _)| *t == node_type);
+        found.map(|(_, nodes)| std::mem::take(nodes)).unwrap_or_default()
+    }
+
     /// Puts the embeddings of a node type in the place of its features, see [`ModelInput::with_embeddings`]. A batch without
     /// seeds has no place for any.
     ///

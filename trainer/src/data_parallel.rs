@@ -1,6 +1,7 @@
 //! One training step over all ranks.
 
 use crate::batch_input::TensorBatch;
+use crate::embeddings::{Embeddings, PulledRows};
 use crate::gradients::{FlatLengthError, flatten_gradients, num_parameters, unflatten_gradients};
 use crate::metrics::{Metric, MetricState};
 use crate::models::{Mode, ModelInput, NodeClassifier};
@@ -9,7 +10,8 @@ use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
 use burn::optim::GradientsParams;
-use burn::tensor::backend::AutodiffBackend;
+use burn::tensor::Tensor;
+use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_loader::BatchIter;
 use std::time::{Duration, Instant};
@@ -110,23 +112,78 @@ pub fn step_gradients<B: AutodiffBackend + GnnBackend, M: AutodiffModule<B> + No
     mode: Mode,
     world: &mut ProcessGroup,
 ) -> Result<StepGradients, TrainError> {
+    let forward = forward_classified(model, batch, mode)?;
+    exchange(model, forward, None, world)
+}
+
+/// As [`step_gradients`] of a model that reads embeddings, which make their step as well, with the learning rate `lr`.
+///
+/// # Errors
+/// As [`step_gradients`].
+pub fn step_with_embeddings<B: AutodiffBackend + GnnBackend, M: AutodiffModule<B> + NodeClassifier<B>>(
+    model: &M,
+    (embeddings, lr): (&mut Embeddings, f64),
+    batch: TensorBatch<B>,
+    mode: Mode,
+    device: &B::Device,
+    world: &mut ProcessGroup,
+) -> Result<StepGradients, TrainError> {
+    let (batch, pulled) = embeddings.pull_tracked(batch, device)?;
+    let forward = forward_classified(model, batch, mode)?;
+    exchange(model, forward, Some((embeddings, pulled, lr)), world)
+}
+
+/// The sum of this rank's losses, if it has seeds.
+pub(crate) struct Forward<B: Backend> {
+    pub(crate) loss: Option<Tensor<B, 1>>,
+    pub(crate) totals: SeedTotals,
+    pub(crate) start: Instant,
+}
+
+fn forward_classified<B: AutodiffBackend + GnnBackend>(
+    model: &impl NodeClassifier<B>,
+    batch: TensorBatch<B>,
+    mode: Mode,
+) -> Result<Forward<B>, TrainError> {
     let start = Instant::now();
-    let (mut flat, mine) = match batch.input {
-        None => (vec![0.0; num_parameters(model)], SeedTotals::default()),
-        Some(input) => {
-            let (result, totals) = classify(model, input, &batch.labels, mode, None)?;
-            // The sum over this rank's seeds, so that ranks weigh as much as they have seeds.
-            let gradients = result.loss.mul_scalar(totals.seeds).backward();
-            (flatten_gradients(model, GradientsParams::from_grads(gradients, model)), totals)
-        }
+    let Some(input) = batch.input else { return Ok(Forward { loss: None, totals: SeedTotals::default(), start }) };
+    let (result, totals) = classify(model, input, &batch.labels, mode, None)?;
+    // The sum over this rank's seeds, so that ranks weigh as much as they have seeds.
+    Ok(Forward { loss: Some(result.loss.mul_scalar(totals.seeds)), totals, start })
+}
+
+/// The backward pass, and what ranks exchange after it.
+pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
+    model: &M,
+    forward: Forward<B>,
+    embedded: Option<(&mut Embeddings, PulledRows<B>, f64)>,
+    world: &mut ProcessGroup,
+) -> Result<StepGradients, TrainError> {
+    let mut gradients = forward.loss.map(|loss| loss.backward());
+    let mut of_rows = None;
+    if let (Some((_, pulled, _)), Some(gradients)) = (&embedded, &mut gradients) {
+        of_rows = Some(pulled.take_gradients(gradients)?);
+    }
+    let mut flat = match gradients {
+        None => vec![0.0; num_parameters(model)],
+        Some(gradients) => flatten_gradients(model, GradientsParams::from_grads(gradients, model)),
     };
-    let compute = start.elapsed();
+    let compute = forward.start.elapsed();
     let start = Instant::now();
-    let totals = all_reduce_totals(&mine, world)?;
+    let mut pulling = Duration::ZERO;
+    if let (Some((embeddings, pulled, _)), Some(of_rows)) = (&embedded, &of_rows) {
+        embeddings.push(pulled, of_rows)?;
+        pulling = pulled.elapsed;
+    }
+    // No rank comes out of this before all have pushed.
+    let totals = all_reduce_totals(&forward.totals, world)?;
     world.all_reduce(&mut flat, ReduceOp::Sum)?;
     let scale = (1.0 / totals.seeds.max(1.0)) as f32;
     flat.iter_mut().for_each(|gradient| *gradient *= scale);
-    Ok(StepGradients { flat, totals, compute, allreduce: start.elapsed() })
+    if let Some((embeddings, _, lr)) = embedded {
+        embeddings.step(lr, scale);
+    }
+    Ok(StepGradients { flat, totals, compute, allreduce: pulling + start.elapsed() })
 }
 
 /// Totals of a model over the seeds of all ranks, each counted once. Ranks meet at every batch, so that none is waited for
@@ -139,40 +196,43 @@ pub fn evaluate<B: GnnBackend>(
     batches: BatchIter<Result<TensorBatch<B>, TrainError>>,
     world: &mut ProcessGroup,
 ) -> Result<SeedTotals, TrainError> {
-    run_evaluation(model, batches, None, world)
+    run_evaluation(model, batches, Ok, None, world)
 }
 
-/// As [`evaluate`], and a metric over the seeds of all ranks, the same on each; nothing where it is not defined, as without
+/// As [`evaluate`] of a model that reads embeddings, and a metric over the seeds of all ranks, the same on each; nothing where it is not defined, as without
 /// seeds.
 ///
 /// # Errors
 /// As [`evaluate`].
 pub fn evaluate_metric<B: GnnBackend>(
     model: &impl NodeClassifier<B>,
+    embeddings: &Embeddings,
     batches: BatchIter<Result<TensorBatch<B>, TrainError>>,
-    metric: Metric,
-    num_classes: usize,
+    (metric, num_classes): (Metric, usize),
+    device: &B::Device,
     world: &mut ProcessGroup,
 ) -> Result<(SeedTotals, Option<f64>), TrainError> {
+    let fill = |batch| embeddings.fill(batch, device);
     if metric == Metric::Accuracy {
         // The totals have it already.
-        let totals = run_evaluation(model, batches, None, world)?;
+        let totals = run_evaluation(model, batches, fill, None, world)?;
         return Ok((totals, totals.accuracy()));
     }
     let mut state = MetricState::new(metric, num_classes);
-    let totals = run_evaluation(model, batches, Some(&mut state), world)?;
+    let totals = run_evaluation(model, batches, fill, Some(&mut state), world)?;
     Ok((totals, state.over_all_ranks(world)?))
 }
 
 fn run_evaluation<B: GnnBackend>(
     model: &impl NodeClassifier<B>,
     batches: BatchIter<Result<TensorBatch<B>, TrainError>>,
+    fill: impl Fn(TensorBatch<B>) -> Result<TensorBatch<B>, TrainError>,
     mut metric: Option<&mut MetricState>,
     world: &mut ProcessGroup,
 ) -> Result<SeedTotals, TrainError> {
     let mut totals = SeedTotals::default();
     for batch in batches {
-        let TensorBatch { input, labels, .. } = batch??;
+        let TensorBatch { input, labels, .. } = fill(batch??)?;
         let mine = match input {
             None => SeedTotals::default(),
             Some(input) => classify(model, input, &labels, Mode::Eval, metric.as_deref_mut())?.1,

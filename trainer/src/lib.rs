@@ -14,18 +14,24 @@
 pub mod allocator;
 mod batch_input;
 mod data_parallel;
+mod embeddings;
+mod epoch_clock;
 pub mod gradients;
 pub mod metrics;
 pub mod model_file;
 pub mod models;
 pub mod nn;
+mod node_config;
+mod node_report;
 mod node_training;
 pub mod ops;
 mod train_error;
 
 pub use batch_input::{BatchOptions, TensorBatch, tensor_batches};
-pub use data_parallel::{SeedTotals, StepGradients, evaluate, evaluate_metric, step_gradients};
-pub use node_training::{
-    EpochReport, NodeResult, NodeTrainingConfig, Observer, evaluate_node, model_config, seed_type, train_node,
-};
+pub use data_parallel::{SeedTotals, StepGradients, evaluate, evaluate_metric, step_gradients, step_with_embeddings};
+pub use embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
+pub use epoch_clock::{EpochCost, HopCost};
+pub use node_config::{NodeTrainingConfig, model_config, seed_type};
+pub use node_report::{EpochReport, NodeResult, Observer};
+pub use node_training::{evaluate_node, train_node};
 pub use train_error::TrainError;

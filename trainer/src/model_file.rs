@@ -5,6 +5,7 @@
 //!   `layers.0.bias` (GraphSAGE), `layers.0.weight`, `layers.0.bias` (GCN), `layers.0.weight_src`, `layers.0.attention_src`
 //!   (GAT); of a network over typed edges `encoders.0.weight` (by node type), `layers.0.conv.weights.1` (by edge type),
 //!   `layers.0.conv.own.0.weight`, `outputs.0.weight`.
+//! - Where node types have no features, one table each, `embeddings.author`: `[num_nodes, channels]`, by original id.
 //! - Matrices of one parameter lie in PyTorch's orientation, `[out_channels, in_channels]`, so that renamed tensors go into a PyG model with
 //!   `load_state_dict`: `weight_neighbors` is `lin_l.weight` of a `SAGEConv`, `weight_self` its `lin_r.weight`, `bias` its
 //!   `lin_l.bias`; `weight` is `lin.weight` of a `GCNConv`, `bias` its `bias`.
@@ -25,17 +26,25 @@ use safetensors::tensor::{TensorView, serialize};
 use safetensors::{Dtype, SafeTensorError, SafeTensors};
 use thiserror::Error;
 
+use crate::embeddings::EmbeddingTable;
 use crate::models::{ModelConfig, ModelError, NodeModel};
 
 const FORMAT: &str = "edgecut-model";
 const VERSION: &str = "1";
+/// What the names of embeddings begin with.
+const EMBEDDINGS: &str = "embeddings.";
 
-/// Writes a model.
+/// Writes a model, with the embeddings that it reads.
 ///
 /// # Errors
 /// [`ModelFileError`] if the model is not what `config` describes, or the file cannot be written; a file that was at
 /// `path` before is still there then.
-pub fn save_model<B: Backend>(path: &Path, model: &NodeModel<B>, config: &ModelConfig) -> Result<(), ModelFileError> {
+pub fn save_model<B: Backend>(
+    path: &Path,
+    model: &NodeModel<B>,
+    config: &ModelConfig,
+    embeddings: &[EmbeddingTable],
+) -> Result<(), ModelFileError> {
     let mut collect = Collect { place: Vec::new(), tensors: BTreeMap::new() };
     match model {
         NodeModel::Sage(model) => model.visit(&mut collect),
@@ -47,6 +56,11 @@ pub fn save_model<B: Backend>(path: &Path, model: &NodeModel<B>, config: &ModelC
     let held = collect.tensors.values().map(|tensor| tensor.values.len()).sum::<usize>();
     if expected != Some(held) {
         return Err(ModelFileError::ForeignConfig { path: path.to_owned(), held, expected });
+    }
+    for EmbeddingTable { node_type, dim, values } in embeddings {
+        let shape = vec![values.len() / (*dim).max(1), *dim];
+        let tensor = StoredTensor { shape, values: values.clone() };
+        collect.tensors.insert(embedding_name(node_type), tensor);
     }
     let config_json =
         serde_json::to_string(config).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
@@ -70,12 +84,15 @@ pub fn save_model<B: Backend>(path: &Path, model: &NodeModel<B>, config: &ModelC
     write_and_rename(path, &bytes).map_err(|source| ModelFileError::Write { path: path.to_owned(), source })
 }
 
-/// Reads a model and its settings.
+/// Reads a model, its settings and its embeddings.
 ///
 /// # Errors
 /// [`ModelFileError`] naming the file and the tensor if anything about it is not as [`save_model`] writes it: another
 /// format, tensors that miss or are too many, of another type or shape, or not finite.
-pub fn load_model<B: Backend>(path: &Path, device: &B::Device) -> Result<(NodeModel<B>, ModelConfig), ModelFileError> {
+pub fn load_model<B: Backend>(
+    path: &Path,
+    device: &B::Device,
+) -> Result<(NodeModel<B>, ModelConfig, Vec<EmbeddingTable>), ModelFileError> {
     let bytes = fs::read(path).map_err(|source| ModelFileError::Read { path: path.to_owned(), source })?;
     parse_model(&bytes, path, device)
 }
@@ -88,7 +105,7 @@ pub fn parse_model<B: Backend>(
     bytes: &[u8],
     path: &Path,
     device: &B::Device,
-) -> Result<(NodeModel<B>, ModelConfig), ModelFileError> {
+) -> Result<(NodeModel<B>, ModelConfig, Vec<EmbeddingTable>), ModelFileError> {
     let format_error = |source| ModelFileError::Format { path: path.to_owned(), source };
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(format_error)?;
     let config = read_config(path, header.metadata().as_ref())?;
@@ -108,10 +125,11 @@ pub fn parse_model<B: Backend>(
     if let Some(error) = fill.error {
         return Err(error);
     }
+    let embeddings = read_embeddings(path, &file, &config, &mut fill.used)?;
     if let Some(name) = file.names().into_iter().find(|name| !fill.used.contains(*name)) {
         return Err(ModelFileError::UnexpectedTensor { path: path.to_owned(), tensor: name.to_owned() });
     }
-    Ok((model, config))
+    Ok((model, config, embeddings))
 }
 
 /// A model file that cannot be written or is not one.
@@ -316,6 +334,31 @@ impl<B: Backend> ModuleMapper<B> for Fill<'_, B> {
     }
 }
 
+/// The name of a node type's embeddings.
+fn embedding_name(node_type: &str) -> String {
+    format!("{EMBEDDINGS}{node_type}")
+}
+
+/// The embeddings of the node types without features.
+fn read_embeddings(
+    path: &Path,
+    file: &SafeTensors<'_>,
+    config: &ModelConfig,
+    used: &mut BTreeSet<String>,
+) -> Result<Vec<EmbeddingTable>, ModelFileError> {
+    let ModelConfig::Relational(config) = config else { return Ok(Vec::new()) };
+    let read = |node_type: &str| {
+        let (name, dim) = (embedding_name(node_type), config.hidden_channels);
+        let missing = |_| ModelFileError::MissingTensor { path: path.to_owned(), tensor: name.clone() };
+        let rows = file.tensor(&name).map_err(missing)?.shape().first().copied().unwrap_or(0);
+        // Matrices of parameters are stored transposed, tables are not.
+        let values = read_tensor(path, file, &name, [dim, rows])?;
+        used.insert(name);
+        Ok(EmbeddingTable { node_type: node_type.to_owned(), dim, values })
+    };
+    config.graph.embedded_types().into_iter().map(read).collect()
+}
+
 /// The tensor in row-major memory, as a freshly initialised parameter lies.
 fn contiguous<B: Backend, const D: usize>(tensor: Tensor<B, D>) -> Tensor<B, D> {
     let device = tensor.device();
@@ -375,7 +418,8 @@ fn read_config(path: &Path, metadata: Option<&HashMap<String, String>>) -> Resul
 
 /// Compares sizes before a model is made, so that a damaged configuration cannot ask for all memory.
 fn check_size(path: &Path, file: &SafeTensors<'_>, config: &ModelConfig) -> Result<(), ModelFileError> {
-    let given = file.iter().map(|(_, view)| view.shape().iter().product::<usize>()).sum();
+    let parameters = file.iter().filter(|(name, _)| !name.starts_with(EMBEDDINGS));
+    let given = parameters.map(|(_, view)| view.shape().iter().product::<usize>()).sum();
     let expected = config.num_parameters().unwrap_or(usize::MAX);
     if given == expected {
         Ok(())

@@ -142,17 +142,27 @@ pub(crate) struct NodeArgs {
     pub(crate) job: JobArgs,
     #[command(flatten)]
     pub(crate) training: TrainingArgs,
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// What is written, and what is read back.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputArgs {
     /// Write metrics as JSON Lines: an object per epoch, then one for the result
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) metrics: Option<PathBuf>,
     /// Save the best model as safetensors, each time that one is better
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) save_model: Option<PathBuf>,
     /// Do not train: evaluate this model
-    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with = "save_model")]
+    #[arg(long, value_name = "FILE", conflicts_with = "save_model")]
     pub(crate) load_model: Option<PathBuf>,
     /// Print the result as JSON
-    #[arg(long, help_heading = "Output")]
+    #[arg(long)]
     pub(crate) json: bool,
 }
 
@@ -200,9 +210,6 @@ pub(crate) struct TrainingArgs {
     /// The same for validation and test [default: --num-neighbors]
     #[arg(long, value_name = "LIST", value_parser = num_neighbors, allow_hyphen_values = true)]
     pub(crate) eval_num_neighbors: Option<NumNeighborsArg>,
-    /// Draw neighbors with replacement
-    #[arg(long)]
-    pub(crate) replace: bool,
     /// Seeds per batch and rank, at most; a rank's seeds are spread evenly over the steps of an epoch
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_size: u32,
@@ -212,6 +219,9 @@ pub(crate) struct TrainingArgs {
     /// Adam's learning rate
     #[arg(long, value_name = "X", default_value_t = 0.0004, value_parser = not_negative)]
     pub(crate) lr: f64,
+    /// The learning rate of the embeddings of node types without features [default: --lr]
+    #[arg(long, value_name = "X", value_parser = not_negative)]
+    pub(crate) embedding_lr: Option<f64>,
     /// L2 penalty on all parameters
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = not_negative)]
     pub(crate) weight_decay: f64,

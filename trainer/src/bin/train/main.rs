@@ -6,6 +6,7 @@ mod job;
 mod node;
 mod place;
 mod ranks;
+mod reporter;
 mod sample;
 mod sampling_args;
 

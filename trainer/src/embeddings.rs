@@ -1,0 +1,186 @@
+//! Learnable embeddings of the node types without features.
+
+use crate::batch_input::TensorBatch;
+use crate::models::GraphSchema;
+use crate::ops::GnnBackend;
+use crate::train_error::TrainError;
+use burn::tensor::backend::{AutodiffBackend, Backend};
+use burn::tensor::{Tensor, TensorData};
+use edgecut_dist_sampler::{DistEmbedding, EmbeddingConfig, SamplingNode, ShardValues, SparseAdam};
+use edgecut_graph::NodeTypeId;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Mixed into the run's seed for the initial values.
+const EMBEDDING_SEED: u64 = 0x656d_6265_6464_696e;
+
+/// A learnable vector for each node of the types without features, each held by the process that owns the node. What a batch
+/// needs of them is fetched in each step, and their gradients go back to their owners, which apply a sparse Adam.
+#[derive(Default)]
+pub struct Embeddings {
+    tables: Vec<DistEmbedding>,
+    names: Vec<String>,
+    node: Option<Arc<SamplingNode>>,
+}
+
+/// The values of the rows that a process holds, of all tables.
+pub type EmbeddingShards = Vec<ShardValues>;
+
+/// All rows of one node type, by original id.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EmbeddingTable {
+    /// The node type.
+    pub node_type: String,
+    /// Values per node.
+    pub dim: usize,
+    /// `[num_nodes, dim]`, row-major.
+    pub values: Vec<f32>,
+}
+
+/// The rows that a batch reads, in the autodiff graph.
+pub(crate) struct PulledRows<B: Backend> {
+    /// By table: the nodes, and their vectors.
+    rows: Vec<(usize, Vec<u32>, Tensor<B, 2>)>,
+    /// How long fetching them took.
+    pub(crate) elapsed: Duration,
+}
+
+impl<B: AutodiffBackend> PulledRows<B> {
+    /// The gradients of each table's rows, none for one that the loss does not depend on.
+    pub(crate) fn take_gradients(&self, gradients: &mut B::Gradients) -> Result<Vec<Vec<f32>>, TrainError> {
+        let of_table = |(_, _, rows): &(usize, Vec<u32>, Tensor<B, 2>)| {
+            let Some(gradient) = rows.grad_remove(gradients) else { return Ok(Vec::new()) };
+            let data = gradient.into_data().convert::<f32>();
+            data.to_vec::<f32>().map_err(|e| TrainError::Batch { what: format!("gradients of embeddings: {e:?}") })
+        };
+        self.rows.iter().map(of_table).collect()
+    }
+}
+
+impl Embeddings {
+    /// For each node type of the graph that has no features, vectors of `dim` values. Every rank of `node`'s job has to call
+    /// this, and to take part in a collective before any of them reads.
+    ///
+    /// # Errors
+    /// An error of the connections.
+    pub fn new(node: &Arc<SamplingNode>, schema: &GraphSchema, dim: usize, seed: u64) -> Result<Self, TrainError> {
+        let mut embeddings = Self { node: Some(node.clone()), ..Self::default() };
+        for (nodes, t) in schema.node_types.iter().zip(0..).filter(|(nodes, _)| nodes.feature_dim == 0) {
+            let scale = 1.0 / (dim as f32).sqrt();
+            let config = EmbeddingConfig { dim, seed: seed ^ EMBEDDING_SEED, scale };
+            embeddings.tables.push(DistEmbedding::new(node.clone(), NodeTypeId(t), config)?);
+            embeddings.names.push(nodes.name.clone());
+        }
+        Ok(embeddings)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// Puts the rows that a batch reads in the place of features.
+    ///
+    /// # Errors
+    /// An error of a peer, or a batch of another graph.
+    pub fn fill<B: Backend>(&self, batch: TensorBatch<B>, device: &B::Device) -> Result<TensorBatch<B>, TrainError> {
+        Ok(self.pull(batch, device, |rows| rows)?.0)
+    }
+
+    /// As [`Embeddings::fill`], and the rows themselves, which have gradients after a backward pass.
+    pub(crate) fn pull_tracked<B: AutodiffBackend + GnnBackend>(
+        &self,
+        batch: TensorBatch<B>,
+        device: &B::Device,
+    ) -> Result<(TensorBatch<B>, PulledRows<B>), TrainError> {
+        self.pull(batch, device, Tensor::require_grad)
+    }
+
+    fn pull<B: Backend>(
+        &self,
+        mut batch: TensorBatch<B>,
+        device: &B::Device,
+        track: impl Fn(Tensor<B, 2>) -> Tensor<B, 2>,
+    ) -> Result<(TensorBatch<B>, PulledRows<B>), TrainError> {
+        let start = Instant::now();
+        let mut pulled = Vec::new();
+        for (number, table) in self.tables.iter().enumerate() {
+            let nodes = batch.take_embedded(table.node_type());
+            if nodes.is_empty() {
+                continue;
+            }
+            let values = self.wait(table.pull(&nodes))?;
+            let rows = Tensor::from_data(TensorData::new(values, [nodes.len(), table.dim()]), device);
+            let rows = track(rows);
+            batch = batch.with_embeddings(table.node_type(), rows.clone())?;
+            pulled.push((number, nodes, rows));
+        }
+        Ok((batch, PulledRows { rows: pulled, elapsed: start.elapsed() }))
+    }
+
+    /// Sends the gradients of pulled rows to their owners.
+    pub(crate) fn push<B: Backend>(&self, pulled: &PulledRows<B>, gradients: &[Vec<f32>]) -> Result<(), TrainError> {
+        for ((number, nodes, _), values) in pulled.rows.iter().zip(gradients) {
+            // A row that the loss does not depend on has no gradient.
+            if !values.is_empty() {
+                self.wait(self.tables[*number].push(nodes, values))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies what all ranks have pushed, times `scale`; a collective has to lie between.
+    pub(crate) fn step(&mut self, lr: f64, scale: f32) {
+        self.tables.iter_mut().for_each(|table| table.step(&SparseAdam::new(lr), scale));
+    }
+
+    /// What this process holds.
+    pub fn shards(&self) -> EmbeddingShards {
+        self.tables.iter().map(DistEmbedding::shard_values).collect()
+    }
+
+    /// Puts back what [`Embeddings::shards`] gave. All ranks do, with collectives before and after.
+    pub fn restore(&mut self, shards: &EmbeddingShards) {
+        self.tables.iter_mut().zip(shards).for_each(|(table, values)| table.restore(values));
+    }
+
+    /// All rows of all tables, fetched from all parts.
+    ///
+    /// # Errors
+    /// An error of a peer.
+    pub fn tables(&self) -> Result<Vec<EmbeddingTable>, TrainError> {
+        let table = |(table, name): (&DistEmbedding, &String)| {
+            let values = self.wait(table.table())?;
+            Ok(EmbeddingTable { node_type: name.clone(), dim: table.dim(), values })
+        };
+        self.tables.iter().zip(&self.names).map(table).collect()
+    }
+
+    /// Sets all rows. All ranks do, with collectives before and after.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] if a table is missing or of another size.
+    pub fn load(&mut self, given: &[EmbeddingTable]) -> Result<(), TrainError> {
+        for (table, name) in self.tables.iter_mut().zip(&self.names) {
+            let Some(values) = given.iter().find(|given| given.node_type == *name) else {
+                let what = format!("the model has no embedding of node type {name}");
+                return Err(TrainError::Config { what });
+            };
+            let wrong = |e: edgecut_dist_sampler::SampleError| TrainError::Config {
+                what: format!("the model's embedding of node type {name}: {e}"),
+            };
+            table.load(&values.values).map_err(wrong)?;
+        }
+        Ok(())
+    }
+
+    fn wait<T>(
+        &self,
+        work: impl Future<Output = Result<T, edgecut_dist_sampler::SampleError>>,
+    ) -> Result<T, TrainError> {
+        match &self.node {
+            Some(node) => Ok(node.handle().block_on(work)?),
+            None => Err(TrainError::Config { what: "embeddings without a graph".into() }),
+        }
+    }
+}

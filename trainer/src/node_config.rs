@@ -1,0 +1,157 @@
+//! What node classification trains, and on what.
+
+use crate::metrics::Metric;
+use crate::models::{GraphSchema, ModelConfig, ModelKind, NodeModelConfig, RelationalConfig, RelationalOutput};
+use crate::nn::RelationAggregation;
+use crate::train_error::TrainError;
+use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, SamplingNode};
+use edgecut_graph::{Meta, NodeTypeId};
+
+/// What is trained, and how.
+#[derive(Clone, Debug)]
+pub struct NodeTrainingConfig {
+    /// The model's kind.
+    pub kind: ModelKind,
+    /// Width of the hidden layers.
+    pub hidden_channels: usize,
+    /// Dropout between layers.
+    pub dropout: f64,
+    /// Dropout on the input features.
+    pub input_dropout: f64,
+    /// Whether a layer's output is added to its input.
+    pub residual: bool,
+    /// Whether a layer's input is normalised.
+    pub layer_norm: bool,
+    /// How a node combines what it hears over several edge types.
+    pub relation_aggregation: RelationAggregation,
+    /// Which neighbors are drawn: a fan-out per layer and edge type, the hop nearest to the seeds first.
+    pub sampler: SamplerConfig,
+    /// The fan-outs of validation and test.
+    pub eval_num_neighbors: NumNeighbors,
+    /// Seeds per batch and rank, at most: a rank's seeds are spread evenly over the steps of an epoch.
+    pub batch_size: usize,
+    /// Epochs.
+    pub num_epochs: u64,
+    /// Adam's learning rate.
+    pub lr: f64,
+    /// That of the embeddings of node types without features.
+    pub embedding_lr: f64,
+    /// L2 penalty on all parameters.
+    pub weight_decay: f64,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// Batches that are made ahead of the trainer.
+    pub concurrency: usize,
+    /// Epochs between validations.
+    pub eval_every: u64,
+    /// What chooses the epoch.
+    pub metric: Metric,
+    /// Whether feature rows are divided by their sums.
+    pub normalize_features: bool,
+}
+
+/// The type of the seeds: the only one with training nodes, or else with labels.
+///
+/// # Errors
+/// [`TrainError::Config`] if no node type has labels, or several have.
+pub fn seed_type(meta: &Meta) -> Result<NodeTypeId, TrainError> {
+    let labelled = meta.node_types.iter().enumerate().filter(|(_, nodes)| nodes.has_labels && nodes.num_classes > 0);
+    let labelled: Vec<_> = labelled.map(|(t, nodes)| (NodeTypeId(t as u16), nodes)).collect();
+    let trained: Vec<_> = labelled.iter().filter(|(_, nodes)| nodes.split_sizes[0] > 0).collect();
+    let what = match (&trained[..], &labelled[..]) {
+        ([(only, _)], _) | ([], [(only, _)]) => return Ok(*only),
+        (_, []) => "its nodes have no labels to train on".to_owned(),
+        (_, several) => {
+            let names = several.iter().map(|(_, nodes)| nodes.name.as_str()).collect::<Vec<_>>().join(", ");
+            format!("its node types {names} have labels, train node takes graphs where one type has")
+        }
+    };
+    Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) })
+}
+
+/// The model that `config` describes for the graph of `node`: a stack of convolutions for a homogeneous graph, unless it has
+/// residuals, layer norm or is an R-GCN, or nodes have no features; else a network over typed edges.
+///
+/// # Errors
+/// [`TrainError::Config`] if the graph lacks features or labels, or settings fit neither it nor each other.
+pub fn model_config(node: &SamplingNode, config: &NodeTrainingConfig) -> Result<ModelConfig, TrainError> {
+    let meta = node.part().meta();
+    let fail = |what: String| TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) };
+    let graph = GraphSchema::new(meta).map_err(|e| fail(e.to_string()))?;
+    let is_relational = config.residual
+        || config.layer_norm
+        || matches!(config.kind, ModelKind::Rgcn { .. })
+        || !graph.embedded_types().is_empty();
+    let (layers, hidden) = (config.sampler.num_neighbors.num_hops(), config.hidden_channels);
+    let node_type = seed_type(meta)?;
+    let classes = meta.node_types[node_type.index()].num_classes;
+    let model: ModelConfig = if graph.is_homogeneous() && !is_relational {
+        NodeModelConfig::new(config.kind, graph.node_types[0].feature_dim, hidden, classes, layers)
+            .with_dropout(config.dropout)
+            .with_input_dropout(config.input_dropout)
+            .with_normalize_features(config.normalize_features)
+            .into()
+    } else {
+        let output = RelationalOutput { node_type, channels: classes };
+        RelationalConfig {
+            relation_aggregation: config.relation_aggregation,
+            residual: config.residual,
+            layer_norm: config.layer_norm,
+            dropout: config.dropout,
+            input_dropout: config.input_dropout,
+            normalize_features: config.normalize_features,
+            ..RelationalConfig::new(config.kind, graph, output, hidden, layers)
+        }
+        .into()
+    };
+    model.validate().map_err(|e| fail(e.to_string()))?;
+    match config.metric.problem(classes) {
+        Some(what) => Err(fail(what)),
+        None => Ok(model),
+    }
+}
+
+/// Fails unless a saved model is one for this graph and these fan-outs.
+pub(crate) fn check_fit(
+    node: &SamplingNode,
+    config: &NodeTrainingConfig,
+    model: &ModelConfig,
+) -> Result<(), TrainError> {
+    let fail = |what: String| Err(TrainError::Config { what });
+    // What the model was made with counts, not what is asked for now.
+    let (kind, hidden_channels, residual) = match model {
+        ModelConfig::Stack(model) => (model.kind, model.hidden_channels, false),
+        ModelConfig::Relational(model) => (model.kind, model.hidden_channels, true),
+    };
+    let asked = NodeTrainingConfig { kind, hidden_channels, residual, layer_norm: false, ..config.clone() };
+    match (self::model_config(node, &asked)?, model) {
+        (ModelConfig::Stack(expected), ModelConfig::Stack(model)) => {
+            let fit = |c: &NodeModelConfig| (c.in_channels, c.num_classes, c.num_layers);
+            if fit(&expected) == fit(model) {
+                return Ok(());
+            }
+            fail(format!(
+                "the model takes {} features to {} classes in {} layers, but the graph and the fan-outs have {}, {} and {}",
+                model.in_channels,
+                model.num_classes,
+                model.num_layers,
+                expected.in_channels,
+                expected.num_classes,
+                expected.num_layers
+            ))
+        }
+        (ModelConfig::Relational(expected), ModelConfig::Relational(model)) => {
+            if let Some(what) = model.graph.difference(&expected.graph) {
+                return fail(format!("the model is for another graph: this one has {what}"));
+            }
+            if (&model.outputs[..], model.num_layers) == (&expected.outputs[..], expected.num_layers) {
+                return Ok(());
+            }
+            fail(format!(
+                "the model computes {:?} in {} layers, but the graph and the fan-outs have {:?} and {}",
+                model.outputs, model.num_layers, expected.outputs, expected.num_layers
+            ))
+        }
+        _ => fail("the model takes graphs of one node type and one edge type, and this graph has more".into()),
+    }
+}
