@@ -33,5 +33,5 @@ pub use embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
 pub use epoch_clock::{EpochCost, HopCost};
 pub use node_config::{NodeTrainingConfig, model_config, seed_type};
 pub use node_report::{EpochReport, NodeResult, Observer};
-pub use node_training::{evaluate_node, train_node};
+pub use node_training::{TrainedNodeModel, evaluate_node, train_node};
 pub use train_error::TrainError;

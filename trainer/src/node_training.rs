@@ -25,6 +25,18 @@ use std::time::Instant;
 /// Mixed into the run's seed for evaluation, so that it draws other neighborhoods than training does.
 const EVALUATION_SEED: u64 = 0x6576_616c;
 
+/// What comes of training.
+pub struct TrainedNodeModel<B: Backend> {
+    /// The model of the best epoch.
+    pub model: NodeModel<B>,
+    /// Its settings.
+    pub config: ModelConfig,
+    /// The embeddings that it reads.
+    pub embeddings: Embeddings,
+    /// How good it is.
+    pub result: NodeResult,
+}
+
 /// Trains a model on this rank's share of the training nodes, and tests the one of the best validation epoch. Every
 /// rank calls it and gets the same model and the same result.
 ///
@@ -36,7 +48,7 @@ pub fn train_node<B>(
     world: &mut ProcessGroup,
     device: &B::Device,
     observer: &mut dyn Observer<B::InnerBackend>,
-) -> Result<(NodeModel<B::InnerBackend>, ModelConfig, NodeResult), TrainError>
+) -> Result<TrainedNodeModel<B::InnerBackend>, TrainError>
 where
     B: AutodiffBackend + GnnBackend,
     B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
@@ -111,7 +123,8 @@ where
         world.barrier()?;
     }
     let test = evaluation.run(Split::Test, &model, &embeddings, world, device)?;
-    Ok((model, model_config, NodeResult::new(best_epoch, config.metric, valid, test)))
+    let result = NodeResult::new(best_epoch, config.metric, valid, test);
+    Ok(TrainedNodeModel { model, config: model_config, embeddings, result })
 }
 
 /// Evaluates a trained model, with the embeddings of node types without features, on the validation and test nodes.

@@ -8,7 +8,7 @@ use super::graph_schema::GraphSchema;
 use super::model_error::ModelError;
 use super::model_kind::ModelKind;
 use super::relational_net::RelationalNet;
-use crate::nn::{Dense, RelationAggregation, TypedConvConfig, TypedConvKind};
+use crate::nn::{RelationAggregation, TypedConvConfig, TypedConvKind};
 
 /// Settings of a [`RelationalNet`]; what its model file holds beside the weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -121,9 +121,9 @@ impl RelationalConfig {
         let encoded = self.graph.node_types.iter().map(|nodes| nodes.feature_dim).filter(|&dim| dim > 0);
         let encoders = encoded.map(|dim| (dim, hidden));
         let outputs = self.outputs.iter().map(|output| (hidden, output.channels));
-        let total = encoders.chain(outputs).try_fold(layers, |sum, (fan_in, fan_out)| {
-            sum.checked_add(Dense::<burn_ndarray::NdArray>::num_parameters(fan_in, fan_out)?)
-        })?;
+        let total = encoders
+            .chain(outputs)
+            .try_fold(layers, |sum, (fan_in, fan_out)| sum.checked_add(fan_in.checked_add(1)?.checked_mul(fan_out)?))?;
         (total <= isize::MAX as usize / size_of::<f32>()).then_some(total)
     }
 

@@ -4,16 +4,15 @@ use burn::module::Module;
 use burn::nn::{LayerNorm, LayerNormConfig};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
-use edgecut_graph::NodeTypeId;
+use edgecut_graph::{EdgeTypeId, NodeTypeId};
 
-use super::graph_schema::GraphSchema;
 use super::model_error::ModelError;
 use super::model_input::{Mode, ModelInput};
 use super::model_kind::ModelKind;
 use super::node_model::NodeClassifier;
 use super::relational_config::RelationalConfig;
 use crate::nn::{Dense, Incoming, TypedConv, WeightInit};
-use crate::ops::{Block, GnnBackend, masked};
+use crate::ops::{Activation, GnnBackend, masked};
 
 /// The numbers of dropout masks; layer `l`, counted from 0, adds `l` to its two.
 const INPUT: u64 = 0;
@@ -88,7 +87,9 @@ impl<B: GnnBackend> RelationalNet<B> {
     /// # Errors
     /// [`ModelError`] if the batch is of another graph or another number of layers, or lacks features or embeddings.
     pub fn forward_by_type(&self, input: &ModelInput<B>, mode: Mode) -> Result<Rows<B>, ModelError> {
-        check_schema(input.schema(), &self.config().graph)?;
+        if let Some(what) = self.config().graph.difference(input.schema()) {
+            return Err(ModelError::ForeignSchema { what });
+        }
         if input.num_layers() != self.layers.len() {
             return Err(ModelError::LayerCount { blocks: input.num_layers(), layers: self.layers.len() });
         }
@@ -97,7 +98,7 @@ impl<B: GnnBackend> RelationalNet<B> {
             rows = self.convolve(number, &rows, input, mode);
         }
         let output = |(rows, output): (Option<Tensor<B, 2>>, &Option<Dense<B>>)| match (rows, output) {
-            (Some(rows), Some(output)) => Some(output.forward(rows, crate::ops::Activation::Identity)),
+            (Some(rows), Some(output)) => Some(output.forward(rows, Activation::Identity)),
             (rows, _) => rows,
         };
         Ok(rows.into_iter().zip(&self.outputs).map(output).collect())
@@ -122,7 +123,7 @@ impl<B: GnnBackend> RelationalNet<B> {
             all.push(Some(match encoder {
                 Some(encoder) => {
                     let features = masked(features, mode.mask(config.input_dropout, INPUT).for_type(t as u64));
-                    encoder.forward(features, crate::ops::Activation::Relu(mask))
+                    encoder.forward(features, Activation::Relu(mask))
                 }
                 None => masked(features, mask),
             }));
@@ -151,7 +152,8 @@ impl<B: GnnBackend> RelationalNet<B> {
                 .clone()
                 .filter_map(|(relation, edges)| {
                     let x = normalised[edges.src.index()].clone()?;
-                    Some(Incoming { relation, x, block: self.block(input, relation, number)?.clone() })
+                    let block = input.blocks_of(EdgeTypeId(relation as u16)).get(number)?.clone();
+                    Some(Incoming { relation, x, block })
                 })
                 .collect();
             if entering.count() == 0 {
@@ -160,14 +162,10 @@ impl<B: GnnBackend> RelationalNet<B> {
             let x_dst = prefix(normalised[t].clone()?, num_dst);
             let output = layer.conv.forward(t, x_dst, &incoming, attention_mask);
             let mask = mode.mask(config.dropout, HIDDEN + number as u64).for_type(t as u64);
-            let output = crate::ops::Activation::Relu(mask).apply(output);
+            let output = Activation::Relu(mask).apply(output);
             Some(if config.residual { prefix(rows, num_dst) + output } else { output })
         };
         rows.iter().enumerate().map(of_type).collect()
-    }
-
-    fn block<'a>(&self, input: &'a ModelInput<B>, relation: usize, layer: usize) -> Option<&'a Block> {
-        input.blocks_of(edgecut_graph::EdgeTypeId(relation as u16)).get(layer)
     }
 }
 
@@ -188,12 +186,4 @@ impl<B: GnnBackend> NodeClassifier<B> for RelationalNet<B> {
 fn prefix<B: Backend>(rows: Tensor<B, 2>, count: usize) -> Tensor<B, 2> {
     let [all, columns] = rows.dims();
     if count == all { rows } else { rows.slice([0..count, 0..columns]) }
-}
-
-/// Fails unless a batch's graph has the types of the model's, by name, ends and widths.
-fn check_schema(batch: &GraphSchema, model: &GraphSchema) -> Result<(), ModelError> {
-    match model.difference(batch) {
-        Some(what) => Err(ModelError::ForeignSchema { what }),
-        None => Ok(()),
-    }
 }

@@ -23,11 +23,6 @@ impl<B: Backend> Dense<B> {
         let weight = init.uniform([in_channels, out_channels], bound, device);
         Self { weight, bias: init.uniform([out_channels], bound, device) }
     }
-
-    /// Parameters of such a layer; `None` if they cannot be counted.
-    pub fn num_parameters(in_channels: usize, out_channels: usize) -> Option<usize> {
-        in_channels.checked_add(1)?.checked_mul(out_channels)
-    }
 }
 
 impl<B: GnnBackend> Dense<B> {

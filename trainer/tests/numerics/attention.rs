@@ -15,21 +15,21 @@ use edgecut_trainer::ops::{
 type Plain = NdArray<f64>;
 type Grad = Autodiff<Plain>;
 
-const SLOPE: f64 = 0.25;
+pub(crate) const SLOPE: f64 = 0.25;
 
-fn key() -> DropoutKey {
+pub(crate) fn key() -> DropoutKey {
     DropoutKey::new(4, 5, 6)
 }
 
 /// One case: everything but the tensors.
 #[derive(Clone, Debug)]
-struct Case {
-    block: Block,
-    version: AttentionVersion,
-    heads: usize,
-    channels: usize,
-    self_edges: bool,
-    dropout: f64,
+pub(crate) struct Case {
+    pub(crate) block: Block,
+    pub(crate) version: AttentionVersion,
+    pub(crate) heads: usize,
+    pub(crate) channels: usize,
+    pub(crate) self_edges: bool,
+    pub(crate) dropout: f64,
 }
 
 impl Case {
@@ -59,7 +59,7 @@ impl Case {
         }
     }
 
-    fn slow<B: GnnBackend>(&self, [z, second, third]: [Tensor<B, 2>; 3]) -> Tensor<B, 2> {
+    pub(crate) fn slow<B: GnnBackend>(&self, [z, second, third]: [Tensor<B, 2>; 3]) -> Tensor<B, 2> {
         let (device, width) = (z.device(), self.heads * self.channels);
         let own = usize::from(self.self_edges);
         let entries = self.block.num_edges() + own * self.block.num_dst();

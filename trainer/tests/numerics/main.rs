@@ -8,5 +8,8 @@ mod layers;
 mod learning;
 mod linear;
 mod loss;
+mod metrics;
 mod model_file;
+mod relational_layers;
+mod relational_net;
 mod support;

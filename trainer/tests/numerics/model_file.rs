@@ -23,12 +23,12 @@ fn config() -> NodeModelConfig {
 fn saved(directory: &tempfile::TempDir) -> (PathBuf, NodeModel<B>) {
     let path = directory.path().join("model.safetensors");
     let model = config().init::<B>(4, &Default::default()).expect("a valid model");
-    save_model(&path, &model, &config().into()).expect("a written file");
+    save_model(&path, &model, &config().into(), &[]).expect("a written file");
     (path, model)
 }
 
 fn load(path: &Path) -> Result<(NodeModel<B>, ModelConfig), ModelFileError> {
-    load_model::<B>(path, &Default::default())
+    load_model::<B>(path, &Default::default()).map(|(model, config, _)| (model, config))
 }
 
 fn directory() -> tempfile::TempDir {
@@ -45,9 +45,9 @@ fn comes_back_to_the_bit() {
             let directory = directory();
             let path = directory.path().join("model.safetensors");
             let model = config.init::<Autodiff<B>>(9, &Default::default()).expect("a valid model");
-            save_model(&path, &model, &config).expect("a written file");
+            save_model(&path, &model, &config, &[]).expect("a written file");
             // Saving again replaces the file and leaves nothing beside it.
-            save_model(&path, &model, &config).expect("a written file");
+            save_model(&path, &model, &config, &[]).expect("a written file");
             assert_eq!(std::fs::read_dir(directory.path()).expect("a listing").count(), 1);
             let (loaded, loaded_config) = load(&path).expect("a model");
             assert_eq!(loaded_config, config);
@@ -204,15 +204,18 @@ fn a_failed_write_names_the_file_and_leaves_the_old_one() {
     let (path, model) = saved(&directory);
     let before = std::fs::read(&path).expect("the file");
     let other = NodeModelConfig { hidden_channels: 6, ..config() };
-    assert!(matches!(save_model(&path, &model, &other.into()), Err(ModelFileError::ForeignConfig { held: 57, .. })));
+    assert!(matches!(
+        save_model(&path, &model, &other.into(), &[]),
+        Err(ModelFileError::ForeignConfig { held: 57, .. })
+    ));
     assert_eq!(std::fs::read(&path).expect("the file"), before);
     let nowhere = directory.path().join("absent/model.safetensors");
-    let error = save_model(&nowhere, &model, &config().into()).expect_err("no directory");
+    let error = save_model(&nowhere, &model, &config().into(), &[]).expect_err("no directory");
     assert!(matches!(error, ModelFileError::Write { .. }) && error.to_string().contains("absent/model"));
     // A directory in the way: the rename fails, and the temporary file goes.
     let in_the_way = directory.path().join("folder");
     std::fs::create_dir(&in_the_way).expect("a directory");
-    assert!(matches!(save_model(&in_the_way, &model, &config().into()), Err(ModelFileError::Write { .. })));
+    assert!(matches!(save_model(&in_the_way, &model, &config().into(), &[]), Err(ModelFileError::Write { .. })));
     assert_eq!(std::fs::read_dir(directory.path()).expect("a listing").count(), 2);
 }
 

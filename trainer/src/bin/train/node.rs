@@ -25,7 +25,7 @@ pub(crate) fn run(args: &NodeArgs, rank: &Rank) -> anyhow::Result<()> {
         let device = Default::default();
         let result = match &args.output.load_model {
             Some(path) => evaluate(path, job, &config)?,
-            None => train_node::<Autodiff<Cpu>>(&job.node, &config, job.world, &device, &mut reporter)?.2,
+            None => train_node::<Autodiff<Cpu>>(&job.node, &config, job.world, &device, &mut reporter)?.result,
         };
         reporter.result(&result)
     })

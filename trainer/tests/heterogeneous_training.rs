@@ -1,0 +1,151 @@
+//! Node classification on a graph of several types, on one rank and on two.
+
+#[path = "../../dist-loader/tests/support/mod.rs"]
+mod support;
+
+use burn::backend::Autodiff;
+use burn_ndarray::NdArray;
+use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, SamplingNodeConfig};
+use edgecut_graph::datasets::{FakeOptions, fake_hetero};
+use edgecut_graph::{Dataset, Features};
+use edgecut_partition::Method;
+use edgecut_trainer::metrics::Metric;
+use edgecut_trainer::models::{GatSettings, ModelConfig, ModelKind, NodeModel};
+use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
+use edgecut_trainer::ops::AttentionVersion;
+use edgecut_trainer::{
+    Embeddings, EpochReport, NodeResult, NodeTrainingConfig, Observer, TrainError, TrainedNodeModel, evaluate_node,
+    train_node,
+};
+use std::path::Path;
+use support::{on_ranks, write_parts};
+
+type Cpu = NdArray<f32>;
+const NUM_CLASSES: usize = 4;
+
+/// v0 has labels. The generator gives v2 no features: unless it gets some here, its nodes have embeddings.
+fn graph(with_v2: bool) -> Dataset {
+    let options = FakeOptions {
+        avg_num_nodes: 600,
+        avg_degree: 6.0,
+        num_channels: 8,
+        num_classes: NUM_CLASSES,
+        homophily: 0.9,
+        ..FakeOptions::default()
+    };
+    let mut graph = fake_hetero(&options).expect("a fake graph");
+    if with_v2 {
+        graph.node_types[2].features = Some(Features::F32 { values: vec![1.0; 600 * 2].into(), dim: 2 });
+    }
+    graph
+}
+
+fn config(kind: ModelKind) -> NodeTrainingConfig {
+    NodeTrainingConfig {
+        kind,
+        hidden_channels: 32,
+        dropout: 0.2,
+        input_dropout: 0.0,
+        residual: false,
+        layer_norm: false,
+        relation_aggregation: RelationAggregation::Mean,
+        sampler: SamplerConfig::new("e0=4,3;6,4".parse::<NumNeighbors>().expect("fan-outs")),
+        eval_num_neighbors: "8,8".parse().expect("fan-outs"),
+        batch_size: 64,
+        num_epochs: 8,
+        lr: 0.01,
+        embedding_lr: 0.01,
+        weight_decay: 0.0,
+        seed: 1,
+        concurrency: 2,
+        eval_every: 1,
+        metric: Metric::MacroF1,
+        normalize_features: false,
+    }
+}
+
+/// Keeps what it is told.
+#[derive(Default)]
+struct Log(Vec<EpochReport>);
+
+impl Observer<Cpu> for Log {
+    fn step(&mut self, _: u64, _: usize, _: usize) {}
+
+    fn epoch(&mut self, report: &EpochReport) -> std::io::Result<()> {
+        self.0.push(report.clone());
+        Ok(())
+    }
+
+    fn improved(&mut self, _: &NodeModel<Cpu>, _: &ModelConfig, _: &Embeddings) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The result of every rank, by training and by evaluating the model that came of it.
+fn train(dir: &Path, ranks: usize, config: &NodeTrainingConfig) -> Vec<Result<(NodeResult, NodeResult), TrainError>> {
+    on_ranks(dir, ranks, &SamplingNodeConfig::default(), |node, world| {
+        let (device, mut log) = (Default::default(), Log::default());
+        let trained = train_node::<Autodiff<Cpu>>(&node, config, world, &device, &mut log)?;
+        let TrainedNodeModel { model, config: model_config, embeddings, result } = trained;
+        assert_eq!(log.0.len() as u64, config.num_epochs);
+        let best = log.0.iter().filter_map(|report| report.valid_metric).fold(0.0, f64::max);
+        assert_eq!(result.valid_metric, Some(best), "the best epoch was taken");
+        let tables = embeddings.tables()?;
+        world.barrier()?;
+        let again = evaluate_node(&node, config, &model, &model_config, &tables, world, &device)?;
+        Ok((result, again))
+    })
+}
+
+#[test]
+fn every_kind_learns_classes_that_neighbors_of_other_types_tell() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let parts = |ranks: usize| dir.path().join(ranks.to_string());
+    for ranks in [1, 2] {
+        write_parts(&graph(false), ranks as u32, Method::Random, &parts(ranks).with_extension("embedded"));
+        write_parts(&graph(true), ranks as u32, Method::Random, &parts(ranks));
+    }
+    let gat = |version| ModelKind::Gat(GatSettings { heads: 4, version, attention_dropout: 0.1 });
+    let basis = Decomposition::Basis { num_bases: 3 };
+    let plain = [
+        ModelKind::Sage { aggregation: Aggregation::Mean },
+        gat(AttentionVersion::V1),
+        gat(AttentionVersion::V2),
+        ModelKind::Rgcn { decomposition: basis },
+    ];
+    let mut configs: Vec<NodeTrainingConfig> = plain.map(config).to_vec();
+    configs.push(NodeTrainingConfig { residual: true, layer_norm: true, ..config(plain[0]) });
+    let mut cases: Vec<(NodeTrainingConfig, bool)> = configs.into_iter().map(|config| (config, false)).collect();
+    cases.extend([(config(plain[0]), true), (config(plain[3]), true)]);
+    for (config, embedded) in cases {
+        for ranks in [1, 2] {
+            let folder = if embedded { parts(ranks).with_extension("embedded") } else { parts(ranks) };
+            let results: Vec<_> =
+                train(&folder, ranks, &config).into_iter().map(|result| result.expect("a run")).collect();
+            for (result, again) in &results {
+                let (Some(accuracy), Some(f1)) = (result.test_acc, result.test_metric) else {
+                    panic!("no test nodes: {result:?}")
+                };
+                // Chance is 0.25.
+                assert!(accuracy > 0.75 && f1 > 0.7, "{:?} on {ranks} ranks: {result:?}", config.kind);
+                let expected = NodeResult { best_epoch: 0, ..result.clone() };
+                assert_eq!(*again, expected, "the model that came back is the one that was tested");
+            }
+            assert!(results.iter().all(|result| *result == results[0]), "the same on every rank");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_trained_is_said() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    write_parts(&graph(true), 1, Method::Random, &dir.path().join("with"));
+    let sage = config(ModelKind::Sage { aggregation: Aggregation::Mean });
+    let error = |folder: &str, config: &NodeTrainingConfig| match train(&dir.path().join(folder), 1, config).remove(0) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("it trained"),
+    };
+    assert!(error("with", &config(ModelKind::Gcn)).contains("a GCN takes homogeneous graphs"));
+    let auc = NodeTrainingConfig { metric: Metric::RocAuc, ..sage };
+    assert!(error("with", &auc).contains("metric roc-auc is for two classes, and there are 4"));
+}

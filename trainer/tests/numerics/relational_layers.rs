@@ -1,0 +1,271 @@
+//! Layers over typed edges against gather + scatter and products one by one, forward and backward.
+
+use std::sync::Arc;
+
+use crate::attention::{Case, SLOPE, key};
+use crate::support::*;
+use burn::backend::{Autodiff, NdArray};
+use burn::module::Param;
+use burn::tensor::Tensor;
+use edgecut_trainer::nn::{
+    Aggregation, Decomposition, GatConv, GatConvConfig, Incoming, RelationAggregation, RgcnConv, RgcnConvConfig,
+    TypedConv, TypedConvConfig, TypedConvKind, WeightInit,
+};
+use edgecut_trainer::ops::{AttentionVersion, BatchGraph, Block, DropoutKey, DropoutMask, Reduce};
+
+type Plain = NdArray<f64>;
+type Grad = Autodiff<Plain>;
+type BackendGradients = <Grad as burn::tensor::backend::AutodiffBackend>::Gradients;
+
+const CHANNELS: usize = 6;
+/// The destinations are of type 0; the edge types come from these types.
+const EDGE_TYPES: [(usize, usize); 4] = [(0, 0), (1, 0), (1, 0), (2, 1)];
+
+/// What a destination type hears: from its own type (parallel edges and self loops among them), from a type with fewer nodes
+/// than there are destinations, and over an edge type without edges.
+fn incoming(draws: &mut Draws) -> Vec<Incoming<Grad>> {
+    let own = prefix_block(&Arc::new(random_graph(draws, 9, 14, 4)), 8);
+    let indptr = vec![0, 2, 2, 5, 6, 6, 6, 9, 9];
+    let few = Arc::new(BatchGraph::new(indptr, vec![1, 1, 0, 2, 2, 1, 0, 0, 0], 3).expect("a graph"));
+    let few = Block::new(few, 8, 3).expect("a block");
+    let none = Block::new(Arc::new(BatchGraph::new(vec![0; 9], vec![], 5).expect("a graph")), 8, 5).expect("a block");
+    let x = |draws: &mut Draws, block: &Block| draws.matrix(block.num_src(), CHANNELS).require_grad();
+    [own, few, none]
+        .into_iter()
+        .enumerate()
+        .map(|(relation, block)| Incoming { relation, x: x(draws, &block), block })
+        .collect()
+}
+
+/// The first rows of the sources of the own type, which are the destinations.
+fn own_rows(incoming: &[Incoming<Grad>]) -> Tensor<Grad, 2> {
+    incoming[0].x.clone().slice([0..8, 0..CHANNELS])
+}
+
+fn gradient<const D: usize>(tensor: &Tensor<Grad, D>, gradients: &BackendGradients) -> Vec<f64> {
+    let count = tensor.dims().iter().product();
+    tensor.grad(gradients).map_or_else(|| vec![0.0; count], values)
+}
+
+/// The gradients of a layer's parameters, end to end.
+type ParameterGradients = Box<dyn Fn(&BackendGradients) -> Vec<f64>>;
+
+/// Compares outputs, and gradients of all sources and parameters. `run` gives the fused output or the slow one, each of a
+/// layer and of sources of its own, since a backward pass takes its graph apart.
+fn compare(what: &str, seed: u64, run: impl Fn(bool, &[Incoming<Grad>]) -> (Tensor<Grad, 2>, ParameterGradients)) {
+    let [fused, slow] = [true, false].map(|fused| {
+        let incoming = incoming(&mut Draws(seed));
+        let (output, parameters) = run(fused, &incoming);
+        let [rows, columns] = output.dims();
+        let upstream = Draws(77).matrix::<Grad>(rows, columns);
+        let found = values(output.clone());
+        let gradients = (output * upstream).sum().backward();
+        let mut all: Vec<f64> = incoming.iter().flat_map(|edges| gradient(&edges.x, &gradients)).collect();
+        all.extend(parameters(&gradients));
+        (found, all)
+    });
+    assert_close(&fused.0, &slow.0, 1e-10, what);
+    assert_close(&fused.1, &slow.1, 1e-10, &format!("gradients of {what}"));
+    assert!(fused.1.iter().any(|value| *value != 0.0));
+}
+
+#[test]
+fn rgcn_equals_products_one_by_one() {
+    let device = Default::default();
+    for decomposition in [
+        Decomposition::None,
+        Decomposition::Basis { num_bases: 2 },
+        Decomposition::BlockDiagonal { num_blocks: 3 },
+        Decomposition::BlockDiagonal { num_blocks: 1 },
+    ] {
+        compare(&format!("{decomposition:?}"), 3, |fused, incoming| {
+            let out = 9;
+            let config = RgcnConvConfig::new(3, CHANNELS, out).with_decomposition(decomposition);
+            let layer: RgcnConv<Grad> = config.init(&mut WeightInit::new(4), &device);
+            let output = match fused {
+                true => layer.forward(own_rows(incoming), incoming),
+                false => slow_rgcn(&layer, incoming, decomposition, out),
+            };
+            let parameters = move |gradients: &BackendGradients| {
+                let weights = &layer.weights;
+                let mut all = gradient(&layer.weight_self.val(), gradients);
+                all.extend(gradient(&layer.bias.as_ref().expect("a bias").val(), gradients));
+                all.extend(weights.matrices.iter().flat_map(|matrix| gradient(&matrix.val(), gradients)));
+                all.extend(weights.blocks.iter().flat_map(|blocks| gradient(&blocks.val(), gradients)));
+                all.extend(weights.bases.iter().flat_map(|bases| gradient(&bases.val(), gradients)));
+                all.extend(weights.coefficients.iter().flat_map(|values| gradient(&values.val(), gradients)));
+                all
+            };
+            (output, Box::new(parameters))
+        });
+    }
+}
+
+/// The formula, without a matrix that is made for an edge type.
+fn slow_rgcn(
+    layer: &RgcnConv<Grad>,
+    incoming: &[Incoming<Grad>],
+    decomposition: Decomposition,
+    out: usize,
+) -> Tensor<Grad, 2> {
+    let weights = &layer.weights;
+    let times_weights = |x: Tensor<Grad, 2>, relation: usize| match decomposition {
+        Decomposition::None => x.matmul(weights.matrices[relation].val()),
+        Decomposition::Basis { num_bases } => {
+            let bases = weights.bases.as_ref().expect("bases").val();
+            let coefficients = weights.coefficients.as_ref().expect("coefficients").val();
+            let product = |base: usize| {
+                let coefficient = coefficients.clone().slice([relation..relation + 1, base..base + 1]);
+                let base = bases.clone().slice([base..base + 1, 0..CHANNELS, 0..out]).reshape([CHANNELS, out]);
+                x.clone().matmul(base) * coefficient
+            };
+            (0..num_bases).map(product).reduce(|sum, product| sum + product).expect("a base")
+        }
+        Decomposition::BlockDiagonal { num_blocks } => {
+            let (rows, columns) = (CHANNELS / num_blocks, out / num_blocks);
+            let product = |block: usize| {
+                let weight = weights.blocks[relation].val().slice([block..block + 1, 0..rows, 0..columns]);
+                let x = x.clone().slice([0..8, block * rows..(block + 1) * rows]);
+                x.matmul(weight.reshape([rows, columns]))
+            };
+            Tensor::cat((0..num_blocks).map(product).collect(), 1)
+        }
+    };
+    let own = own_rows(incoming).matmul(layer.weight_self.val());
+    let own = own + layer.bias.as_ref().expect("a bias").val().unsqueeze();
+    incoming.iter().fold(own, |sum, edges| {
+        sum + times_weights(gather_scatter(edges.x.clone(), &edges.block, &Reduce::Mean), edges.relation)
+    })
+}
+
+fn typed(kind: TypedConvKind, combine: RelationAggregation) -> TypedConv<Grad> {
+    let config = TypedConvConfig { kind, edge_types: &EDGE_TYPES, num_node_types: 3, channels: CHANNELS, combine };
+    let layer = config.init(&mut WeightInit::new(6), &Default::default());
+    assert_eq!(config.num_parameters(), Some(edgecut_trainer::gradients::num_parameters(&layer)), "{kind:?}");
+    layer
+}
+
+#[test]
+fn typed_sage_equals_products_one_by_one() {
+    for aggregation in [Aggregation::Mean, Aggregation::Sum, Aggregation::Max] {
+        for (combine, scale) in [(RelationAggregation::Sum, 1.0), (RelationAggregation::Mean, 1.0 / 3.0)] {
+            compare(&format!("{aggregation} {combine}"), 4, |fused, incoming| {
+                let layer = typed(TypedConvKind::Sage { aggregation }, combine);
+                assert_eq!(layer.own.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
+                let own = layer.own[0].clone().expect("a type that edges enter");
+                let output = if fused {
+                    let mask = DropoutMask::new(0.0, DropoutKey::new(0, 0, 0));
+                    layer.forward(0, own_rows(incoming), incoming, mask)
+                } else {
+                    let slow = own_rows(incoming).matmul(own.weight.val()) + own.bias.val().unsqueeze();
+                    incoming.iter().fold(slow, |sum, edges| {
+                        let aggregated = gather_scatter(edges.x.clone(), &edges.block, &aggregation.reduce());
+                        sum + aggregated.matmul(layer.weights[edges.relation].val()).mul_scalar(scale)
+                    })
+                };
+                let parameters = move |gradients: &BackendGradients| {
+                    let mut all: Vec<f64> =
+                        layer.weights.iter().flat_map(|weight| gradient(&weight.val(), gradients)).collect();
+                    all.extend(gradient(&own.weight.val(), gradients));
+                    all.extend(gradient(&own.bias.val(), gradients));
+                    all
+                };
+                (output, Box::new(parameters))
+            });
+        }
+    }
+}
+
+/// Attention row by row between what the layer projects.
+fn slow_gat(layer: &GatConv<Grad>, [x_src, x_dst]: [Tensor<Grad, 2>; 2], case: &Case, concat: bool) -> Tensor<Grad, 2> {
+    let (heads, channels) = (case.heads, case.channels);
+    let z_src = x_src.matmul(layer.weight_src.val());
+    let z_dst = x_dst.matmul(layer.weight_dst.as_ref().unwrap_or(&layer.weight_src).val());
+    let score = |z: Tensor<Grad, 2>, vector: &Param<Tensor<Grad, 3>>| {
+        let [rows, _] = z.dims();
+        (z.reshape([rows, heads, channels]) * vector.val()).sum_dim(2).reshape([rows, heads])
+    };
+    let inputs = match case.version {
+        AttentionVersion::V1 => {
+            let of_dst = layer.attention_dst.as_ref().expect("the first version has it");
+            [z_src.clone(), score(z_src, &layer.attention_src), score(z_dst, of_dst)]
+        }
+        AttentionVersion::V2 => [z_src, z_dst, layer.attention_src.val().reshape([1, heads * channels])],
+    };
+    let output = case.slow(inputs);
+    let [rows, _] = output.dims();
+    let output =
+        if concat { output } else { output.reshape([rows, heads, channels]).mean_dim(1).reshape([rows, channels]) };
+    output + layer.bias.as_ref().expect("a bias").val().unsqueeze()
+}
+
+#[test]
+fn attention_layers_equal_softmaxes_of_what_they_project() {
+    let device = Default::default();
+    for version in [AttentionVersion::V1, AttentionVersion::V2] {
+        for (heads, channels, concat) in [(1, 4, true), (3, 2, true), (3, 2, false)] {
+            for dropout in [0.0, 0.5] {
+                for (self_edges, between, relation) in [(true, false, 0), (false, false, 0), (false, true, 1)] {
+                    let config = GatConvConfig::new(CHANNELS, channels, heads)
+                        .with_dst_channels(between.then_some(CHANNELS))
+                        .with_version(version)
+                        .with_concat(concat)
+                        .with_negative_slope(SLOPE)
+                        .with_self_edges(self_edges);
+                    compare(&format!("{config}"), 5, |fused, incoming| {
+                        let layer: GatConv<Grad> = config.init(&mut WeightInit::new(2), &device);
+                        let Incoming { x, block, .. } = incoming[relation].clone();
+                        let (mask, x_dst) = (DropoutMask::new(dropout, key()), own_rows(incoming));
+                        let output = match (fused, between) {
+                            (true, true) => layer.forward_between(x, x_dst, &block, mask),
+                            (true, false) => layer.forward(x, &block, mask),
+                            (false, _) => {
+                                let case = Case { block, version, heads, channels, self_edges, dropout };
+                                slow_gat(&layer, [x, x_dst], &case, concat)
+                            }
+                        };
+                        let parameters = move |gradients: &BackendGradients| {
+                            let mut all = gradient(&layer.weight_src.val(), gradients);
+                            all.extend(gradient(&layer.attention_src.val(), gradients));
+                            all.extend(gradient(&layer.bias.as_ref().expect("a bias").val(), gradients));
+                            all.extend(layer.weight_dst.iter().flat_map(|weight| gradient(&weight.val(), gradients)));
+                            let vectors = layer.attention_dst.iter();
+                            all.extend(vectors.flat_map(|vector| gradient(&vector.val(), gradients)));
+                            all
+                        };
+                        (output, Box::new(parameters))
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn typed_attention_adds_up_its_edge_types() {
+    for version in [AttentionVersion::V1, AttentionVersion::V2] {
+        for (combine, scale) in [(RelationAggregation::Sum, 1.0), (RelationAggregation::Mean, 1.0 / 3.0)] {
+            compare(&format!("{version:?} {combine}"), 6, |fused, incoming| {
+                let layer = typed(TypedConvKind::Gat { version, heads: 2 }, combine);
+                let mask = DropoutMask::new(0.4, key());
+                let output = if fused {
+                    layer.forward(0, own_rows(incoming), incoming, mask)
+                } else {
+                    let own = layer.own[0].as_ref().expect("a type that edges enter");
+                    let own = own_rows(incoming).matmul(own.weight.val()) + own.bias.val().unsqueeze();
+                    incoming.iter().fold(own, |sum, edges| {
+                        let (mask, block) = (mask.for_type(edges.relation as u64), &edges.block);
+                        let attention = &layer.attentions[edges.relation];
+                        let message = attention.forward_between(edges.x.clone(), own_rows(incoming), block, mask);
+                        sum + message.mul_scalar(scale)
+                    })
+                };
+                let parameters = move |gradients: &BackendGradients| {
+                    let layers = layer.attentions.iter();
+                    layers.flat_map(|layer| gradient(&layer.weight_src.val(), gradients)).collect()
+                };
+                (output, Box::new(parameters))
+            });
+        }
+    }
+}
