@@ -8,10 +8,14 @@ use burn::optim::{AdamConfig, Optimizer};
 use burn_ndarray::NdArray;
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNodeConfig};
-use edgecut_graph::{NodeTypeId, PartitionBook, PartitionId, Split};
+use edgecut_graph::datasets::{FakeOptions, fake_hetero};
+use edgecut_graph::{Features, NodeTypeId, PartitionBook, PartitionId, Split};
 use edgecut_partition::{Assignment, Method, PartitionOptions};
-use edgecut_trainer::models::{GatSettings, GraphSchema, Mode, ModelConfig, ModelKind, NodeModel, NodeModelConfig};
-use edgecut_trainer::nn::Aggregation;
+use edgecut_trainer::models::{
+    GatSettings, GraphSchema, Mode, ModelConfig, ModelKind, NodeModel, NodeModelConfig, RelationalConfig,
+    RelationalOutput,
+};
+use edgecut_trainer::nn::{Aggregation, Decomposition};
 use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{BatchOptions, StepGradients, TensorBatch, step_gradients};
 use std::path::Path;
@@ -27,12 +31,20 @@ enum Which {
     OwnTrainingNodes,
 }
 
+/// What makes a model's settings of a graph's types.
+type Model = dyn Fn(&GraphSchema) -> ModelConfig + Sync;
+
+/// A stack of two convolutions.
+fn stack(kind: ModelKind) -> impl Fn(&GraphSchema) -> ModelConfig + Sync {
+    move |_| NodeModelConfig::new(kind, 3, 8, 4, 2).with_normalize_features(true).into()
+}
+
 /// The gradients of every step of an epoch with Adam, on every rank.
-fn steps(dir: &Path, world_size: usize, batch_size: usize, kind: ModelKind, which: &Which) -> Vec<Vec<StepGradients>> {
+fn steps(dir: &Path, world_size: usize, batch_size: usize, model: &Model, which: &Which) -> Vec<Vec<StepGradients>> {
     on_ranks(dir, world_size, &SamplingNodeConfig::default(), |node, world| {
         let device = Default::default();
-        let model_config = ModelConfig::from(NodeModelConfig::new(kind, 3, 8, 4, 2).with_normalize_features(true));
         let schema = Arc::new(GraphSchema::new(node.part().meta()).expect("types"));
+        let model_config = model(&schema);
         let options = BatchOptions::of_model(&model_config, true);
         let mut model: NodeModel<Cpu> = model_config.init(3, &device).expect("a valid model");
         let mut optimizer = AdamConfig::new().init::<Cpu, NodeModel<Cpu>>();
@@ -103,8 +115,8 @@ fn ranks_together_step_like_one() {
     let seeds = Which::Listed((0..50).map(|i| (i * 37 + 5) % 200).collect());
     for kind in kinds() {
         for parts in [2, 3] {
-            let one = steps(&dir.path().join("1"), 1, 8 * parts, kind, &seeds).remove(0);
-            let many = steps(&dir.path().join(parts.to_string()), parts, 8, kind, &seeds);
+            let one = steps(&dir.path().join("1"), 1, 8 * parts, &stack(kind), &seeds).remove(0);
+            let many = steps(&dir.path().join(parts.to_string()), parts, 8, &stack(kind), &seeds);
             assert_same_steps(&many, &one, &format!("{kind:?} on {parts} ranks"));
         }
     }
@@ -122,8 +134,34 @@ fn unequal_parts_do_not_skew_the_mean() {
     let book: PartitionBook = edgecut_graph::Meta::read(&two).expect("read META.json").node_types[0].book.clone();
     assert_eq!(book.range(PartitionId(0)).len(), 12);
     for kind in kinds() {
-        let expected = steps(&one, 1, 1000, kind, &Which::OwnTrainingNodes).remove(0);
-        let found = steps(&two, 2, 1000, kind, &Which::OwnTrainingNodes);
+        let expected = steps(&one, 1, 1000, &stack(kind), &Which::OwnTrainingNodes).remove(0);
+        let found = steps(&two, 2, 1000, &stack(kind), &Which::OwnTrainingNodes);
         assert_same_steps(&found, &expected, &format!("{kind:?}"));
+    }
+}
+
+#[test]
+fn ranks_together_step_like_one_on_several_types() {
+    let options =
+        FakeOptions { avg_num_nodes: 150, avg_degree: 5.0, num_channels: 6, num_classes: 4, ..FakeOptions::default() };
+    let mut dataset = fake_hetero(&options).expect("a fake graph");
+    let values: Vec<f32> = (0..150 * 2).map(|i| (i as f32 * 0.37).sin()).collect();
+    dataset.node_types[2].features = Some(Features::F32 { values: values.into(), dim: 2 });
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    for parts in [1, 3] {
+        write_parts(&dataset, parts, Method::Random, &dir.path().join(parts.to_string()));
+    }
+    let seeds = Which::Listed((0..50).map(|i| (i * 37 + 5) % 150).collect());
+    let gat = ModelKind::Gat(GatSettings { heads: 2, version: AttentionVersion::V1, attention_dropout: 0.0 });
+    let rgcn = ModelKind::Rgcn { decomposition: Decomposition::Basis { num_bases: 2 } };
+    for kind in [ModelKind::Sage { aggregation: Aggregation::Mean }, gat, rgcn] {
+        let model = move |schema: &GraphSchema| {
+            let output = RelationalOutput { node_type: NODES, channels: 4 };
+            let config = RelationalConfig::new(kind, schema.clone(), output, 8, 2);
+            RelationalConfig { residual: true, layer_norm: true, ..config }.into()
+        };
+        let one = steps(&dir.path().join("1"), 1, 24, &model, &seeds).remove(0);
+        let many = steps(&dir.path().join("3"), 3, 8, &model, &seeds);
+        assert_same_steps(&many, &one, &format!("{kind:?} on 3 ranks"));
     }
 }

@@ -42,7 +42,7 @@ impl Decomposition {
         match self {
             Self::Basis { num_bases: 0 } => Some("num_bases is 0, it has to be at least 1".into()),
             Self::BlockDiagonal { num_blocks: 0 } => Some("num_blocks is 0, it has to be at least 1".into()),
-            Self::BlockDiagonal { num_blocks } if fan_in % num_blocks != 0 || fan_out % num_blocks != 0 => {
+            Self::BlockDiagonal { num_blocks } if ![fan_in, fan_out].iter().all(|c| c.is_multiple_of(num_blocks)) => {
                 Some(format!("num_blocks is {num_blocks}, which does not divide {fan_in} and {fan_out} channels"))
             }
             _ => None,
