@@ -12,7 +12,8 @@ use edgecut_trainer::models::{GraphSchema, Mode, ModelConfig, ModelKind, NodeMod
 use edgecut_trainer::nn::{Aggregation, RelationAggregation};
 use edgecut_trainer::ops::DropoutKey;
 use edgecut_trainer::{
-    BatchOptions, NodeTrainingConfig, TensorBatch, TrainError, model_config, step_gradients, tensor_batches,
+    BatchOptions, NodeTrainingConfig, TensorBatch, TrainError, TrainingConfig, model_config, step_gradients,
+    tensor_batches,
 };
 use std::sync::Arc;
 
@@ -26,30 +27,12 @@ pub(crate) struct Trainee<O> {
     lr: f64,
 }
 
-/// The defaults of `train node`, but for dropout.
+/// The defaults of `train node`, but for dropout, which the models of other systems that this is compared with do not have.
 fn training_config(num_neighbors: &[Fanout], hidden_channels: usize, batch_size: usize) -> NodeTrainingConfig {
-    NodeTrainingConfig {
-        kind: ModelKind::Sage { aggregation: Aggregation::Mean },
-        hidden_channels,
-        // Without dropout, as the models of other systems that this is compared with.
-        dropout: 0.0,
-        input_dropout: 0.0,
-        residual: false,
-        layer_norm: false,
-        relation_aggregation: RelationAggregation::Sum,
-        num_neighbors: num_neighbors.to_vec().into(),
-        eval_num_neighbors: num_neighbors.to_vec().into(),
-        replace: false,
-        batch_size,
-        num_epochs: 1,
-        lr: 0.0004,
-        weight_decay: 0.0,
-        seed: 0,
-        concurrency: 4,
-        eval_every: 1,
-        metric: Metric::Accuracy,
-        normalize_features: false,
-    }
+    let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+    let sampler = SamplerConfig::new(num_neighbors.to_vec());
+    let training = TrainingConfig { hidden_channels, batch_size, ..TrainingConfig::new(kind, sampler) };
+    NodeTrainingConfig { training, metric: Metric::Accuracy }
 }
 
 /// A new model for the graph of `job`.
@@ -61,6 +44,7 @@ pub(crate) fn trainee(
 ) -> anyhow::Result<Trainee<impl Optimizer<NodeModel<Grad>, Grad> + use<>>> {
     let training = training_config(num_neighbors, hidden_channels, batch_size);
     let config = model_config(&job.node, &training)?;
+    let training = training.training;
     let model = config.init::<Grad>(training.seed, &Default::default())?;
     let optimizer = AdamConfig::new().with_epsilon(1e-8).init::<Grad, NodeModel<Grad>>();
     let schema = Arc::new(GraphSchema::new(job.node.part().meta())?);

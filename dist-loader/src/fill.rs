@@ -19,9 +19,9 @@ pub(crate) async fn fill(
     let node_types = &node.part().meta().node_types;
     let mut nodes = Vec::with_capacity(node_types.len());
     for (t, sampled) in subgraph.nodes.into_iter().enumerate() {
-        // In a graph of several types some may have none.
-        let has_features = node_types[t].feature_dim > 0 || node_types.len() == 1;
-        let has_times = node_types[t].has_times || node_types.len() == 1;
+        // Some types may have none.
+        let has_features = node_types[t].feature_dim > 0;
+        let has_times = node_types[t].has_times;
         let wanted = Wanted {
             labels: false,
             features: wanted.features && has_features,

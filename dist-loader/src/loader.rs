@@ -81,6 +81,7 @@ impl DistNeighborLoader {
         }
         let (ids, listed, timed) = match seeds {
             Seeds::Split(split) => (split_seeds(part, node_type, split), false, None),
+            Seeds::Owned => (part.owned(node_type).collect(), false, None),
             Seeds::Listed(ids) => (ids, true, None),
             Seeds::Timed(timed) => ((0..timed.len() as u32).collect(), true, Some(timed)),
         };

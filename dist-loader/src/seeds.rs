@@ -12,6 +12,8 @@ use edgecut_graph::{NodeTypeId, Part, Split};
 pub enum Seeds {
     /// The nodes of a split that this rank's part owns. Ranks that share a part take them in turn.
     Split(Split),
+    /// All nodes that this rank's part owns. Ranks that share a part take them in turn.
+    Owned,
     /// The same list on every rank, global ids: batch `k` is the `k`-th stretch of it, made by rank `k` modulo the world
     /// size.
     Listed(Vec<u32>),

@@ -15,6 +15,8 @@ use std::sync::Arc;
 /// What of a batch is made into tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchOptions {
+    /// Whether the seeds' labels are wanted.
+    pub labels: bool,
     /// What [`GcnConv`](crate::nn::GcnConv) needs; the loader has to fetch degrees for it.
     pub gcn_norm: bool,
     /// Whether feature rows are divided by their sums.
@@ -29,6 +31,7 @@ impl BatchOptions {
     /// What the model that `config` describes takes.
     pub fn of_model(config: &ModelConfig, for_training: bool) -> Self {
         Self {
+            labels: true,
             gcn_norm: matches!(config.kind(), ModelKind::Gcn),
             normalize_features: config.normalize_features(),
             for_training,
@@ -38,7 +41,7 @@ impl BatchOptions {
 
     /// What the loader has to fetch of the nodes.
     pub fn wanted(self) -> Wanted {
-        Wanted { labels: true, features: true, degrees: self.gcn_norm, ..Wanted::default() }
+        Wanted { labels: self.labels, features: true, degrees: self.gcn_norm, ..Wanted::default() }
     }
 }
 
@@ -52,6 +55,19 @@ pub fn tensor_batches<B: Backend>(
 ) -> BatchIter<Result<TensorBatch<B>, TrainError>> {
     let (device, schema) = (device.clone(), Arc::clone(schema));
     loader.epoch_map(epoch, move |batch| TensorBatch::new(batch, &schema, options, &device))
+}
+
+/// As [`tensor_batches`], each with what `look` takes from it before.
+pub(crate) fn tensor_batches_by<B: Backend>(
+    loader: &DistNeighborLoader,
+    epoch: u64,
+    schema: &Arc<GraphSchema>,
+    options: BatchOptions,
+    device: &B::Device,
+    look: impl Fn(&MiniBatch) -> Vec<u32> + Send + Sync + 'static,
+) -> BatchIter<(Vec<u32>, Result<TensorBatch<B>, TrainError>)> {
+    let (device, schema) = (device.clone(), Arc::clone(schema));
+    loader.epoch_map(epoch, move |batch| (look(&batch), TensorBatch::new(batch, &schema, options, &device)))
 }
 
 /// A batch as a training step takes it: tensors, and the edges as each layer reads them.
@@ -85,8 +101,10 @@ impl<B: Backend> TensorBatch<B> {
         let graphs = graphs(schema, &nodes, edges).map_err(wrong)?;
         let within_hop = |nodes: &NodeBatch| nodes.hop_offsets.iter().map(|&n| n as usize).collect::<Vec<_>>();
         let within_hop: Vec<Vec<usize>> = nodes.iter().map(within_hop).collect();
-        let layers = |(graph, (src, dst)): (&Arc<BatchGraph>, (usize, usize))| {
-            Block::layers_between(graph, &within_hop[dst], &within_hop[src])
+        let layers = |(graph, (src, dst)): (&Arc<BatchGraph>, (usize, usize))| match within_hop[dst].len() {
+            // Nothing but the seeds was sampled.
+            1 => Ok(Vec::new()),
+            _ => Block::layers_between(graph, &within_hop[dst], &within_hop[src]),
         };
         let blocks = graphs.iter().zip(schema.edge_ends()).map(layers).collect::<Result<Vec<_>, _>>();
         let blocks: Vec<Vec<Block>> = blocks.map_err(|e| wrong(e.to_string()))?;
@@ -136,6 +154,10 @@ impl<B: Backend> TensorBatch<B> {
     /// The global ids of the nodes of each type without features, in the order of the batch: whose embeddings the model reads.
     pub fn embedded(&self) -> &[(NodeTypeId, Vec<u32>)] {
         &self.embedded
+    }
+
+    pub(crate) fn take_input(&mut self) -> Option<ModelInput<B>> {
+        self.input.take()
     }
 
     pub(crate) fn take_embedded(&mut self, node_type: NodeTypeId) -> Vec<u32> {

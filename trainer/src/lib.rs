@@ -7,6 +7,7 @@
 //! - [`gradients`]: gradients and parameters as one flat vector, for collectives;
 //! - [`model_file`]: trained models on disk, as safetensors;
 //! - [`train_node`]: node classification over all ranks, one [`step_gradients`] after the other;
+//! - [`link`]: link prediction;
 //! - [`allocator`]: the memory allocator that training programs want.
 //!
 //! Everything numeric is generic over the burn backend.
@@ -17,6 +18,7 @@ mod data_parallel;
 mod embeddings;
 mod epoch_clock;
 pub mod gradients;
+pub mod link;
 pub mod metrics;
 pub mod model_file;
 pub mod models;
@@ -26,6 +28,7 @@ mod node_report;
 mod node_training;
 pub mod ops;
 mod train_error;
+mod training_config;
 
 pub use batch_input::{BatchOptions, TensorBatch, tensor_batches};
 pub use data_parallel::{SeedTotals, StepGradients, evaluate, evaluate_metric, step_gradients, step_with_embeddings};
@@ -35,3 +38,4 @@ pub use node_config::{NodeTrainingConfig, model_config, seed_type};
 pub use node_report::{EpochReport, NodeResult, Observer};
 pub use node_training::{TrainedNodeModel, evaluate_node, train_node};
 pub use train_error::TrainError;
+pub use training_config::TrainingConfig;

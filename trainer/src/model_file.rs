@@ -9,7 +9,7 @@
 //! - Matrices of one parameter lie in PyTorch's orientation, `[out_channels, in_channels]`, so that renamed tensors go into a PyG model with
 //!   `load_state_dict`: `weight_neighbors` is `lin_l.weight` of a `SAGEConv`, `weight_self` its `lin_r.weight`, `bias` its
 //!   `lin_l.bias`; `weight` is `lin.weight` of a `GCNConv`, `bias` its `bias`.
-//! - Metadata: `format` is `edgecut-model`, `version` is `1`, `config` is the [`ModelConfig`] as JSON: loading needs no
+//! - Metadata: `format` is `edgecut-model`, `version` is `1`, `config` is the [`ModelConfig`] (of a model for links the [`LinkModelConfig`]) as JSON: loading needs no
 //!   further settings.
 //!
 //! A file is written beside its destination, synced and renamed: whoever opens the path sees the old model or the new one.
@@ -24,10 +24,11 @@ use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
 use safetensors::tensor::{TensorView, serialize};
 use safetensors::{Dtype, SafeTensorError, SafeTensors};
+use serde::Serialize;
 use thiserror::Error;
 
 use crate::embeddings::EmbeddingTable;
-use crate::models::{ModelConfig, ModelError, NodeModel};
+use crate::models::{LinkModel, LinkModelConfig, ModelConfig, ModelError, NodeModel};
 
 const FORMAT: &str = "edgecut-model";
 const VERSION: &str = "1";
@@ -52,7 +53,31 @@ pub fn save_model<B: Backend>(
         NodeModel::Gat(model) => model.visit(&mut collect),
         NodeModel::Relational(model) => model.visit(&mut collect),
     }
-    let expected = config.num_parameters();
+    save(path, collect, config, config.num_parameters(), embeddings)
+}
+
+/// As [`save_model`], of a model for links.
+///
+/// # Errors
+/// As [`save_model`].
+pub fn save_link_model<B: Backend>(
+    path: &Path,
+    model: &LinkModel<B>,
+    config: &LinkModelConfig,
+    embeddings: &[EmbeddingTable],
+) -> Result<(), ModelFileError> {
+    let mut collect = Collect { place: Vec::new(), tensors: BTreeMap::new() };
+    model.visit(&mut collect);
+    save(path, collect, config, config.num_parameters(), embeddings)
+}
+
+fn save(
+    path: &Path,
+    mut collect: Collect,
+    config: &impl Serialize,
+    expected: Option<usize>,
+    embeddings: &[EmbeddingTable],
+) -> Result<(), ModelFileError> {
     let held = collect.tensors.values().map(|tensor| tensor.values.len()).sum::<usize>();
     if expected != Some(held) {
         return Err(ModelFileError::ForeignConfig { path: path.to_owned(), held, expected });
@@ -106,14 +131,13 @@ pub fn parse_model<B: Backend>(
     path: &Path,
     device: &B::Device,
 ) -> Result<(NodeModel<B>, ModelConfig, Vec<EmbeddingTable>), ModelFileError> {
-    let format_error = |source| ModelFileError::Format { path: path.to_owned(), source };
-    let (_, header) = SafeTensors::read_metadata(bytes).map_err(format_error)?;
-    let config = read_config(path, header.metadata().as_ref())?;
-    let file = SafeTensors::deserialize(bytes).map_err(format_error)?;
-    check_size(path, &file, &config)?;
-
-    // The initial values are overwritten below; the model is only the list of what has to be there.
+    let (file, json) = open(bytes, path)?;
+    let config =
+        ModelConfig::from_json(&json).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
     let model_error = |source| ModelFileError::Model { path: path.to_owned(), source };
+    config.validate().map_err(model_error)?;
+    check_size(path, &file, config.num_parameters())?;
+    // The initial values are overwritten below; the model is only the list of what has to be there.
     let model = config.init::<B>(0, device).map_err(model_error)?;
     let mut fill = Fill { place: Vec::new(), path, file: &file, device, used: BTreeSet::new(), error: None };
     let model = match model {
@@ -122,14 +146,41 @@ pub fn parse_model<B: Backend>(
         NodeModel::Gat(model) => NodeModel::Gat(model.map(&mut fill)),
         NodeModel::Relational(model) => NodeModel::Relational(model.map(&mut fill)),
     };
-    if let Some(error) = fill.error {
-        return Err(error);
-    }
-    let embeddings = read_embeddings(path, &file, &config, &mut fill.used)?;
-    if let Some(name) = file.names().into_iter().find(|name| !fill.used.contains(*name)) {
-        return Err(ModelFileError::UnexpectedTensor { path: path.to_owned(), tensor: name.to_owned() });
-    }
+    let embeddings = match &config {
+        ModelConfig::Stack(_) => fill.finish(&[], 0)?,
+        ModelConfig::Relational(config) => fill.finish(&config.graph.embedded_types(), config.hidden_channels)?,
+    };
     Ok((model, config, embeddings))
+}
+
+/// As [`parse_model`], of a model for links.
+///
+/// # Errors
+/// As [`load_model`].
+pub fn parse_link_model<B: Backend>(
+    bytes: &[u8],
+    path: &Path,
+    device: &B::Device,
+) -> Result<(LinkModel<B>, LinkModelConfig, Vec<EmbeddingTable>), ModelFileError> {
+    let (file, json) = open(bytes, path)?;
+    let config: LinkModelConfig =
+        serde_json::from_str(&json).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+    let model_error = |source| ModelFileError::Model { path: path.to_owned(), source };
+    config.validate().map_err(model_error)?;
+    check_size(path, &file, config.num_parameters())?;
+    let model = config.init::<B>(0, device).map_err(model_error)?;
+    let mut fill = Fill { place: Vec::new(), path, file: &file, device, used: BTreeSet::new(), error: None };
+    let model = model.map(&mut fill);
+    let embeddings = fill.finish(&config.encoder.graph.embedded_types(), config.encoder.hidden_channels)?;
+    Ok((model, config, embeddings))
+}
+
+/// The tensors of a file, and its configuration as JSON.
+fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<(SafeTensors<'a>, String), ModelFileError> {
+    let format_error = |source| ModelFileError::Format { path: path.to_owned(), source };
+    let (_, header) = SafeTensors::read_metadata(bytes).map_err(format_error)?;
+    let config = read_config(path, header.metadata().as_ref())?;
+    Ok((SafeTensors::deserialize(bytes).map_err(format_error)?, config))
 }
 
 /// A model file that cannot be written or is not one.
@@ -334,29 +385,31 @@ impl<B: Backend> ModuleMapper<B> for Fill<'_, B> {
     }
 }
 
+impl<B: Backend> Fill<'_, B> {
+    /// The embeddings of node types without features; fails if anything in the file was missing, wrong or of no use.
+    fn finish(mut self, node_types: &[&str], dim: usize) -> Result<Vec<EmbeddingTable>, ModelFileError> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let mut tables = Vec::with_capacity(node_types.len());
+        for &node_type in node_types {
+            let name = embedding_name(node_type);
+            let rows = self.file.tensor(&name).ok().and_then(|view| view.shape().first().copied()).unwrap_or(0);
+            // Matrices of parameters are stored transposed, tables are not.
+            let values = read_tensor(self.path, self.file, &name, [dim, rows])?;
+            self.used.insert(name);
+            tables.push(EmbeddingTable { node_type: node_type.to_owned(), dim, values });
+        }
+        match self.file.names().into_iter().find(|name| !self.used.contains(*name)) {
+            Some(name) => Err(ModelFileError::UnexpectedTensor { path: self.path.to_owned(), tensor: name.to_owned() }),
+            None => Ok(tables),
+        }
+    }
+}
+
 /// The name of a node type's embeddings.
 fn embedding_name(node_type: &str) -> String {
     format!("{EMBEDDINGS}{node_type}")
-}
-
-/// The embeddings of the node types without features.
-fn read_embeddings(
-    path: &Path,
-    file: &SafeTensors<'_>,
-    config: &ModelConfig,
-    used: &mut BTreeSet<String>,
-) -> Result<Vec<EmbeddingTable>, ModelFileError> {
-    let ModelConfig::Relational(config) = config else { return Ok(Vec::new()) };
-    let read = |node_type: &str| {
-        let (name, dim) = (embedding_name(node_type), config.hidden_channels);
-        let missing = |_| ModelFileError::MissingTensor { path: path.to_owned(), tensor: name.clone() };
-        let rows = file.tensor(&name).map_err(missing)?.shape().first().copied().unwrap_or(0);
-        // Matrices of parameters are stored transposed, tables are not.
-        let values = read_tensor(path, file, &name, [dim, rows])?;
-        used.insert(name);
-        Ok(EmbeddingTable { node_type: node_type.to_owned(), dim, values })
-    };
-    config.graph.embedded_types().into_iter().map(read).collect()
 }
 
 /// The tensor in row-major memory, as a freshly initialised parameter lies.
@@ -398,7 +451,7 @@ fn read_tensor<const D: usize>(
     }
 }
 
-fn read_config(path: &Path, metadata: Option<&HashMap<String, String>>) -> Result<ModelConfig, ModelFileError> {
+fn read_config(path: &Path, metadata: Option<&HashMap<String, String>>) -> Result<String, ModelFileError> {
     let entry = |key| metadata.and_then(|metadata| metadata.get(key));
     for (key, expected) in [("format", FORMAT), ("version", VERSION)] {
         let found = entry(key);
@@ -410,17 +463,14 @@ fn read_config(path: &Path, metadata: Option<&HashMap<String, String>>) -> Resul
         let expected = "a model configuration";
         return Err(ModelFileError::Metadata { path: path.to_owned(), key: "config", found: None, expected });
     };
-    let config =
-        ModelConfig::from_json(json).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
-    config.validate().map_err(|source| ModelFileError::Model { path: path.to_owned(), source })?;
-    Ok(config)
+    Ok(json.clone())
 }
 
 /// Compares sizes before a model is made, so that a damaged configuration cannot ask for all memory.
-fn check_size(path: &Path, file: &SafeTensors<'_>, config: &ModelConfig) -> Result<(), ModelFileError> {
+fn check_size(path: &Path, file: &SafeTensors<'_>, expected: Option<usize>) -> Result<(), ModelFileError> {
     let parameters = file.iter().filter(|(name, _)| !name.starts_with(EMBEDDINGS));
     let given = parameters.map(|(_, view)| view.shape().iter().product::<usize>()).sum();
-    let expected = config.num_parameters().unwrap_or(usize::MAX);
+    let expected = expected.unwrap_or(usize::MAX);
     if given == expected {
         Ok(())
     } else {

@@ -2,52 +2,18 @@
 
 use crate::metrics::Metric;
 use crate::models::{GraphSchema, ModelConfig, ModelKind, NodeModelConfig, RelationalConfig, RelationalOutput};
-use crate::nn::RelationAggregation;
 use crate::train_error::TrainError;
-use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, SamplingNode};
+use crate::training_config::TrainingConfig;
+use edgecut_dist_sampler::SamplingNode;
 use edgecut_graph::{Meta, NodeTypeId};
 
-/// What is trained, and how.
+/// What node classification trains, and by what it is judged.
 #[derive(Clone, Debug)]
 pub struct NodeTrainingConfig {
-    /// The model's kind.
-    pub kind: ModelKind,
-    /// Width of the hidden layers.
-    pub hidden_channels: usize,
-    /// Dropout between layers.
-    pub dropout: f64,
-    /// Dropout on the input features.
-    pub input_dropout: f64,
-    /// Whether a layer's output is added to its input.
-    pub residual: bool,
-    /// Whether a layer's input is normalised.
-    pub layer_norm: bool,
-    /// How a node combines what it hears over several edge types.
-    pub relation_aggregation: RelationAggregation,
-    /// Which neighbors are drawn: a fan-out per layer and edge type, the hop nearest to the seeds first.
-    pub sampler: SamplerConfig,
-    /// The fan-outs of validation and test.
-    pub eval_num_neighbors: NumNeighbors,
-    /// Seeds per batch and rank, at most: a rank's seeds are spread evenly over the steps of an epoch.
-    pub batch_size: usize,
-    /// Epochs.
-    pub num_epochs: u64,
-    /// Adam's learning rate.
-    pub lr: f64,
-    /// That of the embeddings of node types without features.
-    pub embedding_lr: f64,
-    /// L2 penalty on all parameters.
-    pub weight_decay: f64,
-    /// The seed of everything random.
-    pub seed: u64,
-    /// Batches that are made ahead of the trainer.
-    pub concurrency: usize,
-    /// Epochs between validations.
-    pub eval_every: u64,
+    /// The model, and how it is trained.
+    pub training: TrainingConfig,
     /// What chooses the epoch.
     pub metric: Metric,
-    /// Whether feature rows are divided by their sums.
-    pub normalize_features: bool,
 }
 
 /// The type of the seeds: the only one with training nodes, or else with labels.
@@ -75,12 +41,14 @@ pub fn seed_type(meta: &Meta) -> Result<NodeTypeId, TrainError> {
 /// # Errors
 /// [`TrainError::Config`] if the graph lacks features or labels, or settings fit neither it nor each other.
 pub fn model_config(node: &SamplingNode, config: &NodeTrainingConfig) -> Result<ModelConfig, TrainError> {
+    let NodeTrainingConfig { training: config, metric } = config;
     let meta = node.part().meta();
     let fail = |what: String| TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) };
     let graph = GraphSchema::new(meta).map_err(|e| fail(e.to_string()))?;
     let is_relational = config.residual
         || config.layer_norm
         || matches!(config.kind, ModelKind::Rgcn { .. })
+        || config.sampler.num_neighbors.num_hops() == 0
         || !graph.embedded_types().is_empty();
     let (layers, hidden) = (config.sampler.num_neighbors.num_hops(), config.hidden_channels);
     let node_type = seed_type(meta)?;
@@ -105,7 +73,7 @@ pub fn model_config(node: &SamplingNode, config: &NodeTrainingConfig) -> Result<
         .into()
     };
     model.validate().map_err(|e| fail(e.to_string()))?;
-    match config.metric.problem(classes) {
+    match metric.problem(classes) {
         Some(what) => Err(fail(what)),
         None => Ok(model),
     }
@@ -123,7 +91,8 @@ pub(crate) fn check_fit(
         ModelConfig::Stack(model) => (model.kind, model.hidden_channels, false),
         ModelConfig::Relational(model) => (model.kind, model.hidden_channels, true),
     };
-    let asked = NodeTrainingConfig { kind, hidden_channels, residual, layer_norm: false, ..config.clone() };
+    let training = TrainingConfig { kind, hidden_channels, residual, layer_norm: false, ..config.training.clone() };
+    let asked = NodeTrainingConfig { training, metric: config.metric };
     match (self::model_config(node, &asked)?, model) {
         (ModelConfig::Stack(expected), ModelConfig::Stack(model)) => {
             let fit = |c: &NodeModelConfig| (c.in_channels, c.num_classes, c.num_layers);

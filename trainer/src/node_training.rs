@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Mixed into the run's seed for evaluation, so that it draws other neighborhoods than training does.
-const EVALUATION_SEED: u64 = 0x6576_616c;
+pub(crate) const EVALUATION_SEED: u64 = 0x6576_616c;
 
 /// What comes of training.
 pub struct TrainedNodeModel<B: Backend> {
@@ -56,11 +56,13 @@ where
     let model_config = model_config(node, config)?;
     let meta = node.part().meta();
     let invalid = |what: String| TrainError::Config { what };
-    let mut model: NodeModel<B> = model_config.init(config.seed, device).map_err(|e| invalid(e.to_string()))?;
-    let decay = (config.weight_decay > 0.0).then(|| WeightDecayConfig::new(config.weight_decay as f32));
+    let mut model: NodeModel<B> =
+        model_config.init(config.training.seed, device).map_err(|e| invalid(e.to_string()))?;
+    let decay =
+        (config.training.weight_decay > 0.0).then(|| WeightDecayConfig::new(config.training.weight_decay as f32));
     let mut optimizer = AdamConfig::new().with_epsilon(1e-8).with_weight_decay(decay).init::<B, NodeModel<B>>();
     let data = Data::new(node)?;
-    let mut embeddings = embeddings_of(&data, &model_config, config.seed)?;
+    let mut embeddings = embeddings_of(&data, &model_config, config.training.seed)?;
     let options = BatchOptions::of_model(&model_config, true);
     let loader = data.split_loader(config, Split::Train, options, world)?;
     if loader.total_seeds() == 0 {
@@ -68,14 +70,14 @@ where
     }
     let evaluation = Evaluation::new(&data, config, &model_config, world)?;
     let mut best: Option<Best> = None;
-    for epoch in 0..config.num_epochs {
+    for epoch in 0..config.training.num_epochs {
         let mut clock = EpochClock::start(loader.sampler());
         let mut totals = SeedTotals::default();
         let mut batches = tensor_batches::<B>(&loader, epoch, &data.schema, options, device);
         for step in 0..loader.num_steps() {
             let Some(batch) = clock.waiting(|| batches.next()) else { break };
-            let key = DropoutKey::new(config.seed, epoch, step as u64).for_rank(world.rank() as u64);
-            let embedded = (&mut embeddings, config.embedding_lr);
+            let key = DropoutKey::new(config.training.seed, epoch, step as u64).for_rank(world.rank() as u64);
+            let embedded = (&mut embeddings, config.training.embedding_lr);
             let gradients = step_with_embeddings(&model, embedded, batch??, Mode::Train(key), device, world)?;
             clock.compute += gradients.compute;
             clock.exchange += gradients.allreduce;
@@ -85,7 +87,7 @@ where
             totals.add(&gradients.totals);
             let start = Instant::now();
             let gradients = gradients.of_model(&model).map_err(|e| invalid(e.to_string()))?;
-            model = optimizer.step(config.lr, model, gradients);
+            model = optimizer.step(config.training.lr, model, gradients);
             clock.compute += start.elapsed();
             observer.step(epoch + 1, step + 1, loader.num_steps());
         }
@@ -99,8 +101,8 @@ where
             cost: clock.stop(world)?,
         };
         let start = Instant::now();
-        let last = epoch + 1 == config.num_epochs;
-        if last || (epoch + 1) % config.eval_every.max(1) == 0 {
+        let last = epoch + 1 == config.training.num_epochs;
+        if last || (epoch + 1) % config.training.eval_every.max(1) == 0 {
             let valid = evaluation.run(Split::Valid, &model.valid(), &embeddings, world, device)?;
             (report.valid_acc, report.valid_metric) = (valid.accuracy, valid.metric);
             if best.as_ref().is_none_or(|best| valid.metric > best.valid.metric || valid.metric.is_none()) {
@@ -142,7 +144,7 @@ pub fn evaluate_node<B: GnnBackend>(
 ) -> Result<NodeResult, TrainError> {
     check_fit(node, config, model_config)?;
     let data = Data::new(node)?;
-    let mut embeddings = embeddings_of(&data, model_config, config.seed)?;
+    let mut embeddings = embeddings_of(&data, model_config, config.training.seed)?;
     embeddings.load(tables)?;
     let evaluation = Evaluation::new(&data, config, model_config, world)?;
     let valid = evaluation.run(Split::Valid, model, &embeddings, world, device)?;
@@ -181,17 +183,17 @@ impl<'a> Data<'a> {
         world: &mut ProcessGroup,
     ) -> Result<DistNeighborLoader, TrainError> {
         let training = split == Split::Train;
-        let mut sampler_config: SamplerConfig = config.sampler.clone();
+        let mut sampler_config: SamplerConfig = config.training.sampler.clone();
         if !training {
-            sampler_config.num_neighbors = config.eval_num_neighbors.clone();
+            sampler_config.num_neighbors = config.training.eval_num_neighbors.clone();
         }
         let sampler = Arc::new(DistNeighborSampler::new(self.node.clone(), sampler_config)?);
         let loader_config = LoaderConfig {
-            batch_size: config.batch_size,
+            batch_size: config.training.batch_size,
             even_batches: training,
             shuffle: training,
-            seed: if training { config.seed } else { config.seed ^ EVALUATION_SEED },
-            concurrency: config.concurrency,
+            seed: if training { config.training.seed } else { config.training.seed ^ EVALUATION_SEED },
+            concurrency: config.training.concurrency,
             wanted: options.wanted(),
         };
         Ok(DistNeighborLoader::new(sampler, self.seed_type, Seeds::Split(split), loader_config, world)?)

@@ -14,8 +14,8 @@ use edgecut_trainer::models::{GatSettings, ModelConfig, ModelKind, NodeModel};
 use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
 use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{
-    Embeddings, EpochReport, NodeResult, NodeTrainingConfig, Observer, TrainError, TrainedNodeModel, evaluate_node,
-    train_node,
+    Embeddings, EpochReport, NodeResult, NodeTrainingConfig, Observer, TrainError, TrainedNodeModel, TrainingConfig,
+    evaluate_node, train_node,
 };
 use std::path::Path;
 use support::{on_ranks, write_parts};
@@ -41,27 +41,20 @@ fn graph(with_v2: bool) -> Dataset {
 }
 
 fn config(kind: ModelKind) -> NodeTrainingConfig {
-    NodeTrainingConfig {
-        kind,
+    let sampler = SamplerConfig::new("e0=4,3;6,4".parse::<NumNeighbors>().expect("fan-outs"));
+    let training = TrainingConfig {
         hidden_channels: 32,
         dropout: 0.2,
-        input_dropout: 0.0,
-        residual: false,
-        layer_norm: false,
         relation_aggregation: RelationAggregation::Mean,
-        sampler: SamplerConfig::new("e0=4,3;6,4".parse::<NumNeighbors>().expect("fan-outs")),
         eval_num_neighbors: "8,8".parse().expect("fan-outs"),
         batch_size: 64,
         num_epochs: 8,
         lr: 0.01,
         embedding_lr: 0.01,
-        weight_decay: 0.0,
         seed: 1,
-        concurrency: 2,
-        eval_every: 1,
-        metric: Metric::MacroF1,
-        normalize_features: false,
-    }
+        ..TrainingConfig::new(kind, sampler)
+    };
+    NodeTrainingConfig { training, metric: Metric::MacroF1 }
 }
 
 /// Keeps what it is told.
@@ -87,7 +80,7 @@ fn train(dir: &Path, ranks: usize, config: &NodeTrainingConfig) -> Vec<Result<(N
         let (device, mut log) = (Default::default(), Log::default());
         let trained = train_node::<Autodiff<Cpu>>(&node, config, world, &device, &mut log)?;
         let TrainedNodeModel { model, config: model_config, embeddings, result } = trained;
-        assert_eq!(log.0.len() as u64, config.num_epochs);
+        assert_eq!(log.0.len() as u64, config.training.num_epochs);
         let best = log.0.iter().filter_map(|report| report.valid_metric).fold(0.0, f64::max);
         assert_eq!(result.valid_metric, Some(best), "the best epoch was taken");
         let tables = embeddings.tables()?;
@@ -114,7 +107,8 @@ fn every_kind_learns_classes_that_neighbors_of_other_types_tell() {
         ModelKind::Rgcn { decomposition: basis },
     ];
     let mut configs: Vec<NodeTrainingConfig> = plain.map(config).to_vec();
-    configs.push(NodeTrainingConfig { residual: true, layer_norm: true, ..config(plain[0]) });
+    let training = TrainingConfig { residual: true, layer_norm: true, ..config(plain[0]).training };
+    configs.push(NodeTrainingConfig { training, ..config(plain[0]) });
     let mut cases: Vec<(NodeTrainingConfig, bool)> = configs.into_iter().map(|config| (config, false)).collect();
     cases.extend([(config(plain[0]), true), (config(plain[3]), true)]);
     for (config, embedded) in cases {
@@ -127,7 +121,7 @@ fn every_kind_learns_classes_that_neighbors_of_other_types_tell() {
                     panic!("no test nodes: {result:?}")
                 };
                 // Chance is 0.25.
-                assert!(accuracy > 0.75 && f1 > 0.7, "{:?} on {ranks} ranks: {result:?}", config.kind);
+                assert!(accuracy > 0.75 && f1 > 0.7, "{:?} on {ranks} ranks: {result:?}", config.training.kind);
                 let expected = NodeResult { best_epoch: 0, ..result.clone() };
                 assert_eq!(*again, expected, "the model that came back is the one that was tested");
             }

@@ -48,7 +48,7 @@ pub struct NodeInput<B: Backend> {
 
 /// One batch as tensors, of a graph of one or of several types. Cloning is cheap.
 ///
-/// Invariants: there is at least one layer; nodes and blocks are as many as the schema has node and edge types; layer `l` of
+/// Invariants: nodes and blocks are as many as the schema has node and edge types; layer `l` of
 /// `L` computes the nodes of each type within `L - 1 - l` hops from those within `L - l`, and its blocks have these sizes.
 #[derive(Debug, Clone)]
 pub struct ModelInput<B: Backend> {
@@ -102,9 +102,6 @@ impl<B: Backend> ModelInput<B> {
         counts(nodes.len(), schema.node_types.len(), "node")?;
         counts(blocks.len(), schema.edge_types.len(), "edge")?;
         let layers = blocks[0].len();
-        if layers == 0 {
-            return Err(ModelError::LayerCount { blocks: 0, layers: 1 });
-        }
         for (nodes, of_type) in nodes.iter().zip(&schema.node_types) {
             let name = || of_type.name.clone();
             let ascending = nodes.within_hop.windows(2).all(|pair| pair[0] <= pair[1]);

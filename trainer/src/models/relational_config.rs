@@ -23,7 +23,7 @@ pub struct RelationalConfig {
     pub outputs: Vec<RelationalOutput>,
     /// Columns of all node types between layers, and of learned embeddings.
     pub hidden_channels: usize,
-    /// Number of convolutions, and so of hops.
+    /// Number of convolutions, and so of hops. Without any, nodes are mapped one by one.
     pub num_layers: usize,
     /// How a node combines what it hears over several edge types; an R-GCN sums.
     pub relation_aggregation: RelationAggregation,
@@ -80,7 +80,7 @@ impl RelationalConfig {
     /// channels, a kind of model that has no typed form, and outputs of types that are not there.
     pub fn validate(&self) -> Result<(), ModelError> {
         self.graph.validate()?;
-        let sizes = [("hidden_channels", self.hidden_channels), ("num_layers", self.num_layers)];
+        let sizes = [("hidden_channels", self.hidden_channels)];
         let outputs = self.outputs.iter().map(|output| ("num_classes", output.channels));
         if let Some((setting, _)) = sizes.into_iter().chain(outputs).find(|(_, size)| *size == 0) {
             return Err(ModelError::Zero { setting });

@@ -1,13 +1,11 @@
 //! The command line.
 
+use crate::link_args::LinkArgs;
 use crate::sampling_args::SamplingArgs;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use crate::training_args::TrainingArgs;
+use clap::{Args, Parser, Subcommand};
 use edgecut_dist_sampler::NumNeighbors;
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::models::{GatSettings, ModelKind};
-use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
-use edgecut_trainer::ops::AttentionVersion;
-use serde::Serialize;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -30,6 +28,13 @@ pub(crate) enum Command {
         Kubernetes Job started is the rank that these made it; --nproc-per-node is then left out.\n\n\
         Exit status: 0 done, 1 an error of this process, 2 wrong flags, 3 another rank failed.")]
     Node(Box<NodeArgs>),
+    /// Trains a model that predicts edges, or evaluates one.
+    #[command(after_help = "Examples, on a graph with held-out edges:\n  \
+        train link --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --num-neighbors 10,5 --metric roc-auc\n  \
+        train link --dataset-root-dir data/partitions/wn18rr/2-parts --nproc-per-node 2 --model embedding --decoder distmult \\\n    \
+        --loss softmax --num-negatives 1000 --shared-negatives --eval-negatives all\n\n\
+        Exit status: 0 done, 1 an error of this process, 2 wrong flags, 3 another rank failed.")]
+    Link(Box<LinkArgs>),
     /// Samples batches and writes them as .npz files, for programs in any language.
     #[command(after_help = "Example:\n  \
         train sample --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --num-neighbors 15,10,5 --num-batches 8 --out batches\n\n\
@@ -107,33 +112,18 @@ pub(crate) struct NumNeighborsArg {
     pub(crate) value: NumNeighbors,
 }
 
-fn num_neighbors(text: &str) -> Result<NumNeighborsArg, String> {
+pub(crate) fn num_neighbors(text: &str) -> Result<NumNeighborsArg, String> {
     Ok(NumNeighborsArg { text: text.to_owned(), value: text.parse()? })
 }
 
-fn probability(text: &str) -> Result<f64, String> {
+pub(crate) fn probability(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
     if (0.0..1.0).contains(&value) { Ok(value) } else { Err(format!("{text} is not in 0 ≤ p < 1")) }
 }
 
-fn not_negative(text: &str) -> Result<f64, String> {
+pub(crate) fn not_negative(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
     if value.is_finite() && value >= 0.0 { Ok(value) } else { Err(format!("{text} is not a finite number ≥ 0")) }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ModelName {
-    /// GraphSAGE
-    Sage,
-    /// Graph convolutional network, of homogeneous graphs
-    Gcn,
-    /// Graph attention network
-    Gat,
-    /// Graph attention network whose attention depends on both ends of an edge
-    Gatv2,
-    /// Relational graph convolutional network
-    Rgcn,
 }
 
 #[derive(Debug, Args)]
@@ -144,6 +134,9 @@ pub(crate) struct NodeArgs {
     pub(crate) training: TrainingArgs,
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
+    /// What chooses the epoch
+    #[arg(long, help_heading = "Training", value_name = "accuracy|roc-auc|micro-f1|macro-f1", default_value_t = Metric::Accuracy)]
+    pub(crate) metric: Metric,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -164,111 +157,6 @@ pub(crate) struct OutputArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// What is trained; equal on all ranks.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Training")]
-pub(crate) struct TrainingArgs {
-    /// The model
-    #[arg(long, value_enum, default_value_t = ModelName::Sage)]
-    pub(crate) model: ModelName,
-    /// How GraphSAGE combines neighbors
-    #[arg(long, value_name = "mean|sum|max", default_value_t = Aggregation::Mean)]
-    pub(crate) aggregation: Aggregation,
-    /// Attention heads of gat and gatv2; they divide the hidden channels
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) heads: u32,
-    /// Dropout of the weights of attention
-    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
-    pub(crate) attention_dropout: f64,
-    /// Matrices that the weights of rgcn's edge types are sums of [default: each has its own]
-    #[arg(long, value_name = "N", conflicts_with = "num_blocks", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) num_bases: Option<u32>,
-    /// Diagonal blocks that the weights of rgcn's edge types consist of; they divide the hidden channels
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) num_blocks: Option<u32>,
-    /// Add a layer's input to its output
-    #[arg(long)]
-    pub(crate) residual: bool,
-    /// Normalise the input of each layer
-    #[arg(long)]
-    pub(crate) layer_norm: bool,
-    /// How a node combines what it hears over several edge types; rgcn sums
-    #[arg(long, value_name = "sum|mean", default_value_t = RelationAggregation::Sum)]
-    pub(crate) relation_aggregation: RelationAggregation,
-    /// Width of the hidden layers
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) hidden_channels: u32,
-    /// Layers [default: as many as --num-neighbors has fan-outs, which it must equal]
-    #[arg(long, value_name = "N")]
-    pub(crate) num_layers: Option<usize>,
-    /// In-neighbors drawn per node, a number per layer, seeds' hop first; -1 takes all. By edge type: "cites=15,10;writes=10,0",
-    /// and "cites=15,10;5,5" for all others
-    #[arg(long, value_name = "LIST", default_value = "15,10,5", value_parser = num_neighbors, allow_hyphen_values = true)]
-    pub(crate) num_neighbors: NumNeighborsArg,
-    /// The same for validation and test [default: --num-neighbors]
-    #[arg(long, value_name = "LIST", value_parser = num_neighbors, allow_hyphen_values = true)]
-    pub(crate) eval_num_neighbors: Option<NumNeighborsArg>,
-    /// Seeds per batch and rank, at most; a rank's seeds are spread evenly over the steps of an epoch
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) batch_size: u32,
-    /// Epochs
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) num_epochs: u64,
-    /// Adam's learning rate
-    #[arg(long, value_name = "X", default_value_t = 0.0004, value_parser = not_negative)]
-    pub(crate) lr: f64,
-    /// The learning rate of the embeddings of node types without features [default: --lr]
-    #[arg(long, value_name = "X", value_parser = not_negative)]
-    pub(crate) embedding_lr: Option<f64>,
-    /// L2 penalty on all parameters
-    #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = not_negative)]
-    pub(crate) weight_decay: f64,
-    /// Dropout between layers
-    #[arg(long, value_name = "P", default_value_t = 0.5, value_parser = probability)]
-    pub(crate) dropout: f64,
-    /// Dropout on the input features
-    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
-    pub(crate) input_dropout: f64,
-    /// Divide each feature row by its sum
-    #[arg(long)]
-    pub(crate) normalize_features: bool,
-    /// The seed of everything random
-    #[arg(long, value_name = "S", default_value_t = 0)]
-    pub(crate) seed: u64,
-    /// Batches that are made at the same time, ahead of the trainer; each takes memory. 0 makes a batch when it is asked for
-    /// [default: half of the threads that sample, from 2 to 8]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1024))]
-    pub(crate) concurrency: Option<u32>,
-    /// Epochs between validations
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) eval_every: u64,
-    /// What chooses the epoch
-    #[arg(long, value_name = "accuracy|roc-auc|micro-f1|macro-f1", default_value_t = Metric::Accuracy)]
-    pub(crate) metric: Metric,
-}
-
-impl TrainingArgs {
-    pub(crate) fn kind(&self) -> ModelKind {
-        match self.model {
-            ModelName::Sage => ModelKind::Sage { aggregation: self.aggregation },
-            ModelName::Gcn => ModelKind::Gcn,
-            ModelName::Gat => self.gat(AttentionVersion::V1),
-            ModelName::Gatv2 => self.gat(AttentionVersion::V2),
-            ModelName::Rgcn => ModelKind::Rgcn {
-                decomposition: match (self.num_bases, self.num_blocks) {
-                    (Some(num_bases), _) => Decomposition::Basis { num_bases: num_bases as usize },
-                    (_, Some(num_blocks)) => Decomposition::BlockDiagonal { num_blocks: num_blocks as usize },
-                    (None, None) => Decomposition::None,
-                },
-            },
-        }
-    }
-
-    fn gat(&self, version: AttentionVersion) -> ModelKind {
-        ModelKind::Gat(GatSettings { heads: self.heads as usize, version, attention_dropout: self.attention_dropout })
-    }
 }
 
 #[derive(Clone, Debug, Args)]

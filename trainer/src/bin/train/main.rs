@@ -3,12 +3,16 @@
 mod args;
 mod exit;
 mod job;
+mod link;
+mod link_args;
+mod model_bytes;
 mod node;
 mod place;
 mod ranks;
 mod reporter;
 mod sample;
 mod sampling_args;
+mod training_args;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -35,6 +39,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let job_args = match &cli.command {
         Command::Node(args) => &args.job,
+        Command::Link(args) => &args.job,
         Command::Sample(args) => &args.job,
     };
     match Place::find(job_args)? {
@@ -42,6 +47,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Place::Rank(rank) => {
             match &cli.command {
                 Command::Node(args) => node::run(args, &rank)?,
+                Command::Link(args) => link::run(args, &rank)?,
                 Command::Sample(args) => sample::run(args, &rank)?,
             }
             Ok(ExitCode::SUCCESS)

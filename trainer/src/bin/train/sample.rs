@@ -3,6 +3,7 @@
 use crate::args::SampleArgs;
 use crate::job::{self, Job};
 use crate::place::Rank;
+use crate::training_args::merged;
 use anyhow::{Context, bail};
 use edgecut_dist_loader::{DistNeighborLoader, EdgeBatch, LoaderConfig, MiniBatch, NodeBatch, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, Wanted};
@@ -18,15 +19,15 @@ use zip::{CompressionMethod, ZipWriter};
 pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
     let given = GivenSeeds::read(args)?;
     prepare(&args.out, args.overwrite)?;
-    let parameters = json!({
+    let own = json!({
         "num_neighbors": args.num_neighbors.text,
         "seed_type": args.seed_type,
-        "sampling": args.sampling.parameters(),
         "batch_size": args.batch_size,
         "num_batches": args.num_batches,
         "seed": args.seed,
         "seeds": given.as_ref().map(GivenSeeds::checksum),
     });
+    let parameters = merged([own, args.sampling.parameters()]);
     job::run(&args.job, rank, &parameters, |job| {
         let loader = loader(args, given, job)?;
         if loader.total_seeds() == 0 {

@@ -1,0 +1,100 @@
+//! `train link`.
+
+use crate::job::{self, Job, num_workers};
+use crate::link_args::LinkArgs;
+use crate::model_bytes::read_on_rank_0;
+use crate::place::Rank;
+use crate::reporter::{Reporter, cost, percent};
+use crate::training_args::merged;
+use burn::backend::Autodiff;
+use burn_ndarray::NdArray;
+use edgecut_trainer::Embeddings;
+use edgecut_trainer::link::{
+    LinkEpochReport, LinkObserver, LinkResult, LinkScores, LinkTrainingConfig, evaluate_link, train_link,
+};
+use edgecut_trainer::model_file::{parse_link_model, save_link_model};
+use edgecut_trainer::models::{LinkModel, LinkModelConfig};
+use std::path::Path;
+
+type Cpu = NdArray<f32>;
+
+pub(crate) fn run(args: &LinkArgs, rank: &Rank) -> anyhow::Result<()> {
+    let config = args.config(num_workers(&args.job, rank))?;
+    let parameters = merged([args.parameters(), args.training.parameters(), args.sampling.parameters()]);
+    job::run(&args.job, rank, &parameters, |job| {
+        let mut reporter = LinkReporter(Reporter::new(&args.output, args.training.num_epochs, rank)?);
+        let device = Default::default();
+        let result = match &args.output.load_model {
+            Some(path) => evaluate(path, job, &config)?,
+            None => train_link::<Autodiff<Cpu>>(&job.node, &config, job.world, &device, &mut reporter)?.result,
+        };
+        reporter.result(&result)
+    })
+}
+
+fn evaluate(path: &Path, job: &mut Job<'_>, config: &LinkTrainingConfig) -> anyhow::Result<LinkResult> {
+    let device = Default::default();
+    let bytes = read_on_rank_0(path, job.world)?;
+    let (model, model_config, embeddings) = parse_link_model::<Cpu>(&bytes, path, &device)?;
+    Ok(evaluate_link(&job.node, config, &model, &model_config, &embeddings, job.world, &device)?)
+}
+
+/// Reports link prediction.
+struct LinkReporter(Reporter);
+
+impl LinkReporter {
+    fn result(&mut self, result: &LinkResult) -> anyhow::Result<()> {
+        if !self.0.finish(result)? {
+            return Ok(());
+        }
+        let best = if result.best_epoch > 0 { format!(" (epoch {})", result.best_epoch) } else { String::new() };
+        println!("validation: {}{best}", words(&result.valid));
+        println!("test: {}", words(&result.test));
+        Ok(())
+    }
+}
+
+/// Scores in words.
+fn words(scores: &LinkScores) -> String {
+    let number = |share: Option<f64>| share.map_or_else(|| "-".into(), |share| format!("{share:.4}"));
+    let auc = scores.roc_auc.map(|auc| format!(", ROC AUC {auc:.4}")).unwrap_or_default();
+    format!(
+        "MRR {}, hits@1 {}, @3 {}, @10 {}{auc} over {} edges",
+        number(scores.mrr),
+        number(scores.hits_at_1),
+        number(scores.hits_at_3),
+        number(scores.hits_at_10),
+        scores.edges
+    )
+}
+
+impl LinkObserver<Cpu> for LinkReporter {
+    fn step(&mut self, epoch: u64, done: usize, total: usize) {
+        self.0.step(epoch, done, total);
+    }
+
+    fn epoch(&mut self, report: &LinkEpochReport) -> std::io::Result<()> {
+        self.0.line("epoch", report).map_err(std::io::Error::other)?;
+        self.0.say(&format!(
+            "epoch {}/{}: loss {}, train {}, valid {}, {}",
+            report.epoch,
+            self.0.num_epochs,
+            report.loss.map_or_else(|| "-".into(), |loss| format!("{loss:.4}")),
+            percent(report.train_acc),
+            report.valid.as_ref().map_or_else(|| "-".into(), words),
+            cost(&report.cost),
+        ));
+        Ok(())
+    }
+
+    fn improved(
+        &mut self,
+        model: &LinkModel<Cpu>,
+        config: &LinkModelConfig,
+        embeddings: &Embeddings,
+    ) -> std::io::Result<()> {
+        let Some(path) = &self.0.save_model else { return Ok(()) };
+        let tables = embeddings.tables().map_err(std::io::Error::other)?;
+        save_link_model(path, model, config, &tables).map_err(std::io::Error::other)
+    }
+}

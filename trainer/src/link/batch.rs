@@ -1,0 +1,70 @@
+//! A batch of edges as tensors.
+
+use crate::batch_input::{BatchOptions, TensorBatch};
+use crate::models::GraphSchema;
+use crate::train_error::TrainError;
+use burn::tensor::backend::Backend;
+use edgecut_dist_loader::{LinkBatch, Negatives};
+use std::sync::Arc;
+
+/// A batch of edges as a training step takes it. Nodes are positions among the rows of all types' seeds, one type after the
+/// other.
+pub(super) struct LinkTensorBatch<B: Backend> {
+    pub(super) graph: TensorBatch<B>,
+    /// By edge.
+    pub(super) edge_types: Vec<u16>,
+    pub(super) src: Vec<u32>,
+    pub(super) dst: Vec<u32>,
+    pub(super) negatives: NegativeRows,
+}
+
+/// What edges are told from.
+pub(super) enum NegativeRows {
+    /// `num` for each edge, row-major.
+    OfEach { num: usize, rows: Vec<u32> },
+    /// For groups of edges with the same destination type: the edges, and the rows that all of them share.
+    Shared(Vec<(Vec<u32>, Vec<u32>)>),
+}
+
+impl<B: Backend> LinkTensorBatch<B> {
+    pub(super) fn new(
+        batch: LinkBatch,
+        schema: &Arc<GraphSchema>,
+        options: BatchOptions,
+        device: &B::Device,
+    ) -> Result<Self, TrainError> {
+        let LinkBatch { graph, edge_types, mut src, mut dst, negatives } = batch;
+        let mut starts = Vec::with_capacity(graph.nodes.len());
+        let mut end = 0;
+        for nodes in &graph.nodes {
+            starts.push(end);
+            end += nodes.hop_offsets.first().copied().unwrap_or(0);
+        }
+        let start = |t: usize| starts.get(t).copied().unwrap_or(0);
+        let ends = schema.edge_ends();
+        for (i, edge_type) in edge_types.iter().enumerate() {
+            let (src_type, dst_type) = ends[edge_type.index()];
+            src[i] += start(src_type);
+            dst[i] += start(dst_type);
+        }
+        let dst_type = |edge: usize| ends[edge_types[edge].index()].1;
+        let negatives = match negatives {
+            Negatives::OfEach { num, mut dst } => {
+                dst.iter_mut().enumerate().for_each(|(at, row)| *row += start(dst_type(at / num.max(1))));
+                NegativeRows::OfEach { num, rows: dst }
+            }
+            Negatives::Shared(by_type) => NegativeRows::Shared(
+                (by_type.into_iter().enumerate())
+                    .map(|(t, rows)| {
+                        let edges = (0..edge_types.len()).filter(|&edge| dst_type(edge) == t).map(|edge| edge as u32);
+                        (edges.collect::<Vec<u32>>(), rows.into_iter().map(|row| row + start(t)).collect())
+                    })
+                    .filter(|(edges, rows): &(Vec<u32>, Vec<u32>)| !edges.is_empty() && !rows.is_empty())
+                    .collect(),
+            ),
+        };
+        let graph = TensorBatch::new(graph, schema, options, device)?;
+        let edge_types = edge_types.iter().map(|edge_type| edge_type.0).collect();
+        Ok(Self { graph, edge_types, src, dst, negatives })
+    }
+}

@@ -1,0 +1,128 @@
+//! Held-out edges among sampled negatives.
+
+use super::batch::{LinkTensorBatch, NegativeRows};
+use super::config::{LinkEvaluation, LinkTrainingConfig, target_edge_types};
+use super::filtered::FilteredRanking;
+use super::report::LinkScores;
+use super::step::scores;
+use crate::batch_input::BatchOptions;
+use crate::embeddings::Embeddings;
+use crate::metrics::{RankingMetrics, ScoredLabels, realistic_rank};
+use crate::models::{GraphSchema, LinkModel, Mode};
+use crate::node_training::EVALUATION_SEED;
+use crate::ops::GnnBackend;
+use crate::train_error::TrainError;
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_loader::{
+    DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, NegativeDistribution, NegativeSampling,
+};
+use edgecut_dist_sampler::{DistNeighborSampler, SamplingNode};
+use edgecut_graph::Split;
+use std::sync::Arc;
+
+/// Judges models by the validation and the test edges.
+pub(super) enum Evaluation {
+    Sampled {
+        valid: DistLinkNeighborLoader,
+        test: DistLinkNeighborLoader,
+        schema: Arc<GraphSchema>,
+        options: BatchOptions,
+    },
+    Filtered(Box<FilteredRanking>),
+}
+
+impl Evaluation {
+    /// Every rank has to call this.
+    pub(super) fn new(
+        node: &Arc<SamplingNode>,
+        schema: &Arc<GraphSchema>,
+        options: BatchOptions,
+        config: &LinkTrainingConfig,
+        world: &mut ProcessGroup,
+    ) -> Result<Self, TrainError> {
+        let num = match config.evaluation {
+            LinkEvaluation::Filtered => {
+                return Ok(Self::Filtered(Box::new(FilteredRanking::new(node, schema, options, config, world)?)));
+            }
+            LinkEvaluation::Sampled(num) => num,
+        };
+        let mut sampler_config = config.training.sampler.clone();
+        sampler_config.num_neighbors = config.training.eval_num_neighbors.clone();
+        let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler_config)?);
+        let edge_types = target_edge_types(node.part().meta(), config)?;
+        let mut loader = |split: Split| {
+            let loader_config = LoaderConfig {
+                batch_size: config.training.batch_size,
+                even_batches: false,
+                shuffle: false,
+                seed: config.training.seed ^ EVALUATION_SEED,
+                concurrency: config.training.concurrency,
+                wanted: options.wanted(),
+            };
+            let negatives = NegativeSampling {
+                num,
+                distribution: NegativeDistribution::Uniform,
+                exclude: Exclude::EdgesAndHeldOut,
+                shared: false,
+            };
+            // Held-out edges are not among those that messages flow over.
+            let link = LinkConfig { negatives, exclude_seed_edges: false, reverse_types: Vec::new() };
+            let seeds = EdgeSeeds::Split(split, edge_types.clone());
+            DistLinkNeighborLoader::new(sampler.clone(), seeds, loader_config, link, world)
+        };
+        let (valid, test) = (loader(Split::Valid)?, loader(Split::Test)?);
+        Ok(Self::Sampled { valid, test, schema: Arc::clone(schema), options })
+    }
+
+    /// Over all ranks, each edge counted once.
+    pub(super) fn run<B: GnnBackend>(
+        &self,
+        split: Split,
+        model: &LinkModel<B>,
+        embeddings: &Embeddings,
+        device: &B::Device,
+        world: &mut ProcessGroup,
+    ) -> Result<LinkScores, TrainError> {
+        let (valid, test, schema, options) = match self {
+            Self::Filtered(ranking) => return ranking.run(split, model, embeddings, device, world),
+            Self::Sampled { valid, test, schema, options } => (valid, test, schema, *options),
+        };
+        let loader = if split == Split::Test { test } else { valid };
+        let (on, of) = (device.clone(), Arc::clone(schema));
+        let batches = loader.epoch_map(0, move |batch| LinkTensorBatch::<B>::new(batch, &of, options, &on));
+        let (mut ranks, mut scored) = (RankingMetrics::default(), ScoredLabels::default());
+        for batch in batches {
+            let mut batch = batch??;
+            batch.graph = embeddings.fill(batch.graph, device)?;
+            if let Some(input) = batch.graph.take_input() {
+                judge(model, &input, &batch, &mut ranks, &mut scored)?;
+            }
+            // Step by step, so that no rank is waited for longer than a batch takes.
+            world.barrier()?;
+        }
+        ranks.all_reduce(world)?;
+        Ok(LinkScores::new(&ranks, scored.all_gather(world)?.roc_auc()))
+    }
+}
+
+fn judge<B: GnnBackend>(
+    model: &LinkModel<B>,
+    input: &crate::models::ModelInput<B>,
+    batch: &LinkTensorBatch<B>,
+    ranks: &mut RankingMetrics,
+    scored: &mut ScoredLabels,
+) -> Result<(), TrainError> {
+    debug_assert!(matches!(batch.negatives, NegativeRows::OfEach { .. }));
+    for (positive, negatives) in scores(model, input, batch, Mode::Eval)?.groups {
+        let [edges, num] = negatives.dims();
+        let positive: Vec<f32> = positive.into_data().iter::<f32>().collect();
+        let negatives: Vec<f32> = if num > 0 { negatives.into_data().iter::<f32>().collect() } else { Vec::new() };
+        for edge in 0..edges {
+            let others = &negatives[edge * num..(edge + 1) * num];
+            ranks.add(realistic_rank(positive[edge], others));
+            scored.push(positive[edge], true);
+            others.iter().for_each(|&score| scored.push(score, false));
+        }
+    }
+    Ok(())
+}

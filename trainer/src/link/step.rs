@@ -1,0 +1,132 @@
+//! Scores and the loss of a batch of edges.
+
+use super::batch::{LinkTensorBatch, NegativeRows};
+use super::config::{LinkLoss, LinkTrainingConfig};
+use crate::data_parallel::{Forward, SeedTotals, StepGradients, exchange};
+use crate::embeddings::Embeddings;
+use crate::models::{LinkModel, Mode, ModelInput};
+use crate::ops::GnnBackend;
+use crate::train_error::TrainError;
+use burn::tensor::activation::{log_sigmoid, log_softmax};
+use burn::tensor::backend::{AutodiffBackend, Backend};
+use burn::tensor::{Int, Tensor};
+use edgecut_cluster::ProcessGroup;
+use std::time::Instant;
+
+/// The scores of a batch's edges and of their negatives.
+pub(super) struct Scores<B: Backend> {
+    /// Groups of edges with as many negatives: of each edge its own score, `[edges, 1]`, and those of its negatives,
+    /// `[edges, negatives]`.
+    pub(super) groups: Vec<(Tensor<B, 2>, Tensor<B, 2>)>,
+    /// The third powers of the rows of all ends and relations, summed, `[1]`.
+    cubes: Tensor<B, 1>,
+}
+
+/// Forward, backward and exchange of one batch, as [`step_gradients`](crate::step_gradients) for nodes.
+pub(super) fn step<B: AutodiffBackend + GnnBackend>(
+    model: &LinkModel<B>,
+    embeddings: &mut Embeddings,
+    mut batch: LinkTensorBatch<B>,
+    config: &LinkTrainingConfig,
+    mode: Mode,
+    device: &B::Device,
+    world: &mut ProcessGroup,
+) -> Result<StepGradients, TrainError> {
+    let (graph, pulled) = embeddings.pull_tracked(batch.graph, device)?;
+    batch.graph = graph;
+    let start = Instant::now();
+    let forward = match batch.graph.take_input() {
+        None => Forward { loss: None, totals: SeedTotals::default(), start },
+        Some(input) => {
+            let edges = batch.src.len() as f64;
+            let scores = scores(model, &input, &batch, mode)?;
+            let (loss, correct) = scores.loss(config.loss);
+            let loss = loss + scores.cubes.mul_scalar(config.n3_weight);
+            let value = loss.clone().into_data().iter::<f64>().next().unwrap_or(f64::NAN);
+            Forward { loss: Some(loss), totals: SeedTotals { loss: value, correct, seeds: edges }, start }
+        }
+    };
+    exchange(model, forward, Some((embeddings, pulled, config.training.embedding_lr)), world)
+}
+
+/// Scores of all pairs of a batch.
+pub(super) fn scores<B: GnnBackend>(
+    model: &LinkModel<B>,
+    input: &ModelInput<B>,
+    batch: &LinkTensorBatch<B>,
+    mode: Mode,
+) -> Result<Scores<B>, TrainError> {
+    let rows = model.encode(input, mode).map_err(|e| TrainError::Batch { what: e.to_string() })?;
+    let (device, [_, channels]) = (rows.device(), rows.dims());
+    let select = |wanted: &[u32]| rows.clone().select(0, indices::<B>(wanted, &device));
+    let (src, dst) = (select(&batch.src), select(&batch.dst));
+    let cube = |x: &Tensor<B, 2>| x.clone().abs().powi_scalar(3).sum();
+    let mut cubes = cube(&src) + cube(&dst);
+    if let Some(relations) = model.decoder.relation_rows(&batch.edge_types, &device) {
+        cubes = cubes + cube(&relations);
+    }
+    let query = model.decoder.query(src, &batch.edge_types);
+    let positive = (query.clone() * dst).sum_dim(1);
+    let groups = match &batch.negatives {
+        NegativeRows::OfEach { num: 0, .. } => {
+            let edges = batch.src.len();
+            vec![(positive, Tensor::zeros([edges, 0], &device))]
+        }
+        NegativeRows::OfEach { num, rows: negatives } => {
+            let edges = batch.src.len();
+            let negatives = select(negatives).reshape([edges, *num, channels]);
+            let query = query.reshape([edges, 1, channels]);
+            vec![(positive, (negatives * query).sum_dim(2).reshape([edges, *num]))]
+        }
+        NegativeRows::Shared(groups) => {
+            let of_group = |(edges, negatives): &(Vec<u32>, Vec<u32>)| {
+                let all = edges.len() == batch.src.len();
+                let part = |x: &Tensor<B, 2>| match all {
+                    true => x.clone(),
+                    false => x.clone().select(0, indices::<B>(edges, &device)),
+                };
+                (part(&positive), part(&query).matmul(select(negatives).transpose()))
+            };
+            groups.iter().map(of_group).collect()
+        }
+    };
+    Ok(Scores { groups, cubes })
+}
+
+impl<B: Backend> Scores<B> {
+    /// The sum of the edges' losses, `[1]`, and how many edges score above all their negatives.
+    fn loss(&self, kind: LinkLoss) -> (Tensor<B, 1>, f64) {
+        let mut correct = 0.0;
+        let mut total: Option<Tensor<B, 1>> = None;
+        for (positive, negatives) in &self.groups {
+            let [_, num] = negatives.dims();
+            let loss = match kind {
+                LinkLoss::Bce => {
+                    let mut sum = log_sigmoid(positive.clone()).sum().neg();
+                    if num > 0 {
+                        sum = sum - log_sigmoid(negatives.clone().neg()).sum();
+                    }
+                    sum.div_scalar(1.0 + num as f64)
+                }
+                LinkLoss::Softmax => {
+                    let all = Tensor::cat(vec![positive.clone(), negatives.clone()], 1);
+                    log_softmax(all, 1).narrow(1, 0, 1).sum().neg()
+                }
+            };
+            if num > 0 {
+                let above = positive.clone().greater(negatives.clone().max_dim(1)).int().sum().into_data();
+                correct += above.iter::<i64>().next().unwrap_or(0) as f64;
+            }
+            total = Some(match total {
+                Some(total) => total + loss,
+                None => loss,
+            });
+        }
+        (total.unwrap_or_else(|| Tensor::zeros([1], &self.cubes.device())), correct)
+    }
+}
+
+fn indices<B: Backend>(rows: &[u32], device: &B::Device) -> Tensor<B, 1, Int> {
+    let rows: Vec<i64> = rows.iter().map(|&row| i64::from(row)).collect();
+    Tensor::from_data(&rows[..], device)
+}

@@ -1,0 +1,189 @@
+//! Link prediction, data-parallel.
+
+use super::batch::LinkTensorBatch;
+use super::config::{LinkTrainingConfig, edge_type, link_model_config, target_edge_types};
+use super::evaluation::Evaluation;
+use super::report::{LinkEpochReport, LinkObserver, LinkResult, LinkScores};
+use super::step::step;
+use crate::batch_input::BatchOptions;
+use crate::data_parallel::SeedTotals;
+use crate::embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
+use crate::epoch_clock::EpochClock;
+use crate::gradients::{flatten_parameters, load_parameters};
+use crate::models::{LinkModel, LinkModelConfig, Mode};
+use crate::ops::{DropoutKey, GnnBackend};
+use crate::train_error::TrainError;
+use burn::module::AutodiffModule;
+use burn::optim::decay::WeightDecayConfig;
+use burn::optim::{AdamConfig, Optimizer};
+use burn::tensor::backend::{AutodiffBackend, Backend};
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_loader::{DistLinkNeighborLoader, EdgeSeeds, LinkConfig, LoaderConfig};
+use edgecut_dist_sampler::{DistNeighborSampler, SamplingNode};
+use edgecut_graph::Split;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What comes of training.
+pub struct TrainedLinkModel<B: Backend> {
+    /// The model of the best epoch.
+    pub model: LinkModel<B>,
+    /// Its settings.
+    pub config: LinkModelConfig,
+    /// The embeddings that it reads.
+    pub embeddings: Embeddings,
+    /// How good it is.
+    pub result: LinkResult,
+}
+
+/// The model of the best epoch so far.
+struct Best {
+    epoch: u64,
+    scores: LinkScores,
+    parameters: Vec<f32>,
+    shards: EmbeddingShards,
+}
+
+/// Trains a model to tell this rank's share of the edges from pairs that are none, and tests the one of the best validation
+/// epoch. Every rank calls it and gets the same model and the same result.
+///
+/// # Errors
+/// Options that do not fit the graph, a failure of the job, or a loss that is not finite.
+pub fn train_link<B>(
+    node: &Arc<SamplingNode>,
+    config: &LinkTrainingConfig,
+    world: &mut ProcessGroup,
+    device: &B::Device,
+    observer: &mut dyn LinkObserver<B::InnerBackend>,
+) -> Result<TrainedLinkModel<B::InnerBackend>, TrainError>
+where
+    B: AutodiffBackend + GnnBackend,
+    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
+{
+    let invalid = |what: String| TrainError::Config { what };
+    let training = &config.training;
+    let model_config = link_model_config(node.part().meta(), config)?;
+    let schema = Arc::new(model_config.encoder.graph.clone());
+    let mut model: LinkModel<B> = model_config.init(training.seed, device).map_err(|e| invalid(e.to_string()))?;
+    let decay = (training.weight_decay > 0.0).then(|| WeightDecayConfig::new(training.weight_decay as f32));
+    let mut optimizer = AdamConfig::new().with_epsilon(1e-8).with_weight_decay(decay).init::<B, LinkModel<B>>();
+    let mut embeddings = Embeddings::new(node, &schema, training.hidden_channels, training.seed)?;
+    let options = options(&model_config, true);
+    let loader = training_loader(node, config, options, world)?;
+    if loader.total_seeds() == 0 {
+        return Err(invalid(format!("dataset {} has no edges to train on", node.part().meta().dataset)));
+    }
+    let evaluation = Evaluation::new(node, &schema, self::options(&model_config, false), config, world)?;
+    let mut best: Option<Best> = None;
+    for epoch in 0..training.num_epochs {
+        let mut clock = EpochClock::start(loader.sampler());
+        let mut totals = SeedTotals::default();
+        let (on, of) = (device.clone(), Arc::clone(&schema));
+        let mut batches = loader.epoch_map(epoch, move |batch| LinkTensorBatch::<B>::new(batch, &of, options, &on));
+        for number in 0..loader.num_steps() {
+            let Some(batch) = clock.waiting(|| batches.next()) else { break };
+            let key = DropoutKey::new(training.seed, epoch, number as u64).for_rank(world.rank() as u64);
+            let gradients = step(&model, &mut embeddings, batch??, config, Mode::Train(key), device, world)?;
+            clock.compute += gradients.compute;
+            clock.exchange += gradients.allreduce;
+            if !gradients.totals.loss.is_finite() {
+                return Err(TrainError::NotFinite { epoch, step: number, loss: gradients.totals.loss });
+            }
+            totals.add(&gradients.totals);
+            let start = Instant::now();
+            let gradients = gradients.of_model(&model).map_err(|e| invalid(e.to_string()))?;
+            model = optimizer.step(training.lr, model, gradients);
+            clock.compute += start.elapsed();
+            observer.step(epoch + 1, number + 1, loader.num_steps());
+        }
+        let (loss, train_acc) = (totals.mean_loss(), totals.accuracy());
+        let mut report = LinkEpochReport { epoch: epoch + 1, loss, train_acc, valid: None, cost: clock.stop(world)? };
+        let start = Instant::now();
+        if epoch + 1 == training.num_epochs || (epoch + 1) % training.eval_every.max(1) == 0 {
+            let scores = evaluation.run(Split::Valid, &model.valid(), &embeddings, device, world)?;
+            report.valid = Some(scores);
+            let better = |best: &Best| scores.get(config.metric) > best.scores.get(config.metric);
+            if best.as_ref().is_none_or(better) {
+                observer.improved(&model.valid(), &model_config, &embeddings)?;
+                let (parameters, shards) = (flatten_parameters(&model.valid()), embeddings.shards());
+                best = Some(Best { epoch: epoch + 1, scores, parameters, shards });
+            }
+        }
+        report.cost.eval_seconds = start.elapsed().as_secs_f64();
+        observer.epoch(&report)?;
+    }
+    let mut model = model.valid();
+    let (mut best_epoch, mut valid) = (0, LinkScores::default());
+    if let Some(best) = best {
+        model = load_parameters(model, &best.parameters).map_err(|e| invalid(e.to_string()))?;
+        (best_epoch, valid) = (best.epoch, best.scores);
+        // No rank reads before all have put their rows back.
+        world.barrier()?;
+        embeddings.restore(&best.shards);
+        world.barrier()?;
+    }
+    let test = evaluation.run(Split::Test, &model, &embeddings, device, world)?;
+    let result = LinkResult { best_epoch, metric: config.metric, valid, test };
+    Ok(TrainedLinkModel { model, config: model_config, embeddings, result })
+}
+
+/// Evaluates a trained model, with the embeddings of node types without features, on the validation and test edges.
+///
+/// # Errors
+/// A model that does not fit the graph or the options, or a failure of the job.
+pub fn evaluate_link<B: GnnBackend>(
+    node: &Arc<SamplingNode>,
+    config: &LinkTrainingConfig,
+    model: &LinkModel<B>,
+    model_config: &LinkModelConfig,
+    tables: &[EmbeddingTable],
+    world: &mut ProcessGroup,
+    device: &B::Device,
+) -> Result<LinkResult, TrainError> {
+    let fail = |what: String| Err(TrainError::Config { what });
+    let asked = link_model_config(node.part().meta(), config)?;
+    if let Some(what) = model_config.encoder.graph.difference(&asked.encoder.graph) {
+        return fail(format!("the model is for another graph: this one has {what}"));
+    }
+    if model_config.encoder.num_layers != asked.encoder.num_layers {
+        let (has, given) = (model_config.encoder.num_layers, asked.encoder.num_layers);
+        return fail(format!("the model has {has} layers, but there are fan-outs for {given}"));
+    }
+    let schema = Arc::new(asked.encoder.graph);
+    let mut embeddings = Embeddings::new(node, &schema, model_config.encoder.hidden_channels, config.training.seed)?;
+    embeddings.load(tables)?;
+    let evaluation = Evaluation::new(node, &schema, options(model_config, false), config, world)?;
+    world.barrier()?;
+    let valid = evaluation.run(Split::Valid, model, &embeddings, device, world)?;
+    let test = evaluation.run(Split::Test, model, &embeddings, device, world)?;
+    Ok(LinkResult { best_epoch: 0, metric: config.metric, valid, test })
+}
+
+fn options(model: &LinkModelConfig, for_training: bool) -> BatchOptions {
+    let encoder = crate::models::ModelConfig::Relational(model.encoder.clone());
+    BatchOptions { labels: false, ..BatchOptions::of_model(&encoder, for_training) }
+}
+
+fn training_loader(
+    node: &Arc<SamplingNode>,
+    config: &LinkTrainingConfig,
+    options: BatchOptions,
+    world: &mut ProcessGroup,
+) -> Result<DistLinkNeighborLoader, TrainError> {
+    let (training, meta) = (&config.training, node.part().meta());
+    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), training.sampler.clone())?);
+    let loader_config = LoaderConfig {
+        batch_size: training.batch_size,
+        even_batches: true,
+        shuffle: true,
+        seed: training.seed,
+        concurrency: training.concurrency,
+        wanted: options.wanted(),
+    };
+    let reverse_types = (config.reverse_types.iter())
+        .map(|(one, other)| Ok((edge_type(meta, one)?, edge_type(meta, other)?)))
+        .collect::<Result<_, TrainError>>()?;
+    let link = LinkConfig { negatives: config.negatives, exclude_seed_edges: true, reverse_types };
+    let seeds = EdgeSeeds::Split(Split::Train, target_edge_types(meta, config)?);
+    Ok(DistLinkNeighborLoader::new(sampler, seeds, loader_config, link, world)?)
+}

@@ -1,0 +1,100 @@
+//! Scores of pairs of nodes.
+
+use burn::module::{Module, Param};
+use burn::tensor::backend::Backend;
+use burn::tensor::{Int, Tensor};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+use super::weight_init::WeightInit;
+
+/// How a pair of nodes is scored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DecoderKind {
+    /// The dot product of both rows, whatever the edge type.
+    Dot,
+    /// `Σ source · relation · destination` with a learned row per edge type (Yang et al., "Embedding entities and relations for
+    /// learning and inference in knowledge bases", ICLR 2015).
+    DistMult,
+}
+
+impl fmt::Display for DecoderKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Dot => "dot",
+            Self::DistMult => "distmult",
+        })
+    }
+}
+
+impl FromStr for DecoderKind {
+    type Err = String;
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "dot" => Ok(Self::Dot),
+            "distmult" => Ok(Self::DistMult),
+            _ => Err(format!("unknown decoder {word:?}: expected dot or distmult")),
+        }
+    }
+}
+
+/// Scores pairs of nodes. Both kinds are a dot product of a destination's row with a query, which its source and the edge type
+/// make, so that many destinations are one matrix product.
+///
+/// ```
+/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
+/// use edgecut_trainer::nn::{DecoderKind, LinkDecoder, WeightInit};
+/// let device = Default::default();
+/// let decoder = LinkDecoder::<NdArray>::new(DecoderKind::Dot, 1, 2, &mut WeightInit::new(0), &device);
+/// let (source, destinations) = (Tensor::from_data([[1.0, 2.0]], &device), Tensor::from_data([[3.0, 1.0], [0.0, 1.0]], &device));
+/// let query = decoder.query(source, &[0]);
+/// assert_eq!(query.matmul(Tensor::transpose(destinations)).into_data(), TensorData::from([[5.0f32, 2.0]]));
+/// ```
+#[derive(Module, Debug)]
+pub struct LinkDecoder<B: Backend> {
+    /// `[edge types, channels]`, if edge types are told apart.
+    pub relations: Option<Param<Tensor<B, 2>>>,
+}
+
+impl<B: Backend> LinkDecoder<B> {
+    /// A decoder of rows of `channels` columns.
+    pub fn new(
+        kind: DecoderKind,
+        num_edge_types: usize,
+        channels: usize,
+        init: &mut WeightInit,
+        device: &B::Device,
+    ) -> Self {
+        // Relations near one leave the products of embeddings as large as they are.
+        let relations = || {
+            let drawn = init.uniform::<B, 2>([num_edge_types, channels], 1.0, device);
+            drawn.map(|values| values.add_scalar(1.0).require_grad())
+        };
+        Self { relations: (kind == DecoderKind::DistMult).then(relations) }
+    }
+
+    /// What a destination's row is multiplied with.
+    ///
+    /// # Shapes
+    /// - `src`: `[edges, channels]`
+    /// - `edge_types`: `[edges]`
+    /// - output: `[edges, channels]`
+    pub fn query(&self, src: Tensor<B, 2>, edge_types: &[u16]) -> Tensor<B, 2> {
+        match self.relation_rows(edge_types, &src.device()) {
+            Some(rows) => src * rows,
+            None => src,
+        }
+    }
+
+    /// The learned row of each edge's type, if there are any.
+    ///
+    /// # Shapes
+    /// - output: `[edges, channels]`
+    pub fn relation_rows(&self, edge_types: &[u16], device: &B::Device) -> Option<Tensor<B, 2>> {
+        let relations = self.relations.as_ref()?;
+        let types: Vec<i64> = edge_types.iter().map(|&edge_type| i64::from(edge_type)).collect();
+        Some(relations.val().select(0, Tensor::<B, 1, Int>::from_data(&types[..], device)))
+    }
+}

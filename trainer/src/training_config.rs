@@ -1,0 +1,72 @@
+//! What a model looks like, and how it is trained.
+
+use crate::models::ModelKind;
+use crate::nn::RelationAggregation;
+use edgecut_dist_sampler::{NumNeighbors, SamplerConfig};
+
+/// What is trained, and how.
+#[derive(Clone, Debug)]
+pub struct TrainingConfig {
+    /// The model's kind.
+    pub kind: ModelKind,
+    /// Width of the hidden layers.
+    pub hidden_channels: usize,
+    /// Dropout between layers.
+    pub dropout: f64,
+    /// Dropout on the input features.
+    pub input_dropout: f64,
+    /// Whether a layer's output is added to its input.
+    pub residual: bool,
+    /// Whether a layer's input is normalised.
+    pub layer_norm: bool,
+    /// How a node combines what it hears over several edge types.
+    pub relation_aggregation: RelationAggregation,
+    /// Which neighbors are drawn: a fan-out per layer and edge type, the hop nearest to the seeds first.
+    pub sampler: SamplerConfig,
+    /// The fan-outs of validation and test.
+    pub eval_num_neighbors: NumNeighbors,
+    /// Seeds per batch and rank, at most: a rank's seeds are spread evenly over the steps of an epoch.
+    pub batch_size: usize,
+    /// Epochs.
+    pub num_epochs: u64,
+    /// Adam's learning rate.
+    pub lr: f64,
+    /// That of the embeddings of node types without features.
+    pub embedding_lr: f64,
+    /// L2 penalty on all parameters.
+    pub weight_decay: f64,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// Batches that are made ahead of the trainer.
+    pub concurrency: usize,
+    /// Epochs between validations.
+    pub eval_every: u64,
+    /// Whether feature rows are divided by their sums.
+    pub normalize_features: bool,
+}
+
+impl TrainingConfig {
+    /// The defaults of the program `train`, without dropout; the fan-outs of evaluation are those of training.
+    pub fn new(kind: ModelKind, sampler: SamplerConfig) -> Self {
+        Self {
+            kind,
+            hidden_channels: 256,
+            dropout: 0.0,
+            input_dropout: 0.0,
+            residual: false,
+            layer_norm: false,
+            relation_aggregation: RelationAggregation::Sum,
+            eval_num_neighbors: sampler.num_neighbors.clone(),
+            sampler,
+            batch_size: 1024,
+            num_epochs: 10,
+            lr: 0.0004,
+            embedding_lr: 0.0004,
+            weight_decay: 0.0,
+            seed: 0,
+            concurrency: 4,
+            eval_every: 1,
+            normalize_features: false,
+        }
+    }
+}
