@@ -22,8 +22,16 @@ pub(super) struct LinkTensorBatch<B: Backend> {
 pub(super) enum NegativeRows {
     /// `num` for each edge, row-major.
     OfEach { num: usize, rows: Vec<u32> },
-    /// For groups of edges with the same destination type: the edges, and the rows that all of them share.
-    Shared(Vec<(Vec<u32>, Vec<u32>)>),
+    /// For groups of edges with the same destination type, what all of them share.
+    Shared(Vec<SharedRows>),
+}
+
+/// Edges with the same destination type, and their negatives.
+pub(super) struct SharedRows {
+    pub(super) edges: Vec<u32>,
+    pub(super) rows: Vec<u32>,
+    /// Where negatives are ends of the batch's edges: the position of each edge's own destination, which is none.
+    pub(super) own: Option<Vec<usize>>,
 }
 
 impl<B: Backend> LinkTensorBatch<B> {
@@ -31,6 +39,7 @@ impl<B: Backend> LinkTensorBatch<B> {
         batch: LinkBatch,
         schema: &Arc<GraphSchema>,
         options: BatchOptions,
+        in_batch: bool,
         device: &B::Device,
     ) -> Result<Self, TrainError> {
         let LinkBatch { graph, edge_types, mut src, mut dst, negatives } = batch;
@@ -53,15 +62,25 @@ impl<B: Backend> LinkTensorBatch<B> {
                 dst.iter_mut().enumerate().for_each(|(at, row)| *row += start(dst_type(at / num.max(1))));
                 NegativeRows::OfEach { num, rows: dst }
             }
-            Negatives::Shared(by_type) => NegativeRows::Shared(
-                (by_type.into_iter().enumerate())
-                    .map(|(t, rows)| {
-                        let edges = (0..edge_types.len()).filter(|&edge| dst_type(edge) == t).map(|edge| edge as u32);
-                        (edges.collect::<Vec<u32>>(), rows.into_iter().map(|row| row + start(t)).collect())
-                    })
-                    .filter(|(edges, rows): &(Vec<u32>, Vec<u32>)| !edges.is_empty() && !rows.is_empty())
-                    .collect(),
-            ),
+            Negatives::Shared(by_type) => {
+                let mut groups = Vec::new();
+                for (t, drawn) in by_type.into_iter().enumerate() {
+                    let edges = (0..edge_types.len()).filter(|&edge| dst_type(edge) == t);
+                    let edges: Vec<u32> = edges.map(|edge| edge as u32).collect();
+                    let mut rows: Vec<u32> = drawn.into_iter().map(|row| row + start(t)).collect();
+                    let mut own = None;
+                    if in_batch {
+                        // Every seed of this type is an end of an edge or was drawn.
+                        let count = graph.nodes[t].hop_offsets.first().copied().unwrap_or(0);
+                        rows = (start(t)..start(t) + count).collect();
+                        own = Some(edges.iter().map(|&edge| (dst[edge as usize] - start(t)) as usize).collect());
+                    }
+                    if !edges.is_empty() && !rows.is_empty() {
+                        groups.push(SharedRows { edges, rows, own });
+                    }
+                }
+                NegativeRows::Shared(groups)
+            }
         };
         let graph = TensorBatch::new(graph, schema, options, device)?;
         let edge_types = edge_types.iter().map(|edge_type| edge_type.0).collect();

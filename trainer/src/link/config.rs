@@ -19,6 +19,8 @@ pub struct LinkTrainingConfig {
     pub decoder: DecoderKind,
     /// What edges are told from in training.
     pub negatives: NegativeSampling,
+    /// Whether, of shared negatives, the other ends of a batch's edges are negatives too, each edge's own source among them.
+    pub in_batch_negatives: bool,
     /// How wrong scores are.
     pub loss: LinkLoss,
     /// Weight of the third powers of the rows of an edge's ends and of its relation (Lacroix, Usunier and Obozinski,

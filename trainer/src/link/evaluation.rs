@@ -89,7 +89,7 @@ impl Evaluation {
         };
         let loader = if split == Split::Test { test } else { valid };
         let (on, of) = (device.clone(), Arc::clone(schema));
-        let batches = loader.epoch_map(0, move |batch| LinkTensorBatch::<B>::new(batch, &of, options, &on));
+        let batches = loader.epoch_map(0, move |batch| LinkTensorBatch::<B>::new(batch, &of, options, false, &on));
         let (mut ranks, mut scored) = (RankingMetrics::default(), ScoredLabels::default());
         for batch in batches {
             let mut batch = batch??;

@@ -1,6 +1,6 @@
 //! Scores and the loss of a batch of edges.
 
-use super::batch::{LinkTensorBatch, NegativeRows};
+use super::batch::{LinkTensorBatch, NegativeRows, SharedRows};
 use super::config::{LinkLoss, LinkTrainingConfig};
 use crate::data_parallel::{Forward, SeedTotals, StepGradients, exchange};
 use crate::embeddings::Embeddings;
@@ -9,9 +9,12 @@ use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::activation::{log_sigmoid, log_softmax};
 use burn::tensor::backend::{AutodiffBackend, Backend};
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{Bool, Int, Tensor, TensorData};
 use edgecut_cluster::ProcessGroup;
 use std::time::Instant;
+
+/// The score of what is no negative: so low that no loss sees it.
+const NO_SCORE: f32 = -1e30;
 
 /// The scores of a batch's edges and of their negatives.
 pub(super) struct Scores<B: Backend> {
@@ -79,13 +82,18 @@ pub(super) fn scores<B: GnnBackend>(
             vec![(positive, (negatives * query).sum_dim(2).reshape([edges, *num]))]
         }
         NegativeRows::Shared(groups) => {
-            let of_group = |(edges, negatives): &(Vec<u32>, Vec<u32>)| {
+            let of_group = |SharedRows { edges, rows: negatives, own }: &SharedRows| {
                 let all = edges.len() == batch.src.len();
                 let part = |x: &Tensor<B, 2>| match all {
                     true => x.clone(),
                     false => x.clone().select(0, indices::<B>(edges, &device)),
                 };
-                (part(&positive), part(&query).matmul(select(negatives).transpose()))
+                let scores = part(&query).matmul(select(negatives).transpose());
+                let scores = match own {
+                    Some(own) => scores.mask_fill(one_per_row::<B>(own, negatives.len(), &device), NO_SCORE),
+                    None => scores,
+                };
+                (part(&positive), scores)
             };
             groups.iter().map(of_group).collect()
         }
@@ -124,6 +132,13 @@ impl<B: Backend> Scores<B> {
         }
         (total.unwrap_or_else(|| Tensor::zeros([1], &self.cubes.device())), correct)
     }
+}
+
+/// True at one position of each row.
+fn one_per_row<B: Backend>(positions: &[usize], columns: usize, device: &B::Device) -> Tensor<B, 2, Bool> {
+    let mut mask = vec![false; positions.len() * columns];
+    positions.iter().enumerate().for_each(|(row, &at)| mask[row * columns + at] = true);
+    Tensor::from_data(TensorData::new(mask, [positions.len(), columns]), device)
 }
 
 fn indices<B: Backend>(rows: &[u32], device: &B::Device) -> Tensor<B, 1, Int> {

@@ -78,8 +78,9 @@ where
     for epoch in 0..training.num_epochs {
         let mut clock = EpochClock::start(loader.sampler());
         let mut totals = SeedTotals::default();
-        let (on, of) = (device.clone(), Arc::clone(&schema));
-        let mut batches = loader.epoch_map(epoch, move |batch| LinkTensorBatch::<B>::new(batch, &of, options, &on));
+        let (on, of, in_batch) = (device.clone(), Arc::clone(&schema), config.in_batch_negatives);
+        let mut batches =
+            loader.epoch_map(epoch, move |batch| LinkTensorBatch::<B>::new(batch, &of, options, in_batch, &on));
         for number in 0..loader.num_steps() {
             let Some(batch) = clock.waiting(|| batches.next()) else { break };
             let key = DropoutKey::new(training.seed, epoch, number as u64).for_rank(world.rank() as u64);

@@ -68,10 +68,7 @@ impl<B: Backend> LinkDecoder<B> {
         device: &B::Device,
     ) -> Self {
         // Relations near one leave the products of embeddings as large as they are.
-        let relations = || {
-            let drawn = init.uniform::<B, 2>([num_edge_types, channels], 1.0, device);
-            drawn.map(|values| values.add_scalar(1.0).require_grad())
-        };
+        let relations = || init.uniform_around([num_edge_types, channels], 1.0, 1.0, device);
         Self { relations: (kind == DecoderKind::DistMult).then(relations) }
     }
 

@@ -29,10 +29,21 @@ impl WeightInit {
         bound: f32,
         device: &B::Device,
     ) -> Param<Tensor<B, D>> {
+        self.uniform_around(shape, 0.0, bound, device)
+    }
+
+    /// A tensor with uniform values in `[centre - bound, centre + bound)`.
+    pub fn uniform_around<B: Backend, const D: usize>(
+        &mut self,
+        shape: [usize; D],
+        centre: f32,
+        bound: f32,
+        device: &B::Device,
+    ) -> Param<Tensor<B, D>> {
         let mut rng = CounterRng::new(combine(self.seed, self.next_tensor));
         self.next_tensor += 1;
         let count: usize = shape.iter().product();
-        let values: Vec<f32> = (0..count).map(|_| (2.0 * rng.unit() - 1.0) as f32 * bound).collect();
+        let values: Vec<f32> = (0..count).map(|_| centre + (2.0 * rng.unit() - 1.0) as f32 * bound).collect();
         Param::from_data(TensorData::new(values, shape), device)
     }
 

@@ -62,6 +62,9 @@ pub(crate) struct LinksArgs {
     /// Take the same negatives for all edges of a batch: many cost little then
     #[arg(long)]
     pub(crate) shared_negatives: bool,
+    /// With --shared-negatives: take the other ends of the batch's edges as negatives too
+    #[arg(long, requires = "shared_negatives")]
+    pub(crate) in_batch_negatives: bool,
     /// Take no edge that messages flow over as a negative, and none twice for an edge
     #[arg(long, conflicts_with = "shared_negatives")]
     pub(crate) exclude_positives: bool,
@@ -110,6 +113,7 @@ impl LinkArgs {
                 exclude: if links.exclude_positives { Exclude::Edges } else { Exclude::Nothing },
                 shared: links.shared_negatives,
             },
+            in_batch_negatives: links.in_batch_negatives,
             loss: links.loss,
             n3_weight: links.n3_weight,
             edge_types: links.edge_types.clone(),
@@ -131,6 +135,7 @@ impl LinkArgs {
             "num_negatives": links.num_negatives,
             "negatives": links.negatives,
             "shared_negatives": links.shared_negatives,
+            "in_batch_negatives": links.in_batch_negatives,
             "exclude_positives": links.exclude_positives,
             "n3_weight": links.n3_weight,
             "eval_negatives": links.eval_negatives,
