@@ -2,7 +2,7 @@
 
 use crate::local_job::NODES;
 use anyhow::Context;
-use edgecut_dist_sampler::{BatchKey, DistNeighborSampler, SampledSubgraph};
+use edgecut_dist_sampler::{BatchKey, DistNeighborSampler, SampleSeeds, SampledSubgraph};
 use futures::{StreamExt, TryStreamExt};
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ pub(crate) fn sample_all<T: Send + 'static>(
     let sample = |(batch, seeds): (usize, &Vec<u32>)| {
         let (sampler, seeds) = (sampler.clone(), seeds.clone());
         let key = BatchKey { seed: 0, epoch: 0, batch: batch as u64 };
-        let task = handle.spawn(async move { sampler.sample(NODES, seeds, key).await.map(keep) });
+        let task =
+            handle.spawn(async move { sampler.sample(SampleSeeds::of_type(NODES, seeds, 1), key).await.map(keep) });
         async move { Ok::<T, anyhow::Error>(task.await.context("a sampling task ended early")??) }
     };
     let sampled = futures::stream::iter(batches.iter().enumerate().map(sample)).buffered(concurrency.max(1));

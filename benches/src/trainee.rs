@@ -6,10 +6,10 @@ use anyhow::Context;
 use burn::optim::{AdamConfig, Optimizer};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, MiniBatch};
-use edgecut_dist_sampler::Fanout;
+use edgecut_dist_sampler::{Fanout, SamplerConfig};
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::{GraphSchema, Mode, ModelConfig, ModelKind, NodeModel};
-use edgecut_trainer::nn::{Aggregation, RelationAggregation};
+use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::ops::DropoutKey;
 use edgecut_trainer::{
     BatchOptions, NodeTrainingConfig, TensorBatch, TrainError, TrainingConfig, model_config, step_gradients,

@@ -23,7 +23,7 @@ pub struct SeedEdge {
     pub src: u32,
     /// Its destination.
     pub dst: u32,
-    /// Its time, where its type has times.
+    /// Its time, where its type has times; a held-out edge counts as later than all others.
     pub time: Option<i64>,
 }
 
@@ -71,7 +71,8 @@ impl EdgeIndex {
         let (edge_type, range) = &types[types.partition_point(|(_, range)| range.end <= position)];
         let (edge_type, at) = (*edge_type, position - range.start);
         if let Some(list) = held_out(part, edge_type, split) {
-            return SeedEdge { edge_type, src: list.src[at], dst: list.dst[at], time: None };
+            let time = part.meta().edge_types[edge_type.index()].has_times.then_some(i64::MAX);
+            return SeedEdge { edge_type, src: list.src[at], dst: list.dst[at], time };
         }
         let edges = part.edges(edge_type);
         let row = edges.csc.indptr().partition_point(|&end| end <= at as u64) - 1;

@@ -81,8 +81,7 @@ impl DistLinkNeighborLoader {
             && (0..index.len()).any(|position| index.edge(part, position).time.is_none())
         {
             return invalid(
-                "temporal sampling needs a time for each seed edge: train on edge types with times; held-out edges have none"
-                    .into(),
+                "temporal sampling needs a time for each seed edge: predict edge types that have times".into(),
             );
         }
         let negatives = NegativeSampler::new(link.negatives, node, &edge_types, world)?;

@@ -17,12 +17,15 @@ use rustc_hash::FxHashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+/// Sources and destinations, global ids.
+type Pairs = FxHashSet<(u32, u32)>;
+
 /// The process's own part.
 #[derive(Clone, Debug)]
 pub(crate) struct LocalPart {
     pub(crate) part: Arc<Part>,
     /// By edge type the held-out edges as (source, destination), made when they are first asked for.
-    held_out: Arc<Vec<OnceLock<FxHashSet<(u32, u32)>>>>,
+    held_out: Arc<Vec<OnceLock<Pairs>>>,
 }
 
 impl LocalPart {

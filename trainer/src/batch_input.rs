@@ -27,6 +27,14 @@ pub struct BatchOptions {
     pub maps_features: bool,
 }
 
+impl Default for BatchOptions {
+    /// Features and labels as they are, for evaluation.
+    fn default() -> Self {
+        let (gcn_norm, normalize_features, for_training, maps_features) = Default::default();
+        Self { labels: true, gcn_norm, normalize_features, for_training, maps_features }
+    }
+}
+
 impl BatchOptions {
     /// What the model that `config` describes takes.
     pub fn of_model(config: &ModelConfig, for_training: bool) -> Self {
@@ -55,19 +63,6 @@ pub fn tensor_batches<B: Backend>(
 ) -> BatchIter<Result<TensorBatch<B>, TrainError>> {
     let (device, schema) = (device.clone(), Arc::clone(schema));
     loader.epoch_map(epoch, move |batch| TensorBatch::new(batch, &schema, options, &device))
-}
-
-/// As [`tensor_batches`], each with what `look` takes from it before.
-pub(crate) fn tensor_batches_by<B: Backend>(
-    loader: &DistNeighborLoader,
-    epoch: u64,
-    schema: &Arc<GraphSchema>,
-    options: BatchOptions,
-    device: &B::Device,
-    look: impl Fn(&MiniBatch) -> Vec<u32> + Send + Sync + 'static,
-) -> BatchIter<(Vec<u32>, Result<TensorBatch<B>, TrainError>)> {
-    let (device, schema) = (device.clone(), Arc::clone(schema));
-    loader.epoch_map(epoch, move |batch| (look(&batch), TensorBatch::new(batch, &schema, options, &device)))
 }
 
 /// A batch as a training step takes it: tensors, and the edges as each layer reads them.

@@ -47,8 +47,7 @@ fn first_batch(args: &BatchArgs, common: &Common) -> anyhow::Result<LocalJob> {
         shuffle: false,
         seed: 0,
         concurrency: 1,
-        wanted: BatchOptions { gcn_norm: false, normalize_features: false, for_training: true, maps_features: false }
-            .wanted(),
+        wanted: BatchOptions::default().wanted(),
     };
     let sampler = job.sampler(&args.draw.num_neighbors.0)?;
     let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Listed(seeds.concat()), config, &mut job.world)?;

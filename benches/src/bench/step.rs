@@ -52,8 +52,7 @@ fn loader(args: &StepArgs, job: &mut LocalJob, seeds: &[Vec<u32>]) -> anyhow::Re
         shuffle: false,
         seed: 0,
         concurrency: args.concurrency as usize,
-        wanted: BatchOptions { gcn_norm: false, normalize_features: false, for_training: true, maps_features: false }
-            .wanted(),
+        wanted: BatchOptions::default().wanted(),
     };
     let sampler = job.sampler(&args.batch.draw.num_neighbors.0)?;
     Ok(DistNeighborLoader::new(sampler, NODES, Seeds::Listed(seeds.concat()), config, &mut job.world)?)

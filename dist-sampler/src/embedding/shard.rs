@@ -18,10 +18,13 @@ pub(crate) struct Shard {
     num_rows: usize,
     /// Per row its values, then both moments: what one step touches lies together.
     rows: RwLock<Vec<f32>>,
-    /// By version, then by sender and piece, so that a piece that is sent twice counts once and sums have one order.
-    pending: Mutex<BTreeMap<u64, BTreeMap<(u32, u32), Update>>>,
+    /// By version.
+    pending: Mutex<BTreeMap<u64, Pieces>>,
     version: watch::Sender<u64>,
 }
+
+/// What was sent for a step, by sender and piece: a piece that is sent twice counts once, and sums have one order.
+type Pieces = BTreeMap<(u32, u32), Update>;
 
 /// Gradients of some rows.
 #[derive(Clone, Debug, Default)]

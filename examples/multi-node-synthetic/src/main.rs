@@ -65,7 +65,7 @@ fn run(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
     let node = data::open(&args.root_dir, args.avg_num_nodes, cluster)?;
     world.barrier()?;
 
-    let training = BatchOptions { gcn_norm: true, normalize_features: false, for_training: true, maps_features: false };
+    let training = BatchOptions { gcn_norm: true, for_training: true, ..BatchOptions::default() };
     let evaluation = BatchOptions { for_training: false, ..training };
     let train = data::loader(&node, Split::Train, args.batch_size, training, &mut world)?;
     let valid = data::loader(&node, Split::Valid, args.batch_size, evaluation, &mut world)?;

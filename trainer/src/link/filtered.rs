@@ -2,7 +2,7 @@
 
 use super::config::{LinkTrainingConfig, target_edge_types};
 use super::report::LinkScores;
-use crate::batch_input::{BatchOptions, tensor_batches_by};
+use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::Embeddings;
 use crate::metrics::RankingMetrics;
 use crate::models::{GraphSchema, LinkModel, Mode};
@@ -147,23 +147,24 @@ impl FilteredRanking {
         world: &mut ProcessGroup,
     ) -> Result<OwnedRows, TrainError> {
         let channels = model.encoder.config().hidden_channels;
-        let mut rows = OwnedRows { ids: Vec::new(), values: Vec::new(), channels };
-        let batches = tensor_batches_by::<B>(loader, 0, &self.schema, self.options, device, move |batch| {
-            let nodes = batch.nodes.get(node_type.index());
-            nodes.map_or_else(Vec::new, |nodes| nodes.input_nodes[..batch.num_seeds].to_vec())
-        });
-        for batch in batches {
-            let (ids, batch) = batch?;
-            let mut batch = embeddings.fill(batch?, device)?;
+        let (sharers, mine) = self.node.sharers();
+        // As the loader cuts them into batches.
+        let ids: Vec<u32> = self.node.part().owned(node_type).skip(mine).step_by(sharers).collect();
+        let mut values = Vec::with_capacity(ids.len() * channels);
+        for batch in tensor_batches::<B>(loader, 0, &self.schema, self.options, device) {
+            let mut batch = embeddings.fill(batch??, device)?;
             if let Some(input) = batch.take_input() {
                 let encoded =
                     model.encode(&input, Mode::Eval).map_err(|e| TrainError::Batch { what: e.to_string() })?;
-                rows.ids.extend(ids);
-                rows.values.extend(encoded.into_data().iter::<f32>());
+                values.extend(encoded.into_data().iter::<f32>());
             }
             world.barrier()?;
         }
-        Ok(rows)
+        if values.len() != ids.len() * channels {
+            let what = format!("{} values for {} nodes of {channels}", values.len(), ids.len());
+            return Err(TrainError::Batch { what });
+        }
+        Ok(OwnedRows { ids, values, channels })
     }
 
     /// For each edge type and source of `edges`: the positions of this rank's nodes that it is known to lead to.
