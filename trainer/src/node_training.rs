@@ -105,7 +105,12 @@ where
         if last || (epoch + 1) % config.training.eval_every.max(1) == 0 {
             let valid = evaluation.run(Split::Valid, &model.valid(), &embeddings, world, device)?;
             (report.valid_acc, report.valid_metric) = (valid.accuracy, valid.metric);
-            if best.as_ref().is_none_or(|best| valid.metric > best.valid.metric || valid.metric.is_none()) {
+            // Without validation nodes the last epoch counts.
+            let better = match valid.metric {
+                Some(_) => best.as_ref().is_none_or(|best| valid.metric > best.valid.metric),
+                None => last && best.is_none(),
+            };
+            if better {
                 observer.improved(&model.valid(), &model_config, &embeddings)?;
                 let parameters = flatten_parameters(&model.valid());
                 best = Some(Best { epoch: epoch + 1, valid, parameters, shards: embeddings.shards() });

@@ -43,7 +43,8 @@ impl Decomposition {
             Self::Basis { num_bases: 0 } => Some("num_bases is 0, it has to be at least 1".into()),
             Self::BlockDiagonal { num_blocks: 0 } => Some("num_blocks is 0, it has to be at least 1".into()),
             Self::BlockDiagonal { num_blocks } if ![fan_in, fan_out].iter().all(|c| c.is_multiple_of(num_blocks)) => {
-                Some(format!("num_blocks is {num_blocks}, which does not divide {fan_in} and {fan_out} channels"))
+                let and = if fan_in == fan_out { String::new() } else { format!(" and {fan_out}") };
+                Some(format!("{num_blocks} blocks do not divide {fan_in}{and} channels"))
             }
             _ => None,
         }

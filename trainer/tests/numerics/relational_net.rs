@@ -295,7 +295,7 @@ fn rejects_settings_and_batches_that_do_not_fit() {
         (ModelKind::Gcn, "a GCN takes homogeneous graphs"),
         (ModelKind::Gat(gat), "3 heads do not divide 8"),
         (ModelKind::Gat(GatSettings { heads: 2, attention_dropout: 1.0, ..gat }), "attention_dropout is 1"),
-        (ModelKind::Rgcn { decomposition: blocks }, "num_blocks is 3, which does not divide 8"),
+        (ModelKind::Rgcn { decomposition: blocks }, "3 blocks do not divide 8 channels"),
     ] {
         let message = settings(config(kind));
         assert!(message.contains(what), "{message}");

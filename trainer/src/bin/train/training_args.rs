@@ -86,7 +86,7 @@ pub(crate) struct TrainingArgs {
     /// The learning rate of the embeddings of node types without features [default: --lr]
     #[arg(long, value_name = "X", value_parser = not_negative)]
     pub(crate) embedding_lr: Option<f64>,
-    /// L2 penalty on all parameters
+    /// L2 penalty on all parameters but embeddings
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = not_negative)]
     pub(crate) weight_decay: f64,
     /// Dropout between layers
