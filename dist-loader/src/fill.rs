@@ -53,9 +53,11 @@ pub(crate) async fn fill(
         let mut attributes = SampledEdgeAttributes::default();
         if wanted.any() {
             let destinations = &nodes[node.part().edges(edge_type).dst_type.index()].input_nodes;
-            let of_row = |(row, ends): (usize, &[u32])| vec![destinations[row]; (ends[1] - ends[0]) as usize];
-            let destinations: Vec<u32> = indptr.windows(2).enumerate().flat_map(of_row).collect();
-            attributes = node.fetch_edges(edge_type, &destinations, &positions, wanted).await?;
+            let mut of_edges = Vec::with_capacity(indices.len());
+            for (ends, &destination) in indptr.windows(2).zip(destinations) {
+                of_edges.resize(ends[1] as usize, destination);
+            }
+            attributes = node.fetch_edges(edge_type, &of_edges, &positions, wanted).await?;
         }
         edges.push(EdgeBatch { indptr, indices, attributes });
     }

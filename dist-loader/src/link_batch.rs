@@ -40,19 +40,4 @@ impl LinkBatch {
         let (edge_types, src, dst) = Default::default();
         Self { graph, edge_types, src, dst, negatives: Negatives::OfEach { num: 0, dst: Vec::new() } }
     }
-
-    /// All pairs as a binary classification: (position of the edge whose type and source it has, destination, whether it is
-    /// an edge), the edges first. Shared negatives are paired with every edge.
-    pub fn binary(&self, dst_type_of: impl Fn(EdgeTypeId) -> usize) -> Vec<(usize, u32, bool)> {
-        let edges = self.dst.iter().enumerate().map(|(i, &dst)| (i, dst, true));
-        let mut pairs: Vec<_> = edges.collect();
-        for (i, &edge_type) in self.edge_types.iter().enumerate() {
-            let negatives = match &self.negatives {
-                Negatives::OfEach { num, dst } => &dst[i * num..(i + 1) * num],
-                Negatives::Shared(by_type) => &by_type[dst_type_of(edge_type)],
-            };
-            pairs.extend(negatives.iter().map(|&dst| (i, dst, false)));
-        }
-        pairs
-    }
 }

@@ -12,15 +12,20 @@ use crate::seeds::SeedPlan;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{BatchKey, DistNeighborSampler, SampleError, SampleSeeds, SamplingNode, Wanted};
 use edgecut_graph::{EdgeTypeId, Meta};
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// The most negatives of one batch; each is a seed of its neighborhood.
+const MAX_NEGATIVES: usize = 1 << 25;
 
 /// How edges become batches, beside what [`LoaderConfig`] says.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
     /// What the edges are told from.
     pub negatives: NegativeSampling,
-    /// Whether no message flows over a batch's own edges and their reverses, which would give the answer away.
+    /// Whether no message flows over a batch's own edges and their reverses, which would give the answer away. They are left
+    /// out of what was drawn, as in DGL, so that a node next to them may have fewer neighbors than its fan-out.
     pub exclude_seed_edges: bool,
     /// Pairs of edge types that are each other's reverse, beside those that names tell: `rev_writes` is that of `writes`,
     /// and a type that joins a node type to itself may hold both directions.
@@ -72,19 +77,31 @@ impl DistLinkNeighborLoader {
                 edges.iter().map(|edge| edge.edge_type).collect::<BTreeSet<_>>().into_iter().collect()
             }
         };
+        if !link.negatives.shared && config.batch_size.saturating_mul(link.negatives.num) > MAX_NEGATIVES {
+            let (batch_size, num) = (config.batch_size, link.negatives.num);
+            return invalid(format!(
+                "{num} negatives for each of {batch_size} edges are more than {MAX_NEGATIVES} in a batch: take fewer, or share them"
+            ));
+        }
+        if let Some(&(one, other)) = link.reverse_types.iter().find(|pair| !are_opposite(part.meta(), **pair)) {
+            let name = |e: EdgeTypeId| &part.meta().edge_types[e.index()].relation;
+            return invalid(format!(
+                "edge types {} and {} are not each other's reverse: what one goes from the other has to go to",
+                name(one),
+                name(other)
+            ));
+        }
         let index = EdgeIndex::new(part, seeds);
         if index.len() > u32::MAX as usize {
             return invalid(format!("{} seed edges in one part are more than 2^32: partition into more", index.len()));
         }
-        if sampler.temporal().is_some()
-            && index.len() > 0
-            && (0..index.len()).any(|position| index.edge(part, position).time.is_none())
-        {
+        let has_time = |e: &EdgeTypeId| part.meta().edge_types[e.index()].has_times;
+        if sampler.temporal().is_some() && !edge_types.iter().all(has_time) {
             return invalid(
                 "temporal sampling needs a time for each seed edge: predict edge types that have times".into(),
             );
         }
-        let negatives = NegativeSampler::new(link.negatives, node, &edge_types, world)?;
+        let negatives = Arc::new(NegativeSampler::new(link.negatives, node, &edge_types, world)?);
         let mut plan = SeedPlan::new((0..index.len() as u32).collect(), listed, &config, node, world);
         let (num_steps, total_seeds) = plan.agree(config.even_batches, world)?;
         let reverse = reverse_types(part.meta(), &link.reverse_types);
@@ -134,6 +151,12 @@ impl DistLinkNeighborLoader {
     }
 }
 
+/// Whether one edge type goes where the other comes from.
+fn are_opposite(meta: &Meta, (one, other): (EdgeTypeId, EdgeTypeId)) -> bool {
+    let (one, other) = (&meta.edge_types[one.index()], &meta.edge_types[other.index()]);
+    (&one.src_type, &one.dst_type) == (&other.dst_type, &other.src_type)
+}
+
 /// The edge types in which the reverse of an edge of each type may be.
 fn reverse_types(meta: &Meta, given: &[(EdgeTypeId, EdgeTypeId)]) -> Vec<Vec<usize>> {
     let types = &meta.edge_types;
@@ -152,7 +175,7 @@ fn reverse_types(meta: &Meta, given: &[(EdgeTypeId, EdgeTypeId)]) -> Vec<Vec<usi
 struct LinkMaker {
     sampler: Arc<DistNeighborSampler>,
     index: EdgeIndex,
-    negatives: NegativeSampler,
+    negatives: Arc<NegativeSampler>,
     num_negatives: NegativeSampling,
     exclude_seed_edges: bool,
     reverse: Vec<Vec<usize>>,
@@ -162,7 +185,7 @@ struct LinkMaker {
 /// The ends of a batch's edges as seeds of its neighborhood, each node once (or once for each edge).
 struct Ends {
     seeds: SampleSeeds,
-    numbers: Vec<HashMap<(u32, u32), u32>>,
+    numbers: Vec<FxHashMap<(u32, u32), u32>>,
     disjoint: bool,
 }
 
@@ -180,27 +203,49 @@ impl Ends {
     }
 }
 
+/// Seeds, and where among them the ends of edges and their negatives are.
+struct Numbered {
+    seeds: SampleSeeds,
+    src: Vec<u32>,
+    dst: Vec<u32>,
+    negatives: Negatives,
+}
+
 impl LinkMaker {
     fn node(&self) -> &Arc<SamplingNode> {
         self.sampler.node()
     }
 
-    async fn make(&self, positions: Vec<u32>, key: BatchKey) -> Result<LinkBatch, SampleError> {
+    async fn make(self: &Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<LinkBatch, SampleError> {
         if positions.is_empty() {
             return Ok(LinkBatch::empty(MiniBatch::empty(key)));
         }
         let part = self.node().part();
         let edges: Vec<SeedEdge> = positions.iter().map(|&at| self.index.edge(part, at as usize)).collect();
         let drawn = self.negatives.draw(self.node(), key, &edges).await?;
+        let (maker, of) = (self.clone(), edges.clone());
+        let number = move || maker.number_ends(&of, &drawn);
+        let Numbered { seeds, src, dst, negatives } = self.node().run_on_workers(number).await?;
+        let subgraph = self.sampler.sample(seeds, key).await?;
+        let graph =
+            fill(self.node(), subgraph, (self.wanted, self.sampler.edge_attributes()), key, edges.len(), Vec::new())
+                .await?;
+        let edge_types = edges.iter().map(|edge| edge.edge_type).collect();
+        Ok(LinkBatch { graph, edge_types, src, dst, negatives })
+    }
+
+    /// Makes seeds of the ends of edges and of their negatives.
+    fn number_ends(&self, edges: &[SeedEdge], drawn: &[Vec<u32>]) -> Numbered {
+        let part = self.node().part();
         let num_types = part.meta().node_types.len();
         let mut ends = Ends {
             seeds: SampleSeeds {
                 nodes: vec![Vec::new(); num_types],
                 batch: vec![Vec::new(); num_types],
                 times: edges.iter().filter_map(|edge| edge.time).collect(),
-                excluded: self.excluded(&edges),
+                excluded: self.excluded(edges),
             },
-            numbers: vec![HashMap::new(); num_types],
+            numbers: vec![FxHashMap::default(); num_types],
             disjoint: self.sampler.is_disjoint(),
         };
         let types_of = |edge: &SeedEdge| {
@@ -212,7 +257,7 @@ impl LinkMaker {
         let negatives = match self.num_negatives.shared {
             false => Negatives::OfEach {
                 num: self.num_negatives.num,
-                dst: (edges.iter().zip(&drawn).enumerate())
+                dst: (edges.iter().zip(drawn).enumerate())
                     .flat_map(|(i, (edge, ids))| ids.iter().map(move |&id| (types_of(edge).1, i, id)))
                     .map(|(t, i, id)| ends.number(t, i, id))
                     .collect(),
@@ -223,12 +268,7 @@ impl LinkMaker {
                     .collect(),
             ),
         };
-        let subgraph = self.sampler.sample(ends.seeds, key).await?;
-        let graph =
-            fill(self.node(), subgraph, (self.wanted, self.sampler.edge_attributes()), key, edges.len(), Vec::new())
-                .await?;
-        let edge_types = edges.iter().map(|edge| edge.edge_type).collect();
-        Ok(LinkBatch { graph, edge_types, src, dst, negatives })
+        Numbered { seeds: ends.seeds, src, dst, negatives }
     }
 
     /// A batch's edges and their reverses, by edge type.

@@ -23,7 +23,7 @@ pub struct NegativeSampling {
     pub num: usize,
     /// How likely each node is.
     pub distribution: NegativeDistribution,
-    /// Whether no negative may be an edge, and those of an edge have to differ.
+    /// Which pairs are no negatives.
     pub exclude: Exclude,
     /// Whether all edges of a batch have the same ones, which costs a fraction of the memory and time.
     pub shared: bool,
@@ -43,9 +43,10 @@ pub enum NegativeDistribution {
 pub enum Exclude {
     /// None: an edge may be drawn, which in large graphs is rare.
     Nothing,
-    /// Edges of the same type that messages flow over; what is held out is not known while training.
+    /// Edges of the same type that messages flow over, as what is held out is not known while training; the negatives of an
+    /// edge differ.
     Edges,
-    /// These and the held-out ones.
+    /// These and the held-out ones, to judge by; the negatives of an edge may be drawn twice, so that few candidates do.
     EdgesAndHeldOut,
 }
 
@@ -87,7 +88,7 @@ impl NegativeSampler {
 
     /// Global ids of the negatives of `edges`, `[edges.len(), num]`, or where they are shared, by destination type.
     pub(crate) async fn draw(
-        &self,
+        self: &Arc<Self>,
         node: &Arc<SamplingNode>,
         key: BatchKey,
         edges: &[SeedEdge],
@@ -104,19 +105,20 @@ impl NegativeSampler {
             if open.is_empty() {
                 return Ok(found);
             }
-            let originals: Vec<u32> = open
-                .iter()
-                .map(|slot| {
+            let (this, at, slots, of) = (self.clone(), node.clone(), open.clone(), edges.to_vec());
+            let draw = move || -> Vec<u32> {
+                let original = |slot: &Slot| {
                     let key = [slot.edge as u64, slot.k as u64, attempt].into_iter().fold(stream, combine);
-                    self.original(node, dst_type(node, &edges[slot.edge]), key)
-                })
-                .collect();
+                    this.original(&at, dst_type(&at, &of[slot.edge]), key)
+                };
+                slots.iter().map(original).collect()
+            };
+            let originals = node.run_on_workers(draw).await?;
             let ids = self.find(node, edges, &open, &originals).await?;
             let legal = self.are_legal(node, edges, &open, &ids).await?;
             let mut again = Vec::new();
             for ((slot, id), legal) in open.into_iter().zip(ids).zip(legal) {
-                let fresh = self.config.exclude == Exclude::Nothing || (legal && taken[slot.edge].insert(id));
-                if fresh {
+                if legal && (!self.distinct() || taken[slot.edge].insert(id)) {
                     found[slot.edge][slot.k] = id;
                 } else {
                     again.push(slot);
@@ -131,6 +133,11 @@ impl NegativeSampler {
             found[slot.edge][slot.k] = id;
         }
         Ok(found)
+    }
+
+    /// Whether the negatives of an edge have to differ.
+    fn distinct(&self) -> bool {
+        self.config.exclude == Exclude::Edges
     }
 
     async fn draw_shared(

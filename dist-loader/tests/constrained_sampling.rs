@@ -4,10 +4,11 @@ mod support;
 
 use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, NodeBatch, Seeds};
 use edgecut_dist_sampler::{
-    DistNeighborSampler, Fanout, SampledEdgeAttributes, SamplerConfig, SamplingNodeConfig, Temporal, TemporalStrategy,
-    TimeAttr, Wanted, WantedOfEdges,
+    DistNeighborSampler, Fanout, NumNeighbors, SampledEdgeAttributes, SamplerConfig, SamplingNodeConfig, Temporal,
+    TemporalStrategy, TimeAttr, Wanted, WantedOfEdges,
 };
-use edgecut_graph::{Dataset, Features, NodeTypeId};
+use edgecut_graph::datasets::{FakeOptions, fake_hetero};
+use edgecut_graph::{Dataset, Features, NodeTypeId, Split};
 use edgecut_partition::Method;
 use std::path::Path;
 use std::sync::Arc;
@@ -193,6 +194,31 @@ fn batches_do_not_depend_on_the_partitioning_and_never_look_ahead() {
             assert!(found == expected, "{num_parts} parts, {config:?}");
         }
     }
+}
+
+#[test]
+fn edge_types_of_which_nothing_is_drawn_need_no_weights() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let options = FakeOptions { avg_num_nodes: 60, avg_degree: 4.0, num_channels: 4, ..FakeOptions::default() };
+    let mut typed = fake_hetero(&options).expect("a valid graph");
+    let num_edges = typed.edge_types[1].src.len();
+    typed.edge_types[1].attributes.weights = Some(vec![1.0; num_edges].into());
+    write_parts(&typed, 2, Method::Random, &dir.path().join("2"));
+    on_ranks(&dir.path().join("2"), 2, &SamplingNodeConfig::default(), |node, world| {
+        let fanouts: NumNeighbors = "e1=3;e0=0;e2=0;e3=0;e4=0;e5=0".parse().expect("fan-outs");
+        let sampler =
+            DistNeighborSampler::new(node, SamplerConfig::new(fanouts).with_weights(true)).expect("a sampler");
+        let (wanted, seeds) = (Wanted::default(), Seeds::Split(Split::Train));
+        let config =
+            LoaderConfig { batch_size: 20, even_batches: false, shuffle: false, seed: 3, concurrency: 0, wanted };
+        let loader = DistNeighborLoader::new(Arc::new(sampler), NODES, seeds, config, world).expect("a loader");
+        let drawn: usize = loader
+            .epoch(0)
+            .map(|batch| batch.expect("a batch"))
+            .map(|b| b.edges.iter().map(|e| e.indices.len()).sum::<usize>())
+            .sum();
+        assert!(drawn > 0);
+    });
 }
 
 #[test]

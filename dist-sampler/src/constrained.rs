@@ -6,6 +6,7 @@ use crate::rule::{Rule, TemporalStrategy, TimeAttr};
 use edgecut_graph::PartEdges;
 use edgecut_graph::rng::{CounterRng, combine};
 use rayon::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Rows per parallel task; each row reads the weights or times of all its neighbors.
 const ROWS_PER_TASK: usize = 64;
@@ -48,20 +49,18 @@ impl ConstrainedDraw<'_> {
     /// # Errors
     /// [`TooLarge`] if `out` would be longer than `max_len`.
     pub(crate) fn sample_hop(&self, queries: &[Query], out: &mut Vec<u32>, max_len: usize) -> Result<(), TooLarge> {
-        let drawn: Vec<[Vec<u32>; 3]> =
-            queries.par_chunks(ROWS_PER_TASK).map(|queries| self.draw_all(queries)).collect();
-        let words: usize = drawn.iter().flatten().map(Vec::len).sum();
-        if out.len().saturating_add(words) > max_len {
-            return Err(TooLarge);
-        }
+        let words = AtomicUsize::new(out.len());
+        let draw = |queries: &[Query]| self.draw_all(queries, &words, max_len);
+        let drawn: Option<Vec<[Vec<u32>; 3]>> = queries.par_chunks(ROWS_PER_TASK).map(draw).collect();
+        let drawn = drawn.ok_or(TooLarge)?;
         for array in 0..3 {
             drawn.iter().for_each(|arrays| out.extend_from_slice(&arrays[array]));
         }
         Ok(())
     }
 
-    /// Counts, neighbors and, where wanted, positions.
-    fn draw_all(&self, queries: &[Query]) -> [Vec<u32>; 3] {
+    /// Counts, neighbors and, where wanted, positions; nothing if `words`, with those of all tasks, comes above `max_len`.
+    fn draw_all(&self, queries: &[Query], words: &AtomicUsize, max_len: usize) -> Option<[Vec<u32>; 3]> {
         let mut scratch = Scratch::default();
         let (mut counts, mut neighbors, mut positions) = (Vec::with_capacity(queries.len()), Vec::new(), Vec::new());
         for query in queries {
@@ -72,26 +71,34 @@ impl ConstrainedDraw<'_> {
             if self.positions {
                 positions.extend_from_slice(&scratch.drawn);
             }
+            let mine = 1 + scratch.drawn.len() * if self.positions { 2 } else { 1 };
+            if words.fetch_add(mine, Ordering::Relaxed).saturating_add(mine) > max_len {
+                return None;
+            }
         }
-        [counts, neighbors, positions]
+        Some([counts, neighbors, positions])
     }
 
     /// Puts the positions that are drawn into `scratch.drawn`, ascending.
     fn draw(&self, query: &Query, scratch: &mut Scratch) {
         let Scratch { positions, candidates, keyed, drawn } = scratch;
-        self.find_candidates(query, candidates);
         drawn.clear();
+        if !self.rule.weighted && self.rule.temporal.is_none() {
+            return self.draw_any(query, positions, drawn);
+        }
+        self.find_candidates(query, candidates);
         let count = match self.fanout {
             Fanout::All => return drawn.extend_from_slice(candidates),
             Fanout::Count(count) => count as usize,
         };
-        let latest = self.rule.temporal.is_some_and(|temporal| temporal.strategy == TemporalStrategy::Last);
+        // Where sources have no times, none is later than another.
+        let latest = self.rule.temporal.is_some_and(|temporal| temporal.strategy == TemporalStrategy::Last)
+            && !self.times(query.row).is_empty();
         let replace = self.rule.replace && !latest;
         if candidates.is_empty() || (!replace && candidates.len() <= count) {
             return drawn.extend_from_slice(candidates);
         }
-        let node = combine(self.key, u64::from(self.original_ids[query.row as usize]));
-        let mut rng = CounterRng::new(query.group.map_or(node, |group| combine(node, u64::from(group))));
+        let mut rng = self.rng(query);
         if latest {
             let times = self.times(query.row);
             let later = |a: &u32, b: &u32| (times[*b as usize], *b).cmp(&(times[*a as usize], *a));
@@ -110,6 +117,23 @@ impl ConstrainedDraw<'_> {
             drawn.iter_mut().for_each(|at| *at = candidates[*at as usize]);
         }
         drawn.sort_unstable();
+    }
+
+    /// Draws where all neighbors are alike: what else they carry is not read.
+    fn draw_any(&self, query: &Query, positions: &mut Positions, drawn: &mut Vec<u32>) {
+        let degree = self.edges.csc.degree(query.row as usize) as u32;
+        match self.fanout {
+            Fanout::Count(count) if degree > 0 && (self.rule.replace || degree > count) => {
+                drawn.resize(count as usize, 0);
+                positions.draw(degree, self.rule.replace, &mut self.rng(query), drawn);
+            }
+            _ => drawn.extend(0..degree),
+        }
+    }
+
+    fn rng(&self, query: &Query) -> CounterRng {
+        let node = combine(self.key, u64::from(self.original_ids[query.row as usize]));
+        CounterRng::new(query.group.map_or(node, |group| combine(node, u64::from(group))))
     }
 
     /// The positions that may be drawn at all, ascending: not too late, and of weight above zero.

@@ -33,10 +33,7 @@ struct Shape {
 
 impl Shape {
     fn bytes_per_edge(&self) -> usize {
-        let size = |wanted: bool, bytes: usize| if wanted { bytes } else { 0 };
-        size(self.wanted.times, 8)
-            + size(self.wanted.weights, 4)
-            + size(self.wanted.features, self.dim * self.dtype.size())
+        self.wanted.bytes_per_edge(self.dim * self.dtype.size())
     }
 }
 

@@ -3,7 +3,8 @@
 //! A [`SamplingNode`] is one process's place in the job: the part it holds, the service through which its peers ask for
 //! that part, and its connections to theirs. A [`DistNeighborSampler`] samples on it: the nodes of a hop are grouped by
 //! owner, every peer gets one request for all of its nodes while the process's own are expanded here, and the replies
-//! are stitched in the order of the frontier. Features follow, once per distinct node.
+//! are stitched in the order of the frontier. Features follow, once per distinct node (and neighborhood, where each seed has
+//! its own).
 //!
 //! What is drawn for a node depends on the batch key, the hop, the edge type and the node's *original* id alone, so a
 //! batch is the same whatever the number of parts, threads or processes.

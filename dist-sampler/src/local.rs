@@ -73,7 +73,13 @@ impl LocalPart {
             };
             let edges = self.edges(section.edge_type)?;
             check_rows(mine.iter().step_by(words_per_row), edges.csc.num_rows())?;
-            check_attributes(edges, request, self.part.meta())?;
+            // Of an edge type of which nothing is drawn there are no rows, and it may lack what the others have.
+            if section.num_rows > 0 {
+                check_attributes(edges, request, self.part.meta())?;
+            }
+            if section.fanout == Some(0) {
+                return Err(Refusal::Invalid("a fan-out of 0".into()));
+            }
             jobs.push((edges, mine, section));
             rest = others;
         }
@@ -170,6 +176,10 @@ impl LocalPart {
         }
         let absent = || Refusal::Invalid("the edges have no such attribute".into());
         let attributes = &edges.attributes;
+        let features = attributes.features.as_ref().map_or(0, |f| f.dim() * f.dtype().size());
+        if at.len().saturating_mul(request.wanted.bytes_per_edge(features)) > max_bytes {
+            return Err(Refusal::TooLarge);
+        }
         let mut out = Vec::new();
         if request.wanted.times {
             let times = attributes.times.as_ref().ok_or_else(absent)?;
@@ -181,9 +191,6 @@ impl LocalPart {
         }
         if request.wanted.features {
             let features = attributes.features.as_ref().ok_or_else(absent)?;
-            if at.len().saturating_mul(features.dim() * features.dtype().size()) > max_bytes {
-                return Err(Refusal::TooLarge);
-            }
             at.iter().for_each(|&at| out.extend_from_slice(features.row_bytes(at)));
         }
         Ok(out.into())

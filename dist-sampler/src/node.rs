@@ -186,9 +186,14 @@ impl SamplingNode {
         let piece = FIND_PIECE.min(self.config.max_message_bytes / size_of::<u32>()).max(1);
         for piece in originals.chunks(piece) {
             let start = found.len();
-            let own = |&id: &u32| self.part().find_original(node_type, id).map_or(u32::MAX, |node| node.0);
-            found.extend(piece.iter().map(own));
-            let asked = bytes_of(piece.to_vec());
+            let (asked, part) = (bytes_of(piece.to_vec()), self.part().clone());
+            let own = asked.clone();
+            let look = move || -> Vec<u32> {
+                let own = ids_in(&own).unwrap_or_default();
+                own.iter().map(|&id| part.find_original(node_type, id).map_or(u32::MAX, |node| node.0)).collect()
+            };
+            // A binary search reads a line a step.
+            found.extend(self.workers.run_sized(piece.len() * u32::BITS as usize, look).await?);
             let replies = try_join_all(self.peers.iter().flatten().map(|peer| peer.find(node_type, &asked))).await?;
             for reply in &replies {
                 let ids = ids_in(reply).map_err(|what| SampleError::Internal { what })?;

@@ -201,6 +201,12 @@ impl WantedOfEdges {
     pub fn any(self) -> bool {
         self.times || self.weights || self.features
     }
+
+    /// Bytes that an edge takes in a reply.
+    pub(crate) fn bytes_per_edge(self, feature_bytes: usize) -> usize {
+        let size = |wanted: bool, bytes: usize| if wanted { bytes } else { 0 };
+        size(self.times, 8) + size(self.weights, 4) + size(self.features, feature_bytes)
+    }
 }
 
 /// Why a request was not answered.

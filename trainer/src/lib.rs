@@ -17,6 +17,7 @@ mod batch_input;
 mod data_parallel;
 mod embeddings;
 mod epoch_clock;
+mod gather;
 pub mod gradients;
 pub mod link;
 pub mod metrics;

@@ -121,6 +121,8 @@ pub(crate) fn check_fit(
                 model.outputs, model.num_layers, expected.outputs, expected.num_layers
             ))
         }
-        _ => fail("the model takes graphs of one node type and one edge type, and this graph has more".into()),
+        _ => fail(
+            "the model takes graphs of one node type with features and one edge type, and this graph is another".into(),
+        ),
     }
 }

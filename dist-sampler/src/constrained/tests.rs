@@ -99,6 +99,17 @@ fn the_latest_are_drawn_and_ties_go_to_the_last() {
 }
 
 #[test]
+fn sources_without_times_are_always_there_and_none_is_the_latest() {
+    let edges = star(None, None, 6);
+    let rule = Rule {
+        temporal: Some(Temporal { attr: TimeAttr::NodeTime, strategy: TemporalStrategy::Last }),
+        ..Rule::default()
+    };
+    let drawn = draw(&edges, Fanout::Count(4), rule, 1, Some(-5));
+    assert!(drawn.len() == 4 && drawn.windows(2).all(|w| w[0] < w[1]), "{drawn:?}");
+}
+
+#[test]
 fn groups_draw_apart_and_a_reply_above_the_limit_is_refused() {
     let edges = star(None, None, 60);
     let draw = ConstrainedDraw {

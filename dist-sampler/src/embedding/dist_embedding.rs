@@ -239,7 +239,11 @@ impl DistEmbedding {
             let values = self.pull(&nodes).await?;
             let originals = self.node.fetch(self.node_type, nodes, wanted).await?.original_ids;
             for (&id, row) in originals.iter().zip(values.chunks_exact(self.dim)) {
-                table[id as usize * self.dim..][..self.dim].copy_from_slice(row);
+                let Some(place) = table.get_mut(id as usize * self.dim..(id as usize + 1) * self.dim) else {
+                    let what = format!("a peer says that a node has the original id {id} of {num_nodes}");
+                    return Err(SampleError::NoSuchNode { what });
+                };
+                place.copy_from_slice(row);
             }
         }
         Ok(table)

@@ -66,10 +66,11 @@ impl Shard {
     pub(crate) fn read(&self, wanted: &[u32]) -> Vec<f32> {
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
         let mut values = vec![0.0; wanted.len() * self.dim];
-        values.par_chunks_exact_mut(self.dim).zip(wanted).with_min_len(ROWS_PER_TASK).for_each(|(values, &row)| {
+        // On one thread: it may be one of the network's, which must not wait for those that compute.
+        for (values, &row) in values.chunks_exact_mut(self.dim).zip(wanted) {
             let start = row as usize * 3 * self.dim;
             values.copy_from_slice(&rows[start..start + self.dim]);
-        });
+        }
         values
     }
 

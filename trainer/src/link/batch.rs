@@ -5,6 +5,7 @@ use crate::models::GraphSchema;
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_dist_loader::{LinkBatch, Negatives};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A batch of edges as a training step takes it. Nodes are positions among the rows of all types' seeds, one type after the
@@ -30,8 +31,8 @@ pub(super) enum NegativeRows {
 pub(super) struct SharedRows {
     pub(super) edges: Vec<u32>,
     pub(super) rows: Vec<u32>,
-    /// Where negatives are ends of the batch's edges: the position of each edge's own destination, which is none.
-    pub(super) own: Option<Vec<usize>>,
+    /// (edge, row), both by position: where a row is an edge's own destination, which is no negative of it.
+    pub(super) own: Vec<(usize, usize)>,
 }
 
 impl<B: Backend> LinkTensorBatch<B> {
@@ -68,13 +69,18 @@ impl<B: Backend> LinkTensorBatch<B> {
                     let edges = (0..edge_types.len()).filter(|&edge| dst_type(edge) == t);
                     let edges: Vec<u32> = edges.map(|edge| edge as u32).collect();
                     let mut rows: Vec<u32> = drawn.into_iter().map(|row| row + start(t)).collect();
-                    let mut own = None;
                     if in_batch {
                         // Every seed of this type is an end of an edge or was drawn.
                         let count = graph.nodes[t].hop_offsets.first().copied().unwrap_or(0);
                         rows = (start(t)..start(t) + count).collect();
-                        own = Some(edges.iter().map(|&edge| (dst[edge as usize] - start(t)) as usize).collect());
                     }
+                    let mut places: HashMap<u32, Vec<usize>> = HashMap::new();
+                    rows.iter().enumerate().for_each(|(at, &row)| places.entry(row).or_default().push(at));
+                    let own_of = |(position, &edge): (usize, &u32)| {
+                        let found = places.get(&dst[edge as usize]).map_or(&[][..], Vec::as_slice);
+                        found.iter().map(move |&at| (position, at)).collect::<Vec<_>>()
+                    };
+                    let own = edges.iter().enumerate().flat_map(own_of).collect();
                     if !edges.is_empty() && !rows.is_empty() {
                         groups.push(SharedRows { edges, rows, own });
                     }

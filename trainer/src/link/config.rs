@@ -7,6 +7,7 @@ use crate::training_config::TrainingConfig;
 use edgecut_dist_loader::NegativeSampling;
 use edgecut_graph::{EdgeTypeId, Meta};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -122,11 +123,13 @@ pub fn target_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec
             "the area under the ROC curve is of sampled negatives: say how many, or choose another metric".into(),
         );
     }
-    let types = if config.edge_types.is_empty() {
+    let types: Vec<EdgeTypeId> = if config.edge_types.is_empty() {
         let held_out = |e: &usize| meta.edge_types[*e].held_out.iter().any(|&count| count > 0);
         (0..meta.edge_types.len()).filter(held_out).map(|e| EdgeTypeId(e as u16)).collect()
     } else {
-        config.edge_types.iter().map(|name| edge_type(meta, name)).collect::<Result<Vec<_>, _>>()?
+        // One that is named twice is one.
+        let named = config.edge_types.iter().map(|name| edge_type(meta, name)).collect::<Result<BTreeSet<_>, _>>()?;
+        named.into_iter().collect()
     };
     if types.iter().all(|e| meta.edge_types[e.index()].held_out[0] == 0) {
         return fail(

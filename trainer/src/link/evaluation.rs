@@ -51,8 +51,10 @@ impl Evaluation {
         let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler_config)?);
         let edge_types = target_edge_types(node.part().meta(), config)?;
         let mut loader = |split: Split| {
+            // About as many seeds as a batch of training has.
+            let seeds = config.training.batch_size.saturating_mul(2 + config.negatives.num.min(num));
             let loader_config = LoaderConfig {
-                batch_size: config.training.batch_size,
+                batch_size: (seeds / (2 + num)).max(1),
                 even_batches: false,
                 shuffle: false,
                 seed: config.training.seed ^ EVALUATION_SEED,
@@ -113,7 +115,7 @@ fn judge<B: GnnBackend>(
     scored: &mut ScoredLabels,
 ) -> Result<(), TrainError> {
     debug_assert!(matches!(batch.negatives, NegativeRows::OfEach { .. }));
-    for (positive, negatives) in scores(model, input, batch, Mode::Eval)?.groups {
+    for (positive, negatives) in scores(model, input, batch, Mode::Eval, false)?.groups {
         let [edges, num] = negatives.dims();
         let positive: Vec<f32> = positive.into_data().iter::<f32>().collect();
         let negatives: Vec<f32> = if num > 0 { negatives.into_data().iter::<f32>().collect() } else { Vec::new() };

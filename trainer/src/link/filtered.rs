@@ -4,6 +4,7 @@ use super::config::{LinkTrainingConfig, target_edge_types};
 use super::report::LinkScores;
 use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::Embeddings;
+use crate::gather::all_gather_large;
 use crate::metrics::RankingMetrics;
 use crate::models::{GraphSchema, LinkModel, Mode};
 use crate::node_training::EVALUATION_SEED;
@@ -32,8 +33,15 @@ pub(super) struct FilteredRanking {
     options: BatchOptions,
     /// By node type that the edges join.
     loaders: BTreeMap<NodeTypeId, DistNeighborLoader>,
-    valid: Vec<HeldOutEdge>,
-    test: Vec<HeldOutEdge>,
+    valid: Ranked,
+    test: Ranked,
+}
+
+/// The held-out edges of a split, and what is known of their sources.
+struct Ranked {
+    edges: Vec<HeldOutEdge>,
+    /// For each edge type and source the positions of this rank's nodes that it is known to lead to.
+    known: HashMap<(EdgeTypeId, u32), Vec<u32>>,
 }
 
 /// A held-out edge, in global ids.
@@ -95,8 +103,12 @@ impl FilteredRanking {
             let loader = DistNeighborLoader::new(sampler.clone(), node_type, Seeds::Owned, loader_config, world)?;
             loaders.insert(node_type, loader);
         }
-        let valid = gather_held_out(node, &edge_types, Split::Valid, world)?;
-        let test = gather_held_out(node, &edge_types, Split::Test, world)?;
+        let mut ranked = |split: Split| -> Result<Ranked, TrainError> {
+            let edges = gather_held_out(node, &edge_types, split, world)?;
+            let known = known(node, &edges);
+            Ok(Ranked { edges, known })
+        };
+        let (valid, test) = (ranked(Split::Valid)?, ranked(Split::Test)?);
         Ok(Self { node: node.clone(), schema: Arc::clone(schema), options, loaders, valid, test })
     }
 
@@ -108,7 +120,7 @@ impl FilteredRanking {
         device: &B::Device,
         world: &mut ProcessGroup,
     ) -> Result<LinkScores, TrainError> {
-        let edges = if split == Split::Test { &self.test } else { &self.valid };
+        let Ranked { edges, known } = if split == Split::Test { &self.test } else { &self.valid };
         let mut ranks = RankingMetrics::default();
         if edges.is_empty() {
             return Ok(LinkScores::new(&ranks, None));
@@ -117,7 +129,6 @@ impl FilteredRanking {
         for (&node_type, loader) in &self.loaders {
             rows.insert(node_type, self.encode(loader, node_type, model, embeddings, device, world)?);
         }
-        let known = self.known(edges, &rows);
         for of_type in edges.chunk_by(|a, b| a.dst_type == b.dst_type) {
             let candidates = &rows[&of_type[0].dst_type];
             let matrix = TensorData::new(candidates.values.clone(), [candidates.ids.len(), candidates.channels]);
@@ -127,7 +138,7 @@ impl FilteredRanking {
             world.all_reduce(&mut most, ReduceOp::Max)?;
             let at_once = (SCORES_AT_ONCE / (most[0] as usize).max(1)).clamp(1, EDGES_AT_ONCE);
             for chunk in of_type.chunks(at_once) {
-                let counts = self.rank_chunk(chunk, &rows, &matrix, &known, model, device, world)?;
+                let counts = self.rank_chunk(chunk, &rows, &matrix, known, model, device, world)?;
                 for [above, tied] in counts {
                     ranks.add(1.0 + above as f64 + tied as f64 / 2.0);
                 }
@@ -147,9 +158,7 @@ impl FilteredRanking {
         world: &mut ProcessGroup,
     ) -> Result<OwnedRows, TrainError> {
         let channels = model.encoder.config().hidden_channels;
-        let (sharers, mine) = self.node.sharers();
-        // As the loader cuts them into batches.
-        let ids: Vec<u32> = self.node.part().owned(node_type).skip(mine).step_by(sharers).collect();
+        let ids = encoded_ids(&self.node, node_type);
         let mut values = Vec::with_capacity(ids.len() * channels);
         for batch in tensor_batches::<B>(loader, 0, &self.schema, self.options, device) {
             let mut batch = embeddings.fill(batch??, device)?;
@@ -165,39 +174,6 @@ impl FilteredRanking {
             return Err(TrainError::Batch { what });
         }
         Ok(OwnedRows { ids, values, channels })
-    }
-
-    /// For each edge type and source of `edges`: the positions of this rank's nodes that it is known to lead to.
-    fn known(
-        &self,
-        edges: &[HeldOutEdge],
-        rows: &BTreeMap<NodeTypeId, OwnedRows>,
-    ) -> HashMap<(EdgeTypeId, u32), Vec<u32>> {
-        let mut known: HashMap<(EdgeTypeId, u32), Vec<u32>> =
-            edges.iter().map(|edge| ((edge.edge_type, edge.src), Vec::new())).collect();
-        let edge_types: BTreeSet<EdgeTypeId> = edges.iter().map(|edge| edge.edge_type).collect();
-        for edge_type in edge_types {
-            let part = self.node.part();
-            let of_type = part.edges(edge_type);
-            let start = part.owned(of_type.dst_type).start;
-            let ids = &rows[&of_type.dst_type].ids;
-            let mut add = |src: u32, dst: u32| {
-                if let (Some(found), Ok(at)) = (known.get_mut(&(edge_type, src)), ids.binary_search(&dst)) {
-                    found.push(at as u32);
-                }
-            };
-            for row in 0..of_type.csc.num_rows() {
-                of_type.csc.neighbors(row).iter().for_each(|&src| add(src, start + row as u32));
-            }
-            for list in [&of_type.held_out.valid, &of_type.held_out.test] {
-                list.src.iter().zip(&list.dst[..]).for_each(|(&src, &dst)| add(src, dst));
-            }
-        }
-        known.values_mut().for_each(|positions| {
-            positions.sort_unstable();
-            positions.dedup();
-        });
-        known
     }
 
     /// How many nodes score above each edge's destination, and how many alike, over all ranks.
@@ -258,6 +234,41 @@ impl FilteredRanking {
     }
 }
 
+/// The nodes of a type that this rank encodes, ascending, as the loader cuts them into batches.
+fn encoded_ids(node: &SamplingNode, node_type: NodeTypeId) -> Vec<u32> {
+    let (sharers, mine) = node.sharers();
+    node.part().owned(node_type).skip(mine).step_by(sharers).collect()
+}
+
+/// For each edge type and source of `edges`: the positions of this rank's nodes that it is known to lead to, ascending.
+fn known(node: &SamplingNode, edges: &[HeldOutEdge]) -> HashMap<(EdgeTypeId, u32), Vec<u32>> {
+    let mut known: HashMap<(EdgeTypeId, u32), Vec<u32>> =
+        edges.iter().map(|edge| ((edge.edge_type, edge.src), Vec::new())).collect();
+    let edge_types: BTreeSet<EdgeTypeId> = edges.iter().map(|edge| edge.edge_type).collect();
+    let part = node.part();
+    for edge_type in edge_types {
+        let of_type = part.edges(edge_type);
+        let start = part.owned(of_type.dst_type).start;
+        let ids = encoded_ids(node, of_type.dst_type);
+        let mut add = |src: u32, dst: u32| {
+            if let (Some(found), Ok(at)) = (known.get_mut(&(edge_type, src)), ids.binary_search(&dst)) {
+                found.push(at as u32);
+            }
+        };
+        for row in 0..of_type.csc.num_rows() {
+            of_type.csc.neighbors(row).iter().for_each(|&src| add(src, start + row as u32));
+        }
+        for list in [&of_type.held_out.valid, &of_type.held_out.test] {
+            list.src.iter().zip(&list.dst[..]).for_each(|(&src, &dst)| add(src, dst));
+        }
+    }
+    known.values_mut().for_each(|positions| {
+        positions.sort_unstable();
+        positions.dedup();
+    });
+    known
+}
+
 /// The held-out edges of all parts, in one order on all ranks: by destination type first.
 fn gather_held_out(
     node: &SamplingNode,
@@ -277,7 +288,7 @@ fn gather_held_out(
         }
     }
     let mut edges = Vec::new();
-    for theirs in world.all_gather(&bytes)? {
+    for theirs in all_gather_large(world, &bytes)? {
         for words in theirs.chunks_exact(12) {
             let word = |at: usize| u32::from_le_bytes([words[at], words[at + 1], words[at + 2], words[at + 3]]);
             let edge_type = EdgeTypeId(word(0) as u16);

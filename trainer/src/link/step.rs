@@ -21,8 +21,8 @@ pub(super) struct Scores<B: Backend> {
     /// Groups of edges with as many negatives: of each edge its own score, `[edges, 1]`, and those of its negatives,
     /// `[edges, negatives]`.
     pub(super) groups: Vec<(Tensor<B, 2>, Tensor<B, 2>)>,
-    /// The third powers of the rows of all ends and relations, summed, `[1]`.
-    cubes: Tensor<B, 1>,
+    /// The third powers of the rows of all ends and relations, summed, `[1]`; where they are wanted.
+    cubes: Option<Tensor<B, 1>>,
 }
 
 /// Forward, backward and exchange of one batch, as [`step_gradients`](crate::step_gradients) for nodes.
@@ -42,9 +42,12 @@ pub(super) fn step<B: AutodiffBackend + GnnBackend>(
         None => Forward { loss: None, totals: SeedTotals::default(), start },
         Some(input) => {
             let edges = batch.src.len() as f64;
-            let scores = scores(model, &input, &batch, mode)?;
+            let scores = scores(model, &input, &batch, mode, config.n3_weight > 0.0)?;
             let (loss, correct) = scores.loss(config.loss);
-            let loss = loss + scores.cubes.mul_scalar(config.n3_weight);
+            let loss = match scores.cubes {
+                Some(cubes) => loss + cubes.mul_scalar(config.n3_weight),
+                None => loss,
+            };
             let value = loss.clone().into_data().iter::<f64>().next().unwrap_or(f64::NAN);
             Forward { loss: Some(loss), totals: SeedTotals { loss: value, correct, seeds: edges }, start }
         }
@@ -58,16 +61,20 @@ pub(super) fn scores<B: GnnBackend>(
     input: &ModelInput<B>,
     batch: &LinkTensorBatch<B>,
     mode: Mode,
+    with_cubes: bool,
 ) -> Result<Scores<B>, TrainError> {
     let rows = model.encode(input, mode).map_err(|e| TrainError::Batch { what: e.to_string() })?;
     let (device, [_, channels]) = (rows.device(), rows.dims());
     let select = |wanted: &[u32]| rows.clone().select(0, indices::<B>(wanted, &device));
     let (src, dst) = (select(&batch.src), select(&batch.dst));
     let cube = |x: &Tensor<B, 2>| x.clone().abs().powi_scalar(3).sum();
-    let mut cubes = cube(&src) + cube(&dst);
-    if let Some(relations) = model.decoder.relation_rows(&batch.edge_types, &device) {
-        cubes = cubes + cube(&relations);
-    }
+    let cubes = with_cubes.then(|| {
+        let ends = cube(&src) + cube(&dst);
+        match model.decoder.relation_rows(&batch.edge_types, &device) {
+            Some(relations) => ends + cube(&relations),
+            None => ends,
+        }
+    });
     let query = model.decoder.query(src, &batch.edge_types);
     let positive = (query.clone() * dst).sum_dim(1);
     let groups = match &batch.negatives {
@@ -89,9 +96,9 @@ pub(super) fn scores<B: GnnBackend>(
                     false => x.clone().select(0, indices::<B>(edges, &device)),
                 };
                 let scores = part(&query).matmul(select(negatives).transpose());
-                let scores = match own {
-                    Some(own) => scores.mask_fill(one_per_row::<B>(own, negatives.len(), &device), NO_SCORE),
-                    None => scores,
+                let scores = match own.is_empty() {
+                    true => scores,
+                    false => scores.mask_fill(mask::<B>(own, [edges.len(), negatives.len()], &device), NO_SCORE),
                 };
                 (part(&positive), scores)
             };
@@ -130,15 +137,16 @@ impl<B: Backend> Scores<B> {
                 None => loss,
             });
         }
-        (total.unwrap_or_else(|| Tensor::zeros([1], &self.cubes.device())), correct)
+        // A batch with edges has a group, and with it a loss.
+        (total.unwrap_or_else(|| Tensor::zeros([1], &Default::default())), correct)
     }
 }
 
-/// True at one position of each row.
-fn one_per_row<B: Backend>(positions: &[usize], columns: usize, device: &B::Device) -> Tensor<B, 2, Bool> {
-    let mut mask = vec![false; positions.len() * columns];
-    positions.iter().enumerate().for_each(|(row, &at)| mask[row * columns + at] = true);
-    Tensor::from_data(TensorData::new(mask, [positions.len(), columns]), device)
+/// True at some places.
+fn mask<B: Backend>(places: &[(usize, usize)], [rows, columns]: [usize; 2], device: &B::Device) -> Tensor<B, 2, Bool> {
+    let mut mask = vec![false; rows * columns];
+    places.iter().for_each(|&(row, column)| mask[row * columns + column] = true);
+    Tensor::from_data(TensorData::new(mask, [rows, columns]), device)
 }
 
 fn indices<B: Backend>(rows: &[u32], device: &B::Device) -> Tensor<B, 1, Int> {

@@ -62,6 +62,11 @@ where
 {
     let invalid = |what: String| TrainError::Config { what };
     let training = &config.training;
+    if config.in_batch_negatives && (training.sampler.disjoint || training.sampler.temporal.is_some()) {
+        let what =
+            "ends of other edges are no negatives where each edge has a neighborhood of its own: leave out one of both";
+        return Err(invalid(what.into()));
+    }
     let model_config = link_model_config(node.part().meta(), config)?;
     let schema = Arc::new(model_config.encoder.graph.clone());
     let mut model: LinkModel<B> = model_config.init(training.seed, device).map_err(|e| invalid(e.to_string()))?;
@@ -104,7 +109,8 @@ where
             let scores = evaluation.run(Split::Valid, &model.valid(), &embeddings, device, world)?;
             report.valid = Some(scores);
             let better = |best: &Best| scores.get(config.metric) > best.scores.get(config.metric);
-            if best.as_ref().is_none_or(better) {
+            let last = epoch + 1 == training.num_epochs;
+            if (last || scores.get(config.metric).is_some()) && best.as_ref().is_none_or(better) {
                 observer.improved(&model.valid(), &model_config, &embeddings)?;
                 let (parameters, shards) = (flatten_parameters(&model.valid()), embeddings.shards());
                 best = Some(Best { epoch: epoch + 1, scores, parameters, shards });

@@ -1,5 +1,6 @@
 //! The area under the ROC curve.
 
+use crate::gather::all_gather_large;
 use edgecut_cluster::{ClusterError, ProcessGroup};
 
 /// Bytes of an entry on the wire: a score and whether it is a positive's.
@@ -63,7 +64,7 @@ impl ScoredLabels {
             [a, b, c, d, u8::from(positive)]
         });
         let mut all = Self::default();
-        for part in world.all_gather(&bytes.collect::<Vec<u8>>())? {
+        for part in all_gather_large(world, &bytes.collect::<Vec<u8>>())? {
             let (entries, _) = part.as_chunks::<ENTRY_BYTES>();
             for &[a, b, c, d, positive] in entries {
                 all.push(f32::from_le_bytes([a, b, c, d]), positive != 0);
