@@ -163,8 +163,8 @@ pub fn parse_link_model<B: Backend>(
     device: &B::Device,
 ) -> Result<(LinkModel<B>, LinkModelConfig, Vec<EmbeddingTable>), ModelFileError> {
     let (file, json) = open(bytes, path)?;
-    let config: LinkModelConfig =
-        serde_json::from_str(&json).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+    let config =
+        LinkModelConfig::from_json(&json).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
     let model_error = |source| ModelFileError::Model { path: path.to_owned(), source };
     config.validate().map_err(model_error)?;
     check_size(path, &file, config.num_parameters())?;

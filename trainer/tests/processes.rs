@@ -136,8 +136,31 @@ fn sampled_batches_of_several_types_do_not_depend_on_the_parts() {
         let output = sample(1, "wrong", flags);
         assert!(!output.status.success() && stderr(&output).contains(why), "{}", stderr(&output));
     }
-    let error = error_of(&run(&mut train("node", &typed_parts(1).path)));
-    assert!(error.contains("node types without features (v2) need learnable embeddings"), "{error}");
+}
+
+#[test]
+fn node_types_without_features_have_embeddings_that_are_saved_and_loaded() {
+    let parts = typed_parts(2);
+    let model = parts.path.join("../model.safetensors");
+    let result = |extra: &[&str]| -> Value {
+        let mut command = node(&parts.path);
+        command.args(["--nproc-per-node", "2", "--json"]).args(extra);
+        let output = run(&mut command);
+        assert!(output.status.success(), "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).expect("--json prints one JSON object")
+    };
+    let model_path = model.to_str().expect("a UTF-8 path");
+    let trained = result(&["--num-epochs", "6", "--embedding-lr", "0.02", "--save-model", model_path]);
+    // Ten classes.
+    assert!(trained["test_acc"].as_f64() > Some(0.3), "{trained}");
+    let bytes = std::fs::read(&model).expect("the model");
+    let file = safetensors::SafeTensors::deserialize(&bytes).expect("safetensors");
+    assert_eq!(file.tensor("embeddings.v2").expect("the embeddings of v2").shape(), [300, 16]);
+    let loaded = result(&["--load-model", model_path]);
+    assert_eq!((&loaded["test_acc"], &loaded["valid_acc"]), (&trained["test_acc"], &trained["valid_acc"]));
+    // They count: without what they have learned, the same model says something else.
+    let untrained = result(&["--num-epochs", "6", "--embedding-lr", "0"]);
+    assert_ne!(untrained["test_acc"], trained["test_acc"]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
+use serde::de::Error;
 use serde::{Deserialize, Serialize};
 
 use super::model_error::ModelError;
@@ -35,6 +36,18 @@ pub struct LinkModel<B: Backend> {
 }
 
 impl LinkModelConfig {
+    /// Reads what serialising has written.
+    ///
+    /// # Errors
+    /// Text that is no JSON or holds other entries.
+    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        let value: serde_json::Value = serde_json::from_str(text)?;
+        if value.get("kind").is_some() {
+            return Err(serde_json::Error::custom("it describes a model for nodes, which train node reads"));
+        }
+        serde_json::from_value(value)
+    }
+
     /// Checks the settings.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use burn::tensor::backend::Backend;
 use serde::Serialize;
+use serde::de::Error;
 
 use super::model_error::ModelError;
 use super::model_kind::ModelKind;
@@ -27,6 +28,9 @@ impl ModelConfig {
     /// Text that is no JSON or holds other entries.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let value: serde_json::Value = serde_json::from_str(text)?;
+        if value.get("decoder").is_some() {
+            return Err(serde_json::Error::custom("it describes a model for links, which train link reads"));
+        }
         if value.get("graph").is_some() {
             serde_json::from_value(value).map(Self::Relational)
         } else {

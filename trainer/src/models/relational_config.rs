@@ -19,7 +19,8 @@ pub struct RelationalConfig {
     /// The graph that the model is for.
     pub graph: GraphSchema,
     /// What the model computes of seeds, by node type; the first is what it classifies. Seeds of a type that is not among them
-    /// come out as the last layer left them.
+    /// come out as the last layer left them, which without any outputs ends in the convolution itself: dot products of rows
+    /// that are nowhere negative could tell no pair from an edge by a score below zero.
     pub outputs: Vec<RelationalOutput>,
     /// Columns of all node types between layers, and of learned embeddings.
     pub hidden_channels: usize,

@@ -22,8 +22,9 @@ const ATTENTION: u64 = 1 << 32;
 
 /// Typed convolutions between nodes of all types, which are mapped to one width first.
 ///
-/// With residuals a layer adds `dropout(relu(conv(norm(h))))` to `h`, without it replaces it. A node type that no edge type
-/// enters keeps its rows. Only what the seeds need is computed: each layer the nodes within as many hops as layers follow.
+/// With residuals a layer adds `dropout(relu(conv(norm(h))))` to `h`, without it replaces it. Where the model has no outputs,
+/// what comes last has neither ReLU nor dropout. A node type that no edge type enters keeps its rows. Only what the seeds
+/// need is computed: each layer the nodes within as many hops as layers follow.
 #[derive(Module, Debug)]
 pub struct RelationalNet<B: Backend> {
     /// What maps features, by node type; nothing where embeddings take their place.
@@ -123,7 +124,8 @@ impl<B: GnnBackend> RelationalNet<B> {
             all.push(Some(match encoder {
                 Some(encoder) => {
                     let features = masked(features, mode.mask(config.input_dropout, INPUT).for_type(t as u64));
-                    encoder.forward(features, Activation::Relu(mask))
+                    let is_last = config.num_layers == 0 && config.outputs.is_empty();
+                    encoder.forward(features, if is_last { Activation::Identity } else { Activation::Relu(mask) })
                 }
                 None => masked(features, mask),
             }));
@@ -135,6 +137,8 @@ impl<B: GnnBackend> RelationalNet<B> {
     fn convolve(&self, number: usize, rows: &Rows<B>, input: &ModelInput<B>, mode: Mode) -> Rows<B> {
         let (config, layer) = (self.config(), &self.layers[number]);
         let hop = self.layers.len() - 1 - number;
+        // Rows that are the result themselves may be negative, as the result of an output may.
+        let is_last = hop == 0 && config.outputs.is_empty();
         let normalised: Rows<B> = match layer.norms.is_empty() {
             true => rows.clone(),
             false => rows.iter().zip(&layer.norms).map(|(rows, norm)| Some(norm.forward(rows.clone()?))).collect(),
@@ -162,7 +166,7 @@ impl<B: GnnBackend> RelationalNet<B> {
             let x_dst = prefix(normalised[t].clone()?, num_dst);
             let output = layer.conv.forward(t, x_dst, &incoming, attention_mask);
             let mask = mode.mask(config.dropout, HIDDEN + number as u64).for_type(t as u64);
-            let output = Activation::Relu(mask).apply(output);
+            let output = if is_last { output } else { Activation::Relu(mask).apply(output) };
             Some(if config.residual { prefix(rows, num_dst) + output } else { output })
         };
         rows.iter().enumerate().map(of_type).collect()

@@ -7,6 +7,7 @@ mod flat_vectors;
 mod layers;
 mod learning;
 mod linear;
+mod link;
 mod loss;
 mod metrics;
 mod model_file;

@@ -4,8 +4,8 @@
 #[path = "../../../dist-loader/tests/support/mod.rs"]
 mod support;
 
-use edgecut_graph::Dataset;
 use edgecut_graph::datasets::{FakeOptions, fake, fake_hetero};
+use edgecut_graph::{Dataset, EdgeTypeId, HoldOut};
 use edgecut_partition::Method;
 use std::io::Write;
 use std::net::TcpListener;
@@ -18,6 +18,8 @@ pub const TRAIN: &str = env!("CARGO_BIN_EXE_train");
 
 /// The longest that any job here may take to end once something has broken.
 pub const ENDS_WITHIN: Duration = Duration::from_secs(30);
+
+const HOLD_OUT: HoldOut = HoldOut { valid_fraction: 0.1, test_fraction: 0.1, seed: 0 };
 
 pub struct Parts {
     _dir: tempfile::TempDir,
@@ -42,6 +44,26 @@ pub fn fake_parts_of(options: &FakeOptions, num_parts: u32) -> Parts {
 pub fn typed_parts(num_parts: u32) -> Parts {
     let options = FakeOptions { avg_num_nodes: 300, avg_degree: 4.0, num_channels: 6, ..FakeOptions::default() };
     written(&fake_hetero(&options).expect("a fake graph"), num_parts, Method::Random)
+}
+
+/// A graph whose communities tell which of its edges are held out.
+pub fn link_parts(num_parts: u32) -> Parts {
+    let options = FakeOptions { avg_num_nodes: 400, num_channels: 16, num_classes: 5, ..FakeOptions::default() };
+    let mut graph = fake(&options).expect("a fake graph");
+    graph.hold_out_edges(&graph.edge_type_ids(), &HOLD_OUT).expect("held-out edges");
+    written(&graph, num_parts, Method::Metis { recursive: false })
+}
+
+/// A graph of several node and edge types, of which `e0` and `e4` have held-out edges.
+pub fn typed_link_parts(num_parts: u32) -> Parts {
+    let options = FakeOptions { avg_num_nodes: 300, num_channels: 6, num_classes: 5, ..FakeOptions::default() };
+    let mut graph = fake_hetero(&options).expect("a fake graph");
+    graph.hold_out_edges(&[EdgeTypeId(0), EdgeTypeId(4)], &HOLD_OUT).expect("held-out edges");
+    written(&graph, num_parts, Method::Random)
+}
+
+pub fn written_by(graph: &Dataset, num_parts: u32) -> Parts {
+    written(graph, num_parts, Method::Random)
 }
 
 fn written(graph: &Dataset, num_parts: u32, method: Method) -> Parts {

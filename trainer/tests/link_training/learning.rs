@@ -1,0 +1,186 @@
+//! What is planted in a graph is found, on one rank and on two.
+
+use super::support::{on_ranks, write_parts};
+use super::{Cpu, Log, config, no_layers};
+use burn::backend::Autodiff;
+use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
+use edgecut_dist_sampler::SamplingNodeConfig;
+use edgecut_graph::datasets::{FakeOptions, fake, fake_hetero};
+use edgecut_graph::{Dataset, EdgeTypeId, HoldOut};
+use edgecut_partition::Method;
+use edgecut_trainer::link::{
+    LinkEvaluation, LinkLoss, LinkMetric, LinkResult, LinkTrainingConfig, evaluate_link, train_link,
+};
+use edgecut_trainer::models::ModelKind;
+use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition};
+use edgecut_trainer::{TrainError, TrainingConfig};
+use std::path::Path;
+
+const HOLD_OUT: HoldOut = HoldOut { valid_fraction: 0.1, test_fraction: 0.1, seed: 3 };
+const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
+/// The mean reciprocal rank of a model that knows nothing, among twenty negatives.
+const CHANCE_MRR: f64 = 0.174;
+
+fn options(num_channels: usize) -> FakeOptions {
+    FakeOptions {
+        avg_num_nodes: 500,
+        avg_degree: 12.0,
+        num_channels,
+        num_classes: 6,
+        homophily: 0.95,
+        ..FakeOptions::default()
+    }
+}
+
+fn communities(num_channels: usize) -> Dataset {
+    let mut graph = fake(&options(num_channels)).expect("a fake graph");
+    graph.hold_out_edges(&graph.edge_type_ids(), &HOLD_OUT).expect("held-out edges");
+    graph
+}
+
+/// `e0` and `e4` have held-out edges, and so have their reverses; v2 has embeddings.
+fn typed_communities() -> Dataset {
+    let mut graph = fake_hetero(&FakeOptions { avg_degree: 6.0, ..options(8) }).expect("a fake graph");
+    graph.hold_out_edges(&[EdgeTypeId(0), EdgeTypeId(4)], &HOLD_OUT).expect("held-out edges");
+    graph.add_reverse_edges();
+    graph
+}
+
+/// The result of every rank, by training and by evaluating the model that came of it.
+fn train(dir: &Path, ranks: usize, config: &LinkTrainingConfig) -> Vec<Result<(LinkResult, LinkResult), TrainError>> {
+    on_ranks(dir, ranks, &SamplingNodeConfig::default(), |node, world| {
+        let (device, mut log) = (Default::default(), Log::default());
+        let trained = train_link::<Autodiff<Cpu>>(&node, config, world, &device, &mut log)?;
+        log.check(config, &trained.result);
+        let tables = trained.embeddings.tables()?;
+        world.barrier()?;
+        let again = evaluate_link(&node, config, &trained.model, &trained.config, &tables, world, &device)?;
+        Ok((trained.result, again))
+    })
+}
+
+/// The result of training on one rank and on two, which is the same on both.
+fn learned(graph: &Dataset, config: &LinkTrainingConfig) -> [LinkResult; 2] {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    [1, 2].map(|ranks| {
+        let parts = dir.path().join(ranks.to_string());
+        write_parts(graph, ranks as u32, Method::Metis { recursive: false }, &parts);
+        let results: Vec<_> = train(&parts, ranks, config).into_iter().map(|result| result.expect("a run")).collect();
+        assert!(results.iter().all(|result| *result == results[0]), "the same on every rank: {results:?}");
+        let (result, again) = results.into_iter().next().expect("a rank");
+        let expected = LinkResult { best_epoch: 0, ..result.clone() };
+        assert_eq!(again, expected, "the model that came back is the one that was tested");
+        let held_out = |list: fn(&edgecut_graph::HeldOutEdges) -> &edgecut_graph::EdgeList| -> u64 {
+            let of_type = |edges: &edgecut_graph::EdgeData| list(&edges.held_out).src.len() as u64;
+            graph.edge_types.iter().map(of_type).sum()
+        };
+        if config.edge_types.is_empty() {
+            assert_eq!(result.valid.edges, held_out(|edges| &edges.valid), "each edge counts once");
+            assert_eq!(result.test.edges, held_out(|edges| &edges.test), "each edge counts once");
+        }
+        result
+    })
+}
+
+fn assert_learned(results: &[LinkResult; 2], mrr: f64, roc_auc: Option<f64>) {
+    for (result, ranks) in results.iter().zip(1..) {
+        assert!(result.test.mrr > Some(mrr), "{ranks} ranks: {result:?}");
+        assert!(result.test.roc_auc.is_some() == roc_auc.is_some(), "{result:?}");
+        assert!(result.test.roc_auc >= roc_auc, "{ranks} ranks: {result:?}");
+    }
+}
+
+#[test]
+fn sage_and_dot_products_learn_communities() {
+    let negatives =
+        NegativeSampling { num: 2, distribution: NegativeDistribution::Degree, exclude: Exclude::Edges, shared: false };
+    let base = config(SAGE, "8,4".parse().expect("fan-outs"));
+    let training = TrainingConfig { num_epochs: 8, dropout: 0.1, ..base.training.clone() };
+    let config = LinkTrainingConfig { training, negatives, metric: LinkMetric::RocAuc, ..base };
+    assert_learned(&learned(&communities(16), &config), 1.6 * CHANCE_MRR, Some(0.75));
+}
+
+#[test]
+fn rgcn_and_distmult_learn_typed_edges() {
+    let rgcn = ModelKind::Rgcn { decomposition: Decomposition::Basis { num_bases: 3 } };
+    let base = config(rgcn, "5".parse().expect("fan-outs"));
+    let training = TrainingConfig { num_epochs: 8, ..base.training.clone() };
+    let decoder = DecoderKind::DistMult;
+    let config = LinkTrainingConfig { training, decoder, loss: LinkLoss::Softmax, ..base };
+    let config =
+        LinkTrainingConfig { negatives: NegativeSampling { num: 4, ..config.negatives }, n3_weight: 1e-4, ..config };
+    assert_learned(&learned(&typed_communities(), &config), 1.6 * CHANCE_MRR, Some(0.75));
+}
+
+#[test]
+fn embeddings_alone_learn_communities() {
+    let negatives = NegativeSampling {
+        num: 64,
+        distribution: NegativeDistribution::Uniform,
+        exclude: Exclude::Nothing,
+        shared: true,
+    };
+    let base = config(SAGE, no_layers());
+    let training = TrainingConfig { num_epochs: 16, batch_size: 128, embedding_lr: 0.05, ..base.training.clone() };
+    let base = LinkTrainingConfig { training, negatives, ..base };
+    for (loss, num, in_batch_negatives) in [(LinkLoss::Softmax, 64, true), (LinkLoss::Bce, 2, false)] {
+        let negatives = NegativeSampling { num, ..negatives };
+        let config = LinkTrainingConfig { loss, negatives, in_batch_negatives, n3_weight: 1e-3, ..base.clone() };
+        assert_learned(&learned(&communities(0), &config), 1.6 * CHANCE_MRR, Some(0.75));
+    }
+    // Among all nodes a model that knows nothing has an MRR of 0.014.
+    let config = LinkTrainingConfig {
+        evaluation: LinkEvaluation::Filtered,
+        metric: LinkMetric::HitsAt10,
+        loss: LinkLoss::Softmax,
+        ..base
+    };
+    assert_learned(&learned(&communities(0), &config), 0.04, None);
+}
+
+#[test]
+fn only_the_edge_types_that_are_named_are_judged() {
+    let rgcn = ModelKind::Rgcn { decomposition: Decomposition::None };
+    let base = config(rgcn, "3".parse().expect("fan-outs"));
+    let training = TrainingConfig { num_epochs: 1, ..base.training.clone() };
+    let edge_types = vec!["e0".to_owned(), "v0__e5__v2".to_owned()];
+    let reverse_types = vec![("e0".to_owned(), "e1".to_owned())];
+    let config = LinkTrainingConfig { training, edge_types, reverse_types, ..base };
+    let graph = typed_communities();
+    for result in learned(&graph, &config) {
+        let held_out = &graph.edge_types[0].held_out;
+        assert_eq!(
+            (result.valid.edges, result.test.edges),
+            (held_out.valid.src.len() as u64, held_out.test.src.len() as u64)
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_trained_is_said() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    write_parts(&typed_communities(), 1, Method::Random, &dir.path().join("typed"));
+    write_parts(&fake(&options(4)).expect("a fake graph"), 1, Method::Random, &dir.path().join("whole"));
+    let base = config(SAGE, "3".parse().expect("fan-outs"));
+    let error = |folder: &str, config: LinkTrainingConfig| match train(&dir.path().join(folder), 1, &config).remove(0) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("it trained"),
+    };
+    let named = |name: &str| LinkTrainingConfig { edge_types: vec![name.into()], ..base.clone() };
+    let reversed = LinkTrainingConfig { reverse_types: vec![("e0".into(), "e9".into())], ..base.clone() };
+    let auc = LinkTrainingConfig { evaluation: LinkEvaluation::Filtered, metric: LinkMetric::RocAuc, ..base.clone() };
+    let shared = NegativeSampling { shared: true, exclude: Exclude::Edges, ..base.negatives };
+    let gcn = config(ModelKind::Gcn, "3".parse().expect("fan-outs"));
+    for (folder, config, why) in [
+        ("whole", base.clone(), "no edges are held out for validation: partition it with --hold-out-edges"),
+        ("typed", named("e9"), "there is no edge type e9: the graph has v0__e0__v1, "),
+        ("typed", named("e2"), "no edges are held out for validation"),
+        ("typed", reversed, "there is no edge type e9"),
+        ("typed", auc, "the area under the ROC curve is of sampled negatives"),
+        ("typed", LinkTrainingConfig { negatives: shared, ..base.clone() }, "draw them for each edge"),
+        ("typed", gcn, "a GCN takes homogeneous graphs"),
+    ] {
+        let error = error(folder, config);
+        assert!(error.contains(why), "{error}");
+    }
+}

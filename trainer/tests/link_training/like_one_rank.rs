@@ -1,0 +1,147 @@
+//! Ranks that share the edges of a step out among themselves train what one rank trains on all of them.
+
+use super::support::{Numbers, on_ranks, write_parts};
+use super::{Cpu, Log, config, no_layers};
+use burn::backend::Autodiff;
+use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
+use edgecut_dist_sampler::{NumNeighbors, SamplingNodeConfig};
+use edgecut_graph::{Dataset, EdgeData, EdgeList, Features, HeldOutEdges, NodeData, NodeTypeId, Splits};
+use edgecut_partition::Method;
+use edgecut_trainer::TrainingConfig;
+use edgecut_trainer::gradients::flatten_parameters;
+use edgecut_trainer::link::{LinkEpochReport, LinkEvaluation, LinkLoss, LinkTrainingConfig, train_link};
+use edgecut_trainer::models::ModelKind;
+use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition};
+use std::path::Path;
+
+const PEOPLE: usize = 30;
+const THINGS: usize = 14;
+/// Things that each person likes, held-out ones aside; all others are the negatives.
+const LIKED: usize = 8;
+
+/// People like things. Everyone likes as many, so that as many negatives as there are other things are always the same ones,
+/// whatever batch an edge is in. What messages flow over is not what is predicted: no batch leaves any of it out.
+fn graph() -> Dataset {
+    let mut numbers = Numbers(5);
+    let (mut likes, mut held_out) = (EdgeList::default(), HeldOutEdges::default());
+    let (mut src, mut dst) = (Vec::new(), Vec::new());
+    let mut of_split = [(Vec::new(), Vec::new()), (Vec::new(), Vec::new())];
+    for person in 0..PEOPLE as u32 {
+        let mut things: Vec<u32> = (0..THINGS as u32).collect();
+        for last in (1..THINGS).rev() {
+            things.swap(last, numbers.below(last as u64 + 1) as usize);
+        }
+        src.extend([person; LIKED]);
+        dst.extend(&things[..LIKED]);
+        for ((src, dst), thing) in of_split.iter_mut().zip(&things[LIKED..]) {
+            src.push(person);
+            dst.push(*thing);
+        }
+    }
+    (likes.src, likes.dst) = (src.into(), dst.into());
+    let list = |(src, dst): (Vec<u32>, Vec<u32>)| EdgeList { src: src.into(), dst: dst.into() };
+    let [valid, test] = of_split;
+    (held_out.valid, held_out.test) = (list(valid), list(test));
+    let mut between = |name: &str, node_type: u16, num_nodes: usize| {
+        let mut ends = || (0..num_nodes * 3).map(|_| numbers.below(num_nodes as u64) as u32).collect::<Vec<_>>();
+        let (src, dst) = (ends(), ends());
+        EdgeData::new(NodeTypeId(node_type), name, NodeTypeId(node_type), src.into(), dst.into())
+    };
+    let (knows, near) = (between("knows", 0, PEOPLE), between("near", 1, THINGS));
+    let nodes = |name: &str, num_nodes: usize, features: Option<Features>| NodeData {
+        name: name.into(),
+        num_nodes,
+        features,
+        labels: None,
+        num_classes: 0,
+        splits: Splits::default(),
+        times: None,
+    };
+    let values: Vec<f32> = (0..PEOPLE * 4).map(|i| (i as f32 * 0.37).sin()).collect();
+    let features = Features::F32 { values: values.into(), dim: 4 };
+    let likes = EdgeData { held_out, ..EdgeData::new(NodeTypeId(0), "likes", NodeTypeId(1), likes.src, likes.dst) };
+    Dataset {
+        name: "likes".into(),
+        node_types: vec![nodes("person", PEOPLE, Some(features)), nodes("thing", THINGS, None)],
+        edge_types: vec![likes, knows, near],
+    }
+}
+
+/// What comes of a run on one rank.
+struct Run {
+    epochs: Vec<LinkEpochReport>,
+    parameters: Vec<f32>,
+    embeddings: Vec<f32>,
+}
+
+fn train(dir: &Path, ranks: usize, config: &LinkTrainingConfig) -> Vec<Run> {
+    on_ranks(dir, ranks, &SamplingNodeConfig::default(), |node, world| {
+        let mut log = Log::default();
+        let trained = train_link::<Autodiff<Cpu>>(&node, config, world, &Default::default(), &mut log).expect("a run");
+        let embeddings = trained.embeddings.tables().expect("the embeddings").remove(0).values;
+        world.barrier().expect("all ranks have read");
+        Run { epochs: log.epochs, parameters: flatten_parameters(&trained.model), embeddings }
+    })
+}
+
+fn assert_close(found: &[f32], expected: &[f32], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert!((found - expected).abs() < 2e-4, "{what}: {found} instead of {expected} at {at}");
+    }
+}
+
+#[test]
+fn ranks_together_train_like_one() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    for parts in [1, 2, 3] {
+        write_parts(&graph(), parts, Method::Random, &dir.path().join(parts.to_string()));
+    }
+    let sage = ModelKind::Sage { aggregation: Aggregation::Mean };
+    let rgcn = ModelKind::Rgcn { decomposition: Decomposition::None };
+    let one_layer = || -> NumNeighbors { "likes=0;-1".parse().expect("fan-outs") };
+    let negatives = NegativeSampling {
+        num: THINGS - LIKED,
+        distribution: NegativeDistribution::Uniform,
+        exclude: Exclude::Edges,
+        shared: false,
+    };
+    for (kind, num_neighbors, decoder, loss, n3_weight) in [
+        (sage, no_layers(), DecoderKind::Dot, LinkLoss::Bce, 0.0),
+        (sage, no_layers(), DecoderKind::DistMult, LinkLoss::Softmax, 0.01),
+        (sage, one_layer(), DecoderKind::Dot, LinkLoss::Softmax, 0.01),
+        (rgcn, one_layer(), DecoderKind::DistMult, LinkLoss::Bce, 0.0),
+    ] {
+        let base = config(kind, num_neighbors);
+        // One step an epoch, and the model after the last one.
+        let training = TrainingConfig { batch_size: 10_000, num_epochs: 6, eval_every: 6, ..base.training.clone() };
+        let edge_types = vec!["likes".to_owned()];
+        let evaluation = LinkEvaluation::Filtered;
+        let config =
+            LinkTrainingConfig { training, decoder, loss, n3_weight, negatives, edge_types, evaluation, ..base };
+        let one = train(&dir.path().join("1"), 1, &config).remove(0);
+        assert!(one.epochs[5].loss < one.epochs[0].loss, "it learns");
+        for (parts, ranks) in [(2, 2), (3, 3), (2, 4)] {
+            let what = format!("{kind:?}, {decoder}, {loss}, {ranks} ranks on {parts} parts");
+            let many = train(&dir.path().join(parts.to_string()), ranks, &config);
+            for run in &many {
+                for (found, expected) in run.epochs.iter().zip(&one.epochs) {
+                    let (Some(loss), Some(expected_loss)) = (found.loss, expected.loss) else {
+                        panic!("{what}: no loss")
+                    };
+                    assert!((loss - expected_loss).abs() < 1e-4 * expected_loss, "{what}: {found:?}, {expected:?}");
+                    let (share, expected) = (found.train_acc, expected.train_acc);
+                    assert!((share.unwrap_or(-1.0) - expected.unwrap_or(-2.0)).abs() < 0.01, "{what}: {share:?}");
+                }
+                assert_close(&run.parameters, &one.parameters, &what);
+                assert_close(&run.embeddings, &one.embeddings, &what);
+                let first = &many[0];
+                assert_eq!(
+                    (&run.parameters, &run.embeddings),
+                    (&first.parameters, &first.embeddings),
+                    "{what}: same bits"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Link prediction over real sockets: what it learns, how it ranks, and that ranks together train like one.
+
+#[path = "../../../dist-loader/tests/support/mod.rs"]
+mod support;
+
+mod learning;
+mod like_one_rank;
+mod ranking;
+
+use burn_ndarray::NdArray;
+use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
+use edgecut_dist_sampler::{Fanout, NumNeighbors, SamplerConfig};
+use edgecut_trainer::Embeddings;
+use edgecut_trainer::TrainingConfig;
+use edgecut_trainer::link::{
+    LinkEpochReport, LinkEvaluation, LinkLoss, LinkMetric, LinkObserver, LinkResult, LinkTrainingConfig,
+};
+use edgecut_trainer::models::{LinkModel, LinkModelConfig, ModelKind};
+use edgecut_trainer::nn::DecoderKind;
+
+type Cpu = NdArray<f32>;
+
+/// A short run with one negative per edge, judged by twenty.
+fn config(kind: ModelKind, num_neighbors: NumNeighbors) -> LinkTrainingConfig {
+    let training = TrainingConfig {
+        hidden_channels: 16,
+        batch_size: 256,
+        num_epochs: 6,
+        lr: 0.01,
+        embedding_lr: 0.01,
+        seed: 1,
+        concurrency: 2,
+        ..TrainingConfig::new(kind, SamplerConfig::new(num_neighbors))
+    };
+    LinkTrainingConfig {
+        training,
+        decoder: DecoderKind::Dot,
+        negatives: NegativeSampling {
+            num: 1,
+            distribution: NegativeDistribution::Uniform,
+            exclude: Exclude::Nothing,
+            shared: false,
+        },
+        in_batch_negatives: false,
+        loss: LinkLoss::Bce,
+        n3_weight: 0.0,
+        edge_types: Vec::new(),
+        reverse_types: Vec::new(),
+        evaluation: LinkEvaluation::Sampled(20),
+        metric: LinkMetric::Mrr,
+    }
+}
+
+/// The fan-outs of a model without convolutions.
+fn no_layers() -> NumNeighbors {
+    Vec::<Fanout>::new().into()
+}
+
+/// Keeps what it is told.
+#[derive(Default)]
+struct Log {
+    epochs: Vec<LinkEpochReport>,
+    improved: usize,
+}
+
+impl LinkObserver<Cpu> for Log {
+    fn step(&mut self, _: u64, _: usize, _: usize) {}
+
+    fn epoch(&mut self, report: &LinkEpochReport) -> std::io::Result<()> {
+        self.epochs.push(report.clone());
+        Ok(())
+    }
+
+    fn improved(&mut self, _: &LinkModel<Cpu>, _: &LinkModelConfig, _: &Embeddings) -> std::io::Result<()> {
+        self.improved += 1;
+        Ok(())
+    }
+}
+
+impl Log {
+    /// The result is that of the best epoch.
+    fn check(&self, config: &LinkTrainingConfig, result: &LinkResult) {
+        assert_eq!(self.epochs.len() as u64, config.training.num_epochs);
+        let scores: Vec<Option<f64>> =
+            self.epochs.iter().map(|report| report.valid.and_then(|scores| scores.get(config.metric))).collect();
+        let best = scores.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
+        let first = scores.iter().position(|score| *score == Some(best)).expect("an epoch that validates");
+        assert_eq!(result.best_epoch, first as u64 + 1);
+        assert_eq!(result.valid.get(config.metric), Some(best));
+        let validated = scores.iter().flatten().count();
+        assert!((1..=validated).contains(&self.improved), "{} of {validated} epochs improved", self.improved);
+    }
+}

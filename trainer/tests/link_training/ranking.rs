@@ -1,0 +1,227 @@
+//! Filtered ranking against plain loops over all pairs.
+
+use super::support::{on_ranks, write_parts};
+use super::{Cpu, config, no_layers};
+use burn::module::Param;
+use burn::tensor::{Tensor, TensorData};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_sampler::{DistNeighborSampler, NumNeighbors, SamplingNodeConfig, Wanted};
+use edgecut_graph::datasets::{FakeOptions, fake_hetero};
+use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeTypeId};
+use edgecut_partition::Method;
+use edgecut_trainer::link::{LinkEvaluation, LinkScores, LinkTrainingConfig, evaluate_link, link_model_config};
+use edgecut_trainer::models::{GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig, ModelKind};
+use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition};
+use edgecut_trainer::{BatchOptions, EmbeddingTable, Embeddings, TensorBatch};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const NODES: usize = 60;
+
+/// Each node type is a destination of held-out edges. v2 has no features, and without `features` no type has any.
+fn graph(features: bool) -> Dataset {
+    let num_channels = if features { 6 } else { 0 };
+    let options = FakeOptions { avg_num_nodes: NODES, avg_degree: 5.0, num_channels, ..FakeOptions::default() };
+    let mut graph = fake_hetero(&options).expect("a fake graph");
+    let hold_out = HoldOut { valid_fraction: 0.15, test_fraction: 0.15, seed: 4 };
+    graph.hold_out_edges(&[0, 2, 4, 5].map(EdgeTypeId), &hold_out).expect("held-out edges");
+    graph
+}
+
+/// Parts, and ranks that share them.
+const JOBS: [(u32, usize); 4] = [(1, 1), (2, 2), (3, 3), (2, 4)];
+
+fn written(graph: &Dataset, dir: &Path) -> Vec<(PathBuf, usize)> {
+    let part = |&(parts, ranks): &(u32, usize)| {
+        let path = dir.join(format!("{parts}-{ranks}"));
+        write_parts(graph, parts, Method::Random, &path);
+        (path, ranks)
+    };
+    JOBS.iter().map(part).collect()
+}
+
+/// The ranks of one edge type's edges `list` among all destinations that are known from none of its edges, by the rows of
+/// all nodes by type.
+fn ranks(edges: &EdgeData, list: &EdgeList, relation: &[f64], rows: &[Vec<Vec<f64>>]) -> Vec<f64> {
+    let (valid, test) = (&edges.held_out.valid, &edges.held_out.test);
+    let lists = [(&edges.src, &edges.dst), (&valid.src, &valid.dst), (&test.src, &test.dst)];
+    let known: HashSet<(u32, u32)> =
+        lists.iter().flat_map(|(src, dst)| src.iter().copied().zip(dst.iter().copied())).collect();
+    let score = |src: u32, dst: u32| -> f64 {
+        let (src, dst) = (&rows[edges.src_type.index()][src as usize], &rows[edges.dst_type.index()][dst as usize]);
+        (0..relation.len()).map(|i| src[i] * relation[i] * dst[i]).sum()
+    };
+    let rank = |(&src, &dst): (&u32, &u32)| {
+        let own = score(src, dst);
+        let others: Vec<f64> =
+            (0..NODES as u32).filter(|&other| !known.contains(&(src, other))).map(|other| score(src, other)).collect();
+        let above = others.iter().filter(|&&other| other > own).count();
+        let tied = others.iter().filter(|&&other| other == own).count();
+        1.0 + above as f64 + tied as f64 / 2.0
+    };
+    list.src.iter().zip(&list.dst[..]).map(rank).collect()
+}
+
+/// What evaluation has to say of a model.
+fn expected(graph: &Dataset, valid: bool, model: &LinkModel<Cpu>, rows: &[Vec<Vec<f64>>]) -> LinkScores {
+    let channels = model.encoder.config().hidden_channels;
+    let relations: Option<Vec<f64>> =
+        model.decoder.relations.as_ref().map(|relations| relations.val().into_data().iter::<f64>().collect());
+    let mut all = Vec::new();
+    for (e, edges) in graph.edge_types.iter().enumerate() {
+        let list = if valid { &edges.held_out.valid } else { &edges.held_out.test };
+        let relation = relations.as_ref().map_or(vec![1.0; channels], |all| all[e * channels..][..channels].to_vec());
+        all.extend(ranks(edges, list, &relation, rows));
+    }
+    let share = |depth: f64| Some(all.iter().filter(|&&rank| rank <= depth).count() as f64 / all.len() as f64);
+    LinkScores {
+        edges: all.len() as u64,
+        mrr: Some(all.iter().map(|rank| 1.0 / rank).sum::<f64>() / all.len() as f64),
+        hits_at_1: share(1.0),
+        hits_at_3: share(3.0),
+        hits_at_10: share(10.0),
+        roc_auc: None,
+    }
+}
+
+fn assert_close(found: &LinkScores, expected: &LinkScores, what: &str) {
+    assert_eq!((found.edges, found.roc_auc), (expected.edges, expected.roc_auc), "{what}");
+    let measures = |scores: &LinkScores| [scores.mrr, scores.hits_at_1, scores.hits_at_3, scores.hits_at_10];
+    for (one, other) in measures(found).into_iter().zip(measures(expected)) {
+        let (Some(one), Some(other)) = (one, other) else { panic!("{what}: {found:?}") };
+        assert!((one - other).abs() < 1e-9, "{what}: {found:?} instead of {expected:?}");
+    }
+}
+
+fn filtered(kind: ModelKind, num_neighbors: NumNeighbors, decoder: DecoderKind) -> LinkTrainingConfig {
+    let mut config = config(kind, num_neighbors);
+    // Batches of several sizes, and ranks with different numbers of them.
+    config.training.batch_size = 7;
+    LinkTrainingConfig { decoder, evaluation: LinkEvaluation::Filtered, ..config }
+}
+
+/// What every rank of every job says of a model.
+fn assert_ranked(
+    graph: &Dataset,
+    jobs: &[(PathBuf, usize)],
+    config: &LinkTrainingConfig,
+    (model, model_config): (&LinkModel<Cpu>, &LinkModelConfig),
+    tables: &[EmbeddingTable],
+    rows: &[Vec<Vec<f64>>],
+) {
+    let [valid, test] = [true, false].map(|valid| expected(graph, valid, model, rows));
+    assert!(valid.edges > 50 && test.mrr > Some(0.01) && valid != test, "{valid:?}");
+    for (path, ranks) in jobs {
+        let results = on_ranks(path, *ranks, &SamplingNodeConfig::default(), |node, world| {
+            let device = Default::default();
+            evaluate_link(&node, config, model, model_config, tables, world, &device).expect("an evaluation")
+        });
+        for result in &results {
+            let what = format!("{} of {:?} and {}", path.display(), config.training.kind, config.decoder);
+            assert_close(&result.valid, &valid, &what);
+            assert_close(&result.test, &test, &what);
+            assert_eq!(result, &results[0], "the same on every rank");
+        }
+    }
+}
+
+/// Small whole numbers: sums of their products are exact, so that equal scores are ties, of which there are many.
+#[test]
+fn ranks_of_embeddings_are_those_of_plain_loops_ties_included() {
+    let graph = graph(false);
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let jobs = written(&graph, dir.path());
+    let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+    let (dim, device) = (4, Default::default());
+    let mut numbers = super::support::Numbers(8);
+    let mut whole = |count: usize| -> Vec<f32> { (0..count).map(|_| numbers.below(5) as f32 - 2.0).collect() };
+    let tables: Vec<EmbeddingTable> = graph
+        .node_types
+        .iter()
+        .map(|nodes| EmbeddingTable { node_type: nodes.name.clone(), dim, values: whole(NODES * dim) })
+        .collect();
+    let relations = whole(graph.edge_types.len() * dim);
+    let row = |row: &[f32]| row.iter().map(|&value| f64::from(value)).collect::<Vec<_>>();
+    let rows: Vec<Vec<Vec<f64>>> =
+        tables.iter().map(|table| table.values.chunks_exact(dim).map(row).collect()).collect();
+    for decoder in [DecoderKind::Dot, DecoderKind::DistMult] {
+        let mut config = filtered(kind, no_layers(), decoder);
+        config.training.hidden_channels = dim;
+        let meta = edgecut_graph::Meta::read(&jobs[0].0).expect("read META.json");
+        let model_config = link_model_config(&meta, &config).expect("a model");
+        let mut model: LinkModel<Cpu> = model_config.init(0, &device).expect("a model");
+        if decoder == DecoderKind::DistMult {
+            let values = TensorData::new(relations.clone(), [graph.edge_types.len(), dim]);
+            model.decoder.relations = Some(Param::from_tensor(Tensor::from_data(values, &device)));
+        }
+        assert_ranked(&graph, &jobs, &config, (&model, &model_config), &tables, &rows);
+    }
+}
+
+#[test]
+fn ranks_of_encoded_nodes_are_those_of_plain_loops() {
+    let graph = graph(true);
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let jobs = written(&graph, dir.path());
+    let all = || -> NumNeighbors { "-1,-1".parse().expect("fan-outs") };
+    for (kind, decoder) in [
+        (ModelKind::Sage { aggregation: Aggregation::Mean }, DecoderKind::Dot),
+        (ModelKind::Rgcn { decomposition: Decomposition::None }, DecoderKind::DistMult),
+    ] {
+        let mut config = filtered(kind, all(), decoder);
+        // The rows of layers that end in a ReLU would often be all zeros.
+        config.training.residual = true;
+        let (model, model_config, tables, rows) = encoded(&jobs[0].0, &config);
+        assert_ranked(&graph, &jobs, &config, (&model, &model_config), &tables, &rows);
+    }
+}
+
+/// A model with its first weights, its embeddings, and the rows of all nodes by type and original id.
+#[expect(clippy::type_complexity, reason = "what one model and one graph make")]
+fn encoded(
+    one_part: &Path,
+    config: &LinkTrainingConfig,
+) -> (LinkModel<Cpu>, LinkModelConfig, Vec<EmbeddingTable>, Vec<Vec<Vec<f64>>>) {
+    let of_rank = on_ranks(one_part, 1, &SamplingNodeConfig::default(), |node, world| {
+        let device = Default::default();
+        let meta = node.part().meta().clone();
+        let model_config = link_model_config(&meta, config).expect("a model");
+        let model: LinkModel<Cpu> = model_config.init(7, &device).expect("a model");
+        let schema = Arc::new(GraphSchema::new(&meta).expect("types"));
+        let embeddings = Embeddings::new(&node, &schema, config.training.hidden_channels, 7).expect("embeddings");
+        let options = BatchOptions::of_model(&ModelConfig::Relational(model_config.encoder.clone()), false);
+        let options = BatchOptions { labels: false, ..options };
+        let sampler = DistNeighborSampler::new(node.clone(), config.training.sampler.clone()).expect("a sampler");
+        let sampler = Arc::new(sampler);
+        let rows = (0..meta.node_types.len()).map(|t| {
+            let loader_config = LoaderConfig {
+                batch_size: 16,
+                even_batches: false,
+                shuffle: false,
+                seed: 0,
+                concurrency: 1,
+                wanted: Wanted { original_ids: true, ..options.wanted() },
+            };
+            let loader =
+                DistNeighborLoader::new(sampler.clone(), NodeTypeId(t as u16), Seeds::Owned, loader_config, world);
+            let mut rows = vec![Vec::new(); NODES];
+            for batch in loader.expect("a loader").epoch(0) {
+                let batch = batch.expect("a batch");
+                let ids = batch.nodes[t].original_ids[..batch.num_seeds].to_vec();
+                let batch = TensorBatch::new(batch, &schema, options, &device).expect("a right batch");
+                let batch = embeddings.fill(batch, &device).expect("rows of embeddings");
+                let encoded = model.encode(batch.input().expect("seeds"), Mode::Eval).expect("rows");
+                let values: Vec<f64> = encoded.into_data().iter::<f64>().collect();
+                let channels = config.training.hidden_channels;
+                ids.iter().zip(values.chunks_exact(channels)).for_each(|(&id, row)| rows[id as usize] = row.to_vec());
+            }
+            assert!(rows.iter().all(|row| !row.is_empty()), "a row of every node");
+            rows
+        });
+        let rows: Vec<_> = rows.collect();
+        let tables = embeddings.tables().expect("the embeddings");
+        (model, model_config, tables, rows)
+    });
+    of_rank.into_iter().next().expect("a rank")
+}

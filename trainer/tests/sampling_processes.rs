@@ -1,0 +1,163 @@
+//! `train sample` by weights and times, as users run it.
+
+mod programs;
+
+use edgecut_graph::datasets::{FakeOptions, fake};
+use programs::{Parts, error_of, run, stderr, train, written_by};
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+const NODES: usize = 500;
+const SEEDS: usize = 60;
+
+/// What `partition-graph --dataset fake --edge-attributes` makes, without attributes if that is asked for.
+fn graph(num_parts: u32, edge_attributes: bool) -> Parts {
+    let options = FakeOptions { avg_num_nodes: NODES, num_channels: 8, edge_attributes, ..FakeOptions::default() };
+    written_by(&fake(&options).expect("a fake graph"), num_parts)
+}
+
+struct Given {
+    dir: tempfile::TempDir,
+    seeds: PathBuf,
+    times: PathBuf,
+}
+
+impl Given {
+    /// Seeds at half of the time that nodes have, one of them twice.
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let (seeds, times) = (dir.path().join("seeds.npy"), dir.path().join("times.npy"));
+        let ids: Vec<i64> = (0..SEEDS as i64).map(|i| (i.max(1) * 7 + 3) % NODES as i64).collect();
+        edgecut_graph::write_npy(&seeds, &[SEEDS], &ids).expect("write the seeds");
+        edgecut_graph::write_npy(&times, &[SEEDS], &vec![500_i64; SEEDS]).expect("write the times");
+        Self { dir, seeds, times }
+    }
+
+    fn sample(&self, parts: &Parts, num_parts: u32, out: &str, flags: &[&str]) -> Output {
+        let mut command = train("sample", &parts.path);
+        command.args(["--nproc-per-node", &num_parts.to_string(), "--batch-size", "16", "--seed", "5", "--out"]);
+        run(command.arg(self.dir.path().join(out)).args(flags))
+    }
+
+    /// The four batches that a run writes.
+    fn batches(&self, num_parts: u32, out: &str, flags: &[&str]) -> Vec<Vec<u8>> {
+        let output = self.sample(&graph(num_parts, true), num_parts, out, flags);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(std::fs::read_dir(self.dir.path().join(out)).expect("the folder").count(), SEEDS.div_ceil(16));
+        let file = |k: usize| self.dir.path().join(out).join(format!("batch_{k:05}.npz"));
+        (0..SEEDS.div_ceil(16)).map(|k| std::fs::read(file(k)).expect("a batch")).collect()
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a UTF-8 path")
+}
+
+/// The values of an array of 64-bit integers in an uncompressed archive.
+fn array(npz: &[u8], name: &str) -> Option<Vec<i64>> {
+    let mut zip = zip::ZipArchive::new(std::io::Cursor::new(npz)).expect("an archive");
+    let mut file = zip.by_name(&format!("{name}.npy")).ok()?;
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut file, &mut bytes).expect("an array");
+    let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    let (words, rest) = bytes[header..].as_chunks::<8>();
+    assert!(rest.is_empty() && String::from_utf8_lossy(&bytes[..header]).contains("<i8"), "{name} is int64");
+    Some(words.iter().map(|word| i64::from_le_bytes(*word)).collect())
+}
+
+/// Every sampled edge joins nodes of one seed's neighborhood.
+fn assert_disjoint(npz: &[u8]) {
+    let get = |name: &str| array(npz, name).unwrap_or_else(|| panic!("{name} is there"));
+    let (batch, nodes, offsets) = (get("batch"), get("input_nodes"), get("hop_offsets"));
+    let (indptr, indices, seeds) = (get("indptr"), get("indices"), get("seeds"));
+    assert_eq!(batch.len(), nodes.len());
+    assert_eq!(offsets[0] as usize, seeds.len());
+    assert_eq!(batch[..seeds.len()], (0..seeds.len() as i64).collect::<Vec<_>>()[..]);
+    assert!(!indices.is_empty(), "something was sampled");
+    for (row, ends) in indptr.windows(2).enumerate() {
+        for &src in &indices[ends[0] as usize..ends[1] as usize] {
+            assert_eq!(batch[src as usize], batch[row], "an edge within a neighborhood");
+        }
+    }
+}
+
+#[test]
+fn batches_by_weight_do_not_depend_on_the_parts() {
+    let given = Given::new();
+    let flags = |more: &[&'static str]| -> Vec<String> {
+        ["--seeds", text(&given.seeds)].iter().chain(more).map(|&flag| flag.to_owned()).collect()
+    };
+    // A seed that is listed twice has no second row, unless each has a neighborhood of its own.
+    let sample = |num_parts: u32, out: &str, more: &[&'static str]| {
+        let flags = flags(more);
+        given.batches(num_parts, out, &flags.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let by_weight = sample(1, "one", &["--weighted", "--disjoint"]);
+    assert_eq!(sample(2, "two", &["--weighted", "--disjoint"]), by_weight, "byte for byte");
+    assert_ne!(sample(1, "alike", &["--disjoint"]), by_weight, "weights count");
+    by_weight.iter().for_each(|batch| assert_disjoint(batch));
+    let replaced = sample(1, "replaced", &["--weighted", "--disjoint", "--replace"]);
+    assert_ne!(replaced, by_weight);
+    assert_eq!(sample(2, "replaced-two", &["--weighted", "--disjoint", "--replace"]), replaced, "byte for byte");
+}
+
+#[test]
+fn batches_by_time_do_not_depend_on_the_parts() {
+    let given = Given::new();
+    let listed = ["--seeds", text(&given.seeds), "--seed-times", text(&given.times)];
+    let times = |attr: &'static str, strategy: &'static str| {
+        [&["--time-attr", attr, "--temporal-strategy", strategy][..], &listed].concat()
+    };
+    let mut all = Vec::new();
+    for (attr, strategy) in [("edge_time", "uniform"), ("edge_time", "last"), ("node_time", "uniform")] {
+        let one = given.batches(1, &format!("one-{attr}-{strategy}"), &times(attr, strategy));
+        assert_eq!(given.batches(2, &format!("two-{attr}-{strategy}"), &times(attr, strategy)), one, "byte for byte");
+        one.iter().for_each(|batch| assert_disjoint(batch));
+        assert!(all.iter().all(|other| *other != one), "{attr} and {strategy} count");
+        all.push(one);
+    }
+    // Nothing but seeds may be later than they are.
+    let options =
+        FakeOptions { avg_num_nodes: NODES, num_channels: 8, edge_attributes: true, ..FakeOptions::default() };
+    let graph = fake(&options).expect("a fake graph");
+    let of_node = graph.node_types[0].times.as_ref().expect("times");
+    for batch in &all[2] {
+        let (nodes, seeds) = (array(batch, "input_nodes").expect("nodes"), array(batch, "seeds").expect("seeds"));
+        assert!(nodes[seeds.len()..].iter().all(|&node| of_node[node as usize] <= 500));
+    }
+}
+
+#[test]
+fn wrong_seed_times_are_one_error() {
+    let given = Given::new();
+    let (attributes, plain) = (graph(1, true), graph(1, false));
+    let short = given.dir.path().join("short.npy");
+    edgecut_graph::write_npy(&short, &[SEEDS - 1], &vec![500_i64; SEEDS - 1]).expect("write the times");
+    let square = given.dir.path().join("square.npy");
+    edgecut_graph::write_npy(&square, &[SEEDS / 2, 2], &vec![500_i64; SEEDS]).expect("write the times");
+    let seeds = ["--seeds", text(&given.seeds)];
+    let with = |times: &Path| {
+        let flags = [&seeds[..], &["--time-attr", "edge_time", "--seed-times", text(times)]].concat();
+        flags.into_iter().map(str::to_owned).collect::<Vec<String>>()
+    };
+    let only = |flags: &[&str]| [&seeds[..], flags].concat().into_iter().map(str::to_owned).collect::<Vec<String>>();
+    for (parts, flags, status, why) in [
+        (&attributes, with(&short), 1, "it has 59 times for the 60 seeds of "),
+        (&attributes, with(&square), 1, "its shape is [30, 2], but it has to be one-dimensional"),
+        (&attributes, with(Path::new("absent.npy")), 1, "absent.npy"),
+        (&attributes, only(&["--seed-times", text(&given.times)]), 2, "--time-attr"),
+        (&attributes, only(&["--temporal-strategy", "last"]), 2, "--time-attr"),
+        (&attributes, only(&["--weighted", "--time-attr", "edge_time", "--temporal-strategy", "last"]), 1, "by weight"),
+        (&plain, with(&given.times), 1, "edge_time: edge type node__to__node of dataset fake has no times"),
+        (&plain, only(&["--time-attr", "node_time"]), 1, "node_time: no nodes of dataset fake have times"),
+        (&plain, only(&["--weighted"]), 1, "with weights"),
+    ] {
+        let output = given.sample(parts, 1, "wrong", &flags.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(status), "{flags:?}: {}", stderr(&output));
+        let error = error_of(&output);
+        let text = stderr(&output);
+        assert!(error.contains(why) || (status == 2 && text.contains(why)), "{flags:?}: {text}");
+        let written = given.dir.path().join("wrong/batch_00000.npz");
+        assert!(!written.exists(), "nothing is written");
+    }
+}
