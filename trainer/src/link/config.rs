@@ -1,11 +1,11 @@
 //! What link prediction trains, and on what.
 
-use crate::models::{GraphSchema, LinkModelConfig, NodeTypeSchema, RelationalConfig, RelationalOutput};
+use crate::models::{GraphSchema, LinkModelConfig, RelationalConfig};
 use crate::nn::DecoderKind;
 use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
 use edgecut_dist_loader::NegativeSampling;
-use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId};
+use edgecut_graph::{EdgeTypeId, Meta};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -166,19 +166,12 @@ pub(crate) fn edge_type(meta: &Meta, name: &str) -> Result<EdgeTypeId, TrainErro
 pub fn link_model_config(meta: &Meta, config: &LinkTrainingConfig) -> Result<LinkModelConfig, TrainError> {
     let fail = |what: String| TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) };
     let training = &config.training;
-    let graph = GraphSchema::new(meta).map_err(|e| fail(e.to_string()))?;
-    let num_layers = training.sampler.num_neighbors.num_hops();
-    // Scores have to fall below zero, which rows that end in a ReLU cannot make them; embeddings alone are as they are.
-    let output = |(nodes, t): (&NodeTypeSchema, u16)| {
-        let maps = num_layers > 0 || nodes.feature_dim > 0;
-        maps.then_some(RelationalOutput { node_type: NodeTypeId(t), channels: training.hidden_channels })
-    };
     let encoder = RelationalConfig {
         kind: training.kind,
-        outputs: graph.node_types.iter().zip(0..).filter_map(output).collect(),
-        graph,
+        graph: GraphSchema::new(meta).map_err(|e| fail(e.to_string()))?,
+        outputs: Vec::new(),
         hidden_channels: training.hidden_channels,
-        num_layers,
+        num_layers: training.sampler.num_neighbors.num_hops(),
         relation_aggregation: training.relation_aggregation,
         residual: training.residual,
         layer_norm: training.layer_norm,

@@ -20,7 +20,7 @@ const DECODER: u64 = 0x6465_636f_6465_7200;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkModelConfig {
-    /// What makes a row of each node, as wide as its hidden channels.
+    /// What makes a row of each node; without outputs of its own.
     pub encoder: RelationalConfig,
     /// What scores a pair of rows.
     pub decoder: DecoderKind,

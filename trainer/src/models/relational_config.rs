@@ -145,7 +145,7 @@ impl RelationalConfig {
             ModelKind::Gat(gat) => Ok(TypedConvKind::Gat { version: gat.version, heads: gat.heads }),
             ModelKind::Rgcn { decomposition } => Ok(TypedConvKind::Rgcn { decomposition }),
             ModelKind::Gcn => Err(ModelError::Settings {
-                what: "a GCN classifies nodes of homogeneous graphs with features, without residuals and layer norm: take sage, gat, gatv2 or rgcn for all else"
+                what: "a GCN takes homogeneous graphs with features, without residuals and layer norm, to classify nodes: take sage, gat, gatv2 or rgcn"
                     .into(),
             }),
         }
