@@ -2,7 +2,8 @@
 //!
 //! A [`DistNeighborLoader`] runs in *worker mode*: in the process that trains. It takes the seeds that this rank's part
 //! owns (or a given list), cuts them into batches, and keeps a bounded number of batches being sampled and fetched ahead
-//! of the trainer. A [`DistLinkNeighborLoader`] does the same for edges, with negatives. A [`MiniBatch`] is plain arrays: this crate knows no tensor library.
+//! of the trainer. A [`DistLinkNeighborLoader`] does the same for edges, with negatives. A [`MiniBatch`] is plain arrays: this
+//! crate knows no tensor library.
 #![forbid(unsafe_code)]
 
 mod ahead;

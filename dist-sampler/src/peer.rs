@@ -272,8 +272,8 @@ impl Peer {
         }
     }
 
-    /// Sends a request. Every request only reads, or may come twice, so one that finds its connection broken is sent once more over a new
-    /// one; one whose deadline passed is not, since the peer may be overloaded.
+    /// Sends a request. Every request only reads, or may come twice, so one that finds its connection broken is sent once
+    /// more over a new one; one whose deadline passed is not, since the peer may be overloaded.
     async fn ask<F: Future<Output = Reply>>(
         &self,
         operation: &impl Fn() -> String,

@@ -158,12 +158,13 @@ pub(crate) struct PushRequest {
 
 /// The arrays that answer a request.
 ///
-/// Of `sample_hop`: per section, the count of each row, then the neighbors of all rows (`u32`, global ids), then where wanted
-/// the position of each in its list. Of `fetch`:
-/// per wanted attribute, in the order of [`Wanted`]'s fields, a value a row; feature rows as stored, `f32` or `f16`. Of
-/// `find`: a global id per original id, `u32::MAX` where the part does not own it. Of `fetch_edges`: per wanted attribute, in the order of [`WantedOfEdges`]'s fields, a
-/// value an edge. Of `has_edges`: per pair a byte, 1 if it is
-/// an edge. Of `pull`: the rows, `f32`. Of `push`: nothing.
+/// - Of `sample_hop`: per section, the count of each row, then the neighbors of all rows (`u32`, global ids), then where
+///   wanted the position of each in its list.
+/// - Of `fetch`: per wanted attribute, in the order of [`Wanted`]'s fields, a value a row; feature rows as stored, `f32` or
+///   `f16`. Of `fetch_edges`: the same by [`WantedOfEdges`], a value an edge.
+/// - Of `find`: a global id per original id, `u32::MAX` where the part does not own it.
+/// - Of `has_edges`: per pair a byte, 1 if it is an edge.
+/// - Of `pull`: the rows, `f32`. Of `push`: nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ArrayReply {
     #[serde(skip)]

@@ -199,8 +199,8 @@ pub fn evaluate<B: GnnBackend>(
     run_evaluation(model, batches, Ok, None, world)
 }
 
-/// As [`evaluate`] of a model that reads embeddings, and a metric over the seeds of all ranks, the same on each; nothing where it is not defined, as without
-/// seeds.
+/// As [`evaluate`] of a model that reads embeddings, and a metric over the seeds of all ranks, the same on each; nothing
+/// where it is not defined, as without seeds.
 ///
 /// # Errors
 /// As [`evaluate`].

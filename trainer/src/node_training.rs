@@ -16,14 +16,11 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::optim::{AdamConfig, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_dist_sampler::{DistNeighborSampler, SamplerConfig, SamplingNode};
+use edgecut_dist_loader::{DistNeighborLoader, Seeds};
+use edgecut_dist_sampler::{DistNeighborSampler, SamplingNode};
 use edgecut_graph::{NodeTypeId, Split};
 use std::sync::Arc;
 use std::time::Instant;
-
-/// Mixed into the run's seed for evaluation, so that it draws other neighborhoods than training does.
-pub(crate) const EVALUATION_SEED: u64 = 0x6576_616c;
 
 /// What comes of training.
 pub struct TrainedNodeModel<B: Backend> {
@@ -187,20 +184,12 @@ impl<'a> Data<'a> {
         options: BatchOptions,
         world: &mut ProcessGroup,
     ) -> Result<DistNeighborLoader, TrainError> {
-        let training = split == Split::Train;
-        let mut sampler_config: SamplerConfig = config.training.sampler.clone();
-        if !training {
-            sampler_config.num_neighbors = config.training.eval_num_neighbors.clone();
-        }
-        let sampler = Arc::new(DistNeighborSampler::new(self.node.clone(), sampler_config)?);
-        let loader_config = LoaderConfig {
-            batch_size: config.training.batch_size,
-            even_batches: training,
-            shuffle: training,
-            seed: if training { config.training.seed } else { config.training.seed ^ EVALUATION_SEED },
-            concurrency: config.training.concurrency,
-            wanted: options.wanted(),
+        let training = &config.training;
+        let (sampler_config, loader_config) = match split {
+            Split::Train => (training.sampler.clone(), training.train_loader(options.wanted())),
+            _ => (training.eval_sampler(), training.eval_loader(options.wanted())),
         };
+        let sampler = Arc::new(DistNeighborSampler::new(self.node.clone(), sampler_config)?);
         Ok(DistNeighborLoader::new(sampler, self.seed_type, Seeds::Split(split), loader_config, world)?)
     }
 }

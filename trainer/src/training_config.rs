@@ -2,7 +2,11 @@
 
 use crate::models::ModelKind;
 use crate::nn::RelationAggregation;
-use edgecut_dist_sampler::{NumNeighbors, SamplerConfig};
+use edgecut_dist_loader::LoaderConfig;
+use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, Wanted};
+
+/// Mixed into the run's seed for evaluation, so that it draws other neighborhoods than training does.
+const EVALUATION_SEED: u64 = 0x6576_616c;
 
 /// What is trained, and how.
 #[derive(Clone, Debug)]
@@ -68,5 +72,22 @@ impl TrainingConfig {
             eval_every: 1,
             normalize_features: false,
         }
+    }
+
+    /// The sampler of validation and test.
+    pub(crate) fn eval_sampler(&self) -> SamplerConfig {
+        SamplerConfig { num_neighbors: self.eval_num_neighbors.clone(), ..self.sampler.clone() }
+    }
+
+    /// How training seeds become batches: shuffled, and spread evenly over the steps.
+    pub(crate) fn train_loader(&self, wanted: Wanted) -> LoaderConfig {
+        let (batch_size, seed, concurrency) = (self.batch_size, self.seed, self.concurrency);
+        LoaderConfig { batch_size, even_batches: true, shuffle: true, seed, concurrency, wanted }
+    }
+
+    /// How the seeds of validation and test become batches: in order.
+    pub(crate) fn eval_loader(&self, wanted: Wanted) -> LoaderConfig {
+        let seed = self.seed ^ EVALUATION_SEED;
+        LoaderConfig { even_batches: false, shuffle: false, seed, ..self.train_loader(wanted) }
     }
 }

@@ -9,7 +9,6 @@ use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
 use crate::metrics::{RankingMetrics, ScoredLabels, realistic_rank};
 use crate::models::{GraphSchema, LinkModel, Mode};
-use crate::node_training::EVALUATION_SEED;
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use edgecut_cluster::ProcessGroup;
@@ -46,20 +45,14 @@ impl Evaluation {
             }
             LinkEvaluation::Sampled(num) => num,
         };
-        let mut sampler_config = config.training.sampler.clone();
-        sampler_config.num_neighbors = config.training.eval_num_neighbors.clone();
-        let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler_config)?);
+        let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config.training.eval_sampler())?);
         let edge_types = target_edge_types(node.part().meta(), config)?;
         let mut loader = |split: Split| {
             // About as many seeds as a batch of training has.
             let seeds = config.training.batch_size.saturating_mul(2 + config.negatives.num.min(num));
             let loader_config = LoaderConfig {
                 batch_size: (seeds / (2 + num)).max(1),
-                even_batches: false,
-                shuffle: false,
-                seed: config.training.seed ^ EVALUATION_SEED,
-                concurrency: config.training.concurrency,
-                wanted: options.wanted(),
+                ..config.training.eval_loader(options.wanted())
             };
             let negatives = NegativeSampling {
                 num,

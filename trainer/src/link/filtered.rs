@@ -7,12 +7,11 @@ use crate::embeddings::Embeddings;
 use crate::gather::all_gather_large;
 use crate::metrics::RankingMetrics;
 use crate::models::{GraphSchema, LinkModel, Mode};
-use crate::node_training::EVALUATION_SEED;
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, SamplingNode};
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
 use rayon::prelude::*;
@@ -82,9 +81,7 @@ impl FilteredRanking {
             let what = "all nodes are ranked without times: rank temporal edges among sampled negatives".into();
             return Err(TrainError::Config { what });
         }
-        let mut sampler_config = training.sampler.clone();
-        sampler_config.num_neighbors = training.eval_num_neighbors.clone();
-        let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler_config)?);
+        let sampler = Arc::new(DistNeighborSampler::new(node.clone(), training.eval_sampler())?);
         let edge_types = target_edge_types(node.part().meta(), config)?;
         let mut node_types = BTreeSet::new();
         for edges in edge_types.iter().map(|e| node.part().edges(*e)) {
@@ -92,14 +89,7 @@ impl FilteredRanking {
         }
         let mut loaders = BTreeMap::new();
         for node_type in node_types {
-            let loader_config = LoaderConfig {
-                batch_size: training.batch_size,
-                even_batches: false,
-                shuffle: false,
-                seed: training.seed ^ EVALUATION_SEED,
-                concurrency: training.concurrency,
-                wanted: edgecut_dist_sampler::Wanted { labels: false, ..options.wanted() },
-            };
+            let loader_config = training.eval_loader(options.wanted());
             let loader = DistNeighborLoader::new(sampler.clone(), node_type, Seeds::Owned, loader_config, world)?;
             loaders.insert(node_type, loader);
         }

@@ -18,7 +18,7 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::optim::{AdamConfig, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_loader::{DistLinkNeighborLoader, EdgeSeeds, LinkConfig, LoaderConfig};
+use edgecut_dist_loader::{DistLinkNeighborLoader, EdgeSeeds, LinkConfig};
 use edgecut_dist_sampler::{DistNeighborSampler, SamplingNode};
 use edgecut_graph::Split;
 use std::sync::Arc;
@@ -179,14 +179,7 @@ fn training_loader(
 ) -> Result<DistLinkNeighborLoader, TrainError> {
     let (training, meta) = (&config.training, node.part().meta());
     let sampler = Arc::new(DistNeighborSampler::new(node.clone(), training.sampler.clone())?);
-    let loader_config = LoaderConfig {
-        batch_size: training.batch_size,
-        even_batches: true,
-        shuffle: true,
-        seed: training.seed,
-        concurrency: training.concurrency,
-        wanted: options.wanted(),
-    };
+    let loader_config = training.train_loader(options.wanted());
     let reverse_types = (config.reverse_types.iter())
         .map(|(one, other)| Ok((edge_type(meta, one)?, edge_type(meta, other)?)))
         .collect::<Result<_, TrainError>>()?;
