@@ -24,9 +24,7 @@ pub mod metrics;
 pub mod model_file;
 pub mod models;
 pub mod nn;
-mod node_config;
-mod node_report;
-mod node_training;
+mod node;
 pub mod ops;
 mod train_error;
 mod training_config;
@@ -35,8 +33,9 @@ pub use batch_input::{BatchOptions, TensorBatch, tensor_batches};
 pub use data_parallel::{SeedTotals, StepGradients, evaluate, evaluate_metric, step_gradients, step_with_embeddings};
 pub use embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
 pub use epoch_clock::{EpochCost, HopCost};
-pub use node_config::{NodeTrainingConfig, model_config, seed_type};
-pub use node_report::{EpochReport, NodeResult, Observer};
-pub use node_training::{TrainedNodeModel, evaluate_node, train_node};
+pub use node::{
+    EpochReport, NodeResult, NodeTrainingConfig, Observer, TrainedNodeModel, evaluate_node, model_config, seed_type,
+    train_node,
+};
 pub use train_error::TrainError;
 pub use training_config::TrainingConfig;

@@ -1,5 +1,7 @@
 //! Node classification, data-parallel.
 
+use super::config::{NodeTrainingConfig, check_fit, model_config, seed_type};
+use super::report::{EpochReport, Judged, NodeResult, Observer};
 use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::data_parallel::{SeedTotals, evaluate_metric, step_with_embeddings};
 use crate::embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
@@ -7,8 +9,6 @@ use crate::epoch_clock::EpochClock;
 use crate::gradients::{flatten_parameters, load_parameters};
 use crate::metrics::Metric;
 use crate::models::{GraphSchema, Mode, ModelConfig, NodeModel};
-use crate::node_config::{NodeTrainingConfig, check_fit, model_config, seed_type};
-use crate::node_report::{EpochReport, Judged, NodeResult, Observer};
 use crate::ops::{DropoutKey, GnnBackend};
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
