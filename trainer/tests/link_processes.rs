@@ -151,14 +151,16 @@ fn what_does_not_fit_the_graph_is_one_error() {
         assert_eq!(output.status.code(), Some(1), "{flags:?}: {error}");
         assert!(error.contains(why), "{flags:?}: {error}");
     }
-    // Held-out edges have no times to sample by.
     let options = FakeOptions { avg_num_nodes: 300, edge_attributes: true, ..FakeOptions::default() };
     let mut graph = fake(&options).expect("a fake graph");
     let hold_out = HoldOut { valid_fraction: 0.1, test_fraction: 0.1, seed: 0 };
     graph.hold_out_edges(&graph.edge_type_ids(), &hold_out).expect("held-out edges");
     let timed = written_by(&graph, 1);
-    let error = error_of(&link(&timed.path, 1, &["--num-neighbors", "3", "--time-attr", "edge_time"]));
-    assert!(error.contains("held-out edges have none"), "{error}");
+    let flags = ["--num-neighbors", "3", "--num-epochs", "1", "--time-attr", "edge_time"];
+    let output = link(&timed.path, 1, &flags);
+    assert!(output.status.success(), "held-out edges count as later than all others: {}", stderr(&output));
+    let error = error_of(&link(&timed.path, 1, &[&flags[..], &["--eval-negatives", "all"]].concat()));
+    assert!(error.contains("all nodes are ranked without times"), "{error}");
     let error =
         error_of(&run(train("link", &timed.path).args(["--num-nodes", "1", "--load-model", "absent.safetensors"])));
     assert!(error.contains("absent.safetensors"), "{error}");

@@ -48,8 +48,8 @@ impl Evaluation {
         let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config.training.eval_sampler())?);
         let edge_types = target_edge_types(node.part().meta(), config)?;
         let mut loader = |split: Split| {
-            // About as many seeds as a batch of training has.
-            let seeds = config.training.batch_size.saturating_mul(2 + config.negatives.num.min(num));
+            // About as many seeds as a batch of training with one negative an edge; what is trained with has no say in it.
+            let seeds = config.training.batch_size.saturating_mul(3);
             let loader_config = LoaderConfig {
                 batch_size: (seeds / (2 + num)).max(1),
                 ..config.training.eval_loader(options.wanted())
