@@ -4,7 +4,8 @@
 //! ([`DEFAULT_NODE_TYPE`], [`DEFAULT_RELATION`]).
 //!
 //! * [`Dataset`] is a whole graph with original ids, as a reader or a generator gives it.
-//! * [`datasets`] reads and generates them.
+//! * [`GraphDataset`] is a set of many small graphs, [`graph_splits`] divides one.
+//! * [`datasets`] reads and generates both.
 //! * [`Part`] is one part of a partitioned graph, memory-mapped; `docs/format.md` is the contract of its files.
 //! * [`PartitionBook`] says which part owns a node.
 #![forbid(unsafe_op_in_unsafe_fn)]
@@ -17,6 +18,8 @@ pub mod datasets;
 mod error;
 mod features;
 mod gathered_rows;
+mod graph_dataset;
+pub mod graph_splits;
 mod ids;
 mod meta;
 mod npy;
@@ -34,6 +37,7 @@ pub use dataset::{Dataset, EdgeAttributes, EdgeData, EdgeList, HeldOutEdges, Hol
 pub use error::GraphError;
 pub use features::{FeatureDtype, Features};
 pub use gathered_rows::GatheredRows;
+pub use graph_dataset::{GraphData, GraphDataset, GraphView, NodeLabels};
 pub use ids::{EdgeTypeId, GlobalNodeId, NodeTypeId, PartitionId};
 pub use meta::{
     EdgeTypeMeta, FORMAT_NAME, FORMAT_VERSION, FileMeta, META_FILE, Meta, NodeTypeMeta, PartMeta, Provenance, Report,

@@ -12,6 +12,9 @@
 //! | none, generated | the name `fake` | [`fake`](fn@fake) |
 //! | none, generated with several types | the name `fake-hetero` | [`fake_hetero`](fn@fake_hetero) |
 //!
+//! [`load_graphs`] does the same for sets of many small graphs: TUDataset's text files ([`read_tu`]), or `fake-graphs`
+//! ([`fake_graphs`](fn@fake_graphs)).
+//!
 //! What they return passes [`Dataset::validate`](crate::Dataset::validate); every reader reports bad values with their file and place.
 
 mod blocks;
@@ -19,7 +22,9 @@ mod count;
 mod csv;
 mod fake;
 mod fake_attributes;
+mod fake_graphs;
 mod fake_hetero;
+mod graph_source;
 mod node_ids;
 mod npy_attributes;
 mod npy_edges;
@@ -31,14 +36,18 @@ mod ogb_hetero;
 mod source;
 mod splits;
 mod triples;
+mod tu;
 mod vocabulary;
 mod weighted_nodes;
 
 pub use fake::{FAKE_NAME, FakeOptions, fake};
+pub use fake_graphs::{FAKE_GRAPHS_NAME, FakeGraphsOptions, fake_graphs};
 pub use fake_hetero::{FAKE_HETERO_NAME, fake_hetero};
+pub use graph_source::{GraphSource, load_graphs};
 pub use npy_export::export_npy;
 pub use npy_folder::{read_npy_folder, read_npy_types};
 pub use ogb::read_ogb;
 pub use ogb_hetero::read_ogb_hetero;
 pub use source::{DatasetSource, load};
 pub use triples::read_triples;
+pub use tu::read_tu;

@@ -1,0 +1,90 @@
+//! Synthetic graphs whose class is in their structure.
+
+use crate::rng::{CounterRng, combine};
+use crate::{GraphData, GraphDataset, GraphError};
+use rayon::prelude::*;
+
+/// The name under which [`load_graphs`](super::load_graphs) generates graphs in place of reading some.
+pub const FAKE_GRAPHS_NAME: &str = "fake-graphs";
+/// Nodes that edges of the later classes lead to.
+const HUBS: u64 = 3;
+/// Edges per node, counting each once.
+const EDGES_PER_NODE: usize = 2;
+/// The share of graphs that have the structure of a random class.
+const NOISE: f64 = 0.1;
+
+/// What [`fake_graphs`] generates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FakeGraphsOptions {
+    /// The number of graphs. Default 1000.
+    pub num_graphs: usize,
+    /// The mean number of nodes; half of it to half as much again. Default 20.
+    pub avg_num_nodes: usize,
+    /// The number of classes. Default 2.
+    pub num_classes: usize,
+    /// The seed of every random choice. Default 0.
+    pub seed: u64,
+}
+
+impl Default for FakeGraphsOptions {
+    fn default() -> Self {
+        Self { num_graphs: 1000, avg_num_nodes: 20, num_classes: 2, seed: 0 }
+    }
+}
+
+/// Generates graphs without features: twice as many edges as nodes, each in both directions, of which a share leads to one of
+/// three hubs; the later the class, the greater the share. A tenth of the graphs has the structure of a class at random, so
+/// that no model can be right about all. The same options give the same graphs on any number of threads.
+///
+/// # Errors
+/// [`GraphError::Dataset`] for an option out of its range.
+///
+/// ```
+/// use edgecut_graph::datasets::{FakeGraphsOptions, fake_graphs};
+/// let graphs = fake_graphs(&FakeGraphsOptions { num_graphs: 50, ..FakeGraphsOptions::default() })?;
+/// assert_eq!((graphs.num_graphs(), graphs.classes().len()), (50, 2));
+/// # Ok::<(), edgecut_graph::GraphError>(())
+/// ```
+pub fn fake_graphs(options: &FakeGraphsOptions) -> Result<GraphDataset, GraphError> {
+    let FakeGraphsOptions { num_graphs, avg_num_nodes, num_classes, seed } = *options;
+    let fail = |why: String| Err(GraphError::Dataset { dataset: FAKE_GRAPHS_NAME.into(), why });
+    if !(1..=1 << 16).contains(&num_classes) || num_graphs < num_classes {
+        return fail(format!("{num_classes} classes of {num_graphs} graphs: at least 1 class, and a graph for each"));
+    }
+    let most_nodes = avg_num_nodes.saturating_mul(3).div_ceil(2).saturating_mul(num_graphs);
+    if avg_num_nodes < 2 || most_nodes > u32::MAX as usize {
+        return fail(format!("avg_num_nodes is {avg_num_nodes}: at least 2, and not 2^32 in all graphs together"));
+    }
+    let graphs: Vec<(u32, Vec<(u32, u32)>)> =
+        (0..num_graphs).into_par_iter().map(|graph| draw(options, graph, seed)).collect();
+    let mut data = GraphData { node_offsets: vec![0], ..GraphData::default() };
+    let mut first = 0;
+    for (graph, (num_nodes, edges)) in graphs.into_iter().enumerate() {
+        for (a, b) in edges {
+            data.src.extend([first + a, first + b]);
+            data.dst.extend([first + b, first + a]);
+        }
+        first += num_nodes;
+        data.node_offsets.push(u64::from(first));
+        data.labels.push((graph % num_classes) as i64);
+    }
+    GraphDataset::new(FAKE_GRAPHS_NAME, data)
+}
+
+/// The number of nodes, and the edges.
+fn draw(options: &FakeGraphsOptions, graph: usize, seed: u64) -> (u32, Vec<(u32, u32)>) {
+    let mut rng = CounterRng::new(combine(combine(0xfa4e, seed), graph as u64));
+    let avg = options.avg_num_nodes as u64;
+    let num_nodes = (avg / 2).max(2) + rng.below(avg + 1);
+    let classes = options.num_classes as u64;
+    let class = if rng.unit() < NOISE { rng.below(classes) } else { graph as u64 % classes };
+    let to_hubs = (class as f64 + 0.5) / classes as f64;
+    let edge = |_| {
+        let from = rng.below(num_nodes);
+        let among = if rng.unit() < to_hubs { HUBS.min(num_nodes) } else { num_nodes };
+        let to = rng.below(among);
+        let to = if to == from { (to + 1) % num_nodes } else { to };
+        (from as u32, to as u32)
+    };
+    (num_nodes as u32, (0..EDGES_PER_NODE * num_nodes as usize).map(edge).collect())
+}

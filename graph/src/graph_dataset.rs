@@ -1,0 +1,393 @@
+//! Many small graphs, each with a class.
+
+mod files;
+
+use crate::{Buffer, Features, GraphError};
+
+/// A set of graphs as a user or a reader has it, with nodes numbered over all graphs.
+///
+/// ```
+/// use edgecut_graph::{GraphData, GraphDataset};
+/// // A path of three nodes, and a node with a self loop.
+/// let data = GraphData {
+///     node_offsets: vec![0, 3, 4],
+///     src: vec![0, 1, 1, 2, 3],
+///     dst: vec![1, 0, 2, 1, 3],
+///     labels: vec![7, -1],
+///     ..GraphData::default()
+/// };
+/// let graphs = GraphDataset::new("two", data)?;
+/// assert_eq!((graphs.num_graphs(), graphs.num_nodes(), graphs.num_edges()), (2, 4, 5));
+/// assert_eq!((graphs.class(0), graphs.classes()), (1, &[-1, 7][..]));
+/// assert_eq!(graphs.graph(0).neighbors(1), [0, 2]);
+/// # Ok::<(), edgecut_graph::GraphError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct GraphData {
+    /// Where each graph's nodes start, and where the last one's end: `[num_graphs + 1]`, from 0.
+    pub node_offsets: Vec<u64>,
+    /// The source of each edge, `[num_edges]`.
+    pub src: Vec<u32>,
+    /// The destination of each edge, a node of the same graph, `[num_edges]`.
+    pub dst: Vec<u32>,
+    /// What each graph is, `[num_graphs]`; any numbers, which become classes in ascending order.
+    pub labels: Vec<i64>,
+    /// Features of nodes, if there are any.
+    pub features: Option<Features>,
+    /// Labels of nodes, if there are any.
+    pub node_labels: Option<NodeLabels>,
+    /// A label per edge, from 0, if there are any, `[num_edges]`.
+    pub edge_labels: Option<Vec<u32>>,
+}
+
+/// Labels of nodes, which models read as ones among zeros.
+#[derive(Clone, Debug)]
+pub struct NodeLabels {
+    /// The columns of a node's row that are one, `[num_nodes, per_node]`.
+    pub columns: Buffer<u32>,
+    /// Labels per node.
+    pub per_node: usize,
+    /// Columns of a row.
+    pub dim: usize,
+}
+
+/// Many graphs, in memory or mapped: in-edges of all nodes end to end, numbered within their graph. Cloning a mapped set is
+/// free.
+///
+/// Invariants: offsets start at 0, never decrease and end at the number of what they cut; an edge's source is below its
+/// graph's number of nodes; columns of node labels are below their number; classes are below theirs.
+#[derive(Clone, Debug)]
+pub struct GraphDataset {
+    name: String,
+    node_offsets: Buffer<u64>,
+    indptr: Buffer<u64>,
+    indices: Buffer<u32>,
+    features: Option<Features>,
+    node_labels: Option<NodeLabels>,
+    edge_labels: Option<Buffer<u32>>,
+    labels: Buffer<u32>,
+    classes: Vec<i64>,
+}
+
+/// One of the graphs.
+#[derive(Clone, Copy, Debug)]
+pub struct GraphView<'a> {
+    /// Its first node, in the numbering of the whole set.
+    pub first_node: usize,
+    /// Where the in-edges of its nodes start among those of the whole set, one entry more than there are nodes.
+    pub indptr: &'a [u64],
+    /// The sources of its edges, by destination and numbered within the graph.
+    pub indices: &'a [u32],
+}
+
+impl GraphView<'_> {
+    /// The number of nodes.
+    pub fn num_nodes(&self) -> usize {
+        self.indptr.len() - 1
+    }
+
+    /// The sources of a node's in-edges, in the order in which they were given.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn neighbors(&self, node: usize) -> &[u32] {
+        let first = self.indptr[0];
+        &self.indices[(self.indptr[node] - first) as usize..(self.indptr[node + 1] - first) as usize]
+    }
+}
+
+impl GraphDataset {
+    /// Groups the edges by destination, after everything has been checked.
+    ///
+    /// # Errors
+    /// [`GraphError::Dataset`] naming the graph, node or edge that contradicts the others.
+    pub fn new(name: &str, data: GraphData) -> Result<Self, GraphError> {
+        let fail = |why: String| GraphError::Dataset { dataset: name.into(), why };
+        let GraphData { node_offsets, src, dst, labels, features, node_labels, edge_labels } = data;
+        let num_nodes = check_offsets(&node_offsets).map_err(fail)?;
+        let num_graphs = node_offsets.len() - 1;
+        let rows = |what: &str, given: usize, expected: usize| match given == expected {
+            true => Ok(()),
+            false => Err(fail(format!("{given} {what}, expected {expected}"))),
+        };
+        rows("labels of graphs", labels.len(), num_graphs)?;
+        rows("destinations of edges", dst.len(), src.len())?;
+        if let Some(labels) = &edge_labels {
+            rows("labels of edges", labels.len(), src.len())?;
+        }
+        let graph_of = graph_of_nodes(&node_offsets);
+        check_edges(&graph_of, &src, &dst).map_err(fail)?;
+        let grouped = group(&node_offsets, &graph_of, &src, &dst, edge_labels.as_deref());
+        let mut classes = labels.clone();
+        classes.sort_unstable();
+        classes.dedup();
+        let class = |label: &i64| classes.partition_point(|other| other < label) as u32;
+        let labels: Vec<u32> = labels.iter().map(class).collect();
+        let dataset = Self {
+            name: name.into(),
+            node_offsets: node_offsets.into(),
+            indptr: grouped.indptr.into(),
+            indices: grouped.indices.into(),
+            features,
+            node_labels,
+            edge_labels: grouped.edge_labels.map(Into::into),
+            labels: labels.into(),
+            classes,
+        };
+        dataset.check_nodes(num_nodes).map_err(fail)?;
+        Ok(dataset)
+    }
+
+    fn check_nodes(&self, num_nodes: usize) -> Result<(), String> {
+        if let Some(rows) = self.features.as_ref().map(Features::num_rows).filter(|&rows| rows != num_nodes) {
+            return Err(format!("{rows} rows of features for {num_nodes} nodes"));
+        }
+        let Some(NodeLabels { columns, per_node, dim }) = &self.node_labels else { return Ok(()) };
+        if columns.len() != num_nodes * per_node {
+            return Err(format!("{} labels of nodes, expected {per_node} for each of {num_nodes}", columns.len()));
+        }
+        match columns.iter().position(|&column| column as usize >= *dim) {
+            Some(at) => Err(format!("node {} has label {}, there are {dim}", at / per_node, columns[at])),
+            None => Ok(()),
+        }
+    }
+
+    /// The same graphs with their nodes' in-degrees as labels, each distinct one a column: what graphs without features are
+    /// told apart by (Xu et al., "How powerful are graph neural networks?", ICLR 2019).
+    pub fn with_degrees_as_labels(mut self) -> Self {
+        let degrees: Vec<u64> = self.indptr.windows(2).map(|ends| ends[1] - ends[0]).collect();
+        let mut distinct = degrees.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let columns: Vec<u32> =
+            degrees.iter().map(|degree| distinct.partition_point(|other| other < degree) as u32).collect();
+        self.node_labels = Some(NodeLabels { columns: columns.into(), per_node: 1, dim: distinct.len() });
+        self
+    }
+
+    /// The set's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number of graphs.
+    pub fn num_graphs(&self) -> usize {
+        self.node_offsets.len() - 1
+    }
+
+    /// Nodes of all graphs.
+    pub fn num_nodes(&self) -> usize {
+        self.indptr.len() - 1
+    }
+
+    /// Edges of all graphs, each direction by itself.
+    pub fn num_edges(&self) -> usize {
+        self.indices.len()
+    }
+
+    /// Nodes of a graph.
+    ///
+    /// # Panics
+    /// If there is no such graph.
+    pub fn num_nodes_of(&self, graph: usize) -> usize {
+        (self.node_offsets[graph + 1] - self.node_offsets[graph]) as usize
+    }
+
+    /// One of the graphs.
+    ///
+    /// # Panics
+    /// If there is no such graph.
+    pub fn graph(&self, graph: usize) -> GraphView<'_> {
+        let (first_node, end) = (self.node_offsets[graph] as usize, self.node_offsets[graph + 1] as usize);
+        let indptr = &self.indptr[first_node..=end];
+        let indices = &self.indices[indptr[0] as usize..indptr[end - first_node] as usize];
+        GraphView { first_node, indptr, indices }
+    }
+
+    /// The class of a graph, below the number of [`classes`](Self::classes).
+    ///
+    /// # Panics
+    /// If there is no such graph.
+    pub fn class(&self, graph: usize) -> u32 {
+        self.labels[graph]
+    }
+
+    /// The class of each graph.
+    pub fn labels(&self) -> &[u32] {
+        &self.labels
+    }
+
+    /// The label that each class has in the data, ascending.
+    pub fn classes(&self) -> &[i64] {
+        &self.classes
+    }
+
+    /// Columns of a node's row: its features, then its labels as ones among zeros.
+    pub fn feature_dim(&self) -> usize {
+        let features = self.features.as_ref().map_or(0, Features::dim);
+        features + self.node_labels.as_ref().map_or(0, |labels| labels.dim)
+    }
+
+    /// Appends the rows of a graph's nodes to `rows`.
+    ///
+    /// # Shapes
+    /// - appended: `[num_nodes_of(graph), feature_dim]`
+    ///
+    /// # Panics
+    /// If there is no such graph.
+    pub fn append_features(&self, graph: usize, rows: &mut Vec<f32>) {
+        let dim = self.feature_dim();
+        let (first, num_nodes) = (self.node_offsets[graph] as usize, self.num_nodes_of(graph));
+        let start = rows.len();
+        rows.resize(start + num_nodes * dim, 0.0);
+        let dense = self.features.as_ref().map_or(0, Features::dim);
+        for (node, row) in (first..).zip(rows[start..].chunks_exact_mut(dim.max(1))) {
+            if let Some(features) = &self.features {
+                features.copy_row(node, &mut row[..dense]);
+            }
+            if let Some(NodeLabels { columns, per_node, .. }) = &self.node_labels {
+                columns[node * per_node..(node + 1) * per_node].iter().for_each(|&c| row[dense + c as usize] = 1.0);
+            }
+        }
+    }
+
+    /// The labels of a graph's edges in their order, if edges have labels.
+    ///
+    /// # Panics
+    /// If there is no such graph.
+    pub fn edge_labels_of(&self, graph: usize) -> Option<&[u32]> {
+        let indptr = self.graph(graph).indptr;
+        let range = indptr[0] as usize..indptr[indptr.len() - 1] as usize;
+        self.edge_labels.as_ref().map(|labels| &labels[range])
+    }
+}
+
+/// The number of nodes, if offsets are some.
+fn check_offsets(node_offsets: &[u64]) -> Result<usize, String> {
+    let (Some(0), Some(&num_nodes)) = (node_offsets.first(), node_offsets.last()) else {
+        return Err("offsets of nodes do not start at 0".into());
+    };
+    if let Some(graph) = node_offsets.windows(2).position(|ends| ends[0] > ends[1]) {
+        return Err(format!("offsets of nodes decrease after graph {graph}"));
+    }
+    match num_nodes {
+        0..=0xffff_ffff => Ok(num_nodes as usize),
+        _ => Err(format!("{num_nodes} nodes, at most 2^32 can be numbered")),
+    }
+}
+
+fn graph_of_nodes(node_offsets: &[u64]) -> Vec<u32> {
+    let mut graph_of = Vec::with_capacity(node_offsets[node_offsets.len() - 1] as usize);
+    for (end, graph) in node_offsets[1..].iter().zip(0..) {
+        graph_of.resize(*end as usize, graph);
+    }
+    graph_of
+}
+
+fn check_edges(graph_of: &[u32], src: &[u32], dst: &[u32]) -> Result<(), String> {
+    for (edge, (&from, &to)) in src.iter().zip(dst).enumerate() {
+        match (graph_of.get(from as usize), graph_of.get(to as usize)) {
+            (Some(a), Some(b)) if a == b => {}
+            (Some(a), Some(b)) => {
+                return Err(format!("edge {edge} goes from node {from} of graph {a} to node {to} of graph {b}"));
+            }
+            (a, _) => {
+                let node = if a.is_none() { from } else { to };
+                return Err(format!("edge {edge} is of node {node}, there are {}", graph_of.len()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Edges by destination.
+struct Grouped {
+    indptr: Vec<u64>,
+    indices: Vec<u32>,
+    edge_labels: Option<Vec<u32>>,
+}
+
+/// A counting sort, which keeps the order of the edges of a node.
+fn group(node_offsets: &[u64], graph_of: &[u32], src: &[u32], dst: &[u32], edge_labels: Option<&[u32]>) -> Grouped {
+    let mut indptr = vec![0_u64; graph_of.len() + 1];
+    dst.iter().for_each(|&node| indptr[node as usize + 1] += 1);
+    for node in 0..graph_of.len() {
+        indptr[node + 1] += indptr[node];
+    }
+    let mut next = indptr.clone();
+    let mut indices = vec![0; src.len()];
+    let mut labels = edge_labels.map(|labels| vec![0; labels.len()]);
+    for (edge, (&from, &to)) in src.iter().zip(dst).enumerate() {
+        let at = next[to as usize] as usize;
+        next[to as usize] += 1;
+        indices[at] = from - node_offsets[graph_of[from as usize] as usize] as u32;
+        if let (Some(grouped), Some(given)) = (&mut labels, edge_labels) {
+            grouped[at] = given[edge];
+        }
+    }
+    Grouped { indptr, indices, edge_labels: labels }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data() -> GraphData {
+        GraphData {
+            node_offsets: vec![0, 2, 2, 5],
+            src: vec![1, 4, 0, 2, 3],
+            dst: vec![0, 2, 1, 4, 2],
+            labels: vec![3, 5, 3],
+            edge_labels: Some(vec![0, 1, 2, 3, 4]),
+            ..GraphData::default()
+        }
+    }
+
+    fn why(data: GraphData) -> String {
+        GraphDataset::new("small", data).expect_err("contradictory data").to_string()
+    }
+
+    #[test]
+    fn edges_are_grouped_within_their_graphs_in_their_order() {
+        let graphs = GraphDataset::new("small", data()).expect("good data");
+        let sizes: Vec<usize> = (0..3).map(|graph| graphs.num_nodes_of(graph)).collect();
+        assert_eq!((sizes, graphs.labels(), graphs.classes()), (vec![2, 0, 3], &[0, 1, 0][..], &[3, 5][..]));
+        let last = graphs.graph(2);
+        assert_eq!([last.neighbors(0), last.neighbors(1), last.neighbors(2)], [&[2, 1][..], &[], &[0]]);
+        assert_eq!(graphs.edge_labels_of(2), Some(&[1, 4, 3][..]));
+        assert_eq!((graphs.graph(1).num_nodes(), graphs.edge_labels_of(1)), (0, Some(&[][..])));
+    }
+
+    #[test]
+    fn features_come_before_labels_and_degrees() {
+        let features = Features::F32 { values: vec![0.5, 1.5, 2.5, 3.5, 4.5].into(), dim: 1 };
+        let graphs = GraphDataset::new("small", GraphData { features: Some(features), ..data() }).expect("good data");
+        let graphs = graphs.with_degrees_as_labels();
+        // In-degrees are 1, 1, 2, 0 and 1.
+        assert_eq!(graphs.feature_dim(), 4);
+        let mut rows = vec![9.0];
+        graphs.append_features(2, &mut rows);
+        assert_eq!(rows, [9.0, 2.5, 0.0, 0.0, 1.0, 3.5, 1.0, 0.0, 0.0, 4.5, 0.0, 1.0, 0.0]);
+        graphs.append_features(1, &mut rows);
+        assert_eq!(rows.len(), 13);
+    }
+
+    #[test]
+    fn contradictions_are_named() {
+        let offsets = |node_offsets| GraphData { node_offsets, ..data() };
+        assert!(why(offsets(vec![])).contains("dataset small: offsets of nodes do not start at 0"));
+        assert!(why(offsets(vec![0, 3, 2, 5])).contains("decrease after graph 1"));
+        assert!(why(offsets(vec![0, 5, 5, 6_000_000_000])).contains("at most 2^32"));
+        assert!(why(offsets(vec![0, 2, 3, 5])).contains("edge 1 goes from node 4 of graph 2 to node 2 of graph 1"));
+        assert!(why(offsets(vec![0, 2, 2, 4])).contains("edge 1 is of node 4, there are 4"));
+        assert!(why(GraphData { labels: vec![1], ..data() }).contains("1 labels of graphs, expected 3"));
+        assert!(why(GraphData { dst: vec![], ..data() }).contains("0 destinations of edges, expected 5"));
+        assert!(why(GraphData { edge_labels: Some(vec![]), ..data() }).contains("0 labels of edges"));
+        let features = Features::F32 { values: vec![1.0; 4].into(), dim: 1 };
+        assert!(why(GraphData { features: Some(features), ..data() }).contains("4 rows of features for 5 nodes"));
+        let labels = |columns: Vec<u32>| Some(NodeLabels { columns: columns.into(), per_node: 1, dim: 2 });
+        let with_labels = |columns| GraphData { node_labels: labels(columns), ..data() };
+        assert!(why(with_labels(vec![0])).contains("1 labels of nodes, expected 1 for each of 5"));
+        assert!(why(with_labels(vec![0, 1, 2, 0, 0])).contains("node 2 has label 2, there are 2"));
+    }
+}

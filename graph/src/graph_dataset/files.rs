@@ -1,0 +1,138 @@
+//! A set of graphs as files that processes map together.
+
+use super::{GraphDataset, NodeLabels, check_offsets};
+use crate::{Buffer, FeatureDtype, Features, GraphError, NpyElement, map_npy, write_npy};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The file that describes a folder of graphs; written last, so that a folder without it is none.
+const META_FILE: &str = "GRAPHS.json";
+const FORMAT_NAME: &str = "edgecut-graphs";
+const FORMAT_VERSION: u32 = 1;
+
+/// What `GRAPHS.json` says, as `docs/format.md` lays it down.
+#[derive(Debug, Serialize, Deserialize)]
+struct GraphsMeta {
+    format: String,
+    version: u32,
+    dataset: String,
+    /// The label that each class has in the data.
+    classes: Vec<i64>,
+    features: Option<(usize, FeatureDtype)>,
+    /// Labels per node, and columns of these as ones among zeros.
+    node_labels: Option<(usize, usize)>,
+    has_edge_labels: bool,
+}
+
+impl GraphDataset {
+    /// Writes the graphs to files in `dir`, which is there, for [`GraphDataset::open`].
+    ///
+    /// # Errors
+    /// Any I/O error, naming the file.
+    pub fn write(&self, dir: &Path) -> Result<(), GraphError> {
+        write_npy(&file(dir, "node_offsets"), &[self.node_offsets.len()], &self.node_offsets)?;
+        write_npy(&file(dir, "indptr"), &[self.indptr.len()], &self.indptr)?;
+        write_npy(&file(dir, "indices"), &[self.indices.len()], &self.indices)?;
+        write_npy(&file(dir, "labels"), &[self.labels.len()], &self.labels)?;
+        match &self.features {
+            Some(Features::F32 { values, dim }) => {
+                write_npy(&file(dir, "features"), &[self.num_nodes(), *dim], values)?
+            }
+            Some(Features::F16 { values, dim }) => {
+                write_npy(&file(dir, "features"), &[self.num_nodes(), *dim], values)?
+            }
+            None => {}
+        }
+        if let Some(NodeLabels { columns, per_node, .. }) = &self.node_labels {
+            write_npy(&file(dir, "node_labels"), &[self.num_nodes(), *per_node], columns)?;
+        }
+        if let Some(labels) = &self.edge_labels {
+            write_npy(&file(dir, "edge_labels"), &[labels.len()], labels)?;
+        }
+        let meta = GraphsMeta {
+            format: FORMAT_NAME.into(),
+            version: FORMAT_VERSION,
+            dataset: self.name.clone(),
+            classes: self.classes.clone(),
+            features: self.features.as_ref().map(|features| (features.dim(), features.dtype())),
+            node_labels: self.node_labels.as_ref().map(|labels| (labels.per_node, labels.dim)),
+            has_edge_labels: self.edge_labels.is_some(),
+        };
+        let path = dir.join(META_FILE);
+        let text = serde_json::to_vec_pretty(&meta).map_err(|e| GraphError::io(&path, e.into()))?;
+        std::fs::write(&path, text).map_err(|e| GraphError::io(&path, e))
+    }
+
+    /// Maps the graphs that [`GraphDataset::write`] wrote. The files may be removed afterwards.
+    ///
+    /// # Errors
+    /// A file that is missing, truncated or contradicts the others.
+    pub fn open(dir: &Path) -> Result<Self, GraphError> {
+        let path = dir.join(META_FILE);
+        let text = std::fs::read(&path).map_err(|e| GraphError::io(&path, e))?;
+        let meta: GraphsMeta = serde_json::from_slice(&text).map_err(|e| GraphError::format(&path, e.to_string()))?;
+        if (meta.format.as_str(), meta.version) != (FORMAT_NAME, FORMAT_VERSION) {
+            let why = format!("it is {} {}, expected {FORMAT_NAME} {FORMAT_VERSION}", meta.format, meta.version);
+            return Err(GraphError::format(path, why));
+        }
+        let features = match meta.features {
+            Some((dim, FeatureDtype::F32)) => Some(Features::F32 { values: map(dir, "features")?, dim }),
+            Some((dim, FeatureDtype::F16)) => Some(Features::F16 { values: map(dir, "features")?, dim }),
+            None => None,
+        };
+        let node_labels = match meta.node_labels {
+            Some((per_node, dim)) => Some(NodeLabels { columns: map(dir, "node_labels")?, per_node, dim }),
+            None => None,
+        };
+        let dataset = Self {
+            name: meta.dataset,
+            node_offsets: map(dir, "node_offsets")?,
+            indptr: map(dir, "indptr")?,
+            indices: map(dir, "indices")?,
+            features,
+            node_labels,
+            edge_labels: meta.has_edge_labels.then(|| map(dir, "edge_labels")).transpose()?,
+            labels: map(dir, "labels")?,
+            classes: meta.classes,
+        };
+        dataset.check().map_err(|why| GraphError::format(dir, why))?;
+        Ok(dataset)
+    }
+
+    /// Checks the invariants of the type.
+    fn check(&self) -> Result<(), String> {
+        let num_nodes = check_offsets(&self.node_offsets)?;
+        if self.indptr.len() != num_nodes + 1 || self.indptr[0] != 0 {
+            return Err(format!("{} offsets of edges for {num_nodes} nodes", self.indptr.len()));
+        }
+        let ends = self.indptr[num_nodes] as usize;
+        if self.indptr.windows(2).any(|ends| ends[0] > ends[1]) || ends != self.indices.len() {
+            return Err(format!("offsets of edges do not ascend to {}, the number of edges", self.indices.len()));
+        }
+        let strays = |graph: usize| {
+            let view = self.graph(graph);
+            view.indices.iter().any(|&source| source as usize >= view.num_nodes())
+        };
+        if let Some(graph) = (0..self.num_graphs()).find(|&graph| strays(graph)) {
+            return Err(format!("graph {graph} has an edge from a node that it does not have"));
+        }
+        if self.labels.len() != self.num_graphs() {
+            return Err(format!("{} labels of {} graphs", self.labels.len(), self.num_graphs()));
+        }
+        if self.labels.iter().any(|&class| class as usize >= self.classes.len()) {
+            return Err(format!("a class of a graph is not below {}", self.classes.len()));
+        }
+        if self.edge_labels.as_ref().is_some_and(|labels| labels.len() != self.indices.len()) {
+            return Err("not a label for every edge".into());
+        }
+        self.check_nodes(num_nodes)
+    }
+}
+
+fn file(dir: &Path, name: &str) -> PathBuf {
+    dir.join(format!("{name}.npy"))
+}
+
+fn map<T: NpyElement>(dir: &Path, name: &str) -> Result<Buffer<T>, GraphError> {
+    Ok(map_npy(&file(dir, name))?.1)
+}

@@ -1,0 +1,210 @@
+//! Which graphs of a set train, validate and test.
+
+use crate::GraphError;
+use crate::rng::{CounterRng, combine};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// One of several divisions of a set, for a cross-validation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fold {
+    /// Graphs to train on, ascending.
+    pub train: Vec<u32>,
+    /// Graphs to test with, ascending; each graph is one of these in one fold.
+    pub test: Vec<u32>,
+}
+
+/// Divides `num_graphs` graphs at random into sets of these shares, each ascending: 0.8, 0.1 and 0.1 for training, validation
+/// and test. What rounding leaves over goes to the first.
+///
+/// # Errors
+/// Shares that are negative or not finite, or do not add up to 1.
+///
+/// ```
+/// use edgecut_graph::graph_splits::split_dataset;
+/// let [train, valid, test] = split_dataset(188, [0.8, 0.1, 0.1], 7)?;
+/// assert_eq!((train.len(), valid.len(), test.len()), (152, 18, 18));
+/// # Ok::<(), String>(())
+/// ```
+pub fn split_dataset(num_graphs: usize, shares: [f64; 3], seed: u64) -> Result<[Vec<u32>; 3], String> {
+    let sum: f64 = shares.iter().sum();
+    if !shares.iter().all(|share| (0.0..=1.0).contains(share)) || (sum - 1.0).abs() > 1e-6 {
+        return Err(format!("shares {shares:?} of a split: each has to be in 0..=1, and together they have to be 1"));
+    }
+    let mut order: Vec<u32> = (0..num_graphs as u32).collect();
+    CounterRng::new(combine(0x5917, seed)).shuffle(&mut order);
+    // A share that is a whole number but for rounding is that number.
+    let count = |share: f64| (num_graphs as f64 * share + 1e-6).floor() as usize;
+    let (valid, test) = (count(shares[1]), count(shares[2]));
+    let train = num_graphs.saturating_sub(valid + test);
+    let mut rest = &order[..];
+    Ok([train, valid, test].map(|size| {
+        let (these, others) = rest.split_at(size.min(rest.len()));
+        rest = others;
+        ascending(these.to_vec())
+    }))
+}
+
+/// Divides graphs into `num_folds` folds at random, so that each class is spread evenly over the test sets and their sizes
+/// differ by at most one.
+///
+/// # Errors
+/// Fewer than 2 folds, or more than there are graphs.
+pub fn stratified_folds(labels: &[u32], num_folds: usize, seed: u64) -> Result<Vec<Fold>, String> {
+    if !(2..=labels.len()).contains(&num_folds) {
+        return Err(format!(
+            "{num_folds} folds of {} graphs: there have to be at least 2, and a graph for each",
+            labels.len()
+        ));
+    }
+    let fold_of = deal(&(0..labels.len() as u32).collect::<Vec<_>>(), labels, num_folds, seed);
+    let fold = |number: usize| {
+        let (test, train) = (0..labels.len()).partition(|&graph| fold_of[graph] == number);
+        let ids = |graphs: Vec<usize>| graphs.into_iter().map(|graph| graph as u32).collect();
+        Fold { train: ids(train), test: ids(test) }
+    };
+    Ok((0..num_folds).map(fold).collect())
+}
+
+/// Takes one part in `parts` of some graphs away, spread evenly over their classes: what is left, and what was taken. Of fewer
+/// graphs than parts one is taken.
+pub fn hold_out(graphs: &[u32], labels: &[u32], parts: usize, seed: u64) -> [Vec<u32>; 2] {
+    let part_of = deal(graphs, labels, parts.max(1), seed);
+    let (taken, left): (Vec<_>, Vec<_>) = graphs.iter().zip(part_of).partition(|(_, part)| *part == 0);
+    [left, taken].map(|graphs| ascending(graphs.into_iter().map(|(graph, _)| *graph).collect()))
+}
+
+/// Reads folds from `test_idx-1.txt`, `train_idx-1.txt` and so on: a graph a line, counted from 0.
+///
+/// # Errors
+/// A folder without such files, one of a pair without the other, a line that is no graph of the set, a graph that is listed
+/// twice or is in both files of a fold, and empty files.
+pub fn read_folds(folder: &Path, num_graphs: usize) -> Result<Vec<Fold>, GraphError> {
+    let mut folds = Vec::new();
+    for number in 1.. {
+        let [train, test] = ["train", "test"].map(|set| folder.join(format!("{set}_idx-{number}.txt")));
+        if !train.exists() && !test.exists() {
+            break;
+        }
+        let fold = Fold { train: read_graphs(&train, num_graphs)?, test: read_graphs(&test, num_graphs)? };
+        if let Some(graph) = fold.test.iter().find(|graph| fold.train.binary_search(graph).is_ok()) {
+            return Err(GraphError::format(test, format!("graph {graph} is also in {}", train.display())));
+        }
+        folds.push(fold);
+    }
+    match folds.len() {
+        0 => Err(GraphError::format(folder, "neither train_idx-1.txt nor test_idx-1.txt is there")),
+        _ => Ok(folds),
+    }
+}
+
+fn read_graphs(path: &Path, num_graphs: usize) -> Result<Vec<u32>, GraphError> {
+    let text = std::fs::read_to_string(path).map_err(|e| GraphError::io(path, e))?;
+    let mut lines = BTreeMap::new();
+    for (line, number) in text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty()) {
+        let fail = |why: String| Err(GraphError::format(path, format!("line {number}: {why}")));
+        let Ok(graph) = line.trim().parse::<u32>() else {
+            return fail(format!("{line:?} is not the number of a graph, counted from 0"));
+        };
+        if graph as usize >= num_graphs {
+            return fail(format!("graph {graph} is unknown: the set has {num_graphs}, counted from 0"));
+        }
+        if let Some(other) = lines.insert(graph, number) {
+            return fail(format!("graph {graph} is already in line {other}"));
+        }
+    }
+    match lines.len() {
+        0 => Err(GraphError::format(path, "it lists no graph")),
+        _ => Ok(lines.into_keys().collect()),
+    }
+}
+
+/// Deals graphs out, class by class, each class shuffled: the number of the hand that each goes to.
+fn deal(graphs: &[u32], labels: &[u32], hands: usize, seed: u64) -> Vec<usize> {
+    let mut by_class: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (position, &graph) in graphs.iter().enumerate() {
+        by_class.entry(labels[graph as usize]).or_default().push(position);
+    }
+    let mut hand_of = vec![0; graphs.len()];
+    let mut next = 0;
+    for (class, mut positions) in by_class {
+        CounterRng::new(combine(combine(0xf01d, seed), u64::from(class))).shuffle(&mut positions);
+        for position in positions {
+            hand_of[position] = next % hands;
+            next += 1;
+        }
+    }
+    hand_of
+}
+
+fn ascending(mut graphs: Vec<u32>) -> Vec<u32> {
+    graphs.sort_unstable();
+    graphs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn together(sets: &[&[u32]]) -> Vec<u32> {
+        ascending(sets.concat())
+    }
+
+    #[test]
+    fn a_split_holds_every_graph_once() {
+        for num_graphs in [0, 1, 9, 10, 188, 1000] {
+            let [train, valid, test] = split_dataset(num_graphs, [0.8, 0.1, 0.1], 3).expect("good shares");
+            assert_eq!(together(&[&train, &valid, &test]), (0..num_graphs as u32).collect::<Vec<_>>());
+            assert_eq!((valid.len(), test.len()), (num_graphs / 10, num_graphs / 10));
+        }
+        assert_ne!(split_dataset(100, [0.8, 0.1, 0.1], 0), split_dataset(100, [0.8, 0.1, 0.1], 1));
+        for shares in [[0.8, 0.1, 0.2], [1.1, -0.1, 0.0], [f64::NAN, 0.5, 0.5]] {
+            assert!(split_dataset(10, shares, 0).is_err(), "{shares:?}");
+        }
+    }
+
+    #[test]
+    fn folds_are_stratified_and_test_each_graph_once() {
+        let labels: Vec<u32> = (0..188).map(|graph| u32::from(graph % 3 != 0)).collect();
+        let folds = stratified_folds(&labels, 10, 0).expect("ten folds");
+        assert_eq!(folds.len(), 10);
+        let tests: Vec<&[u32]> = folds.iter().map(|fold| &fold.test[..]).collect();
+        let all: Vec<u32> = (0..188).collect();
+        assert_eq!(together(&tests), all);
+        for fold in &folds {
+            assert_eq!(together(&[&fold.train, &fold.test]), all);
+            let of_class_0 = fold.test.iter().filter(|&&graph| labels[graph as usize] == 0).count();
+            assert!((18..=19).contains(&fold.test.len()) && (6..=7).contains(&of_class_0));
+        }
+        assert_ne!(folds, stratified_folds(&labels, 10, 1).expect("ten folds"));
+        assert!(stratified_folds(&labels, 1, 0).is_err() && stratified_folds(&labels[..3], 4, 0).is_err());
+        let [left, taken] = hold_out(&folds[0].train, &labels, 10, 5);
+        assert_eq!(together(&[&left, &taken]), folds[0].train);
+        assert!((16..=17).contains(&taken.len()));
+        assert_eq!(hold_out(&[4], &labels, 10, 5), [vec![], vec![4]]);
+    }
+
+    #[test]
+    fn folds_are_read_and_bad_ones_named() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let put = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("a file");
+        let read = || read_folds(dir.path(), 5);
+        let why = || read().expect_err("bad folds").to_string();
+        assert!(why().contains("neither train_idx-1.txt nor test_idx-1.txt is there"));
+        put("train_idx-1.txt", "3\n0\n\n1\n");
+        assert!(why().contains("test_idx-1.txt: No such file"));
+        put("test_idx-1.txt", "4\n2\n");
+        let fold = Fold { train: vec![0, 1, 3], test: vec![2, 4] };
+        assert_eq!(read().expect("a fold"), [fold]);
+        for (text, expected) in [
+            ("2\n5\n", "test_idx-1.txt: line 2: graph 5 is unknown: the set has 5, counted from 0"),
+            ("2\n2\n", "line 2: graph 2 is already in line 1"),
+            ("two\n", "line 1: \"two\" is not the number of a graph"),
+            ("\n", "it lists no graph"),
+            ("1\n", "graph 1 is also in"),
+        ] {
+            put("test_idx-1.txt", text);
+            assert!(why().contains(expected), "{}", why());
+        }
+    }
+}
