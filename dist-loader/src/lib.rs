@@ -2,8 +2,8 @@
 //!
 //! A [`DistNeighborLoader`] runs in *worker mode*: in the process that trains. It takes the seeds that this rank's part
 //! owns (or a given list), cuts them into batches, and keeps a bounded number of batches being sampled and fetched ahead
-//! of the trainer. A [`DistLinkNeighborLoader`] does the same for edges, with negatives. A [`MiniBatch`] is plain arrays: this
-//! crate knows no tensor library.
+//! of the trainer. A [`DistLinkNeighborLoader`] does the same for edges, with negatives. A
+//! [`GraphDataLoader`] puts whole small graphs together. A [`MiniBatch`] is plain arrays: this crate knows no tensor library.
 #![forbid(unsafe_code)]
 
 mod ahead;
@@ -11,6 +11,9 @@ mod batch;
 mod edge_seeds;
 mod error;
 mod fill;
+mod graph_batch;
+mod graph_loader;
+mod graph_plan;
 mod link_batch;
 mod link_loader;
 mod loader;
@@ -21,6 +24,9 @@ pub use ahead::BatchIter;
 pub use batch::{EdgeBatch, MiniBatch, NodeBatch};
 pub use edge_seeds::{EdgeSeeds, SeedEdge};
 pub use error::LoaderError;
+pub use graph_batch::GraphBatch;
+pub use graph_loader::{GraphBatchIter, GraphDataLoader};
+pub use graph_plan::{GraphLoaderConfig, Packing};
 pub use link_batch::{LinkBatch, Negatives};
 pub use link_loader::{DistLinkNeighborLoader, LinkConfig};
 pub use loader::{DistNeighborLoader, LoaderConfig};

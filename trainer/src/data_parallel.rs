@@ -2,9 +2,9 @@
 
 use crate::batch_input::TensorBatch;
 use crate::embeddings::{Embeddings, PulledRows};
-use crate::gradients::{FlatLengthError, flatten_gradients, num_parameters, unflatten_gradients};
+use crate::gradients::{FlatLengthError, flatten_gradients, num_trained_parameters, unflatten_gradients};
 use crate::metrics::{Metric, MetricState};
-use crate::models::{Mode, ModelInput, NodeClassifier};
+use crate::models::{Mode, NodeClassifier};
 use crate::nn::{Classification, cross_entropy};
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
@@ -13,7 +13,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
-use edgecut_dist_loader::BatchIter;
+use edgecut_dist_loader::{BatchIter, LoaderError};
 use std::time::{Duration, Instant};
 
 /// Sums over the seeds of all ranks.
@@ -72,20 +72,39 @@ impl StepGradients {
     }
 }
 
-/// Forward and loss of a batch with at least one seed.
-fn classify<B: GnnBackend>(
-    model: &impl NodeClassifier<B>,
-    input: ModelInput<B>,
-    labels: &[i64],
-    mode: Mode,
+/// A batch that models of type `M` classify: of nodes ([`NodeClassifier`]) or of whole graphs
+/// ([`GraphClassifier`](crate::models::GraphClassifier)).
+pub trait ClassifiedBatch<B: GnnBackend, M> {
+    /// The logits and the labels of the batch's seeds; nothing for a batch without any.
+    ///
+    /// # Shapes
+    /// - logits: `[num_seeds, num_classes]`
+    ///
+    /// # Errors
+    /// [`TrainError::Batch`] if the batch does not fit the model.
+    fn classify(self, model: &M, mode: Mode) -> Result<Option<Logits<B>>, TrainError>;
+}
+
+/// Logits, and the label of each row.
+pub type Logits<B> = (Tensor<B, 2>, Vec<i64>);
+
+impl<B: GnnBackend, M: NodeClassifier<B>> ClassifiedBatch<B, M> for TensorBatch<B> {
+    fn classify(self, model: &M, mode: Mode) -> Result<Option<Logits<B>>, TrainError> {
+        let Some(input) = self.input else { return Ok(None) };
+        let logits = model.forward(input, mode).map_err(|e| TrainError::Batch { what: e.to_string() })?;
+        Ok(Some((logits, self.labels)))
+    }
+}
+
+/// Loss and accuracy of logits.
+fn judge<B: GnnBackend>(
+    (logits, labels): Logits<B>,
     metric: Option<&mut MetricState>,
 ) -> Result<(Classification<B>, SeedTotals), TrainError> {
-    let wrong = |what: String| TrainError::Batch { what };
-    let logits = model.forward(input, mode).map_err(|e| wrong(e.to_string()))?;
     if let Some(metric) = metric {
-        metric.add(&logits, labels);
+        metric.add(&logits, &labels);
     }
-    let result = cross_entropy(logits, labels).map_err(|e| wrong(e.to_string()))?;
+    let result = cross_entropy(logits, &labels).map_err(|e| TrainError::Batch { what: e.to_string() })?;
     let seeds = result.num_seeds as f64;
     let loss = f64::from(result.loss.clone().into_data().iter::<f32>().next().unwrap_or(f32::NAN)) * seeds;
     let totals = SeedTotals { loss, correct: result.num_correct as f64, seeds };
@@ -106,9 +125,9 @@ fn all_reduce_totals(mine: &SeedTotals, world: &mut ProcessGroup) -> Result<Seed
 ///
 /// # Errors
 /// A batch that does not fit the model, or a failure of the job.
-pub fn step_gradients<B: AutodiffBackend + GnnBackend, M: AutodiffModule<B> + NodeClassifier<B>>(
+pub fn step_gradients<B: AutodiffBackend + GnnBackend, M: AutodiffModule<B>>(
     model: &M,
-    batch: TensorBatch<B>,
+    batch: impl ClassifiedBatch<B, M>,
     mode: Mode,
     world: &mut ProcessGroup,
 ) -> Result<StepGradients, TrainError> {
@@ -140,14 +159,16 @@ pub(crate) struct Forward<B: Backend> {
     pub(crate) start: Instant,
 }
 
-fn forward_classified<B: AutodiffBackend + GnnBackend>(
-    model: &impl NodeClassifier<B>,
-    batch: TensorBatch<B>,
+fn forward_classified<B: AutodiffBackend + GnnBackend, M>(
+    model: &M,
+    batch: impl ClassifiedBatch<B, M>,
     mode: Mode,
 ) -> Result<Forward<B>, TrainError> {
     let start = Instant::now();
-    let Some(input) = batch.input else { return Ok(Forward { loss: None, totals: SeedTotals::default(), start }) };
-    let (result, totals) = classify(model, input, &batch.labels, mode, None)?;
+    let Some(logits) = batch.classify(model, mode)? else {
+        return Ok(Forward { loss: None, totals: SeedTotals::default(), start });
+    };
+    let (result, totals) = judge(logits, None)?;
     // The sum over this rank's seeds, so that ranks weigh as much as they have seeds.
     Ok(Forward { loss: Some(result.loss.mul_scalar(totals.seeds)), totals, start })
 }
@@ -165,7 +186,7 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
         of_rows = Some(pulled.take_gradients(gradients)?);
     }
     let mut flat = match gradients {
-        None => vec![0.0; num_parameters(model)],
+        None => vec![0.0; num_trained_parameters(model)],
         Some(gradients) => flatten_gradients(model, GradientsParams::from_grads(gradients, model)),
     };
     let compute = forward.start.elapsed();
@@ -191,9 +212,9 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
 ///
 /// # Errors
 /// A batch that cannot be made or does not fit the model, or a failure of the job.
-pub fn evaluate<B: GnnBackend>(
-    model: &impl NodeClassifier<B>,
-    batches: BatchIter<Result<TensorBatch<B>, TrainError>>,
+pub fn evaluate<B: GnnBackend, M, T: ClassifiedBatch<B, M>>(
+    model: &M,
+    batches: impl IntoIterator<Item = Made<T>>,
     world: &mut ProcessGroup,
 ) -> Result<SeedTotals, TrainError> {
     run_evaluation(model, batches, Ok, None, world)
@@ -223,19 +244,21 @@ pub fn evaluate_metric<B: GnnBackend>(
     Ok((totals, state.over_all_ranks(world)?))
 }
 
-fn run_evaluation<B: GnnBackend>(
-    model: &impl NodeClassifier<B>,
-    batches: BatchIter<Result<TensorBatch<B>, TrainError>>,
-    fill: impl Fn(TensorBatch<B>) -> Result<TensorBatch<B>, TrainError>,
+/// What a loader gives: a batch, unless it could not be sampled or made into tensors.
+pub type Made<T> = Result<Result<T, TrainError>, LoaderError>;
+
+pub(crate) fn run_evaluation<B: GnnBackend, M, T: ClassifiedBatch<B, M>>(
+    model: &M,
+    batches: impl IntoIterator<Item = Made<T>>,
+    fill: impl Fn(T) -> Result<T, TrainError>,
     mut metric: Option<&mut MetricState>,
     world: &mut ProcessGroup,
 ) -> Result<SeedTotals, TrainError> {
     let mut totals = SeedTotals::default();
     for batch in batches {
-        let TensorBatch { input, labels, .. } = fill(batch??)?;
-        let mine = match input {
+        let mine = match fill(batch??)?.classify(model, Mode::Eval)? {
             None => SeedTotals::default(),
-            Some(input) => classify(model, input, &labels, Mode::Eval, metric.as_deref_mut())?.1,
+            Some(logits) => judge(logits, metric.as_deref_mut())?.1,
         };
         totals.add(&all_reduce_totals(&mine, world)?);
     }

@@ -38,24 +38,18 @@ pub struct HopCost {
     pub edge_types: BTreeMap<String, f64>,
 }
 
-/// Measures an epoch.
-pub(crate) struct EpochClock<'a> {
-    node: &'a SamplingNode,
-    sampler: &'a DistNeighborSampler,
+/// Measures the steps of an epoch.
+pub(crate) struct StepClock {
     start: Instant,
-    traffic: TrafficCount,
-    hops: HopTimes,
-    pub(crate) wait: Duration,
+    wait: Duration,
     pub(crate) compute: Duration,
     pub(crate) exchange: Duration,
 }
 
-impl<'a> EpochClock<'a> {
-    pub(crate) fn start(sampler: &'a DistNeighborSampler) -> Self {
-        let node = sampler.node();
+impl StepClock {
+    pub(crate) fn start() -> Self {
         let (wait, compute, exchange) = Default::default();
-        let (traffic, hops) = (node.traffic().count(), sampler.times());
-        Self { node, sampler, start: Instant::now(), traffic, hops, wait, compute, exchange }
+        Self { start: Instant::now(), wait, compute, exchange }
     }
 
     pub(crate) fn waiting<T>(&mut self, wait: impl FnOnce() -> T) -> T {
@@ -65,14 +59,36 @@ impl<'a> EpochClock<'a> {
         value
     }
 
-    /// The cost over all ranks: the slowest rank's times, everyone's traffic.
-    pub(crate) fn stop(self, world: &mut ProcessGroup) -> Result<EpochCost, ClusterError> {
+    /// Seconds of all, of waiting, of computing and of exchanging; the slowest rank's.
+    pub(crate) fn stop(self, world: &mut ProcessGroup) -> Result<[f64; 4], ClusterError> {
         let mut times = [self.start.elapsed(), self.wait, self.compute, self.exchange].map(|t| t.as_secs_f64());
         world.all_reduce(&mut times, ReduceOp::Max)?;
+        Ok(times)
+    }
+}
+
+/// Measures an epoch of sampled batches.
+pub(crate) struct EpochClock<'a> {
+    pub(crate) steps: StepClock,
+    node: &'a SamplingNode,
+    sampler: &'a DistNeighborSampler,
+    traffic: TrafficCount,
+    hops: HopTimes,
+}
+
+impl<'a> EpochClock<'a> {
+    pub(crate) fn start(sampler: &'a DistNeighborSampler) -> Self {
+        let node = sampler.node();
+        let (traffic, hops) = (node.traffic().count(), sampler.times());
+        Self { steps: StepClock::start(), node, sampler, traffic, hops }
+    }
+
+    /// The cost over all ranks: the slowest rank's times, everyone's traffic.
+    pub(crate) fn stop(self, world: &mut ProcessGroup) -> Result<EpochCost, ClusterError> {
+        let [seconds, sample_wait_seconds, compute_seconds, allreduce_seconds] = self.steps.stop(world)?;
         let traffic = self.node.traffic().count() - self.traffic;
         let mut counts = [traffic.remote_nodes, traffic.remote_bytes];
         world.all_reduce(&mut counts, ReduceOp::Sum)?;
-        let [seconds, sample_wait_seconds, compute_seconds, allreduce_seconds] = times;
         let [remote_nodes, remote_bytes] = counts;
         let sampling = hop_costs(self.node, &self.sampler.times().since(&self.hops), world)?;
         Ok(EpochCost {

@@ -1,5 +1,7 @@
 //! Gradients and parameters as one flat vector, the form in which ranks exchange them.
 //!
+//! Gradients are those of trained parameters; a module's running statistics and what is frozen have none.
+//!
 //! The order is that of the module's fields, which is the same in every process; burn's parameter ids are random per
 //! process and never leave it.
 
@@ -19,25 +21,39 @@ pub struct FlatLengthError {
     pub expected: usize,
 }
 
-/// Number of float parameters of a module.
+/// Number of float parameters of a module, running statistics included.
 pub fn num_parameters<B: Backend, M: Module<B>>(module: &M) -> usize {
-    struct Count(usize);
-    impl<B: Backend> ModuleVisitor<B> for Count {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-            self.0 += param.shape().num_elements();
-        }
-    }
-    let mut count = Count(0);
-    module.visit(&mut count);
-    count.0
+    count(module, false)
 }
 
-/// All gradients in the order of the module's fields; zeros where a parameter has none.
+/// Number of those that are trained: of gradients.
+pub fn num_trained_parameters<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M) -> usize {
+    count(module, true)
+}
+
+fn count<B: Backend, M: Module<B>>(module: &M, only_trained: bool) -> usize {
+    struct Count {
+        only_trained: bool,
+        sum: usize,
+    }
+    impl<B: Backend> ModuleVisitor<B> for Count {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+            if param.is_require_grad() || !self.only_trained {
+                self.sum += param.shape().num_elements();
+            }
+        }
+    }
+    let mut count = Count { only_trained, sum: 0 };
+    module.visit(&mut count);
+    count.sum
+}
+
+/// The gradients of all trained parameters in the order of the module's fields; zeros where one has none.
 ///
 /// It takes the gradients, since their memory can then be reused instead of copied.
 ///
 /// # Shapes
-/// - output: `[num_parameters]`
+/// - output: `[num_trained_parameters]`
 pub fn flatten_gradients<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M, gradients: GradientsParams) -> Vec<f32> {
     struct Flatten {
         gradients: GradientsParams,
@@ -45,13 +61,16 @@ pub fn flatten_gradients<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M, g
     }
     impl<B: AutodiffBackend> ModuleVisitor<B> for Flatten {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+            if !param.is_require_grad() {
+                return;
+            }
             match self.gradients.remove::<B::InnerBackend, D>(param.id) {
                 Some(gradient) => extend_from(&mut self.flat, gradient.into_data()),
                 None => self.flat.resize(self.flat.len() + param.shape().num_elements(), 0.0),
             }
         }
     }
-    let flat = Vec::with_capacity(num_parameters(module));
+    let flat = Vec::with_capacity(num_trained_parameters(module));
     let mut visitor = Flatten { gradients, flat };
     module.visit(&mut visitor);
     visitor.flat
@@ -60,7 +79,7 @@ pub fn flatten_gradients<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M, g
 /// The inverse of [`flatten_gradients`]: gradients that an optimizer takes.
 ///
 /// # Shapes
-/// - `flat`: `[num_parameters]`
+/// - `flat`: `[num_trained_parameters]`
 ///
 /// # Errors
 /// [`FlatLengthError`] if the length differs.
@@ -74,11 +93,13 @@ pub fn unflatten_gradients<B: AutodiffBackend, M: AutodiffModule<B>>(
     }
     impl<B: AutodiffBackend> ModuleVisitor<B> for Unflatten<'_> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-            let gradient = take_tensor::<B::InnerBackend, D>(&mut self.rest, param.dims(), &param.device());
-            self.gradients.register(param.id, gradient);
+            if param.is_require_grad() {
+                let gradient = take_tensor::<B::InnerBackend, D>(&mut self.rest, param.dims(), &param.device());
+                self.gradients.register(param.id, gradient);
+            }
         }
     }
-    check_length(module, flat)?;
+    check_length(flat, num_trained_parameters(module))?;
     let mut visitor = Unflatten { gradients: GradientsParams::new(), rest: flat };
     module.visit(&mut visitor);
     Ok(visitor.gradients)
@@ -116,12 +137,54 @@ pub fn load_parameters<B: Backend, M: Module<B>>(module: M, flat: &[f32]) -> Res
             param.map(|old| take_tensor(&mut self.0, old.dims(), &device).set_require_grad(is_trained))
         }
     }
-    check_length(&module, flat)?;
+    check_length(flat, num_parameters(&module))?;
     Ok(module.map(&mut Load(flat)))
 }
 
-fn check_length<B: Backend, M: Module<B>>(module: &M, flat: &[f32]) -> Result<(), FlatLengthError> {
-    let expected = num_parameters(module);
+/// A copy of what is not trained, in the order of the module's fields: running statistics, and what is frozen.
+///
+/// # Shapes
+/// - output: `[num_parameters - num_trained_parameters]`
+pub fn flatten_statistics<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M) -> Vec<f32> {
+    struct Flatten(Vec<f32>);
+    impl<B: AutodiffBackend> ModuleVisitor<B> for Flatten {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+            if !param.is_require_grad() {
+                extend_from(&mut self.0, param.val().into_data());
+            }
+        }
+    }
+    let mut visitor = Flatten(Vec::new());
+    module.visit(&mut visitor);
+    visitor.0
+}
+
+/// The module with other statistics, the inverse of [`flatten_statistics`].
+///
+/// # Shapes
+/// - `flat`: `[num_parameters - num_trained_parameters]`
+///
+/// # Errors
+/// [`FlatLengthError`] if the length differs.
+pub fn load_statistics<B: AutodiffBackend, M: AutodiffModule<B>>(
+    module: M,
+    flat: &[f32],
+) -> Result<M, FlatLengthError> {
+    struct Load<'a>(&'a [f32]);
+    impl<B: AutodiffBackend> ModuleMapper<B> for Load<'_> {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
+            if param.is_require_grad() {
+                return param;
+            }
+            let device = param.device();
+            param.map(|old| take_tensor(&mut self.0, old.dims(), &device))
+        }
+    }
+    check_length(flat, num_parameters(&module) - num_trained_parameters(&module))?;
+    Ok(module.map(&mut Load(flat)))
+}
+
+fn check_length(flat: &[f32], expected: usize) -> Result<(), FlatLengthError> {
     if flat.len() == expected { Ok(()) } else { Err(FlatLengthError { given: flat.len(), expected }) }
 }
 

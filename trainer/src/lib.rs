@@ -8,6 +8,7 @@
 //! - [`model_file`]: trained models on disk, as safetensors;
 //! - [`train_node`]: node classification over all ranks, one [`step_gradients`] after the other;
 //! - [`link`]: link prediction;
+//! - [`graph`]: classification of whole graphs;
 //! - [`allocator`]: the memory allocator that training programs want.
 //!
 //! Everything numeric is generic over the burn backend.
@@ -19,6 +20,7 @@ mod embeddings;
 mod epoch_clock;
 mod gather;
 pub mod gradients;
+pub mod graph;
 pub mod link;
 pub mod metrics;
 pub mod model_file;
@@ -30,9 +32,13 @@ mod train_error;
 mod training_config;
 
 pub use batch_input::{BatchOptions, TensorBatch, tensor_batches};
-pub use data_parallel::{SeedTotals, StepGradients, evaluate, evaluate_metric, step_gradients, step_with_embeddings};
+pub use data_parallel::{
+    ClassifiedBatch, Logits, Made, SeedTotals, StepGradients, evaluate, evaluate_metric, step_gradients,
+    step_with_embeddings,
+};
 pub use embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
 pub use epoch_clock::{EpochCost, HopCost};
+pub use graph::average_statistics;
 pub use node::{
     EpochReport, NodeResult, NodeTrainingConfig, Observer, TrainedNodeModel, evaluate_node, model_config, seed_type,
     train_node,

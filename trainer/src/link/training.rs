@@ -87,11 +87,11 @@ where
         let mut batches =
             loader.epoch_map(epoch, move |batch| LinkTensorBatch::<B>::new(batch, &of, options, in_batch, &on));
         for number in 0..loader.num_steps() {
-            let Some(batch) = clock.waiting(|| batches.next()) else { break };
+            let Some(batch) = clock.steps.waiting(|| batches.next()) else { break };
             let key = DropoutKey::new(training.seed, epoch, number as u64).for_rank(world.rank() as u64);
             let gradients = step(&model, &mut embeddings, batch??, config, Mode::Train(key), device, world)?;
-            clock.compute += gradients.compute;
-            clock.exchange += gradients.allreduce;
+            clock.steps.compute += gradients.compute;
+            clock.steps.exchange += gradients.allreduce;
             if !gradients.totals.loss.is_finite() {
                 return Err(TrainError::NotFinite { epoch, step: number, loss: gradients.totals.loss });
             }
@@ -99,7 +99,7 @@ where
             let start = Instant::now();
             let gradients = gradients.of_model(&model).map_err(|e| invalid(e.to_string()))?;
             model = optimizer.step(training.lr, model, gradients);
-            clock.compute += start.elapsed();
+            clock.steps.compute += start.elapsed();
             observer.step(epoch + 1, number + 1, loader.num_steps());
         }
         let (loss, train_acc) = (totals.mean_loss(), totals.accuracy());

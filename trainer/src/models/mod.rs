@@ -1,10 +1,13 @@
-//! Networks for node classification.
+//! Networks for the classification of nodes and of graphs, and for links.
 //!
-//! For homogeneous graphs stacks of `[convolution, activation, dropout]`, ending in a convolution to the classes; for typed
-//! ones [`RelationalNet`].
+//! For nodes of homogeneous graphs stacks of `[convolution, activation, dropout]`, ending in a convolution to the classes; for typed
+//! ones [`RelationalNet`]. For whole graphs [`GraphNet`].
 
 mod gat;
 mod gcn;
+mod graph_input;
+mod graph_net;
+mod graph_net_config;
 mod graph_sage;
 mod graph_schema;
 mod layer_stack;
@@ -20,6 +23,9 @@ mod relational_net;
 
 pub use gat::Gat;
 pub use gcn::Gcn;
+pub use graph_input::{GraphClassifier, GraphInput};
+pub use graph_net::{GraphConv, GraphNet};
+pub use graph_net_config::{GraphConvKind, GraphNetConfig, Readout};
 pub use graph_sage::GraphSage;
 pub use graph_schema::{EdgeTypeSchema, GraphSchema, NodeTypeSchema};
 pub use link_model::{LinkModel, LinkModelConfig};

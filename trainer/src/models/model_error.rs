@@ -137,6 +137,12 @@ pub enum ModelError {
         /// Those that the nodes' prefixes ask for.
         expected: [usize; 2],
     },
+    /// Graphs whose arrays disagree.
+    #[error("graphs side by side: {} rows of features, {} destinations, {} sources and {} pooled rows have to be as many", given[0], given[1], given[2], given[3])]
+    Graphs {
+        /// Rows of features, destinations and sources of the edges, pooled rows.
+        given: [usize; 4],
+    },
     /// A GCN's batch without normalisation.
     #[error("a GCN needs the batch's normalisation, and this batch came without it")]
     MissingNorm,

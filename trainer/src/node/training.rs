@@ -72,12 +72,12 @@ where
         let mut totals = SeedTotals::default();
         let mut batches = tensor_batches::<B>(&loader, epoch, &data.schema, options, device);
         for step in 0..loader.num_steps() {
-            let Some(batch) = clock.waiting(|| batches.next()) else { break };
+            let Some(batch) = clock.steps.waiting(|| batches.next()) else { break };
             let key = DropoutKey::new(config.training.seed, epoch, step as u64).for_rank(world.rank() as u64);
             let embedded = (&mut embeddings, config.training.embedding_lr);
             let gradients = step_with_embeddings(&model, embedded, batch??, Mode::Train(key), device, world)?;
-            clock.compute += gradients.compute;
-            clock.exchange += gradients.allreduce;
+            clock.steps.compute += gradients.compute;
+            clock.steps.exchange += gradients.allreduce;
             if !gradients.totals.loss.is_finite() {
                 return Err(TrainError::NotFinite { epoch, step, loss: gradients.totals.loss });
             }
@@ -85,7 +85,7 @@ where
             let start = Instant::now();
             let gradients = gradients.of_model(&model).map_err(|e| invalid(e.to_string()))?;
             model = optimizer.step(config.training.lr, model, gradients);
-            clock.compute += start.elapsed();
+            clock.steps.compute += start.elapsed();
             observer.step(epoch + 1, step + 1, loader.num_steps());
         }
         let mut report = EpochReport {

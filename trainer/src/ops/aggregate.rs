@@ -7,6 +7,7 @@ use burn::tensor::ops::{FloatTensor, IntTensor};
 use burn::tensor::{Tensor, TensorPrimitive};
 
 use super::attention::{Attention, AttentionTensors, SavedAttention};
+use super::batch_norm::{BatchNormalization, SavedBatchNorm};
 use super::block::Block;
 use super::dropout::DropoutMask;
 use super::edge_weights::EdgeWeights;
@@ -98,6 +99,14 @@ pub trait GnnBackend: Backend {
         activation: Activation,
     ) -> FloatTensor<Self>;
 
+    /// See [`batch_norm`](super::batch_norm); the output differentiably where the backend is.
+    fn gnn_batch_norm(
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        normalization: BatchNormalization,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>);
+
     /// Attention over the in-edges of each destination, `[num_dst, heads * channels]`, differentiably where the backend is.
     fn gnn_attention(inputs: AttentionTensors<Self>, attention: &Attention) -> FloatTensor<Self>;
 }
@@ -159,6 +168,21 @@ pub trait GnnKernels: Backend {
         activation: Activation,
         wants_x: bool,
     ) -> LinearGradients<Self>;
+
+    /// The output, `[rows, channels]`, and the statistics of [`SavedBatchNorm`].
+    fn batch_norm_forward(
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        normalization: BatchNormalization,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>);
+
+    /// The gradients of `x`, gamma and beta for that of the output.
+    fn batch_norm_backward(
+        saved: SavedBatchNorm<Self>,
+        grad: FloatTensor<Self>,
+        normalization: BatchNormalization,
+    ) -> [FloatTensor<Self>; 3];
 
     /// The output, `[num_dst, heads * channels]`, and the weights of [`SavedAttention`].
     fn attention_forward(

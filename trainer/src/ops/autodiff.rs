@@ -1,5 +1,6 @@
 //! Gradients of the fused operations, for every backend that has the kernels.
 
+use burn::tensor::backend::AutodiffBackend;
 use burn::tensor::ops::{FloatTensor, IntTensor};
 use burn_autodiff::Autodiff;
 use burn_autodiff::checkpoint::base::Checkpointer;
@@ -9,6 +10,7 @@ use burn_autodiff::ops::{Backward, Ops, OpsKind, unary};
 
 use super::aggregate::{Aggregate, GnnBackend, GnnKernels, Reduce, SavedLinear};
 use super::attention::{Attention, AttentionTensors, SavedAttention};
+use super::batch_norm::{BatchNormalization, SavedBatchNorm};
 use super::dropout::DropoutMask;
 use super::linear::Activation;
 
@@ -48,6 +50,23 @@ impl<B: GnnKernels> Backward<B, 3> for LinearBackward {
         let gradients = B::linear_backward(saved, grads.consume::<B>(&ops.node), activation, x.is_some());
         for (node, gradient) in [(x, gradients.x), (weight, Some(gradients.weight)), (bias, Some(gradients.bias))] {
             if let (Some(node), Some(gradient)) = (node, gradient) {
+                grads.register::<B>(node.id, gradient);
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct BatchNormBackward;
+
+impl<B: GnnKernels> Backward<B, 3> for BatchNormBackward {
+    type State = (SavedBatchNorm<B>, BatchNormalization);
+
+    fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
+        let (saved, normalization) = ops.state;
+        let gradients = B::batch_norm_backward(saved, grads.consume::<B>(&ops.node), normalization);
+        for (node, gradient) in ops.parents.into_iter().zip(gradients) {
+            if let Some(node) = node {
                 grads.register::<B>(node.id, gradient);
             }
         }
@@ -114,6 +133,26 @@ impl<B: GnnKernels, C: CheckpointStrategy> GnnBackend for Autodiff<B, C> {
             }
             OpsKind::UnTracked(prep) => prep.finish(B::linear_forward(x, weight, bias, activation)),
         }
+    }
+
+    fn gnn_batch_norm(
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        normalization: BatchNormalization,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let nodes = [x.node.clone(), gamma.node.clone(), beta.node.clone()];
+        let (x, gamma, beta) = (x.primitive, gamma.primitive, beta.primitive);
+        let (output, statistics) = B::batch_norm_forward(x.clone(), gamma.clone(), beta, normalization);
+        let given_out = Self::from_inner(statistics.clone());
+        let output = match Backward::<B, 3>::prepare::<C>(BatchNormBackward, nodes).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => {
+                let saved = SavedBatchNorm { x, gamma, output: output.clone(), statistics };
+                prep.finish((saved, normalization), output)
+            }
+            OpsKind::UnTracked(prep) => prep.finish(output),
+        };
+        (output, given_out)
     }
 
     fn gnn_attention(inputs: AttentionTensors<Self>, attention: &Attention) -> FloatTensor<Self> {

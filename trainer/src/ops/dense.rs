@@ -134,7 +134,7 @@ fn add_bias<T: Real>(out: &mut [T], bias: &[T]) {
 }
 
 #[inline(always)]
-fn rectify<T: Real>(values: &mut [T]) {
+pub(super) fn rectify<T: Real>(values: &mut [T]) {
     for value in values {
         // A comparison that is false for NaN, so that a NaN is not hidden.
         *value = if *value < T::ZERO { T::ZERO } else { *value };
@@ -242,7 +242,7 @@ impl<T: Real> Pass<'_, T> {
 /// The gradient of the sums that ReLU and dropout were applied to: what is positive in the output was positive before and
 /// not dropped.
 #[inline(always)]
-fn before_relu<T: Real>(grad: &[T], output: &[T], scale: f32, sums: &mut Vec<T>) {
+pub(super) fn before_relu<T: Real>(grad: &[T], output: &[T], scale: f32, sums: &mut Vec<T>) {
     let scale = T::from_f32(scale);
     let passed = |(&grad, &output): (&T, &T)| if output > T::ZERO { grad * scale } else { T::ZERO };
     sums.clear();
@@ -251,7 +251,7 @@ fn before_relu<T: Real>(grad: &[T], output: &[T], scale: f32, sums: &mut Vec<T>)
 
 /// Adds the sum of each column to `sums`, an entry a column.
 #[inline(always)]
-fn add_columns<T: Real>(sums: &mut [T], values: &[T]) {
+pub(super) fn add_columns<T: Real>(sums: &mut [T], values: &[T]) {
     // A few columns at a time, whose sums then stay in registers.
     const COLUMNS: usize = 64;
     let columns = sums.len();

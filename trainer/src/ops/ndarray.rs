@@ -9,6 +9,8 @@ use burn_ndarray::{FloatNdArrayElement, IntNdArrayElement, NdArray, NdArrayTenso
 use super::aggregate::{Aggregate, GnnBackend, GnnKernels, LinearGradients, SavedLinear};
 use super::attention::{Attention, AttentionTensors, AttentionVersion, SavedAttention};
 use super::attention_kernels;
+use super::batch_norm::{BatchNormalization, SavedBatchNorm};
+use super::batch_norm_kernels;
 use super::dense::{self, Shape};
 use super::dropout::DropoutMask;
 use super::kernels;
@@ -104,6 +106,24 @@ where
         LinearGradients { x, weight, bias }
     }
 
+    fn batch_norm_forward(
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        normalization: BatchNormalization,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        with_type_of!(x, batch_norm_forward([&x, &gamma, &beta], normalization))
+    }
+
+    fn batch_norm_backward(
+        saved: SavedBatchNorm<Self>,
+        grad: FloatTensor<Self>,
+        normalization: BatchNormalization,
+    ) -> [FloatTensor<Self>; 3] {
+        let SavedBatchNorm { x, gamma, output, statistics } = &saved;
+        with_type_of!(grad, batch_norm_backward([x, gamma, output, statistics], &grad, normalization))
+    }
+
     fn attention_forward(
         inputs: &AttentionTensors<Self>,
         attention: &Attention,
@@ -148,6 +168,15 @@ where
         activation: Activation,
     ) -> FloatTensor<Self> {
         Self::linear_forward(x, weight, bias, activation)
+    }
+
+    fn gnn_batch_norm(
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        normalization: BatchNormalization,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        Self::batch_norm_forward(x, gamma, beta, normalization)
     }
 
     fn gnn_attention(inputs: AttentionTensors<Self>, attention: &Attention) -> FloatTensor<Self> {
@@ -217,6 +246,28 @@ fn attention_backward<T: Elements>(
         AttentionVersion::V1 => [z, tensor(second, [block.num_src(), heads]), tensor(third, [block.num_dst(), heads])],
         AttentionVersion::V2 => [z, tensor(second, [block.num_dst(), width]), tensor(third, [width])],
     }
+}
+
+fn batch_norm_forward<T: Elements>(
+    inputs: [&NdArrayTensor; 3],
+    normalization: BatchNormalization,
+) -> (NdArrayTensor, NdArrayTensor) {
+    let [x, gamma, beta] = inputs.map(T::of);
+    let (output, statistics) = batch_norm_kernels::forward(&x, &gamma, &beta, normalization);
+    let channels = gamma.len();
+    (tensor(output, [inputs[0].shape()[0], channels]), tensor(statistics, [2, channels]))
+}
+
+fn batch_norm_backward<T: Elements>(
+    saved: [&NdArrayTensor; 4],
+    grad: &NdArrayTensor,
+    normalization: BatchNormalization,
+) -> [NdArrayTensor; 3] {
+    let shape = [grad.shape()[0], columns(grad)];
+    let [x, gamma, output, statistics] = saved.map(T::of);
+    let saved = batch_norm_kernels::Saved { x: &x, gamma: &gamma, output: &output, statistics: &statistics };
+    let [x, gamma, beta] = batch_norm_kernels::backward(saved, &T::of(grad), normalization);
+    [tensor(x, shape), tensor(gamma, [shape[1]]), tensor(beta, [shape[1]])]
 }
 
 fn linear_shape(x: &NdArrayTensor, weight: &NdArrayTensor) -> Shape {

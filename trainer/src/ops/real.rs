@@ -25,6 +25,9 @@ pub(super) trait Real:
     /// One over a number of neighbors, of which there is at least one.
     fn reciprocal(count: u32) -> Self;
     fn exp(self) -> Self;
+    fn from_f64(value: f64) -> Self;
+    fn sqrt(self) -> Self;
+    fn recip(self) -> Self;
 }
 
 impl Real for f32 {
@@ -40,6 +43,15 @@ impl Real for f32 {
     fn exp(self) -> Self {
         f32::exp(self)
     }
+    fn from_f64(value: f64) -> Self {
+        value as f32
+    }
+    fn sqrt(self) -> Self {
+        f32::sqrt(self)
+    }
+    fn recip(self) -> Self {
+        f32::recip(self)
+    }
 }
 
 impl Real for f64 {
@@ -54,5 +66,14 @@ impl Real for f64 {
     }
     fn exp(self) -> Self {
         f64::exp(self)
+    }
+    fn from_f64(value: f64) -> Self {
+        value
+    }
+    fn sqrt(self) -> Self {
+        f64::sqrt(self)
+    }
+    fn recip(self) -> Self {
+        f64::recip(self)
     }
 }

@@ -1,0 +1,73 @@
+//! What is said of graph classification.
+
+use crate::metrics::Metric;
+use crate::models::{GraphNet, GraphNetConfig};
+use burn::tensor::backend::Backend;
+use serde::Serialize;
+
+/// One epoch over all ranks.
+#[derive(Clone, Debug, Serialize)]
+pub struct GraphEpochReport {
+    /// The fold, counted from 1, in a cross-validation.
+    pub fold: Option<usize>,
+    /// The epoch, counted from 1.
+    pub epoch: u64,
+    /// Mean training loss over all graphs of all ranks.
+    pub loss: Option<f64>,
+    /// Accuracy on the training graphs while they were trained on.
+    pub train_acc: Option<f64>,
+    /// Accuracy on the validation graphs; in a cross-validation by the best mean epoch on the test graphs.
+    pub valid_acc: Option<f64>,
+    /// What chooses the epoch.
+    pub metric: Metric,
+    /// This metric on the same graphs.
+    pub valid_metric: Option<f64>,
+    /// Training graphs over all ranks.
+    pub graphs: u64,
+    /// Wall-clock seconds of training, validation excluded; the slowest rank's, as the times below.
+    pub seconds: f64,
+    /// Seconds that the trainer waited for batches.
+    pub wait_seconds: f64,
+    /// Seconds of forward, backward and optimizer.
+    pub compute_seconds: f64,
+    /// Seconds of exchanging gradients, waiting for slower ranks included.
+    pub allreduce_seconds: f64,
+    /// Seconds of validation.
+    pub eval_seconds: f64,
+}
+
+/// The end of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GraphResult {
+    /// The epoch with the best metric on the validation graphs, counted from 1, the first of several; the last one without
+    /// validation graphs; 0 where nothing was trained.
+    pub best_epoch: u64,
+    /// Its validation accuracy.
+    pub valid_acc: Option<f64>,
+    /// Accuracy on the test graphs with that epoch's model.
+    pub test_acc: Option<f64>,
+    /// What chose the epoch.
+    pub metric: Metric,
+    /// This metric on the validation graphs.
+    pub valid_metric: Option<f64>,
+    /// This metric on the test graphs.
+    pub test_metric: Option<f64>,
+}
+
+/// Watches a run.
+pub trait GraphObserver<B: Backend> {
+    /// `done` of `total` steps of `epoch` (counted from 1) are done.
+    fn step(&mut self, epoch: u64, done: usize, total: usize);
+
+    /// An epoch has ended.
+    ///
+    /// # Errors
+    /// The report cannot be written; the run then ends.
+    fn epoch(&mut self, report: &GraphEpochReport) -> std::io::Result<()>;
+
+    /// `model` is the best so far.
+    ///
+    /// # Errors
+    /// The model cannot be saved; the run then ends.
+    fn improved(&mut self, model: &GraphNet<B>, config: &GraphNetConfig) -> std::io::Result<()>;
+}

@@ -1,0 +1,264 @@
+//! Graph classification, data-parallel.
+
+use super::batch::{GraphBatchOptions, graph_batches};
+use super::config::GraphTrainingConfig;
+use super::report::{GraphEpochReport, GraphObserver, GraphResult};
+use crate::data_parallel::{SeedTotals, run_evaluation, step_gradients};
+use crate::epoch_clock::StepClock;
+use crate::gradients::{flatten_parameters, flatten_statistics, load_parameters, load_statistics};
+use crate::metrics::MetricState;
+use crate::models::{GraphConvKind, GraphNet, GraphNetConfig, Mode};
+use crate::node::Judged;
+use crate::ops::{DropoutKey, GnnBackend};
+use crate::train_error::TrainError;
+use burn::module::AutodiffModule;
+use burn::optim::decay::WeightDecayConfig;
+use burn::optim::{AdamConfig, Optimizer};
+use burn::tensor::backend::{AutodiffBackend, Backend};
+use edgecut_cluster::{ProcessGroup, ReduceOp};
+use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig};
+use edgecut_graph::GraphDataset;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Which graphs train, validate and test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphSplit {
+    /// Graphs to train on.
+    pub train: Vec<u32>,
+    /// Graphs that choose the epoch; without any the last one counts.
+    pub valid: Vec<u32>,
+    /// Graphs that are looked at once, at the end.
+    pub test: Vec<u32>,
+}
+
+/// What comes of training.
+pub struct TrainedGraphModel<B: Backend> {
+    /// The model of the best epoch.
+    pub model: GraphNet<B>,
+    /// Its settings.
+    pub config: GraphNetConfig,
+    /// How good it is.
+    pub result: GraphResult,
+    /// The metric on the validation graphs after each epoch.
+    pub history: Vec<Option<f64>>,
+}
+
+/// Trains a model on this rank's share of the training graphs, and tests the one of the best validation epoch. Every rank calls
+/// it and gets the same model and the same result.
+///
+/// # Errors
+/// Options that do not fit the graphs, more ranks than training graphs, a failure of the job, or a loss that is not finite.
+pub fn train_graph<B>(
+    graphs: &Arc<GraphDataset>,
+    split: &GraphSplit,
+    config: &GraphTrainingConfig,
+    world: &mut ProcessGroup,
+    device: &B::Device,
+    observer: &mut dyn GraphObserver<B::InnerBackend>,
+) -> Result<TrainedGraphModel<B::InnerBackend>, TrainError>
+where
+    B: AutodiffBackend + GnnBackend,
+    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
+{
+    let model_config = config.model_config(graphs)?;
+    let invalid = |what: String| TrainError::Config { what };
+    check_share(graphs, split, world)?;
+    let mut model: GraphNet<B> = model_config.init(config.seed, device).map_err(|e| invalid(e.to_string()))?;
+    let decay = (config.weight_decay > 0.0).then(|| WeightDecayConfig::new(config.weight_decay as f32));
+    let mut optimizer = AdamConfig::new().with_epsilon(1e-8).with_weight_decay(decay).init::<B, GraphNet<B>>();
+    let options = GraphBatchOptions { gcn_norm: config.conv == GraphConvKind::Gcn, for_training: true };
+    let loader = loader(graphs, &split.train, config.train_loader(), world)?;
+    let evaluation = Evaluation::new(graphs, split, config, world)?;
+    let mut best: Option<Best> = None;
+    let mut history = Vec::new();
+    for epoch in 0..config.num_epochs {
+        let mut clock = StepClock::start();
+        let mut totals = SeedTotals::default();
+        let num_steps = loader.num_steps(epoch);
+        let mut batches = graph_batches::<B>(&loader, epoch, options, device);
+        for step in 0..num_steps {
+            let Some(batch) = clock.waiting(|| batches.next()) else { break };
+            let key = DropoutKey::new(config.seed, epoch, step as u64).for_rank(world.rank() as u64);
+            let gradients = step_gradients(&model, batch??, Mode::Train(key), world)?;
+            clock.compute += gradients.compute;
+            clock.exchange += gradients.allreduce;
+            if !gradients.totals.loss.is_finite() {
+                return Err(TrainError::NotFinite { epoch, step, loss: gradients.totals.loss });
+            }
+            totals.add(&gradients.totals);
+            let start = Instant::now();
+            let gradients = gradients.of_model(&model).map_err(|e| invalid(e.to_string()))?;
+            model = optimizer.step(config.lr_of(epoch), model, gradients);
+            clock.compute += start.elapsed();
+            observer.step(epoch + 1, step + 1, num_steps);
+        }
+        model = average_statistics(model, world)?;
+        let [seconds, wait_seconds, compute_seconds, allreduce_seconds] = clock.stop(world)?;
+        let start = Instant::now();
+        let last = epoch + 1 == config.num_epochs;
+        let valid = evaluation.run(&evaluation.valid, &model.valid(), world, device)?;
+        // Without validation graphs the last epoch counts.
+        let better = match valid.metric {
+            Some(_) => best.as_ref().is_none_or(|best| valid.metric > best.valid.metric),
+            None => last && best.is_none(),
+        };
+        if better {
+            observer.improved(&model.valid(), &model_config)?;
+            best = Some(Best { epoch: epoch + 1, valid, parameters: flatten_parameters(&model.valid()) });
+        }
+        history.push(valid.metric);
+        observer.epoch(&GraphEpochReport {
+            fold: None,
+            epoch: epoch + 1,
+            loss: totals.mean_loss(),
+            train_acc: totals.accuracy(),
+            valid_acc: valid.accuracy,
+            metric: config.metric,
+            valid_metric: valid.metric,
+            graphs: totals.seeds as u64,
+            seconds,
+            wait_seconds,
+            compute_seconds,
+            allreduce_seconds,
+            eval_seconds: start.elapsed().as_secs_f64(),
+        })?;
+    }
+    let mut model = model.valid();
+    let (mut best_epoch, mut valid) = (0, Judged::default());
+    if let Some(best) = best {
+        model = load_parameters(model, &best.parameters).map_err(|e| invalid(e.to_string()))?;
+        (best_epoch, valid) = (best.epoch, best.valid);
+    }
+    let test = evaluation.run(&evaluation.test, &model, world, device)?;
+    let result = result(best_epoch, config, valid, test);
+    Ok(TrainedGraphModel { model, config: model_config, result, history })
+}
+
+/// Evaluates a trained model on the validation and test graphs.
+///
+/// # Errors
+/// A model that does not fit the graphs, or a failure of the job.
+pub fn evaluate_graph<B: GnnBackend>(
+    graphs: &Arc<GraphDataset>,
+    split: &GraphSplit,
+    config: &GraphTrainingConfig,
+    (model, model_config): (&GraphNet<B>, &GraphNetConfig),
+    world: &mut ProcessGroup,
+    device: &B::Device,
+) -> Result<GraphResult, TrainError> {
+    let (given, expected) = (model_config, config.model_config(graphs)?);
+    if (given.in_channels, given.num_classes) != (expected.in_channels, expected.num_classes) {
+        let what = format!(
+            "the model takes {} features to {} classes, but the graphs of {} have {} and {}",
+            given.in_channels,
+            given.num_classes,
+            graphs.name(),
+            expected.in_channels,
+            expected.num_classes
+        );
+        return Err(TrainError::Config { what });
+    }
+    let config = GraphTrainingConfig { conv: model_config.conv, ..config.clone() };
+    let evaluation = Evaluation::new(graphs, split, &config, world)?;
+    let valid = evaluation.run(&evaluation.valid, model, world, device)?;
+    let test = evaluation.run(&evaluation.test, model, world, device)?;
+    Ok(result(0, &config, valid, test))
+}
+
+/// The model with the mean of all ranks' running statistics, so that all have the same again. What is frozen has to be the same
+/// on all ranks.
+///
+/// # Errors
+/// A failure of the job.
+pub fn average_statistics<B: AutodiffBackend, M: AutodiffModule<B>>(
+    model: M,
+    world: &mut ProcessGroup,
+) -> Result<M, TrainError> {
+    let mut statistics = flatten_statistics(&model);
+    if world.size() == 1 || statistics.is_empty() {
+        return Ok(model);
+    }
+    world.all_reduce(&mut statistics, ReduceOp::Mean)?;
+    load_statistics(model, &statistics).map_err(|e| TrainError::Config { what: e.to_string() })
+}
+
+/// Every rank has to have a graph, or its statistics would be none.
+fn check_share(graphs: &GraphDataset, split: &GraphSplit, world: &ProcessGroup) -> Result<(), TrainError> {
+    let (train, ranks) = (split.train.len(), world.size());
+    let what = match train {
+        0 => format!("dataset {}: there are no training graphs", graphs.name()),
+        _ if train < ranks => format!(
+            "dataset {}: {train} training graphs for {ranks} processes: start at most as many processes as there are graphs",
+            graphs.name()
+        ),
+        _ => return Ok(()),
+    };
+    Err(TrainError::Config { what })
+}
+
+fn loader(
+    graphs: &Arc<GraphDataset>,
+    which: &[u32],
+    config: GraphLoaderConfig,
+    world: &ProcessGroup,
+) -> Result<GraphDataLoader, TrainError> {
+    Ok(GraphDataLoader::new(Arc::clone(graphs), which.to_vec(), config, world.rank(), world.size())?)
+}
+
+fn result(best_epoch: u64, config: &GraphTrainingConfig, valid: Judged, test: Judged) -> GraphResult {
+    GraphResult {
+        best_epoch,
+        valid_acc: valid.accuracy,
+        test_acc: test.accuracy,
+        metric: config.metric,
+        valid_metric: valid.metric,
+        test_metric: test.metric,
+    }
+}
+
+/// The model of the best epoch so far.
+struct Best {
+    epoch: u64,
+    valid: Judged,
+    parameters: Vec<f32>,
+}
+
+/// Evaluates models on validation and test graphs.
+struct Evaluation<'a> {
+    config: &'a GraphTrainingConfig,
+    num_classes: usize,
+    valid: GraphDataLoader,
+    test: GraphDataLoader,
+}
+
+impl<'a> Evaluation<'a> {
+    fn new(
+        graphs: &Arc<GraphDataset>,
+        split: &GraphSplit,
+        config: &'a GraphTrainingConfig,
+        world: &ProcessGroup,
+    ) -> Result<Self, TrainError> {
+        Ok(Self {
+            config,
+            num_classes: graphs.classes().len(),
+            valid: loader(graphs, &split.valid, config.eval_loader(), world)?,
+            test: loader(graphs, &split.test, config.eval_loader(), world)?,
+        })
+    }
+
+    /// Over all ranks, each graph counted once.
+    fn run<B: GnnBackend>(
+        &self,
+        loader: &GraphDataLoader,
+        model: &GraphNet<B>,
+        world: &mut ProcessGroup,
+        device: &B::Device,
+    ) -> Result<Judged, TrainError> {
+        let options = GraphBatchOptions { gcn_norm: self.config.conv == GraphConvKind::Gcn, for_training: false };
+        let batches = graph_batches::<B>(loader, 0, options, device);
+        let mut state = MetricState::new(self.config.metric, self.num_classes);
+        let totals = run_evaluation(model, batches, Ok, Some(&mut state), world)?;
+        Ok(Judged { accuracy: totals.accuracy(), metric: state.over_all_ranks(world)? })
+    }
+}

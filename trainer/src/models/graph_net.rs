@@ -1,0 +1,110 @@
+//! A network for graph classification.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+
+use super::graph_input::{GraphClassifier, GraphInput};
+use super::graph_net_config::{GraphConvKind, GraphNetConfig, Readout};
+use super::model_error::ModelError;
+use super::model_input::Mode;
+use crate::nn::{
+    Aggregation, BatchNorm, Dense, GcnConv, GcnConvConfig, GinConv, GinConvConfig, SageConv, SageConvConfig, WeightInit,
+};
+use crate::ops::{Activation, GnnBackend, masked, pool};
+
+/// `[convolution, batch normalisation, ReLU]` several times, pooling, dropout, and a dense layer to the classes. Made by
+/// [`GraphNetConfig::init`].
+#[derive(Module, Debug)]
+pub struct GraphNet<B: Backend> {
+    /// The convolutions, the first reads the features.
+    pub layers: Vec<GraphConv<B>>,
+    /// One after each convolution, or none at all.
+    pub norms: Vec<BatchNorm<B>>,
+    /// From what was pooled to the classes.
+    pub output: Dense<B>,
+    in_channels: usize,
+    pooling: Aggregation,
+    readout: Readout,
+    dropout: f64,
+}
+
+/// One of the convolutions.
+#[derive(Module, Debug)]
+pub enum GraphConv<B: Backend> {
+    /// That of graph isomorphism networks.
+    Gin(GinConv<B>),
+    /// The graph convolution of Kipf and Welling.
+    Gcn(GcnConv<B>),
+    /// GraphSAGE's.
+    Sage(SageConv<B>),
+}
+
+impl<B: Backend> GraphNet<B> {
+    /// The network that settings describe, which make one.
+    pub(super) fn new(config: &GraphNetConfig, seed: u64, device: &B::Device) -> Self {
+        let mut init = WeightInit::new(seed);
+        let hidden = config.hidden_channels;
+        let inputs = std::iter::once(config.in_channels).chain(std::iter::repeat(hidden)).take(config.num_layers);
+        let layers = inputs
+            .map(|fan_in| match config.conv {
+                GraphConvKind::Gin { mlp_layers, learn_epsilon } => GraphConv::Gin(
+                    GinConvConfig::new(fan_in, hidden)
+                        .with_mlp_layers(mlp_layers)
+                        .with_batch_norm(config.batch_norm)
+                        .with_learn_epsilon(learn_epsilon)
+                        .init(&mut init, device),
+                ),
+                GraphConvKind::Gcn => GraphConv::Gcn(GcnConvConfig::new(fan_in, hidden).init(&mut init, device)),
+                GraphConvKind::Sage { aggregation } => {
+                    let settings = SageConvConfig::new(fan_in, hidden).with_aggregation(aggregation);
+                    GraphConv::Sage(settings.init(&mut init, device))
+                }
+            })
+            .collect();
+        let norms = if config.batch_norm { config.num_layers } else { 0 };
+        let pooled = config.pooled_channels().unwrap_or(0);
+        Self {
+            layers,
+            norms: (0..norms).map(|_| BatchNorm::new(hidden, device)).collect(),
+            output: Dense::new(pooled, config.num_classes, &mut init, device),
+            in_channels: config.in_channels,
+            pooling: config.pooling,
+            readout: config.readout,
+            dropout: config.dropout,
+        }
+    }
+}
+
+impl<B: GnnBackend> GraphConv<B> {
+    fn forward(&self, x: Tensor<B, 2>, input: &GraphInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
+        Ok(match self {
+            Self::Gin(conv) => conv.forward(x, input.block(), mode),
+            Self::Gcn(conv) => conv.forward(x, input.block(), input.gcn_norm()?, Activation::Identity),
+            Self::Sage(conv) => conv.forward(x, input.block(), Activation::Identity),
+        })
+    }
+}
+
+impl<B: GnnBackend> GraphClassifier<B> for GraphNet<B> {
+    fn forward(&self, input: &GraphInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
+        input.check(self.in_channels)?;
+        let relu = mode.relu_and_dropout(0.0, 0);
+        let reduce = self.pooling.reduce();
+        let mut x = input.features();
+        let mut pooled = Vec::new();
+        for (number, layer) in self.layers.iter().enumerate() {
+            if self.readout == Readout::JumpingKnowledge {
+                pooled.push(pool(x.clone(), input.segments(), &reduce));
+            }
+            x = layer.forward(x, input, mode)?;
+            x = match self.norms.get(number) {
+                Some(norm) => norm.forward(x, mode, relu),
+                None => relu.apply(x),
+            };
+        }
+        pooled.push(pool(x, input.segments(), &reduce));
+        let pooled = if pooled.len() == 1 { pooled.remove(0) } else { Tensor::cat(pooled, 1) };
+        Ok(self.output.forward(masked(pooled, mode.mask(self.dropout, 1)), Activation::Identity))
+    }
+}

@@ -1,0 +1,197 @@
+//! Settings of a model for graph classification.
+
+use burn::tensor::backend::Backend;
+use serde::{Deserialize, Serialize};
+
+use super::graph_net::GraphNet;
+use super::model_error::ModelError;
+use crate::nn::Aggregation;
+
+/// Which convolution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GraphConvKind {
+    /// That of graph isomorphism networks.
+    Gin {
+        /// Dense layers of each MLP.
+        mlp_layers: usize,
+        /// Whether epsilon is learned.
+        learn_epsilon: bool,
+    },
+    /// The graph convolution of Kipf and Welling.
+    Gcn,
+    /// GraphSAGE's.
+    Sage {
+        /// How it combines neighbors.
+        aggregation: Aggregation,
+    },
+}
+
+/// What of a graph's nodes is pooled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Readout {
+    /// What the last convolution makes of them.
+    Last,
+    /// Their features and what each convolution makes of them, side by side (Xu et al., "Representation learning on graphs
+    /// with jumping knowledge networks", ICML 2018, as in the GIN paper).
+    JumpingKnowledge,
+}
+
+/// Settings of a [`GraphNet`]; what its model file holds beside the weights.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphNetConfig {
+    /// Which convolution.
+    pub conv: GraphConvKind,
+    /// Columns of the features.
+    pub in_channels: usize,
+    /// Columns between layers.
+    pub hidden_channels: usize,
+    /// Columns of the output.
+    pub num_classes: usize,
+    /// Number of convolutions.
+    pub num_layers: usize,
+    /// How the nodes of a graph become one row.
+    pub pooling: Aggregation,
+    /// What is pooled.
+    pub readout: Readout,
+    /// Whether each convolution, and each layer of an MLP but the last, is followed by batch normalisation.
+    pub batch_norm: bool,
+    /// Probability of dropout on what was pooled.
+    pub dropout: f64,
+}
+
+impl GraphNetConfig {
+    /// The network of the GIN paper: sums, batch normalisation, a readout of all layers, no dropout.
+    ///
+    /// ```
+    /// use burn::backend::NdArray;
+    /// use edgecut_trainer::models::{GraphConvKind, GraphNetConfig};
+    /// let conv = GraphConvKind::Gin { mlp_layers: 2, learn_epsilon: false };
+    /// let config = GraphNetConfig::new(conv, 7, 32, 2, 4);
+    /// let model = config.init::<NdArray>(42, &Default::default())?;
+    /// assert_eq!(config.num_parameters(), Some(edgecut_trainer::gradients::num_parameters(&model)));
+    /// # Ok::<(), edgecut_trainer::models::ModelError>(())
+    /// ```
+    pub fn new(
+        conv: GraphConvKind,
+        in_channels: usize,
+        hidden_channels: usize,
+        num_classes: usize,
+        num_layers: usize,
+    ) -> Self {
+        Self {
+            conv,
+            in_channels,
+            hidden_channels,
+            num_classes,
+            num_layers,
+            pooling: Aggregation::Sum,
+            readout: Readout::JumpingKnowledge,
+            batch_norm: true,
+            dropout: 0.0,
+        }
+    }
+
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// [`ModelError`] for sizes of 0 or beyond memory, and a dropout outside `[0, 1)`.
+    pub fn validate(&self) -> Result<(), ModelError> {
+        let mlp_layers = match self.conv {
+            GraphConvKind::Gin { mlp_layers, .. } => mlp_layers,
+            GraphConvKind::Gcn | GraphConvKind::Sage { .. } => 1,
+        };
+        let sizes = [
+            ("in_channels", self.in_channels),
+            ("hidden_channels", self.hidden_channels),
+            ("num_classes", self.num_classes),
+            ("num_layers", self.num_layers),
+            ("mlp_layers", mlp_layers),
+        ];
+        if let Some((setting, _)) = sizes.into_iter().find(|(_, size)| *size == 0) {
+            return Err(ModelError::Zero { setting });
+        }
+        ModelError::check_probability("dropout", self.dropout)?;
+        self.num_parameters().map(|_| ()).ok_or(ModelError::TooLarge)
+    }
+
+    /// The model with its initial weights, which depend on the seed alone.
+    ///
+    /// # Errors
+    /// As [`GraphNetConfig::validate`].
+    pub fn init<B: Backend>(&self, seed: u64, device: &B::Device) -> Result<GraphNet<B>, ModelError> {
+        self.validate()?;
+        Ok(GraphNet::new(self, seed, device))
+    }
+
+    /// Number of parameters of the model, running statistics included; `None` if their bytes cannot be addressed.
+    pub fn num_parameters(&self) -> Option<usize> {
+        const OF_NORM: usize = 4;
+        let hidden = self.hidden_channels;
+        let dense = |fan_in: usize, fan_out: usize| fan_in.checked_mul(fan_out)?.checked_add(fan_out);
+        let norms =
+            |count: usize| if self.batch_norm { hidden.checked_mul(OF_NORM)?.checked_mul(count) } else { Some(0) };
+        let conv = |fan_in: usize| match self.conv {
+            GraphConvKind::Gin { mlp_layers, learn_epsilon } => {
+                let between = mlp_layers.saturating_sub(1);
+                let rest = dense(hidden, hidden)?.checked_mul(between)?.checked_add(norms(between)?)?;
+                dense(fan_in, hidden)?.checked_add(rest)?.checked_add(usize::from(learn_epsilon))
+            }
+            GraphConvKind::Gcn => dense(fan_in, hidden),
+            GraphConvKind::Sage { .. } => dense(fan_in.checked_mul(2)?, hidden),
+        };
+        let later = conv(hidden)?.checked_mul(self.num_layers.saturating_sub(1))?;
+        let total = conv(self.in_channels)?.checked_add(later)?.checked_add(norms(self.num_layers)?)?;
+        let total = total.checked_add(dense(self.pooled_channels()?, self.num_classes)?)?;
+        (total <= isize::MAX as usize / size_of::<f32>()).then_some(total)
+    }
+
+    /// Columns of what is pooled of a graph.
+    pub(super) fn pooled_channels(&self) -> Option<usize> {
+        match self.readout {
+            Readout::Last => Some(self.hidden_channels),
+            Readout::JumpingKnowledge => {
+                self.hidden_channels.checked_mul(self.num_layers)?.checked_add(self.in_channels)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIN: GraphConvKind = GraphConvKind::Gin { mlp_layers: 2, learn_epsilon: false };
+
+    #[test]
+    fn rejects_settings_that_make_no_model() {
+        let config = GraphNetConfig::new(GIN, 4, 8, 2, 2);
+        assert_eq!(config.validate(), Ok(()));
+        let zero = |config: GraphNetConfig, setting| assert_eq!(config.validate(), Err(ModelError::Zero { setting }));
+        zero(GraphNetConfig { num_layers: 0, ..config.clone() }, "num_layers");
+        zero(GraphNetConfig { in_channels: 0, ..config.clone() }, "in_channels");
+        let conv = GraphConvKind::Gin { mlp_layers: 0, learn_epsilon: false };
+        zero(GraphNetConfig { conv, ..config.clone() }, "mlp_layers");
+        assert!(GraphNetConfig { dropout: 1.0, ..config.clone() }.validate().is_err());
+        let huge = GraphNetConfig { in_channels: usize::MAX, ..config };
+        assert_eq!(huge.validate(), Err(ModelError::TooLarge));
+    }
+
+    #[test]
+    fn counts_parameters_as_the_model_has_them() {
+        let gin = |mlp_layers, learn_epsilon| GraphConvKind::Gin { mlp_layers, learn_epsilon };
+        let sage = GraphConvKind::Sage { aggregation: Aggregation::Max };
+        for conv in [gin(1, false), gin(2, true), gin(3, true), GraphConvKind::Gcn, sage] {
+            for (num_layers, readout, batch_norm) in
+                [(1, Readout::Last, true), (1, Readout::JumpingKnowledge, false), (3, Readout::JumpingKnowledge, true)]
+            {
+                let config = GraphNetConfig { readout, batch_norm, ..GraphNetConfig::new(conv, 5, 8, 3, num_layers) };
+                let model = config.init::<burn::backend::NdArray>(0, &Default::default()).expect("a valid model");
+                let expected = crate::gradients::num_parameters(&model);
+                assert_eq!(config.num_parameters(), Some(expected), "{config:?}");
+            }
+        }
+    }
+}

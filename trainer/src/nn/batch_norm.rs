@@ -1,0 +1,81 @@
+//! Batch normalisation.
+
+use burn::module::{Module, Param, RunningState};
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+
+use crate::models::Mode;
+use crate::ops::{Activation, BatchNormalization, GnnBackend, batch_norm};
+
+/// What is added to variances, as in PyTorch.
+const EPSILON: f64 = 1e-5;
+/// The weight of a batch in the running statistics, as in PyTorch.
+const MOMENTUM: f64 = 0.1;
+
+/// `activation(gamma (x - mean) / sqrt(variance + 1e-5) + beta)`, channel by channel: in training with the statistics of the
+/// batch, which the running ones follow with momentum 0.1; in evaluation with the running ones. PyTorch's `BatchNorm1d`.
+///
+/// **Several ranks.** Each rank normalises by its own share of the batch, as PyTorch's `BatchNorm1d` does under
+/// `DistributedDataParallel`. The running statistics are averaged over all ranks before each evaluation
+/// ([`average_statistics`](crate::average_statistics)), so that all ranks evaluate, and save, the same model.
+#[derive(Module, Debug)]
+pub struct BatchNorm<B: Backend> {
+    /// `[channels]`.
+    pub gamma: Param<Tensor<B, 1>>,
+    /// `[channels]`.
+    pub beta: Param<Tensor<B, 1>>,
+    /// `[channels]`.
+    pub running_mean: RunningState<Tensor<B, 1>>,
+    /// `[channels]`; of the unbiased variances.
+    pub running_var: RunningState<Tensor<B, 1>>,
+}
+
+impl<B: Backend> BatchNorm<B> {
+    /// With a scale of 1 and no shift.
+    pub fn new(channels: usize, device: &B::Device) -> Self {
+        Self {
+            gamma: Param::from_tensor(Tensor::ones([channels], device)),
+            beta: Param::from_tensor(Tensor::zeros([channels], device)),
+            running_mean: RunningState::new(Tensor::zeros([channels], device)),
+            running_var: RunningState::new(Tensor::ones([channels], device)),
+        }
+    }
+}
+
+impl<B: GnnBackend> BatchNorm<B> {
+    /// Normalises, and applies `activation`.
+    ///
+    /// # Shapes
+    /// - `x` and output: `[rows, channels]`
+    ///
+    /// # Panics
+    /// If `x` has other columns.
+    pub fn forward(&self, x: Tensor<B, 2>, mode: Mode, activation: Activation) -> Tensor<B, 2> {
+        let (gamma, beta) = (self.gamma.val(), self.beta.val());
+        match mode {
+            Mode::Train(_) => {
+                let [rows, channels] = x.dims();
+                let normalization = BatchNormalization { epsilon: EPSILON, activation };
+                let (output, statistics) = batch_norm(x, gamma, beta, normalization);
+                if rows > 0 {
+                    let of_row = |row: usize| statistics.clone().slice([row..row + 1, 0..channels]).reshape([channels]);
+                    let unbiased = rows as f64 / (rows.max(2) - 1) as f64;
+                    follow(&self.running_mean, of_row(0));
+                    follow(&self.running_var, of_row(1).mul_scalar(unbiased));
+                }
+                output
+            }
+            Mode::Eval => {
+                let scale = gamma / self.running_var.value_sync().add_scalar(EPSILON).sqrt();
+                let shift = beta - self.running_mean.value_sync() * scale.clone();
+                activation.apply(x * scale.unsqueeze() + shift.unsqueeze())
+            }
+        }
+    }
+}
+
+fn follow<B: Backend>(running: &RunningState<Tensor<B, 1>>, of_batch: Tensor<B, 1>) {
+    running.update(running.value_sync().mul_scalar(1.0 - MOMENTUM) + of_batch.mul_scalar(MOMENTUM));
+    // What was updated last only counts once it is asked for.
+    running.value_sync();
+}

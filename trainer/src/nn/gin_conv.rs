@@ -1,0 +1,98 @@
+//! The layer of graph isomorphism networks.
+
+use burn::config::Config;
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+
+use super::mlp::Mlp;
+use super::order::Order;
+use super::weight_init::WeightInit;
+use crate::models::Mode;
+use crate::ops::{Activation, Block, GnnBackend, Reduce, aggregate, linear};
+
+/// Settings of a [`GinConv`].
+#[derive(Config, Debug)]
+pub struct GinConvConfig {
+    /// Features of each source.
+    pub in_channels: usize,
+    /// Features of each destination.
+    pub out_channels: usize,
+    /// Dense layers of the MLP, at least 1.
+    #[config(default = 2)]
+    pub mlp_layers: usize,
+    /// Whether the MLP normalises between its layers.
+    #[config(default = true)]
+    pub batch_norm: bool,
+    /// Whether epsilon is learned; else it is 0.
+    #[config(default = false)]
+    pub learn_epsilon: bool,
+}
+
+/// `out = MLP((1 + epsilon) x + sum of the neighbors)` (Xu, Hu, Leskovec and Jegelka, "How powerful are graph neural
+/// networks?", ICLR 2019), as PyG's `GINConv`.
+#[derive(Module, Debug)]
+pub struct GinConv<B: Backend> {
+    /// What is applied to the sums.
+    pub mlp: Mlp<B>,
+    /// `[1]`, if it is learned.
+    pub epsilon: Option<Param<Tensor<B, 1>>>,
+}
+
+impl GinConvConfig {
+    /// The layer with initial weights as torch draws them, and epsilon 0.
+    ///
+    /// # Panics
+    /// If the MLP has no layer.
+    pub fn init<B: Backend>(&self, init: &mut WeightInit, device: &B::Device) -> GinConv<B> {
+        let mut channels = vec![self.in_channels];
+        channels.resize(self.mlp_layers + 1, self.out_channels);
+        let mlp = Mlp::new(&channels, self.batch_norm, init, device);
+        GinConv { mlp, epsilon: self.learn_epsilon.then(|| init.zeros([1], device)) }
+    }
+}
+
+impl<B: GnnBackend> GinConv<B> {
+    /// Applies the layer, in the order that costs less for this block: the MLP's first product commutes with the sum.
+    ///
+    /// # Shapes
+    /// - `x`: `[num_src, in_channels]`
+    /// - output: `[num_dst, out_channels]`
+    ///
+    /// # Panics
+    /// If the shape of `x` is another, or the block has more destinations than sources.
+    pub fn forward(&self, x: Tensor<B, 2>, block: &Block, mode: Mode) -> Tensor<B, 2> {
+        let [fan_in, fan_out] = self.mlp.layers[0].weight.dims();
+        self.forward_in_order(x, block, mode, Order::choose(block, fan_in, fan_out))
+    }
+
+    /// Applies the layer in a given order.
+    ///
+    /// # Shapes
+    /// As [`GinConv::forward`].
+    ///
+    /// # Panics
+    /// As [`GinConv::forward`].
+    pub fn forward_in_order(&self, x: Tensor<B, 2>, block: &Block, mode: Mode, order: Order) -> Tensor<B, 2> {
+        match order {
+            Order::AggregateFirst => self.mlp.forward(self.with_neighbors(x, block), mode),
+            Order::TransformFirst => {
+                let first = &self.mlp.layers[0];
+                let products = linear(x, first.weight.val(), None, Activation::Identity);
+                let sums = self.with_neighbors(products, block) + first.bias.val().unsqueeze();
+                self.mlp.after_first(sums, mode)
+            }
+        }
+    }
+
+    /// `(1 + epsilon) x + sum of the neighbors`.
+    fn with_neighbors(&self, x: Tensor<B, 2>, block: &Block) -> Tensor<B, 2> {
+        let [_, width] = x.dims();
+        let sums = aggregate(x.clone(), block, &Reduce::Sum);
+        let own = if block.num_dst() == block.num_src() { x } else { x.slice([0..block.num_dst(), 0..width]) };
+        match &self.epsilon {
+            Some(epsilon) => sums + own * epsilon.val().add_scalar(1.0).unsqueeze(),
+            None => sums + own,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Batch normalisation over plain slices: the CPU's forward and backward passes.
+//!
+//! Rows are cut into chunks by their number alone, each chunk sums in order, and the chunks are added in order: results do not
+//! depend on the number of threads.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use edgecut_graph::uninit::{vec_from_rows, zeroed};
+use rayon::prelude::*;
+
+use super::batch_norm::BatchNormalization;
+use super::dense::{add_columns, before_relu, rectify};
+use super::linear::Activation;
+use super::real::Real;
+
+/// Rows that are worked on at once: with some hundred channels they stay in the second-level cache.
+const CHUNK_ROWS: usize = 256;
+
+/// The output, and the statistics: means, then variances.
+pub(super) fn forward<T: Real>(
+    x: &[T],
+    gamma: &[T],
+    beta: &[T],
+    BatchNormalization { epsilon, activation }: BatchNormalization,
+) -> (Vec<T>, Vec<T>) {
+    let channels = gamma.len();
+    let rows = x.len() / channels.max(1);
+    let statistics = mean_and_variance(x, rows, channels);
+    let (mean, variance) = statistics.split_at(channels);
+    let scales: Vec<T> =
+        gamma.iter().zip(inverse_deviations(variance, epsilon)).map(|(&g, inverse)| g * inverse).collect();
+    let fill = |first_row: usize, out: &mut [MaybeUninit<T>]| {
+        let x = &x[first_row * channels..][..out.len()];
+        let out = zeroed(out);
+        pulp::Arch::new().dispatch(|| {
+            for (out, x) in out.chunks_exact_mut(channels).zip(x.chunks_exact(channels)) {
+                for ((((out, &x), &mean), &scale), &beta) in out.iter_mut().zip(x).zip(mean).zip(&scales).zip(beta) {
+                    *out = (x - mean) * scale + beta;
+                }
+            }
+            if let Activation::Relu(mask) = activation {
+                rectify(out);
+                mask.apply_from(first_row * channels, out);
+            }
+        });
+    };
+    // SAFETY: every row is written as zeros first.
+    let output = unsafe { vec_from_rows(rows, channels, CHUNK_ROWS, fill) };
+    (output, statistics)
+}
+
+/// What the forward pass leaves for the backward pass.
+#[derive(Clone, Copy)]
+pub(super) struct Saved<'a, T> {
+    pub(super) x: &'a [T],
+    pub(super) gamma: &'a [T],
+    pub(super) output: &'a [T],
+    /// Means, then variances.
+    pub(super) statistics: &'a [T],
+}
+
+/// The gradients of `x`, gamma and beta for that of the output.
+pub(super) fn backward<T: Real>(
+    saved: Saved<'_, T>,
+    grad: &[T],
+    BatchNormalization { epsilon, activation }: BatchNormalization,
+) -> [Vec<T>; 3] {
+    let channels = saved.gamma.len();
+    let rows = saved.x.len() / channels.max(1);
+    let (mean, variance) = saved.statistics.split_at(channels);
+    let inverses = inverse_deviations(variance, epsilon);
+    // The gradient before the activation, of the chunk that starts at `first_row`.
+    let before = |range: Range<usize>, scratch: &mut Vec<T>| match activation {
+        Activation::Identity => {
+            scratch.clear();
+            scratch.extend_from_slice(&grad[range]);
+        }
+        Activation::Relu(mask) => before_relu(&grad[range.clone()], &saved.output[range], mask.scale(), scratch),
+    };
+    // Sums of the gradient, and of the gradient times the normalised input.
+    let sums = sum_chunks(rows, channels, 2 * channels, |range, sums: &mut [T]| {
+        let mut grad = Vec::new();
+        before(range.clone(), &mut grad);
+        let (of_beta, of_gamma) = sums.split_at_mut(channels);
+        add_columns(of_beta, &grad);
+        for (grad, x) in grad.chunks_exact(channels).zip(saved.x[range].chunks_exact(channels)) {
+            for ((((sum, &grad), &x), &mean), &inverse) in of_gamma.iter_mut().zip(grad).zip(x).zip(mean).zip(&inverses)
+            {
+                *sum += grad * ((x - mean) * inverse);
+            }
+        }
+    });
+    let (of_beta, of_gamma) = sums.split_at(channels);
+    // dx = gamma / deviation * (grad - mean(grad) - normalised * mean(grad * normalised))
+    let per_row = T::reciprocal(rows.max(1) as u32);
+    let factors: Vec<[T; 4]> = (0..channels)
+        .map(|c| [saved.gamma[c] * inverses[c], of_beta[c] * per_row, of_gamma[c] * per_row * inverses[c], mean[c]])
+        .collect();
+    let fill = |first_row: usize, out: &mut [MaybeUninit<T>]| {
+        let range = first_row * channels..first_row * channels + out.len();
+        let out = zeroed(out);
+        pulp::Arch::new().dispatch(|| {
+            let mut grad = Vec::new();
+            before(range.clone(), &mut grad);
+            let x = saved.x[range.clone()].chunks_exact(channels);
+            for ((out, grad), x) in out.chunks_exact_mut(channels).zip(grad.chunks_exact(channels)).zip(x) {
+                for (((out, &grad), &x), &[scale, of_beta, of_gamma, mean]) in
+                    out.iter_mut().zip(grad).zip(x).zip(&factors)
+                {
+                    *out = scale * (grad - of_beta - (x - mean) * of_gamma);
+                }
+            }
+        });
+    };
+    // SAFETY: every row is written as zeros first.
+    let x = unsafe { vec_from_rows(rows, channels, CHUNK_ROWS, fill) };
+    [x, of_gamma.to_vec(), of_beta.to_vec()]
+}
+
+/// Two passes, since a difference of squares would lose the variance of columns far from zero.
+fn mean_and_variance<T: Real>(x: &[T], rows: usize, channels: usize) -> Vec<T> {
+    let per_row = T::reciprocal(rows.max(1) as u32);
+    let mut mean = sum_chunks(rows, channels, channels, |range, sums| add_columns(sums, &x[range]));
+    mean.iter_mut().for_each(|sum| *sum = *sum * per_row);
+    let variance = sum_chunks(rows, channels, channels, |range, sums: &mut [T]| {
+        for row in x[range].chunks_exact(channels) {
+            for ((sum, &x), &mean) in sums.iter_mut().zip(row).zip(&mean) {
+                *sum += (x - mean) * (x - mean);
+            }
+        }
+    });
+    mean.extend(variance.into_iter().map(|sum| sum * per_row));
+    mean
+}
+
+fn inverse_deviations<T: Real>(variance: &[T], epsilon: f64) -> Vec<T> {
+    variance.iter().map(|&variance| (variance + T::from_f64(epsilon)).sqrt().recip()).collect()
+}
+
+/// `num_sums` sums over the elements of all rows, to which `add` adds those of a range.
+fn sum_chunks<T: Real>(
+    rows: usize,
+    channels: usize,
+    num_sums: usize,
+    add: impl Fn(Range<usize>, &mut [T]) + Sync,
+) -> Vec<T> {
+    let of_chunk = |chunk: usize| {
+        let end = ((chunk + 1) * CHUNK_ROWS).min(rows);
+        let mut sums = vec![T::ZERO; num_sums];
+        pulp::Arch::new().dispatch(|| add(chunk * CHUNK_ROWS * channels..end * channels, &mut sums));
+        sums
+    };
+    let chunks: Vec<Vec<T>> = (0..rows.div_ceil(CHUNK_ROWS)).into_par_iter().map(of_chunk).collect();
+    let mut total = vec![T::ZERO; num_sums];
+    for sums in chunks {
+        total.iter_mut().zip(sums).for_each(|(total, sum)| *total += sum);
+    }
+    total
+}
