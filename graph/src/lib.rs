@@ -6,6 +6,7 @@
 //! * [`Dataset`] is a whole graph with original ids, as a reader or a generator gives it.
 //! * [`datasets`] reads and generates them.
 //! * [`Part`] is one part of a partitioned graph, memory-mapped; `docs/format.md` is the contract of its files.
+//! * [`parts`] writes them.
 //! * [`PartitionBook`] says which part owns a node.
 #![forbid(unsafe_op_in_unsafe_fn)]
 
@@ -21,6 +22,7 @@ mod ids;
 mod meta;
 mod npy;
 mod part;
+pub mod parts;
 mod prefetch;
 pub mod rng;
 mod scan;
