@@ -22,7 +22,14 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rank {} at {} failed: {}", self.rank, self.addr, self.reason)
+        write!(f, "{}: {}", self.head(), self.reason)
+    }
+}
+
+impl Failure {
+    /// Who failed, without why.
+    pub fn head(&self) -> String {
+        format!("rank {} at {} failed", self.rank, self.addr)
     }
 }
 
@@ -227,6 +234,19 @@ pub enum ClusterError {
         /// The limit.
         limit: u64,
     },
+
+    /// A rank that [`spawn`](crate::spawn) started failed first. It has said why on standard error, if it could.
+    #[error("rank {rank} {how}")]
+    RankEnded {
+        /// The rank.
+        rank: usize,
+        /// "failed with exit status 1", "was ended by signal 9".
+        how: String,
+    },
+
+    /// An interrupt or a request to terminate ended the job.
+    #[error("interrupted")]
+    Interrupted,
 
     /// The operating system denied something that is needed (a thread, random bytes, a socket option).
     #[error("{operation}: {cause}")]

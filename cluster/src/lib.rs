@@ -7,6 +7,7 @@
 //!   the news of a failure, so that every process ends within seconds and names the rank that failed first;
 //! * a [`ProcessGroup`] runs collectives over a ring of TCP connections of its own, synchronously, on the calling
 //!   thread: no async runtime is needed;
+//! * [`spawn`] makes a job of processes on one machine out of one call, without a launcher;
 //! * [`Cluster::connect_rpc`] and [`Cluster::take_rpc_incoming`] hand out authenticated streams for other protocols.
 //!
 //! # Invariants
@@ -50,6 +51,7 @@ compile_error!("edgecut-cluster sends numbers in little-endian order and is not 
 
 mod address;
 mod all_reduce;
+mod blame;
 mod board;
 mod cluster;
 mod collective;
@@ -64,6 +66,7 @@ mod group;
 mod handshake;
 mod ip_config;
 mod local;
+mod local_ranks;
 mod neighbors;
 mod outbound;
 mod pump;
@@ -72,10 +75,12 @@ mod reduce;
 mod registry;
 mod rendezvous;
 pub mod ring;
+mod spawn;
 mod token;
 mod verdict;
 mod wire;
 
+pub use blame::Blame;
 pub use cluster::Cluster;
 pub use config::{ClusterConfig, DEFAULT_MASTER_PORT};
 pub use env::{EnvRanks, Launcher};
@@ -83,6 +88,8 @@ pub use error::{ClusterError, Failure};
 pub use group::{MAX_BROADCAST_BYTES, MAX_GATHER_BYTES, ProcessGroup};
 pub use handshake::PROTOCOL_VERSION;
 pub use ip_config::{IpConfig, IpConfigError, NodeAddress};
+pub use local_ranks::{LocalRanks, OTHER_RANK_FAILED, RanksEnd, SPAWNED, end_with_parent, free_port, share_of_cores};
 pub use reduce::{Reduce, ReduceOp};
+pub use spawn::spawn;
 pub use token::Token;
 pub use verdict::Verdict;

@@ -21,7 +21,8 @@ impl<E: fmt::Display> fmt::Display for Verdict<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let own = self.own.to_string();
         match &self.failure {
-            Some(failure) if own.contains(&failure.to_string()) => f.write_str(&own),
+            // Who tells of the failure need not say why, for the rank itself has.
+            Some(failure) if own.contains(&failure.head()) => f.write_str(&own),
             Some(failure) => write!(f, "{failure} (noticed here as: {own})"),
             None => f.write_str(&own),
         }
@@ -41,6 +42,8 @@ mod tests {
         assert_eq!(verdict.to_string(), "rank 1 at 10.0.0.1:5 failed: died (noticed here as: lost rank 2)");
         let verdict = Verdict { failure: Some(failure.clone()), own: format!("training: {failure}") };
         assert_eq!(verdict.to_string(), "training: rank 1 at 10.0.0.1:5 failed: died");
+        let verdict = Verdict { failure: Some(failure), own: "rank 1 at 10.0.0.1:5 failed while it read" };
+        assert_eq!(verdict.to_string(), "rank 1 at 10.0.0.1:5 failed while it read");
         assert_eq!(Verdict { failure: None, own: "disk full" }.to_string(), "disk full");
     }
 }

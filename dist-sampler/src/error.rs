@@ -40,6 +40,21 @@ pub enum SampleError {
         /// What does not fit, and what to do.
         what: String,
     },
+    /// A dataset could not be read, or not be written as one part.
+    #[error("{what}")]
+    Dataset {
+        /// What is wrong, and where.
+        what: String,
+    },
+    /// The rank that reads a dataset for this node has failed; it says why itself.
+    #[error("{who} while it read the dataset for all processes of this node")]
+    NotShared {
+        /// The head of its failure.
+        who: String,
+    },
+    /// The processes of the node could not talk to each other.
+    #[error(transparent)]
+    Cluster(#[from] edgecut_cluster::ClusterError),
     /// A fault of this process.
     #[error("{what}")]
     Internal {

@@ -6,6 +6,8 @@
 //! are stitched in the order of the frontier. Features follow, once per distinct node (and neighborhood, where each seed has
 //! its own).
 //!
+//! A dataset that nobody has partitioned is one part, which the processes of a machine share: [`share_dataset`].
+//!
 //! What is drawn for a node depends on the batch key, the hop, the edge type and the node's *original* id alone, so a
 //! batch is the same whatever the number of parts, threads or processes.
 #![forbid(unsafe_op_in_unsafe_fn)]
@@ -29,8 +31,10 @@ mod reply;
 mod route;
 mod rule;
 mod sampler;
+mod scratch;
 mod seeds;
 mod service;
+mod share;
 mod subgraph;
 mod traffic;
 mod transport;
@@ -48,7 +52,9 @@ pub use node::SamplingNode;
 pub use num_neighbors::NumNeighbors;
 pub use rule::{Temporal, TemporalStrategy, TimeAttr};
 pub use sampler::DistNeighborSampler;
+pub use scratch::remove_abandoned;
 pub use seeds::SampleSeeds;
+pub use share::share_dataset;
 pub use subgraph::{SampledEdges, SampledNodes, SampledSubgraph};
 pub use traffic::{Traffic, TrafficCount};
 pub use wire::{Wanted, WantedOfEdges};

@@ -7,6 +7,7 @@
 //! * [`GraphDataset`] is a set of many small graphs, [`graph_splits`] divides one.
 //! * [`datasets`] reads and generates both.
 //! * [`Part`] is one part of a partitioned graph, memory-mapped; `docs/format.md` is the contract of its files.
+//! * [`parts`] writes them.
 //! * [`PartitionBook`] says which part owns a node.
 #![forbid(unsafe_op_in_unsafe_fn)]
 
@@ -24,6 +25,7 @@ mod ids;
 mod meta;
 mod npy;
 mod part;
+pub mod parts;
 mod prefetch;
 pub mod rng;
 mod scan;

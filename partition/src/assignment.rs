@@ -1,11 +1,11 @@
 //! Which part each node goes to.
 
 use crate::constraints::Constraints;
-use crate::grouped::Grouped;
 use crate::joined::JoinedIds;
 use crate::repair::fill_empty_parts;
 use crate::symmetric::symmetric;
 use crate::{Method, PartitionError, PartitionOptions, Phase, Progress, ldg, multilevel, random};
+use edgecut_graph::parts::{Grouped, check_assignment};
 use edgecut_graph::{Dataset, NodeData};
 
 /// A part for every node.
@@ -18,22 +18,10 @@ pub struct Assignment {
 impl Assignment {
     /// Checks that the assignment has a part below `num_parts` for every node of a dataset.
     pub(crate) fn check(&self, node_types: &[NodeData], num_parts: u32) -> Result<(), PartitionError> {
-        let fail = |why: String| Err(PartitionError::Assignment { why });
         if num_parts == 0 {
             return Err(PartitionError::NoParts);
         }
-        if self.parts.len() != node_types.len() {
-            return fail(format!("{} node types, but the dataset has {}", self.parts.len(), node_types.len()));
-        }
-        for (parts, nodes) in self.parts.iter().zip(node_types) {
-            if parts.len() != nodes.num_nodes {
-                return fail(format!("{} nodes of type {}, expected {}", parts.len(), nodes.name, nodes.num_nodes));
-            }
-            if let Some(node) = parts.iter().position(|&part| part >= num_parts) {
-                return fail(format!("node {node} of type {} goes to part {}", nodes.name, parts[node]));
-            }
-        }
-        Ok(())
+        check_assignment(&self.parts, node_types, num_parts).map_err(|why| PartitionError::Assignment { why })
     }
 }
 

@@ -1,9 +1,9 @@
 //! What is balanced, as vertex weights.
 
-use crate::grouped::Grouped;
 use crate::joined::JoinedIds;
 use crate::{Balance, Method, PartitionOptions};
 use edgecut_graph::NodeData;
+use edgecut_graph::parts::Grouped;
 
 /// Vertex weights for multi-constraint balancing.
 ///

@@ -1,8 +1,8 @@
 //! One numbering over all node types.
 
 use crate::PartitionError;
-use crate::grouped::Grouped;
 use edgecut_graph::NodeData;
+use edgecut_graph::parts::Grouped;
 
 /// Joined ids: the nodes of all types numbered end to end, in the order of their types.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Linear deterministic greedy streaming.
 
 use crate::constraints::Constraints;
-use crate::grouping::Groups;
+use edgecut_graph::parts::Groups;
 use edgecut_graph::rng::{CounterRng, combine};
 
 /// Passes over the stream; from the second on a node's neighbors are all placed, and it may move (restreaming,

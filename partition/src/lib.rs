@@ -33,19 +33,15 @@
 #![forbid(unsafe_code)]
 
 mod assignment;
+mod balances;
 mod constraints;
 mod error;
-mod grouped;
-mod grouping;
-mod in_edges;
 mod joined;
 mod ldg;
-mod measure;
 mod multilevel;
 mod options;
 mod progress;
 mod random;
-mod renumber;
 mod repair;
 mod staging;
 mod symmetric;
@@ -53,15 +49,15 @@ mod verify;
 mod write;
 
 pub use assignment::{Assignment, assign};
+pub use balances::Balances;
 pub use error::PartitionError;
-pub use measure::Balances;
 pub use options::{Balance, Method, PartitionOptions};
 pub use progress::{Phase, Progress};
 pub use verify::{VerifyReport, verify};
 pub use write::write_parts;
 
+use edgecut_graph::parts::Grouped;
 use edgecut_graph::{Dataset, Meta};
-use grouped::Grouped;
 use std::path::Path;
 
 /// Splits `dataset` by `options`, and writes the parts to `out_dir`, the `N-parts` folder, which appears only when it

@@ -2,7 +2,7 @@
 
 use crate::PartitionError;
 use crate::constraints::Constraints;
-use crate::grouping::Groups;
+use edgecut_graph::parts::Groups;
 use edgecut_graph::rng::CounterRng;
 use metis::option::{Seed, UFactor};
 use std::sync::Mutex;

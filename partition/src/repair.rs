@@ -1,6 +1,6 @@
 //! No part stays empty.
 
-use crate::grouping::Groups;
+use edgecut_graph::parts::Groups;
 use std::collections::VecDeque;
 
 /// Gives each empty part nodes of the largest one: half of them, or an even share if that is less, grown along edges

@@ -1,9 +1,7 @@
 //! The graph that METIS and LDG work on: one over all types, without directions.
 
-use crate::grouped::Grouped;
-use crate::grouping::{Groups, Pairs};
-use crate::in_edges::InEdges;
 use crate::joined::JoinedIds;
+use edgecut_graph::parts::{Grouped, Groups, InEdges, Pairs};
 use rayon::prelude::*;
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Checking parts without the graph that they were made of.
 
 use crate::PartitionError;
-use crate::measure::{self, EdgeSlice, PartMeasure};
+use edgecut_graph::parts::{self, EdgeSlice, PartMeasure};
 use edgecut_graph::{
     EdgeTypeId, GraphError, META_FILE, Meta, NodeTypeId, Part, PartitionId, Split, edge_dir, node_dir, part_dir,
 };
@@ -48,7 +48,7 @@ pub fn verify(dir: &Path) -> Result<VerifyReport, PartitionError> {
         measures.push(measure_part(part, train));
     }
     sums.check(dir, &meta)?;
-    if measure::report(&measures) != meta.report {
+    if parts::report(&measures) != meta.report {
         return wrong(dir.join(META_FILE), "its report is not what its parts add up to".into());
     }
     Ok(VerifyReport { files: meta.files.len(), bytes: meta.files.values().map(|f| f.bytes).sum(), meta })

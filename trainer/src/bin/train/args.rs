@@ -46,9 +46,6 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Job")]
 pub(crate) struct JobArgs {
-    /// The N-parts folder that partition-graph wrote
-    #[arg(long, value_name = "DIR")]
-    pub(crate) dataset_root_dir: PathBuf,
     /// Nodes of the job [default: as many as --ip-config lists, or 1; a launcher's place if none of these flags gives one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) num_nodes: Option<u32>,
@@ -90,9 +87,15 @@ pub(crate) struct JobArgs {
     /// Seconds that a rank which is alive may keep the others waiting; one that has died is noticed at once
     #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86400))]
     pub(crate) collective_timeout: u64,
-    /// Seconds to wait for a reply of another part
-    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86400))]
-    pub(crate) rpc_timeout: u64,
+}
+
+/// The graph, and how this process holds its part of it.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Graph")]
+pub(crate) struct PartArgs {
+    /// The N-parts folder that partition-graph wrote
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dataset_root_dir: PathBuf,
     /// Sample from the mapped files instead of from a copy of the edges in memory: slower, but without its 4 bytes an edge
     /// [default: where processes of this node share a part, whose files are then in memory once for all]
     #[arg(long, conflicts_with = "copy_edges")]
@@ -103,6 +106,9 @@ pub(crate) struct JobArgs {
     /// Read the part's files whole before using them, and compare their checksums; else sizes and structure are checked
     #[arg(long)]
     pub(crate) verify: bool,
+    /// Seconds to wait for a reply of another part
+    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86400))]
+    pub(crate) rpc_timeout: u64,
 }
 
 /// Fan-outs by hop and edge type, as they were given and as they are meant.
@@ -130,6 +136,8 @@ pub(crate) fn not_negative(text: &str) -> Result<f64, String> {
 pub(crate) struct NodeArgs {
     #[command(flatten)]
     pub(crate) job: JobArgs,
+    #[command(flatten)]
+    pub(crate) part: PartArgs,
     #[command(flatten)]
     pub(crate) training: TrainingArgs,
     #[command(flatten)]
@@ -163,6 +171,8 @@ pub(crate) struct OutputArgs {
 pub(crate) struct SampleArgs {
     #[command(flatten)]
     pub(crate) job: JobArgs,
+    #[command(flatten)]
+    pub(crate) part: PartArgs,
     /// In-neighbors drawn per node, a number per hop, seeds' hop first; -1 takes all. By edge type: "cites=15,10;writes=10,0",
     /// and "cites=15,10;5,5" for all others
     #[arg(long, value_name = "LIST", default_value = "15,10,5", value_parser = num_neighbors, allow_hyphen_values = true)]

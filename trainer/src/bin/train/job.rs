@@ -1,4 +1,4 @@
-//! Joins the job, serves this process's part, and leaves in good order or with one clear error.
+//! Joins the job, and leaves it in good order or with one clear error.
 
 use crate::args::JobArgs;
 use crate::exit::{ERROR, OTHER_RANK_FAILED, OtherRankFailed};
@@ -6,46 +6,44 @@ use crate::place::{Rank, token};
 use crate::ranks::end_with_parent;
 use anyhow::{Context, bail};
 use edgecut_cluster::{Cluster, ClusterConfig, ProcessGroup};
-use edgecut_dist_sampler::{SamplingNode, SamplingNodeConfig};
-use edgecut_graph::{Meta, Part, PartitionId};
 use serde_json::Value;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// When another rank has failed, this process ends by itself; if it is stuck it is ended after this time.
 const STUCK: Duration = Duration::from_secs(8);
 
-/// A joined process with its part.
+/// A joined process.
 pub(crate) struct Job<'a> {
-    pub(crate) node: Arc<SamplingNode>,
+    pub(crate) cluster: &'a Cluster,
+    /// All ranks.
     pub(crate) world: &'a mut ProcessGroup,
 }
 
-/// Joins the job, runs `work`, and leaves when all ranks are done. `parameters` must be equal on all ranks.
+/// Joins the job, runs `work`, and leaves when all ranks are done. `fingerprint` tells the data and `parameters` the
+/// flags, by name, that must be equal on all ranks.
+///
+/// What `work` connects to other ranks has to live until this returns, so in the caller: it is dropped only after they
+/// have heard of an error, so that none takes the consequence for the cause.
 pub(crate) fn run(
     args: &JobArgs,
     rank: &Rank,
+    fingerprint: String,
     parameters: &Value,
     work: impl FnOnce(&mut Job<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     end_with_parent()?;
     let num_threads = args.num_threads.map_or(rank.cores(), |n| n as usize);
     rayon::ThreadPoolBuilder::new().num_threads(num_threads).build_global().context("start the compute threads")?;
-    let meta = Meta::read(&args.dataset_root_dir)?;
-    let part = SamplingNode::part_of_rank(&meta, rank.rank, rank.world_size)?;
-    let cluster = Cluster::join(cluster_config(args, rank, &meta)?)?;
+    let cluster = Cluster::join(cluster_config(args, rank, fingerprint)?)?;
     exit_if_stuck(&cluster);
-    let mut serving = None;
     let mut world = None;
     let result = (|| {
         let world = world.insert(cluster.world()?);
-        let node = serving.insert(serve(args, rank, &cluster, part, parameters, world)?).clone();
-        work(&mut Job { node, world })?;
-        // Until all ranks are done, the node answers them.
+        same_parameters(world, parameters)?;
+        work(&mut Job { cluster: &cluster, world })?;
+        // Until all ranks are done, what serves them stays.
         Ok(cluster.clone().shutdown()?)
     })();
-    // What connects this process to the others is dropped only after they have heard of an error, so that none takes
-    // the consequence for the cause.
     result.map_err(|error| explain(&cluster, error))
 }
 
@@ -63,55 +61,17 @@ fn explain(cluster: &Cluster, error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-fn cluster_config(args: &JobArgs, rank: &Rank, meta: &Meta) -> anyhow::Result<ClusterConfig> {
+fn cluster_config(args: &JobArgs, rank: &Rank, fingerprint: String) -> anyhow::Result<ClusterConfig> {
     let mut config = ClusterConfig::new(rank.rank, rank.world_size, rank.master_addr.clone(), rank.master_port);
     config.local_rank = rank.local_rank;
     config.local_world_size = rank.local_world_size;
     config.listen_addr = rank.listen_addr;
     config.listen_port = args.listen_port;
     config.token = token(args)?;
-    config.fingerprint = meta.fingerprint();
+    config.fingerprint = fingerprint;
     config.rendezvous_timeout_ms = args.rendezvous_timeout * 1000;
     config.collective_timeout_ms = args.collective_timeout * 1000;
     Ok(config)
-}
-
-/// Opens the part and serves it. That comes after the joining, so that a damaged part is an error on all ranks at once.
-fn serve(
-    args: &JobArgs,
-    rank: &Rank,
-    cluster: &Cluster,
-    part: PartitionId,
-    parameters: &Value,
-    world: &mut ProcessGroup,
-) -> anyhow::Result<Arc<SamplingNode>> {
-    same_parameters(world, parameters)?;
-    let mut part = Part::open(&args.dataset_root_dir, part, args.verify)?;
-    if args.copy_edges || !(args.map_edges || shares_part(part.meta(), rank)?) {
-        part = part.with_edges_in_memory();
-    }
-    let config = SamplingNodeConfig {
-        num_workers: num_workers(args, rank),
-        rpc_timeout_ms: args.rpc_timeout * 1000,
-        ..SamplingNodeConfig::default()
-    };
-    let node = SamplingNode::start(Arc::new(part), cluster.clone(), config)?;
-    // No rank may ask another before that one serves.
-    world.barrier()?;
-    Ok(node)
-}
-
-/// Whether another process of this node has the same part: then the mapped files are in memory once for all of them.
-fn shares_part(meta: &Meta, rank: &Rank) -> anyhow::Result<bool> {
-    let part_of = |other| SamplingNode::part_of_rank(meta, other, rank.world_size);
-    let own = part_of(rank.rank)?;
-    let first = rank.rank - rank.local_rank;
-    for other in (first..first + rank.local_world_size).filter(|&other| other != rank.rank) {
-        if part_of(other)? == own {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Threads that sample, of this process.

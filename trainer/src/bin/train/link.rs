@@ -1,10 +1,11 @@
 //! `train link`.
 
-use crate::job::{self, Job, num_workers};
+use crate::job::num_workers;
 use crate::link_args::LinkArgs;
 use crate::model_bytes::read_on_rank_0;
 use crate::place::Rank;
 use crate::reporter::{Reporter, cost, percent};
+use crate::serving::{self, Serving};
 use crate::training_args::merged;
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
@@ -21,7 +22,7 @@ type Cpu = NdArray<f32>;
 pub(crate) fn run(args: &LinkArgs, rank: &Rank) -> anyhow::Result<()> {
     let config = args.config(num_workers(&args.job, rank))?;
     let parameters = merged([args.parameters(), args.training.parameters(), args.sampling.parameters()]);
-    job::run(&args.job, rank, &parameters, |job| {
+    serving::run(&args.job, &args.part, rank, &parameters, |job| {
         let mut reporter = LinkReporter(Reporter::new(&args.output, args.training.num_epochs, rank)?);
         let device = Default::default();
         let result = match &args.output.load_model {
@@ -32,7 +33,7 @@ pub(crate) fn run(args: &LinkArgs, rank: &Rank) -> anyhow::Result<()> {
     })
 }
 
-fn evaluate(path: &Path, job: &mut Job<'_>, config: &LinkTrainingConfig) -> anyhow::Result<LinkResult> {
+fn evaluate(path: &Path, job: &mut Serving<'_>, config: &LinkTrainingConfig) -> anyhow::Result<LinkResult> {
     let device = Default::default();
     let bytes = read_on_rank_0(path, job.world)?;
     let (model, model_config, embeddings) = parse_link_model::<Cpu>(&bytes, path, &device)?;

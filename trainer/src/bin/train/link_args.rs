@@ -1,6 +1,6 @@
 //! The flags of `train link`.
 
-use crate::args::{JobArgs, OutputArgs, not_negative};
+use crate::args::{JobArgs, OutputArgs, PartArgs, not_negative};
 use crate::exit::UsageError;
 use crate::sampling_args::SamplingArgs;
 use crate::training_args::TrainingArgs;
@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 pub(crate) struct LinkArgs {
     #[command(flatten)]
     pub(crate) job: JobArgs,
+    #[command(flatten)]
+    pub(crate) part: PartArgs,
     #[command(flatten)]
     pub(crate) links: LinksArgs,
     #[command(flatten)]

@@ -12,6 +12,7 @@ mod ranks;
 mod reporter;
 mod sample;
 mod sampling_args;
+mod serving;
 mod training_args;
 
 use args::{Cli, Command};

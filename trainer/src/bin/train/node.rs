@@ -1,10 +1,11 @@
 //! `train node`.
 
 use crate::args::NodeArgs;
-use crate::job::{self, Job, num_workers};
+use crate::job::num_workers;
 use crate::model_bytes::read_on_rank_0;
 use crate::place::Rank;
 use crate::reporter::{Reporter, cost, percent};
+use crate::serving::{self, Serving};
 use crate::training_args::merged;
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
@@ -22,7 +23,7 @@ pub(crate) fn run(args: &NodeArgs, rank: &Rank) -> anyhow::Result<()> {
     let config = NodeTrainingConfig { training, metric: args.metric };
     let own = json!({ "load_model": args.output.load_model.is_some(), "metric": args.metric });
     let parameters = merged([own, args.training.parameters(), args.sampling.parameters()]);
-    job::run(&args.job, rank, &parameters, |job| {
+    serving::run(&args.job, &args.part, rank, &parameters, |job| {
         let mut reporter = NodeReporter(Reporter::new(&args.output, args.training.num_epochs, rank)?);
         let device = Default::default();
         let result = match &args.output.load_model {
@@ -33,7 +34,7 @@ pub(crate) fn run(args: &NodeArgs, rank: &Rank) -> anyhow::Result<()> {
     })
 }
 
-fn evaluate(path: &Path, job: &mut Job<'_>, config: &NodeTrainingConfig) -> anyhow::Result<NodeResult> {
+fn evaluate(path: &Path, job: &mut Serving<'_>, config: &NodeTrainingConfig) -> anyhow::Result<NodeResult> {
     let device = Default::default();
     let bytes = read_on_rank_0(path, job.world)?;
     let (model, model_config, embeddings) = parse_model::<Cpu>(&bytes, path, &device)?;

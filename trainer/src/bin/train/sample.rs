@@ -1,8 +1,8 @@
 //! `train sample`.
 
 use crate::args::SampleArgs;
-use crate::job::{self, Job};
 use crate::place::Rank;
+use crate::serving::{self, Serving};
 use crate::training_args::merged;
 use anyhow::{Context, bail};
 use edgecut_dist_loader::{DistNeighborLoader, EdgeBatch, LoaderConfig, MiniBatch, NodeBatch, Seeds};
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
         "seeds": given.as_ref().map(GivenSeeds::checksum),
     });
     let parameters = merged([own, args.sampling.parameters()]);
-    job::run(&args.job, rank, &parameters, |job| {
+    serving::run(&args.job, &args.part, rank, &parameters, |job| {
         let loader = loader(args, given, job)?;
         if loader.total_seeds() == 0 {
             match &args.seeds {
@@ -125,7 +125,7 @@ fn widen<N: TryFrom<i64>>(numbers: Vec<i64>, path: &Path, what: &str) -> anyhow:
     numbers.into_iter().enumerate().map(check).collect()
 }
 
-fn loader(args: &SampleArgs, given: Option<GivenSeeds>, job: &mut Job<'_>) -> anyhow::Result<DistNeighborLoader> {
+fn loader(args: &SampleArgs, given: Option<GivenSeeds>, job: &mut Serving<'_>) -> anyhow::Result<DistNeighborLoader> {
     let meta = job.node.part().meta().clone();
     let seed_type = seed_type(args, &meta)?;
     let (shuffle, seeds) = match given {
@@ -178,7 +178,7 @@ fn seed_type(args: &SampleArgs, meta: &Meta) -> anyhow::Result<NodeTypeId> {
 
 /// Writes this rank's batches, epoch after epoch until the job has written as many as asked for; gives the number over
 /// all ranks. Batches are numbered step by step and, within a step, by rank; empty ones have no number.
-fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut Job<'_>) -> anyhow::Result<u64> {
+fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut Serving<'_>) -> anyhow::Result<u64> {
     let mine = loader.num_batches() as u64;
     let counts: Vec<u64> =
         job.world.all_gather(&mine.to_le_bytes())?.iter().map(|bytes| u64_of(bytes)).collect::<anyhow::Result<_>>()?;

@@ -1,16 +1,19 @@
-//! What a partitioning is worth: cut, halo and balance.
+//! What a partitioning is worth: cut and halo.
 
-use edgecut_graph::{PartMeta, Report};
-use serde::Serialize;
+use crate::{PartMeta, Report};
 use std::ops::Range;
 
 /// The in-edges of one part by one edge type. `indptr` has an entry per owned destination and one more, and need not
 /// start at 0; `indices` are global ids of sources.
-pub(crate) struct EdgeSlice<'a> {
-    pub(crate) src_type: usize,
-    pub(crate) dst_type: usize,
-    pub(crate) indptr: &'a [u64],
-    pub(crate) indices: &'a [u32],
+pub struct EdgeSlice<'a> {
+    /// The type of the sources.
+    pub src_type: usize,
+    /// The type of the destinations.
+    pub dst_type: usize,
+    /// Where the in-edges of each owned destination begin.
+    pub indptr: &'a [u64],
+    /// The sources.
+    pub indices: &'a [u32],
 }
 
 impl EdgeSlice<'_> {
@@ -22,7 +25,7 @@ impl EdgeSlice<'_> {
 
 /// What the edges of one part say.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct PartMeasure {
+pub struct PartMeasure {
     edges: u64,
     cut_edges: u64,
     halo_nodes: u64,
@@ -33,7 +36,7 @@ pub(crate) struct PartMeasure {
 impl PartMeasure {
     /// Measures a part that owns the global ids `owned` of each node type, of which there are `num_nodes`. Sums are
     /// taken in a fixed order, so that they are the same for whoever measures.
-    pub(crate) fn new(owned: &[Range<usize>], num_nodes: &[usize], edges: &[EdgeSlice]) -> Self {
+    pub fn new(owned: &[Range<usize>], num_nodes: &[usize], edges: &[EdgeSlice]) -> Self {
         let mut measure = Self::default();
         for node_type in 0..owned.len() {
             measure.add_halo(node_type, &owned[node_type], num_nodes[node_type], edges);
@@ -71,7 +74,7 @@ impl PartMeasure {
 }
 
 /// The report of all parts: (nodes, training nodes, measure) of each.
-pub(crate) fn report(parts: &[(u64, u64, PartMeasure)]) -> Report {
+pub fn report(parts: &[(u64, u64, PartMeasure)]) -> Report {
     let edges: u64 = parts.iter().map(|(_, _, m)| m.edges).sum();
     let cut_edges = parts.iter().map(|(_, _, m)| m.cut_edges).sum();
     let rows: u64 = parts.iter().map(|(_, _, m)| m.rows_with_neighbors).sum();
@@ -90,39 +93,9 @@ pub(crate) fn report(parts: &[(u64, u64, PartMeasure)]) -> Report {
     }
 }
 
-/// To nine decimals: such numbers survive every JSON reader to the bit.
-fn fraction(part: f64, whole: u64) -> f64 {
+/// A share to nine decimals, or 0 of nothing: such numbers survive every JSON reader to the bit.
+pub fn fraction(part: f64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { (part / whole as f64 * 1e9).round() / 1e9 }
-}
-
-/// How uneven parts are: the largest over the mean. 1 is even; 0 stands for a quantity that the graph has none of.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Balances {
-    /// Of nodes.
-    pub nodes: f64,
-    /// Of edges.
-    pub edges: f64,
-    /// Of training nodes.
-    pub train_nodes: f64,
-    /// Of halo nodes.
-    pub halo_nodes: f64,
-}
-
-impl Balances {
-    /// The balance factors of a report.
-    pub fn new(report: &Report) -> Self {
-        let factor = |count: fn(&PartMeta) -> u64| {
-            let total: u64 = report.parts.iter().map(count).sum();
-            let most = report.parts.iter().map(count).max().unwrap_or(0);
-            fraction(most as f64 * report.parts.len() as f64, total)
-        };
-        Self {
-            nodes: factor(|p| p.nodes),
-            edges: factor(|p| p.edges),
-            train_nodes: factor(|p| p.train_nodes),
-            halo_nodes: factor(|p| p.halo_nodes),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -146,14 +119,11 @@ mod tests {
         let report = report(&[(2, 1, measure), (4, 0, PartMeasure::default())]);
         assert_eq!((report.cut_edges, report.cut_fraction), (2, 0.5));
         assert_eq!(report.remote_neighbor_fraction, 0.333_333_333);
-        let balances = Balances::new(&report);
-        assert_eq!((balances.nodes, balances.edges, balances.train_nodes), (1.333_333_333, 2.0, 2.0));
     }
 
     #[test]
     fn a_graph_without_edges_has_no_cut() {
         let report = report(&[(1, 0, PartMeasure::default())]);
         assert_eq!((report.cut_fraction, report.remote_neighbor_fraction), (0.0, 0.0));
-        assert_eq!(Balances::new(&report).train_nodes, 0.0);
     }
 }

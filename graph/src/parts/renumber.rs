@@ -1,7 +1,6 @@
 //! New ids: each part's nodes are contiguous, in ascending order of their original ids.
 
-use crate::{Assignment, PartitionError};
-use edgecut_graph::PartitionBook;
+use crate::{GlobalNodeId, GraphError, PartitionBook, PartitionId};
 use std::ops::Range;
 
 /// The new numbering of one node type.
@@ -18,12 +17,12 @@ pub(crate) struct Renumbering {
 }
 
 impl Renumbering {
-    /// Renumbers every node type of a checked assignment.
-    pub(crate) fn of_types(assignment: &Assignment, num_parts: u32) -> Result<Vec<Self>, PartitionError> {
-        assignment.parts.iter().map(|parts| Self::new(parts, num_parts)).collect()
+    /// Renumbers every node type of an assignment that fits.
+    pub(crate) fn of_types(assignment: &[Vec<u32>], num_parts: u32) -> Result<Vec<Self>, GraphError> {
+        assignment.iter().map(|parts| Self::new(parts, num_parts)).collect()
     }
 
-    fn new(parts: &[u32], num_parts: u32) -> Result<Self, PartitionError> {
+    fn new(parts: &[u32], num_parts: u32) -> Result<Self, GraphError> {
         let mut starts = vec![0_u64; num_parts as usize + 1];
         parts.iter().for_each(|&part| starts[part as usize + 1] += 1);
         for part in 0..num_parts as usize {
@@ -46,7 +45,7 @@ impl Renumbering {
         let mut rows = vec![Vec::new(); self.book.num_parts()];
         for &id in ids {
             let global = self.new[id as usize];
-            let part = self.book.owner(edgecut_graph::GlobalNodeId(global));
+            let part = self.book.owner(GlobalNodeId(global));
             rows[part.index()].push(global - self.book.range(part).start);
         }
         rows
@@ -54,7 +53,7 @@ impl Renumbering {
 
     /// The global ids of a part, as indices.
     pub(crate) fn range(&self, part: u32) -> Range<usize> {
-        let range = self.book.range(edgecut_graph::PartitionId(part));
+        let range = self.book.range(PartitionId(part));
         range.start as usize..range.end as usize
     }
 }

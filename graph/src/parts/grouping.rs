@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use std::ops::Range;
 
 /// Pairs of a row and a value. They can be gone through several times, always in the same order.
-pub(crate) trait Pairs: Sync {
+pub trait Pairs: Sync {
     /// An id, or where ids do not suffice, a position among edges.
     type Value: Copy + Default + Send + Sync;
 
@@ -12,14 +12,24 @@ pub(crate) trait Pairs: Sync {
     fn for_each(&self, visit: impl FnMut(u32, Self::Value));
 }
 
+impl Pairs for Vec<(u32, u32)> {
+    type Value = u32;
+
+    fn for_each(&self, mut visit: impl FnMut(u32, u32)) {
+        self.iter().for_each(|&(row, value)| visit(row, value));
+    }
+}
+
 /// Values by row.
 ///
 /// Invariants: `offsets` has `num_rows + 1` entries, starts at 0, never decreases and ends at `values.len()`; the
 /// values of row `r` are `values[offsets[r]..offsets[r + 1]]`.
 #[derive(Debug, Default)]
-pub(crate) struct Groups<V = u32> {
-    pub(crate) offsets: Vec<u64>,
-    pub(crate) values: Vec<V>,
+pub struct Groups<V = u32> {
+    /// Where each row begins, and the end of the last one.
+    pub offsets: Vec<u64>,
+    /// The values of all rows, one after the other.
+    pub values: Vec<V>,
 }
 
 /// Every worker goes through all pairs, so that more than this many would only compete for memory.
@@ -30,7 +40,7 @@ const ROWS_PER_TASK: usize = 4096;
 impl<V: Copy + Default + Send + Sync> Groups<V> {
     /// A stable counting sort of `pairs` by row. Each worker owns a range of rows and passes over all pairs: pairs are
     /// read in order, writes stay in the worker's range, and no temporary copy of them is made.
-    pub(crate) fn new(num_rows: usize, pairs: &impl Pairs<Value = V>) -> Self {
+    pub fn new(num_rows: usize, pairs: &impl Pairs<Value = V>) -> Self {
         let workers = rayon::current_num_threads().clamp(1, MAX_WORKERS);
         let mut offsets = vec![0_u64; num_rows + 1];
         let rows_per_worker = num_rows.div_ceil(workers).max(1);
@@ -61,7 +71,7 @@ impl<V: Copy + Default + Send + Sync> Groups<V> {
 
     /// Rows that `fill` writes, in parallel. Row `r` gets room for `bounds[r + 1] - bounds[r]` values, zeros at first;
     /// `fill(r, room)` returns how many it has used, from the start.
-    pub(crate) fn from_rows(bounds: Vec<u64>, fill: impl Fn(usize, &mut [V]) -> usize + Sync) -> Self {
+    pub fn from_rows(bounds: Vec<u64>, fill: impl Fn(usize, &mut [V]) -> usize + Sync) -> Self {
         let num_rows = bounds.len() - 1;
         let mut values = vec![V::default(); bounds[num_rows] as usize];
         let tasks = split_by_weight(&bounds, &mut values, num_rows.div_ceil(ROWS_PER_TASK).max(1));
@@ -108,21 +118,23 @@ impl<V: Copy + Default + Send + Sync> Groups<V> {
         }
     }
 
-    pub(crate) fn num_rows(&self) -> usize {
+    /// The number of rows.
+    pub fn num_rows(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
 
-    pub(crate) fn row(&self, row: usize) -> &[V] {
+    /// The values of a row.
+    pub fn row(&self, row: usize) -> &[V] {
         &self.values[self.offsets[row] as usize..self.offsets[row + 1] as usize]
     }
 
     /// The number of values in a row.
-    pub(crate) fn row_len(&self, row: usize) -> u64 {
+    pub fn row_len(&self, row: usize) -> u64 {
         self.offsets[row + 1] - self.offsets[row]
     }
 
     /// Splits the rows into ranges with about as many values each, one per thread.
-    pub(crate) fn row_ranges(&self) -> Vec<Range<usize>> {
+    pub fn row_ranges(&self) -> Vec<Range<usize>> {
         let shares = rayon::current_num_threads().clamp(1, MAX_WORKERS);
         row_ranges(&self.offsets, shares)
     }
@@ -165,14 +177,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
-
-    impl Pairs for Vec<(u32, u32)> {
-        type Value = u32;
-
-        fn for_each(&self, mut visit: impl FnMut(u32, u32)) {
-            self.iter().for_each(|&(row, value)| visit(row, value));
-        }
-    }
 
     proptest! {
         #[test]

@@ -1,22 +1,25 @@
 //! In-edges, in the original numbering and in the new one.
 
-use crate::grouping::{Groups, Pairs};
-use crate::measure::EdgeSlice;
-use crate::renumber::Renumbering;
-use edgecut_graph::{EdgeAttributes, EdgeData, EdgeList, GlobalNodeId, HeldOutEdges};
+use super::renumber::Renumbering;
+use super::{EdgeSlice, Groups, Pairs};
+use crate::{EdgeAttributes, EdgeData, EdgeList, GlobalNodeId, HeldOutEdges};
 use rayon::prelude::*;
 
 /// All in-edges of one edge type. Rows are original ids of destinations; values are original ids of sources, in the
 /// order of the original edge list.
-pub(crate) struct InEdges {
-    pub(crate) relation: String,
-    pub(crate) src_type: usize,
-    pub(crate) dst_type: usize,
-    pub(crate) rows: Groups,
+pub struct InEdges {
+    /// The relation's name.
+    pub relation: String,
+    /// The type of the sources.
+    pub src_type: usize,
+    /// The type of the destinations.
+    pub dst_type: usize,
+    /// The sources of each destination.
+    pub rows: Groups,
     /// In the order of the original edge list.
-    pub(crate) attributes: EdgeAttributes,
+    pub attributes: EdgeAttributes,
     /// In original ids.
-    pub(crate) held_out: HeldOutEdges,
+    pub held_out: HeldOutEdges,
     /// Where in the original edge list each edge is, if it carries something: by 64 bits, since a type may have more
     /// than 2^32 edges.
     positions: Option<Groups<u64>>,
@@ -32,7 +35,8 @@ impl InEdges {
         Self { relation, src_type, dst_type, rows, attributes, held_out, positions }
     }
 
-    pub(crate) fn num_edges(&self) -> usize {
+    /// The number of edges.
+    pub fn num_edges(&self) -> usize {
         self.rows.values.len()
     }
 

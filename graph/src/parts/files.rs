@@ -1,10 +1,10 @@
 //! The files of all parts, written in parallel, each in pieces.
 
-use super::{Files, SplitRows};
-use crate::in_edges::{InEdges, RenumberedInEdges};
-use crate::renumber::Renumbering;
-use crate::{PartitionError, Progress};
-use edgecut_graph::{
+use super::in_edges::RenumberedInEdges;
+use super::renumber::Renumbering;
+use super::write::{Files, SplitRows};
+use super::{InEdges, WriteError, WriteProgress};
+use crate::{
     EdgeTypeMeta, Features, FileMeta, GraphError, NodeData, NpyElement, NpyWriter, PartitionId, Split, edge_dir,
     node_dir, part_dir,
 };
@@ -25,7 +25,7 @@ impl<'a> FileWriter<'a> {
     /// A writer for all files of a dataset in `num_parts` parts.
     pub(super) fn new(
         dir: &'a Path,
-        progress: &'a dyn Progress,
+        progress: &'a dyn WriteProgress,
         node_types: &[NodeData],
         edge_types: &[InEdges],
         num_parts: u32,
@@ -36,7 +36,7 @@ impl<'a> FileWriter<'a> {
     }
 
     /// Does `jobs` in parallel, and returns sizes and checksums.
-    pub(super) fn write(&self, jobs: Vec<Job>) -> Result<Files, PartitionError> {
+    pub(super) fn write(&self, jobs: Vec<Job>) -> Result<Files, WriteError> {
         for job in &jobs {
             if let Some(parent) = self.dir.join(&job.name).parent() {
                 std::fs::create_dir_all(parent).map_err(|e| GraphError::io(parent, e))?;
@@ -44,7 +44,7 @@ impl<'a> FileWriter<'a> {
         }
         let write = |job: &Job| Ok((job.name.clone(), job.content.write(&self.dir.join(&job.name), &self.meter)?));
         // Collected in order, so that the error is the same one whichever thread fails first.
-        let written: Vec<Result<(String, FileMeta), PartitionError>> = jobs.par_iter().map(write).collect();
+        let written: Vec<Result<(String, FileMeta), WriteError>> = jobs.par_iter().map(write).collect();
         written.into_iter().collect()
     }
 }
@@ -179,7 +179,7 @@ enum Rows<'a> {
 }
 
 impl Content<'_> {
-    fn write(&self, path: &Path, meter: &Meter) -> Result<FileMeta, PartitionError> {
+    fn write(&self, path: &Path, meter: &Meter) -> Result<FileMeta, WriteError> {
         match *self {
             Self::Ids(ids) => write_pieces(path, &[ids.len()], ids.chunks(PIECE_BYTES / 4), meter),
             Self::Edges(ends) => write_pieces(path, &[2, ends.len() / 2], ends.chunks(PIECE_BYTES / 4), meter),
@@ -209,7 +209,7 @@ fn gather<T: NpyElement>(
     dim: Option<usize>,
     rows: Rows,
     meter: &Meter,
-) -> Result<FileMeta, PartitionError> {
+) -> Result<FileMeta, WriteError> {
     match rows {
         Rows::Nodes(ids) => gather_at(path, values, dim, ids, |&id| id as usize, meter),
         Rows::Edges(positions) => gather_at(path, values, dim, positions, |&position| position as usize, meter),
@@ -223,7 +223,7 @@ fn gather_at<T: NpyElement, R: Sync>(
     rows: &[R],
     index: impl Fn(&R) -> usize + Sync + Send,
     meter: &Meter,
-) -> Result<FileMeta, PartitionError> {
+) -> Result<FileMeta, WriteError> {
     let columns = dim.unwrap_or(1);
     let rows_per_piece = (PIECE_BYTES / (columns * size_of::<T>())).max(1);
     let pieces = rows.chunks(rows_per_piece).map(|rows| {
@@ -240,12 +240,12 @@ fn write_pieces<T: NpyElement, P: AsRef<[T]> + Send + Sync>(
     shape: &[usize],
     mut pieces: impl Iterator<Item = P> + Send,
     meter: &Meter,
-) -> Result<FileMeta, PartitionError> {
+) -> Result<FileMeta, WriteError> {
     let mut writer = NpyWriter::create(path, shape)?;
     let mut next = pieces.next();
     while let Some(piece) = next {
         let piece = piece.as_ref();
-        let mut write = || -> Result<(), PartitionError> {
+        let mut write = || -> Result<(), WriteError> {
             writer.write(piece)?;
             meter.add(size_of_val(piece))
         };
@@ -258,17 +258,17 @@ fn write_pieces<T: NpyElement, P: AsRef<[T]> + Send + Sync>(
 }
 
 struct Meter<'a> {
-    progress: &'a dyn Progress,
+    progress: &'a dyn WriteProgress,
     done: AtomicU64,
     total: u64,
 }
 
 impl Meter<'_> {
     /// # Errors
-    /// [`PartitionError::Cancelled`].
-    fn add(&self, bytes: usize) -> Result<(), PartitionError> {
+    /// [`WriteError::Cancelled`].
+    fn add(&self, bytes: usize) -> Result<(), WriteError> {
         let done = self.done.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
         self.progress.written(done, self.total);
-        if self.progress.cancelled() { Err(PartitionError::Cancelled) } else { Ok(()) }
+        if self.progress.cancelled() { Err(WriteError::Cancelled) } else { Ok(()) }
     }
 }

@@ -1,0 +1,201 @@
+//! Jobs that a program starts by itself: this test program, which starts itself again.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use edgecut_cluster::{Cluster, ClusterError, ReduceOp, spawn};
+use rustix::process::{Pid, Signal, getpid, kill_process};
+
+/// Which of the programs below this process is.
+const PROGRAM: &str = "SPAWN_TEST_PROGRAM";
+/// A folder that a program's ranks may leave word in.
+const FOLDER: &str = "SPAWN_TEST_FOLDER";
+/// The longest that a job here may take to end.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+
+/// What the other tests start. As a test of its own it does nothing.
+#[test]
+fn program() {
+    let Ok(name) = std::env::var(PROGRAM) else { return };
+    let outcome = match name.as_str() {
+        "sum" => spawn(3, sum),
+        "alone" => spawn(1, sum),
+        "error" => spawn(2, fail_on_rank_1),
+        "killed" => spawn(3, kill_rank_1),
+        "stuck" => spawn(2, rank_0_is_stuck),
+        "forever" => spawn(2, forever),
+        "twice" => spawn(2, sum).and_then(|()| spawn(2, sum)),
+        other => panic!("no program {other}"),
+    };
+    match outcome {
+        Ok(()) => println!("after: done"),
+        Err(error) => println!("after: {error}"),
+    }
+}
+
+fn sum(cluster: Cluster) -> Result<(), ClusterError> {
+    let mut sum = [cluster.rank() as u64 + 1];
+    cluster.world()?.all_reduce(&mut sum, ReduceOp::Sum)?;
+    let local = (cluster.local_rank(), cluster.local_world_size());
+    println!("rank {} of {} {local:?}: {}", cluster.rank(), cluster.world_size(), sum[0]);
+    Ok(())
+}
+
+fn fail_on_rank_1(cluster: Cluster) -> Result<(), String> {
+    let mut world = cluster.world().map_err(|error| error.to_string())?;
+    if cluster.rank() == 1 {
+        return Err("x.npy is truncated".to_owned());
+    }
+    world.barrier().map_err(|error| error.to_string())
+}
+
+fn kill_rank_1(cluster: Cluster) -> Result<(), ClusterError> {
+    let mut world = cluster.world()?;
+    if cluster.rank() == 1 {
+        kill_process(getpid(), Signal::KILL).expect("kill this process");
+    }
+    world.barrier()
+}
+
+fn rank_0_is_stuck(cluster: Cluster) -> Result<(), String> {
+    let mut world = cluster.world().map_err(|error| error.to_string())?;
+    world.barrier().map_err(|error| error.to_string())?;
+    if cluster.rank() == 1 {
+        return Err("out of memory".to_owned());
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+fn forever(cluster: Cluster) -> Result<(), ClusterError> {
+    let folder = PathBuf::from(std::env::var_os(FOLDER).expect("a folder"));
+    std::fs::write(folder.join(std::process::id().to_string()), "").expect("leave word");
+    cluster.world()?.barrier()?;
+    loop {
+        std::thread::park();
+    }
+}
+
+fn start(name: &str, folder: &Path) -> Child {
+    let mut command = Command::new(std::env::current_exe().expect("this test program"));
+    command.args(["program", "--exact", "--nocapture", "--test-threads", "1"]);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if ["RANK", "WORLD_SIZE", "LOCAL_"].iter().any(|set| text.starts_with(set)) || text.starts_with("EDGECUT_") {
+            command.env_remove(&name);
+        }
+    }
+    command.env(PROGRAM, name).env(FOLDER, folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("start the test program")
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + ENDS_WITHIN;
+    while !done() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+fn end(mut child: Child) -> Output {
+    wait_until("the job does not end", || child.try_wait().expect("wait for the program").is_some());
+    child.wait_with_output().expect("read its output")
+}
+
+/// Lines of standard output that begin with `start`, and standard error.
+fn run(name: &str, start_of_line: &str) -> (Vec<String>, String) {
+    let output = end(start(name, Path::new(".")));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // The harness begins a line of its own before what a test prints.
+    let found = text.lines().filter_map(|line| line.find(start_of_line).map(|at| line[at..].to_owned()));
+    let mut found: Vec<String> = found.collect();
+    found.sort();
+    (found, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn after(name: &str) -> (String, String) {
+    let (lines, errors) = run(name, "after: ");
+    assert_eq!(lines.len(), 1, "what follows the call runs once: {lines:?}, {errors}");
+    (lines[0]["after: ".len()..].to_owned(), errors)
+}
+
+#[test]
+fn every_rank_does_the_work_and_what_follows_runs_once() {
+    let expected = ["rank 0 of 3 (0, 3): 6", "rank 1 of 3 (1, 3): 6", "rank 2 of 3 (2, 3): 6"];
+    assert_eq!(run("sum", "rank ").0, expected);
+    assert_eq!(after("sum").0, "done");
+}
+
+#[test]
+fn a_job_of_one_runs_in_the_process_itself() {
+    assert_eq!(run("alone", "rank ").0, ["rank 0 of 1 (0, 1): 1"]);
+    assert_eq!(after("alone").0, "done");
+}
+
+#[test]
+fn an_error_of_a_rank_ends_all_and_is_said_by_that_rank() {
+    let (outcome, errors) = after("error");
+    assert_eq!(outcome, "rank 1 failed with exit status 1");
+    let own: Vec<&str> = errors.lines().filter(|line| line.starts_with("error: rank 1: ")).collect();
+    assert_eq!(own, ["error: rank 1: x.npy is truncated"]);
+    let other = errors.lines().find(|line| line.starts_with("error: rank 0: ")).expect("rank 0 ends as well");
+    assert!(other.contains("rank 1 at 127.0.0.1") && other.contains("failed"), "{other}");
+}
+
+#[test]
+fn a_rank_that_is_killed_ends_the_others_and_is_named() {
+    let (outcome, errors) = after("killed");
+    assert_eq!(outcome, "rank 1 was ended by signal 9");
+    for rank in [0, 2] {
+        let line = errors.lines().find(|line| line.starts_with(&format!("error: rank {rank}: "))).expect("it ends");
+        assert!(line.contains("rank 1 at 127.0.0.1"), "{line}");
+    }
+}
+
+#[test]
+fn a_rank_that_is_stuck_ends_when_another_fails() {
+    let (outcome, errors) = after("stuck");
+    assert_eq!(outcome, "rank 1 failed with exit status 1");
+    assert!(errors.contains("error: rank 0: rank 1 at 127.0.0.1"), "{errors}");
+}
+
+#[test]
+fn a_program_starts_one_job() {
+    let (outcome, _) = after("twice");
+    assert_eq!(outcome, "cluster configuration: spawn: a program can start processes only once");
+}
+
+/// The ids of both ranks, when they run.
+fn ranks_of(folder: &Path) -> Vec<u32> {
+    let mut ids = Vec::new();
+    wait_until("the ranks do not start", || {
+        let names = std::fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("a name").file_name());
+        ids = names.filter_map(|name| name.to_str()?.parse().ok()).collect();
+        ids.len() == 2
+    });
+    ids
+}
+
+/// Whether a process has ended, also where nobody asks how.
+fn has_ended(id: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+}
+
+#[test]
+fn ranks_end_with_their_parent() {
+    for (signal, outcome) in [(Signal::KILL, None), (Signal::INT, Some("after: interrupted"))] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let parent = start("forever", folder.path());
+        let ids = ranks_of(folder.path());
+        kill_process(Pid::from_raw(parent.id() as i32).expect("a process id"), signal).expect("end the parent");
+        let output = end(parent);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(outcome.is_none_or(|outcome| text.contains(outcome)), "{text}");
+        for id in ids {
+            wait_until("a rank is left behind", || has_ended(id));
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Names of types, which become folders.
+
+use crate::{Dataset, NodeTypeId, edge_dir_name, is_folder_name};
+use std::collections::BTreeSet;
+
+/// Checks that every type can have a folder of its own.
+///
+/// # Errors
+/// Which name cannot be a folder's, or is there twice.
+pub fn check_names(dataset: &Dataset) -> Result<(), String> {
+    let mut taken = BTreeSet::new();
+    for nodes in &dataset.node_types {
+        if !is_folder_name(&nodes.name) {
+            return Err(format!("the node type's name {:?} cannot be a folder", nodes.name));
+        }
+        if !taken.insert(&nodes.name) {
+            return Err(format!("two node types have the name {}", nodes.name));
+        }
+    }
+    let mut taken = BTreeSet::new();
+    for edges in &dataset.edge_types {
+        if !is_folder_name(&edges.relation) {
+            return Err(format!("the relation's name {:?} cannot be a folder", edges.relation));
+        }
+        let known = |t: NodeTypeId| t.index() < dataset.node_types.len();
+        if known(edges.src_type) && known(edges.dst_type) {
+            let (src_type, dst_type) = (dataset.nodes(edges.src_type), dataset.nodes(edges.dst_type));
+            let dir = edge_dir_name(&src_type.name, &edges.relation, &dst_type.name);
+            if taken.contains(&dir) {
+                return Err(format!("two edge types have the folder {dir}"));
+            }
+            taken.insert(dir);
+        }
+    }
+    Ok(())
+}

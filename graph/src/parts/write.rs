@@ -1,0 +1,148 @@
+//! Writing parts.
+
+use super::files::{self, FileWriter};
+use super::in_edges::RenumberedInEdges;
+use super::measure::{self, PartMeasure};
+use super::renumber::Renumbering;
+use super::{Grouped, InEdges, WriteError, WriteProgress};
+use crate::{
+    EdgeTypeMeta, FORMAT_NAME, FORMAT_VERSION, FeatureDtype, FileMeta, GraphError, META_FILE, Meta, NodeData,
+    NodeTypeMeta, Provenance, Report, Split,
+};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+/// Writes the parts of a dataset to `dir`, an empty folder: `META.json`, which notes `provenance`, comes last. Per node
+/// type, `assignment` is the part of each node by its original id, below `num_parts`. In-edges are let go of when they
+/// are renumbered.
+///
+/// # Errors
+/// An assignment that does not fit the dataset, names that cannot be folders, an I/O error, or
+/// [`WriteError::Cancelled`]; then what is written so far stays.
+pub fn write_parts(
+    dataset: Grouped,
+    assignment: &[Vec<u32>],
+    num_parts: u32,
+    provenance: Provenance,
+    dir: &Path,
+    progress: &dyn WriteProgress,
+) -> Result<Meta, WriteError> {
+    check_assignment(assignment, &dataset.node_types, num_parts)
+        .map_err(|why| GraphError::Dataset { dataset: dataset.name.clone(), why: format!("assignment: {why}") })?;
+    let types = Renumbering::of_types(assignment, num_parts)?;
+    let Grouped { name, node_types, edge_types: in_edges } = dataset;
+    let splits: Vec<SplitRows> = node_types.iter().zip(&types).map(|(nodes, t)| split_rows(nodes, t)).collect();
+    let edge_types: Vec<EdgeTypeMeta> = in_edges.iter().map(|e| edge_type_meta(&node_types, e)).collect();
+    let writer = FileWriter::new(dir, progress, &node_types, &in_edges, num_parts);
+    // The two halves use different arrays, and where one waits for the disk, the other computes.
+    let (node_files, edge_files) = rayon::join(
+        || writer.write(files::node_jobs(&node_types, &types, &splits, num_parts)),
+        || {
+            let edges: Vec<RenumberedInEdges> = in_edges.into_iter().map(|e| e.renumber(&types)).collect();
+            let jobs = files::edge_jobs(&edges, &edge_types, &node_types, &types, num_parts);
+            rayon::join(|| writer.write(jobs), || report(&types, &splits, &edges, num_parts))
+        },
+    );
+    let (mut files, (edge_files, report)) = (node_files?, edge_files);
+    files.extend(edge_files?);
+    let meta = Meta {
+        format: FORMAT_NAME.into(),
+        version: FORMAT_VERSION,
+        dataset: name,
+        num_parts,
+        provenance,
+        node_types: node_types.iter().zip(types).map(|(nodes, t)| node_type_meta(nodes, t)).collect(),
+        edge_types,
+        report,
+        files,
+    };
+    write_meta(&meta, dir)?;
+    Ok(Meta::read(dir)?)
+}
+
+/// Checks that an assignment has a part below `num_parts` for every node.
+///
+/// # Errors
+/// What does not fit.
+pub fn check_assignment(assignment: &[Vec<u32>], node_types: &[NodeData], num_parts: u32) -> Result<(), String> {
+    if assignment.len() != node_types.len() {
+        return Err(format!("{} node types, but the dataset has {}", assignment.len(), node_types.len()));
+    }
+    for (parts, nodes) in assignment.iter().zip(node_types) {
+        if parts.len() != nodes.num_nodes {
+            return Err(format!("{} nodes of type {}, expected {}", parts.len(), nodes.name, nodes.num_nodes));
+        }
+        if let Some(node) = parts.iter().position(|&part| part >= num_parts) {
+            return Err(format!("node {node} of type {} goes to part {}", nodes.name, parts[node]));
+        }
+    }
+    Ok(())
+}
+
+fn edge_type_meta(node_types: &[NodeData], edges: &InEdges) -> EdgeTypeMeta {
+    let attributes = &edges.attributes;
+    EdgeTypeMeta {
+        src_type: node_types[edges.src_type].name.clone(),
+        relation: edges.relation.clone(),
+        dst_type: node_types[edges.dst_type].name.clone(),
+        num_edges: edges.num_edges() as u64,
+        feature_dim: attributes.features.as_ref().map_or(0, |f| f.dim()),
+        feature_dtype: attributes.features.as_ref().map_or(FeatureDtype::F32, |f| f.dtype()),
+        has_weights: attributes.weights.is_some(),
+        has_times: attributes.times.is_some(),
+        held_out: edges.held_out.lists().map(|(_, list)| list.len() as u64),
+    }
+}
+
+fn node_type_meta(nodes: &NodeData, numbering: Renumbering) -> NodeTypeMeta {
+    NodeTypeMeta {
+        name: nodes.name.clone(),
+        book: numbering.book,
+        feature_dim: nodes.features.as_ref().map_or(0, |f| f.dim()),
+        feature_dtype: nodes.features.as_ref().map_or(FeatureDtype::F32, |f| f.dtype()),
+        has_labels: nodes.labels.is_some(),
+        num_classes: if nodes.labels.is_some() { nodes.num_classes } else { 0 },
+        split_sizes: Split::ALL.map(|split| nodes.splits.get(split).len() as u64),
+        has_times: nodes.times.is_some(),
+    }
+}
+
+fn split_rows(nodes: &NodeData, numbering: &Renumbering) -> SplitRows {
+    Split::ALL.map(|split| numbering.rows_by_part(nodes.splits.get(split)))
+}
+
+fn report(types: &[Renumbering], splits: &[SplitRows], edges: &[RenumberedInEdges], num_parts: u32) -> Report {
+    let num_nodes: Vec<usize> = types.iter().map(|t| t.new.len()).collect();
+    let parts: Vec<(u64, u64, PartMeasure)> = (0..num_parts)
+        .into_par_iter()
+        .map(|part| {
+            let owned: Vec<_> = types.iter().map(|t| t.range(part)).collect();
+            let slices: Vec<_> = edges.iter().map(|e| e.of_part(part, types)).collect();
+            let nodes = owned.iter().map(|range| range.len() as u64).sum();
+            let train = splits.iter().map(|[train, ..]| train[part as usize].len() as u64).sum();
+            (nodes, train, PartMeasure::new(&owned, &num_nodes, &slices))
+        })
+        .collect();
+    measure::report(&parts)
+}
+
+fn write_meta(meta: &Meta, dir: &Path) -> Result<(), GraphError> {
+    let path = dir.join(META_FILE);
+    let write = || -> std::io::Result<()> {
+        let mut text = serde_json::to_vec_pretty(meta)?;
+        text.push(b'\n');
+        let mut file = File::create(&path)?;
+        file.write_all(&text)?;
+        file.sync_all()
+    };
+    write().map_err(|e| GraphError::io(&path, e))
+}
+
+/// The rows of each split of a node type, per part.
+pub(super) type SplitRows = [Vec<Vec<u32>>; 3];
+
+/// Sizes and checksums by path.
+pub(super) type Files = BTreeMap<String, FileMeta>;
