@@ -54,7 +54,7 @@ pub use rule::{Temporal, TemporalStrategy, TimeAttr};
 pub use sampler::DistNeighborSampler;
 pub use scratch::remove_abandoned;
 pub use seeds::SampleSeeds;
-pub use share::share_dataset;
+pub use share::{share_dataset, share_graphs};
 pub use subgraph::{SampledEdges, SampledNodes, SampledSubgraph};
 pub use traffic::{Traffic, TrafficCount};
 pub use wire::{Wanted, WantedOfEdges};

@@ -1,10 +1,10 @@
-//! A dataset that the processes of one machine share, without partitioning it first.
+//! Data that the processes of one machine share: a dataset that is not partitioned first, and a set of graphs.
 
 use crate::SampleError;
 use crate::scratch::Scratch;
 use edgecut_cluster::{Cluster, ClusterError};
 use edgecut_graph::parts::write_one_part;
-use edgecut_graph::{Dataset, GraphError, Part, PartitionId};
+use edgecut_graph::{Dataset, GraphDataset, GraphError, Part, PartitionId};
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
@@ -46,19 +46,64 @@ pub fn share_dataset<E: Display>(
         );
         return Err(SampleError::Layout { what });
     }
-    let mut local = cluster.local_group()?;
-    let scratch = if config.local_rank == 0 { Some(write(load)?) } else { None };
-    let mut dir = scratch.as_ref().map(|scratch| scratch.dir().as_os_str().as_bytes().to_vec()).unwrap_or_default();
-    local.broadcast_bytes(&mut dir, 0).map_err(|error| not_shared(cluster, error))?;
-    let part = Part::open(Path::new(OsStr::from_bytes(&dir)), PartitionId(0), false).map_err(dataset_error)?;
-    // Once all have mapped the files, their names are of no use.
-    local.barrier()?;
-    Ok(part)
+    share_files(
+        cluster,
+        load,
+        |dataset, dir| write_one_part(dataset, dir).map(drop),
+        |dir| Part::open(dir, PartitionId(0), false),
+    )
 }
 
-/// Reads the dataset, and writes it to a folder of its own.
-fn write<E: Display>(load: impl FnOnce() -> Result<Dataset, E>) -> Result<Scratch, SampleError> {
-    let dataset = load().map_err(|error| SampleError::Dataset { what: format!("{error:#}") })?;
+/// The set of graphs that `load` reads, once for all processes of this machine, as [`share_dataset`] does it; a job may run on
+/// several machines, each of which reads the set. A process that is alone on its machine keeps what it has read.
+///
+/// # Errors
+/// As [`share_dataset`]; and [`SampleError::Layout`] if processes have read different sets.
+pub fn share_graphs<E: Display>(
+    cluster: &Cluster,
+    load: impl FnOnce() -> Result<GraphDataset, E>,
+) -> Result<GraphDataset, SampleError> {
+    let graphs = match cluster.config().local_world_size {
+        1 => load().map_err(dataset_error)?,
+        _ => share_files(cluster, load, |graphs, dir| graphs.write(dir), GraphDataset::open)?,
+    };
+    let own = graphs.fingerprint();
+    let all = cluster.world()?.all_gather(&own.to_le_bytes())?;
+    match all.iter().position(|other| *other != all[0]) {
+        None => Ok(graphs),
+        Some(rank) => {
+            let name = graphs.name();
+            let what =
+                format!("rank {rank} has read another set of graphs {name} than rank 0: give all machines the same");
+            Err(SampleError::Layout { what })
+        }
+    }
+}
+
+/// What the first process of this machine loads and writes to a folder, and all open.
+fn share_files<D, T, E: Display>(
+    cluster: &Cluster,
+    load: impl FnOnce() -> Result<D, E>,
+    write: impl FnOnce(D, &Path) -> Result<(), GraphError>,
+    open: impl FnOnce(&Path) -> Result<T, GraphError>,
+) -> Result<T, SampleError> {
+    let mut local = cluster.local_group()?;
+    let first = cluster.config().local_rank == 0;
+    let scratch = if first { Some(to_scratch(load, write)?) } else { None };
+    let mut dir = scratch.as_ref().map(|scratch| scratch.dir().as_os_str().as_bytes().to_vec()).unwrap_or_default();
+    local.broadcast_bytes(&mut dir, 0).map_err(|error| not_shared(cluster, error))?;
+    let opened = open(Path::new(OsStr::from_bytes(&dir))).map_err(dataset_error)?;
+    // Once all have mapped the files, their names are of no use.
+    local.barrier()?;
+    Ok(opened)
+}
+
+/// Reads the data, and writes it to a folder of its own.
+fn to_scratch<D, E: Display>(
+    load: impl FnOnce() -> Result<D, E>,
+    write: impl FnOnce(D, &Path) -> Result<(), GraphError>,
+) -> Result<Scratch, SampleError> {
+    let data = load().map_err(dataset_error)?;
     let parent = std::env::temp_dir();
     let failed = |error: GraphError| {
         let what = format!(
@@ -68,12 +113,12 @@ fn write<E: Display>(load: impl FnOnce() -> Result<Dataset, E>) -> Result<Scratc
         SampleError::Dataset { what }
     };
     let scratch = Scratch::create(&parent).map_err(|error| failed(GraphError::io(&parent, error)))?;
-    write_one_part(dataset, scratch.dir()).map_err(failed)?;
+    write(data, scratch.dir()).map_err(failed)?;
     Ok(scratch)
 }
 
-fn dataset_error(error: GraphError) -> SampleError {
-    SampleError::Dataset { what: error.to_string() }
+fn dataset_error(error: impl Display) -> SampleError {
+    SampleError::Dataset { what: format!("{error:#}") }
 }
 
 /// While the others wait, the first process may fail, which is told as that.

@@ -3,6 +3,7 @@
 mod files;
 
 use crate::{Buffer, Features, GraphError};
+use xxhash_rust::xxh3::Xxh3;
 
 /// A set of graphs as a user or a reader has it, with nodes numbered over all graphs.
 ///
@@ -220,6 +221,17 @@ impl GraphDataset {
     /// The label that each class has in the data, ascending.
     pub fn classes(&self) -> &[i64] {
         &self.classes
+    }
+
+    /// A number that two sets share if they have the same graphs in the same order, and hardly else; features are not looked at.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = Xxh3::new();
+        hash.update(self.name.as_bytes());
+        hash.update(bytemuck::cast_slice(&self.node_offsets));
+        hash.update(bytemuck::cast_slice(&self.indptr));
+        hash.update(bytemuck::cast_slice(&self.indices));
+        hash.update(bytemuck::cast_slice(&self.labels));
+        hash.digest()
     }
 
     /// Columns of a node's row: its features, then its labels as ones among zeros.

@@ -4,20 +4,25 @@
 //! - One `F32` tensor per parameter, named by its place in the model: `layers.0.weight_neighbors`, `layers.0.weight_self`,
 //!   `layers.0.bias` (GraphSAGE), `layers.0.weight`, `layers.0.bias` (GCN), `layers.0.weight_src`, `layers.0.attention_src`
 //!   (GAT); of a network over typed edges `encoders.0.weight` (by node type), `layers.0.conv.weights.1` (by edge type),
-//!   `layers.0.conv.own.0.weight`, `outputs.0.weight`.
+//!   `layers.0.conv.own.0.weight`, `outputs.0.weight`; of one for whole graphs `layers.0.mlp.layers.0.weight`,
+//!   `norms.0.gamma`, `norms.0.running_mean`, `output.weight`.
 //! - Where node types have no features, one table each, `embeddings.author`: `[num_nodes, channels]`, by original id.
 //! - Matrices of one parameter lie in PyTorch's orientation, `[out_channels, in_channels]`, so that renamed tensors go into a PyG model with
 //!   `load_state_dict`: `weight_neighbors` is `lin_l.weight` of a `SAGEConv`, `weight_self` its `lin_r.weight`, `bias` its
 //!   `lin_l.bias`; `weight` is `lin.weight` of a `GCNConv`, `bias` its `bias`.
-//! - Metadata: `format` is `edgecut-model`, `version` is `1`, `config` is the [`ModelConfig`] (of a model for links the [`LinkModelConfig`]) as JSON: loading needs no
+//! - Metadata: `format` is `edgecut-model`, `version` is `1`, `config` is the [`ModelConfig`] (of a model for links the [`LinkModelConfig`], for graphs the [`GraphNetConfig`]) as JSON: loading needs no
 //!   further settings.
 //!
 //! A file is written beside its destination, synced and renamed: whoever opens the path sees the old model or the new one.
 
+mod error;
+
+pub use error::ModelFileError;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::backend::Backend;
@@ -25,10 +30,9 @@ use burn::tensor::{Tensor, TensorData};
 use safetensors::tensor::{TensorView, serialize};
 use safetensors::{Dtype, SafeTensorError, SafeTensors};
 use serde::Serialize;
-use thiserror::Error;
 
 use crate::embeddings::EmbeddingTable;
-use crate::models::{LinkModel, LinkModelConfig, ModelConfig, ModelError, NodeModel};
+use crate::models::{GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, NodeModel};
 
 const FORMAT: &str = "edgecut-model";
 const VERSION: &str = "1";
@@ -46,14 +50,7 @@ pub fn save_model<B: Backend>(
     config: &ModelConfig,
     embeddings: &[EmbeddingTable],
 ) -> Result<(), ModelFileError> {
-    let mut collect = Collect { place: Vec::new(), tensors: BTreeMap::new() };
-    match model {
-        NodeModel::Sage(model) => model.visit(&mut collect),
-        NodeModel::Gcn(model) => model.visit(&mut collect),
-        NodeModel::Gat(model) => model.visit(&mut collect),
-        NodeModel::Relational(model) => model.visit(&mut collect),
-    }
-    save(path, collect, config, config.num_parameters(), embeddings)
+    save(path, model, config, config.num_parameters(), embeddings)
 }
 
 /// As [`save_model`], of a model for links.
@@ -66,18 +63,30 @@ pub fn save_link_model<B: Backend>(
     config: &LinkModelConfig,
     embeddings: &[EmbeddingTable],
 ) -> Result<(), ModelFileError> {
-    let mut collect = Collect { place: Vec::new(), tensors: BTreeMap::new() };
-    model.visit(&mut collect);
-    save(path, collect, config, config.num_parameters(), embeddings)
+    save(path, model, config, config.num_parameters(), embeddings)
 }
 
-fn save(
+/// As [`save_model`], of a model for whole graphs.
+///
+/// # Errors
+/// As [`save_model`].
+pub fn save_graph_model<B: Backend>(
     path: &Path,
-    mut collect: Collect,
+    model: &GraphNet<B>,
+    config: &GraphNetConfig,
+) -> Result<(), ModelFileError> {
+    save(path, model, config, config.num_parameters(), &[])
+}
+
+fn save<B: Backend>(
+    path: &Path,
+    model: &impl Module<B>,
     config: &impl Serialize,
     expected: Option<usize>,
     embeddings: &[EmbeddingTable],
 ) -> Result<(), ModelFileError> {
+    let mut collect = Collect { place: Vec::new(), tensors: BTreeMap::new() };
+    model.visit(&mut collect);
     let held = collect.tensors.values().map(|tensor| tensor.values.len()).sum::<usize>();
     if expected != Some(held) {
         return Err(ModelFileError::ForeignConfig { path: path.to_owned(), held, expected });
@@ -140,12 +149,7 @@ pub fn parse_model<B: Backend>(
     // The initial values are overwritten below; the model is only the list of what has to be there.
     let model = config.init::<B>(0, device).map_err(model_error)?;
     let mut fill = Fill { place: Vec::new(), path, file: &file, device, used: BTreeSet::new(), error: None };
-    let model = match model {
-        NodeModel::Sage(model) => NodeModel::Sage(model.map(&mut fill)),
-        NodeModel::Gcn(model) => NodeModel::Gcn(model.map(&mut fill)),
-        NodeModel::Gat(model) => NodeModel::Gat(model.map(&mut fill)),
-        NodeModel::Relational(model) => NodeModel::Relational(model.map(&mut fill)),
-    };
+    let model = model.map(&mut fill);
     let embeddings = match &config {
         ModelConfig::Stack(_) => fill.finish(&[], 0)?,
         ModelConfig::Relational(config) => fill.finish(&config.graph.embedded_types(), config.hidden_channels)?,
@@ -175,139 +179,34 @@ pub fn parse_link_model<B: Backend>(
     Ok((model, config, embeddings))
 }
 
+/// As [`parse_model`], of a model for whole graphs.
+///
+/// # Errors
+/// As [`load_model`].
+pub fn parse_graph_model<B: Backend>(
+    bytes: &[u8],
+    path: &Path,
+    device: &B::Device,
+) -> Result<(GraphNet<B>, GraphNetConfig), ModelFileError> {
+    let (file, json) = open(bytes, path)?;
+    let config: GraphNetConfig =
+        serde_json::from_str(&json).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+    let model_error = |source| ModelFileError::Model { path: path.to_owned(), source };
+    config.validate().map_err(model_error)?;
+    check_size(path, &file, config.num_parameters())?;
+    let model = config.init::<B>(0, device).map_err(model_error)?;
+    let mut fill = Fill { place: Vec::new(), path, file: &file, device, used: BTreeSet::new(), error: None };
+    let model = model.map(&mut fill);
+    fill.finish(&[], 0)?;
+    Ok((model, config))
+}
+
 /// The tensors of a file, and its configuration as JSON.
 fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<(SafeTensors<'a>, String), ModelFileError> {
     let format_error = |source| ModelFileError::Format { path: path.to_owned(), source };
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(format_error)?;
     let config = read_config(path, header.metadata().as_ref())?;
     Ok((SafeTensors::deserialize(bytes).map_err(format_error)?, config))
-}
-
-/// A model file that cannot be written or is not one.
-#[derive(Debug, Error)]
-pub enum ModelFileError {
-    /// The file cannot be read.
-    #[error("read model {path}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The file cannot be written.
-    #[error("write model {path}")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Not safetensors, or damaged.
-    #[error("model {path}: no valid safetensors file")]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: SafeTensorError,
-    },
-    /// Safetensors, but not from here.
-    #[error("model {path}: metadata {key} is {found:?}, expected {expected:?}")]
-    Metadata {
-        /// The file.
-        path: PathBuf,
-        /// The entry.
-        key: &'static str,
-        /// What it says, if it is there.
-        found: Option<String>,
-        /// What it should say.
-        expected: &'static str,
-    },
-    /// The settings in the file are no settings.
-    #[error("model {path}: metadata config is no model configuration")]
-    Config {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: serde_json::Error,
-    },
-    /// The settings in the file make no model.
-    #[error("model {path}: configuration")]
-    Model {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: ModelError,
-    },
-    /// The settings given for a model are not its own.
-    #[error("write model {path}: it has {held} parameters, its configuration asks for {expected:?}")]
-    ForeignConfig {
-        /// The file.
-        path: PathBuf,
-        /// Parameters of the model.
-        held: usize,
-        /// Parameters by the configuration.
-        expected: Option<usize>,
-    },
-    /// The file's settings ask for another amount of data than the file has.
-    #[error("model {path}: {given} parameters, its configuration asks for {expected}")]
-    ParameterCount {
-        /// The file.
-        path: PathBuf,
-        /// Parameters in the file.
-        given: usize,
-        /// Parameters by the configuration.
-        expected: usize,
-    },
-    /// A parameter is not there.
-    #[error("model {path}: tensor {tensor} is missing")]
-    MissingTensor {
-        /// The file.
-        path: PathBuf,
-        /// The tensor.
-        tensor: String,
-    },
-    /// A tensor that the model does not have.
-    #[error("model {path}: tensor {tensor} is none of this model's")]
-    UnexpectedTensor {
-        /// The file.
-        path: PathBuf,
-        /// The tensor.
-        tensor: String,
-    },
-    /// A tensor of another type.
-    #[error("model {path}: tensor {tensor} has type {found:?}, expected F32")]
-    TensorType {
-        /// The file.
-        path: PathBuf,
-        /// The tensor.
-        tensor: String,
-        /// Its type.
-        found: Dtype,
-    },
-    /// A tensor of another shape.
-    #[error("model {path}: tensor {tensor} has shape {found:?}, expected {expected:?}")]
-    TensorShape {
-        /// The file.
-        path: PathBuf,
-        /// The tensor.
-        tensor: String,
-        /// Its shape.
-        found: Vec<usize>,
-        /// The shape by the configuration.
-        expected: Vec<usize>,
-    },
-    /// A value that is not finite.
-    #[error("model {path}: tensor {tensor} holds {value} at element {position}")]
-    NotFinite {
-        /// The file.
-        path: PathBuf,
-        /// The tensor.
-        tensor: String,
-        /// The element, row-major.
-        position: usize,
-        /// Its value.
-        value: f32,
-    },
 }
 
 /// A parameter as the file has it.
@@ -323,12 +222,16 @@ struct Collect {
 }
 
 impl<B: Backend> ModuleVisitor<B> for Collect {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.place.push(name.to_owned());
+    fn enter_module(&mut self, name: &str, container_type: &str) {
+        if is_named(container_type) {
+            self.place.push(name.to_owned());
+        }
     }
 
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.place.pop();
+    fn exit_module(&mut self, _name: &str, container_type: &str) {
+        if is_named(container_type) {
+            self.place.pop();
+        }
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
@@ -337,6 +240,11 @@ impl<B: Backend> ModuleVisitor<B> for Collect {
         let values = tensor.into_data().iter::<f32>().collect();
         self.tensors.insert(self.place.join("."), StoredTensor { shape, values });
     }
+}
+
+/// Whether a module's place in its container is part of names. Which of several kinds a module is says the configuration.
+fn is_named(container_type: &str) -> bool {
+    !container_type.starts_with("Enum:")
 }
 
 /// Writes all parameters of a module by name; the first error stays.
@@ -351,12 +259,16 @@ struct Fill<'a, B: Backend> {
 }
 
 impl<B: Backend> ModuleMapper<B> for Fill<'_, B> {
-    fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.place.push(name.to_owned());
+    fn enter_module(&mut self, name: &str, container_type: &str) {
+        if is_named(container_type) {
+            self.place.push(name.to_owned());
+        }
     }
 
-    fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.place.pop();
+    fn exit_module(&mut self, _name: &str, container_type: &str) {
+        if is_named(container_type) {
+            self.place.pop();
+        }
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {

@@ -31,6 +31,9 @@ impl ModelConfig {
         if value.get("decoder").is_some() {
             return Err(serde_json::Error::custom("it describes a model for links, which train link reads"));
         }
+        if value.get("conv").is_some() {
+            return Err(serde_json::Error::custom("it describes a model for whole graphs, which train graph reads"));
+        }
         if value.get("graph").is_some() {
             serde_json::from_value(value).map(Self::Relational)
         } else {

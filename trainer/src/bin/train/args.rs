@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::graph_args::GraphArgs;
 use crate::link_args::LinkArgs;
 use crate::sampling_args::SamplingArgs;
 use crate::training_args::TrainingArgs;
@@ -35,6 +36,12 @@ pub(crate) enum Command {
         --loss softmax --num-negatives 1000 --shared-negatives --eval-negatives all\n\n\
         Exit status: 0 done, 1 an error of this process, 2 wrong flags, 3 another rank failed.")]
     Link(Box<LinkArgs>),
+    /// Trains a classifier of whole graphs, evaluates one, or cross-validates.
+    #[command(after_help = "Examples:\n  \
+        train graph --dataset fake-graphs --nproc-per-node 2 --num-epochs 10\n  \
+        train graph --dataset IMDB-BINARY --dataset-root-dir data/tu --folds 10 --protocol best-mean-epoch\n\n\
+        Exit status: 0 done, 1 an error of this process, 2 wrong flags, 3 another rank failed.")]
+    Graph(Box<GraphArgs>),
     /// Samples batches and writes them as .npz files, for programs in any language.
     #[command(after_help = "Example:\n  \
         train sample --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --num-neighbors 15,10,5 --num-batches 8 --out batches\n\n\

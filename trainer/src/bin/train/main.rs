@@ -2,6 +2,8 @@
 
 mod args;
 mod exit;
+mod graph;
+mod graph_args;
 mod job;
 mod link;
 mod link_args;
@@ -41,6 +43,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let job_args = match &cli.command {
         Command::Node(args) => &args.job,
         Command::Link(args) => &args.job,
+        Command::Graph(args) => &args.job,
         Command::Sample(args) => &args.job,
     };
     match Place::find(job_args)? {
@@ -49,6 +52,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             match &cli.command {
                 Command::Node(args) => node::run(args, &rank)?,
                 Command::Link(args) => link::run(args, &rank)?,
+                Command::Graph(args) => graph::run(args, &rank)?,
                 Command::Sample(args) => sample::run(args, &rank)?,
             }
             Ok(ExitCode::SUCCESS)

@@ -1,0 +1,166 @@
+//! `train graph`.
+
+use crate::graph_args::{GraphArgs, GraphDataArgs};
+use crate::job::{self, Job};
+use crate::model_bytes::read_on_rank_0;
+use crate::place::Rank;
+use crate::reporter::{Reporter, percent};
+use anyhow::{Context, ensure};
+use burn::backend::Autodiff;
+use burn_ndarray::NdArray;
+use edgecut_dist_sampler::share_graphs;
+use edgecut_graph::datasets::{GraphSource, load_graphs};
+use edgecut_graph::graph_splits::{Fold, read_folds, split_dataset, stratified_folds};
+use edgecut_graph::{GraphDataset, GraphError};
+use edgecut_trainer::graph::{
+    CrossValidationResult, GraphEpochReport, GraphObserver, GraphResult, GraphSplit, GraphTrainingConfig,
+    cross_validate, evaluate_graph, train_graph,
+};
+use edgecut_trainer::metrics::Metric;
+use edgecut_trainer::model_file::{parse_graph_model, save_graph_model};
+use edgecut_trainer::models::{GraphNet, GraphNetConfig};
+use std::path::Path;
+use std::sync::Arc;
+
+type Cpu = NdArray<f32>;
+
+pub(crate) fn run(args: &GraphArgs, rank: &Rank) -> anyhow::Result<()> {
+    let config = args.config()?;
+    let source = args.data.source();
+    job::run(&args.job, rank, format!("graphs {}", source.name), &args.parameters(), |Job { cluster, world }| {
+        let graphs = Arc::new(share_graphs(cluster, || load(&source))?);
+        let mut reporter = GraphReporter(Reporter::new(&args.output, config.num_epochs, rank)?);
+        reporter.start(&graphs);
+        let device = Default::default();
+        if let Some(num_folds) = args.data.folds {
+            let folds = folds(&args.data, &source, &graphs, num_folds as usize)?;
+            let protocol = args.data.protocol;
+            let result =
+                cross_validate::<Autodiff<Cpu>>(&graphs, &folds, protocol, &config, world, &device, &mut reporter)?;
+            return reporter.cross_validation(&result, config.metric);
+        }
+        let shares = split_dataset(graphs.num_graphs(), args.data.split.0, args.data.split_seed);
+        let [train, valid, test] = shares.map_err(|why| anyhow::anyhow!("--split: {why}"))?;
+        let split = GraphSplit { train, valid, test };
+        let result = match &args.output.load_model {
+            Some(path) => evaluate(path, &graphs, &split, &config, world)?,
+            None => train_graph::<Autodiff<Cpu>>(&graphs, &split, &config, world, &device, &mut reporter)?.result,
+        };
+        reporter.result(&result)
+    })
+}
+
+/// The graphs, with their nodes' degrees where they have nothing else.
+fn load(source: &GraphSource) -> Result<GraphDataset, GraphError> {
+    let graphs = load_graphs(source)?;
+    Ok(if graphs.feature_dim() == 0 { graphs.with_degrees_as_labels() } else { graphs })
+}
+
+/// The folds that are read, or else drawn.
+fn folds(
+    args: &GraphDataArgs,
+    source: &GraphSource,
+    graphs: &GraphDataset,
+    num_folds: usize,
+) -> anyhow::Result<Vec<Fold>> {
+    let beside = source.folder()?.map(|folder| folder.join(format!("{num_folds}fold"))).filter(|dir| dir.is_dir());
+    let Some(dir) = args.folds_dir.clone().or(beside) else {
+        let drawn = stratified_folds(graphs.labels(), num_folds, args.split_seed);
+        return drawn.map_err(|why| anyhow::anyhow!("--folds: {why}"));
+    };
+    let folds = read_folds(&dir, graphs.num_graphs())?;
+    ensure!(folds.len() == num_folds, "--folds is {num_folds}, but {} has {}", dir.display(), folds.len());
+    Ok(folds)
+}
+
+fn evaluate(
+    path: &Path,
+    graphs: &Arc<GraphDataset>,
+    split: &GraphSplit,
+    config: &GraphTrainingConfig,
+    world: &mut edgecut_cluster::ProcessGroup,
+) -> anyhow::Result<GraphResult> {
+    let device = Default::default();
+    let bytes = read_on_rank_0(path, world)?;
+    let (model, model_config) = parse_graph_model::<Cpu>(&bytes, path, &device)?;
+    let result = evaluate_graph(graphs, split, config, (&model, &model_config), world, &device);
+    result.with_context(|| format!("evaluate {}", path.display()))
+}
+
+/// Reports graph classification.
+struct GraphReporter(Reporter);
+
+impl GraphReporter {
+    fn start(&self, graphs: &GraphDataset) {
+        self.0.say(&format!(
+            "{}: {} graphs of {} classes, {} nodes, {} edges, {} features",
+            graphs.name(),
+            graphs.num_graphs(),
+            graphs.classes().len(),
+            graphs.num_nodes(),
+            graphs.num_edges(),
+            graphs.feature_dim()
+        ));
+    }
+
+    fn result(&mut self, result: &GraphResult) -> anyhow::Result<()> {
+        if !self.0.finish(result)? {
+            return Ok(());
+        }
+        let best = if result.best_epoch > 0 { format!(" (epoch {})", result.best_epoch) } else { String::new() };
+        println!("validation accuracy {}, test accuracy {}{best}", percent(result.valid_acc), percent(result.test_acc));
+        if result.metric != Metric::Accuracy {
+            let (valid, test) = (percent(result.valid_metric), percent(result.test_metric));
+            println!("validation {metric} {valid}, test {metric} {test}", metric = result.metric);
+        }
+        Ok(())
+    }
+
+    fn cross_validation(&mut self, result: &CrossValidationResult, metric: Metric) -> anyhow::Result<()> {
+        if !self.0.finish(result)? {
+            return Ok(());
+        }
+        let CrossValidationResult { protocol, test, mean, deviation, epochs } = result;
+        for (fold, (test, epoch)) in test.iter().zip(epochs).enumerate() {
+            println!("fold {}: test {metric} {} (epoch {epoch})", fold + 1, percent(Some(*test)));
+        }
+        println!(
+            "test {metric} {:.2} ± {:.2} % over {} folds; {protocol}: {}",
+            mean * 100.0,
+            deviation * 100.0,
+            test.len(),
+            protocol.explanation()
+        );
+        Ok(())
+    }
+}
+
+impl GraphObserver<Cpu> for GraphReporter {
+    fn step(&mut self, epoch: u64, done: usize, total: usize) {
+        self.0.step(epoch, done, total);
+    }
+
+    fn epoch(&mut self, report: &GraphEpochReport) -> std::io::Result<()> {
+        self.0.line("epoch", report).map_err(std::io::Error::other)?;
+        let fold = report.fold.map(|fold| format!("fold {fold}, ")).unwrap_or_default();
+        self.0.say(&format!(
+            "{fold}epoch {}/{}: loss {}, train {}, valid {}, {:.2} s ({:.0} graphs/s; wait {:.2}, compute {:.2}, all-reduce {:.2})",
+            report.epoch,
+            self.0.num_epochs,
+            report.loss.map_or_else(|| "-".into(), |loss| format!("{loss:.4}")),
+            percent(report.train_acc),
+            percent(report.valid_acc),
+            report.seconds,
+            report.graphs as f64 / report.seconds.max(1e-9),
+            report.wait_seconds,
+            report.compute_seconds,
+            report.allreduce_seconds,
+        ));
+        Ok(())
+    }
+
+    fn improved(&mut self, model: &GraphNet<Cpu>, config: &GraphNetConfig) -> std::io::Result<()> {
+        let Some(path) = &self.0.save_model else { return Ok(()) };
+        save_graph_model(path, model, config).map_err(std::io::Error::other)
+    }
+}

@@ -1,0 +1,259 @@
+//! The flags of `train graph`.
+
+use crate::args::{JobArgs, OutputArgs, not_negative, probability};
+use crate::exit::UsageError;
+use clap::{Args, ValueEnum};
+use edgecut_dist_loader::Packing;
+use edgecut_graph::datasets::{FakeGraphsOptions, GraphSource};
+use edgecut_trainer::graph::{GraphTrainingConfig, Protocol};
+use edgecut_trainer::metrics::Metric;
+use edgecut_trainer::models::{GraphConvKind, Readout};
+use edgecut_trainer::nn::Aggregation;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum GraphModelName {
+    /// Graph isomorphism network
+    Gin,
+    /// Graph convolutional network
+    Gcn,
+    /// GraphSAGE
+    Sage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ReadoutName {
+    /// The features and the output of every layer, side by side
+    JumpingKnowledge,
+    /// The output of the last layer
+    Last,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct GraphArgs {
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+    #[command(flatten)]
+    pub(crate) data: GraphDataArgs,
+    #[command(flatten)]
+    pub(crate) training: GraphTrainingArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// The graphs, and how they are divided.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Graphs")]
+pub(crate) struct GraphDataArgs {
+    /// The name of a set of graphs in TUDataset's format; fake-graphs generates one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) dataset: String,
+    /// The folder that holds NAME/NAME_A.txt, or NAME/raw/NAME_A.txt as PyG has it, and so on
+    #[arg(long, value_name = "DIR", default_value = "data")]
+    pub(crate) dataset_root_dir: PathBuf,
+    /// Graphs that fake-graphs has
+    #[arg(long, value_name = "N", default_value_t = FakeGraphsOptions::default().num_graphs)]
+    pub(crate) num_graphs: usize,
+    /// Mean number of nodes of fake-graphs
+    #[arg(long, value_name = "N", default_value_t = FakeGraphsOptions::default().avg_num_nodes)]
+    pub(crate) avg_num_nodes: usize,
+    /// The seed of fake-graphs
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) fake_seed: u64,
+    /// Shares of training, validation and test graphs, which --split-seed draws
+    #[arg(long, value_name = "T,V,T", default_value = "0.8,0.1,0.1", value_parser = shares, conflicts_with = "folds")]
+    pub(crate) split: Shares,
+    /// The seed of the split, and of folds that are not read
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) split_seed: u64,
+    /// Cross-validate over so many folds: those of the folder Nfold beside the graphs (test_idx-1.txt, train_idx-1.txt, …, graphs
+    /// counted from 0) if there is one, else drawn evenly over the classes by --split-seed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) folds: Option<u32>,
+    /// The folder of the folds
+    #[arg(long, value_name = "DIR", requires = "folds")]
+    pub(crate) folds_dir: Option<PathBuf>,
+    /// How the epochs of a cross-validation are chosen: in each fold by a tenth of its training graphs; or one for all folds, by
+    /// the mean over their test graphs, which is the GIN paper's upper figure
+    #[arg(long, value_name = "validation|best-mean-epoch", default_value_t = Protocol::Validation, requires = "folds")]
+    pub(crate) protocol: Protocol,
+}
+
+/// What is trained; equal on all ranks. The defaults are the GIN paper's.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Training")]
+pub(crate) struct GraphTrainingArgs {
+    /// The model
+    #[arg(long, value_enum, default_value_t = GraphModelName::Gin)]
+    pub(crate) model: GraphModelName,
+    /// Convolutions
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) num_layers: u32,
+    /// Width of the hidden layers
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) hidden_channels: u32,
+    /// Dense layers of each of gin's MLPs
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) mlp_layers: u32,
+    /// Learn gin's epsilon; else it is 0
+    #[arg(long)]
+    pub(crate) learn_epsilon: bool,
+    /// How GraphSAGE combines neighbors
+    #[arg(long, value_name = "mean|sum|max", default_value_t = Aggregation::Mean)]
+    pub(crate) aggregation: Aggregation,
+    /// How the nodes of a graph become one row
+    #[arg(long, value_name = "sum|mean|max", default_value_t = Aggregation::Sum)]
+    pub(crate) pooling: Aggregation,
+    /// What is pooled
+    #[arg(long, value_enum, default_value_t = ReadoutName::JumpingKnowledge)]
+    pub(crate) readout: ReadoutName,
+    /// Leave out batch normalisation. With it each process normalises by its own graphs; running statistics are averaged
+    #[arg(long)]
+    pub(crate) no_batch_norm: bool,
+    /// Dropout on what was pooled
+    #[arg(long, value_name = "P", default_value_t = 0.5, value_parser = probability)]
+    pub(crate) dropout: f64,
+    /// Graphs per batch and process
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batch_size: u32,
+    /// As many graphs per batch and process as have at most so many nodes, instead of --batch-size
+    #[arg(long, value_name = "N", conflicts_with = "batch_size", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_nodes: Option<u32>,
+    /// Leave out of each epoch the graphs that do not fill its last step
+    #[arg(long)]
+    pub(crate) drop_last: bool,
+    /// Epochs
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) num_epochs: u64,
+    /// Adam's learning rate
+    #[arg(long, value_name = "LR", default_value_t = 0.01, value_parser = not_negative)]
+    pub(crate) lr: f64,
+    /// Epochs after which the learning rate is multiplied by --lr-gamma, again and again; 0 for never
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) lr_step: u64,
+    /// See --lr-step
+    #[arg(long, value_name = "G", default_value_t = 0.5, value_parser = not_negative)]
+    pub(crate) lr_gamma: f64,
+    /// L2 penalty on all parameters
+    #[arg(long, value_name = "W", default_value_t = 0.0, value_parser = not_negative)]
+    pub(crate) weight_decay: f64,
+    /// What chooses the epoch
+    #[arg(long, value_name = "accuracy|roc-auc|micro-f1|macro-f1", default_value_t = Metric::Accuracy)]
+    pub(crate) metric: Metric,
+    /// The seed of weights, shuffles and dropout
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Batches that are made ahead of the trainer; 0 makes each when it is needed
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) concurrency: usize,
+}
+
+/// Shares of a split.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Shares(pub(crate) [f64; 3]);
+
+fn shares(text: &str) -> Result<Shares, String> {
+    let values: Result<Vec<f64>, String> = text.split(',').map(not_negative).collect();
+    match values?.try_into() {
+        Ok(shares) => Ok(Shares(shares)),
+        Err(other) => Err(format!("{} shares, expected 3: training, validation and test", other.len())),
+    }
+}
+
+impl GraphDataArgs {
+    pub(crate) fn source(&self) -> GraphSource {
+        let (num_graphs, avg_num_nodes, seed) = (self.num_graphs, self.avg_num_nodes, self.fake_seed);
+        let fake = FakeGraphsOptions { num_graphs, avg_num_nodes, seed, ..FakeGraphsOptions::default() };
+        GraphSource { fake, ..GraphSource::new(self.dataset.as_str(), self.dataset_root_dir.clone()) }
+    }
+
+    fn parameters(&self) -> Value {
+        json!({
+            "dataset": self.dataset,
+            "num_graphs": self.num_graphs,
+            "avg_num_nodes": self.avg_num_nodes,
+            "fake_seed": self.fake_seed,
+            "split": self.split.0,
+            "split_seed": self.split_seed,
+            "folds": self.folds,
+            "protocol": self.protocol,
+        })
+    }
+}
+
+impl GraphArgs {
+    /// What is trained.
+    ///
+    /// # Errors
+    /// [`UsageError`] for flags that do not go together.
+    pub(crate) fn config(&self) -> Result<GraphTrainingConfig, UsageError> {
+        if self.data.folds.is_some() && (self.output.save_model.is_some() || self.output.load_model.is_some()) {
+            let what = "--folds trains a model per fold and keeps none: leave out --save-model and --load-model";
+            return Err(UsageError(what.into()));
+        }
+        let args = &self.training;
+        let conv = match args.model {
+            GraphModelName::Gin => {
+                GraphConvKind::Gin { mlp_layers: args.mlp_layers as usize, learn_epsilon: args.learn_epsilon }
+            }
+            GraphModelName::Gcn => GraphConvKind::Gcn,
+            GraphModelName::Sage => GraphConvKind::Sage { aggregation: args.aggregation },
+        };
+        let by_count = Packing::Graphs(args.batch_size as usize);
+        Ok(GraphTrainingConfig {
+            num_layers: args.num_layers as usize,
+            hidden_channels: args.hidden_channels as usize,
+            pooling: args.pooling,
+            readout: match args.readout {
+                ReadoutName::JumpingKnowledge => Readout::JumpingKnowledge,
+                ReadoutName::Last => Readout::Last,
+            },
+            batch_norm: !args.no_batch_norm,
+            dropout: args.dropout,
+            packing: args.max_nodes.map_or(by_count, |nodes| Packing::Nodes(nodes as usize)),
+            drop_last: args.drop_last,
+            num_epochs: args.num_epochs,
+            lr: args.lr,
+            lr_step: args.lr_step,
+            lr_gamma: args.lr_gamma,
+            weight_decay: args.weight_decay,
+            metric: args.metric,
+            seed: args.seed,
+            concurrency: args.concurrency,
+            ..GraphTrainingConfig::new(conv)
+        })
+    }
+
+    /// What has to be equal on all ranks, by flag.
+    pub(crate) fn parameters(&self) -> Value {
+        let args = &self.training;
+        let training = json!({
+            "load_model": self.output.load_model.is_some(),
+            "model": args.model,
+            "num_layers": args.num_layers,
+            "hidden_channels": args.hidden_channels,
+            "mlp_layers": args.mlp_layers,
+            "learn_epsilon": args.learn_epsilon,
+            "aggregation": args.aggregation,
+            "pooling": args.pooling,
+            "readout": args.readout,
+            "no_batch_norm": args.no_batch_norm,
+            "dropout": args.dropout,
+            "batch_size": args.batch_size,
+            "max_nodes": args.max_nodes,
+            "drop_last": args.drop_last,
+            "num_epochs": args.num_epochs,
+            "lr": args.lr,
+            "lr_step": args.lr_step,
+            "lr_gamma": args.lr_gamma,
+            "weight_decay": args.weight_decay,
+            "metric": args.metric,
+            "seed": args.seed,
+        });
+        crate::training_args::merged([self.data.parameters(), training])
+    }
+}
