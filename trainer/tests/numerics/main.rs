@@ -4,6 +4,7 @@ mod aggregate;
 mod attention;
 mod dropout;
 mod flat_vectors;
+mod graphs;
 mod layers;
 mod learning;
 mod linear;

@@ -1,0 +1,253 @@
+//! Graph classification over several ranks, which talk over real sockets: each graph once, the same steps as one rank, and
+//! batch normalisation.
+
+use burn::backend::Autodiff;
+use burn::module::AutodiffModule;
+use burn::optim::{AdamConfig, Optimizer};
+use burn_ndarray::NdArray;
+use edgecut_cluster::{Cluster, ProcessGroup};
+use edgecut_dist_loader::{GraphBatch, GraphDataLoader, GraphLoaderConfig, Packing};
+use edgecut_graph::GraphDataset;
+use edgecut_graph::datasets::{FakeGraphsOptions, fake_graphs};
+use edgecut_graph::graph_splits::{split_dataset, stratified_folds};
+use edgecut_trainer::gradients::{flatten_parameters, flatten_statistics};
+use edgecut_trainer::graph::{
+    GraphBatchOptions, GraphEpochReport, GraphObserver, GraphSplit, GraphTensorBatch, GraphTrainingConfig, Protocol,
+    cross_validate, graph_batches, train_graph,
+};
+use edgecut_trainer::models::{GraphConvKind, GraphNet, GraphNetConfig, Mode};
+use edgecut_trainer::ops::DropoutKey;
+use edgecut_trainer::{StepGradients, average_statistics, evaluate, step_gradients};
+use std::sync::Arc;
+
+type Cpu = NdArray<f32>;
+const GIN: GraphConvKind = GraphConvKind::Gin { mlp_layers: 2, learn_epsilon: true };
+
+fn graphs(num_graphs: usize) -> Arc<GraphDataset> {
+    let options = FakeGraphsOptions { num_graphs, ..FakeGraphsOptions::default() };
+    Arc::new(fake_graphs(&options).unwrap().with_degrees_as_labels())
+}
+
+/// What `run` gives on each of several ranks, in their order.
+fn on_ranks<T: Send>(world_size: usize, run: impl Fn(&mut ProcessGroup) -> T + Sync) -> Vec<T> {
+    let ranks = Cluster::join_local(world_size, |_| {}).unwrap();
+    let of_rank = |cluster: Cluster| {
+        let value = run(&mut cluster.world().unwrap());
+        cluster.shutdown().unwrap();
+        value
+    };
+    std::thread::scope(|scope| {
+        let ranks: Vec<_> = ranks.into_iter().map(|cluster| scope.spawn(|| of_rank(cluster))).collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
+}
+
+fn loader(graphs: &Arc<GraphDataset>, packing: Packing, world: &ProcessGroup) -> GraphDataLoader {
+    let config = GraphLoaderConfig { packing, ..GraphLoaderConfig::new(1) };
+    let all = (0..graphs.num_graphs() as u32).collect();
+    GraphDataLoader::new(graphs.clone(), all, config, world.rank(), world.size()).unwrap()
+}
+
+/// The gradients of every step of an epoch with Adam, on every rank.
+fn steps(graphs: &Arc<GraphDataset>, world_size: usize, batch_size: usize) -> Vec<Vec<StepGradients>> {
+    let options = GraphBatchOptions { gcn_norm: false, for_training: true };
+    let config = GraphNetConfig { batch_norm: false, ..GraphNetConfig::new(GIN, graphs.feature_dim(), 8, 2, 2) };
+    on_ranks(world_size, |world| {
+        let mut model: GraphNet<Autodiff<Cpu>> = config.init(3, &Default::default()).unwrap();
+        let mut optimizer = AdamConfig::new().init();
+        let loader = loader(graphs, Packing::Graphs(batch_size), world);
+        let batches = graph_batches(&loader, 1, options, &Default::default());
+        let mut all = Vec::new();
+        for batch in batches {
+            let step = step_gradients(&model, batch.unwrap().unwrap(), Mode::Eval, world).unwrap();
+            model = optimizer.step(0.01, model.clone(), step.of_model(&model).unwrap());
+            all.push(step);
+        }
+        all
+    })
+}
+
+#[test]
+fn several_ranks_take_the_steps_of_one() {
+    // The last step has 13 graphs: unequal shares, with four ranks 3, 3, 3 and 4.
+    let graphs = graphs(61);
+    let expected = &steps(&graphs, 1, 24)[0];
+    assert_eq!(expected.len(), 3);
+    for world_size in [2, 3, 4] {
+        for found in steps(&graphs, world_size, 24 / world_size) {
+            for (found, expected) in found.iter().zip(expected) {
+                assert_eq!(
+                    (found.totals.seeds, found.totals.correct),
+                    (expected.totals.seeds, expected.totals.correct)
+                );
+                let scale = expected.flat.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+                for (a, b) in found.flat.iter().zip(&expected.flat) {
+                    assert!((a - b).abs() <= 2e-5 * scale, "{a} instead of {b}, the greatest is {scale}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn metrics_count_every_graph_once() {
+    for num_graphs in [5, 61, 64] {
+        let graphs = graphs(num_graphs);
+        let config = GraphNetConfig::new(GIN, graphs.feature_dim(), 8, 2, 2);
+        let totals = |world_size: usize, packing: Packing| {
+            let mut all = on_ranks(world_size, |world| {
+                let model: GraphNet<Cpu> = config.init(3, &Default::default()).unwrap();
+                let loader = loader(&graphs, packing, world);
+                let batches = graph_batches(&loader, 0, GraphBatchOptions::default(), &Default::default());
+                evaluate(&model, batches, world).unwrap()
+            });
+            assert!(all.windows(2).all(|pair| pair[0] == pair[1]), "ranks disagree");
+            all.remove(0)
+        };
+        let alone = totals(1, Packing::Graphs(7));
+        assert_eq!(alone.seeds, num_graphs as f64);
+        for world_size in 1..=4 {
+            for packing in [Packing::Graphs(7), Packing::Graphs(100), Packing::Nodes(100)] {
+                let found = totals(world_size, packing);
+                assert_eq!((found.seeds, found.correct), (alone.seeds, alone.correct));
+                assert!((found.loss / alone.loss - 1.0).abs() < 1e-5);
+            }
+        }
+    }
+}
+
+#[test]
+fn batch_normalisation_is_per_rank_in_training_and_averaged_before_evaluation() {
+    let graphs = graphs(40);
+    let config = GraphNetConfig::new(GIN, graphs.feature_dim(), 8, 2, 2);
+    let options = GraphBatchOptions { gcn_norm: false, for_training: true };
+    let mode = Mode::Train(DropoutKey::new(0, 0, 0));
+    // Shares of 24 and 16 graphs, each as a job of one rank, which gives its gradient and its statistics.
+    let shares: [Vec<u32>; 2] = [(0..24).collect(), (24..40).collect()];
+    let of_share = |share: &[u32], world: &mut ProcessGroup| {
+        let model: GraphNet<Autodiff<Cpu>> = config.init(3, &Default::default()).unwrap();
+        let batch = GraphTensorBatch::new(GraphBatch::new(&graphs, share.to_vec()), options, &Default::default());
+        (step_gradients(&model, batch.unwrap(), mode, world).unwrap(), model)
+    };
+    let alone = shares.each_ref().map(|share| {
+        on_ranks(1, |world| {
+            let (step, model) = of_share(share, world);
+            (step.flat, flatten_statistics(&model))
+        })
+        .remove(0)
+    });
+    let together = on_ranks(2, |world| {
+        let (step, model) = of_share(&shares[world.rank()], world);
+        let before = flatten_statistics(&model);
+        let model = average_statistics(model, world).unwrap();
+        (step.flat, before, flatten_statistics(&model), flatten_parameters(&model.valid()))
+    });
+    for (rank, (gradient, before, after, parameters)) in together.iter().enumerate() {
+        for (at, found) in gradient.iter().enumerate() {
+            let expected = (24.0 * alone[0].0[at] + 16.0 * alone[1].0[at]) / 40.0;
+            assert!((found - expected).abs() <= 1e-5 * expected.abs().max(1.0), "{found} instead of {expected}");
+        }
+        assert_eq!(before, &alone[rank].1, "the statistics of the own share");
+        for (at, found) in after.iter().enumerate() {
+            assert!((found - (alone[0].1[at] + alone[1].1[at]) / 2.0).abs() < 1e-6);
+        }
+        assert_eq!(parameters, &together[0].3, "all ranks evaluate the same model");
+    }
+    assert_ne!(alone[0].1, alone[1].1);
+}
+
+/// Counts what it is told.
+#[derive(Default)]
+struct Counts {
+    epochs: Vec<GraphEpochReport>,
+    improved: usize,
+}
+
+impl GraphObserver<Cpu> for Counts {
+    fn step(&mut self, _epoch: u64, _done: usize, _total: usize) {}
+
+    fn epoch(&mut self, report: &GraphEpochReport) -> std::io::Result<()> {
+        self.epochs.push(report.clone());
+        Ok(())
+    }
+
+    fn improved(&mut self, _model: &GraphNet<Cpu>, _config: &GraphNetConfig) -> std::io::Result<()> {
+        self.improved += 1;
+        Ok(())
+    }
+}
+
+#[test]
+fn one_rank_and_two_learn_what_is_in_the_structure() {
+    let graphs = graphs(600);
+    let [train, valid, test] = split_dataset(600, [0.8, 0.1, 0.1], 0).unwrap();
+    let split = GraphSplit { train, valid, test };
+    for conv in [GIN, GraphConvKind::Gcn] {
+        for world_size in [1, 2] {
+            let packing = Packing::Graphs(32 / world_size);
+            let config = GraphTrainingConfig { num_epochs: 8, packing, ..GraphTrainingConfig::new(conv) };
+            let results = on_ranks(world_size, |world| {
+                let mut counts = Counts::default();
+                let device = Default::default();
+                let trained = train_graph::<Autodiff<Cpu>>(&graphs, &split, &config, world, &device, &mut counts);
+                let trained = trained.unwrap();
+                assert_eq!((counts.epochs.len(), trained.history.len()), (8, 8));
+                assert!(counts.improved > 0 && counts.epochs.iter().all(|epoch| epoch.graphs == 480));
+                (trained.result, flatten_parameters(&trained.model))
+            });
+            // A tenth of the graphs has a random structure, half of which is the other class's.
+            let (result, parameters) = &results[0];
+            assert!(result.test_acc > Some(0.85), "{conv:?}, {world_size} ranks: {result:?}");
+            assert!(results.iter().all(|other| (&other.0, &other.1) == (result, parameters)));
+        }
+    }
+}
+
+#[test]
+fn a_cross_validation_is_what_its_protocol_says() {
+    let graphs = graphs(90);
+    let folds = stratified_folds(graphs.labels(), 3, 0).unwrap();
+    let config = GraphTrainingConfig { num_epochs: 4, hidden_channels: 8, ..GraphTrainingConfig::new(GIN) };
+    for (protocol, trained_on) in [(Protocol::Validation, 54), (Protocol::BestMeanEpoch, 60)] {
+        let mut both = on_ranks(1, |world| {
+            let mut counts = Counts::default();
+            let device = Default::default();
+            let result =
+                cross_validate::<Autodiff<Cpu>>(&graphs, &folds, protocol, &config, world, &device, &mut counts);
+            (result.unwrap(), counts.epochs)
+        });
+        let (result, epochs) = both.remove(0);
+        assert_eq!((result.test.len(), result.epochs.len(), epochs.len()), (3, 3, 12));
+        assert!(epochs.iter().all(|epoch| epoch.graphs == trained_on));
+        assert!((result.test.iter().sum::<f64>() / 3.0 - result.mean).abs() < 1e-9);
+        if protocol == Protocol::BestMeanEpoch {
+            let mean = |number: u64| {
+                let of_epoch = epochs.iter().filter(|epoch| epoch.epoch == number).filter_map(|epoch| epoch.valid_acc);
+                of_epoch.sum::<f64>() / 3.0
+            };
+            let best = (1..=4).map(mean).fold(0.0, f64::max);
+            assert!((result.mean - best).abs() < 1e-9 && result.epochs.iter().all(|&epoch| epoch == result.epochs[0]));
+        }
+    }
+}
+
+#[test]
+fn more_ranks_than_graphs_are_refused() {
+    let graphs = graphs(10);
+    let config = GraphTrainingConfig::new(GIN);
+    let why = |train: Vec<u32>, world_size: usize| {
+        let split = GraphSplit { train, valid: vec![8], test: vec![9] };
+        let errors = on_ranks(world_size, |world| {
+            let mut counts = Counts::default();
+            let device = Default::default();
+            let trained = train_graph::<Autodiff<Cpu>>(&graphs, &split, &config, world, &device, &mut counts);
+            trained.err().unwrap().to_string()
+        });
+        errors[0].clone()
+    };
+    let expected =
+        "dataset fake-graphs: 2 training graphs for 3 processes: start at most as many processes as there are graphs";
+    assert_eq!(why(vec![0, 1], 3), expected);
+    assert_eq!(why(vec![], 1), "dataset fake-graphs: there are no training graphs");
+    assert!(why(vec![11, 12], 1).contains("graph 11 is unknown, the set has 10"));
+}

@@ -1,0 +1,374 @@
+//! Whole graphs: pooling, batch normalisation, GIN and its network against slower answers.
+
+use std::sync::Arc;
+
+use crate::support::*;
+use burn::backend::{Autodiff, NdArray};
+use burn::module::AutodiffModule;
+use burn::optim::{AdamConfig, GradientsParams, Optimizer};
+use burn::tensor::activation::relu;
+use burn::tensor::backend::Backend;
+use burn::tensor::{Tensor, TensorData};
+use edgecut_dist_loader::GraphBatch;
+use edgecut_graph::{GraphData, GraphDataset};
+use edgecut_trainer::gradients::{
+    FlatLengthError, flatten_gradients, flatten_parameters, flatten_statistics, load_statistics, num_parameters,
+    num_trained_parameters, unflatten_gradients,
+};
+use edgecut_trainer::graph::{GraphBatchOptions, GraphTensorBatch};
+use edgecut_trainer::model_file::{parse_graph_model, parse_model, save_graph_model};
+use edgecut_trainer::models::{GraphClassifier, GraphConvKind, GraphNet, GraphNetConfig, Mode, ModelError, Readout};
+use edgecut_trainer::nn::{Aggregation, BatchNorm, GinConv, GinConvConfig, Order, WeightInit};
+use edgecut_trainer::ops::{
+    Activation, BatchGraph, BatchNormalization, Block, DropoutKey, DropoutMask, GnnBackend, Segments, batch_norm,
+    dropout, pool,
+};
+
+type Plain = NdArray<f64>;
+type Grad = Autodiff<Plain>;
+type Single = Autodiff<NdArray<f32>>;
+
+const POOLINGS: [Aggregation; 3] = [Aggregation::Sum, Aggregation::Mean, Aggregation::Max];
+
+fn key() -> DropoutKey {
+    DropoutKey::new(1, 2, 3)
+}
+
+/// The rows of each segment cut out and reduced by burn's own operations.
+fn slow_pool<B: Backend>(x: Tensor<B, 2>, offsets: &[u32], pooling: Aggregation) -> Tensor<B, 2> {
+    let [_, width] = x.dims();
+    let segment = |ends: &[u32]| {
+        let rows = ends[0] as usize..ends[1] as usize;
+        if rows.is_empty() {
+            return Tensor::zeros([1, width], &x.device());
+        }
+        let rows = x.clone().slice([rows, 0..width]);
+        match pooling {
+            Aggregation::Sum => rows.sum_dim(0),
+            Aggregation::Mean => rows.mean_dim(0),
+            Aggregation::Max => rows.max_dim(0),
+        }
+    };
+    Tensor::cat(offsets.windows(2).map(segment).collect(), 0)
+}
+
+#[test]
+fn pooling_equals_each_graph_by_itself() {
+    let mut draws = Draws(31);
+    let long: Vec<u32> = (0..400).map(|graph| graph * 7 / 2).collect();
+    // Empty graphs at both ends and in the middle, single nodes, and one that is large.
+    for offsets in [vec![0, 1], vec![0, 0, 3, 4, 4, 4, 900, 901, 901], vec![0, 0], long] {
+        let rows = offsets[offsets.len() - 1] as usize;
+        for width in [1, 5, 64] {
+            for pooling in POOLINGS {
+                let x = draws.matrix::<Grad>(rows, width);
+                let grad = draws.matrix::<Grad>(offsets.len() - 1, width);
+                let run = |fused: bool| {
+                    let x = x.clone().require_grad();
+                    let segments = Segments::new(offsets.clone()).expect("segments");
+                    let output = match fused {
+                        true => pool(x.clone(), &segments, &pooling.reduce()),
+                        false => slow_pool(x.clone(), &offsets, pooling),
+                    };
+                    if rows == 0 {
+                        return [values(output.inner()), Vec::new()];
+                    }
+                    let gradients = (output.clone() * grad.clone()).sum().backward();
+                    [values(output.inner()), values(x.grad(&gradients).expect("a gradient"))]
+                };
+                for (fused, slow) in run(true).iter().zip(&run(false)) {
+                    assert_close(fused, slow, 1e-12, &format!("{pooling} of {rows} rows in {}", offsets.len() - 1));
+                }
+            }
+        }
+    }
+    assert!(
+        Segments::new(vec![0, 3, 2]).is_err() && Segments::new(vec![1, 2]).is_err() && Segments::new(vec![]).is_err()
+    );
+}
+
+fn slow_batch_norm<B: GnnBackend>(
+    x: Tensor<B, 2>,
+    gamma: Tensor<B, 1>,
+    beta: Tensor<B, 1>,
+    relu_dropout: Option<f64>,
+) -> Tensor<B, 2> {
+    let centred = x.clone() - x.mean_dim(0);
+    let variance = centred.clone().powi_scalar(2).mean_dim(0);
+    let y = centred / (variance + 1e-5).sqrt() * gamma.unsqueeze() + beta.unsqueeze();
+    match relu_dropout {
+        Some(probability) => dropout(relu(y), probability, key()),
+        None => y,
+    }
+}
+
+fn normalization(relu_dropout: Option<f64>) -> BatchNormalization {
+    let activation = |probability| Activation::Relu(DropoutMask::new(probability, key()));
+    BatchNormalization { epsilon: 1e-5, activation: relu_dropout.map_or(Activation::Identity, activation) }
+}
+
+#[test]
+fn batch_normalisation_equals_the_steps_one_by_one() {
+    let mut draws = Draws(32);
+    for (rows, channels) in [(1, 3), (2, 1), (255, 5), (256, 8), (1025, 33)] {
+        for relu_dropout in [None, Some(0.0), Some(0.4)] {
+            // Far from zero, where a difference of squares would be wrong.
+            let x = draws.matrix::<Grad>(rows, channels) + 100.0;
+            let [gamma, beta] = [0, 1].map(|_| draws.matrix::<Grad>(1, channels).reshape([channels]));
+            let grad = draws.matrix::<Grad>(rows, channels);
+            let run = |fused: bool| {
+                let x = x.clone().require_grad();
+                let [gamma, beta] = [&gamma, &beta].map(|tensor| tensor.clone().require_grad());
+                let output = match fused {
+                    true => batch_norm(x.clone(), gamma.clone(), beta.clone(), normalization(relu_dropout)).0,
+                    false => slow_batch_norm(x.clone(), gamma.clone(), beta.clone(), relu_dropout),
+                };
+                let gradients = (output.clone() * grad.clone()).sum().backward();
+                let of = |tensor: &Tensor<Grad, 1>| values(tensor.grad(&gradients).expect("a gradient"));
+                let of_x = values(x.grad(&gradients).expect("a gradient"));
+                [values(output.inner()), of_x, of(&gamma), of(&beta)]
+            };
+            for (fused, slow) in run(true).iter().zip(&run(false)) {
+                assert_close(fused, slow, 1e-8, &format!("{rows} x {channels}, {relu_dropout:?}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn batch_normalisation_does_not_depend_on_the_number_of_threads() {
+    let mut draws = Draws(33);
+    let x = draws.matrix::<Single>(5000, 37);
+    let ones = Tensor::<Single, 1>::ones([37], &Default::default());
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+        pool.install(|| {
+            let (x, gamma) = (x.clone().require_grad(), ones.clone().require_grad());
+            let (output, statistics) = batch_norm(x.clone(), gamma.clone(), ones.clone(), normalization(Some(0.3)));
+            let gradients = output.clone().powi_scalar(2).sum().backward();
+            let bits = |tensor: TensorData| tensor.iter::<f32>().map(f32::to_bits).collect::<Vec<_>>();
+            let of_x = x.grad(&gradients).expect("a gradient").into_data();
+            let of_gamma = gamma.grad(&gradients).expect("a gradient").into_data();
+            [bits(output.into_data()), bits(statistics.into_data()), bits(of_x), bits(of_gamma)]
+        })
+    };
+    assert_eq!(run(1), run(7));
+}
+
+#[test]
+fn running_statistics_follow_the_batches_and_evaluation_uses_them() {
+    let mut draws = Draws(34);
+    let norm = BatchNorm::<Grad>::new(3, &Default::default());
+    let (mut mean, mut variance) = (vec![0.0; 3], vec![1.0; 3]);
+    for rows in [50, 1, 9] {
+        let x = draws.matrix::<Grad>(rows, 3) * 3.0 + 2.0;
+        let of_batch = values(x.clone().inner());
+        norm.forward(x, Mode::Train(key()), Activation::Identity);
+        for channel in 0..3 {
+            let column: Vec<f64> = of_batch.iter().skip(channel).step_by(3).copied().collect();
+            let batch_mean = column.iter().sum::<f64>() / rows as f64;
+            let squares: f64 = column.iter().map(|value| (value - batch_mean).powi(2)).sum();
+            mean[channel] = 0.9 * mean[channel] + 0.1 * batch_mean;
+            variance[channel] = 0.9 * variance[channel] + 0.1 * squares / (rows.max(2) - 1) as f64;
+        }
+    }
+    let norm = norm.valid();
+    assert_close(&values(norm.running_mean.value()), &mean, 1e-9, "mean");
+    assert_close(&values(norm.running_var.value()), &variance, 1e-9, "variance");
+    let x = draws.matrix::<Plain>(4, 3);
+    let expected: Vec<f64> = values(x.clone())
+        .iter()
+        .enumerate()
+        .map(|(at, value)| (value - mean[at % 3]) / (variance[at % 3] + 1e-5).sqrt())
+        .collect();
+    assert_close(&values(norm.forward(x, Mode::Eval, Activation::Identity)), &expected, 1e-9, "evaluation");
+}
+
+#[test]
+fn running_statistics_have_no_gradients_and_no_optimizer_changes_them() {
+    let device = Default::default();
+    let norm = BatchNorm::<Single>::new(4, &device);
+    let x = Draws(35).matrix::<Single>(10, 4);
+    let loss = norm.forward(x, Mode::Train(key()), Activation::Identity).powi_scalar(3).sum();
+    let gradients = GradientsParams::from_grads(loss.backward(), &norm);
+    assert_eq!((num_parameters(&norm), num_trained_parameters(&norm)), (16, 8));
+    let flat = flatten_gradients(&norm, gradients);
+    assert_eq!(flat.len(), 8);
+    let error = unflatten_gradients(&norm, &flat[1..]).err();
+    assert_eq!(error, Some(FlatLengthError { given: 7, expected: 8 }));
+    let statistics = flatten_statistics(&norm);
+    assert_eq!(statistics.len(), 8);
+    let gradients = unflatten_gradients(&norm, &flat).expect("the gradients of this module");
+    let decay = burn::optim::decay::WeightDecayConfig::new(0.5);
+    let mut optimizer = AdamConfig::new().with_weight_decay(Some(decay)).init();
+    let before = flatten_parameters(&norm.valid());
+    let norm = optimizer.step(0.1, norm, gradients);
+    assert_ne!(flatten_parameters(&norm.valid())[..8], before[..8]);
+    assert_eq!(flatten_statistics(&norm), statistics);
+    let doubled: Vec<f32> = statistics.iter().map(|value| 2.0 * value).collect();
+    let norm = load_statistics(norm, &doubled).expect("as many statistics");
+    assert_eq!(flatten_statistics(&norm), doubled);
+    assert_eq!((num_trained_parameters(&norm), flatten_parameters(&norm.valid())[8..].to_vec()), (8, doubled));
+}
+
+fn whole(graph: BatchGraph) -> Block {
+    let (rows, nodes) = (graph.num_rows(), graph.num_nodes());
+    Block::new(Arc::new(graph), rows, nodes).expect("a block")
+}
+
+#[test]
+fn gin_equals_its_formula_in_both_orders() {
+    let mut draws = Draws(36);
+    let block = whole(random_graph(&mut draws, 40, 40, 4));
+    for (mlp_layers, batch_norm, learn_epsilon) in
+        [(1, false, false), (2, true, true), (2, false, true), (3, true, false)]
+    {
+        let config = GinConvConfig::new(6, 8)
+            .with_mlp_layers(mlp_layers)
+            .with_batch_norm(batch_norm)
+            .with_learn_epsilon(learn_epsilon);
+        let mut conv: GinConv<Grad> = config.init(&mut WeightInit::new(1), &Default::default());
+        if let Some(epsilon) = conv.epsilon {
+            conv.epsilon = Some(epsilon.map(|epsilon| (epsilon + 0.3).detach().require_grad()));
+        }
+        let (x, grad) = (draws.matrix::<Grad>(40, 6), draws.matrix::<Grad>(40, 8));
+        let slow = |x: Tensor<Grad, 2>| {
+            let epsilon = conv.epsilon.as_ref().map_or(Tensor::zeros([1], &x.device()), |epsilon| epsilon.val());
+            let sums = gather_scatter(x.clone(), &block, &Aggregation::Sum.reduce());
+            let mut x = sums + x * (epsilon + 1.0).unsqueeze();
+            for (number, layer) in conv.mlp.layers.iter().enumerate() {
+                x = x.matmul(layer.weight.val()) + layer.bias.val().unsqueeze();
+                if number + 1 < mlp_layers {
+                    if let Some(norm) = conv.mlp.norms.get(number) {
+                        x = slow_batch_norm(x, norm.gamma.val(), norm.beta.val(), None);
+                    }
+                    x = relu(x);
+                }
+            }
+            x
+        };
+        let run = |order: Option<Order>| {
+            let x = x.clone().require_grad();
+            let output = match order {
+                Some(order) => conv.forward_in_order(x.clone(), &block, Mode::Train(key()), order),
+                None => slow(x.clone()),
+            };
+            let gradients = (output.clone() * grad.clone()).sum().backward();
+            let of_x = values(x.grad(&gradients).expect("a gradient"));
+            let flat = flatten_gradients(&conv, GradientsParams::from_grads(gradients, &conv));
+            [values(output.inner()), of_x, flat.into_iter().map(f64::from).collect()]
+        };
+        let expected = run(None);
+        for order in [Order::AggregateFirst, Order::TransformFirst] {
+            for (found, expected) in run(Some(order)).iter().zip(&expected) {
+                assert_close(found, expected, 1e-5, &format!("{mlp_layers} layers, {order:?}"));
+            }
+        }
+    }
+}
+
+/// A triangle, no node at all, a single node, a path with a self loop.
+fn graphs() -> GraphDataset {
+    let data = GraphData {
+        node_offsets: vec![0, 3, 3, 4, 7],
+        src: vec![0, 1, 1, 2, 2, 0, 4, 5, 5, 6, 6],
+        dst: vec![1, 0, 2, 1, 0, 2, 5, 4, 6, 5, 6],
+        labels: vec![0, 1, 0, 1],
+        ..GraphData::default()
+    };
+    GraphDataset::new("small", data).expect("good graphs").with_degrees_as_labels()
+}
+
+fn batch<B: Backend>(graphs: Vec<u32>, for_training: bool) -> GraphTensorBatch<B> {
+    let options = GraphBatchOptions { gcn_norm: true, for_training };
+    GraphTensorBatch::new(GraphBatch::new(&self::graphs(), graphs), options, &Default::default()).expect("a batch")
+}
+
+fn convolutions() -> [GraphConvKind; 4] {
+    let gin = |mlp_layers, learn_epsilon| GraphConvKind::Gin { mlp_layers, learn_epsilon };
+    [gin(2, true), gin(1, false), GraphConvKind::Gcn, GraphConvKind::Sage { aggregation: Aggregation::Max }]
+}
+
+#[test]
+fn graphs_side_by_side_are_as_each_alone() {
+    for conv in convolutions() {
+        for readout in [Readout::Last, Readout::JumpingKnowledge] {
+            for pooling in POOLINGS {
+                let config = GraphNetConfig { readout, pooling, ..GraphNetConfig::new(conv, 4, 8, 3, 2) };
+                let model: GraphNet<Plain> = config.init(5, &Default::default()).expect("a model");
+                let logits = |graphs: Vec<u32>| {
+                    let batch = batch::<Plain>(graphs, false);
+                    values(model.forward(batch.input().expect("graphs"), Mode::Eval).expect("logits"))
+                };
+                let together = logits(vec![0, 1, 2, 3]);
+                let alone: Vec<f64> = (0..4).flat_map(|graph| logits(vec![graph])).collect();
+                assert_close(&together, &alone, 1e-9, &format!("{conv:?}, {readout:?}, {pooling}"));
+                assert_ne!(together[..3], together[9..], "another graph, another answer");
+            }
+        }
+    }
+}
+
+#[test]
+fn all_parameters_learn_and_backward_passes_are_prepared() {
+    for conv in convolutions() {
+        let config = GraphNetConfig { dropout: 0.2, ..GraphNetConfig::new(conv, 4, 8, 3, 2) };
+        let model: GraphNet<Single> = config.init(5, &Default::default()).expect("a model");
+        let batch = batch::<Single>(vec![0, 1, 2, 3], true);
+        let input = batch.input().expect("graphs");
+        let logits = model.forward(input, Mode::Train(key())).expect("logits");
+        let gradients = GradientsParams::from_grads(logits.powi_scalar(2).sum().backward(), &model);
+        let flat = flatten_gradients(&model, gradients);
+        assert_eq!(flat.len(), num_trained_parameters(&model));
+        assert!(flat.iter().filter(|gradient| **gradient != 0.0).count() > flat.len() / 2, "{conv:?}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let config = GraphNetConfig::new(GraphConvKind::Gcn, 5, 8, 3, 2);
+    let model: GraphNet<Plain> = config.init(5, &Default::default()).expect("a model");
+    let batch = batch::<Plain>(vec![0], false);
+    let error = model.forward(batch.input().expect("graphs"), Mode::Eval).err();
+    assert_eq!(error, Some(ModelError::FeatureWidth { given: 4, expected: 5 }));
+    let none = GraphTensorBatch::<Plain>::new(
+        GraphBatch::new(&graphs(), vec![]),
+        GraphBatchOptions::default(),
+        &Default::default(),
+    );
+    assert!(none.expect("an empty batch").input().is_none());
+    let without_norm = GraphTensorBatch::<Plain>::new(
+        GraphBatch::new(&graphs(), vec![0]),
+        GraphBatchOptions::default(),
+        &Default::default(),
+    );
+    let model: GraphNet<Plain> =
+        GraphNetConfig::new(GraphConvKind::Gcn, 4, 8, 3, 2).init(5, &Default::default()).expect("a model");
+    let error = model.forward(without_norm.expect("a batch").input().expect("a graph"), Mode::Eval).err();
+    assert_eq!(error, Some(ModelError::MissingNorm));
+}
+
+#[test]
+fn saved_models_come_back_with_their_running_statistics() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("model.safetensors");
+    let device = Default::default();
+    for conv in convolutions() {
+        let config = GraphNetConfig::new(conv, 4, 8, 3, 2);
+        let model: GraphNet<Single> = config.init(5, &device).expect("a model");
+        model.forward(batch(vec![0, 3], true).input().expect("graphs"), Mode::Train(key())).expect("logits");
+        let model = model.valid();
+        save_graph_model(&path, &model, &config).expect("a file");
+        let bytes = std::fs::read(&path).expect("the file");
+        let (loaded, settings) = parse_graph_model::<NdArray<f32>>(&bytes, &path, &device).expect("the model");
+        assert_eq!((flatten_parameters(&loaded), settings), (flatten_parameters(&model), config));
+        let error = parse_model::<NdArray<f32>>(&bytes, &path, &device).err().expect("no model for nodes");
+        let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        assert!(source.contains("which train graph reads"), "{error}: {source}");
+    }
+    let bytes = std::fs::read(&path).expect("the file");
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).expect("safetensors");
+    for name in ["layers.0.weight_self", "norms.1.running_var", "output.weight"] {
+        assert!(tensors.tensor(name).is_ok(), "{name} is not among {:?}", tensors.names());
+    }
+}
