@@ -2,9 +2,10 @@
 
 use crate::SampleError;
 use crate::scratch::Scratch;
-use edgecut_cluster::{Cluster, ClusterError};
+use edgecut_cluster::{Cluster, ClusterError, share_of_cores};
 use edgecut_graph::parts::write_one_part;
 use edgecut_graph::{Dataset, GraphError, Part, PartitionId};
+use rayon::ThreadPoolBuilder;
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
@@ -36,7 +37,7 @@ use std::path::Path;
 /// [`SampleError::Dataset`]; on the others [`SampleError::NotShared`] when they hear of that.
 pub fn share_dataset<E: Display>(
     cluster: &Cluster,
-    load: impl FnOnce() -> Result<Dataset, E>,
+    load: impl FnOnce() -> Result<Dataset, E> + Send,
 ) -> Result<Part, SampleError> {
     let config = cluster.config();
     if config.local_world_size != config.world_size {
@@ -56,8 +57,14 @@ pub fn share_dataset<E: Display>(
     Ok(part)
 }
 
-/// Reads the dataset, and writes it to a folder of its own.
-fn write<E: Display>(load: impl FnOnce() -> Result<Dataset, E>) -> Result<Scratch, SampleError> {
+/// Reads the dataset and writes it to a folder of its own, on all cores: the other processes wait.
+fn write<E: Display>(load: impl FnOnce() -> Result<Dataset, E> + Send) -> Result<Scratch, SampleError> {
+    let pool = ThreadPoolBuilder::new().num_threads(share_of_cores(1)).build();
+    let pool = pool.map_err(|error| SampleError::Internal { what: format!("start threads to read with: {error}") })?;
+    pool.install(|| read_and_write(load))
+}
+
+fn read_and_write<E: Display>(load: impl FnOnce() -> Result<Dataset, E>) -> Result<Scratch, SampleError> {
     let dataset = load().map_err(|error| SampleError::Dataset { what: format!("{error:#}") })?;
     let parent = std::env::temp_dir();
     let failed = |error: GraphError| {

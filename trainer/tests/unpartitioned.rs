@@ -211,7 +211,7 @@ fn a_published_graph_trains_as_it_is() {
         return skip("a_published_graph_trains_as_it_is", &format!("{} is not there", tolokers.display()));
     }
     let mut command = node(&tolokers);
-    command.args(["--nproc-per-node", "2", "--num-epochs", "2", "--batch-size", "512", "--json"]);
+    command.args(["--nproc-per-node", "2", "--num-epochs", "2", "--json"]);
     let output = succeed(command.args(["--split", "official-0"]));
     let result: Value = serde_json::from_slice(&output.stdout).expect("--json prints one JSON object");
     assert!(result["test_acc"].as_f64() > Some(0.75), "{result}");
