@@ -92,3 +92,62 @@ fn not_shared(cluster: &Cluster, error: ClusterError) -> SampleError {
         _ => error.into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edgecut_graph::NodeTypeId;
+    use edgecut_graph::datasets::{FakeOptions, fake};
+
+    /// Two ranks as threads of this process, each a machine of its own or both of one; what each gets from `load`.
+    fn share(local_world_size: usize, load: fn() -> Result<Dataset, String>) -> Vec<Result<Part, SampleError>> {
+        let ranks = Cluster::join_local(2, |config| {
+            (config.local_rank, config.local_world_size) = (config.rank % local_world_size, local_world_size);
+        });
+        let share = |cluster: Cluster| {
+            let shared = share_dataset(&cluster, load);
+            match &shared {
+                Ok(_) => cluster.shutdown().unwrap(),
+                Err(error) => drop(cluster.blame(error)),
+            }
+            shared
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = ranks.unwrap().into_iter().map(|rank| scope.spawn(move || share(rank))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    fn small() -> Result<Dataset, String> {
+        fake(&FakeOptions { avg_num_nodes: 50, ..FakeOptions::default() }).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn all_ranks_have_the_dataset_as_it_is() {
+        let dataset = small().unwrap();
+        for part in share(2, small) {
+            let part = part.unwrap();
+            let (nodes, found) = (&dataset.node_types[0], part.nodes(NodeTypeId(0)));
+            assert_eq!(part.owned(NodeTypeId(0)), 0..50);
+            assert_eq!(found.original_ids[..], (0..50).collect::<Vec<u32>>());
+            assert_eq!(found.labels.as_deref(), nodes.labels.as_deref());
+            assert_eq!(found.splits.train[..], nodes.splits.train[..]);
+        }
+    }
+
+    #[test]
+    fn the_others_hear_that_the_first_could_not_read() {
+        let shared = share(2, || Err("x.npy: truncated".to_owned()));
+        assert!(matches!(&shared[0], Err(SampleError::Dataset { what }) if what == "x.npy: truncated"), "{shared:?}");
+        assert!(matches!(&shared[1], Err(SampleError::NotShared { who }) if who.contains("rank 0 at")), "{shared:?}");
+    }
+
+    #[test]
+    fn ranks_of_several_machines_need_parts() {
+        for shared in share(1, small) {
+            let error = shared.unwrap_err();
+            assert!(matches!(error, SampleError::Layout { .. }), "{error}");
+            assert!(error.to_string().contains("of 2 processes 1 run on this machine"), "{error}");
+        }
+    }
+}

@@ -24,7 +24,9 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Trains a node classifier, or evaluates one.
     #[command(after_help = "Example, two processes on this machine:\n  \
-        train node --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --model sage --num-neighbors 15,10,5\n\n\
+        train node --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --model sage --num-neighbors 15,10,5\n\
+        The same without partitioning first, on a dataset's own folder:\n  \
+        train node --dataset-root-dir data/mygraph --nproc-per-node 2 --model sage --num-neighbors 15,10,5\n\n\
         Without --num-nodes, --node-rank and --ip-config, a process that torchrun, Slurm's srun, mpirun or an indexed\n\
         Kubernetes Job started is the rank that these made it; --nproc-per-node is then left out.\n\n\
         Exit status: 0 done, 1 an error of this process, 2 wrong flags, 3 another rank failed.")]
