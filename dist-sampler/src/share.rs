@@ -2,9 +2,10 @@
 
 use crate::SampleError;
 use crate::scratch::Scratch;
-use edgecut_cluster::{Cluster, ClusterError};
+use edgecut_cluster::{Cluster, ClusterError, share_of_cores};
 use edgecut_graph::parts::write_one_part;
 use edgecut_graph::{Dataset, GraphDataset, GraphError, Part, PartitionId};
+use rayon::ThreadPoolBuilder;
 use std::ffi::OsStr;
 use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
@@ -36,7 +37,7 @@ use std::path::Path;
 /// [`SampleError::Dataset`]; on the others [`SampleError::NotShared`] when they hear of that.
 pub fn share_dataset<E: Display>(
     cluster: &Cluster,
-    load: impl FnOnce() -> Result<Dataset, E>,
+    load: impl FnOnce() -> Result<Dataset, E> + Send,
 ) -> Result<Part, SampleError> {
     let config = cluster.config();
     if config.local_world_size != config.world_size {
@@ -61,7 +62,7 @@ pub fn share_dataset<E: Display>(
 /// As [`share_dataset`]; and [`SampleError::Layout`] if processes have read different sets.
 pub fn share_graphs<E: Display>(
     cluster: &Cluster,
-    load: impl FnOnce() -> Result<GraphDataset, E>,
+    load: impl FnOnce() -> Result<GraphDataset, E> + Send,
 ) -> Result<GraphDataset, SampleError> {
     let graphs = match cluster.config().local_world_size {
         1 => load().map_err(dataset_error)?,
@@ -83,8 +84,8 @@ pub fn share_graphs<E: Display>(
 /// What the first process of this machine loads and writes to a folder, and all open.
 fn share_files<D, T, E: Display>(
     cluster: &Cluster,
-    load: impl FnOnce() -> Result<D, E>,
-    write: impl FnOnce(D, &Path) -> Result<(), GraphError>,
+    load: impl FnOnce() -> Result<D, E> + Send,
+    write: impl FnOnce(D, &Path) -> Result<(), GraphError> + Send,
     open: impl FnOnce(&Path) -> Result<T, GraphError>,
 ) -> Result<T, SampleError> {
     let mut local = cluster.local_group()?;
@@ -98,8 +99,17 @@ fn share_files<D, T, E: Display>(
     Ok(opened)
 }
 
-/// Reads the data, and writes it to a folder of its own.
+/// Reads the data and writes it to a folder of its own, on all cores: the other processes wait.
 fn to_scratch<D, E: Display>(
+    load: impl FnOnce() -> Result<D, E> + Send,
+    write: impl FnOnce(D, &Path) -> Result<(), GraphError> + Send,
+) -> Result<Scratch, SampleError> {
+    let pool = ThreadPoolBuilder::new().num_threads(share_of_cores(1)).build();
+    let pool = pool.map_err(|error| SampleError::Internal { what: format!("start threads to read with: {error}") })?;
+    pool.install(|| read_and_write(load, write))
+}
+
+fn read_and_write<D, E: Display>(
     load: impl FnOnce() -> Result<D, E>,
     write: impl FnOnce(D, &Path) -> Result<(), GraphError>,
 ) -> Result<Scratch, SampleError> {
@@ -128,5 +138,64 @@ fn not_shared(cluster: &Cluster, error: ClusterError) -> SampleError {
             SampleError::NotShared { who: failure.head() }
         }
         _ => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edgecut_graph::NodeTypeId;
+    use edgecut_graph::datasets::{FakeOptions, fake};
+
+    /// Two ranks as threads of this process, each a machine of its own or both of one; what each gets from `load`.
+    fn share(local_world_size: usize, load: fn() -> Result<Dataset, String>) -> Vec<Result<Part, SampleError>> {
+        let ranks = Cluster::join_local(2, |config| {
+            (config.local_rank, config.local_world_size) = (config.rank % local_world_size, local_world_size);
+        });
+        let share = |cluster: Cluster| {
+            let shared = share_dataset(&cluster, load);
+            match &shared {
+                Ok(_) => cluster.shutdown().unwrap(),
+                Err(error) => drop(cluster.blame(error)),
+            }
+            shared
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = ranks.unwrap().into_iter().map(|rank| scope.spawn(move || share(rank))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    fn small() -> Result<Dataset, String> {
+        fake(&FakeOptions { avg_num_nodes: 50, ..FakeOptions::default() }).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn all_ranks_have_the_dataset_as_it_is() {
+        let dataset = small().unwrap();
+        for part in share(2, small) {
+            let part = part.unwrap();
+            let (nodes, found) = (&dataset.node_types[0], part.nodes(NodeTypeId(0)));
+            assert_eq!(part.owned(NodeTypeId(0)), 0..50);
+            assert_eq!(found.original_ids[..], (0..50).collect::<Vec<u32>>());
+            assert_eq!(found.labels.as_deref(), nodes.labels.as_deref());
+            assert_eq!(found.splits.train[..], nodes.splits.train[..]);
+        }
+    }
+
+    #[test]
+    fn the_others_hear_that_the_first_could_not_read() {
+        let shared = share(2, || Err("x.npy: truncated".to_owned()));
+        assert!(matches!(&shared[0], Err(SampleError::Dataset { what }) if what == "x.npy: truncated"), "{shared:?}");
+        assert!(matches!(&shared[1], Err(SampleError::NotShared { who }) if who.contains("rank 0 at")), "{shared:?}");
+    }
+
+    #[test]
+    fn ranks_of_several_machines_need_parts() {
+        for shared in share(1, small) {
+            let error = shared.unwrap_err();
+            assert!(matches!(error, SampleError::Layout { .. }), "{error}");
+            assert!(error.to_string().contains("of 2 processes 1 run on this machine"), "{error}");
+        }
     }
 }

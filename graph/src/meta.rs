@@ -40,7 +40,7 @@ pub struct Meta {
 /// The parameters that made a partitioning; the same parameters on the same data give the same bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// `metis`, `ldg` or `random`.
+    /// `metis`, `ldg` or `random`; [`WHOLE`](crate::parts::WHOLE) for a dataset that was not split.
     pub method: String,
     /// Whether METIS bisected recursively.
     pub recursive: bool,

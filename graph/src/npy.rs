@@ -178,10 +178,28 @@ impl<T: NpyElement> NpyWriter<T> {
     /// # Panics
     /// If there are fewer values than the shape holds.
     pub fn finish(self) -> Result<FileMeta, GraphError> {
+        self.end(true)
+    }
+
+    /// [`NpyWriter::finish`] for a file that need not outlive a crash of the machine: it is not waited for until the file is
+    /// on the disk.
+    ///
+    /// # Errors
+    /// As [`NpyWriter::finish`].
+    ///
+    /// # Panics
+    /// As [`NpyWriter::finish`].
+    pub fn finish_unsynced(self) -> Result<FileMeta, GraphError> {
+        self.end(false)
+    }
+
+    fn end(self, is_synced: bool) -> Result<FileMeta, GraphError> {
         assert_eq!(self.missing, 0, "fewer values than the shape of {}", self.path.display());
         let fail = |e| GraphError::io(&self.path, e);
         let file = self.out.into_inner().map_err(|e| fail(e.into_error()))?;
-        file.sync_all().map_err(fail)?;
+        if is_synced {
+            file.sync_all().map_err(fail)?;
+        }
         Ok(FileMeta { bytes: self.bytes, xxh3: format!("{:016x}", self.hash.digest()) })
     }
 

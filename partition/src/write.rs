@@ -2,7 +2,7 @@
 
 use crate::staging::Staging;
 use crate::{Assignment, Method, PartitionError, PartitionOptions, Phase, Progress, assignment, constraints, staging};
-use edgecut_graph::parts::{self, Grouped, WriteError, WriteProgress};
+use edgecut_graph::parts::{self, Grouped, WriteError, WriteOptions, WriteProgress};
 use edgecut_graph::{Dataset, Meta, Provenance};
 use std::path::Path;
 
@@ -37,8 +37,8 @@ pub(crate) fn write_grouped(
     progress.phase(Phase::Writing);
     let staging = Staging::create(out_dir, options.overwrite)?;
     let provenance = provenance(&dataset, options);
-    let (num_parts, written) = (options.num_parts, Written(progress));
-    let meta = parts::write_parts(dataset, &assignment.parts, num_parts, provenance, staging.dir(), &written)?;
+    let options = WriteOptions { num_parts: options.num_parts, provenance, is_synced: true };
+    let meta = parts::write_parts(dataset, &assignment.parts, options, staging.dir(), &Written(progress))?;
     if progress.cancelled() {
         return Err(PartitionError::Cancelled);
     }

@@ -3,15 +3,17 @@
 
 mod programs;
 
-use edgecut_graph::datasets::FakeOptions;
-use programs::{ENDS_WITHIN, children_of, end, fake_parts_of, node};
+use edgecut_graph::Dataset;
+use edgecut_graph::datasets::{FakeOptions, export_npy, fake};
+use programs::{ENDS_WITHIN, children_of, end, node, written_by};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const PROCESSES: usize = 4;
 
-/// What one process has of a file that it maps, in KiB.
+/// What one process has of a file that it maps, in KiB. The file itself may be removed by now.
 #[derive(Default)]
 struct Mapped {
     size: u64,
@@ -37,9 +39,9 @@ fn mapped(pid: u32, dir: &Path) -> BTreeMap<PathBuf, Mapped> {
         }
         let Some(path) = &current else { continue };
         let mut kib = || fields.next().and_then(|n| n.parse::<u64>().ok()).expect("a number of kB");
-        let size = || std::fs::metadata(path).expect("a file of the part").len().div_ceil(1024);
-        let file = files.entry(path.clone()).or_insert_with(|| Mapped { size: size(), ..Mapped::default() });
+        let file = files.entry(path.clone()).or_default();
         match key {
+            "Size:" => file.size += kib(),
             "Rss:" => file.resident += kib(),
             "Pss:" => file.share += kib(),
             "Private_Dirty:" | "Anonymous:" => file.own += kib(),
@@ -49,15 +51,17 @@ fn mapped(pid: u32, dir: &Path) -> BTreeMap<PathBuf, Mapped> {
     files
 }
 
-/// The files that each of the processes of a running job maps, taken when all are in the midst of their epochs.
-fn files_of_job(flags: &[&str]) -> Vec<BTreeMap<PathBuf, Mapped>> {
+fn graph() -> Dataset {
     let options = FakeOptions { avg_num_nodes: 20_000, avg_degree: 30.0, ..FakeOptions::default() };
-    let parts = fake_parts_of(&options, 1);
-    let dir = parts.path.canonicalize().expect("the parts' folder");
-    let metrics = parts.path.join("../metrics.jsonl");
-    let mut command = node(&dir);
+    fake(&options).expect("a fake graph")
+}
+
+/// The files under `dir` that each of the processes of a running job maps, taken when all are in the midst of their epochs.
+fn files_of_job(mut command: Command, dir: &Path) -> Vec<BTreeMap<PathBuf, Mapped>> {
+    let dir = dir.canonicalize().expect("a folder");
+    let metrics = dir.join("metrics.jsonl");
     command.args(["--nproc-per-node", &PROCESSES.to_string(), "--num-epochs", "1000000", "--metrics"]).arg(&metrics);
-    let mut parent = command.args(flags).spawn().expect("start train");
+    let mut parent = command.spawn().expect("start train");
     let deadline = Instant::now() + ENDS_WITHIN;
     while std::fs::read_to_string(&metrics).unwrap_or_default().is_empty() {
         let ended = parent.try_wait().expect("wait for train");
@@ -74,14 +78,13 @@ fn files_of_job(flags: &[&str]) -> Vec<BTreeMap<PathBuf, Mapped>> {
 }
 
 fn maps_edges(files: &BTreeMap<PathBuf, Mapped>) -> bool {
-    files.keys().any(|path| path.ends_with("indices.npy"))
+    // Of a file that is removed, the kernel says so behind its path.
+    files.keys().any(|path| path.to_string_lossy().contains("indices.npy"))
 }
 
-#[test]
-fn processes_that_share_a_part_have_its_files_in_memory_once() {
-    let processes = files_of_job(&[]);
+fn assert_in_memory_once(processes: &[BTreeMap<PathBuf, Mapped>]) {
     let (mut once, mut resident, mut share) = (BTreeMap::new(), 0, 0);
-    for files in &processes {
+    for files in processes {
         assert!(maps_edges(files), "the edges are read from the mapped file: {:?}", files.keys());
         for (path, file) in files {
             assert_eq!(file.own, 0, "{} is not written to", path.display());
@@ -98,6 +101,30 @@ fn processes_that_share_a_part_have_its_files_in_memory_once() {
 }
 
 #[test]
+fn processes_that_share_a_part_have_its_files_in_memory_once() {
+    let parts = written_by(&graph(), 1);
+    assert_in_memory_once(&files_of_job(node(&parts.path), &parts.path));
+}
+
+#[test]
 fn edges_are_copied_where_that_is_asked_for() {
-    assert!(files_of_job(&["--copy-edges"]).iter().all(|files| !maps_edges(files)));
+    let parts = written_by(&graph(), 1);
+    let mut command = node(&parts.path);
+    command.arg("--copy-edges");
+    assert!(files_of_job(command, &parts.path).iter().all(|files| !maps_edges(files)));
+}
+
+#[test]
+fn processes_have_a_dataset_that_is_not_partitioned_in_memory_once() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let (set, shared) = (dir.path().join("set"), dir.path().join("tmp"));
+    std::fs::create_dir(&shared).expect("make a folder");
+    export_npy(&graph(), &set).expect("write the dataset");
+    let mut command = node(&set);
+    command.env("TMPDIR", &shared);
+    let processes = files_of_job(command, &shared);
+    assert_in_memory_once(&processes);
+    for path in processes.iter().flat_map(BTreeMap::keys) {
+        assert!(path.to_string_lossy().ends_with(" (deleted)"), "{} has a name still", path.display());
+    }
 }

@@ -21,6 +21,27 @@ pub struct HoldOut {
 }
 
 impl HoldOut {
+    /// Reads the shares of validation and test edges, such as `0.05,0.1`.
+    ///
+    /// ```
+    /// use edgecut_graph::HoldOut;
+    /// let hold_out = HoldOut { valid_fraction: 0.05, test_fraction: 0.1, seed: 7 };
+    /// assert_eq!(HoldOut::parse("0.05,0.1", 7), Ok(hold_out));
+    /// assert!(HoldOut::parse("0.05", 7).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// A message that says what is expected, or what [`HoldOut::check`] says.
+    pub fn parse(fractions: &str, seed: u64) -> Result<Self, String> {
+        let numbers: Result<Vec<f64>, _> = fractions.split(',').map(|number| number.trim().parse()).collect();
+        let Ok([valid_fraction, test_fraction]) = numbers.as_deref() else {
+            return Err("expected the shares of validation and test edges, such as 0.05,0.1".into());
+        };
+        let hold_out = Self { valid_fraction: *valid_fraction, test_fraction: *test_fraction, seed };
+        hold_out.check()?;
+        Ok(hold_out)
+    }
+
     /// Checks that something is held out, and something left.
     ///
     /// # Errors

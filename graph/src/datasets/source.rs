@@ -56,6 +56,18 @@ impl DatasetSource {
         }
     }
 
+    /// The dataset in a folder of its own, by whose name it goes, as it is on disk.
+    ///
+    /// ```
+    /// use edgecut_graph::datasets::DatasetSource;
+    /// assert_eq!(DatasetSource::of_folder("data/cora/").name, "cora");
+    /// ```
+    pub fn of_folder(folder: impl Into<PathBuf>) -> Self {
+        let folder = folder.into();
+        let name = folder.file_name().map_or_else(|| "dataset".into(), |name| name.to_string_lossy().into_owned());
+        Self { folder: Some(folder.clone()), ..Self::new(name, folder) }
+    }
+
     /// The folders that are looked at, in order. OGB's own downloads have underscores in their folder names, and PyG
     /// puts them into `dataset/NAME`.
     fn candidates(&self) -> Vec<PathBuf> {
@@ -107,6 +119,11 @@ pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
         dataset.add_reverse_edges();
     }
     Ok(dataset)
+}
+
+/// Whether `folder` holds files of a layout that [`load`] reads; they may be wrong.
+pub fn is_dataset(folder: &Path) -> bool {
+    Layout::of(folder).is_some()
 }
 
 /// What to generate, of which there is only one split.

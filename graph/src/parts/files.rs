@@ -3,7 +3,7 @@
 use super::in_edges::RenumberedInEdges;
 use super::renumber::Renumbering;
 use super::write::{Files, SplitRows};
-use super::{InEdges, WriteError, WriteProgress};
+use super::{InEdges, WriteError, WriteOptions, WriteProgress};
 use crate::{
     EdgeTypeMeta, Features, FileMeta, GraphError, NodeData, NpyElement, NpyWriter, PartitionId, Split, edge_dir,
     node_dir, part_dir,
@@ -22,17 +22,18 @@ pub(super) struct FileWriter<'a> {
 }
 
 impl<'a> FileWriter<'a> {
-    /// A writer for all files of a dataset in `num_parts` parts.
+    /// A writer for all files of a dataset.
     pub(super) fn new(
         dir: &'a Path,
         progress: &'a dyn WriteProgress,
         node_types: &[NodeData],
         edge_types: &[InEdges],
-        num_parts: u32,
+        options: &WriteOptions,
     ) -> Self {
+        let (num_parts, is_synced) = (options.num_parts, options.is_synced);
         let edge_bytes = |edges: &InEdges| edge_bytes(edges, &node_types[edges.src_type], num_parts);
         let bytes = node_types.iter().map(node_bytes).chain(edge_types.iter().map(edge_bytes));
-        Self { dir, meter: Meter { progress, done: AtomicU64::new(0), total: bytes.sum::<usize>() as u64 } }
+        Self { dir, meter: Meter { progress, done: AtomicU64::new(0), total: bytes.sum::<usize>() as u64, is_synced } }
     }
 
     /// Does `jobs` in parallel, and returns sizes and checksums.
@@ -254,13 +255,15 @@ fn write_pieces<T: NpyElement, P: AsRef<[T]> + Send + Sync>(
         written?;
         next = gathered;
     }
-    Ok(writer.finish()?)
+    Ok(if meter.is_synced { writer.finish()? } else { writer.finish_unsynced()? })
 }
 
 struct Meter<'a> {
     progress: &'a dyn WriteProgress,
     done: AtomicU64,
     total: u64,
+    /// See [`WriteOptions::is_synced`].
+    is_synced: bool,
 }
 
 impl Meter<'_> {

@@ -21,4 +21,4 @@ pub use measure::{EdgeSlice, PartMeasure, fraction, report};
 pub use names::check_names;
 pub use one_part::{WHOLE, write_one_part};
 pub use progress::{WriteError, WriteProgress};
-pub use write::{check_assignment, write_parts};
+pub use write::{WriteOptions, check_assignment, write_parts};

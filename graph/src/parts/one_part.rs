@@ -1,6 +1,6 @@
 //! A whole dataset as one part.
 
-use super::{Grouped, WriteError, check_names, write_parts};
+use super::{Grouped, WriteError, WriteOptions, check_names, write_parts};
 use crate::{Dataset, GraphError, Meta, Provenance};
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use std::path::Path;
 pub const WHOLE: &str = "whole";
 
 /// Writes `dataset`, which [`datasets::load`](crate::datasets::load) has returned, as its only part to the empty folder
-/// `dir`. Nodes keep their ids, and edges their order within each destination. Its edge list is let go of as soon as it
-/// is grouped.
+/// `dir`, without waiting until the files are on the disk. Nodes keep their ids, and edges their order within each
+/// destination. Its edge list is let go of as soon as it is grouped.
 ///
 /// ```
 /// use edgecut_graph::datasets::{FakeOptions, fake};
@@ -38,7 +38,8 @@ pub fn write_one_part(dataset: Dataset, dir: &Path) -> Result<Meta, GraphError> 
         add_reverse_edges: false,
         hold_out_edges: None,
     };
-    write_parts(Grouped::new(dataset), &assignment, 1, provenance, dir, &()).map_err(|error| match error {
+    let options = WriteOptions { num_parts: 1, provenance, is_synced: false };
+    write_parts(Grouped::new(dataset), &assignment, options, dir, &()).map_err(|error| match error {
         WriteError::Graph(error) => error,
         WriteError::Cancelled => unreachable!("nobody asks to stop"),
     })

@@ -15,9 +15,19 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-/// Writes the parts of a dataset to `dir`, an empty folder: `META.json`, which notes `provenance`, comes last. Per node
-/// type, `assignment` is the part of each node by its original id, below `num_parts`. In-edges are let go of when they
-/// are renumbered.
+/// How parts are written.
+#[derive(Clone, Debug)]
+pub struct WriteOptions {
+    /// The number of parts.
+    pub num_parts: u32,
+    /// What `META.json` says of how the parts came to be.
+    pub provenance: Provenance,
+    /// Whether to wait until all files are on the disk, so that they outlive a crash of the machine.
+    pub is_synced: bool,
+}
+
+/// Writes the parts of a dataset to `dir`, an empty folder; `META.json` comes last. Per node type, `assignment` is the part
+/// of each node by its original id. In-edges are let go of when they are renumbered.
 ///
 /// # Errors
 /// An assignment that does not fit the dataset, names that cannot be folders, an I/O error, or
@@ -25,18 +35,18 @@ use std::path::Path;
 pub fn write_parts(
     dataset: Grouped,
     assignment: &[Vec<u32>],
-    num_parts: u32,
-    provenance: Provenance,
+    options: WriteOptions,
     dir: &Path,
     progress: &dyn WriteProgress,
 ) -> Result<Meta, WriteError> {
+    let num_parts = options.num_parts;
     check_assignment(assignment, &dataset.node_types, num_parts)
         .map_err(|why| GraphError::Dataset { dataset: dataset.name.clone(), why: format!("assignment: {why}") })?;
     let types = Renumbering::of_types(assignment, num_parts)?;
     let Grouped { name, node_types, edge_types: in_edges } = dataset;
     let splits: Vec<SplitRows> = node_types.iter().zip(&types).map(|(nodes, t)| split_rows(nodes, t)).collect();
     let edge_types: Vec<EdgeTypeMeta> = in_edges.iter().map(|e| edge_type_meta(&node_types, e)).collect();
-    let writer = FileWriter::new(dir, progress, &node_types, &in_edges, num_parts);
+    let writer = FileWriter::new(dir, progress, &node_types, &in_edges, &options);
     // The two halves use different arrays, and where one waits for the disk, the other computes.
     let (node_files, edge_files) = rayon::join(
         || writer.write(files::node_jobs(&node_types, &types, &splits, num_parts)),
@@ -53,13 +63,13 @@ pub fn write_parts(
         version: FORMAT_VERSION,
         dataset: name,
         num_parts,
-        provenance,
+        provenance: options.provenance,
         node_types: node_types.iter().zip(types).map(|(nodes, t)| node_type_meta(nodes, t)).collect(),
         edge_types,
         report,
         files,
     };
-    write_meta(&meta, dir)?;
+    write_meta(&meta, dir, options.is_synced)?;
     Ok(Meta::read(dir)?)
 }
 
@@ -129,14 +139,14 @@ fn report(types: &[Renumbering], splits: &[SplitRows], edges: &[RenumberedInEdge
     measure::report(&parts)
 }
 
-fn write_meta(meta: &Meta, dir: &Path) -> Result<(), GraphError> {
+fn write_meta(meta: &Meta, dir: &Path, is_synced: bool) -> Result<(), GraphError> {
     let path = dir.join(META_FILE);
     let write = || -> std::io::Result<()> {
         let mut text = serde_json::to_vec_pretty(meta)?;
         text.push(b'\n');
         let mut file = File::create(&path)?;
         file.write_all(&text)?;
-        file.sync_all()
+        if is_synced { file.sync_all() } else { Ok(()) }
     };
     write().map_err(|e| GraphError::io(&path, e))
 }

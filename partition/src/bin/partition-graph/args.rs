@@ -127,12 +127,7 @@ struct FakeArgs {
 struct Fractions([f64; 2]);
 
 fn fractions(text: &str) -> Result<Fractions, String> {
-    let numbers: Result<Vec<f64>, _> = text.split(',').map(|number| number.trim().parse()).collect();
-    let Ok([valid_fraction, test_fraction]) = numbers.as_deref() else {
-        return Err("expected the shares of validation and test edges, such as 0.05,0.1".into());
-    };
-    let (valid_fraction, test_fraction) = (*valid_fraction, *test_fraction);
-    HoldOut { valid_fraction, test_fraction, seed: 0 }.check()?;
+    let HoldOut { valid_fraction, test_fraction, .. } = HoldOut::parse(text, 0)?;
     Ok(Fractions([valid_fraction, test_fraction]))
 }
 

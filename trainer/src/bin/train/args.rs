@@ -6,11 +6,12 @@ use crate::sampling_args::SamplingArgs;
 use crate::training_args::TrainingArgs;
 use clap::{Args, Parser, Subcommand};
 use edgecut_dist_sampler::NumNeighbors;
+use edgecut_graph::HoldOut;
 use edgecut_trainer::metrics::Metric;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// Trains graph neural networks on a partitioned graph, on one node or many.
+/// Trains graph neural networks, on one machine or on a graph that is spread over many.
 ///
 /// Flags may be spelled with underscores as well: --num_neighbors.
 #[derive(Debug, Parser)]
@@ -24,7 +25,9 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Trains a node classifier, or evaluates one.
     #[command(after_help = "Example, two processes on this machine:\n  \
-        train node --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --model sage --num-neighbors 15,10,5\n\n\
+        train node --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --model sage --num-neighbors 15,10,5\n\
+        The same without partitioning first, on a dataset's own folder:\n  \
+        train node --dataset-root-dir data/mygraph --nproc-per-node 2 --model sage --num-neighbors 15,10,5\n\n\
         Without --num-nodes, --node-rank and --ip-config, a process that torchrun, Slurm's srun, mpirun or an indexed\n\
         Kubernetes Job started is the rank that these made it; --nproc-per-node is then left out.\n\n\
         Exit status: 0 done, 1 an error of this process, 2 wrong flags, 3 another rank failed.")]
@@ -100,9 +103,12 @@ pub(crate) struct JobArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Graph")]
 pub(crate) struct PartArgs {
-    /// The N-parts folder that partition-graph wrote
+    /// The N-parts folder that partition-graph wrote; or, where all processes run on this machine, the folder of a dataset
+    /// that is not partitioned: .npy arrays, OGB's raw CSV files, or triples
     #[arg(long, value_name = "DIR")]
     pub(crate) dataset_root_dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) whole: WholeArgs,
     /// Sample from the mapped files instead of from a copy of the edges in memory: slower, but without its 4 bytes an edge
     /// [default: where processes of this node share a part, whose files are then in memory once for all]
     #[arg(long, conflicts_with = "copy_edges")]
@@ -116,6 +122,29 @@ pub(crate) struct PartArgs {
     /// Seconds to wait for a reply of another part
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86400))]
     pub(crate) rpc_timeout: u64,
+}
+
+/// How a dataset is read that is not partitioned; partition-graph has the same flags.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Graph that is not partitioned")]
+pub(crate) struct WholeArgs {
+    /// The split scheme, where the dataset has several
+    #[arg(long, value_name = "SCHEME")]
+    pub(crate) split: Option<String>,
+    /// Add the reverse of every edge that is not there
+    #[arg(long)]
+    pub(crate) to_undirected: bool,
+    /// Add to each edge type another one with its edges reversed, `rev_` and its name: for graphs with several types
+    #[arg(long)]
+    pub(crate) add_reverse_edges: bool,
+    /// Hold out these shares of the edges for validation and test of link prediction, chosen as partition-graph does with
+    /// its seed 0
+    #[arg(long, value_name = "VALID,TEST", value_parser = hold_out)]
+    pub(crate) hold_out_edges: Option<HoldOut>,
+}
+
+fn hold_out(text: &str) -> Result<HoldOut, String> {
+    HoldOut::parse(text, 0)
 }
 
 /// Fan-outs by hop and edge type, as they were given and as they are meant.

@@ -1,16 +1,11 @@
 //! Joins the job, and leaves it in good order or with one clear error.
 
 use crate::args::JobArgs;
-use crate::exit::{ERROR, OTHER_RANK_FAILED, OtherRankFailed};
+use crate::exit::OtherRankFailed;
 use crate::place::{Rank, token};
-use crate::ranks::end_with_parent;
 use anyhow::{Context, bail};
-use edgecut_cluster::{Cluster, ClusterConfig, ProcessGroup};
+use edgecut_cluster::{Blame, Cluster, ClusterConfig, ProcessGroup, end_with_parent};
 use serde_json::Value;
-use std::time::Duration;
-
-/// When another rank has failed, this process ends by itself; if it is stuck it is ended after this time.
-const STUCK: Duration = Duration::from_secs(8);
 
 /// A joined process.
 pub(crate) struct Job<'a> {
@@ -35,7 +30,7 @@ pub(crate) fn run(
     let num_threads = args.num_threads.map_or(rank.cores(), |n| n as usize);
     rayon::ThreadPoolBuilder::new().num_threads(num_threads).build_global().context("start the compute threads")?;
     let cluster = Cluster::join(cluster_config(args, rank, fingerprint)?)?;
-    exit_if_stuck(&cluster);
+    cluster.exit_when_stuck();
     let mut world = None;
     let result = (|| {
         let world = world.insert(cluster.world()?);
@@ -47,17 +42,12 @@ pub(crate) fn run(
     result.map_err(|error| explain(&cluster, error))
 }
 
-/// Finds out whose fault `error` is, and tells the others if it is this process's own.
+/// The error that this process ends with; the others are told if it is its own.
 fn explain(cluster: &Cluster, error: anyhow::Error) -> anyhow::Error {
-    let verdict = cluster.verdict(format!("{error:#}"));
-    match verdict.failure {
-        Some(ref failure) if failure.rank != cluster.rank() => {
-            OtherRankFailed(format!("rank {}: {verdict}", cluster.rank())).into()
-        }
-        _ => {
-            cluster.abort(&verdict.own);
-            error.context(format!("rank {}", cluster.rank()))
-        }
+    let rank = cluster.rank();
+    match cluster.blame(format!("{error:#}")) {
+        Blame::Own(_) => error.context(format!("rank {rank}")),
+        Blame::Other(why) => OtherRankFailed(format!("rank {rank}: {why}")).into(),
     }
 }
 
@@ -102,14 +92,4 @@ fn same_parameters(world: &mut ProcessGroup, parameters: &Value) -> anyhow::Resu
         }
     }
     Ok(())
-}
-
-/// Ends this process if another rank has failed and the work does not notice.
-fn exit_if_stuck(cluster: &Cluster) {
-    let rank = cluster.rank();
-    cluster.on_failure(move |failure| {
-        std::thread::sleep(STUCK);
-        eprintln!("error: rank {rank}: {failure}");
-        std::process::exit(i32::from(if failure.rank == rank { ERROR } else { OTHER_RANK_FAILED }));
-    });
 }

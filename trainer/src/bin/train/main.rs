@@ -10,17 +10,19 @@ mod link_args;
 mod model_bytes;
 mod node;
 mod place;
-mod ranks;
 mod reporter;
 mod sample;
 mod sampling_args;
 mod serving;
+mod source;
 mod training_args;
 
 use args::{Cli, Command};
 use clap::Parser;
+use edgecut_dist_sampler::remove_abandoned;
 use edgecut_trainer::allocator::{MiMalloc, keep_memory};
 use place::Place;
+use source::Source;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -40,14 +42,23 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    let job_args = match &cli.command {
-        Command::Node(args) => &args.job,
-        Command::Link(args) => &args.job,
-        Command::Graph(args) => &args.job,
-        Command::Sample(args) => &args.job,
+    let (job, part) = match &cli.command {
+        Command::Node(args) => (&args.job, Some(&args.part)),
+        Command::Link(args) => (&args.job, Some(&args.part)),
+        Command::Graph(args) => (&args.job, None),
+        Command::Sample(args) => (&args.job, Some(&args.part)),
     };
-    match Place::find(job_args)? {
-        Place::Parent(ranks) => ranks::run_children(&ranks),
+    let place = Place::find(job)?;
+    if let Some(part) = part {
+        // Said once, before there are several processes.
+        Source::find(part)?.check(&place)?;
+    }
+    match place {
+        Place::Parent(ranks) => {
+            let end = ranks.run(|line| eprintln!("{line}"))?;
+            remove_abandoned();
+            Ok(ExitCode::from(exit::code_of_ranks(end)))
+        }
         Place::Rank(rank) => {
             match &cli.command {
                 Command::Node(args) => node::run(args, &rank)?,

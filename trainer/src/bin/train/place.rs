@@ -3,26 +3,18 @@
 use crate::args::JobArgs;
 use crate::exit::UsageError;
 use anyhow::{Context, bail};
-use edgecut_cluster::{DEFAULT_MASTER_PORT, EnvRanks, IpConfig, Launcher, Token};
-use std::net::{IpAddr, TcpListener};
-
-/// Set for the processes that `--nproc-per-node` starts: their place is in the environment alone.
-pub(crate) const SPAWNED: &str = "EDGECUT_SPAWNED";
+use edgecut_cluster::{
+    DEFAULT_MASTER_PORT, EnvRanks, IpConfig, Launcher, LocalRanks, SPAWNED, Token, free_port, share_of_cores,
+};
+use std::net::IpAddr;
 
 /// What this process has to do.
 #[derive(Debug)]
 pub(crate) enum Place {
     /// Start the ranks of this node and watch them.
-    Parent(Ranks),
+    Parent(LocalRanks),
     /// Be a rank.
     Rank(Rank),
-}
-
-/// The ranks that this node runs.
-#[derive(Debug)]
-pub(crate) struct Ranks {
-    pub(crate) first: Rank,
-    pub(crate) token: Option<Token>,
 }
 
 /// One process of the job.
@@ -73,7 +65,22 @@ impl Place {
             None if slot.is_one_node() => Some(Token::random()?),
             token => token,
         };
-        Ok(Self::Parent(Ranks { first, token }))
+        Ok(Self::Parent(LocalRanks {
+            first_rank: first.rank,
+            world_size: first.world_size,
+            local_world_size: first.local_world_size,
+            master_addr: first.master_addr,
+            master_port: first.master_port,
+            token,
+        }))
+    }
+
+    /// Whether processes of the job run on other nodes.
+    pub(crate) fn has_other_nodes(&self) -> bool {
+        match self {
+            Self::Parent(ranks) => ranks.world_size != ranks.local_world_size,
+            Self::Rank(rank) => rank.world_size != rank.local_world_size,
+        }
     }
 
     fn spawned(args: &JobArgs, env: EnvRanks) -> anyhow::Result<Self> {
@@ -192,9 +199,8 @@ fn master(
 impl Rank {
     /// The cores that this process may take: as many as its launcher says, or its share of the node's.
     pub(crate) fn cores(&self) -> usize {
-        // Cores that this process is not allowed to run on do not count here.
-        let available = std::thread::available_parallelism().map_or(1, usize::from);
-        self.launcher_cores.map_or(available / self.local_world_size.max(1), |cores| cores.min(available)).max(1)
+        let available = share_of_cores(1);
+        self.launcher_cores.map_or(share_of_cores(self.local_world_size), |cores| cores.clamp(1, available))
     }
 }
 
@@ -208,10 +214,4 @@ pub(crate) fn token(args: &JobArgs) -> anyhow::Result<Option<Token>> {
         Some(path) => Some(Token::from_file(path)?),
         None => Token::from_env()?,
     })
-}
-
-/// A port that is free now. Another program could take it before rank 0 does; then rank 0 says so.
-fn free_port() -> anyhow::Result<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).context("find a free port on 127.0.0.1")?;
-    Ok(listener.local_addr().context("find a free port on 127.0.0.1")?.port())
 }

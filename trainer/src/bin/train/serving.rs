@@ -3,9 +3,12 @@
 use crate::args::{JobArgs, PartArgs};
 use crate::job::{self, Job, num_workers};
 use crate::place::Rank;
+use crate::source::Source;
+use crate::training_args::merged;
 use edgecut_cluster::{Cluster, ProcessGroup};
-use edgecut_dist_sampler::{SamplingNode, SamplingNodeConfig};
-use edgecut_graph::{Meta, Part, PartitionId};
+use edgecut_dist_sampler::{SamplingNode, SamplingNodeConfig, share_dataset};
+use edgecut_graph::datasets::load;
+use edgecut_graph::{Meta, Part};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -24,13 +27,16 @@ pub(crate) fn run(
     parameters: &Value,
     work: impl FnOnce(&mut Serving<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let meta = Meta::read(&args.dataset_root_dir)?;
-    let part = SamplingNode::part_of_rank(&meta, rank.rank, rank.world_size)?;
+    let source = Source::find(args)?;
+    if let Source::Parts(meta) = &source {
+        SamplingNode::part_of_rank(meta, rank.rank, rank.world_size)?;
+    }
+    let parameters = merged([parameters.clone(), source.parameters()?]);
     // It answers the other ranks until all have left, so it is dropped only after that.
     let mut serving = None;
-    job::run(job, rank, meta.fingerprint(), parameters, |Job { cluster, world }| {
+    job::run(job, rank, source.fingerprint(), &parameters, |Job { cluster, world }| {
         // That comes after the joining, so that a damaged part is an error on all ranks at once.
-        let part = open(args, rank, part)?;
+        let part = open(args, source, rank, cluster)?;
         let node = serving.insert(serve(job, args, rank, part, cluster)?).clone();
         // No rank may ask another before that one serves.
         world.barrier()?;
@@ -38,9 +44,15 @@ pub(crate) fn run(
     })
 }
 
-/// Opens this rank's part.
-fn open(args: &PartArgs, rank: &Rank, part: PartitionId) -> anyhow::Result<Part> {
-    let part = Part::open(&args.dataset_root_dir, part, args.verify)?;
+/// Opens this rank's part, or all of a dataset that has none.
+fn open(args: &PartArgs, source: Source, rank: &Rank, cluster: &Cluster) -> anyhow::Result<Part> {
+    let part = match source {
+        Source::Parts(meta) => {
+            let part = SamplingNode::part_of_rank(&meta, rank.rank, rank.world_size)?;
+            Part::open(&args.dataset_root_dir, part, args.verify)?
+        }
+        Source::Whole(dataset) => share_dataset(cluster, || load(&dataset))?,
+    };
     let copies = args.copy_edges || !(args.map_edges || shares_part(part.meta(), rank)?);
     Ok(if copies { part.with_edges_in_memory() } else { part })
 }

@@ -1,0 +1,41 @@
+//! The data: IMDB-BINARY, with the degrees of its nodes for features.
+
+use anyhow::anyhow;
+use edgecut_cluster::Cluster;
+use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig};
+use edgecut_dist_sampler::share_graphs;
+use edgecut_graph::GraphDataset;
+use edgecut_graph::datasets::{FAKE_GRAPHS_NAME, GraphSource, load_graphs};
+use edgecut_graph::graph_splits::split_dataset;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The graphs, in memory once for all processes; generated ones where the files are absent.
+pub(crate) fn load(root_dir: &Path, dataset: &str, cluster: &Cluster) -> anyhow::Result<Arc<GraphDataset>> {
+    let source = GraphSource::new(dataset, root_dir);
+    let source = match source.folder() {
+        Ok(_) => source,
+        Err(absent) => {
+            if cluster.rank() == 0 {
+                println!("{absent}; generating graphs instead");
+            }
+            GraphSource::new(FAKE_GRAPHS_NAME, root_dir)
+        }
+    };
+    Ok(Arc::new(share_graphs(cluster, || load_graphs(&source).map(GraphDataset::with_degrees_as_labels))?))
+}
+
+/// Loaders of training, validation and test graphs: 80, 10 and 10 per cent.
+pub(crate) fn loaders(
+    graphs: &Arc<GraphDataset>,
+    batch_size: usize,
+    seed: u64,
+    cluster: &Cluster,
+) -> anyhow::Result<[GraphDataLoader; 3]> {
+    let [train, valid, test] = split_dataset(graphs.num_graphs(), [0.8, 0.1, 0.1], seed).map_err(|why| anyhow!(why))?;
+    let loader = |which: Vec<u32>, shuffle| {
+        let config = GraphLoaderConfig { shuffle, ..GraphLoaderConfig::new(batch_size) };
+        GraphDataLoader::new(graphs.clone(), which, config, cluster.rank(), cluster.world_size())
+    };
+    Ok([loader(train, true)?, loader(valid, false)?, loader(test, false)?])
+}

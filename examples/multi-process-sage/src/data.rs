@@ -1,0 +1,41 @@
+//! The data: a dataset that one process reads for all of them.
+
+use edgecut_cluster::{Cluster, ProcessGroup, share_of_cores};
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_sampler::{
+    DistNeighborSampler, Fanout, SamplerConfig, SamplingNode, SamplingNodeConfig, share_dataset,
+};
+use edgecut_graph::datasets::{DatasetSource, load};
+use edgecut_graph::{NodeTypeId, Split};
+use edgecut_trainer::BatchOptions;
+use std::sync::Arc;
+
+/// Maps the dataset into this process, and makes it ready for sampling.
+pub(crate) fn open(source: &DatasetSource, cluster: &Cluster) -> anyhow::Result<Arc<SamplingNode>> {
+    let part = share_dataset(cluster, || load(source))?;
+    // Who shares the edges with nobody is faster with a copy in memory.
+    let part = if cluster.world_size() == 1 { part.with_edges_in_memory() } else { part };
+    let num_workers = share_of_cores(cluster.local_world_size());
+    let config = SamplingNodeConfig { num_workers, ..SamplingNodeConfig::default() };
+    Ok(SamplingNode::start(Arc::new(part), cluster.clone(), config)?)
+}
+
+/// A loader of this rank's share of a split: 25 neighbors of a seed, and 10 of each of those.
+pub(crate) fn loader(
+    node: &Arc<SamplingNode>,
+    split: Split,
+    options: BatchOptions,
+    world: &mut ProcessGroup,
+) -> anyhow::Result<DistNeighborLoader> {
+    let sampler = SamplerConfig::new(vec![Fanout::Count(25), Fanout::Count(10)]);
+    let config = LoaderConfig {
+        batch_size: 1024,
+        even_batches: split == Split::Train,
+        shuffle: split == Split::Train,
+        seed: 12345,
+        concurrency: 2,
+        wanted: options.wanted(),
+    };
+    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler)?);
+    Ok(DistNeighborLoader::new(sampler, NodeTypeId(0), Seeds::Split(split), config, world)?)
+}

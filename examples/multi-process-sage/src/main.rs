@@ -1,0 +1,107 @@
+//! GraphSAGE on one machine, trained data-parallel by several processes that share one copy of the dataset: PyG's multi-GPU
+//! tutorial.
+
+mod data;
+mod model;
+
+use burn::backend::Autodiff;
+use burn::module::AutodiffModule;
+use burn::optim::{AdamConfig, Optimizer};
+use burn_ndarray::NdArray;
+use clap::Parser;
+use edgecut_cluster::{Cluster, spawn};
+use edgecut_graph::Split;
+use edgecut_graph::datasets::{DatasetSource, FakeOptions};
+use edgecut_trainer::allocator::{MiMalloc, keep_memory};
+use edgecut_trainer::models::{GraphSchema, Mode};
+use edgecut_trainer::ops::DropoutKey;
+use edgecut_trainer::{BatchOptions, SeedTotals, evaluate, step_gradients, tensor_batches};
+use model::Sage;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+type Cpu = NdArray<f32>;
+
+/// Trains GraphSAGE with several processes that share one copy of the dataset.
+#[derive(Parser)]
+struct Args {
+    /// The dataset's folder: .npy arrays, OGB's raw CSV files, or triples [default: a generated graph]
+    #[arg(long)]
+    dataset_dir: Option<PathBuf>,
+    /// The split scheme, where the dataset has several
+    #[arg(long, requires = "dataset_dir")]
+    split: Option<String>,
+    /// Nodes of the generated graph
+    #[arg(long, default_value_t = 100_000, conflicts_with = "dataset_dir")]
+    avg_num_nodes: usize,
+    /// Processes
+    #[arg(long, default_value_t = 2)]
+    nproc_per_node: usize,
+    /// Epochs
+    #[arg(long, default_value_t = 10)]
+    num_epochs: u64,
+}
+
+fn main() -> anyhow::Result<()> {
+    keep_memory();
+    let args = Args::parse();
+    Ok(spawn(args.nproc_per_node, |cluster| run(&args, &cluster))?)
+}
+
+fn run(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
+    let rank = cluster.rank();
+    let device = Default::default();
+    let mut world = cluster.world()?;
+    let node = data::open(&source(args), cluster)?;
+
+    let training = BatchOptions { for_training: true, ..BatchOptions::default() };
+    let evaluation = BatchOptions { for_training: false, ..training };
+    let train = data::loader(&node, Split::Train, training, &mut world)?;
+    let valid = data::loader(&node, Split::Valid, evaluation, &mut world)?;
+    let test = data::loader(&node, Split::Test, evaluation, &mut world)?;
+
+    let nodes = &node.part().meta().node_types[0];
+    let schema = Arc::new(GraphSchema::new(node.part().meta())?);
+    let mut model: Sage<Autodiff<Cpu>> = Sage::new(nodes.feature_dim, 256, nodes.num_classes, &device);
+    let mut optimizer = AdamConfig::new().init();
+
+    for epoch in 0..args.num_epochs {
+        let (start, mut totals) = (Instant::now(), SeedTotals::default());
+        for (step, batch) in tensor_batches(&train, epoch, &schema, training, &device).enumerate() {
+            let key = DropoutKey::new(0, epoch, step as u64).for_rank(rank as u64);
+            let gradients = step_gradients(&model, batch??, Mode::Train(key), &mut world)?;
+            let of_model = gradients.of_model(&model)?;
+            model = optimizer.step(0.001, model, of_model);
+            totals.add(&gradients.totals);
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let validated = evaluate(&model.valid(), tensor_batches(&valid, 0, &schema, evaluation, &device), &mut world)?;
+        if rank == 0 {
+            println!(
+                "epoch {:2}: loss {:.4}, {seconds:.2} s, validation accuracy {:.4}",
+                epoch + 1,
+                totals.mean_loss().unwrap_or_default(),
+                validated.accuracy().unwrap_or_default()
+            );
+        }
+    }
+    let tested = evaluate(&model.valid(), tensor_batches(&test, 0, &schema, evaluation, &device), &mut world)?;
+    if rank == 0 {
+        println!("test accuracy {:.4}", tested.accuracy().unwrap_or_default());
+    }
+    Ok(())
+}
+
+fn source(args: &Args) -> DatasetSource {
+    let mut source = match &args.dataset_dir {
+        Some(folder) => DatasetSource::of_folder(folder),
+        None => DatasetSource::new("fake", ""),
+    };
+    source.split = args.split.clone();
+    source.fake = FakeOptions { avg_num_nodes: args.avg_num_nodes, ..FakeOptions::default() };
+    source
+}

@@ -1,0 +1,101 @@
+//! Where the graph comes from: parts that are there, or a dataset that nobody has partitioned.
+
+use crate::args::{PartArgs, WholeArgs};
+use crate::exit::UsageError;
+use crate::place::Place;
+use anyhow::{Context, anyhow, bail};
+use edgecut_graph::datasets::{DatasetSource, is_dataset};
+use edgecut_graph::{META_FILE, Meta, Provenance};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// What `--dataset-root-dir` names.
+pub(crate) enum Source {
+    /// The parts that partition-graph wrote.
+    Parts(Box<Meta>),
+    /// A dataset's own folder, all of which is one part.
+    Whole(Box<DatasetSource>),
+}
+
+impl Source {
+    /// Looks what is in the folder.
+    pub(crate) fn find(args: &PartArgs) -> anyhow::Result<Self> {
+        let dir = &args.dataset_root_dir;
+        if dir.join(META_FILE).exists() {
+            let meta = Meta::read(dir)?;
+            refuse(&args.whole, dir, &meta.provenance)?;
+            return Ok(Self::Parts(Box::new(meta)));
+        }
+        if is_dataset(dir) {
+            return Ok(Self::Whole(Box::new(whole(&args.whole, dir)?)));
+        }
+        let error = Meta::read(dir).err().map(|error| error.to_string()).unwrap_or_default();
+        Err(anyhow!(
+            "{error}, nor is it a dataset: it holds no .npy arrays, no raw/ with OGB's CSV files and no triples"
+        ))
+    }
+
+    /// Checks that a job of this place can have it.
+    pub(crate) fn check(&self, place: &Place) -> anyhow::Result<()> {
+        match self {
+            Self::Whole(dataset) if place.has_other_nodes() => bail!(UsageError(format!(
+                "--dataset-root-dir: dataset {} is not partitioned, and this job has processes on several nodes: partition it \
+                 first, with partition-graph",
+                dataset.name
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// What tells it from other data that the other ranks may have.
+    pub(crate) fn fingerprint(&self) -> String {
+        match self {
+            Self::Parts(meta) => meta.fingerprint(),
+            Self::Whole(_) => "a dataset that is not partitioned".to_owned(),
+        }
+    }
+
+    /// What has to be equal on all ranks, by flag.
+    pub(crate) fn parameters(&self) -> anyhow::Result<Value> {
+        let Self::Whole(dataset) = self else { return Ok(json!({})) };
+        Ok(json!({
+            "dataset_root_dir": dataset.folder,
+            "split": dataset.split,
+            "to_undirected": dataset.to_undirected,
+            "add_reverse_edges": dataset.add_reverse_edges,
+            "hold_out_edges": dataset.hold_out_edges.map(|shares| [shares.valid_fraction, shares.test_fraction]),
+        }))
+    }
+}
+
+/// The dataset in `dir`, which goes by the name of that folder.
+fn whole(args: &WholeArgs, dir: &Path) -> anyhow::Result<DatasetSource> {
+    let folder = dir.canonicalize().with_context(|| format!("find {}", dir.display()))?;
+    let mut source = DatasetSource::of_folder(folder);
+    source.split = args.split.clone();
+    source.to_undirected = args.to_undirected;
+    source.add_reverse_edges = args.add_reverse_edges;
+    source.hold_out_edges = args.hold_out_edges;
+    Ok(source)
+}
+
+/// How a dataset is read was decided when its parts were made.
+fn refuse(args: &WholeArgs, dir: &Path, made: &Provenance) -> anyhow::Result<()> {
+    let shares = |[valid, test]: [f64; 2]| format!("{valid},{test}");
+    for (flag, is_given, value) in [
+        ("--split", args.split.is_some(), made.split.clone()),
+        ("--to-undirected", args.to_undirected, made.to_undirected.then(String::new)),
+        ("--add-reverse-edges", args.add_reverse_edges, made.add_reverse_edges.then(String::new)),
+        ("--hold-out-edges", args.hold_out_edges.is_some(), made.hold_out_edges.map(shares)),
+    ] {
+        if is_given {
+            let how = value.map_or_else(|| "without it".to_owned(), |value| format!("with {flag} {value}"));
+            bail!(UsageError(format!(
+                "{flag}: the parts in {} were made {}: give it to partition-graph, which makes them",
+                dir.display(),
+                how.trim_end()
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! `train graph` as users run it: real processes, real files, and what is said of wrong ones.
+
+mod programs;
+
+use programs::{TRAIN, error_of, run, stderr, unplace};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// `train graph` on so many processes, which keep what they share in `scratch`.
+fn graph(nproc: u32, scratch: &Path, flags: &[&str]) -> Output {
+    let mut command = Command::new(TRAIN);
+    unplace(&mut command);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).env("TMPDIR", scratch);
+    run(command.args(["graph", "--nproc-per-node", &nproc.to_string(), "--hidden-channels", "16"]).args(flags))
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", stderr(output));
+    serde_json::from_slice(&output.stdout).expect("--json prints one JSON object")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a UTF-8 path")
+}
+
+const FAKE: [&str; 6] = ["--dataset", "fake-graphs", "--num-graphs", "301", "--num-epochs", "6"];
+
+#[test]
+fn processes_train_on_one_copy_and_say_how_it_went() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let scratch = dir.path().join("scratch");
+    fs::create_dir(&scratch).expect("a folder");
+    let (metrics, model) = (dir.path().join("metrics.jsonl"), dir.path().join("model.safetensors"));
+    for nproc in [1, 2, 3] {
+        let files = ["--json", "--metrics", text(&metrics), "--save-model", text(&model)];
+        let trained = json(&graph(nproc, &scratch, &[&FAKE[..], &files].concat()));
+        assert!(trained["test_acc"].as_f64() > Some(0.8), "{nproc} processes: {trained}");
+        let lines: Vec<Value> = fs::read_to_string(&metrics)
+            .expect("read the metrics")
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("a JSON line"))
+            .collect();
+        assert_eq!(lines.len(), 7);
+        // 301 graphs without 30 for each of validation and test, however many processes share them.
+        assert!(lines[..6].iter().all(|line| line["graphs"] == 241 && line["seconds"].as_f64() > Some(0.0)));
+        let best = trained["best_epoch"].as_u64().expect("an epoch") as usize;
+        assert_eq!(lines[best - 1]["valid_acc"], trained["valid_acc"], "the best epoch was taken");
+        // The saved model gives the same, on any number of processes and in batches of any size.
+        for (nproc, packing) in [(1, ["--batch-size", "7"]), (2, ["--max-nodes", "64"])] {
+            let load = ["--json", "--load-model", text(&model)];
+            let loaded = json(&graph(nproc, &scratch, &[&FAKE[..], &packing, &load].concat()));
+            for score in ["valid_acc", "test_acc"] {
+                assert_eq!(loaded[score], trained[score]);
+            }
+        }
+        assert_eq!(fs::read_dir(&scratch).expect("the folder").count(), 0, "nothing is left behind");
+    }
+    let output = graph(2, &scratch, &FAKE);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.starts_with("validation accuracy ") && said.contains("(epoch "), "{said}");
+    let progress = stderr(&output);
+    assert!(progress.starts_with("fake-graphs: 301 graphs of 2 classes, "), "{progress}");
+    assert!(progress.contains("epoch 6/6: loss ") && progress.contains(" graphs/s; wait "), "{progress}");
+}
+
+#[test]
+fn every_model_and_packing_trains() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for flags in [
+        &["--model", "gin", "--learn-epsilon", "--readout", "last", "--max-nodes", "500", "--drop-last"][..],
+        &["--model", "gcn", "--pooling", "mean", "--no-batch-norm", "--lr", "0.03"],
+        &["--model", "sage", "--aggregation", "sum", "--pooling", "max", "--metric", "roc-auc"],
+    ] {
+        let trained = json(&graph(2, dir.path(), &[&FAKE[..], flags, &["--num_layers", "2", "--json"]].concat()));
+        assert!(trained["test_metric"].as_f64() > Some(0.65), "{flags:?}: {trained}");
+    }
+}
+
+#[test]
+fn a_cross_validation_names_its_protocol() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for (protocol, says) in [
+        ("validation", "a tenth of each fold's training graphs chose its epoch"),
+        ("best-mean-epoch", "one epoch for all folds, chosen on the test graphs: an upper figure"),
+    ] {
+        let flags = [&FAKE[..], &["--folds", "3", "--protocol", protocol]].concat();
+        let output = graph(2, dir.path(), &flags);
+        let said = String::from_utf8_lossy(&output.stdout);
+        let summary = said.lines().last().expect("a line");
+        assert!(summary.starts_with("test accuracy ") && summary.contains(" over 3 folds; "), "{said}");
+        assert!(summary.contains(protocol) && summary.contains(says), "{said}");
+        assert_eq!(said.lines().filter(|line| line.starts_with("fold ")).count(), 3);
+        let result = json(&graph(2, dir.path(), &[&flags[..], &["--json"]].concat()));
+        assert_eq!((result["protocol"].as_str(), result["test"].as_array().map(Vec::len)), (Some(protocol), Some(3)));
+        assert!(result["mean"].as_f64() > Some(0.75) && result["deviation"].as_f64() < Some(0.2), "{result}");
+    }
+}
+
+/// Twelve paths of three nodes and twelve triangles, in files.
+struct Files {
+    dir: tempfile::TempDir,
+}
+
+impl Files {
+    fn new() -> Self {
+        let files = Self { dir: tempfile::tempdir().expect("a folder") };
+        let (mut edges, mut indicator, mut labels) = (String::new(), String::new(), String::new());
+        for graph in 0..24 {
+            let node = |n: usize| 3 * graph + n;
+            let pairs = [(1, 2), (2, 3), (3, 1)];
+            for (a, b) in &pairs[..2 + graph % 2] {
+                edges += &format!("{}, {}\n{}, {}\n", node(*a), node(*b), node(*b), node(*a));
+            }
+            indicator += &format!("{0}\n{0}\n{0}\n", graph + 1);
+            labels += &format!("{}\n", graph % 2);
+        }
+        files.put("A", &edges);
+        files.put("graph_indicator", &indicator);
+        files.put("graph_labels", &labels);
+        files
+    }
+
+    fn put(&self, what: &str, text: &str) {
+        fs::create_dir_all(self.folder()).expect("a folder");
+        fs::write(self.folder().join(format!("SHAPES_{what}.txt")), text).expect("a file");
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.dir.path().join("SHAPES")
+    }
+
+    fn train(&self, nproc: u32, flags: &[&str]) -> Output {
+        let of_files = ["--dataset", "SHAPES", "--dataset-root-dir", text(self.dir.path()), "--num-epochs", "3"];
+        graph(nproc, self.dir.path(), &[&of_files[..], flags].concat())
+    }
+
+    fn why(&self, flags: &[&str]) -> String {
+        let said = error_of(&self.train(1, flags));
+        // Of two processes one reads, and its error is the one that is said; the other names it.
+        let both = stderr(&self.train(2, flags));
+        let cause = said.trim_start_matches("error: rank 0: ").to_owned();
+        assert_eq!(both.lines().filter(|line| line.starts_with("error: rank 0: ")).count(), 1, "{both}");
+        assert!(both.contains(&cause), "{both}, expected {cause}");
+        cause
+    }
+}
+
+#[test]
+fn bad_graphs_are_named_with_file_and_line() {
+    let files = Files::new();
+    let trained = json(&files.train(2, &["--split", "0.5,0.25,0.25", "--json"]));
+    assert_eq!(trained["metric"], "accuracy");
+    for (what, text, expected) in [
+        ("graph_indicator", "1\n2\n1\n", "SHAPES_graph_indicator.txt: line 3: graph 1 comes after graph 2"),
+        ("A", "1, 2\n3, 4\n", "SHAPES_A.txt: line 2: an edge from node 3 of graph 1 to node 4 of graph 2"),
+        ("graph_labels", "0\n1\n", "SHAPES_graph_labels.txt: labels of graph 3 are missing: the indicator has 24"),
+    ] {
+        let files = Files::new();
+        files.put(what, text);
+        let why = files.why(&[]);
+        assert!(why.contains(expected), "{why}, expected {expected}");
+    }
+}
+
+#[test]
+fn folds_are_those_of_the_files_and_bad_ones_are_named() {
+    let files = Files::new();
+    let folder = files.folder().join("2fold");
+    fs::create_dir_all(&folder).expect("a folder");
+    let list = |range: std::ops::Range<u32>| range.map(|graph| format!("{graph}\n")).collect::<String>();
+    for (name, graphs) in
+        [("train_idx-1", 0..12), ("test_idx-1", 12..24), ("train_idx-2", 12..24), ("test_idx-2", 0..12)]
+    {
+        fs::write(folder.join(format!("{name}.txt")), list(graphs)).expect("a file");
+    }
+    assert_eq!(json(&files.train(1, &["--folds", "2", "--json"]))["test"].as_array().map(Vec::len), Some(2));
+    let why = files.why(&["--folds", "3", "--folds-dir", text(&folder)]);
+    assert!(why.contains("--folds is 3, but") && why.ends_with("2fold has 2"), "{why}");
+    fs::write(folder.join("test_idx-2.txt"), "24\n").expect("a file");
+    let why = files.why(&["--folds", "2"]);
+    assert!(why.contains("test_idx-2.txt: line 1: graph 24 is unknown: the set has 24, counted from 0"), "{why}");
+}
+
+#[test]
+fn wrong_flags_and_too_many_processes_are_refused() {
+    let files = Files::new();
+    let output = files.train(4, &["--split", "0.1,0.1,0.8"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("training graphs for 4 processes: start at most as many"), "{}", stderr(&output));
+    let why = files.why(&["--split", "0.5,0.5,0.5"]);
+    assert!(why.contains("--split: shares [0.5, 0.5, 0.5]"), "{why}");
+    let why = files.why(&["--max-nodes", "2"]);
+    assert!(why.contains("graph 0 has 3 nodes, more than the 2 of a batch"), "{why}");
+    for flags in [
+        &["--folds", "3", "--save-model", "model.safetensors"][..],
+        &["--split", "0.5,0.5"],
+        &["--protocol", "best-mean-epoch"],
+        &["--folds", "2", "--split", "0.8,0.1,0.1"],
+        &["--batch-size", "4", "--max-nodes", "9"],
+        &["--folds", "2", "--protocol", "honest"],
+    ] {
+        let output = files.train(1, flags);
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {}", stderr(&output));
+    }
+    let output = files.train(1, &["--dataset", "OTHER"]);
+    assert_eq!(output.status.code(), Some(2), "a flag twice");
+    let absent = graph(1, files.dir.path(), &["--dataset", "OTHER", "--dataset-root-dir", text(files.dir.path())]);
+    assert!(error_of(&absent).contains("dataset OTHER: no file OTHER_A.txt (TU format) found; looked in: "));
+}

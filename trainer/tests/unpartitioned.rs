@@ -1,0 +1,221 @@
+//! Jobs of one machine on a dataset that nobody has partitioned.
+
+mod programs;
+
+use edgecut_graph::datasets::{FakeOptions, export_npy, fake};
+use edgecut_graph::{Dataset, HoldOut};
+use programs::{ENDS_WITHIN, Parts, children_of, end, error_of, free_port, node, run, skip, stderr, train, written_by};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// The folder of a dataset, and an empty one for what is temporary.
+struct Set {
+    root: tempfile::TempDir,
+}
+
+impl Set {
+    fn new(graph: &Dataset) -> Self {
+        let root = tempfile::tempdir().expect("a temporary folder");
+        std::fs::create_dir(root.path().join("tmp")).expect("make a folder");
+        export_npy(graph, &root.path().join("set")).expect("write the dataset");
+        Self { root }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// `train node` on the dataset, with the temporary folder.
+    fn node(&self, processes: usize, flags: &[&str]) -> Command {
+        let mut command = node(&self.path("set"));
+        command.args(["--nproc-per-node", &processes.to_string()]).args(flags).env("TMPDIR", self.path("tmp"));
+        command
+    }
+
+    /// What lies in the temporary folder.
+    fn left(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.path("tmp")).expect("the temporary folder");
+        entries.map(|entry| entry.expect("an entry").path()).collect()
+    }
+}
+
+fn graph() -> Dataset {
+    let options = FakeOptions { avg_num_nodes: 600, num_channels: 16, num_classes: 5, ..FakeOptions::default() };
+    fake(&options).expect("a fake graph")
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = run(command);
+    assert!(output.status.success(), "{}", stderr(&output));
+    output
+}
+
+/// What each epoch and the result say, but for times.
+fn said(command: &mut Command, metrics: &Path) -> Vec<[Value; 6]> {
+    succeed(command.args(["--num-epochs", "3", "--metrics"]).arg(metrics));
+    let text = std::fs::read_to_string(metrics).expect("the metrics");
+    let fields = ["event", "loss", "train_acc", "valid_acc", "test_acc", "best_epoch"];
+    let read = |line| serde_json::from_str::<Value>(line).expect("a JSON line");
+    text.lines().map(read).map(|line| fields.map(|field| line[field].clone())).collect()
+}
+
+#[test]
+fn it_trains_bit_for_bit_as_its_only_part_does() {
+    let graph = graph();
+    let (set, part): (Set, Parts) = (Set::new(&graph), written_by(&graph, 1));
+    for processes in [1, 2] {
+        let mut partitioned = node(&part.path);
+        partitioned.args(["--nproc-per-node", &processes.to_string()]);
+        let expected = said(&mut partitioned, &set.path("partitioned.jsonl"));
+        assert!(expected.len() == 4 && expected[0][1].is_number(), "{expected:?}");
+        assert_eq!(said(&mut set.node(processes, &[]), &set.path("whole.jsonl")), expected, "{processes} processes");
+        assert_eq!(set.left(), [] as [PathBuf; 0]);
+    }
+}
+
+#[test]
+fn edges_are_held_out_as_partition_graph_does() {
+    let mut graph = graph();
+    let set = Set::new(&graph);
+    let hold_out = HoldOut { valid_fraction: 0.1, test_fraction: 0.1, seed: 0 };
+    graph.hold_out_edges(&graph.edge_type_ids(), &hold_out).expect("held-out edges");
+    let part = written_by(&graph, 1);
+    let result = |dir: &Path, flags: &[&str]| -> Value {
+        let mut command = train("link", dir);
+        command.args(["--nproc-per-node", "2", "--num-epochs", "2", "--hidden-channels", "16", "--json"]).args(flags);
+        let output = succeed(&mut command);
+        serde_json::from_slice(&output.stdout).expect("--json prints one JSON object")
+    };
+    let whole = result(&set.path("set"), &["--hold-out-edges", "0.1,0.1"]);
+    assert!(whole["test"]["mrr"].is_number(), "{whole}");
+    assert_eq!(whole, result(&part.path, &[]));
+}
+
+#[test]
+fn processes_that_a_launcher_has_started_share_it_too() {
+    let set = Set::new(&graph());
+    let port = free_port().to_string();
+    let start = |rank: &str, flags: &[&str]| {
+        let mut command = set.node(1, flags);
+        command.args(["--num-epochs", "1"]);
+        command.envs([("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", "2"), ("LOCAL_WORLD_SIZE", "2")]);
+        command.env("MASTER_PORT", &port).spawn().expect("start train")
+    };
+    for child in [start("1", &[]), start("0", &[])] {
+        let output = end(child);
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    for child in [start("1", &["--to-undirected"]), start("0", &[])] {
+        let error = error_of(&end(child));
+        assert!(error.contains("--to-undirected is true on rank 1, but false on rank 0"), "{error}");
+    }
+}
+
+#[test]
+fn an_error_while_reading_is_said_once_and_ends_all() {
+    let set = Set::new(&graph());
+    let file = set.path("set/x.npy");
+    let bytes = std::fs::read(&file).expect("the features");
+    std::fs::write(&file, &bytes[..bytes.len() - 5]).expect("truncate the features");
+    // What a process that was killed has left.
+    std::fs::create_dir(set.path("tmp/edgecut-dataset-4194999-0")).expect("make a folder");
+    let output = run(&mut set.node(3, &[]));
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
+    let lines = |start: &str| text.lines().filter(|line| line.starts_with(start)).collect::<Vec<_>>();
+    let cause = lines("error: rank 0: ");
+    assert!(cause.len() == 1 && cause[0].contains("x.npy") && cause[0].contains("truncated"), "{text}");
+    assert_eq!(text.matches("x.npy").count(), 1, "{text}");
+    for other in ["error: rank 1: ", "error: rank 2: "] {
+        let said = lines(other);
+        assert!(said.len() == 1 && said[0].contains("rank 0 at 127.0.0.1"), "{text}");
+    }
+    assert_eq!(set.left(), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn a_temporary_folder_that_cannot_be_written_is_named() {
+    let set = Set::new(&graph());
+    let error = error_of(&run(set.node(1, &[]).env("TMPDIR", "/nonexistent")));
+    assert!(error.contains("/nonexistent") && error.contains("TMPDIR"), "{error}");
+}
+
+/// The process of a rank among the children of `parent`.
+fn child_of_rank(parent: u32, rank: usize) -> u32 {
+    let wanted = format!("RANK={rank}");
+    let is_wanted = |pid: &u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    children_of(parent).into_iter().find(is_wanted).expect("the rank runs")
+}
+
+#[test]
+fn a_killed_process_ends_the_others_and_is_named() {
+    let set = Set::new(&graph());
+    let metrics = set.path("metrics.jsonl");
+    let mut command = set.node(2, &["--num-epochs", "1000000", "--metrics"]);
+    let mut parent = command.arg(&metrics).spawn().expect("start train");
+    let deadline = Instant::now() + ENDS_WITHIN;
+    while std::fs::read_to_string(&metrics).unwrap_or_default().is_empty() {
+        let ended = parent.try_wait().expect("wait for train");
+        assert!(Instant::now() < deadline && ended.is_none(), "training did not start");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    assert_eq!(set.left(), [] as [PathBuf; 0], "the names of the files are gone once they are mapped");
+    let pid = rustix::process::Pid::from_raw(child_of_rank(parent.id(), 1) as i32).expect("a process id");
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("kill rank 1");
+    let output = end(parent);
+    assert_eq!(output.status.code(), Some(128 + 9));
+    let text = stderr(&output);
+    assert!(text.contains("rank 1 was ended by signal 9"), "{text}");
+    assert!(text.contains("error: rank 0: rank 1 at 127.0.0.1"), "{text}");
+}
+
+#[test]
+fn several_nodes_need_parts() {
+    let set = Set::new(&graph());
+    let refused = |command: &mut Command| {
+        let output = run(command);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        let error = error_of(&output);
+        assert!(error.contains("several nodes") && error.contains("partition-graph"), "{error}");
+    };
+    refused(set.node(1, &["--num-nodes", "2", "--node-rank", "0"]).env("EDGECUT_TOKEN", "secret"));
+    refused(set.node(2, &["--num-nodes", "2", "--node-rank", "1"]).env("EDGECUT_TOKEN", "secret"));
+    refused(set.node(1, &[]).envs([("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_WORLD_SIZE", "1")]));
+}
+
+#[test]
+fn how_a_dataset_is_read_is_no_matter_of_its_parts() {
+    let part = written_by(&graph(), 1);
+    for flags in
+        [&["--split", "random"][..], &["--to_undirected"], &["--add-reverse-edges"], &["--hold-out-edges", "0.1,0.1"]]
+    {
+        let output = run(node(&part.path).args(["--nproc-per-node", "2"]).args(flags));
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        let error = error_of(&output);
+        let flag = flags[0].replace('_', "-");
+        assert!(error.contains(&flag) && error.contains("made without it: give it to partition-graph"), "{error}");
+    }
+}
+
+#[test]
+fn a_published_graph_trains_as_it_is() {
+    let data = std::env::var_os("EDGECUT_DATA").map(PathBuf::from);
+    let data = data.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"));
+    let tolokers = data.join("tolokers");
+    if !tolokers.is_dir() {
+        return skip("a_published_graph_trains_as_it_is", &format!("{} is not there", tolokers.display()));
+    }
+    let mut command = node(&tolokers);
+    command.args(["--nproc-per-node", "2", "--num-epochs", "2", "--json"]);
+    let output = succeed(command.args(["--split", "official-0"]));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("--json prints one JSON object");
+    assert!(result["test_acc"].as_f64() > Some(0.75), "{result}");
+    let mut command = node(&tolokers);
+    let output = run(command.args(["--nproc-per-node", "2"]));
+    assert!(!output.status.success() && stderr(&output).contains("official-0"), "{}", stderr(&output));
+}
