@@ -90,6 +90,8 @@ pub(crate) enum Command {
     Step(StepArgs),
     /// Epochs of the program `train` on one rank and more
     Epoch(EpochArgs),
+    /// Batches of small graphs, and training on them
+    Graphs(GraphsArgs),
     /// The program `partition-graph`
     Partition(PartitionArgs),
     /// Reading OGB's CSV files against decompressing them
@@ -210,6 +212,19 @@ pub(crate) struct StepArgs {
     /// Batches that the loader makes ahead
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) concurrency: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GraphsArgs {
+    /// Generated graphs of some 20 nodes
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) num_graphs: u32,
+    /// Graphs per batch
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batch_size: u32,
+    /// Width of the hidden layers
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) hidden: u32,
 }
 
 #[derive(Debug, Args)]

@@ -13,6 +13,7 @@ mod limits;
 mod local_job;
 mod machine;
 mod peer;
+mod plain_graphs;
 mod process_memory;
 mod record;
 mod report;
@@ -86,6 +87,7 @@ fn measure(cli: &Cli, report: &mut Report) -> anyhow::Result<()> {
         Command::Linear(args) => bench::linear::run(args, common, report),
         Command::Step(args) => bench::step::run(args, common, report),
         Command::Epoch(args) => bench::epoch::run(args, common, report),
+        Command::Graphs(args) => bench::graphs::run(args, common, report),
         Command::Partition(args) => bench::partition::run(args, common, report),
         Command::Csv(args) => bench::csv::run(args, common, report),
         Command::Startup(args) => bench::startup::run(args, common, report),

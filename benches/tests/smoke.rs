@@ -99,6 +99,14 @@ fn steps_run_alone_and_with_batches_overlapped() {
 }
 
 #[test]
+fn graphs_are_compared_with_a_plain_loop() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let records = records(folder.path(), &["graphs", "--num-graphs=30", "--batch-size=8", "--hidden=4"]);
+    assert_eq!(records.len(), 4);
+    assert!(records[1]["ratio"].as_f64() > Some(0.0) && records[3]["ratio"].as_f64() > Some(0.0));
+}
+
+#[test]
 fn startup_ends_with_a_batch() {
     assert_eq!(batches("startup", &[]).len(), 3);
 }

@@ -7,6 +7,7 @@ pub(crate) mod csv;
 pub(crate) mod epoch;
 pub(crate) mod gather;
 pub(crate) mod gather_ranks;
+pub(crate) mod graphs;
 pub(crate) mod limits;
 pub(crate) mod linear;
 pub(crate) mod partition;

@@ -1,7 +1,7 @@
 //! A set of graphs as files that processes map together.
 
 use super::{GraphDataset, NodeLabels, check_offsets};
-use crate::{Buffer, FeatureDtype, Features, GraphError, NpyElement, map_npy, write_npy};
+use crate::{Buffer, FeatureDtype, Features, GraphError, NpyElement, NpyWriter, map_npy};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ const META_FILE: &str = "GRAPHS.json";
 const FORMAT_NAME: &str = "edgecut-graphs";
 const FORMAT_VERSION: u32 = 1;
 
-/// What `GRAPHS.json` says, as `docs/format.md` lays it down.
+/// What `GRAPHS.json` says.
 #[derive(Debug, Serialize, Deserialize)]
 struct GraphsMeta {
     format: String,
@@ -25,29 +25,26 @@ struct GraphsMeta {
 }
 
 impl GraphDataset {
-    /// Writes the graphs to files in `dir`, which is there, for [`GraphDataset::open`].
+    /// Writes the graphs to files in `dir`, which is there, for [`GraphDataset::open`] in processes of this machine: the files are
+    /// not synced to disk.
     ///
     /// # Errors
     /// Any I/O error, naming the file.
     pub fn write(&self, dir: &Path) -> Result<(), GraphError> {
-        write_npy(&file(dir, "node_offsets"), &[self.node_offsets.len()], &self.node_offsets)?;
-        write_npy(&file(dir, "indptr"), &[self.indptr.len()], &self.indptr)?;
-        write_npy(&file(dir, "indices"), &[self.indices.len()], &self.indices)?;
-        write_npy(&file(dir, "labels"), &[self.labels.len()], &self.labels)?;
+        put(&file(dir, "node_offsets"), &[self.node_offsets.len()], &self.node_offsets)?;
+        put(&file(dir, "indptr"), &[self.indptr.len()], &self.indptr)?;
+        put(&file(dir, "indices"), &[self.indices.len()], &self.indices)?;
+        put(&file(dir, "labels"), &[self.labels.len()], &self.labels)?;
         match &self.features {
-            Some(Features::F32 { values, dim }) => {
-                write_npy(&file(dir, "features"), &[self.num_nodes(), *dim], values)?
-            }
-            Some(Features::F16 { values, dim }) => {
-                write_npy(&file(dir, "features"), &[self.num_nodes(), *dim], values)?
-            }
+            Some(Features::F32 { values, dim }) => put(&file(dir, "features"), &[self.num_nodes(), *dim], values)?,
+            Some(Features::F16 { values, dim }) => put(&file(dir, "features"), &[self.num_nodes(), *dim], values)?,
             None => {}
         }
         if let Some(NodeLabels { columns, per_node, .. }) = &self.node_labels {
-            write_npy(&file(dir, "node_labels"), &[self.num_nodes(), *per_node], columns)?;
+            put(&file(dir, "node_labels"), &[self.num_nodes(), *per_node], columns)?;
         }
         if let Some(labels) = &self.edge_labels {
-            write_npy(&file(dir, "edge_labels"), &[labels.len()], labels)?;
+            put(&file(dir, "edge_labels"), &[labels.len()], labels)?;
         }
         let meta = GraphsMeta {
             format: FORMAT_NAME.into(),
@@ -131,6 +128,12 @@ impl GraphDataset {
 
 fn file(dir: &Path, name: &str) -> PathBuf {
     dir.join(format!("{name}.npy"))
+}
+
+fn put<T: NpyElement>(path: &Path, shape: &[usize], values: &[T]) -> Result<(), GraphError> {
+    let mut writer = NpyWriter::create(path, shape)?;
+    writer.write(values)?;
+    writer.finish_unsynced().map(drop)
 }
 
 fn map<T: NpyElement>(dir: &Path, name: &str) -> Result<Buffer<T>, GraphError> {
