@@ -294,7 +294,7 @@ fn graphs_side_by_side_are_as_each_alone() {
     for conv in convolutions() {
         for readout in [Readout::Last, Readout::JumpingKnowledge] {
             for pooling in POOLINGS {
-                let config = GraphNetConfig { readout, pooling, ..GraphNetConfig::new(conv, 4, 8, 3, 2) };
+                let config = GraphNetConfig { readout, pooling, ..GraphNetConfig::new(conv, 3, 8, 3, 2) };
                 let model: GraphNet<Plain> = config.init(5, &Default::default()).expect("a model");
                 let logits = |graphs: Vec<u32>| {
                     let batch = batch::<Plain>(graphs, false);
@@ -312,7 +312,7 @@ fn graphs_side_by_side_are_as_each_alone() {
 #[test]
 fn all_parameters_learn_and_backward_passes_are_prepared() {
     for conv in convolutions() {
-        let config = GraphNetConfig { dropout: 0.2, ..GraphNetConfig::new(conv, 4, 8, 3, 2) };
+        let config = GraphNetConfig { dropout: 0.2, ..GraphNetConfig::new(conv, 3, 8, 3, 2) };
         let model: GraphNet<Single> = config.init(5, &Default::default()).expect("a model");
         let batch = batch::<Single>(vec![0, 1, 2, 3], true);
         let input = batch.input().expect("graphs");
@@ -330,7 +330,7 @@ fn what_does_not_fit_is_refused() {
     let model: GraphNet<Plain> = config.init(5, &Default::default()).expect("a model");
     let batch = batch::<Plain>(vec![0], false);
     let error = model.forward(batch.input().expect("graphs"), Mode::Eval).err();
-    assert_eq!(error, Some(ModelError::FeatureWidth { given: 4, expected: 5 }));
+    assert_eq!(error, Some(ModelError::FeatureWidth { given: 3, expected: 5 }));
     let none = GraphTensorBatch::<Plain>::new(
         GraphBatch::new(&graphs(), vec![]),
         GraphBatchOptions::default(),
@@ -343,7 +343,7 @@ fn what_does_not_fit_is_refused() {
         &Default::default(),
     );
     let model: GraphNet<Plain> =
-        GraphNetConfig::new(GraphConvKind::Gcn, 4, 8, 3, 2).init(5, &Default::default()).expect("a model");
+        GraphNetConfig::new(GraphConvKind::Gcn, 3, 8, 3, 2).init(5, &Default::default()).expect("a model");
     let error = model.forward(without_norm.expect("a batch").input().expect("a graph"), Mode::Eval).err();
     assert_eq!(error, Some(ModelError::MissingNorm));
 }
@@ -354,7 +354,7 @@ fn saved_models_come_back_with_their_running_statistics() {
     let path = dir.path().join("model.safetensors");
     let device = Default::default();
     for conv in convolutions() {
-        let config = GraphNetConfig::new(conv, 4, 8, 3, 2);
+        let config = GraphNetConfig::new(conv, 3, 8, 3, 2);
         let model: GraphNet<Single> = config.init(5, &device).expect("a model");
         model.forward(batch(vec![0, 3], true).input().expect("graphs"), Mode::Train(key())).expect("logits");
         let model = model.valid();
