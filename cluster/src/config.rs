@@ -11,7 +11,7 @@ use crate::token::Token;
 /// The port of rank 0 where nobody gives another: PyG's `--ddp_port`.
 pub const DEFAULT_MASTER_PORT: u16 = 11111;
 /// The largest job: a roster of more ranks might not fit into one control message.
-const MAX_WORLD_SIZE: usize = 16_384;
+pub(crate) const MAX_WORLD_SIZE: usize = 16_384;
 
 /// How a process joins a job, with every limit of this crate.
 ///

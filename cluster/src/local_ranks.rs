@@ -191,13 +191,19 @@ impl Drop for Running {
     }
 }
 
+/// The exit status of a program that an interrupt has ended.
+const INTERRUPTED: i32 = 130;
+
 /// Sends an event for each interrupt, and notes that there was one.
 fn catch_interrupts(events: &Sender<Event>) -> Result<Arc<AtomicBool>, ClusterError> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let (flag, wake) = (Arc::clone(&interrupted), events.clone());
-    let caught = ctrlc::set_handler(move || {
+    let caught = ctrlc::try_set_handler(move || {
         flag.store(true, Ordering::SeqCst);
-        let _ = wake.send(Event::Interrupt);
+        if wake.send(Event::Interrupt).is_err() {
+            // No rank is left to be ended: the interrupt is meant for what the program does after them.
+            std::process::exit(INTERRUPTED);
+        }
     });
     match caught {
         Err(ctrlc::Error::System(cause)) => Err(system("catch interrupts")(cause)),

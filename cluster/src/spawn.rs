@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::blame::Blame;
 use crate::cluster::Cluster;
-use crate::config::ClusterConfig;
+use crate::config::{ClusterConfig, MAX_WORLD_SIZE};
 use crate::error::ClusterError;
 use crate::local_ranks::{LocalRanks, OTHER_RANK_FAILED, RanksEnd, SPAWNED, end_with_parent};
 
@@ -25,6 +25,9 @@ const COLLECTIVE_TIMEOUT_MS: u64 = 600_000;
 /// killed. A rank whose `work` returns an error prints it and ends with status 1, or with status 3 if the error is the
 /// consequence of another rank's failure. Each rank has a share of the machine's cores: `RAYON_NUM_THREADS` is set to it,
 /// unless it is set.
+///
+/// What `work` returns is kept until all ranks are done: what serves the others, such as a part of a graph, belongs there. A rank
+/// may keep the others waiting for 600 s.
 ///
 /// A `world_size` of 1 starts nothing: `work` runs in this process.
 ///
@@ -49,11 +52,14 @@ const COLLECTIVE_TIMEOUT_MS: u64 = 600_000;
 /// # Errors
 /// In the parent: a process that cannot be started; [`ClusterError::RankEnded`] naming the rank that failed first;
 /// [`ClusterError::Interrupted`].
-pub fn spawn<E: Display>(world_size: usize, work: impl FnOnce(Cluster) -> Result<(), E>) -> Result<(), ClusterError> {
+pub fn spawn<T, E: Display>(world_size: usize, work: impl FnOnce(Cluster) -> Result<T, E>) -> Result<(), ClusterError> {
     if std::env::var_os(SPAWNED).is_some() {
         exit(i32::from(be_rank(world_size, work)));
     }
     match world_size {
+        n if n > MAX_WORLD_SIZE => {
+            Err(ClusterError::Config(format!("spawn: {n} processes are more than a job may have, {MAX_WORLD_SIZE}")))
+        }
         0 => Err(ClusterError::Config("spawn: a job has at least one process, not 0".to_owned())),
         1 => alone(work),
         _ => start(world_size),
@@ -74,14 +80,15 @@ fn start(world_size: usize) -> Result<(), ClusterError> {
     }
 }
 
-fn alone<E: Display>(work: impl FnOnce(Cluster) -> Result<(), E>) -> Result<(), ClusterError> {
+fn alone<T, E: Display>(work: impl FnOnce(Cluster) -> Result<T, E>) -> Result<(), ClusterError> {
     let cluster = Cluster::join(ClusterConfig::new(0, 1, "127.0.0.1", 0))?;
-    work(cluster.clone()).map_err(|error| ClusterError::RankEnded { rank: 0, how: format!("failed: {error:#}") })?;
+    let _kept = work(cluster.clone())
+        .map_err(|error| ClusterError::RankEnded { rank: 0, how: format!("failed: {error:#}") })?;
     cluster.shutdown()
 }
 
 /// A copy's side: the exit status of a rank.
-fn be_rank<E: Display>(world_size: usize, work: impl FnOnce(Cluster) -> Result<(), E>) -> u8 {
+fn be_rank<T, E: Display>(world_size: usize, work: impl FnOnce(Cluster) -> Result<T, E>) -> u8 {
     let cluster = match join(world_size) {
         Ok(cluster) => cluster,
         Err(error) => {
@@ -92,7 +99,11 @@ fn be_rank<E: Display>(world_size: usize, work: impl FnOnce(Cluster) -> Result<(
     cluster.exit_when_stuck();
     let done = work(cluster.clone()).map_err(|error| format!("{error:#}"));
     // The others need not be done yet; this process connects them.
-    let done = done.and_then(|()| cluster.clone().shutdown().map_err(|error| error.to_string()));
+    let done = done.and_then(|kept| {
+        let left = cluster.clone().shutdown().map_err(|error| error.to_string());
+        drop(kept);
+        left
+    });
     let Err(error) = done else { return 0 };
     let rank = cluster.rank();
     match cluster.blame(error) {

@@ -21,7 +21,8 @@ pub struct GraphLoaderConfig {
     pub packing: Packing,
     /// Whether the graphs are shuffled each epoch, by a permutation that (seed, epoch) decides.
     pub shuffle: bool,
-    /// Whether graphs that do not fill the last step of all ranks are left out of an epoch.
+    /// Whether an epoch leaves out what does not make a whole step: with [`Packing::Graphs`] the graphs that do not fill the last
+    /// step of all ranks, with [`Packing::Nodes`] the batches that not every rank would have one of.
     pub drop_last: bool,
     /// The seed of the shuffles.
     pub seed: u64,
@@ -38,9 +39,9 @@ impl GraphLoaderConfig {
 
 /// The batches of all ranks in one epoch.
 ///
-/// Graphs are put in an order that does not depend on the ranks, and cut: first into steps, then each step over the ranks. So an
-/// epoch has every graph once, all ranks take the same number of steps, and two ranks with half the batch size train on
-/// the same graphs step by step as one.
+/// Graphs are put in an order that does not depend on the ranks, and cut, so that an epoch has every graph once and all ranks take
+/// the same number of steps. By count they are cut into steps, and each of these over the ranks: two ranks with half the batch
+/// size train on the same graphs step by step as one. By nodes they are cut into batches, which are dealt to the ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EpochPlan {
     order: Vec<u32>,
@@ -125,7 +126,7 @@ fn by_nodes(
     batches
 }
 
-/// Fails unless every graph is in the set and fits a batch, and there is one for each rank.
+/// Fails unless every graph is in the set and fits a batch.
 pub(crate) fn check(
     dataset: &GraphDataset,
     graphs: &[u32],
@@ -141,13 +142,19 @@ pub(crate) fn check(
     }
     match config.packing {
         Packing::Graphs(0) => fail("the batch size has to be at least 1".into()),
-        Packing::Nodes(budget) => match graphs.iter().find(|&&graph| dataset.num_nodes_of(graph as usize) > budget) {
-            Some(&graph) => {
-                let nodes = dataset.num_nodes_of(graph as usize);
-                fail(format!("graph {graph} has {nodes} nodes, more than the {budget} of a batch: allow as many"))
+        Packing::Nodes(budget) => {
+            let nodes = |graph: u32| dataset.num_nodes_of(graph as usize);
+            match graphs.iter().max_by_key(|&&graph| nodes(graph)) {
+                Some(&graph) if nodes(graph) > budget => {
+                    let most = nodes(graph);
+                    fail(format!(
+                        "graph {graph} has {most} nodes, the most of all, and a batch may have {budget}: raise the limit of \
+                         nodes (--max-nodes) to at least {most}"
+                    ))
+                }
+                _ => Ok(()),
             }
-            None => Ok(()),
-        },
+        }
         Packing::Graphs(_) => Ok(()),
     }
 }

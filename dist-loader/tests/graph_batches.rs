@@ -4,6 +4,7 @@ use edgecut_dist_loader::{GraphBatch, GraphDataLoader, GraphLoaderConfig, Loader
 use edgecut_graph::datasets::{FakeGraphsOptions, fake_graphs};
 use edgecut_graph::{Features, GraphData, GraphDataset};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 fn graphs(num_graphs: usize) -> Arc<GraphDataset> {
     let options = FakeGraphsOptions { num_graphs, avg_num_nodes: 9, ..FakeGraphsOptions::default() };
@@ -147,8 +148,10 @@ fn an_iterator_that_is_dropped_ends_its_thread() {
     let mut batches = loader.epoch_map(0, move |batch| (held.clone(), batch.graphs.len()));
     assert!(batches.next().is_some());
     drop(batches);
-    // The thread lets go of what it holds; were it stuck, this would never end, and the test harness say so.
+    // The thread lets go of what it holds.
+    let deadline = Instant::now() + Duration::from_secs(30);
     while Arc::strong_count(&kept) > 1 {
+        assert!(Instant::now() < deadline, "the thread is stuck");
         std::thread::yield_now();
     }
 }
@@ -174,6 +177,6 @@ fn what_makes_no_batches_is_refused() {
     );
     assert!(why(vec![1], Packing::Graphs(0)).contains("the batch size has to be at least 1"));
     let nodes = dataset.num_nodes_of(4);
-    let expected = format!("graph 4 has {nodes} nodes, more than the 3 of a batch");
+    let expected = format!("graph 4 has {nodes} nodes, the most of all, and a batch may have 3: raise the limit");
     assert!(why(vec![4], Packing::Nodes(3)).contains(&expected));
 }

@@ -61,7 +61,9 @@ fn remove_dead(parent: &Path) {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-')?.0.parse::<u32>().ok());
         let dead = pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
-        if dead && File::open(entry.path()).is_ok_and(|dir| dir.try_lock().is_ok()) {
+        // A file of that name that is no folder is not ours, and opening a pipe could take for ever.
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if dead && is_folder && File::open(entry.path()).is_ok_and(|dir| dir.try_lock().is_ok()) {
             // What cannot be removed, such as another user's, does no harm but for the space it takes.
             let _ = std::fs::remove_dir_all(entry.path());
         }

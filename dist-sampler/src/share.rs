@@ -16,7 +16,7 @@ use std::path::Path;
 ///
 /// The first process reads the dataset and writes it to the system's temporary folder (`TMPDIR` chooses another); all map
 /// the files, which are in memory once for all, and remove them as soon as they are mapped, so that nothing is left
-/// behind however the job ends. The others do not call `load`.
+/// behind; what a process leaves that was killed before that, the next call removes. The others do not call `load`.
 ///
 /// ```
 /// use edgecut_cluster::Cluster;

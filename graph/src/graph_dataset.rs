@@ -223,14 +223,26 @@ impl GraphDataset {
         &self.classes
     }
 
-    /// A number that two sets share if they have the same graphs in the same order, and hardly else; features are not looked at.
+    /// A number that two sets share if all of their graphs are the same, features included, and hardly else.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = Xxh3::new();
         hash.update(self.name.as_bytes());
-        hash.update(bytemuck::cast_slice(&self.node_offsets));
-        hash.update(bytemuck::cast_slice(&self.indptr));
+        for offsets in [&self.node_offsets, &self.indptr] {
+            hash.update(bytemuck::cast_slice(offsets));
+        }
         hash.update(bytemuck::cast_slice(&self.indices));
         hash.update(bytemuck::cast_slice(&self.labels));
+        hash.update(bytemuck::cast_slice(&self.classes));
+        hash.update(&(self.feature_dim() as u64).to_le_bytes());
+        match &self.features {
+            Some(Features::F32 { values, .. }) => hash.update(bytemuck::cast_slice(values)),
+            Some(Features::F16 { values, .. }) => hash.update(bytemuck::cast_slice(values)),
+            None => {}
+        }
+        let columns = self.node_labels.as_ref().map(|labels| &labels.columns);
+        for labels in columns.into_iter().chain(&self.edge_labels) {
+            hash.update(bytemuck::cast_slice(labels));
+        }
         hash.digest()
     }
 
@@ -377,6 +389,7 @@ mod tests {
         let graphs = graphs.with_degrees_as_labels();
         // In-degrees are 1, 1, 2, 0 and 1.
         assert_eq!(graphs.feature_dim(), 4);
+        assert_ne!(graphs.fingerprint(), GraphDataset::new("small", data()).expect("good data").fingerprint());
         let mut rows = vec![9.0];
         graphs.append_features(2, &mut rows);
         assert_eq!(rows, [9.0, 2.5, 0.0, 0.0, 1.0, 3.5, 1.0, 0.0, 0.0, 4.5, 0.0, 1.0, 0.0]);

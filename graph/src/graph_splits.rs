@@ -2,15 +2,16 @@
 
 use crate::GraphError;
 use crate::rng::{CounterRng, combine};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// One of several divisions of a set, for a cross-validation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fold {
     /// Graphs to train on, ascending.
     pub train: Vec<u32>,
-    /// Graphs to test with, ascending; each graph is one of these in one fold.
+    /// Graphs to test with, ascending; no graph is one of these in two folds.
     pub test: Vec<u32>,
 }
 
@@ -78,9 +79,10 @@ pub fn hold_out(graphs: &[u32], labels: &[u32], parts: usize, seed: u64) -> [Vec
 ///
 /// # Errors
 /// A folder without such files, one of a pair without the other, a line that is no graph of the set, a graph that is listed
-/// twice or is in both files of a fold, and empty files.
+/// twice, is in both files of a fold or in the test files of two, and empty files.
 pub fn read_folds(folder: &Path, num_graphs: usize) -> Result<Vec<Fold>, GraphError> {
     let mut folds = Vec::new();
+    let mut tested: BTreeMap<u32, usize> = BTreeMap::new();
     for number in 1.. {
         let [train, test] = ["train", "test"].map(|set| folder.join(format!("{set}_idx-{number}.txt")));
         if !train.exists() && !test.exists() {
@@ -89,6 +91,11 @@ pub fn read_folds(folder: &Path, num_graphs: usize) -> Result<Vec<Fold>, GraphEr
         let fold = Fold { train: read_graphs(&train, num_graphs)?, test: read_graphs(&test, num_graphs)? };
         if let Some(graph) = fold.test.iter().find(|graph| fold.train.binary_search(graph).is_ok()) {
             return Err(GraphError::format(test, format!("graph {graph} is also in {}", train.display())));
+        }
+        for &graph in &fold.test {
+            if let Some(other) = tested.insert(graph, number) {
+                return Err(GraphError::format(test, format!("graph {graph} is also in test_idx-{other}.txt")));
+            }
         }
         folds.push(fold);
     }
@@ -206,5 +213,9 @@ mod tests {
             put("test_idx-1.txt", text);
             assert!(why().contains(expected), "{}", why());
         }
+        put("test_idx-1.txt", "2\n");
+        put("train_idx-2.txt", "0\n");
+        put("test_idx-2.txt", "4\n2\n");
+        assert!(why().contains("test_idx-2.txt: graph 2 is also in test_idx-1.txt"), "{}", why());
     }
 }

@@ -15,6 +15,7 @@ use edgecut_trainer::graph::{
     GraphBatchOptions, GraphEpochReport, GraphObserver, GraphSplit, GraphTensorBatch, GraphTrainingConfig, Protocol,
     cross_validate, graph_batches, train_graph,
 };
+use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::{GraphConvKind, GraphNet, GraphNetConfig, Mode};
 use edgecut_trainer::ops::DropoutKey;
 use edgecut_trainer::{StepGradients, average_statistics, evaluate, step_gradients};
@@ -75,6 +76,7 @@ fn several_ranks_take_the_steps_of_one() {
     assert_eq!(expected.len(), 3);
     for world_size in [2, 3, 4] {
         for found in steps(&graphs, world_size, 24 / world_size) {
+            assert_eq!(found.len(), expected.len());
             for (found, expected) in found.iter().zip(expected) {
                 assert_eq!(
                     (found.totals.seeds, found.totals.correct),
@@ -139,7 +141,7 @@ fn batch_normalisation_is_per_rank_in_training_and_averaged_before_evaluation() 
     let together = on_ranks(2, |world| {
         let (step, model) = of_share(&shares[world.rank()], world);
         let before = flatten_statistics(&model);
-        let model = average_statistics(model, world).unwrap();
+        let model = average_statistics(model, 1, world).unwrap();
         (step.flat, before, flatten_statistics(&model), flatten_parameters(&model.valid()))
     });
     for (rank, (gradient, before, after, parameters)) in together.iter().enumerate() {
@@ -232,7 +234,31 @@ fn a_cross_validation_is_what_its_protocol_says() {
 }
 
 #[test]
-fn more_ranks_than_graphs_are_refused() {
+fn a_rank_without_a_batch_does_not_pull_the_running_statistics_back() {
+    let graphs = graphs(30);
+    let config = GraphNetConfig::new(GIN, graphs.feature_dim(), 8, 2, 2);
+    let options = GraphBatchOptions { gcn_norm: false, for_training: true };
+    let statistics = on_ranks(3, |world| {
+        let model: GraphNet<Autodiff<Cpu>> = config.init(3, &Default::default()).unwrap();
+        let mut own = 0;
+        // All graphs are one batch, of rank 0.
+        for batch in graph_batches(&loader(&graphs, Packing::Nodes(100_000), world), 0, options, &Default::default()) {
+            let batch = batch.unwrap().unwrap();
+            own += u64::from(batch.input().is_some());
+            step_gradients(&model, batch, Mode::Train(DropoutKey::new(0, 0, 0)), world).unwrap();
+        }
+        let before = flatten_statistics(&model);
+        (own, before, flatten_statistics(&average_statistics(model, own, world).unwrap()))
+    });
+    assert_eq!([0, 1, 2].map(|rank: usize| statistics[rank].0), [1, 0, 0]);
+    assert_ne!(statistics[0].1, statistics[1].1);
+    for (_, _, after) in &statistics {
+        assert!(after.iter().zip(&statistics[0].1).all(|(after, own)| (after - own).abs() < 1e-6));
+    }
+}
+
+#[test]
+fn what_cannot_be_trained_is_refused() {
     let graphs = graphs(10);
     let config = GraphTrainingConfig::new(GIN);
     let why = |train: Vec<u32>, world_size: usize| {
@@ -250,4 +276,21 @@ fn more_ranks_than_graphs_are_refused() {
     assert_eq!(why(vec![0, 1], 3), expected);
     assert_eq!(why(vec![], 1), "dataset fake-graphs: there are no training graphs");
     assert!(why(vec![11, 12], 1).contains("graph 11 is unknown, the set has 10"));
+    let config = GraphTrainingConfig { drop_last: true, ..config };
+    let split = GraphSplit { train: (0..8).collect(), valid: vec![8], test: vec![9] };
+    let refused = |config: &GraphTrainingConfig| {
+        let errors = on_ranks(2, |world| {
+            let mut counts = Counts::default();
+            let device = Default::default();
+            let trained = train_graph::<Autodiff<Cpu>>(&graphs, &split, config, world, &device, &mut counts);
+            trained.err().unwrap().to_string()
+        });
+        errors[1].clone()
+    };
+    let expected =
+        "8 training graphs do not fill one step of 2 processes with 32 graphs each, and drop_last leaves out";
+    assert!(refused(&config).starts_with(expected), "{}", refused(&config));
+    // One validation graph is of one class.
+    let config = GraphTrainingConfig { drop_last: false, metric: Metric::RocAuc, ..config };
+    assert_eq!(refused(&config), "metric roc-auc is not defined on the validation graphs: take accuracy");
 }

@@ -91,6 +91,8 @@ fn a_cross_validation_names_its_protocol() {
         let summary = said.lines().last().expect("a line");
         assert!(summary.starts_with("test accuracy ") && summary.contains(" over 3 folds; "), "{said}");
         assert!(summary.contains(protocol) && summary.contains(says), "{said}");
+        let judge = if protocol == "validation" { ", valid " } else { ", test " };
+        assert!(stderr(&output).contains(judge), "{}", stderr(&output));
         assert_eq!(said.lines().filter(|line| line.starts_with("fold ")).count(), 3);
         let result = json(&graph(2, dir.path(), &[&flags[..], &["--json"]].concat()));
         assert_eq!((result["protocol"].as_str(), result["test"].as_array().map(Vec::len)), (Some(protocol), Some(3)));
@@ -189,13 +191,14 @@ fn wrong_flags_and_too_many_processes_are_refused() {
     let output = files.train(4, &["--split", "0.1,0.1,0.8"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("training graphs for 4 processes: start at most as many"), "{}", stderr(&output));
-    let why = files.why(&["--split", "0.5,0.5,0.5"]);
-    assert!(why.contains("--split: shares [0.5, 0.5, 0.5]"), "{why}");
     let why = files.why(&["--max-nodes", "2"]);
-    assert!(why.contains("graph 0 has 3 nodes, more than the 2 of a batch"), "{why}");
+    assert!(why.contains(" has 3 nodes, the most of all, and a batch may have 2: raise the limit of nodes (--max-nodes) to at least 3"), "{why}");
     for flags in [
         &["--folds", "3", "--save-model", "model.safetensors"][..],
         &["--split", "0.5,0.5"],
+        &["--split", "0.5,0.5,0.5"],
+        &["--num-graphs", "9"],
+        &["--concurrency", "1000000000000"],
         &["--protocol", "best-mean-epoch"],
         &["--folds", "2", "--split", "0.8,0.1,0.1"],
         &["--batch-size", "4", "--max-nodes", "9"],
@@ -206,6 +209,8 @@ fn wrong_flags_and_too_many_processes_are_refused() {
     }
     let output = files.train(1, &["--dataset", "OTHER"]);
     assert_eq!(output.status.code(), Some(2), "a flag twice");
+    let why = files.why(&["--split", "0.5,0.25,0.25", "--batch-size", "32", "--drop-last"]);
+    assert!(why.contains("training graphs do not fill one step of"), "{why}");
     let absent = graph(1, files.dir.path(), &["--dataset", "OTHER", "--dataset-root-dir", text(files.dir.path())]);
     assert!(error_of(&absent).contains("dataset OTHER: no file OTHER_A.txt (TU format) found; looked in: "));
 }

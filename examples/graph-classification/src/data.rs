@@ -10,18 +10,15 @@ use edgecut_graph::graph_splits::split_dataset;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The graphs, in memory once for all processes; generated ones where the files are absent.
-pub(crate) fn load(root_dir: &Path, dataset: &str, cluster: &Cluster) -> anyhow::Result<Arc<GraphDataset>> {
-    let source = GraphSource::new(dataset, root_dir);
-    let source = match source.folder() {
-        Ok(_) => source,
-        Err(absent) => {
-            if cluster.rank() == 0 {
-                println!("{absent}; generating graphs instead");
-            }
-            GraphSource::new(FAKE_GRAPHS_NAME, root_dir)
+/// The graphs, in memory once for all processes; generated ones where none are asked for and IMDB-BINARY is absent.
+pub(crate) fn load(root_dir: &Path, dataset: Option<&str>, cluster: &Cluster) -> anyhow::Result<Arc<GraphDataset>> {
+    let mut source = GraphSource::new(dataset.unwrap_or("IMDB-BINARY"), root_dir);
+    if let (None, Err(absent)) = (dataset, source.folder()) {
+        if cluster.rank() == 0 {
+            println!("{absent}; generating graphs instead");
         }
-    };
+        source.name = FAKE_GRAPHS_NAME.into();
+    }
     Ok(Arc::new(share_graphs(cluster, || load_graphs(&source).map(GraphDataset::with_degrees_as_labels))?))
 }
 

@@ -23,15 +23,15 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 type Cpu = NdArray<f32>;
 
-/// Trains a GIN on IMDB-BINARY, or on generated graphs where its files are absent.
+/// Trains a GIN on IMDB-BINARY, or on another set of graphs.
 #[derive(Parser)]
 struct Args {
     /// The folder that holds IMDB-BINARY/IMDB-BINARY_A.txt and so on
     #[arg(long, default_value = "data")]
     root_dir: PathBuf,
-    /// The set of graphs, in TUDataset's format
-    #[arg(long, default_value = "IMDB-BINARY")]
-    dataset: String,
+    /// The set of graphs, in TUDataset's format [default: IMDB-BINARY, or generated graphs where it is absent]
+    #[arg(long)]
+    dataset: Option<String>,
     /// Processes
     #[arg(long, default_value_t = 2)]
     nproc_per_node: usize,
@@ -52,7 +52,7 @@ fn main() -> anyhow::Result<()> {
 fn run(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
     let device = Default::default();
     let mut world = cluster.world()?;
-    let graphs = data::load(&args.root_dir, &args.dataset, cluster)?;
+    let graphs = data::load(&args.root_dir, args.dataset.as_deref(), cluster)?;
     let [train, valid, test] = data::loaders(&graphs, args.batch_size, 0, cluster)?;
     let training = GraphBatchOptions { for_training: true, ..GraphBatchOptions::default() };
 

@@ -4,7 +4,7 @@ use super::{Grouped, WriteError, WriteOptions, check_names, write_parts};
 use crate::{Dataset, GraphError, Meta, Provenance};
 use std::path::Path;
 
-/// The `provenance.method` of a graph that nobody has split.
+/// The `provenance.method` of a graph that nobody has split. How it was loaded is not noted beside it.
 pub const WHOLE: &str = "whole";
 
 /// Writes `dataset`, which [`datasets::load`](crate::datasets::load) has returned, as its only part to the empty folder

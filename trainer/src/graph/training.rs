@@ -16,7 +16,7 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::optim::{AdamConfig, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
-use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig};
+use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig, Packing};
 use edgecut_graph::GraphDataset;
 use std::sync::Arc;
 use std::time::Instant;
@@ -76,11 +76,17 @@ where
         let mut clock = StepClock::start();
         let mut totals = SeedTotals::default();
         let num_steps = loader.num_steps(epoch);
+        if num_steps == 0 {
+            return Err(invalid(no_step(split, config, world)));
+        }
+        let mut own_batches = 0;
         let mut batches = graph_batches::<B>(&loader, epoch, options, device);
         for step in 0..num_steps {
             let Some(batch) = clock.waiting(|| batches.next()) else { break };
             let key = DropoutKey::new(config.seed, epoch, step as u64).for_rank(world.rank() as u64);
-            let gradients = step_gradients(&model, batch??, Mode::Train(key), world)?;
+            let batch = batch??;
+            own_batches += u64::from(batch.input().is_some());
+            let gradients = step_gradients(&model, batch, Mode::Train(key), world)?;
             clock.compute += gradients.compute;
             clock.exchange += gradients.allreduce;
             if !gradients.totals.loss.is_finite() {
@@ -93,11 +99,15 @@ where
             clock.compute += start.elapsed();
             observer.step(epoch + 1, step + 1, num_steps);
         }
-        model = average_statistics(model, world)?;
+        model = average_statistics(model, own_batches, world)?;
         let [seconds, wait_seconds, compute_seconds, allreduce_seconds] = clock.stop(world)?;
         let start = Instant::now();
         let last = epoch + 1 == config.num_epochs;
         let valid = evaluation.run(&evaluation.valid, &model.valid(), world, device)?;
+        if valid.metric.is_none() && !split.valid.is_empty() {
+            let metric = config.metric;
+            return Err(invalid(format!("metric {metric} is not defined on the validation graphs: take accuracy")));
+        }
         // Without validation graphs the last epoch counts.
         let better = match valid.metric {
             Some(_) => best.as_ref().is_none_or(|best| valid.metric > best.valid.metric),
@@ -166,24 +176,48 @@ pub fn evaluate_graph<B: GnnBackend>(
     Ok(result(0, &config, valid, test))
 }
 
-/// The model with the mean of all ranks' running statistics, so that all have the same again. What is frozen has to be the same
-/// on all ranks.
+/// The model with the mean of all ranks' running statistics, so that all have the same again; each rank's count by the `batches`
+/// that they have followed since the last time, so that one without any does not pull the others back. What is frozen has to be
+/// the same on all ranks.
 ///
 /// # Errors
 /// A failure of the job.
 pub fn average_statistics<B: AutodiffBackend, M: AutodiffModule<B>>(
     model: M,
+    batches: u64,
     world: &mut ProcessGroup,
 ) -> Result<M, TrainError> {
-    let mut statistics = flatten_statistics(&model);
-    if world.size() == 1 || statistics.is_empty() {
+    let mut sums = flatten_statistics(&model);
+    if world.size() == 1 || sums.is_empty() {
         return Ok(model);
     }
-    world.all_reduce(&mut statistics, ReduceOp::Mean)?;
-    load_statistics(model, &statistics).map_err(|e| TrainError::Config { what: e.to_string() })
+    let weight = batches as f32;
+    sums.iter_mut().for_each(|value| *value *= weight);
+    sums.push(weight);
+    world.all_reduce(&mut sums, ReduceOp::Sum)?;
+    match sums.pop() {
+        Some(total) if total > 0.0 => {
+            sums.iter_mut().for_each(|sum| *sum /= total);
+            load_statistics(model, &sums).map_err(|e| TrainError::Config { what: e.to_string() })
+        }
+        _ => Ok(model),
+    }
 }
 
-/// Every rank has to have a graph, or its statistics would be none.
+/// Why an epoch has no step.
+fn no_step(split: &GraphSplit, config: &GraphTrainingConfig, world: &ProcessGroup) -> String {
+    let (graphs, packing, ranks) = (split.train.len(), config.packing, world.size());
+    let batch = match packing {
+        Packing::Graphs(size) => format!("{size} graphs"),
+        Packing::Nodes(nodes) => format!("{nodes} nodes"),
+    };
+    format!(
+        "{graphs} training graphs do not fill one step of {ranks} processes with {batch} each, and drop_last leaves out what does \
+         not fill one: do without it, or take smaller batches"
+    )
+}
+
+/// A rank without a graph would only wait for the others.
 fn check_share(graphs: &GraphDataset, split: &GraphSplit, world: &ProcessGroup) -> Result<(), TrainError> {
     let (train, ranks) = (split.train.len(), world.size());
     let what = match train {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
-use burn::module::AutodiffModule;
+use burn::module::{AutodiffModule, Module, ModuleVisitor, Param};
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::activation::relu;
 use burn::tensor::backend::Backend;
@@ -309,18 +309,36 @@ fn graphs_side_by_side_are_as_each_alone() {
     }
 }
 
+/// How many parameters have a gradient that is not zero, and how many have none.
+struct WithGradients<'a> {
+    gradients: &'a GradientsParams,
+    counts: [usize; 2],
+}
+
+impl ModuleVisitor<Single> for WithGradients<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<Single, D>>) {
+        let gradient = self.gradients.get::<NdArray<f32>, D>(param.id);
+        let moves = gradient.is_some_and(|gradient| gradient.into_data().iter::<f32>().any(|value| value != 0.0));
+        self.counts[usize::from(!moves)] += 1;
+    }
+}
+
 #[test]
-fn all_parameters_learn_and_backward_passes_are_prepared() {
+fn every_parameter_gets_a_gradient_and_no_statistic_does() {
     for conv in convolutions() {
-        let config = GraphNetConfig { dropout: 0.2, ..GraphNetConfig::new(conv, 3, 8, 3, 2) };
-        let model: GraphNet<Single> = config.init(5, &Default::default()).expect("a model");
-        let batch = batch::<Single>(vec![0, 1, 2, 3], true);
-        let input = batch.input().expect("graphs");
-        let logits = model.forward(input, Mode::Train(key())).expect("logits");
-        let gradients = GradientsParams::from_grads(logits.powi_scalar(2).sum().backward(), &model);
-        let flat = flatten_gradients(&model, gradients);
-        assert_eq!(flat.len(), num_trained_parameters(&model));
-        assert!(flat.iter().filter(|gradient| **gradient != 0.0).count() > flat.len() / 2, "{conv:?}");
+        for batch_norm in [false, true] {
+            let config = GraphNetConfig { dropout: 0.2, batch_norm, ..GraphNetConfig::new(conv, 3, 8, 3, 2) };
+            let model: GraphNet<Single> = config.init(5, &Default::default()).expect("a model");
+            let batch = batch::<Single>(vec![0, 1, 2, 3], true);
+            let logits = model.forward(batch.input().expect("graphs"), Mode::Train(key())).expect("logits");
+            let gradients = GradientsParams::from_grads(logits.powi_scalar(2).sum().backward(), &model);
+            let mut seen = WithGradients { gradients: &gradients, counts: [0, 0] };
+            model.visit(&mut seen);
+            let norms = model.norms.len() + usize::from(matches!(conv, GraphConvKind::Gin { mlp_layers: 2, .. })) * 2;
+            let statistics = if batch_norm { 2 * norms } else { 0 };
+            assert_eq!(seen.counts[1], statistics, "{conv:?}, {batch_norm}: {:?}", seen.counts);
+            assert_eq!(flatten_gradients(&model, gradients).len(), num_trained_parameters(&model));
+        }
     }
 }
 

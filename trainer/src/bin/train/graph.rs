@@ -5,15 +5,16 @@ use crate::job::{self, Job};
 use crate::model_bytes::read_on_rank_0;
 use crate::place::Rank;
 use crate::reporter::{Reporter, percent};
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::share_graphs;
 use edgecut_graph::datasets::{GraphSource, load_graphs};
 use edgecut_graph::graph_splits::{Fold, read_folds, split_dataset, stratified_folds};
 use edgecut_graph::{GraphDataset, GraphError};
 use edgecut_trainer::graph::{
-    CrossValidationResult, GraphEpochReport, GraphObserver, GraphResult, GraphSplit, GraphTrainingConfig,
+    CrossValidationResult, GraphEpochReport, GraphObserver, GraphResult, GraphSplit, GraphTrainingConfig, Protocol,
     cross_validate, evaluate_graph, train_graph,
 };
 use edgecut_trainer::metrics::Metric;
@@ -25,22 +26,24 @@ use std::sync::Arc;
 type Cpu = NdArray<f32>;
 
 pub(crate) fn run(args: &GraphArgs, rank: &Rank) -> anyhow::Result<()> {
-    let config = args.config()?;
+    let config = args.config();
     let source = args.data.source();
     job::run(&args.job, rank, format!("graphs {}", source.name), &args.parameters(), |Job { cluster, world }| {
         let graphs = Arc::new(share_graphs(cluster, || load(&source))?);
-        let mut reporter = GraphReporter(Reporter::new(&args.output, config.num_epochs, rank)?);
+        let by_test = args.data.protocol == Protocol::BestMeanEpoch;
+        let judge = if by_test { "test" } else { "valid" };
+        let mut reporter = GraphReporter { reporter: Reporter::new(&args.output, config.num_epochs, rank)?, judge };
         reporter.start(&graphs);
         let device = Default::default();
         if let Some(num_folds) = args.data.folds {
-            let folds = folds(&args.data, &source, &graphs, num_folds as usize)?;
+            let folds = folds_of_rank_0(world, || folds(&args.data, &source, &graphs, num_folds as usize))?;
             let protocol = args.data.protocol;
             let result =
                 cross_validate::<Autodiff<Cpu>>(&graphs, &folds, protocol, &config, world, &device, &mut reporter)?;
             return reporter.cross_validation(&result, config.metric);
         }
         let shares = split_dataset(graphs.num_graphs(), args.data.split.0, args.data.split_seed);
-        let [train, valid, test] = shares.map_err(|why| anyhow::anyhow!("--split: {why}"))?;
+        let [train, valid, test] = shares.map_err(|why| anyhow!("--split: {why}"))?;
         let split = GraphSplit { train, valid, test };
         let result = match &args.output.load_model {
             Some(path) => evaluate(path, &graphs, &split, &config, world)?,
@@ -56,6 +59,19 @@ fn load(source: &GraphSource) -> Result<GraphDataset, GraphError> {
     Ok(if graphs.feature_dim() == 0 { graphs.with_degrees_as_labels() } else { graphs })
 }
 
+/// The folds that rank 0 finds, so that all ranks have the same whatever is on their disks.
+fn folds_of_rank_0(
+    world: &mut ProcessGroup,
+    find: impl FnOnce() -> anyhow::Result<Vec<Fold>>,
+) -> anyhow::Result<Vec<Fold>> {
+    let mut text = match world.rank() {
+        0 => serde_json::to_vec(&find()?).context("write the folds as JSON")?,
+        _ => Vec::new(),
+    };
+    world.broadcast_bytes(&mut text, 0)?;
+    serde_json::from_slice(&text).context("read the folds of rank 0")
+}
+
 /// The folds that are read, or else drawn.
 fn folds(
     args: &GraphDataArgs,
@@ -66,7 +82,7 @@ fn folds(
     let beside = source.folder()?.map(|folder| folder.join(format!("{num_folds}fold"))).filter(|dir| dir.is_dir());
     let Some(dir) = args.folds_dir.clone().or(beside) else {
         let drawn = stratified_folds(graphs.labels(), num_folds, args.split_seed);
-        return drawn.map_err(|why| anyhow::anyhow!("--folds: {why}"));
+        return drawn.map_err(|why| anyhow!("--folds: {why}"));
     };
     let folds = read_folds(&dir, graphs.num_graphs())?;
     ensure!(folds.len() == num_folds, "--folds is {num_folds}, but {} has {}", dir.display(), folds.len());
@@ -78,7 +94,7 @@ fn evaluate(
     graphs: &Arc<GraphDataset>,
     split: &GraphSplit,
     config: &GraphTrainingConfig,
-    world: &mut edgecut_cluster::ProcessGroup,
+    world: &mut ProcessGroup,
 ) -> anyhow::Result<GraphResult> {
     let device = Default::default();
     let bytes = read_on_rank_0(path, world)?;
@@ -88,11 +104,15 @@ fn evaluate(
 }
 
 /// Reports graph classification.
-struct GraphReporter(Reporter);
+struct GraphReporter {
+    reporter: Reporter,
+    /// What chooses the epoch.
+    judge: &'static str,
+}
 
 impl GraphReporter {
     fn start(&self, graphs: &GraphDataset) {
-        self.0.say(&format!(
+        self.reporter.say(&format!(
             "{}: {} graphs of {} classes, {} nodes, {} edges, {} features",
             graphs.name(),
             graphs.num_graphs(),
@@ -104,7 +124,7 @@ impl GraphReporter {
     }
 
     fn result(&mut self, result: &GraphResult) -> anyhow::Result<()> {
-        if !self.0.finish(result)? {
+        if !self.reporter.finish(result)? {
             return Ok(());
         }
         let best = if result.best_epoch > 0 { format!(" (epoch {})", result.best_epoch) } else { String::new() };
@@ -117,7 +137,7 @@ impl GraphReporter {
     }
 
     fn cross_validation(&mut self, result: &CrossValidationResult, metric: Metric) -> anyhow::Result<()> {
-        if !self.0.finish(result)? {
+        if !self.reporter.finish(result)? {
             return Ok(());
         }
         let CrossValidationResult { protocol, test, mean, deviation, epochs } = result;
@@ -137,18 +157,19 @@ impl GraphReporter {
 
 impl GraphObserver<Cpu> for GraphReporter {
     fn step(&mut self, epoch: u64, done: usize, total: usize) {
-        self.0.step(epoch, done, total);
+        self.reporter.step(epoch, done, total);
     }
 
     fn epoch(&mut self, report: &GraphEpochReport) -> std::io::Result<()> {
-        self.0.line("epoch", report).map_err(std::io::Error::other)?;
+        self.reporter.line("epoch", report).map_err(std::io::Error::other)?;
         let fold = report.fold.map(|fold| format!("fold {fold}, ")).unwrap_or_default();
-        self.0.say(&format!(
-            "{fold}epoch {}/{}: loss {}, train {}, valid {}, {:.2} s ({:.0} graphs/s; wait {:.2}, compute {:.2}, all-reduce {:.2})",
+        self.reporter.say(&format!(
+            "{fold}epoch {}/{}: loss {}, train {}, {} {}, {:.2} s ({:.0} graphs/s; wait {:.2}, compute {:.2}, all-reduce {:.2})",
             report.epoch,
-            self.0.num_epochs,
+            self.reporter.num_epochs,
             report.loss.map_or_else(|| "-".into(), |loss| format!("{loss:.4}")),
             percent(report.train_acc),
+            self.judge,
             percent(report.valid_acc),
             report.seconds,
             report.graphs as f64 / report.seconds.max(1e-9),
@@ -160,7 +181,7 @@ impl GraphObserver<Cpu> for GraphReporter {
     }
 
     fn improved(&mut self, model: &GraphNet<Cpu>, config: &GraphNetConfig) -> std::io::Result<()> {
-        let Some(path) = &self.0.save_model else { return Ok(()) };
+        let Some(path) = &self.reporter.save_model else { return Ok(()) };
         save_graph_model(path, model, config).map_err(std::io::Error::other)
     }
 }

@@ -4,7 +4,8 @@ use crate::args::{JobArgs, OutputArgs, not_negative, probability};
 use crate::exit::UsageError;
 use clap::{Args, ValueEnum};
 use edgecut_dist_loader::Packing;
-use edgecut_graph::datasets::{FakeGraphsOptions, GraphSource};
+use edgecut_graph::datasets::{FAKE_GRAPHS_NAME, FakeGraphsOptions, GraphSource};
+use edgecut_graph::graph_splits::split_dataset;
 use edgecut_trainer::graph::{GraphTrainingConfig, Protocol};
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::{GraphConvKind, Readout};
@@ -55,15 +56,15 @@ pub(crate) struct GraphDataArgs {
     /// The folder that holds NAME/NAME_A.txt, or NAME/raw/NAME_A.txt as PyG has it, and so on
     #[arg(long, value_name = "DIR", default_value = "data")]
     pub(crate) dataset_root_dir: PathBuf,
-    /// Graphs that fake-graphs has
-    #[arg(long, value_name = "N", default_value_t = FakeGraphsOptions::default().num_graphs)]
-    pub(crate) num_graphs: usize,
-    /// Mean number of nodes of fake-graphs
-    #[arg(long, value_name = "N", default_value_t = FakeGraphsOptions::default().avg_num_nodes)]
-    pub(crate) avg_num_nodes: usize,
-    /// The seed of fake-graphs
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) fake_seed: u64,
+    /// Graphs that fake-graphs has [default: 1000]
+    #[arg(long, value_name = "N")]
+    pub(crate) num_graphs: Option<usize>,
+    /// Mean number of nodes of fake-graphs [default: 20]
+    #[arg(long, value_name = "N")]
+    pub(crate) avg_num_nodes: Option<usize>,
+    /// The seed of fake-graphs [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(crate) fake_seed: Option<u64>,
     /// Shares of training, validation and test graphs, which --split-seed draws
     #[arg(long, value_name = "T,V,T", default_value = "0.8,0.1,0.1", value_parser = shares, conflicts_with = "folds")]
     pub(crate) split: Shares,
@@ -72,9 +73,10 @@ pub(crate) struct GraphDataArgs {
     pub(crate) split_seed: u64,
     /// Cross-validate over so many folds: those of the folder Nfold beside the graphs (test_idx-1.txt, train_idx-1.txt, …, graphs
     /// counted from 0) if there is one, else drawn evenly over the classes by --split-seed
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["save_model", "load_model"],
+        value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) folds: Option<u32>,
-    /// The folder of the folds
+    /// The folder of the folds; rank 0 reads them
     #[arg(long, value_name = "DIR", requires = "folds")]
     pub(crate) folds_dir: Option<PathBuf>,
     /// How the epochs of a cross-validation are chosen: in each fold by a tenth of its training graphs; or one for all folds, by
@@ -148,8 +150,8 @@ pub(crate) struct GraphTrainingArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
     /// Batches that are made ahead of the trainer; 0 makes each when it is needed
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    pub(crate) concurrency: usize,
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(..=1024))]
+    pub(crate) concurrency: u32,
 }
 
 /// Shares of a split.
@@ -159,15 +161,20 @@ pub(crate) struct Shares(pub(crate) [f64; 3]);
 fn shares(text: &str) -> Result<Shares, String> {
     let values: Result<Vec<f64>, String> = text.split(',').map(not_negative).collect();
     match values?.try_into() {
-        Ok(shares) => Ok(Shares(shares)),
+        Ok(shares) => split_dataset(0, shares, 0).map(|_| Shares(shares)),
         Err(other) => Err(format!("{} shares, expected 3: training, validation and test", other.len())),
     }
 }
 
 impl GraphDataArgs {
     pub(crate) fn source(&self) -> GraphSource {
-        let (num_graphs, avg_num_nodes, seed) = (self.num_graphs, self.avg_num_nodes, self.fake_seed);
-        let fake = FakeGraphsOptions { num_graphs, avg_num_nodes, seed, ..FakeGraphsOptions::default() };
+        let default = FakeGraphsOptions::default();
+        let fake = FakeGraphsOptions {
+            num_graphs: self.num_graphs.unwrap_or(default.num_graphs),
+            avg_num_nodes: self.avg_num_nodes.unwrap_or(default.avg_num_nodes),
+            seed: self.fake_seed.unwrap_or(default.seed),
+            ..default
+        };
         GraphSource { fake, ..GraphSource::new(self.dataset.as_str(), self.dataset_root_dir.clone()) }
     }
 
@@ -186,15 +193,26 @@ impl GraphDataArgs {
 }
 
 impl GraphArgs {
-    /// What is trained.
-    ///
-    /// # Errors
-    /// [`UsageError`] for flags that do not go together.
-    pub(crate) fn config(&self) -> Result<GraphTrainingConfig, UsageError> {
-        if self.data.folds.is_some() && (self.output.save_model.is_some() || self.output.load_model.is_some()) {
-            let what = "--folds trains a model per fold and keeps none: leave out --save-model and --load-model";
-            return Err(UsageError(what.into()));
+    /// Fails if flags about generated graphs are given with others.
+    pub(crate) fn check(&self) -> Result<(), UsageError> {
+        let data = &self.data;
+        for (flag, is_given) in [
+            ("--num-graphs", data.num_graphs.is_some()),
+            ("--avg-num-nodes", data.avg_num_nodes.is_some()),
+            ("--fake-seed", data.fake_seed.is_some()),
+        ] {
+            if is_given && data.dataset != FAKE_GRAPHS_NAME {
+                let dataset = &data.dataset;
+                return Err(UsageError(format!(
+                    "{flag} is about {FAKE_GRAPHS_NAME}, not about {dataset}: leave it out"
+                )));
+            }
         }
+        Ok(())
+    }
+
+    /// What is trained.
+    pub(crate) fn config(&self) -> GraphTrainingConfig {
         let args = &self.training;
         let conv = match args.model {
             GraphModelName::Gin => {
@@ -204,7 +222,7 @@ impl GraphArgs {
             GraphModelName::Sage => GraphConvKind::Sage { aggregation: args.aggregation },
         };
         let by_count = Packing::Graphs(args.batch_size as usize);
-        Ok(GraphTrainingConfig {
+        GraphTrainingConfig {
             num_layers: args.num_layers as usize,
             hidden_channels: args.hidden_channels as usize,
             pooling: args.pooling,
@@ -223,9 +241,9 @@ impl GraphArgs {
             weight_decay: args.weight_decay,
             metric: args.metric,
             seed: args.seed,
-            concurrency: args.concurrency,
+            concurrency: args.concurrency as usize,
             ..GraphTrainingConfig::new(conv)
-        })
+        }
     }
 
     /// What has to be equal on all ranks, by flag.

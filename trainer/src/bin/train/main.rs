@@ -48,6 +48,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Graph(args) => (&args.job, None),
         Command::Sample(args) => (&args.job, Some(&args.part)),
     };
+    if let Command::Graph(args) = &cli.command {
+        args.check()?;
+    }
     let place = Place::find(job)?;
     if let Some(part) = part {
         // Said once, before there are several processes.

@@ -89,12 +89,19 @@ fn refuse(args: &WholeArgs, dir: &Path, made: &Provenance) -> anyhow::Result<()>
         ("--hold-out-edges", args.hold_out_edges.is_some(), made.hold_out_edges.map(shares)),
     ] {
         if is_given {
-            let how = value.map_or_else(|| "without it".to_owned(), |value| format!("with {flag} {value}"));
-            bail!(UsageError(format!(
-                "{flag}: the parts in {} were made {}: give it to partition-graph, which makes them",
-                dir.display(),
-                how.trim_end()
-            )));
+            let dir = dir.display();
+            bail!(UsageError(match value {
+                None => format!(
+                    "{flag}: the parts in {dir} were made without it: give it to partition-graph, which makes them"
+                ),
+                Some(value) => {
+                    let made = format!("{flag} {value}");
+                    format!(
+                        "{flag}: the parts in {dir} were made with {}: leave it out, or partition again",
+                        made.trim_end()
+                    )
+                }
+            }));
         }
     }
     Ok(())
