@@ -41,7 +41,7 @@ pub fn read_tu(name: &str, folder: &Path) -> Result<GraphDataset, GraphError> {
         None => None,
     };
     let features = files.find("node_attributes").map(|path| read_attributes(&path, nodes)).transpose()?.flatten();
-    let node_labels = node_labels.map(LabelColumns::as_ones).filter(|labels| labels.per_node > 0);
+    let node_labels = node_labels.map(LabelColumns::into_ones).filter(|labels| labels.per_node > 0);
     GraphDataset::new(name, GraphData { node_offsets, src, dst, labels, features, node_labels, edge_labels })
 }
 
@@ -208,7 +208,7 @@ impl LabelColumns {
     }
 
     /// Each distinct label of each column as a column of ones and zeros.
-    fn as_ones(self) -> NodeLabels {
+    fn into_ones(self) -> NodeLabels {
         let mut columns = vec![0; self.values.len()];
         let mut dim = 0;
         for column in 0..self.columns {
@@ -234,6 +234,6 @@ fn ranks(values: &[i64]) -> (Vec<u32>, usize) {
 
 fn read_attributes(path: &Path, rows: Rows) -> Result<Option<Features>, GraphError> {
     let (values, dim) = read_rows(path)?;
-    rows.check(path, if dim == 0 { 0 } else { values.len() / dim }, "attributes")?;
+    rows.check(path, values.len().checked_div(dim).unwrap_or(0), "attributes")?;
     Ok((dim > 0).then(|| Features::F32 { values: values.into(), dim }))
 }

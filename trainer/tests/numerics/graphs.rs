@@ -380,7 +380,7 @@ fn saved_models_come_back_with_their_running_statistics() {
         let bytes = std::fs::read(&path).expect("the file");
         let (loaded, settings) = parse_graph_model::<NdArray<f32>>(&bytes, &path, &device).expect("the model");
         assert_eq!((flatten_parameters(&loaded), settings), (flatten_parameters(&model), config));
-        let error = parse_model::<NdArray<f32>>(&bytes, &path, &device).err().expect("no model for nodes");
+        let Err(error) = parse_model::<NdArray<f32>>(&bytes, &path, &device) else { panic!("no model for nodes") };
         let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
         assert!(source.contains("which train graph reads"), "{error}: {source}");
     }
