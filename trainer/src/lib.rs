@@ -15,6 +15,7 @@
 
 pub mod allocator;
 mod batch_input;
+mod classification_result;
 mod data_parallel;
 mod embeddings;
 mod epoch_clock;
@@ -32,6 +33,7 @@ mod train_error;
 mod training_config;
 
 pub use batch_input::{BatchOptions, TensorBatch, tensor_batches};
+pub use classification_result::ClassificationResult;
 pub use data_parallel::{
     ClassifiedBatch, Logits, Made, SeedTotals, StepGradients, evaluate, evaluate_metric, step_gradients,
     step_with_embeddings,
@@ -40,8 +42,7 @@ pub use embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
 pub use epoch_clock::{EpochCost, HopCost};
 pub use graph::average_statistics;
 pub use node::{
-    EpochReport, NodeResult, NodeTrainingConfig, Observer, TrainedNodeModel, evaluate_node, model_config, seed_type,
-    train_node,
+    EpochReport, NodeTrainingConfig, Observer, TrainedNodeModel, evaluate_node, model_config, seed_type, train_node,
 };
 pub use train_error::TrainError;
 pub use training_config::TrainingConfig;

@@ -148,12 +148,11 @@ pub fn parse_model<B: Backend>(
     check_size(path, &file, config.num_parameters())?;
     // The initial values are overwritten below; the model is only the list of what has to be there.
     let model = config.init::<B>(0, device).map_err(model_error)?;
-    let mut fill = Fill { place: Vec::new(), path, file: &file, device, used: BTreeSet::new(), error: None };
-    let model = model.map(&mut fill);
-    let embeddings = match &config {
-        ModelConfig::Stack(_) => fill.finish(&[], 0)?,
-        ModelConfig::Relational(config) => fill.finish(&config.graph.embedded_types(), config.hidden_channels)?,
+    let (embedded, dim) = match &config {
+        ModelConfig::Stack(_) => (Vec::new(), 0),
+        ModelConfig::Relational(config) => (config.graph.embedded_types(), config.hidden_channels),
     };
+    let (model, embeddings) = filled(model, &embedded, dim, path, &file, device)?;
     Ok((model, config, embeddings))
 }
 
@@ -173,9 +172,8 @@ pub fn parse_link_model<B: Backend>(
     config.validate().map_err(model_error)?;
     check_size(path, &file, config.num_parameters())?;
     let model = config.init::<B>(0, device).map_err(model_error)?;
-    let mut fill = Fill { place: Vec::new(), path, file: &file, device, used: BTreeSet::new(), error: None };
-    let model = model.map(&mut fill);
-    let embeddings = fill.finish(&config.encoder.graph.embedded_types(), config.encoder.hidden_channels)?;
+    let (embedded, dim) = (config.encoder.graph.embedded_types(), config.encoder.hidden_channels);
+    let (model, embeddings) = filled(model, &embedded, dim, path, &file, device)?;
     Ok((model, config, embeddings))
 }
 
@@ -195,10 +193,22 @@ pub fn parse_graph_model<B: Backend>(
     config.validate().map_err(model_error)?;
     check_size(path, &file, config.num_parameters())?;
     let model = config.init::<B>(0, device).map_err(model_error)?;
-    let mut fill = Fill { place: Vec::new(), path, file: &file, device, used: BTreeSet::new(), error: None };
-    let model = model.map(&mut fill);
-    fill.finish(&[], 0)?;
+    let (model, _) = filled(model, &[], 0, path, &file, device)?;
     Ok((model, config))
+}
+
+/// The model with the file's values, and the embeddings of these node types.
+fn filled<B: Backend, M: Module<B>>(
+    model: M,
+    embedded: &[&str],
+    dim: usize,
+    path: &Path,
+    file: &SafeTensors<'_>,
+    device: &B::Device,
+) -> Result<(M, Vec<EmbeddingTable>), ModelFileError> {
+    let mut fill = Fill { place: Vec::new(), path, file, device, used: BTreeSet::new(), error: None };
+    let model = model.map(&mut fill);
+    Ok((model, fill.finish(embedded, dim)?))
 }
 
 /// The tensors of a file, and its configuration as JSON.

@@ -14,8 +14,8 @@ use edgecut_trainer::models::{GatSettings, ModelConfig, ModelKind, NodeModel};
 use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
 use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{
-    Embeddings, EpochReport, NodeResult, NodeTrainingConfig, Observer, TrainError, TrainedNodeModel, TrainingConfig,
-    evaluate_node, train_node,
+    ClassificationResult, Embeddings, EpochReport, NodeTrainingConfig, Observer, TrainError, TrainedNodeModel,
+    TrainingConfig, evaluate_node, train_node,
 };
 use std::path::Path;
 use support::{on_ranks, write_parts};
@@ -75,7 +75,11 @@ impl Observer<Cpu> for Log {
 }
 
 /// The result of every rank, by training and by evaluating the model that came of it.
-fn train(dir: &Path, ranks: usize, config: &NodeTrainingConfig) -> Vec<Result<(NodeResult, NodeResult), TrainError>> {
+fn train(
+    dir: &Path,
+    ranks: usize,
+    config: &NodeTrainingConfig,
+) -> Vec<Result<(ClassificationResult, ClassificationResult), TrainError>> {
     on_ranks(dir, ranks, &SamplingNodeConfig::default(), |node, world| {
         let (device, mut log) = (Default::default(), Log::default());
         let trained = train_node::<Autodiff<Cpu>>(&node, config, world, &device, &mut log)?;
@@ -122,7 +126,7 @@ fn every_kind_learns_classes_that_neighbors_of_other_types_tell() {
                 };
                 // Chance is 0.25.
                 assert!(accuracy > 0.75 && f1 > 0.7, "{:?} on {ranks} ranks: {result:?}", config.training.kind);
-                let expected = NodeResult { best_epoch: 0, ..result.clone() };
+                let expected = ClassificationResult { best_epoch: 0, ..result.clone() };
                 assert_eq!(*again, expected, "the model that came back is the one that was tested");
             }
             assert!(results.iter().all(|result| *result == results[0]), "the same on every rank");

@@ -10,6 +10,8 @@ pub const FAKE_GRAPHS_NAME: &str = "fake-graphs";
 const HUBS: u64 = 3;
 /// Edges per node, counting each once.
 const EDGES_PER_NODE: usize = 2;
+/// Graphs that are drawn before they are put together.
+const GRAPHS_AT_ONCE: usize = 1 << 12;
 /// The share of graphs that have the structure of a random class.
 const NOISE: f64 = 0.1;
 
@@ -55,18 +57,21 @@ pub fn fake_graphs(options: &FakeGraphsOptions) -> Result<GraphDataset, GraphErr
     if avg_num_nodes < 2 || most_nodes > u32::MAX as usize {
         return fail(format!("avg_num_nodes is {avg_num_nodes}: at least 2, and not 2^32 in all graphs together"));
     }
-    let graphs: Vec<(u32, Vec<(u32, u32)>)> =
-        (0..num_graphs).into_par_iter().map(|graph| draw(options, graph, seed)).collect();
     let mut data = GraphData { node_offsets: vec![0], ..GraphData::default() };
     let mut first = 0;
-    for (graph, (num_nodes, edges)) in graphs.into_iter().enumerate() {
-        for (a, b) in edges {
-            data.src.extend([first + a, first + b]);
-            data.dst.extend([first + b, first + a]);
+    for start in (0..num_graphs).step_by(GRAPHS_AT_ONCE) {
+        let chunk = start..(start + GRAPHS_AT_ONCE).min(num_graphs);
+        let drawn: Vec<(u32, Vec<(u32, u32)>)> =
+            chunk.clone().into_par_iter().map(|graph| draw(options, graph, seed)).collect();
+        for (graph, (num_nodes, edges)) in chunk.zip(drawn) {
+            for (a, b) in edges {
+                data.src.extend([first + a, first + b]);
+                data.dst.extend([first + b, first + a]);
+            }
+            first += num_nodes;
+            data.node_offsets.push(u64::from(first));
+            data.labels.push((graph % num_classes) as i64);
         }
-        first += num_nodes;
-        data.node_offsets.push(u64::from(first));
-        data.labels.push((graph % num_classes) as i64);
     }
     GraphDataset::new(FAKE_GRAPHS_NAME, data)
 }

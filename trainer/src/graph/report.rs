@@ -36,24 +36,6 @@ pub struct GraphEpochReport {
     pub eval_seconds: f64,
 }
 
-/// The end of a run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct GraphResult {
-    /// The epoch with the best metric on the validation graphs, counted from 1, the first of several; the last one without
-    /// validation graphs; 0 where nothing was trained.
-    pub best_epoch: u64,
-    /// Its validation accuracy.
-    pub valid_acc: Option<f64>,
-    /// Accuracy on the test graphs with that epoch's model.
-    pub test_acc: Option<f64>,
-    /// What chose the epoch.
-    pub metric: Metric,
-    /// This metric on the validation graphs.
-    pub valid_metric: Option<f64>,
-    /// This metric on the test graphs.
-    pub test_metric: Option<f64>,
-}
-
 /// Watches a run.
 pub trait GraphObserver<B: Backend> {
     /// `done` of `total` steps of `epoch` (counted from 1) are done.

@@ -2,13 +2,13 @@
 
 use super::batch::{GraphBatchOptions, graph_batches};
 use super::config::GraphTrainingConfig;
-use super::report::{GraphEpochReport, GraphObserver, GraphResult};
+use super::report::{GraphEpochReport, GraphObserver};
+use crate::classification_result::{ClassificationResult, Judged};
 use crate::data_parallel::{SeedTotals, run_evaluation, step_gradients};
 use crate::epoch_clock::StepClock;
 use crate::gradients::{flatten_parameters, flatten_statistics, load_parameters, load_statistics};
 use crate::metrics::MetricState;
 use crate::models::{GraphConvKind, GraphNet, GraphNetConfig, Mode};
-use crate::node::Judged;
 use crate::ops::{DropoutKey, GnnBackend};
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
@@ -39,7 +39,7 @@ pub struct TrainedGraphModel<B: Backend> {
     /// Its settings.
     pub config: GraphNetConfig,
     /// How good it is.
-    pub result: GraphResult,
+    pub result: ClassificationResult,
     /// The metric on the validation graphs after each epoch.
     pub history: Vec<Option<f64>>,
 }
@@ -141,7 +141,7 @@ where
         (best_epoch, valid) = (best.epoch, best.valid);
     }
     let test = evaluation.run(&evaluation.test, &model, world, device)?;
-    let result = result(best_epoch, config, valid, test);
+    let result = ClassificationResult::new(best_epoch, config.metric, valid, test);
     Ok(TrainedGraphModel { model, config: model_config, result, history })
 }
 
@@ -156,7 +156,7 @@ pub fn evaluate_graph<B: GnnBackend>(
     (model, model_config): (&GraphNet<B>, &GraphNetConfig),
     world: &mut ProcessGroup,
     device: &B::Device,
-) -> Result<GraphResult, TrainError> {
+) -> Result<ClassificationResult, TrainError> {
     let (given, expected) = (model_config, config.model_config(graphs)?);
     if (given.in_channels, given.num_classes) != (expected.in_channels, expected.num_classes) {
         let what = format!(
@@ -173,7 +173,7 @@ pub fn evaluate_graph<B: GnnBackend>(
     let evaluation = Evaluation::new(graphs, split, &config, world)?;
     let valid = evaluation.run(&evaluation.valid, model, world, device)?;
     let test = evaluation.run(&evaluation.test, model, world, device)?;
-    Ok(result(0, &config, valid, test))
+    Ok(ClassificationResult::new(0, config.metric, valid, test))
 }
 
 /// The model with the mean of all ranks' running statistics, so that all have the same again; each rank's count by the `batches`
@@ -238,17 +238,6 @@ fn loader(
     world: &ProcessGroup,
 ) -> Result<GraphDataLoader, TrainError> {
     Ok(GraphDataLoader::new(Arc::clone(graphs), which.to_vec(), config, world.rank(), world.size())?)
-}
-
-fn result(best_epoch: u64, config: &GraphTrainingConfig, valid: Judged, test: Judged) -> GraphResult {
-    GraphResult {
-        best_epoch,
-        valid_acc: valid.accuracy,
-        test_acc: test.accuracy,
-        metric: config.metric,
-        valid_metric: valid.metric,
-        test_metric: test.metric,
-    }
 }
 
 /// The model of the best epoch so far.

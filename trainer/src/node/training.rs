@@ -1,8 +1,9 @@
 //! Node classification, data-parallel.
 
 use super::config::{NodeTrainingConfig, check_fit, model_config, seed_type};
-use super::report::{EpochReport, Judged, NodeResult, Observer};
+use super::report::{EpochReport, Observer};
 use crate::batch_input::{BatchOptions, tensor_batches};
+use crate::classification_result::{ClassificationResult, Judged};
 use crate::data_parallel::{SeedTotals, evaluate_metric, step_with_embeddings};
 use crate::embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
 use crate::epoch_clock::EpochClock;
@@ -31,7 +32,7 @@ pub struct TrainedNodeModel<B: Backend> {
     /// The embeddings that it reads.
     pub embeddings: Embeddings,
     /// How good it is.
-    pub result: NodeResult,
+    pub result: ClassificationResult,
 }
 
 /// Trains a model on this rank's share of the training nodes, and tests the one of the best validation epoch. Every
@@ -127,7 +128,7 @@ where
         world.barrier()?;
     }
     let test = evaluation.run(Split::Test, &model, &embeddings, world, device)?;
-    let result = NodeResult::new(best_epoch, config.metric, valid, test);
+    let result = ClassificationResult::new(best_epoch, config.metric, valid, test);
     Ok(TrainedNodeModel { model, config: model_config, embeddings, result })
 }
 
@@ -143,7 +144,7 @@ pub fn evaluate_node<B: GnnBackend>(
     tables: &[EmbeddingTable],
     world: &mut ProcessGroup,
     device: &B::Device,
-) -> Result<NodeResult, TrainError> {
+) -> Result<ClassificationResult, TrainError> {
     check_fit(node, config, model_config)?;
     let data = Data::new(node)?;
     let mut embeddings = embeddings_of(&data, model_config, config.training.seed)?;
@@ -151,7 +152,7 @@ pub fn evaluate_node<B: GnnBackend>(
     let evaluation = Evaluation::new(&data, config, model_config, world)?;
     let valid = evaluation.run(Split::Valid, model, &embeddings, world, device)?;
     let test = evaluation.run(Split::Test, model, &embeddings, world, device)?;
-    Ok(NodeResult::new(0, config.metric, valid, test))
+    Ok(ClassificationResult::new(0, config.metric, valid, test))
 }
 
 /// The embeddings that a model reads. A collective has to follow before any rank reads them.

@@ -13,9 +13,10 @@ use edgecut_dist_sampler::share_graphs;
 use edgecut_graph::datasets::{GraphSource, load_graphs};
 use edgecut_graph::graph_splits::{Fold, read_folds, split_dataset, stratified_folds};
 use edgecut_graph::{GraphDataset, GraphError};
+use edgecut_trainer::ClassificationResult;
 use edgecut_trainer::graph::{
-    CrossValidationResult, GraphEpochReport, GraphObserver, GraphResult, GraphSplit, GraphTrainingConfig, Protocol,
-    cross_validate, evaluate_graph, train_graph,
+    CrossValidationResult, GraphEpochReport, GraphObserver, GraphSplit, GraphTrainingConfig, Protocol, cross_validate,
+    evaluate_graph, train_graph,
 };
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{parse_graph_model, save_graph_model};
@@ -49,7 +50,7 @@ pub(crate) fn run(args: &GraphArgs, rank: &Rank) -> anyhow::Result<()> {
             Some(path) => evaluate(path, &graphs, &split, &config, world)?,
             None => train_graph::<Autodiff<Cpu>>(&graphs, &split, &config, world, &device, &mut reporter)?.result,
         };
-        reporter.result(&result)
+        reporter.reporter.classification(&result)
     })
 }
 
@@ -95,7 +96,7 @@ fn evaluate(
     split: &GraphSplit,
     config: &GraphTrainingConfig,
     world: &mut ProcessGroup,
-) -> anyhow::Result<GraphResult> {
+) -> anyhow::Result<ClassificationResult> {
     let device = Default::default();
     let bytes = read_on_rank_0(path, world)?;
     let (model, model_config) = parse_graph_model::<Cpu>(&bytes, path, &device)?;
@@ -121,19 +122,6 @@ impl GraphReporter {
             graphs.num_edges(),
             graphs.feature_dim()
         ));
-    }
-
-    fn result(&mut self, result: &GraphResult) -> anyhow::Result<()> {
-        if !self.reporter.finish(result)? {
-            return Ok(());
-        }
-        let best = if result.best_epoch > 0 { format!(" (epoch {})", result.best_epoch) } else { String::new() };
-        println!("validation accuracy {}, test accuracy {}{best}", percent(result.valid_acc), percent(result.test_acc));
-        if result.metric != Metric::Accuracy {
-            let (valid, test) = (percent(result.valid_metric), percent(result.test_metric));
-            println!("validation {metric} {valid}, test {metric} {test}", metric = result.metric);
-        }
-        Ok(())
     }
 
     fn cross_validation(&mut self, result: &CrossValidationResult, metric: Metric) -> anyhow::Result<()> {

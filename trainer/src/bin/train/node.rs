@@ -9,10 +9,11 @@ use crate::serving::{self, Serving};
 use crate::training_args::merged;
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
-use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{parse_model, save_model};
 use edgecut_trainer::models::{ModelConfig, NodeModel};
-use edgecut_trainer::{Embeddings, EpochReport, NodeResult, NodeTrainingConfig, Observer, evaluate_node, train_node};
+use edgecut_trainer::{
+    ClassificationResult, Embeddings, EpochReport, NodeTrainingConfig, Observer, evaluate_node, train_node,
+};
 use serde_json::json;
 use std::path::Path;
 
@@ -30,11 +31,11 @@ pub(crate) fn run(args: &NodeArgs, rank: &Rank) -> anyhow::Result<()> {
             Some(path) => evaluate(path, job, &config)?,
             None => train_node::<Autodiff<Cpu>>(&job.node, &config, job.world, &device, &mut reporter)?.result,
         };
-        reporter.result(&result)
+        reporter.0.classification(&result)
     })
 }
 
-fn evaluate(path: &Path, job: &mut Serving<'_>, config: &NodeTrainingConfig) -> anyhow::Result<NodeResult> {
+fn evaluate(path: &Path, job: &mut Serving<'_>, config: &NodeTrainingConfig) -> anyhow::Result<ClassificationResult> {
     let device = Default::default();
     let bytes = read_on_rank_0(path, job.world)?;
     let (model, model_config, embeddings) = parse_model::<Cpu>(&bytes, path, &device)?;
@@ -43,21 +44,6 @@ fn evaluate(path: &Path, job: &mut Serving<'_>, config: &NodeTrainingConfig) -> 
 
 /// Reports node classification.
 struct NodeReporter(Reporter);
-
-impl NodeReporter {
-    fn result(&mut self, result: &NodeResult) -> anyhow::Result<()> {
-        if !self.0.finish(result)? {
-            return Ok(());
-        }
-        let best = if result.best_epoch > 0 { format!(" (epoch {})", result.best_epoch) } else { String::new() };
-        println!("validation accuracy {}, test accuracy {}{best}", percent(result.valid_acc), percent(result.test_acc));
-        if result.metric != Metric::Accuracy {
-            let (valid, test) = (percent(result.valid_metric), percent(result.test_metric));
-            println!("validation {metric} {valid}, test {metric} {test}", metric = result.metric);
-        }
-        Ok(())
-    }
-}
 
 impl Observer<Cpu> for NodeReporter {
     fn step(&mut self, epoch: u64, done: usize, total: usize) {

@@ -3,7 +3,8 @@
 use crate::args::OutputArgs;
 use crate::place::Rank;
 use anyhow::Context;
-use edgecut_trainer::EpochCost;
+use edgecut_trainer::metrics::Metric;
+use edgecut_trainer::{ClassificationResult, EpochCost};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -86,6 +87,22 @@ impl Reporter {
             println!("{}", serde_json::to_string(result).context("write the result as JSON")?);
         }
         Ok(self.speaks && !self.json)
+    }
+}
+
+impl Reporter {
+    /// Says how good a classifier of nodes or graphs has become.
+    pub(crate) fn classification(&mut self, result: &ClassificationResult) -> anyhow::Result<()> {
+        if !self.finish(result)? {
+            return Ok(());
+        }
+        let best = if result.best_epoch > 0 { format!(" (epoch {})", result.best_epoch) } else { String::new() };
+        println!("validation accuracy {}, test accuracy {}{best}", percent(result.valid_acc), percent(result.test_acc));
+        if result.metric != Metric::Accuracy {
+            let (valid, test) = (percent(result.valid_metric), percent(result.test_metric));
+            println!("validation {metric} {valid}, test {metric} {test}", metric = result.metric);
+        }
+        Ok(())
     }
 }
 

@@ -1,0 +1,63 @@
+//! What makes a set of graphs, and what does not.
+
+use super::*;
+
+fn data() -> GraphData {
+    GraphData {
+        node_offsets: vec![0, 2, 2, 5],
+        src: vec![1, 4, 0, 2, 3],
+        dst: vec![0, 2, 1, 4, 2],
+        labels: vec![3, 5, 3],
+        edge_labels: Some(vec![0, 1, 2, 3, 4]),
+        ..GraphData::default()
+    }
+}
+
+fn why(data: GraphData) -> String {
+    GraphDataset::new("small", data).expect_err("contradictory data").to_string()
+}
+
+#[test]
+fn edges_are_grouped_within_their_graphs_in_their_order() {
+    let graphs = GraphDataset::new("small", data()).expect("good data");
+    let sizes: Vec<usize> = (0..3).map(|graph| graphs.num_nodes_of(graph)).collect();
+    assert_eq!((sizes, graphs.labels(), graphs.classes()), (vec![2, 0, 3], &[0, 1, 0][..], &[3, 5][..]));
+    let last = graphs.graph(2);
+    assert_eq!([last.neighbors(0), last.neighbors(1), last.neighbors(2)], [&[2, 1][..], &[], &[0]]);
+    assert_eq!(graphs.edge_labels_of(2), Some(&[1, 4, 3][..]));
+    assert_eq!((graphs.graph(1).num_nodes(), graphs.edge_labels_of(1)), (0, Some(&[][..])));
+}
+
+#[test]
+fn features_come_before_labels_and_degrees() {
+    let features = Features::F32 { values: vec![0.5, 1.5, 2.5, 3.5, 4.5].into(), dim: 1 };
+    let graphs = GraphDataset::new("small", GraphData { features: Some(features), ..data() }).expect("good data");
+    let graphs = graphs.with_degrees_as_labels();
+    // In-degrees are 1, 1, 2, 0 and 1.
+    assert_eq!(graphs.feature_dim(), 4);
+    assert_ne!(graphs.fingerprint(), GraphDataset::new("small", data()).expect("good data").fingerprint());
+    let mut rows = vec![9.0];
+    graphs.append_features(2, &mut rows);
+    assert_eq!(rows, [9.0, 2.5, 0.0, 0.0, 1.0, 3.5, 1.0, 0.0, 0.0, 4.5, 0.0, 1.0, 0.0]);
+    graphs.append_features(1, &mut rows);
+    assert_eq!(rows.len(), 13);
+}
+
+#[test]
+fn contradictions_are_named() {
+    let offsets = |node_offsets| GraphData { node_offsets, ..data() };
+    assert!(why(offsets(vec![])).contains("dataset small: offsets of nodes do not start at 0"));
+    assert!(why(offsets(vec![0, 3, 2, 5])).contains("decrease after graph 1"));
+    assert!(why(offsets(vec![0, 5, 5, 6_000_000_000])).contains("at most 2^32"));
+    assert!(why(offsets(vec![0, 2, 3, 5])).contains("edge 1 goes from node 4 of graph 2 to node 2 of graph 1"));
+    assert!(why(offsets(vec![0, 2, 2, 4])).contains("edge 1 is of node 4, there are 4"));
+    assert!(why(GraphData { labels: vec![1], ..data() }).contains("1 labels of graphs, expected 3"));
+    assert!(why(GraphData { dst: vec![], ..data() }).contains("0 destinations of edges, expected 5"));
+    assert!(why(GraphData { edge_labels: Some(vec![]), ..data() }).contains("0 labels of edges"));
+    let features = Features::F32 { values: vec![1.0; 4].into(), dim: 1 };
+    assert!(why(GraphData { features: Some(features), ..data() }).contains("4 rows of features for 5 nodes"));
+    let labels = |columns: Vec<u32>| Some(NodeLabels { columns: columns.into(), per_node: 1, dim: 2 });
+    let with_labels = |columns| GraphData { node_labels: labels(columns), ..data() };
+    assert!(why(with_labels(vec![0])).contains("1 labels of nodes, expected 1 for each of 5"));
+    assert!(why(with_labels(vec![0, 1, 2, 0, 0])).contains("node 2 has label 2, there are 2"));
+}
