@@ -211,7 +211,7 @@ fn wrong_flags_and_too_many_processes_are_refused() {
     assert_eq!(output.status.code(), Some(2), "a flag twice");
     let output = files.train(2, &["--split", "0.5,0.25,0.25", "--batch-size", "32", "--drop-last"]);
     assert_eq!(output.status.code(), Some(1));
-    let expected = "error: rank 0: 12 training graphs do not fill one step of 2 processes with 32 graphs each";
+    let expected = "12 training graphs do not fill one step of 2 processes with 32 graphs each";
     assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     let absent = graph(1, files.dir.path(), &["--dataset", "OTHER", "--dataset-root-dir", text(files.dir.path())]);
     assert!(error_of(&absent).contains("dataset OTHER: no file OTHER_A.txt (TU format) found; looked in: "));

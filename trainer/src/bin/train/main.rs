@@ -24,6 +24,7 @@ use edgecut_trainer::allocator::{MiMalloc, keep_memory};
 use place::Place;
 use source::Source;
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -35,7 +36,8 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            // In one piece, so that what several processes say at once stays in lines.
+            let _ = std::io::stderr().write_all(format!("error: {error:#}\n").as_bytes());
             ExitCode::from(exit::exit_code(&error))
         }
     }
