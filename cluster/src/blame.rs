@@ -1,6 +1,7 @@
 //! Telling the others of an error, or who is to blame for it.
 
 use std::fmt::Display;
+use std::io::Write;
 use std::time::Duration;
 
 use crate::cluster::Cluster;
@@ -16,6 +17,12 @@ pub enum Blame<E> {
     Own(E),
     /// Another rank's: its failure, and how it was noticed here.
     Other(String),
+}
+
+/// Says an error on standard error, in one piece, so that what several processes say at once stays in lines.
+pub(crate) fn say_error(error: &str) {
+    // If nobody can hear it, the exit status still tells.
+    let _ = std::io::stderr().write_all(format!("error: {error}\n").as_bytes());
 }
 
 impl Cluster {
@@ -37,7 +44,7 @@ impl Cluster {
         let rank = self.rank();
         self.on_failure(move |failure| {
             std::thread::sleep(STUCK);
-            eprintln!("error: rank {rank}: {failure}");
+            say_error(&format!("rank {rank}: {failure}"));
             std::process::exit(if failure.rank == rank { 1 } else { i32::from(OTHER_RANK_FAILED) });
         });
     }

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, exit};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::blame::Blame;
+use crate::blame::{Blame, say_error};
 use crate::cluster::Cluster;
 use crate::config::{ClusterConfig, MAX_WORLD_SIZE};
 use crate::error::ClusterError;
@@ -92,7 +92,7 @@ fn be_rank<T, E: Display>(world_size: usize, work: impl FnOnce(Cluster) -> Resul
     let cluster = match join(world_size) {
         Ok(cluster) => cluster,
         Err(error) => {
-            eprintln!("error: {error}");
+            say_error(&error.to_string());
             return 1;
         }
     };
@@ -108,11 +108,11 @@ fn be_rank<T, E: Display>(world_size: usize, work: impl FnOnce(Cluster) -> Resul
     let rank = cluster.rank();
     match cluster.blame(error) {
         Blame::Own(error) => {
-            eprintln!("error: rank {rank}: {error}");
+            say_error(&format!("rank {rank}: {error}"));
             1
         }
         Blame::Other(why) => {
-            eprintln!("error: rank {rank}: {why}");
+            say_error(&format!("rank {rank}: {why}"));
             OTHER_RANK_FAILED
         }
     }
