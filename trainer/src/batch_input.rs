@@ -2,10 +2,10 @@
 
 use crate::models::{GraphSchema, ModelConfig, ModelInput, ModelKind, NodeInput};
 use crate::nn::GcnNorm;
-use crate::ops::{BatchGraph, Block};
+use crate::ops::{BatchGraph, Block, GnnBackend};
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Tensor, TensorPrimitive};
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, EdgeBatch, MiniBatch, NodeBatch};
 use edgecut_dist_sampler::Wanted;
 use edgecut_graph::NodeTypeId;
@@ -54,7 +54,7 @@ impl BatchOptions {
 }
 
 /// The batches of an epoch of a graph of these types, made into tensors on the loader's threads.
-pub fn tensor_batches<B: Backend>(
+pub fn tensor_batches<B: GnnBackend>(
     loader: &DistNeighborLoader,
     epoch: u64,
     schema: &Arc<GraphSchema>,
@@ -76,7 +76,7 @@ pub struct TensorBatch<B: Backend> {
     embedded: Vec<(NodeTypeId, Vec<u32>)>,
 }
 
-impl<B: Backend> TensorBatch<B> {
+impl<B: GnnBackend> TensorBatch<B> {
     /// Moves a batch of a graph of these types to `device`. Does all that can be done without the model, so that a loader's
     /// threads can do it ahead of the trainer ([`tensor_batches`]).
     ///
@@ -103,11 +103,12 @@ impl<B: Backend> TensorBatch<B> {
         };
         let blocks = graphs.iter().zip(schema.edge_ends()).map(layers).collect::<Result<Vec<_>, _>>();
         let blocks: Vec<Vec<Block>> = blocks.map_err(|e| wrong(e.to_string()))?;
-        if options.for_training {
-            // Features need no gradient, so neither does a convolution that reads them as they are.
-            let trained = usize::from(!options.maps_features);
-            blocks.par_iter().for_each(|blocks| blocks.par_iter().skip(trained).for_each(Block::prepare_backward));
-        }
+        // Features need no gradient, so neither does a convolution that reads them as they are.
+        let trained = if options.for_training { usize::from(!options.maps_features) } else { usize::MAX };
+        blocks.par_iter().for_each(|blocks| {
+            let prepare = |(layer, block): (usize, &Block)| B::gnn_prepare_block(block, layer >= trained, device);
+            blocks.par_iter().enumerate().for_each(prepare);
+        });
         let (mut inputs, mut embedded, mut degrees) = (Vec::new(), Vec::new(), Vec::new());
         for ((nodes, within_hop), number) in nodes.into_iter().zip(within_hop).zip(0..) {
             let NodeBatch { input_nodes, degrees: of_type, mut features, feature_dim, .. } = nodes;
@@ -123,7 +124,7 @@ impl<B: Backend> TensorBatch<B> {
                 if options.normalize_features {
                     normalize_rows(&mut features, feature_dim);
                 }
-                let features = Tensor::from_data(TensorData::new(features, [rows, feature_dim]), device);
+                let features = place::<B>(features, [rows, feature_dim], device);
                 inputs.push(NodeInput { features: Some(features), within_hop });
             }
             degrees.push(of_type);
@@ -131,11 +132,14 @@ impl<B: Backend> TensorBatch<B> {
         let mut input = ModelInput::typed(Arc::clone(schema), inputs, blocks).map_err(|e| wrong(e.to_string()))?;
         if options.gcn_norm {
             let norm = GcnNorm::new(&graphs[0], &degrees[0]).map_err(|e| wrong(e.to_string()))?;
+            B::gnn_prepare_weights(norm.weights(), device);
             input = input.with_gcn_norm(norm).map_err(|e| wrong(e.to_string()))?;
         }
         Ok(Self { input: Some(input), labels, embedded })
     }
+}
 
+impl<B: Backend> TensorBatch<B> {
     /// What the model reads; nothing for a batch without seeds.
     pub fn input(&self) -> Option<&ModelInput<B>> {
         self.input.as_ref()
@@ -170,6 +174,11 @@ impl<B: Backend> TensorBatch<B> {
         self.input = self.input.map(put).transpose().map_err(|e| TrainError::Batch { what: e.to_string() })?;
         Ok(self)
     }
+}
+
+/// A batch's features on `device`.
+pub(crate) fn place<B: GnnBackend>(values: Vec<f32>, shape: [usize; 2], device: &B::Device) -> Tensor<B, 2> {
+    Tensor::from_primitive(TensorPrimitive::Float(B::gnn_place(values, shape, device)))
 }
 
 /// The edges of each type, if there are as many as nodes and edges of a graph of these types.

@@ -2,7 +2,7 @@
 
 use crate::batch_input::TensorBatch;
 use crate::embeddings::{Embeddings, PulledRows};
-use crate::gradients::{FlatLengthError, flatten_gradients, num_trained_parameters, unflatten_gradients};
+use crate::gradients::{FlatLengthError, gradient_pieces, num_trained_parameters, read_together, unflatten_gradients};
 use crate::metrics::{Metric, MetricState};
 use crate::models::{Mode, NodeClassifier};
 use crate::nn::{Classification, cross_entropy};
@@ -96,19 +96,15 @@ impl<B: GnnBackend, M: NodeClassifier<B>> ClassifiedBatch<B, M> for TensorBatch<
     }
 }
 
-/// Loss and accuracy of logits.
+/// The loss of logits.
 fn judge<B: GnnBackend>(
     (logits, labels): Logits<B>,
     metric: Option<&mut MetricState>,
-) -> Result<(Classification<B>, SeedTotals), TrainError> {
+) -> Result<Classification<B>, TrainError> {
     if let Some(metric) = metric {
         metric.add(&logits, &labels);
     }
-    let result = cross_entropy(logits, &labels).map_err(|e| TrainError::Batch { what: e.to_string() })?;
-    let seeds = result.num_seeds as f64;
-    let loss = f64::from(result.loss.clone().into_data().iter::<f32>().next().unwrap_or(f32::NAN)) * seeds;
-    let totals = SeedTotals { loss, correct: result.num_correct as f64, seeds };
-    Ok((result, totals))
+    cross_entropy(logits, &labels).map_err(|e| TrainError::Batch { what: e.to_string() })
 }
 
 /// Sums the totals of all ranks.
@@ -152,11 +148,20 @@ pub fn step_with_embeddings<B: AutodiffBackend + GnnBackend, M: AutodiffModule<B
     exchange(model, forward, Some((embeddings, pulled, lr)), world)
 }
 
-/// The sum of this rank's losses, if it has seeds.
+/// What the forward pass of this rank's seeds has found.
 pub(crate) struct Forward<B: Backend> {
-    pub(crate) loss: Option<Tensor<B, 1>>,
-    pub(crate) totals: SeedTotals,
+    /// Nothing without seeds.
+    pub(crate) judged: Option<JudgedSeeds<B>>,
     pub(crate) start: Instant,
+}
+
+/// The losses of this rank's seeds, still on the device.
+pub(crate) struct JudgedSeeds<B: Backend> {
+    /// Their sum, `[1]`.
+    pub(crate) loss: Tensor<B, 1>,
+    /// What is reported: the sum of the losses and the number of correct seeds, `[2]`.
+    pub(crate) judged: Tensor<B, 1>,
+    pub(crate) num_seeds: usize,
 }
 
 fn forward_classified<B: AutodiffBackend + GnnBackend, M>(
@@ -166,11 +171,12 @@ fn forward_classified<B: AutodiffBackend + GnnBackend, M>(
 ) -> Result<Forward<B>, TrainError> {
     let start = Instant::now();
     let Some(logits) = batch.classify(model, mode)? else {
-        return Ok(Forward { loss: None, totals: SeedTotals::default(), start });
+        return Ok(Forward { judged: None, start });
     };
-    let (result, totals) = judge(logits, None)?;
+    let Classification { loss, judged, num_seeds } = judge(logits, None)?;
     // The sum over this rank's seeds, so that ranks weigh as much as they have seeds.
-    Ok(Forward { loss: Some(result.loss.mul_scalar(totals.seeds)), totals, start })
+    let loss = loss.mul_scalar(num_seeds as f64);
+    Ok(Forward { judged: Some(JudgedSeeds { loss, judged, num_seeds }), start })
 }
 
 /// The backward pass, and what ranks exchange after it.
@@ -180,15 +186,20 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
     embedded: Option<(&mut Embeddings, PulledRows<B>, f64)>,
     world: &mut ProcessGroup,
 ) -> Result<StepGradients, TrainError> {
-    let mut gradients = forward.loss.map(|loss| loss.backward());
     let mut of_rows = None;
-    if let (Some((_, pulled, _)), Some(gradients)) = (&embedded, &mut gradients) {
-        of_rows = Some(pulled.take_gradients(gradients)?);
+    let (mut flat, mut mine) = (vec![0.0; num_trained_parameters(model)], SeedTotals::default());
+    if let Some(JudgedSeeds { loss, judged, num_seeds }) = forward.judged {
+        let mut gradients = loss.backward();
+        if let Some((_, pulled, _)) = &embedded {
+            of_rows = Some(pulled.take_gradients(&mut gradients)?);
+        }
+        let mut pieces = gradient_pieces(model, GradientsParams::from_grads(gradients, model));
+        pieces.push(judged.inner());
+        // One copy from the device for all.
+        flat = read_together(pieces);
+        let [loss, correct] = flat.split_off(flat.len() - 2)[..] else { unreachable!("two values were split off") };
+        mine = SeedTotals { loss: f64::from(loss), correct: f64::from(correct), seeds: num_seeds as f64 };
     }
-    let mut flat = match gradients {
-        None => vec![0.0; num_trained_parameters(model)],
-        Some(gradients) => flatten_gradients(model, GradientsParams::from_grads(gradients, model)),
-    };
     let compute = forward.start.elapsed();
     let start = Instant::now();
     let mut pulling = Duration::ZERO;
@@ -197,7 +208,7 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
         pulling = pulled.elapsed;
     }
     // No rank comes out of this before all have pushed.
-    let totals = all_reduce_totals(&forward.totals, world)?;
+    let totals = all_reduce_totals(&mine, world)?;
     world.all_reduce(&mut flat, ReduceOp::Sum)?;
     let scale = (1.0 / totals.seeds.max(1.0)) as f32;
     flat.iter_mut().for_each(|gradient| *gradient *= scale);
@@ -258,7 +269,11 @@ pub(crate) fn run_evaluation<B: GnnBackend, M, T: ClassifiedBatch<B, M>>(
     for batch in batches {
         let mine = match fill(batch??)?.classify(model, Mode::Eval)? {
             None => SeedTotals::default(),
-            Some(logits) => judge(logits, metric.as_deref_mut())?.1,
+            Some(logits) => {
+                let Classification { judged, num_seeds, .. } = judge(logits, metric.as_deref_mut())?;
+                let [loss, correct] = read_together(vec![judged])[..] else { unreachable!("two values are judged") };
+                SeedTotals { loss: f64::from(loss), correct: f64::from(correct), seeds: num_seeds as f64 }
+            }
         };
         totals.add(&all_reduce_totals(&mine, world)?);
     }

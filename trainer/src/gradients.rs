@@ -50,30 +50,46 @@ fn count<B: Backend, M: Module<B>>(module: &M, only_trained: bool) -> usize {
 
 /// The gradients of all trained parameters in the order of the module's fields; zeros where one has none.
 ///
-/// It takes the gradients, since their memory can then be reused instead of copied.
-///
 /// # Shapes
 /// - output: `[num_trained_parameters]`
 pub fn flatten_gradients<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M, gradients: GradientsParams) -> Vec<f32> {
-    struct Flatten {
+    read_together(gradient_pieces(module, gradients))
+}
+
+/// The gradient of each trained parameter, flat, in the order of the module's fields; zeros where one has none.
+pub(crate) fn gradient_pieces<B: AutodiffBackend, M: AutodiffModule<B>>(
+    module: &M,
+    gradients: GradientsParams,
+) -> Vec<Tensor<B::InnerBackend, 1>> {
+    struct Pieces<B: AutodiffBackend> {
         gradients: GradientsParams,
-        flat: Vec<f32>,
+        pieces: Vec<Tensor<B::InnerBackend, 1>>,
     }
-    impl<B: AutodiffBackend> ModuleVisitor<B> for Flatten {
+    impl<B: AutodiffBackend> ModuleVisitor<B> for Pieces<B> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
             if !param.is_require_grad() {
                 return;
             }
-            match self.gradients.remove::<B::InnerBackend, D>(param.id) {
-                Some(gradient) => extend_from(&mut self.flat, gradient.into_data()),
-                None => self.flat.resize(self.flat.len() + param.shape().num_elements(), 0.0),
-            }
+            let count = param.shape().num_elements();
+            self.pieces.push(match self.gradients.remove::<B::InnerBackend, D>(param.id) {
+                Some(gradient) => gradient.reshape([count]),
+                None => Tensor::zeros([count], &param.device()),
+            });
         }
     }
-    let flat = Vec::with_capacity(num_trained_parameters(module));
-    let mut visitor = Flatten { gradients, flat };
+    let mut visitor = Pieces::<B> { gradients, pieces: Vec::new() };
     module.visit(&mut visitor);
-    visitor.flat
+    visitor.pieces
+}
+
+/// The values of tensors, end to end, in one copy from their device.
+pub(crate) fn read_together<B: Backend>(pieces: Vec<Tensor<B, 1>>) -> Vec<f32> {
+    if pieces.is_empty() {
+        return Vec::new();
+    }
+    // A backend may compute in another precision.
+    let data = Tensor::cat(pieces, 0).into_data().convert::<f32>();
+    data.into_vec().expect("it has been converted")
 }
 
 /// The inverse of [`flatten_gradients`]: gradients that an optimizer takes.
@@ -87,20 +103,29 @@ pub fn unflatten_gradients<B: AutodiffBackend, M: AutodiffModule<B>>(
     module: &M,
     flat: &[f32],
 ) -> Result<GradientsParams, FlatLengthError> {
-    struct Unflatten<'a> {
+    struct Unflatten<'a, B: AutodiffBackend> {
         gradients: GradientsParams,
-        rest: &'a [f32],
+        values: &'a [f32],
+        /// All values, where they have been copied to a parameter's device; and how many have been taken.
+        placed: Option<Tensor<B::InnerBackend, 1>>,
+        taken: usize,
     }
-    impl<B: AutodiffBackend> ModuleVisitor<B> for Unflatten<'_> {
+    impl<B: AutodiffBackend> ModuleVisitor<B> for Unflatten<'_, B> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-            if param.is_require_grad() {
-                let gradient = take_tensor::<B::InnerBackend, D>(&mut self.rest, param.dims(), &param.device());
-                self.gradients.register(param.id, gradient);
+            if !param.is_require_grad() {
+                return;
             }
+            let place =
+                || Tensor::from_data(TensorData::new(self.values.to_vec(), [self.values.len()]), &param.device());
+            let placed = self.placed.get_or_insert_with(place);
+            let end = self.taken + param.shape().num_elements();
+            let gradient = placed.clone().slice(self.taken..end).reshape(param.dims());
+            self.taken = end;
+            self.gradients.register(param.id, gradient);
         }
     }
     check_length(flat, num_trained_parameters(module))?;
-    let mut visitor = Unflatten { gradients: GradientsParams::new(), rest: flat };
+    let mut visitor = Unflatten { gradients: GradientsParams::new(), values: flat, placed: None, taken: 0 };
     module.visit(&mut visitor);
     Ok(visitor.gradients)
 }

@@ -14,6 +14,7 @@
 //! Everything numeric is generic over the burn backend.
 
 pub mod allocator;
+mod backends;
 mod batch_input;
 mod classification_result;
 mod data_parallel;
@@ -32,6 +33,11 @@ pub mod ops;
 mod train_error;
 mod training_config;
 
+pub use backends::Cpu;
+#[cfg(feature = "cuda")]
+pub use backends::Cuda;
+#[cfg(feature = "vulkan")]
+pub use backends::Vulkan;
 pub use batch_input::{BatchOptions, TensorBatch, tensor_batches};
 pub use classification_result::ClassificationResult;
 pub use data_parallel::{

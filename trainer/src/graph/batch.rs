@@ -1,12 +1,12 @@
 //! Turns graphs side by side into what a training step takes.
 
+use crate::batch_input::place;
 use crate::data_parallel::{ClassifiedBatch, Logits};
 use crate::models::{GraphClassifier, GraphInput, Mode};
 use crate::nn::GcnNorm;
 use crate::ops::{BatchGraph, Block, GnnBackend, Segments};
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
-use burn::tensor::{Tensor, TensorData};
 use edgecut_dist_loader::{GraphBatch, GraphBatchIter, GraphDataLoader};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct GraphBatchOptions {
 }
 
 /// The batches of an epoch made into tensors, on the loader's thread.
-pub fn graph_batches<B: Backend>(
+pub fn graph_batches<B: GnnBackend>(
     loader: &GraphDataLoader,
     epoch: u64,
     options: GraphBatchOptions,
@@ -39,7 +39,7 @@ pub struct GraphTensorBatch<B: Backend> {
     labels: Vec<i64>,
 }
 
-impl<B: Backend> GraphTensorBatch<B> {
+impl<B: GnnBackend> GraphTensorBatch<B> {
     /// Moves a batch to `device`. Does all that can be done without the model, so that a loader's thread can do it ahead of the
     /// trainer ([`graph_batches`]).
     ///
@@ -59,14 +59,18 @@ impl<B: Backend> GraphTensorBatch<B> {
         let graph = Arc::new(BatchGraph::new(indptr, indices, num_nodes).map_err(|e| wrong(e.to_string()))?);
         let block = Block::new(graph, num_nodes, num_nodes).map_err(|e| wrong(e.to_string()))?;
         let segments = Segments::new(node_offsets).map_err(|e| wrong(e.to_string()))?;
-        if options.for_training {
-            rayon::join(|| block.prepare_backward(), || segments.prepare_backward());
-        }
+        rayon::join(
+            || B::gnn_prepare_block(&block, options.for_training, device),
+            || B::gnn_prepare_block(segments.block(), options.for_training, device),
+        );
         if features.len() != num_nodes * feature_dim {
             return Err(wrong(format!("{} features of {num_nodes} nodes", features.len())));
         }
-        let features = Tensor::from_data(TensorData::new(features, [num_nodes, feature_dim]), device);
+        let features = place::<B>(features, [num_nodes, feature_dim], device);
         let norm = options.gcn_norm.then(|| GcnNorm::new(block.graph(), &degrees)).transpose();
+        if let Ok(Some(norm)) = &norm {
+            B::gnn_prepare_weights(norm.weights(), device);
+        }
         let mut input = GraphInput::new(features, block, segments).map_err(|e| wrong(e.to_string()))?;
         if let Some(norm) = norm.map_err(|e| wrong(e.to_string()))? {
             input = input.with_gcn_norm(norm).map_err(|e| wrong(e.to_string()))?;

@@ -2,6 +2,7 @@
 
 use crate::batch_input::{BatchOptions, TensorBatch};
 use crate::models::GraphSchema;
+use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_dist_loader::{LinkBatch, Negatives};
@@ -35,7 +36,7 @@ pub(super) struct SharedRows {
     pub(super) own: Vec<(usize, usize)>,
 }
 
-impl<B: Backend> LinkTensorBatch<B> {
+impl<B: GnnBackend> LinkTensorBatch<B> {
     pub(super) fn new(
         batch: LinkBatch,
         schema: &Arc<GraphSchema>,

@@ -2,7 +2,7 @@
 
 use super::batch::{LinkTensorBatch, NegativeRows, SharedRows};
 use super::config::{LinkLoss, LinkTrainingConfig};
-use crate::data_parallel::{Forward, SeedTotals, StepGradients, exchange};
+use crate::data_parallel::{Forward, JudgedSeeds, StepGradients, exchange};
 use crate::embeddings::Embeddings;
 use crate::models::{LinkModel, Mode, ModelInput};
 use crate::ops::GnnBackend;
@@ -39,17 +39,17 @@ pub(super) fn step<B: AutodiffBackend + GnnBackend>(
     batch.graph = graph;
     let start = Instant::now();
     let forward = match batch.graph.take_input() {
-        None => Forward { loss: None, totals: SeedTotals::default(), start },
+        None => Forward { judged: None, start },
         Some(input) => {
-            let edges = batch.src.len() as f64;
+            let num_seeds = batch.src.len();
             let scores = scores(model, &input, &batch, mode, config.n3_weight > 0.0)?;
             let (loss, correct) = scores.loss(config.loss);
             let loss = match scores.cubes {
                 Some(cubes) => loss + cubes.mul_scalar(config.n3_weight),
                 None => loss,
             };
-            let value = loss.clone().into_data().iter::<f64>().next().unwrap_or(f64::NAN);
-            Forward { loss: Some(loss), totals: SeedTotals { loss: value, correct, seeds: edges }, start }
+            let judged = Tensor::cat(vec![loss.clone().detach(), correct], 0);
+            Forward { judged: Some(JudgedSeeds { loss, judged, num_seeds }), start }
         }
     };
     exchange(model, forward, Some((embeddings, pulled, config.training.embedding_lr)), world)
@@ -109,9 +109,10 @@ pub(super) fn scores<B: GnnBackend>(
 }
 
 impl<B: Backend> Scores<B> {
-    /// The sum of the edges' losses, `[1]`, and how many edges score above all their negatives.
-    fn loss(&self, kind: LinkLoss) -> (Tensor<B, 1>, f64) {
-        let mut correct = 0.0;
+    /// The sum of the edges' losses, `[1]`, and how many edges score above all their negatives, `[1]`.
+    fn loss(&self, kind: LinkLoss) -> (Tensor<B, 1>, Tensor<B, 1>) {
+        let device = self.groups.first().map(|(positive, _)| positive.device()).unwrap_or_default();
+        let mut correct = Tensor::zeros([1], &device);
         let mut total: Option<Tensor<B, 1>> = None;
         for (positive, negatives) in &self.groups {
             let [_, num] = negatives.dims();
@@ -129,8 +130,7 @@ impl<B: Backend> Scores<B> {
                 }
             };
             if num > 0 {
-                let above = positive.clone().greater(negatives.clone().max_dim(1)).int().sum().into_data();
-                correct += above.iter::<i64>().next().unwrap_or(0) as f64;
+                correct = correct + positive.clone().greater(negatives.clone().max_dim(1)).float().sum();
             }
             total = Some(match total {
                 Some(total) => total + loss,
@@ -138,7 +138,7 @@ impl<B: Backend> Scores<B> {
             });
         }
         // A batch with edges has a group, and with it a loss.
-        (total.unwrap_or_else(|| Tensor::zeros([1], &Default::default())), correct)
+        (total.unwrap_or_else(|| Tensor::zeros([1], &device)), correct)
     }
 }
 

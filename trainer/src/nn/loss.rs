@@ -1,19 +1,28 @@
 //! The loss and the accuracy of classification.
 
-use burn::tensor::activation::log_softmax;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Int, Tensor, TensorData};
 use thiserror::Error;
+
+use crate::ops::{GnnBackend, cross_entropy_sum};
 
 /// How well a batch was classified.
 #[derive(Debug, Clone)]
 pub struct Classification<B: Backend> {
     /// Mean cross entropy over the seeds, `[1]`; 0 for no seeds.
     pub loss: Tensor<B, 1>,
-    /// Seeds whose greatest logit is their label's.
-    pub num_correct: usize,
+    /// The sum of the seeds' cross entropies, and the number of seeds whose greatest logit is their label's, `[2]`, without
+    /// gradients.
+    pub judged: Tensor<B, 1>,
     /// Seeds.
     pub num_seeds: usize,
+}
+
+impl<B: Backend> Classification<B> {
+    /// Seeds whose greatest logit is their label's. It waits for the device.
+    pub fn num_correct(&self) -> usize {
+        self.judged.clone().into_data().iter::<f64>().nth(1).unwrap_or(0.0) as usize
+    }
 }
 
 /// Mean cross entropy between logits and labels, and the number of correct predictions.
@@ -32,10 +41,10 @@ pub struct Classification<B: Backend> {
 /// use edgecut_trainer::nn::cross_entropy;
 /// let logits = Tensor::<NdArray, 2>::from_data([[0.0, 0.0], [0.0, 9.0]], &Default::default());
 /// let result = cross_entropy(logits, &[0, 1])?;
-/// assert_eq!((result.num_correct, result.num_seeds), (2, 2));
+/// assert_eq!((result.num_correct(), result.num_seeds), (2, 2));
 /// # Ok::<(), edgecut_trainer::nn::LabelError>(())
 /// ```
-pub fn cross_entropy<B: Backend>(logits: Tensor<B, 2>, labels: &[i64]) -> Result<Classification<B>, LabelError> {
+pub fn cross_entropy<B: GnnBackend>(logits: Tensor<B, 2>, labels: &[i64]) -> Result<Classification<B>, LabelError> {
     let [num_seeds, num_classes] = logits.dims();
     if labels.len() != num_seeds {
         return Err(LabelError::Count { labels: labels.len(), rows: num_seeds });
@@ -48,14 +57,12 @@ pub fn cross_entropy<B: Backend>(logits: Tensor<B, 2>, labels: &[i64]) -> Result
     if num_seeds == 0 {
         // A leaf of its own, since burn refuses a backward pass from a tensor that nothing tracks.
         let loss = Tensor::zeros([1], &device).require_grad();
-        return Ok(Classification { loss, num_correct: 0, num_seeds });
+        return Ok(Classification { loss, judged: Tensor::zeros([2], &device), num_seeds });
     }
-    let targets = TensorData::new(labels.to_vec(), [num_seeds, 1]);
-    let targets = Tensor::<B, 2, Int>::from_data(targets, &device);
-    let correct = logits.clone().argmax(1).equal(targets.clone()).into_data();
-    let num_correct = correct.iter::<bool>().filter(|&correct| correct).count();
-    let loss = log_softmax(logits, 1).gather(1, targets).mean().neg();
-    Ok(Classification { loss, num_correct, num_seeds })
+    let classes = labels.iter().map(|&label| label as i32).collect::<Vec<_>>();
+    let classes = Tensor::<B, 1, Int>::from_data(TensorData::new(classes, [num_seeds]), &device);
+    let (sum, judged) = cross_entropy_sum(logits, classes);
+    Ok(Classification { loss: sum.div_scalar(num_seeds as f64), judged, num_seeds })
 }
 
 /// Labels that do not fit logits.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, IntTensor};
-use burn::tensor::{Tensor, TensorPrimitive};
+use burn::tensor::{Tensor, TensorData, TensorPrimitive};
 
 use super::attention::{Attention, AttentionTensors, SavedAttention};
 use super::batch_norm::{BatchNormalization, SavedBatchNorm};
 use super::block::Block;
+use super::cross_entropy::SavedCrossEntropy;
 use super::dropout::DropoutMask;
 use super::edge_weights::EdgeWeights;
 use super::linear::Activation;
@@ -85,6 +86,18 @@ impl Aggregate {
 ///
 /// A plain backend implements it by its own [`GnnKernels`]; `Autodiff<B>` has it for every `B: GnnKernels`.
 pub trait GnnBackend: Backend {
+    /// A batch's features on `device`, `[rows, columns]`, row-major. On a device with memory of its own the copy goes on beside
+    /// what that computes.
+    fn gnn_place(values: Vec<f32>, shape: [usize; 2], device: &Self::Device) -> FloatTensor<Self>;
+
+    /// Gets a block's edges ready for the kernels, and for those of a backward pass if there will be one.
+    ///
+    /// Worth calling on a loader's thread; without it the first pass does it.
+    fn gnn_prepare_block(block: &Block, for_backward: bool, device: &Self::Device);
+
+    /// Gets the weights of edges ready for the kernels, as [`GnnBackend::gnn_prepare_block`].
+    fn gnn_prepare_weights(weights: &EdgeWeights, device: &Self::Device);
+
     /// Aggregates `x`, `[num_src, features]`, into `[num_dst, output_width]`, differentiably where the backend is.
     fn gnn_aggregate(x: FloatTensor<Self>, aggregate: &Aggregate) -> FloatTensor<Self>;
 
@@ -109,6 +122,11 @@ pub trait GnnBackend: Backend {
 
     /// Attention over the in-edges of each destination, `[num_dst, heads * channels]`, differentiably where the backend is.
     fn gnn_attention(inputs: AttentionTensors<Self>, attention: &Attention) -> FloatTensor<Self>;
+
+    /// See [`cross_entropy_sum`](super::cross_entropy_sum): the sum, `[1]`, differentiably where the backend is; and it again
+    /// with the number of correct rows, `[2]`.
+    fn gnn_cross_entropy(logits: FloatTensor<Self>, classes: IntTensor<Self>)
+    -> (FloatTensor<Self>, FloatTensor<Self>);
 }
 
 /// What the forward pass of a dense layer leaves for the backward pass.
@@ -135,6 +153,21 @@ pub struct LinearGradients<B: Backend> {
 
 /// The forward and backward kernels that a plain backend supplies.
 pub trait GnnKernels: Backend {
+    /// See [`GnnBackend::gnn_place`].
+    fn place(values: Vec<f32>, shape: [usize; 2], device: &Self::Device) -> FloatTensor<Self> {
+        Self::float_from_data(TensorData::new(values, shape), device)
+    }
+
+    /// See [`GnnBackend::gnn_prepare_block`].
+    fn prepare_block(block: &Block, for_backward: bool, _device: &Self::Device) {
+        if for_backward {
+            block.prepare_backward();
+        }
+    }
+
+    /// See [`GnnBackend::gnn_prepare_weights`].
+    fn prepare_weights(_weights: &EdgeWeights, _device: &Self::Device) {}
+
     /// `[num_src, features]` to `[num_dst, output_width]`.
     fn aggregate_forward(x: FloatTensor<Self>, aggregate: &Aggregate) -> FloatTensor<Self>;
 
@@ -196,7 +229,73 @@ pub trait GnnKernels: Backend {
         grad: FloatTensor<Self>,
         attention: &Attention,
     ) -> AttentionTensors<Self>;
+
+    /// The sum of the rows' cross entropies and the number of correct rows, `[2]`, and what the backward pass wants. Classes,
+    /// `[rows]`, are in range.
+    fn cross_entropy_forward(
+        logits: FloatTensor<Self>,
+        classes: IntTensor<Self>,
+    ) -> (FloatTensor<Self>, SavedCrossEntropy<Self>);
+
+    /// The gradient of the logits, `[rows, classes]`, for that of the sum, `[1]`.
+    fn cross_entropy_backward(saved: SavedCrossEntropy<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self>;
 }
+
+/// Implements [`GnnBackend`] for a backend without gradients by its own [`GnnKernels`].
+macro_rules! by_own_kernels {
+    () => {
+        fn gnn_place(values: Vec<f32>, shape: [usize; 2], device: &Self::Device) -> FloatTensor<Self> {
+            Self::place(values, shape, device)
+        }
+
+        fn gnn_prepare_block(block: &Block, for_backward: bool, device: &Self::Device) {
+            Self::prepare_block(block, for_backward, device);
+        }
+
+        fn gnn_prepare_weights(weights: &EdgeWeights, device: &Self::Device) {
+            Self::prepare_weights(weights, device);
+        }
+
+        fn gnn_aggregate(x: FloatTensor<Self>, aggregate: &Aggregate) -> FloatTensor<Self> {
+            Self::aggregate_forward(x, aggregate)
+        }
+
+        fn gnn_dropout(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
+            Self::dropout_multiply(x, mask)
+        }
+
+        fn gnn_linear(
+            x: FloatTensor<Self>,
+            weight: FloatTensor<Self>,
+            bias: FloatTensor<Self>,
+            activation: Activation,
+        ) -> FloatTensor<Self> {
+            Self::linear_forward(x, weight, bias, activation)
+        }
+
+        fn gnn_batch_norm(
+            x: FloatTensor<Self>,
+            gamma: FloatTensor<Self>,
+            beta: FloatTensor<Self>,
+            normalization: BatchNormalization,
+        ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+            Self::batch_norm_forward(x, gamma, beta, normalization)
+        }
+
+        fn gnn_attention(inputs: AttentionTensors<Self>, attention: &Attention) -> FloatTensor<Self> {
+            Self::attention_forward(&inputs, attention).0
+        }
+
+        fn gnn_cross_entropy(
+            logits: FloatTensor<Self>,
+            classes: IntTensor<Self>,
+        ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+            let (judged, _) = Self::cross_entropy_forward(logits, classes);
+            (<Self as FloatTensorOps<Self>>::float_slice(judged.clone(), &[(0..1).into()]), judged)
+        }
+    };
+}
+pub(super) use by_own_kernels;
 
 /// Aggregates the neighbors of each destination.
 ///

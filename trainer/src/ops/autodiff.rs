@@ -11,7 +11,10 @@ use burn_autodiff::ops::{Backward, Ops, OpsKind, unary};
 use super::aggregate::{Aggregate, GnnBackend, GnnKernels, Reduce, SavedLinear};
 use super::attention::{Attention, AttentionTensors, SavedAttention};
 use super::batch_norm::{BatchNormalization, SavedBatchNorm};
+use super::block::Block;
+use super::cross_entropy::SavedCrossEntropy;
 use super::dropout::DropoutMask;
+use super::edge_weights::EdgeWeights;
 use super::linear::Activation;
 
 #[derive(Debug)]
@@ -90,7 +93,31 @@ impl<B: GnnKernels> Backward<B, 3> for AttentionBackward {
     }
 }
 
+#[derive(Debug)]
+struct CrossEntropyBackward;
+
+impl<B: GnnKernels> Backward<B, 1> for CrossEntropyBackward {
+    type State = SavedCrossEntropy<B>;
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
+        let saved = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |grad| B::cross_entropy_backward(saved, grad));
+    }
+}
+
 impl<B: GnnKernels, C: CheckpointStrategy> GnnBackend for Autodiff<B, C> {
+    fn gnn_place(values: Vec<f32>, shape: [usize; 2], device: &Self::Device) -> FloatTensor<Self> {
+        Self::from_inner(B::place(values, shape, device))
+    }
+
+    fn gnn_prepare_block(block: &Block, for_backward: bool, device: &Self::Device) {
+        B::prepare_block(block, for_backward, device);
+    }
+
+    fn gnn_prepare_weights(weights: &EdgeWeights, device: &Self::Device) {
+        B::prepare_weights(weights, device);
+    }
+
     fn gnn_aggregate(x: FloatTensor<Self>, aggregate: &Aggregate) -> FloatTensor<Self> {
         // The backward pass needs the edges, never the features: nothing large is kept but the winners of a maximum.
         match Backward::<B, 1>::prepare::<C>(AggregateBackward, [x.node.clone()]).compute_bound().stateful() {
@@ -163,6 +190,19 @@ impl<B: GnnKernels, C: CheckpointStrategy> GnnBackend for Autodiff<B, C> {
             OpsKind::Tracked(prep) => prep.finish((SavedAttention { inputs, weights }, attention.clone()), output),
             OpsKind::UnTracked(prep) => prep.finish(output),
         }
+    }
+
+    fn gnn_cross_entropy(
+        logits: FloatTensor<Self>,
+        classes: IntTensor<Self>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let (judged, saved) = B::cross_entropy_forward(logits.primitive, classes);
+        let sum = B::float_slice(judged.clone(), &[(0..1).into()]);
+        let sum = match Backward::<B, 1>::prepare::<C>(CrossEntropyBackward, [logits.node]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => prep.finish(saved, sum),
+            OpsKind::UnTracked(prep) => prep.finish(sum),
+        };
+        (sum, Self::from_inner(judged))
     }
 }
 

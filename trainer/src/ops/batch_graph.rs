@@ -17,6 +17,8 @@ pub struct BatchGraph {
     indptr: Vec<u32>,
     indices: Vec<u32>,
     num_nodes: usize,
+    #[cfg(feature = "gpu")]
+    on_device: super::cube::DeviceCopy<edgecut_gpu::DeviceEdges>,
 }
 
 impl BatchGraph {
@@ -53,7 +55,13 @@ impl BatchGraph {
         if let Some(edge) = position_at_least(&indices, num_nodes) {
             return Err(BlockError::SourceOutOfRange { edge, source_node: indices[edge], num_src: num_nodes });
         }
-        Ok(Self { indptr, indices, num_nodes })
+        Ok(Self {
+            indptr,
+            indices,
+            num_nodes,
+            #[cfg(feature = "gpu")]
+            on_device: Default::default(),
+        })
     }
 
     /// Number of nodes that have a row, whether or not it holds edges.
@@ -74,6 +82,12 @@ impl BatchGraph {
     /// Where each row's edges start, `num_rows + 1` entries.
     pub fn indptr(&self) -> &[u32] {
         &self.indptr
+    }
+
+    /// The edges on a device, copied there when they are first asked for. A process has one device.
+    #[cfg(feature = "gpu")]
+    pub(super) fn on_device<R: cubecl::Runtime>(&self, device: &R::Device) -> &edgecut_gpu::DeviceEdges {
+        self.on_device.get(|| edgecut_gpu::DeviceEdges::new::<R>(device, &self.indptr, &self.indices, None))
     }
 
     /// The source of each edge, row after row.

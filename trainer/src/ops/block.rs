@@ -19,6 +19,8 @@ pub struct Block {
     num_dst: usize,
     num_src: usize,
     transposed: Arc<OnceLock<TransposedBlock>>,
+    #[cfg(feature = "gpu")]
+    on_device: Arc<OnceLock<edgecut_gpu::DeviceEdges>>,
 }
 
 impl Block {
@@ -35,7 +37,14 @@ impl Block {
         if let Some(edge) = position_at_least(&graph.indices()[..edges], num_src) {
             return Err(BlockError::SourceOutOfRange { edge, source_node: graph.indices()[edge], num_src });
         }
-        Ok(Self { graph, num_dst, num_src, transposed: Arc::default() })
+        Ok(Self {
+            graph,
+            num_dst,
+            num_src,
+            transposed: Arc::default(),
+            #[cfg(feature = "gpu")]
+            on_device: Arc::default(),
+        })
     }
 
     /// The blocks of all layers in the order of the forward pass: the widest first, the last one ends at the seeds.
@@ -138,6 +147,17 @@ impl Block {
 
     pub(super) fn transposed(&self) -> &TransposedBlock {
         self.transposed.get_or_init(|| TransposedBlock::new(self.indptr(), self.indices(), self.num_src))
+    }
+}
+
+#[cfg(feature = "gpu")]
+impl Block {
+    /// The transposed edges on a device, copied there when they are first asked for. A process has one device.
+    pub(super) fn transposed_on_device<R: cubecl::Runtime>(&self, device: &R::Device) -> &edgecut_gpu::DeviceEdges {
+        self.on_device.get_or_init(|| {
+            let TransposedBlock { indptr, rows, edges } = self.transposed();
+            edgecut_gpu::DeviceEdges::new::<R>(device, indptr, rows, Some(edges))
+        })
     }
 }
 

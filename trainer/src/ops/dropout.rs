@@ -64,6 +64,12 @@ impl DropoutMask {
         self.threshold == 0
     }
 
+    /// The key of the draws, and what 16 bits of them have to reach.
+    #[cfg(feature = "gpu")]
+    pub(super) fn draws(self) -> (u64, u32) {
+        (self.key.0, self.threshold)
+    }
+
     /// What kept elements are multiplied by; 0 if none is kept.
     pub fn scale(&self) -> f32 {
         if self.threshold == LEVELS { 0.0 } else { LEVELS as f32 / (LEVELS - self.threshold) as f32 }

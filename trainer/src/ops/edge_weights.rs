@@ -8,6 +8,8 @@ use super::batch_graph::{BatchGraph, BlockError};
 pub struct EdgeWeights {
     edges: Vec<f32>,
     self_loops: Option<Vec<f32>>,
+    #[cfg(feature = "gpu")]
+    on_device: super::cube::DeviceCopy<edgecut_gpu::DeviceWeights>,
 }
 
 impl EdgeWeights {
@@ -32,7 +34,18 @@ impl EdgeWeights {
                 return Err(BlockError::MoreRowsThanNodes { num_rows, num_nodes });
             }
         }
-        Ok(Self { edges, self_loops })
+        Ok(Self {
+            edges,
+            self_loops,
+            #[cfg(feature = "gpu")]
+            on_device: Default::default(),
+        })
+    }
+
+    /// The weights on a device, copied there when they are first asked for. A process has one device.
+    #[cfg(feature = "gpu")]
+    pub(super) fn on_device<R: cubecl::Runtime>(&self, device: &R::Device) -> &edgecut_gpu::DeviceWeights {
+        self.on_device.get(|| edgecut_gpu::DeviceWeights::new::<R>(device, &self.edges, self.self_loops()))
     }
 
     /// The weight of each edge.

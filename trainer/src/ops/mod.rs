@@ -13,6 +13,9 @@ mod batch_graph;
 mod batch_norm;
 mod batch_norm_kernels;
 mod block;
+mod cross_entropy;
+#[cfg(feature = "gpu")]
+mod cube;
 mod dense;
 mod dropout;
 mod edge_weights;
@@ -31,6 +34,7 @@ pub use attention::{Attention, AttentionTensors, AttentionVersion, SavedAttentio
 pub use batch_graph::{BatchGraph, BlockError};
 pub use batch_norm::{BatchNormalization, SavedBatchNorm, batch_norm};
 pub use block::Block;
+pub use cross_entropy::{SavedCrossEntropy, cross_entropy_sum};
 pub use dropout::{DropoutKey, DropoutMask, dropout, masked};
 pub use edge_weights::EdgeWeights;
 pub use linear::{Activation, linear};

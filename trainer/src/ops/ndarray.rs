@@ -2,17 +2,20 @@
 
 use std::borrow::Cow;
 
-use burn::tensor::ops::{FloatTensor, IntTensor};
+use burn::tensor::ops::{FloatTensor, FloatTensorOps, IntTensor};
 use burn::tensor::{TensorData, TensorMetadata};
 use burn_ndarray::{FloatNdArrayElement, IntNdArrayElement, NdArray, NdArrayTensor, QuantElement, SharedArray};
 
-use super::aggregate::{Aggregate, GnnBackend, GnnKernels, LinearGradients, SavedLinear};
+use super::aggregate::{Aggregate, GnnBackend, GnnKernels, LinearGradients, SavedLinear, by_own_kernels};
 use super::attention::{Attention, AttentionTensors, AttentionVersion, SavedAttention};
 use super::attention_kernels;
 use super::batch_norm::{BatchNormalization, SavedBatchNorm};
 use super::batch_norm_kernels;
+use super::block::Block;
+use super::cross_entropy::{self, SavedCrossEntropy};
 use super::dense::{self, Shape};
 use super::dropout::DropoutMask;
+use super::edge_weights::EdgeWeights;
 use super::kernels;
 use super::linear::Activation;
 use super::real::Real;
@@ -139,6 +142,18 @@ where
         with_type_of!(grad, attention_backward(&saved.inputs, &saved.weights, &grad, attention))
     }
 
+    fn cross_entropy_forward(
+        logits: FloatTensor<Self>,
+        classes: IntTensor<Self>,
+    ) -> (FloatTensor<Self>, SavedCrossEntropy<Self>) {
+        let (judged, log_sums) = with_type_of!(logits, cross_entropy_forward(&logits, &classes));
+        (judged, SavedCrossEntropy { logits, classes, log_sums })
+    }
+
+    fn cross_entropy_backward(saved: SavedCrossEntropy<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
+        with_type_of!(grad, cross_entropy_backward(&saved.logits, &saved.classes, &saved.log_sums, &grad))
+    }
+
     fn dropout_multiply(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
         match x {
             NdArrayTensor::F32(storage) => mask_in_place!(storage, mask),
@@ -153,35 +168,7 @@ where
     NdArrayTensor: From<SharedArray<E>>,
     NdArrayTensor: From<SharedArray<I>>,
 {
-    fn gnn_aggregate(x: FloatTensor<Self>, aggregate: &Aggregate) -> FloatTensor<Self> {
-        Self::aggregate_forward(x, aggregate)
-    }
-
-    fn gnn_dropout(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
-        Self::dropout_multiply(x, mask)
-    }
-
-    fn gnn_linear(
-        x: FloatTensor<Self>,
-        weight: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
-        activation: Activation,
-    ) -> FloatTensor<Self> {
-        Self::linear_forward(x, weight, bias, activation)
-    }
-
-    fn gnn_batch_norm(
-        x: FloatTensor<Self>,
-        gamma: FloatTensor<Self>,
-        beta: FloatTensor<Self>,
-        normalization: BatchNormalization,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        Self::batch_norm_forward(x, gamma, beta, normalization)
-    }
-
-    fn gnn_attention(inputs: AttentionTensors<Self>, attention: &Attention) -> FloatTensor<Self> {
-        Self::attention_forward(&inputs, attention).0
-    }
+    by_own_kernels!();
 }
 
 fn tensor<T: Real>(values: Vec<T>, shape: impl Into<Vec<usize>>) -> NdArrayTensor {
@@ -292,4 +279,33 @@ fn linear_backward<T: Elements>(
     let gradients = dense::backward(slices, &T::of(grad), shape, activation, wants_x);
     let x = gradients.x.map(|x| tensor(x, [shape.rows, shape.fan_in]));
     (x, tensor(gradients.weight, [shape.fan_in, shape.fan_out]), tensor(gradients.bias, [shape.fan_out]))
+}
+
+/// The values of an integer tensor.
+fn integers(tensor: &NdArrayTensor) -> Vec<usize> {
+    match tensor {
+        NdArrayTensor::I64(storage) => storage.view().iter().map(|&value| value as usize).collect(),
+        NdArrayTensor::I32(storage) => storage.view().iter().map(|&value| value as usize).collect(),
+        other => unreachable!("classes are of 32 or 64 bits, not {other:?}"),
+    }
+}
+
+fn cross_entropy_forward<T: Elements>(
+    logits: &NdArrayTensor,
+    classes: &NdArrayTensor,
+) -> (NdArrayTensor, NdArrayTensor) {
+    let rows = logits.shape()[0];
+    let (judged, log_sums) = cross_entropy::forward(&T::of(logits), &integers(classes));
+    (tensor(judged.to_vec(), [2]), tensor(log_sums, [rows]))
+}
+
+fn cross_entropy_backward<T: Elements>(
+    logits: &NdArrayTensor,
+    classes: &NdArrayTensor,
+    log_sums: &NdArrayTensor,
+    grad: &NdArrayTensor,
+) -> NdArrayTensor {
+    let shape = [logits.shape()[0], columns(logits)];
+    let gradient = cross_entropy::backward(&T::of(logits), &integers(classes), &T::of(log_sums), T::of(grad)[0]);
+    tensor(gradient, shape)
 }

@@ -36,6 +36,11 @@ impl Segments {
         self.0.num_src()
     }
 
+    /// The block whose destinations are the segments.
+    pub fn block(&self) -> &Block {
+        &self.0
+    }
+
     /// Builds what the backward pass reads, as [`Block::prepare_backward`].
     pub fn prepare_backward(&self) {
         self.0.prepare_backward();

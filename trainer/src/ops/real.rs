@@ -25,6 +25,7 @@ pub(super) trait Real:
     /// One over a number of neighbors, of which there is at least one.
     fn reciprocal(count: u32) -> Self;
     fn exp(self) -> Self;
+    fn ln(self) -> Self;
     fn from_f64(value: f64) -> Self;
     fn sqrt(self) -> Self;
     fn recip(self) -> Self;
@@ -42,6 +43,9 @@ impl Real for f32 {
     }
     fn exp(self) -> Self {
         f32::exp(self)
+    }
+    fn ln(self) -> Self {
+        f32::ln(self)
     }
     fn from_f64(value: f64) -> Self {
         value as f32
@@ -66,6 +70,9 @@ impl Real for f64 {
     }
     fn exp(self) -> Self {
         f64::exp(self)
+    }
+    fn ln(self) -> Self {
+        f64::ln(self)
     }
     fn from_f64(value: f64) -> Self {
         value

@@ -59,7 +59,7 @@ impl Communities {
 
     fn accuracy(&self, model: &NodeModel<Plain>) -> f64 {
         let logits = model.forward(self.input(), Mode::Eval).expect("a batch that fits");
-        cross_entropy(logits, &self.labels).expect("labels that fit").num_correct as f64 / NODES as f64
+        cross_entropy(logits, &self.labels).expect("labels that fit").num_correct() as f64 / NODES as f64
     }
 
     fn train(&self, kind: ModelKind, steps: u64) -> NodeModel<Grad> {

@@ -28,7 +28,7 @@ fn equals_its_formula() {
         let share = |class: usize| row[class].exp() / total - f64::from(u8::from(class == label as usize));
         gradient.extend((0..classes).map(|class| share(class) / seeds as f64));
     }
-    assert_eq!((result.num_correct, result.num_seeds), (correct, seeds));
+    assert_eq!((result.num_correct(), result.num_seeds), (correct, seeds));
     assert!(correct > 0 && correct < seeds, "a case that tells something");
     assert_close(&values(result.loss.clone()), &[loss], 1e-12, "loss");
     let gradients = result.loss.backward();
@@ -67,7 +67,7 @@ fn an_empty_batch_has_zero_gradients() {
         let logits = model.forward(input, Mode::Train(DropoutKey::new(0, 0, 0))).expect("a batch that fits");
         assert_eq!(logits.dims(), [0, 3]);
         let result = cross_entropy(logits, &[]).expect("no labels");
-        assert_eq!((values(result.loss.clone()), result.num_correct, result.num_seeds), (vec![0.0], 0, 0));
+        assert_eq!((values(result.loss.clone()), result.num_correct(), result.num_seeds), (vec![0.0], 0, 0));
         let gradients = GradientsParams::from_grads(result.loss.backward(), &model);
         assert_eq!(flatten_gradients(&model, gradients), vec![0.0; num_parameters(&model)]);
     }

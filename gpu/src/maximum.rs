@@ -1,0 +1,167 @@
+//! The greatest value over the edges of each row, and the edge that it is of.
+
+use cubecl::prelude::*;
+use cubecl::server::Handle;
+
+use crate::edges::{DeviceEdges, Edges, HubTasks};
+use crate::grid::{addresses, row_number, rows};
+use crate::matrix::{Element, Matrix, Rows, array, with_element};
+
+/// The greatest values and their edges. A size of one: vectors of comparisons are no faster where loads are from anywhere.
+#[derive(CubeType, CubeLaunch)]
+struct Greatest<E: Float, N: Size> {
+    values: Rows<E, N>,
+    winners: Array<u32>,
+    columns: usize,
+}
+
+#[cube]
+impl<E: Float, N: Size> Greatest<E, N> {
+    fn set(&mut self, row: usize, column: usize, value: Vector<f32, N>, edge: u32) {
+        self.values.set(row, column, value);
+        self.winners[row * self.columns + column] = edge;
+    }
+}
+
+fn greatest_arg<E: Float, N: Size, R: Runtime>(values: &Matrix, winners: &Handle) -> GreatestLaunch<E, N, R> {
+    GreatestLaunch::new(values.arg(1), array(winners, values.rows * values.columns), values.columns)
+}
+
+/// The first greatest value from `start` to `end`, which hold an edge.
+#[cube]
+fn greatest<E: Float, N: Size>(
+    x: &Rows<E, N>,
+    edges: &Edges,
+    start: usize,
+    end: usize,
+    column: usize,
+) -> (Vector<f32, N>, u32) {
+    let mut value = x.get(edges.other(start), column);
+    let mut edge = start as u32;
+    for at in start + 1..end {
+        let candidate = x.get(edges.other(at), column);
+        // False for a NaN, so that the first value stays.
+        if candidate[0] > value[0] {
+            value = candidate;
+            edge = at as u32;
+        }
+    }
+    (value, edge)
+}
+
+#[cube(launch_unchecked, address_type = "dynamic")]
+fn greatest_of_rows<E: Float, N: Size>(x: &Rows<E, N>, edges: &Edges, out: &mut Greatest<E, N>, num_rows: usize) {
+    let row = row_number();
+    if row < num_rows {
+        if edges.is_one_task(row) {
+            let (start, end) = (edges.start(row), edges.start(row + 1));
+            let mut column = UNIT_POS_X as usize;
+            while column < out.columns {
+                if start == end {
+                    out.set(row, column, Vector::new(0.0), u32::MAX);
+                } else {
+                    let (value, edge) = greatest(x, edges, start, end, column);
+                    out.set(row, column, value, edge);
+                }
+                column += CUBE_DIM_X as usize;
+            }
+        }
+    }
+}
+
+#[cube(launch_unchecked, address_type = "dynamic")]
+fn greatest_of_tasks<E: Float, N: Size>(
+    x: &Rows<E, N>,
+    edges: &Edges,
+    hubs: &HubTasks,
+    partial: &mut Greatest<f32, N>,
+) {
+    let task = row_number();
+    if task < hubs.num_tasks {
+        let mut column = UNIT_POS_X as usize;
+        while column < partial.columns {
+            let (value, edge) = greatest(x, edges, hubs.start(task), hubs.end(task), column);
+            partial.set(task, column, value, edge);
+            column += CUBE_DIM_X as usize;
+        }
+    }
+}
+
+#[cube(launch_unchecked, address_type = "dynamic")]
+fn greatest_of_hubs<E: Float, N: Size>(partial: &Greatest<f32, N>, hubs: &HubTasks, out: &mut Greatest<E, N>) {
+    let hub = row_number();
+    if hub < hubs.num_hubs {
+        let row = hubs.row_of_hub(hub);
+        let first = hubs.first_task(hub);
+        let mut column = UNIT_POS_X as usize;
+        while column < out.columns {
+            let mut value = partial.values.get(first, column);
+            let mut edge = partial.winners[first * partial.columns + column];
+            for task in first + 1..hubs.first_task(hub + 1) {
+                let candidate = partial.values.get(task, column);
+                if candidate[0] > value[0] {
+                    value = candidate;
+                    edge = partial.winners[task * partial.columns + column];
+                }
+            }
+            out.set(row, column, value, edge);
+            column += CUBE_DIM_X as usize;
+        }
+    }
+}
+
+/// The greatest values of the first `width` columns of `x` over the edges of each of the first `num_rows` rows, and the first
+/// edges that have them: `u32::MAX` and zero for a row without edges.
+///
+/// # Shapes
+/// - `x`: `[others, columns]`
+/// - output: `[num_rows, width]`, and as many `u32`
+///
+/// # Panics
+/// If `x` has fewer columns than `width`.
+pub fn maximum<R: Runtime>(
+    client: &ComputeClient<R>,
+    x: &Matrix,
+    edges: &DeviceEdges,
+    num_rows: usize,
+    columns: usize,
+) -> (Matrix, Handle) {
+    assert!(x.columns >= columns, "a maximum of {columns} columns among {}", x.columns);
+    let out = Matrix::empty(client, [num_rows, columns], x.element);
+    let winners = client.empty((num_rows * columns).max(1) * size_of::<u32>());
+    if num_rows == 0 || columns == 0 {
+        return (out, winners);
+    }
+    let addresses = addresses(&[x.span(), out.span(), edges.num_edges()]);
+    let (count, dim) = rows(num_rows, columns);
+    with_element!(x.element, E => {
+        // SAFETY: threads beyond the rows and columns do nothing, and edges are in range.
+        unsafe {
+            greatest_of_rows::launch_unchecked::<E, R>(
+                client, count, dim, addresses, 1, x.arg(1), edges.arg(), greatest_arg(&out, &winners), num_rows,
+            );
+        }
+        if let Some(hubs) = edges.hubs(num_rows) {
+            let values = Matrix::empty(client, [hubs.num_tasks, columns], Element::F32);
+            let won = client.empty(hubs.num_tasks * columns * size_of::<u32>());
+            let (count, dim) = rows(hubs.num_tasks, columns);
+            // SAFETY: as above.
+            unsafe {
+                let partial = greatest_arg(&values, &won);
+                greatest_of_tasks::launch_unchecked::<E, R>(
+                    client, count, dim, addresses, 1,
+                    x.arg(1), edges.arg(), hubs.arg(), partial,
+                );
+            }
+            let (count, dim) = rows(hubs.num_hubs, columns);
+            // SAFETY: as above.
+            unsafe {
+                let partial = greatest_arg(&values, &won);
+                greatest_of_hubs::launch_unchecked::<E, R>(
+                    client, count, dim, addresses, 1, partial, hubs.arg(), greatest_arg(&out, &winners),
+                );
+            }
+        }
+    });
+    (out, winners)
+}

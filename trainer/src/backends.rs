@@ -1,0 +1,12 @@
+//! The backends that models are trained on.
+
+/// This process's CPU.
+pub type Cpu = burn_ndarray::NdArray<f32>;
+
+/// An NVIDIA GPU.
+#[cfg(feature = "cuda")]
+pub type Cuda = burn_cubecl::CubeBackend<cubecl::cuda::CudaRuntime, f32, i32, u8>;
+
+/// A Vulkan device.
+#[cfg(feature = "vulkan")]
+pub type Vulkan = burn_cubecl::CubeBackend<cubecl::wgpu::WgpuRuntime, f32, i32, u32>;
