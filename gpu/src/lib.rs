@@ -7,11 +7,27 @@
 mod cuda_library;
 #[cfg(feature = "cuda")]
 mod cuda_machine;
+#[cfg(feature = "cuda")]
+mod cuda_stream;
 mod device;
 mod device_error;
 mod device_panics;
 mod grid;
+#[cfg(feature = "cuda")]
+mod nccl;
+#[cfg(feature = "cuda")]
+mod nccl_communicator;
+#[cfg(feature = "cuda")]
+mod nccl_error;
+#[cfg(feature = "cuda")]
+mod nccl_library;
+#[cfg(all(test, feature = "cuda"))]
+mod nccl_tests;
 
 pub use device::{CudaGpu, DeviceChoice, Resolved, resolve};
 pub use device_error::DeviceError;
 pub use device_panics::{noted_failure, watch_panics};
+#[cfg(feature = "cuda")]
+pub use nccl::{NcclConfig, NcclGroup};
+#[cfg(feature = "cuda")]
+pub use nccl_error::NcclError;
