@@ -1,11 +1,11 @@
-//! What this machine has for NVIDIA GPUs: driver, GPUs, run-time compiler and headers.
+//! What this machine has for NVIDIA GPUs.
 //!
-//! CubeCL panics when one of them is missing at the first use, some of it on a thread of its own; so all are looked at
-//! before. Nothing here makes a context on a device.
+//! CubeCL panics when a driver, a GPU, the run-time compiler or its headers are missing at the first use, some of it on a
+//! thread of its own; so all are looked at before. Nothing here makes a context on a device.
 
 use std::ffi::{c_char, c_int, c_uint};
-use std::path::PathBuf;
 
+use crate::cuda_compiler::{Compiler, Headers};
 use crate::cuda_library::{CudaLibrary, names_of};
 use crate::device::{CudaGpu, Machine, visible_devices};
 use crate::device_error::DeviceError;
@@ -15,9 +15,6 @@ use crate::device_error::DeviceError;
 /// All that CubeCL 0.10 always calls is in drivers of CUDA 11.2 (`cuMemAllocAsync` is the newest), but its kernels for
 /// Hopper need `cuTensorMapEncodeTiled` of 12.0, and it loads functions at their first call, where a missing one is a panic.
 pub(crate) const MIN_DRIVER: (u32, u32) = (12, 0);
-
-/// What kernels include: each of them the first, those in half precision the next two, products on tensor cores the rest.
-const HEADERS: [&str; 5] = ["cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "mma.h", "crt/mma.h"];
 
 const SUCCESS: c_int = 0;
 const NO_DEVICE: c_int = 100;
@@ -40,8 +37,7 @@ impl Machine for ThisMachine {
         let compiler = Compiler::open()?;
         compiler.check_driver(gpu.driver_version)?;
         compiler.check_gpu(gpu)?;
-        // Where CubeCL itself looks.
-        check_headers(cubecl::cuda::install::cuda_path())
+        compiler.check_kernel(gpu, &Headers::find()?)
     }
 }
 
@@ -170,88 +166,6 @@ pub(crate) fn driver_error(call: &'static str, code: c_int) -> DeviceError {
         _ => ("a CUresult", ""),
     };
     DeviceError::Driver { call, code, name: name.to_owned(), hint }
-}
-
-/// The library that compiles kernels at run time.
-struct Compiler {
-    library: CudaLibrary,
-    version: (u32, u32),
-}
-
-impl Compiler {
-    fn open() -> Result<Self, DeviceError> {
-        let no_compiler = |cause| DeviceError::NoCompiler { cause };
-        let library = CudaLibrary::open(names_of("nvrtc")).map_err(no_compiler)?;
-        // SAFETY: the type is that of `nvrtcResult nvrtcVersion(int *, int *)`.
-        let get: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int =
-            unsafe { library.function("nvrtcVersion") }.map_err(no_compiler)?;
-        let (mut major, mut minor) = (0, 0);
-        // SAFETY: the compiler writes two ints.
-        match unsafe { get(&mut major, &mut minor) } {
-            SUCCESS => Ok(Self { library, version: (major.unsigned_abs(), minor.unsigned_abs()) }),
-            code => Err(no_compiler(format!("nvrtcVersion failed with {code}"))),
-        }
-    }
-
-    /// CubeCL has PTX made, which only a driver of the same or a newer CUDA version loads.
-    fn check_driver(&self, driver: (u32, u32)) -> Result<(), DeviceError> {
-        match ptx_version(self.version) > ptx_version(driver) {
-            true => Err(DeviceError::NewCompiler { versions: Some([self.version, driver]) }),
-            false => Ok(()),
-        }
-    }
-
-    fn check_gpu(&self, gpu: &CudaGpu) -> Result<(), DeviceError> {
-        let known = self.known_gpus().map_err(|cause| DeviceError::NoCompiler { cause })?;
-        let (major, minor) = gpu.compute_capability;
-        let this = 10 * major + minor;
-        if known.contains(&this) {
-            return Ok(());
-        }
-        Err(DeviceError::UnknownGpu {
-            compiler: self.version,
-            gpu: gpu.name.clone(),
-            capability: gpu.compute_capability,
-            newer: known.iter().all(|&other| other < this),
-        })
-    }
-
-    /// The compute capabilities that it compiles for, (8, 9) as 89.
-    fn known_gpus(&self) -> Result<Vec<u32>, String> {
-        // SAFETY: the type is that of `nvrtcResult nvrtcGetNumSupportedArchs(int *)`.
-        let count: unsafe extern "C" fn(*mut c_int) -> c_int =
-            unsafe { self.library.function("nvrtcGetNumSupportedArchs") }?;
-        // SAFETY: the type is that of `nvrtcResult nvrtcGetSupportedArchs(int *)`.
-        let list: unsafe extern "C" fn(*mut c_int) -> c_int =
-            unsafe { self.library.function("nvrtcGetSupportedArchs") }?;
-        let mut number = 0;
-        // SAFETY: the compiler writes one int.
-        let counted = unsafe { count(&mut number) };
-        let mut known = vec![0; usize::try_from(number).unwrap_or(0)];
-        // SAFETY: the compiler writes as many ints as it has just said.
-        match (counted, unsafe { list(known.as_mut_ptr()) }) {
-            (SUCCESS, SUCCESS) => Ok(known.into_iter().map(c_int::unsigned_abs).collect()),
-            codes => Err(format!("nvrtcGetSupportedArchs failed with {codes:?}")),
-        }
-    }
-}
-
-/// What orders CUDA versions by the PTX that they know: 12.6 has that of 12.5.
-fn ptx_version(cuda: (u32, u32)) -> (u32, u32) {
-    if cuda == (12, 6) { (12, 5) } else { cuda }
-}
-
-fn check_headers(toolkit: Option<PathBuf>) -> Result<(), DeviceError> {
-    let Some(toolkit) = toolkit else {
-        let cause = "CUDA_PATH is not set, and there is neither /usr/local/cuda nor /opt/cuda".to_owned();
-        return Err(DeviceError::NoHeaders { cause });
-    };
-    let folder = toolkit.join("include");
-    let missing: Vec<_> = HEADERS.into_iter().filter(|header| !folder.join(header).is_file()).collect();
-    match missing.is_empty() {
-        true => Ok(()),
-        false => Err(DeviceError::NoHeaders { cause: format!("{} lacks {}", folder.display(), missing.join(", ")) }),
-    }
 }
 
 /// 12080 is 12.8.

@@ -155,6 +155,21 @@ pub enum DeviceError {
         cause: String,
     },
 
+    /// The compiler and the headers are there, and do not compile a small kernel.
+    #[error(
+        "libnvrtc {}.{} cannot compile a kernel with the headers in {headers}: {log}: install cuda-nvrtc, cuda-cudart-dev and \
+         cuda-nvcc of the same version",
+        compiler.0, compiler.1
+    )]
+    KernelFails {
+        /// The CUDA version of the compiler.
+        compiler: (u32, u32),
+        /// The folder of the headers.
+        headers: String,
+        /// The first line of what the compiler said.
+        log: String,
+    },
+
     /// The GPU's memory is used up.
     #[error(
         "the GPU is out of memory{}: a smaller --batch-size, a smaller --gpu-cache-bytes or a narrower --num-neighbors needs \

@@ -4,6 +4,8 @@
 //! emulates on the CPU runs the tests. Nothing here knows burn.
 
 #[cfg(feature = "cuda")]
+mod cuda_compiler;
+#[cfg(feature = "cuda")]
 mod cuda_library;
 #[cfg(feature = "cuda")]
 mod cuda_machine;

@@ -25,11 +25,33 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = 24ul << 30; return
 #endif
 "#;
 
-const COMPILER: &str = r"
+const COMPILER: &str = r##"
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+static char source[4096], log[4096];
 int nvrtcVersion(int *major, int *minor) { *major = MAJOR; *minor = MINOR; return 0; }
 int nvrtcGetNumSupportedArchs(int *count) { *count = 2; return 0; }
 int nvrtcGetSupportedArchs(int *archs) { archs[0] = 80; archs[1] = ARCH; return 0; }
-";
+int nvrtcCreateProgram(void **program, const char *text, const char *name, int n, const char **a, const char **b) {
+    snprintf(source, sizeof source, "%s", text);
+    *program = source;
+    return name || n || a || b;
+}
+int nvrtcCompileProgram(void *program, int count, const char **options) {
+    int arch = 0, include = 0;
+    for (int i = 0; i < count; i++) {
+        arch += !strcmp(options[i], "--gpu-architecture=sm_89");
+        include += strstr(options[i], "--include-path=/") == options[i];
+    }
+    if (!arch || include != 1 || !strstr(source, "#include <cuda_runtime.h>") || FAILS)
+        return snprintf(log, sizeof log, "\nprobe(1): no such thing\n  more\n"), 6;
+    return 0;
+}
+int nvrtcGetProgramLogSize(void *program, size_t *size) { *size = strlen(log) + 1; return 0; }
+int nvrtcGetProgramLog(void *program, char *text) { strcpy(text, log); return 0; }
+int nvrtcDestroyProgram(void **program) { *program = NULL; return 0; }
+"##;
 
 /// A folder of stubs, and a toolkit's headers.
 struct Stubs {
@@ -60,7 +82,7 @@ impl Stubs {
     }
 
     fn compiler(&self, major: i32, minor: i32, arch: i32) {
-        self.library("nvrtc", COMPILER, &[("MAJOR", major), ("MINOR", minor), ("ARCH", arch)]);
+        self.library("nvrtc", COMPILER, &[("MAJOR", major), ("MINOR", minor), ("ARCH", arch), ("FAILS", 0)]);
     }
 
     /// Under the first name that is looked for, so that a real one of the machine is never reached.
@@ -294,4 +316,16 @@ fn the_headers_have_to_be_there() {
 
     let elsewhere = stubs.resolved_with("cuda 0 1", &[("CUDA_PATH", "/nowhere")]);
     assert_eq!(elsewhere, format!("error: {}", without(Path::new("/nowhere/include"), &HEADERS.join(", "))));
+}
+
+#[test]
+fn a_kernel_has_to_compile() {
+    let Some(stubs) = Stubs::working(1) else { return };
+    stubs.library("nvrtc", COMPILER, &[("MAJOR", 12), ("MINOR", 8), ("ARCH", 89), ("FAILS", 1)]);
+    let expected = format!(
+        "error: libnvrtc 12.8 cannot compile a kernel with the headers in {}: probe(1): no such thing: install cuda-nvrtc, \
+         cuda-cudart-dev and cuda-nvcc of the same version",
+        stubs.path("include").display()
+    );
+    assert_eq!(stubs.resolved("cuda 0 1"), expected);
 }
