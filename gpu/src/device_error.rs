@@ -177,8 +177,8 @@ pub enum DeviceError {
         Asked(*asked_bytes)
     )]
     OutOfMemory {
-        /// The size of what did not fit, in bytes, where it is known. A single allocation is at most a quarter of the
-        /// GPU's memory.
+        /// The size of what did not fit, in bytes, where it is known. CubeCL takes memory in pages of up to a quarter of the
+        /// GPU's, so that this can be more than was asked for; more at once cannot be had.
         asked_bytes: Option<u64>,
     },
 }
@@ -197,8 +197,8 @@ impl DeviceError {
     ///
     /// What CubeCL 0.10 does when an allocation fails depends on whose it was:
     /// * that of a new buffer panics on the device's own thread (`can't allocate buffer of size: N`). Nobody is told: the
-    ///   next use of the buffer panics in the caller's thread, with `CallError` or `unwrap()` on `None`. So messages have to
-    ///   be read where panics pass ([`watch_panics`](crate::watch_panics));
+    ///   next read of the buffer panics there too, and so in the caller's thread, with `CallError`. So messages have to be
+    ///   read where panics pass ([`watch_panics`](crate::watch_panics));
     /// * that of a kernel's arguments, or a launch, is kept with the stream, and returned by the next read or sync as
     ///   `ServerError::ServerUnhealthy`, whose text has the same words, or `CUDA_ERROR_OUT_OF_MEMORY`;
     /// * a context or stream that cannot be made panics with `CUDA_ERROR_OUT_OF_MEMORY`.

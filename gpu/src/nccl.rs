@@ -34,6 +34,9 @@ pub struct NcclConfig {
 /// noticed by the time running out, so what the process group over TCP says about it may come first. Not bounded is the
 /// wait for this rank's own kernels, which depend on nobody else.
 ///
+/// Where the device has failed before, CubeCL panics instead of answering, here as elsewhere
+/// ([`watch_panics`](crate::watch_panics)).
+///
 /// After an error the group is broken, its buffers are undefined, and every further call says so: the job has to end, or to
 /// start over.
 ///
