@@ -1,34 +1,23 @@
-//! CubeCL kernels over a batch's edges and features.
+//! GPUs: which of them this process has, and kernels over a batch's edges and features.
 //!
-//! Everything is generic over the runtime: CUDA with the feature `cuda`; Vulkan with `vulkan`, where a device that Mesa
-//! emulates on the CPU runs the tests. Nothing here knows burn.
+//! - [`resolve`]: what `--device` means on this machine;
+//! - [`kernels`], with the features `cuda` or `vulkan`: the kernels, in CubeCL, generic over its runtime;
+//! - [`NcclGroup`], with the feature `cuda`: collectives between the GPUs of one node.
+//!
+//! Nothing here knows burn.
 
-mod aggregate;
-mod attention;
-mod columns;
-mod dense;
-mod dropout;
-mod edges;
-mod grid;
-mod loss;
-mod matrix;
-mod maximum;
-mod norm;
-mod rng;
-mod upload;
+#[cfg(feature = "cuda")]
+mod cuda;
+mod device;
+#[cfg(feature = "kernels")]
+pub mod kernels;
+#[cfg(feature = "cuda")]
+mod nccl;
 #[cfg(feature = "vulkan")]
 mod vulkan;
 
-pub use aggregate::{Aggregation, Appended, Factor, Own};
-pub use attention::{AttentionInputs, EdgeAttention, Scoring};
-pub use columns::column_sums;
-pub use dense::{Activation, activate, before_relu, masked};
-pub use dropout::Mask;
-pub use edges::DeviceEdges;
-pub use loss::{cross_entropy, cross_entropy_backward};
-pub use matrix::{Element, Matrix};
-pub use maximum::maximum;
-pub use norm::{SavedNorm, batch_norm, batch_norm_backward};
-pub use upload::{DeviceWeights, place};
+pub use device::{CudaGpu, DeviceChoice, DeviceError, Resolved, noted_failure, resolve, watch_panics};
+#[cfg(feature = "cuda")]
+pub use nccl::{NcclConfig, NcclError, NcclGroup};
 #[cfg(feature = "vulkan")]
 pub use vulkan::vulkan_device;

@@ -18,7 +18,7 @@ pub struct BatchGraph {
     indices: Vec<u32>,
     num_nodes: usize,
     #[cfg(feature = "gpu")]
-    on_device: super::cube::DeviceCopy<edgecut_gpu::DeviceEdges>,
+    on_device: super::cube::DeviceCopy<edgecut_gpu::kernels::DeviceEdges>,
 }
 
 impl BatchGraph {
@@ -86,8 +86,8 @@ impl BatchGraph {
 
     /// The edges on a device, copied there when they are first asked for. A process has one device.
     #[cfg(feature = "gpu")]
-    pub(super) fn on_device<R: cubecl::Runtime>(&self, device: &R::Device) -> &edgecut_gpu::DeviceEdges {
-        self.on_device.get(|| edgecut_gpu::DeviceEdges::new::<R>(device, &self.indptr, &self.indices, None))
+    pub(super) fn on_device<R: cubecl::Runtime>(&self, device: &R::Device) -> &edgecut_gpu::kernels::DeviceEdges {
+        self.on_device.get(|| edgecut_gpu::kernels::DeviceEdges::new::<R>(device, &self.indptr, &self.indices, None))
     }
 
     /// The source of each edge, row after row.

@@ -20,7 +20,7 @@ pub struct Block {
     num_src: usize,
     transposed: Arc<OnceLock<TransposedBlock>>,
     #[cfg(feature = "gpu")]
-    on_device: Arc<OnceLock<edgecut_gpu::DeviceEdges>>,
+    on_device: Arc<OnceLock<edgecut_gpu::kernels::DeviceEdges>>,
 }
 
 impl Block {
@@ -153,10 +153,13 @@ impl Block {
 #[cfg(feature = "gpu")]
 impl Block {
     /// The transposed edges on a device, copied there when they are first asked for. A process has one device.
-    pub(super) fn transposed_on_device<R: cubecl::Runtime>(&self, device: &R::Device) -> &edgecut_gpu::DeviceEdges {
+    pub(super) fn transposed_on_device<R: cubecl::Runtime>(
+        &self,
+        device: &R::Device,
+    ) -> &edgecut_gpu::kernels::DeviceEdges {
         self.on_device.get_or_init(|| {
             let TransposedBlock { indptr, rows, edges } = self.transposed();
-            edgecut_gpu::DeviceEdges::new::<R>(device, indptr, rows, Some(edges))
+            edgecut_gpu::kernels::DeviceEdges::new::<R>(device, indptr, rows, Some(edges))
         })
     }
 }

@@ -8,7 +8,7 @@ use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement};
 use cubecl::client::ComputeClient;
 use cubecl::server::Handle;
-use edgecut_gpu::{
+use edgecut_gpu::kernels::{
     self as gpu, Aggregation, Appended, DeviceEdges, EdgeAttention, Element, Factor, Mask, Matrix, Own, Scoring,
 };
 use std::fmt;

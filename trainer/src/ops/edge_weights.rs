@@ -9,7 +9,7 @@ pub struct EdgeWeights {
     edges: Vec<f32>,
     self_loops: Option<Vec<f32>>,
     #[cfg(feature = "gpu")]
-    on_device: super::cube::DeviceCopy<edgecut_gpu::DeviceWeights>,
+    on_device: super::cube::DeviceCopy<edgecut_gpu::kernels::DeviceWeights>,
 }
 
 impl EdgeWeights {
@@ -44,8 +44,8 @@ impl EdgeWeights {
 
     /// The weights on a device, copied there when they are first asked for. A process has one device.
     #[cfg(feature = "gpu")]
-    pub(super) fn on_device<R: cubecl::Runtime>(&self, device: &R::Device) -> &edgecut_gpu::DeviceWeights {
-        self.on_device.get(|| edgecut_gpu::DeviceWeights::new::<R>(device, &self.edges, self.self_loops()))
+    pub(super) fn on_device<R: cubecl::Runtime>(&self, device: &R::Device) -> &edgecut_gpu::kernels::DeviceWeights {
+        self.on_device.get(|| edgecut_gpu::kernels::DeviceWeights::new::<R>(device, &self.edges, self.self_loops()))
     }
 
     /// The weight of each edge.

@@ -3,9 +3,9 @@
 use cubecl::prelude::*;
 use cubecl::server::Handle;
 
-use crate::edges::{DeviceEdges, Edges, HubTasks};
-use crate::grid::{addresses, row_number, rows};
-use crate::matrix::{Element, Matrix, Rows, array, with_element};
+use super::edges::{DeviceEdges, Edges, HubTasks};
+use super::grid::{addresses, row_number, rows};
+use super::matrix::{Element, Matrix, Rows, array, with_element};
 
 /// The greatest values and their edges. A size of one: vectors of comparisons are no faster where loads are from anywhere.
 #[derive(CubeType, CubeLaunch)]

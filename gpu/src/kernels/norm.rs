@@ -2,11 +2,11 @@
 
 use cubecl::prelude::*;
 
-use crate::columns::{column_sums, deviation_products, squared_deviations};
-use crate::dense::{Activation, before_relu, rectify};
-use crate::dropout::Draws;
-use crate::grid::{addresses, row_number, rows, threads, unit_number};
-use crate::matrix::{Element, Matrix, Rows, array, vector_size, with_element};
+use super::columns::{column_sums, deviation_products, squared_deviations};
+use super::dense::{Activation, before_relu, rectify};
+use super::dropout::Draws;
+use super::grid::{addresses, row_number, rows, threads, unit_number};
+use super::matrix::{Element, Matrix, Rows, array, vector_size, with_element};
 
 /// Writes `sums / rows` to one of the rows of statistics.
 #[cube(launch_unchecked)]

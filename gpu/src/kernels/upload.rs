@@ -7,7 +7,7 @@ use cubecl::prelude::*;
 use cubecl::server::{ComputeServer, CopyDescriptor, Handle};
 use cubecl::stream_id::StreamId;
 
-use crate::matrix::{Element, Matrix};
+use super::matrix::{Element, Matrix};
 
 /// The stream of all copies to the device, whichever threads ask for them: none waits for a kernel, and kernels wait for the
 /// copies that they read.

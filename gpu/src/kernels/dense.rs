@@ -2,9 +2,9 @@
 
 use cubecl::prelude::*;
 
-use crate::dropout::{Draws, Mask};
-use crate::grid::{addresses, row_number, rows};
-use crate::matrix::{Matrix, Rows, vector_size, with_element};
+use super::dropout::{Draws, Mask};
+use super::grid::{addresses, row_number, rows};
+use super::matrix::{Matrix, Rows, vector_size, with_element};
 
 /// What is done to each value after the bias was added.
 #[derive(Clone, Copy, Debug)]

@@ -6,9 +6,9 @@
 use cubecl::prelude::*;
 use cubecl::server::Handle;
 
-use crate::edges::{DeviceEdges, Edges, HubTasks};
-use crate::grid::{addresses, row_number, rows};
-use crate::matrix::{Element, Matrix, Rows, array, vector_size, with_element};
+use super::edges::{DeviceEdges, Edges, HubTasks};
+use super::grid::{addresses, row_number, rows};
+use super::matrix::{Element, Matrix, Rows, array, vector_size, with_element};
 
 /// What a row of the other end counts.
 #[derive(Clone, Copy, Debug)]

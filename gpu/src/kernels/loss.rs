@@ -3,9 +3,9 @@
 use cubecl::prelude::*;
 use cubecl::server::Handle;
 
-use crate::columns::column_sums;
-use crate::grid::{addresses, threads, unit_number};
-use crate::matrix::{Element, Matrix, Rows, array, with_element};
+use super::columns::column_sums;
+use super::grid::{addresses, threads, unit_number};
+use super::matrix::{Element, Matrix, Rows, array, with_element};
 
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn entropy_of_rows<E: Float, N: Size>(

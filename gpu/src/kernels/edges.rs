@@ -3,8 +3,8 @@
 use cubecl::prelude::*;
 use cubecl::server::Handle;
 
-use crate::matrix::array;
-use crate::upload::upload;
+use super::matrix::array;
+use super::upload::upload;
 
 /// Edges that one task sums at most. Rows with more are cut into as many tasks as they need, so that a hub keeps a whole
 /// device busy instead of a few of its threads.

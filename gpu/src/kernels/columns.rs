@@ -2,8 +2,8 @@
 
 use cubecl::prelude::*;
 
-use crate::grid::{addresses, row_number, rows};
-use crate::matrix::{Element, Matrix, Rows, vector_size, with_element};
+use super::grid::{addresses, row_number, rows};
+use super::matrix::{Element, Matrix, Rows, vector_size, with_element};
 
 /// Rows that one task adds up.
 const ROWS_PER_TASK: usize = 64;

@@ -6,11 +6,11 @@
 use cubecl::prelude::*;
 use cubecl::server::Handle;
 
-use crate::columns::column_sums;
-use crate::dropout::{Draws, Mask};
-use crate::edges::{DeviceEdges, Edges, HubTasks};
-use crate::grid::{addresses, row_number, rows, threads, unit_number};
-use crate::matrix::{Element, Matrix, Rows, array, total_of, vector_size, with_element};
+use super::columns::column_sums;
+use super::dropout::{Draws, Mask};
+use super::edges::{DeviceEdges, Edges, HubTasks};
+use super::grid::{addresses, row_number, rows, threads, unit_number};
+use super::matrix::{Element, Matrix, Rows, array, total_of, vector_size, with_element};
 
 /// How an edge is scored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -32,15 +32,15 @@ impl Element {
 macro_rules! with_element {
     ($element:expr, $name:ident => $body:expr) => {
         match $element {
-            $crate::matrix::Element::F32 => {
+            $crate::kernels::matrix::Element::F32 => {
                 type $name = f32;
                 $body
             }
-            $crate::matrix::Element::F16 => {
+            $crate::kernels::matrix::Element::F16 => {
                 type $name = half::f16;
                 $body
             }
-            $crate::matrix::Element::Bf16 => {
+            $crate::kernels::matrix::Element::Bf16 => {
                 type $name = half::bf16;
                 $body
             }

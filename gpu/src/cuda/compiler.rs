@@ -1,0 +1,194 @@
+//! The library that compiles kernels at run time, and the headers that they include.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::path::PathBuf;
+use std::ptr::{null, null_mut};
+
+use crate::cuda::library::{CudaLibrary, names_of};
+use crate::device::CudaGpu;
+use crate::device::DeviceError;
+
+/// What kernels include: each of them the first, those in half precision the next two, products on tensor cores the rest.
+const HEADERS: [&str; 5] = ["cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "mma.h", "crt/mma.h"];
+const PROBE: &str = "extern \"C\" __global__ void probe(float *x) { x[threadIdx.x] = 2.0f; }\n";
+
+const SUCCESS: c_int = 0;
+/// The longest log that is read, in bytes: it only has to show its first line.
+const MAX_LOG_BYTES: usize = 1 << 20;
+
+/// A program of the compiler, `nvrtcProgram`.
+type Program = *mut c_void;
+
+/// libnvrtc.
+pub(crate) struct Compiler {
+    calls: Calls,
+    version: (u32, u32),
+}
+
+/// Its functions.
+struct Calls {
+    version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int,
+    count_archs: unsafe extern "C" fn(*mut c_int) -> c_int,
+    list_archs: unsafe extern "C" fn(*mut c_int) -> c_int,
+    create: unsafe extern "C" fn(
+        *mut Program,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *const *const c_char,
+        *const *const c_char,
+    ) -> c_int,
+    compile: unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int,
+    log_size: unsafe extern "C" fn(Program, *mut usize) -> c_int,
+    log: unsafe extern "C" fn(Program, *mut c_char) -> c_int,
+    destroy: unsafe extern "C" fn(*mut Program) -> c_int,
+}
+
+impl Calls {
+    fn load(library: CudaLibrary) -> Result<Self, String> {
+        // SAFETY: each field has the type that nvrtc.h declares for the function of that name; its enums are ints.
+        unsafe {
+            Ok(Self {
+                version: library.function("nvrtcVersion")?,
+                count_archs: library.function("nvrtcGetNumSupportedArchs")?,
+                list_archs: library.function("nvrtcGetSupportedArchs")?,
+                create: library.function("nvrtcCreateProgram")?,
+                compile: library.function("nvrtcCompileProgram")?,
+                log_size: library.function("nvrtcGetProgramLogSize")?,
+                log: library.function("nvrtcGetProgramLog")?,
+                destroy: library.function("nvrtcDestroyProgram")?,
+            })
+        }
+    }
+}
+
+impl Compiler {
+    /// Loads the one that CubeCL will.
+    pub(crate) fn open() -> Result<Self, DeviceError> {
+        let no_compiler = |cause| DeviceError::NoCompiler { cause };
+        let library = CudaLibrary::open(names_of("nvrtc")).map_err(no_compiler)?;
+        let calls = Calls::load(library).map_err(no_compiler)?;
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: the compiler writes two ints.
+        match unsafe { (calls.version)(&mut major, &mut minor) } {
+            SUCCESS => Ok(Self { calls, version: (major.unsigned_abs(), minor.unsigned_abs()) }),
+            code => Err(no_compiler(format!("nvrtcVersion failed with {code}"))),
+        }
+    }
+
+    /// CubeCL has PTX made, which only a driver of the same or a newer CUDA version loads.
+    pub(crate) fn check_driver(&self, driver: (u32, u32)) -> Result<(), DeviceError> {
+        match ptx_version(self.version) > ptx_version(driver) {
+            true => Err(DeviceError::NewCompiler { versions: Some([self.version, driver]) }),
+            false => Ok(()),
+        }
+    }
+
+    /// A compiler knows neither GPUs that came after it nor those that it has dropped.
+    pub(crate) fn check_gpu(&self, gpu: &CudaGpu) -> Result<(), DeviceError> {
+        let known = self.known_gpus().map_err(|cause| DeviceError::NoCompiler { cause })?;
+        if known.contains(&arch(gpu)) {
+            return Ok(());
+        }
+        Err(DeviceError::UnknownGpu {
+            compiler: self.version,
+            gpu: gpu.name.clone(),
+            capability: gpu.compute_capability,
+            newer: known.iter().all(|&other| other < arch(gpu)),
+        })
+    }
+
+    /// Compiles a small kernel as CubeCL would: parts of the compiler that are missing, and headers of another version, are
+    /// noticed in no other way. This takes some tenths of a second.
+    pub(crate) fn check_kernel(&self, gpu: &CudaGpu, headers: &Headers) -> Result<(), DeviceError> {
+        let includes: String = HEADERS.iter().map(|header| format!("#include <{header}>\n")).collect();
+        let suffix = if arch(gpu) >= 90 { "a" } else { "" };
+        let mut options = vec![format!("--gpu-architecture=sm_{}{suffix}", arch(gpu)), "-lineinfo".to_owned()];
+        options.extend(headers.folders.iter().map(|folder| format!("--include-path={}", folder.display())));
+        self.compile(&format!("{includes}{PROBE}"), options).map_err(|log| DeviceError::KernelFails {
+            compiler: self.version,
+            headers: headers.folders[0].display().to_string(),
+            log: log.lines().find(|line| !line.trim().is_empty()).unwrap_or("it does not say why").trim().to_owned(),
+        })
+    }
+
+    /// The compute capabilities that it compiles for, (8, 9) as 89.
+    fn known_gpus(&self) -> Result<Vec<u32>, String> {
+        let mut number = 0;
+        // SAFETY: the compiler writes one int.
+        let counted = unsafe { (self.calls.count_archs)(&mut number) };
+        let mut known = vec![0; usize::try_from(number).unwrap_or(0)];
+        // SAFETY: the compiler writes as many ints as it has just said.
+        match (counted, unsafe { (self.calls.list_archs)(known.as_mut_ptr()) }) {
+            (SUCCESS, SUCCESS) => Ok(known.into_iter().map(c_int::unsigned_abs).collect()),
+            codes => Err(format!("nvrtcGetSupportedArchs failed with {codes:?}")),
+        }
+    }
+
+    /// Compiles and forgets. What the compiler said when it fails.
+    fn compile(&self, source: &str, options: Vec<String>) -> Result<(), String> {
+        let source = CString::new(source).map_err(|error| error.to_string())?;
+        let options: Result<Vec<_>, _> = options.into_iter().map(CString::new).collect();
+        let options = options.map_err(|error| error.to_string())?;
+        let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
+        let mut program = null_mut();
+        // SAFETY: the source ends with a zero; no name and no headers are handed over.
+        let code = unsafe { (self.calls.create)(&mut program, source.as_ptr(), null(), 0, null(), null()) };
+        if code != SUCCESS {
+            return Err(format!("nvrtcCreateProgram failed with {code}"));
+        }
+        // SAFETY: the program lives; there are as many options as is said, which end with a zero and outlive the call.
+        let code = unsafe { (self.calls.compile)(program, pointers.len() as c_int, pointers.as_ptr()) };
+        let outcome = if code == SUCCESS { Ok(()) } else { Err(self.log(program, code)) };
+        // SAFETY: the program lives, and is not used any more. Nothing can be done about a failure.
+        let _ = unsafe { (self.calls.destroy)(&mut program) };
+        outcome
+    }
+
+    fn log(&self, program: Program, code: c_int) -> String {
+        let mut size = 0;
+        // SAFETY: the program lives; the compiler writes one size.
+        let sized = unsafe { (self.calls.log_size)(program, &mut size) };
+        if sized != SUCCESS || !(2..=MAX_LOG_BYTES).contains(&size) {
+            return format!("nvrtcCompileProgram failed with {code}");
+        }
+        let mut log = vec![0_u8; size];
+        // SAFETY: the compiler writes as many bytes as it has just said, a zero among them.
+        let _ = unsafe { (self.calls.log)(program, log.as_mut_ptr().cast()) };
+        String::from_utf8_lossy(&log).trim_end_matches('\0').to_owned()
+    }
+}
+
+/// The toolkit's headers, where CubeCL looks for them.
+pub(crate) struct Headers {
+    // One at least.
+    folders: Vec<PathBuf>,
+}
+
+impl Headers {
+    pub(crate) fn find() -> Result<Self, DeviceError> {
+        let Some(toolkit) = cubecl::cuda::install::cuda_path() else {
+            let cause = "CUDA_PATH is not set, and there is neither /usr/local/cuda nor /opt/cuda".to_owned();
+            return Err(DeviceError::NoHeaders { cause });
+        };
+        let folder = toolkit.join("include");
+        let missing: Vec<_> = HEADERS.into_iter().filter(|header| !folder.join(header).is_file()).collect();
+        if !missing.is_empty() {
+            let cause = format!("{} lacks {}", folder.display(), missing.join(", "));
+            return Err(DeviceError::NoHeaders { cause });
+        }
+        let more = folder.join("cccl");
+        let folders = if more.exists() { vec![folder, more] } else { vec![folder] };
+        Ok(Self { folders })
+    }
+}
+
+/// (8, 9) as 89.
+fn arch(gpu: &CudaGpu) -> u32 {
+    10 * gpu.compute_capability.0 + gpu.compute_capability.1
+}
+
+/// What orders CUDA versions by the PTX that they know: 12.6 has that of 12.5.
+fn ptx_version(cuda: (u32, u32)) -> (u32, u32) {
+    if cuda == (12, 6) { (12, 5) } else { cuda }
+}

@@ -1,0 +1,333 @@
+//! Which device a process computes on: what the user asked for, and what this machine has.
+
+mod error;
+mod panics;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use error::DeviceError;
+pub use panics::{noted_failure, watch_panics};
+
+/// What `--device` asks for.
+///
+/// ```
+/// use edgecut_gpu::DeviceChoice;
+///
+/// assert_eq!("cuda:1".parse(), Ok(DeviceChoice::CudaIndex(1)));
+/// assert_eq!(DeviceChoice::CudaIndex(1).to_string(), "cuda:1");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// A GPU for each process where the program is built for them and they work, else the CPU.
+    #[default]
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// An NVIDIA GPU for each process of a node: the one with the number of its local rank.
+    Cuda,
+    /// The NVIDIA GPU with this number, from 0, for the only process of a node. `CUDA_VISIBLE_DEVICES` decides which GPUs are
+    /// counted.
+    CudaIndex(usize),
+    /// The default Vulkan device: a GPU, or where there is none one that Mesa emulates on the CPU.
+    Vulkan,
+}
+
+impl FromStr for DeviceChoice {
+    type Err = DeviceError;
+
+    fn from_str(text: &str) -> Result<Self, DeviceError> {
+        let index = |digits: &str| match digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => digits.parse().ok().map(Self::CudaIndex),
+            false => None,
+        };
+        let choice = match text {
+            "auto" => Some(Self::Auto),
+            "cpu" => Some(Self::Cpu),
+            "cuda" => Some(Self::Cuda),
+            "vulkan" => Some(Self::Vulkan),
+            _ => text.strip_prefix("cuda:").and_then(index),
+        };
+        choice.ok_or_else(|| DeviceError::NoSuchChoice(text.to_owned()))
+    }
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda => f.write_str("cuda"),
+            Self::CudaIndex(index) => write!(f, "cuda:{index}"),
+            Self::Vulkan => f.write_str("vulkan"),
+        }
+    }
+}
+
+/// An NVIDIA GPU that this process sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CudaGpu {
+    /// Its number among the GPUs that this process sees, from 0.
+    pub index: usize,
+    /// What the driver calls it: "NVIDIA L4".
+    pub name: String,
+    /// Its memory in bytes, free or not.
+    pub total_memory_bytes: u64,
+    /// Its compute capability, major and minor: (9, 0) for Hopper.
+    pub compute_capability: (u32, u32),
+    /// The newest CUDA version that the driver supports, major and minor.
+    pub driver_version: (u32, u32),
+}
+
+/// The device that a process computes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resolved {
+    /// The CPU.
+    Cpu {
+        /// A line for the user, where `auto` has passed over GPUs that the program is built for.
+        why: Option<String>,
+    },
+    /// An NVIDIA GPU, whose driver, compiler and headers have been looked at.
+    Cuda(CudaGpu),
+    /// The default Vulkan device.
+    Vulkan,
+}
+
+impl fmt::Display for Resolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu { .. } => f.write_str("cpu"),
+            Self::Cuda(gpu) => write!(f, "cuda:{} ({}, {})", gpu.index, gpu.name, bytes_text(gpu.total_memory_bytes)),
+            Self::Vulkan => f.write_str("vulkan"),
+        }
+    }
+}
+
+/// Finds the device of the process `local_rank` among the `local_world_size` of this node. For an NVIDIA GPU this loads the
+/// driver and the run-time compiler and asks them; it makes no context on the device, and never panics, as the first use of
+/// a device would where something is missing.
+///
+/// # Errors
+/// A device that the program is not built for, that is not there, or lacks what it needs on this machine; fewer GPUs than
+/// processes. With `auto` only the last one, since a job should not run on GPUs and CPUs at once.
+///
+/// ```
+/// use edgecut_gpu::{DeviceChoice, Resolved, resolve};
+///
+/// assert_eq!(resolve(DeviceChoice::Cpu, 0, 1)?, Resolved::Cpu { why: None });
+/// # Ok::<(), edgecut_gpu::DeviceError>(())
+/// ```
+pub fn resolve(choice: DeviceChoice, local_rank: usize, local_world_size: usize) -> Result<Resolved, DeviceError> {
+    #[cfg(feature = "cuda")]
+    let machine = Some(&crate::cuda::machine::ThisMachine as &dyn Machine);
+    #[cfg(not(feature = "cuda"))]
+    let machine = None;
+    decide(choice, Place { local_rank, local_world_size }, machine)
+}
+
+/// What has to be known of a machine.
+pub(crate) trait Machine {
+    /// The GPUs that this process sees, by number, one at least.
+    fn gpus(&self) -> Result<Vec<CudaGpu>, DeviceError>;
+
+    /// Whether kernels can be compiled for this one.
+    fn check_compiler(&self, gpu: &CudaGpu) -> Result<(), DeviceError>;
+}
+
+/// A process among those of its node.
+#[derive(Clone, Copy)]
+struct Place {
+    local_rank: usize,
+    local_world_size: usize,
+}
+
+/// Decides without touching anything but `machine`, which is none in a program that is built without NVIDIA GPUs.
+fn decide(choice: DeviceChoice, place: Place, machine: Option<&dyn Machine>) -> Result<Resolved, DeviceError> {
+    let built = || machine.ok_or(DeviceError::NotBuilt { choice: choice.to_string(), feature: "cuda" });
+    match choice {
+        DeviceChoice::Cpu => Ok(Resolved::Cpu { why: None }),
+        DeviceChoice::Vulkan if cfg!(feature = "vulkan") => Ok(Resolved::Vulkan),
+        DeviceChoice::Vulkan => Err(DeviceError::NotBuilt { choice: choice.to_string(), feature: "vulkan" }),
+        DeviceChoice::Cuda => gpu_of_rank(built()?, place).map(Resolved::Cuda),
+        DeviceChoice::CudaIndex(index) => gpu_of_number(built()?, place, index).map(Resolved::Cuda),
+        DeviceChoice::Auto => {
+            let Some(machine) = machine else { return Ok(Resolved::Cpu { why: None }) };
+            match gpu_of_rank(machine, place) {
+                Ok(gpu) => Ok(Resolved::Cuda(gpu)),
+                Err(error @ DeviceError::TooFewGpus { .. }) => Err(error),
+                Err(error) => {
+                    Ok(Resolved::Cpu { why: Some(format!("--device auto is the CPU: {}", error.without_remedy())) })
+                }
+            }
+        }
+    }
+}
+
+fn gpu_of_rank(machine: &dyn Machine, place: Place) -> Result<CudaGpu, DeviceError> {
+    let mut gpus = machine.gpus()?;
+    // All processes of the node come to the same verdict, not only those that are left without a GPU.
+    if place.local_world_size > gpus.len() || place.local_rank >= gpus.len() {
+        let processes = place.local_world_size.max(place.local_rank + 1);
+        return Err(DeviceError::TooFewGpus { processes, gpus: gpus.len(), visible: visible_devices() });
+    }
+    let gpu = gpus.swap_remove(place.local_rank);
+    machine.check_compiler(&gpu)?;
+    Ok(gpu)
+}
+
+fn gpu_of_number(machine: &dyn Machine, place: Place, index: usize) -> Result<CudaGpu, DeviceError> {
+    if place.local_world_size > 1 {
+        return Err(DeviceError::SharedGpu { index, processes: place.local_world_size });
+    }
+    let mut gpus = machine.gpus()?;
+    if index >= gpus.len() {
+        let names = gpus.into_iter().map(|gpu| gpu.name).collect();
+        return Err(DeviceError::NoSuchGpu { index, names, visible: visible_devices() });
+    }
+    let gpu = gpus.swap_remove(index);
+    machine.check_compiler(&gpu)?;
+    Ok(gpu)
+}
+
+/// Which GPUs the driver lets this process see, where that is restricted.
+pub(crate) fn visible_devices() -> Option<String> {
+    std::env::var_os("CUDA_VISIBLE_DEVICES").map(|value| value.to_string_lossy().into_owned())
+}
+
+/// "1.5 GiB", "512 B".
+pub(crate) fn bytes_text(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut text = format!("{bytes} B");
+    for unit in UNITS.iter().take_while(|_| bytes >= 1024) {
+        value /= 1024.0;
+        text = format!("{value:.1} {unit}");
+        if value < 1024.0 {
+            break;
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fake(Result<usize, DeviceError>, Result<(), DeviceError>);
+
+    impl Machine for Fake {
+        fn gpus(&self) -> Result<Vec<CudaGpu>, DeviceError> {
+            Ok((0..self.0.clone()?).map(gpu).collect())
+        }
+
+        fn check_compiler(&self, _: &CudaGpu) -> Result<(), DeviceError> {
+            self.1.clone()
+        }
+    }
+
+    fn gpu(index: usize) -> CudaGpu {
+        CudaGpu {
+            index,
+            name: "NVIDIA L4".to_owned(),
+            total_memory_bytes: 24 << 30,
+            compute_capability: (8, 9),
+            driver_version: (12, 8),
+        }
+    }
+
+    fn on(machine: &Fake, choice: &str, local_rank: usize, local_world_size: usize) -> Result<Resolved, String> {
+        let choice = choice.parse::<DeviceChoice>().map_err(|error| error.to_string())?;
+        decide(choice, Place { local_rank, local_world_size }, Some(machine)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn choices_are_read_and_written() {
+        for text in ["auto", "cpu", "cuda", "cuda:0", "cuda:17", "vulkan"] {
+            assert_eq!(text.parse::<DeviceChoice>().unwrap().to_string(), text);
+        }
+        for text in
+            ["", "gpu", "CUDA", "cuda:", "cuda:-1", "cuda:+1", "cuda:one", "cuda:0 ", "cuda:99999999999999999999"]
+        {
+            let error = text.parse::<DeviceChoice>().unwrap_err().to_string();
+            let expected = "is no device: give auto, cpu, cuda, cuda:K (the GPU number K, from 0) or vulkan";
+            assert_eq!(error, format!("'{text}' {expected}"));
+        }
+    }
+
+    #[test]
+    fn each_process_takes_the_gpu_of_its_local_rank() {
+        let machine = Fake(Ok(2), Ok(()));
+        for choice in ["auto", "cuda"] {
+            assert_eq!(on(&machine, choice, 0, 2), Ok(Resolved::Cuda(gpu(0))));
+            assert_eq!(on(&machine, choice, 1, 2), Ok(Resolved::Cuda(gpu(1))));
+            assert_eq!(on(&machine, choice, 0, 1), Ok(Resolved::Cuda(gpu(0))));
+        }
+        assert_eq!(on(&machine, "cuda:1", 0, 1), Ok(Resolved::Cuda(gpu(1))));
+        assert_eq!(on(&machine, "cpu", 3, 4), Ok(Resolved::Cpu { why: None }));
+        assert_eq!(Resolved::Cuda(gpu(1)).to_string(), "cuda:1 (NVIDIA L4, 24.0 GiB)");
+    }
+
+    #[test]
+    fn too_many_processes_are_told_on_every_rank() {
+        let machine = Fake(Ok(2), Ok(()));
+        let expected = "--nproc-per-node is 4, but this machine has 2 GPUs: start at most 2 processes a node, or give \
+                        --device cpu";
+        for (choice, rank) in [("auto", 0), ("auto", 3), ("cuda", 0), ("cuda", 2)] {
+            assert_eq!(on(&machine, choice, rank, 4), Err(expected.to_owned()));
+        }
+        let one = Fake(Ok(1), Ok(()));
+        let expected = "--nproc-per-node is 2, but this machine has 1 GPU: start at most 1 process a node, or give --device \
+                        cpu";
+        assert_eq!(on(&one, "cuda", 0, 2), Err(expected.to_owned()));
+    }
+
+    #[test]
+    fn a_number_is_for_one_process_and_has_to_exist() {
+        let machine = Fake(Ok(2), Ok(()));
+        let expected = "--device cuda:1 is one GPU, but --nproc-per-node is 2: give --device cuda, which takes a GPU for each \
+                        process, or start one process a node";
+        assert_eq!(on(&machine, "cuda:1", 0, 2), Err(expected.to_owned()));
+        let expected = "--device cuda:2: this machine has 2 GPUs: cuda:0 (NVIDIA L4), cuda:1 (NVIDIA L4)";
+        assert_eq!(on(&machine, "cuda:2", 0, 1), Err(expected.to_owned()));
+    }
+
+    #[test]
+    fn auto_falls_back_and_says_why() {
+        let line = |machine: &Fake| match on(machine, "auto", 0, 2) {
+            Ok(Resolved::Cpu { why }) => why,
+            other => panic!("{other:?}"),
+        };
+        let none = Fake(Err(DeviceError::NoDriver { cause: "libcuda.so.1: cannot open".to_owned() }), Ok(()));
+        assert_eq!(line(&none).as_deref(), Some("--device auto is the CPU: no NVIDIA driver was found"));
+        let no_compiler = Fake(Ok(2), Err(DeviceError::NoHeaders { cause: "x".to_owned() }));
+        assert!(line(&no_compiler).unwrap().starts_with("--device auto is the CPU: the CUDA headers"));
+        assert!(on(&no_compiler, "cuda", 0, 2).unwrap_err().starts_with("the CUDA headers"));
+
+        let unbuilt = decide(DeviceChoice::Auto, Place { local_rank: 0, local_world_size: 1 }, None);
+        assert_eq!(unbuilt, Ok(Resolved::Cpu { why: None }));
+    }
+
+    #[test]
+    fn a_device_that_is_left_out_of_the_build_says_how_to_build_it() {
+        let place = Place { local_rank: 0, local_world_size: 1 };
+        for choice in ["cuda", "cuda:0"] {
+            let error = decide(choice.parse().unwrap(), place, None).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "--device {choice}: this program was built without the feature 'cuda': build it with cargo build \
+                     --release --features cuda"
+                )
+            );
+        }
+        assert_eq!(decide(DeviceChoice::Vulkan, place, None).is_ok(), cfg!(feature = "vulkan"));
+    }
+
+    #[test]
+    fn sizes_read_well() {
+        assert_eq!(
+            [0, 1023, 1024, 3 << 29, 5 << 40].map(bytes_text),
+            ["0 B", "1023 B", "1.0 KiB", "1.5 GiB", "5.0 TiB"]
+        );
+    }
+}

@@ -1,0 +1,291 @@
+//! A communicator of NCCL that never waits for ever, on raw device pointers.
+
+use std::ffi::c_int;
+use std::fmt::Display;
+use std::ptr::null_mut;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use crate::cuda::stream::{DeviceContext, RawStream};
+use crate::device::DeviceError;
+use crate::nccl::NcclConfig;
+use crate::nccl::error::NcclError;
+use crate::nccl::library::{Comm, Config, FLOAT32, IN_PROGRESS, Nccl, SUCCESS, SUM, UniqueId};
+
+/// How often a wait looks again before it begins to pause in between: about as long as summing gradients takes.
+const EAGER_LOOKS: u32 = 2_000;
+const PAUSE: Duration = Duration::from_micros(50);
+/// How long an abort may take, in some versions of NCCL for ever; and the end of a healthy communicator.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A rank's end of a communicator, with a stream of its own. Every call waits until its work on the device is done.
+pub(crate) struct Communicator {
+    nccl: Nccl,
+    context: DeviceContext,
+    config: NcclConfig,
+    comm: Comm,
+    stream: RawStream,
+    broken: Option<String>,
+    // What an abort that does not return may still use is never given back.
+    stuck: bool,
+    end_timeout: Duration,
+}
+
+// SAFETY: NCCL and the driver allow their objects to be used from any thread, one at a time; `&mut self` sees to that, and the
+// context is made current in whichever thread calls.
+unsafe impl Send for Communicator {}
+
+impl Communicator {
+    /// Meets the other ranks. `exchange` gets the group's id on local rank 0, and returns it on all.
+    pub(crate) fn join<E: Display>(
+        nccl: Nccl,
+        context: DeviceContext,
+        config: NcclConfig,
+        exchange: impl FnOnce(Option<[u8; 128]>) -> Result<[u8; 128], E>,
+    ) -> Result<Self, NcclError> {
+        let mut this = Self {
+            nccl,
+            context,
+            config,
+            comm: null_mut(),
+            stream: null_mut(),
+            broken: None,
+            stuck: false,
+            end_timeout: END_TIMEOUT,
+        };
+        // From here on dropping `this` gives everything back.
+        let outcome = this.init(exchange);
+        outcome.inspect_err(|error| this.give_up(error))?;
+        Ok(this)
+    }
+
+    fn init<E: Display>(
+        &mut self,
+        exchange: impl FnOnce(Option<[u8; 128]>) -> Result<[u8; 128], E>,
+    ) -> Result<(), NcclError> {
+        const OPERATION: &str = "join the NCCL group";
+        let NcclConfig { local_rank, local_size, .. } = self.config;
+        let place = || Some((c_int::try_from(local_rank).ok()?, c_int::try_from(local_size).ok()?));
+        let Some((rank, size)) = place().filter(|(rank, size)| rank < size) else {
+            return Err(NcclError::NoSuchRank { local_rank, local_size });
+        };
+        let context = self.context;
+        let entered = context.enter().map_err(|cause| device(OPERATION, cause))?;
+        self.stream = entered.stream().map_err(|cause| device(OPERATION, cause))?;
+
+        let mine = if rank == 0 { Some(self.unique_id()?.0) } else { None };
+        let id = exchange(mine).map_err(|error| NcclError::Exchange { cause: error.to_string() })?;
+        // All ranks come here at about the same time, when the id does.
+        let deadline = self.deadline();
+        let mut config = Config::non_blocking();
+        // SAFETY: NCCL writes one communicator, and copies the configuration.
+        let code = unsafe { (self.nccl.init_rank)(&mut self.comm, size, UniqueId(id), rank, &mut config) };
+        self.check(OPERATION, code)?;
+        self.wait(OPERATION, deadline, |this| this.is_accepted(OPERATION))
+    }
+
+    fn unique_id(&self) -> Result<UniqueId, NcclError> {
+        let mut id = UniqueId([0; 128]);
+        // SAFETY: NCCL writes one id.
+        let code = unsafe { (self.nccl.get_unique_id)(&mut id) };
+        self.check("make the id of the NCCL group", code)?;
+        Ok(id)
+    }
+
+    /// Adds up `len` numbers of all ranks, in place on the device.
+    ///
+    /// # Safety
+    /// `buffer` must be a device address of this context with room for `len` f32, which nothing else reads or writes until
+    /// this returns; after a [`NcclError::TimedOut`], never again.
+    pub(crate) unsafe fn all_reduce_sum(&mut self, buffer: u64, len: usize) -> Result<(), NcclError> {
+        let data = buffer as usize as *mut _;
+        self.collective(&all_reduce_text(len), |nccl, comm, stream| {
+            // SAFETY: the caller vouches for the buffer; in place means the same one twice.
+            unsafe { (nccl.all_reduce)(data, data, len, FLOAT32, SUM, comm, stream) }
+        })
+    }
+
+    /// Copies `len` numbers of the rank `root` to all others.
+    ///
+    /// # Safety
+    /// As [`all_reduce_sum`](Self::all_reduce_sum).
+    pub(crate) unsafe fn broadcast(&mut self, buffer: u64, len: usize, root: usize) -> Result<(), NcclError> {
+        let NcclConfig { local_size, .. } = self.config;
+        let rank = c_int::try_from(root).ok().filter(|_| root < local_size);
+        let rank = rank.ok_or(NcclError::NoSuchRank { local_rank: root, local_size })?;
+        let data = buffer as usize as *mut _;
+        self.collective(&broadcast_text(len, root), |nccl, comm, stream| {
+            // SAFETY: as above.
+            unsafe { (nccl.broadcast)(data, data, len, FLOAT32, rank, comm, stream) }
+        })
+    }
+
+    fn collective(
+        &mut self,
+        operation: &str,
+        start: impl FnOnce(&Nccl, Comm, RawStream) -> c_int,
+    ) -> Result<(), NcclError> {
+        if let Some(earlier) = &self.broken {
+            return Err(NcclError::Broken { earlier: earlier.clone() });
+        }
+        self.run(operation, start).inspect_err(|error| self.give_up(error))
+    }
+
+    fn run(&mut self, operation: &str, start: impl FnOnce(&Nccl, Comm, RawStream) -> c_int) -> Result<(), NcclError> {
+        let deadline = self.deadline();
+        let context = self.context;
+        let _entered = context.enter().map_err(|cause| device(operation, cause))?;
+        self.check(operation, start(&self.nccl, self.comm, self.stream))?;
+        // Only what NCCL has accepted is on the stream.
+        self.wait(operation, deadline, |this| this.is_accepted(operation))?;
+        self.wait(operation, deadline, |this| {
+            // SAFETY: the stream is this one's own.
+            let idle = unsafe { this.context.is_idle(this.stream) }.map_err(|cause| device(operation, cause))?;
+            if !idle {
+                // What NCCL itself has noticed is seen here alone: the stream would wait for it.
+                this.is_accepted(operation)?;
+            }
+            Ok(idle)
+        })
+    }
+
+    /// Whether NCCL has nothing more to prepare.
+    fn is_accepted(&self, operation: &str) -> Result<bool, NcclError> {
+        let mut state = SUCCESS;
+        // SAFETY: the communicator lives; NCCL writes one result.
+        let code = unsafe { (self.nccl.async_error)(self.comm, &mut state) };
+        self.check(operation, code)?;
+        self.check(operation, state)?;
+        Ok(state == SUCCESS)
+    }
+
+    fn check(&self, operation: &str, code: c_int) -> Result<(), NcclError> {
+        match code {
+            SUCCESS | IN_PROGRESS => Ok(()),
+            code => {
+                Err(NcclError::Failed { operation: operation.to_owned(), cause: self.nccl.describe(code, self.comm) })
+            }
+        }
+    }
+
+    fn wait(
+        &self,
+        operation: &str,
+        deadline: Instant,
+        done: impl FnMut(&Self) -> Result<bool, NcclError>,
+    ) -> Result<(), NcclError> {
+        if self.wait_until(deadline, done)? {
+            return Ok(());
+        }
+        let NcclConfig { local_rank, local_size, timeout_ms, .. } = self.config;
+        Err(NcclError::TimedOut { operation: operation.to_owned(), local_rank, local_size, timeout_ms })
+    }
+
+    /// Looks until it is done, which is true, or late, which is false.
+    fn wait_until(
+        &self,
+        deadline: Instant,
+        mut done: impl FnMut(&Self) -> Result<bool, NcclError>,
+    ) -> Result<bool, NcclError> {
+        for look in 0.. {
+            if done(self)? {
+                return Ok(true);
+            }
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
+            if look < EAGER_LOOKS { std::thread::yield_now() } else { std::thread::sleep(PAUSE) }
+        }
+        Ok(false)
+    }
+
+    fn deadline(&self) -> Instant {
+        Instant::now() + Duration::from_millis(self.config.timeout_ms)
+    }
+
+    fn give_up(&mut self, error: &NcclError) {
+        self.broken = Some(error.to_string());
+        self.abort();
+    }
+
+    /// Ends what runs on the device, and the communicator. Some versions of NCCL have hung in this, so it is done by a thread
+    /// that is left behind when it does.
+    fn abort(&mut self) {
+        let comm = SendComm(std::mem::replace(&mut self.comm, null_mut()));
+        if comm.0.is_null() {
+            return;
+        }
+        let (nccl, context) = (self.nccl, self.context);
+        let (done, ended) = channel();
+        let thread = std::thread::Builder::new().name("nccl-abort".to_owned()).spawn(move || {
+            let comm = comm;
+            let _entered = context.enter();
+            // SAFETY: the communicator lived, and nobody else has it any more. Nothing can be done about a failure.
+            let _ = unsafe { (nccl.abort)(comm.0) };
+            let _ = done.send(());
+        });
+        self.stuck = thread.is_err() || ended.recv_timeout(self.end_timeout).is_err();
+    }
+
+    /// Ends a healthy communicator, which waits for nobody else's work but this rank's, of which none is left.
+    fn close(&mut self) {
+        let finalized = |this: &Self| {
+            // SAFETY: the communicator lives.
+            this.check("end the NCCL group", unsafe { (this.nccl.finalize)(this.comm) })?;
+            this.wait_until(Instant::now() + this.end_timeout, |this| this.is_accepted("end the NCCL group"))
+        };
+        match finalized(self) {
+            Ok(true) => {
+                // SAFETY: the communicator lives, and is not used any more. Nothing can be done about a failure.
+                let _ = unsafe { (self.nccl.destroy)(self.comm) };
+                self.comm = null_mut();
+            }
+            Ok(false) | Err(_) => self.abort(),
+        }
+    }
+}
+
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        if !self.comm.is_null() {
+            let context = self.context;
+            match context.enter() {
+                Ok(_entered) if !std::thread::panicking() => self.close(),
+                _ => self.abort(),
+            }
+        }
+        if self.stuck {
+            return;
+        }
+        if !self.stream.is_null() {
+            // SAFETY: the stream is this one's own, and not used any more.
+            unsafe { self.context.destroy(self.stream) };
+        }
+        self.context.release();
+    }
+}
+
+/// A communicator on its way to the thread that aborts it.
+struct SendComm(Comm);
+
+// SAFETY: NCCL allows a communicator to be aborted from any thread.
+unsafe impl Send for SendComm {}
+
+pub(crate) fn all_reduce_text(len: usize) -> String {
+    format!("all-reduce(sum) of {len} f32 between the GPUs of the node")
+}
+
+pub(crate) fn broadcast_text(len: usize, root: usize) -> String {
+    format!("broadcast from local rank {root} of {len} f32 between the GPUs of the node")
+}
+
+fn device(operation: &str, cause: DeviceError) -> NcclError {
+    NcclError::Device { operation: operation.to_owned(), cause }
+}
+
+#[cfg(test)]
+impl Communicator {
+    pub(crate) fn set_end_timeout(&mut self, timeout: Duration) {
+        self.end_timeout = timeout;
+    }
+}
