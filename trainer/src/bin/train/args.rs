@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::device::DeviceArgs;
 use crate::graph_args::GraphArgs;
 use crate::link_args::LinkArgs;
 use crate::sampling_args::SamplingArgs;
@@ -172,6 +173,8 @@ pub(crate) fn not_negative(text: &str) -> Result<f64, String> {
 pub(crate) struct NodeArgs {
     #[command(flatten)]
     pub(crate) job: JobArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
     #[command(flatten)]
     pub(crate) part: PartArgs,
     #[command(flatten)]

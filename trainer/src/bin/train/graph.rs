@@ -7,7 +7,7 @@ use crate::place::Rank;
 use crate::reporter::{Reporter, percent};
 use anyhow::{Context, anyhow, ensure};
 use burn::backend::Autodiff;
-use burn_ndarray::NdArray;
+use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::share_graphs;
 use edgecut_graph::datasets::{GraphSource, load_graphs};
@@ -21,12 +21,11 @@ use edgecut_trainer::graph::{
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{parse_graph_model, save_graph_model};
 use edgecut_trainer::models::{GraphNet, GraphNetConfig};
+use edgecut_trainer::ops::{GnnBackend, GnnKernels};
 use std::path::Path;
 use std::sync::Arc;
 
-type Cpu = NdArray<f32>;
-
-pub(crate) fn run(args: &GraphArgs, rank: &Rank) -> anyhow::Result<()> {
+pub(crate) fn run<B: GnnBackend + GnnKernels>(args: &GraphArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     let config = args.config();
     let source = args.data.source();
     job::run(&args.job, rank, format!("graphs {}", source.name), &args.parameters(), |Job { cluster, world }| {
@@ -35,20 +34,19 @@ pub(crate) fn run(args: &GraphArgs, rank: &Rank) -> anyhow::Result<()> {
         let judge = if by_test { "test" } else { "valid" };
         let mut reporter = GraphReporter { reporter: Reporter::new(&args.output, config.num_epochs, rank)?, judge };
         reporter.start(&graphs);
-        let device = Default::default();
         if let Some(num_folds) = args.data.folds {
             let folds = folds_of_rank_0(world, || folds(&args.data, &source, &graphs, num_folds as usize))?;
             let protocol = args.data.protocol;
             let result =
-                cross_validate::<Autodiff<Cpu>>(&graphs, &folds, protocol, &config, world, &device, &mut reporter)?;
+                cross_validate::<Autodiff<B>>(&graphs, &folds, protocol, &config, world, device, &mut reporter)?;
             return reporter.cross_validation(&result, config.metric);
         }
         let shares = split_dataset(graphs.num_graphs(), args.data.split.0, args.data.split_seed);
         let [train, valid, test] = shares.map_err(|why| anyhow!("--split: {why}"))?;
         let split = GraphSplit { train, valid, test };
         let result = match &args.output.load_model {
-            Some(path) => evaluate(path, &graphs, &split, &config, world)?,
-            None => train_graph::<Autodiff<Cpu>>(&graphs, &split, &config, world, &device, &mut reporter)?.result,
+            Some(path) => evaluate::<B>(path, &graphs, &split, &config, world, device)?,
+            None => train_graph::<Autodiff<B>>(&graphs, &split, &config, world, device, &mut reporter)?.result,
         };
         reporter.reporter.classification(&result)
     })
@@ -90,17 +88,17 @@ fn folds(
     Ok(folds)
 }
 
-fn evaluate(
+fn evaluate<B: GnnBackend>(
     path: &Path,
     graphs: &Arc<GraphDataset>,
     split: &GraphSplit,
     config: &GraphTrainingConfig,
     world: &mut ProcessGroup,
+    device: &B::Device,
 ) -> anyhow::Result<ClassificationResult> {
-    let device = Default::default();
     let bytes = read_on_rank_0(path, world)?;
-    let (model, model_config) = parse_graph_model::<Cpu>(&bytes, path, &device)?;
-    let result = evaluate_graph(graphs, split, config, (&model, &model_config), world, &device);
+    let (model, model_config) = parse_graph_model::<B>(&bytes, path, device)?;
+    let result = evaluate_graph(graphs, split, config, (&model, &model_config), world, device);
     result.with_context(|| format!("evaluate {}", path.display()))
 }
 
@@ -143,7 +141,7 @@ impl GraphReporter {
     }
 }
 
-impl GraphObserver<Cpu> for GraphReporter {
+impl<B: Backend> GraphObserver<B> for GraphReporter {
     fn step(&mut self, epoch: u64, done: usize, total: usize) {
         self.reporter.step(epoch, done, total);
     }
@@ -168,7 +166,7 @@ impl GraphObserver<Cpu> for GraphReporter {
         Ok(())
     }
 
-    fn improved(&mut self, model: &GraphNet<Cpu>, config: &GraphNetConfig) -> std::io::Result<()> {
+    fn improved(&mut self, model: &GraphNet<B>, config: &GraphNetConfig) -> std::io::Result<()> {
         let Some(path) = &self.reporter.save_model else { return Ok(()) };
         save_graph_model(path, model, config).map_err(std::io::Error::other)
     }

@@ -1,6 +1,7 @@
 //! The flags of `train graph`.
 
 use crate::args::{JobArgs, OutputArgs, not_negative, probability};
+use crate::device::DeviceArgs;
 use crate::exit::UsageError;
 use clap::{Args, ValueEnum};
 use edgecut_dist_loader::Packing;
@@ -38,6 +39,8 @@ pub(crate) enum ReadoutName {
 pub(crate) struct GraphArgs {
     #[command(flatten)]
     pub(crate) job: JobArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
     #[command(flatten)]
     pub(crate) data: GraphDataArgs,
     #[command(flatten)]

@@ -8,36 +8,38 @@ use crate::reporter::{Reporter, cost, percent};
 use crate::serving::{self, Serving};
 use crate::training_args::merged;
 use burn::backend::Autodiff;
-use burn_ndarray::NdArray;
+use burn::tensor::backend::Backend;
 use edgecut_trainer::Embeddings;
 use edgecut_trainer::link::{
     LinkEpochReport, LinkObserver, LinkResult, LinkScores, LinkTrainingConfig, evaluate_link, train_link,
 };
 use edgecut_trainer::model_file::{parse_link_model, save_link_model};
 use edgecut_trainer::models::{LinkModel, LinkModelConfig};
+use edgecut_trainer::ops::{GnnBackend, GnnKernels};
 use std::path::Path;
 
-type Cpu = NdArray<f32>;
-
-pub(crate) fn run(args: &LinkArgs, rank: &Rank) -> anyhow::Result<()> {
+pub(crate) fn run<B: GnnBackend + GnnKernels>(args: &LinkArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     let config = args.config(num_workers(&args.job, rank))?;
     let parameters = merged([args.parameters(), args.training.parameters(), args.sampling.parameters()]);
     serving::run(&args.job, &args.part, rank, &parameters, |job| {
         let mut reporter = LinkReporter(Reporter::new(&args.output, args.training.num_epochs, rank)?);
-        let device = Default::default();
         let result = match &args.output.load_model {
-            Some(path) => evaluate(path, job, &config)?,
-            None => train_link::<Autodiff<Cpu>>(&job.node, &config, job.world, &device, &mut reporter)?.result,
+            Some(path) => evaluate::<B>(path, job, &config, device)?,
+            None => train_link::<Autodiff<B>>(&job.node, &config, job.world, device, &mut reporter)?.result,
         };
         reporter.result(&result)
     })
 }
 
-fn evaluate(path: &Path, job: &mut Serving<'_>, config: &LinkTrainingConfig) -> anyhow::Result<LinkResult> {
-    let device = Default::default();
+fn evaluate<B: GnnBackend>(
+    path: &Path,
+    job: &mut Serving<'_>,
+    config: &LinkTrainingConfig,
+    device: &B::Device,
+) -> anyhow::Result<LinkResult> {
     let bytes = read_on_rank_0(path, job.world)?;
-    let (model, model_config, embeddings) = parse_link_model::<Cpu>(&bytes, path, &device)?;
-    Ok(evaluate_link(&job.node, config, &model, &model_config, &embeddings, job.world, &device)?)
+    let (model, model_config, embeddings) = parse_link_model::<B>(&bytes, path, device)?;
+    Ok(evaluate_link(&job.node, config, &model, &model_config, &embeddings, job.world, device)?)
 }
 
 /// Reports link prediction.
@@ -69,7 +71,7 @@ fn words(scores: &LinkScores) -> String {
     )
 }
 
-impl LinkObserver<Cpu> for LinkReporter {
+impl<B: Backend> LinkObserver<B> for LinkReporter {
     fn step(&mut self, epoch: u64, done: usize, total: usize) {
         self.0.step(epoch, done, total);
     }
@@ -90,7 +92,7 @@ impl LinkObserver<Cpu> for LinkReporter {
 
     fn improved(
         &mut self,
-        model: &LinkModel<Cpu>,
+        model: &LinkModel<B>,
         config: &LinkModelConfig,
         embeddings: &Embeddings,
     ) -> std::io::Result<()> {

@@ -1,6 +1,7 @@
 //! The flags of `train link`.
 
 use crate::args::{JobArgs, OutputArgs, PartArgs, not_negative};
+use crate::device::DeviceArgs;
 use crate::exit::UsageError;
 use crate::sampling_args::SamplingArgs;
 use crate::training_args::TrainingArgs;
@@ -16,6 +17,8 @@ use serde_json::{Value, json};
 pub(crate) struct LinkArgs {
     #[command(flatten)]
     pub(crate) job: JobArgs,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
     #[command(flatten)]
     pub(crate) part: PartArgs,
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! `train`: trains and evaluates graph neural networks on a partitioned graph, and samples batches from one.
 
 mod args;
+mod device;
 mod exit;
 mod graph;
 mod graph_args;
@@ -19,12 +20,14 @@ mod training_args;
 
 use args::{Cli, Command};
 use clap::Parser;
+use device::on_device;
 use edgecut_dist_sampler::remove_abandoned;
 use edgecut_trainer::allocator::{MiMalloc, keep_memory};
 use place::Place;
 use source::Source;
 use std::ffi::OsString;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -32,8 +35,17 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     keep_memory();
+    edgecut_gpu::watch_panics();
     let cli = Cli::parse_from(std::env::args_os().map(with_dashes));
-    match run(cli) {
+    let result = catch_unwind(AssertUnwindSafe(|| run(cli)));
+    // Of some failures of a device only a panic tells.
+    let result = match (edgecut_gpu::noted_failure(), result) {
+        (Some(failure), Err(_)) => Err(failure.into()),
+        (Some(failure), Ok(Err(error))) => Err(error.context(failure)),
+        (None, Err(panic)) => resume_unwind(panic),
+        (_, Ok(result)) => result,
+    };
+    match result {
         Ok(code) => code,
         Err(error) => {
             // In one piece, so that what several processes say at once stays in lines.
@@ -54,6 +66,15 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         args.check()?;
     }
     let place = Place::find(job)?;
+    let device = match &cli.command {
+        Command::Node(args) => Some(&args.device),
+        Command::Link(args) => Some(&args.device),
+        Command::Graph(args) => Some(&args.device),
+        Command::Sample(_) => None,
+    };
+    if let (Some(device), Place::Parent(ranks)) = (device, &place) {
+        device.check(ranks.local_world_size)?;
+    }
     if let Some(part) = part {
         // Said once, before there are several processes.
         Source::find(part)?.check(&place)?;
@@ -66,9 +87,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         }
         Place::Rank(rank) => {
             match &cli.command {
-                Command::Node(args) => node::run(args, &rank)?,
-                Command::Link(args) => link::run(args, &rank)?,
-                Command::Graph(args) => graph::run(args, &rank)?,
+                Command::Node(args) => on_device!(args.device.of_rank(&rank)?, node::run, args, &rank)?,
+                Command::Link(args) => on_device!(args.device.of_rank(&rank)?, link::run, args, &rank)?,
+                Command::Graph(args) => on_device!(args.device.of_rank(&rank)?, graph::run, args, &rank)?,
                 Command::Sample(args) => sample::run(args, &rank)?,
             }
             Ok(ExitCode::SUCCESS)

@@ -8,44 +8,46 @@ use crate::reporter::{Reporter, cost, percent};
 use crate::serving::{self, Serving};
 use crate::training_args::merged;
 use burn::backend::Autodiff;
-use burn_ndarray::NdArray;
+use burn::tensor::backend::Backend;
 use edgecut_trainer::model_file::{parse_model, save_model};
 use edgecut_trainer::models::{ModelConfig, NodeModel};
+use edgecut_trainer::ops::{GnnBackend, GnnKernels};
 use edgecut_trainer::{
     ClassificationResult, Embeddings, EpochReport, NodeTrainingConfig, Observer, evaluate_node, train_node,
 };
 use serde_json::json;
 use std::path::Path;
 
-type Cpu = NdArray<f32>;
-
-pub(crate) fn run(args: &NodeArgs, rank: &Rank) -> anyhow::Result<()> {
+pub(crate) fn run<B: GnnBackend + GnnKernels>(args: &NodeArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     let training = args.training.config(&args.sampling, num_workers(&args.job, rank))?;
     let config = NodeTrainingConfig { training, metric: args.metric };
     let own = json!({ "load_model": args.output.load_model.is_some(), "metric": args.metric });
     let parameters = merged([own, args.training.parameters(), args.sampling.parameters()]);
     serving::run(&args.job, &args.part, rank, &parameters, |job| {
         let mut reporter = NodeReporter(Reporter::new(&args.output, args.training.num_epochs, rank)?);
-        let device = Default::default();
         let result = match &args.output.load_model {
-            Some(path) => evaluate(path, job, &config)?,
-            None => train_node::<Autodiff<Cpu>>(&job.node, &config, job.world, &device, &mut reporter)?.result,
+            Some(path) => evaluate::<B>(path, job, &config, device)?,
+            None => train_node::<Autodiff<B>>(&job.node, &config, job.world, device, &mut reporter)?.result,
         };
         reporter.0.classification(&result)
     })
 }
 
-fn evaluate(path: &Path, job: &mut Serving<'_>, config: &NodeTrainingConfig) -> anyhow::Result<ClassificationResult> {
-    let device = Default::default();
+fn evaluate<B: GnnBackend>(
+    path: &Path,
+    job: &mut Serving<'_>,
+    config: &NodeTrainingConfig,
+    device: &B::Device,
+) -> anyhow::Result<ClassificationResult> {
     let bytes = read_on_rank_0(path, job.world)?;
-    let (model, model_config, embeddings) = parse_model::<Cpu>(&bytes, path, &device)?;
-    Ok(evaluate_node(&job.node, config, &model, &model_config, &embeddings, job.world, &device)?)
+    let (model, model_config, embeddings) = parse_model::<B>(&bytes, path, device)?;
+    Ok(evaluate_node(&job.node, config, &model, &model_config, &embeddings, job.world, device)?)
 }
 
 /// Reports node classification.
 struct NodeReporter(Reporter);
 
-impl Observer<Cpu> for NodeReporter {
+impl<B: Backend> Observer<B> for NodeReporter {
     fn step(&mut self, epoch: u64, done: usize, total: usize) {
         self.0.step(epoch, done, total);
     }
@@ -64,12 +66,7 @@ impl Observer<Cpu> for NodeReporter {
         Ok(())
     }
 
-    fn improved(
-        &mut self,
-        model: &NodeModel<Cpu>,
-        config: &ModelConfig,
-        embeddings: &Embeddings,
-    ) -> std::io::Result<()> {
+    fn improved(&mut self, model: &NodeModel<B>, config: &ModelConfig, embeddings: &Embeddings) -> std::io::Result<()> {
         let Some(path) = &self.0.save_model else { return Ok(()) };
         let tables = embeddings.tables().map_err(std::io::Error::other)?;
         save_model(path, model, config, &tables).map_err(std::io::Error::other)
