@@ -3,4 +3,15 @@
 //! Everything is generic over the runtime: CUDA with the feature `cuda`; Vulkan with `vulkan`, where a device that Mesa
 //! emulates on the CPU runs the tests. Nothing here knows burn.
 
+mod device_error;
+mod device_hops;
+mod draw_few;
+mod draw_many;
 mod grid;
+mod random;
+mod sampling;
+mod upload;
+
+pub use device_error::DeviceError;
+pub use device_hops::DeviceHops;
+pub use sampling::DeviceTopology;
