@@ -148,16 +148,16 @@ pub(crate) fn merge(
             let position = position_of(positions, start, value, of_draws);
             let own = at as u32 - offsets[within];
             let stretch = own / width;
-            let is_left = stretch % 2 == 0;
-            let begin = (stretch - stretch % 2) * width;
+            let side = stretch % 2;
+            let begin = (stretch - side) * width;
             // The other stretch, which may be shorter, or nothing.
-            let other = min(select(is_left, begin + width, begin), count);
+            let other = min(begin + (1 - side) * width, count);
             let mut low = other;
             let mut high = min(other + width, count);
             while low < high {
                 let middle = (low + high) / 2;
                 let there = position_of(positions, start, from[start + middle as usize], of_draws);
-                if there < position || (there == position && !is_left) {
+                if there < position || (there == position && side == 1) {
                     low = middle + 1;
                 } else {
                     high = middle;

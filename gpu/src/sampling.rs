@@ -1,5 +1,6 @@
 //! Draws in-neighbors on a device.
 
+use crate::addresses::address_type;
 use crate::device_error::{DeviceError, guarded};
 use crate::draw_few::draw_few;
 use crate::draw_many::{degree_of, draw_each, merge, resolve, row_of};
@@ -189,6 +190,8 @@ impl<R: Runtime> DeviceTopology<R> {
             first_row: piece.first_row,
             offsets: (&stage(&self.client, &piece.offsets), piece.offsets.len()),
             num_words,
+            by_word: address_type(&self.client, num_words, num_words)?,
+            by_edge: address_type(&self.client, self.num_edges, num_words)?,
         };
         let longest = piece.offsets.windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0);
         let positions = match draw.fanout {
@@ -235,6 +238,10 @@ struct Arrays<'a, R: Runtime> {
     /// The offsets of the piece's rows, and how many.
     offsets: (&'a Handle, usize),
     num_words: usize,
+    /// Of kernels with a unit for each neighbor.
+    by_word: AddressType,
+    /// Of those that read all edges.
+    by_edge: AddressType,
 }
 
 /// An argument of a kernel that is an array of so many elements.
@@ -292,7 +299,7 @@ impl<R: Runtime> Arrays<'_, R> {
                 &self.topology.client,
                 cubes(self.num_words, THREADS),
                 CubeDim::new_1d(THREADS as u32),
-                self.address_type(),
+                self.by_word,
                 self.topology.indptr(),
                 self.original_ids(),
                 array(self.rows),
@@ -321,7 +328,7 @@ impl<R: Runtime> Arrays<'_, R> {
                 &self.topology.client,
                 cubes(self.num_words, THREADS),
                 CubeDim::new_1d(THREADS as u32),
-                self.address_type(),
+                self.by_word,
                 self.topology.indptr(),
                 array(self.rows),
                 array(self.offsets),
@@ -346,7 +353,7 @@ impl<R: Runtime> Arrays<'_, R> {
                     &self.topology.client,
                     cubes(self.num_words, THREADS),
                     CubeDim::new_1d(THREADS as u32),
-                    self.address_type(),
+                    self.by_word,
                     array(self.offsets),
                     positions.map_or_else(|| array(self.offsets), |positions| array((positions, self.num_words))),
                     array((&sorted, self.num_words)),
@@ -362,11 +369,6 @@ impl<R: Runtime> Arrays<'_, R> {
         sorted
     }
 
-    /// Of kernels with a unit for each neighbor; units of cubes at the end, which have nothing to do, are counted as well.
-    fn address_type(&self) -> AddressType {
-        AddressType::from_len(2 * self.num_words)
-    }
-
     /// Makes neighbors of positions, where they are.
     fn gather(&self, positions: &Handle) {
         let num_edges = self.topology.num_edges;
@@ -376,8 +378,7 @@ impl<R: Runtime> Arrays<'_, R> {
                 &self.topology.client,
                 cubes(self.num_words, THREADS),
                 CubeDim::new_1d(THREADS as u32),
-                // Units of cubes at the end, which have nothing to do, are counted as well.
-                AddressType::from_len(num_edges.max(2 * self.num_words)),
+                self.by_edge,
                 self.topology.indptr(),
                 array((&self.topology.indices, num_edges)),
                 array(self.rows),
