@@ -3,6 +3,7 @@
 use crate::device_error::DeviceError;
 use crate::sampling::DeviceTopology;
 use cubecl::prelude::*;
+use cubecl::stream_id::StreamId;
 use edgecut_graph::{EdgeTypeId, HopError, HopKernel, Part, PlainHop};
 
 /// The in-edges of a part on a device, of those edge types that fit: what a sampling process lets draw its plain hops.
@@ -19,6 +20,12 @@ impl<R: Runtime> DeviceHops<R> {
     /// # Errors
     /// As [`DeviceTopology::new`].
     pub fn new(client: &ComputeClient<R>, part: &Part, budget_bytes: u64) -> Result<Self, DeviceError> {
+        // A thread that has only begun has a stream that no other uses, so that hops do not wait for the trainer's kernels.
+        let stream = std::thread::spawn(StreamId::current).join().unwrap_or_else(|_| StreamId::current());
+        stream.executes(|| Self::on_this_stream(client, part, budget_bytes))
+    }
+
+    fn on_this_stream(client: &ComputeClient<R>, part: &Part, budget_bytes: u64) -> Result<Self, DeviceError> {
         let mut left = budget_bytes;
         let mut topologies = Vec::new();
         for edge_type in part.edge_type_ids() {

@@ -9,6 +9,7 @@ use crate::upload::{stage, upload};
 use cubecl::ir::{ElemType, UIntKind};
 use cubecl::prelude::*;
 use cubecl::server::Handle;
+use cubecl::stream_id::StreamId;
 use edgecut_graph::HopError;
 
 /// Words of neighbors that are drawn at a time.
@@ -38,6 +39,7 @@ pub struct DeviceTopology<R: Runtime> {
     num_rows: usize,
     num_edges: usize,
     words_per_piece: usize,
+    stream: StreamId,
 }
 
 /// How a hop is drawn.
@@ -56,7 +58,8 @@ struct Piece {
 }
 
 impl<R: Runtime> DeviceTopology<R> {
-    /// Copies the in-edges to the device.
+    /// Copies the in-edges to the device. All hops will run on the stream of the calling thread, whichever threads ask for them: a
+    /// stream keeps memory of its own, and each thread has one.
     ///
     /// # Shapes
     /// `indptr` has a number more than there are rows: it begins with 0, never decreases, and ends with the number of
@@ -84,6 +87,7 @@ impl<R: Runtime> DeviceTopology<R> {
             num_rows: original_ids.len(),
             num_edges: indices.len(),
             words_per_piece: WORDS_PER_PIECE,
+            stream: StreamId::current(),
         })
     }
 
@@ -134,7 +138,7 @@ impl<R: Runtime> DeviceTopology<R> {
         // A fan-out that is no bound draws without replacement what all neighbors are.
         let draw = Draw { fanout: fanout.unwrap_or(ALL), replace: replace && fanout.is_some(), key };
         let start = out.len();
-        let staged = guarded("count neighbors on the device", || self.count(rows, draw, out)).map_err(failed)?;
+        let staged = self.run("count neighbors on the device", || self.count(rows, draw, out))?;
         let counts = &out[start..];
         let words = counts.iter().map(|&count| u64::from(count)).sum::<u64>() + out.len() as u64;
         if words > max_words as u64 {
@@ -143,10 +147,13 @@ impl<R: Runtime> DeviceTopology<R> {
         let pieces = pieces(counts, self.words_per_piece);
         out.reserve(words as usize - out.len());
         for piece in pieces.iter().filter(|piece| piece.num_words() > 0) {
-            guarded("draw neighbors on the device", || self.draw(&staged, rows.len(), piece, draw, out))
-                .map_err(failed)?;
+            self.run("draw neighbors on the device", || self.draw(&staged, rows.len(), piece, draw, out))?;
         }
         Ok(())
+    }
+
+    fn run<T>(&self, operation: &'static str, work: impl FnOnce() -> Result<T, DeviceError>) -> Result<T, HopError> {
+        self.stream.executes(|| guarded(operation, work)).map_err(failed)
     }
 
     /// Appends the number of neighbors of each row. Gives back the rows on the device.

@@ -151,6 +151,25 @@ fn pieces_do_not_show() {
 }
 
 #[test]
+fn hops_of_several_threads_do_not_disturb_each_other() {
+    let Some(client) = device() else { return };
+    let degrees: Vec<u32> = (0..200).map(|row| row * 7 % 151).collect();
+    let graph = Graph::new(&degrees, 2);
+    let topology = graph.on(&client);
+    let (graph, topology) = (&graph, &topology);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                for hop in 0..20 {
+                    let rows: Vec<u32> = (0..200 + hop).map(|i| (i * 13 + thread) % 200).collect();
+                    check(graph, topology, &rows, Some(1 + hop * 5), thread == 1, u64::from(thread * 100 + hop));
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn answers_that_are_too_long_and_rows_that_are_not_there_are_refused() {
     let Some(client) = device() else { return };
     let graph = Graph::new(&[40, 3], 1);
