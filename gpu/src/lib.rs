@@ -10,6 +10,7 @@ mod draw_few;
 mod draw_many;
 mod features;
 mod grid;
+mod piece_arrays;
 mod random;
 mod sampling;
 mod upload;

@@ -2,9 +2,9 @@
 
 use crate::addresses::address_type;
 use crate::device_error::{DeviceError, guarded};
-use crate::draw_few::draw_few;
-use crate::draw_many::{degree_of, draw_each, merge, resolve, row_of};
+use crate::draw_many::degree_of;
 use crate::grid::{THREADS, cube_number, cubes};
+use crate::piece_arrays::{Arrays, SHORT_FANOUT};
 use crate::upload::{stage, upload};
 use cubecl::ir::{ElemType, UIntKind};
 use cubecl::prelude::*;
@@ -14,8 +14,6 @@ use edgecut_graph::HopError;
 
 /// Words of neighbors that are drawn at a time.
 const WORDS_PER_PIECE: usize = 32 << 20;
-/// Up to this fan-out, a unit draws all neighbors of a row.
-const SHORT_FANOUT: u32 = 48;
 /// What stands for no fan-out: no row has as many neighbors.
 const ALL: u32 = u32::MAX;
 
@@ -32,23 +30,23 @@ const ALL: u32 = u32::MAX;
 /// # }
 /// ```
 pub struct DeviceTopology<R: Runtime> {
-    client: ComputeClient<R>,
+    pub(crate) client: ComputeClient<R>,
     indptr: Handle,
-    indices: Handle,
-    original_ids: Handle,
-    num_rows: usize,
-    num_edges: usize,
+    pub(crate) indices: Handle,
+    pub(crate) original_ids: Handle,
+    pub(crate) num_rows: usize,
+    pub(crate) num_edges: usize,
     words_per_piece: usize,
     stream: StreamId,
 }
 
 /// How a hop is drawn.
 #[derive(Clone, Copy)]
-struct Draw {
+pub(crate) struct Draw {
     /// The most neighbors of a row; [`ALL`] for all.
-    fanout: u32,
-    replace: bool,
-    key: u64,
+    pub(crate) fanout: u32,
+    pub(crate) replace: bool,
+    pub(crate) key: u64,
 }
 
 /// Some of a hop's rows, and where their neighbors begin among those of the piece, one more than there are rows.
@@ -214,7 +212,7 @@ impl<R: Runtime> DeviceTopology<R> {
         self.read(positions, num_words, out)
     }
 
-    fn indptr(&self) -> ArrayArg<R> {
+    pub(crate) fn indptr(&self) -> ArrayArg<R> {
         // SAFETY: that is its length.
         unsafe { ArrayArg::from_raw_parts(self.indptr.clone(), self.num_rows + 1) }
     }
@@ -232,170 +230,6 @@ impl<R: Runtime> DeviceTopology<R> {
             Err(_) => out.extend(bytes.chunks_exact(4).map(bytemuck::pod_read_unaligned::<u32>)),
         }
         Ok(())
-    }
-}
-
-/// What the kernels of a piece read.
-struct Arrays<'a, R: Runtime> {
-    topology: &'a DeviceTopology<R>,
-    draw: Draw,
-    /// The rows of the hop, and how many.
-    rows: (&'a Handle, usize),
-    first_row: usize,
-    /// The offsets of the piece's rows, and how many.
-    offsets: (&'a Handle, usize),
-    num_words: usize,
-    /// Of kernels with a unit for each neighbor.
-    by_word: AddressType,
-    /// Of those that read all edges.
-    by_edge: AddressType,
-}
-
-/// An argument of a kernel that is an array of so many elements.
-fn array<R: Runtime>((handle, len): (&Handle, usize)) -> ArrayArg<R> {
-    // SAFETY: all arrays are made with the lengths that they are given with.
-    unsafe { ArrayArg::from_raw_parts(handle.clone(), len) }
-}
-
-// SAFETY of all launches: offsets ascend up to `num_words`, and are as many for a row as `count_neighbors` has counted, so that
-// each unit stays in what is its own; rows were checked, and positions are below the in-degree.
-impl<R: Runtime> Arrays<'_, R> {
-    fn words(&self, num_words: usize) -> Handle {
-        self.topology.client.empty(num_words * size_of::<u32>())
-    }
-
-    fn num_rows(&self) -> usize {
-        self.offsets.1 - 1
-    }
-
-    fn original_ids(&self) -> ArrayArg<R> {
-        array((&self.topology.original_ids, self.topology.num_rows))
-    }
-
-    /// Positions of drawn neighbors, a unit for each row.
-    fn draw_few(&self) -> Handle {
-        let positions = self.words(self.num_words);
-        // SAFETY: see above.
-        unsafe {
-            draw_few::launch_unchecked::<R>(
-                &self.topology.client,
-                cubes(self.num_rows(), THREADS),
-                CubeDim::new_1d(THREADS as u32),
-                self.topology.indptr(),
-                self.original_ids(),
-                array(self.rows),
-                array(self.offsets),
-                array((&positions, self.num_words)),
-                self.first_row,
-                self.num_rows(),
-                self.draw.key,
-                self.draw.replace,
-            );
-        }
-        positions
-    }
-
-    /// Positions of drawn neighbors, a unit for each of them; `longest` are the most of a row.
-    fn draw_many(&self, longest: u32) -> Handle {
-        let replace = self.draw.replace;
-        let positions = self.words(self.num_words);
-        let draws = self.words(if replace { 1 } else { self.num_words });
-        // SAFETY: see above.
-        unsafe {
-            draw_each::launch_unchecked::<R>(
-                &self.topology.client,
-                cubes(self.num_words, THREADS),
-                CubeDim::new_1d(THREADS as u32),
-                self.by_word,
-                self.topology.indptr(),
-                self.original_ids(),
-                array(self.rows),
-                array(self.offsets),
-                array((&positions, self.num_words)),
-                array((&draws, if replace { 1 } else { self.num_words })),
-                self.first_row,
-                self.num_rows(),
-                self.draw.key,
-                replace,
-            );
-        }
-        if replace {
-            return self.sort(positions, None, longest);
-        }
-        let draws = self.sort(draws, Some(&positions), longest);
-        self.sort(self.resolve(&positions, &draws), None, longest)
-    }
-
-    /// The positions that draws take, which are sorted by their random positions.
-    fn resolve(&self, positions: &Handle, draws: &Handle) -> Handle {
-        let taken = self.words(self.num_words);
-        // SAFETY: see above.
-        unsafe {
-            resolve::launch_unchecked::<R>(
-                &self.topology.client,
-                cubes(self.num_words, THREADS),
-                CubeDim::new_1d(THREADS as u32),
-                self.by_word,
-                self.topology.indptr(),
-                array(self.rows),
-                array(self.offsets),
-                array((positions, self.num_words)),
-                array((draws, self.num_words)),
-                array((&taken, self.num_words)),
-                self.first_row,
-                self.num_rows(),
-            );
-        }
-        taken
-    }
-
-    /// Sorts what each row has: positions, or draws by their positions, of which a row has up to `longest`.
-    fn sort(&self, mut sorted: Handle, positions: Option<&Handle>, longest: u32) -> Handle {
-        let mut other = self.words(self.num_words);
-        let widths = std::iter::successors(Some(1_u32), |width| width.checked_mul(2));
-        for width in widths.take_while(|&width| width < longest) {
-            // SAFETY: see above; where positions are sorted, no others are read.
-            unsafe {
-                merge::launch_unchecked::<R>(
-                    &self.topology.client,
-                    cubes(self.num_words, THREADS),
-                    CubeDim::new_1d(THREADS as u32),
-                    self.by_word,
-                    array(self.offsets),
-                    positions.map_or_else(|| array(self.offsets), |positions| array((positions, self.num_words))),
-                    array((&sorted, self.num_words)),
-                    array((&other, self.num_words)),
-                    self.num_rows(),
-                    self.draw.fanout,
-                    width,
-                    positions.is_some(),
-                );
-            }
-            std::mem::swap(&mut sorted, &mut other);
-        }
-        sorted
-    }
-
-    /// Makes neighbors of positions, where they are.
-    fn gather(&self, positions: &Handle) {
-        let num_edges = self.topology.num_edges;
-        // SAFETY: see above.
-        unsafe {
-            gather::launch_unchecked::<R>(
-                &self.topology.client,
-                cubes(self.num_words, THREADS),
-                CubeDim::new_1d(THREADS as u32),
-                self.by_edge,
-                self.topology.indptr(),
-                array((&self.topology.indices, num_edges)),
-                array(self.rows),
-                array(self.offsets),
-                array((positions, self.num_words)),
-                self.first_row,
-                self.num_rows(),
-                self.draw.replace,
-            );
-        }
     }
 }
 
@@ -454,30 +288,5 @@ fn count_neighbors(
         let degree = degree_of(indptr, rows[at]);
         let count = if comptime!(replace) { select(degree == 0, 0u32, fanout) } else { min(degree, fanout) };
         counts[at] = count;
-    }
-}
-
-/// A unit for each neighbor: takes it from the list, so that the lists of hubs are copied by many. `neighbors` holds the
-/// positions of those rows of which some are drawn.
-#[cube(launch_unchecked, address_type = "dynamic")]
-fn gather(
-    indptr: &Array<u64>,
-    indices: &Array<u32>,
-    rows: &Array<u32>,
-    offsets: &Array<u32>,
-    neighbors: &mut Array<u32>,
-    first_row: usize,
-    num_rows: usize,
-    #[comptime] replace: bool,
-) {
-    let at = cube_number() * THREADS + UNIT_POS as usize;
-    if at < neighbors.len() {
-        let word = at as u32;
-        let within = row_of(offsets, num_rows, word);
-        let row = rows[first_row + within];
-        let start = offsets[within];
-        let is_drawn = comptime!(replace) || offsets[within + 1] - start < degree_of(indptr, row);
-        let position = select(is_drawn, neighbors[at], word - start);
-        neighbors[at] = indices[usize::cast_from(indptr[row as usize]) + position as usize];
     }
 }
