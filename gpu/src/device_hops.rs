@@ -2,6 +2,7 @@
 
 use crate::device_error::DeviceError;
 use crate::sampling::DeviceTopology;
+use crate::self_check::check;
 use cubecl::prelude::*;
 use cubecl::stream_id::StreamId;
 use edgecut_graph::{EdgeTypeId, HopError, HopKernel, Part, PlainHop};
@@ -15,10 +16,11 @@ pub struct DeviceHops<R: Runtime> {
 
 impl<R: Runtime> DeviceHops<R> {
     /// Copies the edge types of `part`, in their order, to the device: each that fits into what is left of `budget_bytes`. Keep
-    /// the budget well below the memory that is free: a device that runs out of it cannot be used any more.
+    /// the budget well below the memory that is free: a device that runs out of it cannot be used any more. First the device has
+    /// to draw what the CPU draws from a small graph, which also compiles the kernels.
     ///
     /// # Errors
-    /// As [`DeviceTopology::new`].
+    /// As [`DeviceTopology::new`]; [`DeviceError::Failed`] if the device draws something else.
     pub fn new(client: &ComputeClient<R>, part: &Part, budget_bytes: u64) -> Result<Self, DeviceError> {
         // A thread that has only begun has a stream that no other uses, so that hops do not wait for the trainer's kernels.
         let stream = std::thread::spawn(StreamId::current).join().unwrap_or_else(|_| StreamId::current());
@@ -26,6 +28,7 @@ impl<R: Runtime> DeviceHops<R> {
     }
 
     fn on_this_stream(client: &ComputeClient<R>, part: &Part, budget_bytes: u64) -> Result<Self, DeviceError> {
+        check(client)?;
         let mut left = budget_bytes;
         let mut topologies = Vec::new();
         for edge_type in part.edge_type_ids() {

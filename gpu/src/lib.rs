@@ -13,6 +13,7 @@ mod grid;
 mod piece_arrays;
 mod random;
 mod sampling;
+mod self_check;
 mod upload;
 
 pub use device_error::DeviceError;
