@@ -43,10 +43,18 @@ pub struct NodeBatch {
     pub degrees: Vec<u32>,
     /// Times; empty as well for types without.
     pub times: Vec<i64>,
-    /// `[input_nodes.len(), feature_dim]`, row-major.
+    /// Where the features of each node are kept already: its slot in the loader's [`CachedRows`](crate::CachedRows), or
+    /// [`NodeBatch::NOT_CACHED`]. Empty if the loader has none, or fetches no features of this type.
+    pub cache_slots: Vec<u32>,
+    /// `[input_nodes.len(), feature_dim]`, row-major; with `cache_slots` of the nodes that are not cached alone, in order.
     pub features: Vec<f32>,
     /// Features per node.
     pub feature_dim: usize,
+}
+
+impl NodeBatch {
+    /// Stands for the slot of a node that is not cached.
+    pub const NOT_CACHED: u32 = u32::MAX;
 }
 
 /// The sampled edges of one type: a CSR whose row is the destination, both in the batch's numbering.

@@ -17,6 +17,12 @@ pub enum LoaderError {
         /// What happened.
         source: Box<SampleError>,
     },
+    /// Rows to be cached could not be fetched.
+    #[error("fetch the rows to be cached")]
+    Fetch {
+        /// What happened.
+        source: Box<SampleError>,
+    },
     /// The ranks could not agree on the number of steps.
     #[error("agree on the number of steps")]
     Agree(#[from] ClusterError),

@@ -1,17 +1,27 @@
 //! From a sampled neighborhood to a batch.
 
 use crate::batch::{EdgeBatch, MiniBatch, NodeBatch};
+use crate::cached_rows::CachedRows;
 use edgecut_dist_sampler::{
-    BatchKey, SampleError, SampledEdgeAttributes, SampledEdges, SampledSubgraph, SamplingNode, Wanted, WantedOfEdges,
+    BatchKey, NodeAttributes, SampleError, SampledEdgeAttributes, SampledEdges, SampledSubgraph, SamplingNode, Wanted,
+    WantedOfEdges,
 };
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use std::sync::Arc;
+
+/// What a batch is filled with.
+pub(crate) struct Filling {
+    pub(crate) wanted: Wanted,
+    pub(crate) of_edges: WantedOfEdges,
+    /// Nodes whose features are not wanted.
+    pub(crate) cache: Option<Arc<CachedRows>>,
+}
 
 /// Fetches what is wanted of the nodes and edges of a neighborhood, labels excepted.
 pub(crate) async fn fill(
     node: &Arc<SamplingNode>,
     subgraph: SampledSubgraph,
-    (wanted, of_edges): (Wanted, WantedOfEdges),
+    &Filling { wanted, of_edges, ref cache }: &Filling,
     key: BatchKey,
     num_seeds: usize,
     labels: Vec<i64>,
@@ -28,7 +38,11 @@ pub(crate) async fn fill(
             times: wanted.times && has_times,
             ..wanted
         };
-        let attributes = node.fetch(NodeTypeId(t as u16), sampled.ids.clone(), wanted).await?;
+        let node_type = NodeTypeId(t as u16);
+        let (cache_slots, attributes) = match cache.as_ref().filter(|_| wanted.features) {
+            Some(cache) => fetch_uncached(node, node_type, &sampled.ids, wanted, cache).await?,
+            None => (Vec::new(), node.fetch(node_type, sampled.ids.clone(), wanted).await?),
+        };
         nodes.push(NodeBatch {
             input_nodes: sampled.ids,
             hop_offsets: sampled.hop_offsets,
@@ -36,6 +50,7 @@ pub(crate) async fn fill(
             original_ids: attributes.original_ids,
             degrees: attributes.degrees,
             times: attributes.times,
+            cache_slots,
             features: attributes.features,
             feature_dim: attributes.feature_dim,
         });
@@ -62,4 +77,37 @@ pub(crate) async fn fill(
         edges.push(EdgeBatch { indptr, indices, attributes });
     }
     Ok(MiniBatch { key, num_seeds, nodes, edges, labels })
+}
+
+/// The slots of `nodes`, and what is wanted of them: features of those that have no slot, and all else of all.
+async fn fetch_uncached(
+    node: &Arc<SamplingNode>,
+    node_type: NodeTypeId,
+    nodes: &[u32],
+    wanted: Wanted,
+    cache: &Arc<CachedRows>,
+) -> Result<(Vec<u32>, NodeAttributes), SampleError> {
+    let (slots, missing) = cache.split(node, node_type, nodes.to_vec()).await?;
+    if missing.len() == nodes.len() {
+        return Ok((slots, node.fetch(node_type, missing, wanted).await?));
+    }
+    let others = Wanted { features: false, ..wanted };
+    let features = Wanted { features: true, ..Wanted::default() };
+    let (others, features) =
+        futures::try_join!(fetch_if_any(node, node_type, nodes, others), node.fetch(node_type, missing, features))?;
+    let NodeAttributes { features, feature_dim, .. } = features;
+    Ok((slots, NodeAttributes { features, feature_dim, ..others }))
+}
+
+/// What is wanted of `nodes`, if that is anything.
+async fn fetch_if_any(
+    node: &Arc<SamplingNode>,
+    node_type: NodeTypeId,
+    nodes: &[u32],
+    wanted: Wanted,
+) -> Result<NodeAttributes, SampleError> {
+    match wanted == Wanted::default() {
+        true => Ok(NodeAttributes::default()),
+        false => node.fetch(node_type, nodes.to_vec(), wanted).await,
+    }
 }

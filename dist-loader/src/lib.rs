@@ -8,12 +8,14 @@
 
 mod ahead;
 mod batch;
+mod cached_rows;
 mod edge_seeds;
 mod error;
 mod fill;
 mod graph_batch;
 mod graph_loader;
 mod graph_plan;
+mod hotness;
 mod link_batch;
 mod link_loader;
 mod loader;
@@ -22,11 +24,13 @@ mod seeds;
 
 pub use ahead::BatchIter;
 pub use batch::{EdgeBatch, MiniBatch, NodeBatch};
+pub use cached_rows::CachedRows;
 pub use edge_seeds::{EdgeSeeds, SeedEdge};
 pub use error::LoaderError;
 pub use graph_batch::GraphBatch;
 pub use graph_loader::{GraphBatchIter, GraphDataLoader};
 pub use graph_plan::{GraphLoaderConfig, Packing};
+pub use hotness::Hotness;
 pub use link_batch::{LinkBatch, Negatives};
 pub use link_loader::{DistLinkNeighborLoader, LinkConfig};
 pub use loader::{DistNeighborLoader, LoaderConfig};

@@ -2,15 +2,19 @@
 
 use crate::ahead::{BatchIter, run_ahead};
 use crate::batch::MiniBatch;
+use crate::cached_rows::CachedRows;
 use crate::edge_seeds::{EdgeIndex, EdgeSeeds, SeedEdge};
 use crate::error::LoaderError;
-use crate::fill::fill;
+use crate::fill::{Filling, fill};
+use crate::hotness::Hotness;
 use crate::link_batch::{LinkBatch, Negatives};
-use crate::loader::LoaderConfig;
+use crate::loader::{LoaderConfig, count};
 use crate::negatives::{Exclude, NegativeSampler, NegativeSampling};
 use crate::seeds::SeedPlan;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{BatchKey, DistNeighborSampler, SampleError, SampleSeeds, SamplingNode, Wanted};
+use edgecut_dist_sampler::{
+    BatchKey, DistNeighborSampler, SampleError, SampleSeeds, SampledSubgraph, SamplingNode, Wanted,
+};
 use edgecut_graph::{EdgeTypeId, Meta};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -105,9 +109,16 @@ impl DistLinkNeighborLoader {
         let mut plan = SeedPlan::new((0..index.len() as u32).collect(), listed, &config, node, world);
         let (num_steps, total_seeds) = plan.agree(config.even_batches, world)?;
         let reverse = reverse_types(part.meta(), &link.reverse_types);
-        let (wanted, exclude_seed_edges) = (config.wanted, link.exclude_seed_edges);
-        let maker =
-            LinkMaker { sampler, index, negatives, num_negatives: link.negatives, exclude_seed_edges, reverse, wanted };
+        let maker = LinkMaker {
+            sampler,
+            index,
+            negatives,
+            num_negatives: link.negatives,
+            exclude_seed_edges: link.exclude_seed_edges,
+            reverse,
+            wanted: config.wanted,
+            cache: config.cache,
+        };
         let (maker, plan, concurrency) = (Arc::new(maker), Arc::new(plan), config.concurrency);
         Ok(Self { maker, plan, concurrency, num_steps, total_seeds })
     }
@@ -149,6 +160,22 @@ impl DistLinkNeighborLoader {
             (key, make)
         })
     }
+
+    /// How often nodes are inputs of the first `num_batches` batches of this rank in `epoch`; see
+    /// [`DistNeighborLoader::hotness`](crate::DistNeighborLoader::hotness).
+    ///
+    /// # Errors
+    /// [`LoaderError::Batch`] if a neighborhood cannot be sampled.
+    pub fn hotness(&self, epoch: u64, num_batches: usize) -> Result<Hotness, LoaderError> {
+        let (maker, plan) = (self.maker.clone(), self.plan.clone());
+        let order = plan.order(epoch);
+        let num_batches = num_batches.min(plan.num_batches());
+        let sampled = run_ahead(self.maker.node().handle(), self.concurrency, num_batches, move |step| {
+            let (maker, (seeds, key)) = (maker.clone(), plan.batch(&order, epoch, step));
+            (key, async move { maker.sample(&seeds, key).await.map(|sampled| sampled.subgraph) })
+        });
+        count(sampled, self.maker.node())
+    }
 }
 
 /// Whether one edge type goes where the other comes from.
@@ -180,6 +207,7 @@ struct LinkMaker {
     exclude_seed_edges: bool,
     reverse: Vec<Vec<usize>>,
     wanted: Wanted,
+    cache: Option<Arc<CachedRows>>,
 }
 
 /// The ends of a batch's edges as seeds of its neighborhood, each node once (or once for each edge).
@@ -211,6 +239,15 @@ struct Numbered {
     negatives: Negatives,
 }
 
+/// The neighborhood of edges, and where among its seeds their ends and their negatives are.
+struct Sampled {
+    subgraph: SampledSubgraph,
+    edges: Vec<SeedEdge>,
+    src: Vec<u32>,
+    dst: Vec<u32>,
+    negatives: Negatives,
+}
+
 impl LinkMaker {
     fn node(&self) -> &Arc<SamplingNode> {
         self.sampler.node()
@@ -220,6 +257,15 @@ impl LinkMaker {
         if positions.is_empty() {
             return Ok(LinkBatch::empty(MiniBatch::empty(key)));
         }
+        let Sampled { subgraph, edges, src, dst, negatives } = self.sample(&positions, key).await?;
+        let filling =
+            Filling { wanted: self.wanted, of_edges: self.sampler.edge_attributes(), cache: self.cache.clone() };
+        let graph = fill(self.node(), subgraph, &filling, key, edges.len(), Vec::new()).await?;
+        let edge_types = edges.iter().map(|edge| edge.edge_type).collect();
+        Ok(LinkBatch { graph, edge_types, src, dst, negatives })
+    }
+
+    async fn sample(self: &Arc<Self>, positions: &[u32], key: BatchKey) -> Result<Sampled, SampleError> {
         let part = self.node().part();
         let edges: Vec<SeedEdge> = positions.iter().map(|&at| self.index.edge(part, at as usize)).collect();
         let drawn = self.negatives.draw(self.node(), key, &edges).await?;
@@ -227,11 +273,7 @@ impl LinkMaker {
         let number = move || maker.number_ends(&of, &drawn);
         let Numbered { seeds, src, dst, negatives } = self.node().run_on_workers(number).await?;
         let subgraph = self.sampler.sample(seeds, key).await?;
-        let graph =
-            fill(self.node(), subgraph, (self.wanted, self.sampler.edge_attributes()), key, edges.len(), Vec::new())
-                .await?;
-        let edge_types = edges.iter().map(|edge| edge.edge_type).collect();
-        Ok(LinkBatch { graph, edge_types, src, dst, negatives })
+        Ok(Sampled { subgraph, edges, src, dst, negatives })
     }
 
     /// Makes seeds of the ends of edges and of their negatives.

@@ -2,11 +2,15 @@
 
 use crate::ahead::{BatchIter, run_ahead};
 use crate::batch::MiniBatch;
+use crate::cached_rows::CachedRows;
 use crate::error::LoaderError;
-use crate::fill::fill;
+use crate::fill::{Filling, fill};
+use crate::hotness::Hotness;
 use crate::seeds::{SeedPlan, Seeds, split_seeds};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{BatchKey, DistNeighborSampler, SampleError, SampleSeeds, SamplingNode, Wanted};
+use edgecut_dist_sampler::{
+    BatchKey, DistNeighborSampler, SampleError, SampleSeeds, SampledSubgraph, SamplingNode, Wanted,
+};
 use edgecut_graph::NodeTypeId;
 use std::sync::Arc;
 
@@ -27,6 +31,8 @@ pub struct LoaderConfig {
     pub concurrency: usize,
     /// What is fetched of the nodes; labels are fetched of the seeds alone.
     pub wanted: Wanted,
+    /// The nodes whose features are not fetched, since the consumer has them. They may differ from rank to rank.
+    pub cache: Option<Arc<CachedRows>>,
 }
 
 /// Gives a rank its mini-batches, epoch by epoch. All ranks of the job take the same number of steps.
@@ -87,7 +93,7 @@ impl DistNeighborLoader {
         };
         let mut plan = SeedPlan::new(ids, listed, &config, node, world);
         let (num_steps, total_seeds) = plan.agree(config.even_batches, world)?;
-        let maker = Arc::new(BatchMaker { sampler, node_type, timed, wanted: config.wanted });
+        let maker = Arc::new(BatchMaker { sampler, node_type, timed, wanted: config.wanted, cache: config.cache });
         Ok(Self { maker, plan: Arc::new(plan), concurrency: config.concurrency, num_steps, total_seeds })
     }
 
@@ -140,6 +146,32 @@ impl DistNeighborLoader {
             (key, make)
         })
     }
+
+    /// How often nodes are inputs of the first `num_batches` batches of this rank in `epoch`, or of as many as there are. Their
+    /// neighborhoods are sampled as for training, but nothing is fetched. Takes the peers' service, not their part in it: ranks may
+    /// ask at different times. Must not be called from async code.
+    ///
+    /// # Errors
+    /// [`LoaderError::Batch`] if a neighborhood cannot be sampled.
+    pub fn hotness(&self, epoch: u64, num_batches: usize) -> Result<Hotness, LoaderError> {
+        let (maker, plan) = (self.maker.clone(), self.plan.clone());
+        let order = plan.order(epoch);
+        let num_batches = num_batches.min(self.num_batches());
+        let sampled = run_ahead(self.maker.node().handle(), self.concurrency, num_batches, move |step| {
+            let (maker, (seeds, key)) = (maker.clone(), plan.batch(&order, epoch, step));
+            (key, async move { maker.sample(&seeds, key).await })
+        });
+        count(sampled, self.maker.node())
+    }
+}
+
+/// Counts the nodes of all neighborhoods.
+pub(crate) fn count(sampled: BatchIter<SampledSubgraph>, node: &SamplingNode) -> Result<Hotness, LoaderError> {
+    let mut hotness = Hotness::new(node.part().meta().node_types.len());
+    for subgraph in sampled {
+        hotness.count_batch(&subgraph?);
+    }
+    Ok(hotness)
 }
 
 /// Turns seeds into a batch.
@@ -149,6 +181,7 @@ struct BatchMaker {
     /// What seeds are the positions of, if they are not nodes.
     timed: Option<Vec<(u32, i64)>>,
     wanted: Wanted,
+    cache: Option<Arc<CachedRows>>,
 }
 
 impl BatchMaker {
@@ -156,15 +189,16 @@ impl BatchMaker {
         self.sampler.node()
     }
 
-    async fn make(&self, seeds: Vec<u32>, key: BatchKey) -> Result<MiniBatch, SampleError> {
-        if seeds.is_empty() {
-            return Ok(MiniBatch::empty(key));
-        }
-        let num_seeds = seeds.len();
-        let ids: Vec<u32> = match &self.timed {
+    /// The nodes that seeds are.
+    fn nodes_of(&self, seeds: &[u32]) -> Vec<u32> {
+        match &self.timed {
             Some(timed) => seeds.iter().map(|&seed| timed[seed as usize].0).collect(),
-            None => seeds.clone(),
-        };
+            None => seeds.to_vec(),
+        }
+    }
+
+    async fn sample(&self, seeds: &[u32], key: BatchKey) -> Result<SampledSubgraph, SampleError> {
+        let ids = self.nodes_of(seeds);
         let num_types = self.node().part().meta().node_types.len();
         let mut sampled = SampleSeeds::of_type(self.node_type, ids.clone(), num_types);
         if self.sampler.is_disjoint() {
@@ -173,18 +207,27 @@ impl BatchMaker {
                 (Some(timed), _) => seeds.iter().map(|&seed| timed[seed as usize].1).collect(),
                 (None, _) => {
                     let wanted = Wanted { times: true, ..Wanted::default() };
-                    self.node().fetch(self.node_type, ids.clone(), wanted).await?.times
+                    self.node().fetch(self.node_type, ids, wanted).await?.times
                 }
             };
             sampled = sampled.disjoint(times);
         }
-        let subgraph = self.sampler.sample(sampled, key).await?;
+        self.sampler.sample(sampled, key).await
+    }
+
+    async fn make(&self, seeds: Vec<u32>, key: BatchKey) -> Result<MiniBatch, SampleError> {
+        if seeds.is_empty() {
+            return Ok(MiniBatch::empty(key));
+        }
+        let num_seeds = seeds.len();
+        let subgraph = self.sample(&seeds, key).await?;
         let mut labels = Vec::new();
         if self.wanted.labels {
             let wanted = Wanted { labels: true, ..Wanted::default() };
-            labels = self.node().fetch(self.node_type, ids, wanted).await?.labels;
+            labels = self.node().fetch(self.node_type, self.nodes_of(&seeds), wanted).await?.labels;
         }
-        let wanted = (self.wanted, self.sampler.edge_attributes());
-        fill(self.node(), subgraph, wanted, key, num_seeds, labels).await
+        let filling =
+            Filling { wanted: self.wanted, of_edges: self.sampler.edge_attributes(), cache: self.cache.clone() };
+        fill(self.node(), subgraph, &filling, key, num_seeds, labels).await
     }
 }

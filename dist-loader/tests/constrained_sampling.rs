@@ -68,8 +68,15 @@ fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig) -> Vec<Ve
                 None => Seeds::Listed(ids[..50].to_vec()),
             };
             let wanted = Wanted { labels: true, times: true, original_ids: true, degrees: false, features: true };
-            let config =
-                LoaderConfig { batch_size: 25, even_batches: false, shuffle: false, seed: 3, concurrency: 2, wanted };
+            let config = LoaderConfig {
+                batch_size: 25,
+                even_batches: false,
+                shuffle: false,
+                seed: 3,
+                concurrency: 2,
+                wanted,
+                cache: None,
+            };
             let loader = DistNeighborLoader::new(sampler, NODES, seeds, config, world).expect("a valid loader");
             let batches = loader.epoch(1).map(|batch| in_original_ids(batch.expect("a batch")));
             batches.filter(|batch| batch.num_seeds > 0).collect::<Vec<_>>()
@@ -209,8 +216,15 @@ fn edge_types_of_which_nothing_is_drawn_need_no_weights() {
         let sampler =
             DistNeighborSampler::new(node, SamplerConfig::new(fanouts).with_weights(true)).expect("a sampler");
         let (wanted, seeds) = (Wanted::default(), Seeds::Split(Split::Train));
-        let config =
-            LoaderConfig { batch_size: 20, even_batches: false, shuffle: false, seed: 3, concurrency: 0, wanted };
+        let config = LoaderConfig {
+            batch_size: 20,
+            even_batches: false,
+            shuffle: false,
+            seed: 3,
+            concurrency: 0,
+            wanted,
+            cache: None,
+        };
         let loader = DistNeighborLoader::new(Arc::new(sampler), NODES, seeds, config, world).expect("a loader");
         let drawn: usize = loader
             .epoch(0)
@@ -238,8 +252,15 @@ fn what_the_graph_lacks_is_said() {
                 Err(error) => return error.to_string(),
             };
             let wanted = Wanted::default();
-            let config =
-                LoaderConfig { batch_size: 5, even_batches: false, shuffle: false, seed: 3, concurrency: 0, wanted };
+            let config = LoaderConfig {
+                batch_size: 5,
+                even_batches: false,
+                shuffle: false,
+                seed: 3,
+                concurrency: 0,
+                wanted,
+                cache: None,
+            };
             let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Listed(vec![1]), config, world);
             loader.err().expect("an error").to_string()
         })

@@ -99,7 +99,8 @@ fn loader(
     let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a valid sampler"));
     let wanted = Wanted { original_ids: true, ..Wanted::default() };
     let (batch_size, concurrency) = (BATCH_SIZE, 2);
-    let config = LoaderConfig { batch_size, even_batches: false, shuffle: false, seed: 8, concurrency, wanted };
+    let config =
+        LoaderConfig { batch_size, even_batches: false, shuffle: false, seed: 8, concurrency, wanted, cache: None };
     let link = LinkConfig { negatives: case.negatives, exclude_seed_edges: true, reverse_types: Vec::new() };
     DistLinkNeighborLoader::new(sampler, seeds, config, link, world)
 }

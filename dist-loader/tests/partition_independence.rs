@@ -65,6 +65,7 @@ fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig, num_nodes
                 // Made ahead or when asked for, a batch is the same.
                 concurrency: world_size % 4,
                 wanted: EVERYTHING,
+                cache: None,
             };
             let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Listed(ids.clone()), config, world)
                 .expect("a valid loader");

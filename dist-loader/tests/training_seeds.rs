@@ -24,7 +24,8 @@ fn epoch(
         let config = SamplerConfig::new(vec![Fanout::Count(3)]);
         let sampler = Arc::new(DistNeighborSampler::new(node, config).expect("a valid sampler"));
         let wanted = Wanted { original_ids: true, ..Wanted::default() };
-        let config = LoaderConfig { batch_size, even_batches, shuffle: true, seed: 5, concurrency: 2, wanted };
+        let config =
+            LoaderConfig { batch_size, even_batches, shuffle: true, seed: 5, concurrency: 2, wanted, cache: None };
         let loader =
             DistNeighborLoader::new(sampler, NODES, Seeds::Split(Split::Train), config, world).expect("a valid loader");
         let seeds = loader.epoch(epoch).map(|batch| {
@@ -109,6 +110,7 @@ fn an_unlucky_request_is_one_clear_error() {
                 seed: 0,
                 concurrency: 1,
                 wanted: Wanted::default(),
+                cache: None,
             };
             let loader =
                 DistNeighborLoader::new(sampler.clone(), NODES, Seeds::Listed(seeds), config, world).expect("a loader");

@@ -40,7 +40,15 @@ fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig) -> Vec<Ve
             let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a valid sampler"));
             let wanted = Wanted { labels: true, times: false, original_ids: true, degrees: true, features: true };
             let (batch_size, concurrency) = (BATCH_SIZE, 2);
-            let config = LoaderConfig { batch_size, even_batches: false, shuffle: false, seed: 3, concurrency, wanted };
+            let config = LoaderConfig {
+                batch_size,
+                even_batches: false,
+                shuffle: false,
+                seed: 3,
+                concurrency,
+                wanted,
+                cache: None,
+            };
             let loader = DistNeighborLoader::new(sampler, V0, Seeds::Listed(ids.clone()), config, world);
             let batches =
                 loader.expect("a valid loader").epoch(1).map(|batch| in_original_ids(batch.expect("a batch")));

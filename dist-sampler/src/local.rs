@@ -11,9 +11,10 @@ use crate::wire::{
 use crate::workers::LINE_BYTES;
 use bytes::Bytes;
 use edgecut_graph::rng::combine;
-use edgecut_graph::{EdgeTypeId, HeldOutEdges, Meta, NodeTypeId, Part, PartEdges};
+use edgecut_graph::{EdgeTypeId, HeldOutEdges, HopError, HopKernel, Meta, NodeTypeId, Part, PartEdges, PlainHop};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
+use std::error::Error;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -21,17 +22,31 @@ use std::time::{Duration, Instant};
 type Pairs = FxHashSet<(u32, u32)>;
 
 /// The process's own part.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct LocalPart {
     pub(crate) part: Arc<Part>,
     /// By edge type the held-out edges as (source, destination), made when they are first asked for.
     held_out: Arc<Vec<OnceLock<Pairs>>>,
+    /// What draws plain hops instead of this process's CPU, for the edge types that it takes.
+    kernel: Arc<OnceLock<Arc<dyn HopKernel>>>,
 }
 
 impl LocalPart {
     pub(crate) fn new(part: Arc<Part>) -> Self {
         let held_out = part.edge_type_ids().map(|_| OnceLock::new()).collect();
-        Self { part, held_out: Arc::new(held_out) }
+        Self { part, held_out: Arc::new(held_out), kernel: Arc::default() }
+    }
+
+    /// Lets `kernel` draw the plain hops that it takes; false if there is one already.
+    pub(crate) fn draw_with(&self, kernel: Arc<dyn HopKernel>) -> bool {
+        self.kernel.set(kernel).is_ok()
+    }
+
+    /// What draws a section of a request, if it is not the CPU.
+    fn kernel_for(&self, request: &HopRequest, section: &HopSection) -> Option<&dyn HopKernel> {
+        let num_rows = section.num_rows as usize;
+        let kernel = self.kernel.get().filter(|_| request.is_plain() && num_rows > 0)?;
+        kernel.takes(section.edge_type, num_rows).then_some(&**kernel)
     }
 
     /// About how many cache lines a hop reads: the neighbors of a node are anywhere, each drawn one is somewhere else.
@@ -40,6 +55,8 @@ impl LocalPart {
             _ if section.num_rows == 0 => 0,
             // Weights and times are read of all neighbors.
             _ if !request.is_plain() => usize::MAX,
+            // A device is waited for.
+            _ if self.kernel_for(request, section).is_some() => usize::MAX,
             Fanout::All => usize::MAX,
             Fanout::Count(count) => (section.num_rows as usize).saturating_mul(2 + count as usize),
         };
@@ -91,17 +108,22 @@ impl LocalPart {
             let original_ids = &self.part.nodes(edges.dst_type).original_ids[..];
             let (key, fanout, max_len) = (key_of(request, section), section.fanout(), max_bytes / size_of::<u32>());
             let start = Instant::now();
-            let result = if request.is_plain() {
+            let result = if let Some(kernel) = self.kernel_for(request, section) {
+                let (edge_type, fanout, replace) = (section.edge_type, section.fanout, request.rule.replace);
+                let hop = PlainHop { edge_type, rows, fanout, replace, key };
+                draw_elsewhere(kernel, &hop, &mut out, max_len)
+            } else if request.is_plain() {
                 let draw = Draw { fanout, replace: request.rule.replace, key };
-                kernel::sample_hop(&edges.csc, original_ids, rows, &draw, &mut out, max_len)
+                let drawn = kernel::sample_hop(&edges.csc, original_ids, rows, &draw, &mut out, max_len);
+                drawn.map_err(|kernel::TooLarge| Refusal::TooLarge)
             } else {
                 let queries: Vec<Query> = rows.chunks_exact(words_per_row).map(|words| request.query(words)).collect();
                 let (rule, positions) = (request.rule, request.positions);
                 let draw = ConstrainedDraw { edges, original_ids, fanout, rule, key, positions };
-                draw.sample_hop(&queries, &mut out, max_len)
+                draw.sample_hop(&queries, &mut out, max_len).map_err(|kernel::TooLarge| Refusal::TooLarge)
             };
             drawn(section.edge_type, start.elapsed());
-            result.map_err(|kernel::TooLarge| Refusal::TooLarge)?;
+            result?;
         }
         Ok(bytes_of(out))
     }
@@ -244,6 +266,33 @@ pub(crate) fn bytes_per_row(wanted: Wanted, feature_bytes: usize) -> usize {
         + size(wanted.original_ids, 4)
         + size(wanted.degrees, 4)
         + size(wanted.features, feature_bytes)
+}
+
+/// Draws a hop by `kernel`; an answer of another length than it says itself would shift what follows it.
+fn draw_elsewhere(
+    kernel: &dyn HopKernel,
+    hop: &PlainHop<'_>,
+    out: &mut Vec<u32>,
+    max_len: usize,
+) -> Result<(), Refusal> {
+    let start = out.len();
+    kernel.sample_hop(hop, max_len, out).map_err(|error| match error {
+        HopError::TooLarge => Refusal::TooLarge,
+        error => Refusal::Failed(with_causes(&error)),
+    })?;
+    let (counts, neighbors) = out.get(start..).unwrap_or_default().split_at_checked(hop.rows.len()).unwrap_or_default();
+    let said: usize = counts.iter().map(|&count| count as usize).sum();
+    if counts.len() != hop.rows.len() || said != neighbors.len() {
+        let (rows, words) = (hop.rows.len(), out.len().saturating_sub(start));
+        return Err(Refusal::Failed(format!("a hop of {rows} rows came back from the device with {words} words")));
+    }
+    Ok(())
+}
+
+/// An error and what has caused it, in one line.
+fn with_causes(error: &dyn Error) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn key_of(request: &HopRequest, section: &HopSection) -> u64 {

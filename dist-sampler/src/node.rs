@@ -11,7 +11,7 @@ use crate::traffic::Traffic;
 use crate::transport::{bytes_of, ids_in};
 use crate::workers::Workers;
 use edgecut_cluster::Cluster;
-use edgecut_graph::{Meta, NodeTypeId, Part, PartitionId};
+use edgecut_graph::{HopKernel, Meta, NodeTypeId, Part, PartitionId};
 use futures::future::try_join_all;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpStream;
@@ -113,6 +113,19 @@ impl SamplingNode {
             }
         });
         Ok(())
+    }
+
+    /// Lets `kernel` draw the hops of this process's part that it takes, for its own batches and for its peers' requests: those
+    /// in which any two neighbors are equally likely, nothing but its node decides what a row draws, and neighbors are all that
+    /// is wanted. What is drawn stays the same. A failure of the kernel ends the batch that asked.
+    ///
+    /// # Errors
+    /// [`SampleError::Layout`] if there is a kernel already.
+    pub fn draw_with(&self, kernel: Arc<dyn HopKernel>) -> Result<(), SampleError> {
+        match self.part.draw_with(kernel) {
+            true => Ok(()),
+            false => Err(SampleError::Layout { what: "hops of this process are already drawn on a device".into() }),
+        }
     }
 
     /// The client of a part at a rank that serves it.

@@ -21,6 +21,7 @@ mod features;
 mod gathered_rows;
 mod graph_dataset;
 pub mod graph_splits;
+mod hop_kernel;
 mod ids;
 mod meta;
 mod npy;
@@ -40,6 +41,7 @@ pub use error::GraphError;
 pub use features::{FeatureDtype, Features};
 pub use gathered_rows::GatheredRows;
 pub use graph_dataset::{GraphData, GraphDataset, GraphView, NodeLabels};
+pub use hop_kernel::{HopError, HopKernel, PlainHop};
 pub use ids::{EdgeTypeId, GlobalNodeId, NodeTypeId, PartitionId};
 pub use meta::{
     EdgeTypeMeta, FORMAT_NAME, FORMAT_VERSION, FileMeta, META_FILE, Meta, NodeTypeMeta, PartMeta, Provenance, Report,

@@ -82,7 +82,7 @@ impl TrainingConfig {
     /// How training seeds become batches: shuffled, and spread evenly over the steps.
     pub(crate) fn train_loader(&self, wanted: Wanted) -> LoaderConfig {
         let (batch_size, seed, concurrency) = (self.batch_size, self.seed, self.concurrency);
-        LoaderConfig { batch_size, even_batches: true, shuffle: true, seed, concurrency, wanted }
+        LoaderConfig { batch_size, even_batches: true, shuffle: true, seed, concurrency, wanted, cache: None }
     }
 
     /// How the seeds of validation and test become batches: in order.

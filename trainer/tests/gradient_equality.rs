@@ -63,6 +63,7 @@ fn steps(dir: &Path, world_size: usize, batch_size: usize, model: &Model, which:
             seed: 1,
             concurrency: 2,
             wanted: options.wanted(),
+            cache: None,
         };
         let loader = DistNeighborLoader::new(sampler, NODES, seeds, config, world).expect("a valid loader");
         let mut all = Vec::new();

@@ -48,6 +48,7 @@ fn loading(
         seed: 0,
         concurrency: common.threads(),
         wanted: Wanted { features: true, ..Wanted::default() },
+        cache: None,
     };
     let sampler = job.sampler(&args.draw.num_neighbors.0)?;
     let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Listed(seeds.concat()), config, &mut job.world)?;

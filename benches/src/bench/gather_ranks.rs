@@ -32,6 +32,7 @@ pub(crate) fn run(place: &EnvRanks, args: &BatchArgs, common: &Common, report: &
         seed: 0,
         concurrency: BATCHES_IN_FLIGHT,
         wanted: Wanted { labels: true, features: true, ..Wanted::default() },
+        cache: None,
     };
     let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Split(Split::Train), config, &mut world)?;
     let batches = (args.draw.batches as usize).min(loader.num_steps());

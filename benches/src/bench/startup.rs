@@ -48,6 +48,7 @@ fn first_batch(args: &BatchArgs, common: &Common) -> anyhow::Result<LocalJob> {
         seed: 0,
         concurrency: 1,
         wanted: BatchOptions::default().wanted(),
+        cache: None,
     };
     let sampler = job.sampler(&args.draw.num_neighbors.0)?;
     let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Listed(seeds.concat()), config, &mut job.world)?;

@@ -53,6 +53,7 @@ fn loader(args: &StepArgs, job: &mut LocalJob, seeds: &[Vec<u32>]) -> anyhow::Re
         seed: 0,
         concurrency: args.concurrency as usize,
         wanted: BatchOptions::default().wanted(),
+        cache: None,
     };
     let sampler = job.sampler(&args.batch.draw.num_neighbors.0)?;
     Ok(DistNeighborLoader::new(sampler, NODES, Seeds::Listed(seeds.concat()), config, &mut job.world)?)

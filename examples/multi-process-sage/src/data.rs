@@ -35,6 +35,7 @@ pub(crate) fn loader(
         seed: 12345,
         concurrency: 2,
         wanted: options.wanted(),
+        cache: None,
     };
     let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler)?);
     Ok(DistNeighborLoader::new(sampler, NodeTypeId(0), Seeds::Split(split), config, world)?)

@@ -2,7 +2,7 @@
 
 use cubecl::prelude::*;
 
-use super::rng::nth;
+use super::random::nth;
 
 /// Values that share one 64-bit draw: 16 bits decide about each.
 const LANES: usize = 4;

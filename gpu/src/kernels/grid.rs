@@ -5,7 +5,7 @@ use cubecl::prelude::*;
 /// The most cubes along one axis: what CUDA allows in y and z, and Vulkan in all.
 const MAX_CUBES: usize = 65_535;
 /// Threads of a cube.
-const THREADS: usize = 256;
+pub(crate) const THREADS: usize = 256;
 
 /// As many cubes as `units` need at `per_cube` each, folded over two axes; [`cube_number`] tells them apart. Some at the end
 /// may have nothing to do.
@@ -27,9 +27,12 @@ pub(crate) fn rows(rows: usize, lanes: usize) -> (CubeCount, CubeDim) {
     (cubes(rows, rows_per_cube), CubeDim::new_2d(across as u32, rows_per_cube as u32))
 }
 
+/// Threads that cubes folded over two axes have more than there is work: fewer than a row of cubes.
+pub(crate) const IDLE_THREADS: usize = 1 << 24;
+
 /// How a launch counts elements: in 64 bits where its largest buffer needs them.
 pub(crate) fn addresses(lengths: &[usize]) -> AddressType {
-    AddressType::from_len(lengths.iter().copied().max().unwrap_or(0))
+    AddressType::from_len(lengths.iter().copied().max().unwrap_or(0).saturating_add(IDLE_THREADS))
 }
 
 /// The number of this cube.

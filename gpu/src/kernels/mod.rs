@@ -1,18 +1,22 @@
 //! CubeCL kernels over a batch's edges and features: CUDA with the feature `cuda`; Vulkan with `vulkan`, where a device that
 //! Mesa emulates on the CPU runs the tests.
 
+mod addresses;
 mod aggregate;
 mod attention;
 mod columns;
 mod dense;
 mod dropout;
 mod edges;
+mod error;
+mod features;
 mod grid;
 mod loss;
 mod matrix;
 mod maximum;
 mod norm;
-mod rng;
+mod random;
+mod sampling;
 mod upload;
 
 pub use aggregate::{Aggregation, Appended, Factor, Own};
@@ -21,8 +25,11 @@ pub use columns::column_sums;
 pub use dense::{Activation, activate, before_relu, masked};
 pub use dropout::Mask;
 pub use edges::DeviceEdges;
+pub use error::KernelError;
+pub use features::{FeatureRows, assemble_rows};
 pub use loss::{cross_entropy, cross_entropy_backward};
 pub use matrix::{Element, Matrix};
 pub use maximum::maximum;
 pub use norm::{SavedNorm, batch_norm, batch_norm_backward};
+pub use sampling::{DeviceHops, DeviceTopology};
 pub use upload::{DeviceWeights, place};

@@ -202,6 +202,7 @@ fn encoded(
                 seed: 0,
                 concurrency: 1,
                 wanted: Wanted { original_ids: true, ..options.wanted() },
+                cache: None,
             };
             let loader =
                 DistNeighborLoader::new(sampler.clone(), NodeTypeId(t as u16), Seeds::Owned, loader_config, world);

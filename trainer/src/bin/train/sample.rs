@@ -154,6 +154,7 @@ fn loader(args: &SampleArgs, given: Option<GivenSeeds>, job: &mut Serving<'_>) -
         seed: args.seed,
         concurrency: args.concurrency as usize,
         wanted,
+        cache: None,
     };
     Ok(DistNeighborLoader::new(sampler, seed_type, seeds, config, job.world)?)
 }

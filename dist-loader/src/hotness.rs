@@ -1,0 +1,101 @@
+//! How often nodes are read.
+
+use edgecut_dist_sampler::SampledSubgraph;
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+
+/// How often each node was an input of the batches that were counted.
+///
+/// ```
+/// use edgecut_dist_loader::Hotness;
+/// let mut hotness = Hotness::new(2);
+/// hotness.count(0, &[7, 3, 5]);
+/// hotness.count(0, &[5, 7]);
+/// hotness.count(1, &[4]);
+/// assert_eq!((hotness.of(0, 7), hotness.of(0, 4)), (2, 0));
+/// // Rows of 8 bytes for three nodes.
+/// assert_eq!(hotness.hottest(&[8, 8], 30), [vec![5, 7, 3], vec![]]);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Hotness {
+    /// By node type, of those that were found.
+    counts: Vec<FxHashMap<u32, u32>>,
+}
+
+impl Hotness {
+    /// Of so many node types, with nothing counted.
+    pub fn new(num_node_types: usize) -> Self {
+        Self { counts: vec![FxHashMap::default(); num_node_types] }
+    }
+
+    /// Counts `nodes`, global ids of the type numbered `node_type`, once each.
+    ///
+    /// # Panics
+    /// If there is no such type.
+    pub fn count(&mut self, node_type: usize, nodes: &[u32]) {
+        let counts = &mut self.counts[node_type];
+        nodes.iter().for_each(|&node| *counts.entry(node).or_default() += 1);
+    }
+
+    pub(crate) fn count_batch(&mut self, subgraph: &SampledSubgraph) {
+        for (node_type, nodes) in subgraph.nodes.iter().enumerate() {
+            self.count(node_type, &nodes.ids);
+        }
+    }
+
+    /// How often a node, by its global id, was counted.
+    pub fn of(&self, node_type: usize, node: u32) -> u32 {
+        self.counts.get(node_type).and_then(|counts| counts.get(&node)).copied().unwrap_or(0)
+    }
+
+    /// By node type the nodes that were counted most often and whose rows fit into `budget_bytes` together: those counted more
+    /// often first, of equal ones those of the earlier type and the smaller id. A row of a type takes `row_bytes`; of a type
+    /// whose rows take none, or that has no entry, there is nothing to keep.
+    pub fn hottest(&self, row_bytes: &[u64], budget_bytes: u64) -> Vec<Vec<u32>> {
+        let mut candidates: Vec<(Reverse<u32>, usize, u32)> = Vec::new();
+        for (node_type, counts) in self.counts.iter().enumerate() {
+            if row_bytes.get(node_type).is_some_and(|&bytes| bytes > 0) {
+                candidates.extend(counts.iter().map(|(&node, &count)| (Reverse(count), node_type, node)));
+            }
+        }
+        candidates.sort_unstable();
+        let (mut left, mut chosen) = (budget_bytes, vec![Vec::new(); self.counts.len()]);
+        for (_, node_type, node) in candidates {
+            // Rows of another type may be small enough when those of one are not.
+            if let Some(rest) = left.checked_sub(row_bytes[node_type]) {
+                chosen[node_type].push(node);
+                left = rest;
+            }
+        }
+        chosen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_budget_goes_to_those_counted_most_whatever_the_order() {
+        let batches: [&[u32]; 4] = [&[9, 1, 4], &[4, 9], &[4, 8], &[2]];
+        let all = |order: &[usize]| {
+            let mut hotness = Hotness::new(3);
+            for &batch in order {
+                hotness.count(0, batches[batch]);
+                hotness.count(1, &[6]);
+                hotness.count(2, &[0]);
+            }
+            hotness.hottest(&[10, 0, 3], 26)
+        };
+        // 4 of type 2 once counted, then node 4 thrice, 9 twice; then nothing of type 0 fits.
+        let expected = [vec![4, 9], vec![], vec![0]];
+        assert_eq!(all(&[0, 1, 2, 3]), expected);
+        assert_eq!(all(&[3, 2, 1, 0]), expected);
+        let mut ties = Hotness::new(1);
+        ties.count(0, &[5, 3, 9, 1]);
+        assert_eq!(ties.hottest(&[4], 12), [vec![1, 3, 5]]);
+        assert_eq!(ties.hottest(&[4], 3), [Vec::<u32>::new()]);
+        assert_eq!(ties.hottest(&[4], u64::MAX), [vec![1, 3, 5, 9]]);
+        assert_eq!(ties.hottest(&[], u64::MAX), [Vec::<u32>::new()]);
+    }
+}

@@ -1,0 +1,168 @@
+//! A batch of which some features are kept is the batch without, once they are put together; less is fetched.
+
+mod support;
+
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_loader::{
+    CachedRows, DistLinkNeighborLoader, DistNeighborLoader, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, MiniBatch,
+    NegativeDistribution, NegativeSampling, NodeBatch, Seeds,
+};
+use edgecut_dist_sampler::{
+    DistNeighborSampler, NumNeighbors, SamplerConfig, SamplingNode, SamplingNodeConfig, TrafficCount, Wanted,
+};
+use edgecut_graph::datasets::{FakeOptions, fake_hetero};
+use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
+use edgecut_partition::Method;
+use std::sync::Arc;
+use support::{on_ranks, write_parts};
+
+const FEATURES: Wanted = Wanted { labels: false, times: false, original_ids: false, degrees: false, features: true };
+const EVERYTHING: Wanted = Wanted { labels: true, times: false, original_ids: true, degrees: true, features: true };
+
+fn sampler(node: &Arc<SamplingNode>) -> Arc<DistNeighborSampler> {
+    let config = SamplerConfig::new("4,3".parse::<NumNeighbors>().expect("fan-outs"));
+    Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a sampler"))
+}
+
+fn config(wanted: Wanted, cache: Option<Arc<CachedRows>>) -> LoaderConfig {
+    LoaderConfig { batch_size: 12, even_batches: false, shuffle: true, seed: 3, concurrency: 2, wanted, cache }
+}
+
+fn of_nodes(node: &Arc<SamplingNode>, world: &mut ProcessGroup, config: LoaderConfig) -> DistNeighborLoader {
+    DistNeighborLoader::new(sampler(node), NodeTypeId(0), Seeds::Owned, config, world).expect("a loader")
+}
+
+fn of_edges(node: &Arc<SamplingNode>, world: &mut ProcessGroup, config: LoaderConfig) -> DistLinkNeighborLoader {
+    let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
+    let (distribution, exclude) = (NegativeDistribution::Uniform, Exclude::Nothing);
+    let negatives = NegativeSampling { num: 2, shared: false, distribution, exclude };
+    let link = LinkConfig { negatives, exclude_seed_edges: false, reverse_types: Vec::new() };
+    DistLinkNeighborLoader::new(sampler(node), seeds, config, link, world).expect("a loader")
+}
+
+/// The batches of an epoch, and what they have fetched.
+fn epoch<T>(
+    node: &SamplingNode,
+    batches: impl Iterator<Item = Result<T, edgecut_dist_loader::LoaderError>>,
+) -> (Vec<T>, TrafficCount) {
+    let before = node.traffic().count();
+    let batches = batches.map(|batch| batch.expect("a batch")).collect();
+    (batches, node.traffic().count() - before)
+}
+
+/// Puts the features of `batch` together from its own and the kept rows by node type. Counts the kept ones.
+fn assemble(mut batch: MiniBatch, kept: &[Vec<f32>]) -> (MiniBatch, usize) {
+    let mut num_kept = 0;
+    for (nodes, kept) in batch.nodes.iter_mut().zip(kept) {
+        if nodes.feature_dim == 0 {
+            assert!(nodes.cache_slots.is_empty() && nodes.features.is_empty());
+            continue;
+        }
+        assert_eq!(nodes.cache_slots.len(), nodes.input_nodes.len());
+        let (dim, mut fetched) = (nodes.feature_dim, nodes.features.chunks_exact(nodes.feature_dim));
+        let row = |&slot: &u32| match slot {
+            NodeBatch::NOT_CACHED => fetched.next().expect("a row for each node that is not kept").to_vec(),
+            slot => kept[slot as usize * dim..][..dim].to_vec(),
+        };
+        let features: Vec<f32> = nodes.cache_slots.iter().flat_map(row).collect();
+        assert!(fetched.next().is_none(), "a row that no node has");
+        num_kept += nodes.cache_slots.iter().filter(|&&slot| slot != NodeBatch::NOT_CACHED).count();
+        nodes.features = features;
+        nodes.cache_slots = Vec::new();
+    }
+    (batch, num_kept)
+}
+
+/// The features of all kept nodes by type, fetched in stretches.
+fn fetch(node: &Arc<SamplingNode>, cache: &CachedRows) -> Vec<Vec<f32>> {
+    let of_type = |t: usize| {
+        let (node_type, meta) = (NodeTypeId(t as u16), &node.part().meta().node_types[t]);
+        let (rows, mut features) = (cache.nodes(node_type).len(), Vec::new());
+        for from in (0..rows).step_by(17) {
+            let stretch = cache.fetch(node, node_type, from..(from + 17).min(rows));
+            features.extend(node.handle().block_on(stretch).expect("the rows are there"));
+        }
+        assert_eq!(features.len(), rows * meta.feature_dim);
+        assert!(node.handle().block_on(cache.fetch(node, node_type, 0..rows + 1)).is_err());
+        features
+    };
+    (0..node.part().meta().node_types.len()).map(of_type).collect()
+}
+
+/// Chooses rows by a few batches of `epoch` 0 that nothing may be fetched for.
+fn choose(node: &Arc<SamplingNode>, hotness: &edgecut_dist_loader::Hotness, share: u64) -> Arc<CachedRows> {
+    let row_bytes: Vec<u64> = node.part().meta().node_types.iter().map(|t| 4 * t.feature_dim as u64).collect();
+    let all: u64 = hotness.hottest(&row_bytes, u64::MAX).iter().zip(&row_bytes).map(|(n, b)| n.len() as u64 * b).sum();
+    let chosen = hotness.hottest(&row_bytes, all / share);
+    assert!(chosen.iter().flatten().count() > 0 || share > all);
+    Arc::new(CachedRows::new(chosen).expect("each node once"))
+}
+
+fn check_nodes(node: &Arc<SamplingNode>, world: &mut ProcessGroup, wanted: Wanted, share: u64) {
+    let plain = of_nodes(node, world, config(wanted, None));
+    let (expected, all_traffic) = epoch(node, plain.epoch(0));
+    let before = node.traffic().count();
+    let hotness = plain.hotness(0, 2).expect("two batches");
+    assert_eq!((node.traffic().count() - before).remote_nodes, 0, "counting fetches no features");
+    for (t, nodes) in expected[0].nodes.iter().enumerate() {
+        let in_second = |id: &u32| expected[1].nodes[t].input_nodes.contains(id);
+        let of = |id: &u32| hotness.of(t, *id) == 1 + u32::from(in_second(id));
+        assert!(nodes.input_nodes.iter().all(of), "an input node of the first batch is counted by batch");
+    }
+    let cache = choose(node, &hotness, share);
+    let kept = fetch(node, &cache);
+    let cached = of_nodes(node, world, config(wanted, Some(cache.clone())));
+    let (found, traffic) = epoch(node, cached.epoch(0));
+    assert_eq!(found.len(), expected.len());
+    let (mut total, mut inputs) = (0, 0);
+    for (found, expected) in found.into_iter().zip(&expected) {
+        let (found, num_kept) = assemble(found, &kept);
+        assert!(found == *expected);
+        total += num_kept;
+        inputs += expected.nodes.iter().map(|nodes| nodes.input_nodes.len()).sum::<usize>();
+    }
+    assert!(total < inputs && (total > 0 || share == u64::MAX), "{total} of {inputs}");
+    if world.size() == 1 || share == u64::MAX {
+        assert_eq!(traffic.remote_nodes, all_traffic.remote_nodes);
+    } else {
+        assert!(traffic.remote_nodes < all_traffic.remote_nodes, "{traffic:?} of {all_traffic:?}");
+        assert!(traffic.remote_bytes < all_traffic.remote_bytes, "{traffic:?} of {all_traffic:?}");
+    }
+}
+
+fn check_edges(node: &Arc<SamplingNode>, world: &mut ProcessGroup) {
+    let plain = of_edges(node, world, config(EVERYTHING, None));
+    let (expected, all_traffic) = epoch(node, plain.epoch(1));
+    let cache = choose(node, &plain.hotness(0, usize::MAX).expect("all batches"), 2);
+    let kept = fetch(node, &cache);
+    let cached = of_edges(node, world, config(EVERYTHING, Some(cache)));
+    let (found, traffic) = epoch(node, cached.epoch(1));
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.into_iter().zip(&expected) {
+        let (graph, num_kept) = assemble(found.graph, &kept);
+        assert!(graph == expected.graph && found.src == expected.src && found.dst == expected.dst);
+        assert!(num_kept > 0 || graph.num_seeds == 0);
+    }
+    assert!(traffic.remote_nodes < all_traffic.remote_nodes || world.size() == 1, "{traffic:?} of {all_traffic:?}");
+}
+
+#[test]
+fn kept_and_fetched_rows_make_the_batch() {
+    let options = FakeOptions { avg_num_nodes: 150, avg_degree: 5.0, num_channels: 6, ..FakeOptions::default() };
+    let (mut dataset, dir) = (fake_hetero(&options).expect("a valid graph"), tempfile::tempdir().expect("a folder"));
+    // A type without features beside those with.
+    dataset.node_types[1].features = None;
+    for (num_parts, world_size) in [(1, 1), (2, 2), (2, 4)] {
+        let parts = dir.path().join(world_size.to_string());
+        write_parts(&dataset, num_parts, Method::Random, &parts);
+        let limits = SamplingNodeConfig { num_workers: 2, fetch_chunk_bytes: 700, ..SamplingNodeConfig::default() };
+        on_ranks(&parts, world_size, &limits, |node, world| {
+            for wanted in [FEATURES, EVERYTHING] {
+                for share in [1, 3, u64::MAX] {
+                    check_nodes(&node, world, wanted, share);
+                }
+            }
+            check_edges(&node, world);
+        });
+    }
+}

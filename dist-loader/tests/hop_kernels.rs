@@ -1,0 +1,159 @@
+//! Hops that a kernel draws instead of the CPU: for the process's own batches and for its peers', where it takes them.
+
+mod support;
+
+use edgecut_dist_sampler::{
+    BatchKey, DistNeighborSampler, NumNeighbors, SampleError, SampleSeeds, SampledSubgraph, SamplerConfig,
+    SamplingNode, SamplingNodeConfig, WantedOfEdges,
+};
+use edgecut_graph::datasets::{FakeOptions, fake_hetero};
+use edgecut_graph::rng::{CounterRng, combine};
+use edgecut_graph::{EdgeTypeId, HopError, HopKernel, NodeTypeId, Part, PlainHop};
+use edgecut_partition::Method;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use support::{on_ranks, write_parts};
+
+/// Draws hops of even edge types, slowly, and counts them; or does something else.
+struct Kernel {
+    part: Arc<Part>,
+    hops: AtomicUsize,
+    fault: Fault,
+}
+
+#[derive(Clone, Copy)]
+enum Fault {
+    None,
+    Fails,
+    ForgetsNeighbors,
+}
+
+impl HopKernel for Kernel {
+    fn takes(&self, edge_type: EdgeTypeId, num_rows: usize) -> bool {
+        assert!(num_rows > 0, "nobody asks for no rows");
+        edge_type.0.is_multiple_of(2)
+    }
+
+    fn sample_hop(&self, hop: &PlainHop<'_>, max_words: usize, out: &mut Vec<u32>) -> Result<(), HopError> {
+        assert!(hop.edge_type.0.is_multiple_of(2), "edge type {} was not taken", hop.edge_type.0);
+        self.hops.fetch_add(1, Ordering::Relaxed);
+        if let Fault::Fails = self.fault {
+            return Err(HopError::Failed("out of memory".into()));
+        }
+        let edges = self.part.edges(hop.edge_type);
+        let (mut counts, mut neighbors) = (Vec::new(), Vec::new());
+        for &row in hop.rows {
+            let list = edges.csc.neighbors(row as usize);
+            let original = self.part.nodes(edges.dst_type).original_ids[row as usize];
+            let drawn = drawn(list.len() as u64, hop, &mut CounterRng::new(combine(hop.key, u64::from(original))));
+            counts.push(drawn.len() as u32);
+            neighbors.extend(drawn.into_iter().map(|position| list[position as usize]));
+        }
+        if out.len() + counts.len() + neighbors.len() > max_words {
+            return Err(HopError::TooLarge);
+        }
+        out.extend(counts);
+        if let Fault::None = self.fault {
+            out.extend(neighbors);
+        }
+        Ok(())
+    }
+}
+
+/// Positions of drawn neighbors, ascending.
+fn drawn(degree: u64, hop: &PlainHop<'_>, rng: &mut CounterRng) -> Vec<u64> {
+    match hop.fanout {
+        Some(fanout) if hop.replace && degree > 0 => {
+            let mut drawn: Vec<u64> = (0..fanout).map(|_| rng.below(degree)).collect();
+            drawn.sort_unstable();
+            drawn
+        }
+        Some(fanout) if u64::from(fanout) < degree => {
+            let mut drawn = BTreeSet::new();
+            for last in degree - u64::from(fanout)..degree {
+                let at = rng.below(last + 1);
+                if !drawn.insert(at) {
+                    drawn.insert(last);
+                }
+            }
+            drawn.into_iter().collect()
+        }
+        _ => (0..degree).collect(),
+    }
+}
+
+fn sample(node: &Arc<SamplingNode>, config: SamplerConfig) -> Result<SampledSubgraph, SampleError> {
+    let types = node.part().meta().node_types.len();
+    let num_nodes = node.part().meta().node_types[0].book.num_nodes() as u32;
+    let mut seeds = SampleSeeds::of_type(NodeTypeId(0), (0..num_nodes).step_by(3).collect(), types);
+    if config.disjoint {
+        seeds = seeds.disjoint(Vec::new());
+    }
+    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config)?);
+    node.handle().block_on(sampler.sample(seeds, BatchKey { seed: 1, epoch: 2, batch: 3 }))
+}
+
+fn configs() -> Vec<SamplerConfig> {
+    let plain = |text: &str| SamplerConfig::new(text.parse::<NumNeighbors>().expect("fan-outs"));
+    vec![plain("3,2"), plain("-1,4"), plain("4,3").with_replacement(true), plain("e0=2,2;e2=-1,0;1,1")]
+}
+
+fn kernel(node: &SamplingNode, fault: Fault) -> Arc<Kernel> {
+    Arc::new(Kernel { part: node.part().clone(), hops: AtomicUsize::new(0), fault })
+}
+
+/// Runs on 1 and 2 ranks, a part each, with replies so small that hops come in pieces.
+fn on_one_and_two_parts(work: impl Fn(Arc<SamplingNode>, &mut edgecut_cluster::ProcessGroup) + Sync) {
+    let options = FakeOptions { avg_num_nodes: 150, avg_degree: 5.0, ..FakeOptions::default() };
+    let (dataset, dir) = (fake_hetero(&options).expect("a valid graph"), tempfile::tempdir().expect("a folder"));
+    for num_parts in [1, 2] {
+        let parts = dir.path().join(num_parts.to_string());
+        write_parts(&dataset, num_parts, Method::Random, &parts);
+        let config = SamplingNodeConfig { num_workers: 2, max_message_bytes: 2_000, ..SamplingNodeConfig::default() };
+        on_ranks(&parts, num_parts as usize, &config, &work);
+    }
+}
+
+#[test]
+fn batches_do_not_show_who_drew_them() {
+    on_one_and_two_parts(|node, world| {
+        let sample_all = || configs().into_iter().map(|c| sample(&node, c).expect("a batch")).collect::<Vec<_>>();
+        let expected = sample_all();
+        world.barrier().expect("nobody draws any more");
+        let kernel = kernel(&node, Fault::None);
+        node.draw_with(kernel.clone()).expect("the first kernel");
+        let error = node.draw_with(kernel.clone()).expect_err("the second kernel");
+        assert!(error.to_string().contains("already"), "{error}");
+        assert!(sample_all() == expected);
+        world.barrier().expect("nobody asks any more");
+        let hops = kernel.hops.load(Ordering::Relaxed);
+        assert!(hops > configs().len(), "{hops} hops");
+        // Positions of edges, weights and times are nothing that a kernel knows of.
+        let wanted = WantedOfEdges { features: true, ..WantedOfEdges::default() };
+        let config = SamplerConfig::new("3,2".parse::<NumNeighbors>().expect("fan-outs"));
+        sample(&node, config.clone().with_edge_attributes(wanted)).expect("a batch with positions");
+        sample(&node, config.with_disjoint(true)).expect("a disjoint batch");
+        world.barrier().expect("nobody asks any more");
+        assert_eq!(kernel.hops.load(Ordering::Relaxed), hops);
+    });
+}
+
+#[test]
+fn a_failing_kernel_ends_the_batch_and_says_why() {
+    for (fault, expected) in [
+        (Fault::Fails, "draw a hop on the device: out of memory"),
+        (Fault::ForgetsNeighbors, "came back from the device"),
+    ] {
+        on_one_and_two_parts(|node, world| {
+            // The last rank's fails, so that rank 0 of two hears of it from its peer.
+            if world.rank() + 1 == world.size() {
+                node.draw_with(kernel(&node, fault)).expect("the first kernel");
+            }
+            world.barrier().expect("all have set theirs");
+            let error = sample(&node, configs().remove(0)).expect_err("no batch").to_string();
+            assert!(error.contains(expected), "{error}");
+            world.barrier().expect("nobody asks any more");
+        });
+    }
+}

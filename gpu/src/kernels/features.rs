@@ -1,0 +1,169 @@
+//! Puts a batch's features together on a device.
+
+use crate::kernels::addresses::address_type;
+use crate::kernels::error::{KernelError, guarded};
+use crate::kernels::grid::{THREADS, cube_number, cubes};
+use crate::kernels::sampling::upload::stage;
+use cubecl::prelude::*;
+use cubecl::server::Handle;
+
+/// The slot of a node that is not cached.
+const NOT_CACHED: u32 = u32::MAX;
+/// Set in what says that a row is the cache's.
+const OF_CACHE: u32 = 1 << 31;
+/// Elements that a unit copies, where rows have a multiple of them.
+const ELEMENTS: usize = 4;
+
+/// Rows of features on a device: `[num_rows, width]`, row-major and without gaps.
+#[derive(Clone, Copy, Debug)]
+pub struct FeatureRows<'a> {
+    /// The array; of no rows as well it has to be there.
+    pub handle: &'a Handle,
+    /// The number of rows.
+    pub num_rows: usize,
+}
+
+/// The features of a batch's nodes: of node `i` row `cache_slots[i]` of `cache`, or where that is `u32::MAX` the next of `rows`, which
+/// are those of the nodes that are not cached, in order. Elements of type `I` become `O`; the answer is
+/// `[cache_slots.len(), width]`, and is there when the kernels before those that read it have run.
+///
+/// ```no_run
+/// # fn features<R: cubecl::Runtime>(client: &cubecl::client::ComputeClient<R>) -> Result<(), edgecut_gpu::kernels::KernelError> {
+/// use edgecut_gpu::kernels::{FeatureRows, assemble_rows};
+/// let array = |values: &[f32]| client.create_from_slice(bytemuck::cast_slice(values));
+/// let (cache, fetched) = (array(&[1.0, 2.0]), array(&[5.0]));
+/// let (cache, fetched) = (FeatureRows { handle: &cache, num_rows: 2 }, FeatureRows { handle: &fetched, num_rows: 1 });
+/// let features = assemble_rows::<R, f32, f32>(client, 1, cache, fetched, &[1, u32::MAX, 0])?; // 2.0, 5.0, 1.0
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`KernelError::Invalid`] for a slot that the cache has not, another number of `rows` than of nodes that are not cached, 2^31 or
+/// more of either, or arrays that are too short; [`KernelError::Unsupported`] if the device has no numbers of these types;
+/// [`KernelError::Failed`] if it has stopped.
+pub fn assemble_rows<R: Runtime, I: Float + CubeElement, O: Float + CubeElement>(
+    client: &ComputeClient<R>,
+    width: usize,
+    cache: FeatureRows<'_>,
+    rows: FeatureRows<'_>,
+    cache_slots: &[u32],
+) -> Result<Handle, KernelError> {
+    let sources = sources(cache_slots, cache.num_rows, rows.num_rows)?;
+    for (name, matrix) in [("cached", cache), ("fetched", rows)] {
+        let bytes = matrix.num_rows.saturating_mul(width).saturating_mul(size_of::<I>()) as u64;
+        if bytes > matrix.handle.size_in_used() {
+            let held = matrix.handle.size_in_used();
+            let what = format!("{} {name} rows of {width} features take {bytes} bytes, not {held}", matrix.num_rows);
+            return Err(KernelError::Invalid { what });
+        }
+    }
+    for storage in [I::as_type_native_unchecked(), O::as_type_native_unchecked()] {
+        if !client.properties().supports_type(storage) {
+            return Err(KernelError::Unsupported { what: format!("has no numbers of type {storage}") });
+        }
+    }
+    guarded("put features together on the device", || {
+        let len = cache_slots.len() * width;
+        let out = client.empty((len * size_of::<O>()).max(size_of::<u32>()));
+        if len > 0 {
+            launch::<R, I, O>(client, width, cache, rows, &sources, &out)?;
+        }
+        Ok(out)
+    })
+}
+
+fn launch<R: Runtime, I: Float, O: Float>(
+    client: &ComputeClient<R>,
+    width: usize,
+    cache: FeatureRows<'_>,
+    rows: FeatureRows<'_>,
+    sources: &[u32],
+    out: &Handle,
+) -> Result<(), KernelError> {
+    let elements = if width.is_multiple_of(ELEMENTS) { ELEMENTS } else { 1 };
+    let units = sources.len() * width / elements;
+    let longest = sources.len().max(cache.num_rows).max(rows.num_rows) * width;
+    let addresses = address_type(client, longest, units)?;
+    // SAFETY: the lengths are those of the arrays, and `sources` has checked what it names; there is a unit for each vector.
+    unsafe {
+        let matrix = |rows: FeatureRows<'_>| ArrayArg::from_raw_parts(rows.handle.clone(), rows.num_rows * width);
+        copy_rows::launch_unchecked::<I, O, R>(
+            client,
+            cubes(units, THREADS),
+            CubeDim::new_1d(THREADS as u32),
+            addresses,
+            elements,
+            matrix(cache),
+            matrix(rows),
+            ArrayArg::from_raw_parts(stage(client, sources), sources.len()),
+            ArrayArg::from_raw_parts(out.clone(), sources.len() * width),
+            width / elements,
+        );
+    }
+    Ok(())
+}
+
+/// Where each row of the answer is: with [`OF_CACHE`] in the cache, else among the fetched rows.
+fn sources(cache_slots: &[u32], num_cached: usize, num_rows: usize) -> Result<Vec<u32>, KernelError> {
+    let invalid = |what: String| Err(KernelError::Invalid { what });
+    let most = OF_CACHE as usize;
+    if num_cached > most || num_rows > most {
+        return invalid(format!("{num_cached} cached and {num_rows} fetched rows: there may be 2^31 of either"));
+    }
+    let mut sources = Vec::with_capacity(cache_slots.len());
+    let mut next = 0;
+    for (i, &slot) in cache_slots.iter().enumerate() {
+        if slot == NOT_CACHED {
+            sources.push(next as u32);
+            next += 1;
+        } else if (slot as usize) < num_cached {
+            sources.push(slot | OF_CACHE);
+        } else {
+            return invalid(format!("node {i} is in slot {slot} of a cache of {num_cached} rows"));
+        }
+    }
+    match next == num_rows {
+        true => Ok(sources),
+        false => invalid(format!("{next} nodes of a batch are not cached, but {num_rows} rows were fetched")),
+    }
+}
+
+/// A unit for each vector of the answer.
+#[cube(launch_unchecked, address_type = "dynamic")]
+fn copy_rows<I: Float, O: Float, N: Size>(
+    cache: &Array<Vector<I, N>>,
+    rows: &Array<Vector<I, N>>,
+    sources: &Array<u32>,
+    out: &mut Array<Vector<O, N>>,
+    vectors_per_row: usize,
+) {
+    let at = cube_number() * THREADS + UNIT_POS as usize;
+    if at < out.len() {
+        let source = sources[at / vectors_per_row];
+        let start = (source & 0x7fff_ffff) as usize * vectors_per_row;
+        let column = at % vectors_per_row;
+        if source >= 0x8000_0000u32 {
+            out[at] = Vector::<O, N>::cast_from(cache[start + column]);
+        } else {
+            out[at] = Vector::<O, N>::cast_from(rows[start + column]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_has_a_source() {
+        assert!(sources(&[], 5, 0).unwrap().is_empty());
+        let found = sources(&[2, NOT_CACHED, 0, NOT_CACHED, 2], 3, 2).unwrap();
+        assert_eq!(found, [OF_CACHE | 2, 0, OF_CACHE, 1, OF_CACHE | 2]);
+        for (slots, num_cached, num_rows) in
+            [(&[3][..], 3, 0), (&[NOT_CACHED], 3, 0), (&[NOT_CACHED], 3, 2), (&[0], 1, 1), (&[0], (1 << 31) + 1, 0)]
+        {
+            assert!(sources(slots, num_cached, num_rows).is_err(), "{slots:?}, {num_cached}, {num_rows}");
+        }
+    }
+}

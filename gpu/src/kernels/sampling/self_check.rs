@@ -1,0 +1,65 @@
+//! Whether a device draws what the CPU draws.
+
+use crate::kernels::error::KernelError;
+use crate::kernels::sampling::DeviceTopology;
+use cubecl::prelude::*;
+use edgecut_graph::HopError;
+use edgecut_graph::rng::{CounterRng, combine};
+use std::collections::BTreeSet;
+
+const KEY: u64 = 0x9d2c_5680_efc6_0000;
+
+/// Draws from a small graph in all ways that there are. The runtime drops launches whose compilation panics and still
+/// gives out the arrays that they should have filled, so that a device may be wrong without an error.
+///
+/// # Errors
+/// [`KernelError::Failed`] if what is drawn is something else than the CPU draws, or an error of the device.
+pub(crate) fn check<R: Runtime>(client: &ComputeClient<R>) -> Result<(), KernelError> {
+    let (indptr, original_ids) = ([0, 0, 3, 503, 563], [7, 1 << 31, 40, 5]);
+    let indices: Vec<u32> = (0..563_u32).map(|edge| edge.wrapping_mul(7_654_321)).collect();
+    let topology = DeviceTopology::<R>::new(client.clone(), &indptr, &indices, &original_ids)?;
+    for (fanout, replace) in [(Some(5), false), (Some(5), true), (Some(60), false), (Some(60), true), (None, false)] {
+        let (mut counts, mut neighbors) = (Vec::new(), Vec::new());
+        for (ends, &id) in indptr.windows(2).zip(&original_ids) {
+            let list = &indices[ends[0] as usize..ends[1] as usize];
+            let drawn = positions(list.len() as u32, fanout, replace, combine(KEY, u64::from(id)));
+            counts.push(drawn.len() as u32);
+            neighbors.extend(drawn.into_iter().map(|position| list[position as usize]));
+        }
+        let mut found = Vec::new();
+        let drawn = topology.sample_hop(&[0, 1, 2, 3], fanout, replace, KEY, usize::MAX, &mut found);
+        let operation = "check what the device draws";
+        drawn.map_err(|error| match error {
+            HopError::Failed(cause) => KernelError::Failed { operation, why: cause.to_string() },
+            HopError::TooLarge => KernelError::Failed { operation, why: error.to_string() },
+        })?;
+        if found != [counts, neighbors].concat() {
+            let why = format!("with a fan-out of {fanout:?} and replacement {replace} it is not what the CPU draws");
+            return Err(KernelError::Failed { operation, why });
+        }
+    }
+    Ok(())
+}
+
+/// The positions of drawn neighbors, ascending.
+fn positions(degree: u32, fanout: Option<u32>, replace: bool, key: u64) -> Vec<u32> {
+    let mut rng = CounterRng::new(key);
+    match fanout {
+        Some(fanout) if replace && degree > 0 => {
+            let mut drawn: Vec<u32> = (0..fanout).map(|_| rng.below(u64::from(degree)) as u32).collect();
+            drawn.sort_unstable();
+            drawn
+        }
+        Some(fanout) if fanout < degree => {
+            let mut drawn = BTreeSet::new();
+            for last in degree - fanout..degree {
+                let at = rng.below(u64::from(last) + 1) as u32;
+                if !drawn.insert(at) {
+                    drawn.insert(last);
+                }
+            }
+            drawn.into_iter().collect()
+        }
+        _ => (0..degree).collect(),
+    }
+}
