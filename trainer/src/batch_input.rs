@@ -1,8 +1,9 @@
 //! Turns a mini-batch of plain arrays into what a training step takes.
 
+use crate::feature_cache::FeatureCache;
 use crate::models::{GraphSchema, ModelConfig, ModelInput, ModelKind, NodeInput};
 use crate::nn::GcnNorm;
-use crate::ops::{BatchGraph, Block, GnnBackend};
+use crate::ops::{BatchGraph, Block, GnnBackend, Precision};
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorPrimitive};
@@ -25,13 +26,15 @@ pub struct BatchOptions {
     pub for_training: bool,
     /// Whether the first convolution reads what the model has made of the features, so that it has a backward pass as well.
     pub maps_features: bool,
+    /// In what features get to a device with memory of its own.
+    pub precision: Precision,
 }
 
 impl Default for BatchOptions {
     /// Features and labels as they are, for evaluation.
     fn default() -> Self {
-        let (gcn_norm, normalize_features, for_training, maps_features) = Default::default();
-        Self { labels: true, gcn_norm, normalize_features, for_training, maps_features }
+        let (gcn_norm, normalize_features, for_training, maps_features, precision) = Default::default();
+        Self { labels: true, gcn_norm, normalize_features, for_training, maps_features, precision }
     }
 }
 
@@ -44,6 +47,7 @@ impl BatchOptions {
             normalize_features: config.normalize_features(),
             for_training,
             maps_features: matches!(config, ModelConfig::Relational(_)),
+            precision: Precision::default(),
         }
     }
 
@@ -61,8 +65,20 @@ pub fn tensor_batches<B: GnnBackend>(
     options: BatchOptions,
     device: &B::Device,
 ) -> BatchIter<Result<TensorBatch<B>, TrainError>> {
-    let (device, schema) = (device.clone(), Arc::clone(schema));
-    loader.epoch_map(epoch, move |batch| TensorBatch::new(batch, &schema, options, &device))
+    cached_tensor_batches(loader, epoch, schema, options, None, device)
+}
+
+/// As [`tensor_batches`] of a loader that leaves out the features in `cache`.
+pub fn cached_tensor_batches<B: GnnBackend>(
+    loader: &DistNeighborLoader,
+    epoch: u64,
+    schema: &Arc<GraphSchema>,
+    options: BatchOptions,
+    cache: Option<&FeatureCache<B>>,
+    device: &B::Device,
+) -> BatchIter<Result<TensorBatch<B>, TrainError>> {
+    let (device, schema, cache) = (device.clone(), Arc::clone(schema), cache.cloned());
+    loader.epoch_map(epoch, move |batch| TensorBatch::with_cache(batch, &schema, options, cache.as_ref(), &device))
 }
 
 /// A batch as a training step takes it: tensors, and the edges as each layer reads them.
@@ -88,6 +104,20 @@ impl<B: GnnBackend> TensorBatch<B> {
         options: BatchOptions,
         device: &B::Device,
     ) -> Result<Self, TrainError> {
+        Self::with_cache(batch, schema, options, None, device)
+    }
+
+    /// As [`TensorBatch::new`] of a batch whose loader has left out the features in `cache`.
+    ///
+    /// # Errors
+    /// As [`TensorBatch::new`].
+    pub fn with_cache(
+        batch: MiniBatch,
+        schema: &Arc<GraphSchema>,
+        options: BatchOptions,
+        cache: Option<&FeatureCache<B>>,
+        device: &B::Device,
+    ) -> Result<Self, TrainError> {
         if batch.num_seeds == 0 {
             return Ok(Self { input: None, labels: Vec::new(), embedded: Vec::new() });
         }
@@ -111,8 +141,9 @@ impl<B: GnnBackend> TensorBatch<B> {
         });
         let (mut inputs, mut embedded, mut degrees) = (Vec::new(), Vec::new(), Vec::new());
         for ((nodes, within_hop), number) in nodes.into_iter().zip(within_hop).zip(0..) {
-            let NodeBatch { input_nodes, degrees: of_type, mut features, feature_dim, .. } = nodes;
-            let rows = input_nodes.len();
+            let NodeBatch { input_nodes, degrees: of_type, mut features, feature_dim, cache_slots, .. } = nodes;
+            let cached = cache_slots.iter().filter(|&&slot| slot != NodeBatch::NOT_CACHED).count();
+            let rows = input_nodes.len() - cached;
             if schema.node_types[usize::from(number)].feature_dim == 0 {
                 embedded.push((NodeTypeId(number), input_nodes));
                 inputs.push(NodeInput { features: None, within_hop });
@@ -124,7 +155,13 @@ impl<B: GnnBackend> TensorBatch<B> {
                 if options.normalize_features {
                     normalize_rows(&mut features, feature_dim);
                 }
-                let features = place::<B>(features, [rows, feature_dim], device);
+                let table = cache.and_then(|cache| cache.table(usize::from(number)));
+                let kept = match (table, cached) {
+                    (_, 0) => None,
+                    (Some(table), _) => Some((table, &cache_slots[..])),
+                    (None, _) => return Err(wrong(format!("the features of {cached} nodes were left out"))),
+                };
+                let features = place::<B>(features, ([rows, feature_dim], options.precision), kept, device);
                 inputs.push(NodeInput { features: Some(features), within_hop });
             }
             degrees.push(of_type);
@@ -176,9 +213,16 @@ impl<B: Backend> TensorBatch<B> {
     }
 }
 
-/// A batch's features on `device`.
-pub(crate) fn place<B: GnnBackend>(values: Vec<f32>, shape: [usize; 2], device: &B::Device) -> Tensor<B, 2> {
-    Tensor::from_primitive(TensorPrimitive::Float(B::gnn_place(values, shape, device)))
+/// A batch's features on `device`: the given rows, which get there in `precision`, and those that are there already.
+pub(crate) fn place<B: GnnBackend>(
+    values: Vec<f32>,
+    (shape, precision): ([usize; 2], Precision),
+    kept: Option<(&Tensor<B, 2>, &[u32])>,
+    device: &B::Device,
+) -> Tensor<B, 2> {
+    let rows = B::gnn_place(values, shape, precision, device);
+    let kept = kept.map(|(table, slots)| (table.clone().into_primitive().tensor(), slots));
+    Tensor::from_primitive(TensorPrimitive::Float(B::gnn_assemble(rows, kept)))
 }
 
 /// The edges of each type, if there are as many as nodes and edges of a graph of these types.
@@ -197,7 +241,8 @@ fn graphs(schema: &GraphSchema, nodes: &[NodeBatch], edges: Vec<EdgeBatch>) -> R
     edges.into_iter().zip(schema.edge_ends()).map(graph).collect()
 }
 
-fn normalize_rows(features: &mut [f32], dim: usize) {
+/// Divides each row by its sum.
+pub(crate) fn normalize_rows(features: &mut [f32], dim: usize) {
     features.par_chunks_exact_mut(dim.max(1)).with_min_len(64).for_each(|row| {
         let sum = row.iter().sum::<f32>().max(1.0);
         row.iter_mut().for_each(|value| *value /= sum);

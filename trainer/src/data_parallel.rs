@@ -2,7 +2,8 @@
 
 use crate::batch_input::TensorBatch;
 use crate::embeddings::{Embeddings, PulledRows};
-use crate::gradients::{FlatLengthError, gradient_pieces, num_trained_parameters, read_together, unflatten_gradients};
+use crate::gpu_sum::{Summed, sum_on_gpus};
+use crate::gradients::{FlatLengthError, gradient_pieces, read_together, unflatten_gradients};
 use crate::metrics::{Metric, MetricState};
 use crate::models::{Mode, NodeClassifier};
 use crate::nn::{Classification, cross_entropy};
@@ -187,16 +188,27 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
     world: &mut ProcessGroup,
 ) -> Result<StepGradients, TrainError> {
     let mut of_rows = None;
-    let (mut flat, mut mine) = (vec![0.0; num_trained_parameters(model)], SeedTotals::default());
+    let (mut pieces, mut judged_seeds) = (None, None);
     if let Some(JudgedSeeds { loss, judged, num_seeds }) = forward.judged {
         let mut gradients = loss.backward();
         if let Some((_, pulled, _)) = &embedded {
             of_rows = Some(pulled.take_gradients(&mut gradients)?);
         }
-        let mut pieces = gradient_pieces(model, GradientsParams::from_grads(gradients, model));
-        pieces.push(judged.inner());
-        // One copy from the device for all.
-        flat = read_together(pieces);
+        pieces = Some(gradient_pieces(model, GradientsParams::from_grads(gradients, model)));
+        judged_seeds = Some((judged.inner(), num_seeds));
+    }
+    // A rank without seeds has zeros.
+    let pieces = pieces.unwrap_or_else(|| gradient_pieces(model, GradientsParams::new()));
+    let (mut pieces, is_summed) = match sum_on_gpus(pieces)? {
+        Summed::Mine(pieces) => (pieces, false),
+        Summed::OfAllRanks(flat) => (vec![flat], true),
+    };
+    let num_seeds = judged_seeds.as_ref().map(|&(_, num_seeds)| num_seeds);
+    pieces.extend(judged_seeds.map(|(judged, _)| judged));
+    // One copy from the device for all.
+    let mut flat = read_together(pieces);
+    let mut mine = SeedTotals::default();
+    if let Some(num_seeds) = num_seeds {
         let [loss, correct] = flat.split_off(flat.len() - 2)[..] else { unreachable!("two values were split off") };
         mine = SeedTotals { loss: f64::from(loss), correct: f64::from(correct), seeds: num_seeds as f64 };
     }
@@ -209,7 +221,9 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
     }
     // No rank comes out of this before all have pushed.
     let totals = all_reduce_totals(&mine, world)?;
-    world.all_reduce(&mut flat, ReduceOp::Sum)?;
+    if !is_summed {
+        world.all_reduce(&mut flat, ReduceOp::Sum)?;
+    }
     let scale = (1.0 / totals.seeds.max(1.0)) as f32;
     flat.iter_mut().for_each(|gradient| *gradient *= scale);
     if let Some((embeddings, _, lr)) = embedded {

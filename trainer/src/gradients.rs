@@ -5,6 +5,7 @@
 //! The order is that of the module's fields, which is the same in every process; burn's parameter ids are random per
 //! process and never leave it.
 
+use crate::ops::consumed;
 use burn::module::{AutodiffModule, Module, ModuleMapper, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::backend::{AutodiffBackend, Backend};
@@ -82,13 +83,14 @@ pub(crate) fn gradient_pieces<B: AutodiffBackend, M: AutodiffModule<B>>(
     visitor.pieces
 }
 
-/// The values of tensors, end to end, in one copy from their device.
+/// The values of tensors, end to end, in one copy from their device, which is waited for.
 pub(crate) fn read_together<B: Backend>(pieces: Vec<Tensor<B, 1>>) -> Vec<f32> {
     if pieces.is_empty() {
         return Vec::new();
     }
     // A backend may compute in another precision.
     let data = Tensor::cat(pieces, 0).into_data().convert::<f32>();
+    consumed();
     data.into_vec().expect("it has been converted")
 }
 

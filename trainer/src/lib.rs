@@ -18,9 +18,12 @@ mod backends;
 mod batch_input;
 mod classification_result;
 mod data_parallel;
+mod device_memory;
 mod embeddings;
 mod epoch_clock;
+mod feature_cache;
 mod gather;
+mod gpu_sum;
 pub mod gradients;
 pub mod graph;
 pub mod link;
@@ -38,14 +41,18 @@ pub use backends::Cpu;
 pub use backends::Cuda;
 #[cfg(feature = "vulkan")]
 pub use backends::Vulkan;
-pub use batch_input::{BatchOptions, TensorBatch, tensor_batches};
+pub use batch_input::{BatchOptions, TensorBatch, cached_tensor_batches, tensor_batches};
 pub use classification_result::ClassificationResult;
 pub use data_parallel::{
     ClassifiedBatch, Logits, Made, SeedTotals, StepGradients, evaluate, evaluate_metric, step_gradients,
     step_with_embeddings,
 };
+pub use device_memory::DeviceMemory;
 pub use embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
 pub use epoch_clock::{EpochCost, HopCost};
+pub use feature_cache::FeatureCache;
+#[cfg(feature = "cuda")]
+pub use gpu_sum::sum_with_nccl;
 pub use graph::average_statistics;
 pub use node::{
     EpochReport, NodeTrainingConfig, Observer, TrainedNodeModel, evaluate_node, model_config, seed_type, train_node,

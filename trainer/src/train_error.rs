@@ -30,6 +30,12 @@ pub enum TrainError {
         /// The loss.
         loss: f64,
     },
+    /// A GPU, or what connects GPUs, failed.
+    #[error("{what}")]
+    Device {
+        /// What it says.
+        what: String,
+    },
     /// The report of an epoch could not be written.
     #[error("report the epoch")]
     Report(#[from] std::io::Error),

@@ -1,5 +1,6 @@
 //! What a model looks like, and how it is trained.
 
+use crate::device_memory::DeviceMemory;
 use crate::models::ModelKind;
 use crate::nn::RelationAggregation;
 use edgecut_dist_loader::LoaderConfig;
@@ -47,6 +48,8 @@ pub struct TrainingConfig {
     pub eval_every: u64,
     /// Whether feature rows are divided by their sums.
     pub normalize_features: bool,
+    /// What of the graph a GPU keeps in its memory.
+    pub device_memory: DeviceMemory,
 }
 
 impl TrainingConfig {
@@ -71,6 +74,7 @@ impl TrainingConfig {
             concurrency: 4,
             eval_every: 1,
             normalize_features: false,
+            device_memory: DeviceMemory::default(),
         }
     }
 

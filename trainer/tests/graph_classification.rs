@@ -51,7 +51,7 @@ fn loader(graphs: &Arc<GraphDataset>, packing: Packing, world: &ProcessGroup) ->
 
 /// The gradients of every step of an epoch with Adam, on every rank.
 fn steps(graphs: &Arc<GraphDataset>, world_size: usize, batch_size: usize) -> Vec<Vec<StepGradients>> {
-    let options = GraphBatchOptions { gcn_norm: false, for_training: true };
+    let options = GraphBatchOptions { for_training: true, ..Default::default() };
     let config = GraphNetConfig { batch_norm: false, ..GraphNetConfig::new(GIN, graphs.feature_dim(), 8, 2, 2) };
     on_ranks(world_size, |world| {
         let mut model: GraphNet<Autodiff<Cpu>> = config.init(3, &Default::default()).unwrap();
@@ -122,7 +122,7 @@ fn metrics_count_every_graph_once() {
 fn batch_normalisation_is_per_rank_in_training_and_averaged_before_evaluation() {
     let graphs = graphs(40);
     let config = GraphNetConfig::new(GIN, graphs.feature_dim(), 8, 2, 2);
-    let options = GraphBatchOptions { gcn_norm: false, for_training: true };
+    let options = GraphBatchOptions { for_training: true, ..Default::default() };
     let mode = Mode::Train(DropoutKey::new(0, 0, 0));
     // Shares of 24 and 16 graphs, each as a job of one rank, which gives its gradient and its statistics.
     let shares: [Vec<u32>; 2] = [(0..24).collect(), (24..40).collect()];
@@ -237,7 +237,7 @@ fn a_cross_validation_is_what_its_protocol_says() {
 fn a_rank_without_a_batch_does_not_pull_the_running_statistics_back() {
     let graphs = graphs(30);
     let config = GraphNetConfig::new(GIN, graphs.feature_dim(), 8, 2, 2);
-    let options = GraphBatchOptions { gcn_norm: false, for_training: true };
+    let options = GraphBatchOptions { for_training: true, ..Default::default() };
     let statistics = on_ranks(3, |world| {
         let model: GraphNet<Autodiff<Cpu>> = config.init(3, &Default::default()).unwrap();
         let mut own = 0;

@@ -13,12 +13,12 @@ use edgecut_graph::GraphDataset;
 use edgecut_graph::datasets::{FakeGraphsOptions, fake_graphs};
 use edgecut_trainer::graph::{GraphBatchOptions, GraphTensorBatch, graph_batches};
 use edgecut_trainer::models::{GraphConvKind, GraphNet, GraphNetConfig, Mode};
-use edgecut_trainer::ops::DropoutKey;
+use edgecut_trainer::ops::{DropoutKey, Precision};
 use edgecut_trainer::step_gradients;
 use std::sync::Arc;
 
 type Cpu = Autodiff<NdArray<f32>>;
-const OPTIONS: GraphBatchOptions = GraphBatchOptions { gcn_norm: false, for_training: true };
+const OPTIONS: GraphBatchOptions = GraphBatchOptions { gcn_norm: false, for_training: true, precision: Precision::F32 };
 
 pub(crate) fn run(args: &GraphsArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
     let options = FakeGraphsOptions { num_graphs: args.num_graphs as usize, ..FakeGraphsOptions::default() };

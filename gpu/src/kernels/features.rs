@@ -3,7 +3,9 @@
 use crate::kernels::addresses::address_type;
 use crate::kernels::error::{KernelError, guarded};
 use crate::kernels::grid::{THREADS, cube_number, cubes};
+use crate::kernels::in_flight::hand_over;
 use crate::kernels::sampling::upload::stage;
+use cubecl::future::block_on;
 use cubecl::prelude::*;
 use cubecl::server::Handle;
 
@@ -25,7 +27,7 @@ pub struct FeatureRows<'a> {
 
 /// The features of a batch's nodes: of node `i` row `cache_slots[i]` of `cache`, or where that is `u32::MAX` the next of `rows`, which
 /// are those of the nodes that are not cached, in order. Elements of type `I` become `O`; the answer is
-/// `[cache_slots.len(), width]`, and is there when the kernels before those that read it have run.
+/// `[cache_slots.len(), width]`, and is there already: a loader's thread may make it, and nothing it is made of is read later.
 ///
 /// ```no_run
 /// # fn features<R: cubecl::Runtime>(client: &cubecl::client::ComputeClient<R>) -> Result<(), edgecut_gpu::kernels::KernelError> {
@@ -68,7 +70,10 @@ pub fn assemble_rows<R: Runtime, I: Float + CubeElement, O: Float + CubeElement>
         let out = client.empty((len * size_of::<O>()).max(size_of::<u32>()));
         if len > 0 {
             launch::<R, I, O>(client, width, cache, rows, &sources, &out)?;
+            let operation = "put features together on the device";
+            block_on(client.sync()).map_err(|error| KernelError::failed(operation, &error))?;
         }
+        hand_over(&out);
         Ok(out)
     })
 }

@@ -6,7 +6,10 @@ use cubecl::device_handle::DeviceHandle;
 use cubecl::prelude::*;
 use cubecl::server::{ComputeServer, CopyDescriptor, Handle};
 use cubecl::stream_id::StreamId;
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
 
+use super::in_flight::hand_over;
 use super::matrix::{Element, Matrix};
 
 /// The stream of all copies to the device, whichever threads ask for them: none waits for a kernel, and kernels wait for the
@@ -25,7 +28,7 @@ pub(crate) fn upload<R: Runtime, T: bytemuck::Pod>(device: &R::Device, values: &
 }
 
 fn send<R: Runtime>(device: &R::Device, mut bytes: Bytes) -> Handle {
-    COPIES.executes(|| {
+    let handle = COPIES.executes(|| {
         let client = R::client(device);
         client.staging(std::iter::once(&mut bytes), false);
         if bytes.property() != AllocationProperty::Pinned {
@@ -37,19 +40,34 @@ fn send<R: Runtime>(device: &R::Device, mut bytes: Bytes) -> Handle {
         let server = DeviceHandle::<R::Server>::new(device.to_id());
         server.submit(move |server| server.write(vec![(descriptor, bytes)], COPIES));
         handle
-    })
+    });
+    hand_over(&handle);
+    handle
 }
 
-/// A matrix on a device, copied beside what it computes.
+/// A matrix on a device in the given type, copied beside what it computes.
 ///
 /// # Panics
 /// If there are not as many values as the shape says.
-pub fn place<R: Runtime>(device: &R::Device, values: Vec<f32>, shape: [usize; 2]) -> Matrix {
+pub fn place<R: Runtime>(device: &R::Device, values: Vec<f32>, shape: [usize; 2], element: Element) -> Matrix {
     assert_eq!(values.len(), shape[0] * shape[1], "values of a matrix");
     if values.is_empty() {
-        return Matrix::empty(&R::client(device), shape, Element::F32);
+        return Matrix::empty(&R::client(device), shape, element);
     }
-    Matrix::new(send::<R>(device, Bytes::from_elems(values)), shape, Element::F32)
+    let handle = match element {
+        Element::F32 => send::<R>(device, Bytes::from_elems(values)),
+        Element::F16 => {
+            let mut halves = vec![f16::ZERO; values.len()];
+            halves.convert_from_f32_slice(&values);
+            upload::<R, _>(device, &halves)
+        }
+        Element::Bf16 => {
+            let mut halves = vec![bf16::ZERO; values.len()];
+            halves.convert_from_f32_slice(&values);
+            upload::<R, _>(device, &halves)
+        }
+    };
+    Matrix::new(handle, shape, element)
 }
 
 /// Weights of edges, and of rows' own values, on a device, `f32`.

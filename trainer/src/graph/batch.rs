@@ -4,7 +4,7 @@ use crate::batch_input::place;
 use crate::data_parallel::{ClassifiedBatch, Logits};
 use crate::models::{GraphClassifier, GraphInput, Mode};
 use crate::nn::GcnNorm;
-use crate::ops::{BatchGraph, Block, GnnBackend, Segments};
+use crate::ops::{BatchGraph, Block, GnnBackend, Precision, Segments};
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_dist_loader::{GraphBatch, GraphBatchIter, GraphDataLoader};
@@ -17,6 +17,8 @@ pub struct GraphBatchOptions {
     pub gcn_norm: bool,
     /// What only a backward pass reads.
     pub for_training: bool,
+    /// In what features get to a device with memory of its own.
+    pub precision: Precision,
 }
 
 /// The batches of an epoch made into tensors, on the loader's thread.
@@ -66,7 +68,7 @@ impl<B: GnnBackend> GraphTensorBatch<B> {
         if features.len() != num_nodes * feature_dim {
             return Err(wrong(format!("{} features of {num_nodes} nodes", features.len())));
         }
-        let features = place::<B>(features, [num_nodes, feature_dim], device);
+        let features = place::<B>(features, ([num_nodes, feature_dim], options.precision), None, device);
         let norm = options.gcn_norm.then(|| GcnNorm::new(block.graph(), &degrees)).transpose();
         if let Ok(Some(norm)) = &norm {
             B::gnn_prepare_weights(norm.weights(), device);

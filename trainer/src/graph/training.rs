@@ -67,7 +67,8 @@ where
     let mut model: GraphNet<B> = model_config.init(config.seed, device).map_err(|e| invalid(e.to_string()))?;
     let decay = (config.weight_decay > 0.0).then(|| WeightDecayConfig::new(config.weight_decay as f32));
     let mut optimizer = AdamConfig::new().with_epsilon(1e-8).with_weight_decay(decay).init::<B, GraphNet<B>>();
-    let options = GraphBatchOptions { gcn_norm: config.conv == GraphConvKind::Gcn, for_training: true };
+    let gcn_norm = config.conv == GraphConvKind::Gcn;
+    let options = GraphBatchOptions { gcn_norm, for_training: true, ..GraphBatchOptions::default() };
     let loader = loader(graphs, &split.train, config.train_loader(), world)?;
     let evaluation = Evaluation::new(graphs, split, config, world)?;
     let mut best: Option<Best> = None;
@@ -278,7 +279,8 @@ impl<'a> Evaluation<'a> {
         world: &mut ProcessGroup,
         device: &B::Device,
     ) -> Result<Judged, TrainError> {
-        let options = GraphBatchOptions { gcn_norm: self.config.conv == GraphConvKind::Gcn, for_training: false };
+        let gcn_norm = self.config.conv == GraphConvKind::Gcn;
+        let options = GraphBatchOptions { gcn_norm, ..GraphBatchOptions::default() };
         let batches = graph_batches::<B>(loader, 0, options, device);
         let mut state = MetricState::new(self.config.metric, self.num_classes);
         let totals = run_evaluation(model, batches, Ok, Some(&mut state), world)?;

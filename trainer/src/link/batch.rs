@@ -1,6 +1,7 @@
 //! A batch of edges as tensors.
 
 use crate::batch_input::{BatchOptions, TensorBatch};
+use crate::feature_cache::FeatureCache;
 use crate::models::GraphSchema;
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
@@ -42,6 +43,7 @@ impl<B: GnnBackend> LinkTensorBatch<B> {
         schema: &Arc<GraphSchema>,
         options: BatchOptions,
         in_batch: bool,
+        cache: Option<&FeatureCache<B>>,
         device: &B::Device,
     ) -> Result<Self, TrainError> {
         let LinkBatch { graph, edge_types, mut src, mut dst, negatives } = batch;
@@ -89,7 +91,7 @@ impl<B: GnnBackend> LinkTensorBatch<B> {
                 NegativeRows::Shared(groups)
             }
         };
-        let graph = TensorBatch::new(graph, schema, options, device)?;
+        let graph = TensorBatch::with_cache(graph, schema, options, cache, device)?;
         let edge_types = edge_types.iter().map(|edge_type| edge_type.0).collect();
         Ok(Self { graph, edge_types, src, dst, negatives })
     }

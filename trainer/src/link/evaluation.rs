@@ -9,7 +9,7 @@ use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
 use crate::metrics::{RankingMetrics, ScoredLabels, realistic_rank};
 use crate::models::{GraphSchema, LinkModel, Mode};
-use crate::ops::GnnBackend;
+use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
@@ -84,7 +84,8 @@ impl Evaluation {
         };
         let loader = if split == Split::Test { test } else { valid };
         let (on, of) = (device.clone(), Arc::clone(schema));
-        let batches = loader.epoch_map(0, move |batch| LinkTensorBatch::<B>::new(batch, &of, options, false, &on));
+        let batches =
+            loader.epoch_map(0, move |batch| LinkTensorBatch::<B>::new(batch, &of, options, false, None, &on));
         let (mut ranks, mut scored) = (RankingMetrics::default(), ScoredLabels::default());
         for batch in batches {
             let mut batch = batch??;
@@ -111,6 +112,7 @@ fn judge<B: GnnBackend>(
     for (positive, negatives) in scores(model, input, batch, Mode::Eval, false)?.groups {
         let [edges, num] = negatives.dims();
         let positive: Vec<f32> = positive.into_data().iter::<f32>().collect();
+        consumed();
         let negatives: Vec<f32> = if num > 0 { negatives.into_data().iter::<f32>().collect() } else { Vec::new() };
         for edge in 0..edges {
             let others = &negatives[edge * num..(edge + 1) * num];

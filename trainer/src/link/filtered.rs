@@ -7,7 +7,7 @@ use crate::embeddings::Embeddings;
 use crate::gather::all_gather_large;
 use crate::metrics::RankingMetrics;
 use crate::models::{GraphSchema, LinkModel, Mode};
-use crate::ops::GnnBackend;
+use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
@@ -156,6 +156,7 @@ impl FilteredRanking {
                 let encoded =
                     model.encode(&input, Mode::Eval).map_err(|e| TrainError::Batch { what: e.to_string() })?;
                 values.extend(encoded.into_data().iter::<f32>());
+                consumed();
             }
             world.barrier()?;
         }

@@ -18,7 +18,7 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::optim::{AdamConfig, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_loader::{DistLinkNeighborLoader, EdgeSeeds, LinkConfig};
+use edgecut_dist_loader::{CachedRows, DistLinkNeighborLoader, EdgeSeeds, LinkConfig, LoaderConfig};
 use edgecut_dist_sampler::{DistNeighborSampler, SamplingNode};
 use edgecut_graph::Split;
 use std::sync::Arc;
@@ -73,8 +73,15 @@ where
     let decay = (training.weight_decay > 0.0).then(|| WeightDecayConfig::new(training.weight_decay as f32));
     let mut optimizer = AdamConfig::new().with_epsilon(1e-8).with_weight_decay(decay).init::<B, LinkModel<B>>();
     let mut embeddings = Embeddings::new(node, &schema, training.hidden_channels, training.seed)?;
-    let options = options(&model_config, true);
-    let loader = training_loader(node, config, options, world)?;
+    let options = BatchOptions { precision: training.device_memory.precision, ..options(&model_config, true) };
+    let memory = training.device_memory;
+    let left = memory.hold_edges::<B>(node, device)?;
+    let mut loader = training_loader(node, config, options, None, world)?;
+    let count = |batches| loader.hotness(0, batches);
+    let cache = memory.hold_features::<B>(node, count, (left, training.normalize_features), device)?;
+    if let Some(cache) = &cache {
+        loader = training_loader(node, config, options, Some(cache.rows().clone()), world)?;
+    }
     if loader.total_seeds() == 0 {
         return Err(invalid(format!("dataset {} has no edges to train on", node.part().meta().dataset)));
     }
@@ -84,8 +91,10 @@ where
         let mut clock = EpochClock::start(loader.sampler());
         let mut totals = SeedTotals::default();
         let (on, of, in_batch) = (device.clone(), Arc::clone(&schema), config.in_batch_negatives);
-        let mut batches =
-            loader.epoch_map(epoch, move |batch| LinkTensorBatch::<B>::new(batch, &of, options, in_batch, &on));
+        let kept = cache.clone();
+        let mut batches = loader.epoch_map(epoch, move |batch| {
+            LinkTensorBatch::<B>::new(batch, &of, options, in_batch, kept.as_ref(), &on)
+        });
         for number in 0..loader.num_steps() {
             let Some(batch) = clock.steps.waiting(|| batches.next()) else { break };
             let key = DropoutKey::new(training.seed, epoch, number as u64).for_rank(world.rank() as u64);
@@ -175,11 +184,12 @@ fn training_loader(
     node: &Arc<SamplingNode>,
     config: &LinkTrainingConfig,
     options: BatchOptions,
+    cache: Option<Arc<CachedRows>>,
     world: &mut ProcessGroup,
 ) -> Result<DistLinkNeighborLoader, TrainError> {
     let (training, meta) = (&config.training, node.part().meta());
     let sampler = Arc::new(DistNeighborSampler::new(node.clone(), training.sampler.clone())?);
-    let loader_config = training.train_loader(options.wanted());
+    let loader_config = LoaderConfig { cache, ..training.train_loader(options.wanted()) };
     let reverse_types = (config.reverse_types.iter())
         .map(|(one, other)| Ok((edge_type(meta, one)?, edge_type(meta, other)?)))
         .collect::<Result<_, TrainError>>()?;

@@ -2,7 +2,7 @@
 
 use super::config::{NodeTrainingConfig, check_fit, model_config, seed_type};
 use super::report::{EpochReport, Observer};
-use crate::batch_input::{BatchOptions, tensor_batches};
+use crate::batch_input::{BatchOptions, cached_tensor_batches, tensor_batches};
 use crate::classification_result::{ClassificationResult, Judged};
 use crate::data_parallel::{SeedTotals, evaluate_metric, step_with_embeddings};
 use crate::embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
@@ -17,7 +17,7 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::optim::{AdamConfig, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_loader::{DistNeighborLoader, Seeds};
+use edgecut_dist_loader::{CachedRows, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, SamplingNode};
 use edgecut_graph::{NodeTypeId, Split};
 use std::sync::Arc;
@@ -61,8 +61,16 @@ where
     let mut optimizer = AdamConfig::new().with_epsilon(1e-8).with_weight_decay(decay).init::<B, NodeModel<B>>();
     let data = Data::new(node)?;
     let mut embeddings = embeddings_of(&data, &model_config, config.training.seed)?;
-    let options = BatchOptions::of_model(&model_config, true);
-    let loader = data.split_loader(config, Split::Train, options, world)?;
+    let precision = config.training.device_memory.precision;
+    let options = BatchOptions { precision, ..BatchOptions::of_model(&model_config, true) };
+    let memory = config.training.device_memory;
+    let left = memory.hold_edges::<B>(node, device)?;
+    let mut loader = data.split_loader(config, Split::Train, options, None, world)?;
+    let count = |batches| loader.hotness(0, batches);
+    let cache = memory.hold_features::<B>(node, count, (left, config.training.normalize_features), device)?;
+    if let Some(cache) = &cache {
+        loader = data.split_loader(config, Split::Train, options, Some(cache.rows().clone()), world)?;
+    }
     if loader.total_seeds() == 0 {
         return Err(invalid(format!("dataset {} has no training nodes", meta.dataset)));
     }
@@ -71,7 +79,7 @@ where
     for epoch in 0..config.training.num_epochs {
         let mut clock = EpochClock::start(loader.sampler());
         let mut totals = SeedTotals::default();
-        let mut batches = tensor_batches::<B>(&loader, epoch, &data.schema, options, device);
+        let mut batches = cached_tensor_batches::<B>(&loader, epoch, &data.schema, options, cache.as_ref(), device);
         for step in 0..loader.num_steps() {
             let Some(batch) = clock.steps.waiting(|| batches.next()) else { break };
             let key = DropoutKey::new(config.training.seed, epoch, step as u64).for_rank(world.rank() as u64);
@@ -183,6 +191,7 @@ impl<'a> Data<'a> {
         config: &NodeTrainingConfig,
         split: Split,
         options: BatchOptions,
+        cache: Option<Arc<CachedRows>>,
         world: &mut ProcessGroup,
     ) -> Result<DistNeighborLoader, TrainError> {
         let training = &config.training;
@@ -191,6 +200,7 @@ impl<'a> Data<'a> {
             _ => (training.eval_sampler(), training.eval_loader(options.wanted())),
         };
         let sampler = Arc::new(DistNeighborSampler::new(self.node.clone(), sampler_config)?);
+        let loader_config = LoaderConfig { cache, ..loader_config };
         Ok(DistNeighborLoader::new(sampler, self.seed_type, Seeds::Split(split), loader_config, world)?)
     }
 }
@@ -220,14 +230,15 @@ impl Evaluation {
         model_config: &ModelConfig,
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
-        let options = BatchOptions::of_model(model_config, false);
+        let precision = config.training.device_memory.precision;
+        let options = BatchOptions { precision, ..BatchOptions::of_model(model_config, false) };
         Ok(Self {
             schema: Arc::clone(&data.schema),
             options,
             metric: config.metric,
             num_classes: data.node.part().meta().node_types[data.seed_type.index()].num_classes,
-            valid: data.split_loader(config, Split::Valid, options, world)?,
-            test: data.split_loader(config, Split::Test, options, world)?,
+            valid: data.split_loader(config, Split::Valid, options, None, world)?,
+            test: data.split_loader(config, Split::Test, options, None, world)?,
         })
     }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, IntTensor};
-use burn::tensor::{Tensor, TensorData, TensorPrimitive};
+use burn::tensor::{Tensor, TensorData, TensorMetadata, TensorPrimitive};
+use edgecut_graph::{HopKernel, Part};
+use std::error::Error;
 
 use super::attention::{Attention, AttentionTensors, SavedAttention};
 use super::batch_norm::{BatchNormalization, SavedBatchNorm};
@@ -13,6 +15,7 @@ use super::cross_entropy::SavedCrossEntropy;
 use super::dropout::DropoutMask;
 use super::edge_weights::EdgeWeights;
 use super::linear::Activation;
+use super::precision::Precision;
 
 /// How the neighbors of a node become one row. Without neighbors the row is zero.
 #[derive(Debug, Clone)]
@@ -86,9 +89,29 @@ impl Aggregate {
 ///
 /// A plain backend implements it by its own [`GnnKernels`]; `Autodiff<B>` has it for every `B: GnnKernels`.
 pub trait GnnBackend: Backend {
-    /// A batch's features on `device`, `[rows, columns]`, row-major. On a device with memory of its own the copy goes on beside
-    /// what that computes.
-    fn gnn_place(values: Vec<f32>, shape: [usize; 2], device: &Self::Device) -> FloatTensor<Self>;
+    /// Features on `device`, `[rows, columns]`, row-major. On a device with memory of its own they are of the given type, and
+    /// the copy goes on beside what that computes.
+    fn gnn_place(values: Vec<f32>, shape: [usize; 2], precision: Precision, device: &Self::Device)
+    -> FloatTensor<Self>;
+
+    /// The features of a batch's nodes, from what [`GnnBackend::gnn_place`] has placed: of node `i` row `slots[i]` of `cache`,
+    /// or where that is [`NodeBatch::NOT_CACHED`](edgecut_dist_loader::NodeBatch::NOT_CACHED) the next of `rows`; without a
+    /// cache all of `rows`. In the type that models compute in, without gradients.
+    ///
+    /// # Panics
+    /// If slots do not fit the cache and the rows.
+    fn gnn_assemble(rows: FloatTensor<Self>, cached: Option<(FloatTensor<Self>, &[u32])>) -> FloatTensor<Self>;
+
+    /// What draws hops of `part` on `device`, of the edge types that fit into `budget_bytes`, and the bytes that it takes; nothing
+    /// where the device is no better place than the CPU.
+    ///
+    /// # Errors
+    /// What the device says.
+    fn gnn_hop_kernel(
+        part: &Part,
+        budget_bytes: u64,
+        device: &Self::Device,
+    ) -> Result<Option<(Arc<dyn HopKernel>, u64)>, Box<dyn Error + Send + Sync>>;
 
     /// Gets a block's edges ready for the kernels, and for those of a backward pass if there will be one.
     ///
@@ -154,8 +177,37 @@ pub struct LinearGradients<B: Backend> {
 /// The forward and backward kernels that a plain backend supplies.
 pub trait GnnKernels: Backend {
     /// See [`GnnBackend::gnn_place`].
-    fn place(values: Vec<f32>, shape: [usize; 2], device: &Self::Device) -> FloatTensor<Self> {
+    fn place(values: Vec<f32>, shape: [usize; 2], _precision: Precision, device: &Self::Device) -> FloatTensor<Self> {
         Self::float_from_data(TensorData::new(values, shape), device)
+    }
+
+    /// See [`GnnBackend::gnn_assemble`].
+    fn assemble(rows: FloatTensor<Self>, cached: Option<(FloatTensor<Self>, &[u32])>) -> FloatTensor<Self> {
+        let Some((cache, slots)) = cached else { return rows };
+        let (kept, mut next) = (cache.shape()[0] as i64, 0);
+        let source = |&slot: &u32| match slot {
+            u32::MAX => {
+                next += 1;
+                kept + next - 1
+            }
+            slot => i64::from(slot),
+        };
+        let sources: Vec<i64> = slots.iter().map(source).collect();
+        let device = Self::float_device(&rows);
+        let sources = Self::int_from_data(TensorData::new(sources, [slots.len()]), &device);
+        Self::float_select(Self::float_cat(vec![cache, rows], 0), 0, sources)
+    }
+
+    /// See [`GnnBackend::gnn_hop_kernel`].
+    ///
+    /// # Errors
+    /// What the device says.
+    fn hop_kernel(
+        _part: &Part,
+        _budget_bytes: u64,
+        _device: &Self::Device,
+    ) -> Result<Option<(Arc<dyn HopKernel>, u64)>, Box<dyn Error + Send + Sync>> {
+        Ok(None)
     }
 
     /// See [`GnnBackend::gnn_prepare_block`].
@@ -244,8 +296,25 @@ pub trait GnnKernels: Backend {
 /// Implements [`GnnBackend`] for a backend without gradients by its own [`GnnKernels`].
 macro_rules! by_own_kernels {
     () => {
-        fn gnn_place(values: Vec<f32>, shape: [usize; 2], device: &Self::Device) -> FloatTensor<Self> {
-            Self::place(values, shape, device)
+        fn gnn_place(
+            values: Vec<f32>,
+            shape: [usize; 2],
+            precision: Precision,
+            device: &Self::Device,
+        ) -> FloatTensor<Self> {
+            Self::place(values, shape, precision, device)
+        }
+
+        fn gnn_assemble(rows: FloatTensor<Self>, cached: Option<(FloatTensor<Self>, &[u32])>) -> FloatTensor<Self> {
+            Self::assemble(rows, cached)
+        }
+
+        fn gnn_hop_kernel(
+            part: &Part,
+            budget_bytes: u64,
+            device: &Self::Device,
+        ) -> Result<Option<(Arc<dyn HopKernel>, u64)>, Box<dyn Error + Send + Sync>> {
+            Self::hop_kernel(part, budget_bytes, device)
         }
 
         fn gnn_prepare_block(block: &Block, for_backward: bool, device: &Self::Device) {

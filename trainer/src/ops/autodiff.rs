@@ -7,6 +7,9 @@ use burn_autodiff::checkpoint::base::Checkpointer;
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind, unary};
+use edgecut_graph::{HopKernel, Part};
+use std::error::Error;
+use std::sync::Arc;
 
 use super::aggregate::{Aggregate, GnnBackend, GnnKernels, Reduce, SavedLinear};
 use super::attention::{Attention, AttentionTensors, SavedAttention};
@@ -16,6 +19,7 @@ use super::cross_entropy::SavedCrossEntropy;
 use super::dropout::DropoutMask;
 use super::edge_weights::EdgeWeights;
 use super::linear::Activation;
+use super::precision::Precision;
 
 #[derive(Debug)]
 struct AggregateBackward;
@@ -106,8 +110,25 @@ impl<B: GnnKernels> Backward<B, 1> for CrossEntropyBackward {
 }
 
 impl<B: GnnKernels, C: CheckpointStrategy> GnnBackend for Autodiff<B, C> {
-    fn gnn_place(values: Vec<f32>, shape: [usize; 2], device: &Self::Device) -> FloatTensor<Self> {
-        Self::from_inner(B::place(values, shape, device))
+    fn gnn_place(
+        values: Vec<f32>,
+        shape: [usize; 2],
+        precision: Precision,
+        device: &Self::Device,
+    ) -> FloatTensor<Self> {
+        Self::from_inner(B::place(values, shape, precision, device))
+    }
+
+    fn gnn_assemble(rows: FloatTensor<Self>, cached: Option<(FloatTensor<Self>, &[u32])>) -> FloatTensor<Self> {
+        Self::from_inner(B::assemble(rows.primitive, cached.map(|(cache, slots)| (cache.primitive, slots))))
+    }
+
+    fn gnn_hop_kernel(
+        part: &Part,
+        budget_bytes: u64,
+        device: &Self::Device,
+    ) -> Result<Option<(Arc<dyn HopKernel>, u64)>, Box<dyn Error + Send + Sync>> {
+        B::hop_kernel(part, budget_bytes, device)
     }
 
     fn gnn_prepare_block(block: &Block, for_backward: bool, device: &Self::Device) {
@@ -208,8 +229,6 @@ impl<B: GnnKernels, C: CheckpointStrategy> GnnBackend for Autodiff<B, C> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use burn::tensor::Tensor;
     use burn_ndarray::NdArray;
 

@@ -9,10 +9,14 @@ use burn_cubecl::{BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElemen
 use cubecl::client::ComputeClient;
 use cubecl::server::Handle;
 use edgecut_gpu::kernels::{
-    self as gpu, Aggregation, Appended, DeviceEdges, EdgeAttention, Element, Factor, Mask, Matrix, Own, Scoring,
+    self as gpu, Aggregation, Appended, DeviceEdges, EdgeAttention, Element, Factor, FeatureRows, Mask, Matrix, Own,
+    Scoring,
 };
+use edgecut_graph::{HopKernel, Part};
+use half::{bf16, f16};
+use std::error::Error;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::aggregate::{Aggregate, GnnBackend, GnnKernels, LinearGradients, Reduce, SavedLinear, by_own_kernels};
 use super::attention::{Attention, AttentionTensors, AttentionVersion, SavedAttention};
@@ -22,6 +26,7 @@ use super::cross_entropy::SavedCrossEntropy;
 use super::dropout::DropoutMask;
 use super::edge_weights::EdgeWeights;
 use super::linear::Activation;
+use super::precision::{Precision, products};
 
 impl<R, F, I, T> GnnKernels for CubeBackend<R, F, I, T>
 where
@@ -30,8 +35,48 @@ where
     I: IntElement,
     T: BoolElement,
 {
-    fn place(values: Vec<f32>, shape: [usize; 2], device: &Self::Device) -> FloatTensor<Self> {
-        tensor(&R::client(device), device, gpu::place::<R>(device, values, shape))
+    fn place(values: Vec<f32>, shape: [usize; 2], precision: Precision, device: &Self::Device) -> FloatTensor<Self> {
+        tensor(&R::client(device), device, gpu::place::<R>(device, values, shape, element_of(precision)))
+    }
+
+    fn assemble(rows: FloatTensor<Self>, cached: Option<(FloatTensor<Self>, &[u32])>) -> FloatTensor<Self> {
+        if cached.is_none() && rows.dtype == DType::F32 {
+            return rows;
+        }
+        // Without a cache all rows are the fetched ones.
+        let all_fetched;
+        let (cache, slots) = match cached {
+            Some((cache, slots)) => (into_contiguous(cache), slots),
+            None => {
+                all_fetched = vec![u32::MAX; rows.meta.shape()[0]];
+                let none = tensor(
+                    &rows.client,
+                    &rows.device,
+                    Matrix::empty(&rows.client, [0, rows.meta.shape()[1]], element(rows.dtype)),
+                );
+                (none, &all_fetched[..])
+            }
+        };
+        let (client, device, dim) = (rows.client.clone(), rows.device.clone(), rows.meta.shape()[1]);
+        let kept = FeatureRows { handle: &cache.handle, num_rows: cache.meta.shape()[0] };
+        let fetched = FeatureRows { handle: &rows.handle, num_rows: rows.meta.shape()[0] };
+        let assembled = match cache.dtype {
+            DType::F16 => gpu::assemble_rows::<R, f16, f32>(&client, dim, kept, fetched, slots),
+            DType::BF16 => gpu::assemble_rows::<R, bf16, f32>(&client, dim, kept, fetched, slots),
+            _ => gpu::assemble_rows::<R, f32, f32>(&client, dim, kept, fetched, slots),
+        };
+        let handle = assembled.unwrap_or_else(|error| panic!("{error}"));
+        values(&client, &device, handle, [slots.len(), dim], DType::F32)
+    }
+
+    fn hop_kernel(
+        part: &Part,
+        budget_bytes: u64,
+        device: &Self::Device,
+    ) -> Result<Option<(Arc<dyn HopKernel>, u64)>, Box<dyn Error + Send + Sync>> {
+        let kernel = gpu::DeviceHops::new(&R::client(device), part, budget_bytes)?;
+        let bytes = kernel.num_bytes();
+        Ok(Some((Arc::new(kernel), bytes)))
     }
 
     fn prepare_block(block: &Block, for_backward: bool, device: &Self::Device) {
@@ -143,7 +188,7 @@ where
             return tensor(&client, &device, Matrix::empty(&client, [0, columns], element(x.dtype)));
         }
         let weight = cast::<Self, R>(weight, x.dtype);
-        let product = Rows::new(Self::float_matmul(x, weight));
+        let product = Rows::new(product::<Self, R>(x, weight));
         gpu::activate(&client, &product.matrix, &Rows::new(bias).matrix, activation_on_device(activation));
         product.tensor
     }
@@ -174,9 +219,9 @@ where
         let bias = gpu::column_sums(&client, &grad.matrix, element(dtype));
         let of_x = wants_x.then(|| {
             let weight = cast::<Self, R>(weight, x.dtype);
-            Self::float_matmul(grad.tensor.clone(), Self::float_swap_dims(weight, 0, 1))
+            product::<Self, R>(grad.tensor.clone(), Self::float_swap_dims(weight, 0, 1))
         });
-        let of_weight = Self::float_matmul(Self::float_swap_dims(x, 0, 1), grad.tensor);
+        let of_weight = product::<Self, R>(Self::float_swap_dims(x, 0, 1), grad.tensor);
         LinearGradients {
             x: of_x,
             weight: cast::<Self, R>(of_weight, dtype),
@@ -357,6 +402,28 @@ fn has_rows<R: CubeRuntime>(tensor: &CubeTensor<R>) -> bool {
     let (shape, strides) = (tensor.meta.shape(), tensor.meta.strides());
     let last = shape.num_dims() - 1;
     (strides[last] == 1 || shape[last] == 1) && (last == 0 || shape[0] == 1 || strides[0] >= shape[last])
+}
+
+/// The product of two matrices of one type, in that type.
+fn product<B, R>(a: CubeTensor<R>, b: CubeTensor<R>) -> CubeTensor<R>
+where
+    B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
+    R: CubeRuntime,
+{
+    let given = a.dtype;
+    let dtype = match products() {
+        Precision::F32 => given,
+        other => float_type(element_of(other)),
+    };
+    cast::<B, R>(B::float_matmul(cast::<B, R>(a, dtype), cast::<B, R>(b, dtype)), given)
+}
+
+fn element_of(precision: Precision) -> Element {
+    match precision {
+        Precision::F32 => Element::F32,
+        Precision::F16 => Element::F16,
+        Precision::Bf16 => Element::Bf16,
+    }
 }
 
 fn element(dtype: DType) -> Element {

@@ -23,9 +23,19 @@ mod kernels;
 mod linear;
 mod ndarray;
 mod pooling;
+mod precision;
 mod real;
 mod row_tasks;
 mod transposed;
+
+/// To be called by the thread that computes when it has waited for the device, so that memory of batches that have been read is
+/// given back.
+#[cfg(feature = "gpu")]
+pub(crate) use edgecut_gpu::kernels::consumed;
+
+/// The CPU gives back memory by itself.
+#[cfg(not(feature = "gpu"))]
+pub(crate) fn consumed() {}
 
 pub use aggregate::{
     Aggregate, GnnBackend, GnnKernels, LinearGradients, Reduce, SavedLinear, aggregate, aggregate_with_self,
@@ -39,3 +49,4 @@ pub use dropout::{DropoutKey, DropoutMask, dropout, masked};
 pub use edge_weights::EdgeWeights;
 pub use linear::{Activation, linear};
 pub use pooling::{Segments, pool};
+pub use precision::{Precision, multiply_in};

@@ -1,10 +1,13 @@
 //! The kernels on burn's CPU backend.
 
 use std::borrow::Cow;
+use std::error::Error;
+use std::sync::Arc;
 
 use burn::tensor::ops::{FloatTensor, FloatTensorOps, IntTensor};
 use burn::tensor::{TensorData, TensorMetadata};
 use burn_ndarray::{FloatNdArrayElement, IntNdArrayElement, NdArray, NdArrayTensor, QuantElement, SharedArray};
+use edgecut_graph::{HopKernel, Part};
 
 use super::aggregate::{Aggregate, GnnBackend, GnnKernels, LinearGradients, SavedLinear, by_own_kernels};
 use super::attention::{Attention, AttentionTensors, AttentionVersion, SavedAttention};
@@ -18,6 +21,7 @@ use super::dropout::DropoutMask;
 use super::edge_weights::EdgeWeights;
 use super::kernels;
 use super::linear::Activation;
+use super::precision::Precision;
 use super::real::Real;
 
 /// An element type that burn-ndarray has float tensors of.

@@ -2,3 +2,6 @@
 
 mod blocks;
 mod operations;
+#[path = "../programs/mod.rs"]
+mod programs;
+mod training;

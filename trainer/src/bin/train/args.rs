@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::device::DeviceArgs;
+use crate::device::{DeviceArgs, DeviceMemoryArgs};
 use crate::graph_args::GraphArgs;
 use crate::link_args::LinkArgs;
 use crate::sampling_args::SamplingArgs;
@@ -175,6 +175,8 @@ pub(crate) struct NodeArgs {
     pub(crate) job: JobArgs,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) memory: DeviceMemoryArgs,
     #[command(flatten)]
     pub(crate) part: PartArgs,
     #[command(flatten)]

@@ -1,13 +1,14 @@
 //! The flags of `train link`.
 
 use crate::args::{JobArgs, OutputArgs, PartArgs, not_negative};
-use crate::device::DeviceArgs;
+use crate::device::{DeviceArgs, DeviceMemoryArgs};
 use crate::exit::UsageError;
 use crate::sampling_args::SamplingArgs;
 use crate::training_args::TrainingArgs;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
+use edgecut_trainer::DeviceMemory;
 use edgecut_trainer::link::{LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig};
 use edgecut_trainer::nn::DecoderKind;
 use serde::Serialize;
@@ -19,6 +20,8 @@ pub(crate) struct LinkArgs {
     pub(crate) job: JobArgs,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) memory: DeviceMemoryArgs,
     #[command(flatten)]
     pub(crate) part: PartArgs,
     #[command(flatten)]
@@ -101,13 +104,13 @@ fn eval_negatives(text: &str) -> Result<LinkEvaluation, String> {
 
 impl LinkArgs {
     /// What is trained, and how.
-    pub(crate) fn config(&self, num_workers: usize) -> anyhow::Result<LinkTrainingConfig> {
+    pub(crate) fn config(&self, num_workers: usize, device_memory: DeviceMemory) -> anyhow::Result<LinkTrainingConfig> {
         let links = &self.links;
         if links.metric == LinkMetric::RocAuc && links.eval_negatives == LinkEvaluation::Filtered {
             bail!(UsageError("--metric roc-auc is of sampled negatives: give --eval-negatives a number".into()));
         }
         Ok(LinkTrainingConfig {
-            training: self.training.config(&self.sampling, num_workers)?,
+            training: self.training.config(&self.sampling, num_workers, device_memory)?,
             decoder: links.decoder,
             negatives: NegativeSampling {
                 num: links.num_negatives as usize,

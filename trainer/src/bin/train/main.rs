@@ -85,11 +85,11 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             remove_abandoned();
             Ok(ExitCode::from(exit::code_of_ranks(end)))
         }
-        Place::Rank(rank) => {
+        Place::Rank(mut rank) => {
             match &cli.command {
-                Command::Node(args) => on_device!(args.device.of_rank(&rank)?, node::run, args, &rank)?,
-                Command::Link(args) => on_device!(args.device.of_rank(&rank)?, link::run, args, &rank)?,
-                Command::Graph(args) => on_device!(args.device.of_rank(&rank)?, graph::run, args, &rank)?,
+                Command::Node(args) => on_device!(args.device.of_rank(&mut rank)?, node::run, args, &rank)?,
+                Command::Link(args) => on_device!(args.device.of_rank(&mut rank)?, link::run, args, &rank)?,
+                Command::Graph(args) => on_device!(args.device.of_rank(&mut rank)?, graph::run, args, &rank)?,
                 Command::Sample(args) => sample::run(args, &rank)?,
             }
             Ok(ExitCode::SUCCESS)

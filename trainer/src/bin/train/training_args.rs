@@ -6,10 +6,10 @@ use crate::sampling_args::SamplingArgs;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use edgecut_dist_sampler::NumNeighbors;
-use edgecut_trainer::TrainingConfig;
 use edgecut_trainer::models::{GatSettings, ModelKind};
 use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
 use edgecut_trainer::ops::AttentionVersion;
+use edgecut_trainer::{DeviceMemory, TrainingConfig};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -132,7 +132,12 @@ impl TrainingArgs {
     }
 
     /// The model, and how it is trained.
-    pub(crate) fn config(&self, sampling: &SamplingArgs, num_workers: usize) -> anyhow::Result<TrainingConfig> {
+    pub(crate) fn config(
+        &self,
+        sampling: &SamplingArgs,
+        num_workers: usize,
+        device_memory: DeviceMemory,
+    ) -> anyhow::Result<TrainingConfig> {
         let num_neighbors = self.num_neighbors();
         let layers = self.num_layers.unwrap_or(num_neighbors.num_hops());
         if num_neighbors.num_hops() != layers {
@@ -170,6 +175,7 @@ impl TrainingArgs {
             concurrency: self.concurrency.map_or((num_workers / 2).clamp(2, 8), |n| n as usize),
             eval_every: self.eval_every,
             normalize_features: self.normalize_features,
+            device_memory,
         })
     }
 

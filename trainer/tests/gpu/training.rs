@@ -1,0 +1,115 @@
+//! Whole training runs on a Vulkan device, as users start them.
+
+use std::process::{Command, Output, Stdio};
+
+use edgecut_graph::datasets::FakeOptions;
+use serde_json::Value;
+
+use crate::blocks::device;
+use crate::programs::{Parts, TRAIN, error_of, fake_parts_of, link_parts, run, stderr, typed_parts, unplace};
+
+fn parts(num_parts: u32) -> Parts {
+    let options = FakeOptions { avg_num_nodes: 400, num_channels: 16, num_classes: 4, ..FakeOptions::default() };
+    fake_parts_of(&options, num_parts)
+}
+
+fn train(subcommand: &str, device: &str, flags: &[&str]) -> Output {
+    let mut command = Command::new(TRAIN);
+    unplace(&mut command);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    run(command.args([subcommand, "--device", device, "--lr", "0.01", "--num-epochs", "3"]).args(flags))
+}
+
+/// The losses of the epochs, and what came of them.
+fn said(parts: Option<&Parts>, subcommand: &str, device: &str, flags: &[&str]) -> (Vec<f64>, Value) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let metrics = folder.path().join("metrics.jsonl");
+    let mut all = vec!["--metrics", metrics.to_str().expect("a UTF-8 path")];
+    if let Some(parts) = parts {
+        all.extend(["--dataset-root-dir", parts.path.to_str().expect("a UTF-8 path")]);
+    }
+    all.extend(flags);
+    let output = train(subcommand, device, &all);
+    assert!(output.status.success(), "{flags:?} on {device}: {}", stderr(&output));
+    if device == "vulkan" {
+        assert!(stderr(&output).contains("computes on vulkan"), "{}", stderr(&output));
+    }
+    let text = std::fs::read_to_string(&metrics).expect("the metrics");
+    let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect();
+    let result = lines.pop().expect("a result");
+    (lines.iter().map(|line| line["loss"].as_f64().expect("a loss")).collect(), result)
+}
+
+/// Fails unless the losses are those of the CPU, up to `tolerance`.
+fn compare(parts: Option<&Parts>, subcommand: &str, flags: &[&str], on_gpu: &[&str], tolerance: f64) {
+    let (expected, _) = said(parts, subcommand, "cpu", flags);
+    let (found, _) = said(parts, subcommand, "vulkan", &[flags, on_gpu].concat());
+    assert_eq!(found.len(), expected.len(), "epochs");
+    for (found, expected) in found.iter().zip(&expected) {
+        let off = (found / expected - 1.0).abs();
+        assert!(off < tolerance, "{subcommand} {flags:?} {on_gpu:?}: a loss of {found}, not {expected}");
+    }
+}
+
+const SMALL: [&str; 6] = ["--num-neighbors", "5,3", "--hidden-channels", "16", "--batch-size", "128"];
+
+#[test]
+fn models_learn_as_on_the_cpu() {
+    if device().is_none() {
+        return;
+    }
+    let parts = parts(1);
+    for model in ["sage", "gcn", "gat", "gatv2"] {
+        compare(Some(&parts), "node", &[&SMALL[..], &["--model", model]].concat(), &[], 2e-3);
+    }
+    compare(Some(&parts), "node", &[&SMALL[..], &["--aggregation", "max", "--dropout", "0"]].concat(), &[], 2e-3);
+}
+
+#[test]
+fn a_graph_of_several_types_links_and_whole_graphs_too() {
+    if device().is_none() {
+        return;
+    }
+    let typed = typed_parts(1);
+    compare(Some(&typed), "node", &[&SMALL[..], &["--model", "rgcn"]].concat(), &[], 5e-3);
+    let links = link_parts(1);
+    compare(Some(&links), "link", &SMALL, &[], 5e-3);
+    let graphs = ["--dataset", "fake-graphs", "--num-graphs", "100", "--hidden-channels", "16"];
+    compare(None, "graph", &graphs, &[], 5e-3);
+}
+
+#[test]
+fn the_graph_and_hot_features_in_device_memory_change_nothing() {
+    if device().is_none() {
+        return;
+    }
+    let parts = parts(2);
+    let two = [&SMALL[..], &["--nproc-per-node", "2"]].concat();
+    let kept = ["--gpu-cache-bytes", "60KB", "--graph-on-device"];
+    compare(Some(&parts), "node", &two, &kept, 2e-3);
+    // All features fit, and lose some of their bits.
+    let halves = ["--gpu-cache-bytes", "1MiB", "--feature-precision", "f16"];
+    compare(Some(&parts), "node", &two, &halves, 1e-2);
+    compare(Some(&parts), "node", &two, &["--mixed-precision", "f16"], 2e-2);
+}
+
+#[test]
+fn wrong_devices_are_refused_before_anything_is_started() {
+    let parts = parts(1);
+    let folder = parts.path.to_str().expect("a UTF-8 path");
+    let refused = |device: &str, flags: &[&str]| {
+        let output = train("node", device, &[&["--dataset-root-dir", folder], flags].concat());
+        assert!(!output.status.success(), "{device} {flags:?}");
+        error_of(&output)
+    };
+    if cfg!(not(feature = "cuda")) {
+        let error = refused("cuda", &["--nproc-per-node", "2"]);
+        assert!(error.contains("without the feature 'cuda'") && error.contains("--features cuda"), "{error}");
+    }
+    let error = refused("vulkan", &["--graph-on-device"]);
+    assert!(error.contains("--gpu-cache-bytes"), "{error}");
+    let error = refused("vulkan", &["--graph-on-device", "--gpu-cache-bytes", "100"]);
+    assert!(error.contains("none of the part's edges fit into the 100 bytes"), "{error}");
+    let error = refused("cpu", &["--gpu-cache-bytes", "1GiB"]);
+    assert!(error.contains("--device is cpu"), "{error}");
+}
