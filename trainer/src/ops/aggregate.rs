@@ -85,6 +85,9 @@ impl Aggregate {
     }
 }
 
+/// What draws hops on a device and the bytes that it takes there, if the device is a place for it; or what the device says.
+pub type HopsOnDevice = Result<Option<(Arc<dyn HopKernel>, u64)>, Box<dyn Error + Send + Sync>>;
+
 /// A backend that models of this crate run on.
 ///
 /// A plain backend implements it by its own [`GnnKernels`]; `Autodiff<B>` has it for every `B: GnnKernels`.
@@ -107,11 +110,7 @@ pub trait GnnBackend: Backend {
     ///
     /// # Errors
     /// What the device says.
-    fn gnn_hop_kernel(
-        part: &Part,
-        budget_bytes: u64,
-        device: &Self::Device,
-    ) -> Result<Option<(Arc<dyn HopKernel>, u64)>, Box<dyn Error + Send + Sync>>;
+    fn gnn_hop_kernel(part: &Part, budget_bytes: u64, device: &Self::Device) -> HopsOnDevice;
 
     /// Gets a block's edges ready for the kernels, and for those of a backward pass if there will be one.
     ///
@@ -202,11 +201,7 @@ pub trait GnnKernels: Backend {
     ///
     /// # Errors
     /// What the device says.
-    fn hop_kernel(
-        _part: &Part,
-        _budget_bytes: u64,
-        _device: &Self::Device,
-    ) -> Result<Option<(Arc<dyn HopKernel>, u64)>, Box<dyn Error + Send + Sync>> {
+    fn hop_kernel(_part: &Part, _budget_bytes: u64, _device: &Self::Device) -> HopsOnDevice {
         Ok(None)
     }
 
@@ -309,11 +304,7 @@ macro_rules! by_own_kernels {
             Self::assemble(rows, cached)
         }
 
-        fn gnn_hop_kernel(
-            part: &Part,
-            budget_bytes: u64,
-            device: &Self::Device,
-        ) -> Result<Option<(Arc<dyn HopKernel>, u64)>, Box<dyn Error + Send + Sync>> {
+        fn gnn_hop_kernel(part: &Part, budget_bytes: u64, device: &Self::Device) -> HopsOnDevice {
             Self::hop_kernel(part, budget_bytes, device)
         }
 

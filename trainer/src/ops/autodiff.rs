@@ -7,11 +7,9 @@ use burn_autodiff::checkpoint::base::Checkpointer;
 use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind, unary};
-use edgecut_graph::{HopKernel, Part};
-use std::error::Error;
-use std::sync::Arc;
+use edgecut_graph::Part;
 
-use super::aggregate::{Aggregate, GnnBackend, GnnKernels, Reduce, SavedLinear};
+use super::aggregate::{Aggregate, GnnBackend, GnnKernels, HopsOnDevice, Reduce, SavedLinear};
 use super::attention::{Attention, AttentionTensors, SavedAttention};
 use super::batch_norm::{BatchNormalization, SavedBatchNorm};
 use super::block::Block;
@@ -123,11 +121,7 @@ impl<B: GnnKernels, C: CheckpointStrategy> GnnBackend for Autodiff<B, C> {
         Self::from_inner(B::assemble(rows.primitive, cached.map(|(cache, slots)| (cache.primitive, slots))))
     }
 
-    fn gnn_hop_kernel(
-        part: &Part,
-        budget_bytes: u64,
-        device: &Self::Device,
-    ) -> Result<Option<(Arc<dyn HopKernel>, u64)>, Box<dyn Error + Send + Sync>> {
+    fn gnn_hop_kernel(part: &Part, budget_bytes: u64, device: &Self::Device) -> HopsOnDevice {
         B::hop_kernel(part, budget_bytes, device)
     }
 
@@ -229,6 +223,8 @@ impl<B: GnnKernels, C: CheckpointStrategy> GnnBackend for Autodiff<B, C> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use burn::tensor::Tensor;
     use burn_ndarray::NdArray;
 

@@ -12,13 +12,14 @@ use edgecut_gpu::kernels::{
     self as gpu, Aggregation, Appended, DeviceEdges, EdgeAttention, Element, Factor, FeatureRows, Mask, Matrix, Own,
     Scoring,
 };
-use edgecut_graph::{HopKernel, Part};
+use edgecut_graph::Part;
 use half::{bf16, f16};
-use std::error::Error;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::aggregate::{Aggregate, GnnBackend, GnnKernels, LinearGradients, Reduce, SavedLinear, by_own_kernels};
+use super::aggregate::{
+    Aggregate, GnnBackend, GnnKernels, HopsOnDevice, LinearGradients, Reduce, SavedLinear, by_own_kernels,
+};
 use super::attention::{Attention, AttentionTensors, AttentionVersion, SavedAttention};
 use super::batch_norm::{BatchNormalization, SavedBatchNorm};
 use super::block::Block;
@@ -69,11 +70,7 @@ where
         values(&client, &device, handle, [slots.len(), dim], DType::F32)
     }
 
-    fn hop_kernel(
-        part: &Part,
-        budget_bytes: u64,
-        device: &Self::Device,
-    ) -> Result<Option<(Arc<dyn HopKernel>, u64)>, Box<dyn Error + Send + Sync>> {
+    fn hop_kernel(part: &Part, budget_bytes: u64, device: &Self::Device) -> HopsOnDevice {
         let kernel = gpu::DeviceHops::new(&R::client(device), part, budget_bytes)?;
         let bytes = kernel.num_bytes();
         Ok(Some((Arc::new(kernel), bytes)))

@@ -38,7 +38,8 @@ pub(crate) use edgecut_gpu::kernels::consumed;
 pub(crate) fn consumed() {}
 
 pub use aggregate::{
-    Aggregate, GnnBackend, GnnKernels, LinearGradients, Reduce, SavedLinear, aggregate, aggregate_with_self,
+    Aggregate, GnnBackend, GnnKernels, HopsOnDevice, LinearGradients, Reduce, SavedLinear, aggregate,
+    aggregate_with_self,
 };
 pub use attention::{Attention, AttentionTensors, AttentionVersion, SavedAttention, gat_attention, gatv2_attention};
 pub use batch_graph::{BatchGraph, BlockError};

@@ -1,15 +1,13 @@
 //! The kernels on burn's CPU backend.
 
 use std::borrow::Cow;
-use std::error::Error;
-use std::sync::Arc;
 
 use burn::tensor::ops::{FloatTensor, FloatTensorOps, IntTensor};
 use burn::tensor::{TensorData, TensorMetadata};
 use burn_ndarray::{FloatNdArrayElement, IntNdArrayElement, NdArray, NdArrayTensor, QuantElement, SharedArray};
-use edgecut_graph::{HopKernel, Part};
+use edgecut_graph::Part;
 
-use super::aggregate::{Aggregate, GnnBackend, GnnKernels, LinearGradients, SavedLinear, by_own_kernels};
+use super::aggregate::{Aggregate, GnnBackend, GnnKernels, HopsOnDevice, LinearGradients, SavedLinear, by_own_kernels};
 use super::attention::{Attention, AttentionTensors, AttentionVersion, SavedAttention};
 use super::attention_kernels;
 use super::batch_norm::{BatchNormalization, SavedBatchNorm};

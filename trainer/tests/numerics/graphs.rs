@@ -279,8 +279,8 @@ fn graphs() -> GraphDataset {
     GraphDataset::new("small", data).expect("good graphs").with_degrees_as_labels()
 }
 
-fn batch<B: Backend>(graphs: Vec<u32>, for_training: bool) -> GraphTensorBatch<B> {
-    let options = GraphBatchOptions { gcn_norm: true, for_training };
+fn batch<B: GnnBackend>(graphs: Vec<u32>, for_training: bool) -> GraphTensorBatch<B> {
+    let options = GraphBatchOptions { gcn_norm: true, for_training, ..Default::default() };
     GraphTensorBatch::new(GraphBatch::new(&self::graphs(), graphs), options, &Default::default()).expect("a batch")
 }
 

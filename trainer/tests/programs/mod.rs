@@ -113,8 +113,13 @@ pub fn rank(parts: &Path, rank: usize, world_size: usize, port: u16) -> Command 
 }
 
 /// Waits for a process that must end in time; a process that hangs fails the test and is ended.
-pub fn end(mut child: Child) -> Output {
-    let deadline = Instant::now() + ENDS_WITHIN;
+pub fn end(child: Child) -> Output {
+    end_within(ENDS_WITHIN, child)
+}
+
+/// As [`end`], for a process that may take longer or shorter.
+pub fn end_within(patience: Duration, mut child: Child) -> Output {
+    let deadline = Instant::now() + patience;
     loop {
         if child.try_wait().expect("wait for a child").is_some() {
             return child.wait_with_output().expect("read a child's output");
