@@ -62,7 +62,8 @@ pub fn cross_entropy<B: GnnBackend>(logits: Tensor<B, 2>, labels: &[i64]) -> Res
     let classes = labels.iter().map(|&label| label as i32).collect::<Vec<_>>();
     let classes = Tensor::<B, 1, Int>::from_data(TensorData::new(classes, [num_seeds]), &device);
     let (sum, judged) = cross_entropy_sum(logits, classes);
-    Ok(Classification { loss: sum.div_scalar(num_seeds as f64), judged, num_seeds })
+    // Not a division, of which burn takes the gradient in `f32`.
+    Ok(Classification { loss: sum.mul_scalar(1.0 / num_seeds as f64), judged, num_seeds })
 }
 
 /// Labels that do not fit logits.

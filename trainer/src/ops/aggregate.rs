@@ -177,7 +177,7 @@ pub struct LinearGradients<B: Backend> {
 pub trait GnnKernels: Backend {
     /// See [`GnnBackend::gnn_place`].
     fn place(values: Vec<f32>, shape: [usize; 2], _precision: Precision, device: &Self::Device) -> FloatTensor<Self> {
-        Self::float_from_data(TensorData::new(values, shape), device)
+        Tensor::<Self, 2>::from_data(TensorData::new(values, shape), device).into_primitive().tensor()
     }
 
     /// See [`GnnBackend::gnn_assemble`].
