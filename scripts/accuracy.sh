@@ -7,7 +7,8 @@
 #
 # DATA_DIR holds the data sets in OGB's raw CSV layout, cora-gat being cora, sets of graphs in tu/, and kg-wn18rr as triples; it takes long
 # and is not among those that are run if none is named. Parts and results go to a temporary folder.
-# EDGECUT_BIN names a folder with the built programs; without it they are built first. SEEDS changes the seeds.
+# EDGECUT_BIN names a folder with the built programs; without it they are built first. SEEDS changes the seeds, RANKS the numbers of
+# ranks, TRAIN_FLAGS adds flags of train (--device cuda).
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -61,7 +62,7 @@ cross_validate() {
     for protocol in validation best-mean-epoch; do
         start=$(date +%s.%N)
         quietly "$EDGECUT_BIN/train" graph --dataset "$set" --dataset-root-dir "$data/tu" --folds 10 --protocol "$protocol" \
-            --nproc-per-node "$ranks" --batch-size $((32 / ranks)) --json ${flags[$set]} |
+            --nproc-per-node "$ranks" --batch-size $((32 / ranks)) --json ${flags[$set]} ${TRAIN_FLAGS:-} |
             awk -v set="$set" -v ranks="$ranks" -v start="$start" -v protocol="$protocol" '
                 function value(name) {
                     if (!match($0, "\"" name "\":[0-9.]+")) exit 1
@@ -78,7 +79,7 @@ printf '%-15s %5s  %-20s %s\n' set ranks "test, %" "seconds per run"
 # Flags are several words, and so are splits and seeds.
 # shellcheck disable=SC2086
 for set in $sets; do
-    for ranks in 1 2; do
+    for ranks in ${RANKS:-1 2}; do
         if [ "${task[$set]:-}" = graph ]; then
             cross_validate "$set" "$ranks"
             continue
@@ -93,7 +94,7 @@ for set in $sets; do
         for split in ${splits[$set]:-all}; do
             for seed in ${SEEDS:-${seeds[$set]:-0 1 2 3 4}}; do
                 quietly "$EDGECUT_BIN/train" "${task[$set]:-node}" --dataset-root-dir "$parts/$split" --nproc-per-node "$ranks" --json \
-                    --seed "$seed" --batch-size $((${batch[$set]:-1024} / ranks)) ${flags[$set]}
+                    --seed "$seed" --batch-size $((${batch[$set]:-1024} / ranks)) ${flags[$set]} ${TRAIN_FLAGS:-}
             done
         done | awk -v set="$set" -v ranks="$ranks" -v start="$start" '
             match($0, /("test_metric":|"test":.*"mrr":)[0-9.]+/) {

@@ -26,14 +26,9 @@ say "bandwidth of the aggregation against a copy (goal: 0.60)"
 cargo run --release --locked -p edgecut-gpu --features cuda --example aggregation_bandwidth 2>&1 | keep
 
 say "accuracy on the CPU and on the GPU"
-for set in cora amazon-photo; do
-    for device in cpu cuda; do
-        for seed in 0 1 2; do
-            "$train" node --dataset-root-dir "$data/$set" --device "$device" --seed "$seed" --num-neighbors 10,10 \
-                --hidden-channels 64 --batch-size 256 --num-epochs 30 --lr 0.005 --json 2>/dev/null |
-                sed "s/^/$set $device seed $seed: /" | keep
-        done
-    done
+for device in cpu cuda; do
+    echo "$device" | keep
+    RANKS=1 TRAIN_FLAGS="--device $device" EDGECUT_BIN=target/release scripts/accuracy.sh "$data" cora amazon-photo | keep
 done
 
 say "epochs of the generated graph with 600,000 nodes: GraphSAGE, 256 hidden, fan-outs 15,10,5, batches of 1024"

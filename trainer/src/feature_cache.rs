@@ -54,9 +54,11 @@ impl<B: GnnBackend> FeatureCache<B> {
                     normalize_rows(&mut features, dim);
                 }
                 let piece = B::gnn_place(features, [end - start, dim], precision, device);
-                pieces.push(Tensor::from_primitive(TensorPrimitive::Float(piece)));
+                let piece = Tensor::<B, 2>::from_primitive(TensorPrimitive::Float(piece));
+                pieces.push(piece.reshape([(end - start) * dim]));
             }
-            tables.push(Some(if pieces.len() == 1 { pieces.swap_remove(0) } else { Tensor::cat(pieces, 0) }));
+            // As one vector, so that no device puts gaps between rows.
+            tables.push(Some(Tensor::cat(pieces, 0).reshape([slots, dim])));
         }
         Ok(Self { rows, tables })
     }

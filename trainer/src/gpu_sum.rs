@@ -5,11 +5,11 @@
 use crate::train_error::TrainError;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
+use edgecut_cluster::{Cluster, ProcessGroup, ReduceOp};
 #[cfg(feature = "cuda")]
 use {
     crate::backends::Cuda,
     burn::tensor::TensorData,
-    edgecut_cluster::{Cluster, ProcessGroup, ReduceOp},
     edgecut_gpu::{NcclConfig, NcclError, NcclGroup},
     std::any::Any,
     std::sync::{Mutex, PoisonError},
@@ -22,6 +22,28 @@ pub(crate) enum Summed<B: Backend> {
     /// All ranks have the same.
     #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
     OfAllRanks(Tensor<B, 1>),
+}
+
+/// Whether all ranks can use NCCL, and how many processes each node has, 1 if not all have as many.
+fn agree(usable: bool, cluster: &Cluster, world: &mut ProcessGroup) -> Result<(bool, usize), TrainError> {
+    let processes = cluster.local_world_size() as f64;
+    let mut agreed = [f64::from(u8::from(usable)), processes, -processes];
+    world.all_reduce(&mut agreed, ReduceOp::Min)?;
+    let [all_usable, fewest, most] = agreed;
+    Ok((all_usable > 0.0, if fewest == -most { fewest as usize } else { 1 }))
+}
+
+/// Tells the other ranks, which may be on GPUs, that this one is not.
+///
+/// # Errors
+/// A failure of the job.
+#[cfg(not(feature = "cuda"))]
+pub fn sum_with_nccl(
+    cluster: &Cluster,
+    world: &mut ProcessGroup,
+    _gpu: Option<usize>,
+) -> Result<Option<String>, TrainError> {
+    agree(false, cluster, world).map(|_| None)
 }
 
 /// Adds up what all ranks have, end to end, where they have agreed to do so on their GPUs.
@@ -41,8 +63,8 @@ struct GpuSum {
     num_nodes: usize,
 }
 
-/// Lets ranks add up their gradients with NCCL from now on, if all of them are on GPUs of machines that have it and some share a
-/// node: within a node between the GPUs, then over TCP between the first ranks of the nodes. `gpu` is the number of this process's
+/// Lets ranks add up their gradients with NCCL from now on, if all of them are on GPUs of machines that have it and each node has
+/// as many, more than one: within a node between the GPUs, then over TCP between the first ranks of the nodes. `gpu` is the number of this process's
 /// GPU, nothing on the CPU. Every rank calls it; gives a line about it on those that come to an agreement, and why there is none
 /// where that may surprise.
 ///
@@ -56,11 +78,9 @@ pub fn sum_with_nccl(
 ) -> Result<Option<String>, TrainError> {
     let present = gpu.map(|_| NcclGroup::check_present());
     let usable = matches!(present, Some(Ok(())));
-    let mut agreed = [f64::from(u8::from(usable)), cluster.local_world_size() as f64];
-    world.all_reduce(&mut agreed, ReduceOp::Min)?;
-    let [all_usable, fewest] = agreed;
-    if all_usable == 0.0 || fewest < 2.0 {
-        let why = present.and_then(Result::err).filter(|_| fewest >= 2.0);
+    let (all_usable, processes) = agree(usable, cluster, world)?;
+    if !all_usable || processes < 2 {
+        let why = present.and_then(Result::err).filter(|_| processes > 1);
         return Ok(why.map(|why| format!("gradients go over TCP between the GPUs of a node: {why}")));
     }
     let (local_rank, local_size) = (cluster.local_rank(), cluster.local_world_size());

@@ -51,7 +51,6 @@ pub use device_memory::DeviceMemory;
 pub use embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
 pub use epoch_clock::{EpochCost, HopCost};
 pub use feature_cache::FeatureCache;
-#[cfg(feature = "cuda")]
 pub use gpu_sum::sum_with_nccl;
 pub use graph::average_statistics;
 pub use node::{

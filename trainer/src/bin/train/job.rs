@@ -35,7 +35,6 @@ pub(crate) fn run(
     let result = (|| {
         let world = world.insert(cluster.world()?);
         same_parameters(world, parameters)?;
-        #[cfg(feature = "cuda")]
         if let Some(line) = edgecut_trainer::sum_with_nccl(&cluster, world, rank.gpu)?.filter(|_| rank.rank == 0) {
             eprintln!("{line}");
         }
