@@ -33,7 +33,7 @@ done
 
 say "epochs of the generated graph with 600,000 nodes: GraphSAGE, 256 hidden, fan-outs 15,10,5, batches of 1024"
 graph="$results/fake-600k"
-[ -d "$graph" ] || target/release/partition-graph --dataset fake --num-partitions 1 --avg-num-nodes 600000 \
+[ -e "$graph/META.json" ] || target/release/partition-graph --dataset fake --num-partitions 1 --avg-num-nodes 600000 \
     --num-channels 100 --output-dir "$graph"
 epochs() {
     local name=$1

@@ -111,7 +111,7 @@ impl DistLinkNeighborLoader {
         let reverse = reverse_types(part.meta(), &link.reverse_types);
         let maker = LinkMaker {
             sampler,
-            index,
+            index: Arc::new(index),
             negatives,
             num_negatives: link.negatives,
             exclude_seed_edges: link.exclude_seed_edges,
@@ -121,6 +121,12 @@ impl DistLinkNeighborLoader {
         };
         let (maker, plan, concurrency) = (Arc::new(maker), Arc::new(plan), config.concurrency);
         Ok(Self { maker, plan, concurrency, num_steps, total_seeds })
+    }
+
+    /// The same loader, which leaves out the features of cached nodes from now on. Other ranks need not know.
+    pub fn with_cache(self, cache: Arc<CachedRows>) -> Self {
+        let maker = LinkMaker { cache: Some(cache), ..(*self.maker).clone() };
+        Self { maker: Arc::new(maker), ..self }
     }
 
     /// What draws the neighborhoods.
@@ -199,9 +205,10 @@ fn reverse_types(meta: &Meta, given: &[(EdgeTypeId, EdgeTypeId)]) -> Vec<Vec<usi
 }
 
 /// Turns edges into a batch.
+#[derive(Clone)]
 struct LinkMaker {
     sampler: Arc<DistNeighborSampler>,
-    index: EdgeIndex,
+    index: Arc<EdgeIndex>,
     negatives: Arc<NegativeSampler>,
     num_negatives: NegativeSampling,
     exclude_seed_edges: bool,

@@ -97,6 +97,12 @@ impl DistNeighborLoader {
         Ok(Self { maker, plan: Arc::new(plan), concurrency: config.concurrency, num_steps, total_seeds })
     }
 
+    /// The same loader, which leaves out the features of cached nodes from now on. Other ranks need not know.
+    pub fn with_cache(self, cache: Arc<CachedRows>) -> Self {
+        let maker = BatchMaker { cache: Some(cache), ..(*self.maker).clone() };
+        Self { maker: Arc::new(maker), ..self }
+    }
+
     /// What draws the neighborhoods.
     pub fn sampler(&self) -> &Arc<DistNeighborSampler> {
         &self.maker.sampler
@@ -175,6 +181,7 @@ pub(crate) fn count(sampled: BatchIter<SampledSubgraph>, node: &SamplingNode) ->
 }
 
 /// Turns seeds into a batch.
+#[derive(Clone)]
 struct BatchMaker {
     sampler: Arc<DistNeighborSampler>,
     node_type: NodeTypeId,

@@ -1,8 +1,8 @@
 //! GPUs: which of them this process has, and kernels over a batch's edges and features.
 //!
 //! - [`resolve`]: what `--device` means on this machine;
-//! - [`kernels`], with the features `cuda` or `vulkan`: the kernels, in CubeCL, generic over its runtime;
-//! - [`NcclGroup`], with the feature `cuda`: collectives between the GPUs of one node.
+//! - `kernels`, with the features `cuda` or `vulkan`: the kernels, in CubeCL, generic over its runtime;
+//! - `NcclGroup`, with the feature `cuda`: collectives between the GPUs of one node.
 //!
 //! Nothing here knows burn.
 

@@ -7,7 +7,7 @@ use crate::gradients::{FlatLengthError, gradient_pieces, read_together, unflatte
 use crate::metrics::{Metric, MetricState};
 use crate::models::{Mode, NodeClassifier};
 use crate::nn::{Classification, cross_entropy};
-use crate::ops::GnnBackend;
+use crate::ops::{GnnBackend, Precision, products};
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
 use burn::optim::GradientsParams;
@@ -223,6 +223,11 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
     let totals = all_reduce_totals(&mine, world)?;
     if !is_summed {
         world.all_reduce(&mut flat, ReduceOp::Sum)?;
+    }
+    // Products in 16 bits may be greater than these hold; all ranks see it.
+    if products() == Precision::F16 && flat.iter().any(|gradient| !gradient.is_finite()) {
+        let what = "gradients are beyond what f16 holds: train with --mixed-precision bf16".into();
+        return Err(TrainError::Device { what });
     }
     let scale = (1.0 / totals.seeds.max(1.0)) as f32;
     flat.iter_mut().for_each(|gradient| *gradient *= scale);

@@ -23,7 +23,7 @@ pub struct DeviceMemory {
 
 impl DeviceMemory {
     /// Puts the part's edges on the device, if they are wanted there: hops are then drawn where they are. Gives the bytes that are
-    /// left for features.
+    /// left for features, none where a device has no memory of its own.
     ///
     /// # Errors
     /// [`TrainError::Config`] if none fit, or what the device says.
@@ -32,6 +32,9 @@ impl DeviceMemory {
         node: &Arc<SamplingNode>,
         device: &B::Device,
     ) -> Result<u64, TrainError> {
+        if !B::HAS_OWN_MEMORY {
+            return Ok(0);
+        }
         if !self.graph {
             return Ok(self.cache_bytes);
         }

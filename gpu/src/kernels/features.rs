@@ -113,8 +113,10 @@ fn launch<R: Runtime, I: Float, O: Float>(
 fn sources(cache_slots: &[u32], num_cached: usize, num_rows: usize) -> Result<Vec<u32>, KernelError> {
     let invalid = |what: String| Err(KernelError::Invalid { what });
     let most = OF_CACHE as usize;
-    if num_cached > most || num_rows > most {
-        return invalid(format!("{num_cached} cached and {num_rows} fetched rows: there may be 2^31 of either"));
+    if num_cached >= most || num_rows >= most {
+        return invalid(format!(
+            "{num_cached} cached and {num_rows} fetched rows: there may be fewer than 2^31 of either"
+        ));
     }
     let mut sources = Vec::with_capacity(cache_slots.len());
     let mut next = 0;

@@ -124,27 +124,27 @@ pub fn maximum<R: Runtime>(
     x: &Matrix,
     edges: &DeviceEdges,
     num_rows: usize,
-    columns: usize,
+    width: usize,
 ) -> (Matrix, Handle) {
-    assert!(x.columns >= columns, "a maximum of {columns} columns among {}", x.columns);
-    let out = Matrix::empty(client, [num_rows, columns], x.element);
-    let winners = client.empty((num_rows * columns).max(1) * size_of::<u32>());
-    if num_rows == 0 || columns == 0 {
+    assert!(x.columns >= width, "a maximum of {width} columns among {}", x.columns);
+    let out = Matrix::empty(client, [num_rows, width], x.element);
+    let winners = client.empty((num_rows * width).max(1) * size_of::<u32>());
+    if num_rows == 0 || width == 0 {
         return (out, winners);
     }
     let addresses = addresses(&[x.span(), out.span(), edges.num_edges()]);
-    let (count, dim) = rows(num_rows, columns);
+    let (count, dim) = rows(num_rows, width);
     with_element!(x.element, E => {
-        // SAFETY: threads beyond the rows and columns do nothing, and edges are in range.
+        // SAFETY: threads beyond the rows and width do nothing, and edges are in range.
         unsafe {
             greatest_of_rows::launch_unchecked::<E, R>(
                 client, count, dim, addresses, 1, x.arg(1), edges.arg(), greatest_arg(&out, &winners), num_rows,
             );
         }
         if let Some(hubs) = edges.hubs(num_rows) {
-            let values = Matrix::empty(client, [hubs.num_tasks, columns], Element::F32);
-            let won = client.empty(hubs.num_tasks * columns * size_of::<u32>());
-            let (count, dim) = rows(hubs.num_tasks, columns);
+            let values = Matrix::empty(client, [hubs.num_tasks, width], Element::F32);
+            let won = client.empty(hubs.num_tasks * width * size_of::<u32>());
+            let (count, dim) = rows(hubs.num_tasks, width);
             // SAFETY: as above.
             unsafe {
                 let partial = greatest_arg(&values, &won);
@@ -153,7 +153,7 @@ pub fn maximum<R: Runtime>(
                     x.arg(1), edges.arg(), hubs.arg(), partial,
                 );
             }
-            let (count, dim) = rows(hubs.num_hubs, columns);
+            let (count, dim) = rows(hubs.num_hubs, width);
             // SAFETY: as above.
             unsafe {
                 let partial = greatest_arg(&values, &won);

@@ -8,6 +8,7 @@ use cubecl::server::{ComputeServer, CopyDescriptor, Handle};
 use cubecl::stream_id::StreamId;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::in_flight::hand_over;
 use super::matrix::{Element, Matrix};
@@ -15,6 +16,10 @@ use super::matrix::{Element, Matrix};
 /// The stream of all copies to the device, whichever threads ask for them: none waits for a kernel, and kernels wait for the
 /// copies that they read.
 const COPIES: StreamId = StreamId { value: 127 };
+
+/// After so many bytes, page-locked memory that has been copied is given back.
+const BYTES_TO_LET_GO: usize = 32 << 20;
+static SENT_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// Copies values to a device through page-locked memory, where the runtime has such: then the copy goes on beside the work of
 /// this thread and of the device.
@@ -38,7 +43,16 @@ fn send<R: Runtime>(device: &R::Device, mut bytes: Bytes) -> Handle {
         let handle = client.empty(bytes.len());
         let descriptor = CopyDescriptor::new(handle.clone().binding(), [bytes.len()].into(), [1].into(), 1);
         let server = DeviceHandle::<R::Server>::new(device.to_id());
-        server.submit(move |server| server.write(vec![(descriptor, bytes)], COPIES));
+        // On a stream without kernels nobody else lets go of host memory whose copy is done.
+        let len = bytes.len();
+        let lets_go = SENT_BYTES.fetch_add(len, Ordering::Relaxed) % BYTES_TO_LET_GO + len >= BYTES_TO_LET_GO;
+        server.submit(move |server| {
+            server.write(vec![(descriptor, bytes)], COPIES);
+            if lets_go {
+                // What fails here fails again, and is told, where the copy is read.
+                let _ = server.flush(COPIES);
+            }
+        });
         handle
     });
     hand_over(&handle);

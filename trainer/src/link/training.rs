@@ -18,7 +18,7 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::optim::{AdamConfig, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_loader::{CachedRows, DistLinkNeighborLoader, EdgeSeeds, LinkConfig, LoaderConfig};
+use edgecut_dist_loader::{DistLinkNeighborLoader, EdgeSeeds, LinkConfig};
 use edgecut_dist_sampler::{DistNeighborSampler, SamplingNode};
 use edgecut_graph::Split;
 use std::sync::Arc;
@@ -76,11 +76,11 @@ where
     let options = BatchOptions { precision: training.device_memory.precision, ..options(&model_config, true) };
     let memory = training.device_memory;
     let left = memory.hold_edges::<B>(node, device)?;
-    let mut loader = training_loader(node, config, options, None, world)?;
+    let mut loader = training_loader(node, config, options, world)?;
     let count = |batches| loader.hotness(0, batches);
     let cache = memory.hold_features::<B>(node, count, (left, training.normalize_features), device)?;
     if let Some(cache) = &cache {
-        loader = training_loader(node, config, options, Some(cache.rows().clone()), world)?;
+        loader = loader.with_cache(cache.rows().clone());
     }
     if loader.total_seeds() == 0 {
         return Err(invalid(format!("dataset {} has no edges to train on", node.part().meta().dataset)));
@@ -184,12 +184,11 @@ fn training_loader(
     node: &Arc<SamplingNode>,
     config: &LinkTrainingConfig,
     options: BatchOptions,
-    cache: Option<Arc<CachedRows>>,
     world: &mut ProcessGroup,
 ) -> Result<DistLinkNeighborLoader, TrainError> {
     let (training, meta) = (&config.training, node.part().meta());
     let sampler = Arc::new(DistNeighborSampler::new(node.clone(), training.sampler.clone())?);
-    let loader_config = LoaderConfig { cache, ..training.train_loader(options.wanted()) };
+    let loader_config = training.train_loader(options.wanted());
     let reverse_types = (config.reverse_types.iter())
         .map(|(one, other)| Ok((edge_type(meta, one)?, edge_type(meta, other)?)))
         .collect::<Result<_, TrainError>>()?;

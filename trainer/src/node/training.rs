@@ -17,7 +17,7 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::optim::{AdamConfig, Optimizer};
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_loader::{CachedRows, DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, SamplingNode};
 use edgecut_graph::{NodeTypeId, Split};
 use std::sync::Arc;
@@ -65,11 +65,11 @@ where
     let options = BatchOptions { precision, ..BatchOptions::of_model(&model_config, true) };
     let memory = config.training.device_memory;
     let left = memory.hold_edges::<B>(node, device)?;
-    let mut loader = data.split_loader(config, Split::Train, options, None, world)?;
+    let mut loader = data.split_loader(config, Split::Train, options, world)?;
     let count = |batches| loader.hotness(0, batches);
     let cache = memory.hold_features::<B>(node, count, (left, config.training.normalize_features), device)?;
     if let Some(cache) = &cache {
-        loader = data.split_loader(config, Split::Train, options, Some(cache.rows().clone()), world)?;
+        loader = loader.with_cache(cache.rows().clone());
     }
     if loader.total_seeds() == 0 {
         return Err(invalid(format!("dataset {} has no training nodes", meta.dataset)));
@@ -191,7 +191,6 @@ impl<'a> Data<'a> {
         config: &NodeTrainingConfig,
         split: Split,
         options: BatchOptions,
-        cache: Option<Arc<CachedRows>>,
         world: &mut ProcessGroup,
     ) -> Result<DistNeighborLoader, TrainError> {
         let training = &config.training;
@@ -200,7 +199,6 @@ impl<'a> Data<'a> {
             _ => (training.eval_sampler(), training.eval_loader(options.wanted())),
         };
         let sampler = Arc::new(DistNeighborSampler::new(self.node.clone(), sampler_config)?);
-        let loader_config = LoaderConfig { cache, ..loader_config };
         Ok(DistNeighborLoader::new(sampler, self.seed_type, Seeds::Split(split), loader_config, world)?)
     }
 }
@@ -237,8 +235,8 @@ impl Evaluation {
             options,
             metric: config.metric,
             num_classes: data.node.part().meta().node_types[data.seed_type.index()].num_classes,
-            valid: data.split_loader(config, Split::Valid, options, None, world)?,
-            test: data.split_loader(config, Split::Test, options, None, world)?,
+            valid: data.split_loader(config, Split::Valid, options, world)?,
+            test: data.split_loader(config, Split::Test, options, world)?,
         })
     }
 

@@ -92,6 +92,12 @@ pub type HopsOnDevice = Result<Option<(Arc<dyn HopKernel>, u64)>, Box<dyn Error 
 ///
 /// A plain backend implements it by its own [`GnnKernels`]; `Autodiff<B>` has it for every `B: GnnKernels`.
 pub trait GnnBackend: Backend {
+    /// Whether its devices have memory of their own, to which batches are copied.
+    const HAS_OWN_MEMORY: bool;
+
+    /// Whether `device` computes with numbers of a type.
+    fn gnn_supports(precision: Precision, device: &Self::Device) -> bool;
+
     /// Features on `device`, `[rows, columns]`, row-major. On a device with memory of its own they are of the given type, and
     /// the copy goes on beside what that computes.
     fn gnn_place(values: Vec<f32>, shape: [usize; 2], precision: Precision, device: &Self::Device)
@@ -175,6 +181,14 @@ pub struct LinearGradients<B: Backend> {
 
 /// The forward and backward kernels that a plain backend supplies.
 pub trait GnnKernels: Backend {
+    /// See [`GnnBackend::HAS_OWN_MEMORY`].
+    const OWN_MEMORY: bool = false;
+
+    /// See [`GnnBackend::gnn_supports`]; on the CPU precisions have no effect.
+    fn supports(_precision: Precision, _device: &Self::Device) -> bool {
+        true
+    }
+
     /// See [`GnnBackend::gnn_place`].
     fn place(values: Vec<f32>, shape: [usize; 2], _precision: Precision, device: &Self::Device) -> FloatTensor<Self> {
         Tensor::<Self, 2>::from_data(TensorData::new(values, shape), device).into_primitive().tensor()
@@ -291,6 +305,12 @@ pub trait GnnKernels: Backend {
 /// Implements [`GnnBackend`] for a backend without gradients by its own [`GnnKernels`].
 macro_rules! by_own_kernels {
     () => {
+        const HAS_OWN_MEMORY: bool = <Self as GnnKernels>::OWN_MEMORY;
+
+        fn gnn_supports(precision: Precision, device: &Self::Device) -> bool {
+            Self::supports(precision, device)
+        }
+
         fn gnn_place(
             values: Vec<f32>,
             shape: [usize; 2],

@@ -108,6 +108,12 @@ impl<B: GnnKernels> Backward<B, 1> for CrossEntropyBackward {
 }
 
 impl<B: GnnKernels, C: CheckpointStrategy> GnnBackend for Autodiff<B, C> {
+    const HAS_OWN_MEMORY: bool = B::OWN_MEMORY;
+
+    fn gnn_supports(precision: Precision, device: &Self::Device) -> bool {
+        B::supports(precision, device)
+    }
+
     fn gnn_place(
         values: Vec<f32>,
         shape: [usize; 2],

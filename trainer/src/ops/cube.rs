@@ -36,6 +36,12 @@ where
     I: IntElement,
     T: BoolElement,
 {
+    const OWN_MEMORY: bool = true;
+
+    fn supports(precision: Precision, device: &Self::Device) -> bool {
+        precision == Precision::F32 || <Self as Backend>::supports_dtype(device, float_type(element_of(precision)))
+    }
+
     fn place(values: Vec<f32>, shape: [usize; 2], precision: Precision, device: &Self::Device) -> FloatTensor<Self> {
         tensor(&R::client(device), device, gpu::place::<R>(device, values, shape, element_of(precision)))
     }

@@ -50,4 +50,5 @@ pub use dropout::{DropoutKey, DropoutMask, dropout, masked};
 pub use edge_weights::EdgeWeights;
 pub use linear::{Activation, linear};
 pub use pooling::{Segments, pool};
+pub(crate) use precision::products;
 pub use precision::{Precision, multiply_in};

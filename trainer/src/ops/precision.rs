@@ -21,14 +21,15 @@ pub enum Precision {
 /// What products of dense layers are computed in on GPUs.
 static PRODUCTS: OnceLock<Precision> = OnceLock::new();
 
-/// From now on dense layers of this process multiply in `precision` on GPUs, and add up in `f32`: mixed-precision training.
+/// From now on dense layers of this process multiply in `precision` on GPUs, sums of products rounded to it; all else stays `f32`:
+/// mixed-precision training.
 /// Only the first call has an effect; it belongs before the first model is computed.
 pub fn multiply_in(precision: Precision) {
     PRODUCTS.get_or_init(|| precision);
 }
 
-#[cfg(feature = "gpu")]
-pub(super) fn products() -> Precision {
+/// What was given to [`multiply_in`].
+pub(crate) fn products() -> Precision {
     PRODUCTS.get().copied().unwrap_or_default()
 }
 

@@ -6,7 +6,7 @@ use anyhow::bail;
 use clap::Args;
 use edgecut_gpu::{DeviceChoice, DeviceError, Resolved, resolve};
 use edgecut_trainer::DeviceMemory;
-use edgecut_trainer::ops::{Precision, multiply_in};
+use edgecut_trainer::ops::{GnnBackend, Precision, multiply_in};
 
 /// Where models are computed; may differ from node to node.
 #[derive(Clone, Debug, Args)]
@@ -16,7 +16,8 @@ pub(crate) struct DeviceArgs {
     /// takes the GPU with the number of the process on its node
     #[arg(long, value_name = "auto|cpu|cuda|cuda:K", default_value_t = DeviceChoice::Auto)]
     pub(crate) device: DeviceChoice,
-    /// Multiply matrices in this type on GPUs and add up in f32: mixed-precision training. f16 has a narrow range
+    /// Multiply matrices in this type on GPUs, sums of products rounded to it; all else stays f32: mixed-precision training.
+    /// f16 has a narrow range
     #[arg(long, value_name = "bf16|f16")]
     pub(crate) mixed_precision: Option<Precision>,
 }
@@ -26,7 +27,7 @@ pub(crate) struct DeviceArgs {
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceMemoryArgs {
     /// Memory of a GPU for the features of the nodes that are wanted most often, and for the graph: 8GiB, 500MB. Nodes are
-    /// counted in some batches of the first epoch
+    /// counted in some batches of the first epoch. Until training has begun, features take twice as much. No effect on the CPU
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = bytes)]
     pub(crate) gpu_cache_bytes: u64,
     /// Draw neighbors on the GPU, of the edge types that fit into --gpu-cache-bytes
@@ -104,6 +105,20 @@ impl DeviceArgs {
             }
         }
         Ok(device)
+    }
+
+    /// Fails if the device does not compute with the types that are asked for.
+    pub(crate) fn check_types<B: GnnBackend>(&self, features: Precision, device: &B::Device) -> anyhow::Result<()> {
+        let asked =
+            [("--mixed-precision", self.mixed_precision.unwrap_or_default()), ("--feature-precision", features)];
+        match asked.into_iter().find(|&(_, precision)| !B::gnn_supports(precision, device)) {
+            Some((flag, precision)) => {
+                bail!(UsageError(format!(
+                    "{flag}: the device does not compute in {precision}: give another type, or none"
+                )))
+            }
+            None => Ok(()),
+        }
     }
 
     fn resolve(&self, local_rank: usize, local_world_size: usize) -> anyhow::Result<Resolved> {

@@ -21,11 +21,12 @@ use edgecut_trainer::graph::{
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{parse_graph_model, save_graph_model};
 use edgecut_trainer::models::{GraphNet, GraphNetConfig};
-use edgecut_trainer::ops::{GnnBackend, GnnKernels};
+use edgecut_trainer::ops::{GnnBackend, GnnKernels, Precision};
 use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) fn run<B: GnnBackend + GnnKernels>(args: &GraphArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+    args.device.check_types::<B>(Precision::F32, device)?;
     let config = args.config();
     let source = args.data.source();
     job::run(&args.job, rank, format!("graphs {}", source.name), &args.parameters(), |Job { cluster, world }| {

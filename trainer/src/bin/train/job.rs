@@ -35,7 +35,8 @@ pub(crate) fn run(
     let result = (|| {
         let world = world.insert(cluster.world()?);
         same_parameters(world, parameters)?;
-        if let Some(line) = edgecut_trainer::sum_with_nccl(&cluster, world, rank.gpu)?.filter(|_| rank.rank == 0) {
+        if let Some(line) = edgecut_trainer::sum_with_nccl(&cluster, world, rank.gpu)?.filter(|_| rank.local_rank == 0)
+        {
             eprintln!("{line}");
         }
         work(&mut Job { cluster: &cluster, world })?;

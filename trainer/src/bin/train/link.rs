@@ -19,6 +19,7 @@ use edgecut_trainer::ops::{GnnBackend, GnnKernels};
 use std::path::Path;
 
 pub(crate) fn run<B: GnnBackend + GnnKernels>(args: &LinkArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+    args.device.check_types::<B>(args.memory.feature_precision, device)?;
     let config = args.config(num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
     let parameters = merged([args.parameters(), args.training.parameters(), args.sampling.parameters()]);
     serving::run(&args.job, &args.part, rank, &parameters, |job| {

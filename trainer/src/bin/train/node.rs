@@ -19,6 +19,7 @@ use serde_json::json;
 use std::path::Path;
 
 pub(crate) fn run<B: GnnBackend + GnnKernels>(args: &NodeArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+    args.device.check_types::<B>(args.memory.feature_precision, device)?;
     let training = args.training.config(&args.sampling, num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
     let config = NodeTrainingConfig { training, metric: args.metric };
     let own = json!({ "load_model": args.output.load_model.is_some(), "metric": args.metric });
