@@ -1,0 +1,332 @@
+//! Attention over the in-edges of each destination, in two versions, with its backward pass.
+//!
+//! Whatever is per edge and head is one thread each, so that hubs are balanced by themselves; sums over a row's edges are cut
+//! into tasks as those of an aggregation. Entries of a row are its edges and then, if there is one, its self edge.
+
+mod passes;
+
+use cubecl::prelude::*;
+use cubecl::server::Handle;
+
+use crate::kernels::columns::column_sums;
+use crate::kernels::dropout::Mask;
+use crate::kernels::edges::DeviceEdges;
+use crate::kernels::grid::{addresses, rows, threads};
+use crate::kernels::matrix::{Element, Matrix, array, vector_size, with_element};
+use passes::{
+    EntriesLaunch, Kind, normalize, score_entries, softmax_hubs, softmax_rows, softmax_tasks, sum_hubs, sum_rows,
+    sum_tasks, to_scores, to_weights,
+};
+
+/// How an edge is scored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scoring {
+    /// `LeakyReLU(score_dst + score_src)`.
+    Additive,
+    /// `vector · LeakyReLU(z_dst + z_src)`.
+    Dynamic,
+}
+
+/// One attention: everything but the matrices.
+#[derive(Clone, Copy, Debug)]
+pub struct EdgeAttention<'a> {
+    /// The in-edges of destinations.
+    pub edges: &'a DeviceEdges,
+    /// Destinations: the first rows of `edges`.
+    pub num_rows: usize,
+    /// Edges of these rows.
+    pub num_edges: usize,
+    /// Heads, each with its share of the columns.
+    pub heads: usize,
+    /// How edges are scored.
+    pub scoring: Scoring,
+    /// Whether each destination, then the first of the sources, has an edge to itself besides.
+    pub self_edges: bool,
+    /// What negative arguments of the LeakyReLU are multiplied by.
+    pub negative_slope: f32,
+    /// Of weights after the softmax, by entry and head.
+    pub dropout: Mask,
+}
+
+/// What the forward pass reads, of the element type of the first.
+///
+/// # Shapes
+/// - [`Scoring::Additive`]: `[num_src, heads * channels]`, `[num_src, heads]`, `[num_rows, heads]`
+/// - [`Scoring::Dynamic`]: `[num_src, heads * channels]`, `[num_rows, heads * channels]`, `[1, heads * channels]`
+pub type AttentionInputs<'a> = [&'a Matrix; 3];
+
+/// The arrays of entries that a kernel reads; what it does not is any other.
+#[derive(Clone, Copy)]
+struct Arrays<'a> {
+    weights: &'a Handle,
+    values: &'a Handle,
+}
+
+/// The matrices by which entries are scored, as a kernel reads them.
+#[derive(Clone, Copy)]
+struct Ends<'a> {
+    z_src: &'a Matrix,
+    z_dst: &'a Matrix,
+    vector: &'a Matrix,
+}
+
+impl EdgeAttention<'_> {
+    /// Entries of all rows.
+    fn num_entries(&self) -> usize {
+        self.num_edges + if self.self_edges { self.num_rows } else { 0 }
+    }
+
+    /// Room for a value by entry and head.
+    fn room<R: Runtime>(&self, client: &ComputeClient<R>) -> Handle {
+        client.empty((self.num_entries() * self.heads).max(1) * size_of::<f32>())
+    }
+
+    fn entries<E: Float, N: Size, R: Runtime>(
+        &self,
+        arrays: Arrays<'_>,
+        ends: Ends<'_>,
+        vector: usize,
+        lanes: usize,
+    ) -> EntriesLaunch<E, N, R> {
+        let values = self.num_entries() * self.heads;
+        EntriesLaunch::new(
+            array(arrays.weights, values),
+            array(arrays.values, values),
+            ends.z_src.arg(vector),
+            ends.z_dst.arg(vector),
+            ends.vector.arg(vector),
+            array(&self.edges.indptr, self.edges.num_rows() + 1),
+            self.dropout.arg(),
+            self.num_rows,
+            self.heads,
+            lanes,
+            (lanes / self.heads).max(1),
+            self.negative_slope,
+            self.self_edges,
+        )
+    }
+
+    /// The matrices that scores are made of, the length of vectors that they are read in, and vectors in a row.
+    fn scored<'a>(&self, [z, second, third]: AttentionInputs<'a>) -> (Ends<'a>, usize, usize) {
+        match self.scoring {
+            Scoring::Additive => (Ends { z_src: second, z_dst: third, vector: third }, 1, self.heads),
+            Scoring::Dynamic => {
+                let vector = self.vector_size(&[z, second, third]);
+                (Ends { z_src: z, z_dst: second, vector: third }, vector, z.columns / vector)
+            }
+        }
+    }
+
+    /// Vectors that stay within a head.
+    fn vector_size(&self, matrices: &[&Matrix]) -> usize {
+        let head = Matrix { columns: matrices[0].columns / self.heads, ..matrices[0].clone() };
+        vector_size(&[matrices, &[&head]].concat())
+    }
+
+    fn addresses(&self, matrices: &[&Matrix]) -> AddressType {
+        let spans = matrices.iter().map(|matrix| matrix.span());
+        addresses(&spans.chain([2 * self.num_entries() * self.heads]).collect::<Vec<_>>())
+    }
+
+    /// Sums the rows of `z` by weights; also the weights before dropout, `f32` by entry and head.
+    ///
+    /// # Shapes
+    /// - output: `[num_rows, heads * channels]`, of the element type of `z`, and `[entries, heads]`
+    ///
+    /// # Panics
+    /// If the matrices are not of one element type.
+    pub fn forward<R: Runtime>(&self, client: &ComputeClient<R>, inputs: AttentionInputs<'_>) -> (Matrix, Handle) {
+        let z = inputs[0];
+        assert!(inputs.iter().all(|matrix| matrix.element == z.element), "an attention's element types");
+        let (scores, weights) = (self.room(client), self.room(client));
+        let out = Matrix::empty(client, [self.num_rows, z.columns], z.element);
+        if self.num_rows == 0 || z.columns == 0 {
+            return (out, weights);
+        }
+        let softmax = client.empty(2 * self.num_rows * self.heads * size_of::<f32>());
+        let pairs = |rows: usize| 2 * rows * self.heads;
+        let (ends, vector, lanes) = self.scored(inputs);
+        let addresses = self.addresses(&inputs);
+        let num_entries = self.num_entries();
+        let unread = Arrays { weights: &softmax, values: &softmax };
+        let scored = Arrays { weights: &softmax, values: &scores };
+        let scored_again = Arrays { weights: &self.edges.indptr, values: &scores };
+        let by_entry = threads(num_entries * self.heads);
+        let by_row = rows(self.num_rows, self.heads);
+        with_element!(z.element, E => {
+            // SAFETY: in all launches threads beyond the entries, rows and heads do nothing, and edges are in range.
+            unsafe {
+                score_entries::launch_unchecked::<E, R>(
+                    client, by_entry.0, by_entry.1, addresses, vector,
+                    self.edges.arg(), self.entries(unread, ends, vector, lanes), array(&scores, num_entries * self.heads),
+                    num_entries, self.scoring,
+                );
+                softmax_rows::launch_unchecked::<E, R>(
+                    client, by_row.0, by_row.1, addresses, vector,
+                    self.edges.arg(), self.entries(scored_again, ends, vector, lanes), array(&softmax, pairs(self.num_rows)),
+                );
+                if let Some(hubs) = self.edges.hubs(self.num_rows) {
+                    let partial = client.empty(pairs(hubs.num_tasks) * size_of::<f32>());
+                    let by_task = rows(hubs.num_tasks, self.heads);
+                    softmax_tasks::launch_unchecked::<E, R>(
+                        client, by_task.0, by_task.1, addresses, vector,
+                        self.entries(scored_again, ends, vector, lanes), hubs.arg(), array(&partial, pairs(hubs.num_tasks)),
+                    );
+                    let by_hub = rows(hubs.num_hubs, self.heads);
+                    softmax_hubs::launch_unchecked::<E, R>(
+                        client, by_hub.0, by_hub.1, addresses, vector,
+                        self.entries(scored_again, ends, vector, lanes), hubs.arg(), array(&partial, pairs(hubs.num_tasks)),
+                        array(&softmax, pairs(self.num_rows)),
+                    );
+                }
+                let by_entry = threads(num_entries * self.heads);
+                normalize::launch_unchecked::<E, R>(
+                    client, by_entry.0, by_entry.1, addresses, vector,
+                    self.entries(scored, ends, vector, lanes), array(&softmax, pairs(self.num_rows)),
+                    array(&weights, num_entries * self.heads), num_entries,
+                );
+            }
+        });
+        let weighted = Arrays { weights: &weights, values: &weights };
+        self.sum(client, z, self.edges, weighted, inputs, Kind::Weighted, &out);
+        (out, weights)
+    }
+
+    /// The gradients of the inputs, of their shapes and element types, for that of the output, `[num_rows, heads * channels]`.
+    /// `transposed` are the edges by source, one row for each row of `z`.
+    ///
+    /// # Panics
+    /// If `transposed` has other rows.
+    pub fn backward<R: Runtime>(
+        &self,
+        client: &ComputeClient<R>,
+        inputs: AttentionInputs<'_>,
+        weights: &Handle,
+        grad: &Matrix,
+        transposed: &DeviceEdges,
+    ) -> [Matrix; 3] {
+        let [z, second, third] = inputs;
+        assert_eq!(transposed.num_rows(), z.rows, "rows of an attention's transposed edges");
+        let element = z.element;
+        let gradient = |like: &Matrix| Matrix::empty(client, [like.rows, like.columns], element);
+        let of_z = gradient(z);
+        let num_entries = self.num_entries();
+        let values = num_entries * self.heads;
+        if z.columns == 0 || self.num_rows == 0 || num_entries == 0 {
+            let zeros = |like: &Matrix| Matrix::zeros(client, [like.rows, like.columns], element);
+            return [zeros(z), zeros(second), zeros(third)];
+        }
+        let (of_weights, of_scores) = (self.room(client), self.room(client));
+        let addresses = self.addresses(&[z, second, third, grad]);
+        let by_entry = || threads(values);
+        let vector = self.vector_size(&[z, grad]);
+        let lanes = z.columns / vector;
+        with_element!(element, E => {
+            let ends = Ends { z_src: z, z_dst: grad, vector: grad };
+            let arrays = Arrays { weights, values: weights };
+            let (count, dim) = by_entry();
+            // SAFETY: threads beyond the entries do nothing, and edges are in range.
+            unsafe {
+                to_weights::launch_unchecked::<E, R>(
+                    client, count, dim, addresses, vector,
+                    grad.arg(vector), self.edges.arg(), self.entries(arrays, ends, vector, lanes), array(&of_weights, values),
+                    num_entries,
+                );
+            }
+        });
+        let means = Matrix::empty(client, [self.num_rows, self.heads], Element::F32);
+        let arrays = Arrays { weights, values: &of_weights };
+        self.sum(client, grad, self.edges, arrays, inputs, Kind::WeightedValues, &means);
+        let (ends, scored_vector, scored_lanes) = self.scored(inputs);
+        with_element!(element, E => {
+            let (count, dim) = by_entry();
+            // SAFETY: as above.
+            unsafe {
+                to_scores::launch_unchecked::<E, R>(
+                    client, count, dim, addresses, scored_vector,
+                    self.edges.arg(), self.entries(arrays, ends, scored_vector, scored_lanes),
+                    array(&means.handle, self.num_rows * self.heads), array(&of_scores, values), num_entries, self.scoring,
+                );
+            }
+        });
+        let arrays = Arrays { weights, values: &of_scores };
+        let sum = |x: &Matrix, edges: &DeviceEdges, kind: Kind, out: &Matrix| {
+            self.sum(client, x, edges, arrays, inputs, kind, out);
+        };
+        match self.scoring {
+            Scoring::Additive => {
+                sum(grad, transposed, Kind::Weighted, &of_z);
+                let (of_src, of_dst) = (gradient(second), gradient(third));
+                sum(grad, transposed, Kind::Values, &of_src);
+                sum(grad, self.edges, Kind::Values, &of_dst);
+                [of_z, of_src, of_dst]
+            }
+            Scoring::Dynamic => {
+                sum(grad, transposed, Kind::ToSource, &of_z);
+                let of_dst = gradient(second);
+                sum(grad, self.edges, Kind::ToDestination, &of_dst);
+                let by_row = Matrix::empty(client, [self.num_rows, z.columns], Element::F32);
+                sum(grad, self.edges, Kind::ToVector, &by_row);
+                [of_z, of_dst, column_sums(client, &by_row, element)]
+            }
+        }
+    }
+
+    /// Sums over the entries of the rows of `edges` into `out`.
+    #[allow(clippy::too_many_arguments)]
+    fn sum<R: Runtime>(
+        &self,
+        client: &ComputeClient<R>,
+        x: &Matrix,
+        edges: &DeviceEdges,
+        arrays: Arrays<'_>,
+        inputs: AttentionInputs<'_>,
+        kind: Kind,
+        out: &Matrix,
+    ) {
+        if out.rows == 0 {
+            return;
+        }
+        let by_head = matches!(kind, Kind::Values | Kind::WeightedValues);
+        let through_scores = self.scoring == Scoring::Dynamic && !by_head;
+        let (ends, vector) = match (by_head, through_scores) {
+            (true, _) => (Ends { z_src: x, z_dst: x, vector: x }, 1),
+            (_, true) => (self.scored(inputs).0, self.vector_size(&[x, out, inputs[0], inputs[1], inputs[2]])),
+            _ => (Ends { z_src: x, z_dst: x, vector: x }, self.vector_size(&[x, out])),
+        };
+        let lanes = out.columns / vector;
+        let num_rows = out.rows;
+        let addresses = self.addresses(&[x, out, ends.z_src, ends.z_dst]);
+        with_element!(x.element, E => with_element!(out.element, O => {
+            let (count, dim) = rows(num_rows, lanes);
+            // SAFETY: threads beyond the rows and lanes do nothing, and edges are in range.
+            unsafe {
+                sum_rows::launch_unchecked::<E, O, R>(
+                    client, count, dim, addresses, vector,
+                    x.arg(vector), edges.arg(), self.entries(arrays, ends, vector, lanes), out.arg(vector), num_rows, kind,
+                );
+            }
+            if let Some(hubs) = edges.hubs(num_rows) {
+                let partial = Matrix::empty(client, [hubs.num_tasks, out.columns], Element::F32);
+                let (count, dim) = rows(hubs.num_tasks, lanes);
+                // SAFETY: as above.
+                unsafe {
+                    sum_tasks::launch_unchecked::<E, R>(
+                        client, count, dim, addresses, vector,
+                        x.arg(vector), edges.arg(), self.entries(arrays, ends, vector, lanes), hubs.arg(),
+                        partial.arg(vector), kind,
+                    );
+                }
+                let (count, dim) = rows(hubs.num_hubs, lanes);
+                // SAFETY: as above.
+                unsafe {
+                    sum_hubs::launch_unchecked::<E, O, R>(
+                        client, count, dim, addresses, vector,
+                        x.arg(vector), self.entries(arrays, ends, vector, lanes), hubs.arg(), partial.arg(vector),
+                        out.arg(vector), kind,
+                    );
+                }
+            }
+        }));
+    }
+}
