@@ -4,8 +4,8 @@ mod support;
 
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
-    CachedRows, DistLinkNeighborLoader, DistNeighborLoader, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, MiniBatch,
-    NegativeDistribution, NegativeSampling, NodeBatch, Seeds,
+    CachedRows, DistLinkNeighborLoader, DistNeighborLoader, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, LoaderError,
+    MiniBatch, NegativeDistribution, NegativeSampling, NodeBatch, Seeds,
 };
 use edgecut_dist_sampler::{
     DistNeighborSampler, NumNeighbors, SamplerConfig, SamplingNode, SamplingNodeConfig, TrafficCount, Wanted,
@@ -40,13 +40,13 @@ fn of_edges(node: &Arc<SamplingNode>, world: &mut ProcessGroup, config: LoaderCo
     DistLinkNeighborLoader::new(sampler(node), seeds, config, link, world).expect("a loader")
 }
 
-/// The batches of an epoch, and what they have fetched.
-fn epoch<T>(
-    node: &SamplingNode,
-    batches: impl Iterator<Item = Result<T, edgecut_dist_loader::LoaderError>>,
-) -> (Vec<T>, TrafficCount) {
+/// The batches of an epoch, and what they have fetched. `start` begins it: batches are drawn from then on.
+fn epoch<T, I>(node: &SamplingNode, start: impl FnOnce() -> I) -> (Vec<T>, TrafficCount)
+where
+    I: Iterator<Item = Result<T, LoaderError>>,
+{
     let before = node.traffic().count();
-    let batches = batches.map(|batch| batch.expect("a batch")).collect();
+    let batches = start().map(|batch| batch.expect("a batch")).collect();
     (batches, node.traffic().count() - before)
 }
 
@@ -100,7 +100,7 @@ fn choose(node: &Arc<SamplingNode>, hotness: &edgecut_dist_loader::Hotness, shar
 
 fn check_nodes(node: &Arc<SamplingNode>, world: &mut ProcessGroup, wanted: Wanted, share: u64) {
     let plain = of_nodes(node, world, config(wanted, None));
-    let (expected, all_traffic) = epoch(node, plain.epoch(0));
+    let (expected, all_traffic) = epoch(node, || plain.epoch(0));
     let before = node.traffic().count();
     let hotness = plain.hotness(0, 2).expect("two batches");
     assert_eq!((node.traffic().count() - before).remote_nodes, 0, "counting fetches no features");
@@ -112,7 +112,7 @@ fn check_nodes(node: &Arc<SamplingNode>, world: &mut ProcessGroup, wanted: Wante
     let cache = choose(node, &hotness, share);
     let kept = fetch(node, &cache);
     let cached = of_nodes(node, world, config(wanted, Some(cache.clone())));
-    let (found, traffic) = epoch(node, cached.epoch(0));
+    let (found, traffic) = epoch(node, || cached.epoch(0));
     assert_eq!(found.len(), expected.len());
     let (mut total, mut inputs) = (0, 0);
     for (found, expected) in found.into_iter().zip(&expected) {
@@ -132,11 +132,11 @@ fn check_nodes(node: &Arc<SamplingNode>, world: &mut ProcessGroup, wanted: Wante
 
 fn check_edges(node: &Arc<SamplingNode>, world: &mut ProcessGroup) {
     let plain = of_edges(node, world, config(EVERYTHING, None));
-    let (expected, all_traffic) = epoch(node, plain.epoch(1));
+    let (expected, all_traffic) = epoch(node, || plain.epoch(1));
     let cache = choose(node, &plain.hotness(0, usize::MAX).expect("all batches"), 2);
     let kept = fetch(node, &cache);
     let cached = of_edges(node, world, config(EVERYTHING, Some(cache)));
-    let (found, traffic) = epoch(node, cached.epoch(1));
+    let (found, traffic) = epoch(node, || cached.epoch(1));
     assert_eq!(found.len(), expected.len());
     for (found, expected) in found.into_iter().zip(&expected) {
         let (graph, num_kept) = assemble(found.graph, &kept);
