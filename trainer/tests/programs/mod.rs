@@ -7,10 +7,11 @@ mod support;
 use edgecut_graph::datasets::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::{Dataset, EdgeTypeId, HoldOut};
 use edgecut_partition::Method;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use support::write_parts;
 
@@ -120,18 +121,34 @@ pub fn end(child: Child) -> Output {
 /// As [`end`], for a process that may take longer or shorter.
 pub fn end_within(patience: Duration, mut child: Child) -> Output {
     let deadline = Instant::now() + patience;
-    loop {
-        if child.try_wait().expect("wait for a child").is_some() {
-            return child.wait_with_output().expect("read a child's output");
+    // Read while it runs: who says more than a pipe holds waits until somebody reads.
+    let (stdout, stderr) = (drain(child.stdout.take()), drain(child.stderr.take()));
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("wait for a child") {
+            break status;
         }
         if Instant::now() > deadline {
             let _ = child.kill();
-            let output = child.wait_with_output().expect("read a child's output");
-            panic!("a process hung; it had said: {}", String::from_utf8_lossy(&output.stderr));
+            let _ = child.wait();
+            panic!(
+                "a process hung; it had said: {}",
+                String::from_utf8_lossy(&stderr.join().expect("a child's output"))
+            );
         }
         std::thread::yield_now();
         std::thread::park_timeout(Duration::from_millis(20));
-    }
+    };
+    let read = |pipe: JoinHandle<Vec<u8>>| pipe.join().expect("a child's output");
+    Output { status, stdout: read(stdout), stderr: read(stderr) }
+}
+
+/// All that comes out of a pipe; nothing where there is none.
+fn drain(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.map(|mut pipe| pipe.read_to_end(&mut bytes).expect("read a child's output"));
+        bytes
+    })
 }
 
 pub fn run(command: &mut Command) -> Output {
