@@ -7,7 +7,7 @@ use crate::embeddings::Embeddings;
 use crate::gather::all_gather_large;
 use crate::metrics::RankingMetrics;
 use crate::models::{GraphSchema, LinkModel, Mode};
-use crate::ops::{GnnBackend, consumed};
+use crate::ops::{GnnBackend, consumed, matmul};
 use crate::train_error::TrainError;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
@@ -194,7 +194,7 @@ impl FilteredRanking {
         let own = &rows[&edges[0].dst_type].ids;
         let scores: Vec<f32> = match own.is_empty() {
             true => Vec::new(),
-            false => query.matmul(candidates.clone()).into_data().iter::<f32>().collect(),
+            false => matmul(query, candidates.clone()).into_data().iter::<f32>().collect(),
         };
         let row = |edge: usize| &scores[edge * own.len()..(edge + 1) * own.len()];
         let positions: Vec<Option<usize>> = edges.iter().map(|edge| own.binary_search(&edge.dst).ok()).collect();

@@ -5,7 +5,7 @@ use super::config::{LinkLoss, LinkTrainingConfig};
 use crate::data_parallel::{Forward, JudgedSeeds, StepGradients, exchange};
 use crate::embeddings::Embeddings;
 use crate::models::{LinkModel, Mode, ModelInput};
-use crate::ops::GnnBackend;
+use crate::ops::{GnnBackend, matmul};
 use crate::train_error::TrainError;
 use burn::tensor::activation::{log_sigmoid, log_softmax};
 use burn::tensor::backend::{AutodiffBackend, Backend};
@@ -95,7 +95,7 @@ pub(super) fn scores<B: GnnBackend>(
                     true => x.clone(),
                     false => x.clone().select(0, indices::<B>(edges, &device)),
                 };
-                let scores = part(&query).matmul(select(negatives).transpose());
+                let scores = matmul(part(&query), select(negatives).transpose());
                 let scores = match own.is_empty() {
                     true => scores,
                     false => scores.mask_fill(mask::<B>(own, [edges.len(), negatives.len()], &device), NO_SCORE),

@@ -6,6 +6,7 @@ use burn::tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 
 use super::weight_init::WeightInit;
+use crate::ops::{GnnBackend, matmul};
 
 /// How the weights of many edge types are kept few (Schlichtkrull et al., ESWC 2018, section 2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -93,7 +94,9 @@ impl<B: Backend> RelationWeights<B> {
         }
         this
     }
+}
 
+impl<B: GnnBackend> RelationWeights<B> {
     /// The matrix of an edge type.
     ///
     /// # Shapes
@@ -106,7 +109,7 @@ impl<B: Backend> RelationWeights<B> {
             let [num_bases, fan_in, fan_out] = bases.dims();
             let coefficients = coefficients.val().slice([relation..relation + 1, 0..num_bases]);
             let bases = bases.val().reshape([num_bases, fan_in * fan_out]);
-            return coefficients.matmul(bases).reshape([fan_in, fan_out]);
+            return matmul(coefficients, bases).reshape([fan_in, fan_out]);
         }
         match self.blocks.get(relation) {
             Some(blocks) => block_diagonal(blocks.val()),

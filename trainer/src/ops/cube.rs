@@ -4,10 +4,14 @@ use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, FloatTensorOps, IntTensor, IntTensorOps};
 use burn::tensor::{DType, IntDType, Shape};
 use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::ops::numeric::empty_device_dtype;
 use burn_cubecl::tensor::CubeTensor;
 use burn_cubecl::{BoolElement, CubeBackend, CubeRuntime, FloatElement, IntElement};
 use cubecl::client::ComputeClient;
 use cubecl::server::Handle;
+use cubek::matmul::definition::{MatmulElems, MatmulGlobalElems};
+use cubek::matmul::launch::{Strategy, launch_ref};
+use cubek::std::InputBinding;
 use edgecut_gpu::kernels::{
     self as gpu, Aggregation, Appended, DeviceEdges, EdgeAttention, Element, Factor, FeatureRows, Mask, Matrix, Own,
     Scoring,
@@ -125,9 +129,12 @@ where
         let (out, winners) = gpu::maximum(&client, &x.matrix, edges, block.num_dst(), width);
         let out = tensor(&client, &device, out);
         let winners = values(&client, &device, winners, [block.num_dst(), width], DType::U32);
-        let out = if aggregate.appends_self() {
+        // A GPU refuses to copy no rows.
+        let out = if aggregate.appends_self() && block.num_dst() > 0 {
             let own = Self::float_slice(x.tensor, &[(0..block.num_dst()).into(), (0..width).into()]);
             Self::float_cat(vec![out, own], 1)
+        } else if aggregate.appends_self() {
+            tensor(&client, &device, Matrix::empty(&client, [0, 2 * width], Element::F32))
         } else {
             out
         };
@@ -414,11 +421,28 @@ where
     R: CubeRuntime,
 {
     let given = a.dtype;
-    let dtype = match products() {
-        Precision::F32 => given,
-        other => float_type(element_of(other)),
-    };
-    cast::<B, R>(B::float_matmul(cast::<B, R>(a, dtype), cast::<B, R>(b, dtype)), given)
+    match products() {
+        Precision::F32 => full_product(a, b),
+        other => {
+            let dtype = float_type(element_of(other));
+            cast::<B, R>(B::float_matmul(cast::<B, R>(a, dtype), cast::<B, R>(b, dtype)), given)
+        }
+    }
+}
+
+/// The product of two matrices without tensor cores: those round `f32` to 10 bits of the fraction, and burn's own products take
+/// them wherever there are some.
+fn full_product<R: CubeRuntime>(a: CubeTensor<R>, b: CubeTensor<R>) -> CubeTensor<R> {
+    let (client, device, dtype) = (a.client.clone(), a.device.clone(), a.dtype);
+    let shape = Shape::new([a.meta.shape()[0], b.meta.shape()[1]]);
+    let out = empty_device_dtype(client.clone(), device, shape, dtype);
+    let storage = dtype.into();
+    let mut types = MatmulElems::from_globals(&MatmulGlobalElems { lhs: storage, rhs: storage, out: storage });
+    let input = |tensor: CubeTensor<R>| InputBinding::new(tensor.binding(), storage);
+    let strategy = Strategy::SimpleUnit(Default::default());
+    launch_ref(&strategy, &client, input(a), input(b), out.clone().binding(), &mut types)
+        .unwrap_or_else(|error| panic!("the device cannot multiply matrices: {error:?}"));
+    out
 }
 
 fn element_of(precision: Precision) -> Element {

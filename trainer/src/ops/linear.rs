@@ -4,6 +4,7 @@ use burn::tensor::{Tensor, TensorPrimitive};
 
 use super::aggregate::GnnBackend;
 use super::dropout::{DropoutMask, masked};
+use super::precision::in_full;
 
 /// What a dense layer does to its sums.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,4 +62,18 @@ pub fn linear<B: GnnBackend>(
     let float = |primitive: TensorPrimitive<B>| primitive.tensor();
     let (x, weight, bias) = (float(x.into_primitive()), float(weight.into_primitive()), float(bias.into_primitive()));
     Tensor::from_primitive(TensorPrimitive::Float(B::gnn_linear(x, weight, bias, activation)))
+}
+
+/// `a · b` in the precision of `f32`, also where dense layers multiply in less ([`multiply_in`](super::multiply_in)), and on GPUs
+/// whose tensor cores would round. Gradients are those of a dense layer.
+///
+/// # Shapes
+/// - `a`: `[rows, inner]`
+/// - `b`: `[inner, columns]`
+/// - output: `[rows, columns]`
+pub(crate) fn matmul<B: GnnBackend>(a: Tensor<B, 2>, b: Tensor<B, 2>) -> Tensor<B, 2> {
+    match B::HAS_OWN_MEMORY {
+        true => in_full(|| linear(a, b, None, Activation::Identity)),
+        false => a.matmul(b),
+    }
 }

@@ -48,6 +48,7 @@ pub use block::Block;
 pub use cross_entropy::{SavedCrossEntropy, cross_entropy_sum};
 pub use dropout::{DropoutKey, DropoutMask, dropout, masked};
 pub use edge_weights::EdgeWeights;
+pub(crate) use linear::matmul;
 pub use linear::{Activation, linear};
 pub use pooling::{Segments, pool};
 pub(crate) use precision::products;

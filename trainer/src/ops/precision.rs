@@ -1,6 +1,7 @@
 //! Float types by name.
 
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
@@ -28,9 +29,21 @@ pub fn multiply_in(precision: Precision) {
     PRODUCTS.get_or_init(|| precision);
 }
 
-/// What was given to [`multiply_in`].
+thread_local! {
+    static IN_FULL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work` as if [`multiply_in`] had never been called.
+pub(crate) fn in_full<T>(work: impl FnOnce() -> T) -> T {
+    let before = IN_FULL.replace(true);
+    let result = work();
+    IN_FULL.set(before);
+    result
+}
+
+/// What products are to be computed in.
 pub(crate) fn products() -> Precision {
-    PRODUCTS.get().copied().unwrap_or_default()
+    if IN_FULL.get() { Precision::F32 } else { PRODUCTS.get().copied().unwrap_or_default() }
 }
 
 impl Precision {
