@@ -1,0 +1,261 @@
+// A stand-in for libnvrtc, NVIDIA's compiler: it compiles kernels of CUDA C++ for the CPU with the system's C++ compiler, and
+// gives for PTX the path of a library that driver.cpp loads.
+//
+// CUDA_ON_CPU_NVRTC: a libnvrtc that has to compile each kernel too, for the GPU that is asked for, with NVIDIA's headers in the
+// folders of CUDA_ON_CPU_NVRTC_INCLUDE (with colons between them); what it says against a kernel is the error.
+// CUDA_ON_CPU_CACHE: where compiled kernels are kept; cuda-on-cpu-<user> of the temporary folder.
+// CXX: the C++ compiler, c++.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+enum Result : int { SUCCESS = 0, OUT_OF_MEMORY = 1, COMPILATION = 6, INTERNAL = 11 };
+
+struct Program {
+    std::string source, log, library;
+};
+
+std::string setting(const char *name, const std::string &otherwise) {
+    const char *text = std::getenv(name);
+    return text && *text ? text : otherwise;
+}
+
+uint64_t hash(const std::string &text, uint64_t state) {
+    for (unsigned char byte : text)
+        state = (state ^ byte) * 0x100000001b3;
+    return state;
+}
+
+std::string read(const std::string &path) {
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+// The folders of --include-path.
+std::vector<std::string> includes(int count, const char *const *options) {
+    static const std::string NAME = "--include-path=";
+    std::vector<std::string> found;
+    for (int i = 0; i < count; i++)
+        if (NAME.compare(0, NAME.size(), options[i], NAME.size()) == 0)
+            found.push_back(options[i] + NAME.size());
+    return found;
+}
+
+// Empty where there is no kernel.
+std::string kernel_of(const std::string &source) {
+    static const std::regex KERNEL(R"(__global__\s+void\s+(?:__(?:launch_bounds|cluster_dims)__\s*\([^)]*\)\s*)*(\w+)\s*\()");
+    std::smatch found;
+    return std::regex_search(source, found, KERNEL) ? found[1].str() : "";
+}
+
+std::string for_the_cpu(const std::string &source, const std::string &kernel) {
+    static const std::regex SHARED(R"(extern\s+__shared__\s+(?:__align__\(\d+\)\s*)?(\w+)\s+(\w+)\s*\[\s*\]\s*;)");
+    const std::string body = std::regex_replace(source, SHARED, "$1 *$2 = static_cast<$1 *>(cuda_on_cpu::shared_memory());");
+    static const std::regex TOGETHER(R"(__syncthreads|__syncwarp|_sync\s*\(|wmma::)");
+    const char *together = std::regex_search(body, TOGETHER) ? "true" : "false";
+    return "#include <cuda_runtime.h>\n" + body + "\nCUDA_ON_CPU_KERNEL(" + kernel + ", " + together + ")\n";
+}
+
+// Runs a command, and gives whether it succeeded and what it said.
+bool run(const std::vector<std::string> &words, const std::string &log_path, std::string &log) {
+    const pid_t child = fork();
+    if (child < 0)
+        return false;
+    if (child == 0) {
+        if (!std::freopen(log_path.c_str(), "w", stderr) || dup2(2, 1) < 0)
+            _exit(126);
+        // The compiler is no part of what is tested.
+        unsetenv("LD_LIBRARY_PATH");
+        std::vector<char *> arguments;
+        for (const std::string &word : words)
+            arguments.push_back(const_cast<char *>(word.c_str()));
+        arguments.push_back(nullptr);
+        execvp(arguments[0], arguments.data());
+        std::perror(arguments[0]);
+        _exit(127);
+    }
+    int status = 0;
+    if (waitpid(child, &status, 0) != child)
+        return false;
+    log = read(log_path);
+    unlink(log_path.c_str());
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// NVIDIA's compiler, where one is asked for.
+struct Nvrtc {
+    int (*create)(void **, const char *, const char *, int, const char *const *, const char *const *);
+    int (*compile)(void *, int, const char *const *);
+    int (*log_size)(void *, size_t *);
+    int (*log)(void *, char *);
+    int (*destroy)(void **);
+
+    static const Nvrtc *open(const std::string &path, std::string &why) {
+        static Nvrtc nvrtc;
+        static std::string failure;
+        static const bool found = [&] {
+            void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+            if (!library) {
+                failure = dlerror();
+                return false;
+            }
+            auto get = [&](auto &function, const char *name) {
+                function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
+                return function != nullptr;
+            };
+            return get(nvrtc.create, "nvrtcCreateProgram") && get(nvrtc.compile, "nvrtcCompileProgram") &&
+                   get(nvrtc.log_size, "nvrtcGetProgramLogSize") && get(nvrtc.log, "nvrtcGetProgramLog") &&
+                   get(nvrtc.destroy, "nvrtcDestroyProgram");
+        }();
+        why = failure.empty() ? path + " lacks a function" : failure;
+        return found ? &nvrtc : nullptr;
+    }
+
+    bool accepts(const std::string &source, int count, const char *const *options, const std::string &include, std::string &said) const {
+        std::vector<std::string> words;
+        for (int i = 0; i < count; i++)
+            if (std::strncmp(options[i], "--include-path=", 15) != 0)
+                words.push_back(options[i]);
+        std::istringstream folders(include);
+        for (std::string folder; std::getline(folders, folder, ':');)
+            words.push_back("--include-path=" + folder);
+        std::vector<const char *> pointers;
+        for (const std::string &word : words)
+            pointers.push_back(word.c_str());
+        void *program = nullptr;
+        if (create(&program, source.c_str(), nullptr, 0, nullptr, nullptr) != SUCCESS)
+            return false;
+        const bool accepted = compile(program, int(pointers.size()), pointers.data()) == SUCCESS;
+        size_t size = 0;
+        if (log_size(program, &size) == SUCCESS && size > 1) {
+            said.resize(size);
+            log(program, said.data());
+            said.resize(size - 1);
+        }
+        destroy(&program);
+        return accepted;
+    }
+};
+
+int compile(Program &program, int count, const char *const *options) {
+    const std::string cxx = setting("CXX", "c++"), nvrtc = setting("CUDA_ON_CPU_NVRTC", "");
+    const std::string folder = setting("CUDA_ON_CPU_CACHE", setting("TMPDIR", "/tmp") + "/cuda-on-cpu-" + std::to_string(getuid()));
+    const std::string kernel = kernel_of(program.source);
+    if (kernel.empty()) {
+        program.log = "there is no kernel: extern \"C\" __global__ void";
+        return COMPILATION;
+    }
+    const std::string source = for_the_cpu(program.source, kernel);
+
+    std::string all = cxx + "\n" + nvrtc + "\n" + source;
+    const auto folders = includes(count, options);
+    for (const std::string &include : folders)
+        for (const char *header : {"cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "mma.h"})
+            all += read(include + "/" + header);
+    // What NVIDIA's compiler accepts depends on the GPU.
+    if (!nvrtc.empty())
+        for (int i = 0; i < count; i++)
+            all += options[i];
+    char name[64];
+    std::snprintf(name, sizeof name, "%016llx%016llx", static_cast<unsigned long long>(hash(all, 0xcbf29ce484222325)),
+                  static_cast<unsigned long long>(hash(all, 0x84222325cbf29ce4)));
+    program.library = folder + "/" + name + ".so";
+    if (access(program.library.c_str(), R_OK) == 0)
+        return SUCCESS;
+
+    if (!nvrtc.empty()) {
+        std::string said;
+        const Nvrtc *compiler = Nvrtc::open(nvrtc, said);
+        if (!compiler) {
+            program.log = "CUDA_ON_CPU_NVRTC: " + said;
+            return COMPILATION;
+        }
+        if (!compiler->accepts(program.source, count, options, setting("CUDA_ON_CPU_NVRTC_INCLUDE", ""), said)) {
+            program.log = "NVIDIA's compiler: " + said;
+            return COMPILATION;
+        }
+    }
+
+    mkdir(folder.c_str(), 0700);
+    static int number = 0;
+    const std::string start = folder + "/" + name + "." + std::to_string(getpid()) + "." + std::to_string(__sync_fetch_and_add(&number, 1));
+    const std::string text = start + ".cpp", made = start + ".so";
+    std::ofstream(text) << source;
+    std::vector<std::string> words = {cxx, "-std=c++17", "-O1", "-w", "-fno-strict-aliasing", "-fmax-errors=5", "-shared", "-fPIC", "-o", made};
+    for (const std::string &include : folders)
+        words.push_back("-I" + include);
+    words.push_back(text);
+    const bool compiled = run(words, start + ".log", program.log);
+    unlink(text.c_str());
+    if (!compiled) {
+        unlink(made.c_str());
+        return COMPILATION;
+    }
+    return std::rename(made.c_str(), program.library.c_str()) == 0 ? SUCCESS : INTERNAL;
+}
+
+std::string ptx(const Program &program) { return "//CUDA-ON-CPU " + program.library + "\n"; }
+
+} // namespace
+
+#define API extern "C" __attribute__((visibility("default"))) int
+
+API nvrtcVersion(int *major, int *minor) {
+    *major = 12;
+    *minor = 9;
+    return SUCCESS;
+}
+API nvrtcGetNumSupportedArchs(int *count) {
+    *count = 8;
+    return SUCCESS;
+}
+API nvrtcGetSupportedArchs(int *archs) {
+    const int all[] = {60, 61, 70, 75, 80, 86, 89, 90};
+    std::memcpy(archs, all, sizeof all);
+    return SUCCESS;
+}
+API nvrtcCreateProgram(Program **program, const char *source, const char *, int headers, const char *const *, const char *const *) {
+    if (headers)
+        return INTERNAL;
+    *program = new Program{source, "", ""};
+    return SUCCESS;
+}
+API nvrtcCompileProgram(Program *program, int count, const char *const *options) { return compile(*program, count, options); }
+API nvrtcGetProgramLogSize(Program *program, size_t *size) {
+    *size = program->log.size() + 1;
+    return SUCCESS;
+}
+API nvrtcGetProgramLog(Program *program, char *log) {
+    std::memcpy(log, program->log.c_str(), program->log.size() + 1);
+    return SUCCESS;
+}
+API nvrtcGetPTXSize(Program *program, size_t *size) {
+    *size = ptx(*program).size() + 1;
+    return SUCCESS;
+}
+API nvrtcGetPTX(Program *program, char *text) {
+    const std::string all = ptx(*program);
+    std::memcpy(text, all.c_str(), all.size() + 1);
+    return SUCCESS;
+}
+API nvrtcDestroyProgram(Program **program) {
+    delete *program;
+    *program = nullptr;
+    return SUCCESS;
+}

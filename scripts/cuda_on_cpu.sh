@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Runs a command on a machine without an NVIDIA GPU as if it had two: libcuda and libnvrtc are stand-ins that compile the kernels'
+# CUDA C++ for the CPU and run it there, slowly (gpu/cuda-on-cpu/). For tests:
+#
+#   scripts/cuda_on_cpu.sh [--nvrtc] cargo test -p edgecut-gpu -p edgecut-trainer --features edgecut-trainer/cuda
+#
+# --nvrtc: NVIDIA's own compiler has to accept each kernel too. It is fetched with pip, some 100 MB; it needs no GPU.
+# The stand-ins go to target/cuda-on-cpu. CUDA_ON_CPU_* in gpu/cuda-on-cpu/{driver,compiler}.cpp are what they can be told.
+set -euo pipefail
+here=$(cd "$(dirname "$0")/.." && pwd)
+sources=$here/gpu/cuda-on-cpu
+folder=${CARGO_TARGET_DIR:-$here/target}/cuda-on-cpu
+packages="nvidia-cuda-nvrtc-cu12==12.9.86 nvidia-cuda-runtime-cu12==12.9.79 nvidia-cuda-nvcc-cu12==12.9.86"
+
+[ $# -gt 0 ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | sed '/^set/d' >&2; exit 2; }
+
+if [ "$1" = --nvrtc ]; then
+    shift
+    wheels=$folder/nvidia-12.9
+    if [ ! -e "$wheels/done" ]; then
+        python3 -m pip install --quiet --no-deps --upgrade --target "$wheels" $packages
+        touch "$wheels/done"
+    fi
+    export CUDA_ON_CPU_NVRTC=$wheels/nvidia/cuda_nvrtc/lib/libnvrtc.so.12
+    export CUDA_ON_CPU_NVRTC_INCLUDE=$wheels/nvidia/cuda_runtime/include:$wheels/nvidia/cuda_nvcc/include
+fi
+
+mkdir -p "$folder"
+cp -R "$sources/include" "$folder/"
+for library in driver:libcuda.so compiler:libnvrtc.so; do
+    made=$folder/${library#*:}
+    ${CXX:-c++} -std=c++17 -O2 -Wall -Wextra -Werror -shared -fPIC -pthread -o "$made.$$" "$sources/${library%%:*}.cpp" -ldl
+    mv "$made.$$" "$made"
+done
+
+export CUDA_PATH=$folder LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export CUDA_ON_CPU_CACHE=${CUDA_ON_CPU_CACHE:-$folder/kernels} CUDA_ON_CPU_GPUS=${CUDA_ON_CPU_GPUS:-2}
+exec "$@"
