@@ -58,15 +58,9 @@ fn measure<R: Runtime>(name: &str, device: &R::Device, rows: usize) {
 }
 
 fn main() {
-    // A matrix well above a GPU's caches; a CPU that plays a GPU has less patience.
-    #[cfg(feature = "cuda")]
+    // A matrix well above a GPU's caches.
     match edgecut_gpu::resolve(edgecut_gpu::DeviceChoice::Cuda, 0, 1) {
         Ok(gpu) => measure::<cubecl::cuda::CudaRuntime>(&gpu.to_string(), &cubecl::cuda::CudaDevice::new(0), 1 << 20),
         Err(error) => eprintln!("CUDA is not measured: {error}"),
-    }
-    #[cfg(feature = "vulkan")]
-    match edgecut_gpu::vulkan_device() {
-        Ok(device) => measure::<cubecl::wgpu::WgpuRuntime>("vulkan", &device, 1 << 14),
-        Err(error) => eprintln!("Vulkan is not measured: {error}"),
     }
 }

@@ -29,8 +29,6 @@ pub enum DeviceChoice {
     /// The NVIDIA GPU with this number, from 0, for the only process of a node. `CUDA_VISIBLE_DEVICES` decides which GPUs are
     /// counted.
     CudaIndex(usize),
-    /// The default Vulkan device: a GPU, or where there is none one that Mesa emulates on the CPU.
-    Vulkan,
 }
 
 impl FromStr for DeviceChoice {
@@ -45,7 +43,6 @@ impl FromStr for DeviceChoice {
             "auto" => Some(Self::Auto),
             "cpu" => Some(Self::Cpu),
             "cuda" => Some(Self::Cuda),
-            "vulkan" => Some(Self::Vulkan),
             _ => text.strip_prefix("cuda:").and_then(index),
         };
         choice.ok_or_else(|| DeviceError::NoSuchChoice(text.to_owned()))
@@ -59,7 +56,6 @@ impl fmt::Display for DeviceChoice {
             Self::Cpu => f.write_str("cpu"),
             Self::Cuda => f.write_str("cuda"),
             Self::CudaIndex(index) => write!(f, "cuda:{index}"),
-            Self::Vulkan => f.write_str("vulkan"),
         }
     }
 }
@@ -89,8 +85,6 @@ pub enum Resolved {
     },
     /// An NVIDIA GPU, whose driver, compiler and headers have been looked at.
     Cuda(CudaGpu),
-    /// The default Vulkan device.
-    Vulkan,
 }
 
 impl fmt::Display for Resolved {
@@ -98,7 +92,6 @@ impl fmt::Display for Resolved {
         match self {
             Self::Cpu { .. } => f.write_str("cpu"),
             Self::Cuda(gpu) => write!(f, "cuda:{} ({}, {})", gpu.index, gpu.name, bytes_text(gpu.total_memory_bytes)),
-            Self::Vulkan => f.write_str("vulkan"),
         }
     }
 }
@@ -143,11 +136,9 @@ struct Place {
 
 /// Decides without touching anything but `machine`, which is none in a program that is built without NVIDIA GPUs.
 fn decide(choice: DeviceChoice, place: Place, machine: Option<&dyn Machine>) -> Result<Resolved, DeviceError> {
-    let built = || machine.ok_or(DeviceError::NotBuilt { choice: choice.to_string(), feature: "cuda" });
+    let built = || machine.ok_or(DeviceError::NotBuilt { choice: choice.to_string() });
     match choice {
         DeviceChoice::Cpu => Ok(Resolved::Cpu { why: None }),
-        DeviceChoice::Vulkan if cfg!(feature = "vulkan") => Ok(Resolved::Vulkan),
-        DeviceChoice::Vulkan => Err(DeviceError::NotBuilt { choice: choice.to_string(), feature: "vulkan" }),
         DeviceChoice::Cuda => gpu_of_rank(built()?, place).map(Resolved::Cuda),
         DeviceChoice::CudaIndex(index) => gpu_of_number(built()?, place, index).map(Resolved::Cuda),
         DeviceChoice::Auto => {
@@ -242,14 +233,14 @@ mod tests {
 
     #[test]
     fn choices_are_read_and_written() {
-        for text in ["auto", "cpu", "cuda", "cuda:0", "cuda:17", "vulkan"] {
+        for text in ["auto", "cpu", "cuda", "cuda:0", "cuda:17"] {
             assert_eq!(text.parse::<DeviceChoice>().unwrap().to_string(), text);
         }
         for text in
             ["", "gpu", "CUDA", "cuda:", "cuda:-1", "cuda:+1", "cuda:one", "cuda:0 ", "cuda:99999999999999999999"]
         {
             let error = text.parse::<DeviceChoice>().unwrap_err().to_string();
-            let expected = "is no device: give auto, cpu, cuda, cuda:K (the GPU number K, from 0) or vulkan";
+            let expected = "is no device: give auto, cpu, cuda or cuda:K (the GPU number K, from 0)";
             assert_eq!(error, format!("'{text}' {expected}"));
         }
     }
@@ -320,7 +311,6 @@ mod tests {
                 )
             );
         }
-        assert_eq!(decide(DeviceChoice::Vulkan, place, None).is_ok(), cfg!(feature = "vulkan"));
     }
 
     #[test]

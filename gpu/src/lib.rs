@@ -1,7 +1,7 @@
 //! GPUs: which of them this process has, and kernels over a batch's edges and features.
 //!
 //! - [`resolve`]: what `--device` means on this machine;
-//! - `kernels`, with the features `cuda` or `vulkan`: the kernels, in CubeCL, generic over its runtime;
+//! - `kernels`, with the feature `cuda`: the kernels, in CubeCL, generic over its runtime;
 //! - `NcclGroup`, with the feature `cuda`: collectives between the GPUs of one node.
 //!
 //! Nothing here knows burn.
@@ -9,15 +9,11 @@
 #[cfg(feature = "cuda")]
 mod cuda;
 mod device;
-#[cfg(feature = "kernels")]
+#[cfg(feature = "cuda")]
 pub mod kernels;
 #[cfg(feature = "cuda")]
 mod nccl;
-#[cfg(feature = "vulkan")]
-mod vulkan;
 
 pub use device::{CudaGpu, DeviceChoice, DeviceError, Resolved, noted_failure, resolve, watch_panics};
 #[cfg(feature = "cuda")]
 pub use nccl::{NcclConfig, NcclError, NcclGroup};
-#[cfg(feature = "vulkan")]
-pub use vulkan::vulkan_device;

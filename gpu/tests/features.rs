@@ -3,10 +3,11 @@
 mod support;
 
 use cubecl::client::ComputeClient;
+use cubecl::cuda::CudaRuntime;
 use cubecl::prelude::{CubeElement, Float};
 use edgecut_gpu::kernels::{FeatureRows, KernelError, assemble_rows};
 use half::{bf16, f16};
-use support::{Numbers, Vulkan, device};
+use support::{Numbers, device};
 
 /// Numbers that all types hold exactly: of 8 bits.
 fn values<T>(len: usize, seed: u64, of: impl Fn(f32) -> T) -> Vec<T> {
@@ -16,7 +17,7 @@ fn values<T>(len: usize, seed: u64, of: impl Fn(f32) -> T) -> Vec<T> {
 
 /// `num_nodes` nodes of which `share` in 10 are in a cache of `num_cached` rows; whether the device has these types.
 fn check<I, O>(
-    client: &ComputeClient<Vulkan>,
+    client: &ComputeClient<CudaRuntime>,
     (num_nodes, num_cached, share, width): (usize, usize, u64, usize),
     from: impl Fn(f32) -> I,
     into: impl Fn(I) -> O,
@@ -39,7 +40,7 @@ where
     let array = |values: &[I]| client.create_from_slice(if values.is_empty() { &[0; 4] } else { I::as_bytes(values) });
     let (cache, rows) = (array(&cache), array(&rows));
     let (cache, rows) = (FeatureRows { handle: &cache, num_rows: num_cached }, FeatureRows { handle: &rows, num_rows });
-    let found = match assemble_rows::<Vulkan, I, O>(client, width, cache, rows, &slots) {
+    let found = match assemble_rows::<CudaRuntime, I, O>(client, width, cache, rows, &slots) {
         Err(KernelError::Unsupported { what }) => {
             eprintln!("skipped: the device {what}");
             return false;
@@ -106,7 +107,7 @@ fn what_does_not_fit_is_refused() {
     let handle = client.create_from_slice(&[0; 24]);
     let rows = |num_rows| FeatureRows { handle: &handle, num_rows };
     let assemble = |cached, fetched, slots: &[u32]| {
-        let features = assemble_rows::<Vulkan, f32, f32>(&client, 2, rows(cached), rows(fetched), slots);
+        let features = assemble_rows::<CudaRuntime, f32, f32>(&client, 2, rows(cached), rows(fetched), slots);
         features.map(drop).map_err(|error| error.to_string())
     };
     assert_eq!(assemble(3, 1, &[2, u32::MAX]), Ok(()));

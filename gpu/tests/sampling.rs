@@ -2,6 +2,7 @@
 
 mod support;
 
+use cubecl::cuda::CudaRuntime;
 use edgecut_cluster::Cluster;
 use edgecut_dist_sampler::{
     BatchKey, DistNeighborSampler, Fanout, NumNeighbors, SampleSeeds, SampledSubgraph, SamplerConfig, SamplingNode,
@@ -15,7 +16,7 @@ use proptest::prelude::*;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{Numbers, Vulkan, device};
+use support::{Numbers, device};
 
 /// In-edges, and the original ids of their rows.
 struct Graph {
@@ -38,7 +39,7 @@ impl Graph {
         Self { indptr, indices, original_ids }
     }
 
-    fn on(&self, client: &cubecl::client::ComputeClient<Vulkan>) -> DeviceTopology<Vulkan> {
+    fn on(&self, client: &cubecl::client::ComputeClient<CudaRuntime>) -> DeviceTopology<CudaRuntime> {
         DeviceTopology::new(client.clone(), &self.indptr, &self.indices, &self.original_ids).expect("a valid graph")
     }
 
@@ -77,7 +78,14 @@ fn drawn(degree: u64, fanout: Option<u32>, replace: bool, rng: &mut CounterRng) 
     positions
 }
 
-fn check(graph: &Graph, device: &DeviceTopology<Vulkan>, rows: &[u32], fanout: Option<u32>, replace: bool, key: u64) {
+fn check(
+    graph: &Graph,
+    device: &DeviceTopology<CudaRuntime>,
+    rows: &[u32],
+    fanout: Option<u32>,
+    replace: bool,
+    key: u64,
+) {
     let mut found = vec![7, 7];
     device.sample_hop(rows, fanout, replace, key, usize::MAX, &mut found).expect("a hop");
     let expected = graph.sample_hop(rows, fanout, replace, key);
@@ -209,7 +217,7 @@ proptest! {
 
 /// Counts what it is asked for.
 struct Counted {
-    inner: DeviceHops<Vulkan>,
+    inner: DeviceHops<CudaRuntime>,
     hops: AtomicUsize,
 }
 

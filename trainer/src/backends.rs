@@ -6,7 +6,3 @@ pub type Cpu = burn_ndarray::NdArray<f32>;
 /// An NVIDIA GPU.
 #[cfg(feature = "cuda")]
 pub type Cuda = burn_cubecl::CubeBackend<cubecl::cuda::CudaRuntime, f32, i32, u8>;
-
-/// A Vulkan device.
-#[cfg(feature = "vulkan")]
-pub type Vulkan = burn_cubecl::CubeBackend<cubecl::wgpu::WgpuRuntime, f32, i32, u32>;

@@ -39,8 +39,6 @@ mod training_config;
 pub use backends::Cpu;
 #[cfg(feature = "cuda")]
 pub use backends::Cuda;
-#[cfg(feature = "vulkan")]
-pub use backends::Vulkan;
 pub use batch_input::{BatchOptions, TensorBatch, cached_tensor_batches, tensor_batches};
 pub use classification_result::ClassificationResult;
 pub use data_parallel::{

@@ -9,19 +9,17 @@ use std::fmt;
 #[non_exhaustive]
 pub enum DeviceError {
     /// A device was named that there is no such kind of.
-    #[error("'{0}' is no device: give auto, cpu, cuda, cuda:K (the GPU number K, from 0) or vulkan")]
+    #[error("'{0}' is no device: give auto, cpu, cuda or cuda:K (the GPU number K, from 0)")]
     NoSuchChoice(String),
 
     /// The program was built without what the device needs.
     #[error(
-        "--device {choice}: this program was built without the feature '{feature}': build it with \
-         cargo build --release --features {feature}"
+        "--device {choice}: this program was built without the feature 'cuda': build it with \
+         cargo build --release --features cuda"
     )]
     NotBuilt {
         /// The device that was asked for.
         choice: String,
-        /// The feature that was left out.
-        feature: &'static str,
     },
 
     /// The driver's library is not there, or cannot be loaded.
@@ -181,6 +179,15 @@ pub enum DeviceError {
         /// GPU's, so that this can be more than was asked for; more at once cannot be had.
         asked_bytes: Option<u64>,
     },
+
+    /// Something else that went wrong on the GPU.
+    #[error(
+        "the GPU failed: {cause}: if it does so again with another driver and libnvrtc, please report what RUST_BACKTRACE=1 adds"
+    )]
+    Failed {
+        /// What the driver or the compiler said.
+        cause: String,
+    },
 }
 
 impl DeviceError {
@@ -236,7 +243,16 @@ impl DeviceError {
         if missing("nvrtc") {
             return Some(Self::NoCompiler { cause: "it cannot be loaded".to_owned() });
         }
-        missing("cuda").then(|| Self::NoDriver { cause: "libcuda.so.1 cannot be loaded".to_owned() })
+        if missing("cuda") {
+            return Some(Self::NoDriver { cause: "libcuda.so.1 cannot be loaded".to_owned() });
+        }
+        if let Some(said) = after("DriverError(") {
+            let cause = said.split(')').next().unwrap_or_default().replace('"', "");
+            return Some(Self::Failed { cause });
+        }
+        let log = after("[Compilation Error]")?;
+        let line = log.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it does not say why");
+        Some(Self::Failed { cause: format!("a kernel does not compile: {line}") })
     }
 }
 
@@ -345,6 +361,11 @@ mod tests {
         assert!(matches!(explain(library), Some(DeviceError::NoDriver { .. })));
         let ptx = "Unable to load the PTX: DriverError(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, \"...\")";
         assert_eq!(explain(ptx), Some(DeviceError::NewCompiler { versions: None }));
+        let failed = |cause: &str| Some(DeviceError::Failed { cause: cause.to_owned() });
+        let launch = "  DriverError(CUDA_ERROR_LAUNCH_FAILED, \"unspecified launch failure\")\nBacktrace:\nNo backtrace available)";
+        assert_eq!(explain(launch), failed("CUDA_ERROR_LAUNCH_FAILED, unspecified launch failure"));
+        let kernel = "Caused by:\n  [Compilation Error] \n    default_program(9): error: no such thing\n[Source]";
+        assert_eq!(explain(kernel), failed("a kernel does not compile: default_program(9): error: no such thing"));
         assert_eq!(explain("called `Result::unwrap()` on an `Err` value: CallError"), None);
     }
 

@@ -7,8 +7,8 @@ use crate::device::DeviceError;
 
 static NOTED: Mutex<Option<DeviceError>> = Mutex::new(None);
 
-/// From now on notes the first panic of any thread that [`DeviceError::explain`] recognises; all panics go on to the hook
-/// that was set before.
+/// From now on notes the first panic of any thread that [`DeviceError::explain`] recognises. That one and those after it, which
+/// follow from it, are not printed unless `RUST_BACKTRACE` asks for it; all others go on to the hook that was set before.
 ///
 /// CubeCL runs a device's work on a thread of its own. When memory runs out there, that thread says so in a panic that it
 /// catches itself, and the caller's next use of the device panics for want of an answer. Who catches that one asks
@@ -28,7 +28,9 @@ pub fn watch_panics() {
         let next = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             note(panic);
-            next(panic);
+            if noted_failure().is_none() || std::env::var_os("RUST_BACKTRACE").is_some() {
+                next(panic);
+            }
         }));
     });
 }

@@ -2,7 +2,7 @@
 
 use cubecl::prelude::*;
 
-/// The most cubes along one axis: what CUDA allows in y and z, and Vulkan in all.
+/// The most cubes along one axis: what CUDA allows in y and z.
 const MAX_CUBES: usize = 65_535;
 /// Threads of a cube.
 pub(crate) const THREADS: usize = 256;

@@ -1,5 +1,4 @@
-//! CubeCL kernels over a batch's edges and features: CUDA with the feature `cuda`; Vulkan with `vulkan`, where a device that
-//! Mesa emulates on the CPU runs the tests.
+//! CubeCL kernels over a batch's edges and features.
 
 // In a kernel both sides of `&&` are computed: a condition that reads what another one guards is nested.
 #![allow(clippy::collapsible_if)]

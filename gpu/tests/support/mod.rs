@@ -3,26 +3,19 @@
 
 use cubecl::Runtime;
 use cubecl::client::ComputeClient;
-use cubecl::wgpu::{WgpuDevice, WgpuRuntime};
+use cubecl::cuda::{CudaDevice, CudaRuntime};
+use edgecut_gpu::{DeviceChoice, resolve};
 
-/// The runtime of the tests.
-pub type Vulkan = WgpuRuntime;
-
-/// A Vulkan device that is emulated on the CPU. Without one a test has nothing to run on: it says so and passes, unless
-/// `EDGECUT_REQUIRE_VULKAN` is set.
-pub fn device() -> Option<ComputeClient<Vulkan>> {
-    let client = std::panic::catch_unwind(|| Vulkan::client(&WgpuDevice::Cpu));
-    match client {
-        Ok(client) => Some(client),
-        Err(_) if std::env::var_os("EDGECUT_REQUIRE_VULKAN").is_some() => {
-            panic!(
-                "EDGECUT_REQUIRE_VULKAN is set, but there is no Vulkan device on the CPU: install mesa-vulkan-drivers"
-            )
-        }
-        Err(_) => {
-            eprintln!("skipped: there is no Vulkan device on the CPU (mesa-vulkan-drivers has one)");
+/// A GPU, or what `scripts/cuda_on_cpu.sh` has put in its place. Without one a test has nothing to run on: it says so and passes,
+/// unless `EDGECUT_REQUIRE_CUDA` is set.
+pub fn device() -> Option<ComputeClient<CudaRuntime>> {
+    match resolve(DeviceChoice::Cuda, 0, 1) {
+        Ok(_) => Some(CudaRuntime::client(&CudaDevice::new(0))),
+        Err(why) if std::env::var_os("EDGECUT_REQUIRE_CUDA").is_none() => {
+            eprintln!("skipped: {why}");
             None
         }
+        Err(why) => panic!("EDGECUT_REQUIRE_CUDA is set, but {why}"),
     }
 }
 

@@ -17,7 +17,7 @@ pub struct BatchGraph {
     indptr: Vec<u32>,
     indices: Vec<u32>,
     num_nodes: usize,
-    #[cfg(feature = "gpu")]
+    #[cfg(feature = "cuda")]
     on_device: super::cube::DeviceCopy<edgecut_gpu::kernels::DeviceEdges>,
 }
 
@@ -59,7 +59,7 @@ impl BatchGraph {
             indptr,
             indices,
             num_nodes,
-            #[cfg(feature = "gpu")]
+            #[cfg(feature = "cuda")]
             on_device: Default::default(),
         })
     }
@@ -85,7 +85,7 @@ impl BatchGraph {
     }
 
     /// The edges on a device, copied there when they are first asked for. A process has one device.
-    #[cfg(feature = "gpu")]
+    #[cfg(feature = "cuda")]
     pub(super) fn on_device<R: cubecl::Runtime>(&self, device: &R::Device) -> &edgecut_gpu::kernels::DeviceEdges {
         self.on_device.get(|| edgecut_gpu::kernels::DeviceEdges::new::<R>(device, &self.indptr, &self.indices, None))
     }

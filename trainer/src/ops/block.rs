@@ -19,7 +19,7 @@ pub struct Block {
     num_dst: usize,
     num_src: usize,
     transposed: Arc<OnceLock<TransposedBlock>>,
-    #[cfg(feature = "gpu")]
+    #[cfg(feature = "cuda")]
     on_device: Arc<OnceLock<edgecut_gpu::kernels::DeviceEdges>>,
 }
 
@@ -42,7 +42,7 @@ impl Block {
             num_dst,
             num_src,
             transposed: Arc::default(),
-            #[cfg(feature = "gpu")]
+            #[cfg(feature = "cuda")]
             on_device: Arc::default(),
         })
     }
@@ -150,7 +150,7 @@ impl Block {
     }
 }
 
-#[cfg(feature = "gpu")]
+#[cfg(feature = "cuda")]
 impl Block {
     /// The transposed edges on a device, copied there when they are first asked for. A process has one device.
     pub(super) fn transposed_on_device<R: cubecl::Runtime>(

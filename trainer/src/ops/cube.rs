@@ -1,4 +1,4 @@
-//! The kernels on burn's CubeCL backends: CUDA, and Vulkan.
+//! The kernels on burn's CubeCL backends, of which CUDA's is built.
 
 use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, FloatTensorOps, IntTensor, IntTensorOps};

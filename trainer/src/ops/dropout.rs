@@ -65,7 +65,7 @@ impl DropoutMask {
     }
 
     /// The key of the draws, and what 16 bits of them have to reach.
-    #[cfg(feature = "gpu")]
+    #[cfg(feature = "cuda")]
     pub(super) fn draws(self) -> (u64, u32) {
         (self.key.0, self.threshold)
     }

@@ -8,7 +8,7 @@ use super::batch_graph::{BatchGraph, BlockError};
 pub struct EdgeWeights {
     edges: Vec<f32>,
     self_loops: Option<Vec<f32>>,
-    #[cfg(feature = "gpu")]
+    #[cfg(feature = "cuda")]
     on_device: super::cube::DeviceCopy<edgecut_gpu::kernels::DeviceWeights>,
 }
 
@@ -37,13 +37,13 @@ impl EdgeWeights {
         Ok(Self {
             edges,
             self_loops,
-            #[cfg(feature = "gpu")]
+            #[cfg(feature = "cuda")]
             on_device: Default::default(),
         })
     }
 
     /// The weights on a device, copied there when they are first asked for. A process has one device.
-    #[cfg(feature = "gpu")]
+    #[cfg(feature = "cuda")]
     pub(super) fn on_device<R: cubecl::Runtime>(&self, device: &R::Device) -> &edgecut_gpu::kernels::DeviceWeights {
         self.on_device.get(|| edgecut_gpu::kernels::DeviceWeights::new::<R>(device, &self.edges, self.self_loops()))
     }

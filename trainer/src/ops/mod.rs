@@ -14,7 +14,7 @@ mod batch_norm;
 mod batch_norm_kernels;
 mod block;
 mod cross_entropy;
-#[cfg(feature = "gpu")]
+#[cfg(feature = "cuda")]
 mod cube;
 mod dense;
 mod dropout;
@@ -30,11 +30,11 @@ mod transposed;
 
 /// To be called by the thread that computes when it has waited for the device, so that memory of batches that have been read is
 /// given back.
-#[cfg(feature = "gpu")]
+#[cfg(feature = "cuda")]
 pub(crate) use edgecut_gpu::kernels::consumed;
 
 /// The CPU gives back memory by itself.
-#[cfg(not(feature = "gpu"))]
+#[cfg(not(feature = "cuda"))]
 pub(crate) fn consumed() {}
 
 pub use aggregate::{

@@ -4,52 +4,24 @@ use std::sync::Arc;
 
 use burn::backend::Autodiff;
 use burn::tensor::{Tensor, TensorData};
+use cubecl::cuda::CudaDevice;
+use edgecut_gpu::{DeviceChoice, resolve};
 use edgecut_graph::rng::{CounterRng, combine};
-use edgecut_trainer::Cpu;
 use edgecut_trainer::ops::{BatchGraph, Block, GnnBackend};
+use edgecut_trainer::{Cpu, Cuda};
 
 pub(crate) type OnCpu = Autodiff<Cpu>;
-pub(crate) type OnGpu = Autodiff<Gpu>;
-
-/// A build for both tests Vulkan, which there is without a GPU as well.
-#[cfg(feature = "vulkan")]
-mod tested {
-    pub(crate) use edgecut_trainer::Vulkan as Gpu;
-
-    pub(crate) const NAME: &str = "vulkan";
-    pub(super) const REQUIRED: &str = "EDGECUT_REQUIRE_VULKAN";
-    pub(super) type Device = cubecl::wgpu::WgpuDevice;
-
-    pub(super) fn find() -> Result<Device, String> {
-        edgecut_gpu::vulkan_device()
-    }
-}
-
-#[cfg(not(feature = "vulkan"))]
-mod tested {
-    use edgecut_gpu::{DeviceChoice, resolve};
-    pub(crate) use edgecut_trainer::Cuda as Gpu;
-
-    pub(crate) const NAME: &str = "cuda";
-    pub(super) const REQUIRED: &str = "EDGECUT_REQUIRE_CUDA";
-    pub(super) type Device = cubecl::cuda::CudaDevice;
-
-    pub(super) fn find() -> Result<Device, String> {
-        resolve(DeviceChoice::Cuda, 0, 1).map(|_| Device::new(0)).map_err(|error| error.to_string())
-    }
-}
-
-pub(crate) use tested::{Gpu, NAME};
+pub(crate) type OnGpu = Autodiff<Cuda>;
 
 /// The device, unless there is none: then the test is skipped, and says so.
-pub(crate) fn device() -> Option<tested::Device> {
-    match tested::find() {
-        Ok(device) => Some(device),
-        Err(why) if std::env::var_os(tested::REQUIRED).is_none() => {
+pub(crate) fn device() -> Option<CudaDevice> {
+    match resolve(DeviceChoice::Cuda, 0, 1) {
+        Ok(_) => Some(CudaDevice::new(0)),
+        Err(why) if std::env::var_os("EDGECUT_REQUIRE_CUDA").is_none() => {
             eprintln!("skipped: {why}");
             None
         }
-        Err(why) => panic!("{} is set, but {why}", tested::REQUIRED),
+        Err(why) => panic!("EDGECUT_REQUIRE_CUDA is set, but {why}"),
     }
 }
 

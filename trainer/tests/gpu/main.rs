@@ -1,5 +1,4 @@
-//! The kernels on a GPU against those of the CPU: on a Vulkan device, which Mesa emulates on the CPU where there is none, or, in a
-//! build for CUDA alone, on an NVIDIA GPU.
+//! The kernels on a GPU against those of the CPU: on an NVIDIA GPU, or on what `scripts/cuda_on_cpu.sh` puts in its place.
 
 mod blocks;
 mod operations;

@@ -140,11 +140,6 @@ macro_rules! on_device {
             edgecut_gpu::Resolved::Cuda(gpu) => {
                 $($function)::+::<edgecut_trainer::Cuda>($($argument,)* &cubecl::cuda::CudaDevice::new(gpu.index))
             }
-            #[cfg(feature = "vulkan")]
-            edgecut_gpu::Resolved::Vulkan => {
-                let device = edgecut_gpu::vulkan_device().map_err(anyhow::Error::msg)?;
-                $($function)::+::<edgecut_trainer::Vulkan>($($argument,)* &device)
-            }
             #[allow(unreachable_patterns)]
             other => unreachable!("this program is not built for {other}"),
         }

@@ -6,6 +6,7 @@ use crate::place::{Rank, token};
 use anyhow::{Context, bail};
 use edgecut_cluster::{Blame, Cluster, ClusterConfig, ProcessGroup, end_with_parent};
 use serde_json::Value;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// A joined process.
 pub(crate) struct Job<'a> {
@@ -32,7 +33,7 @@ pub(crate) fn run(
     let cluster = Cluster::join(cluster_config(args, rank, fingerprint)?)?;
     cluster.exit_when_stuck();
     let mut world = None;
-    let result = (|| {
+    let result = catch_unwind(AssertUnwindSafe(|| {
         let world = world.insert(cluster.world()?);
         same_parameters(world, parameters)?;
         if let Some(line) = edgecut_trainer::sum_with_nccl(&cluster, world, rank.gpu)?.filter(|_| rank.local_rank == 0)
@@ -42,7 +43,13 @@ pub(crate) fn run(
         work(&mut Job { cluster: &cluster, world })?;
         // Until all ranks are done, what serves them stays.
         Ok(cluster.clone().shutdown()?)
-    })();
+    }));
+    // A device that fails makes whatever reads from it panic, or computes nothing that could be used.
+    let result = match (edgecut_gpu::noted_failure(), result) {
+        (Some(failure), Err(_) | Ok(Err(_))) => Err(failure.into()),
+        (None, Err(panic)) => resume_unwind(panic),
+        (_, Ok(result)) => result,
+    };
     result.map_err(|error| explain(&cluster, error))
 }
 

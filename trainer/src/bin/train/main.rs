@@ -41,7 +41,6 @@ fn main() -> ExitCode {
     // Of some failures of a device only a panic tells.
     let result = match (edgecut_gpu::noted_failure(), result) {
         (Some(failure), Err(_)) => Err(failure.into()),
-        (Some(failure), Ok(Err(error))) => Err(error.context(failure)),
         (None, Err(panic)) => resume_unwind(panic),
         (_, Ok(result)) => result,
     };
