@@ -23,7 +23,7 @@ never edgecut-gpu 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(cluster|partiti
 never edgecut-launch 'metis.*' 'burn.*' 'tarpc' 'edgecut-(graph|partition|dist-sampler|dist-loader|trainer)'
 never edgecut-dist-sampler 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|dist-loader|trainer|launch)'
 never edgecut-dist-loader 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|trainer|launch)'
-never edgecut-trainer 'metis.*' 'cubecl' 'cubecl-(core|runtime|cuda)' 'edgecut-(partition|launch)'
+never edgecut-trainer 'metis.*' 'cubecl' 'cubecl-(core|runtime|cuda|wgpu)' 'edgecut-(partition|launch)'
 if cargo metadata --format-version 1 --no-deps | grep -q '"name":"edgecut-benches","source":null,"req"'; then
     echo "no package may depend on edgecut-benches" >&2
     failed=1

@@ -10,6 +10,9 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 sources=$here/gpu/cuda-on-cpu
 folder=${CARGO_TARGET_DIR:-$here/target}/cuda-on-cpu
+mkdir -p "$folder"
+# Cargo runs tests in folders of their own.
+folder=$(cd "$folder" && pwd)
 packages="nvidia-cuda-nvrtc-cu12==12.9.86 nvidia-cuda-runtime-cu12==12.9.79 nvidia-cuda-nvcc-cu12==12.9.86"
 
 [ $# -gt 0 ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | sed '/^set/d' >&2; exit 2; }
@@ -25,7 +28,6 @@ if [ "$1" = --nvrtc ]; then
     export CUDA_ON_CPU_NVRTC_INCLUDE=$wheels/nvidia/cuda_runtime/include:$wheels/nvidia/cuda_nvcc/include
 fi
 
-mkdir -p "$folder"
 cp -R "$sources/include" "$folder/"
 for library in driver:libcuda.so compiler:libnvrtc.so; do
     made=$folder/${library#*:}

@@ -5,6 +5,7 @@
 // folders of CUDA_ON_CPU_NVRTC_INCLUDE (with colons between them); what it says against a kernel is the error.
 // CUDA_ON_CPU_CACHE: where compiled kernels are kept; cuda-on-cpu-<user> of the temporary folder.
 // CXX: the C++ compiler, c++.
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +18,8 @@
 #include <vector>
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,7 +52,7 @@ std::string read(const std::string &path) {
 
 // The folders of --include-path.
 std::vector<std::string> includes(int count, const char *const *options) {
-    static const std::string NAME = "--include-path=";
+    static const auto &NAME = *new std::string("--include-path=");
     std::vector<std::string> found;
     for (int i = 0; i < count; i++)
         if (NAME.compare(0, NAME.size(), options[i], NAME.size()) == 0)
@@ -59,40 +62,45 @@ std::vector<std::string> includes(int count, const char *const *options) {
 
 // Empty where there is no kernel.
 std::string kernel_of(const std::string &source) {
-    static const std::regex KERNEL(R"(__global__\s+void\s+(?:__(?:launch_bounds|cluster_dims)__\s*\([^)]*\)\s*)*(\w+)\s*\()");
+    static const auto &KERNEL = *new std::regex(R"(__global__\s+void\s+(?:__(?:launch_bounds|cluster_dims)__\s*\([^)]*\)\s*)*(\w+)\s*\()");
     std::smatch found;
     return std::regex_search(source, found, KERNEL) ? found[1].str() : "";
 }
 
 std::string for_the_cpu(const std::string &source, const std::string &kernel) {
-    static const std::regex SHARED(R"(extern\s+__shared__\s+(?:__align__\(\d+\)\s*)?(\w+)\s+(\w+)\s*\[\s*\]\s*;)");
+    static const auto &SHARED = *new std::regex(R"(extern\s+__shared__\s+(?:__align__\(\d+\)\s*)?(\w+)\s+(\w+)\s*\[\s*\]\s*;)");
     const std::string body = std::regex_replace(source, SHARED, "$1 *$2 = static_cast<$1 *>(cuda_on_cpu::shared_memory());");
-    static const std::regex TOGETHER(R"(__syncthreads|__syncwarp|_sync\s*\(|wmma::)");
+    static const auto &TOGETHER = *new std::regex(R"(__syncthreads|__syncwarp|_sync\s*\(|wmma::)");
     const char *together = std::regex_search(body, TOGETHER) ? "true" : "false";
     return "#include <cuda_runtime.h>\n" + body + "\nCUDA_ON_CPU_KERNEL(" + kernel + ", " + together + ")\n";
 }
 
 // Runs a command, and gives whether it succeeded and what it said.
 bool run(const std::vector<std::string> &words, const std::string &log_path, std::string &log) {
-    const pid_t child = fork();
-    if (child < 0)
+    std::vector<char *> arguments, variables;
+    for (const std::string &word : words)
+        arguments.push_back(const_cast<char *>(word.c_str()));
+    arguments.push_back(nullptr);
+    // The compiler is no part of what is tested.
+    for (char **variable = environ; *variable; variable++)
+        if (std::strncmp(*variable, "LD_LIBRARY_PATH=", 16) != 0)
+            variables.push_back(*variable);
+    variables.push_back(nullptr);
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 2, log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&files, 2, 1);
+    pid_t child = 0;
+    const int failure = posix_spawnp(&child, arguments[0], &files, nullptr, arguments.data(), variables.data());
+    posix_spawn_file_actions_destroy(&files);
+    if (failure) {
+        log = words[0] + ": " + std::strerror(failure);
         return false;
-    if (child == 0) {
-        if (!std::freopen(log_path.c_str(), "w", stderr) || dup2(2, 1) < 0)
-            _exit(126);
-        // The compiler is no part of what is tested.
-        unsetenv("LD_LIBRARY_PATH");
-        std::vector<char *> arguments;
-        for (const std::string &word : words)
-            arguments.push_back(const_cast<char *>(word.c_str()));
-        arguments.push_back(nullptr);
-        execvp(arguments[0], arguments.data());
-        std::perror(arguments[0]);
-        _exit(127);
     }
     int status = 0;
-    if (waitpid(child, &status, 0) != child)
-        return false;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return false;
     log = read(log_path);
     unlink(log_path.c_str());
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -108,7 +116,7 @@ struct Nvrtc {
 
     static const Nvrtc *open(const std::string &path, std::string &why) {
         static Nvrtc nvrtc;
-        static std::string failure;
+        static auto &failure = *new std::string;
         static const bool found = [&] {
             void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
             if (!library) {
@@ -163,8 +171,15 @@ int compile(Program &program, int count, const char *const *options) {
     }
     const std::string source = for_the_cpu(program.source, kernel);
 
-    std::string all = cxx + "\n" + nvrtc + "\n" + source;
+    // On a GPU signed numbers wrap, and products and sums are only fused where the source says so.
+    std::vector<std::string> words = {cxx, "-std=c++17", "-O1", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off",
+                                      "-fmax-errors=5", "-shared", "-fPIC"};
     const auto folders = includes(count, options);
+    for (const std::string &include : folders)
+        words.push_back("-I" + include);
+    std::string all = nvrtc + "\n" + source;
+    for (const std::string &word : words)
+        all += word + "\n";
     for (const std::string &include : folders)
         for (const char *header : {"cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "mma.h"})
             all += read(include + "/" + header);
@@ -196,11 +211,11 @@ int compile(Program &program, int count, const char *const *options) {
     static int number = 0;
     const std::string start = folder + "/" + name + "." + std::to_string(getpid()) + "." + std::to_string(__sync_fetch_and_add(&number, 1));
     const std::string text = start + ".cpp", made = start + ".so";
-    std::ofstream(text) << source;
-    std::vector<std::string> words = {cxx, "-std=c++17", "-O1", "-w", "-fno-strict-aliasing", "-fmax-errors=5", "-shared", "-fPIC", "-o", made};
-    for (const std::string &include : folders)
-        words.push_back("-I" + include);
-    words.push_back(text);
+    if (!(std::ofstream(text) << source).flush()) {
+        program.log = text + ": " + std::strerror(errno);
+        return INTERNAL;
+    }
+    words.insert(words.end(), {"-o", made, text});
     const bool compiled = run(words, start + ".log", program.log);
     unlink(text.c_str());
     if (!compiled) {

@@ -1,12 +1,12 @@
 // A stand-in for libcuda, NVIDIA's driver: GPUs whose memory is the host's, and whose kernels compiler.cpp has compiled for the CPU.
 //
 // Streams are threads, so that work is out of order wherever nothing orders it: what reads memory before it is written, or
-// after it was given to somebody else, can be seen to go wrong. Only what CubeCL and the crate's own calls use is here.
+// after it was given to somebody else, can be seen to go wrong. What a kernel reads and writes beyond its arrays is not noticed.
 //
 // CUDA_ON_CPU_GPUS: how many GPUs there are, 1.
 // CUDA_ON_CPU_ARCH: their compute capability, 80 for 8.0, which it is unless told.
-// CUDA_ON_CPU_MEMORY: bytes that each has, 8 GiB. More is out of memory.
-// CUDA_ON_CPU_LAUNCHES: how many kernels it runs before one fails, and all that comes after; as many as there are.
+// CUDA_ON_CPU_MEMORY: bytes that each has, 2 GiB. More is out of memory.
+// CUDA_ON_CPU_LAUNCHES: the number of the kernel that fails, from 1, and with it all that comes after; none.
 // CUDA_ON_CPU_DELAY: microseconds that each step of a stream waits at most before it begins, 0.
 #include <cstdint>
 #include <cstdio>
@@ -50,7 +50,7 @@ long setting(const char *name, long otherwise) {
 }
 
 int gpus() { return static_cast<int>(setting("CUDA_ON_CPU_GPUS", 1)); }
-size_t memory_bytes() { return setting("CUDA_ON_CPU_MEMORY", 8l << 30); }
+size_t memory_bytes() { return setting("CUDA_ON_CPU_MEMORY", 2l << 30); }
 
 // What was recorded of an event.
 struct Mark {
@@ -89,12 +89,31 @@ std::atomic<int> sticky{SUCCESS};
 
 class Stream {
   public:
-    Stream() : delay(setting("CUDA_ON_CPU_DELAY", 0)), worker([this] { work(); }) { worker.detach(); }
+    Stream() : delay(setting("CUDA_ON_CPU_DELAY", 0)), worker([this] { work(); }) {
+        worker.detach();
+        std::lock_guard<std::mutex> guard(all().first);
+        all().second.push_back(this);
+    }
+    static void wait_for_all() {
+        std::vector<std::shared_ptr<Mark>> marks;
+        {
+            std::lock_guard<std::mutex> guard(all().first);
+            for (Stream *stream : all().second)
+                marks.push_back(stream->record());
+        }
+        for (auto &mark : marks)
+            mark->wait();
+    }
 
     void submit(std::function<void()> step) {
         std::lock_guard<std::mutex> guard(lock);
         steps.push_back(std::move(step));
+        unfinished++;
         arrived.notify_one();
+    }
+    bool is_idle() {
+        std::lock_guard<std::mutex> guard(lock);
+        return unfinished == 0;
     }
     std::shared_ptr<Mark> record() {
         auto mark = std::make_shared<Mark>();
@@ -103,6 +122,11 @@ class Stream {
     }
 
   private:
+    static std::pair<std::mutex, std::vector<Stream *>> &all() {
+        static auto *all = new std::pair<std::mutex, std::vector<Stream *>>;
+        return *all;
+    }
+
     // Streams live as long as the process: their owner may destroy one while work is left.
     void work() {
         std::minstd_rand random(std::random_device{}());
@@ -117,12 +141,15 @@ class Stream {
             if (delay > 0)
                 std::this_thread::sleep_for(std::chrono::microseconds(random() % (delay + 1)));
             step();
+            std::lock_guard<std::mutex> guard(lock);
+            unfinished--;
         }
     }
 
     std::mutex lock;
     std::condition_variable arrived;
     std::deque<std::function<void()>> steps;
+    size_t unfinished = 0;
     long delay;
     std::thread worker;
 };
@@ -175,7 +202,7 @@ int here() { return contexts.empty() || !contexts.back() ? -1 : contexts.back()-
 // Not a number in any width, so that what is read before it is written shows.
 constexpr int POISON = 0xff;
 
-constexpr unsigned MOST_SHARED_BYTES = 64 << 10;
+constexpr unsigned MOST_SHARED_BYTES = 163 << 10;
 
 // What compiler.cpp adds to each kernel.
 using Capture = void *(*)(void **);
@@ -250,7 +277,7 @@ API cuDeviceGetAttribute(int *value, int attribute, int) {
         *value = 32;
         return SUCCESS;
     case 16: // multiprocessors
-        *value = 4;
+        *value = 108;
         return SUCCESS;
     case 75:
         *value = arch / 10;
@@ -303,10 +330,6 @@ API cuCtxSetCurrent(Context *context) {
     contexts.push_back(context);
     return SUCCESS;
 }
-API cuCtxGetCurrent(Context **context) {
-    *context = contexts.empty() ? nullptr : contexts.back();
-    return SUCCESS;
-}
 API cuCtxPushCurrent_v2(Context *context) {
     contexts.push_back(context);
     return SUCCESS;
@@ -320,6 +343,8 @@ API cuCtxPopCurrent_v2(Context **context) {
 }
 
 API cuMemAlloc_v2(uintptr_t *at, size_t bytes) {
+    if (sticky)
+        return sticky;
     if (here() < 0)
         return INVALID_CONTEXT;
     if (bytes == 0)
@@ -338,7 +363,7 @@ API cuMemAlloc_v2(uintptr_t *at, size_t bytes) {
     return SUCCESS;
 }
 API cuMemAllocAsync(uintptr_t *at, size_t bytes, void *) { return cuMemAlloc_v2(at, bytes); }
-API cuMemFree_v2(uintptr_t at) {
+static int release(uintptr_t at) {
     std::lock_guard<std::mutex> guard(memory().lock);
     auto found = memory().device.find(at);
     if (found == memory().device.end())
@@ -349,14 +374,12 @@ API cuMemFree_v2(uintptr_t at) {
     return SUCCESS;
 }
 API cuMemFreeAsync(uintptr_t at, void *stream) {
-    stream_of(stream)->submit([at] { cuMemFree_v2(at); });
+    stream_of(stream)->submit([at] { release(at); });
     return SUCCESS;
 }
-API cuMemGetInfo_v2(size_t *free, size_t *total) {
-    std::lock_guard<std::mutex> guard(memory().lock);
-    *total = memory_bytes();
-    *free = *total - memory().used[here()];
-    return SUCCESS;
+API cuMemFree_v2(uintptr_t at) {
+    Stream::wait_for_all();
+    return release(at);
 }
 API cuMemAllocHost_v2(void **at, size_t bytes) {
     *at = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -376,6 +399,8 @@ API cuMemFreeHost(void *at) {
 
 // Of page-locked memory copies read when their turn comes, of other memory before the call ends.
 API cuMemcpyHtoDAsync_v2(uintptr_t to, const void *from, size_t bytes, void *stream) {
+    if (sticky)
+        return sticky;
     if (!memory().on_device(to, bytes))
         return INVALID_VALUE;
     if (memory().is_pinned(from, bytes))
@@ -392,11 +417,6 @@ API cuMemcpyDtoHAsync_v2(void *to, uintptr_t from, size_t bytes, void *stream) {
     if (waits)
         stream_of(stream)->record()->wait();
     return sticky;
-}
-API cuMemcpyDtoDAsync_v2(uintptr_t to, uintptr_t from, size_t bytes, void *stream) {
-    if (!memory().on_device(to, bytes) || !memory().on_device(from, bytes))
-        return INVALID_VALUE;
-    return copy(to, reinterpret_cast<const void *>(from), bytes, stream_of(stream));
 }
 
 struct Copy2D {
@@ -445,6 +465,8 @@ API cuMemcpy2DAsync_v2(const Copy2D *copies, void *stream) {
 }
 
 API cuStreamCreate(void **stream, unsigned) {
+    if (sticky)
+        return sticky;
     *stream = new Stream;
     return SUCCESS;
 }
@@ -454,21 +476,24 @@ API cuStreamSynchronize(void *stream) {
     return sticky;
 }
 API cuStreamQuery(void *stream) {
-    // A step of its own tells: those before it are done when it is.
-    auto mark = stream_of(stream)->record();
-    std::this_thread::yield();
-    return mark->is_set() ? sticky.load() : NOT_READY;
+    return stream_of(stream)->is_idle() ? sticky.load() : NOT_READY;
 }
 API cuStreamWaitEvent(void *stream, Event *event, unsigned) {
+    if (sticky)
+        return sticky;
     if (auto mark = event->latest())
         stream_of(stream)->submit([mark] { mark->wait(); });
     return SUCCESS;
 }
 API cuEventCreate(Event **event, unsigned) {
+    if (sticky)
+        return sticky;
     *event = new Event;
     return SUCCESS;
 }
 API cuEventRecord(Event *event, void *stream) {
+    if (sticky)
+        return sticky;
     auto mark = stream_of(stream)->record();
     std::lock_guard<std::mutex> guard(event->lock);
     event->mark = mark;
@@ -479,10 +504,6 @@ API cuEventSynchronize(Event *event) {
         mark->wait();
     return sticky;
 }
-API cuEventQuery(Event *event) {
-    auto mark = event->latest();
-    return !mark || mark->is_set() ? sticky.load() : NOT_READY;
-}
 API cuEventDestroy_v2(Event *event) {
     delete event;
     return SUCCESS;
@@ -490,6 +511,8 @@ API cuEventDestroy_v2(Event *event) {
 
 // What compiler.cpp gives for PTX names a library: "//CUDA-ON-CPU <path>\n".
 API cuModuleLoadData(Module **module, const char *image) {
+    if (sticky)
+        return sticky;
     static const char MARKER[] = "//CUDA-ON-CPU ";
     if (std::strncmp(image, MARKER, sizeof MARKER - 1) != 0)
         return INVALID_IMAGE;

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -118,6 +119,10 @@ inline char *stack(size_t thread) {
     static thread_local std::vector<char *> stacks;
     while (stacks.size() <= thread) {
         void *memory = mmap(nullptr, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) {
+            perror("CUDA on the CPU: stacks of threads");
+            abort();
+        }
         stacks.push_back(static_cast<char *>(memory));
     }
     return stacks[thread];

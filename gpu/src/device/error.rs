@@ -251,7 +251,9 @@ impl DeviceError {
             return Some(Self::Failed { cause });
         }
         let log = after("[Compilation Error]")?;
-        let line = log.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it does not say why");
+        let mut lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
+        let first = lines.clone().next().unwrap_or("it does not say why");
+        let line = lines.find(|line| line.contains("error")).unwrap_or(first);
         Some(Self::Failed { cause: format!("a kernel does not compile: {line}") })
     }
 }

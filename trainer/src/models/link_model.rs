@@ -90,7 +90,7 @@ impl<B: GnnBackend> LinkModel<B> {
         let rows: Vec<Tensor<B, 2>> = self.encoder.forward_by_type(input, mode)?.into_iter().flatten().collect();
         Ok(match rows.len() {
             1 => rows.into_iter().next().expect("one type"),
-            0 => Tensor::zeros([0, self.encoder.config().hidden_channels], &input.features().device()),
+            0 => Tensor::empty([0, self.encoder.config().hidden_channels], &input.device()),
             _ => Tensor::cat(rows, 0),
         })
     }

@@ -198,7 +198,13 @@ impl<B: Backend> ModelInput<B> {
     pub fn features(&self) -> Tensor<B, 2> {
         let nodes = &self.nodes[0];
         let rows = nodes.within_hop.last().copied().unwrap_or(0);
-        nodes.features.clone().unwrap_or_else(|| Tensor::zeros([rows, 0], &B::Device::default()))
+        nodes.features.clone().unwrap_or_else(|| Tensor::empty([rows, 0], &self.device()))
+    }
+
+    /// Where the features are; the backend's default if no node type has some.
+    pub(crate) fn device(&self) -> B::Device {
+        let features = self.nodes.iter().find_map(|nodes| nodes.features.as_ref());
+        features.map(Tensor::device).unwrap_or_default()
     }
 
     /// What a [`GcnConv`](crate::nn::GcnConv) scales edges by.

@@ -178,11 +178,10 @@ impl<B: GnnBackend> NodeClassifier<B> for RelationalNet<B> {
         let Some(output) = self.config().outputs.first() else {
             return Err(ModelError::Settings { what: "a model without outputs classifies nothing".into() });
         };
-        let device = input.features().device();
         let mut rows = self.forward_by_type(&input, mode)?;
         let NodeTypeId(seed_type) = output.node_type;
         let logits = rows.swap_remove(usize::from(seed_type));
-        Ok(logits.unwrap_or_else(|| Tensor::zeros([0, output.channels], &device)))
+        Ok(logits.unwrap_or_else(|| Tensor::empty([0, output.channels], &input.device())))
     }
 }
 

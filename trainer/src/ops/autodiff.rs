@@ -17,7 +17,7 @@ use super::cross_entropy::SavedCrossEntropy;
 use super::dropout::DropoutMask;
 use super::edge_weights::EdgeWeights;
 use super::linear::Activation;
-use super::precision::Precision;
+use super::precision::{Precision, multiplying_in, products};
 
 #[derive(Debug)]
 struct AggregateBackward;
@@ -47,12 +47,14 @@ impl<B: GnnKernels> Backward<B, 1> for DropoutBackward {
 struct LinearBackward;
 
 impl<B: GnnKernels> Backward<B, 3> for LinearBackward {
-    type State = (SavedLinear<B>, Activation);
+    // Gradients are multiplied in what the forward pass was.
+    type State = (SavedLinear<B>, Activation, Precision);
 
     fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
-        let (saved, activation) = ops.state;
+        let (saved, activation, precision) = ops.state;
         let [x, weight, bias] = ops.parents;
-        let gradients = B::linear_backward(saved, grads.consume::<B>(&ops.node), activation, x.is_some());
+        let grad = grads.consume::<B>(&ops.node);
+        let gradients = multiplying_in(precision, || B::linear_backward(saved, grad, activation, x.is_some()));
         for (node, gradient) in [(x, gradients.x), (weight, Some(gradients.weight)), (bias, Some(gradients.bias))] {
             if let (Some(node), Some(gradient)) = (node, gradient) {
                 grads.register::<B>(node.id, gradient);
@@ -177,7 +179,7 @@ impl<B: GnnKernels, C: CheckpointStrategy> GnnBackend for Autodiff<B, C> {
             OpsKind::Tracked(prep) => {
                 let output = B::linear_forward(x.clone(), weight.clone(), bias, activation);
                 let saved = SavedLinear { x, weight, output: output.clone() };
-                prep.finish((saved, activation), output)
+                prep.finish((saved, activation, products()), output)
             }
             OpsKind::UnTracked(prep) => prep.finish(B::linear_forward(x, weight, bias, activation)),
         }

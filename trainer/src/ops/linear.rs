@@ -4,7 +4,7 @@ use burn::tensor::{Tensor, TensorPrimitive};
 
 use super::aggregate::GnnBackend;
 use super::dropout::{DropoutMask, masked};
-use super::precision::in_full;
+use super::precision::{Precision, multiplying_in};
 
 /// What a dense layer does to its sums.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,8 +64,8 @@ pub fn linear<B: GnnBackend>(
     Tensor::from_primitive(TensorPrimitive::Float(B::gnn_linear(x, weight, bias, activation)))
 }
 
-/// `a · b` in the precision of `f32`, also where dense layers multiply in less ([`multiply_in`](super::multiply_in)), and on GPUs
-/// whose tensor cores would round. Gradients are those of a dense layer.
+/// `a · b` in the precision of `f32`, and its gradients too, also where dense layers multiply in less
+/// ([`multiply_in`](super::multiply_in)), and on GPUs whose tensor cores would round.
 ///
 /// # Shapes
 /// - `a`: `[rows, inner]`
@@ -73,7 +73,7 @@ pub fn linear<B: GnnBackend>(
 /// - output: `[rows, columns]`
 pub(crate) fn matmul<B: GnnBackend>(a: Tensor<B, 2>, b: Tensor<B, 2>) -> Tensor<B, 2> {
     match B::HAS_OWN_MEMORY {
-        true => in_full(|| linear(a, b, None, Activation::Identity)),
+        true => multiplying_in(Precision::F32, || linear(a, b, None, Activation::Identity)),
         false => a.matmul(b),
     }
 }

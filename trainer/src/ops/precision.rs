@@ -30,20 +30,20 @@ pub fn multiply_in(precision: Precision) {
 }
 
 thread_local! {
-    static IN_FULL: Cell<bool> = const { Cell::new(false) };
+    static HERE: Cell<Option<Precision>> = const { Cell::new(None) };
 }
 
-/// Runs `work` as if [`multiply_in`] had never been called.
-pub(crate) fn in_full<T>(work: impl FnOnce() -> T) -> T {
-    let before = IN_FULL.replace(true);
+/// Runs `work`, in which this thread multiplies in `precision` whatever [`multiply_in`] was given.
+pub(crate) fn multiplying_in<T>(precision: Precision, work: impl FnOnce() -> T) -> T {
+    let before = HERE.replace(Some(precision));
     let result = work();
-    IN_FULL.set(before);
+    HERE.set(before);
     result
 }
 
 /// What products are to be computed in.
 pub(crate) fn products() -> Precision {
-    if IN_FULL.get() { Precision::F32 } else { PRODUCTS.get().copied().unwrap_or_default() }
+    HERE.get().or_else(|| PRODUCTS.get().copied()).unwrap_or_default()
 }
 
 impl Precision {

@@ -46,9 +46,9 @@ pub(crate) fn run(
     }));
     // A device that fails makes whatever reads from it panic, or computes nothing that could be used.
     let result = match (edgecut_gpu::noted_failure(), result) {
-        (Some(failure), Err(_) | Ok(Err(_))) => Err(failure.into()),
+        (Some(failure), _) => Err(failure.into()),
         (None, Err(panic)) => resume_unwind(panic),
-        (_, Ok(result)) => result,
+        (None, Ok(result)) => result,
     };
     result.map_err(|error| explain(&cluster, error))
 }
