@@ -171,7 +171,7 @@ int compile(Program &program, int count, const char *const *options) {
     }
     const std::string source = for_the_cpu(program.source, kernel);
 
-    // On a GPU signed numbers wrap, and products and sums are only fused where the source says so.
+    // On a GPU signed numbers wrap. Nothing is fused, so that all CPUs come to the same bits.
     std::vector<std::string> words = {cxx, "-std=c++17", "-O1", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off",
                                       "-fmax-errors=5", "-shared", "-fPIC"};
     const auto folders = includes(count, options);
