@@ -16,7 +16,9 @@ use crate::address::is_loopback;
 use crate::board::{lock, wait_for};
 use crate::error::{ClusterError, system};
 use crate::handshake::{Handshake, HandshakeError};
+use crate::keep_alive::{end_when_unacknowledged, probe_when_idle};
 use crate::readiness::{WakeSignal, Waker, wait_ready};
+use crate::stopwatch::Stopwatch;
 use crate::token::Token;
 use crate::wire::{Admission, Answer, Hello, Register, RingKey, Timed, read_frame, write_frame};
 
@@ -33,7 +35,7 @@ pub(crate) enum Arrival {
     /// A rank that wants to join, and its control connection.
     Rank { register: Register, stream: TcpStream, peer: SocketAddr },
     /// A rank that cannot join, for a reason of its own.
-    GaveUp { rank: usize, peer: SocketAddr, reason: String },
+    GaveUp { rank: usize, attempt: u64, peer: SocketAddr, reason: String },
     /// A process that speaks the protocol, but another version, or with another secret.
     TurnedAway { reason: String },
 }
@@ -47,8 +49,10 @@ pub(crate) struct Door {
     job: String,
     world_size: usize,
     handshake_timeout: Duration,
+    keep_alive: Duration,
     arrivals: Mutex<Option<SyncSender<Arrival>>>,
     rpc: Mutex<Option<mpsc::Sender<RpcStream>>>,
+    pulses: SyncSender<(usize, TcpStream)>,
     rings: Mutex<HashMap<RingKey, TcpStream>>,
     ring_came: Condvar,
     handshakes: Mutex<usize>,
@@ -62,9 +66,13 @@ pub(crate) struct DoorRules {
     pub(crate) job: String,
     pub(crate) world_size: usize,
     pub(crate) handshake_timeout: Duration,
+    /// Idle connections end about so long after the network has.
+    pub(crate) keep_alive: Duration,
     /// Only rank 0 takes in ranks, and only during the rendezvous.
     pub(crate) arrivals: Option<SyncSender<Arrival>>,
     pub(crate) rpc: mpsc::Sender<RpcStream>,
+    /// Gets the pulses that other ranks open.
+    pub(crate) pulses: SyncSender<(usize, TcpStream)>,
 }
 
 /// The accept thread of a [`Door`].
@@ -81,8 +89,10 @@ impl Door {
             job: rules.job,
             world_size: rules.world_size,
             handshake_timeout: rules.handshake_timeout,
+            keep_alive: rules.keep_alive,
             arrivals: Mutex::new(rules.arrivals),
             rpc: Mutex::new(Some(rules.rpc)),
+            pulses: rules.pulses,
             rings: Mutex::default(),
             ring_came: Condvar::new(),
             handshakes: Mutex::new(0),
@@ -108,14 +118,15 @@ impl Door {
         }
     }
 
-    /// Waits for a left neighbor's ring connection; `None` when the deadline passes or `give_up` says so.
-    pub(crate) fn take_ring(&self, key: &RingKey, deadline: Instant, give_up: impl Fn() -> bool) -> Option<TcpStream> {
+    /// Waits for a left neighbor's ring connection; `None` after `patience`, or when `give_up` says so.
+    pub(crate) fn take_ring(&self, key: &RingKey, patience: Duration, give_up: impl Fn() -> bool) -> Option<TcpStream> {
+        let mut waited = Stopwatch::start();
         let mut rings = lock(&self.rings);
         loop {
             if let Some(stream) = rings.remove(key) {
                 return Some(stream);
             }
-            let remaining = deadline.saturating_duration_since(Instant::now());
+            let remaining = patience.saturating_sub(waited.elapsed());
             if remaining.is_zero() || give_up() {
                 return None;
             }
@@ -168,6 +179,7 @@ impl Door {
         // Whether an accepted socket inherits this from the listener depends on the system.
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
+        probe_when_idle(&stream, self.keep_alive)?;
         let deadline = Instant::now() + self.handshake_timeout;
         if let Err(error) = Handshake::new(self.token.as_ref(), deadline).accept(&stream) {
             self.tell_of_stranger(error, peer);
@@ -175,9 +187,10 @@ impl Door {
         }
         match read_frame(Timed { stream: &stream, deadline })? {
             Hello::Register(register) => self.arrive(Arrival::Rank { register, stream, peer }),
-            Hello::GiveUp { rank, reason } => self.arrive(Arrival::GaveUp { rank, peer, reason }),
+            Hello::GiveUp { rank, attempt, reason } => self.arrive(Arrival::GaveUp { rank, attempt, peer, reason }),
             Hello::Rpc { job, from } => self.take_in_rpc(&job, from, stream, deadline)?,
             Hello::Ring { job, key } => self.take_in_ring(&job, key, stream, deadline)?,
+            Hello::Pulse { job, from } => self.take_in_pulse(&job, from, stream, deadline)?,
         }
         Ok(())
     }
@@ -251,6 +264,18 @@ impl Door {
         make_plain(&stream)?;
         lock(&self.rings).insert(key, stream);
         self.ring_came.notify_all();
+        Ok(())
+    }
+
+    fn take_in_pulse(&self, job: &str, from: usize, stream: TcpStream, deadline: Instant) -> io::Result<()> {
+        if let Some(reason) = self.misfit(job, from) {
+            return refuse(&stream, deadline, reason);
+        }
+        write_frame(Timed { stream: &stream, deadline }, &Answer::Welcome)?;
+        make_plain(&stream)?;
+        end_when_unacknowledged(&stream, 2 * self.keep_alive)?;
+        // Without room for it the stream is dropped, and the peer watches the connection no longer.
+        let _ = self.pulses.try_send((from, stream));
         Ok(())
     }
 
@@ -333,8 +358,10 @@ mod tests {
             job: "job".to_owned(),
             world_size: 2,
             handshake_timeout: Duration::from_secs(60),
+            keep_alive: Duration::from_secs(60),
             arrivals: Some(arrivals),
             rpc: mpsc::channel(1).0,
+            pulses: sync_channel(1).0,
         })
     }
 
@@ -344,7 +371,7 @@ mod tests {
         let listen = listener.local_addr().unwrap();
         let own = TcpStream::connect(listen).unwrap();
         let (stream, peer) = listener.accept().unwrap();
-        let register = Register { rank: 1, world_size: 2, fingerprint: String::new(), listen };
+        let register = Register { rank: 1, world_size: 2, fingerprint: String::new(), listen, attempt: 0, waited_ms: 0 };
         (Arrival::Rank { register, stream, peer }, own)
     }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The first failure of a job: which rank failed, and why.
+/// The first failure of a job: the rank or the connection that failed, and why.
 ///
 /// All ranks learn the same one, whatever broke for themselves in consequence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +18,9 @@ pub struct Failure {
     pub addr: SocketAddr,
     /// Why, in words for the user.
     pub reason: String,
+    /// The rank at the other end, where the connection between the two failed rather than the process of `rank`.
+    #[serde(default)]
+    pub link_to: Option<usize>,
 }
 
 impl fmt::Display for Failure {
@@ -29,7 +32,11 @@ impl fmt::Display for Failure {
 impl Failure {
     /// Who failed, without why.
     pub fn head(&self) -> String {
-        format!("rank {} at {} failed", self.rank, self.addr)
+        let Self { rank, addr, .. } = self;
+        match self.link_to {
+            Some(other) => format!("the connection between rank {rank} at {addr} and rank {other} failed"),
+            None => format!("rank {rank} at {addr} failed"),
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 //!
 //! * the *control plane* (one connection from each rank to rank 0, one thread per process) carries heartbeats and
 //!   the news of a failure, so that every process ends within seconds and names the rank that failed first;
+//! * ranks that exchange data have a *pulse* as well, a connection that carries heartbeats alone, so that a network
+//!   which drops the packets between two ranks ends the job within seconds, with an error that names both;
 //! * a [`ProcessGroup`] runs collectives over a ring of TCP connections of its own, synchronously, on the calling
 //!   thread: no async runtime is needed;
 //! * [`spawn`] makes a job of processes on one machine out of one call, without a launcher;
@@ -65,10 +67,13 @@ mod flow;
 mod group;
 mod handshake;
 mod ip_config;
+mod keep_alive;
+mod link;
 mod local;
 mod local_ranks;
 mod neighbors;
 mod outbound;
+mod panics;
 mod pump;
 mod readiness;
 mod reduce;
@@ -76,6 +81,8 @@ mod registry;
 mod rendezvous;
 pub mod ring;
 mod spawn;
+mod stopwatch;
+mod suspension;
 mod token;
 mod verdict;
 mod wire;
@@ -89,6 +96,7 @@ pub use group::{MAX_BROADCAST_BYTES, MAX_GATHER_BYTES, ProcessGroup};
 pub use handshake::PROTOCOL_VERSION;
 pub use ip_config::{IpConfig, IpConfigError, NodeAddress};
 pub use local_ranks::{LocalRanks, OTHER_RANK_FAILED, RanksEnd, SPAWNED, end_with_parent, free_port, share_of_cores};
+pub use panics::panic_text;
 pub use reduce::{Reduce, ReduceOp};
 pub use spawn::spawn;
 pub use token::Token;

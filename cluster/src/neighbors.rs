@@ -1,7 +1,7 @@
 //! A rank's place in a ring: how it is connected, and whom to blame when the ring stops.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::board::{Board, Waiting};
 use crate::cluster::Cluster;
@@ -54,7 +54,7 @@ impl Ring {
         let job_failed = || cluster.board().has_failed();
         // Who asks what holds up the ring learns that it is not this rank.
         let _waiting = cluster.board().wait_for_rank(left);
-        match cluster.door().take_ring(&from_left, Instant::now() + patience, job_failed) {
+        match cluster.door().take_ring(&from_left, patience, job_failed) {
             Some(from_left) => Ok(Pump::new(from_left, to_right)),
             None => Err(self.missing_neighbor(left, &seconds(patience))),
         }

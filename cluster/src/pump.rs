@@ -7,7 +7,7 @@
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 
@@ -15,6 +15,7 @@ use crate::flow::{Flow, Outgoing};
 use crate::readiness::wait_ready;
 use crate::reduce::MAX_WIDTH;
 use crate::ring::Action;
+use crate::stopwatch::Stopwatch;
 
 /// What is read at once before it is reduced: small enough to stay in the cache, large enough to keep calls rare.
 const SEGMENT_BYTES: usize = 256 * 1024;
@@ -179,7 +180,7 @@ impl<'a> Run<'a> {
     }
 
     fn finish(&mut self, patience: Duration, lookout: &mut dyn Lookout) -> Result<(), Halt> {
-        let mut quiet_since = None;
+        let mut quiet_since: Option<Stopwatch> = None;
         loop {
             let sent = match self.send() {
                 Ok(sent) => sent,
@@ -199,7 +200,7 @@ impl<'a> Run<'a> {
                 quiet_since = None;
                 continue;
             }
-            let quiet = quiet_since.get_or_insert_with(Instant::now).elapsed();
+            let quiet = quiet_since.get_or_insert_with(Stopwatch::start).elapsed();
             let side = if self.wants_to_receive() { Side::Left } else { Side::Right };
             if lookout.job_failed(side, quiet) {
                 return Err(Halt::JobFailed);

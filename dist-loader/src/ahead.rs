@@ -2,17 +2,21 @@
 
 use crate::batch::MiniBatch;
 use crate::error::LoaderError;
-use edgecut_dist_sampler::{BatchKey, SampleError};
+use edgecut_cluster::{Cluster, panic_text};
+use edgecut_dist_sampler::{BatchKey, SampleError, SamplingNode};
 use futures::StreamExt;
-use tokio::runtime::Handle;
+use std::error::Error;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::task::AbortOnDropHandle;
 
-/// The batches of `num_steps` steps in order, made by `make` on `runtime`: at most `concurrency` are being made and one waits
-/// ready, however slow the consumer. With a `concurrency` of 0 each is made when it is asked for.
+/// The batches of `num_steps` steps in order, made by `make` on the runtime of `node`: at most `concurrency` are being made
+/// and one waits ready, however slow the consumer. With a `concurrency` of 0 each is made when it is asked for.
+///
+/// The job hears of a batch that cannot be made at once, for the consumer may be in a collective with ranks that wait for a
+/// reply of this one.
 pub(crate) fn run_ahead<T, F>(
-    runtime: &Handle,
+    node: &SamplingNode,
     concurrency: usize,
     num_steps: usize,
     make: impl Fn(usize) -> (BatchKey, F) + Send + Sync + 'static,
@@ -24,13 +28,13 @@ where
     let (ready, receiver) = mpsc::channel(1);
     let (ask, mut asked) = mpsc::unbounded_channel();
     let ahead = concurrency > 0;
-    let task = runtime.spawn(async move {
+    let cluster = node.cluster().clone();
+    let task = node.handle().spawn(async move {
         let batches = futures::stream::iter(0..num_steps).map(|step| {
             let (key, make) = make(step);
             let task = AbortOnDropHandle::new(tokio::spawn(make));
             async move {
-                let stopped = |e: JoinError| SampleError::Internal { what: e.to_string() };
-                let made = task.await.map_err(stopped).and_then(|made| made);
+                let made = task.await.map_err(stopped)?;
                 made.map_err(|source| LoaderError::Batch {
                     batch: key.batch,
                     epoch: key.epoch,
@@ -45,12 +49,33 @@ where
             }
             let Some(batch) = batches.next().await else { return };
             let failed = batch.is_err();
+            if let Err(error @ (LoaderError::Batch { .. } | LoaderError::Panicked { .. })) = &batch {
+                report(&cluster, error);
+            }
             if ready.send(batch).await.is_err() || failed {
                 return;
             }
         }
     });
     BatchIter { receiver, ask: (!ahead).then_some(ask), task, left: num_steps }
+}
+
+/// The error of a task that made a batch and has not ended by itself.
+fn stopped(error: JoinError) -> LoaderError {
+    match error.try_into_panic() {
+        Ok(panic) => LoaderError::Panicked { what: panic_text(&*panic) },
+        // Only the end of the runtime cancels a task whose result is waited for.
+        Err(_) => LoaderError::Stopped,
+    }
+}
+
+/// Tells the other ranks of an error, unless it is the consequence of another rank's failure. Finding that out takes time,
+/// so a thread that may wait does it.
+fn report(cluster: &Cluster, error: &LoaderError) {
+    let cluster = cluster.clone();
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    let text = causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"));
+    tokio::task::spawn_blocking(move || cluster.blame(text));
 }
 
 /// The batches of one epoch; see [`DistNeighborLoader::epoch`](crate::DistNeighborLoader::epoch).

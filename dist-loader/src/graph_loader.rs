@@ -3,9 +3,11 @@
 use crate::error::LoaderError;
 use crate::graph_batch::GraphBatch;
 use crate::graph_plan::{EpochPlan, GraphLoaderConfig, check};
+use edgecut_cluster::panic_text;
 use edgecut_graph::GraphDataset;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
 
 /// Gives a rank its batches of graphs, epoch by epoch. All ranks take the same number of steps, and together they see every
 /// graph once an epoch.
@@ -91,14 +93,14 @@ impl GraphDataLoader {
             // One batch is being made while the others wait.
             concurrency => {
                 let (ready, receiver) = sync_channel(concurrency - 1);
-                std::thread::spawn(move || {
+                let thread = std::thread::spawn(move || {
                     for batch in batches {
                         if ready.send(batch).is_err() {
                             return;
                         }
                     }
                 });
-                Source::Ahead(receiver)
+                Source::Ahead { receiver, thread: Some(thread) }
             }
         };
         GraphBatchIter { source, left }
@@ -113,7 +115,15 @@ pub struct GraphBatchIter<T = GraphBatch> {
 
 enum Source<T> {
     Here(Box<dyn Iterator<Item = T> + Send>),
-    Ahead(Receiver<T>),
+    Ahead { receiver: Receiver<T>, thread: Option<JoinHandle<()>> },
+}
+
+/// Why a thread has ended before its last batch.
+fn early_end(thread: Option<JoinHandle<()>>) -> LoaderError {
+    match thread.map(JoinHandle::join) {
+        Some(Err(panic)) => LoaderError::Panicked { what: panic_text(&*panic) },
+        _ => LoaderError::Stopped,
+    }
 }
 
 impl<T> Iterator for GraphBatchIter<T> {
@@ -123,13 +133,13 @@ impl<T> Iterator for GraphBatchIter<T> {
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let batch = match &mut self.source {
-            Source::Here(batches) => batches.next(),
-            Source::Ahead(batches) => batches.recv().ok(),
+            Source::Here(batches) => batches.next().ok_or(LoaderError::Stopped),
+            Source::Ahead { receiver, thread } => receiver.recv().map_err(|_| early_end(thread.take())),
         };
-        if batch.is_none() {
+        if batch.is_err() {
             self.left = 0;
         }
-        Some(batch.ok_or(LoaderError::Stopped))
+        Some(batch)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -157,7 +157,7 @@ impl DistLinkNeighborLoader {
     ) -> BatchIter<T> {
         let (maker, plan, prepare) = (self.maker.clone(), self.plan.clone(), Arc::new(prepare));
         let order = plan.order(epoch);
-        run_ahead(self.maker.node().handle(), self.concurrency, self.num_steps, move |step| {
+        run_ahead(self.maker.node(), self.concurrency, self.num_steps, move |step| {
             let (maker, prepare, (seeds, key)) = (maker.clone(), prepare.clone(), plan.batch(&order, epoch, step));
             let make = async move {
                 let batch = maker.make(seeds, key).await?;
@@ -176,7 +176,7 @@ impl DistLinkNeighborLoader {
         let (maker, plan) = (self.maker.clone(), self.plan.clone());
         let order = plan.order(epoch);
         let num_batches = num_batches.min(plan.num_batches());
-        let sampled = run_ahead(self.maker.node().handle(), self.concurrency, num_batches, move |step| {
+        let sampled = run_ahead(self.maker.node(), self.concurrency, num_batches, move |step| {
             let (maker, (seeds, key)) = (maker.clone(), plan.batch(&order, epoch, step));
             (key, async move { maker.sample(&seeds, key).await.map(|sampled| sampled.subgraph) })
         });

@@ -272,15 +272,30 @@ impl Peer {
         }
     }
 
-    /// Sends a request. Every request only reads, or may come twice, so one that finds its connection broken is sent once
-    /// more over a new one; one whose deadline passed is not, since the peer may be overloaded.
+    /// Sends a request, and waits for the reply no longer than the job goes on.
     async fn ask<F: Future<Output = Reply>>(
+        &self,
+        operation: &impl Fn() -> String,
+        send: impl Fn(SamplingClient, Context) -> F,
+    ) -> Result<Answer, SampleError> {
+        tokio::select! {
+            biased;
+            answer = self.ask_running(operation, send) => answer,
+            failure = self.cluster.failed() => Err(self.failed(operation(), failure.to_string())),
+        }
+    }
+
+    /// Sends a request. Every request only reads, or may come twice, so one that finds its connection broken is sent once
+    /// more over a new one; one whose deadline passed is not, since the peer may be overloaded. After a suspension of this
+    /// process, which no deadline includes, it is sent again.
+    async fn ask_running<F: Future<Output = Reply>>(
         &self,
         operation: &impl Fn() -> String,
         send: impl Fn(SamplingClient, Context) -> F,
     ) -> Result<Answer, SampleError> {
         let mut broken: Option<String> = None;
         loop {
+            let start = Instant::now();
             let (generation, client) = self.client().await?;
             let mut context = tarpc::context::current();
             context.deadline = Instant::now() + self.config.rpc_timeout();
@@ -295,6 +310,7 @@ impl Peer {
                 Ok(Err(Refusal::TooLarge)) => return Ok(Answer::TooLarge),
                 Ok(Err(Refusal::Invalid(why))) => return Err(self.failed(operation(), format!("refused: {why}"))),
                 Ok(Err(Refusal::Failed(why))) => return Err(self.failed(operation(), why)),
+                Err(RpcError::DeadlineExceeded) if self.cluster.was_suspended_since(start) => {}
                 Err(RpcError::DeadlineExceeded) => {
                     let why = format!("no reply within {} ms", self.config.rpc_timeout_ms);
                     return Err(self.failed(operation(), why));

@@ -13,7 +13,7 @@ use futures::future::try_join_all;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What an embedding looks like before it has learned anything.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -251,9 +251,17 @@ impl DistEmbedding {
 
     async fn wait_for(&self, shard: &Shard) -> Result<(), SampleError> {
         let deadline = Duration::from_millis(self.node.config.rpc_timeout_ms);
-        tokio::time::timeout(deadline, shard.wait_for(self.version)).await.map_err(|_| SampleError::Internal {
-            what: format!("the embedding did not reach step {}: step() was not called", self.version),
-        })
+        loop {
+            let start = Instant::now();
+            if tokio::time::timeout(deadline, shard.wait_for(self.version)).await.is_ok() {
+                return Ok(());
+            }
+            // A suspension of this process does not count.
+            if !self.node.cluster().was_suspended_since(start) {
+                let what = format!("the embedding did not reach step {}: step() was not called", self.version);
+                return Err(SampleError::Internal { what });
+            }
+        }
     }
 
     fn rows_per_piece(&self) -> usize {

@@ -98,6 +98,10 @@ pub(crate) struct JobArgs {
     /// Seconds that a rank which is alive may keep the others waiting; one that has died is noticed at once
     #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86400))]
     pub(crate) collective_timeout: u64,
+    /// Seconds without a sign of life after which a rank, or the network between two ranks, counts as dead; the time in
+    /// which the whole job is suspended does not count
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86400))]
+    pub(crate) heartbeat_timeout: u64,
 }
 
 /// The graph, and how this process holds its part of it.
