@@ -31,7 +31,9 @@ impl Cluster {
     pub fn blame<E: Display>(&self, error: E) -> Blame<E> {
         let verdict = self.verdict(error);
         match &verdict.failure {
-            Some(failure) if failure.rank != self.rank() || failure.link_to.is_some() => Blame::Other(verdict.to_string()),
+            Some(failure) if failure.rank != self.rank() || failure.link_to.is_some() => {
+                Blame::Other(verdict.to_string())
+            }
             _ => {
                 self.abort(&format!("{:#}", verdict.own));
                 Blame::Own(verdict.own)

@@ -371,7 +371,8 @@ mod tests {
         let listen = listener.local_addr().unwrap();
         let own = TcpStream::connect(listen).unwrap();
         let (stream, peer) = listener.accept().unwrap();
-        let register = Register { rank: 1, world_size: 2, fingerprint: String::new(), listen, attempt: 0, waited_ms: 0 };
+        let register =
+            Register { rank: 1, world_size: 2, fingerprint: String::new(), listen, attempt: 0, waited_ms: 0 };
         (Arrival::Rank { register, stream, peer }, own)
     }
 

@@ -203,7 +203,14 @@ mod tests {
     }
 
     fn member(rank: usize) -> Register {
-        Register { rank, world_size: 3, fingerprint: "abc".to_owned(), listen: addr(rank as u8, 5000), attempt: 0, waited_ms: 0 }
+        Register {
+            rank,
+            world_size: 3,
+            fingerprint: "abc".to_owned(),
+            listen: addr(rank as u8, 5000),
+            attempt: 0,
+            waited_ms: 0,
+        }
     }
 
     fn admit(registry: &mut Registry<'_>, register: &Register, peer: SocketAddr) -> Result<Admitted, Misfit> {
@@ -329,7 +336,10 @@ mod tests {
         assert_eq!(come(3, start + Duration::from_secs(1)), Err("fatal"));
         match come(4, start + Duration::from_secs(6)) {
             Ok(Admitted::InPlaceOf(reason)) => {
-                assert!(reason.starts_with("two processes claim rank 1: one at 10.0.0.1:1, one at 10.0.0.4:1"), "{reason}");
+                assert!(
+                    reason.starts_with("two processes claim rank 1: one at 10.0.0.1:1, one at 10.0.0.4:1"),
+                    "{reason}"
+                );
             }
             other => panic!("{other:?}"),
         }

@@ -217,8 +217,7 @@ pub(crate) fn join(config: &ClusterConfig) -> Result<Membership, ClusterError> {
         Ok(listening) => listening,
         Err(error) => {
             // The others should not wait for the deadline to hear of it.
-            let farewell =
-                Hello::GiveUp { rank: config.rank, attempt: config.attempt, reason: error.to_string() };
+            let farewell = Hello::GiveUp { rank: config.rank, attempt: config.attempt, reason: error.to_string() };
             let deadline = Instant::now() + ANSWER_TIMEOUT;
             let _ = write_frame(Timed { stream: &control, deadline }, &farewell);
             return Err(error);
@@ -347,7 +346,8 @@ mod tests {
         let member = TcpStream::connect(own).unwrap();
         let (stream, peer) = listener.accept().unwrap();
         let (sender, arrivals) = sync_channel(1);
-        let register = Register { rank: 1, world_size: 3, fingerprint: String::new(), listen: own, attempt: 0, waited_ms: 0 };
+        let register =
+            Register { rank: 1, world_size: 3, fingerprint: String::new(), listen: own, attempt: 0, waited_ms: 0 };
         sender.send(Arrival::Rank { register, stream, peer }).unwrap();
         drop(member);
         let config = ClusterConfig::new(0, 3, "127.0.0.1", own.port());
