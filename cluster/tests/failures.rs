@@ -235,7 +235,11 @@ fn the_text_of_a_panic_reaches_all_others() {
     let clusters = Cluster::join_local(3, |_| {}).unwrap();
     std::thread::scope(|scope| {
         let run = |cluster: Cluster| {
-            let mut world = cluster.world().unwrap();
+            // The others may hear of the failure while they make the group.
+            let mut world = match cluster.world() {
+                Ok(world) => world,
+                Err(error) => return error,
+            };
             assert!(cluster.rank() != 1, "row 7 has no label");
             world.barrier().unwrap_err()
         };
@@ -261,7 +265,8 @@ fn async_code_hears_of_a_failure() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let waiting = cluster.clone();
         let failure = runtime.spawn(async move { waiting.failed().await });
-        cluster.world().unwrap();
+        // It fails where the other rank is quicker.
+        let _ = cluster.world();
         let failure = runtime.block_on(async { tokio::time::timeout(SECONDS, failure).await }).unwrap().unwrap();
         assert_eq!((failure.rank, failure.reason.as_str()), (1, "disk full"));
     });
