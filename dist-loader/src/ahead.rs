@@ -73,8 +73,12 @@ fn stopped(error: JoinError) -> LoaderError {
 /// so a thread that may wait does it.
 fn report(cluster: &Cluster, error: &LoaderError) {
     let cluster = cluster.clone();
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    let text = causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"));
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
     tokio::task::spawn_blocking(move || cluster.blame(text));
 }
 
