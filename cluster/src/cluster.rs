@@ -12,7 +12,8 @@ use crate::address::{listen_as_master, master_own_addr};
 use crate::board::{Board, Ending, lock};
 use crate::config::ClusterConfig;
 use crate::control::{Control, Heartbeat, Link};
-use crate::door::{Door, DoorRules, Doorkeeper, RpcStream};
+use crate::descriptors;
+use crate::door::{Door, DoorLimits, DoorRules, Doorkeeper, RpcStream};
 use crate::engine::Engine;
 use crate::error::{ClusterError, Failure, seconds};
 use crate::outbound;
@@ -59,10 +60,12 @@ impl Cluster {
     ///
     /// # Errors
     /// A configuration that makes no sense; a port in use; a missing secret for an address that is not loopback;
-    /// a secret or a protocol version that differs; a rank that is missing at the deadline, is there twice, or
+    /// a secret or a protocol version that differs; another user's process without a secret; a limit of open files that
+    /// is too low for the connections; a rank that is missing at the deadline, is there twice, or
     /// disagrees on the world size or on the fingerprint. The error names the rank or the address.
     pub fn join(config: ClusterConfig) -> Result<Self, ClusterError> {
         config.validate()?;
+        descriptors::reserve(&config)?;
         if config.rank == 0 {
             let listener = listen_as_master(&config)?;
             return Self::host(listener, config);
@@ -83,6 +86,7 @@ impl Cluster {
         if config.rank != 0 {
             return Err(ClusterError::Config(format!("rank {} cannot listen as the master", config.rank)));
         }
+        descriptors::reserve(&config)?;
         crate::address::check_allowed(&config, "listen on", crate::address::local_addr(&listener)?)?;
         Self::host(listener, config)
     }
@@ -92,7 +96,7 @@ impl Cluster {
         let (sender, arrivals) = std::sync::mpsc::sync_channel(config.world_size + SPARE_ARRIVALS);
         let (door, rpc_incoming) = new_door(&config, random_hex::<16>()?, Some(sender));
         let doorkeeper = door.open(listener)?;
-        let assembly = rendezvous::host(&config, own, door.job(), &arrivals)?;
+        let assembly = rendezvous::host(&config, own, &door, &arrivals)?;
         door.finish_registration(&arrivals);
         Self::assemble(config, assembly.roster, assembly.controls, door, doorkeeper, rpc_incoming)
     }
@@ -123,7 +127,25 @@ impl Cluster {
             rpc_incoming: Mutex::new(Some(rpc_incoming)),
             group_instances: Mutex::default(),
         };
-        Ok(Self { inner: Arc::new(inner) })
+        let cluster = Self { inner: Arc::new(inner) };
+        cluster.fail_when_exhausted();
+        Ok(cluster)
+    }
+
+    /// Makes this process fail when it cannot accept connections any more.
+    fn fail_when_exhausted(&self) {
+        let membership = Arc::downgrade(&self.inner);
+        self.inner.door.report_to(move |reason| {
+            let report = move || {
+                if let Some(inner) = membership.upgrade() {
+                    let cluster = Self { inner };
+                    cluster.report(cluster.failure_of(cluster.rank(), &reason));
+                }
+            };
+            // A thread of its own: this one is waited for when the last handle is dropped, which may be the one here.
+            // Without it, the peers that wait in vain report this process.
+            let _ = std::thread::Builder::new().name("edgecut-report".to_owned()).spawn(report);
+        });
     }
 
     /// This process, from 0 to `world_size() - 1`.
@@ -318,7 +340,8 @@ fn new_door(
         token: config.token.clone(),
         job,
         world_size: config.world_size,
-        handshake_timeout: config.handshake_timeout(),
+        limits: DoorLimits::of(config),
+        notice: config.notice,
         arrivals,
         rpc,
     };

@@ -60,6 +60,16 @@ pub struct ClusterConfig {
     pub connect_timeout_ms: u64,
     /// The time a peer gets to prove the secret and to say what it wants. Default 5,000.
     pub handshake_timeout_ms: u64,
+    /// The time a peer gets to send its first eight bytes, and to prove the secret while others wait for its place.
+    /// Default 1,000.
+    pub first_bytes_timeout_ms: u64,
+    /// Handshakes at a time. When there are as many, the oldest connection that has sent nothing is closed. Default 128.
+    pub pending_handshakes: usize,
+    /// Handshakes at a time with one address. Default 64.
+    pub pending_handshakes_per_source: usize,
+    /// Connections of the application with each other rank, in both directions together, for which this process must be
+    /// able to open as many files. Default 2.
+    pub streams_per_peer: usize,
     /// Authenticated RPC connections that may wait for the application to take them; more are refused.
     /// More than 1,048,576, the most sockets a process can have, count as that. Default 1,024.
     pub rpc_backlog: usize,
@@ -88,6 +98,10 @@ impl ClusterConfig {
             heartbeat_timeout_ms: 10_000,
             connect_timeout_ms: 10_000,
             handshake_timeout_ms: 5_000,
+            first_bytes_timeout_ms: 1_000,
+            pending_handshakes: 128,
+            pending_handshakes_per_source: 64,
+            streams_per_peer: 2,
             rpc_backlog: 1_024,
             notice: |line| eprintln!("{line}"),
         }
@@ -180,6 +194,9 @@ impl ClusterConfig {
             ("collective_timeout_ms", self.collective_timeout_ms),
             ("connect_timeout_ms", self.connect_timeout_ms),
             ("handshake_timeout_ms", self.handshake_timeout_ms),
+            ("first_bytes_timeout_ms", self.first_bytes_timeout_ms),
+            ("pending_handshakes", self.pending_handshakes as u64),
+            ("pending_handshakes_per_source", self.pending_handshakes_per_source as u64),
             ("rpc_backlog", self.rpc_backlog as u64),
         ];
         waits.iter().find(|(_, value)| *value == 0).map(|(name, _)| format!("{name} must not be 0"))
@@ -199,6 +216,10 @@ impl ClusterConfig {
 
     pub(crate) fn handshake_timeout(&self) -> Duration {
         Duration::from_millis(self.handshake_timeout_ms)
+    }
+
+    pub(crate) fn first_bytes_timeout(&self) -> Duration {
+        Duration::from_millis(self.first_bytes_timeout_ms)
     }
 }
 

@@ -14,15 +14,16 @@ use tokio::sync::mpsc;
 
 use crate::address::is_loopback;
 use crate::board::{lock, wait_for};
-use crate::error::{ClusterError, system};
+use crate::config::ClusterConfig;
+use crate::descriptors;
+use crate::error::{ClusterError, seconds, system};
 use crate::handshake::{Handshake, HandshakeError};
+use crate::pending::{Pending, PendingLimits, Slot};
 use crate::readiness::{WakeSignal, Waker, wait_ready};
+use crate::strangers::Strangers;
 use crate::token::Token;
 use crate::wire::{Admission, Answer, Hello, Register, RingKey, Timed, read_frame, write_frame};
 
-/// Peers that may be in the middle of a handshake. More wait in the listening socket's own queue, so that a flood of
-/// strangers slows ranks down but never turns them away.
-const MAX_HANDSHAKES: usize = 128;
 /// Ring connections that may wait for their group to be made here.
 const MAX_WAITING_RINGS: usize = 4096;
 /// How often waiting threads look whether they should stop.
@@ -36,6 +37,8 @@ pub(crate) enum Arrival {
     GaveUp { rank: usize, peer: SocketAddr, reason: String },
     /// A process that speaks the protocol, but another version, or with another secret.
     TurnedAway { reason: String },
+    /// This process cannot accept connections.
+    CannotAccept { reason: String },
 }
 
 /// An authenticated RPC connection and the rank that opened it.
@@ -46,14 +49,40 @@ pub(crate) struct Door {
     token: Option<Token>,
     job: String,
     world_size: usize,
-    handshake_timeout: Duration,
+    limits: DoorLimits,
+    notice: fn(&str),
     arrivals: Mutex<Option<SyncSender<Arrival>>>,
     rpc: Mutex<Option<mpsc::Sender<RpcStream>>>,
     rings: Mutex<HashMap<RingKey, TcpStream>>,
     ring_came: Condvar,
-    handshakes: Mutex<usize>,
-    handshake_ended: Condvar,
+    pending: Arc<Pending>,
+    strangers: Strangers,
+    // Tells the job that this process cannot accept connections any more.
+    report: Mutex<Option<Report>>,
     closed: AtomicBool,
+}
+
+/// A function that takes the reason of a failure of this process.
+type Report = Box<dyn FnOnce(String) + Send>;
+
+/// The times and numbers that bound the handshakes of a [`Door`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DoorLimits {
+    pub(crate) handshake_timeout: Duration,
+    pub(crate) first_bytes_timeout: Duration,
+    pub(crate) handshakes: usize,
+    pub(crate) handshakes_per_source: usize,
+}
+
+impl DoorLimits {
+    pub(crate) fn of(config: &ClusterConfig) -> Self {
+        Self {
+            handshake_timeout: config.handshake_timeout(),
+            first_bytes_timeout: config.first_bytes_timeout(),
+            handshakes: config.pending_handshakes,
+            handshakes_per_source: config.pending_handshakes_per_source,
+        }
+    }
 }
 
 /// What a [`Door`] has to know.
@@ -61,7 +90,9 @@ pub(crate) struct DoorRules {
     pub(crate) token: Option<Token>,
     pub(crate) job: String,
     pub(crate) world_size: usize,
-    pub(crate) handshake_timeout: Duration,
+    pub(crate) limits: DoorLimits,
+    /// Gets a line about connections that cannot be accepted.
+    pub(crate) notice: fn(&str),
     /// Only rank 0 takes in ranks, and only during the rendezvous.
     pub(crate) arrivals: Option<SyncSender<Arrival>>,
     pub(crate) rpc: mpsc::Sender<RpcStream>,
@@ -76,23 +107,42 @@ pub(crate) struct Doorkeeper {
 
 impl Door {
     pub(crate) fn new(rules: DoorRules) -> Self {
+        let limits = rules.limits;
+        let pending = PendingLimits {
+            handshakes: limits.handshakes,
+            per_source: limits.handshakes_per_source,
+            patience: limits.first_bytes_timeout,
+        };
         Self {
             token: rules.token,
             job: rules.job,
             world_size: rules.world_size,
-            handshake_timeout: rules.handshake_timeout,
+            limits,
+            notice: rules.notice,
             arrivals: Mutex::new(rules.arrivals),
             rpc: Mutex::new(Some(rules.rpc)),
             rings: Mutex::default(),
             ring_came: Condvar::new(),
-            handshakes: Mutex::new(0),
-            handshake_ended: Condvar::new(),
+            pending: Arc::new(Pending::new(pending)),
+            strangers: Strangers::default(),
+            report: Mutex::default(),
             closed: AtomicBool::new(false),
         }
     }
 
     pub(crate) fn job(&self) -> &str {
         &self.job
+    }
+
+    /// The connections that have not proved where they belong.
+    pub(crate) fn strangers(&self) -> &Strangers {
+        &self.strangers
+    }
+
+    /// Sets the function that hears when this process cannot accept connections for too long. Until then the
+    /// rendezvous hears it.
+    pub(crate) fn report_to(&self, report: impl FnOnce(String) + Send + 'static) {
+        *lock(&self.report) = Some(Box::new(report));
     }
 
     /// Ends the rendezvous: ranks that come later are refused.
@@ -136,19 +186,51 @@ impl Door {
     }
 
     fn accept_all(self: &Arc<Self>, listener: &TcpListener, signal: &WakeSignal) {
+        // Since when this process has no descriptor for another connection.
+        let mut exhausted_since: Option<Instant> = None;
         while !self.closed.load(Ordering::Acquire) {
             match listener.accept() {
-                Ok((stream, peer)) => self.greet_on_thread(stream, peer),
+                Ok((stream, peer)) => {
+                    exhausted_since = None;
+                    self.greet_on_thread(stream, peer);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    exhausted_since = None;
                     let mut sockets = [PollFd::new(listener, PollFlags::IN), PollFd::new(&signal.0, PollFlags::IN)];
                     if wait_ready(&mut sockets, 10 * LOOK_AROUND).is_err() {
                         std::thread::sleep(LOOK_AROUND);
                     }
                 }
-                // A peer that left again, or too many open files: both pass with time.
-                Err(_) => std::thread::sleep(LOOK_AROUND),
+                Err(error) => {
+                    if descriptors::is_exhausted(&error) {
+                        exhausted_since = Some(self.complain(error, exhausted_since));
+                    }
+                    // Other errors are of a peer that left again.
+                    std::thread::sleep(LOOK_AROUND);
+                }
             }
         }
+    }
+
+    /// Says that there is no descriptor for a connection: at first in a line for the user, and when it has lasted for as
+    /// long as a peer waits, as a failure of this process. Returns since when it lasts.
+    fn complain(&self, error: io::Error, since: Option<Instant>) -> Instant {
+        let reason = format!("accept a connection: {}", descriptors::explain(error));
+        let Some(since) = since else {
+            (self.notice)(&reason);
+            return Instant::now();
+        };
+        let timeout = self.limits.handshake_timeout;
+        if since.elapsed() < timeout {
+            return since;
+        }
+        let reason = format!("{reason}; this has lasted for {}", seconds(timeout));
+        if let Some(report) = lock(&self.report).take() {
+            report(reason);
+        } else {
+            self.arrive(Arrival::CannotAccept { reason });
+        }
+        since
     }
 
     fn greet_on_thread(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
@@ -156,23 +238,34 @@ impl Door {
         if self.token.is_none() && !is_loopback(peer.ip()) {
             return;
         }
-        let Some(slot) = HandshakeSlot::take(self) else { return };
+        let source = peer.ip().to_canonical();
+        self.strangers.add(source);
+        let stream = Arc::new(stream);
+        let Some(slot) = self.pending.admit(&stream, source, &self.closed) else { return };
+        let door = Arc::clone(self);
         // Without a thread the closure is dropped, and with it slot and stream: the peer sees the connection close.
         let _ = std::thread::Builder::new().name("edgecut-greet".to_owned()).spawn(move || {
             // Most failures here are strangers', or connections that broke; their own side reports them.
-            let _ = slot.0.greet(stream, peer);
+            let _ = door.greet(stream, peer, &slot);
         });
     }
 
-    fn greet(&self, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
+    fn greet(&self, stream: Arc<TcpStream>, peer: SocketAddr, slot: &Slot) -> io::Result<()> {
         // Whether an accepted socket inherits this from the listener depends on the system.
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
-        let deadline = Instant::now() + self.handshake_timeout;
-        if let Err(error) = Handshake::new(self.token.as_ref(), deadline).accept(&stream) {
+        let deadline = Instant::now() + self.limits.handshake_timeout;
+        if let Err(error) = self.shake_hands(&stream, deadline, slot) {
             self.tell_of_stranger(error, peer);
             return Ok(());
         }
+        self.strangers.remove(peer.ip().to_canonical());
+        if !slot.note_proved() {
+            // The connection had to make room for another one just before.
+            return Ok(());
+        }
+        // Nobody else holds a connection that cannot be closed to make room.
+        let Some(stream) = Arc::into_inner(stream) else { return Ok(()) };
         match read_frame(Timed { stream: &stream, deadline })? {
             Hello::Register(register) => self.arrive(Arrival::Rank { register, stream, peer }),
             Hello::GiveUp { rank, reason } => self.arrive(Arrival::GaveUp { rank, peer, reason }),
@@ -182,8 +275,17 @@ impl Door {
         Ok(())
     }
 
+    fn shake_hands(&self, stream: &TcpStream, deadline: Instant, slot: &Slot) -> Result<(), HandshakeError> {
+        let handshake = Handshake::new(self.token.as_ref(), deadline);
+        handshake.accept_magic(stream, Instant::now() + self.limits.first_bytes_timeout)?;
+        slot.note_speaking();
+        handshake.accept(stream)
+    }
+
     fn tell_of_stranger(&self, error: HandshakeError, peer: SocketAddr) {
         if !error.is_transient() {
+            // It is reported by itself.
+            self.strangers.remove(peer.ip().to_canonical());
             self.arrive(Arrival::TurnedAway { reason: error.naming(peer.to_string()).to_string() });
         }
     }
@@ -216,7 +318,7 @@ impl Door {
     fn turn_away(&self, arrival: Arrival, why: &str) {
         let Arrival::Rank { register, stream, peer } = arrival else { return };
         let reason = format!("rank {} at {peer} {why}", register.rank);
-        let deadline = Instant::now() + self.handshake_timeout;
+        let deadline = Instant::now() + self.limits.handshake_timeout;
         // The peer may be gone already.
         let _ = write_frame(Timed { stream: &stream, deadline }, &Admission::Rejected { reason });
     }
@@ -262,31 +364,6 @@ impl Door {
     }
 }
 
-/// The right to one handshake, given back when it is over.
-struct HandshakeSlot(Arc<Door>);
-
-impl HandshakeSlot {
-    /// Waits for a free slot; `None` when the door closes meanwhile.
-    fn take(door: &Arc<Door>) -> Option<Self> {
-        let mut running = lock(&door.handshakes);
-        while *running >= MAX_HANDSHAKES {
-            if door.closed.load(Ordering::Acquire) {
-                return None;
-            }
-            running = wait_for(&door.handshake_ended, running, LOOK_AROUND);
-        }
-        *running += 1;
-        Some(Self(Arc::clone(door)))
-    }
-}
-
-impl Drop for HandshakeSlot {
-    fn drop(&mut self) {
-        *lock(&self.0.handshakes) -= 1;
-        self.0.handshake_ended.notify_one();
-    }
-}
-
 impl Doorkeeper {
     /// Closes the listening socket and drops all streams that nobody has taken.
     pub(crate) fn close(&self) {
@@ -299,6 +376,7 @@ impl Doorkeeper {
         self.door.close_registration();
         // The application's receiver ends with its last sender.
         *lock(&self.door.rpc) = None;
+        *lock(&self.door.report) = None;
         lock(&self.door.rings).clear();
     }
 }
@@ -332,7 +410,8 @@ mod tests {
             token: None,
             job: "job".to_owned(),
             world_size: 2,
-            handshake_timeout: Duration::from_secs(60),
+            limits: DoorLimits::of(&ClusterConfig::new(0, 2, "localhost", 1)),
+            notice: |_| {},
             arrivals: Some(arrivals),
             rpc: mpsc::channel(1).0,
         })

@@ -1,10 +1,11 @@
-//! A process group: ranks that run collectives together, over a ring of connections of its own.
+//! A process group: ranks that run collectives together, over connections of its own.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::cluster::Cluster;
 use crate::collective::{Header, Kind};
+use crate::doubling_run::{Blocks, Work};
 use crate::error::ClusterError;
 use crate::flow::Flow;
 use crate::neighbors::Ring;
@@ -14,6 +15,9 @@ use crate::ring;
 
 /// The most that [`ProcessGroup::all_gather`] gathers, all ranks together. It is for small values.
 pub const MAX_GATHER_BYTES: u64 = 64 << 20;
+/// The most that an all-gather moves by recursive doubling, all ranks together. More goes round the ring, in which each
+/// rank passes on while it receives.
+const MAX_SMALL_GATHER_BYTES: usize = 1 << 20;
 /// The most that [`ProcessGroup::broadcast_bytes`] sends at once.
 pub const MAX_BROADCAST_BYTES: u64 = 4 << 30;
 
@@ -37,7 +41,7 @@ pub const MAX_BROADCAST_BYTES: u64 = 4 << 30;
 pub struct ProcessGroup {
     pub(crate) ring: Ring,
     // Memory of small all-reduces, kept from call to call.
-    pub(crate) blocks: Vec<u8>,
+    pub(crate) scratch: Vec<u8>,
     sequence: u64,
     broken: Option<String>,
 }
@@ -67,7 +71,7 @@ impl Cluster {
     /// Members that are no ranks, or twice there; a neighbor that cannot be reached, or does not make the group within
     /// `collective_timeout_ms`; a rank that has failed.
     pub fn group(&self, name: &str, members: &[usize]) -> Result<ProcessGroup, ClusterError> {
-        Ok(ProcessGroup { ring: Ring::connect(self, name, members)?, blocks: Vec::new(), sequence: 0, broken: None })
+        Ok(ProcessGroup { ring: Ring::connect(self, name, members)?, scratch: Vec::new(), sequence: 0, broken: None })
     }
 }
 
@@ -138,19 +142,25 @@ impl ProcessGroup {
     /// As [`ProcessGroup::all_reduce`]; more than [`MAX_GATHER_BYTES`] together.
     pub fn all_gather(&mut self, mine: &[u8]) -> Result<Vec<Vec<u8>>, ClusterError> {
         let header = self.begin(Header::new(Kind::AllGather, BYTE_CODE, 0))?;
-        let steps = ring::gather_plan(self.ring.position, self.size());
+        let own = self.ring.position;
         let mut lengths = vec![0_u64; self.size()];
-        lengths[self.ring.position] = mine.len() as u64;
-        let flow = Flow::of_plan(&steps, |block| 8 * block..8 * (block + 1));
-        self.run_first(&header, &flow, bytemuck::cast_slice_mut(&mut lengths), &mut CopyOnly)?;
+        lengths[own] = mine.len() as u64;
+        let ranges: Vec<_> = (0..self.size()).map(|block| 8 * block..8 * (block + 1)).collect();
+        let data = bytemuck::cast_slice_mut(&mut lengths);
+        self.run_doubling(&header, true, &mut Blocks { data, ranges: &ranges })?;
 
+        // All members see the same lengths, so they go the same way.
         let total = lengths.iter().fold(0_u64, |sum, &length| sum.saturating_add(length));
         check_size("all-gather", total, MAX_GATHER_BYTES)?;
         let ranges = stacked(&lengths);
         let mut data = vec![0; total as usize];
-        data[ranges[self.ring.position].clone()].copy_from_slice(mine);
-        let flow = Flow::of_plan(&steps, |block| ranges[block].clone());
-        self.run_next(&header, &flow, &mut data)?;
+        data[ranges[own].clone()].copy_from_slice(mine);
+        if data.len() <= MAX_SMALL_GATHER_BYTES {
+            self.run_doubling(&header, false, &mut Blocks { data: &mut data, ranges: &ranges })?;
+        } else {
+            let flow = Flow::of_plan(&ring::gather_plan(own, self.size()), |block| ranges[block].clone());
+            self.run_next(&header, &flow, &mut data)?;
+        }
         Ok(ranges.into_iter().map(|range| data[range].to_vec()).collect())
     }
 
@@ -184,6 +194,17 @@ impl ProcessGroup {
         merge: &mut dyn Merge,
     ) -> Result<(), ClusterError> {
         let outcome = self.ring.run(header, true, flow, data, merge);
+        outcome.inspect_err(|error| self.broken = Some(error.to_string()))
+    }
+
+    /// Runs the steps of recursive doubling, the first ones of a collective or later ones.
+    pub(crate) fn run_doubling(
+        &mut self,
+        header: &Header,
+        is_first: bool,
+        work: &mut dyn Work,
+    ) -> Result<(), ClusterError> {
+        let outcome = self.ring.run_doubling(header, is_first, work);
         outcome.inspect_err(|error| self.broken = Some(error.to_string()))
     }
 

@@ -5,14 +5,16 @@
 //!
 //! * the *control plane* (one connection from each rank to rank 0, one thread per process) carries heartbeats and
 //!   the news of a failure, so that every process ends within seconds and names the rank that failed first;
-//! * a [`ProcessGroup`] runs collectives over a ring of TCP connections of its own, synchronously, on the calling
-//!   thread: no async runtime is needed;
+//! * a [`ProcessGroup`] runs collectives over TCP connections of its own, synchronously, on the calling thread: no async
+//!   runtime is needed. Little data takes recursive doubling ([`doubling`]), much data a ring ([`ring`]);
 //! * [`spawn`] makes a job of processes on one machine out of one call, without a launcher;
 //! * [`Cluster::connect_rpc`] and [`Cluster::take_rpc_incoming`] hand out authenticated streams for other protocols.
 //!
 //! # Invariants
 //! * Nothing of variable length is read from a peer before it has proved that it knows the shared secret.
-//! * Without a secret, only loopback addresses are listened on, connected to and accepted.
+//! * A process that listens proves the secret before those that connect to it do.
+//! * Without a secret, only loopback addresses are listened on, connected to and accepted, and only processes of one user
+//!   take part.
 //! * Every wait has a deadline, every queue and every frame a bound; each is a field of [`ClusterConfig`] or a named
 //!   constant.
 //! * All ranks of a group call the same collectives in the same order; a header before each one checks that.
@@ -57,11 +59,15 @@ mod cluster;
 mod collective;
 mod config;
 mod control;
+mod descriptors;
 mod door;
+pub mod doubling;
+mod doubling_run;
 mod engine;
 mod env;
 mod error;
 mod flow;
+mod greeting;
 mod group;
 mod handshake;
 mod ip_config;
@@ -69,6 +75,9 @@ mod local;
 mod local_ranks;
 mod neighbors;
 mod outbound;
+mod partners;
+mod peer_user;
+mod pending;
 mod pump;
 mod readiness;
 mod reduce;
@@ -76,6 +85,7 @@ mod registry;
 mod rendezvous;
 pub mod ring;
 mod spawn;
+mod strangers;
 mod token;
 mod verdict;
 mod wire;

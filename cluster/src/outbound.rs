@@ -10,6 +10,9 @@ use crate::handshake::{Handshake, HandshakeError};
 use crate::token::Token;
 use crate::wire::{Answer, Hello, Timed, read_frame, write_frame};
 
+/// The time before another attempt at a peer that has hung up.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
 /// Opens a connection and proves the secret; by `deadline`.
 pub(crate) fn open(addr: SocketAddr, token: Option<&Token>, deadline: Instant) -> Result<TcpStream, HandshakeError> {
     let remaining = deadline.saturating_duration_since(Instant::now());
@@ -24,6 +27,19 @@ pub(crate) fn open(addr: SocketAddr, token: Option<&Token>, deadline: Instant) -
     Ok(stream)
 }
 
+/// Opens a connection, again if the peer hangs up during the handshake: a peer that many connect to at once closes the
+/// slowest of them. A peer that has ended refuses the next attempt.
+fn open_patiently(addr: SocketAddr, token: Option<&Token>, deadline: Instant) -> Result<TcpStream, HandshakeError> {
+    loop {
+        match open(addr, token, deadline) {
+            Err(error) if error.is_hang_up() && Instant::now() + RETRY_PAUSE < deadline => {
+                std::thread::sleep(RETRY_PAUSE);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
 /// Opens a connection for `purpose` to a rank of the same job. The stream comes back non-blocking.
 pub(crate) fn open_for(
     purpose: &Hello,
@@ -34,7 +50,7 @@ pub(crate) fn open_for(
 ) -> Result<TcpStream, ClusterError> {
     let peer = || format!("rank {rank} at {addr}");
     let deadline = Instant::now() + timeout;
-    let stream = open(addr, token, deadline).map_err(|error| error.naming(peer()))?;
+    let stream = open_patiently(addr, token, deadline).map_err(|error| error.naming(peer()))?;
     let failed = |cause: io::Error| ClusterError::Connect { peer: peer(), cause };
     write_frame(Timed { stream: &stream, deadline }, purpose).map_err(failed)?;
     match read_frame(Timed { stream: &stream, deadline }).map_err(failed)? {
@@ -52,7 +68,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::door::{Door, DoorRules};
+    use crate::config::ClusterConfig;
+    use crate::door::{Door, DoorLimits, DoorRules};
 
     #[test]
     fn a_stray_from_another_job_is_refused() {
@@ -64,7 +81,8 @@ mod tests {
             token: None,
             job: "this".to_owned(),
             world_size: 2,
-            handshake_timeout: minute,
+            limits: DoorLimits::of(&ClusterConfig::new(0, 2, "localhost", 1)),
+            notice: |_| {},
             arrivals: None,
             rpc,
         };

@@ -83,7 +83,8 @@ impl<'a> Registry<'a> {
     }
 
     /// Why the job does not take place when the time is up.
-    pub(crate) fn timeout_reason(&self, waited: Duration) -> String {
+    /// `strangers` tells of connections that have not proved to be a rank's.
+    pub(crate) fn timeout_reason(&self, waited: Duration, strangers: Option<String>) -> String {
         let (joined, missing): (Vec<usize>, Vec<usize>) =
             (0..self.members.len()).partition(|&rank| self.members[rank].is_some());
         let subject = if missing.len() == 1 { "rank" } else { "ranks" };
@@ -96,6 +97,9 @@ impl<'a> Registry<'a> {
         );
         if !self.rejections.is_empty() {
             reason += &format!("; turned away: {}", self.rejections.join("; "));
+        }
+        if let Some(strangers) = strangers {
+            reason += &format!("; {strangers}");
         }
         reason
     }
@@ -203,8 +207,8 @@ mod tests {
         registry.admit(&member(1), addr(1, 1)).unwrap();
         registry.remember_rejection("10.0.0.9:8: its token differs");
         assert_eq!(
-            registry.timeout_reason(Duration::from_secs(60)),
-            "rank 2 has not joined within 60 s (joined: 0, 1); turned away: 10.0.0.9:8: its token differs"
+            registry.timeout_reason(Duration::from_secs(60), Some("600 strangers".to_owned())),
+            "rank 2 has not joined within 60 s (joined: 0, 1); turned away: 10.0.0.9:8: its token differs; 600 strangers"
         );
     }
 

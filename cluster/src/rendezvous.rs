@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::address::{check_allowed, check_given, listen_as_member, resolve_master};
 use crate::config::ClusterConfig;
-use crate::door::Arrival;
+use crate::door::{Arrival, Door};
 use crate::error::{ClusterError, seconds, system};
 use crate::outbound;
 use crate::registry::Registry;
@@ -42,16 +42,16 @@ pub(crate) struct Membership {
 pub(crate) fn host(
     config: &ClusterConfig,
     own: SocketAddr,
-    job: &str,
+    door: &Door,
     arrivals: &Receiver<Arrival>,
 ) -> Result<Assembly, ClusterError> {
     let registry = Registry::new(config, own);
-    let mut host = Host { config, registry, controls: Vec::new(), notices: 0 };
+    let mut host = Host { config, registry, door, controls: Vec::new(), notices: 0 };
     let deadline = Instant::now() + config.rendezvous_timeout();
     match host.gather(arrivals, deadline).and_then(|()| host.registry.roster()) {
         Ok(roster) => {
             // A rank that cannot take its answer has died; the control plane finds that.
-            host.answer_all(&Admission::Roster { job: job.to_owned(), addrs: roster.clone() });
+            host.answer_all(&Admission::Roster { job: door.job().to_owned(), addrs: roster.clone() });
             Ok(Assembly { roster, controls: host.controls })
         }
         Err(reason) => {
@@ -64,6 +64,7 @@ pub(crate) fn host(
 struct Host<'a> {
     config: &'a ClusterConfig,
     registry: Registry<'a>,
+    door: &'a Door,
     // All ranks that have come, welcome or not: each gets an answer.
     controls: Vec<(usize, TcpStream)>,
     notices: usize,
@@ -75,7 +76,8 @@ impl Host<'_> {
         while !self.registry.is_complete() {
             let now = Instant::now();
             if now >= deadline {
-                return Err(self.registry.timeout_reason(self.config.rendezvous_timeout()));
+                let strangers = self.door.strangers().summary();
+                return Err(self.registry.timeout_reason(self.config.rendezvous_timeout(), strangers));
             }
             if now >= next_look {
                 self.find_deserter()?;
@@ -98,6 +100,7 @@ impl Host<'_> {
                 verdict
             }
             Arrival::GaveUp { rank, peer, reason } => Err(format!("rank {rank} at {peer} cannot join: {reason}")),
+            Arrival::CannotAccept { reason } => Err(format!("rank 0 cannot take in other ranks: {reason}")),
             // Not the end of the job: a process that has no business here, even one of an earlier job that knows an
             // older secret, could otherwise stop it. The peer itself has been told and ends at once; if it was one of
             // ours, it is missing at the deadline, and then this is named as the likely cause.
@@ -141,7 +144,7 @@ impl Host<'_> {
                     answer(&stream, &rejection);
                     told += 1;
                 }
-                Ok(Arrival::GaveUp { .. } | Arrival::TurnedAway { .. }) => {}
+                Ok(_) => {}
                 Err(_) => return,
             }
         }
@@ -279,6 +282,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use super::*;
+    use crate::door::{DoorLimits, DoorRules};
 
     #[test]
     fn a_roster_is_checked() {
@@ -300,7 +304,16 @@ mod tests {
         sender.send(Arrival::Rank { register, stream, peer }).unwrap();
         drop(member);
         let config = ClusterConfig::new(0, 3, "127.0.0.1", own.port());
-        let error = host(&config, own, "job", &arrivals).err().unwrap().to_string();
+        let door = Door::new(DoorRules {
+            token: None,
+            job: "job".to_owned(),
+            world_size: 3,
+            limits: DoorLimits::of(&config),
+            notice: |_| {},
+            arrivals: None,
+            rpc: tokio::sync::mpsc::channel(1).0,
+        });
+        let error = host(&config, own, &door, &arrivals).err().unwrap().to_string();
         assert_eq!(error, format!("rendezvous: rank 1 at {peer} ended before all ranks had joined"));
     }
 }

@@ -25,7 +25,7 @@ pub(crate) enum Hello {
     GiveUp { rank: usize, reason: String },
     /// A stream for the application; answered with [`Answer`].
     Rpc { job: String, from: usize },
-    /// One side of a process group's ring; answered with [`Answer`].
+    /// A connection of a process group; answered with [`Answer`].
     Ring { job: String, key: RingKey },
 }
 
@@ -38,14 +38,24 @@ pub(crate) struct Register {
     pub(crate) listen: SocketAddr,
 }
 
-/// Which ring a connection belongs to: the `instance`-th group of that name and those members, and the left neighbor
-/// that opened it.
+/// The connection of a process group: the `instance`-th group of that name and those members, the rank that opened it, and
+/// its use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct RingKey {
     pub(crate) name: String,
     pub(crate) members: Vec<usize>,
     pub(crate) instance: u64,
     pub(crate) from: usize,
+    pub(crate) lane: Lane,
+}
+
+/// The use of a connection of a process group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Lane {
+    /// From the left neighbor in the ring.
+    Ring,
+    /// With a peer in recursive doubling.
+    Doubling,
 }
 
 /// How the rendezvous ended.
