@@ -1,6 +1,7 @@
 //! All-reduce: in one way where the latency counts, in another where the amount of data does.
 //!
-//! Little data takes recursive doubling, much data the ring; [`doubling::pays`] decides. In both, the order in which
+//! Little data takes recursive doubling, much data the ring; [`doubling::pays`] decides. Up to three ranks pass little data
+//! round the ring whole, and each reduces it itself. In all three, the order in which
 //! contributions are combined depends on nothing but the length and the ranks, so the result has the same bits on every
 //! rank and in every run.
 
@@ -12,10 +13,12 @@ use crate::doubling_run::Sum;
 use crate::error::ClusterError;
 use crate::flow::Flow;
 use crate::group::ProcessGroup;
-use crate::pump::Merge;
+use crate::pump::{CopyOnly, Merge};
 use crate::reduce::{Reduce, ReduceOp, element_code};
 use crate::ring;
 
+/// The most that two or three ranks together pass round the ring whole.
+const MAX_PASSED_BYTES: usize = 128 * 1024;
 /// The largest chunk of a ring all-reduce: few calls to the system, and all chunks that are under way fit into a core's
 /// cache.
 const MAX_CHUNK_BYTES: usize = 128 * 1024;
@@ -35,13 +38,39 @@ impl ProcessGroup {
             return Ok(());
         }
         if doubling::pays(data_bytes, self.size()) {
-            return self.reduce_small(&header, data, &mut merge);
+            return self.reduce_by_doubling(&header, data, &mut merge);
+        }
+        if self.size() < doubling::MIN_WORLD && data_bytes.saturating_mul(self.size()) <= MAX_PASSED_BYTES {
+            return self.reduce_passed(&header, data, &mut merge);
         }
         self.reduce_large(&header, data, &mut merge)
     }
 
-    /// Runs recursive doubling.
-    fn reduce_small(&mut self, header: &Header, data: &mut [u8], merge: &mut dyn Merge) -> Result<(), ClusterError> {
+    /// Gathers the vectors of all ranks round the ring, and reduces them in the order of the ranks.
+    fn reduce_passed(&mut self, header: &Header, data: &mut [u8], merge: &mut dyn Merge) -> Result<(), ClusterError> {
+        let rank = self.rank();
+        let size = self.size();
+        let bytes = data.len();
+        let block = |rank: usize| rank * bytes..(rank + 1) * bytes;
+        let mut blocks = std::mem::take(&mut self.scratch);
+        blocks.resize(size * bytes, 0);
+        blocks[block(rank)].copy_from_slice(data);
+        let flow = Flow::of_plan(&ring::gather_plan(rank, size), block);
+        self.run_first(header, &flow, &mut blocks, &mut CopyOnly)?;
+        data.copy_from_slice(&blocks[block(0)]);
+        for rank in 1..size {
+            merge.merge(data, &blocks[block(rank)], rank + 1 == size);
+        }
+        self.scratch = blocks;
+        Ok(())
+    }
+
+    fn reduce_by_doubling(
+        &mut self,
+        header: &Header,
+        data: &mut [u8],
+        merge: &mut dyn Merge,
+    ) -> Result<(), ClusterError> {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.resize(data.len(), 0);
         let mut sum = Sum { rank: self.rank(), world: self.size(), data, scratch: &mut scratch, merge };

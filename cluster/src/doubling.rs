@@ -92,6 +92,10 @@ pub fn hops(world: usize) -> usize {
     core.size.ilog2() as usize + if core.extra > 0 { 2 } else { 0 }
 }
 
+/// The least number of ranks that take recursive doubling. Fewer ranks are all neighbors in a ring, on which each gets the
+/// vectors of all others in one or two messages.
+pub const MIN_WORLD: usize = 4;
+
 /// Returns whether recursive doubling is expected to sum a vector of `bytes` bytes sooner than the ring does.
 ///
 /// With `s` steps, it takes `s` times the latency and moves `s` vectors; the ring takes `2 (world - 1)` times the latency
@@ -100,7 +104,7 @@ pub fn hops(world: usize) -> usize {
 pub fn pays(bytes: usize, world: usize) -> bool {
     let steps = hops(world);
     let ring_steps = 2 * world.saturating_sub(1);
-    if bytes > MAX_BYTES || world < 2 {
+    if bytes > MAX_BYTES || world < MIN_WORLD {
         return false;
     }
     // Both sides of the comparison are multiplied by 4 * world.
@@ -212,11 +216,11 @@ mod tests {
 
     #[test]
     fn little_data_takes_recursive_doubling_and_much_takes_the_ring() {
-        for world in 2..=64 {
+        for world in MIN_WORLD..=64 {
             assert!(pays(0, world) && pays(64, world) && pays(8 << 10, world), "{world} ranks");
             assert!(!pays(MAX_BYTES + 1, world), "{world} ranks");
         }
         assert!(pays(1 << 20, 64) && !pays(1 << 20, 4));
-        assert!(!pays(64, 1), "one rank has nobody to talk to");
+        assert!((0..MIN_WORLD).all(|world| !pays(64, world)));
     }
 }

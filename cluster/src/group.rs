@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::cluster::Cluster;
 use crate::collective::{Header, Kind};
+use crate::doubling;
 use crate::doubling_run::{Blocks, Work};
 use crate::error::ClusterError;
 use crate::flow::Flow;
@@ -146,8 +147,7 @@ impl ProcessGroup {
         let mut lengths = vec![0_u64; self.size()];
         lengths[own] = mine.len() as u64;
         let ranges: Vec<_> = (0..self.size()).map(|block| 8 * block..8 * (block + 1)).collect();
-        let data = bytemuck::cast_slice_mut(&mut lengths);
-        self.run_doubling(&header, true, &mut Blocks { data, ranges: &ranges })?;
+        self.gather_blocks(&header, true, bytemuck::cast_slice_mut(&mut lengths), &ranges)?;
 
         // All members see the same lengths, so they go the same way.
         let total = lengths.iter().fold(0_u64, |sum, &length| sum.saturating_add(length));
@@ -155,13 +155,23 @@ impl ProcessGroup {
         let ranges = stacked(&lengths);
         let mut data = vec![0; total as usize];
         data[ranges[own].clone()].copy_from_slice(mine);
-        if data.len() <= MAX_SMALL_GATHER_BYTES {
-            self.run_doubling(&header, false, &mut Blocks { data: &mut data, ranges: &ranges })?;
-        } else {
-            let flow = Flow::of_plan(&ring::gather_plan(own, self.size()), |block| ranges[block].clone());
-            self.run_next(&header, &flow, &mut data)?;
-        }
+        self.gather_blocks(&header, false, &mut data, &ranges)?;
         Ok(ranges.into_iter().map(|range| data[range].to_vec()).collect())
+    }
+
+    /// Gathers a block of each member, which lie one after the other; the first blocks of a collective or later ones.
+    fn gather_blocks(
+        &mut self,
+        header: &Header,
+        is_first: bool,
+        data: &mut [u8],
+        ranges: &[Range<usize>],
+    ) -> Result<(), ClusterError> {
+        if self.size() >= doubling::MIN_WORLD && data.len() <= MAX_SMALL_GATHER_BYTES {
+            return self.run_doubling(header, is_first, &mut Blocks { data, ranges });
+        }
+        let flow = Flow::of_plan(&ring::gather_plan(self.rank(), self.size()), |block| ranges[block].clone());
+        if is_first { self.run_first(header, &flow, data, &mut CopyOnly) } else { self.run_next(header, &flow, data) }
     }
 
     fn broadcast_slice(&mut self, element: u8, data: &mut [u8], root: usize) -> Result<(), ClusterError> {

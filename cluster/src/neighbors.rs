@@ -59,7 +59,9 @@ impl Ring {
         };
         let doubling_key = RingKey { lane: Lane::Doubling, ..ring_key.clone() };
         let size = self.members.len();
-        let mut peers: Vec<usize> = doubling::plan(self.position, size).iter().map(|step| step.peer).collect();
+        // Smaller groups run no recursive doubling.
+        let steps = if size < doubling::MIN_WORLD { Vec::new() } else { doubling::plan(self.position, size) };
+        let mut peers: Vec<usize> = steps.iter().map(|step| step.peer).collect();
         peers.sort_unstable();
         peers.dedup();
 

@@ -38,9 +38,10 @@ fn a_wrong_secret_ends_both_sides() {
         }
         let errors = errors(join_each(listener, configs));
         assert!(errors[0].contains("rank 1 has not joined within 1.5 s (joined: 0)"), "{}", errors[0]);
-        assert!(errors[0].contains("the token of 127.0.0.1:"), "{}", errors[0]);
-        assert!(errors[1].contains("the master at 127.0.0.1:"), "{}", errors[1]);
-        assert!(errors[1].contains("rejected this process's token"), "{}", errors[1]);
+        assert!(errors[0].contains("turned away: 127.0.0.1:"), "{}", errors[0]);
+        assert!(errors[0].contains("rejected this process's token"), "{}", errors[0]);
+        assert!(errors[1].contains("the token of the master at 127.0.0.1:"), "{}", errors[1]);
+        assert!(errors[1].contains("differs from this process's"), "{}", errors[1]);
     }
 }
 

@@ -271,7 +271,7 @@ fn a_wrong_token_is_said_on_both_sides() {
         let mut command = rank(&parts.path, k, 2, port);
         command.args(["--rendezvous-timeout", "4"]).env("EDGECUT_TOKEN", token).spawn().expect("start train")
     };
-    let children = [start(0, "right"), start(1, "wrong")];
+    let children = [start(0, "0123456789-right"), start(1, "0123456789-wrong")];
     for child in children {
         let error = error_of(&end(child));
         assert!(error.contains("token"), "{error}");

@@ -183,8 +183,8 @@ fn several_nodes_need_parts() {
         let error = error_of(&output);
         assert!(error.contains("several nodes") && error.contains("partition-graph"), "{error}");
     };
-    refused(set.node(1, &["--num-nodes", "2", "--node-rank", "0"]).env("EDGECUT_TOKEN", "secret"));
-    refused(set.node(2, &["--num-nodes", "2", "--node-rank", "1"]).env("EDGECUT_TOKEN", "secret"));
+    refused(set.node(1, &["--num-nodes", "2", "--node-rank", "0"]).env("EDGECUT_TOKEN", "a secret of the tests"));
+    refused(set.node(2, &["--num-nodes", "2", "--node-rank", "1"]).env("EDGECUT_TOKEN", "a secret of the tests"));
     refused(set.node(1, &[]).envs([("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_WORLD_SIZE", "1")]));
 }
 

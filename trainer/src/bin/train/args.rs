@@ -83,7 +83,7 @@ pub(crate) struct JobArgs {
     /// The port to listen on; 0 lets the system choose. Rank 0 listens on the master port
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(crate) listen_port: u16,
-    /// A file with the job's shared secret [default: EDGECUT_TOKEN, or the file that EDGECUT_TOKEN_FILE names]
+    /// A file with the job's shared secret of at least 16 bytes, private to its owner (chmod 600) [default: EDGECUT_TOKEN, or the file that EDGECUT_TOKEN_FILE names]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Threads that sample and gather, per process [default: this process's cores]
