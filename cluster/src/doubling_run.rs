@@ -88,11 +88,13 @@ impl Work for Blocks<'_> {
         if step.sends.is_empty() {
             return Buffers { outgoing: None, incoming: Some(&mut self.data[receives]) };
         }
-        // The two do not overlap: a rank receives the blocks directly below or above its own.
-        let (low, high) = self.data.split_at_mut(sends.start.max(receives.start));
-        if sends.start < receives.start {
+        // The two do not overlap: a rank receives the blocks directly below or above its own. Blocks may be empty, so the
+        // ranks say which are below.
+        if step.sends.start < step.receives.start {
+            let (low, high) = self.data.split_at_mut(receives.start);
             Buffers { outgoing: Some(&low[sends]), incoming: Some(&mut high[..receives.len()]) }
         } else {
+            let (low, high) = self.data.split_at_mut(sends.start);
             Buffers { outgoing: Some(&high[..sends.len()]), incoming: Some(&mut low[receives]) }
         }
     }

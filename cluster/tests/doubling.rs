@@ -96,7 +96,9 @@ fn small_collectives_of_64_ranks_take_the_logarithm_of_the_hops() {
     let network = Network { latency: Duration::from_micros(100), bytes_per_second: 1.25e9 };
     let world = 64;
     println!("{world} ranks, links of {:?} and 10 Gbit/s", network.latency);
-    for (what, bytes) in [("barrier", 8_usize), ("totals", 24), ("gradients of 64 KiB", 64 << 10), ("of 1 MiB", 1 << 20)] {
+    for (what, bytes) in
+        [("barrier", 8_usize), ("totals", 24), ("gradients of 64 KiB", 64 << 10), ("of 1 MiB", 1 << 20)]
+    {
         let by_ring = time_ring(ring::plan, world, bytes.div_ceil(world), &network);
         let gathered = time_ring(ring::gather_plan, world, bytes, &network);
         let by_doubling = time_doubling(world, bytes, &network);
