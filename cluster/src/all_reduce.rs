@@ -1,4 +1,4 @@
-//! All-reduce: in one way where the latency counts, in another where the amount of data does.
+//! All-reduce: one algorithm for little data, where the latency counts, and one for much data.
 //!
 //! Little data takes recursive doubling, much data the ring; [`doubling::pays`] decides. Up to three ranks pass little data
 //! round the ring whole, and each reduces it itself. In all three, the order in which

@@ -1,4 +1,4 @@
-//! What happens to connections that come in: the accept thread, the handshake, and who gets the stream.
+//! Incoming connections: the accept thread, the handshake, and the receivers of the streams.
 
 use std::collections::HashMap;
 use std::io;
@@ -29,7 +29,7 @@ const MAX_WAITING_RINGS: usize = 4096;
 /// How often waiting threads look whether they should stop.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 
-/// What the rendezvous hears from the door.
+/// News of the door for the rendezvous.
 pub(crate) enum Arrival {
     /// A rank that wants to join, and its control connection.
     Rank { register: Register, stream: TcpStream, peer: SocketAddr },
@@ -85,7 +85,7 @@ impl DoorLimits {
     }
 }
 
-/// What a [`Door`] has to know.
+/// The settings of a [`Door`], and the receivers of its streams.
 pub(crate) struct DoorRules {
     pub(crate) token: Option<Token>,
     pub(crate) job: String,
@@ -186,28 +186,33 @@ impl Door {
     }
 
     fn accept_all(self: &Arc<Self>, listener: &TcpListener, signal: &WakeSignal) {
-        // Since when this process has no descriptor for another connection.
+        // Since when this process has no descriptor for a connection that waits.
         let mut exhausted_since: Option<Instant> = None;
         while !self.closed.load(Ordering::Acquire) {
-            match listener.accept() {
+            let error = match listener.accept() {
                 Ok((stream, peer)) => {
                     exhausted_since = None;
                     self.greet_on_thread(stream, peer);
+                    continue;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    exhausted_since = None;
-                    let mut sockets = [PollFd::new(listener, PollFlags::IN), PollFd::new(&signal.0, PollFlags::IN)];
-                    if wait_ready(&mut sockets, 10 * LOOK_AROUND).is_err() {
-                        std::thread::sleep(LOOK_AROUND);
-                    }
+                Err(error) => error,
+            };
+            let mut sockets = [PollFd::new(listener, PollFlags::IN), PollFd::new(&signal.0, PollFlags::IN)];
+            // Without a free descriptor the call fails also where nobody waits, which is no trouble.
+            let is_trouble = error.kind() != io::ErrorKind::WouldBlock
+                && wait_ready(&mut sockets, Duration::ZERO).is_ok()
+                && sockets[0].revents().contains(PollFlags::IN);
+            if is_trouble {
+                if descriptors::is_exhausted(&error) {
+                    exhausted_since = Some(self.complain(error, exhausted_since));
                 }
-                Err(error) => {
-                    if descriptors::is_exhausted(&error) {
-                        exhausted_since = Some(self.complain(error, exhausted_since));
-                    }
-                    // Other errors are of a peer that left again.
-                    std::thread::sleep(LOOK_AROUND);
-                }
+                // Other errors are of a peer that left again.
+                std::thread::sleep(LOOK_AROUND);
+                continue;
+            }
+            exhausted_since = None;
+            if wait_ready(&mut sockets, 10 * LOOK_AROUND).is_err() {
+                std::thread::sleep(LOOK_AROUND);
             }
         }
     }

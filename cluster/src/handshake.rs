@@ -17,7 +17,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -36,6 +36,8 @@ const NONCE_BYTES: usize = 32;
 const PREAMBLE_BYTES: usize = 8 + 4 + NONCE_BYTES;
 const PROOF_BYTES: usize = 32;
 const ACCEPTED: u8 = 1;
+/// The time that a peer of another version or another user gets to find out why it is turned away.
+const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// Why a handshake failed.
 #[derive(Debug)]
@@ -160,6 +162,9 @@ impl<'a> Handshake<'a> {
         if let Err(error) = self.check_version(theirs).and_then(|()| self.check_user(stream)) {
             // The peer finds the same, and names it to its own user.
             timed.write_all(&preamble)?;
+            // It finds the owner of this end only while this end is open, and then hangs up.
+            let deadline = self.deadline.min(Instant::now() + LAST_LOOK);
+            let _ = Timed { stream, deadline }.read(&mut [0]);
             return Err(error);
         }
         let nonces = Nonces { connector, acceptor };
@@ -239,7 +244,6 @@ impl<'a> Handshake<'a> {
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, TcpListener};
-    use std::time::Duration;
 
     use super::*;
 

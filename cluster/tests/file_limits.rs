@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -85,11 +86,15 @@ fn run_out_during_the_rendezvous() {
     let mut config = ClusterConfig::new(0, 2, "127.0.0.1", addr.port());
     config.handshake_timeout_ms = 500;
     config.notice = |_| {};
-    // Two for the signal of the accept thread, one for this end of a connection, none for the other end.
-    let files = use_up_files(3);
-    let stranger = TcpStream::connect(addr).unwrap();
-    let error = Cluster::join_on(listener, config).unwrap_err();
-    drop((files, stranger));
+    let master = std::thread::spawn(move || Cluster::join_on(listener, config));
+    // A stranger that is turned away shows that rank 0 takes connections.
+    let mut first = TcpStream::connect(addr).unwrap();
+    assert_eq!(first.read(&mut [0]).unwrap(), 0);
+    // One for this end of a connection, none for the other end.
+    let files = use_up_files(1);
+    let second = TcpStream::connect(addr).unwrap();
+    let error = master.join().unwrap().unwrap_err();
+    drop((files, second));
     println!("\nOUTCOME {error}");
 }
 
