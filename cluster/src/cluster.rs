@@ -182,6 +182,17 @@ impl Cluster {
         self.open_for(&purpose, rank, addr)
     }
 
+    /// Tries once to open an authenticated connection to a rank, within `timeout`. The stream is as that of
+    /// [`Cluster::connect_rpc`]. Does not wait for the control plane to explain an error, so that a caller can retry soon.
+    ///
+    /// # Errors
+    /// There is no such rank, or it cannot be reached or refuses.
+    pub fn try_connect_rpc(&self, rank: usize, timeout: Duration) -> Result<TcpStream, ClusterError> {
+        let addr = self.addr_of(rank)?;
+        let purpose = Hello::Rpc { job: self.inner.door.job().to_owned(), from: self.rank() };
+        outbound::open_for(&purpose, rank, addr, self.inner.config.token.as_ref(), timeout)
+    }
+
     pub(crate) fn open_for(&self, purpose: &Hello, rank: usize, addr: SocketAddr) -> Result<TcpStream, ClusterError> {
         let config = &self.inner.config;
         let opened = outbound::open_for(purpose, rank, addr, config.token.as_ref(), config.connect_timeout());

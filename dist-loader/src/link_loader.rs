@@ -273,8 +273,13 @@ impl LinkMaker {
     }
 
     async fn sample(self: &Arc<Self>, positions: &[u32], key: BatchKey) -> Result<Sampled, SampleError> {
-        let part = self.node().part();
-        let edges: Vec<SeedEdge> = positions.iter().map(|&at| self.index.edge(part, at as usize)).collect();
+        // Edges may lie in a mapped file, which the network's threads must not wait for.
+        let (reader, positions) = (self.clone(), positions.to_vec());
+        let read = move || -> Vec<SeedEdge> {
+            let part = reader.node().part();
+            positions.iter().map(|&at| reader.index.edge(part, at as usize)).collect()
+        };
+        let edges = self.node().run_on_workers(read).await?;
         let drawn = self.negatives.draw(self.node(), key, &edges).await?;
         let (maker, of) = (self.clone(), edges.clone());
         let number = move || maker.number_ends(&of, &drawn);

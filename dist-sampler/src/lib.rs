@@ -14,18 +14,23 @@
 
 mod batch_key;
 mod config;
+mod connection;
 mod constrained;
+mod dialer;
 mod embedding;
 mod error;
 mod fetch;
 mod fetch_edges;
 mod has_edges;
 mod hop_times;
+mod hub_index;
 mod kernel;
 mod local;
 mod node;
+mod node_table;
 mod num_neighbors;
 mod peer;
+mod received;
 mod relabel;
 mod reply;
 mod route;

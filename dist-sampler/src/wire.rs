@@ -2,11 +2,13 @@
 
 use crate::config::Fanout;
 use crate::constrained::Query;
+use crate::received::ReceivedMessage;
 use crate::rule::Rule;
 use crate::transport::CarriesPayload;
 use bytes::Bytes;
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use serde::{Deserialize, Serialize};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// The service that every process runs for the part that it holds.
 #[tarpc::service]
@@ -165,10 +167,14 @@ pub(crate) struct PushRequest {
 /// - Of `find`: a global id per original id, `u32::MAX` where the part does not own it.
 /// - Of `has_edges`: per pair a byte, 1 if it is an edge.
 /// - Of `pull`: the rows, `f32`. Of `push`: nothing.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ArrayReply {
     #[serde(skip)]
     pub(crate) data: Bytes,
+    /// The permission to work on the request. The server holds it until the connection takes the reply, so that a slow
+    /// connection bounds the replies in memory.
+    #[serde(skip)]
+    pub(crate) _permit: Option<OwnedSemaphorePermit>,
 }
 
 /// Which attributes of nodes are wanted.
@@ -231,6 +237,33 @@ impl CarriesPayload for SamplingRequest {
 }
 
 impl SamplingRequest {
+    /// The response that refuses this request.
+    pub(crate) fn refused(&self, refusal: Refusal) -> SamplingResponse {
+        match self {
+            Self::SampleHop { .. } => SamplingResponse::SampleHop(Err(refusal)),
+            Self::Fetch { .. } => SamplingResponse::Fetch(Err(refusal)),
+            Self::Find { .. } => SamplingResponse::Find(Err(refusal)),
+            Self::FetchEdges { .. } => SamplingResponse::FetchEdges(Err(refusal)),
+            Self::HasEdges { .. } => SamplingResponse::HasEdges(Err(refusal)),
+            Self::Pull { .. } => SamplingResponse::Pull(Err(refusal)),
+            Self::Push { .. } => SamplingResponse::Push(Err(refusal)),
+        }
+    }
+
+    /// Bytes of the payload.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        let payload = match self {
+            Self::SampleHop { request } => &request.rows,
+            Self::Fetch { request } => &request.rows,
+            Self::Find { request } => &request.originals,
+            Self::FetchEdges { request } => &request.edges,
+            Self::HasEdges { request } => &request.pairs,
+            Self::Pull { request } => &request.rows,
+            Self::Push { request } => &request.data,
+        };
+        payload.len()
+    }
+
     fn payload(&mut self) -> &mut Bytes {
         match self {
             Self::SampleHop { request } => &mut request.rows,
@@ -281,6 +314,9 @@ impl CarriesPayload for tarpc::ClientMessage<SamplingRequest> {
         if let Self::Request(request) = self {
             request.message.put_payload(payload);
         }
+    }
+    fn from_head(head: &[u8]) -> bincode::Result<Self> {
+        bincode::deserialize::<ReceivedMessage>(head).map(Self::from)
     }
 }
 

@@ -96,11 +96,12 @@ impl Part {
         Ok(Self { id: part, meta: Arc::new(meta), nodes, edges })
     }
 
-    /// The same with the edges in memory of this process instead of in mapped files.
+    /// The same with the edges and the original ids, by which neighbors are drawn, in memory of this process instead of in
+    /// mapped files.
     ///
     /// A hop reads edges at random, which with an allocator that gives huge pages is faster than in the 4 KiB pages of
-    /// a file. It takes 4 bytes an edge and 8 a node, 4 more an edge for weights and 8 for each kind of times, and
-    /// processes no longer share them. Features and held-out edges stay mapped.
+    /// a file. It takes 4 bytes an edge and 12 a node, 4 more an edge for weights and 8 for each kind of times,
+    /// and processes no longer share them. Features and held-out edges stay mapped.
     pub fn with_edges_in_memory(mut self) -> Self {
         let in_memory = |edges: PartEdges| PartEdges {
             csc: edges.csc.into_memory(),
@@ -113,6 +114,9 @@ impl Part {
             ..edges
         };
         self.edges = self.edges.into_iter().map(in_memory).collect();
+        for nodes in &mut self.nodes {
+            nodes.original_ids = std::mem::take(&mut nodes.original_ids).into_memory();
+        }
         self
     }
 

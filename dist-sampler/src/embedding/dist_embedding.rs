@@ -13,7 +13,6 @@ use futures::future::try_join_all;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 /// What an embedding looks like before it has learned anything.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -138,7 +137,8 @@ impl DistEmbedding {
     /// - `gradients`: `[nodes.len(), dim]`, row-major
     ///
     /// # Errors
-    /// [`SampleError::Layout`] for gradients of another length, or an error of a peer.
+    /// [`SampleError::Layout`] for gradients of another length; an error of a peer, also for gradients of a step that it has
+    /// made already or that is more than one ahead.
     pub async fn push(&self, nodes: &[u32], gradients: &[f32]) -> Result<(), SampleError> {
         if gradients.len() != nodes.len() * self.dim {
             let what = format!("{} gradients for {} nodes of {} values", gradients.len(), nodes.len(), self.dim);
@@ -159,7 +159,8 @@ impl DistEmbedding {
             let asked = &sources[part];
             let Some(owner) = owner else {
                 if let Some(shard) = &self.shard {
-                    shard.push(self.version, (rank, next_piece()), update(&asked.rows, &asked.positions));
+                    let own = update(&asked.rows, &asked.positions);
+                    shard.push(self.version, (rank, next_piece()), own).map_err(|what| SampleError::Layout { what })?;
                 }
                 continue;
             };
@@ -250,9 +251,10 @@ impl DistEmbedding {
     }
 
     async fn wait_for(&self, shard: &Shard) -> Result<(), SampleError> {
-        let deadline = Duration::from_millis(self.node.config.rpc_timeout_ms);
-        tokio::time::timeout(deadline, shard.wait_for(self.version)).await.map_err(|_| SampleError::Internal {
-            what: format!("the embedding did not reach step {}: step() was not called", self.version),
+        tokio::time::timeout(self.node.config.rpc_timeout(), shard.wait_for(self.version)).await.map_err(|_| {
+            SampleError::Internal {
+                what: format!("the embedding did not reach step {}: step() was not called", self.version),
+            }
         })
     }
 

@@ -89,6 +89,10 @@ pub(crate) struct JobArgs {
     /// Threads that sample and gather, per process [default: this process's cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) num_workers: Option<u32>,
+    /// Threads of the network, per process; each carries some 3 GB/s [default: one for every 16 begun of this process's cores,
+    /// at most 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) num_network_threads: Option<u32>,
     /// Threads that compute, per process [default: this process's cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) num_threads: Option<u32>,

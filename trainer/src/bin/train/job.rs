@@ -5,6 +5,7 @@ use crate::exit::OtherRankFailed;
 use crate::place::{Rank, token};
 use anyhow::{Context, bail};
 use edgecut_cluster::{Blame, Cluster, ClusterConfig, ProcessGroup, end_with_parent};
+use edgecut_dist_sampler::SamplingNodeConfig;
 use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -78,6 +79,11 @@ fn cluster_config(args: &JobArgs, rank: &Rank, fingerprint: String) -> anyhow::R
 /// Threads that sample, of this process.
 pub(crate) fn num_workers(args: &JobArgs, rank: &Rank) -> usize {
     args.num_workers.map_or(rank.cores(), |n| n as usize)
+}
+
+/// Threads of the network, of this process.
+pub(crate) fn num_network_threads(args: &JobArgs, rank: &Rank) -> usize {
+    args.num_network_threads.map_or(SamplingNodeConfig::network_threads_of(rank.cores()), |n| n as usize)
 }
 
 /// Ranks that were started with different flags would train different models.

@@ -1,7 +1,7 @@
 //! A rank that holds a part of the graph, and serves it to the others.
 
 use crate::args::{JobArgs, PartArgs};
-use crate::job::{self, Job, num_workers};
+use crate::job::{self, Job, num_network_threads, num_workers};
 use crate::place::Rank;
 use crate::source::Source;
 use crate::training_args::merged;
@@ -38,6 +38,7 @@ pub(crate) fn run(
         // That comes after the joining, so that a damaged part is an error on all ranks at once.
         let part = open(args, source, rank, cluster)?;
         let node = serving.insert(serve(job, args, rank, part, cluster)?).clone();
+        node.handle().block_on(node.wait_until_connected())?;
         // No rank may ask another before that one serves.
         world.barrier()?;
         work(&mut Serving { node, world })
@@ -66,6 +67,7 @@ fn serve(
 ) -> anyhow::Result<Arc<SamplingNode>> {
     let config = SamplingNodeConfig {
         num_workers: num_workers(job, rank),
+        num_network_threads: num_network_threads(job, rank),
         rpc_timeout_ms: args.rpc_timeout * 1000,
         ..SamplingNodeConfig::default()
     };
