@@ -21,7 +21,7 @@ use crate::token::{Token, random_bytes};
 use crate::wire::{Timed, invalid};
 
 /// The version of everything that this crate puts on the wire. Both sides of a connection must speak the same.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 const MAGIC: [u8; 8] = *b"EDGECUT\n";
 const NONCE_BYTES: usize = 32;

@@ -2,31 +2,45 @@
 
 use crate::batch::MiniBatch;
 use crate::error::LoaderError;
+use crate::prefetch::{InFlight, Made, Permit, PrefetchBudget};
 use edgecut_dist_sampler::{BatchKey, SampleError};
 use futures::StreamExt;
+use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::task::AbortOnDropHandle;
 
 /// The batches of `num_steps` steps in order, made by `make` on `runtime`: at most `concurrency` are being made and one waits
-/// ready, however slow the consumer. With a `concurrency` of 0 each is made when it is asked for.
+/// ready, and all of these together have at most as many bytes as `budget` allows. With a `concurrency` of 0 each is made
+/// when it is asked for.
 pub(crate) fn run_ahead<T, F>(
     runtime: &Handle,
     concurrency: usize,
+    budget: Arc<PrefetchBudget>,
     num_steps: usize,
     make: impl Fn(usize) -> (BatchKey, F) + Send + Sync + 'static,
 ) -> BatchIter<T>
 where
     T: Send + 'static,
-    F: Future<Output = Result<T, SampleError>> + Send + 'static,
+    F: Future<Output = Result<Made<T>, SampleError>> + Send + 'static,
 {
     let (ready, receiver) = mpsc::channel(1);
     let (ask, mut asked) = mpsc::unbounded_channel();
     let ahead = concurrency > 0;
+    let in_flight = InFlight::new(budget);
     let task = runtime.spawn(async move {
-        let batches = futures::stream::iter(0..num_steps).map(|step| {
+        let admitted = futures::stream::iter(0..num_steps).then(|step| {
+            let in_flight = in_flight.clone();
+            async move { (step, in_flight.admit().await) }
+        });
+        let batches = admitted.map(|(step, mut permit)| {
             let (key, make) = make(step);
+            let make = async move {
+                let Made { batch, num_bytes } = make.await?;
+                permit.finish(num_bytes);
+                Ok(Ready { batch, permit })
+            };
             let task = AbortOnDropHandle::new(tokio::spawn(make));
             async move {
                 let stopped = |e: JoinError| SampleError::Internal { what: e.to_string() };
@@ -53,9 +67,16 @@ where
     BatchIter { receiver, ask: (!ahead).then_some(ask), task, left: num_steps }
 }
 
+/// A batch that waits for its consumer.
+pub(crate) struct Ready<T> {
+    pub(crate) batch: T,
+    /// Counts the batch until the consumer has it.
+    pub(crate) permit: Permit,
+}
+
 /// The batches of one epoch; see [`DistNeighborLoader::epoch`](crate::DistNeighborLoader::epoch).
 pub struct BatchIter<T = MiniBatch> {
-    receiver: mpsc::Receiver<Result<T, LoaderError>>,
+    receiver: mpsc::Receiver<Result<Ready<T>, LoaderError>>,
     /// Asks for a batch, where none is made ahead.
     ask: Option<mpsc::UnboundedSender<()>>,
     task: JoinHandle<()>,
@@ -77,7 +98,10 @@ impl<T> Iterator for BatchIter<T> {
         }
         let batch = self.receiver.blocking_recv();
         let stopped = || Err(LoaderError::Stopped);
-        let batch = batch.unwrap_or_else(stopped);
+        let batch = batch.unwrap_or_else(stopped).map(|Ready { batch, permit }| {
+            drop(permit);
+            batch
+        });
         if batch.is_err() {
             self.left = 0;
         }

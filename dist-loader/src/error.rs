@@ -23,6 +23,12 @@ pub enum LoaderError {
         /// What happened.
         source: Box<SampleError>,
     },
+    /// The directory of original ids, which negatives are found by, could not be made.
+    #[error("make the directory of original ids")]
+    Directory {
+        /// What happened.
+        source: Box<SampleError>,
+    },
     /// The ranks could not agree on the number of steps.
     #[error("agree on the number of steps")]
     Agree(#[from] ClusterError),

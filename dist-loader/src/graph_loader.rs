@@ -1,9 +1,12 @@
 //! Batches of graphs, made ahead of the trainer.
 
+use crate::ahead::Ready;
 use crate::error::LoaderError;
 use crate::graph_batch::GraphBatch;
 use crate::graph_plan::{EpochPlan, GraphLoaderConfig, check};
+use crate::prefetch::{InFlight, Made, PrefetchBudget};
 use edgecut_graph::GraphDataset;
+use futures::executor::block_on;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 
@@ -26,6 +29,7 @@ pub struct GraphDataLoader {
     dataset: Arc<GraphDataset>,
     graphs: Arc<Vec<u32>>,
     config: GraphLoaderConfig,
+    budget: Arc<PrefetchBudget>,
     rank: usize,
     world_size: usize,
 }
@@ -48,12 +52,18 @@ impl GraphDataLoader {
     ) -> Result<Self, LoaderError> {
         check(&dataset, &graphs, &config, world_size)?;
         assert!(rank < world_size, "rank {rank} of {world_size}");
-        Ok(Self { dataset, graphs: Arc::new(graphs), config, rank, world_size })
+        let budget = PrefetchBudget::new(config.prefetch_bytes);
+        Ok(Self { dataset, graphs: Arc::new(graphs), config, budget, rank, world_size })
     }
 
     /// The set that the graphs are from.
     pub fn dataset(&self) -> &Arc<GraphDataset> {
         &self.dataset
+    }
+
+    /// The most bytes of finished batches that waited at once, over all epochs so far.
+    pub fn peak_prefetch_bytes(&self) -> usize {
+        self.budget.peak_bytes()
     }
 
     /// Graphs over all ranks.
@@ -77,7 +87,8 @@ impl GraphDataLoader {
     }
 
     /// As [`GraphDataLoader::epoch`]; each batch goes through `prepare` on the thread that makes it, so that the consumer gets it
-    /// ready to use. At most `concurrency` are ready, however slow the consumer; dropping the iterator ends the thread.
+    /// ready to use. At most `concurrency` are ready, and at most `prefetch_bytes` of them, however slow the consumer; dropping
+    /// the iterator ends the thread.
     pub fn epoch_map<T: Send + 'static>(
         &self,
         epoch: u64,
@@ -85,15 +96,24 @@ impl GraphDataLoader {
     ) -> GraphBatchIter<T> {
         let (plan, rank, dataset) = (self.plan(epoch), self.rank, Arc::clone(&self.dataset));
         let left = plan.num_steps();
-        let batches = (0..left).map(move |step| prepare(GraphBatch::new(&dataset, plan.batch(step, rank).to_vec())));
+        let make = move |step: usize| {
+            let batch = GraphBatch::new(&dataset, plan.batch(step, rank).to_vec());
+            let num_bytes = batch.num_bytes();
+            Made { batch: prepare(batch), num_bytes }
+        };
         let source = match self.config.concurrency {
-            0 => Source::Here(Box::new(batches)),
+            0 => Source::Here(Box::new((0..left).map(move |step| make(step).batch))),
             // One batch is being made while the others wait.
             concurrency => {
                 let (ready, receiver) = sync_channel(concurrency - 1);
+                let in_flight = InFlight::new(self.budget.clone());
                 std::thread::spawn(move || {
-                    for batch in batches {
-                        if ready.send(batch).is_err() {
+                    for step in 0..left {
+                        // Dropping the iterator drops the batches that wait, which ends this wait.
+                        let mut permit = block_on(in_flight.admit());
+                        let Made { batch, num_bytes } = make(step);
+                        permit.finish(num_bytes);
+                        if ready.send(Ready { batch, permit }).is_err() {
                             return;
                         }
                     }
@@ -113,7 +133,7 @@ pub struct GraphBatchIter<T = GraphBatch> {
 
 enum Source<T> {
     Here(Box<dyn Iterator<Item = T> + Send>),
-    Ahead(Receiver<T>),
+    Ahead(Receiver<Ready<T>>),
 }
 
 impl<T> Iterator for GraphBatchIter<T> {
@@ -124,7 +144,10 @@ impl<T> Iterator for GraphBatchIter<T> {
         self.left = self.left.checked_sub(1)?;
         let batch = match &mut self.source {
             Source::Here(batches) => batches.next(),
-            Source::Ahead(batches) => batches.recv().ok(),
+            Source::Ahead(batches) => batches.recv().ok().map(|Ready { batch, permit }| {
+                drop(permit);
+                batch
+            }),
         };
         if batch.is_none() {
             self.left = 0;

@@ -15,10 +15,12 @@
 mod batch_key;
 mod config;
 mod constrained;
+mod directory;
 mod embedding;
 mod error;
 mod fetch;
 mod fetch_edges;
+mod find;
 mod has_edges;
 mod hop_times;
 mod kernel;

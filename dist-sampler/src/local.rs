@@ -2,6 +2,7 @@
 
 use crate::config::Fanout;
 use crate::constrained::{ConstrainedDraw, Query};
+use crate::directory::Directory;
 use crate::kernel::{self, Draw};
 use crate::rule::TimeAttr;
 use crate::transport::{bytes_of, ids_in};
@@ -29,12 +30,15 @@ pub(crate) struct LocalPart {
     held_out: Arc<Vec<OnceLock<Pairs>>>,
     /// What draws plain hops instead of this process's CPU, for the edge types that it takes.
     kernel: Arc<OnceLock<Arc<dyn HopKernel>>>,
+    /// By node type.
+    pub(crate) directories: Arc<Vec<Directory>>,
 }
 
 impl LocalPart {
     pub(crate) fn new(part: Arc<Part>) -> Self {
         let held_out = part.edge_type_ids().map(|_| OnceLock::new()).collect();
-        Self { part, held_out: Arc::new(held_out), kernel: Arc::default() }
+        let directories = part.meta().node_types.iter().map(|_| Directory::default()).collect();
+        Self { part, held_out: Arc::new(held_out), kernel: Arc::default(), directories: Arc::new(directories) }
     }
 
     /// Lets `kernel` draw the plain hops that it takes; false if there is one already.

@@ -8,17 +8,12 @@ use crate::peer::Peer;
 use crate::relabel::Relabel;
 use crate::service::Service;
 use crate::traffic::Traffic;
-use crate::transport::{bytes_of, ids_in};
 use crate::workers::Workers;
 use edgecut_cluster::Cluster;
 use edgecut_graph::{HopKernel, Meta, NodeTypeId, Part, PartitionId};
-use futures::future::try_join_all;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle, Runtime};
-
-/// Original ids that a peer is asked to find at once.
-const FIND_PIECE: usize = 1 << 18;
 
 /// The part that this process holds, its service to the peers, and its connections to theirs.
 ///
@@ -188,42 +183,6 @@ impl SamplingNode {
     /// Takes number maps back for the next batch.
     pub(crate) fn keep_relabels(&self, relabels: Vec<Relabel>) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(relabels);
-    }
-
-    /// Global ids of nodes given by original id, by asking all parts: no process holds a map of the whole graph.
-    ///
-    /// # Errors
-    /// [`SampleError::NoSuchNode`] for an id that no part owns, or an error of a peer.
-    pub async fn find_originals(&self, node_type: NodeTypeId, originals: &[u32]) -> Result<Vec<u32>, SampleError> {
-        let mut found = Vec::with_capacity(originals.len());
-        let piece = FIND_PIECE.min(self.config.max_message_bytes / size_of::<u32>()).max(1);
-        for piece in originals.chunks(piece) {
-            let start = found.len();
-            let (asked, part) = (bytes_of(piece.to_vec()), self.part().clone());
-            let own = asked.clone();
-            let look = move || -> Vec<u32> {
-                let own = ids_in(&own).unwrap_or_default();
-                own.iter().map(|&id| part.find_original(node_type, id).map_or(u32::MAX, |node| node.0)).collect()
-            };
-            // A binary search reads a line a step.
-            found.extend(self.workers.run_sized(piece.len() * u32::BITS as usize, look).await?);
-            let replies = try_join_all(self.peers.iter().flatten().map(|peer| peer.find(node_type, &asked))).await?;
-            for reply in &replies {
-                let ids = ids_in(reply).map_err(|what| SampleError::Internal { what })?;
-                for (found, &id) in found[start..].iter_mut().zip(ids) {
-                    *found = (*found).min(id);
-                }
-            }
-        }
-        let book = &self.part().meta().node_types[node_type.index()].book;
-        match found.iter().position(|&id| id as usize >= book.num_nodes()) {
-            Some(at) => {
-                let what =
-                    format!("node {} (entry {at}) is not in the graph of {} nodes", originals[at], book.num_nodes());
-                Err(SampleError::NoSuchNode { what })
-            }
-            None => Ok(found),
-        }
     }
 }
 

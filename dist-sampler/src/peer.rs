@@ -8,8 +8,8 @@ use crate::reply::{HopReply, check_hop};
 use crate::traffic::Traffic;
 use crate::transport::{BulkTransport, bytes_of, ids_in};
 use crate::wire::{
-    ArrayReply, FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, PullRequest, PushRequest,
-    Refusal, SamplingClient, Wanted, WantedOfEdges,
+    ArrayReply, FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, LookUpBy, LookUpRequest,
+    OriginalsRequest, PullRequest, PushRequest, Refusal, SamplingClient, Wanted, WantedOfEdges,
 };
 use crate::workers::{LINE_BYTES, Workers};
 use bytes::Bytes;
@@ -184,6 +184,39 @@ impl Peer {
         };
         match self.ask(&operation, send).await? {
             Answer::Data(data) if data.len() == originals.len() => Ok(data),
+            _ => Err(self.failed(operation(), "the reply is not of the length asked for".into())),
+        }
+    }
+
+    /// A page of the original ids of a range that the part owns.
+    pub(crate) async fn originals(&self, request: &OriginalsRequest) -> Result<Bytes, SampleError> {
+        let operation = || format!("list original ids from {} to {}", request.start, request.end);
+        let send = |client: SamplingClient, context| {
+            let request = request.clone();
+            async move { client.originals(context, request).await }
+        };
+        match self.ask(&operation, send).await? {
+            Answer::Data(data) => Ok(data),
+            Answer::TooLarge => Err(self.failed(operation(), "they are more than the peer sends at once".into())),
+        }
+    }
+
+    /// Global ids of keys of the part's share of the original ids.
+    pub(crate) async fn look_up(
+        &self,
+        node_type: NodeTypeId,
+        by: LookUpBy,
+        keys: Vec<u32>,
+    ) -> Result<Bytes, SampleError> {
+        let num_keys = keys.len() / by.words_per_key();
+        let operation = || format!("look up {num_keys} nodes");
+        let request = LookUpRequest { node_type, by, keys: bytes_of(keys) };
+        let send = |client: SamplingClient, context| {
+            let request = request.clone();
+            async move { client.look_up(context, request).await }
+        };
+        match self.ask(&operation, send).await? {
+            Answer::Data(data) if data.len() == num_keys * size_of::<u32>() => Ok(data),
             _ => Err(self.failed(operation(), "the reply is not of the length asked for".into())),
         }
     }

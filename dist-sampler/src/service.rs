@@ -5,8 +5,8 @@ use crate::embedding::{Shard, Shards, Update};
 use crate::local::LocalPart;
 use crate::transport::{BulkTransport, bytes_of, ids_in};
 use crate::wire::{
-    ArrayReply, FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, PullRequest, PushRequest,
-    Refusal, Sampling,
+    ArrayReply, FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, LookUpRequest,
+    OriginalsRequest, PullRequest, PushRequest, Refusal, Sampling,
 };
 use crate::workers::{LINE_BYTES, Workers};
 use bytes::Bytes;
@@ -80,6 +80,17 @@ impl Sampling for Service {
         // A binary search reads a line a step.
         let lines = request.originals.len() / size_of::<u32>() * u32::BITS as usize;
         self.answer(lines, move |part, _| part.find(&request)).await
+    }
+
+    async fn originals(self, _: Context, request: OriginalsRequest) -> Result<ArrayReply, Refusal> {
+        // The range may hold all nodes of the part.
+        self.answer(usize::MAX, move |part, max_bytes| part.originals(&request, max_bytes)).await
+    }
+
+    async fn look_up(self, _: Context, request: LookUpRequest) -> Result<ArrayReply, Refusal> {
+        // A binary search reads a line a step.
+        let lines = request.keys.len() / size_of::<u32>() * u32::BITS as usize;
+        self.answer(lines, move |part, _| part.look_up(&request)).await
     }
 
     async fn fetch_edges(self, _: Context, request: FetchEdgesRequest) -> Result<ArrayReply, Refusal> {

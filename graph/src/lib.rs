@@ -27,6 +27,7 @@ mod meta;
 mod npy;
 mod part;
 pub mod parts;
+mod permutation;
 mod prefetch;
 pub mod rng;
 mod scan;
@@ -49,6 +50,7 @@ pub use meta::{
 };
 pub use npy::{NpyElement, NpyWriter, map_npy, npy_header, npy_shape, write_npy};
 pub use part::{Part, PartEdges, PartNodes, edge_dir, edge_dir_name, node_dir, part_dir};
+pub use permutation::Permutation;
 pub use prefetch::{prefetch, prefetch_all};
 
 /// The name of the only node type of a homogeneous graph.

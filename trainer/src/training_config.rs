@@ -3,7 +3,7 @@
 use crate::device_memory::DeviceMemory;
 use crate::models::ModelKind;
 use crate::nn::RelationAggregation;
-use edgecut_dist_loader::LoaderConfig;
+use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, LoaderConfig};
 use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, Wanted};
 
 /// Mixed into the run's seed for evaluation, so that it draws other neighborhoods than training does.
@@ -44,6 +44,8 @@ pub struct TrainingConfig {
     pub seed: u64,
     /// Batches that are made ahead of the trainer.
     pub concurrency: usize,
+    /// The most bytes of batches that are made ahead of the trainer; a larger batch passes alone.
+    pub prefetch_bytes: usize,
     /// Epochs between validations.
     pub eval_every: u64,
     /// Whether feature rows are divided by their sums.
@@ -72,6 +74,7 @@ impl TrainingConfig {
             weight_decay: 0.0,
             seed: 0,
             concurrency: 4,
+            prefetch_bytes: DEFAULT_PREFETCH_BYTES,
             eval_every: 1,
             normalize_features: false,
             device_memory: DeviceMemory::default(),
@@ -85,8 +88,16 @@ impl TrainingConfig {
 
     /// How training seeds become batches: shuffled, and spread evenly over the steps.
     pub(crate) fn train_loader(&self, wanted: Wanted) -> LoaderConfig {
-        let (batch_size, seed, concurrency) = (self.batch_size, self.seed, self.concurrency);
-        LoaderConfig { batch_size, even_batches: true, shuffle: true, seed, concurrency, wanted, cache: None }
+        LoaderConfig {
+            batch_size: self.batch_size,
+            even_batches: true,
+            shuffle: true,
+            seed: self.seed,
+            concurrency: self.concurrency,
+            prefetch_bytes: self.prefetch_bytes,
+            wanted,
+            cache: None,
+        }
     }
 
     /// How the seeds of validation and test become batches: in order.

@@ -6,7 +6,7 @@ mod support;
 use burn::backend::Autodiff;
 use burn::optim::{AdamConfig, Optimizer};
 use burn_ndarray::NdArray;
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNodeConfig};
 use edgecut_graph::datasets::{FakeOptions, fake_hetero};
 use edgecut_graph::{Features, NodeTypeId, PartitionBook, PartitionId, Split};
@@ -62,6 +62,7 @@ fn steps(dir: &Path, world_size: usize, batch_size: usize, model: &Model, which:
             shuffle: false,
             seed: 1,
             concurrency: 2,
+            prefetch_bytes: DEFAULT_PREFETCH_BYTES,
             wanted: options.wanted(),
             cache: None,
         };

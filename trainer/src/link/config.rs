@@ -18,9 +18,10 @@ pub struct LinkTrainingConfig {
     pub training: TrainingConfig,
     /// How pairs are scored.
     pub decoder: DecoderKind,
-    /// What edges are told from in training.
+    /// The negatives of training.
     pub negatives: NegativeSampling,
-    /// Whether, of shared negatives, the other ends of a batch's edges are negatives too, each edge's own source among them.
+    /// Whether the ends of a batch's edges are shared negatives too. An edge's own source, and destinations that an edge of
+    /// the batch or its reverse joins its source to, are none of its negatives.
     pub in_batch_negatives: bool,
     /// How wrong scores are.
     pub loss: LinkLoss,

@@ -4,7 +4,7 @@ use super::batch::{LinkTensorBatch, NegativeRows};
 use super::config::{LinkEvaluation, LinkTrainingConfig, target_edge_types};
 use super::filtered::FilteredRanking;
 use super::report::LinkScores;
-use super::step::scores;
+use super::step::{ScoredEdges, scores};
 use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
 use crate::metrics::{RankingMetrics, ScoredLabels, realistic_rank};
@@ -109,7 +109,7 @@ fn judge<B: GnnBackend>(
     scored: &mut ScoredLabels,
 ) -> Result<(), TrainError> {
     debug_assert!(matches!(batch.negatives, NegativeRows::OfEach { .. }));
-    for (positive, negatives) in scores(model, input, batch, Mode::Eval, false)?.groups {
+    for ScoredEdges { positive, negatives, .. } in scores(model, input, batch, Mode::Eval, false)?.groups {
         let [edges, num] = negatives.dims();
         let positive: Vec<f32> = positive.into_data().iter::<f32>().collect();
         consumed();

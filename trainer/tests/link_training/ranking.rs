@@ -4,7 +4,7 @@ use super::support::{on_ranks, write_parts};
 use super::{Cpu, config, no_layers};
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, NumNeighbors, SamplingNodeConfig, Wanted};
 use edgecut_graph::datasets::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeTypeId};
@@ -201,6 +201,7 @@ fn encoded(
                 shuffle: false,
                 seed: 0,
                 concurrency: 1,
+                prefetch_bytes: DEFAULT_PREFETCH_BYTES,
                 wanted: Wanted { original_ids: true, ..options.wanted() },
                 cache: None,
             };

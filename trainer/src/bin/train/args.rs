@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::device::{DeviceArgs, DeviceMemoryArgs};
+use crate::device::{DeviceArgs, DeviceMemoryArgs, bytes};
 use crate::graph_args::GraphArgs;
 use crate::link_args::LinkArgs;
 use crate::sampling_args::SamplingArgs;
@@ -247,4 +247,7 @@ pub(crate) struct SampleArgs {
     /// Batches that are made at the same time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) concurrency: u32,
+    /// Memory of the batches that are made ahead or wait, at most: 1GiB, 500MB. A larger batch passes alone
+    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
+    pub(crate) prefetch_bytes: u64,
 }

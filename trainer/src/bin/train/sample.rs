@@ -130,6 +130,7 @@ fn loader(args: &SampleArgs, given: Option<GivenSeeds>, job: &mut Serving<'_>) -
     let seed_type = seed_type(args, &meta)?;
     let (shuffle, seeds) = match given {
         Some(GivenSeeds { ids, times }) => {
+            job.node.make_directory(seed_type, false, job.world)?;
             let ids = job.node.handle().block_on(job.node.find_originals(seed_type, &ids))?;
             let seeds = match times {
                 Some(times) => Seeds::Timed(ids.into_iter().zip(times).collect()),
@@ -153,6 +154,7 @@ fn loader(args: &SampleArgs, given: Option<GivenSeeds>, job: &mut Serving<'_>) -
         shuffle,
         seed: args.seed,
         concurrency: args.concurrency as usize,
+        prefetch_bytes: usize::try_from(args.prefetch_bytes).unwrap_or(usize::MAX),
         wanted,
         cache: None,
     };

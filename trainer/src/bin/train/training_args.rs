@@ -1,6 +1,7 @@
 //! What is trained, and how, as flags.
 
 use crate::args::{NumNeighborsArg, not_negative, num_neighbors, probability};
+use crate::device::bytes;
 use crate::exit::UsageError;
 use crate::sampling_args::SamplingArgs;
 use anyhow::bail;
@@ -101,10 +102,13 @@ pub(crate) struct TrainingArgs {
     /// The seed of everything random
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Batches that are made at the same time, ahead of the trainer; each takes memory. 0 makes a batch when it is asked for
-    /// [default: half of the threads that sample, from 2 to 8]
+    /// Batches that are made at the same time, ahead of the trainer, as far as --prefetch-bytes allows. 0 makes a batch when it
+    /// is asked for [default: half of the threads that sample, from 2 to 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1024))]
     pub(crate) concurrency: Option<u32>,
+    /// Memory of the batches that are made ahead or wait, at most: 1GiB, 500MB. A larger batch passes alone
+    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
+    pub(crate) prefetch_bytes: u64,
     /// Epochs between validations
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) eval_every: u64,
@@ -173,6 +177,7 @@ impl TrainingArgs {
             weight_decay: self.weight_decay,
             seed: self.seed,
             concurrency: self.concurrency.map_or((num_workers / 2).clamp(2, 8), |n| n as usize),
+            prefetch_bytes: usize::try_from(self.prefetch_bytes).unwrap_or(usize::MAX),
             eval_every: self.eval_every,
             normalize_features: self.normalize_features,
             device_memory,
