@@ -123,7 +123,7 @@ pub(super) fn scores<B: GnnBackend>(
 impl<B: Backend> Scores<B> {
     /// The sum of the edges' losses, `[1]`, and how many edges score above all their negatives, `[1]`.
     fn loss(&self, kind: LinkLoss) -> (Tensor<B, 1>, Tensor<B, 1>) {
-        let device = self.groups.first().map(|(positive, _)| positive.device()).unwrap_or_default();
+        let device = self.groups.first().map(|group| group.positive.device()).unwrap_or_default();
         let mut correct = Tensor::zeros([1], &device);
         let mut total: Option<Tensor<B, 1>> = None;
         for group in &self.groups {
