@@ -98,7 +98,18 @@ fn embeddings_and_relations_are_trained_saved_and_loaded() {
     let model = parts.path.join("../model.safetensors");
     for flags in [
         &["--model", "embedding", "--shared-negatives", "--in-batch-negatives", "--num-negatives", "50"][..],
-        &["--model", "rgcn", "--num-neighbors", "4", "--reverse-types", "e0=e1", "--n3-weight", "0.001"],
+        &[
+            "--model",
+            "rgcn",
+            "--num-neighbors",
+            "4",
+            "--reverse-types",
+            "e0=e1",
+            "--n3-weight",
+            "0.001",
+            "--prefetch-bytes",
+            "1",
+        ],
     ] {
         let shape = ["--decoder", "distmult", "--eval-negatives", "all", "--edge-types", "e0,e4", "--json"];
         let training = ["--loss", "softmax", "--num-epochs", "3", "--save-model", text(&model)];
@@ -122,6 +133,7 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
         (&["--reverse-types", "writes"], "is no pair of edge types"),
         (&["--n3-weight=-1"], "not a finite number"),
         (&["--num-negatives", "0"], "num-negatives"),
+        (&["--prefetch-bytes", "much"], "is no number of bytes"),
         (&["--decoder", "complex"], "expected dot or distmult"),
     ] {
         let output = link(&parts.path, 1, flags);
