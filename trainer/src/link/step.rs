@@ -202,7 +202,7 @@ mod tests {
 
     /// Three edges and four columns of negatives; the masked pairs have scores that would win.
     fn scored() -> (ScoredEdges<Cpu>, Vec<f64>, Vec<Vec<f64>>) {
-        let device = Default::default();
+        let device: <Cpu as Backend>::Device = Default::default();
         let positive = vec![0.5_f32, -0.75, 2.0];
         let mut negatives = [0.1_f32, 9.0, -0.7, 0.3, 8.0, -1.5, -0.5, 7.0, 6.0, 5.0, 4.0, 0.9];
         let is_masked = |edge: usize, column: usize| MASKED.contains(&(edge as u32, column as u32));
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn an_edge_without_negatives_is_not_judged() {
         let (group, ..) = scored();
-        let device = Default::default();
+        let device: <Cpu as Backend>::Device = Default::default();
         let all: Vec<(u32, u32)> = (0..3).flat_map(|edge| (0..4).map(move |column| (edge, column))).collect();
         let group = ScoredEdges {
             negatives: group.negatives.mask_fill(mask::<Cpu>(&all, [3, 4], &device), NO_SCORE),
