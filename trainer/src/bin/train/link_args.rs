@@ -82,7 +82,7 @@ pub(crate) struct LinksArgs {
     /// Destinations that held-out edges are ranked among, none of them one of a known edge; `all` ranks among all nodes
     #[arg(long, value_name = "N|all", default_value = "100", value_parser = eval_negatives)]
     pub(crate) eval_negatives: LinkEvaluation,
-    /// What chooses the epoch
+    /// The metric that chooses the epoch. The ROC AUC needs all scores in memory and is computed only if it is this metric
     #[arg(long, value_name = "mrr|hits@10|roc-auc", default_value_t = LinkMetric::Mrr)]
     pub(crate) metric: LinkMetric,
 }
