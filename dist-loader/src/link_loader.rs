@@ -8,7 +8,7 @@ use crate::error::LoaderError;
 use crate::fill::{Filling, fill};
 use crate::hotness::Hotness;
 use crate::link_batch::{LinkBatch, Negatives};
-use crate::loader::{LoaderConfig, count};
+use crate::loader::{LoaderConfig, check_degrees, count};
 use crate::negatives::{Exclude, NegativeSampler, NegativeSampling};
 use crate::seeds::SeedPlan;
 use edgecut_cluster::ProcessGroup;
@@ -72,6 +72,7 @@ impl DistLinkNeighborLoader {
         if link.negatives.shared && sampler.temporal().is_some() {
             return invalid("negatives that a whole batch shares have no time: draw them for each edge".into());
         }
+        check_degrees(&sampler, config.wanted)?;
         let node = sampler.node();
         let part = node.part();
         let listed = matches!(seeds, EdgeSeeds::Listed(_));

@@ -61,7 +61,8 @@ impl DistNeighborLoader {
     /// A loader for `seeds` of `node_type`. Every rank of `world` has to call this, in the same order as the others.
     ///
     /// # Errors
-    /// [`LoaderError::Config`] for a batch size of 0; [`LoaderError::Agree`] if the ranks cannot agree on the steps.
+    /// [`LoaderError::Config`] for a batch size of 0, for seeds without times in temporal sampling, and for in-degrees in temporal
+    /// sampling; [`LoaderError::Agree`] if the ranks cannot agree on the steps.
     pub fn new(
         sampler: Arc<DistNeighborSampler>,
         node_type: NodeTypeId,
@@ -72,6 +73,7 @@ impl DistNeighborLoader {
         if config.batch_size == 0 {
             return Err(LoaderError::Config { what: "the batch size has to be at least 1".into() });
         }
+        check_degrees(&sampler, config.wanted)?;
         let node = sampler.node();
         let part = node.part();
         let temporal = sampler.temporal().is_some();
@@ -169,6 +171,19 @@ impl DistNeighborLoader {
         });
         count(sampled, self.maker.node())
     }
+}
+
+/// Fails if in-degrees are wanted of nodes whose neighbors are drawn by time: those of the whole graph count the edges that are
+/// later than the seed, from which a model could read the future.
+pub(crate) fn check_degrees(sampler: &DistNeighborSampler, wanted: Wanted) -> Result<(), LoaderError> {
+    if wanted.degrees && sampler.temporal().is_some() {
+        return Err(LoaderError::Config {
+            what: "in-degrees count edges of all times, also those later than a seed: leave out the degrees (a GCN needs them), or \
+                   sample without times"
+                .into(),
+        });
+    }
+    Ok(())
 }
 
 /// Counts the nodes of all neighborhoods.

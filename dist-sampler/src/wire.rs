@@ -180,7 +180,7 @@ pub struct Wanted {
     pub times: bool,
     /// Original ids, `u32`.
     pub original_ids: bool,
-    /// In-degrees in the whole graph, over all edge types into the node's type, `u32`.
+    /// In-degrees in the whole graph, over all edge types into the node's type and at all times, `u32`.
     pub degrees: bool,
     /// Features, as stored.
     pub features: bool,
