@@ -14,6 +14,7 @@
 //! Everything numeric is generic over the burn backend.
 
 pub mod allocator;
+mod available_memory;
 mod backends;
 mod batch_input;
 mod classification_result;
@@ -33,6 +34,8 @@ pub mod models;
 pub mod nn;
 mod node;
 pub mod ops;
+mod optimizer;
+mod parameter_count;
 mod train_error;
 mod training_config;
 
@@ -54,5 +57,7 @@ pub use graph::average_statistics;
 pub use node::{
     EpochReport, NodeTrainingConfig, Observer, TrainedNodeModel, evaluate_node, model_config, seed_type, train_node,
 };
+pub use optimizer::{ADAM_EPSILON, AdamOf, adam};
+pub use parameter_count::ParameterCount;
 pub use train_error::TrainError;
 pub use training_config::TrainingConfig;

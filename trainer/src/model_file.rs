@@ -9,7 +9,8 @@
 //! - Where node types have no features, one table each, `embeddings.author`: `[num_nodes, channels]`, by original id.
 //! - Matrices of one parameter lie in PyTorch's orientation, `[out_channels, in_channels]`, so that renamed tensors go into a PyG model with
 //!   `load_state_dict`: `weight_neighbors` is `lin_l.weight` of a `SAGEConv`, `weight_self` its `lin_r.weight`, `bias` its
-//!   `lin_l.bias`; `weight` is `lin.weight` of a `GCNConv`, `bias` its `bias`.
+//!   `lin_l.bias`; `weight` is `lin.weight` of a `GCNConv`, `bias` its `bias`; `weight_src`, `weight_dst`, `bias_src` and `bias_dst` are
+//!   `lin_l.weight`, `lin_r.weight`, `lin_l.bias` and `lin_r.bias` of a `GATv2Conv`.
 //! - Metadata: `format` is `edgecut-model`, `version` is `1`, `config` is the [`ModelConfig`] (of a model for links the [`LinkModelConfig`], for graphs the [`GraphNetConfig`]) as JSON: loading needs no
 //!   further settings.
 //!

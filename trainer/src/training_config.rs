@@ -1,4 +1,4 @@
-//! What a model looks like, and how it is trained.
+//! Settings of a model and of its training.
 
 use crate::device_memory::DeviceMemory;
 use crate::models::ModelKind;
@@ -9,7 +9,7 @@ use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, Wanted};
 /// Mixed into the run's seed for evaluation, so that it draws other neighborhoods than training does.
 const EVALUATION_SEED: u64 = 0x6576_616c;
 
-/// What is trained, and how.
+/// Settings of a model and of its training.
 #[derive(Clone, Debug)]
 pub struct TrainingConfig {
     /// The model's kind.
@@ -20,10 +20,13 @@ pub struct TrainingConfig {
     pub dropout: f64,
     /// Dropout on the input features.
     pub input_dropout: f64,
-    /// Whether a layer's output is added to its input.
+    /// Whether a layer's input is added to its output, where both are of the hidden width.
     pub residual: bool,
-    /// Whether a layer's input is normalised.
+    /// Whether a layer's input is normalised, unless it is the features.
     pub layer_norm: bool,
+    /// Whether a model of a homogeneous graph maps features to the hidden width before the first convolution, and from there to
+    /// the classes after the last. Models of other graphs always do.
+    pub encoder_decoder: bool,
     /// How a node combines what it hears over several edge types.
     pub relation_aggregation: RelationAggregation,
     /// Which neighbors are drawn: a fan-out per layer and edge type, the hop nearest to the seeds first.
@@ -62,6 +65,7 @@ impl TrainingConfig {
             input_dropout: 0.0,
             residual: false,
             layer_norm: false,
+            encoder_decoder: false,
             relation_aggregation: RelationAggregation::Sum,
             eval_num_neighbors: sampler.num_neighbors.clone(),
             sampler,

@@ -102,7 +102,8 @@ fn every_kind_learns_classes_that_neighbors_of_other_types_tell() {
         write_parts(&graph(false), ranks as u32, Method::Random, &parts(ranks).with_extension("embedded"));
         write_parts(&graph(true), ranks as u32, Method::Random, &parts(ranks));
     }
-    let gat = |version| ModelKind::Gat(GatSettings { heads: 4, version, attention_dropout: 0.1 });
+    let gat =
+        |version| ModelKind::Gat(GatSettings { heads: 4, version, attention_dropout: 0.1, projection_bias: true });
     let basis = Decomposition::Basis { num_bases: 3 };
     let plain = [
         ModelKind::Sage { aggregation: Aggregation::Mean },
@@ -144,6 +145,10 @@ fn what_cannot_be_trained_is_said() {
         Ok(_) => panic!("it trained"),
     };
     assert!(error("with", &config(ModelKind::Gcn)).contains("a GCN takes homogeneous graphs"));
+    // 1,000,003 squared weights do not fit into the memory of any machine.
+    let training = TrainingConfig { hidden_channels: 1_000_003, ..sage.training.clone() };
+    let message = error("with", &NodeTrainingConfig { training, ..sage.clone() });
+    assert!(message.contains("the model has ") && message.contains("lower --hidden-channels"), "{message}");
     let auc = NodeTrainingConfig { metric: Metric::RocAuc, ..sage };
     assert!(error("with", &auc).contains("metric roc-auc is for two classes, and there are 4"));
 }

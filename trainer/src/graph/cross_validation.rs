@@ -5,6 +5,7 @@ use super::report::{GraphEpochReport, GraphObserver};
 use super::training::{GraphSplit, train_graph};
 use crate::models::{GraphNet, GraphNetConfig};
 use crate::ops::GnnBackend;
+use crate::parameter_count::ParameterCount;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
@@ -157,13 +158,20 @@ fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     (mean, (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt())
 }
 
-/// Says of which fold an epoch is. Models of folds are not kept.
+/// Adds the fold to the reports of its epochs. Models of folds are not kept.
 struct OfFold<'a, B: Backend> {
     observer: &'a mut dyn GraphObserver<B>,
     fold: usize,
 }
 
 impl<B: Backend> GraphObserver<B> for OfFold<'_, B> {
+    fn started(&mut self, parameters: ParameterCount) {
+        // The models of all folds are alike.
+        if self.fold == 1 {
+            self.observer.started(parameters);
+        }
+    }
+
     fn step(&mut self, epoch: u64, done: usize, total: usize) {
         self.observer.step(epoch, done, total);
     }

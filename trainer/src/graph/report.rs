@@ -1,7 +1,8 @@
-//! What is said of graph classification.
+//! Progress reports of graph classification.
 
 use crate::metrics::Metric;
 use crate::models::{GraphNet, GraphNetConfig};
+use crate::parameter_count::ParameterCount;
 use burn::tensor::backend::Backend;
 use serde::Serialize;
 
@@ -38,6 +39,9 @@ pub struct GraphEpochReport {
 
 /// Watches a run.
 pub trait GraphObserver<B: Backend> {
+    /// Training begins, of so many values. Does nothing unless implemented.
+    fn started(&mut self, _parameters: ParameterCount) {}
+
     /// `done` of `total` steps of `epoch` (counted from 1) are done.
     fn step(&mut self, epoch: u64, done: usize, total: usize);
 

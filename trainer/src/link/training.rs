@@ -9,13 +9,14 @@ use crate::batch_input::BatchOptions;
 use crate::data_parallel::SeedTotals;
 use crate::embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
 use crate::epoch_clock::EpochClock;
-use crate::gradients::{flatten_parameters, load_parameters};
+use crate::gradients::{flatten_parameters, load_parameters, num_trained_parameters};
 use crate::models::{LinkModel, LinkModelConfig, Mode};
 use crate::ops::{DropoutKey, GnnBackend};
+use crate::optimizer::adam;
+use crate::parameter_count::{ParameterCount, check_model_memory, num_embedding_values};
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
-use burn::optim::decay::WeightDecayConfig;
-use burn::optim::{AdamConfig, Optimizer};
+use burn::optim::Optimizer;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistLinkNeighborLoader, EdgeSeeds, LinkConfig};
@@ -69,10 +70,14 @@ where
     }
     let model_config = link_model_config(node.part().meta(), config)?;
     let schema = Arc::new(model_config.encoder.graph.clone());
+    check_model_memory::<B>(model_config.num_parameters(), world)?;
     let mut model: LinkModel<B> = model_config.init(training.seed, device).map_err(|e| invalid(e.to_string()))?;
-    let decay = (training.weight_decay > 0.0).then(|| WeightDecayConfig::new(training.weight_decay as f32));
-    let mut optimizer = AdamConfig::new().with_epsilon(1e-8).with_weight_decay(decay).init::<B, LinkModel<B>>();
+    let mut optimizer = adam::<B, LinkModel<B>>(training.weight_decay);
     let mut embeddings = Embeddings::new(node, &schema, training.hidden_channels, training.seed)?;
+    observer.started(ParameterCount {
+        model: num_trained_parameters(&model) as u64,
+        embeddings: num_embedding_values(node, &schema, training.hidden_channels),
+    });
     let options = BatchOptions { precision: training.device_memory.precision, ..options(&model_config, true) };
     let memory = training.device_memory;
     let left = memory.hold_edges::<B>(node, device)?;

@@ -1,9 +1,10 @@
-//! What is said of node classification.
+//! Progress reports of node classification.
 
 use crate::embeddings::Embeddings;
 use crate::epoch_clock::EpochCost;
 use crate::metrics::Metric;
 use crate::models::{ModelConfig, NodeModel};
+use crate::parameter_count::ParameterCount;
 use burn::tensor::backend::Backend;
 use serde::Serialize;
 
@@ -29,6 +30,9 @@ pub struct EpochReport {
 
 /// Watches a run.
 pub trait Observer<B: Backend> {
+    /// Training begins, of so many values. Does nothing unless implemented.
+    fn started(&mut self, _parameters: ParameterCount) {}
+
     /// `done` of `total` steps of `epoch` (counted from 1) are done.
     fn step(&mut self, epoch: u64, done: usize, total: usize);
     /// An epoch has ended.

@@ -7,14 +7,15 @@ use crate::classification_result::{ClassificationResult, Judged};
 use crate::data_parallel::{SeedTotals, evaluate_metric, step_with_embeddings};
 use crate::embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
 use crate::epoch_clock::EpochClock;
-use crate::gradients::{flatten_parameters, load_parameters};
+use crate::gradients::{flatten_parameters, load_parameters, num_trained_parameters};
 use crate::metrics::Metric;
 use crate::models::{GraphSchema, Mode, ModelConfig, NodeModel};
 use crate::ops::{DropoutKey, GnnBackend};
+use crate::optimizer::adam;
+use crate::parameter_count::{ParameterCount, check_model_memory, num_embedding_values};
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
-use burn::optim::decay::WeightDecayConfig;
-use burn::optim::{AdamConfig, Optimizer};
+use burn::optim::Optimizer;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistNeighborLoader, Seeds};
@@ -54,13 +55,17 @@ where
     let model_config = model_config(node, config)?;
     let meta = node.part().meta();
     let invalid = |what: String| TrainError::Config { what };
+    check_model_memory::<B>(model_config.num_parameters(), world)?;
     let mut model: NodeModel<B> =
         model_config.init(config.training.seed, device).map_err(|e| invalid(e.to_string()))?;
-    let decay =
-        (config.training.weight_decay > 0.0).then(|| WeightDecayConfig::new(config.training.weight_decay as f32));
-    let mut optimizer = AdamConfig::new().with_epsilon(1e-8).with_weight_decay(decay).init::<B, NodeModel<B>>();
+    let mut optimizer = adam::<B, NodeModel<B>>(config.training.weight_decay);
     let data = Data::new(node)?;
     let mut embeddings = embeddings_of(&data, &model_config, config.training.seed)?;
+    let embedding_values = match &model_config {
+        ModelConfig::Stack(_) => 0,
+        ModelConfig::Relational(model) => num_embedding_values(node, &data.schema, model.hidden_channels),
+    };
+    observer.started(ParameterCount { model: num_trained_parameters(&model) as u64, embeddings: embedding_values });
     let precision = config.training.device_memory.precision;
     let options = BatchOptions { precision, ..BatchOptions::of_model(&model_config, true) };
     let memory = config.training.device_memory;

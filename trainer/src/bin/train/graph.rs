@@ -13,7 +13,6 @@ use edgecut_dist_sampler::share_graphs;
 use edgecut_graph::datasets::{GraphSource, load_graphs};
 use edgecut_graph::graph_splits::{Fold, read_folds, split_dataset, stratified_folds};
 use edgecut_graph::{GraphDataset, GraphError};
-use edgecut_trainer::ClassificationResult;
 use edgecut_trainer::graph::{
     CrossValidationResult, GraphEpochReport, GraphObserver, GraphSplit, GraphTrainingConfig, Protocol, cross_validate,
     evaluate_graph, train_graph,
@@ -22,6 +21,7 @@ use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{parse_graph_model, save_graph_model};
 use edgecut_trainer::models::{GraphNet, GraphNetConfig};
 use edgecut_trainer::ops::{GnnBackend, GnnKernels, Precision};
+use edgecut_trainer::{ClassificationResult, ParameterCount};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -143,6 +143,10 @@ impl GraphReporter {
 }
 
 impl<B: Backend> GraphObserver<B> for GraphReporter {
+    fn started(&mut self, parameters: ParameterCount) {
+        self.reporter.started(parameters);
+    }
+
     fn step(&mut self, epoch: u64, done: usize, total: usize) {
         self.reporter.step(epoch, done, total);
     }

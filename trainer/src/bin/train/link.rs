@@ -9,13 +9,13 @@ use crate::serving::{self, Serving};
 use crate::training_args::merged;
 use burn::backend::Autodiff;
 use burn::tensor::backend::Backend;
-use edgecut_trainer::Embeddings;
 use edgecut_trainer::link::{
     LinkEpochReport, LinkObserver, LinkResult, LinkScores, LinkTrainingConfig, evaluate_link, train_link,
 };
 use edgecut_trainer::model_file::{parse_link_model, save_link_model};
 use edgecut_trainer::models::{LinkModel, LinkModelConfig};
 use edgecut_trainer::ops::{GnnBackend, GnnKernels};
+use edgecut_trainer::{Embeddings, ParameterCount};
 use std::path::Path;
 
 pub(crate) fn run<B: GnnBackend + GnnKernels>(args: &LinkArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
@@ -73,6 +73,10 @@ fn words(scores: &LinkScores) -> String {
 }
 
 impl<B: Backend> LinkObserver<B> for LinkReporter {
+    fn started(&mut self, parameters: ParameterCount) {
+        self.0.started(parameters);
+    }
+
     fn step(&mut self, epoch: u64, done: usize, total: usize) {
         self.0.step(epoch, done, total);
     }

@@ -13,7 +13,8 @@ use edgecut_trainer::model_file::{parse_model, save_model};
 use edgecut_trainer::models::{ModelConfig, NodeModel};
 use edgecut_trainer::ops::{GnnBackend, GnnKernels};
 use edgecut_trainer::{
-    ClassificationResult, Embeddings, EpochReport, NodeTrainingConfig, Observer, evaluate_node, train_node,
+    ClassificationResult, Embeddings, EpochReport, NodeTrainingConfig, Observer, ParameterCount, evaluate_node,
+    train_node,
 };
 use serde_json::json;
 use std::path::Path;
@@ -49,6 +50,10 @@ fn evaluate<B: GnnBackend>(
 struct NodeReporter(Reporter);
 
 impl<B: Backend> Observer<B> for NodeReporter {
+    fn started(&mut self, parameters: ParameterCount) {
+        self.0.started(parameters);
+    }
+
     fn step(&mut self, epoch: u64, done: usize, total: usize) {
         self.0.step(epoch, done, total);
     }

@@ -4,7 +4,7 @@ use crate::args::OutputArgs;
 use crate::place::Rank;
 use anyhow::Context;
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::{ClassificationResult, EpochCost};
+use edgecut_trainer::{ClassificationResult, EpochCost, ParameterCount};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -67,6 +67,11 @@ impl Reporter {
             true => eprintln!("{text}"),
             false => self.bar.println(text),
         }
+    }
+
+    /// Says how many values are trained.
+    pub(crate) fn started(&self, parameters: ParameterCount) {
+        self.say(&format!("training {parameters}"));
     }
 
     /// Moves the progress bar.

@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 pub(crate) enum ModelName {
     /// GraphSAGE
     Sage,
-    /// Graph convolutional network, of homogeneous graphs
+    /// Graph convolutional network, of homogeneous graphs whose neighbors are drawn uniformly: neither by --time-attr nor by
+    /// --weighted
     Gcn,
     /// Graph attention network
     Gat,
@@ -52,12 +53,17 @@ pub(crate) struct TrainingArgs {
     /// Diagonal blocks that the weights of rgcn's edge types consist of; they divide the hidden channels
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) num_blocks: Option<u32>,
-    /// Add a layer's input to its output
+    /// Add a layer's input to its output, where both have --hidden-channels columns: not in the layers that read features or
+    /// compute classes
     #[arg(long)]
     pub(crate) residual: bool,
-    /// Normalise the input of each layer
+    /// Normalise the input of each layer but the features
     #[arg(long)]
     pub(crate) layer_norm: bool,
+    /// Map features to --hidden-channels by a dense layer before the first convolution, and by another one to the classes after
+    /// the last, of a homogeneous graph; other graphs, rgcn and train link always do
+    #[arg(long)]
+    pub(crate) encoder_decoder: bool,
     /// How a node combines what it hears over several edge types; rgcn sums
     #[arg(long, value_name = "sum|mean", default_value_t = RelationAggregation::Sum)]
     pub(crate) relation_aggregation: RelationAggregation,
@@ -128,7 +134,8 @@ impl TrainingArgs {
     }
 
     fn gat(&self, version: AttentionVersion) -> ModelKind {
-        ModelKind::Gat(GatSettings { heads: self.heads as usize, version, attention_dropout: self.attention_dropout })
+        let Self { heads, attention_dropout, .. } = *self;
+        ModelKind::Gat(GatSettings { heads: heads as usize, version, attention_dropout, projection_bias: true })
     }
 
     /// The model, and how it is trained.
@@ -139,6 +146,7 @@ impl TrainingArgs {
         device_memory: DeviceMemory,
     ) -> anyhow::Result<TrainingConfig> {
         let num_neighbors = self.num_neighbors();
+        self.check_sampling(sampling)?;
         let layers = self.num_layers.unwrap_or(num_neighbors.num_hops());
         if num_neighbors.num_hops() != layers {
             let given = num_neighbors.num_hops();
@@ -163,6 +171,7 @@ impl TrainingArgs {
             input_dropout: self.input_dropout,
             residual: self.residual,
             layer_norm: self.layer_norm,
+            encoder_decoder: self.encoder_decoder,
             relation_aggregation: self.relation_aggregation,
             sampler: sampling.config(num_neighbors),
             eval_num_neighbors,
@@ -177,6 +186,21 @@ impl TrainingArgs {
             normalize_features: self.normalize_features,
             device_memory,
         })
+    }
+
+    /// Fails for a GCN whose neighbors are drawn by time or weight: its normalisation is of the whole graph.
+    fn check_sampling(&self, sampling: &SamplingArgs) -> anyhow::Result<()> {
+        if self.model != ModelName::Gcn {
+            return Ok(());
+        }
+        let why = if sampling.time_attr.is_some() {
+            "--model gcn and --time-attr: a GCN scales messages by in-degrees of the whole graph, which count edges later than the seed"
+        } else if sampling.weighted {
+            "--model gcn and --weighted: a GCN's sum over drawn neighbors is unbiased only if these are drawn uniformly"
+        } else {
+            return Ok(());
+        };
+        bail!(UsageError(format!("{why}; take another --model (sage, gat, gatv2) or leave out the other flag")))
     }
 
     fn num_neighbors(&self) -> NumNeighbors {
@@ -197,6 +221,7 @@ impl TrainingArgs {
             "num_blocks": self.num_blocks,
             "residual": self.residual,
             "layer_norm": self.layer_norm,
+            "encoder_decoder": self.encoder_decoder,
             "relation_aggregation": self.relation_aggregation,
             "hidden_channels": self.hidden_channels,
             "num_neighbors": self.num_neighbors.text,
