@@ -99,11 +99,8 @@ impl DistLinkNeighborLoader {
         if index.len() > u32::MAX as usize {
             return invalid(format!("{} seed edges in one part are more than 2^32: partition into more", index.len()));
         }
-        let has_time = |e: &EdgeTypeId| part.meta().edge_types[e.index()].has_times;
-        if sampler.temporal().is_some() && !edge_types.iter().all(has_time) {
-            return invalid(
-                "temporal sampling needs a time for each seed edge: predict edge types that have times".into(),
-            );
+        if let (Some(_), Some(why)) = (sampler.temporal(), index.lacks_times(part)) {
+            return invalid(why);
         }
         let negatives = Arc::new(NegativeSampler::new(link.negatives, node, &edge_types, world)?);
         let mut plan = SeedPlan::new((0..index.len() as u32).collect(), listed, &config, node, world);

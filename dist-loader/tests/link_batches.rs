@@ -25,7 +25,7 @@ const BATCH_SIZE: usize = 12;
 fn dataset() -> Dataset {
     let options = FakeOptions { avg_num_nodes: 90, avg_degree: 4.0, num_channels: 4, ..FakeOptions::default() };
     let mut dataset = fake_hetero(&options).expect("a valid graph");
-    let hold_out = HoldOut { valid_fraction: 0.1, test_fraction: 0.1, seed: 4 };
+    let hold_out = HoldOut::random(0.1, 0.1, 4);
     dataset.hold_out_edges(&TYPES, &hold_out).expect("edges to hold out");
     for edges in &mut dataset.edge_types {
         let times = (0..edges.src.len()).map(|edge| (edge * 31 % 60) as i64);

@@ -13,6 +13,7 @@
 
 mod book;
 mod buffer;
+mod classes;
 mod csc;
 mod dataset;
 pub mod datasets;
@@ -35,8 +36,12 @@ pub mod uninit;
 
 pub use book::PartitionBook;
 pub use buffer::Buffer;
+pub use classes::{count_distinct_labels, max_classes};
 pub use csc::Csc;
-pub use dataset::{Dataset, EdgeAttributes, EdgeData, EdgeList, HeldOutEdges, HoldOut, NodeData, Split, Splits};
+pub use dataset::{
+    Dataset, EdgeAttributes, EdgeData, EdgeList, EdgeOverlap, HeldOutEdges, HoldOut, HoldOutChoice, NodeData,
+    NodeOverlap, OverlapPolicy, Overlaps, Split, Splits,
+};
 pub use error::GraphError;
 pub use features::{FeatureDtype, Features};
 pub use gathered_rows::GatheredRows;

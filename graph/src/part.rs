@@ -2,9 +2,10 @@
 
 mod open;
 
+use crate::dataset::count_in_parts;
 use crate::{
     Buffer, Csc, EdgeAttributes, EdgeTypeId, EdgeTypeMeta, Features, GlobalNodeId, GraphError, HeldOutEdges, Meta,
-    NodeTypeId, PartitionId, Splits,
+    NodeTypeId, Overlaps, PartitionId, Splits,
 };
 use open::Opener;
 use std::path::Path;
@@ -114,6 +115,12 @@ impl Part {
         };
         self.edges = self.edges.into_iter().map(in_memory).collect();
         self
+    }
+
+    /// Counts the held-out edges that are training edges as well, and the nodes that are in two splits, of the
+    /// partitioned graph that `parts` are all parts of. Reads the edges of all parts if any are held out.
+    pub fn overlaps(parts: &[Self]) -> Overlaps {
+        count_in_parts(parts)
     }
 
     /// Which part it is.

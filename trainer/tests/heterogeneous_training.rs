@@ -7,7 +7,7 @@ use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
 use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, SamplingNodeConfig};
 use edgecut_graph::datasets::{FakeOptions, fake_hetero};
-use edgecut_graph::{Dataset, Features};
+use edgecut_graph::{Dataset, Features, META_FILE};
 use edgecut_partition::Method;
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::{GatSettings, ModelConfig, ModelKind, NodeModel};
@@ -146,4 +146,18 @@ fn what_cannot_be_trained_is_said() {
     assert!(error("with", &config(ModelKind::Gcn)).contains("a GCN takes homogeneous graphs"));
     let auc = NodeTrainingConfig { metric: Metric::RocAuc, ..sage };
     assert!(error("with", &auc).contains("metric roc-auc is for two classes, and there are 4"));
+}
+
+#[test]
+fn more_classes_than_the_labels_of_all_parts_allow_are_an_error_on_every_rank() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    write_parts(&graph(true), 2, Method::Random, dir.path());
+    let path = dir.path().join(META_FILE);
+    let text = std::fs::read_to_string(&path).expect("a description");
+    // The nodes would allow as many, but no part knows more than four labels.
+    std::fs::write(&path, text.replace("\"num_classes\": 4", "\"num_classes\": 5000")).expect("another description");
+    for result in train(dir.path(), 2, &config(ModelKind::Sage { aggregation: Aggregation::Mean })) {
+        let error = result.expect_err("too many classes").to_string();
+        assert!(error.contains("5000 classes") && error.contains("at most 1080 classes"), "{error}");
+    }
 }

@@ -153,12 +153,12 @@ fn what_does_not_fit_the_graph_is_one_error() {
     }
     let options = FakeOptions { avg_num_nodes: 300, edge_attributes: true, ..FakeOptions::default() };
     let mut graph = fake(&options).expect("a fake graph");
-    let hold_out = HoldOut { valid_fraction: 0.1, test_fraction: 0.1, seed: 0 };
+    let hold_out = HoldOut::random(0.1, 0.1, 0);
     graph.hold_out_edges(&graph.edge_type_ids(), &hold_out).expect("held-out edges");
     let timed = written_by(&graph, 1);
     let flags = ["--num-neighbors", "3", "--num-epochs", "1", "--time-attr", "edge_time"];
     let output = link(&timed.path, 1, &flags);
-    assert!(output.status.success(), "held-out edges count as later than all others: {}", stderr(&output));
+    assert!(output.status.success(), "held-out edges have their own times: {}", stderr(&output));
     let error = error_of(&link(&timed.path, 1, &[&flags[..], &["--eval-negatives", "all"]].concat()));
     assert!(error.contains("all nodes are ranked without times"), "{error}");
     let error =

@@ -1,6 +1,6 @@
 //! Writing a graph as a folder of `.npy` arrays.
 
-use super::npy_edges::{EDGE_INDEX_FILE, TEST_EDGE_FILE, VALID_EDGE_FILES};
+use super::npy_edges::{EDGE_INDEX_FILE, TEST_EDGE_FILE, TEST_TIME_FILE, VALID_EDGE_FILES, VALID_TIME_FILES};
 use crate::{Dataset, EdgeList, EdgeTypeId, Features, GraphError, NodeTypeId, NpyElement, Split, write_npy};
 use rayon::prelude::*;
 use std::io::ErrorKind;
@@ -38,11 +38,17 @@ pub fn export_npy(dataset: &Dataset, folder: &Path) -> Result<(), GraphError> {
     write_list(folder, "edge_time.npy", edges.attributes.times.as_deref())?;
     let [valid_file, other_valid_file] = VALID_EDGE_FILES;
     remove(folder, other_valid_file)?;
-    for (file, EdgeList { src, dst }) in [(valid_file, &edges.held_out.valid), (TEST_EDGE_FILE, &edges.held_out.test)] {
+    let [valid_time_file, other_valid_time_file] = VALID_TIME_FILES;
+    remove(folder, other_valid_time_file)?;
+    for (file, time_file, EdgeList { src, dst, times }) in
+        [(valid_file, valid_time_file, &edges.held_out.valid), (TEST_EDGE_FILE, TEST_TIME_FILE, &edges.held_out.test)]
+    {
         if src.is_empty() {
             remove(folder, file)?;
+            remove(folder, time_file)?;
         } else {
             write_edge_index(folder, file, src, dst)?;
+            write_list(folder, time_file, times.as_deref())?;
         }
     }
     write_edge_index(folder, EDGE_INDEX_FILE, &edges.src, &edges.dst)

@@ -140,6 +140,18 @@ pub fn target_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec
     Ok(types)
 }
 
+/// The pairs of edge types that `config` declares as each other's reverse.
+///
+/// # Errors
+/// [`TrainError::Config`] for a name that no edge type has, or several have.
+pub(crate) fn reverse_edge_types(
+    meta: &Meta,
+    config: &LinkTrainingConfig,
+) -> Result<Vec<(EdgeTypeId, EdgeTypeId)>, TrainError> {
+    let pair = |(one, other): &(String, String)| Ok((edge_type(meta, one)?, edge_type(meta, other)?));
+    config.reverse_types.iter().map(pair).collect()
+}
+
 /// The edge type of a name: `author__writes__paper`, or the relation alone where only one has it.
 pub(crate) fn edge_type(meta: &Meta, name: &str) -> Result<EdgeTypeId, TrainError> {
     let all: Vec<String> =

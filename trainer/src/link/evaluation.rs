@@ -1,7 +1,7 @@
 //! Held-out edges among sampled negatives.
 
 use super::batch::{LinkTensorBatch, NegativeRows};
-use super::config::{LinkEvaluation, LinkTrainingConfig, target_edge_types};
+use super::config::{LinkEvaluation, LinkTrainingConfig, reverse_edge_types, target_edge_types};
 use super::filtered::FilteredRanking;
 use super::report::LinkScores;
 use super::step::scores;
@@ -47,6 +47,7 @@ impl Evaluation {
         };
         let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config.training.eval_sampler())?);
         let edge_types = target_edge_types(node.part().meta(), config)?;
+        let reverse_types = reverse_edge_types(node.part().meta(), config)?;
         let mut loader = |split: Split| {
             // About as many seeds as a batch of training with one negative an edge; what is trained with has no say in it.
             let seeds = config.training.batch_size.saturating_mul(3);
@@ -60,8 +61,10 @@ impl Evaluation {
                 exclude: Exclude::EdgesAndHeldOut,
                 shared: false,
             };
-            // Held-out edges are not among those that messages flow over.
-            let link = LinkConfig { negatives, exclude_seed_edges: false, reverse_types: Vec::new() };
+            // Held-out edges are not among those that messages flow over. Where times count, the ends of one may be
+            // joined by others, such as its own reverse at the same time; as in training, no message flows over these.
+            let exclude_seed_edges = config.training.sampler.temporal.is_some();
+            let link = LinkConfig { negatives, exclude_seed_edges, reverse_types: reverse_types.clone() };
             let seeds = EdgeSeeds::Split(split, edge_types.clone());
             DistLinkNeighborLoader::new(sampler.clone(), seeds, loader_config, link, world)
         };

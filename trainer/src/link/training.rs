@@ -1,7 +1,7 @@
 //! Link prediction, data-parallel.
 
 use super::batch::LinkTensorBatch;
-use super::config::{LinkTrainingConfig, edge_type, link_model_config, target_edge_types};
+use super::config::{LinkTrainingConfig, link_model_config, reverse_edge_types, target_edge_types};
 use super::evaluation::Evaluation;
 use super::report::{LinkEpochReport, LinkObserver, LinkResult, LinkScores};
 use super::step::step;
@@ -189,9 +189,7 @@ fn training_loader(
     let (training, meta) = (&config.training, node.part().meta());
     let sampler = Arc::new(DistNeighborSampler::new(node.clone(), training.sampler.clone())?);
     let loader_config = training.train_loader(options.wanted());
-    let reverse_types = (config.reverse_types.iter())
-        .map(|(one, other)| Ok((edge_type(meta, one)?, edge_type(meta, other)?)))
-        .collect::<Result<_, TrainError>>()?;
+    let reverse_types = reverse_edge_types(meta, config)?;
     let link = LinkConfig { negatives: config.negatives, exclude_seed_edges: true, reverse_types };
     let seeds = EdgeSeeds::Split(Split::Train, target_edge_types(meta, config)?);
     Ok(DistLinkNeighborLoader::new(sampler, seeds, loader_config, link, world)?)

@@ -4,8 +4,9 @@ use crate::metrics::Metric;
 use crate::models::{GraphSchema, ModelConfig, ModelKind, NodeModelConfig, RelationalConfig, RelationalOutput};
 use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
+use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::SamplingNode;
-use edgecut_graph::{Meta, NodeTypeId};
+use edgecut_graph::{Meta, NodeTypeId, count_distinct_labels, max_classes};
 
 /// What node classification trains, and by what it is judged.
 #[derive(Clone, Debug)]
@@ -33,6 +34,37 @@ pub fn seed_type(meta: &Meta) -> Result<NodeTypeId, TrainError> {
         }
     };
     Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) })
+}
+
+/// Checks that the seeds' type has not many more classes than different labels: a model has outputs for each class. A part
+/// knows its own labels only, so that the ranks count together.
+///
+/// # Errors
+/// [`TrainError::Config`] with the number of classes and the bound; [`TrainError::Cluster`] if the ranks cannot count.
+pub(crate) fn check_num_classes(node: &SamplingNode, world: &mut ProcessGroup) -> Result<(), TrainError> {
+    let part = node.part();
+    let meta = part.meta();
+    let node_type = seed_type(meta)?;
+    let nodes = &meta.node_types[node_type.index()];
+    if nodes.num_classes <= max_classes(0) {
+        return Ok(());
+    }
+    // One of the ranks that share a part counts for all of them. A label that several parts have is counted in each.
+    let (_, mine) = node.sharers();
+    let labels = part.nodes(node_type).labels.as_deref().filter(|_| mine == 0).unwrap_or_default();
+    let mut distinct = [count_distinct_labels(labels) as u64];
+    world.all_reduce(&mut distinct, ReduceOp::Sum)?;
+    let most = max_classes(distinct[0] as usize);
+    if nodes.num_classes <= most {
+        return Ok(());
+    }
+    Err(TrainError::Config {
+        what: format!(
+            "dataset {}: node type {} has {} classes, but its labels have at most {} different values, which allow at most \
+             {most} classes: partition the graph again with its classes numbered 0, 1, 2 and so on",
+            meta.dataset, nodes.name, nodes.num_classes, distinct[0]
+        ),
+    })
 }
 
 /// The model that `config` describes for the graph of `node`: a stack of convolutions for a homogeneous graph, unless it has

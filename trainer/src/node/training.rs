@@ -1,6 +1,6 @@
 //! Node classification, data-parallel.
 
-use super::config::{NodeTrainingConfig, check_fit, model_config, seed_type};
+use super::config::{NodeTrainingConfig, check_fit, check_num_classes, model_config, seed_type};
 use super::report::{EpochReport, Observer};
 use crate::batch_input::{BatchOptions, cached_tensor_batches, tensor_batches};
 use crate::classification_result::{ClassificationResult, Judged};
@@ -52,6 +52,7 @@ where
     B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
 {
     let model_config = model_config(node, config)?;
+    check_num_classes(node, world)?;
     let meta = node.part().meta();
     let invalid = |what: String| TrainError::Config { what };
     let mut model: NodeModel<B> =
@@ -154,6 +155,7 @@ pub fn evaluate_node<B: GnnBackend>(
     device: &B::Device,
 ) -> Result<ClassificationResult, TrainError> {
     check_fit(node, config, model_config)?;
+    check_num_classes(node, world)?;
     let data = Data::new(node)?;
     let mut embeddings = embeddings_of(&data, model_config, config.training.seed)?;
     embeddings.load(tables)?;

@@ -16,7 +16,7 @@ use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition};
 use edgecut_trainer::{TrainError, TrainingConfig};
 use std::path::Path;
 
-const HOLD_OUT: HoldOut = HoldOut { valid_fraction: 0.1, test_fraction: 0.1, seed: 3 };
+const HOLD_OUT: HoldOut = HoldOut::random(0.1, 0.1, 3);
 const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
 /// The mean reciprocal rank of a model that knows nothing, among twenty negatives.
 const CHANCE_MRR: f64 = 0.174;

@@ -3,6 +3,7 @@
 #[path = "../../../dist-loader/tests/support/mod.rs"]
 mod support;
 
+mod leaks;
 mod learning;
 mod like_one_rank;
 mod ranking;

@@ -24,7 +24,7 @@ fn graph(features: bool) -> Dataset {
     let num_channels = if features { 6 } else { 0 };
     let options = FakeOptions { avg_num_nodes: NODES, avg_degree: 5.0, num_channels, ..FakeOptions::default() };
     let mut graph = fake_hetero(&options).expect("a fake graph");
-    let hold_out = HoldOut { valid_fraction: 0.15, test_fraction: 0.15, seed: 4 };
+    let hold_out = HoldOut::random(0.15, 0.15, 4);
     graph.hold_out_edges(&[0, 2, 4, 5].map(EdgeTypeId), &hold_out).expect("held-out edges");
     graph
 }

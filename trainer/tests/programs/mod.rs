@@ -20,7 +20,7 @@ pub const TRAIN: &str = env!("CARGO_BIN_EXE_train");
 /// The longest that any job here may take to end once something has broken.
 pub const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
-const HOLD_OUT: HoldOut = HoldOut { valid_fraction: 0.1, test_fraction: 0.1, seed: 0 };
+const HOLD_OUT: HoldOut = HoldOut::random(0.1, 0.1, 0);
 
 pub struct Parts {
     _dir: tempfile::TempDir,

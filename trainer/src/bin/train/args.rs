@@ -7,7 +7,7 @@ use crate::sampling_args::SamplingArgs;
 use crate::training_args::TrainingArgs;
 use clap::{Args, Parser, Subcommand};
 use edgecut_dist_sampler::NumNeighbors;
-use edgecut_graph::HoldOut;
+use edgecut_graph::{HoldOut, OverlapPolicy};
 use edgecut_trainer::metrics::Metric;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -139,9 +139,14 @@ pub(crate) struct WholeArgs {
     #[arg(long)]
     pub(crate) add_reverse_edges: bool,
     /// Hold out these shares of the edges for validation and test of link prediction, chosen as partition-graph does with
-    /// its seed 0
-    #[arg(long, value_name = "VALID,TEST", value_parser = hold_out)]
+    /// its seed 0: at random, or with `latest:` before the shares, the latest by edge time
+    #[arg(long, value_name = "[latest:]VALID,TEST", value_parser = hold_out)]
     pub(crate) hold_out_edges: Option<HoldOut>,
+    /// If held-out edges are training edges as well, or nodes are in two splits: fail, remove the training edges and keep
+    /// each node in its last split, or allow it. With --to-undirected, an edge and its reverse are the same edge [default:
+    /// error]
+    #[arg(long, value_name = "error|remove|allow")]
+    pub(crate) overlap: Option<OverlapPolicy>,
 }
 
 fn hold_out(text: &str) -> Result<HoldOut, String> {

@@ -7,8 +7,8 @@ use crate::source::Source;
 use crate::training_args::merged;
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_sampler::{SamplingNode, SamplingNodeConfig, share_dataset};
-use edgecut_graph::datasets::load;
-use edgecut_graph::{Meta, Part};
+use edgecut_graph::datasets::{Loaded, load_with_warnings};
+use edgecut_graph::{GraphError, Meta, Part};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -51,7 +51,11 @@ fn open(args: &PartArgs, source: Source, rank: &Rank, cluster: &Cluster) -> anyh
             let part = SamplingNode::part_of_rank(&meta, rank.rank, rank.world_size)?;
             Part::open(&args.dataset_root_dir, part, args.verify)?
         }
-        Source::Whole(dataset) => share_dataset(cluster, || load(&dataset))?,
+        Source::Whole(dataset) => share_dataset(cluster, || {
+            let Loaded { dataset, warnings } = load_with_warnings(&dataset)?;
+            warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+            Ok::<_, GraphError>(dataset)
+        })?,
     };
     let copies = args.copy_edges || !(args.map_edges || shares_part(part.meta(), rank)?);
     Ok(if copies { part.with_edges_in_memory() } else { part })
