@@ -76,7 +76,7 @@ fn edges_of_a_random_graph_cannot_be_predicted_unless_they_are_trained_on() {
 
 const CHANNELS: usize = 16;
 const TRAINED: u32 = 150;
-const JUDGED: u32 = 80;
+const JUDGED: u32 = 1000;
 
 /// In each group of three nodes the last one mentions the other two, of which the first gets to know the second. The
 /// groups to train on have mentions before; the others after `time`, when the held-out edges come to be.
