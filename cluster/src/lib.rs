@@ -83,7 +83,7 @@ mod wire;
 pub use blame::Blame;
 pub use cluster::Cluster;
 pub use config::{ClusterConfig, DEFAULT_MASTER_PORT};
-pub use env::{EnvRanks, Launcher};
+pub use env::{Attempt, EnvRanks, Launcher};
 pub use error::{ClusterError, Failure};
 pub use group::{MAX_BROADCAST_BYTES, MAX_GATHER_BYTES, ProcessGroup};
 pub use handshake::PROTOCOL_VERSION;

@@ -43,7 +43,7 @@ mod workers;
 
 pub use batch_key::BatchKey;
 pub use config::{Fanout, SamplerConfig, SamplingNodeConfig, parse_num_neighbors};
-pub use embedding::{DistEmbedding, EmbeddingConfig, ShardValues, SparseAdam};
+pub use embedding::{DistEmbedding, EmbeddingConfig, SetRow, ShardValues, SparseAdam};
 pub use error::SampleError;
 pub use fetch::NodeAttributes;
 pub use fetch_edges::SampledEdgeAttributes;

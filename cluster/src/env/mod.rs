@@ -1,5 +1,6 @@
 //! The place of a process in its job, as the program that started it says in the environment.
 
+mod attempt;
 mod kubernetes;
 mod launcher;
 mod mpi;
@@ -11,6 +12,7 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 
 use crate::error::ClusterError;
+pub use attempt::Attempt;
 pub use launcher::Launcher;
 use variables::Variables;
 

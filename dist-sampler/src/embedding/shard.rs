@@ -3,6 +3,7 @@
 use super::sparse_adam::SparseAdam;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError, RwLock};
 use tokio::sync::watch;
 
@@ -25,6 +26,9 @@ pub(crate) struct Shard {
 
 /// What was sent for a step, by sender and piece: a piece that is sent twice counts once, and sums have one order.
 type Pieces = BTreeMap<(u32, u32), Update>;
+
+/// Sets the values of a row of a process, `[dim]`.
+pub type SetRow<'a> = &'a mut dyn FnMut(usize, &[f32]);
 
 /// Gradients of some rows.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +78,14 @@ impl Shard {
         values
     }
 
+    /// Writes the values of consecutive rows, which have to be in range, to `values`, `[range.len(), dim]`.
+    pub(crate) fn read_range(&self, range: Range<usize>, values: &mut [f32]) {
+        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+        let rows = &rows[range.start * 3 * self.dim..range.end * 3 * self.dim];
+        let copy = |(values, row): (&mut [f32], &[f32])| values.copy_from_slice(&row[..self.dim]);
+        values.par_chunks_exact_mut(self.dim).zip(rows.par_chunks_exact(3 * self.dim)).for_each(copy);
+    }
+
     /// Sets the values of all rows and forgets moments, steps and pending gradients.
     pub(crate) fn replace(&self, values: &[f32]) {
         let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
@@ -81,6 +93,20 @@ impl Shard {
             row[..self.dim].copy_from_slice(values);
             row[self.dim..].fill(0.0);
         });
+        self.start_anew();
+    }
+
+    /// Lets `write` set the values of rows, which have to be in range, and forgets moments, steps and pending gradients.
+    pub(crate) fn fill<E>(&self, write: impl FnOnce(SetRow<'_>) -> Result<(), E>) -> Result<(), E> {
+        let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
+        rows.par_chunks_exact_mut(3 * self.dim).for_each(|row| row[self.dim..].fill(0.0));
+        let written = write(&mut |row, values| rows[row * 3 * self.dim..][..self.dim].copy_from_slice(values));
+        drop(rows);
+        self.start_anew();
+        written
+    }
+
+    fn start_anew(&self) {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.version.send_replace(0);
     }

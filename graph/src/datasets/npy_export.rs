@@ -2,6 +2,7 @@
 
 use super::npy_edges::{EDGE_INDEX_FILE, TEST_EDGE_FILE, VALID_EDGE_FILES};
 use crate::{Dataset, EdgeList, EdgeTypeId, Features, GraphError, NodeTypeId, NpyElement, Split, write_npy};
+use edgecut_output::OutputFile;
 use rayon::prelude::*;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -82,8 +83,8 @@ fn remove(folder: &Path, name: &str) -> Result<(), GraphError> {
 
 /// Writes beside the old file and renames, because the old one may be mapped, by this very dataset too.
 fn replace<T: NpyElement>(folder: &Path, name: &str, shape: &[usize], values: &[T]) -> Result<(), GraphError> {
-    let new = folder.join(format!("{name}.new"));
-    write_npy(&new, shape, values)?;
     let path = folder.join(name);
-    std::fs::rename(&new, &path).map_err(|e| GraphError::io(path, e))
+    let output = OutputFile::create(&path).map_err(|e| GraphError::io(&path, e))?;
+    write_npy(output.temporary(), shape, values)?;
+    output.commit().map_err(|e| GraphError::io(&path, e))
 }
