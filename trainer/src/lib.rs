@@ -26,6 +26,7 @@ mod gather;
 mod gpu_sum;
 pub mod gradients;
 pub mod graph;
+mod improved;
 pub mod link;
 pub mod metrics;
 pub mod model_file;
@@ -46,11 +47,12 @@ pub use data_parallel::{
     step_with_embeddings,
 };
 pub use device_memory::DeviceMemory;
-pub use embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
+pub use embeddings::{EmbeddingShards, EmbeddingSource, EmbeddingTable, Embeddings};
 pub use epoch_clock::{EpochCost, HopCost};
 pub use feature_cache::FeatureCache;
 pub use gpu_sum::sum_with_nccl;
 pub use graph::average_statistics;
+pub use improved::Improved;
 pub use node::{
     EpochReport, NodeTrainingConfig, Observer, TrainedNodeModel, evaluate_node, model_config, seed_type, train_node,
 };

@@ -1,5 +1,6 @@
 //! What can go wrong while training.
 
+use crate::model_file::ModelFileError;
 use edgecut_cluster::ClusterError;
 use edgecut_dist_loader::LoaderError;
 use edgecut_dist_sampler::SampleError;
@@ -45,6 +46,9 @@ pub enum TrainError {
     /// Sampling failed.
     #[error(transparent)]
     Sample(#[from] SampleError),
+    /// A saved model could not be read.
+    #[error(transparent)]
+    Model(#[from] ModelFileError),
     /// The ranks could not work together.
     #[error(transparent)]
     Cluster(#[from] ClusterError),

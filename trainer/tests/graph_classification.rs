@@ -18,7 +18,7 @@ use edgecut_trainer::graph::{
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::{GraphConvKind, GraphNet, GraphNetConfig, Mode};
 use edgecut_trainer::ops::DropoutKey;
-use edgecut_trainer::{StepGradients, average_statistics, evaluate, step_gradients};
+use edgecut_trainer::{Improved, StepGradients, average_statistics, evaluate, step_gradients};
 use std::sync::Arc;
 
 type Cpu = NdArray<f32>;
@@ -173,7 +173,11 @@ impl GraphObserver<Cpu> for Counts {
         Ok(())
     }
 
-    fn improved(&mut self, _model: &GraphNet<Cpu>, _config: &GraphNetConfig) -> std::io::Result<()> {
+    fn improved(
+        &mut self,
+        _: &Improved<'_, GraphNet<Cpu>, GraphNetConfig>,
+        _: &mut ProcessGroup,
+    ) -> std::io::Result<()> {
         self.improved += 1;
         Ok(())
     }

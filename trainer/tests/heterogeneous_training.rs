@@ -5,6 +5,7 @@ mod support;
 
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, SamplingNodeConfig};
 use edgecut_graph::datasets::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, Features};
@@ -14,7 +15,7 @@ use edgecut_trainer::models::{GatSettings, ModelConfig, ModelKind, NodeModel};
 use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
 use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{
-    ClassificationResult, Embeddings, EpochReport, NodeTrainingConfig, Observer, TrainError, TrainedNodeModel,
+    ClassificationResult, EpochReport, Improved, NodeTrainingConfig, Observer, TrainError, TrainedNodeModel,
     TrainingConfig, evaluate_node, train_node,
 };
 use std::path::Path;
@@ -69,7 +70,7 @@ impl Observer<Cpu> for Log {
         Ok(())
     }
 
-    fn improved(&mut self, _: &NodeModel<Cpu>, _: &ModelConfig, _: &Embeddings) -> std::io::Result<()> {
+    fn improved(&mut self, _: &Improved<'_, NodeModel<Cpu>, ModelConfig>, _: &mut ProcessGroup) -> std::io::Result<()> {
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use super::config::GraphTrainingConfig;
 use super::report::{GraphEpochReport, GraphObserver};
 use super::training::{GraphSplit, train_graph};
+use crate::improved::Improved;
 use crate::models::{GraphNet, GraphNetConfig};
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
@@ -172,7 +173,7 @@ impl<B: Backend> GraphObserver<B> for OfFold<'_, B> {
         self.observer.epoch(&GraphEpochReport { fold: Some(self.fold), ..report.clone() })
     }
 
-    fn improved(&mut self, _model: &GraphNet<B>, _config: &GraphNetConfig) -> std::io::Result<()> {
+    fn improved(&mut self, _: &Improved<'_, GraphNet<B>, GraphNetConfig>, _: &mut ProcessGroup) -> std::io::Result<()> {
         Ok(())
     }
 }

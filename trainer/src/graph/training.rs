@@ -5,8 +5,10 @@ use super::config::GraphTrainingConfig;
 use super::report::{GraphEpochReport, GraphObserver};
 use crate::classification_result::{ClassificationResult, Judged};
 use crate::data_parallel::{SeedTotals, run_evaluation, step_gradients};
+use crate::embeddings::Embeddings;
 use crate::epoch_clock::StepClock;
 use crate::gradients::{flatten_parameters, flatten_statistics, load_parameters, load_statistics};
+use crate::improved::Improved;
 use crate::metrics::MetricState;
 use crate::models::{GraphConvKind, GraphNet, GraphNetConfig, Mode};
 use crate::ops::{DropoutKey, GnnBackend};
@@ -115,7 +117,15 @@ where
             None => last && best.is_none(),
         };
         if better {
-            observer.improved(&model.valid(), &model_config)?;
+            let improved = Improved {
+                epoch: epoch + 1,
+                metric: config.metric.to_string(),
+                valid_metric: valid.metric,
+                model: &model.valid(),
+                config: &model_config,
+                embeddings: &Embeddings::default(),
+            };
+            observer.improved(&improved, world)?;
             best = Some(Best { epoch: epoch + 1, valid, parameters: flatten_parameters(&model.valid()) });
         }
         history.push(valid.metric);

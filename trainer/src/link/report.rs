@@ -1,11 +1,12 @@
 //! What is said of link prediction.
 
 use super::config::LinkMetric;
-use crate::embeddings::Embeddings;
 use crate::epoch_clock::EpochCost;
+use crate::improved::Improved;
 use crate::metrics::RankingMetrics;
 use crate::models::{LinkModel, LinkModelConfig};
 use burn::tensor::backend::Backend;
+use edgecut_cluster::ProcessGroup;
 use serde::Serialize;
 
 /// How well held-out edges are told from pairs that are none.
@@ -85,14 +86,13 @@ pub trait LinkObserver<B: Backend> {
     /// The report cannot be written; the run then ends.
     fn epoch(&mut self, report: &LinkEpochReport) -> std::io::Result<()>;
 
-    /// `model` is the best so far, with these embeddings of node types without features.
+    /// A model is the best so far. All ranks call it at the same time, so that it may use collectives.
     ///
     /// # Errors
     /// The model cannot be saved; the run then ends.
     fn improved(
         &mut self,
-        model: &LinkModel<B>,
-        config: &LinkModelConfig,
-        embeddings: &Embeddings,
+        best: &Improved<'_, LinkModel<B>, LinkModelConfig>,
+        world: &mut ProcessGroup,
     ) -> std::io::Result<()>;
 }

@@ -7,9 +7,10 @@ use super::report::{LinkEpochReport, LinkObserver, LinkResult, LinkScores};
 use super::step::step;
 use crate::batch_input::BatchOptions;
 use crate::data_parallel::SeedTotals;
-use crate::embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
+use crate::embeddings::{EmbeddingShards, EmbeddingSource, Embeddings};
 use crate::epoch_clock::EpochClock;
 use crate::gradients::{flatten_parameters, load_parameters};
+use crate::improved::Improved;
 use crate::models::{LinkModel, LinkModelConfig, Mode};
 use crate::ops::{DropoutKey, GnnBackend};
 use crate::train_error::TrainError;
@@ -120,8 +121,18 @@ where
             let better = |best: &Best| scores.get(config.metric) > best.scores.get(config.metric);
             let last = epoch + 1 == training.num_epochs;
             if (last || scores.get(config.metric).is_some()) && best.as_ref().is_none_or(better) {
-                observer.improved(&model.valid(), &model_config, &embeddings)?;
-                let (parameters, shards) = (flatten_parameters(&model.valid()), embeddings.shards());
+                let improved = Improved {
+                    epoch: epoch + 1,
+                    metric: config.metric.to_string(),
+                    valid_metric: scores.get(config.metric),
+                    model: &model.valid(),
+                    config: &model_config,
+                    embeddings: &embeddings,
+                };
+                observer.improved(&improved, world)?;
+                let parameters = flatten_parameters(&model.valid());
+                let mut shards = best.take().map(|best| best.shards).unwrap_or_default();
+                embeddings.copy_shards(&mut shards);
                 best = Some(Best { epoch: epoch + 1, scores, parameters, shards });
             }
         }
@@ -147,12 +158,12 @@ where
 ///
 /// # Errors
 /// A model that does not fit the graph or the options, or a failure of the job.
-pub fn evaluate_link<B: GnnBackend>(
+pub fn evaluate_link<'a, B: GnnBackend>(
     node: &Arc<SamplingNode>,
     config: &LinkTrainingConfig,
     model: &LinkModel<B>,
     model_config: &LinkModelConfig,
-    tables: &[EmbeddingTable],
+    saved: impl Into<EmbeddingSource<'a>>,
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> Result<LinkResult, TrainError> {
@@ -167,7 +178,7 @@ pub fn evaluate_link<B: GnnBackend>(
     }
     let schema = Arc::new(asked.encoder.graph);
     let mut embeddings = Embeddings::new(node, &schema, model_config.encoder.hidden_channels, config.training.seed)?;
-    embeddings.load(tables)?;
+    embeddings.load(saved)?;
     let evaluation = Evaluation::new(node, &schema, options(model_config, false), config, world)?;
     world.barrier()?;
     let valid = evaluation.run(Split::Valid, model, &embeddings, device, world)?;

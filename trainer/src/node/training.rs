@@ -5,9 +5,10 @@ use super::report::{EpochReport, Observer};
 use crate::batch_input::{BatchOptions, cached_tensor_batches, tensor_batches};
 use crate::classification_result::{ClassificationResult, Judged};
 use crate::data_parallel::{SeedTotals, evaluate_metric, step_with_embeddings};
-use crate::embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
+use crate::embeddings::{EmbeddingShards, EmbeddingSource, Embeddings};
 use crate::epoch_clock::EpochClock;
 use crate::gradients::{flatten_parameters, load_parameters};
+use crate::improved::Improved;
 use crate::metrics::Metric;
 use crate::models::{GraphSchema, Mode, ModelConfig, NodeModel};
 use crate::ops::{DropoutKey, GnnBackend};
@@ -117,9 +118,19 @@ where
                 None => last && best.is_none(),
             };
             if better {
-                observer.improved(&model.valid(), &model_config, &embeddings)?;
+                let improved = Improved {
+                    epoch: epoch + 1,
+                    metric: config.metric.to_string(),
+                    valid_metric: valid.metric,
+                    model: &model.valid(),
+                    config: &model_config,
+                    embeddings: &embeddings,
+                };
+                observer.improved(&improved, world)?;
                 let parameters = flatten_parameters(&model.valid());
-                best = Some(Best { epoch: epoch + 1, valid, parameters, shards: embeddings.shards() });
+                let mut shards = best.take().map(|best| best.shards).unwrap_or_default();
+                embeddings.copy_shards(&mut shards);
+                best = Some(Best { epoch: epoch + 1, valid, parameters, shards });
             }
         }
         report.cost.eval_seconds = start.elapsed().as_secs_f64();
@@ -144,19 +155,19 @@ where
 ///
 /// # Errors
 /// A model that does not fit the graph or the options, or a failure of the job.
-pub fn evaluate_node<B: GnnBackend>(
+pub fn evaluate_node<'a, B: GnnBackend>(
     node: &Arc<SamplingNode>,
     config: &NodeTrainingConfig,
     model: &NodeModel<B>,
     model_config: &ModelConfig,
-    tables: &[EmbeddingTable],
+    saved: impl Into<EmbeddingSource<'a>>,
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> Result<ClassificationResult, TrainError> {
     check_fit(node, config, model_config)?;
     let data = Data::new(node)?;
     let mut embeddings = embeddings_of(&data, model_config, config.training.seed)?;
-    embeddings.load(tables)?;
+    embeddings.load(saved)?;
     let evaluation = Evaluation::new(&data, config, model_config, world)?;
     let valid = evaluation.run(Split::Valid, model, &embeddings, world, device)?;
     let test = evaluation.run(Split::Test, model, &embeddings, world, device)?;

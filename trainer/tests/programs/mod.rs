@@ -81,7 +81,7 @@ pub fn free_port() -> u16 {
 /// Takes from a program's environment what would place it in a job.
 pub fn unplace(command: &mut Command) {
     let names = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "JOB_COMPLETION_INDEX"];
-    let prefixes = ["MASTER_", "EDGECUT_", "SLURM_", "OMPI_", "PMI_", "MPI_LOCAL"];
+    let prefixes = ["MASTER_", "EDGECUT_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI_", "MPI_LOCAL"];
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if names.contains(&&*text) || prefixes.iter().any(|prefix| text.starts_with(prefix)) {

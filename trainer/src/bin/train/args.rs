@@ -194,10 +194,11 @@ pub(crate) struct NodeArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
-    /// Write metrics as JSON Lines: an object per epoch, then one for the result
+    /// Write metrics as JSON Lines: an object per epoch, then one for the result. A restarted attempt appends
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics: Option<PathBuf>,
-    /// Save the best model as safetensors, each time that one is better
+    /// Save the best model as safetensors, each time that one is better; embeddings go to the folder FILE.embeddings. A
+    /// restarted attempt replaces the model of its run only by a better one
     #[arg(long, value_name = "FILE")]
     pub(crate) save_model: Option<PathBuf>,
     /// Do not train: evaluate this model

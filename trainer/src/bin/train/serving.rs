@@ -18,6 +18,13 @@ pub(crate) struct Serving<'a> {
     pub(crate) world: &'a mut ProcessGroup,
 }
 
+impl Serving<'_> {
+    /// Whether models of the graph have embeddings: it has node types without features.
+    pub(crate) fn has_embeddings(&self) -> bool {
+        self.node.part().meta().node_types.iter().any(|nodes| nodes.feature_dim == 0)
+    }
+}
+
 /// Joins the job with this rank's part, runs `work`, and leaves when all ranks are done. `parameters` must be equal on
 /// all ranks.
 pub(crate) fn run(
