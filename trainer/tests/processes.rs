@@ -172,12 +172,13 @@ fn node_types_without_features_have_embeddings_that_are_saved_and_loaded() {
 
 #[test]
 fn a_restarted_attempt_appends_metrics_and_keeps_the_better_model() {
-    let parts = parts(2, 3);
+    let parts = fake_parts(2);
     let file = |name: &str| parts.path.with_file_name(name);
     let (model, metrics) = (file("model.safetensors"), file("metrics.jsonl"));
-    let train = |attempt: &str, flags: &[&str]| {
-        let mut command = node(&parts.path);
-        command.args(["--nproc-per-node", "2", "--metrics"]).arg(&metrics).arg("--save-model").arg(&model).args(flags);
+    let attempt = |attempt: &str, flags: &[&str]| {
+        let mut command = train("node", &parts.path);
+        command.args(["--hidden-channels", "16", "--batch-size", "32", "--dropout", "0", "--nproc-per-node", "2"]);
+        command.arg("--metrics").arg(&metrics).arg("--save-model").arg(&model).args(flags);
         let output = run(command.env("EDGECUT_RESTART_COUNT", attempt).env("EDGECUT_RUN_ID", "test"));
         assert!(output.status.success(), "{}", stderr(&output));
         let lines = std::fs::read_to_string(&metrics).expect("the metrics");
@@ -185,14 +186,14 @@ fn a_restarted_attempt_appends_metrics_and_keeps_the_better_model() {
         let attempts: Vec<u64> = lines.iter().filter_map(|line| line["attempt"].as_u64()).collect();
         (attempts, std::fs::read(&model).expect("a model"), stderr(&output))
     };
-    let (attempts, good, _) = train("0", &["--num-epochs", "4"]);
+    let (attempts, good, _) = attempt("0", &["--num-epochs", "4", "--lr", "0.01"]);
     assert_eq!(attempts, [0; 5]);
     // One epoch with a learning rate of almost nothing.
     let worse = ["--num-epochs", "1", "--lr", "1e-9", "--seed", "9"];
-    let (attempts, kept, said) = train("1", &worse);
+    let (attempts, kept, said) = attempt("1", &worse);
     assert_eq!(attempts, [0, 0, 0, 0, 0, 1, 1]);
     assert!(kept == good && said.contains("the model of attempt 0"), "{said}");
-    let (attempts, replaced, _) = train("0", &worse);
+    let (attempts, replaced, _) = attempt("0", &worse);
     assert_eq!(attempts, [0; 2], "a fresh start replaces both");
     assert!(replaced != good);
 }
