@@ -75,10 +75,7 @@ impl ModelSaver {
         }
         self.kept = None;
         let folder = shard_folder(&self.path)?;
-        let index = match best.embeddings.is_empty() {
-            true => None,
-            false => Some(self.write_shards(best, &folder, world)?),
-        };
+        let index = if best.embeddings.is_empty() { None } else { Some(self.write_shards(best, &folder, world)?) };
         if world.rank() == 0 {
             let notes = Notes { origin: Some(&origin), index: index.as_ref() };
             let bytes = model_bytes(&self.path, best.model, best.config, &[], notes)?;

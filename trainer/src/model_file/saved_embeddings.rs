@@ -154,7 +154,8 @@ impl Files<'_> {
         }
         let Some(lacking) = rows.found.iter().position(|found| !found) else { return Ok(()) };
         if missing.is_empty() {
-            let (left, node) = (rows.left, nodes[lacking]);
+            let left = rows.left;
+            let node = nodes[lacking];
             return Err(self.wrong(format!(
                 "its files hold no row of {left} nodes of type {node_type}, the first of which is {node}: it is not complete"
             )));
@@ -182,7 +183,8 @@ impl Files<'_> {
             let missing = || ModelFileError::MissingTensor { path: path.to_owned(), tensor: name.to_owned() };
             let info = header.tensor(name).ok_or_else(missing)?;
             if info.dtype != dtype || info.shape != shape {
-                let (found, found_shape) = (info.dtype, &info.shape);
+                let found = info.dtype;
+                let found_shape = &info.shape;
                 return Err(wrong(format!(
                     "tensor {name} is {found:?} of shape {found_shape:?}, expected {dtype:?} of shape {shape:?}"
                 )));

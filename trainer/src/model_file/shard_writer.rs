@@ -62,7 +62,8 @@ pub(super) fn write_shard(
     let metadata: HashMap<String, String> = metadata.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     let mut announced = Vec::new();
     for (node_type, table, nodes) in &tables {
-        let (ids, values) = (original_ids_name(node_type), embedding_name(node_type));
+        let ids = original_ids_name(node_type);
+        let values = embedding_name(node_type);
         announced.push(Announced { name: ids, dtype: Dtype::U32, shape: vec![nodes.len()] });
         announced.push(Announced { name: values, dtype: Dtype::F32, shape: vec![nodes.len(), table.dim()] });
     }
