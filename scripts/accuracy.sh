@@ -38,7 +38,7 @@ declare -A flags=(
             --num-epochs 20 --lr 0.003 --dropout 0.5"
     [citation-dblp]="--model sage --hidden-channels 128 --num-neighbors 15,10 --eval-num-neighbors=-1,-1
             --num-epochs 8 --lr 0.003 --dropout 0.5"
-    [tolokers]="--model sage --residual --layer-norm --hidden-channels 64 --num-neighbors 5,5,5
+    [tolokers]="--model sage --encoder-decoder --residual --layer-norm --hidden-channels 64 --num-neighbors 5,5,5
             --eval-num-neighbors=-1,-1,-1 --num-epochs 40 --eval-every 2 --lr 0.005 --dropout 0.2 --metric roc-auc"
     [hetero-dblp]="--model sage --hidden-channels 64 --num-neighbors=-1,-1 --num-epochs 20 --lr 0.002
             --weight-decay 0.0001 --dropout 0.5 --input-dropout 0.5"

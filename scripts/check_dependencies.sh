@@ -16,6 +16,7 @@ never() {
     done
 }
 
+never edgecut-output 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(graph|cluster|partition|dist-sampler|dist-loader|trainer|launch)'
 never edgecut-graph 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(cluster|partition|dist-sampler|dist-loader|trainer|launch)'
 never edgecut-partition 'tokio.*' 'burn.*' 'tarpc' 'edgecut-(cluster|dist-sampler|dist-loader|trainer|launch)'
 never edgecut-cluster 'metis.*' 'burn.*' 'tarpc' 'edgecut-(graph|partition|dist-sampler|dist-loader|trainer|launch)'

@@ -3,8 +3,8 @@
 use crate::machine::{Machine, commit, date};
 use crate::record::Record;
 use anyhow::Context;
+use edgecut_output::write_output;
 use serde_json::{Value, json};
-use std::fs;
 use std::path::Path;
 
 const HEADINGS: [&str; 9] = ["name", "work", "median", "min", "CPU", "throughput", "limit", "ratio", "the limit is"];
@@ -56,11 +56,7 @@ impl Report {
     /// Writes the records beside and renames them, so that a reader never sees half of them.
     pub(crate) fn write_json(&self, path: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(&self.records).context("write the records as JSON")?;
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".tmp");
-        fs::write(&partial, text + "\n")
-            .and_then(|()| fs::rename(&partial, path))
-            .with_context(|| format!("write {}", path.display()))
+        write_output(path, (text + "\n").as_bytes()).with_context(|| format!("write {}", path.display()))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::local_job::LocalJob;
 use crate::synthetic::Grad;
 use anyhow::Context;
-use burn::optim::{AdamConfig, Optimizer};
+use burn::optim::Optimizer;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, MiniBatch};
 use edgecut_dist_sampler::{Fanout, SamplerConfig};
@@ -12,7 +12,7 @@ use edgecut_trainer::models::{GraphSchema, Mode, ModelConfig, ModelKind, NodeMod
 use edgecut_trainer::nn::Aggregation;
 use edgecut_trainer::ops::DropoutKey;
 use edgecut_trainer::{
-    BatchOptions, NodeTrainingConfig, TensorBatch, TrainError, TrainingConfig, model_config, step_gradients,
+    BatchOptions, NodeTrainingConfig, TensorBatch, TrainError, TrainingConfig, adam, model_config, step_gradients,
     tensor_batches,
 };
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(crate) fn trainee(
     let config = model_config(&job.node, &training)?;
     let training = training.training;
     let model = config.init::<Grad>(training.seed, &Default::default())?;
-    let optimizer = AdamConfig::new().with_epsilon(1e-8).init::<Grad, NodeModel<Grad>>();
+    let optimizer = adam::<Grad, NodeModel<Grad>>(training.weight_decay);
     let schema = Arc::new(GraphSchema::new(job.node.part().meta())?);
     Ok(Trainee { config, schema, model: Some(model), optimizer, lr: training.lr })
 }

@@ -138,7 +138,7 @@ fn listen(addr: SocketAddr, flag: &'static str) -> Result<TcpListener, ClusterEr
             addr,
             cause: io::Error::new(cause.kind(), "this host has no such address; does the rank run on the right node?"),
         },
-        _ => ClusterError::Listen { addr, cause },
+        _ => ClusterError::Listen { addr, cause: crate::descriptors::explain(cause) },
     })
 }
 

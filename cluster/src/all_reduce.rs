@@ -1,13 +1,15 @@
-//! All-reduce: in one way where the latency counts, in another where the amount of data does.
+//! All-reduce: one algorithm for little data, where the latency counts, and one for much data.
 //!
-//! Little data goes round the ring whole: after `world - 1` steps each rank has what all others brought, and reduces it
-//! itself. That is half the steps of a ring all-reduce. Much data takes the ring all-reduce, in which each rank sends and
-//! receives the least. In both, who adds what to what in which order depends on nothing but the length and the ranks, so
-//! the result has the same bits on every rank and in every run.
+//! Little data takes recursive doubling, much data the ring; [`doubling::pays`] decides. Up to three ranks pass little data
+//! round the ring whole, and each reduces it itself. In all three, the order in which
+//! contributions are combined depends on nothing but the length and the ranks, so the result has the same bits on every
+//! rank and in every run.
 
 use std::marker::PhantomData;
 
 use crate::collective::{Header, Kind};
+use crate::doubling;
+use crate::doubling_run::Sum;
 use crate::error::ClusterError;
 use crate::flow::Flow;
 use crate::group::ProcessGroup;
@@ -15,9 +17,8 @@ use crate::pump::{CopyOnly, Merge};
 use crate::reduce::{Reduce, ReduceOp, element_code};
 use crate::ring;
 
-/// The most that all ranks together bring to an all-reduce that takes the short way. From about there on, the steps that
-/// it saves cost less than the bytes that it adds.
-const MAX_SMALL_BYTES: usize = 128 * 1024;
+/// The most that two or three ranks together pass round the ring whole.
+const MAX_PASSED_BYTES: usize = 128 * 1024;
 /// The largest chunk of a ring all-reduce: few calls to the system, and all chunks that are under way fit into a core's
 /// cache.
 const MAX_CHUNK_BYTES: usize = 128 * 1024;
@@ -33,18 +34,25 @@ impl ProcessGroup {
         let header = self.begin(header)?;
         let mut merge = Reducer::<T> { op, ranks: self.size(), element: PhantomData };
         let data = bytemuck::cast_slice_mut(data);
-        match data_bytes.saturating_mul(self.size()) {
-            _ if self.size() == 1 => Ok(()),
-            all if all <= MAX_SMALL_BYTES => self.reduce_small(&header, data, &mut merge),
-            _ => self.reduce_large(&header, data, &mut merge),
+        if self.size() == 1 {
+            return Ok(());
         }
+        if doubling::pays(data_bytes, self.size()) {
+            return self.reduce_by_doubling(&header, data, &mut merge);
+        }
+        if self.size() < doubling::MIN_WORLD && data_bytes.saturating_mul(self.size()) <= MAX_PASSED_BYTES {
+            return self.reduce_passed(&header, data, &mut merge);
+        }
+        self.reduce_large(&header, data, &mut merge)
     }
 
-    /// Gathers what all ranks bring, and reduces it in the order of their ranks.
-    fn reduce_small(&mut self, header: &Header, data: &mut [u8], merge: &mut dyn Merge) -> Result<(), ClusterError> {
-        let (rank, size, bytes) = (self.rank(), self.size(), data.len());
+    /// Gathers the vectors of all ranks round the ring, and reduces them in the order of the ranks.
+    fn reduce_passed(&mut self, header: &Header, data: &mut [u8], merge: &mut dyn Merge) -> Result<(), ClusterError> {
+        let rank = self.rank();
+        let size = self.size();
+        let bytes = data.len();
         let block = |rank: usize| rank * bytes..(rank + 1) * bytes;
-        let mut blocks = std::mem::take(&mut self.blocks);
+        let mut blocks = std::mem::take(&mut self.scratch);
         blocks.resize(size * bytes, 0);
         blocks[block(rank)].copy_from_slice(data);
         let flow = Flow::of_plan(&ring::gather_plan(rank, size), block);
@@ -53,8 +61,22 @@ impl ProcessGroup {
         for rank in 1..size {
             merge.merge(data, &blocks[block(rank)], rank + 1 == size);
         }
-        self.blocks = blocks;
+        self.scratch = blocks;
         Ok(())
+    }
+
+    fn reduce_by_doubling(
+        &mut self,
+        header: &Header,
+        data: &mut [u8],
+        merge: &mut dyn Merge,
+    ) -> Result<(), ClusterError> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.resize(data.len(), 0);
+        let mut sum = Sum { rank: self.rank(), world: self.size(), data, scratch: &mut scratch, merge };
+        let outcome = self.run_doubling(header, true, &mut sum);
+        self.scratch = scratch;
+        outcome
     }
 
     /// Runs a ring all-reduce on each of several blocks, so that a chunk is still in the cache when it is passed on. With

@@ -15,7 +15,7 @@ const STUCK: Duration = Duration::from_secs(8);
 pub enum Blame<E> {
     /// This process's own; the other ranks have been told.
     Own(E),
-    /// Another rank's: its failure, and how it was noticed here.
+    /// Another rank's, or that of the connection between two ranks: the failure, and how it was noticed here.
     Other(String),
 }
 
@@ -31,7 +31,9 @@ impl Cluster {
     pub fn blame<E: Display>(&self, error: E) -> Blame<E> {
         let verdict = self.verdict(error);
         match &verdict.failure {
-            Some(failure) if failure.rank != self.rank() => Blame::Other(verdict.to_string()),
+            Some(failure) if failure.rank != self.rank() || failure.link_to.is_some() => {
+                Blame::Other(verdict.to_string())
+            }
             _ => {
                 self.abort(&format!("{:#}", verdict.own));
                 Blame::Own(verdict.own)
@@ -45,7 +47,8 @@ impl Cluster {
         self.on_failure(move |failure| {
             std::thread::sleep(STUCK);
             say_error(&format!("rank {rank}: {failure}"));
-            std::process::exit(if failure.rank == rank { 1 } else { i32::from(OTHER_RANK_FAILED) });
+            let is_own = failure.rank == rank && failure.link_to.is_none();
+            std::process::exit(if is_own { 1 } else { i32::from(OTHER_RANK_FAILED) });
         });
     }
 }

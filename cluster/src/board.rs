@@ -2,9 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::sync::Notify;
 
 use crate::error::Failure;
+use crate::stopwatch::Stopwatch;
+
+/// How often a waiting thread looks at its stopwatch.
+const LOOK_AROUND: Duration = Duration::from_millis(500);
 
 type Watcher = Box<dyn FnOnce(Failure) + Send>;
 
@@ -26,6 +32,8 @@ pub(crate) struct Board {
     changed: Condvar,
     // The collectives look here in every turn of their loops, so this must not cost a lock.
     failed: AtomicBool,
+    // Wakes async tasks when a failure is recorded.
+    failure_came: Notify,
     // The ranks that the threads of this process wait for in collectives.
     waits: Mutex<Vec<usize>>,
 }
@@ -73,6 +81,7 @@ impl Board {
         state.failure = Some(failure.clone());
         self.failed.store(true, Ordering::Release);
         self.changed.notify_all();
+        self.failure_came.notify_waiters();
         Some(std::mem::take(&mut state.watchers))
     }
 
@@ -100,6 +109,25 @@ impl Board {
     /// The ranks that threads of this process wait for.
     pub(crate) fn waits(&self) -> Vec<usize> {
         lock(&self.waits).clone()
+    }
+
+    /// Waits, without blocking the thread, until a failure is recorded.
+    pub(crate) async fn failed(&self) -> Failure {
+        loop {
+            let mut came = std::pin::pin!(self.failure_came.notified());
+            // From here on no failure is missed.
+            came.as_mut().enable();
+            if let Some(failure) = self.failure() {
+                return failure;
+            }
+            came.await;
+        }
+    }
+
+    /// Whether the job goes on, as far as this process knows.
+    pub(crate) fn is_open(&self) -> bool {
+        let state = lock(&self.state);
+        state.failure.is_none() && !state.finished
     }
 
     pub(crate) fn has_failed(&self) -> bool {
@@ -133,7 +161,7 @@ impl Board {
     }
 
     fn wait_until(&self, timeout: Duration, done: impl Fn(&State) -> bool) -> Ending {
-        let deadline = Instant::now() + timeout;
+        let mut waited = Stopwatch::start();
         let mut state = lock(&self.state);
         loop {
             if let Some(failure) = &state.failure {
@@ -142,11 +170,11 @@ impl Board {
             if done(&state) {
                 return Ending::Finished;
             }
-            let remaining = deadline.saturating_duration_since(Instant::now());
+            let remaining = timeout.saturating_sub(waited.elapsed());
             if remaining.is_zero() {
                 return Ending::Open;
             }
-            state = wait_for(&self.changed, state, remaining);
+            state = wait_for(&self.changed, state, remaining.min(LOOK_AROUND));
         }
     }
 }
@@ -191,7 +219,7 @@ mod tests {
     use super::*;
 
     fn failure(rank: usize) -> Failure {
-        Failure { rank, addr: ([127, 0, 0, 1], 1).into(), reason: "test".to_owned() }
+        Failure { rank, addr: ([127, 0, 0, 1], 1).into(), reason: "test".to_owned(), link_to: None }
     }
 
     #[test]

@@ -1,23 +1,26 @@
 //! This process's membership in a job.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
 use crate::address::{listen_as_master, master_own_addr};
 use crate::board::{Board, Ending, lock};
 use crate::config::ClusterConfig;
-use crate::control::{Control, Heartbeat, Link};
-use crate::door::{Door, DoorRules, Doorkeeper, RpcStream};
+use crate::control::{Control, Heartbeat, Plan};
+use crate::descriptors;
+use crate::door::{Door, DoorLimits, DoorRules, Doorkeeper, RpcStream};
 use crate::engine::Engine;
-use crate::error::{ClusterError, Failure, seconds};
-use crate::outbound;
+use crate::error::{ClusterError, Failure, seconds, system};
+use crate::keep_alive::end_when_unacknowledged;
+use crate::outbound::{self, Purpose};
+use crate::panics::{current_panic, remember_panics};
 use crate::registry::list;
-use crate::rendezvous;
+use crate::rendezvous::{self, Assembly};
 use crate::token::random_hex;
 use crate::verdict::Verdict;
 use crate::wire::Hello;
@@ -34,7 +37,8 @@ const SPARE_ARRIVALS: usize = 64;
 /// A handle on this process's membership in a job. Clones are the same membership.
 ///
 /// When the last handle, [`ProcessGroup`](crate::ProcessGroup)s included, is dropped without [`Cluster::shutdown`],
-/// the other ranks see that as the death of this one.
+/// the other ranks see that as the death of this one. A handle that is dropped by a panic tells them its text first,
+/// unless `report_panics` of the configuration is off.
 #[derive(Clone)]
 pub struct Cluster {
     inner: Arc<Inner>,
@@ -50,6 +54,14 @@ struct Inner {
     rpc_incoming: Mutex<Option<mpsc::Receiver<RpcStream>>>,
     // How many groups of a name and members were made; all members count alike, so the numbers tell rings apart.
     group_instances: Mutex<HashMap<(String, Vec<usize>), u64>>,
+    // The ranks to which this process has opened a pulse.
+    watched: Mutex<HashSet<usize>>,
+}
+
+/// What the door hands to the rest of a membership.
+struct Incoming {
+    rpc: mpsc::Receiver<RpcStream>,
+    pulses: std::sync::mpsc::Receiver<(usize, TcpStream)>,
 }
 
 impl Cluster {
@@ -59,18 +71,22 @@ impl Cluster {
     ///
     /// # Errors
     /// A configuration that makes no sense; a port in use; a missing secret for an address that is not loopback;
-    /// a secret or a protocol version that differs; a rank that is missing at the deadline, is there twice, or
+    /// a secret or a protocol version that differs; another user's process without a secret; a limit of open files that
+    /// is too low for the connections; a rank that is missing at the deadline, is there twice, or
     /// disagrees on the world size or on the fingerprint. The error names the rank or the address.
     pub fn join(config: ClusterConfig) -> Result<Self, ClusterError> {
         config.validate()?;
+        remember_panics();
+        descriptors::reserve(&config)?;
         if config.rank == 0 {
             let listener = listen_as_master(&config)?;
             return Self::host(listener, config);
         }
         let member = rendezvous::join(&config)?;
-        let (door, rpc_incoming) = new_door(&config, member.job, None);
+        let (door, incoming) = new_door(&config, member.job, None);
         let doorkeeper = door.open(member.listener)?;
-        Self::assemble(config, member.roster, vec![(0, member.control)], door, doorkeeper, rpc_incoming)
+        let assembly = Assembly { roster: member.roster, controls: vec![(0, member.control)] };
+        Self::assemble(config, assembly, door, doorkeeper, incoming)
     }
 
     /// Like [`Cluster::join`] for rank 0, with a socket that the caller has bound: so a port that the system chose
@@ -83,6 +99,7 @@ impl Cluster {
         if config.rank != 0 {
             return Err(ClusterError::Config(format!("rank {} cannot listen as the master", config.rank)));
         }
+        descriptors::reserve(&config)?;
         crate::address::check_allowed(&config, "listen on", crate::address::local_addr(&listener)?)?;
         Self::host(listener, config)
     }
@@ -90,29 +107,32 @@ impl Cluster {
     fn host(listener: TcpListener, config: ClusterConfig) -> Result<Self, ClusterError> {
         let own = master_own_addr(&listener)?;
         let (sender, arrivals) = std::sync::mpsc::sync_channel(config.world_size + SPARE_ARRIVALS);
-        let (door, rpc_incoming) = new_door(&config, random_hex::<16>()?, Some(sender));
+        let (door, incoming) = new_door(&config, random_hex::<16>()?, Some(sender));
         let doorkeeper = door.open(listener)?;
-        let assembly = rendezvous::host(&config, own, door.job(), &arrivals)?;
+        let assembly = rendezvous::host(&config, own, &door, &arrivals)?;
         door.finish_registration(&arrivals);
-        Self::assemble(config, assembly.roster, assembly.controls, door, doorkeeper, rpc_incoming)
+        Self::assemble(config, assembly, door, doorkeeper, incoming)
     }
 
     fn assemble(
         config: ClusterConfig,
-        roster: Vec<SocketAddr>,
-        controls: Vec<(usize, TcpStream)>,
+        assembly: Assembly,
         door: Arc<Door>,
         doorkeeper: Doorkeeper,
-        rpc_incoming: mpsc::Receiver<RpcStream>,
+        incoming: Incoming,
     ) -> Result<Self, ClusterError> {
+        let Assembly { roster, controls } = assembly;
         let board = Arc::new(Board::default());
         let heartbeat = Heartbeat {
             interval: Duration::from_millis(config.heartbeat_interval_ms),
             timeout: Duration::from_millis(config.heartbeat_timeout_ms),
         };
-        let links = controls.into_iter().map(|(rank, stream)| Link::new(rank, stream)).collect();
+        for (_, stream) in &controls {
+            end_when_unacknowledged(stream, 2 * heartbeat.timeout).map_err(system("set a timeout of a connection"))?;
+        }
         let engine = Engine::new(config.rank, roster.clone());
-        let control = Control::spawn(engine, links, heartbeat, Arc::clone(&board))?;
+        let pulses = incoming.pulses;
+        let control = Control::spawn(Plan { engine, controls, heartbeat, board: Arc::clone(&board), pulses })?;
         let inner = Inner {
             config,
             roster,
@@ -120,10 +140,29 @@ impl Cluster {
             doorkeeper,
             control,
             board,
-            rpc_incoming: Mutex::new(Some(rpc_incoming)),
+            rpc_incoming: Mutex::new(Some(incoming.rpc)),
             group_instances: Mutex::default(),
+            watched: Mutex::default(),
         };
-        Ok(Self { inner: Arc::new(inner) })
+        let cluster = Self { inner: Arc::new(inner) };
+        cluster.fail_when_exhausted();
+        Ok(cluster)
+    }
+
+    /// Makes this process fail when it cannot accept connections any more.
+    fn fail_when_exhausted(&self) {
+        let membership = Arc::downgrade(&self.inner);
+        self.inner.door.report_to(move |reason| {
+            let report = move || {
+                if let Some(inner) = membership.upgrade() {
+                    let cluster = Self { inner };
+                    cluster.report(cluster.failure_of(cluster.rank(), &reason));
+                }
+            };
+            // A thread of its own: this one is waited for when the last handle is dropped, which may be the one here.
+            // Without it, the peers that wait in vain report this process.
+            let _ = std::thread::Builder::new().name("edgecut-report".to_owned()).spawn(report);
+        });
     }
 
     /// This process, from 0 to `world_size() - 1`.
@@ -182,19 +221,89 @@ impl Cluster {
         self.open_for(&purpose, rank, addr)
     }
 
-    pub(crate) fn open_for(&self, purpose: &Hello, rank: usize, addr: SocketAddr) -> Result<TcpStream, ClusterError> {
-        let config = &self.inner.config;
-        let opened = outbound::open_for(purpose, rank, addr, config.token.as_ref(), config.connect_timeout());
+    /// Tries once to open an authenticated connection to a rank, within `timeout`. The stream is as that of
+    /// [`Cluster::connect_rpc`]. Does not wait for the control plane to explain an error, so that a caller can retry soon.
+    ///
+    /// # Errors
+    /// There is no such rank, or it cannot be reached or refuses.
+    pub fn try_connect_rpc(&self, rank: usize, timeout: Duration) -> Result<TcpStream, ClusterError> {
+        let addr = self.addr_of(rank)?;
+        let purpose = Hello::Rpc { job: self.inner.door.job().to_owned(), from: self.rank() };
+        self.open_watched(&Purpose { hello: &purpose, rank, addr }, timeout)
+    }
+
+    /// Opens a connection to a rank. Waits for the control plane to explain an error.
+    pub(crate) fn open_for(&self, hello: &Hello, rank: usize, addr: SocketAddr) -> Result<TcpStream, ClusterError> {
+        let opened = self.open_watched(&Purpose { hello, rank, addr }, self.inner.config.connect_timeout());
         opened.map_err(|error| match error {
             // The peer is alive and knows what it does.
             ClusterError::Refused { .. } => error,
-            _ => self.wait_for_failure().map_or(error, ClusterError::RankFailed),
+            _ => self.wait_for_failure().map_or_else(|| self.unreachable(rank, error), ClusterError::RankFailed),
         })
+    }
+
+    /// Opens a connection to a rank, and watches the network between the two from the first one on.
+    fn open_watched(&self, purpose: &Purpose<'_>, timeout: Duration) -> Result<TcpStream, ClusterError> {
+        let stream = self.open_one(purpose, timeout)?;
+        let rank = purpose.rank;
+        // The control plane watches the connections to rank 0.
+        let is_watched = self.rank() == 0 || rank == 0 || rank == self.rank();
+        if !is_watched && lock(&self.inner.watched).insert(rank) {
+            let hello = Hello::Pulse { job: self.inner.door.job().to_owned(), from: self.rank() };
+            let pulse =
+                self.open_one(&Purpose { hello: &hello, rank, addr: purpose.addr }, timeout).and_then(|pulse| {
+                    let longest_silence = 2 * self.inner.config.heartbeat_timeout();
+                    end_when_unacknowledged(&pulse, longest_silence)
+                        .map_err(system("set a timeout of a connection"))?;
+                    Ok(pulse)
+                });
+            match pulse {
+                Ok(pulse) => self.inner.control.watch(rank, pulse),
+                Err(error) => {
+                    // The next connection tries again.
+                    lock(&self.inner.watched).remove(&rank);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(stream)
+    }
+
+    fn open_one(&self, purpose: &Purpose<'_>, timeout: Duration) -> Result<TcpStream, ClusterError> {
+        let config = &self.inner.config;
+        outbound::open_for(purpose, config.token.as_ref(), timeout, config.heartbeat_timeout())
+    }
+
+    /// A rank cannot be connected to, and nothing is known to be wrong with it. Where the network is the reason, the
+    /// others hear of it, and the error names both ends.
+    fn unreachable(&self, rank: usize, error: ClusterError) -> ClusterError {
+        use std::io::ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};
+        match &error {
+            ClusterError::Connect { cause, .. }
+                if matches!(cause.kind(), TimedOut | HostUnreachable | NetworkUnreachable) =>
+            {
+                let reason = format!("rank {} cannot connect to rank {rank}: {cause}", self.rank());
+                self.report(Failure { link_to: Some(self.rank()), ..self.failure_of(rank, &reason) });
+                self.wait_for_failure().map_or(error, ClusterError::RankFailed)
+            }
+            _ => error,
+        }
     }
 
     /// The first failure of the job that this process knows of. It stays.
     pub fn failure(&self) -> Option<Failure> {
         self.inner.board.failure()
+    }
+
+    /// Waits, without blocking the thread, until a rank of the job fails: for what waits for another rank in async code.
+    pub async fn failed(&self) -> Failure {
+        self.inner.board.failed().await
+    }
+
+    /// Whether this process was suspended (stopped, or on a machine that was) at some time after `since`. What waits for
+    /// other ranks with a deadline of its own starts over then, as all waits of this crate do.
+    pub fn was_suspended_since(&self, since: Instant) -> bool {
+        self.inner.control.was_suspended_since(since)
     }
 
     /// Calls `watcher` once, on a thread of its own, when a rank has failed; at once if that is known already. Not
@@ -261,7 +370,7 @@ impl Cluster {
     pub(crate) fn failure_of(&self, rank: usize, reason: &str) -> Failure {
         // Every rank that is named here comes from the roster.
         let addr = self.inner.roster.get(rank).copied().unwrap_or_else(|| ([0, 0, 0, 0], 0).into());
-        Failure { rank, addr, reason: shortened(reason).to_owned() }
+        Failure { rank, addr, reason: shortened(reason).to_owned(), link_to: None }
     }
 
     /// Tells rank 0 of a failure, which it will spread unless it knows of an earlier one.
@@ -301,6 +410,15 @@ impl fmt::Debug for Cluster {
     }
 }
 
+impl Drop for Cluster {
+    /// Tells the other ranks of a panic that unwinds the calling thread.
+    fn drop(&mut self) {
+        if std::thread::panicking() && self.inner.config.report_panics && self.inner.board.is_open() {
+            self.abort(&current_panic());
+        }
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         self.doorkeeper.close();
@@ -312,17 +430,21 @@ fn new_door(
     config: &ClusterConfig,
     job: String,
     arrivals: Option<std::sync::mpsc::SyncSender<crate::door::Arrival>>,
-) -> (Arc<Door>, mpsc::Receiver<RpcStream>) {
+) -> (Arc<Door>, Incoming) {
     let (rpc, rpc_incoming) = mpsc::channel(config.rpc_backlog.min(MAX_RPC_BACKLOG));
+    let (pulses, pulses_incoming) = std::sync::mpsc::sync_channel(config.world_size);
     let rules = DoorRules {
         token: config.token.clone(),
         job,
         world_size: config.world_size,
-        handshake_timeout: config.handshake_timeout(),
+        keep_alive: config.heartbeat_timeout(),
+        limits: DoorLimits::of(config),
+        notice: config.notice,
         arrivals,
         rpc,
+        pulses,
     };
-    (Arc::new(Door::new(rules)), rpc_incoming)
+    (Arc::new(Door::new(rules)), Incoming { rpc: rpc_incoming, pulses: pulses_incoming })
 }
 
 fn shortened(reason: &str) -> &str {

@@ -53,16 +53,34 @@ pub struct ClusterConfig {
     pub collective_timeout_ms: u64,
     /// Time between two signs of life on the control plane. Default 1,000.
     pub heartbeat_interval_ms: u64,
-    /// A rank that gives no sign of life for so long counts as dead. Default 10,000: long enough for a machine that
-    /// is short of CPU, short enough for a cut cable to end the job within seconds.
+    /// A rank that gives no sign of life for so long counts as dead, and a connection between two ranks that carries
+    /// none as cut. The time in which this process itself is suspended does not count. Default 10,000: long enough for
+    /// a machine that is short of CPU, short enough for a cut cable to end the job within seconds.
     pub heartbeat_timeout_ms: u64,
     /// The longest wait for a connection to another rank. Default 10,000.
     pub connect_timeout_ms: u64,
     /// The time a peer gets to prove the secret and to say what it wants. Default 5,000.
     pub handshake_timeout_ms: u64,
+    /// The time a peer gets to send its first eight bytes, and to prove the secret while others wait for its place.
+    /// Default 1,000.
+    pub first_bytes_timeout_ms: u64,
+    /// Handshakes at a time. When there are as many, the oldest connection that has sent nothing is closed. Default 128.
+    pub pending_handshakes: usize,
+    /// Handshakes at a time with one address. Default 64.
+    pub pending_handshakes_per_source: usize,
+    /// Connections of the application with each other rank, in both directions together, for which this process must be
+    /// able to open as many files. Default 4, those of the sampling service.
+    pub streams_per_peer: usize,
     /// Authenticated RPC connections that may wait for the application to take them; more are refused.
     /// More than 1,048,576, the most sockets a process can have, count as that. Default 1,024.
     pub rpc_backlog: usize,
+    /// The number of restarts of the job before this process was started, the same on all ranks. A process of another
+    /// attempt is turned away in the rendezvous, without an end to it. Default 0.
+    pub attempt: u64,
+    /// Whether a panic that unwinds through a handle on the membership is told to the other ranks as the failure of this
+    /// one. A program that catches panics sets it to `false` and calls [`Cluster::abort`](crate::Cluster::abort) with
+    /// [`panic_text`](crate::panic_text). Default `true`.
+    pub report_panics: bool,
     /// Gets a line for each peer that is turned away during the rendezvous, which may be the only hint at why the job
     /// does not start. Default: prints to standard error.
     pub notice: fn(&str),
@@ -88,7 +106,13 @@ impl ClusterConfig {
             heartbeat_timeout_ms: 10_000,
             connect_timeout_ms: 10_000,
             handshake_timeout_ms: 5_000,
+            first_bytes_timeout_ms: 1_000,
+            pending_handshakes: 128,
+            pending_handshakes_per_source: 64,
+            streams_per_peer: 4,
             rpc_backlog: 1_024,
+            attempt: 0,
+            report_panics: true,
             notice: |line| eprintln!("{line}"),
         }
     }
@@ -120,6 +144,7 @@ impl ClusterConfig {
         config.local_rank = env.local_rank.unwrap_or(0);
         config.local_world_size = local_world_size;
         config.listen_addr = env.listen_addr;
+        config.attempt = env.attempt.unwrap_or(0);
         config.token = Token::from_env()?;
         Ok(config)
     }
@@ -180,6 +205,9 @@ impl ClusterConfig {
             ("collective_timeout_ms", self.collective_timeout_ms),
             ("connect_timeout_ms", self.connect_timeout_ms),
             ("handshake_timeout_ms", self.handshake_timeout_ms),
+            ("first_bytes_timeout_ms", self.first_bytes_timeout_ms),
+            ("pending_handshakes", self.pending_handshakes as u64),
+            ("pending_handshakes_per_source", self.pending_handshakes_per_source as u64),
             ("rpc_backlog", self.rpc_backlog as u64),
         ];
         waits.iter().find(|(_, value)| *value == 0).map(|(name, _)| format!("{name} must not be 0"))
@@ -193,12 +221,26 @@ impl ClusterConfig {
         Duration::from_millis(self.collective_timeout_ms)
     }
 
+    /// Sets the heartbeat timeout, and an interval that lets several heartbeats get lost in it.
+    pub fn set_heartbeat_timeout(&mut self, timeout: Duration) {
+        self.heartbeat_timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        self.heartbeat_interval_ms = (self.heartbeat_timeout_ms / 4).clamp(1, 1_000);
+    }
+
+    pub(crate) fn heartbeat_timeout(&self) -> Duration {
+        Duration::from_millis(self.heartbeat_timeout_ms)
+    }
+
     pub(crate) fn connect_timeout(&self) -> Duration {
         Duration::from_millis(self.connect_timeout_ms)
     }
 
     pub(crate) fn handshake_timeout(&self) -> Duration {
         Duration::from_millis(self.handshake_timeout_ms)
+    }
+
+    pub(crate) fn first_bytes_timeout(&self) -> Duration {
+        Duration::from_millis(self.first_bytes_timeout_ms)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The control thread: executes what the [`Engine`] decides, on one connection from each rank to rank 0.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::TcpStream;
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -12,30 +12,18 @@ use rustix::event::{PollFd, PollFlags};
 use crate::board::{Board, lock};
 use crate::engine::{Action, Engine};
 use crate::error::{ClusterError, Failure, seconds, system};
+use crate::link::{Link, LinkKind};
 use crate::readiness::{WakeSignal, Waker, wait_ready};
-use crate::wire::{MAX_FRAME_BYTES, Message, encode, take_frame};
+use crate::suspension::SuspensionWatch;
+use crate::wire::{Message, encode};
 
-/// What a peer may leave unread before it counts as stuck.
-const MAX_OUTBOX_BYTES: usize = 2 * MAX_FRAME_BYTES;
 /// How long the thread goes on trying to deliver last messages when it has been told to stop.
 const FAREWELL: Duration = Duration::from_secs(1);
-
-/// A control connection, after the rendezvous.
-pub(crate) struct Link {
-    rank: usize,
-    stream: TcpStream,
-    inbox: Vec<u8>,
-    outbox: Vec<u8>,
-    last_heard: Instant,
-    // Why nothing more can be sent. What the peer sent before is still read, for it may say why it ended.
-    broken: Option<io::Error>,
-}
-
-impl Link {
-    pub(crate) fn new(rank: usize, stream: TcpStream) -> Self {
-        Self { rank, stream, inbox: Vec::new(), outbox: Vec::new(), last_heard: Instant::now(), broken: None }
-    }
-}
+/// Ranks give rank 0 so many heartbeats more than it gives them: where the network between the two is cut, the
+/// verdict of rank 0 reaches the others before they hear of anything else.
+const GRACE_BEATS: u32 = 2;
+/// A rank that has not been heard for so many heartbeats may be the cause, if another rank has lost the connection to it.
+const MISSED_BEATS: u32 = 3;
 
 /// When a link counts as dead.
 #[derive(Clone, Copy)]
@@ -44,11 +32,24 @@ pub(crate) struct Heartbeat {
     pub(crate) timeout: Duration,
 }
 
+/// What the control thread works with.
+pub(crate) struct Plan {
+    pub(crate) engine: Engine,
+    /// The connections of the rendezvous, each with its rank.
+    pub(crate) controls: Vec<(usize, TcpStream)>,
+    pub(crate) heartbeat: Heartbeat,
+    pub(crate) board: Arc<Board>,
+    /// Pulses that peers open.
+    pub(crate) pulses: Receiver<(usize, TcpStream)>,
+}
+
 enum Command {
     /// Report a failure; the sender is answered when the report has left this process.
     Report(Failure, SyncSender<()>),
     /// Report that a rank was waited for too long.
     Suspect(Failure),
+    /// Watch a pulse to a rank, which this process has opened.
+    Watch(usize, TcpStream),
     Leave,
     Stop,
 }
@@ -63,25 +64,30 @@ struct Shared {
     commands: Mutex<Vec<Command>>,
     waker: Waker,
     unfinished: Mutex<Vec<usize>>,
+    suspensions: SuspensionWatch,
 }
 
 impl Control {
-    pub(crate) fn spawn(
-        engine: Engine,
-        links: Vec<Link>,
-        heartbeat: Heartbeat,
-        board: Arc<Board>,
-    ) -> Result<Self, ClusterError> {
-        for link in &links {
-            link.stream.set_nonblocking(true).map_err(system("make a control connection non-blocking"))?;
+    pub(crate) fn spawn(plan: Plan) -> Result<Self, ClusterError> {
+        let Plan { engine, controls, heartbeat, board, pulses } = plan;
+        let mut links = Vec::with_capacity(controls.len());
+        for (rank, stream) in controls {
+            stream.set_nonblocking(true).map_err(system("make a control connection non-blocking"))?;
+            links.push(Link::new(LinkKind::Control, rank, stream));
         }
         let (waker, signal) = Waker::new().map_err(system("open a socket pair"))?;
-        let shared = Arc::new(Shared { commands: Mutex::default(), waker, unfinished: Mutex::default() });
+        let shared = Arc::new(Shared {
+            commands: Mutex::default(),
+            waker,
+            unfinished: Mutex::default(),
+            suspensions: SuspensionWatch::new(heartbeat.interval, heartbeat.timeout),
+        });
         let plane = Plane {
             engine,
             links,
             heartbeat,
             board,
+            pulses,
             shared: Arc::clone(&shared),
             signal,
             next_beat: Instant::now(),
@@ -106,6 +112,16 @@ impl Control {
     /// Reports that a rank was waited for too long. Rank 0 finds out which one is to blame.
     pub(crate) fn suspect(&self, failure: Failure) {
         self.push(Command::Suspect(failure));
+    }
+
+    /// Watches a pulse to `rank`, which is non-blocking.
+    pub(crate) fn watch(&self, rank: usize, pulse: TcpStream) {
+        self.push(Command::Watch(rank, pulse));
+    }
+
+    /// Whether this process was suspended at some time after `since`.
+    pub(crate) fn was_suspended_since(&self, since: Instant) -> bool {
+        self.shared.suspensions.was_suspended_since(since)
     }
 
     pub(crate) fn leave(&self) {
@@ -140,6 +156,7 @@ struct Plane {
     links: Vec<Link>,
     heartbeat: Heartbeat,
     board: Arc<Board>,
+    pulses: Receiver<(usize, TcpStream)>,
     shared: Arc<Shared>,
     signal: WakeSignal,
     next_beat: Instant,
@@ -151,21 +168,29 @@ impl Plane {
     fn run(mut self) {
         loop {
             self.obey();
+            self.take_in_pulses();
             self.beat();
             self.flush();
             if self.is_over() {
                 return;
             }
             self.wait();
-            // What lies in the sockets is heard before anyone is called silent: this process itself may have been
-            // suspended for a while.
             self.receive();
-            self.find_silent();
+            let now = Instant::now();
+            if self.shared.suspensions.look(now) {
+                // This process did not run for a while, and its peers may go on a little later than it does.
+                self.restart_clocks(now);
+            }
+            self.find_silent(now);
         }
     }
 
+    fn controls(&self) -> impl Iterator<Item = &Link> {
+        self.links.iter().filter(|link| link.kind == LinkKind::Control)
+    }
+
     fn is_over(&self) -> bool {
-        let delivered = self.links.iter().all(|link| link.outbox.is_empty());
+        let delivered = self.controls().all(|link| link.outbox.is_empty());
         self.stop_by.is_some_and(|by| delivered || Instant::now() >= by)
     }
 
@@ -175,14 +200,14 @@ impl Plane {
         for command in commands {
             match command {
                 Command::Report(failure, sent) => {
-                    let actions = self.engine.on_report(failure);
-                    self.act(actions);
+                    self.report(failure);
                     self.reported.push(sent);
                 }
                 Command::Suspect(failure) => {
                     let actions = self.engine.on_suspicion(failure);
                     self.act(actions);
                 }
+                Command::Watch(rank, stream) => self.links.push(Link::new(LinkKind::OwnPulse, rank, stream)),
                 Command::Leave => {
                     let actions = self.engine.on_leave();
                     self.act(actions);
@@ -190,6 +215,34 @@ impl Plane {
                 Command::Stop => self.stop_by = Some(Instant::now() + FAREWELL),
             }
         }
+    }
+
+    /// Takes in the pulses that peers have opened. A peer that opens a second one has lost the first.
+    fn take_in_pulses(&mut self) {
+        while let Ok((rank, stream)) = self.pulses.try_recv() {
+            self.links.retain(|link| link.rank != rank || link.kind != LinkKind::PeerPulse);
+            self.links.push(Link::new(LinkKind::PeerPulse, rank, stream));
+        }
+    }
+
+    fn report(&mut self, failure: Failure) {
+        let actions = match self.unheard_end(&failure) {
+            Some((rank, reason)) => self.engine.on_lost(rank, reason),
+            None => self.engine.on_report(failure),
+        };
+        self.act(actions);
+    }
+
+    /// The end of a failed connection that rank 0 does not hear either: its process hangs or cannot be reached from
+    /// anywhere, so the connection is not to blame.
+    fn unheard_end(&self, failure: &Failure) -> Option<(usize, String)> {
+        let other = failure.link_to?;
+        let limit = self.heartbeat.interval * MISSED_BEATS;
+        let now = Instant::now();
+        [failure.rank, other].into_iter().find_map(|end| {
+            let silence = self.controls().find(|link| link.rank == end && end != 0)?.silence(now);
+            (silence > limit).then(|| (end, silent_rank(end, 0, silence)))
+        })
     }
 
     fn act(&mut self, actions: Vec<Action>) {
@@ -215,7 +268,8 @@ impl Plane {
     }
 
     fn send(&mut self, rank: usize, message: &Message) {
-        let Some(link) = self.links.iter_mut().find(|link| link.rank == rank) else { return };
+        let is_control = |link: &&mut Link| link.rank == rank && link.kind == LinkKind::Control;
+        let Some(link) = self.links.iter_mut().find(is_control) else { return };
         // A message that cannot be encoded is too long; reasons are cut short before they come here.
         if let Ok(frame) = encode(message) {
             link.outbox.extend_from_slice(&frame);
@@ -240,7 +294,7 @@ impl Plane {
                 link.broken.get_or_insert(error);
             }
         }
-        if self.links.iter().all(|link| link.outbox.is_empty()) {
+        if self.controls().all(|link| link.outbox.is_empty()) {
             for sent in self.reported.drain(..) {
                 let _ = sent.try_send(());
             }
@@ -254,9 +308,10 @@ impl Plane {
             sockets.push(PollFd::new(&link.stream, PollFlags::IN | wants_out));
         }
         let is_broken = self.links.iter().any(|link| link.broken.is_some());
-        let latest =
-            if is_broken { Instant::now() } else { self.stop_by.unwrap_or(self.next_beat).min(self.next_beat) };
-        let timeout = latest.saturating_duration_since(Instant::now());
+        let now = Instant::now();
+        let first_silent = self.links.iter().map(|link| link.last_heard + self.limit(link)).min();
+        let latest = [self.stop_by, first_silent].into_iter().flatten().fold(self.next_beat, Instant::min);
+        let timeout = if is_broken { Duration::ZERO } else { latest.saturating_duration_since(now) };
         if wait_ready(&mut sockets, timeout).is_err() {
             // Only a lack of kernel memory leads here. Slower is better than not at all.
             std::thread::sleep(Duration::from_millis(10));
@@ -264,86 +319,109 @@ impl Plane {
     }
 
     fn receive(&mut self) {
-        let (mut heard, mut lost) = (Vec::new(), Vec::new());
+        let mut heard = Vec::new();
+        let mut lost = Vec::new();
         for link in &mut self.links {
-            let end = link.fill().err().or(link.broken.take());
+            let mut end = link.fill().err().or(link.broken.take());
             // Messages that came before the end of a connection count: a rank may say why it fails and then exit.
             match link.take_messages() {
-                Ok(messages) => heard.extend(messages.into_iter().map(|message| (link.rank, message))),
-                Err(error) => lost.push((link.rank, format!("it sent a malformed control message: {error}"))),
+                Ok(messages) => heard.extend(messages.into_iter().map(|message| (link.kind, link.rank, message))),
+                Err(error) => end = Some(error),
             }
             if let Some(error) = end {
-                lost.push((link.rank, death_notice(&error)));
+                lost.push((link.kind, link.rank, error));
             }
         }
-        for (rank, message) in heard {
-            let actions = self.engine.on_message(rank, message);
-            self.act(actions);
+        for (kind, rank, message) in heard {
+            self.hear(kind, rank, message);
         }
-        self.lose(lost);
+        for (kind, rank, error) in lost {
+            self.end_link(kind, rank, &error);
+        }
     }
 
-    fn find_silent(&mut self) {
-        let limit = self.heartbeat.timeout;
-        let silent = self.links.iter().filter(|link| link.last_heard.elapsed() > limit);
-        let lost = silent.map(|link| (link.rank, format!("no sign of life for {}", seconds(limit)))).collect();
-        self.lose(lost);
+    fn hear(&mut self, kind: LinkKind, rank: usize, message: Message) {
+        // A pulse only beats.
+        if kind != LinkKind::Control {
+            return;
+        }
+        let unheard = match &message {
+            Message::Failed(failure) if self.is_hub() => self.unheard_end(failure),
+            _ => None,
+        };
+        let actions = match unheard {
+            Some((end, reason)) => self.engine.on_lost(end, reason),
+            None => self.engine.on_message(rank, message),
+        };
+        self.act(actions);
     }
 
-    fn lose(&mut self, lost: Vec<(usize, String)>) {
-        for (rank, reason) in lost {
-            self.links.retain(|link| link.rank != rank);
-            let actions = self.engine.on_lost(rank, reason);
+    fn is_hub(&self) -> bool {
+        self.engine.rank() == 0
+    }
+
+    /// A connection has ended.
+    fn end_link(&mut self, kind: LinkKind, rank: usize, error: &io::Error) {
+        self.links.retain(|link| link.rank != rank || link.kind != kind);
+        if kind == LinkKind::Control {
+            let actions = self.engine.on_lost(rank, death_notice(error));
             self.act(actions);
+        } else if is_cut(error) {
+            self.lose_connection(rank, &format!("it ended with: {error}"));
+        }
+    }
+
+    /// Reports that the network between this process and `rank` is cut.
+    fn lose_connection(&mut self, rank: usize, reason: &str) {
+        if let Some(failure) = self.engine.lost_connection(rank, reason) {
+            self.report(failure);
+        }
+    }
+
+    /// The silence after which a link counts as dead.
+    fn limit(&self, link: &Link) -> Duration {
+        let Heartbeat { interval, timeout } = self.heartbeat;
+        let waits_for_hub = link.kind == LinkKind::Control && !self.is_hub();
+        if waits_for_hub { timeout + interval * GRACE_BEATS } else { timeout }
+    }
+
+    fn restart_clocks(&mut self, now: Instant) {
+        for link in &mut self.links {
+            link.last_heard = now;
+        }
+    }
+
+    fn find_silent(&mut self, now: Instant) {
+        let is_silent = |link: &&Link| link.silence(now) >= self.limit(link);
+        let silent: Vec<_> = self.links.iter().filter(is_silent).map(|link| (link.kind, link.rank)).collect();
+        let timeout = self.heartbeat.timeout;
+        let own = self.engine.rank();
+        for (kind, rank) in silent {
+            self.links.retain(|link| link.rank != rank || link.kind != kind);
+            if kind == LinkKind::Control {
+                let actions = self.engine.on_lost(rank, silent_rank(rank, own, timeout));
+                self.act(actions);
+            } else {
+                let silence = seconds(timeout);
+                self.lose_connection(rank, &format!("no data reached rank {own} from rank {rank} for {silence}"));
+            }
         }
     }
 }
 
-impl Link {
-    fn flush(&mut self) -> io::Result<()> {
-        let mut written = 0;
-        while written < self.outbox.len() {
-            match self.stream.write(&self.outbox[written..]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => written += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.outbox.drain(..written);
-        if self.outbox.len() > MAX_OUTBOX_BYTES {
-            return Err(io::Error::other("it does not read what is sent to it"));
-        }
-        Ok(())
-    }
+/// Says that `rank` is silent, in words that name both ends: a process that hangs looks the same as a cut connection.
+fn silent_rank(rank: usize, heard_by: usize, silence: Duration) -> String {
+    format!(
+        "no sign of life for {}: no data reached rank {heard_by} from rank {rank}, so its process hangs or the network \
+         between the two is cut",
+        seconds(silence)
+    )
+}
 
-    /// Reads what is there. An error is the end of the connection.
-    fn fill(&mut self) -> io::Result<()> {
-        let mut buffer = [0; 16 * 1024];
-        // A peer that sends without end must not keep this thread from the others.
-        while self.inbox.len() < 2 * MAX_FRAME_BYTES {
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => {
-                    self.inbox.extend_from_slice(&buffer[..count]);
-                    self.last_heard = Instant::now();
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    fn take_messages(&mut self) -> io::Result<Vec<Message>> {
-        let mut messages = Vec::new();
-        while let Some(message) = take_frame(&mut self.inbox)? {
-            messages.push(message);
-        }
-        Ok(messages)
-    }
+/// Whether the network ended a connection, and not the process at the other end.
+fn is_cut(error: &io::Error) -> bool {
+    use io::ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};
+    matches!(error.kind(), TimedOut | HostUnreachable | NetworkUnreachable)
 }
 
 fn death_notice(error: &io::Error) -> String {
@@ -351,6 +429,7 @@ fn death_notice(error: &io::Error) -> String {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
             "its process ended without a goodbye".to_owned()
         }
+        io::ErrorKind::InvalidData => format!("it sent a malformed control message: {error}"),
         _ => format!("its control connection broke: {error}"),
     }
 }

@@ -1,4 +1,4 @@
-//! What happens to connections that come in: the accept thread, the handshake, and who gets the stream.
+//! Incoming connections: the accept thread, the handshake, and the receivers of the streams.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,28 +14,33 @@ use tokio::sync::mpsc;
 
 use crate::address::is_loopback;
 use crate::board::{lock, wait_for};
-use crate::error::{ClusterError, system};
+use crate::config::ClusterConfig;
+use crate::descriptors;
+use crate::error::{ClusterError, seconds, system};
 use crate::handshake::{Handshake, HandshakeError};
+use crate::keep_alive::{end_when_unacknowledged, probe_when_idle};
+use crate::pending::{Pending, PendingLimits, Slot};
 use crate::readiness::{WakeSignal, Waker, wait_ready};
+use crate::stopwatch::Stopwatch;
+use crate::strangers::Strangers;
 use crate::token::Token;
 use crate::wire::{Admission, Answer, Hello, Register, RingKey, Timed, read_frame, write_frame};
 
-/// Peers that may be in the middle of a handshake. More wait in the listening socket's own queue, so that a flood of
-/// strangers slows ranks down but never turns them away.
-const MAX_HANDSHAKES: usize = 128;
 /// Ring connections that may wait for their group to be made here.
 const MAX_WAITING_RINGS: usize = 4096;
 /// How often waiting threads look whether they should stop.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 
-/// What the rendezvous hears from the door.
+/// News of the door for the rendezvous.
 pub(crate) enum Arrival {
     /// A rank that wants to join, and its control connection.
     Rank { register: Register, stream: TcpStream, peer: SocketAddr },
     /// A rank that cannot join, for a reason of its own.
-    GaveUp { rank: usize, peer: SocketAddr, reason: String },
+    GaveUp { rank: usize, attempt: u64, peer: SocketAddr, reason: String },
     /// A process that speaks the protocol, but another version, or with another secret.
     TurnedAway { reason: String },
+    /// This process cannot accept connections.
+    CannotAccept { reason: String },
 }
 
 /// An authenticated RPC connection and the rank that opened it.
@@ -46,25 +51,59 @@ pub(crate) struct Door {
     token: Option<Token>,
     job: String,
     world_size: usize,
-    handshake_timeout: Duration,
+    keep_alive: Duration,
+    limits: DoorLimits,
+    notice: fn(&str),
     arrivals: Mutex<Option<SyncSender<Arrival>>>,
     rpc: Mutex<Option<mpsc::Sender<RpcStream>>>,
+    pulses: SyncSender<(usize, TcpStream)>,
     rings: Mutex<HashMap<RingKey, TcpStream>>,
     ring_came: Condvar,
-    handshakes: Mutex<usize>,
-    handshake_ended: Condvar,
+    pending: Arc<Pending>,
+    strangers: Strangers,
+    // Tells the job that this process cannot accept connections any more.
+    report: Mutex<Option<Report>>,
     closed: AtomicBool,
 }
 
-/// What a [`Door`] has to know.
+/// A function that takes the reason of a failure of this process.
+type Report = Box<dyn FnOnce(String) + Send>;
+
+/// The times and numbers that bound the handshakes of a [`Door`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DoorLimits {
+    pub(crate) handshake_timeout: Duration,
+    pub(crate) first_bytes_timeout: Duration,
+    pub(crate) handshakes: usize,
+    pub(crate) handshakes_per_source: usize,
+}
+
+impl DoorLimits {
+    pub(crate) fn of(config: &ClusterConfig) -> Self {
+        Self {
+            handshake_timeout: config.handshake_timeout(),
+            first_bytes_timeout: config.first_bytes_timeout(),
+            handshakes: config.pending_handshakes,
+            handshakes_per_source: config.pending_handshakes_per_source,
+        }
+    }
+}
+
+/// The settings of a [`Door`], and the receivers of its streams.
 pub(crate) struct DoorRules {
     pub(crate) token: Option<Token>,
     pub(crate) job: String,
     pub(crate) world_size: usize,
-    pub(crate) handshake_timeout: Duration,
+    /// Idle connections end about so long after the network has.
+    pub(crate) keep_alive: Duration,
+    pub(crate) limits: DoorLimits,
+    /// Gets a line about connections that cannot be accepted.
+    pub(crate) notice: fn(&str),
     /// Only rank 0 takes in ranks, and only during the rendezvous.
     pub(crate) arrivals: Option<SyncSender<Arrival>>,
     pub(crate) rpc: mpsc::Sender<RpcStream>,
+    /// Gets the pulses that other ranks open.
+    pub(crate) pulses: SyncSender<(usize, TcpStream)>,
 }
 
 /// The accept thread of a [`Door`].
@@ -76,23 +115,44 @@ pub(crate) struct Doorkeeper {
 
 impl Door {
     pub(crate) fn new(rules: DoorRules) -> Self {
+        let limits = rules.limits;
+        let pending = PendingLimits {
+            handshakes: limits.handshakes,
+            per_source: limits.handshakes_per_source,
+            patience: limits.first_bytes_timeout,
+        };
         Self {
             token: rules.token,
             job: rules.job,
             world_size: rules.world_size,
-            handshake_timeout: rules.handshake_timeout,
+            keep_alive: rules.keep_alive,
+            limits,
+            notice: rules.notice,
             arrivals: Mutex::new(rules.arrivals),
             rpc: Mutex::new(Some(rules.rpc)),
+            pulses: rules.pulses,
             rings: Mutex::default(),
             ring_came: Condvar::new(),
-            handshakes: Mutex::new(0),
-            handshake_ended: Condvar::new(),
+            pending: Arc::new(Pending::new(pending)),
+            strangers: Strangers::default(),
+            report: Mutex::default(),
             closed: AtomicBool::new(false),
         }
     }
 
     pub(crate) fn job(&self) -> &str {
         &self.job
+    }
+
+    /// The connections that have not proved where they belong.
+    pub(crate) fn strangers(&self) -> &Strangers {
+        &self.strangers
+    }
+
+    /// Sets the function that hears when this process cannot accept connections for too long. Until then the
+    /// rendezvous hears it.
+    pub(crate) fn report_to(&self, report: impl FnOnce(String) + Send + 'static) {
+        *lock(&self.report) = Some(Box::new(report));
     }
 
     /// Ends the rendezvous: ranks that come later are refused.
@@ -108,14 +168,15 @@ impl Door {
         }
     }
 
-    /// Waits for a left neighbor's ring connection; `None` when the deadline passes or `give_up` says so.
-    pub(crate) fn take_ring(&self, key: &RingKey, deadline: Instant, give_up: impl Fn() -> bool) -> Option<TcpStream> {
+    /// Waits for a left neighbor's ring connection; `None` after `patience`, or when `give_up` says so.
+    pub(crate) fn take_ring(&self, key: &RingKey, patience: Duration, give_up: impl Fn() -> bool) -> Option<TcpStream> {
+        let mut waited = Stopwatch::start();
         let mut rings = lock(&self.rings);
         loop {
             if let Some(stream) = rings.remove(key) {
                 return Some(stream);
             }
-            let remaining = deadline.saturating_duration_since(Instant::now());
+            let remaining = patience.saturating_sub(waited.elapsed());
             if remaining.is_zero() || give_up() {
                 return None;
             }
@@ -136,19 +197,56 @@ impl Door {
     }
 
     fn accept_all(self: &Arc<Self>, listener: &TcpListener, signal: &WakeSignal) {
+        // Since when this process has no descriptor for a connection that waits.
+        let mut exhausted_since: Option<Instant> = None;
         while !self.closed.load(Ordering::Acquire) {
-            match listener.accept() {
-                Ok((stream, peer)) => self.greet_on_thread(stream, peer),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let mut sockets = [PollFd::new(listener, PollFlags::IN), PollFd::new(&signal.0, PollFlags::IN)];
-                    if wait_ready(&mut sockets, 10 * LOOK_AROUND).is_err() {
-                        std::thread::sleep(LOOK_AROUND);
-                    }
+            let error = match listener.accept() {
+                Ok((stream, peer)) => {
+                    exhausted_since = None;
+                    self.greet_on_thread(stream, peer);
+                    continue;
                 }
-                // A peer that left again, or too many open files: both pass with time.
-                Err(_) => std::thread::sleep(LOOK_AROUND),
+                Err(error) => error,
+            };
+            let mut sockets = [PollFd::new(listener, PollFlags::IN), PollFd::new(&signal.0, PollFlags::IN)];
+            // Without a free descriptor the call fails also where nobody waits, which is no trouble.
+            let is_trouble = error.kind() != io::ErrorKind::WouldBlock
+                && wait_ready(&mut sockets, Duration::ZERO).is_ok()
+                && sockets[0].revents().contains(PollFlags::IN);
+            if is_trouble {
+                if descriptors::is_exhausted(&error) {
+                    exhausted_since = Some(self.complain(error, exhausted_since));
+                }
+                // Other errors are of a peer that left again.
+                std::thread::sleep(LOOK_AROUND);
+                continue;
+            }
+            exhausted_since = None;
+            if wait_ready(&mut sockets, 10 * LOOK_AROUND).is_err() {
+                std::thread::sleep(LOOK_AROUND);
             }
         }
+    }
+
+    /// Says that there is no descriptor for a connection: at first in a line for the user, and when it has lasted for as
+    /// long as a peer waits, as a failure of this process. Returns since when it lasts.
+    fn complain(&self, error: io::Error, since: Option<Instant>) -> Instant {
+        let reason = format!("accept a connection: {}", descriptors::explain(error));
+        let Some(since) = since else {
+            (self.notice)(&reason);
+            return Instant::now();
+        };
+        let timeout = self.limits.handshake_timeout;
+        if since.elapsed() < timeout {
+            return since;
+        }
+        let reason = format!("{reason}; this has lasted for {}", seconds(timeout));
+        if let Some(report) = lock(&self.report).take() {
+            report(reason);
+        } else {
+            self.arrive(Arrival::CannotAccept { reason });
+        }
+        since
     }
 
     fn greet_on_thread(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
@@ -156,41 +254,68 @@ impl Door {
         if self.token.is_none() && !is_loopback(peer.ip()) {
             return;
         }
-        let Some(slot) = HandshakeSlot::take(self) else { return };
+        let source = peer.ip().to_canonical();
+        self.strangers.add(source);
+        let stream = Arc::new(stream);
+        let Some(slot) = self.pending.admit(&stream, source, &self.closed) else { return };
+        let door = Arc::clone(self);
         // Without a thread the closure is dropped, and with it slot and stream: the peer sees the connection close.
         let _ = std::thread::Builder::new().name("edgecut-greet".to_owned()).spawn(move || {
             // Most failures here are strangers', or connections that broke; their own side reports them.
-            let _ = slot.0.greet(stream, peer);
+            let _ = door.greet(stream, peer, &slot);
         });
     }
 
-    fn greet(&self, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
+    fn greet(&self, stream: Arc<TcpStream>, peer: SocketAddr, slot: &Slot) -> io::Result<()> {
         // Whether an accepted socket inherits this from the listener depends on the system.
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
-        let deadline = Instant::now() + self.handshake_timeout;
-        if let Err(error) = Handshake::new(self.token.as_ref(), deadline).accept(&stream) {
+        probe_when_idle(&stream, self.keep_alive)?;
+        let deadline = Instant::now() + self.limits.handshake_timeout;
+        if let Err(error) = self.shake_hands(&stream, deadline, slot) {
             self.tell_of_stranger(error, peer);
             return Ok(());
         }
+        self.strangers.remove(peer.ip().to_canonical());
+        if !slot.note_proved() {
+            // The connection had to make room for another one just before.
+            return Ok(());
+        }
+        // Nobody else holds a connection that cannot be closed to make room.
+        let Some(stream) = Arc::into_inner(stream) else { return Ok(()) };
         match read_frame(Timed { stream: &stream, deadline })? {
             Hello::Register(register) => self.arrive(Arrival::Rank { register, stream, peer }),
-            Hello::GiveUp { rank, reason } => self.arrive(Arrival::GaveUp { rank, peer, reason }),
+            Hello::GiveUp { rank, attempt, reason } => self.arrive(Arrival::GaveUp { rank, attempt, peer, reason }),
             Hello::Rpc { job, from } => self.take_in_rpc(&job, from, stream, deadline)?,
             Hello::Ring { job, key } => self.take_in_ring(&job, key, stream, deadline)?,
+            Hello::Pulse { job, from } => self.take_in_pulse(&job, from, stream, deadline)?,
         }
         Ok(())
     }
 
+    fn shake_hands(&self, stream: &TcpStream, deadline: Instant, slot: &Slot) -> Result<(), HandshakeError> {
+        let handshake = Handshake::new(self.token.as_ref(), deadline);
+        handshake.accept_magic(stream, Instant::now() + self.limits.first_bytes_timeout)?;
+        slot.note_speaking();
+        handshake.accept(stream)
+    }
+
     fn tell_of_stranger(&self, error: HandshakeError, peer: SocketAddr) {
         if !error.is_transient() {
+            // It is reported by itself.
+            self.strangers.remove(peer.ip().to_canonical());
             self.arrive(Arrival::TurnedAway { reason: error.naming(peer.to_string()).to_string() });
         }
     }
 
     /// Hands an arrival to the rendezvous. After the rendezvous, a rank is told that it is late.
     fn arrive(&self, arrival: Arrival) {
-        match self.queue(arrival) {
+        // The lock is held all the while, so that nothing gets into the queue once the registration is closed.
+        let queued = match &*lock(&self.arrivals) {
+            Some(sender) => sender.try_send(arrival),
+            None => Err(TrySendError::Disconnected(arrival)),
+        };
+        match queued {
             Ok(()) => {}
             // The queue is longer than the job is large.
             Err(TrySendError::Full(arrival)) => self.turn_away(
@@ -201,14 +326,6 @@ impl Door {
         }
     }
 
-    /// Holds the lock all the while, so that nothing gets into the queue any more once the registration is closed.
-    fn queue(&self, arrival: Arrival) -> Result<(), TrySendError<Arrival>> {
-        match &*lock(&self.arrivals) {
-            Some(sender) => sender.try_send(arrival),
-            None => Err(TrySendError::Disconnected(arrival)),
-        }
-    }
-
     fn too_late(&self) -> String {
         format!("came too late: the job runs with all its {} ranks", self.world_size)
     }
@@ -216,7 +333,7 @@ impl Door {
     fn turn_away(&self, arrival: Arrival, why: &str) {
         let Arrival::Rank { register, stream, peer } = arrival else { return };
         let reason = format!("rank {} at {peer} {why}", register.rank);
-        let deadline = Instant::now() + self.handshake_timeout;
+        let deadline = Instant::now() + self.limits.handshake_timeout;
         // The peer may be gone already.
         let _ = write_frame(Timed { stream: &stream, deadline }, &Admission::Rejected { reason });
     }
@@ -254,36 +371,23 @@ impl Door {
         Ok(())
     }
 
+    fn take_in_pulse(&self, job: &str, from: usize, stream: TcpStream, deadline: Instant) -> io::Result<()> {
+        if let Some(reason) = self.misfit(job, from) {
+            return refuse(&stream, deadline, reason);
+        }
+        write_frame(Timed { stream: &stream, deadline }, &Answer::Welcome)?;
+        make_plain(&stream)?;
+        end_when_unacknowledged(&stream, 2 * self.keep_alive)?;
+        // Without room for it the stream is dropped, and the peer watches the connection no longer.
+        let _ = self.pulses.try_send((from, stream));
+        Ok(())
+    }
+
     fn misfit(&self, job: &str, from: usize) -> Option<String> {
         if job != self.job {
             return Some("it belongs to another job".to_owned());
         }
         (from >= self.world_size).then(|| format!("there is no rank {from} in a job of {}", self.world_size))
-    }
-}
-
-/// The right to one handshake, given back when it is over.
-struct HandshakeSlot(Arc<Door>);
-
-impl HandshakeSlot {
-    /// Waits for a free slot; `None` when the door closes meanwhile.
-    fn take(door: &Arc<Door>) -> Option<Self> {
-        let mut running = lock(&door.handshakes);
-        while *running >= MAX_HANDSHAKES {
-            if door.closed.load(Ordering::Acquire) {
-                return None;
-            }
-            running = wait_for(&door.handshake_ended, running, LOOK_AROUND);
-        }
-        *running += 1;
-        Some(Self(Arc::clone(door)))
-    }
-}
-
-impl Drop for HandshakeSlot {
-    fn drop(&mut self) {
-        *lock(&self.0.handshakes) -= 1;
-        self.0.handshake_ended.notify_one();
     }
 }
 
@@ -299,6 +403,7 @@ impl Doorkeeper {
         self.door.close_registration();
         // The application's receiver ends with its last sender.
         *lock(&self.door.rpc) = None;
+        *lock(&self.door.report) = None;
         lock(&self.door.rings).clear();
     }
 }
@@ -332,9 +437,12 @@ mod tests {
             token: None,
             job: "job".to_owned(),
             world_size: 2,
-            handshake_timeout: Duration::from_secs(60),
+            keep_alive: Duration::from_secs(60),
+            limits: DoorLimits::of(&ClusterConfig::new(0, 2, "localhost", 1)),
+            notice: |_| {},
             arrivals: Some(arrivals),
             rpc: mpsc::channel(1).0,
+            pulses: sync_channel(1).0,
         })
     }
 
@@ -344,7 +452,8 @@ mod tests {
         let listen = listener.local_addr().unwrap();
         let own = TcpStream::connect(listen).unwrap();
         let (stream, peer) = listener.accept().unwrap();
-        let register = Register { rank: 1, world_size: 2, fingerprint: String::new(), listen };
+        let register =
+            Register { rank: 1, world_size: 2, fingerprint: String::new(), listen, attempt: 0, waited_ms: 0 };
         (Arrival::Rank { register, stream, peer }, own)
     }
 

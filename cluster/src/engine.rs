@@ -54,7 +54,7 @@ impl Engine {
     pub(crate) fn on_message(&mut self, from: usize, message: Message) -> Vec<Action> {
         match message {
             Message::Heartbeat => Vec::new(),
-            Message::Failed(failure) if failure.rank < self.roster.len() => {
+            Message::Failed(failure) if self.exists(&failure) => {
                 let failure = self.as_seen_here(failure);
                 self.fail(failure)
             }
@@ -72,10 +72,25 @@ impl Engine {
         }
     }
 
+    pub(crate) fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// Whether the ranks that a failure names are ranks of the job.
+    fn exists(&self, failure: &Failure) -> bool {
+        failure.rank < self.roster.len() && failure.link_to.is_none_or(|rank| rank < self.roster.len())
+    }
+
+    /// The failure of the connection between this rank and another one, neither of them rank 0.
+    pub(crate) fn lost_connection(&self, rank: usize, reason: &str) -> Option<Failure> {
+        let addr = *self.roster.get(rank)?;
+        Some(Failure { rank, addr, reason: reason.to_owned(), link_to: Some(self.rank) })
+    }
+
     /// The connection to `from` ended, or fell silent.
     pub(crate) fn on_lost(&mut self, from: usize, reason: String) -> Vec<Action> {
         match self.roster.get(from) {
-            Some(&addr) => self.fail(Failure { rank: from, addr, reason }),
+            Some(&addr) => self.fail(Failure { rank: from, addr, reason, link_to: None }),
             None => Vec::new(),
         }
     }
@@ -184,7 +199,7 @@ mod tests {
     }
 
     fn failure(rank: usize) -> Failure {
-        Failure { rank, addr: ([127, 0, 0, 1], rank as u16).into(), reason: "x".to_owned() }
+        Failure { rank, addr: ([127, 0, 0, 1], rank as u16).into(), reason: "x".to_owned(), link_to: None }
     }
 
     #[test]

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The first failure of a job: which rank failed, and why.
+use crate::descriptors::explain;
+
+/// The first failure of a job: the rank or the connection that failed, and why.
 ///
 /// All ranks learn the same one, whatever broke for themselves in consequence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +20,9 @@ pub struct Failure {
     pub addr: SocketAddr,
     /// Why, in words for the user.
     pub reason: String,
+    /// The rank at the other end, where the connection between the two failed rather than the process of `rank`.
+    #[serde(default)]
+    pub link_to: Option<usize>,
 }
 
 impl fmt::Display for Failure {
@@ -29,7 +34,11 @@ impl fmt::Display for Failure {
 impl Failure {
     /// Who failed, without why.
     pub fn head(&self) -> String {
-        format!("rank {} at {} failed", self.rank, self.addr)
+        let Self { rank, addr, .. } = self;
+        match self.link_to {
+            Some(other) => format!("the connection between rank {rank} at {addr} and rank {other} failed"),
+            None => format!("rank {rank} at {addr} failed"),
+        }
     }
 }
 
@@ -67,6 +76,72 @@ pub enum ClusterError {
     TokenEmpty {
         /// The variable or the file.
         origin: String,
+    },
+
+    /// A shared secret is too short to be safe from guessing.
+    #[error(
+        "the shared secret in {origin} has {bytes} bytes; it must have at least {least}: make one with \
+         `openssl rand -hex 32`"
+    )]
+    TokenShort {
+        /// The variable or the file.
+        origin: String,
+        /// The length of the secret.
+        bytes: usize,
+        /// The least length.
+        least: usize,
+    },
+
+    /// Others than the owner may use the file with the shared secret.
+    #[error(
+        "the file with the shared secret, {0}, is open to other users (mode {mode:04o}): make it private with \
+         `chmod 600 {0}`", path.display()
+    )]
+    TokenFileOpen {
+        /// The file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+
+    /// Another user runs the peer, and there is no shared secret that would show that it belongs to the job.
+    #[error(
+        "{peer} is a process of user {theirs}, this process is one of user {ours}: without a shared secret all processes \
+         must belong to one user; set EDGECUT_TOKEN (or EDGECUT_TOKEN_FILE) to the same secret on every rank"
+    )]
+    OtherUser {
+        /// The peer.
+        peer: String,
+        /// The user id of the peer's process.
+        theirs: u32,
+        /// The user id of this process.
+        ours: u32,
+    },
+
+    /// The system does not tell which user runs the peer, and there is no shared secret.
+    #[error(
+        "find the user whose process is at {peer}: {cause}; set EDGECUT_TOKEN (or EDGECUT_TOKEN_FILE) to the same secret \
+         on every rank"
+    )]
+    UnknownUser {
+        /// The peer.
+        peer: String,
+        /// Why the user is not known.
+        cause: io::Error,
+    },
+
+    /// This process may not open as many files as its connections need.
+    #[error(
+        "this rank needs {needed} open files ({parts}), but may have {limit}: raise the hard limit (ulimit -Hn, \
+         LimitNOFILE=, docker run --ulimit nofile=) or start fewer ranks"
+    )]
+    FileLimit {
+        /// The number that is needed.
+        needed: usize,
+        /// The limit.
+        limit: u64,
+        /// What the number consists of.
+        parts: String,
     },
 
     /// Without a shared secret only loopback addresses are used.
@@ -260,7 +335,7 @@ pub enum ClusterError {
 
 /// Turns an I/O error of `operation` into a [`ClusterError::System`].
 pub(crate) fn system(operation: &'static str) -> impl FnOnce(io::Error) -> ClusterError {
-    move |cause| ClusterError::System { operation, cause }
+    move |cause| ClusterError::System { operation, cause: explain(cause) }
 }
 
 /// Writes a duration as a user would: "60 s", "0.5 s".

@@ -1,10 +1,12 @@
-//! A process group: ranks that run collectives together, over a ring of connections of its own.
+//! A process group: ranks that run collectives together, over connections of its own.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::cluster::Cluster;
 use crate::collective::{Header, Kind};
+use crate::doubling;
+use crate::doubling_run::{Blocks, Work};
 use crate::error::ClusterError;
 use crate::flow::Flow;
 use crate::neighbors::Ring;
@@ -14,6 +16,9 @@ use crate::ring;
 
 /// The most that [`ProcessGroup::all_gather`] gathers, all ranks together. It is for small values.
 pub const MAX_GATHER_BYTES: u64 = 64 << 20;
+/// The most that an all-gather moves by recursive doubling, all ranks together. More goes round the ring, in which each
+/// rank passes on while it receives.
+const MAX_SMALL_GATHER_BYTES: usize = 1 << 20;
 /// The most that [`ProcessGroup::broadcast_bytes`] sends at once.
 pub const MAX_BROADCAST_BYTES: u64 = 4 << 30;
 
@@ -37,7 +42,7 @@ pub const MAX_BROADCAST_BYTES: u64 = 4 << 30;
 pub struct ProcessGroup {
     pub(crate) ring: Ring,
     // Memory of small all-reduces, kept from call to call.
-    pub(crate) blocks: Vec<u8>,
+    pub(crate) scratch: Vec<u8>,
     sequence: u64,
     broken: Option<String>,
 }
@@ -67,7 +72,7 @@ impl Cluster {
     /// Members that are no ranks, or twice there; a neighbor that cannot be reached, or does not make the group within
     /// `collective_timeout_ms`; a rank that has failed.
     pub fn group(&self, name: &str, members: &[usize]) -> Result<ProcessGroup, ClusterError> {
-        Ok(ProcessGroup { ring: Ring::connect(self, name, members)?, blocks: Vec::new(), sequence: 0, broken: None })
+        Ok(ProcessGroup { ring: Ring::connect(self, name, members)?, scratch: Vec::new(), sequence: 0, broken: None })
     }
 }
 
@@ -138,20 +143,35 @@ impl ProcessGroup {
     /// As [`ProcessGroup::all_reduce`]; more than [`MAX_GATHER_BYTES`] together.
     pub fn all_gather(&mut self, mine: &[u8]) -> Result<Vec<Vec<u8>>, ClusterError> {
         let header = self.begin(Header::new(Kind::AllGather, BYTE_CODE, 0))?;
-        let steps = ring::gather_plan(self.ring.position, self.size());
+        let own = self.ring.position;
         let mut lengths = vec![0_u64; self.size()];
-        lengths[self.ring.position] = mine.len() as u64;
-        let flow = Flow::of_plan(&steps, |block| 8 * block..8 * (block + 1));
-        self.run_first(&header, &flow, bytemuck::cast_slice_mut(&mut lengths), &mut CopyOnly)?;
+        lengths[own] = mine.len() as u64;
+        let ranges: Vec<_> = (0..self.size()).map(|block| 8 * block..8 * (block + 1)).collect();
+        self.gather_blocks(&header, true, bytemuck::cast_slice_mut(&mut lengths), &ranges)?;
 
+        // All members see the same lengths, so they go the same way.
         let total = lengths.iter().fold(0_u64, |sum, &length| sum.saturating_add(length));
         check_size("all-gather", total, MAX_GATHER_BYTES)?;
         let ranges = stacked(&lengths);
         let mut data = vec![0; total as usize];
-        data[ranges[self.ring.position].clone()].copy_from_slice(mine);
-        let flow = Flow::of_plan(&steps, |block| ranges[block].clone());
-        self.run_next(&header, &flow, &mut data)?;
+        data[ranges[own].clone()].copy_from_slice(mine);
+        self.gather_blocks(&header, false, &mut data, &ranges)?;
         Ok(ranges.into_iter().map(|range| data[range].to_vec()).collect())
+    }
+
+    /// Gathers a block of each member, which lie one after the other; the first blocks of a collective or later ones.
+    fn gather_blocks(
+        &mut self,
+        header: &Header,
+        is_first: bool,
+        data: &mut [u8],
+        ranges: &[Range<usize>],
+    ) -> Result<(), ClusterError> {
+        if self.size() >= doubling::MIN_WORLD && data.len() <= MAX_SMALL_GATHER_BYTES {
+            return self.run_doubling(header, is_first, &mut Blocks { data, ranges });
+        }
+        let flow = Flow::of_plan(&ring::gather_plan(self.rank(), self.size()), |block| ranges[block].clone());
+        if is_first { self.run_first(header, &flow, data, &mut CopyOnly) } else { self.run_next(header, &flow, data) }
     }
 
     fn broadcast_slice(&mut self, element: u8, data: &mut [u8], root: usize) -> Result<(), ClusterError> {
@@ -184,6 +204,17 @@ impl ProcessGroup {
         merge: &mut dyn Merge,
     ) -> Result<(), ClusterError> {
         let outcome = self.ring.run(header, true, flow, data, merge);
+        outcome.inspect_err(|error| self.broken = Some(error.to_string()))
+    }
+
+    /// Runs the steps of recursive doubling, the first ones of a collective or later ones.
+    pub(crate) fn run_doubling(
+        &mut self,
+        header: &Header,
+        is_first: bool,
+        work: &mut dyn Work,
+    ) -> Result<(), ClusterError> {
+        let outcome = self.ring.run_doubling(header, is_first, work);
         outcome.inspect_err(|error| self.broken = Some(error.to_string()))
     }
 

@@ -2,61 +2,90 @@
 //!
 //! ```text
 //! connector ─► acceptor   magic (8) | version (u32 LE) | nonce (32)
-//! acceptor  ─► connector  magic (8) | version (u32 LE) | nonce (32)
-//! connector ─► acceptor   HMAC-SHA256(secret, "connector" | version | both nonces)
-//! acceptor  ─► connector  verdict (1) | HMAC-SHA256(secret, "acceptor" | version | both nonces)
+//! acceptor  ─► connector  magic (8) | version (u32 LE) | nonce (32) | HMAC-SHA256(key, "acceptor" | version | both nonces)
+//! connector ─► acceptor   verdict (1) | HMAC-SHA256(key, "connector" | version | both nonces)
+//! acceptor  ─► connector  verdict (1)
 //! ```
 //! All of it has a fixed size. The two labels keep a proof from being reflected, the nonces from being replayed.
-//! Without a secret the key is empty, so that a process without one and a process with one find out about each other.
+//!
+//! The acceptor proves the secret first, so a process that only pretends to be a rank gets no proof from those that
+//! connect to it. Whoever can connect to a rank does get the acceptor's proof and can test guesses of the secret against
+//! it. The least length of a [`Token`] and the iterated derivation of its key make that hopeless for a random secret.
+//!
+//! Without a secret the key is derived from the empty text, so that a process without one and a process with one find
+//! out about each other. Both sides then check as well that the same user runs the other process.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
+use crate::descriptors;
 use crate::error::ClusterError;
+use crate::peer_user::peer_user;
 use crate::token::{Token, random_bytes};
 use crate::wire::{Timed, invalid};
 
 /// The version of everything that this crate puts on the wire. Both sides of a connection must speak the same.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 const MAGIC: [u8; 8] = *b"EDGECUT\n";
 const NONCE_BYTES: usize = 32;
 const PREAMBLE_BYTES: usize = 8 + 4 + NONCE_BYTES;
 const PROOF_BYTES: usize = 32;
 const ACCEPTED: u8 = 1;
+/// The time that a peer of another version or another user gets to find out why it is turned away.
+const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// Why a handshake failed.
 #[derive(Debug)]
 pub(crate) enum HandshakeError {
     /// The connection broke, or was too slow.
     Io(io::Error),
+    /// The peer sent no magic in time.
+    Silent,
     /// The peer did not send the magic: it is something else altogether.
     Stray,
     /// The peer speaks another version.
     Version { theirs: u32, ours: u32 },
-    /// The acceptor says that our proof is wrong.
+    /// The peer says that our proof is wrong.
     Rejected,
     /// The peer's proof is wrong.
     Differs,
+    /// There is no secret, and the peer is another user's process.
+    OtherUser { theirs: u32, ours: u32 },
+    /// There is no secret, and the system does not tell whose process the peer is.
+    UnknownUser(io::Error),
 }
 
 impl HandshakeError {
     /// Whether another attempt at the same peer may end better.
     pub(crate) fn is_transient(&self) -> bool {
-        matches!(self, Self::Io(_) | Self::Stray)
+        match self {
+            Self::Io(error) => !descriptors::is_exhausted(error),
+            Self::Stray | Self::Silent => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the acceptor closed the connection before the handshake was over, as it does to make room for others.
+    pub(crate) fn is_hang_up(&self) -> bool {
+        let kinds = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
+        matches!(self, Self::Io(error) if kinds.contains(&error.kind()))
     }
 
     pub(crate) fn naming(self, peer: String) -> ClusterError {
         match self {
-            Self::Io(cause) => ClusterError::Connect { peer, cause },
+            Self::Io(cause) => ClusterError::Connect { peer, cause: descriptors::explain(cause) },
+            Self::Silent => ClusterError::Connect { peer, cause: io::ErrorKind::TimedOut.into() },
             Self::Stray => ClusterError::NotACluster { peer },
             Self::Version { theirs, ours } => ClusterError::Version { peer, theirs, ours },
             Self::Rejected => ClusterError::TokenRejected { peer },
             Self::Differs => ClusterError::TokenDiffers { peer },
+            Self::OtherUser { theirs, ours } => ClusterError::OtherUser { peer, theirs, ours },
+            Self::UnknownUser(cause) => ClusterError::UnknownUser { peer, cause },
         }
     }
 }
@@ -85,64 +114,109 @@ impl<'a> Handshake<'a> {
         Self { token, version: PROTOCOL_VERSION, deadline }
     }
 
-    /// The side that opened the connection.
+    /// Runs the side that opened the connection.
     pub(crate) fn connect(&self, stream: &TcpStream) -> Result<(), HandshakeError> {
-        let mut stream = Timed { stream, deadline: self.deadline };
-        let connector = self.send_preamble(&mut stream)?;
-        let acceptor = self.read_preamble(&mut stream)?;
-        self.check_version(acceptor.0)?;
-        let nonces = Nonces { connector, acceptor: acceptor.1 };
-        stream.write_all(&self.proof("connector", &nonces)?.finalize().into_bytes())?;
-
-        let mut verdict = [0; 1 + PROOF_BYTES];
-        stream.read_exact(&mut verdict)?;
-        if verdict[0] != ACCEPTED {
-            return Err(HandshakeError::Rejected);
-        }
-        self.check_proof("acceptor", &nonces, &verdict[1..])
-    }
-
-    /// The side that was connected to. It says nothing to a peer that does not start with the magic.
-    pub(crate) fn accept(&self, stream: &TcpStream) -> Result<(), HandshakeError> {
-        let mut stream = Timed { stream, deadline: self.deadline };
-        let (theirs, connector) = self.read_preamble(&mut stream)?;
-        // Sent before the versions are compared, so that the peer can name both as well.
-        let acceptor = self.send_preamble(&mut stream)?;
+        let mut timed = Timed { stream, deadline: self.deadline };
+        let connector = random_bytes()?;
+        timed.write_all(&self.preamble(&connector))?;
+        self.read_magic(&mut timed)?;
+        let (theirs, acceptor) = Self::read_rest(&mut timed)?;
         self.check_version(theirs)?;
+        // By now the peer has taken the connection, and the system knows whose it is.
+        self.check_user(stream)?;
         let nonces = Nonces { connector, acceptor };
         let mut proof = [0; PROOF_BYTES];
-        stream.read_exact(&mut proof)?;
+        timed.read_exact(&mut proof)?;
 
-        let mut verdict = [0; 1 + PROOF_BYTES];
-        if let Err(error) = self.check_proof("connector", &nonces, &proof) {
-            stream.write_all(&verdict)?;
+        let mut answer = [0; 1 + PROOF_BYTES];
+        if let Err(error) = self.check_proof("acceptor", &nonces, &proof) {
+            // The peer learns that the secrets differ, and gets no proof.
+            timed.write_all(&answer)?;
             return Err(error);
         }
-        verdict[0] = ACCEPTED;
-        verdict[1..].copy_from_slice(&self.proof("acceptor", &nonces)?.finalize().into_bytes());
-        Ok(stream.write_all(&verdict)?)
+        answer[0] = ACCEPTED;
+        answer[1..].copy_from_slice(&self.proof("connector", &nonces)?.finalize().into_bytes());
+        timed.write_all(&answer)?;
+
+        let mut verdict = [0];
+        timed.read_exact(&mut verdict)?;
+        if verdict[0] == ACCEPTED { Ok(()) } else { Err(HandshakeError::Rejected) }
     }
 
-    fn send_preamble(&self, stream: &mut Timed<'_>) -> Result<[u8; NONCE_BYTES], HandshakeError> {
-        let nonce = random_bytes::<NONCE_BYTES>()?;
+    /// Waits for the first bytes of the side that opened the connection, by a deadline of their own: a process of this
+    /// project sends them at once.
+    pub(crate) fn accept_magic(&self, stream: &TcpStream, first_bytes: Instant) -> Result<(), HandshakeError> {
+        let mut timed = Timed { stream, deadline: self.deadline.min(first_bytes) };
+        self.read_magic(&mut timed).map_err(|error| match error {
+            HandshakeError::Io(error) if error.kind() == io::ErrorKind::TimedOut => HandshakeError::Silent,
+            error => error,
+        })
+    }
+
+    /// Runs the side that was connected to, after [`Handshake::accept_magic`].
+    pub(crate) fn accept(&self, stream: &TcpStream) -> Result<(), HandshakeError> {
+        let mut timed = Timed { stream, deadline: self.deadline };
+        let (theirs, connector) = Self::read_rest(&mut timed)?;
+        let acceptor = random_bytes()?;
+        let preamble = self.preamble(&acceptor);
+        if let Err(error) = self.check_version(theirs).and_then(|()| self.check_user(stream)) {
+            // The peer finds the same, and names it to its own user.
+            timed.write_all(&preamble)?;
+            // It finds the owner of this end only while this end is open, and then hangs up.
+            let deadline = self.deadline.min(Instant::now() + LAST_LOOK);
+            let _ = Timed { stream, deadline }.read(&mut [0]);
+            return Err(error);
+        }
+        let nonces = Nonces { connector, acceptor };
+        let mut opening = [0; PREAMBLE_BYTES + PROOF_BYTES];
+        opening[..PREAMBLE_BYTES].copy_from_slice(&preamble);
+        opening[PREAMBLE_BYTES..].copy_from_slice(&self.proof("acceptor", &nonces)?.finalize().into_bytes());
+        timed.write_all(&opening)?;
+
+        let mut answer = [0; 1 + PROOF_BYTES];
+        timed.read_exact(&mut answer)?;
+        if answer[0] != ACCEPTED {
+            return Err(HandshakeError::Rejected);
+        }
+        if let Err(error) = self.check_proof("connector", &nonces, &answer[1..]) {
+            timed.write_all(&[!ACCEPTED])?;
+            return Err(error);
+        }
+        Ok(timed.write_all(&[ACCEPTED])?)
+    }
+
+    fn preamble(&self, nonce: &[u8; NONCE_BYTES]) -> [u8; PREAMBLE_BYTES] {
         let mut preamble = [0; PREAMBLE_BYTES];
         preamble[..8].copy_from_slice(&MAGIC);
         preamble[8..12].copy_from_slice(&self.version.to_le_bytes());
-        preamble[12..].copy_from_slice(&nonce);
-        stream.write_all(&preamble)?;
-        Ok(nonce)
+        preamble[12..].copy_from_slice(nonce);
+        preamble
     }
 
-    fn read_preamble(&self, stream: &mut Timed<'_>) -> Result<(u32, [u8; NONCE_BYTES]), HandshakeError> {
-        let (mut magic, mut version, mut nonce) = ([0; 8], [0; 4], [0; NONCE_BYTES]);
-        // The magic comes first and alone: a stray client may send fewer bytes than a preamble and then wait.
+    /// The magic comes first and alone: a stray client may send fewer bytes than a preamble and then wait.
+    fn read_magic(&self, stream: &mut Timed<'_>) -> Result<(), HandshakeError> {
+        let mut magic = [0; 8];
         stream.read_exact(&mut magic)?;
-        if magic != MAGIC {
-            return Err(HandshakeError::Stray);
-        }
+        if magic == MAGIC { Ok(()) } else { Err(HandshakeError::Stray) }
+    }
+
+    /// Reads the version and the nonce.
+    fn read_rest(stream: &mut Timed<'_>) -> Result<(u32, [u8; NONCE_BYTES]), HandshakeError> {
+        let mut version = [0; 4];
+        let mut nonce = [0; NONCE_BYTES];
         stream.read_exact(&mut version)?;
         stream.read_exact(&mut nonce)?;
         Ok((u32::from_le_bytes(version), nonce))
+    }
+
+    /// Without a secret, the user who runs a process is all that shows where it belongs.
+    fn check_user(&self, stream: &TcpStream) -> Result<(), HandshakeError> {
+        if self.token.is_some() {
+            return Ok(());
+        }
+        let theirs = peer_user(stream).map_err(HandshakeError::UnknownUser)?;
+        let ours = rustix::process::geteuid().as_raw();
+        if theirs == ours { Ok(()) } else { Err(HandshakeError::OtherUser { theirs, ours }) }
     }
 
     fn check_version(&self, theirs: u32) -> Result<(), HandshakeError> {
@@ -152,7 +226,7 @@ impl<'a> Handshake<'a> {
 
     fn proof(&self, role: &str, nonces: &Nonces) -> Result<Hmac<Sha256>, HandshakeError> {
         // HMAC takes keys of any length, so this never fails; but a library does not panic on a promise.
-        let mut mac = Hmac::<Sha256>::new_from_slice(Token::key(self.token))
+        let mut mac = Hmac::<Sha256>::new_from_slice(&Token::key(self.token))
             .map_err(|error| HandshakeError::Io(invalid(error.to_string())))?;
         mac.update(role.as_bytes());
         mac.update(&self.version.to_le_bytes());
@@ -170,7 +244,6 @@ impl<'a> Handshake<'a> {
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, TcpListener};
-    use std::time::Duration;
 
     use super::*;
 
@@ -180,13 +253,18 @@ mod tests {
         Handshake { token, version, deadline: Instant::now() + Duration::from_secs(20) }
     }
 
+    fn answer(acceptor: &Handshake<'_>, stream: &TcpStream) -> Outcome {
+        acceptor.accept_magic(stream, acceptor.deadline)?;
+        acceptor.accept(stream)
+    }
+
     /// Runs both sides; returns how it ended for the connector and for the acceptor.
     fn meet(connector: Handshake<'_>, acceptor: Handshake<'_>) -> (Outcome, Outcome) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let addr = listener.local_addr().unwrap();
         std::thread::scope(|scope| {
             let connector = scope.spawn(move || connector.connect(&TcpStream::connect(addr).unwrap()));
-            let accepted = acceptor.accept(&listener.accept().unwrap().0);
+            let accepted = answer(&acceptor, &listener.accept().unwrap().0);
             (connector.join().unwrap(), accepted)
         })
     }
@@ -207,8 +285,8 @@ mod tests {
         let (one, other) = (Token::random().unwrap(), Token::random().unwrap());
         for (a, b) in [(Some(&one), Some(&other)), (Some(&one), None), (None, Some(&one))] {
             let (connector, acceptor) = meet(side(a, 1), side(b, 1));
-            assert!(matches!(connector, Err(HandshakeError::Rejected)), "{connector:?}");
-            assert!(matches!(acceptor, Err(HandshakeError::Differs)), "{acceptor:?}");
+            assert!(matches!(connector, Err(HandshakeError::Differs)), "{connector:?}");
+            assert!(matches!(acceptor, Err(HandshakeError::Rejected)), "{acceptor:?}");
         }
     }
 
@@ -226,7 +304,7 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut stray = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         stray.write_all(b"GET / HTTP/1.1\r\n").unwrap();
-        let accepted = side(None, 1).accept(&listener.accept().unwrap().0);
+        let accepted = answer(&side(None, 1), &listener.accept().unwrap().0);
         assert!(matches!(accepted, Err(HandshakeError::Stray)), "{accepted:?}");
         let mut answer = Vec::new();
         // The stream ends with an orderly close or, since the acceptor left bytes unread, with a reset.
@@ -239,10 +317,60 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut slow = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         slow.write_all(&MAGIC[..3]).unwrap();
+        let first_bytes = Instant::now() + Duration::from_millis(50);
+        let silent = side(None, 1).accept_magic(&listener.accept().unwrap().0, first_bytes);
+        assert!(matches!(silent, Err(HandshakeError::Silent)), "{silent:?}");
+    }
+
+    #[test]
+    fn a_client_that_stops_after_the_magic_runs_into_the_deadline() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut slow = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        slow.write_all(&MAGIC).unwrap();
         let acceptor = Handshake { token: None, version: 1, deadline: Instant::now() + Duration::from_millis(50) };
-        match acceptor.accept(&listener.accept().unwrap().0) {
+        match answer(&acceptor, &listener.accept().unwrap().0) {
             Err(HandshakeError::Io(error)) => assert_eq!(error.kind(), io::ErrorKind::TimedOut),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_fake_listener_gets_no_proof() {
+        let token = Token::random().unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let addr = listener.local_addr().unwrap();
+        std::thread::scope(|scope| {
+            let connector = scope.spawn(|| side(Some(&token), 1).connect(&TcpStream::connect(addr).unwrap()));
+            let mut fake = listener.accept().unwrap().0;
+            let mut preamble = [0; PREAMBLE_BYTES];
+            fake.read_exact(&mut preamble).unwrap();
+            // A preamble of its own, and a made-up proof.
+            fake.write_all(&preamble).unwrap();
+            fake.write_all(&[7; PROOF_BYTES]).unwrap();
+            let mut answer = Vec::new();
+            fake.read_to_end(&mut answer).unwrap();
+            assert_eq!(answer, [0; 1 + PROOF_BYTES], "a verdict and no proof");
+            assert!(matches!(connector.join().unwrap(), Err(HandshakeError::Differs)));
+        });
+    }
+
+    #[test]
+    fn a_reflected_proof_is_wrong() {
+        let token = Token::random().unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let addr = listener.local_addr().unwrap();
+        std::thread::scope(|scope| {
+            let acceptor = scope.spawn(|| answer(&side(Some(&token), 1), &listener.accept().unwrap().0));
+            let mut thief = TcpStream::connect(addr).unwrap();
+            thief.write_all(&side(Some(&token), 1).preamble(&[1; NONCE_BYTES])).unwrap();
+            let mut opening = [0; PREAMBLE_BYTES + PROOF_BYTES];
+            thief.read_exact(&mut opening).unwrap();
+            thief.write_all(&[ACCEPTED]).unwrap();
+            thief.write_all(&opening[PREAMBLE_BYTES..]).unwrap();
+            let mut verdict = Vec::new();
+            thief.read_to_end(&mut verdict).unwrap();
+            assert_eq!(verdict, [!ACCEPTED]);
+            assert!(matches!(acceptor.join().unwrap(), Err(HandshakeError::Differs)));
+        });
     }
 }

@@ -5,14 +5,18 @@
 //!
 //! * the *control plane* (one connection from each rank to rank 0, one thread per process) carries heartbeats and
 //!   the news of a failure, so that every process ends within seconds and names the rank that failed first;
-//! * a [`ProcessGroup`] runs collectives over a ring of TCP connections of its own, synchronously, on the calling
-//!   thread: no async runtime is needed;
+//! * ranks that exchange data have a *pulse* as well, a connection that carries heartbeats alone, so that a network
+//!   which drops the packets between two ranks ends the job within seconds, with an error that names both;
+//! * a [`ProcessGroup`] runs collectives over TCP connections of its own, synchronously, on the calling thread: no async
+//!   runtime is needed. Little data takes recursive doubling ([`doubling`]), much data a ring ([`ring`]);
 //! * [`spawn`] makes a job of processes on one machine out of one call, without a launcher;
 //! * [`Cluster::connect_rpc`] and [`Cluster::take_rpc_incoming`] hand out authenticated streams for other protocols.
 //!
 //! # Invariants
 //! * Nothing of variable length is read from a peer before it has proved that it knows the shared secret.
-//! * Without a secret, only loopback addresses are listened on, connected to and accepted.
+//! * A process that listens proves the secret before those that connect to it do.
+//! * Without a secret, only loopback addresses are listened on, connected to and accepted, and only processes of one user
+//!   take part.
 //! * Every wait has a deadline, every queue and every frame a bound; each is a field of [`ClusterConfig`] or a named
 //!   constant.
 //! * All ranks of a group call the same collectives in the same order; a header before each one checks that.
@@ -57,18 +61,28 @@ mod cluster;
 mod collective;
 mod config;
 mod control;
+mod descriptors;
 mod door;
+pub mod doubling;
+mod doubling_run;
 mod engine;
 mod env;
 mod error;
 mod flow;
+mod greeting;
 mod group;
 mod handshake;
 mod ip_config;
+mod keep_alive;
+mod link;
 mod local;
 mod local_ranks;
 mod neighbors;
 mod outbound;
+mod panics;
+mod partners;
+mod peer_user;
+mod pending;
 mod pump;
 mod readiness;
 mod reduce;
@@ -76,6 +90,9 @@ mod registry;
 mod rendezvous;
 pub mod ring;
 mod spawn;
+mod stopwatch;
+mod strangers;
+mod suspension;
 mod token;
 mod verdict;
 mod wire;
@@ -83,12 +100,13 @@ mod wire;
 pub use blame::Blame;
 pub use cluster::Cluster;
 pub use config::{ClusterConfig, DEFAULT_MASTER_PORT};
-pub use env::{EnvRanks, Launcher};
+pub use env::{Attempt, EnvRanks, Launcher};
 pub use error::{ClusterError, Failure};
 pub use group::{MAX_BROADCAST_BYTES, MAX_GATHER_BYTES, ProcessGroup};
 pub use handshake::PROTOCOL_VERSION;
 pub use ip_config::{IpConfig, IpConfigError, NodeAddress};
 pub use local_ranks::{LocalRanks, OTHER_RANK_FAILED, RanksEnd, SPAWNED, end_with_parent, free_port, share_of_cores};
+pub use panics::panic_text;
 pub use reduce::{Reduce, ReduceOp};
 pub use spawn::spawn;
 pub use token::Token;

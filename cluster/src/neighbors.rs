@@ -1,18 +1,20 @@
 //! A rank's place in a ring: how it is connected, and whom to blame when the ring stops.
 
-use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use crate::board::{Board, Waiting};
 use crate::cluster::Cluster;
 use crate::collective::Header;
+use crate::doubling;
 use crate::error::{ClusterError, Failure, seconds};
 use crate::flow::Flow;
+use crate::partners::{Partner, Partners};
 use crate::pump::{Halt, Lookout, Merge, Progress, Pump, Side};
-use crate::wire::{Hello, RingKey};
+use crate::wire::{Hello, Lane, RingKey};
 
 /// From here on a wait is worth telling to others that look for who holds up the ring.
-const LONG_WAIT: Duration = Duration::from_millis(50);
+pub(crate) const LONG_WAIT: Duration = Duration::from_millis(50);
 
 /// The ring of one process group, as one of its members sees it.
 pub(crate) struct Ring {
@@ -22,42 +24,83 @@ pub(crate) struct Ring {
     pub(crate) position: usize,
     // None where the group has one member, and after an error.
     pump: Option<Pump>,
+    partners: Option<Partners>,
 }
 
 impl Ring {
     /// Connects to the right neighbor and waits for the left one.
     pub(crate) fn connect(cluster: &Cluster, name: &str, members: &[usize]) -> Result<Self, ClusterError> {
         let position = position_among(cluster, members)?;
-        let mut ring =
-            Self { cluster: cluster.clone(), name: name.to_owned(), members: members.to_vec(), position, pump: None };
+        let mut ring = Self {
+            cluster: cluster.clone(),
+            name: name.to_owned(),
+            members: members.to_vec(),
+            position,
+            pump: None,
+            partners: None,
+        };
         if members.len() > 1 {
-            ring.pump = Some(ring.connect_neighbors()?);
+            ring.connect_all()?;
         }
         Ok(ring)
     }
 
-    fn connect_neighbors(&self) -> Result<Pump, ClusterError> {
+    /// Opens the connections to the right neighbor and to peers above this rank, then waits for those from the left
+    /// neighbor and from peers below. All ranks open before they wait, and the door answers meanwhile, so none waits for
+    /// a rank that waits for it.
+    fn connect_all(&mut self) -> Result<(), ClusterError> {
         let cluster = &self.cluster;
-        let key = RingKey {
+        let ring_key = RingKey {
             name: self.name.clone(),
             members: self.members.clone(),
             instance: cluster.next_instance(&self.name, &self.members),
             from: cluster.rank(),
+            lane: Lane::Ring,
         };
-        let (left, _) = self.neighbor(Side::Left);
-        let (right, right_addr) = self.neighbor(Side::Right);
-        let from_left = RingKey { from: left, ..key.clone() };
-        let purpose = Hello::Ring { job: cluster.door().job().to_owned(), key };
-        let to_right = cluster.open_for(&purpose, right, right_addr)?;
+        let doubling_key = RingKey { lane: Lane::Doubling, ..ring_key.clone() };
+        let size = self.members.len();
+        // Smaller groups run no recursive doubling.
+        let steps = if size < doubling::MIN_WORLD { Vec::new() } else { doubling::plan(self.position, size) };
+        let mut peers: Vec<usize> = steps.iter().map(|step| step.peer).collect();
+        peers.sort_unstable();
+        peers.dedup();
 
+        let to_right = self.open((self.position + 1) % size, &ring_key)?;
+        let mut partners = Vec::with_capacity(peers.len());
+        for &peer in peers.iter().filter(|&&peer| peer > self.position) {
+            partners.push(Partner { position: peer, stream: self.open(peer, &doubling_key)? });
+        }
+        let from_left = self.wait_for((self.position + size - 1) % size, &ring_key)?;
+        for &peer in peers.iter().filter(|&&peer| peer < self.position) {
+            partners.push(Partner { position: peer, stream: self.wait_for(peer, &doubling_key)? });
+        }
+        self.pump = Some(Pump::new(from_left, to_right));
+        self.partners = Some(Partners::new(partners));
+        Ok(())
+    }
+
+    fn open(&self, position: usize, key: &RingKey) -> Result<TcpStream, ClusterError> {
+        let rank = self.members[position];
+        let purpose = Hello::Ring { job: self.cluster.door().job().to_owned(), key: key.clone() };
+        self.cluster.open_for(&purpose, rank, self.cluster.addr_of(rank)?)
+    }
+
+    /// Waits for a connection that another member opens.
+    fn wait_for(&self, position: usize, key: &RingKey) -> Result<TcpStream, ClusterError> {
+        let cluster = &self.cluster;
+        let rank = self.members[position];
+        let key = RingKey { from: rank, ..key.clone() };
         let patience = cluster.config().collective_timeout();
         let job_failed = || cluster.board().has_failed();
-        // Who asks what holds up the ring learns that it is not this rank.
-        let _waiting = cluster.board().wait_for_rank(left);
-        match cluster.door().take_ring(&from_left, Instant::now() + patience, job_failed) {
-            Some(from_left) => Ok(Pump::new(from_left, to_right)),
-            None => Err(self.missing_neighbor(left, &seconds(patience))),
-        }
+        // Who asks what holds up the group learns that it is not this rank.
+        let _waiting = cluster.board().wait_for_rank(rank);
+        let stream = cluster.door().take_ring(&key, patience, job_failed);
+        stream.ok_or_else(|| self.missing_neighbor(rank, &seconds(patience)))
+    }
+
+    /// Returns the connections of the group; `None` where it has one member, and after an error.
+    pub(crate) fn connections(&self) -> Option<(&Pump, &Partners)> {
+        self.pump.as_ref().zip(self.partners.as_ref())
     }
 
     fn missing_neighbor(&self, left: usize, patience: &str) -> ClusterError {
@@ -98,8 +141,9 @@ impl Ring {
     }
 
     /// Closes the connections, so that the neighbors do not wait for data that never comes.
-    fn disconnect(&mut self) {
+    pub(crate) fn disconnect(&mut self) {
         self.pump = None;
+        self.partners = None;
     }
 
     /// Finds out which rank is to blame, which need not be the neighbor that the trouble came from.
@@ -108,7 +152,7 @@ impl Ring {
         let progress = progress.to_string();
         match halt {
             Halt::JobFailed => self.job_failed(),
-            Halt::Differs(theirs) => self.mismatch(header, &theirs),
+            Halt::Differs(theirs) => self.mismatch(header, self.neighbor(Side::Left).0, &theirs),
             Halt::Broken(side, cause) => {
                 let (rank, addr) = self.neighbor(side);
                 self.lost(rank, ClusterError::PeerLost { operation, rank, addr, cause, progress })
@@ -122,7 +166,7 @@ impl Ring {
         }
     }
 
-    fn job_failed(&self) -> ClusterError {
+    pub(crate) fn job_failed(&self) -> ClusterError {
         match self.cluster.failure() {
             Some(failure) => ClusterError::RankFailed(failure),
             // The pump has just seen that there is one.
@@ -131,7 +175,7 @@ impl Ring {
     }
 
     /// A connection broke. Most likely some rank has died, perhaps one further away, and the control plane says which.
-    fn lost(&self, rank: usize, own: ClusterError) -> ClusterError {
+    pub(crate) fn lost(&self, rank: usize, own: ClusterError) -> ClusterError {
         match self.cluster.wait_for_failure() {
             Some(failure) => ClusterError::RankFailed(failure),
             None => self.accuse(rank, own),
@@ -139,7 +183,7 @@ impl Ring {
     }
 
     /// A neighbor fell silent. It may itself wait for another rank, which rank 0 finds out.
-    fn suspect(&self, rank: usize, own: ClusterError) -> ClusterError {
+    pub(crate) fn suspect(&self, rank: usize, own: ClusterError) -> ClusterError {
         self.cluster.suspect(self.suspicion(rank, &own));
         self.settle(rank, own)
     }
@@ -162,14 +206,14 @@ impl Ring {
         }
     }
 
-    /// The left neighbor does something else than this rank.
-    fn mismatch(&self, header: &Header, theirs: &[u8]) -> ClusterError {
+    /// The rank `peer` does something else than this rank.
+    pub(crate) fn mismatch(&self, header: &Header, peer: usize, theirs: &[u8]) -> ClusterError {
         let error = ClusterError::Mismatch {
             group: self.name.clone(),
             sequence: header.sequence,
             rank: self.cluster.rank(),
             ours: header.describe(),
-            peer: self.neighbor(Side::Left).0,
+            peer,
             theirs: header.difference(theirs),
         };
         // Nobody knows which of the two is wrong, so each reports itself; the text names both.
@@ -177,7 +221,7 @@ impl Ring {
         error
     }
 
-    fn neighbor(&self, side: Side) -> (usize, SocketAddr) {
+    pub(crate) fn neighbor(&self, side: Side) -> (usize, SocketAddr) {
         let size = self.members.len();
         let step = if side == Side::Right { 1 } else { size - 1 };
         let rank = self.members[(self.position + step) % size];

@@ -7,11 +7,21 @@ use std::time::{Duration, Instant};
 use crate::door::make_plain;
 use crate::error::ClusterError;
 use crate::handshake::{Handshake, HandshakeError};
+use crate::keep_alive::probe_when_idle;
 use crate::token::Token;
 use crate::wire::{Answer, Hello, Timed, read_frame, write_frame};
 
-/// Opens a connection and proves the secret; by `deadline`.
-pub(crate) fn open(addr: SocketAddr, token: Option<&Token>, deadline: Instant) -> Result<TcpStream, HandshakeError> {
+/// The time before another attempt at a peer that has hung up.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Opens a connection and proves the secret; by `deadline`. While it is idle the kernel probes it, so that it ends
+/// about `keep_alive` after the network has.
+pub(crate) fn open(
+    addr: SocketAddr,
+    token: Option<&Token>,
+    deadline: Instant,
+    keep_alive: Duration,
+) -> Result<TcpStream, HandshakeError> {
     let remaining = deadline.saturating_duration_since(Instant::now());
     // The standard library rejects a timeout of zero as a bad argument.
     let stream = TcpStream::connect_timeout(&addr, remaining.max(Duration::from_millis(1)))?;
@@ -20,23 +30,49 @@ pub(crate) fn open(addr: SocketAddr, token: Option<&Token>, deadline: Instant) -
         return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
     }
     stream.set_nodelay(true)?;
+    probe_when_idle(&stream, keep_alive)?;
     Handshake::new(token, deadline).connect(&stream)?;
     Ok(stream)
 }
 
-/// Opens a connection for `purpose` to a rank of the same job. The stream comes back non-blocking.
-pub(crate) fn open_for(
-    purpose: &Hello,
-    rank: usize,
+/// Opens a connection, again if the peer hangs up during the handshake: a peer that many connect to at once closes the
+/// slowest of them. A peer that has ended refuses the next attempt.
+fn open_patiently(
     addr: SocketAddr,
     token: Option<&Token>,
+    deadline: Instant,
+    keep_alive: Duration,
+) -> Result<TcpStream, HandshakeError> {
+    loop {
+        match open(addr, token, deadline, keep_alive) {
+            Err(error) if error.is_hang_up() && Instant::now() + RETRY_PAUSE < deadline => {
+                std::thread::sleep(RETRY_PAUSE);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// A connection to open to a rank of the same job.
+pub(crate) struct Purpose<'a> {
+    pub(crate) hello: &'a Hello,
+    pub(crate) rank: usize,
+    pub(crate) addr: SocketAddr,
+}
+
+/// Opens a connection to a rank of the same job. The stream comes back non-blocking.
+pub(crate) fn open_for(
+    purpose: &Purpose<'_>,
+    token: Option<&Token>,
     timeout: Duration,
+    keep_alive: Duration,
 ) -> Result<TcpStream, ClusterError> {
+    let Purpose { hello, rank, addr } = purpose;
     let peer = || format!("rank {rank} at {addr}");
     let deadline = Instant::now() + timeout;
-    let stream = open(addr, token, deadline).map_err(|error| error.naming(peer()))?;
+    let stream = open_patiently(*addr, token, deadline, keep_alive).map_err(|error| error.naming(peer()))?;
     let failed = |cause: io::Error| ClusterError::Connect { peer: peer(), cause };
-    write_frame(Timed { stream: &stream, deadline }, purpose).map_err(failed)?;
+    write_frame(Timed { stream: &stream, deadline }, hello).map_err(failed)?;
     match read_frame(Timed { stream: &stream, deadline }).map_err(failed)? {
         Answer::Welcome => {
             make_plain(&stream).map_err(failed)?;
@@ -52,7 +88,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::door::{Door, DoorRules};
+    use crate::config::ClusterConfig;
+    use crate::door::{Door, DoorLimits, DoorRules};
 
     #[test]
     fn a_stray_from_another_job_is_refused() {
@@ -64,12 +101,18 @@ mod tests {
             token: None,
             job: "this".to_owned(),
             world_size: 2,
-            handshake_timeout: minute,
+            keep_alive: minute,
+            limits: DoorLimits::of(&ClusterConfig::new(0, 2, "localhost", 1)),
+            notice: |_| {},
             arrivals: None,
             rpc,
+            pulses: std::sync::mpsc::sync_channel(1).0,
         };
         let _doorkeeper = Arc::new(Door::new(rules)).open(listener).unwrap();
-        let call = |job: &str, from| open_for(&Hello::Rpc { job: job.to_owned(), from }, 0, addr, None, minute);
+        let call = |job: &str, from| {
+            let hello = Hello::Rpc { job: job.to_owned(), from };
+            open_for(&Purpose { hello: &hello, rank: 0, addr }, None, minute, minute)
+        };
         assert!(call("other", 1).unwrap_err().to_string().ends_with("it belongs to another job"));
         assert!(call("this", 2).unwrap_err().to_string().ends_with("there is no rank 2 in a job of 2"));
         call("this", 1).unwrap();

@@ -7,14 +7,16 @@
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 
 use crate::flow::{Flow, Outgoing};
+use crate::partners::Sides;
 use crate::readiness::wait_ready;
 use crate::reduce::MAX_WIDTH;
 use crate::ring::Action;
+use crate::stopwatch::Stopwatch;
 
 /// What is read at once before it is reduced: small enough to stay in the cache, large enough to keep calls rare.
 const SEGMENT_BYTES: usize = 256 * 1024;
@@ -22,9 +24,9 @@ const SEGMENT_BYTES: usize = 256 * 1024;
 const MAX_GREETING_BYTES: usize = 64;
 /// For so long a rank that waits looks again and again before it sleeps: about what it takes to wake a thread up, and far
 /// more than a neighbor needs that is at the same collective. Between two looks any other thread may have the core.
-const WAKEFUL: Duration = Duration::from_micros(50);
+pub(crate) const WAKEFUL: Duration = Duration::from_micros(50);
 /// How often a waiting collective looks whether the job has failed.
-const LOOK_AROUND: Duration = Duration::from_millis(100);
+pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(100);
 
 /// The two connections of a rank in a ring, both non-blocking.
 pub(crate) struct Pump {
@@ -106,6 +108,11 @@ impl Pump {
         Self { from_left, to_right, segment: vec![0; SEGMENT_BYTES] }
     }
 
+    /// Returns the two connections, for the header of a collective whose data goes elsewhere.
+    pub(crate) fn sides(&self) -> Sides<'_> {
+        Sides { from_left: &self.from_left, to_right: &self.to_right }
+    }
+
     /// Runs a flow to its end, on positions in `data`. The longest wait without any progress is `patience`.
     ///
     /// The greeting, unless empty, goes ahead of the data; no data is taken from a neighbor whose greeting differs.
@@ -179,7 +186,7 @@ impl<'a> Run<'a> {
     }
 
     fn finish(&mut self, patience: Duration, lookout: &mut dyn Lookout) -> Result<(), Halt> {
-        let mut quiet_since = None;
+        let mut quiet_since: Option<Stopwatch> = None;
         loop {
             let sent = match self.send() {
                 Ok(sent) => sent,
@@ -199,7 +206,7 @@ impl<'a> Run<'a> {
                 quiet_since = None;
                 continue;
             }
-            let quiet = quiet_since.get_or_insert_with(Instant::now).elapsed();
+            let quiet = quiet_since.get_or_insert_with(Stopwatch::start).elapsed();
             let side = if self.wants_to_receive() { Side::Left } else { Side::Right };
             if lookout.job_failed(side, quiet) {
                 return Err(Halt::JobFailed);
@@ -331,7 +338,7 @@ impl<'a> Run<'a> {
 
 /// The bytes that a read or write moved: none if it would have to wait. The buffers are never empty, so zero bytes
 /// are the end of the connection.
-fn moved(outcome: io::Result<usize>) -> io::Result<usize> {
+pub(crate) fn moved(outcome: io::Result<usize>) -> io::Result<usize> {
     match outcome {
         Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed")),
         Ok(count) => Ok(count),

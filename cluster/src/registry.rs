@@ -1,7 +1,7 @@
 //! Who has joined so far, and what is wrong with it: the decisions of the rendezvous, without a socket.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::address::{check_given, is_loopback};
 use crate::config::ClusterConfig;
@@ -12,6 +12,9 @@ use crate::wire::Register;
 const SHOWN_FINGERPRINT: usize = 64;
 /// Rejected connections that are mentioned when a rank is missing.
 const SHOWN_REJECTIONS: usize = 4;
+/// The processes of a job start about together. One that started so much earlier than another of its rank, or than rank
+/// 0, may be left over from an earlier attempt.
+const SAME_START: Duration = Duration::from_secs(5);
 
 /// The ranks that rank 0 knows of during the rendezvous.
 pub(crate) struct Registry<'a> {
@@ -19,52 +22,111 @@ pub(crate) struct Registry<'a> {
     // By rank: the listening address, and the address that the control connection came from.
     members: Vec<Option<Member>>,
     rejections: Vec<String>,
+    started: Instant,
 }
 
 #[derive(Clone, Copy)]
 struct Member {
     listen: SocketAddr,
     peer: SocketAddr,
+    started: Instant,
+}
+
+/// A rank that asks to join.
+pub(crate) struct Candidate<'a> {
+    pub(crate) register: &'a Register,
+    /// The address that its control connection came from.
+    pub(crate) peer: SocketAddr,
+    /// The time at which the process began to join.
+    pub(crate) started: Instant,
+}
+
+/// A rank that was taken in.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Admitted {
+    /// The first process of its rank.
+    New,
+    /// In place of an older process of the same rank, which must be turned away for this reason.
+    InPlaceOf(String),
+}
+
+/// A rank that was not taken in, and the reason.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Misfit {
+    /// The process may be left over from an earlier attempt. The job goes on without it.
+    Leftover(String),
+    /// The job cannot take place with it.
+    Fatal(String),
 }
 
 impl<'a> Registry<'a> {
     /// Rank 0 itself is a member from the start.
     pub(crate) fn new(config: &'a ClusterConfig, own: SocketAddr) -> Self {
         let mut members = vec![None; config.world_size];
+        let started = Instant::now();
         if let Some(first) = members.first_mut() {
-            *first = Some(Member { listen: own, peer: own });
+            *first = Some(Member { listen: own, peer: own, started });
         }
-        Self { config, members, rejections: Vec::new() }
+        Self { config, members, rejections: Vec::new(), started }
     }
 
-    /// Takes in a rank, or says why the job cannot take place with it.
-    pub(crate) fn admit(&mut self, new: &Register, peer: SocketAddr) -> Result<(), String> {
-        let (rank, world_size) = (new.rank, self.members.len());
+    /// Takes in a rank, or says why it cannot take part.
+    pub(crate) fn admit(&mut self, new: &Candidate<'_>) -> Result<Admitted, Misfit> {
+        let Candidate { register, peer, started } = *new;
+        let rank = register.rank;
+        if let Some(reason) = self.other_attempt(rank, register.attempt, peer) {
+            return Err(Misfit::Leftover(reason));
+        }
+        if let Some(reason) = self.problem(register, peer) {
+            // A rank of this job that is set up wrongly has been told, and ends as well.
+            let is_older = started + SAME_START < self.started;
+            return Err(if is_older { Misfit::Leftover(reason) } else { Misfit::Fatal(reason) });
+        }
+        let member = Member { listen: register.listen, peer, started };
+        let Some(place) = self.members.get_mut(rank) else {
+            let world_size = self.config.world_size;
+            return Err(Misfit::Fatal(format!("a process at {peer} claims rank {rank} of {world_size}")));
+        };
+        let Some(first) = place else {
+            *place = Some(member);
+            return Ok(Admitted::New);
+        };
+        let reason = format!("two processes claim rank {rank}: one at {}, one at {peer}", first.peer);
+        if rank > 0 && first.started + SAME_START < started {
+            *place = Some(member);
+            return Ok(Admitted::InPlaceOf(format!("{reason}, which has started later and takes its place")));
+        }
+        let is_older = started + SAME_START < first.started;
+        Err(if is_older { Misfit::Leftover(reason) } else { Misfit::Fatal(reason) })
+    }
+
+    /// Why a process of another attempt at this job cannot join, if it is one.
+    pub(crate) fn other_attempt(&self, rank: usize, attempt: u64, peer: SocketAddr) -> Option<String> {
+        let own = self.config.attempt;
+        (attempt != own).then(|| {
+            format!("rank {rank} at {peer} belongs to the job after {attempt} restarts, rank 0 to the one after {own}")
+        })
+    }
+
+    fn problem(&self, new: &Register, peer: SocketAddr) -> Option<String> {
+        let rank = new.rank;
+        let world_size = self.config.world_size;
         if new.world_size != world_size {
-            return Err(format!(
+            return Some(format!(
                 "rank {rank} at {peer} was started with a world size of {}, rank 0 with {world_size}",
                 new.world_size
             ));
         }
         if new.fingerprint != self.config.fingerprint {
-            return Err(format!(
+            return Some(format!(
                 "rank {rank} at {peer} holds parts of another partitioning, or has other run parameters: \
                  its fingerprint is {}, rank 0's is {}",
                 shown(&new.fingerprint),
                 shown(&self.config.fingerprint)
             ));
         }
-        if let Err(reason) = check_given(self.config, new.listen) {
-            return Err(format!("rank {rank} at {peer} gives {} as its listening address: {reason}", new.listen));
-        }
-        match self.members.get_mut(rank) {
-            None => Err(format!("a process at {peer} claims rank {rank} of {world_size}")),
-            Some(Some(first)) => Err(format!("two processes claim rank {rank}: one at {}, one at {peer}", first.peer)),
-            Some(free) => {
-                *free = Some(Member { listen: new.listen, peer });
-                Ok(())
-            }
-        }
+        let reason = check_given(self.config, new.listen).err()?;
+        Some(format!("rank {rank} at {peer} gives {} as its listening address: {reason}", new.listen))
     }
 
     /// Remembers a connection that was turned away, which may have been a missing rank's.
@@ -83,7 +145,8 @@ impl<'a> Registry<'a> {
     }
 
     /// Why the job does not take place when the time is up.
-    pub(crate) fn timeout_reason(&self, waited: Duration) -> String {
+    /// `strangers` tells of connections that have not proved to be a rank's.
+    pub(crate) fn timeout_reason(&self, waited: Duration, strangers: Option<String>) -> String {
         let (joined, missing): (Vec<usize>, Vec<usize>) =
             (0..self.members.len()).partition(|&rank| self.members[rank].is_some());
         let subject = if missing.len() == 1 { "rank" } else { "ranks" };
@@ -96,6 +159,9 @@ impl<'a> Registry<'a> {
         );
         if !self.rejections.is_empty() {
             reason += &format!("; turned away: {}", self.rejections.join("; "));
+        }
+        if let Some(strangers) = strangers {
+            reason += &format!("; {strangers}");
         }
         reason
     }
@@ -141,7 +207,26 @@ mod tests {
     }
 
     fn member(rank: usize) -> Register {
-        Register { rank, world_size: 3, fingerprint: "abc".to_owned(), listen: addr(rank as u8, 5000) }
+        Register {
+            rank,
+            world_size: 3,
+            fingerprint: "abc".to_owned(),
+            listen: addr(rank as u8, 5000),
+            attempt: 0,
+            waited_ms: 0,
+        }
+    }
+
+    fn admit(registry: &mut Registry<'_>, register: &Register, peer: SocketAddr) -> Result<Admitted, Misfit> {
+        registry.admit(&Candidate { register, peer, started: Instant::now() })
+    }
+
+    /// The reason for which the job cannot take place.
+    fn fatal(outcome: Result<Admitted, Misfit>) -> String {
+        match outcome {
+            Err(Misfit::Fatal(reason)) => reason,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Addresses beyond loopback need a secret.
@@ -160,9 +245,9 @@ mod tests {
     fn a_full_house_has_a_roster() {
         let config = config();
         let mut registry = registry(&config);
-        registry.admit(&member(2), addr(2, 1)).unwrap();
+        admit(&mut registry, &member(2), addr(2, 1)).unwrap();
         assert!(!registry.is_complete());
-        registry.admit(&member(1), addr(1, 1)).unwrap();
+        admit(&mut registry, &member(1), addr(1, 1)).unwrap();
         assert!(registry.is_complete());
         assert_eq!(registry.roster().unwrap(), [addr(0, 29500), addr(1, 5000), addr(2, 5000)]);
     }
@@ -171,11 +256,11 @@ mod tests {
     fn misfits_are_named() {
         let config = config();
         let mut registry = registry(&config);
-        registry.admit(&member(1), addr(1, 7)).unwrap();
+        admit(&mut registry, &member(1), addr(1, 7)).unwrap();
         let mut misfit = |change: fn(&mut Register)| {
             let mut register = member(2);
             change(&mut register);
-            registry.admit(&register, addr(9, 8)).unwrap_err()
+            fatal(admit(&mut registry, &register, addr(9, 8)))
         };
         assert_eq!(misfit(|r| r.rank = 1), "two processes claim rank 1: one at 10.0.0.1:7, one at 10.0.0.9:8");
         assert_eq!(misfit(|r| r.rank = 3), "a process at 10.0.0.9:8 claims rank 3 of 3");
@@ -190,21 +275,21 @@ mod tests {
         let mut config = config();
         config.token = None;
         let mut registry = registry(&config);
-        let text = registry.admit(&member(1), addr(1, 7)).unwrap_err();
+        let text = fatal(admit(&mut registry, &member(1), addr(1, 7)));
         assert!(text.starts_with("rank 1 at 10.0.0.1:7 gives 10.0.0.1:5000 as its listening address"), "{text}");
         assert!(text.contains("without a shared secret"), "{text}");
-        registry.admit(&Register { listen: ([127, 0, 0, 1], 5000).into(), ..member(1) }, addr(1, 7)).unwrap();
+        admit(&mut registry, &Register { listen: ([127, 0, 0, 1], 5000).into(), ..member(1) }, addr(1, 7)).unwrap();
     }
 
     #[test]
     fn a_timeout_names_who_is_missing_and_who_was_turned_away() {
         let config = config();
         let mut registry = registry(&config);
-        registry.admit(&member(1), addr(1, 1)).unwrap();
+        admit(&mut registry, &member(1), addr(1, 1)).unwrap();
         registry.remember_rejection("10.0.0.9:8: its token differs");
         assert_eq!(
-            registry.timeout_reason(Duration::from_secs(60)),
-            "rank 2 has not joined within 60 s (joined: 0, 1); turned away: 10.0.0.9:8: its token differs"
+            registry.timeout_reason(Duration::from_secs(60), Some("600 strangers".to_owned())),
+            "rank 2 has not joined within 60 s (joined: 0, 1); turned away: 10.0.0.9:8: its token differs; 600 strangers"
         );
     }
 
@@ -212,9 +297,9 @@ mod tests {
     fn a_loopback_address_among_others_is_an_error() {
         let config = config();
         let mut registry = registry(&config);
-        registry.admit(&member(1), addr(1, 1)).unwrap();
+        admit(&mut registry, &member(1), addr(1, 1)).unwrap();
         let register = Register { listen: ([127, 0, 0, 1], 5000).into(), ..member(2) };
-        registry.admit(&register, addr(2, 1)).unwrap();
+        admit(&mut registry, &register, addr(2, 1)).unwrap();
         assert!(registry.roster().unwrap_err().starts_with("rank 2 listens on 127.0.0.1:5000"));
     }
 
@@ -222,5 +307,56 @@ mod tests {
     fn long_lists_are_cut() {
         assert_eq!(list(&[1, 2]), "1, 2");
         assert!(list(&(0..20).collect::<Vec<_>>()).ends_with("15 and 4 more"));
+    }
+
+    #[test]
+    fn a_process_of_another_attempt_is_left_over() {
+        let mut config = config();
+        config.attempt = 2;
+        let mut registry = registry(&config);
+        let old = Register { attempt: 1, world_size: 9, ..member(1) };
+        match admit(&mut registry, &old, addr(9, 8)) {
+            Err(Misfit::Leftover(reason)) => assert!(reason.contains("after 1 restarts, rank 0 to"), "{reason}"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(admit(&mut registry, &Register { attempt: 2, ..member(1) }, addr(1, 1)), Ok(Admitted::New));
+    }
+
+    #[test]
+    fn of_two_processes_of_a_rank_the_one_that_started_much_later_stays() {
+        let config = config();
+        let mut registry = registry(&config);
+        let start = registry.started + Duration::from_secs(100);
+        let mut come = |last, started| {
+            registry.admit(&Candidate { register: &member(1), peer: addr(last, 1), started }).map_err(|misfit| {
+                match misfit {
+                    Misfit::Leftover(_) => "left over",
+                    Misfit::Fatal(_) => "fatal",
+                }
+            })
+        };
+        assert_eq!(come(1, start), Ok(Admitted::New));
+        assert_eq!(come(2, start - Duration::from_secs(6)), Err("left over"));
+        assert_eq!(come(3, start + Duration::from_secs(1)), Err("fatal"));
+        match come(4, start + Duration::from_secs(6)) {
+            Ok(Admitted::InPlaceOf(reason)) => {
+                assert!(
+                    reason.starts_with("two processes claim rank 1: one at 10.0.0.1:1, one at 10.0.0.4:1"),
+                    "{reason}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(registry.peer_of(1), Some(addr(4, 1)));
+    }
+
+    #[test]
+    fn a_misfit_that_is_much_older_than_rank_0_is_left_over() {
+        let config = config();
+        let mut registry = registry(&config);
+        let started = registry.started.checked_sub(Duration::from_secs(6)).unwrap();
+        let register = Register { fingerprint: "old".to_owned(), ..member(1) };
+        let outcome = registry.admit(&Candidate { register: &register, peer: addr(9, 1), started });
+        assert!(matches!(outcome, Err(Misfit::Leftover(_))), "{outcome:?}");
     }
 }

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::address::{check_allowed, check_given, listen_as_member, resolve_master};
 use crate::config::ClusterConfig;
-use crate::door::Arrival;
+use crate::door::{Arrival, Door};
 use crate::error::{ClusterError, seconds, system};
 use crate::outbound;
-use crate::registry::Registry;
+use crate::registry::{Admitted, Candidate, Misfit, Registry};
 use crate::wire::{Admission, Hello, Register, Timed, read_frame, write_frame};
 
 /// After a failure, rank 0 waits so long for ranks that have not come yet, to tell them the reason as well.
@@ -42,16 +42,16 @@ pub(crate) struct Membership {
 pub(crate) fn host(
     config: &ClusterConfig,
     own: SocketAddr,
-    job: &str,
+    door: &Door,
     arrivals: &Receiver<Arrival>,
 ) -> Result<Assembly, ClusterError> {
     let registry = Registry::new(config, own);
-    let mut host = Host { config, registry, controls: Vec::new(), notices: 0 };
+    let mut host = Host { config, registry, door, controls: Vec::new(), notices: 0 };
     let deadline = Instant::now() + config.rendezvous_timeout();
     match host.gather(arrivals, deadline).and_then(|()| host.registry.roster()) {
         Ok(roster) => {
             // A rank that cannot take its answer has died; the control plane finds that.
-            host.answer_all(&Admission::Roster { job: job.to_owned(), addrs: roster.clone() });
+            host.answer_all(&Admission::Roster { job: door.job().to_owned(), addrs: roster.clone() });
             Ok(Assembly { roster, controls: host.controls })
         }
         Err(reason) => {
@@ -64,6 +64,7 @@ pub(crate) fn host(
 struct Host<'a> {
     config: &'a ClusterConfig,
     registry: Registry<'a>,
+    door: &'a Door,
     // All ranks that have come, welcome or not: each gets an answer.
     controls: Vec<(usize, TcpStream)>,
     notices: usize,
@@ -75,7 +76,8 @@ impl Host<'_> {
         while !self.registry.is_complete() {
             let now = Instant::now();
             if now >= deadline {
-                return Err(self.registry.timeout_reason(self.config.rendezvous_timeout()));
+                let strangers = self.door.strangers().summary();
+                return Err(self.registry.timeout_reason(self.config.rendezvous_timeout(), strangers));
             }
             if now >= next_look {
                 self.find_deserter()?;
@@ -92,23 +94,67 @@ impl Host<'_> {
 
     fn take_in(&mut self, arrival: Arrival) -> Result<(), String> {
         match arrival {
-            Arrival::Rank { register, stream, peer } => {
-                let verdict = self.registry.admit(&register, peer);
-                self.controls.push((register.rank, stream));
-                verdict
+            Arrival::Rank { register, stream, peer } => self.take_in_rank(&register, stream, peer),
+            Arrival::GaveUp { rank, attempt, peer, reason } => {
+                let reason = format!("rank {rank} at {peer} cannot join: {reason}");
+                match self.registry.other_attempt(rank, attempt, peer) {
+                    Some(_) => {
+                        self.note_rejection(&reason);
+                        Ok(())
+                    }
+                    None => Err(reason),
+                }
             }
-            Arrival::GaveUp { rank, peer, reason } => Err(format!("rank {rank} at {peer} cannot join: {reason}")),
+            Arrival::CannotAccept { reason } => Err(format!("rank 0 cannot take in other ranks: {reason}")),
             // Not the end of the job: a process that has no business here, even one of an earlier job that knows an
             // older secret, could otherwise stop it. The peer itself has been told and ends at once; if it was one of
             // ours, it is missing at the deadline, and then this is named as the likely cause.
             Arrival::TurnedAway { reason } => {
-                self.registry.remember_rejection(&reason);
-                if self.notices < MAX_NOTICES {
-                    self.notices += 1;
-                    (self.config.notice)(&format!("rendezvous: turned a peer away: {reason}"));
-                }
+                self.note_rejection(&reason);
                 Ok(())
             }
+        }
+    }
+
+    fn take_in_rank(&mut self, register: &Register, stream: TcpStream, peer: SocketAddr) -> Result<(), String> {
+        let waited = Duration::from_millis(register.waited_ms);
+        let now = Instant::now();
+        let started = now.checked_sub(waited).unwrap_or(now);
+        match self.registry.admit(&Candidate { register, peer, started }) {
+            Ok(Admitted::New) => {
+                self.controls.push((register.rank, stream));
+                Ok(())
+            }
+            Ok(Admitted::InPlaceOf(reason)) => {
+                if let Some(at) = self.controls.iter().position(|(rank, _)| *rank == register.rank) {
+                    let (_, older) = self.controls.swap_remove(at);
+                    self.turn_away(&older, reason);
+                }
+                self.controls.push((register.rank, stream));
+                Ok(())
+            }
+            Err(Misfit::Leftover(reason)) => {
+                self.turn_away(&stream, reason);
+                Ok(())
+            }
+            Err(Misfit::Fatal(reason)) => {
+                self.controls.push((register.rank, stream));
+                Err(reason)
+            }
+        }
+    }
+
+    /// Refuses a process without an end to the rendezvous.
+    fn turn_away(&mut self, stream: &TcpStream, reason: String) {
+        self.note_rejection(&reason);
+        answer(stream, &Admission::Rejected { reason });
+    }
+
+    fn note_rejection(&mut self, reason: &str) {
+        self.registry.remember_rejection(reason);
+        if self.notices < MAX_NOTICES {
+            self.notices += 1;
+            (self.config.notice)(&format!("rendezvous: turned a peer away: {reason}"));
         }
     }
 
@@ -141,7 +187,7 @@ impl Host<'_> {
                     answer(&stream, &rejection);
                     told += 1;
                 }
-                Ok(Arrival::GaveUp { .. } | Arrival::TurnedAway { .. }) => {}
+                Ok(_) => {}
                 Err(_) => return,
             }
         }
@@ -166,6 +212,7 @@ fn has_ended(stream: &TcpStream) -> bool {
 
 /// Another rank's side: registers at rank 0 and waits for the roster.
 pub(crate) fn join(config: &ClusterConfig) -> Result<Membership, ClusterError> {
+    let started = Instant::now();
     let control = reach_master(config)?;
     let master = control.peer_addr().map_err(system("ask for the master's address"))?;
     let local_ip = control.local_addr().map_err(system("ask for the own address"))?.ip();
@@ -173,13 +220,21 @@ pub(crate) fn join(config: &ClusterConfig) -> Result<Membership, ClusterError> {
         Ok(listening) => listening,
         Err(error) => {
             // The others should not wait for the deadline to hear of it.
-            let farewell = Hello::GiveUp { rank: config.rank, reason: error.to_string() };
+            let farewell = Hello::GiveUp { rank: config.rank, attempt: config.attempt, reason: error.to_string() };
             let deadline = Instant::now() + ANSWER_TIMEOUT;
             let _ = write_frame(Timed { stream: &control, deadline }, &farewell);
             return Err(error);
         }
     };
-    let (job, mut roster) = register(config, &control, master, listen)?;
+    let own = Register {
+        rank: config.rank,
+        world_size: config.world_size,
+        fingerprint: config.fingerprint.clone(),
+        listen,
+        attempt: config.attempt,
+        waited_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+    };
+    let (job, mut roster) = register(config, &control, master, own)?;
     if roster.len() != config.world_size {
         return Err(ClusterError::Rendezvous(format!("rank 0 at {master} sent a roster of {} ranks", roster.len())));
     }
@@ -202,13 +257,11 @@ fn register(
     config: &ClusterConfig,
     control: &TcpStream,
     master: SocketAddr,
-    listen: SocketAddr,
+    own: Register,
 ) -> Result<(String, Vec<SocketAddr>), ClusterError> {
-    let register =
-        Register { rank: config.rank, world_size: config.world_size, fingerprint: config.fingerprint.clone(), listen };
     // Rank 0 started its clock at the latest when it took this connection.
     let deadline = Instant::now() + config.rendezvous_timeout() + GRACE;
-    let admission = write_frame(Timed { stream: control, deadline }, &Hello::Register(register))
+    let admission = write_frame(Timed { stream: control, deadline }, &Hello::Register(own))
         .and_then(|()| read_frame(Timed { stream: control, deadline }));
     match admission {
         Ok(Admission::Roster { job, addrs }) => Ok((job, addrs)),
@@ -257,7 +310,7 @@ fn try_master(config: &ClusterConfig, deadline: Instant) -> Result<TcpStream, Ob
             continue;
         }
         let deadline = deadline.min(Instant::now() + config.connect_timeout());
-        match outbound::open(addr, config.token.as_ref(), deadline) {
+        match outbound::open(addr, config.token.as_ref(), deadline, config.heartbeat_timeout()) {
             Ok(stream) => return Ok(stream),
             Err(error) => {
                 let is_transient = error.is_transient();
@@ -279,6 +332,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use super::*;
+    use crate::door::{DoorLimits, DoorRules};
 
     #[test]
     fn a_roster_is_checked() {
@@ -296,11 +350,23 @@ mod tests {
         let member = TcpStream::connect(own).unwrap();
         let (stream, peer) = listener.accept().unwrap();
         let (sender, arrivals) = sync_channel(1);
-        let register = Register { rank: 1, world_size: 3, fingerprint: String::new(), listen: own };
+        let register =
+            Register { rank: 1, world_size: 3, fingerprint: String::new(), listen: own, attempt: 0, waited_ms: 0 };
         sender.send(Arrival::Rank { register, stream, peer }).unwrap();
         drop(member);
         let config = ClusterConfig::new(0, 3, "127.0.0.1", own.port());
-        let error = host(&config, own, "job", &arrivals).err().unwrap().to_string();
+        let door = Door::new(DoorRules {
+            token: None,
+            job: "job".to_owned(),
+            world_size: 3,
+            limits: DoorLimits::of(&config),
+            notice: |_| {},
+            keep_alive: Duration::from_secs(60),
+            pulses: std::sync::mpsc::sync_channel(1).0,
+            arrivals: None,
+            rpc: tokio::sync::mpsc::channel(1).0,
+        });
+        let error = host(&config, own, &door, &arrivals).err().unwrap().to_string();
         assert_eq!(error, format!("rendezvous: rank 1 at {peer} ended before all ranks had joined"));
     }
 }

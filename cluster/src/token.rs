@@ -2,18 +2,34 @@
 
 use std::env::VarError;
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
 
 use crate::error::{ClusterError, system};
 
 const TOKEN_VARIABLE: &str = "EDGECUT_TOKEN";
 const TOKEN_FILE_VARIABLE: &str = "EDGECUT_TOKEN_FILE";
+/// The shortest secret. Whoever can connect to a rank can test guesses of the secret without the rank noticing.
+const MIN_TOKEN_BYTES: usize = 16;
+/// A longer file holds something else than a secret.
+const MAX_TOKEN_FILE_BYTES: u64 = 64 * 1024;
+/// The permissions of the group and of all others.
+const OTHERS: u32 = 0o077;
+const KEY_BYTES: usize = 32;
+/// The work of one guess at a secret, in hashes. A process does it once.
+const KEY_ITERATIONS: u32 = 10_000;
+const KEY_SALT: &[u8] = b"edgecut handshake 4";
 
 /// The shared secret of a job: who knows it may join. Its `Debug` form never shows it.
 ///
-/// It is better handed over in the environment or in a file that only its owner can read than on a command line,
-/// which every user of the machine can see.
+/// Pass it in the environment, or in a file that only its owner can read. Every user of the machine can see a command
+/// line. A secret has at least 16 bytes; `openssl rand -hex 32` makes a good one.
 ///
 /// ```
 /// let token = edgecut_cluster::Token::random()?;
@@ -21,13 +37,19 @@ const TOKEN_FILE_VARIABLE: &str = "EDGECUT_TOKEN_FILE";
 /// # Ok::<(), edgecut_cluster::ClusterError>(())
 /// ```
 #[derive(Clone)]
-pub struct Token(Arc<str>);
+pub struct Token(Arc<Secret>);
+
+struct Secret {
+    text: Box<str>,
+    // The key of the handshake, derived when it is first needed.
+    key: OnceLock<[u8; KEY_BYTES]>,
+}
 
 impl Token {
     /// Reads `EDGECUT_TOKEN`, or else the file that `EDGECUT_TOKEN_FILE` names; `None` where neither is set.
     ///
     /// # Errors
-    /// A variable that is set but empty, or not text; a file that cannot be read or is empty.
+    /// A variable that is not text or has fewer than 16 bytes; as [`Token::from_file`].
     pub fn from_env() -> Result<Option<Self>, ClusterError> {
         if let Some(secret) = variable(TOKEN_VARIABLE)? {
             return Self::from_text(&secret, TOKEN_VARIABLE).map(Some);
@@ -41,11 +63,19 @@ impl Token {
     /// Reads a file. White space around the secret, such as an editor's last newline, does not belong to it.
     ///
     /// # Errors
-    /// A file that cannot be read, is not UTF-8, or is empty.
+    /// A file that cannot be read, is not UTF-8, or has fewer than 16 bytes; one that the group or all users may read,
+    /// write or execute.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ClusterError> {
         let path = path.as_ref();
-        let text =
-            std::fs::read_to_string(path).map_err(|cause| ClusterError::TokenFile { path: path.to_owned(), cause })?;
+        let failed = |cause| ClusterError::TokenFile { path: path.to_owned(), cause };
+        let file = File::open(path).map_err(failed)?;
+        // The permissions of the open file, which nobody can exchange any more.
+        let mode = file.metadata().map_err(failed)?.mode() & 0o777;
+        if mode & OTHERS != 0 {
+            return Err(ClusterError::TokenFileOpen { path: path.to_owned(), mode });
+        }
+        let mut text = String::new();
+        file.take(MAX_TOKEN_FILE_BYTES).read_to_string(&mut text).map_err(failed)?;
         Self::from_text(&text, &path.display().to_string())
     }
 
@@ -54,22 +84,34 @@ impl Token {
     /// # Errors
     /// The operating system has no random bytes to give.
     pub fn random() -> Result<Self, ClusterError> {
-        Ok(Self(random_hex::<32>()?.into()))
+        Ok(Self::new(&random_hex::<32>()?))
     }
 
     /// The text to hand to child processes in `EDGECUT_TOKEN`.
     pub fn to_env_value(&self) -> &str {
-        &self.0
+        &self.0.text
     }
 
-    pub(crate) fn key(token: Option<&Self>) -> &[u8] {
-        token.map_or(&[], |token| token.0.as_bytes())
+    /// Returns the key of the handshake; without a secret, one that is derived from the empty text.
+    pub(crate) fn key(token: Option<&Self>) -> [u8; KEY_BYTES] {
+        static NO_SECRET: OnceLock<[u8; KEY_BYTES]> = OnceLock::new();
+        match token {
+            Some(token) => *token.0.key.get_or_init(|| derive_key(token.0.text.as_bytes())),
+            None => *NO_SECRET.get_or_init(|| derive_key(b"")),
+        }
+    }
+
+    fn new(text: &str) -> Self {
+        Self(Arc::new(Secret { text: text.into(), key: OnceLock::new() }))
     }
 
     fn from_text(text: &str, origin: &str) -> Result<Self, ClusterError> {
         match text.trim() {
             "" => Err(ClusterError::TokenEmpty { origin: origin.to_owned() }),
-            secret => Ok(Self(secret.into())),
+            secret if secret.len() < MIN_TOKEN_BYTES => {
+                Err(ClusterError::TokenShort { origin: origin.to_owned(), bytes: secret.len(), least: MIN_TOKEN_BYTES })
+            }
+            secret => Ok(Self::new(secret)),
         }
     }
 }
@@ -78,6 +120,24 @@ impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(hidden)")
     }
+}
+
+/// Derives a key from a secret: one block of PBKDF2 with HMAC-SHA256 (RFC 8018).
+fn derive_key(secret: &[u8]) -> [u8; KEY_BYTES] {
+    derive_key_in(secret, KEY_SALT, KEY_ITERATIONS)
+}
+
+fn derive_key_in(secret: &[u8], salt: &[u8], iterations: u32) -> [u8; KEY_BYTES] {
+    // HMAC takes keys of any length.
+    let Ok(keyed) = Hmac::<Sha256>::new_from_slice(secret) else { return [0; KEY_BYTES] };
+    let mut block: [u8; KEY_BYTES] =
+        keyed.clone().chain_update(salt).chain_update(1_u32.to_be_bytes()).finalize().into_bytes().into();
+    let mut key = block;
+    for _ in 1..iterations {
+        block = keyed.clone().chain_update(block).finalize().into_bytes().into();
+        key.iter_mut().zip(&block).for_each(|(key, byte)| *key ^= byte);
+    }
+    key
 }
 
 /// `N` random bytes as hexadecimal text.
@@ -109,15 +169,48 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn a_file_is_trimmed_and_must_not_be_empty() {
+    fn a_file_is_trimmed_and_must_hold_16_bytes() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let error = Token::from_file(file.path()).unwrap_err().to_string();
         assert!(error.contains("is empty"), "{error}");
 
-        writeln!(file, " s3cret ").unwrap();
+        write!(file, " fifteen bytes..").unwrap();
+        let error = Token::from_file(file.path()).unwrap_err().to_string();
+        assert!(error.contains("has 15 bytes") && error.contains("at least 16"), "{error}");
+        assert!(!error.contains("fifteen"), "{error}");
+
+        writeln!(file, ". ").unwrap();
         let token = Token::from_file(file.path()).unwrap();
-        assert_eq!(token.to_env_value(), "s3cret");
-        assert!(!format!("{token:?}").contains("s3cret"));
+        assert_eq!(token.to_env_value(), "fifteen bytes...");
+        assert!(!format!("{token:?}").contains("fifteen"));
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_is_rejected() {
+        use std::os::unix::fs::PermissionsExt;
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        writeln!(file, "a secret of 16 bytes or more").unwrap();
+        let set = |mode| std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        for mode in [0o644, 0o640, 0o604, 0o660, 0o602] {
+            set(mode);
+            let error = Token::from_file(file.path()).unwrap_err().to_string();
+            assert!(error.contains(&format!("mode {mode:04o}")) && error.contains("chmod 600"), "{error}");
+        }
+        for mode in [0o600, 0o400] {
+            set(mode);
+            Token::from_file(file.path()).unwrap();
+        }
+    }
+
+    #[test]
+    fn keys_are_those_of_pbkdf2() {
+        // P. Hoffman and others, RFC 7914, section 11: the first 32 bytes.
+        let key = derive_key_in(b"passwd", b"salt", 1);
+        let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(text, "55ac046e56e3089fec1691c22544b605f94185216dde0465e68b9d57c20dacbc");
+        let key = derive_key_in(b"Password", b"NaCl", 80_000);
+        let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(text, "4ddcd8f60b98be21830cee5ef22701f9641a4418d04c0414aeff08876b34ab56");
     }
 
     #[test]

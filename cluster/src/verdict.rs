@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn the_culprit_comes_first_and_only_once() {
-        let failure = Failure { rank: 1, addr: ([10, 0, 0, 1], 5).into(), reason: "died".to_owned() };
+        let failure = Failure { rank: 1, addr: ([10, 0, 0, 1], 5).into(), reason: "died".to_owned(), link_to: None };
         let verdict = Verdict { failure: Some(failure.clone()), own: "lost rank 2" };
         assert_eq!(verdict.to_string(), "rank 1 at 10.0.0.1:5 failed: died (noticed here as: lost rank 2)");
         let verdict = Verdict { failure: Some(failure.clone()), own: format!("training: {failure}") };

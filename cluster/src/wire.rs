@@ -22,11 +22,13 @@ pub(crate) enum Hello {
     /// The control connection of a rank that wants to join; answered with [`Admission`].
     Register(Register),
     /// A rank cannot join, for a reason of its own that the others should hear at once.
-    GiveUp { rank: usize, reason: String },
+    GiveUp { rank: usize, attempt: u64, reason: String },
     /// A stream for the application; answered with [`Answer`].
     Rpc { job: String, from: usize },
-    /// One side of a process group's ring; answered with [`Answer`].
+    /// A connection of a process group; answered with [`Answer`].
     Ring { job: String, key: RingKey },
+    /// A connection for heartbeats between two ranks that exchange data; answered with [`Answer`].
+    Pulse { job: String, from: usize },
 }
 
 /// What a rank says of itself when it joins.
@@ -36,16 +38,30 @@ pub(crate) struct Register {
     pub(crate) world_size: usize,
     pub(crate) fingerprint: String,
     pub(crate) listen: SocketAddr,
+    /// The number of restarts of the job before this process was started, as its launcher counts them.
+    pub(crate) attempt: u64,
+    /// The time for which the process has tried to join.
+    pub(crate) waited_ms: u64,
 }
 
-/// Which ring a connection belongs to: the `instance`-th group of that name and those members, and the left neighbor
-/// that opened it.
+/// The connection of a process group: the `instance`-th group of that name and those members, the rank that opened it, and
+/// its use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct RingKey {
     pub(crate) name: String,
     pub(crate) members: Vec<usize>,
     pub(crate) instance: u64,
     pub(crate) from: usize,
+    pub(crate) lane: Lane,
+}
+
+/// The use of a connection of a process group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Lane {
+    /// From the left neighbor in the ring.
+    Ring,
+    /// With a peer in recursive doubling.
+    Doubling,
 }
 
 /// How the rendezvous ended.
@@ -57,7 +73,7 @@ pub(crate) enum Admission {
     Rejected { reason: String },
 }
 
-/// The answer to a connection of purpose RPC or ring.
+/// The answer to a connection of purpose RPC, ring or pulse.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Welcome,

@@ -4,19 +4,39 @@ mod support;
 
 use std::fmt::Debug;
 
-use edgecut_cluster::{Cluster, ProcessGroup, Reduce, ReduceOp};
+use edgecut_cluster::{Cluster, ProcessGroup, Reduce, ReduceOp, doubling};
 use support::on_each;
 
-/// Up to so many bytes of all ranks together take the short way.
-const MAX_SMALL_BYTES: usize = 128 * 1024;
 /// More than so many bytes per rank take several blocks, in any world.
 const MAX_CHUNK_BYTES: usize = 128 * 1024;
 const OPERATIONS: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Max, ReduceOp::Min];
 
+/// Up to so many bytes of two or three ranks together go round the ring whole.
+const MAX_PASSED_BYTES: usize = 128 * 1024;
+
 /// Lengths around the limits between the ways.
 fn lengths(world: usize, width: usize) -> Vec<usize> {
-    let (small, block) = (MAX_SMALL_BYTES / (world * width), world * MAX_CHUNK_BYTES / width);
-    vec![0, 1, 7, small - 1, small, small + 1, block - 1, block, block + 1, 2 * block + 7]
+    let small = if world < doubling::MIN_WORLD {
+        MAX_PASSED_BYTES / (world * width)
+    } else {
+        longest_by_doubling(world, width)
+    };
+    let block = world * MAX_CHUNK_BYTES / width;
+    vec![0, 1, 7, small.saturating_sub(1), small, small + 1, block - 1, block, block + 1, 2 * block + 7]
+}
+
+/// The greatest length that takes recursive doubling.
+fn longest_by_doubling(world: usize, width: usize) -> usize {
+    let mut range = 0..(8 << 20);
+    while range.len() > 1 {
+        let middle = range.start + range.len() / 2;
+        if doubling::pays(middle * width, world) {
+            range.start = middle;
+        } else {
+            range.end = middle;
+        }
+    }
+    range.start
 }
 
 /// Small whole numbers, whose sums are exact in any order and type.

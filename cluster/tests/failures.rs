@@ -231,6 +231,48 @@ fn the_reason_of_an_abort_reaches_all_others() {
 }
 
 #[test]
+fn the_text_of_a_panic_reaches_all_others() {
+    let clusters = Cluster::join_local(3, |_| {}).unwrap();
+    std::thread::scope(|scope| {
+        let run = |cluster: Cluster| {
+            // The others may hear of the failure while they make the group.
+            let mut world = match cluster.world() {
+                Ok(world) => world,
+                Err(error) => return error,
+            };
+            assert!(cluster.rank() != 1, "row 7 has no label");
+            world.barrier().unwrap_err()
+        };
+        let ranks: Vec<_> = clusters.into_iter().map(|cluster| scope.spawn(move || run(cluster))).collect();
+        for (rank, outcome) in ranks.into_iter().map(|rank| rank.join()).enumerate() {
+            match outcome {
+                Ok(error) => assert_all_name(&[error], 1, "row 7 has no label"),
+                Err(_) => assert_eq!(rank, 1, "only this rank panics"),
+            }
+        }
+    });
+}
+
+#[test]
+fn async_code_hears_of_a_failure() {
+    let clusters = Cluster::join_local(2, |_| {}).unwrap();
+    on_each(clusters, |cluster| {
+        if cluster.rank() == 1 {
+            cluster.world().unwrap();
+            cluster.abort("disk full");
+            return;
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let waiting = cluster.clone();
+        let failure = runtime.spawn(async move { waiting.failed().await });
+        // It fails where the other rank is quicker.
+        let _ = cluster.world();
+        let failure = runtime.block_on(async { tokio::time::timeout(SECONDS, failure).await }).unwrap().unwrap();
+        assert_eq!((failure.rank, failure.reason.as_str()), (1, "disk full"));
+    });
+}
+
+#[test]
 fn a_rank_that_leaves_without_a_goodbye_has_failed() {
     let clusters = Cluster::join_local(3, |_| {}).unwrap();
     on_each(clusters, |cluster| {

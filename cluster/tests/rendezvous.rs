@@ -38,9 +38,10 @@ fn a_wrong_secret_ends_both_sides() {
         }
         let errors = errors(join_each(listener, configs));
         assert!(errors[0].contains("rank 1 has not joined within 1.5 s (joined: 0)"), "{}", errors[0]);
-        assert!(errors[0].contains("the token of 127.0.0.1:"), "{}", errors[0]);
-        assert!(errors[1].contains("the master at 127.0.0.1:"), "{}", errors[1]);
-        assert!(errors[1].contains("rejected this process's token"), "{}", errors[1]);
+        assert!(errors[0].contains("turned away: 127.0.0.1:"), "{}", errors[0]);
+        assert!(errors[0].contains("rejected this process's token"), "{}", errors[0]);
+        assert!(errors[1].contains("the token of the master at 127.0.0.1:"), "{}", errors[1]);
+        assert!(errors[1].contains("differs from this process's"), "{}", errors[1]);
     }
 }
 
@@ -87,6 +88,27 @@ fn a_rank_that_is_there_twice_is_named() {
     for error in errors(join_each(listener, configs)) {
         assert!(error.contains("two processes claim rank 1"), "{error}");
     }
+}
+
+#[test]
+fn a_process_of_an_earlier_attempt_does_not_end_the_rendezvous() {
+    let (listener, mut configs) = configs(&[0, 1, 1], 2);
+    let mut old = configs.pop().unwrap();
+    configs.iter_mut().for_each(|config| config.attempt = 1);
+    old.fingerprint = "of an earlier attempt".to_owned();
+    let addr = listener.local_addr().unwrap();
+    // The old process knocks until somebody listens.
+    drop(listener);
+    let old = std::thread::spawn(move || Cluster::join(old));
+    let mut ranks = configs.into_iter();
+    let master = ranks.next().unwrap();
+    let master = std::thread::spawn(move || Cluster::join(master));
+    let error = old.join().unwrap().unwrap_err().to_string();
+    assert!(error.contains("belongs to the job after 0 restarts, rank 0 to the one after 1"), "{error}");
+    let member = Cluster::join(ranks.next().unwrap()).unwrap();
+    let master = master.join().unwrap().unwrap();
+    assert_eq!(master.addr_of(0).unwrap(), addr);
+    on_each(vec![master, member], |cluster| cluster.shutdown().unwrap());
 }
 
 #[test]

@@ -22,6 +22,7 @@ fn program() {
         "sum" => spawn(3, sum),
         "alone" => spawn(1, sum),
         "error" => spawn(2, fail_on_rank_1),
+        "panic" => spawn(2, panic_on_rank_1),
         "killed" => spawn(3, kill_rank_1),
         "stuck" => spawn(2, rank_0_is_stuck),
         "forever" => spawn(2, forever),
@@ -48,6 +49,12 @@ fn fail_on_rank_1(cluster: Cluster) -> Result<(), String> {
         return Err("x.npy is truncated".to_owned());
     }
     world.barrier().map_err(|error| error.to_string())
+}
+
+fn panic_on_rank_1(cluster: Cluster) -> Result<(), ClusterError> {
+    let mut world = cluster.world()?;
+    assert!(cluster.rank() != 1, "row 7 has no label");
+    world.barrier()
 }
 
 fn kill_rank_1(cluster: Cluster) -> Result<(), ClusterError> {
@@ -142,6 +149,15 @@ fn an_error_of_a_rank_ends_all_and_is_said_by_that_rank() {
     assert_eq!(own, ["error: rank 1: x.npy is truncated"]);
     let other = errors.lines().find(|line| line.starts_with("error: rank 0: ")).expect("rank 0 ends as well");
     assert!(other.contains("rank 1 at 127.0.0.1") && other.contains("failed"), "{other}");
+}
+
+#[test]
+fn the_text_of_a_panic_reaches_the_other_ranks() {
+    let (outcome, errors) = after("panic");
+    assert_eq!(outcome, "rank 1 failed with exit status 101");
+    let other = errors.lines().find(|line| line.starts_with("error: rank 0: ")).expect("rank 0 ends as well");
+    assert!(other.contains("rank 1 at 127.0.0.1"), "{other}");
+    assert!(other.contains("panicked at ") && other.contains("row 7 has no label"), "{other}");
 }
 
 #[test]

@@ -2,35 +2,53 @@
 
 use crate::batch::MiniBatch;
 use crate::error::LoaderError;
-use edgecut_dist_sampler::{BatchKey, SampleError};
+use crate::prefetch::{InFlight, Made, Permit, PrefetchBudget};
+use edgecut_cluster::{Cluster, panic_text};
+use edgecut_dist_sampler::{BatchKey, SampleError, SamplingNode};
 use futures::StreamExt;
-use tokio::runtime::Handle;
+use std::error::Error;
+use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::task::AbortOnDropHandle;
 
-/// The batches of `num_steps` steps in order, made by `make` on `runtime`: at most `concurrency` are being made and one waits
-/// ready, however slow the consumer. With a `concurrency` of 0 each is made when it is asked for.
+/// The batches of `num_steps` steps in order, made by `make` on the runtime of `node`: at most `concurrency` are being made and one waits
+/// ready, and all of these together have at most as many bytes as `budget` allows. With a `concurrency` of 0 each is made
+/// when it is asked for.
+///
+/// The job hears of a batch that cannot be made at once, for the consumer may be in a collective with ranks that wait for a
+/// reply of this one.
 pub(crate) fn run_ahead<T, F>(
-    runtime: &Handle,
+    node: &SamplingNode,
     concurrency: usize,
+    budget: Arc<PrefetchBudget>,
     num_steps: usize,
     make: impl Fn(usize) -> (BatchKey, F) + Send + Sync + 'static,
 ) -> BatchIter<T>
 where
     T: Send + 'static,
-    F: Future<Output = Result<T, SampleError>> + Send + 'static,
+    F: Future<Output = Result<Made<T>, SampleError>> + Send + 'static,
 {
     let (ready, receiver) = mpsc::channel(1);
     let (ask, mut asked) = mpsc::unbounded_channel();
     let ahead = concurrency > 0;
-    let task = runtime.spawn(async move {
-        let batches = futures::stream::iter(0..num_steps).map(|step| {
+    let in_flight = InFlight::new(budget);
+    let cluster = node.cluster().clone();
+    let task = node.handle().spawn(async move {
+        let admitted = futures::stream::iter(0..num_steps).then(|step| {
+            let in_flight = in_flight.clone();
+            async move { (step, in_flight.admit().await) }
+        });
+        let batches = admitted.map(|(step, mut permit)| {
             let (key, make) = make(step);
+            let make = async move {
+                let Made { batch, num_bytes } = make.await?;
+                permit.finish(num_bytes);
+                Ok(Ready { batch, permit })
+            };
             let task = AbortOnDropHandle::new(tokio::spawn(make));
             async move {
-                let stopped = |e: JoinError| SampleError::Internal { what: e.to_string() };
-                let made = task.await.map_err(stopped).and_then(|made| made);
+                let made = task.await.map_err(stopped)?;
                 made.map_err(|source| LoaderError::Batch {
                     batch: key.batch,
                     epoch: key.epoch,
@@ -45,6 +63,9 @@ where
             }
             let Some(batch) = batches.next().await else { return };
             let failed = batch.is_err();
+            if let Err(error @ (LoaderError::Batch { .. } | LoaderError::Panicked { .. })) = &batch {
+                report(&cluster, error);
+            }
             if ready.send(batch).await.is_err() || failed {
                 return;
             }
@@ -53,9 +74,38 @@ where
     BatchIter { receiver, ask: (!ahead).then_some(ask), task, left: num_steps }
 }
 
+/// A batch that waits for its consumer.
+pub(crate) struct Ready<T> {
+    pub(crate) batch: T,
+    /// Counts the batch until the consumer has it.
+    pub(crate) permit: Permit,
+}
+
+/// The error of a task that made a batch and has not ended by itself.
+fn stopped(error: JoinError) -> LoaderError {
+    match error.try_into_panic() {
+        Ok(panic) => LoaderError::Panicked { what: panic_text(&*panic) },
+        // Only the end of the runtime cancels a task whose result is waited for.
+        Err(_) => LoaderError::Stopped,
+    }
+}
+
+/// Tells the other ranks of an error, unless it is the consequence of another rank's failure. Finding that out takes time,
+/// so a thread that may wait does it.
+fn report(cluster: &Cluster, error: &LoaderError) {
+    let cluster = cluster.clone();
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    tokio::task::spawn_blocking(move || cluster.blame(text));
+}
+
 /// The batches of one epoch; see [`DistNeighborLoader::epoch`](crate::DistNeighborLoader::epoch).
 pub struct BatchIter<T = MiniBatch> {
-    receiver: mpsc::Receiver<Result<T, LoaderError>>,
+    receiver: mpsc::Receiver<Result<Ready<T>, LoaderError>>,
     /// Asks for a batch, where none is made ahead.
     ask: Option<mpsc::UnboundedSender<()>>,
     task: JoinHandle<()>,
@@ -77,7 +127,10 @@ impl<T> Iterator for BatchIter<T> {
         }
         let batch = self.receiver.blocking_recv();
         let stopped = || Err(LoaderError::Stopped);
-        let batch = batch.unwrap_or_else(stopped);
+        let batch = batch.unwrap_or_else(stopped).map(|Ready { batch, permit }| {
+            drop(permit);
+            batch
+        });
         if batch.is_err() {
             self.left = 0;
         }

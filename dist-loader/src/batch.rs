@@ -1,5 +1,6 @@
 //! A ready mini-batch.
 
+use crate::prefetch::bytes_held;
 use edgecut_dist_sampler::{BatchKey, SampledEdgeAttributes};
 
 /// Everything that a training step needs, as plain arrays.
@@ -25,6 +26,13 @@ impl MiniBatch {
     /// A batch without seeds.
     pub fn empty(key: BatchKey) -> Self {
         Self { key, num_seeds: 0, nodes: Vec::new(), edges: Vec::new(), labels: Vec::new() }
+    }
+
+    /// The bytes of memory that the arrays hold, unused capacity included.
+    pub fn num_bytes(&self) -> usize {
+        let nodes: usize = self.nodes.iter().map(NodeBatch::num_bytes).sum();
+        let edges: usize = self.edges.iter().map(EdgeBatch::num_bytes).sum();
+        nodes + edges + bytes_held(&self.labels) + bytes_held(&self.nodes) + bytes_held(&self.edges)
     }
 }
 
@@ -55,6 +63,13 @@ pub struct NodeBatch {
 impl NodeBatch {
     /// Stands for the slot of a node that is not cached.
     pub const NOT_CACHED: u32 = u32::MAX;
+
+    /// The bytes of memory that the arrays hold, unused capacity included.
+    pub fn num_bytes(&self) -> usize {
+        let ids =
+            [&self.input_nodes, &self.hop_offsets, &self.batch, &self.original_ids, &self.degrees, &self.cache_slots];
+        ids.into_iter().map(bytes_held).sum::<usize>() + bytes_held(&self.times) + bytes_held(&self.features)
+    }
 }
 
 /// The sampled edges of one type: a CSR whose row is the destination, both in the batch's numbering.
@@ -66,4 +81,13 @@ pub struct EdgeBatch {
     pub indices: Vec<u32>,
     /// What every edge carries, where it is wanted and the type has it.
     pub attributes: SampledEdgeAttributes,
+}
+
+impl EdgeBatch {
+    /// The bytes of memory that the arrays hold, unused capacity included.
+    pub fn num_bytes(&self) -> usize {
+        let SampledEdgeAttributes { times, weights, features, .. } = &self.attributes;
+        let structure = bytes_held(&self.indptr) + bytes_held(&self.indices);
+        structure + bytes_held(times) + bytes_held(weights) + bytes_held(features)
+    }
 }

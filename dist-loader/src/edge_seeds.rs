@@ -23,7 +23,7 @@ pub struct SeedEdge {
     pub src: u32,
     /// Its destination.
     pub dst: u32,
-    /// Its time, where its type has times; a held-out edge counts as later than all others.
+    /// Its time, where it has one.
     pub time: Option<i64>,
 }
 
@@ -62,6 +62,42 @@ impl EdgeIndex {
         }
     }
 
+    /// The reason why some seed edges have no time, if there are such. It depends on the whole graph, so that all ranks
+    /// agree on it.
+    pub(crate) fn lacks_times(&self, part: &Part) -> Option<String> {
+        let (split, types) = match self {
+            Self::Part { split, types } => (*split, types),
+            Self::Listed(edges) => {
+                let without = edges.iter().position(|edge| edge.time.is_none())?;
+                return Some(format!("temporal sampling needs a time for each seed edge: edge {without} has none"));
+            }
+        };
+        let meta = part.meta();
+        let lacks = |edge_type: &EdgeTypeId| {
+            let edges = &meta.edge_types[edge_type.index()];
+            match split {
+                Split::Train => !edges.has_times,
+                Split::Valid => edges.held_out[0] > 0 && !edges.held_out_has_times,
+                Split::Test => edges.held_out[1] > 0 && !edges.held_out_has_times,
+            }
+        };
+        let edge_type = types.iter().map(|(edge_type, _)| edge_type).find(|edge_type| lacks(edge_type))?;
+        let edges = &meta.edge_types[edge_type.index()];
+        let name = format!("{}__{}__{}", edges.src_type, edges.relation, edges.dst_type);
+        Some(match split {
+            Split::Train => format!(
+                "temporal sampling needs a time for each seed edge, but edge type {name} has none: predict edge types that \
+                 have times"
+            ),
+            _ => format!(
+                "temporal sampling needs a time for each seed edge, but the held-out {} edges of type {name} have none: \
+                 save {0}_edge_time.npy beside {0}_edge_index.npy, or hold out the latest edges with --hold-out-edges \
+                 latest:VALID,TEST, and partition again",
+                split.name()
+            ),
+        })
+    }
+
     /// The edge of a position below [`EdgeIndex::len`].
     pub(crate) fn edge(&self, part: &Part, position: usize) -> SeedEdge {
         let (split, types) = match self {
@@ -71,7 +107,7 @@ impl EdgeIndex {
         let (edge_type, range) = &types[types.partition_point(|(_, range)| range.end <= position)];
         let (edge_type, at) = (*edge_type, position - range.start);
         if let Some(list) = held_out(part, edge_type, split) {
-            let time = part.meta().edge_types[edge_type.index()].has_times.then_some(i64::MAX);
+            let time = list.times.as_ref().map(|times| times[at]);
             return SeedEdge { edge_type, src: list.src[at], dst: list.dst[at], time };
         }
         let edges = part.edges(edge_type);

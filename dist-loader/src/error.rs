@@ -23,9 +23,21 @@ pub enum LoaderError {
         /// What happened.
         source: Box<SampleError>,
     },
+    /// The directory of original ids, which negatives are found by, could not be made.
+    #[error("make the directory of original ids")]
+    Directory {
+        /// What happened.
+        source: Box<SampleError>,
+    },
     /// The ranks could not agree on the number of steps.
     #[error("agree on the number of steps")]
     Agree(#[from] ClusterError),
+    /// A thread that made batches panicked.
+    #[error("a thread that makes batches {what}")]
+    Panicked {
+        /// The text of the panic.
+        what: String,
+    },
     /// The batches end before the epoch does, since the process is shutting down.
     #[error("the loader stopped before the end of the epoch")]
     Stopped,

@@ -1,5 +1,6 @@
 //! Several graphs as one.
 
+use crate::prefetch::bytes_held;
 use edgecut_graph::GraphDataset;
 
 /// Some graphs side by side, as plain arrays: one graph without edges between them, so that whatever works on one works on all
@@ -69,6 +70,12 @@ impl GraphBatch {
     /// Nodes of all graphs of the batch.
     pub fn num_nodes(&self) -> usize {
         self.indptr.len().saturating_sub(1)
+    }
+
+    /// The bytes of memory that the arrays hold, unused capacity included.
+    pub fn num_bytes(&self) -> usize {
+        let ids = [&self.graphs, &self.node_offsets, &self.indptr, &self.indices, &self.edge_labels];
+        ids.into_iter().map(bytes_held).sum::<usize>() + bytes_held(&self.features) + bytes_held(&self.labels)
     }
 
     /// Edges of all graphs of the batch.

@@ -1,11 +1,16 @@
 //! Batches of graphs, made ahead of the trainer.
 
+use crate::ahead::Ready;
 use crate::error::LoaderError;
 use crate::graph_batch::GraphBatch;
 use crate::graph_plan::{EpochPlan, GraphLoaderConfig, check};
+use crate::prefetch::{InFlight, Made, PrefetchBudget};
+use edgecut_cluster::panic_text;
 use edgecut_graph::GraphDataset;
+use futures::executor::block_on;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
 
 /// Gives a rank its batches of graphs, epoch by epoch. All ranks take the same number of steps, and together they see every
 /// graph once an epoch.
@@ -26,6 +31,7 @@ pub struct GraphDataLoader {
     dataset: Arc<GraphDataset>,
     graphs: Arc<Vec<u32>>,
     config: GraphLoaderConfig,
+    budget: Arc<PrefetchBudget>,
     rank: usize,
     world_size: usize,
 }
@@ -48,12 +54,18 @@ impl GraphDataLoader {
     ) -> Result<Self, LoaderError> {
         check(&dataset, &graphs, &config, world_size)?;
         assert!(rank < world_size, "rank {rank} of {world_size}");
-        Ok(Self { dataset, graphs: Arc::new(graphs), config, rank, world_size })
+        let budget = PrefetchBudget::new(config.prefetch_bytes);
+        Ok(Self { dataset, graphs: Arc::new(graphs), config, budget, rank, world_size })
     }
 
     /// The set that the graphs are from.
     pub fn dataset(&self) -> &Arc<GraphDataset> {
         &self.dataset
+    }
+
+    /// The most bytes of finished batches that waited at once, over all epochs so far.
+    pub fn peak_prefetch_bytes(&self) -> usize {
+        self.budget.peak_bytes()
     }
 
     /// Graphs over all ranks.
@@ -77,7 +89,8 @@ impl GraphDataLoader {
     }
 
     /// As [`GraphDataLoader::epoch`]; each batch goes through `prepare` on the thread that makes it, so that the consumer gets it
-    /// ready to use. At most `concurrency` are ready, however slow the consumer; dropping the iterator ends the thread.
+    /// ready to use. At most `concurrency` are ready, and at most `prefetch_bytes` of them, however slow the consumer; dropping
+    /// the iterator ends the thread.
     pub fn epoch_map<T: Send + 'static>(
         &self,
         epoch: u64,
@@ -85,20 +98,29 @@ impl GraphDataLoader {
     ) -> GraphBatchIter<T> {
         let (plan, rank, dataset) = (self.plan(epoch), self.rank, Arc::clone(&self.dataset));
         let left = plan.num_steps();
-        let batches = (0..left).map(move |step| prepare(GraphBatch::new(&dataset, plan.batch(step, rank).to_vec())));
+        let make = move |step: usize| {
+            let batch = GraphBatch::new(&dataset, plan.batch(step, rank).to_vec());
+            let num_bytes = batch.num_bytes();
+            Made { batch: prepare(batch), num_bytes }
+        };
         let source = match self.config.concurrency {
-            0 => Source::Here(Box::new(batches)),
+            0 => Source::Here(Box::new((0..left).map(move |step| make(step).batch))),
             // One batch is being made while the others wait.
             concurrency => {
                 let (ready, receiver) = sync_channel(concurrency - 1);
-                std::thread::spawn(move || {
-                    for batch in batches {
-                        if ready.send(batch).is_err() {
+                let in_flight = InFlight::new(self.budget.clone());
+                let thread = std::thread::spawn(move || {
+                    for step in 0..left {
+                        // Dropping the iterator drops the batches that wait, which ends this wait.
+                        let mut permit = block_on(in_flight.admit());
+                        let Made { batch, num_bytes } = make(step);
+                        permit.finish(num_bytes);
+                        if ready.send(Ready { batch, permit }).is_err() {
                             return;
                         }
                     }
                 });
-                Source::Ahead(receiver)
+                Source::Ahead { receiver, thread: Some(thread) }
             }
         };
         GraphBatchIter { source, left }
@@ -113,7 +135,15 @@ pub struct GraphBatchIter<T = GraphBatch> {
 
 enum Source<T> {
     Here(Box<dyn Iterator<Item = T> + Send>),
-    Ahead(Receiver<T>),
+    Ahead { receiver: Receiver<Ready<T>>, thread: Option<JoinHandle<()>> },
+}
+
+/// Why a thread has ended before its last batch.
+fn early_end(thread: Option<JoinHandle<()>>) -> LoaderError {
+    match thread.map(JoinHandle::join) {
+        Some(Err(panic)) => LoaderError::Panicked { what: panic_text(&*panic) },
+        _ => LoaderError::Stopped,
+    }
 }
 
 impl<T> Iterator for GraphBatchIter<T> {
@@ -123,13 +153,19 @@ impl<T> Iterator for GraphBatchIter<T> {
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let batch = match &mut self.source {
-            Source::Here(batches) => batches.next(),
-            Source::Ahead(batches) => batches.recv().ok(),
+            Source::Here(batches) => batches.next().ok_or(LoaderError::Stopped),
+            Source::Ahead { receiver, thread } => match receiver.recv() {
+                Ok(Ready { batch, permit }) => {
+                    drop(permit);
+                    Ok(batch)
+                }
+                Err(_) => Err(early_end(thread.take())),
+            },
         };
-        if batch.is_none() {
+        if batch.is_err() {
             self.left = 0;
         }
-        Some(batch.ok_or(LoaderError::Stopped))
+        Some(batch)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

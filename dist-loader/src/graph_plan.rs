@@ -1,6 +1,7 @@
 //! Which graphs each rank gets in each step.
 
 use crate::error::LoaderError;
+use crate::prefetch::DEFAULT_PREFETCH_BYTES;
 use edgecut_graph::GraphDataset;
 use edgecut_graph::rng::{CounterRng, combine};
 use std::ops::Range;
@@ -28,12 +29,21 @@ pub struct GraphLoaderConfig {
     pub seed: u64,
     /// Batches that are made ahead of the trainer; 0 makes each when it is asked for.
     pub concurrency: usize,
+    /// The most bytes of the batches that are made ahead and wait for the trainer; a batch larger than that passes alone.
+    pub prefetch_bytes: usize,
 }
 
 impl GraphLoaderConfig {
     /// Batches of `batch_size` graphs per rank, shuffled, two of them made ahead.
     pub fn new(batch_size: usize) -> Self {
-        Self { packing: Packing::Graphs(batch_size), shuffle: true, drop_last: false, seed: 0, concurrency: 2 }
+        Self {
+            packing: Packing::Graphs(batch_size),
+            shuffle: true,
+            drop_last: false,
+            seed: 0,
+            concurrency: 2,
+            prefetch_bytes: DEFAULT_PREFETCH_BYTES,
+        }
     }
 }
 

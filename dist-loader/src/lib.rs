@@ -20,7 +20,9 @@ mod link_batch;
 mod link_loader;
 mod loader;
 mod negatives;
+mod prefetch;
 mod seeds;
+mod shared_candidates;
 
 pub use ahead::BatchIter;
 pub use batch::{EdgeBatch, MiniBatch, NodeBatch};
@@ -35,4 +37,6 @@ pub use link_batch::{LinkBatch, Negatives};
 pub use link_loader::{DistLinkNeighborLoader, LinkConfig};
 pub use loader::{DistNeighborLoader, LoaderConfig};
 pub use negatives::{Exclude, NegativeDistribution, NegativeSampling};
+pub use prefetch::DEFAULT_PREFETCH_BYTES;
 pub use seeds::Seeds;
+pub use shared_candidates::{EdgeRelations, SharedCandidates};

@@ -8,9 +8,11 @@ use crate::error::LoaderError;
 use crate::fill::{Filling, fill};
 use crate::hotness::Hotness;
 use crate::link_batch::{LinkBatch, Negatives};
-use crate::loader::{LoaderConfig, count};
+use crate::loader::{LoaderConfig, check_degrees, count, measured};
 use crate::negatives::{Exclude, NegativeSampler, NegativeSampling};
-use crate::seeds::SeedPlan;
+use crate::prefetch::{Made, PrefetchBudget};
+use crate::seeds::{SeedPlan, Shuffle};
+use crate::shared_candidates::EdgeRelations;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{
     BatchKey, DistNeighborSampler, SampleError, SampleSeeds, SampledSubgraph, SamplingNode, Wanted,
@@ -26,7 +28,7 @@ const MAX_NEGATIVES: usize = 1 << 25;
 /// How edges become batches, beside what [`LoaderConfig`] says.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
-    /// What the edges are told from.
+    /// The negatives that are drawn.
     pub negatives: NegativeSampling,
     /// Whether no message flows over a batch's own edges and their reverses, which would give the answer away. They are left
     /// out of what was drawn, as in DGL, so that a node next to them may have fewer neighbors than its fan-out.
@@ -41,6 +43,8 @@ pub struct DistLinkNeighborLoader {
     maker: Arc<LinkMaker>,
     plan: Arc<SeedPlan>,
     concurrency: usize,
+    prefetch_bytes: usize,
+    budget: Arc<PrefetchBudget>,
     num_steps: usize,
     total_seeds: usize,
 }
@@ -72,6 +76,7 @@ impl DistLinkNeighborLoader {
         if link.negatives.shared && sampler.temporal().is_some() {
             return invalid("negatives that a whole batch shares have no time: draw them for each edge".into());
         }
+        check_degrees(&sampler, config.wanted)?;
         let node = sampler.node();
         let part = node.part();
         let listed = matches!(seeds, EdgeSeeds::Listed(_));
@@ -99,28 +104,35 @@ impl DistLinkNeighborLoader {
         if index.len() > u32::MAX as usize {
             return invalid(format!("{} seed edges in one part are more than 2^32: partition into more", index.len()));
         }
-        let has_time = |e: &EdgeTypeId| part.meta().edge_types[e.index()].has_times;
-        if sampler.temporal().is_some() && !edge_types.iter().all(has_time) {
-            return invalid(
-                "temporal sampling needs a time for each seed edge: predict edge types that have times".into(),
-            );
+        if let (Some(_), Some(why)) = (sampler.temporal(), index.lacks_times(part)) {
+            return invalid(why);
         }
         let negatives = Arc::new(NegativeSampler::new(link.negatives, node, &edge_types, world)?);
-        let mut plan = SeedPlan::new((0..index.len() as u32).collect(), listed, &config, node, world);
+        let mut plan = SeedPlan::new(index.len(), listed, Shuffle::Permutation, &config, node, world);
         let (num_steps, total_seeds) = plan.agree(config.even_batches, world)?;
-        let reverse = reverse_types(part.meta(), &link.reverse_types);
+        let relations = Arc::new(EdgeRelations {
+            ends: part.edge_type_ids().map(|e| (part.edges(e).src_type, part.edges(e).dst_type)).collect(),
+            reverses: reverse_types(part.meta(), &link.reverse_types),
+        });
         let maker = LinkMaker {
             sampler,
             index: Arc::new(index),
             negatives,
             num_negatives: link.negatives,
             exclude_seed_edges: link.exclude_seed_edges,
-            reverse,
+            relations,
             wanted: config.wanted,
             cache: config.cache,
         };
-        let (maker, plan, concurrency) = (Arc::new(maker), Arc::new(plan), config.concurrency);
-        Ok(Self { maker, plan, concurrency, num_steps, total_seeds })
+        Ok(Self {
+            maker: Arc::new(maker),
+            plan: Arc::new(plan),
+            concurrency: config.concurrency,
+            prefetch_bytes: config.prefetch_bytes,
+            budget: PrefetchBudget::new(config.prefetch_bytes),
+            num_steps,
+            total_seeds,
+        })
     }
 
     /// The same loader, which leaves out the features of cached nodes from now on. Other ranks need not know.
@@ -137,6 +149,11 @@ impl DistLinkNeighborLoader {
     /// Steps per epoch, the same on every rank: a rank whose edges run out earlier gets empty batches.
     pub fn num_steps(&self) -> usize {
         self.num_steps
+    }
+
+    /// The most bytes of finished batches that waited at once, over all epochs so far.
+    pub fn peak_prefetch_bytes(&self) -> usize {
+        self.budget.peak_bytes()
     }
 
     /// Seed edges over all ranks.
@@ -157,11 +174,14 @@ impl DistLinkNeighborLoader {
     ) -> BatchIter<T> {
         let (maker, plan, prepare) = (self.maker.clone(), self.plan.clone(), Arc::new(prepare));
         let order = plan.order(epoch);
-        run_ahead(self.maker.node().handle(), self.concurrency, self.num_steps, move |step| {
+        let budget = self.budget.clone();
+        run_ahead(self.maker.node(), self.concurrency, budget, self.num_steps, move |step| {
             let (maker, prepare, (seeds, key)) = (maker.clone(), prepare.clone(), plan.batch(&order, epoch, step));
             let make = async move {
                 let batch = maker.make(seeds, key).await?;
-                maker.node().run_on_workers(move || prepare(batch)).await
+                let num_bytes = batch.num_bytes();
+                let batch = maker.node().run_on_workers(move || prepare(batch)).await?;
+                Ok(Made { batch, num_bytes })
             };
             (key, make)
         })
@@ -176,9 +196,11 @@ impl DistLinkNeighborLoader {
         let (maker, plan) = (self.maker.clone(), self.plan.clone());
         let order = plan.order(epoch);
         let num_batches = num_batches.min(plan.num_batches());
-        let sampled = run_ahead(self.maker.node().handle(), self.concurrency, num_batches, move |step| {
+        // Neighborhoods are smaller than batches, so their sizes are learned apart.
+        let budget = PrefetchBudget::new(self.prefetch_bytes);
+        let sampled = run_ahead(self.maker.node(), self.concurrency, budget, num_batches, move |step| {
             let (maker, (seeds, key)) = (maker.clone(), plan.batch(&order, epoch, step));
-            (key, async move { maker.sample(&seeds, key).await.map(|sampled| sampled.subgraph) })
+            (key, async move { maker.sample(&seeds, key).await.map(|sampled| measured(sampled.subgraph)) })
         });
         count(sampled, self.maker.node())
     }
@@ -191,7 +213,7 @@ fn are_opposite(meta: &Meta, (one, other): (EdgeTypeId, EdgeTypeId)) -> bool {
 }
 
 /// The edge types in which the reverse of an edge of each type may be.
-fn reverse_types(meta: &Meta, given: &[(EdgeTypeId, EdgeTypeId)]) -> Vec<Vec<usize>> {
+fn reverse_types(meta: &Meta, given: &[(EdgeTypeId, EdgeTypeId)]) -> Vec<Vec<EdgeTypeId>> {
     let types = &meta.edge_types;
     let is_reverse = |a: usize, b: usize| {
         let (from, to) = (&types[a], &types[b]);
@@ -201,7 +223,8 @@ fn reverse_types(meta: &Meta, given: &[(EdgeTypeId, EdgeTypeId)]) -> Vec<Vec<usi
         let given = given.iter().any(|&(x, y)| [(x.index(), y.index()), (y.index(), x.index())].contains(&(a, b)));
         ends && (a == b || named || given)
     };
-    (0..types.len()).map(|a| (0..types.len()).filter(|&b| is_reverse(a, b)).collect()).collect()
+    let reverses_of = |a: usize| (0..types.len()).filter(|&b| is_reverse(a, b)).map(|b| EdgeTypeId(b as u16)).collect();
+    (0..types.len()).map(reverses_of).collect()
 }
 
 /// Turns edges into a batch.
@@ -212,7 +235,7 @@ struct LinkMaker {
     negatives: Arc<NegativeSampler>,
     num_negatives: NegativeSampling,
     exclude_seed_edges: bool,
-    reverse: Vec<Vec<usize>>,
+    relations: Arc<EdgeRelations>,
     wanted: Wanted,
     cache: Option<Arc<CachedRows>>,
 }
@@ -269,12 +292,17 @@ impl LinkMaker {
             Filling { wanted: self.wanted, of_edges: self.sampler.edge_attributes(), cache: self.cache.clone() };
         let graph = fill(self.node(), subgraph, &filling, key, edges.len(), Vec::new()).await?;
         let edge_types = edges.iter().map(|edge| edge.edge_type).collect();
-        Ok(LinkBatch { graph, edge_types, src, dst, negatives })
+        Ok(LinkBatch { graph, edge_types, src, dst, negatives, relations: self.relations.clone() })
     }
 
     async fn sample(self: &Arc<Self>, positions: &[u32], key: BatchKey) -> Result<Sampled, SampleError> {
-        let part = self.node().part();
-        let edges: Vec<SeedEdge> = positions.iter().map(|&at| self.index.edge(part, at as usize)).collect();
+        // Edges may lie in a mapped file, which the network's threads must not wait for.
+        let (reader, positions) = (self.clone(), positions.to_vec());
+        let read = move || -> Vec<SeedEdge> {
+            let part = reader.node().part();
+            positions.iter().map(|&at| reader.index.edge(part, at as usize)).collect()
+        };
+        let edges = self.node().run_on_workers(read).await?;
         let drawn = self.negatives.draw(self.node(), key, &edges).await?;
         let (maker, of) = (self.clone(), edges.clone());
         let number = move || maker.number_ends(&of, &drawn);
@@ -325,11 +353,11 @@ impl LinkMaker {
         if !self.exclude_seed_edges {
             return Vec::new();
         }
-        let mut excluded = vec![Vec::new(); self.reverse.len()];
+        let mut excluded = vec![Vec::new(); self.relations.reverses.len()];
         for edge in edges {
             excluded[edge.edge_type.index()].push((edge.src, edge.dst));
-            for &reverse in &self.reverse[edge.edge_type.index()] {
-                excluded[reverse].push((edge.dst, edge.src));
+            for &reverse in &self.relations.reverses[edge.edge_type.index()] {
+                excluded[reverse.index()].push((edge.dst, edge.src));
             }
         }
         excluded

@@ -1,11 +1,12 @@
-//! Draws the pairs that edges are told from.
+//! Draws the negatives of edges.
 
 use crate::edge_seeds::SeedEdge;
-use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
+use crate::error::LoaderError;
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{BatchKey, SampleError, SamplingNode};
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// Mixed into a batch's stream, so that negatives are not drawn with the numbers of its neighborhoods.
@@ -34,7 +35,8 @@ pub struct NegativeSampling {
 pub enum NegativeDistribution {
     /// All alike.
     Uniform,
-    /// In proportion to its in-degree, over all edge types. Each process keeps 8 bytes per node of the type for it.
+    /// In proportion to its in-degree, over all edge types: the destination of a uniformly drawn in-edge of the type's
+    /// nodes. Nodes of a type without in-edges are all alike.
     Degree,
 }
 
@@ -54,8 +56,16 @@ pub enum Exclude {
 #[derive(Debug)]
 pub(crate) struct NegativeSampler {
     config: NegativeSampling,
-    /// By node type, where nodes are not alike: the in-degrees of all nodes up to each, by original id.
-    sums: Vec<Option<Vec<u64>>>,
+    /// By node type the in-edges to draw from; `None` where all nodes are alike.
+    num_in_edges: Vec<Option<u64>>,
+}
+
+/// The kind of number that stands for a node, the same for any partitioning.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Number {
+    /// What [`NegativeSampler::number`] draws: an in-edge, or an original id where all nodes are alike.
+    Drawn,
+    OriginalId,
 }
 
 /// One negative to be drawn: for which edge, and which of its own.
@@ -72,18 +82,19 @@ impl NegativeSampler {
         node: &SamplingNode,
         edge_types: &[EdgeTypeId],
         world: &mut ProcessGroup,
-    ) -> Result<Self, ClusterError> {
+    ) -> Result<Self, LoaderError> {
         let part = node.part();
-        let mut sums = vec![None; part.meta().node_types.len()];
-        if config.distribution == NegativeDistribution::Degree {
-            for &edge_type in edge_types {
-                let dst_type = part.edges(edge_type).dst_type;
-                if sums[dst_type.index()].is_none() {
-                    sums[dst_type.index()] = Some(sums_of_degrees(node, dst_type, world)?);
-                }
+        let mut num_in_edges = vec![None; part.meta().node_types.len()];
+        let by_degree = config.distribution == NegativeDistribution::Degree;
+        let dst_types: BTreeSet<NodeTypeId> = edge_types.iter().map(|&e| part.edges(e).dst_type).collect();
+        for dst_type in dst_types.into_iter().filter(|_| config.num > 0) {
+            node.make_directory(dst_type, by_degree, world)
+                .map_err(|source| LoaderError::Directory { source: Box::new(source) })?;
+            if by_degree {
+                num_in_edges[dst_type.index()] = node.num_in_edges(dst_type).filter(|&num| num > 0);
             }
         }
-        Ok(Self { config, sums })
+        Ok(Self { config, num_in_edges })
     }
 
     /// Global ids of the negatives of `edges`, `[edges.len(), num]`, or where they are shared, by destination type.
@@ -106,15 +117,15 @@ impl NegativeSampler {
                 return Ok(found);
             }
             let (this, at, slots, of) = (self.clone(), node.clone(), open.clone(), edges.to_vec());
-            let draw = move || -> Vec<u32> {
-                let original = |slot: &Slot| {
+            let draw = move || -> Vec<u64> {
+                let number = |slot: &Slot| {
                     let key = [slot.edge as u64, slot.k as u64, attempt].into_iter().fold(stream, combine);
-                    this.original(&at, dst_type(&at, &of[slot.edge]), key)
+                    this.number(&at, dst_type(&at, &of[slot.edge]), key)
                 };
-                slots.iter().map(original).collect()
+                slots.iter().map(number).collect()
             };
-            let originals = node.run_on_workers(draw).await?;
-            let ids = self.find(node, edges, &open, &originals).await?;
+            let numbers = node.run_on_workers(draw).await?;
+            let ids = self.find(node, edges, &open, &numbers, Number::Drawn).await?;
             let legal = self.are_legal(node, edges, &open, &ids).await?;
             let mut again = Vec::new();
             for ((slot, id), legal) in open.into_iter().zip(ids).zip(legal) {
@@ -146,39 +157,47 @@ impl NegativeSampler {
         stream: u64,
         edges: &[SeedEdge],
     ) -> Result<Vec<Vec<u32>>, SampleError> {
-        let mut found = vec![Vec::new(); self.sums.len()];
+        let mut found = vec![Vec::new(); self.num_in_edges.len()];
         for edge in edges {
             let t = dst_type(node, edge);
             if found[t.index()].is_empty() {
                 let key = |k: usize| combine(combine(stream, u64::from(t.0)), k as u64);
-                let originals: Vec<u32> = (0..self.config.num).map(|k| self.original(node, t, key(k))).collect();
-                found[t.index()] = node.find_originals(t, &originals).await?;
+                let numbers: Vec<u64> = (0..self.config.num).map(|k| self.number(node, t, key(k))).collect();
+                found[t.index()] = self.find_of_type(node, t, &numbers, Number::Drawn).await?;
             }
         }
         Ok(found)
     }
 
-    /// The original id of a node of a type, drawn with the numbers that `key` names.
-    fn original(&self, node: &SamplingNode, node_type: NodeTypeId, key: u64) -> u32 {
-        let mut rng = CounterRng::new(key);
+    /// The number of a node of a type, drawn with the random numbers that `key` names.
+    fn number(&self, node: &SamplingNode, node_type: NodeTypeId, key: u64) -> u64 {
         let num_nodes = node.part().meta().node_types[node_type.index()].book.num_nodes() as u64;
-        match &self.sums[node_type.index()] {
-            // Without an edge all are alike.
-            Some(sums) if sums.last().is_some_and(|&total| total > 0) => {
-                let goal = rng.below(sums[sums.len() - 1]);
-                sums.partition_point(|&sum| sum <= goal) as u32
-            }
-            _ => rng.below(num_nodes) as u32,
-        }
+        CounterRng::new(key).below(self.num_in_edges[node_type.index()].unwrap_or(num_nodes))
     }
 
-    /// Global ids of nodes given by original id, each of the destination type of its slot's edge.
+    /// Global ids of nodes of one type, given by number.
+    async fn find_of_type(
+        &self,
+        node: &SamplingNode,
+        node_type: NodeTypeId,
+        numbers: &[u64],
+        kind: Number,
+    ) -> Result<Vec<u32>, SampleError> {
+        if kind == Number::Drawn && self.num_in_edges[node_type.index()].is_some() {
+            return node.find_by_in_edge(node_type, numbers).await;
+        }
+        let originals: Vec<u32> = numbers.iter().map(|&id| id as u32).collect();
+        node.find_originals(node_type, &originals).await
+    }
+
+    /// Global ids of nodes given by number, each of the destination type of its slot's edge.
     async fn find(
         &self,
         node: &Arc<SamplingNode>,
         edges: &[SeedEdge],
         slots: &[Slot],
-        originals: &[u32],
+        numbers: &[u64],
+        kind: Number,
     ) -> Result<Vec<u32>, SampleError> {
         let mut by_type: BTreeMap<NodeTypeId, Vec<usize>> = BTreeMap::new();
         for (position, slot) in slots.iter().enumerate() {
@@ -186,8 +205,8 @@ impl NegativeSampler {
         }
         let mut ids = vec![0; slots.len()];
         for (node_type, positions) in by_type {
-            let asked: Vec<u32> = positions.iter().map(|&position| originals[position]).collect();
-            let found = node.find_originals(node_type, &asked).await?;
+            let asked: Vec<u64> = positions.iter().map(|&position| numbers[position]).collect();
+            let found = self.find_of_type(node, node_type, &asked, kind).await?;
             positions.iter().zip(found).for_each(|(&position, id)| ids[position] = id);
         }
         Ok(ids)
@@ -236,9 +255,9 @@ impl NegativeSampler {
         let start = CounterRng::new(key).below(num_nodes as u64) as usize;
         for first in (0..num_nodes).step_by(SCAN_PIECE) {
             let piece = first..num_nodes.min(first + SCAN_PIECE);
-            let originals: Vec<u32> = piece.map(|i| ((start + i) % num_nodes) as u32).collect();
+            let originals: Vec<u64> = piece.map(|i| ((start + i) % num_nodes) as u64).collect();
             let slots = vec![slot; originals.len()];
-            let ids = self.find(node, edges, &slots, &originals).await?;
+            let ids = self.find(node, edges, &slots, &originals, Number::OriginalId).await?;
             let legal = self.are_legal(node, edges, &slots, &ids).await?;
             let mut candidates = ids.iter().zip(legal).filter(|(id, legal)| *legal && !taken.contains(id));
             if let Some((&id, _)) = candidates.next() {
@@ -262,29 +281,4 @@ impl NegativeSampler {
 
 fn dst_type(node: &SamplingNode, edge: &SeedEdge) -> NodeTypeId {
     node.part().edges(edge.edge_type).dst_type
-}
-
-/// The in-degrees of all nodes up to each, by original id; over all parts.
-fn sums_of_degrees(
-    node: &SamplingNode,
-    node_type: NodeTypeId,
-    world: &mut ProcessGroup,
-) -> Result<Vec<u64>, ClusterError> {
-    let part = node.part();
-    let mut sums = vec![0_u64; part.meta().node_types[node_type.index()].book.num_nodes()];
-    let (_, mine) = node.sharers();
-    if mine == 0 {
-        for edges in part.edge_type_ids().map(|e| part.edges(e)).filter(|edges| edges.dst_type == node_type) {
-            for (row, &id) in part.nodes(node_type).original_ids.iter().enumerate() {
-                sums[id as usize] += edges.csc.degree(row) as u64;
-            }
-        }
-    }
-    world.all_reduce(&mut sums, ReduceOp::Sum)?;
-    let mut sum = 0;
-    for degree in &mut sums {
-        sum += *degree;
-        *degree = sum;
-    }
-    Ok(sums)
 }

@@ -1,11 +1,11 @@
-//! Which seeds a rank's batches are made for.
+//! The seeds that a rank's batches are made for.
 
 use crate::error::LoaderError;
 use crate::loader::LoaderConfig;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{BatchKey, SamplingNode};
 use edgecut_graph::rng::{CounterRng, combine};
-use edgecut_graph::{NodeTypeId, Part, Split};
+use edgecut_graph::{NodeTypeId, Part, Permutation, Split};
 
 /// Where seeds come from.
 #[derive(Clone, Debug)]
@@ -21,15 +21,16 @@ pub enum Seeds {
     Timed(Vec<(u32, i64)>),
 }
 
-/// The seeds of one rank, and how they are cut.
+/// The seeds of one rank, and how they are cut. A seed is a position in a list of `len` seeds.
 #[derive(Debug)]
 pub(crate) struct SeedPlan {
-    pub(crate) ids: Vec<u32>,
+    /// The seeds that the part owns, or that are listed.
+    pub(crate) len: usize,
     pub(crate) listed: bool,
     pub(crate) batch_size: usize,
     /// Cut this rank's seeds evenly into so many batches, instead of into batches of `batch_size`.
     pub(crate) even_steps: Option<usize>,
-    pub(crate) shuffle: bool,
+    pub(crate) shuffle: Option<Shuffle>,
     pub(crate) seed: u64,
     pub(crate) rank: usize,
     pub(crate) world_size: usize,
@@ -39,6 +40,33 @@ pub(crate) struct SeedPlan {
     pub(crate) part: u32,
 }
 
+/// How the order of an epoch is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shuffle {
+    /// By a list of all positions, 4 bytes a seed.
+    List,
+    /// By a permutation in constant memory.
+    Permutation,
+}
+
+/// The order of the seeds of a rank's part, or of the listed seeds, in one epoch.
+#[derive(Debug)]
+pub(crate) enum EpochOrder {
+    Sequential,
+    List(Vec<u32>),
+    Permutation(Permutation),
+}
+
+impl EpochOrder {
+    fn at(&self, position: usize) -> u32 {
+        match self {
+            Self::Sequential => position as u32,
+            Self::List(list) => list[position],
+            Self::Permutation(permutation) => permutation.at(position as u64) as u32,
+        }
+    }
+}
+
 /// The global ids of the seeds of a split that a part owns.
 pub(crate) fn split_seeds(part: &Part, node_type: NodeTypeId, split: Split) -> Vec<u32> {
     let start = part.owned(node_type).start;
@@ -46,19 +74,21 @@ pub(crate) fn split_seeds(part: &Part, node_type: NodeTypeId, split: Split) -> V
 }
 
 impl SeedPlan {
+    /// The plan for `len` seeds, fewer than 2^32. `shuffle` is how they are shuffled, if the configuration asks for it.
     pub(crate) fn new(
-        ids: Vec<u32>,
+        len: usize,
         listed: bool,
+        shuffle: Shuffle,
         config: &LoaderConfig,
         node: &SamplingNode,
         world: &ProcessGroup,
     ) -> Self {
         Self {
-            ids,
+            len,
             listed,
             batch_size: config.batch_size,
             even_steps: None,
-            shuffle: config.shuffle,
+            shuffle: config.shuffle.then_some(shuffle),
             seed: config.seed,
             rank: world.rank(),
             world_size: world.size(),
@@ -89,43 +119,51 @@ impl SeedPlan {
             return self.num_seeds().min(steps);
         }
         if self.listed {
-            let batches = self.ids.len().div_ceil(self.batch_size);
+            let batches = self.len.div_ceil(self.batch_size);
             return batches.saturating_sub(self.rank).div_ceil(self.world_size);
         }
         self.num_seeds().div_ceil(self.batch_size)
     }
 
-    /// The seeds that [`SeedPlan::order`] gives.
+    /// The seeds of this rank in an epoch; of a list, those of all ranks.
     pub(crate) fn num_seeds(&self) -> usize {
-        let (sharers, mine) = if self.listed { (1, 0) } else { self.sharers };
-        self.ids.len().saturating_sub(mine).div_ceil(sharers)
+        let (sharers, mine) = self.stride();
+        self.len.saturating_sub(mine).div_ceil(sharers)
     }
 
-    /// This rank's seeds in the order of `epoch`.
-    pub(crate) fn order(&self, epoch: u64) -> Vec<u32> {
-        let mut ids = self.ids.clone();
-        if self.shuffle {
-            // A list is cut over all ranks, so all of them have to shuffle it alike.
-            let part = if self.listed { 0 } else { u64::from(self.part) };
-            let key = combine(combine(combine(0x5eed, self.seed), epoch), part);
-            CounterRng::new(key).shuffle(&mut ids);
-        }
-        if self.listed {
-            return ids;
-        }
-        let (sharers, mine) = self.sharers;
-        ids.into_iter().skip(mine).step_by(sharers).collect()
+    /// The step between this rank's seeds in an epoch's order, and the position of the first.
+    fn stride(&self) -> (usize, usize) {
+        if self.listed { (1, 0) } else { self.sharers }
     }
 
-    /// The seeds of this rank's `step`-th batch, of the seeds in [`SeedPlan::order`]; none after the last.
-    pub(crate) fn batch(&self, order: &[u32], epoch: u64, step: usize) -> (Vec<u32>, BatchKey) {
+    /// The order of the part's seeds, or of the listed ones, in `epoch`.
+    pub(crate) fn order(&self, epoch: u64) -> EpochOrder {
+        // A list is cut over all ranks, so all of them have to shuffle it alike.
+        let part = if self.listed { 0 } else { u64::from(self.part) };
+        let key = combine(combine(combine(0x5eed, self.seed), epoch), part);
+        match self.shuffle {
+            None => EpochOrder::Sequential,
+            Some(Shuffle::Permutation) => EpochOrder::Permutation(Permutation::new(self.len as u64, key)),
+            Some(Shuffle::List) => {
+                let mut list: Vec<u32> = (0..self.len as u32).collect();
+                CounterRng::new(key).shuffle(&mut list);
+                EpochOrder::List(list)
+            }
+        }
+    }
+
+    /// The seeds of this rank's `step`-th batch, in the order of `epoch`; none after the last.
+    pub(crate) fn batch(&self, order: &EpochOrder, epoch: u64, step: usize) -> (Vec<u32>, BatchKey) {
         let batch = step * self.world_size + self.rank;
         let at = if self.listed { batch } else { step };
+        let num_seeds = self.num_seeds();
         let start = |at: usize| match self.even_steps {
-            Some(steps) => (order.len() * at.min(steps)).div_ceil(steps.max(1)),
-            None => (at * self.batch_size).min(order.len()),
+            Some(steps) => (num_seeds * at.min(steps)).div_ceil(steps.max(1)),
+            None => (at * self.batch_size).min(num_seeds),
         };
-        (order[start(at)..start(at + 1)].to_vec(), BatchKey { seed: self.seed, epoch, batch: batch as u64 })
+        let (sharers, mine) = self.stride();
+        let seeds = (start(at)..start(at + 1)).map(|seed| order.at(mine + seed * sharers)).collect();
+        (seeds, BatchKey { seed: self.seed, epoch, batch: batch as u64 })
     }
 }
 
@@ -133,15 +171,16 @@ impl SeedPlan {
 mod tests {
     use super::*;
 
+    const SHUFFLES: [Shuffle; 2] = [Shuffle::List, Shuffle::Permutation];
+
     fn plan(rank: usize, world_size: usize, sharers: (usize, usize), listed: bool, seeds: u32) -> SeedPlan {
         let part = (rank / sharers.0) as u32;
-        let ids = (0..seeds).collect();
         SeedPlan {
-            ids,
+            len: seeds as usize,
             listed,
             batch_size: 4,
             even_steps: None,
-            shuffle: true,
+            shuffle: Some(Shuffle::List),
             seed: 9,
             rank,
             world_size,
@@ -155,15 +194,21 @@ mod tests {
         (0..plan.num_batches()).map(|step| plan.batch(&order, epoch, step)).collect()
     }
 
+    fn seeds_of(batches: &[(Vec<u32>, BatchKey)]) -> Vec<u32> {
+        batches.iter().flat_map(|(seeds, _)| seeds.iter().copied()).collect()
+    }
+
     #[test]
     fn ranks_that_share_a_part_see_each_seed_once() {
-        for (sharers, seeds) in [(1, 0), (1, 9), (2, 9), (3, 10), (3, 1)] {
-            let mut seen: Vec<u32> = (0..sharers)
-                .flat_map(|mine| all_batches(&plan(mine, sharers, (sharers, mine), false, seeds), 2))
-                .flat_map(|(seeds, _)| seeds)
-                .collect();
-            seen.sort_unstable();
-            assert_eq!(seen, (0..seeds).collect::<Vec<_>>());
+        for (sharers, seeds) in [(1, 0), (1, 9), (2, 9), (3, 10), (3, 1), (4, 1003)] {
+            for shuffle in SHUFFLES {
+                let of_rank =
+                    |mine| SeedPlan { shuffle: Some(shuffle), ..plan(mine, sharers, (sharers, mine), false, seeds) };
+                let batches = (0..sharers).flat_map(|mine| all_batches(&of_rank(mine), 2));
+                let mut seen: Vec<u32> = batches.flat_map(|(seeds, _)| seeds).collect();
+                seen.sort_unstable();
+                assert_eq!(seen, (0..seeds).collect::<Vec<_>>());
+            }
         }
     }
 
@@ -179,7 +224,7 @@ mod tests {
             all.sort_by_key(|(_, key)| key.batch);
             all
         };
-        for shuffle in [false, true] {
+        for shuffle in [None, Some(Shuffle::List), Some(Shuffle::Permutation)] {
             assert_eq!(batches(1, shuffle).len(), 6);
             for world_size in 2..5 {
                 assert_eq!(batches(1, shuffle), batches(world_size, shuffle));
@@ -189,10 +234,23 @@ mod tests {
 
     #[test]
     fn epochs_and_parts_are_shuffled_differently() {
-        let one = plan(0, 2, (1, 0), false, 50);
-        assert_eq!(one.order(0), one.order(0));
-        assert_ne!(one.order(0), one.order(1));
-        assert_ne!(one.order(0), SeedPlan { part: 1, ..plan(1, 2, (1, 0), false, 50) }.order(0));
+        for shuffle in SHUFFLES {
+            let one = SeedPlan { shuffle: Some(shuffle), ..plan(0, 2, (1, 0), false, 50) };
+            let other = SeedPlan { shuffle: Some(shuffle), part: 1, ..plan(1, 2, (1, 0), false, 50) };
+            let order = |plan: &SeedPlan, epoch| seeds_of(&all_batches(plan, epoch));
+            assert_eq!(order(&one, 0), order(&one, 0));
+            assert_ne!(order(&one, 0), order(&one, 1));
+            assert_ne!(order(&one, 0), order(&other, 0));
+        }
+    }
+
+    #[test]
+    fn the_order_of_a_permutation_takes_no_memory() {
+        let many = SeedPlan { shuffle: Some(Shuffle::Permutation), ..plan(0, 1, (1, 0), false, u32::MAX) };
+        let order = many.order(1);
+        assert!(matches!(order, EpochOrder::Permutation(_)) && size_of_val(&order) < 256);
+        assert_eq!(many.batch(&order, 1, 1 << 29).0.len(), 4);
+        assert!(matches!(SeedPlan { shuffle: None, ..many }.order(1), EpochOrder::Sequential));
     }
 
     #[test]
@@ -203,9 +261,10 @@ mod tests {
             let batches: Vec<Vec<u32>> = (0..steps).map(|step| plan.batch(&order, 0, step).0).collect();
             let sizes: Vec<usize> = batches.iter().map(Vec::len).collect();
             assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1, "{sizes:?}");
+            let EpochOrder::List(order) = order else { panic!("a list was asked for") };
             assert_eq!(batches.concat(), order);
             assert_eq!(plan.num_batches(), sizes.iter().filter(|&&size| size > 0).count());
-            assert!(plan.batch(&order, 0, steps).0.is_empty());
+            assert!(plan.batch(&plan.order(0), 0, steps).0.is_empty());
         }
     }
 

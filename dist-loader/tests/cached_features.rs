@@ -4,8 +4,8 @@ mod support;
 
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
-    CachedRows, DistLinkNeighborLoader, DistNeighborLoader, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, LoaderError,
-    MiniBatch, NegativeDistribution, NegativeSampling, NodeBatch, Seeds,
+    CachedRows, DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, EdgeSeeds, Exclude, LinkConfig,
+    LoaderConfig, LoaderError, MiniBatch, NegativeDistribution, NegativeSampling, NodeBatch, Seeds,
 };
 use edgecut_dist_sampler::{
     DistNeighborSampler, NumNeighbors, SamplerConfig, SamplingNode, SamplingNodeConfig, TrafficCount, Wanted,
@@ -25,7 +25,16 @@ fn sampler(node: &Arc<SamplingNode>) -> Arc<DistNeighborSampler> {
 }
 
 fn config(wanted: Wanted, cache: Option<Arc<CachedRows>>) -> LoaderConfig {
-    LoaderConfig { batch_size: 12, even_batches: false, shuffle: true, seed: 3, concurrency: 2, wanted, cache }
+    LoaderConfig {
+        batch_size: 12,
+        even_batches: false,
+        shuffle: true,
+        seed: 3,
+        concurrency: 2,
+        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
+        wanted,
+        cache,
+    }
 }
 
 fn of_nodes(node: &Arc<SamplingNode>, world: &mut ProcessGroup, config: LoaderConfig) -> DistNeighborLoader {

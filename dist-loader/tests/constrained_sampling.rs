@@ -2,7 +2,7 @@
 
 mod support;
 
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, NodeBatch, Seeds};
+use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, NodeBatch, Seeds};
 use edgecut_dist_sampler::{
     DistNeighborSampler, Fanout, NumNeighbors, SampledEdgeAttributes, SamplerConfig, SamplingNodeConfig, Temporal,
     TemporalStrategy, TimeAttr, Wanted, WantedOfEdges,
@@ -74,6 +74,7 @@ fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig) -> Vec<Ve
                 shuffle: false,
                 seed: 3,
                 concurrency: 2,
+                prefetch_bytes: DEFAULT_PREFETCH_BYTES,
                 wanted,
                 cache: None,
             };
@@ -222,6 +223,7 @@ fn edge_types_of_which_nothing_is_drawn_need_no_weights() {
             shuffle: false,
             seed: 3,
             concurrency: 0,
+            prefetch_bytes: DEFAULT_PREFETCH_BYTES,
             wanted,
             cache: None,
         };
@@ -258,6 +260,7 @@ fn what_the_graph_lacks_is_said() {
                 shuffle: false,
                 seed: 3,
                 concurrency: 0,
+                prefetch_bytes: DEFAULT_PREFETCH_BYTES,
                 wanted,
                 cache: None,
             };

@@ -160,8 +160,9 @@ fn an_iterator_that_is_dropped_ends_its_thread() {
 fn a_fault_is_no_end_of_the_epoch() {
     let loader = GraphDataLoader::new(graphs(10), (0..10).collect(), GraphLoaderConfig::new(2), 0, 1).unwrap();
     let mut batches = loader.epoch_map(0, |batch| assert!(!batch.graphs.contains(&3), "a test's fault"));
-    let error = batches.find_map(Result::err);
-    assert!(matches!(error, Some(LoaderError::Stopped)));
+    let error = batches.find_map(Result::err).unwrap();
+    assert!(matches!(error, LoaderError::Panicked { .. }), "{error}");
+    assert!(error.to_string().contains("a test's fault"), "the text of the panic is in the error: {error}");
     assert!(batches.next().is_none());
 }
 

@@ -3,8 +3,8 @@
 mod support;
 
 use edgecut_dist_loader::{
-    DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkBatch, LinkConfig, LoaderConfig, LoaderError, NegativeDistribution,
-    NegativeSampling, Negatives, SeedEdge,
+    DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkBatch, LinkConfig, LoaderConfig,
+    LoaderError, NegativeDistribution, NegativeSampling, Negatives, SeedEdge, SharedCandidates,
 };
 use edgecut_dist_sampler::{
     DistNeighborSampler, Fanout, SamplerConfig, SamplingNode, SamplingNodeConfig, Temporal, TemporalStrategy, TimeAttr,
@@ -25,7 +25,7 @@ const BATCH_SIZE: usize = 12;
 fn dataset() -> Dataset {
     let options = FakeOptions { avg_num_nodes: 90, avg_degree: 4.0, num_channels: 4, ..FakeOptions::default() };
     let mut dataset = fake_hetero(&options).expect("a valid graph");
-    let hold_out = HoldOut { valid_fraction: 0.1, test_fraction: 0.1, seed: 4 };
+    let hold_out = HoldOut::random(0.1, 0.1, 4);
     dataset.hold_out_edges(&TYPES, &hold_out).expect("edges to hold out");
     for edges in &mut dataset.edge_types {
         let times = (0..edges.src.len()).map(|edge| (edge * 31 % 60) as i64);
@@ -92,6 +92,16 @@ fn loader(
     case: Case,
     seeds: EdgeSeeds,
 ) -> Result<DistLinkNeighborLoader, LoaderError> {
+    shuffling_loader(node, world, case, seeds, false)
+}
+
+fn shuffling_loader(
+    node: &Arc<SamplingNode>,
+    world: &mut edgecut_cluster::ProcessGroup,
+    case: Case,
+    seeds: EdgeSeeds,
+    shuffle: bool,
+) -> Result<DistLinkNeighborLoader, LoaderError> {
     let temporal = Temporal { attr: TimeAttr::EdgeTime, strategy: TemporalStrategy::Uniform };
     let config = SamplerConfig::new(vec![Fanout::Count(4), Fanout::Count(3)])
         .with_disjoint(case.disjoint)
@@ -99,8 +109,16 @@ fn loader(
     let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a valid sampler"));
     let wanted = Wanted { original_ids: true, ..Wanted::default() };
     let (batch_size, concurrency) = (BATCH_SIZE, 2);
-    let config =
-        LoaderConfig { batch_size, even_batches: false, shuffle: false, seed: 8, concurrency, wanted, cache: None };
+    let config = LoaderConfig {
+        batch_size,
+        even_batches: false,
+        shuffle,
+        seed: 8,
+        concurrency,
+        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
+        wanted,
+        cache: None,
+    };
     let link = LinkConfig { negatives: case.negatives, exclude_seed_edges: true, reverse_types: Vec::new() };
     DistLinkNeighborLoader::new(sampler, seeds, config, link, world)
 }
@@ -168,6 +186,9 @@ fn check(dataset: &Dataset, case: Case, batch: &LinkBatch, seeds: &[SeedEdge]) {
             assert!(case.negatives.exclude == Exclude::Edges || !held_out, "{pair:?} is held out");
         }
     }
+    for group in [batch.shared_candidates(true), batch.shared_candidates(false)].into_iter().flatten() {
+        check_masked(dataset, batch, seeds, &group);
+    }
     // Types 6 and 7 are the reverses of e0 and e1.
     let mut excluded: Vec<Pairs> = vec![Pairs::new(); dataset.edge_types.len()];
     for seed in seeds {
@@ -186,6 +207,24 @@ fn check(dataset: &Dataset, case: Case, batch: &LinkBatch, seeds: &[SeedEdge]) {
         }
     }
     assert!(followed > 0);
+}
+
+/// Against the seeds: neither source nor positive pairs of the batch remain among shared negatives.
+fn check_masked(dataset: &Dataset, batch: &LinkBatch, seeds: &[SeedEdge], group: &SharedCandidates) {
+    let masked: BTreeSet<(u32, u32)> = group.masked.iter().copied().collect();
+    let dst_type = group.dst_type;
+    for (position, &edge) in group.edges.iter().enumerate() {
+        let seed = seeds[edge as usize];
+        let src_type = dataset.edges(seed.edge_type).src_type;
+        for (at, &candidate) in group.candidates.iter().enumerate() {
+            let id = batch.graph.nodes[dst_type.index()].original_ids[candidate as usize];
+            // Neither seed type is a reverse of the other: none joins a type to itself.
+            let joined =
+                seeds.iter().any(|other| (other.edge_type, other.src, other.dst) == (seed.edge_type, seed.src, id));
+            let own_source = src_type == dst_type && seed.src == id;
+            assert_eq!(masked.contains(&(position as u32, at as u32)), joined || own_source);
+        }
+    }
 }
 
 #[test]
@@ -221,10 +260,11 @@ fn every_edge_of_a_split_is_a_seed_once_over_all_ranks() {
     let (dataset, dir) = (dataset(), tempfile::tempdir().expect("a temporary folder"));
     let parts = dir.path().join("2");
     write_parts(&dataset, 2, Method::Random, &parts);
-    for split in Split::ALL {
+    for (split, shuffle) in Split::ALL.into_iter().flat_map(|split| [(split, false), (split, true)]) {
         let case = cases()[0];
         let per_rank = on_ranks(&parts, 4, &SamplingNodeConfig::default(), |node, world| {
-            let loader = loader(&node, world, case, EdgeSeeds::Split(split, TYPES.to_vec())).expect("a valid loader");
+            let seeds = EdgeSeeds::Split(split, TYPES.to_vec());
+            let loader = shuffling_loader(&node, world, case, seeds, shuffle).expect("a valid loader");
             let batches = loader.epoch(0).map(|batch| batch.expect("a batch"));
             let seeds: Vec<(u16, u32, u32)> = batches
                 .flat_map(|batch| {
@@ -258,17 +298,65 @@ fn every_edge_of_a_split_is_a_seed_once_over_all_ranks() {
     }
 }
 
+/// The sources and destinations of all batches of an epoch over all ranks, in the order of the batches; original ids.
+fn order_of_listed(dataset: &Dataset, dir: &Path, world_size: usize, epoch: u64) -> Vec<(u32, u32)> {
+    let per_rank = on_ranks(dir, world_size, &SamplingNodeConfig::default(), |node, world| {
+        let seeds = EdgeSeeds::Listed(to_global(&node, seeds(dataset)));
+        let loader = shuffling_loader(&node, world, cases()[0], seeds, true).expect("a valid loader");
+        let batches = loader.epoch(epoch).map(|batch| in_original_ids(batch.expect("a batch")));
+        batches.collect::<Vec<_>>()
+    });
+    let mut batches: Vec<LinkBatch> = per_rank.into_iter().flatten().collect();
+    batches.sort_by_key(|batch| batch.graph.key.batch);
+    let pairs = |batch: &LinkBatch| -> Vec<(u32, u32)> {
+        let end = |i: usize| {
+            let edges = dataset.edges(batch.edge_types[i]);
+            let id = |t: usize, number: u32| batch.graph.nodes[t].original_ids[number as usize];
+            (id(edges.src_type.index(), batch.src[i]), id(edges.dst_type.index(), batch.dst[i]))
+        };
+        (0..batch.graph.num_seeds).map(end).collect()
+    };
+    batches.iter().flat_map(pairs).collect()
+}
+
+#[test]
+fn a_shuffled_list_has_the_same_order_for_any_partitioning() {
+    let (dataset, dir) = (dataset(), tempfile::tempdir().expect("a temporary folder"));
+    for num_parts in [1, 3] {
+        write_parts(&dataset, num_parts, Method::Random, &dir.path().join(format!("{num_parts}")));
+    }
+    let order =
+        |num_parts: usize, epoch| order_of_listed(&dataset, &dir.path().join(format!("{num_parts}")), num_parts, epoch);
+    let first = order(1, 0);
+    assert_eq!(first, order(3, 0));
+    assert_ne!(first, order(1, 1));
+    let mut sorted = first.clone();
+    let mut listed: Vec<(u32, u32)> = seeds(&dataset).iter().map(|seed| (seed.src, seed.dst)).collect();
+    assert_ne!(first, listed);
+    sorted.sort_unstable();
+    listed.sort_unstable();
+    assert_eq!(sorted, listed);
+}
+
 #[test]
 fn negatives_follow_the_degrees() {
     let (dataset, dir) = (dataset(), tempfile::tempdir().expect("a temporary folder"));
-    write_parts(&dataset, 1, Method::Random, &dir.path().join("1"));
+    for num_parts in [1, 3] {
+        let parts = dir.path().join(format!("{num_parts}"));
+        write_parts(&dataset, num_parts, Method::Random, &parts);
+        check_negatives_by_degree(&dataset, &parts, num_parts as usize);
+    }
+}
+
+/// Draws many negatives, and compares their counts with the in-degrees.
+fn check_negatives_by_degree(dataset: &Dataset, parts: &Path, world_size: usize) {
     let negatives = NegativeSampling {
         num: 400,
         distribution: NegativeDistribution::Degree,
         exclude: Exclude::Nothing,
         shared: false,
     };
-    let counts = on_ranks(&dir.path().join("1"), 1, &SamplingNodeConfig::default(), |node, world| {
+    let per_rank = on_ranks(parts, world_size, &SamplingNodeConfig::default(), |node, world| {
         let case = Case { negatives, disjoint: false, temporal: false };
         let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
         let mut counts = vec![0.0_f64; 90];
@@ -278,8 +366,8 @@ fn negatives_follow_the_degrees() {
             dst.iter().for_each(|&number| counts[batch.graph.nodes[1].original_ids[number as usize] as usize] += 1.0);
         }
         counts
-    })
-    .remove(0);
+    });
+    let counts: Vec<f64> = (0..90).map(|node| per_rank.iter().map(|counts| counts[node]).sum()).collect();
     let mut degrees = vec![0.0; 90];
     for edges in dataset.edge_types.iter().filter(|edges| edges.dst_type.index() == 1) {
         edges.dst.iter().for_each(|&dst| degrees[dst as usize] += 1.0);

@@ -2,7 +2,7 @@
 
 mod support;
 
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
+use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNodeConfig, Wanted};
 use edgecut_graph::{Dataset, NodeTypeId};
 use edgecut_partition::Method;
@@ -64,6 +64,7 @@ fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig, num_nodes
                 seed: 7,
                 // Made ahead or when asked for, a batch is the same.
                 concurrency: world_size % 4,
+                prefetch_bytes: DEFAULT_PREFETCH_BYTES,
                 wanted: EVERYTHING,
                 cache: None,
             };

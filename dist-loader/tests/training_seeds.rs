@@ -2,7 +2,7 @@
 
 mod support;
 
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNodeConfig, Wanted};
 use edgecut_graph::{Dataset, NodeTypeId, Split};
 use edgecut_partition::Method;
@@ -24,8 +24,16 @@ fn epoch(
         let config = SamplerConfig::new(vec![Fanout::Count(3)]);
         let sampler = Arc::new(DistNeighborSampler::new(node, config).expect("a valid sampler"));
         let wanted = Wanted { original_ids: true, ..Wanted::default() };
-        let config =
-            LoaderConfig { batch_size, even_batches, shuffle: true, seed: 5, concurrency: 2, wanted, cache: None };
+        let config = LoaderConfig {
+            batch_size,
+            even_batches,
+            shuffle: true,
+            seed: 5,
+            concurrency: 2,
+            prefetch_bytes: DEFAULT_PREFETCH_BYTES,
+            wanted,
+            cache: None,
+        };
         let loader =
             DistNeighborLoader::new(sampler, NODES, Seeds::Split(Split::Train), config, world).expect("a valid loader");
         let seeds = loader.epoch(epoch).map(|batch| {
@@ -109,6 +117,7 @@ fn an_unlucky_request_is_one_clear_error() {
                 shuffle: false,
                 seed: 0,
                 concurrency: 1,
+                prefetch_bytes: DEFAULT_PREFETCH_BYTES,
                 wanted: Wanted::default(),
                 cache: None,
             };

@@ -2,7 +2,7 @@
 
 mod support;
 
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
+use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, NumNeighbors, SamplerConfig, SamplingNodeConfig, Wanted};
 use edgecut_graph::datasets::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, NodeTypeId};
@@ -46,6 +46,7 @@ fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig) -> Vec<Ve
                 shuffle: false,
                 seed: 3,
                 concurrency,
+                prefetch_bytes: DEFAULT_PREFETCH_BYTES,
                 wanted,
                 cache: None,
             };

@@ -1,5 +1,6 @@
 //! What a sampler draws, and the bounds under which a process talks to its peers.
 
+use crate::dialer::DialLimits;
 use crate::num_neighbors::NumNeighbors;
 use crate::rule::Temporal;
 use crate::wire::WantedOfEdges;
@@ -125,22 +126,47 @@ impl SamplerConfig {
     }
 }
 
+/// The longest deadline of a request. Longer ones are shortened, whoever asks for them.
+pub(crate) const MAX_RPC_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
+/// Cores for each network thread.
+const CORES_PER_NETWORK_THREAD: usize = 16;
+const MAX_NETWORK_THREADS: usize = 8;
+
 /// The bounds under which a process serves and asks.
 #[derive(Clone, Debug)]
 pub struct SamplingNodeConfig {
     /// Threads that sample and gather, for this process's batches and its peers' requests. Default: all cores.
     pub num_workers: usize,
-    /// Threads of the network. A second one only makes them wake each other, until one cannot carry what comes, some
-    /// 3 GB/s. Default: one for every 16 cores, from 1 to 4.
+    /// Threads of the network. One carries some 3 GB/s; more than that needs cost more wake-ups. Default:
+    /// [`SamplingNodeConfig::network_threads_of`] all cores.
     pub num_network_threads: usize,
-    /// The longest wait for one reply, in milliseconds. Default: 60 000.
+    /// The longest wait for one reply, in milliseconds. More than a day counts as a day. Default: 60 000.
     pub rpc_timeout_ms: u64,
     /// The largest reply in bytes. A hop whose reply would be larger is asked for in pieces. Default: 64 MiB.
     pub max_message_bytes: usize,
     /// The size at which feature replies are cut, in bytes. Default: 2 MiB.
     pub fetch_chunk_bytes: usize,
-    /// The most feature bytes on their way from one peer, in bytes. Default: 16 MiB.
+    /// The most feature bytes on their way from one peer, and the most bytes of gradients on their way to it, in bytes.
+    /// Default: 16 MiB.
     pub max_bytes_in_flight: usize,
+    /// The time for all attempts to open one connection to a peer, in milliseconds. An error comes at most 3 s later.
+    /// Default: 12 000.
+    pub connect_budget_ms: u64,
+    /// The time for which a peer that could not be reached is not tried again, in milliseconds. Default: 30 000.
+    pub failed_peer_memory_ms: u64,
+    /// Connections that this process opens at the same time. Default: 8.
+    pub max_connecting: usize,
+    /// Requests of one connection that are worked on, or whose replies wait to be sent. More wait for their turn.
+    /// Default: 16.
+    pub max_working_requests: usize,
+    /// Requests of one connection that may wait, for their turn or for the version of an embedding. More are refused.
+    /// Default: 4096, four times what a peer of this implementation sends.
+    pub max_waiting_requests: usize,
+    /// Bytes of the requests of one connection that may wait. More are refused. Default: 1 GiB.
+    pub max_waiting_request_bytes: usize,
+    /// Memory for sorted copies of the in-neighbors of hubs, in bytes. Lookups of edges search them instead of all
+    /// in-neighbors. Default: 256 MiB.
+    pub max_hub_index_bytes: usize,
 }
 
 impl Default for SamplingNodeConfig {
@@ -148,18 +174,42 @@ impl Default for SamplingNodeConfig {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             num_workers: cores,
-            num_network_threads: (cores / 16).clamp(1, 4),
+            num_network_threads: Self::network_threads_of(cores),
             rpc_timeout_ms: 60_000,
             max_message_bytes: 64 << 20,
             fetch_chunk_bytes: 2 << 20,
             max_bytes_in_flight: 16 << 20,
+            connect_budget_ms: 12_000,
+            failed_peer_memory_ms: 30_000,
+            max_connecting: 8,
+            max_working_requests: 16,
+            max_waiting_requests: 4096,
+            max_waiting_request_bytes: 1 << 30,
+            max_hub_index_bytes: 256 << 20,
         }
     }
 }
 
 impl SamplingNodeConfig {
+    /// The number of network threads for a process that may use `cores`: one for every 16 begun, at most 8.
+    ///
+    /// ```
+    /// use edgecut_dist_sampler::SamplingNodeConfig;
+    /// assert_eq!([1, 16, 17, 64, 4096].map(SamplingNodeConfig::network_threads_of), [1, 1, 2, 4, 8]);
+    /// ```
+    pub fn network_threads_of(cores: usize) -> usize {
+        cores.div_ceil(CORES_PER_NETWORK_THREAD).clamp(1, MAX_NETWORK_THREADS)
+    }
+
     pub(crate) fn rpc_timeout(&self) -> Duration {
-        Duration::from_millis(self.rpc_timeout_ms)
+        Duration::from_millis(self.rpc_timeout_ms).min(MAX_RPC_TIMEOUT)
+    }
+
+    pub(crate) fn dial_limits(&self) -> DialLimits {
+        DialLimits {
+            budget: Duration::from_millis(self.connect_budget_ms).min(MAX_RPC_TIMEOUT),
+            failure_memory: Duration::from_millis(self.failed_peer_memory_ms),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What can go wrong while sampling.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// An error of a sampler, naming the operation, the peer and the cause.
@@ -21,12 +22,15 @@ pub enum SampleError {
         why: String,
     },
     /// A peer could not be connected to.
-    #[error("connect to rank {rank}")]
+    #[error("connect to rank {rank} ({attempts} attempts failed)")]
     Connect {
         /// The peer.
         rank: usize,
-        /// What happened.
-        source: edgecut_cluster::ClusterError,
+        /// The number of attempts.
+        attempts: u32,
+        /// The error of the last attempt, or the failure of the job that explains it. Requests that wait for the same
+        /// connection share it.
+        source: Arc<edgecut_cluster::ClusterError>,
     },
     /// A node that is not in the graph was asked for.
     #[error("{what}")]

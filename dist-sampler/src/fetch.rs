@@ -67,8 +67,8 @@ impl SamplingNode {
         }
         let (node, own_sources) = (self.clone(), sources.clone());
         let gather = move || Draft::gather(node.part(), node_type, &own_sources.own, wanted, shape);
-        let row_lines = shape.bytes_per_row.div_ceil(LINE_BYTES);
-        let mut draft = self.workers.run_sized(num_nodes.saturating_mul(row_lines), gather).await?;
+        let lines = self.part.lines_of_fetch(node_type, wanted, num_nodes);
+        let mut draft = self.workers.run_sized(lines, gather).await?;
         while let Some((part, start, reply)) = pieces.next().await {
             let data = reply.map_err(|e| SampleError::Internal { what: format!("fetch from part {part}: {e}") })??;
             let (sources, lines) = (sources.clone(), data.len().div_ceil(LINE_BYTES));

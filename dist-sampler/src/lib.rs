@@ -14,18 +14,25 @@
 
 mod batch_key;
 mod config;
+mod connection;
 mod constrained;
+mod dialer;
+mod directory;
 mod embedding;
 mod error;
 mod fetch;
 mod fetch_edges;
+mod find;
 mod has_edges;
 mod hop_times;
+mod hub_index;
 mod kernel;
 mod local;
 mod node;
+mod node_table;
 mod num_neighbors;
 mod peer;
+mod received;
 mod relabel;
 mod reply;
 mod route;
@@ -43,7 +50,7 @@ mod workers;
 
 pub use batch_key::BatchKey;
 pub use config::{Fanout, SamplerConfig, SamplingNodeConfig, parse_num_neighbors};
-pub use embedding::{DistEmbedding, EmbeddingConfig, ShardValues, SparseAdam};
+pub use embedding::{DistEmbedding, EmbeddingConfig, SetRow, ShardValues, SparseAdam};
 pub use error::SampleError;
 pub use fetch::NodeAttributes;
 pub use fetch_edges::SampledEdgeAttributes;

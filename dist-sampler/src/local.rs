@@ -2,16 +2,20 @@
 
 use crate::config::Fanout;
 use crate::constrained::{ConstrainedDraw, Query};
+use crate::directory::Directory;
+use crate::hub_index::{HubBudget, HubIndex};
 use crate::kernel::{self, Draw};
 use crate::rule::TimeAttr;
 use crate::transport::{bytes_of, ids_in};
 use crate::wire::{
     FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, HopSection, Refusal, Wanted,
 };
-use crate::workers::LINE_BYTES;
+use crate::workers::{LINE_BYTES, ON_POOL};
 use bytes::Bytes;
 use edgecut_graph::rng::combine;
-use edgecut_graph::{EdgeTypeId, HeldOutEdges, HopError, HopKernel, Meta, NodeTypeId, Part, PartEdges, PlainHop};
+use edgecut_graph::{
+    Buffer, EdgeTypeId, Features, HeldOutEdges, HopError, HopKernel, Meta, NodeTypeId, Part, PartEdges, PlainHop,
+};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use std::error::Error;
@@ -27,14 +31,28 @@ pub(crate) struct LocalPart {
     pub(crate) part: Arc<Part>,
     /// By edge type the held-out edges as (source, destination), made when they are first asked for.
     held_out: Arc<Vec<OnceLock<Pairs>>>,
+    /// By edge type.
+    hubs: Arc<Vec<HubIndex>>,
     /// What draws plain hops instead of this process's CPU, for the edge types that it takes.
     kernel: Arc<OnceLock<Arc<dyn HopKernel>>>,
+    /// By node type.
+    pub(crate) directories: Arc<Vec<Directory>>,
 }
 
 impl LocalPart {
-    pub(crate) fn new(part: Arc<Part>) -> Self {
+    /// Serves `part`, with sorted copies of the in-neighbors of hubs in up to `max_hub_index_bytes`.
+    pub(crate) fn new(part: Arc<Part>, max_hub_index_bytes: usize) -> Self {
         let held_out = part.edge_type_ids().map(|_| OnceLock::new()).collect();
-        Self { part, held_out: Arc::new(held_out), kernel: Arc::default() }
+        let budget = Arc::new(HubBudget::new(max_hub_index_bytes));
+        let hubs = part.edge_type_ids().map(|_| HubIndex::new(budget.clone())).collect();
+        let directories = part.meta().node_types.iter().map(|_| Directory::default()).collect();
+        Self {
+            part,
+            held_out: Arc::new(held_out),
+            hubs: Arc::new(hubs),
+            kernel: Arc::default(),
+            directories: Arc::new(directories),
+        }
     }
 
     /// Lets `kernel` draw the plain hops that it takes; false if there is one already.
@@ -53,22 +71,53 @@ impl LocalPart {
     pub(crate) fn lines_of_hop(&self, request: &HopRequest) -> usize {
         let lines = |section: &HopSection| match section.fanout() {
             _ if section.num_rows == 0 => 0,
+            _ if self.hop_may_wait_for_disk(section.edge_type) => ON_POOL,
             // Weights and times are read of all neighbors.
-            _ if !request.is_plain() => usize::MAX,
+            _ if !request.is_plain() => ON_POOL,
             // A device is waited for.
-            _ if self.kernel_for(request, section).is_some() => usize::MAX,
-            Fanout::All => usize::MAX,
+            _ if self.kernel_for(request, section).is_some() => ON_POOL,
+            Fanout::All => ON_POOL,
             Fanout::Count(count) => (section.num_rows as usize).saturating_mul(2 + count as usize),
         };
         request.sections.iter().map(lines).fold(0, usize::saturating_add)
     }
 
-    /// About how many cache lines the attributes of rows take.
-    pub(crate) fn lines_of_fetch(&self, request: &FetchRequest) -> usize {
-        let types = &self.part.meta().node_types;
-        let feature_bytes = types.get(request.node_type.index()).map_or(0, |t| t.feature_dim * t.feature_dtype.size());
-        let row_lines = bytes_per_row(request.wanted, feature_bytes).div_ceil(LINE_BYTES);
-        (request.rows.len() / size_of::<u32>()).saturating_mul(row_lines)
+    /// Reports whether the plain kernel reads a mapped file: edges, or the original ids by which it draws.
+    fn hop_may_wait_for_disk(&self, edge_type: EdgeTypeId) -> bool {
+        if edge_type.index() >= self.part.meta().edge_types.len() {
+            return false;
+        }
+        let edges = self.part.edges(edge_type);
+        edges.csc.is_mapped() || self.part.nodes(edges.dst_type).original_ids.is_mapped()
+    }
+
+    /// About how many cache lines the attributes of rows take; [`ON_POOL`] if reading them may wait for the disk.
+    pub(crate) fn lines_of_fetch(&self, node_type: NodeTypeId, wanted: Wanted, num_rows: usize) -> usize {
+        let Some(t) = self.part.meta().node_types.get(node_type.index()) else { return 0 };
+        if self.fetch_may_wait_for_disk(node_type, wanted) {
+            return ON_POOL;
+        }
+        let row_lines = bytes_per_row(wanted, t.feature_dim * t.feature_dtype.size()).div_ceil(LINE_BYTES);
+        num_rows.saturating_mul(row_lines)
+    }
+
+    fn fetch_may_wait_for_disk(&self, node_type: NodeTypeId, wanted: Wanted) -> bool {
+        let nodes = self.part.nodes(node_type);
+        (wanted.labels && nodes.labels.as_ref().is_some_and(Buffer::is_mapped))
+            || (wanted.times && nodes.times.as_ref().is_some_and(Buffer::is_mapped))
+            || (wanted.original_ids && nodes.original_ids.is_mapped())
+            || (wanted.degrees && Degrees::new(&self.part, node_type).is_mapped())
+            || (wanted.features && nodes.features.as_ref().is_some_and(Features::is_mapped))
+    }
+
+    /// About how many cache lines are read to find original ids; [`ON_POOL`] if reading them may wait for the disk.
+    pub(crate) fn lines_of_find(&self, node_type: NodeTypeId, num_ids: usize) -> usize {
+        let is_node_type = node_type.index() < self.part.meta().node_types.len();
+        if is_node_type && self.part.nodes(node_type).original_ids.is_mapped() {
+            return ON_POOL;
+        }
+        // A binary search reads a line a step.
+        num_ids.saturating_mul(u32::BITS as usize)
     }
 
     /// Answers a peer: checks the request, and refuses a reply of more than `max_bytes`. `drawn` is told how long each
@@ -174,10 +223,23 @@ impl LocalPart {
         Ok(bytes_of(as_ids(&request.originals)?.iter().map(find).collect::<Vec<u32>>()))
     }
 
-    /// About how many cache lines attributes of edges take.
+    fn fetch_edges_may_wait_for_disk(&self, request: &FetchEdgesRequest) -> bool {
+        let edges = self.part.edges(request.edge_type);
+        let attributes = &edges.attributes;
+        edges.csc.is_mapped()
+            || (request.wanted.times && attributes.times.as_ref().is_some_and(Buffer::is_mapped))
+            || (request.wanted.weights && attributes.weights.as_ref().is_some_and(Buffer::is_mapped))
+            || (request.wanted.features && attributes.features.as_ref().is_some_and(Features::is_mapped))
+    }
+
+    /// About how many cache lines attributes of edges take; [`ON_POOL`] if reading them may wait for the disk.
     pub(crate) fn lines_of_fetch_edges(&self, request: &FetchEdgesRequest) -> usize {
         let types = &self.part.meta().edge_types;
-        let dim = types.get(request.edge_type.index()).map_or(0, |t| t.feature_dim * t.feature_dtype.size());
+        let Some(t) = types.get(request.edge_type.index()) else { return 0 };
+        if self.fetch_edges_may_wait_for_disk(request) {
+            return ON_POOL;
+        }
+        let dim = t.feature_dim * t.feature_dtype.size();
         (request.edges.len() / (2 * size_of::<u32>())).saturating_mul(2 + dim.div_ceil(LINE_BYTES))
     }
 
@@ -228,10 +290,11 @@ impl LocalPart {
             let HeldOutEdges { valid, test } = &edges.held_out;
             [valid, test].iter().flat_map(|list| list.src.iter().copied().zip(list.dst.iter().copied())).collect()
         });
+        let hubs = &self.hubs[request.edge_type.index()];
         let is_edge = |pair: &[u32]| {
             let &[row, src] = pair else { return 0 };
             let held_out = request.held_out && held_out.contains(&(src, start + row));
-            u8::from(held_out || edges.csc.neighbors(row as usize).contains(&src))
+            u8::from(held_out || hubs.contains(&edges.csc, row, src))
         };
         Ok(pairs.par_chunks(2).with_min_len(256).map(is_edge).collect::<Vec<u8>>().into())
     }
@@ -250,6 +313,10 @@ pub(crate) struct Degrees<'a>(Vec<&'a PartEdges>);
 impl<'a> Degrees<'a> {
     pub(crate) fn new(part: &'a Part, node_type: NodeTypeId) -> Self {
         Self(part.edge_type_ids().map(|e| part.edges(e)).filter(|e| e.dst_type == node_type).collect())
+    }
+
+    fn is_mapped(&self) -> bool {
+        self.0.iter().any(|edges| edges.csc.is_mapped())
     }
 
     pub(crate) fn of(&self, row: usize) -> u32 {
@@ -329,3 +396,6 @@ fn append<T: bytemuck::Pod>(out: &mut Vec<u8>, rows: &[u32], value: impl Fn(usiz
         out.extend_from_slice(bytemuck::bytes_of(&value(row as usize)));
     }
 }
+
+#[cfg(test)]
+mod tests;

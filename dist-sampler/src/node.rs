@@ -4,21 +4,18 @@ use crate::SampleError;
 use crate::config::SamplingNodeConfig;
 use crate::embedding::Shards;
 use crate::local::LocalPart;
-use crate::peer::Peer;
+use crate::peer::{Peer, PeerContext};
 use crate::relabel::Relabel;
 use crate::service::Service;
 use crate::traffic::Traffic;
-use crate::transport::{bytes_of, ids_in};
 use crate::workers::Workers;
 use edgecut_cluster::Cluster;
 use edgecut_graph::{HopKernel, Meta, NodeTypeId, Part, PartitionId};
-use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle, Runtime};
-
-/// Original ids that a peer is asked to find at once.
-const FIND_PIECE: usize = 1 << 18;
+use tokio::sync::Semaphore;
 
 /// The part that this process holds, its service to the peers, and its connections to theirs.
 ///
@@ -32,6 +29,7 @@ pub struct SamplingNode {
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) shards: Arc<Shards>,
     cluster: Cluster,
+    context: PeerContext,
     /// Number maps of batches that are done, kept for the next ones; as many as batches are made at the same time.
     idle: Mutex<Vec<Vec<Relabel>>>,
     runtime: Option<Runtime>,
@@ -53,7 +51,7 @@ impl SamplingNode {
         Ok(PartitionId((rank / (world_size / parts)) as u32))
     }
 
-    /// Starts the service. Peers are connected to when they are first needed.
+    /// Starts the service, and begins to connect to the peers. [`SamplingNode::wait_until_connected`] waits for that.
     ///
     /// # Errors
     /// [`SampleError::Layout`] if `part` is not the one that this rank has to hold; [`SampleError::Internal`] if threads
@@ -75,17 +73,22 @@ impl SamplingNode {
         let workers = Arc::new(Workers::new(config.num_workers)?);
         let traffic = Arc::new(Traffic::default());
         let sharers = world_size / part.meta().num_parts as usize;
+        let context = PeerContext {
+            cluster: cluster.clone(),
+            meta: part.meta().clone(),
+            config: config.clone(),
+            traffic: traffic.clone(),
+            workers: workers.clone(),
+            dial_slots: Arc::new(Semaphore::new(config.max_connecting.clamp(1, Semaphore::MAX_PERMITS))),
+        };
         let peer = |p: u32| {
             // Ranks that share a part spread over the ranks that share the other.
             let serving = p as usize * sharers + rank % sharers;
-            let new = || {
-                let (cluster, meta) = (cluster.clone(), part.meta().clone());
-                Peer::new(p, serving, cluster, meta, config.clone(), traffic.clone(), workers.clone()).map(Arc::new)
-            };
+            let new = || Peer::new(p, serving, context.clone()).map(Arc::new);
             (PartitionId(p) != own).then(new).transpose()
         };
         let peers = (0..part.meta().num_parts).map(peer).collect::<Result<_, _>>()?;
-        let part = LocalPart::new(part);
+        let part = LocalPart::new(part, config.max_hub_index_bytes);
         let shards = Arc::new(Shards::default());
         let service = Service {
             part: part.clone(),
@@ -94,9 +97,35 @@ impl SamplingNode {
             max_message_bytes: config.max_message_bytes,
         };
         let (idle, runtime) = (Mutex::default(), Some(runtime));
-        let node = Self { part, peers, workers, config, traffic, shards, cluster, idle, runtime };
+        let node = Self { part, peers, workers, config, traffic, shards, cluster, idle, runtime, context };
         node.accept_peers(service)?;
+        node.connect_in_background();
         Ok(Arc::new(node))
+    }
+
+    /// Waits until this process is connected to all ranks that it asks. The connections are opened from
+    /// [`SamplingNode::start`] on; a request that comes earlier waits for its own.
+    ///
+    /// # Errors
+    /// [`SampleError::Connect`] for the first rank that cannot be reached within `connect_budget_ms`.
+    pub async fn wait_until_connected(&self) -> Result<(), SampleError> {
+        connect_all(self.peers_from_own(), self.config.max_connecting).await
+    }
+
+    /// Opens the connections. An error is remembered and is that of the requests to this rank.
+    fn connect_in_background(&self) {
+        let peers = self.peers_from_own();
+        let at_once = self.config.max_connecting;
+        self.handle().spawn(async move {
+            let _ = connect_all(peers, at_once).await;
+        });
+    }
+
+    /// All peers in order, the part after this process's first, so that the ranks do not all begin with the same one.
+    fn peers_from_own(&self) -> Vec<Arc<Peer>> {
+        let own = self.part().id().index();
+        let (before, after) = self.peers.split_at(own);
+        after.iter().chain(before).flatten().cloned().collect()
     }
 
     fn accept_peers(&self, service: Service) -> Result<(), SampleError> {
@@ -133,9 +162,7 @@ impl SamplingNode {
         if let Some(peer) = self.peers[part as usize].as_ref().filter(|peer| peer.rank() == rank) {
             return Ok(peer.clone());
         }
-        let (cluster, meta) = (self.cluster.clone(), self.part().meta().clone());
-        let (config, traffic, workers) = (self.config.clone(), self.traffic.clone(), self.workers.clone());
-        Peer::new(part, rank, cluster, meta, config, traffic, workers).map(Arc::new)
+        Peer::new(part, rank, self.context.clone()).map(Arc::new)
     }
 
     /// The runtime that network work runs on.
@@ -189,42 +216,12 @@ impl SamplingNode {
     pub(crate) fn keep_relabels(&self, relabels: Vec<Relabel>) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(relabels);
     }
+}
 
-    /// Global ids of nodes given by original id, by asking all parts: no process holds a map of the whole graph.
-    ///
-    /// # Errors
-    /// [`SampleError::NoSuchNode`] for an id that no part owns, or an error of a peer.
-    pub async fn find_originals(&self, node_type: NodeTypeId, originals: &[u32]) -> Result<Vec<u32>, SampleError> {
-        let mut found = Vec::with_capacity(originals.len());
-        let piece = FIND_PIECE.min(self.config.max_message_bytes / size_of::<u32>()).max(1);
-        for piece in originals.chunks(piece) {
-            let start = found.len();
-            let (asked, part) = (bytes_of(piece.to_vec()), self.part().clone());
-            let own = asked.clone();
-            let look = move || -> Vec<u32> {
-                let own = ids_in(&own).unwrap_or_default();
-                own.iter().map(|&id| part.find_original(node_type, id).map_or(u32::MAX, |node| node.0)).collect()
-            };
-            // A binary search reads a line a step.
-            found.extend(self.workers.run_sized(piece.len() * u32::BITS as usize, look).await?);
-            let replies = try_join_all(self.peers.iter().flatten().map(|peer| peer.find(node_type, &asked))).await?;
-            for reply in &replies {
-                let ids = ids_in(reply).map_err(|what| SampleError::Internal { what })?;
-                for (found, &id) in found[start..].iter_mut().zip(ids) {
-                    *found = (*found).min(id);
-                }
-            }
-        }
-        let book = &self.part().meta().node_types[node_type.index()].book;
-        match found.iter().position(|&id| id as usize >= book.num_nodes()) {
-            Some(at) => {
-                let what =
-                    format!("node {} (entry {at}) is not in the graph of {} nodes", originals[at], book.num_nodes());
-                Err(SampleError::NoSuchNode { what })
-            }
-            None => Ok(found),
-        }
-    }
+/// Connects to `peers`, up to `at_once` of them at the same time. Stops at the first error.
+async fn connect_all(peers: Vec<Arc<Peer>>, at_once: usize) -> Result<(), SampleError> {
+    let connecting = futures::stream::iter(peers).map(|peer| async move { peer.connect().await });
+    connecting.buffer_unordered(at_once.max(1)).try_collect().await
 }
 
 impl Drop for SamplingNode {

@@ -2,14 +2,16 @@
 
 use crate::SampleError;
 use crate::config::SamplingNodeConfig;
+use crate::connection::{Connection, OpenConnection};
+use crate::dialer::{Dialer, RankTarget};
 use crate::embedding::Update;
 use crate::local::bytes_per_row;
 use crate::reply::{HopReply, check_hop};
 use crate::traffic::Traffic;
-use crate::transport::{BulkTransport, bytes_of, ids_in};
+use crate::transport::{bytes_of, ids_in};
 use crate::wire::{
-    ArrayReply, FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, PullRequest, PushRequest,
-    Refusal, SamplingClient, Wanted, WantedOfEdges,
+    ArrayReply, FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, LookUpBy, LookUpRequest,
+    OriginalsRequest, PullRequest, PushRequest, Refusal, SamplingClient, Wanted, WantedOfEdges,
 };
 use crate::workers::{LINE_BYTES, Workers};
 use bytes::Bytes;
@@ -21,10 +23,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tarpc::client::RpcError;
 use tarpc::context::Context;
-use tokio::net::TcpStream;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Semaphore;
 
 /// The process that serves one other part to this one.
+///
+/// It has two connections, so that the small requests and replies of sampling do not wait behind megabytes of features.
 pub(crate) struct Peer {
     part: u32,
     rank: usize,
@@ -34,16 +37,33 @@ pub(crate) struct Peer {
     config: SamplingNodeConfig,
     traffic: Arc<Traffic>,
     workers: Arc<Workers>,
-    client: Mutex<Connection>,
+    sampling: Connection,
+    bulk: Connection,
     /// Feature bytes that may still be asked for, in KiB.
     budget: Semaphore,
+    /// Bytes of gradients that may still be sent, in KiB.
+    push_budget: Semaphore,
 }
 
-/// The connection to a peer, and how many there have been.
-#[derive(Default)]
-struct Connection {
-    generation: u64,
-    client: Option<SamplingClient>,
+/// The parts of a process that all its peers share.
+#[derive(Clone)]
+pub(crate) struct PeerContext {
+    pub(crate) cluster: Cluster,
+    pub(crate) meta: Arc<Meta>,
+    pub(crate) config: SamplingNodeConfig,
+    pub(crate) traffic: Arc<Traffic>,
+    pub(crate) workers: Arc<Workers>,
+    /// Connections that may be opened at the same time.
+    pub(crate) dial_slots: Arc<Semaphore>,
+}
+
+/// The class of a request, which decides its connection.
+#[derive(Clone, Copy)]
+enum Class {
+    /// Hops and lookups: sampling waits for the reply.
+    Sampling,
+    /// Features and embeddings: replies and requests of megabytes.
+    Bulk,
 }
 
 /// How much longer than its deadline a request is waited for, so that tarpc's own answer comes first.
@@ -58,19 +78,47 @@ enum Answer {
 }
 
 impl Peer {
-    /// The client of `part`, which `rank` serves; it connects when it is first used.
-    pub(crate) fn new(
-        part: u32,
-        rank: usize,
-        cluster: Cluster,
-        meta: Arc<Meta>,
-        config: SamplingNodeConfig,
-        traffic: Arc<Traffic>,
-        workers: Arc<Workers>,
-    ) -> Result<Self, SampleError> {
-        let addr = cluster.addr_of(rank).map_err(|source| SampleError::Connect { rank, source })?;
-        let budget = Semaphore::new((config.max_bytes_in_flight >> 10).clamp(1, Semaphore::MAX_PERMITS));
-        Ok(Self { part, rank, addr, cluster, meta, config, traffic, workers, client: Mutex::default(), budget })
+    /// The client of `part`, which `rank` serves. It has no connection before [`Peer::connect`] or the first request.
+    pub(crate) fn new(part: u32, rank: usize, context: PeerContext) -> Result<Self, SampleError> {
+        let PeerContext { cluster, meta, config, traffic, workers, dial_slots } = context;
+        let addr = cluster.addr_of(rank).map_err(|source| SampleError::Connect {
+            rank,
+            attempts: 0,
+            source: Arc::new(source),
+        })?;
+        let in_flight_kib = (config.max_bytes_in_flight >> 10).clamp(1, Semaphore::MAX_PERMITS);
+        let target = Arc::new(RankTarget { cluster: cluster.clone(), rank });
+        let dialer = Arc::new(Dialer::new(rank, target, config.dial_limits(), dial_slots));
+        Ok(Self {
+            part,
+            rank,
+            addr,
+            cluster,
+            meta,
+            traffic,
+            workers,
+            sampling: Connection::new(dialer.clone(), config.max_message_bytes),
+            bulk: Connection::new(dialer, config.max_message_bytes),
+            budget: Semaphore::new(in_flight_kib),
+            push_budget: Semaphore::new(in_flight_kib),
+            config,
+        })
+    }
+
+    /// Opens both connections, unless they are open.
+    ///
+    /// # Errors
+    /// [`SampleError::Connect`] if the peer cannot be reached within the time budget.
+    pub(crate) async fn connect(&self) -> Result<(), SampleError> {
+        self.sampling.get().await?;
+        self.bulk.get().await?;
+        Ok(())
+    }
+
+    /// The part of a budget in KiB that `bytes` take, at most all of it.
+    fn share_of_budget(&self, bytes: usize) -> u32 {
+        let all = (self.config.max_bytes_in_flight >> 10).max(1);
+        bytes.div_ceil(1 << 10).clamp(1, all) as u32
     }
 
     /// The rank that is asked.
@@ -89,7 +137,7 @@ impl Peer {
             let request = request.clone();
             async move { client.sample_hop(context, request).await }
         };
-        match self.ask(&operation, send).await? {
+        match self.ask(Class::Sampling, &operation, send).await? {
             Answer::Data(data) => {
                 let (meta, reply, asked) = (self.meta.clone(), data.clone(), request.clone());
                 let lines = data.len().div_ceil(LINE_BYTES);
@@ -154,16 +202,14 @@ impl Peer {
     ) -> Result<Bytes, SampleError> {
         let t = &self.meta.node_types[node_type.index()];
         let expected = bytes_per_row(wanted, t.feature_dim * t.feature_dtype.size()) * rows.len();
-        let all = (self.config.max_bytes_in_flight >> 10).max(1);
-        let share = expected.div_ceil(1 << 10).clamp(1, all) as u32;
-        let _permit = self.budget.acquire_many(share).await;
+        let _permit = self.budget.acquire_many(self.share_of_budget(expected)).await;
         let operation = || format!("fetch {} rows of {}", rows.len(), t.name);
         let request = FetchRequest { node_type, wanted, rows: bytes_of(rows.clone()) };
         let send = |client: SamplingClient, context| {
             let request = request.clone();
             async move { client.fetch(context, request).await }
         };
-        match self.ask(&operation, send).await? {
+        match self.ask(Class::Bulk, &operation, send).await? {
             Answer::Data(data) if data.len() == expected => Ok(data),
             Answer::Data(data) => {
                 Err(self.failed(operation(), format!("the reply has {} bytes, expected {expected}", data.len())))
@@ -182,8 +228,41 @@ impl Peer {
             let request = request.clone();
             async move { client.find(context, request).await }
         };
-        match self.ask(&operation, send).await? {
+        match self.ask(Class::Sampling, &operation, send).await? {
             Answer::Data(data) if data.len() == originals.len() => Ok(data),
+            _ => Err(self.failed(operation(), "the reply is not of the length asked for".into())),
+        }
+    }
+
+    /// A page of the original ids of a range that the part owns.
+    pub(crate) async fn originals(&self, request: &OriginalsRequest) -> Result<Bytes, SampleError> {
+        let operation = || format!("list original ids from {} to {}", request.start, request.end);
+        let send = |client: SamplingClient, context| {
+            let request = request.clone();
+            async move { client.originals(context, request).await }
+        };
+        match self.ask(Class::Bulk, &operation, send).await? {
+            Answer::Data(data) => Ok(data),
+            Answer::TooLarge => Err(self.failed(operation(), "they are more than the peer sends at once".into())),
+        }
+    }
+
+    /// Global ids of keys of the part's share of the original ids.
+    pub(crate) async fn look_up(
+        &self,
+        node_type: NodeTypeId,
+        by: LookUpBy,
+        keys: Vec<u32>,
+    ) -> Result<Bytes, SampleError> {
+        let num_keys = keys.len() / by.words_per_key();
+        let operation = || format!("look up {num_keys} nodes");
+        let request = LookUpRequest { node_type, by, keys: bytes_of(keys) };
+        let send = |client: SamplingClient, context| {
+            let request = request.clone();
+            async move { client.look_up(context, request).await }
+        };
+        match self.ask(Class::Sampling, &operation, send).await? {
+            Answer::Data(data) if data.len() == num_keys * size_of::<u32>() => Ok(data),
             _ => Err(self.failed(operation(), "the reply is not of the length asked for".into())),
         }
     }
@@ -202,7 +281,7 @@ impl Peer {
             let request = request.clone();
             async move { client.fetch_edges(context, request).await }
         };
-        match self.ask(&operation, send).await? {
+        match self.ask(Class::Bulk, &operation, send).await? {
             Answer::Data(data) if data.len() == expected => Ok(data),
             _ => Err(self.failed(operation(), "the reply is not of the length asked for".into())),
         }
@@ -222,7 +301,7 @@ impl Peer {
             let request = request.clone();
             async move { client.has_edges(context, request).await }
         };
-        match self.ask(&operation, send).await? {
+        match self.ask(Class::Sampling, &operation, send).await? {
             Answer::Data(data) if data.len() == num_pairs => Ok(data),
             _ => Err(self.failed(operation(), "the reply is not of the length asked for".into())),
         }
@@ -243,7 +322,7 @@ impl Peer {
             let request = request.clone();
             async move { client.pull(context, request).await }
         };
-        match self.ask(&operation, send).await? {
+        match self.ask(Class::Bulk, &operation, send).await? {
             Answer::Data(data) if data.len() == expected => Ok(data),
             _ => Err(self.failed(operation(), "the reply is not of the length asked for".into())),
         }
@@ -259,6 +338,8 @@ impl Peer {
     ) -> Result<(), SampleError> {
         let Update { mut rows, gradients } = update;
         let num_rows = rows.len() as u32;
+        let bytes = size_of_val(&rows[..]) + size_of_val(&gradients[..]);
+        let _permit = self.push_budget.acquire_many(self.share_of_budget(bytes)).await;
         let operation = || format!("push {num_rows} gradients of an embedding");
         rows.extend(gradients.iter().map(|gradient| gradient.to_bits()));
         let request = PushRequest { table, version, rank, piece, num_rows, data: bytes_of(rows) };
@@ -266,35 +347,57 @@ impl Peer {
             let request = request.clone();
             async move { client.push(context, request).await }
         };
-        match self.ask(&operation, send).await? {
+        match self.ask(Class::Bulk, &operation, send).await? {
             Answer::Data(_) => Ok(()),
             Answer::TooLarge => Err(self.failed(operation(), "they are more than the peer takes at once".into())),
         }
     }
 
-    /// Sends a request. Every request only reads, or may come twice, so one that finds its connection broken is sent once
-    /// more over a new one; one whose deadline passed is not, since the peer may be overloaded.
+    /// Sends a request, and waits for the reply no longer than the job goes on.
     async fn ask<F: Future<Output = Reply>>(
         &self,
+        class: Class,
         operation: &impl Fn() -> String,
         send: impl Fn(SamplingClient, Context) -> F,
     ) -> Result<Answer, SampleError> {
+        tokio::select! {
+            biased;
+            answer = self.ask_running(class, operation, send) => answer,
+            failure = self.cluster.failed() => Err(self.failed(operation(), failure.to_string())),
+        }
+    }
+
+    /// Sends a request. One that finds its connection broken is sent once more over a new one: every request only reads, or is
+    /// a push, of which the owner counts a piece that comes twice once. One whose deadline passed is not sent again, since the
+    /// peer may be overloaded. After a suspension of this process, which no deadline includes, it is sent again.
+    async fn ask_running<F: Future<Output = Reply>>(
+        &self,
+        class: Class,
+        operation: &impl Fn() -> String,
+        send: impl Fn(SamplingClient, Context) -> F,
+    ) -> Result<Answer, SampleError> {
+        let connection = match class {
+            Class::Sampling => &self.sampling,
+            Class::Bulk => &self.bulk,
+        };
         let mut broken: Option<String> = None;
         loop {
-            let (generation, client) = self.client().await?;
+            let start = Instant::now();
+            let OpenConnection { generation, client } = connection.get().await?;
             let mut context = tarpc::context::current();
             context.deadline = Instant::now() + self.config.rpc_timeout();
             self.traffic.requests.fetch_add(1, Ordering::Relaxed);
             // The deadline in the context starts to count when the request leaves tarpc's queue, this one now.
             let reply = tokio::time::timeout(self.config.rpc_timeout() + DEADLINE_SLACK, send(client, context)).await;
             match reply.unwrap_or(Err(RpcError::DeadlineExceeded)) {
-                Ok(Ok(ArrayReply { data })) => {
+                Ok(Ok(ArrayReply { data, .. })) => {
                     self.traffic.bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
                     return Ok(Answer::Data(data));
                 }
                 Ok(Err(Refusal::TooLarge)) => return Ok(Answer::TooLarge),
                 Ok(Err(Refusal::Invalid(why))) => return Err(self.failed(operation(), format!("refused: {why}"))),
                 Ok(Err(Refusal::Failed(why))) => return Err(self.failed(operation(), why)),
+                Err(RpcError::DeadlineExceeded) if self.cluster.was_suspended_since(start) => {}
                 Err(RpcError::DeadlineExceeded) => {
                     let why = format!("no reply within {} ms", self.config.rpc_timeout_ms);
                     return Err(self.failed(operation(), why));
@@ -303,41 +406,13 @@ impl Peer {
                     if broken.is_none() && self.cluster.failure().is_none() =>
                 {
                     broken = Some(chain(&error));
-                    self.forget(generation).await;
+                    connection.forget(generation).await;
                 }
                 Err(error) => {
                     let first = broken.map(|first| format!(" (and before that: {first})")).unwrap_or_default();
                     return Err(self.failed(operation(), format!("{}{first}", chain(&error))));
                 }
             }
-        }
-    }
-
-    /// The connection, opened if there is none, and its number.
-    async fn client(&self) -> Result<(u64, SamplingClient), SampleError> {
-        let mut connection = self.client.lock().await;
-        if let Some(client) = &connection.client {
-            return Ok((connection.generation, client.clone()));
-        }
-        let (cluster, rank) = (self.cluster.clone(), self.rank);
-        let stream = tokio::task::spawn_blocking(move || cluster.connect_rpc(rank))
-            .await
-            .map_err(|e| SampleError::Internal { what: format!("connect to rank {rank}: {e}") })?
-            .map_err(|source| SampleError::Connect { rank, source })?;
-        let stream = TcpStream::from_std(stream)
-            .map_err(|e| SampleError::Internal { what: format!("connection to rank {rank}: {e}") })?;
-        let transport = BulkTransport::new(stream, self.config.max_message_bytes);
-        let client = SamplingClient::new(tarpc::client::Config::default(), transport).spawn();
-        connection.client = Some(client.clone());
-        connection.generation += 1;
-        Ok((connection.generation, client))
-    }
-
-    /// Drops a broken connection, unless another request has replaced it already.
-    async fn forget(&self, generation: u64) {
-        let mut connection = self.client.lock().await;
-        if connection.generation == generation {
-            connection.client = None;
         }
     }
 

@@ -110,6 +110,11 @@ impl DistNeighborSampler {
         self.edge_attributes
     }
 
+    /// Returns whether edges are drawn by their weights.
+    pub fn is_weighted(&self) -> bool {
+        self.rule.weighted
+    }
+
     /// Which times count, if any do.
     pub fn temporal(&self) -> Option<Temporal> {
         self.rule.temporal

@@ -5,19 +5,20 @@ use crate::embedding::{Shard, Shards, Update};
 use crate::local::LocalPart;
 use crate::transport::{BulkTransport, bytes_of, ids_in};
 use crate::wire::{
-    ArrayReply, FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, PullRequest, PushRequest,
-    Refusal, Sampling,
+    ArrayReply, FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, LookUpRequest,
+    OriginalsRequest, PullRequest, PushRequest, Refusal, Sampling, SamplingRequest, SamplingResponse,
 };
-use crate::workers::{LINE_BYTES, Workers};
+use crate::workers::{LINE_BYTES, ON_POOL, Workers};
 use bytes::Bytes;
 use futures::StreamExt;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tarpc::ServerError;
 use tarpc::context::Context;
-use tarpc::server::{self, Channel};
+use tarpc::server::{self, Channel, Serve};
 use tokio::net::TcpStream;
-
-/// Requests of one peer that are worked on at the same time; further ones wait in the socket.
-const MAX_REQUESTS_PER_PEER: usize = 16;
+use tokio::sync::Semaphore;
 
 /// The service; a clone per request.
 #[derive(Clone)]
@@ -30,23 +31,106 @@ pub(crate) struct Service {
 
 impl Service {
     /// Answers one peer until it closes the connection.
+    ///
+    /// Every request is a task of its own, so that requests that wait do not keep further ones, cancellations, deadlines and
+    /// replies from being handled.
     pub(crate) async fn serve_peer(self, stream: TcpStream, config: &SamplingNodeConfig) {
         let transport = BulkTransport::new(stream, config.max_message_bytes);
         let channel = server::BaseChannel::new(server::Config::default(), transport);
-        channel.execute(self.serve()).for_each_concurrent(MAX_REQUESTS_PER_PEER, |answer| answer).await;
+        let connection = ServedConnection {
+            service: self,
+            turns: Arc::new(Semaphore::new(config.max_working_requests.clamp(1, Semaphore::MAX_PERMITS))),
+        };
+        let waiting_bytes = Arc::new(AtomicUsize::new(0));
+        let mut requests = pin!(channel.requests());
+        // An error ends the connection; the peer's side of it reports why.
+        while let Some(Ok(request)) = requests.next().await {
+            let held = HeldBytes::new(&waiting_bytes, request.get().message.payload_bytes());
+            let num_requests = requests.channel().in_flight_requests();
+            if num_requests > config.max_waiting_requests || held.total > config.max_waiting_request_bytes {
+                let why = format!(
+                    "busy: {num_requests} requests with {} bytes wait on this connection, the limits are {} and {}",
+                    held.total, config.max_waiting_requests, config.max_waiting_request_bytes
+                );
+                tokio::spawn(request.execute(Refusing(Refusal::Failed(why))));
+                continue;
+            }
+            let connection = connection.clone();
+            tokio::spawn(async move {
+                request.execute(connection.serve()).await;
+                drop(held);
+            });
+        }
     }
+}
 
-    /// Answers by `work`, which touches about `lines` cache lines.
+/// Bytes of a request's payload, counted as long as the request is in the process.
+struct HeldBytes {
+    all: Arc<AtomicUsize>,
+    bytes: usize,
+    /// Of all requests of the connection, with this one.
+    total: usize,
+}
+
+impl HeldBytes {
+    fn new(all: &Arc<AtomicUsize>, bytes: usize) -> Self {
+        let total = all.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        Self { all: all.clone(), bytes, total }
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Refuses any request.
+struct Refusing(Refusal);
+
+impl Serve for Refusing {
+    type Req = SamplingRequest;
+    type Resp = SamplingResponse;
+
+    async fn serve(self, _: Context, request: SamplingRequest) -> Result<SamplingResponse, ServerError> {
+        Ok(request.refused(self.0))
+    }
+}
+
+/// The service to one connection; a clone per request.
+#[derive(Clone)]
+struct ServedConnection {
+    service: Service,
+    /// Requests that may be worked on, or whose replies may wait to be sent.
+    turns: Arc<Semaphore>,
+}
+
+/// The work for a request, in about as many cache lines as it touches.
+#[derive(Clone, Copy)]
+enum Load {
+    /// A hop or a lookup, for which a batch waits.
+    Sampling(usize),
+    /// Rows to gather, of which there may be many.
+    Gather(usize),
+}
+
+impl ServedConnection {
+    /// Waits for a turn, then answers by `work`. tarpc ends the wait when the deadline of the request has passed.
     async fn answer(
         self,
-        lines: usize,
+        load: Load,
         work: impl FnOnce(&LocalPart, usize) -> Result<Bytes, Refusal> + Send + 'static,
     ) -> Result<ArrayReply, Refusal> {
-        let (part, max_bytes) = (self.part, self.max_message_bytes);
-        match self.workers.run_sized(lines, move || work(&part, max_bytes)).await {
-            Ok(data) => data.map(|data| ArrayReply { data }),
-            Err(error) => Err(Refusal::Failed(error.to_string())),
-        }
+        let Self { service: Service { part, workers, max_message_bytes, .. }, turns } = self;
+        let turn = turns.acquire_owned().await;
+        let permit = turn.map_err(|_| Refusal::Failed("the connection is closed".into()))?;
+        // The work keeps the permit, since it goes on if this future is dropped.
+        let work = move || work(&part, max_message_bytes).map(|data| ArrayReply { data, _permit: Some(permit) });
+        let done = match load {
+            Load::Sampling(lines) => workers.run_sized(lines, work).await,
+            Load::Gather(lines) => workers.run_gather(lines, work).await,
+        };
+        done.unwrap_or_else(|error| Err(Refusal::Failed(error.to_string())))
     }
 }
 
@@ -65,39 +149,51 @@ fn check_rows(shard: &Shard, rows: &[u32]) -> Result<(), Refusal> {
     }
 }
 
-impl Sampling for Service {
+impl Sampling for ServedConnection {
     async fn sample_hop(self, _: Context, request: HopRequest) -> Result<ArrayReply, Refusal> {
-        let lines = self.part.lines_of_hop(&request);
-        self.answer(lines, move |part, max_bytes| part.sample_hop(&request, max_bytes, |_, _| ())).await
+        let load = Load::Sampling(self.service.part.lines_of_hop(&request));
+        self.answer(load, move |part, max_bytes| part.sample_hop(&request, max_bytes, |_, _| ())).await
     }
 
     async fn fetch(self, _: Context, request: FetchRequest) -> Result<ArrayReply, Refusal> {
-        let lines = self.part.lines_of_fetch(&request);
-        self.answer(lines, move |part, max_bytes| part.fetch(&request, max_bytes)).await
+        let num_rows = request.rows.len() / size_of::<u32>();
+        let load = Load::Gather(self.service.part.lines_of_fetch(request.node_type, request.wanted, num_rows));
+        self.answer(load, move |part, max_bytes| part.fetch(&request, max_bytes)).await
     }
 
     async fn find(self, _: Context, request: FindRequest) -> Result<ArrayReply, Refusal> {
+        let num_ids = request.originals.len() / size_of::<u32>();
+        let load = Load::Sampling(self.service.part.lines_of_find(request.node_type, num_ids));
+        self.answer(load, move |part, _| part.find(&request)).await
+    }
+
+    async fn originals(self, _: Context, request: OriginalsRequest) -> Result<ArrayReply, Refusal> {
+        // The range may hold all nodes of the part.
+        self.answer(Load::Gather(usize::MAX), move |part, max_bytes| part.originals(&request, max_bytes)).await
+    }
+
+    async fn look_up(self, _: Context, request: LookUpRequest) -> Result<ArrayReply, Refusal> {
         // A binary search reads a line a step.
-        let lines = request.originals.len() / size_of::<u32>() * u32::BITS as usize;
-        self.answer(lines, move |part, _| part.find(&request)).await
+        let lines = request.keys.len() / size_of::<u32>() * u32::BITS as usize;
+        self.answer(Load::Sampling(lines), move |part, _| part.look_up(&request)).await
     }
 
     async fn fetch_edges(self, _: Context, request: FetchEdgesRequest) -> Result<ArrayReply, Refusal> {
-        let lines = self.part.lines_of_fetch_edges(&request);
-        self.answer(lines, move |part, max_bytes| part.fetch_edges(&request, max_bytes)).await
+        let load = Load::Gather(self.service.part.lines_of_fetch_edges(&request));
+        self.answer(load, move |part, max_bytes| part.fetch_edges(&request, max_bytes)).await
     }
 
     async fn has_edges(self, _: Context, request: HasEdgesRequest) -> Result<ArrayReply, Refusal> {
-        // How many neighbors are looked through is not known before.
-        self.answer(usize::MAX, move |part, _| part.has_edges(&request)).await
+        // The number of neighbors that are searched is not known before.
+        self.answer(Load::Sampling(ON_POOL), move |part, _| part.has_edges(&request)).await
     }
 
     async fn pull(self, _: Context, request: PullRequest) -> Result<ArrayReply, Refusal> {
-        let shard = self.shard(request.table)?;
-        // tarpc ends this when the deadline of the request has passed.
+        let shard = self.service.shard(request.table)?;
+        // Without a turn, so that any number of pulls may wait. tarpc ends this at the deadline of the request.
         shard.wait_for(request.version).await;
         let lines = request.rows.len() / size_of::<u32>() * (shard.dim() * size_of::<f32>()).div_ceil(LINE_BYTES);
-        self.answer(lines, move |_, max_bytes| {
+        self.answer(Load::Gather(lines), move |_, max_bytes| {
             let rows = ids_in(&request.rows).map_err(Refusal::Invalid)?;
             check_rows(&shard, rows)?;
             if rows.len().saturating_mul(shard.dim() * size_of::<f32>()) > max_bytes {
@@ -109,9 +205,9 @@ impl Sampling for Service {
     }
 
     async fn push(self, _: Context, request: PushRequest) -> Result<ArrayReply, Refusal> {
-        let shard = self.shard(request.table)?;
+        let shard = self.service.shard(request.table)?;
         let lines = request.data.len().div_ceil(LINE_BYTES);
-        self.answer(lines, move |_, _| {
+        self.answer(Load::Gather(lines), move |_, _| {
             let words = ids_in(&request.data).map_err(Refusal::Invalid)?;
             let num_rows = request.num_rows as usize;
             if words.len() != num_rows.saturating_mul(1 + shard.dim()) {
@@ -120,11 +216,9 @@ impl Sampling for Service {
             }
             let (rows, gradients) = words.split_at(num_rows);
             check_rows(&shard, rows)?;
-            if request.version < shard.version() {
-                return Err(Refusal::Invalid(format!("gradients for step {} came late", request.version + 1)));
-            }
             let gradients = gradients.iter().map(|&bits| f32::from_bits(bits)).collect();
-            shard.push(request.version, (request.rank, request.piece), Update { rows: rows.to_vec(), gradients });
+            let update = Update { rows: rows.to_vec(), gradients };
+            shard.push(request.version, (request.rank, request.piece), update).map_err(Refusal::Invalid)?;
             Ok(Bytes::new())
         })
         .await

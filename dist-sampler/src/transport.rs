@@ -29,6 +29,16 @@ pub(crate) trait CarriesPayload {
     fn take_payload(&mut self) -> Bytes;
     /// Puts a payload in.
     fn put_payload(&mut self, payload: Bytes);
+    /// Decodes a message without its payload.
+    ///
+    /// # Errors
+    /// Bytes that do not encode such a message.
+    fn from_head(head: &[u8]) -> bincode::Result<Self>
+    where
+        Self: DeserializeOwned,
+    {
+        bincode::deserialize(head)
+    }
 }
 
 /// An array of `T` as bytes, without a copy.
@@ -147,8 +157,7 @@ impl<S: AsyncRead + Unpin, In: DeserializeOwned + CarriesPayload, Out> Stream fo
                     if !ready!(poll_fill(&mut this.stream, cx, buffer, filled))? {
                         return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
                     }
-                    let mut message: In =
-                        bincode::deserialize(buffer).map_err(|e| invalid(format!("message head: {e}")))?;
+                    let mut message = In::from_head(buffer).map_err(|e| invalid(format!("message head: {e}")))?;
                     message.put_payload(std::mem::take(payload));
                     this.reading = Reading::START;
                     return Poll::Ready(Some(Ok(message)));

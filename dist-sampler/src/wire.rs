@@ -2,11 +2,13 @@
 
 use crate::config::Fanout;
 use crate::constrained::Query;
+use crate::received::ReceivedMessage;
 use crate::rule::Rule;
 use crate::transport::CarriesPayload;
 use bytes::Bytes;
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use serde::{Deserialize, Serialize};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// The service that every process runs for the part that it holds.
 #[tarpc::service]
@@ -17,6 +19,10 @@ pub(crate) trait Sampling {
     async fn fetch(request: FetchRequest) -> Result<ArrayReply, Refusal>;
     /// Translates original ids to global ids.
     async fn find(request: FindRequest) -> Result<ArrayReply, Refusal>;
+    /// Sends the original ids of a range that the part owns.
+    async fn originals(request: OriginalsRequest) -> Result<ArrayReply, Refusal>;
+    /// Translates keys of the part's share of the original ids to global ids.
+    async fn look_up(request: LookUpRequest) -> Result<ArrayReply, Refusal>;
     /// Sends what edges carry.
     async fn fetch_edges(request: FetchEdgesRequest) -> Result<ArrayReply, Refusal>;
     /// Says which of some pairs of nodes are edges.
@@ -120,6 +126,54 @@ pub(crate) struct FindRequest {
     pub(crate) originals: Bytes,
 }
 
+/// A range of original ids, of which those are wanted that the part owns.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct OriginalsRequest {
+    pub(crate) node_type: NodeTypeId,
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    /// The most nodes of a reply; the rest is asked for again.
+    pub(crate) max_rows: u32,
+    /// Whether the in-degrees are wanted too, over all edge types.
+    pub(crate) degrees: bool,
+}
+
+impl OriginalsRequest {
+    /// Words of the reply per node.
+    pub(crate) fn words_per_row(&self) -> usize {
+        1 + usize::from(self.degrees)
+    }
+}
+
+/// Keys of nodes that are looked for in the part's share of the original ids.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct LookUpRequest {
+    pub(crate) node_type: NodeTypeId,
+    pub(crate) by: LookUpBy,
+    /// [`LookUpBy::words_per_key`] times `u32` each.
+    #[serde(skip)]
+    pub(crate) keys: Bytes,
+}
+
+/// The kind of key that nodes are looked for by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum LookUpBy {
+    /// An original id of the share.
+    OriginalId,
+    /// The number of an in-edge of the share's nodes, counted node by node in the order of the original ids; its low and its
+    /// high half.
+    InEdge,
+}
+
+impl LookUpBy {
+    pub(crate) fn words_per_key(self) -> usize {
+        match self {
+            Self::OriginalId => 1,
+            Self::InEdge => 2,
+        }
+    }
+}
+
 /// Pairs of nodes that may be edges.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HasEdgesRequest {
@@ -163,12 +217,18 @@ pub(crate) struct PushRequest {
 /// - Of `fetch`: per wanted attribute, in the order of [`Wanted`]'s fields, a value a row; feature rows as stored, `f32` or
 ///   `f16`. Of `fetch_edges`: the same by [`WantedOfEdges`], a value an edge.
 /// - Of `find`: a global id per original id, `u32::MAX` where the part does not own it.
+/// - Of `originals`: the nodes of the range that the part owns, the row of the first, then the original ids of as many as the
+///   reply may hold, ascending, then where wanted their in-degrees (`u32`). Of `look_up`: a global id per key.
 /// - Of `has_edges`: per pair a byte, 1 if it is an edge.
 /// - Of `pull`: the rows, `f32`. Of `push`: nothing.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ArrayReply {
     #[serde(skip)]
     pub(crate) data: Bytes,
+    /// The permission to work on the request. The server holds it until the connection takes the reply, so that a slow
+    /// connection bounds the replies in memory.
+    #[serde(skip)]
+    pub(crate) _permit: Option<OwnedSemaphorePermit>,
 }
 
 /// Which attributes of nodes are wanted.
@@ -180,7 +240,7 @@ pub struct Wanted {
     pub times: bool,
     /// Original ids, `u32`.
     pub original_ids: bool,
-    /// In-degrees in the whole graph, over all edge types into the node's type, `u32`.
+    /// In-degrees in the whole graph, over all edge types into the node's type and at all times, `u32`.
     pub degrees: bool,
     /// Features, as stored.
     pub features: bool,
@@ -223,24 +283,59 @@ pub(crate) enum Refusal {
 
 impl CarriesPayload for SamplingRequest {
     fn take_payload(&mut self) -> Bytes {
-        std::mem::take(self.payload())
+        self.payload().map(std::mem::take).unwrap_or_default()
     }
     fn put_payload(&mut self, payload: Bytes) {
-        *self.payload() = payload;
+        if let Some(place) = self.payload() {
+            *place = payload;
+        }
     }
 }
 
 impl SamplingRequest {
-    fn payload(&mut self) -> &mut Bytes {
+    /// The response that refuses this request.
+    pub(crate) fn refused(&self, refusal: Refusal) -> SamplingResponse {
         match self {
+            Self::SampleHop { .. } => SamplingResponse::SampleHop(Err(refusal)),
+            Self::Fetch { .. } => SamplingResponse::Fetch(Err(refusal)),
+            Self::Find { .. } => SamplingResponse::Find(Err(refusal)),
+            Self::Originals { .. } => SamplingResponse::Originals(Err(refusal)),
+            Self::LookUp { .. } => SamplingResponse::LookUp(Err(refusal)),
+            Self::FetchEdges { .. } => SamplingResponse::FetchEdges(Err(refusal)),
+            Self::HasEdges { .. } => SamplingResponse::HasEdges(Err(refusal)),
+            Self::Pull { .. } => SamplingResponse::Pull(Err(refusal)),
+            Self::Push { .. } => SamplingResponse::Push(Err(refusal)),
+        }
+    }
+
+    /// Bytes of the payload.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        let payload = match self {
+            Self::SampleHop { request } => &request.rows,
+            Self::Fetch { request } => &request.rows,
+            Self::Find { request } => &request.originals,
+            Self::Originals { .. } => return 0,
+            Self::LookUp { request } => &request.keys,
+            Self::FetchEdges { request } => &request.edges,
+            Self::HasEdges { request } => &request.pairs,
+            Self::Pull { request } => &request.rows,
+            Self::Push { request } => &request.data,
+        };
+        payload.len()
+    }
+
+    fn payload(&mut self) -> Option<&mut Bytes> {
+        Some(match self {
             Self::SampleHop { request } => &mut request.rows,
             Self::Fetch { request } => &mut request.rows,
             Self::Find { request } => &mut request.originals,
+            Self::Originals { .. } => return None,
+            Self::LookUp { request } => &mut request.keys,
             Self::FetchEdges { request } => &mut request.edges,
             Self::HasEdges { request } => &mut request.pairs,
             Self::Pull { request } => &mut request.rows,
             Self::Push { request } => &mut request.data,
-        }
+        })
     }
 }
 
@@ -262,6 +357,8 @@ impl SamplingResponse {
         let (Self::SampleHop(reply)
         | Self::Fetch(reply)
         | Self::Find(reply)
+        | Self::Originals(reply)
+        | Self::LookUp(reply)
         | Self::FetchEdges(reply)
         | Self::HasEdges(reply)
         | Self::Pull(reply)
@@ -281,6 +378,9 @@ impl CarriesPayload for tarpc::ClientMessage<SamplingRequest> {
         if let Self::Request(request) = self {
             request.message.put_payload(payload);
         }
+    }
+    fn from_head(head: &[u8]) -> bincode::Result<Self> {
+        bincode::deserialize::<ReceivedMessage>(head).map(Self::from)
     }
 }
 

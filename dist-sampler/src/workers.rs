@@ -3,25 +3,54 @@
 use crate::SampleError;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use tokio::sync::oneshot;
+use std::sync::Arc;
+use tokio::sync::{Semaphore, oneshot};
 
 /// Bytes of a cache line.
 pub(crate) const LINE_BYTES: usize = 64;
 /// Work on up to so many cache lines, some 200 µs, may run on the async runtime.
 const INLINE_LINES: usize = 8192;
 
+/// The size of work that always runs on the pool, however little it is: it may wait for a disk or a device.
+pub(crate) const ON_POOL: usize = usize::MAX;
+
 /// A pool of CPU threads that async code hands work to.
 #[derive(Debug)]
-pub(crate) struct Workers(rayon::ThreadPool);
+pub(crate) struct Workers {
+    pool: rayon::ThreadPool,
+    /// Gathers for peers that may be in the pool at the same time.
+    gathers: Arc<Semaphore>,
+}
 
 impl Workers {
     pub(crate) fn new(num_workers: usize) -> Result<Self, SampleError> {
-        rayon::ThreadPoolBuilder::new()
-            .num_threads(num_workers.max(1))
+        let num_workers = num_workers.max(1);
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(num_workers)
             .thread_name(|i| format!("sampler-{i}"))
             .build()
-            .map(Self)
-            .map_err(|e| SampleError::Internal { what: format!("start {num_workers} sampling threads: {e}") })
+            .map_err(|e| SampleError::Internal { what: format!("start {num_workers} sampling threads: {e}") })?;
+        Ok(Self { pool, gathers: Arc::new(Semaphore::new(num_workers.min(Semaphore::MAX_PERMITS))) })
+    }
+
+    /// As [`Workers::run_sized`] for the gathering of what a peer asks for. No more of it enters the pool than there are
+    /// threads, so that a hop waits for at most one gather of each thread.
+    pub(crate) async fn run_gather<T: Send + 'static>(
+        &self,
+        lines: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, SampleError> {
+        if lines <= INLINE_LINES {
+            return self.run_sized(lines, work).await;
+        }
+        let permit = self.gathers.clone().acquire_owned().await;
+        let permit = permit.map_err(|_| SampleError::Internal { what: "the sampling threads have stopped".into() })?;
+        // The work keeps the permit, since it goes on if this future is dropped.
+        let gather = move || {
+            let _permit = permit;
+            work()
+        };
+        self.run(gather).await
     }
 
     /// As [`Workers::run`] for work that touches about `lines` cache lines: where that takes less time than handing it to
@@ -38,13 +67,17 @@ impl Workers {
     }
 
     /// Runs `work` on the pool and waits for it without blocking the async runtime. A panic becomes an error, so that
-    /// one bad batch ends the job with a message and does not leave a peer waiting.
+    /// one bad batch ends the job with a message and does not leave a peer waiting. If this future is dropped before a
+    /// thread is free, `work` does not run.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, SampleError> {
         let (send, receive) = oneshot::channel();
-        self.0.spawn(move || {
+        self.pool.spawn(move || {
+            if send.is_closed() {
+                return;
+            }
             let _ = send.send(catch_unwind(AssertUnwindSafe(work)));
         });
         match receive.await {
@@ -58,4 +91,73 @@ impl Workers {
 fn panicked(panic: Box<dyn Any + Send>) -> SampleError {
     let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
     SampleError::Internal { what: format!("a sampling thread panicked: {}", text.unwrap_or("no message")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thread_name() -> String {
+        std::thread::current().name().unwrap_or_default().to_owned()
+    }
+
+    #[tokio::test]
+    async fn only_small_work_stays_on_the_calling_thread() {
+        let workers = Workers::new(2).unwrap();
+        let here = thread_name();
+        assert_eq!(workers.run_sized(INLINE_LINES, thread_name).await.unwrap(), here);
+        assert_eq!(workers.run_gather(INLINE_LINES, thread_name).await.unwrap(), here);
+        for name in [
+            workers.run_sized(ON_POOL, thread_name).await.unwrap(),
+            workers.run_gather(ON_POOL, thread_name).await.unwrap(),
+            workers.run_sized(INLINE_LINES + 1, thread_name).await.unwrap(),
+        ] {
+            assert!(name.starts_with("sampler-"), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_gather_waits_while_as_many_run_as_there_are_threads() {
+        let workers = Arc::new(Workers::new(2).unwrap());
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let released = Arc::new(std::sync::Mutex::new(released));
+        let gathers: Vec<_> = (0..8)
+            .map(|_| {
+                let (workers, released) = (workers.clone(), released.clone());
+                let wait = move || released.lock().unwrap().recv().unwrap();
+                tokio::spawn(async move { workers.run_gather(ON_POOL, wait).await })
+            })
+            .collect();
+        while workers.gathers.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        (0..8).for_each(|_| release.send(()).unwrap());
+        for gather in gathers {
+            gather.await.unwrap().unwrap();
+        }
+        assert_eq!(workers.gathers.available_permits(), 2);
+    }
+
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_any_more_does_not_start() {
+        let workers = Arc::new(Workers::new(1).unwrap());
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let (ran, has_run) = std::sync::mpsc::channel::<()>();
+        let first = {
+            let workers = workers.clone();
+            tokio::spawn(async move { workers.run(move || released.recv()).await })
+        };
+        tokio::task::yield_now().await;
+        let second = {
+            let workers = workers.clone();
+            tokio::spawn(async move { workers.run(move || ran.send(())).await })
+        };
+        tokio::task::yield_now().await;
+        second.abort();
+        assert!(second.await.unwrap_err().is_cancelled());
+        release.send(()).unwrap();
+        first.await.unwrap().unwrap().unwrap();
+        workers.run(|| ()).await.unwrap();
+        assert!(has_run.try_recv().is_err());
+    }
 }

@@ -46,6 +46,11 @@ impl<T: Pod> Buffer<T> {
         }
     }
 
+    /// Reports whether the array lies in a mapped file, so that reading it may wait for the disk.
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.0, Source::Mapped { .. })
+    }
+
     /// The same array in memory of this process, if it was mapped.
     pub fn into_memory(self) -> Self {
         match &self.0 {

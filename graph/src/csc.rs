@@ -41,6 +41,11 @@ impl Csc {
         Self { indptr: self.indptr.into_memory(), indices: self.indices.into_memory() }
     }
 
+    /// Reports whether any of it lies in a mapped file, so that reading it may wait for the disk.
+    pub fn is_mapped(&self) -> bool {
+        self.indptr.is_mapped() || self.indices.is_mapped()
+    }
+
     /// The number of destination rows.
     pub fn num_rows(&self) -> usize {
         self.indptr.len() - 1

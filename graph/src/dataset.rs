@@ -4,10 +4,14 @@ mod checks;
 mod directions;
 mod edges;
 mod held_out;
+mod held_out_index;
+mod overlap;
 
 pub(crate) use checks::{bad_weight, first_bad_weight};
 pub use edges::{EdgeAttributes, EdgeData, EdgeList, HeldOutEdges};
-pub use held_out::HoldOut;
+pub use held_out::{HoldOut, HoldOutChoice};
+pub(crate) use overlap::count_in_parts;
+pub use overlap::{EdgeOverlap, NodeOverlap, OverlapPolicy, Overlaps};
 
 use crate::{Buffer, EdgeTypeId, Features, NodeTypeId};
 

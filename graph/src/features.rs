@@ -55,6 +55,14 @@ pub enum Features {
 }
 
 impl Features {
+    /// Reports whether they lie in a mapped file, so that reading them may wait for the disk.
+    pub fn is_mapped(&self) -> bool {
+        match self {
+            Self::F32 { values, .. } => values.is_mapped(),
+            Self::F16 { values, .. } => values.is_mapped(),
+        }
+    }
+
     /// Features per row.
     pub fn dim(&self) -> usize {
         match self {

@@ -2,6 +2,7 @@
 
 mod files;
 
+use crate::classes::{check_num_classes, max_classes};
 use crate::{Buffer, Features, GraphError};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -147,10 +148,15 @@ impl GraphDataset {
         if columns.len() != num_nodes * per_node {
             return Err(format!("{} labels of nodes, expected {per_node} for each of {num_nodes}", columns.len()));
         }
-        match columns.iter().position(|&column| column as usize >= *dim) {
-            Some(at) => Err(format!("node {} has label {}, there are {dim}", at / per_node, columns[at])),
-            None => Ok(()),
+        if let Some(at) = columns.iter().position(|&column| column as usize >= *dim) {
+            return Err(format!("node {} has label {}, there are {dim}", at / per_node, columns[at]));
         }
+        // The row of a node has a number for each column, so that their number is bounded as that of classes is.
+        if *dim <= max_classes(0) {
+            return Ok(());
+        }
+        let labels: Vec<i64> = columns.iter().map(|&column| i64::from(column)).collect();
+        check_num_classes(&labels, *dim, "entry").map_err(|why| format!("labels of nodes: {why}"))
     }
 
     /// The same graphs with their nodes' in-degrees as labels, each distinct one a column: what graphs without features are

@@ -13,6 +13,7 @@
 
 mod book;
 mod buffer;
+mod classes;
 mod csc;
 mod dataset;
 pub mod datasets;
@@ -27,6 +28,7 @@ mod meta;
 mod npy;
 mod part;
 pub mod parts;
+mod permutation;
 mod prefetch;
 pub mod rng;
 mod scan;
@@ -35,8 +37,12 @@ pub mod uninit;
 
 pub use book::PartitionBook;
 pub use buffer::Buffer;
+pub use classes::{count_distinct_labels, max_classes};
 pub use csc::Csc;
-pub use dataset::{Dataset, EdgeAttributes, EdgeData, EdgeList, HeldOutEdges, HoldOut, NodeData, Split, Splits};
+pub use dataset::{
+    Dataset, EdgeAttributes, EdgeData, EdgeList, EdgeOverlap, HeldOutEdges, HoldOut, HoldOutChoice, NodeData,
+    NodeOverlap, OverlapPolicy, Overlaps, Split, Splits,
+};
 pub use error::GraphError;
 pub use features::{FeatureDtype, Features};
 pub use gathered_rows::GatheredRows;
@@ -49,6 +55,7 @@ pub use meta::{
 };
 pub use npy::{NpyElement, NpyWriter, map_npy, npy_header, npy_shape, write_npy};
 pub use part::{Part, PartEdges, PartNodes, edge_dir, edge_dir_name, node_dir, part_dir};
+pub use permutation::Permutation;
 pub use prefetch::{prefetch, prefetch_all};
 
 /// The name of the only node type of a homogeneous graph.

@@ -1,6 +1,6 @@
 //! `META.json`: what a partitioned graph is, and the checksum of each of its files.
 
-use crate::{FeatureDtype, GraphError, PartitionBook, PartitionId};
+use crate::{FeatureDtype, GraphError, HoldOutChoice, OverlapPolicy, PartitionBook, PartitionId};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,9 +56,15 @@ pub struct Provenance {
     /// Whether each edge type was given a reverse.
     #[serde(default)]
     pub add_reverse_edges: bool,
-    /// The shares of validation and test edges that were held out at random, by the seed above.
+    /// The shares of validation and test edges that were held out, by the seed above.
     #[serde(default)]
     pub hold_out_edges: Option<[f64; 2]>,
+    /// The edges that were held out.
+    #[serde(default)]
+    pub hold_out_choice: HoldOutChoice,
+    /// The treatment of overlapping splits; `error` in descriptions from before it was noted.
+    #[serde(default)]
+    pub overlap: OverlapPolicy,
 }
 
 /// One node type.
@@ -109,6 +115,9 @@ pub struct EdgeTypeMeta {
     /// Held-out validation and test edges over all parts.
     #[serde(default)]
     pub held_out: [u64; 2],
+    /// Whether held-out edges have times.
+    #[serde(default)]
+    pub held_out_has_times: bool,
 }
 
 /// What a partitioning is worth: balance and cut.
@@ -201,6 +210,16 @@ impl Meta {
                     self.num_parts
                 ));
             }
+            let most = crate::max_classes(t.book.num_nodes());
+            if t.num_classes > most {
+                return Err(format!(
+                    "node type {} has {} classes, but its {} nodes allow at most {most} (10 for each, and 1000): partition \
+                     the graph again with its classes numbered 0, 1, 2 and so on",
+                    t.name,
+                    t.num_classes,
+                    t.book.num_nodes()
+                ));
+            }
         }
         let mut taken = BTreeSet::new();
         if let Some(t) = self.node_types.iter().find(|t| !taken.insert(&t.name)) {
@@ -256,6 +275,8 @@ impl Meta {
                     ("src_times", src_times),
                     ("valid_edges", held_out),
                     ("test_edges", held_out),
+                    ("valid_edge_times", held_out && e.held_out_has_times),
+                    ("test_edge_times", held_out && e.held_out_has_times),
                 ];
                 let optional = optional.into_iter().filter(|&(_, is_there)| is_there).map(|(file, _)| file);
                 names.extend(["indptr", "indices"].into_iter().chain(optional).map(|file| format!("{dir}/{file}.npy")));

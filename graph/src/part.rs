@@ -2,9 +2,10 @@
 
 mod open;
 
+use crate::dataset::count_in_parts;
 use crate::{
     Buffer, Csc, EdgeAttributes, EdgeTypeId, EdgeTypeMeta, Features, GlobalNodeId, GraphError, HeldOutEdges, Meta,
-    NodeTypeId, PartitionId, Splits,
+    NodeTypeId, Overlaps, PartitionId, Splits,
 };
 use open::Opener;
 use std::path::Path;
@@ -96,11 +97,12 @@ impl Part {
         Ok(Self { id: part, meta: Arc::new(meta), nodes, edges })
     }
 
-    /// The same with the edges in memory of this process instead of in mapped files.
+    /// The same with the edges and the original ids, by which neighbors are drawn, in memory of this process instead of in
+    /// mapped files.
     ///
     /// A hop reads edges at random, which with an allocator that gives huge pages is faster than in the 4 KiB pages of
-    /// a file. It takes 4 bytes an edge and 8 a node, 4 more an edge for weights and 8 for each kind of times, and
-    /// processes no longer share them. Features and held-out edges stay mapped.
+    /// a file. It takes 4 bytes an edge and 12 a node, 4 more an edge for weights and 8 for each kind of times,
+    /// and processes no longer share them. Features and held-out edges stay mapped.
     pub fn with_edges_in_memory(mut self) -> Self {
         let in_memory = |edges: PartEdges| PartEdges {
             csc: edges.csc.into_memory(),
@@ -113,7 +115,16 @@ impl Part {
             ..edges
         };
         self.edges = self.edges.into_iter().map(in_memory).collect();
+        for nodes in &mut self.nodes {
+            nodes.original_ids = std::mem::take(&mut nodes.original_ids).into_memory();
+        }
         self
+    }
+
+    /// Counts the held-out edges that are training edges as well, and the nodes that are in two splits, of the
+    /// partitioned graph that `parts` are all parts of. Reads the edges of all parts if any are held out.
+    pub fn overlaps(parts: &[Self]) -> Overlaps {
+        count_in_parts(parts)
     }
 
     /// Which part it is.

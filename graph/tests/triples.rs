@@ -64,7 +64,7 @@ fn check(dataset: &Dataset, names: [&str; 3]) {
     let relations: Vec<&str> = dataset.edge_types.iter().map(|e| e.relation.as_str()).collect();
     assert_eq!(relations, names);
     let [knows, works_at, likes] = &dataset.edge_types[..] else { panic!("{relations:?}") };
-    let edges = |e: &edgecut_graph::EdgeData| pairs(&EdgeList { src: e.src.clone(), dst: e.dst.clone() });
+    let edges = |e: &edgecut_graph::EdgeData| pairs(&EdgeList::new(e.src.clone(), e.dst.clone()));
     assert_eq!((edges(knows), edges(works_at), edges(likes)), (vec![(0, 1), (0, 3)], vec![(1, 2)], vec![]));
     assert_eq!((pairs(&knows.held_out.valid), pairs(&knows.held_out.test)), (vec![], vec![(4, 0)]));
     assert_eq!((pairs(&works_at.held_out.valid), pairs(&works_at.held_out.test)), (vec![(3, 2)], vec![]));

@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::messages::SILENCE;
 use clap::Parser;
 use std::path::PathBuf;
 
@@ -61,6 +62,10 @@ pub(crate) struct Args {
     /// Start all of the job again, so many times at most, when a process or a node fails
     #[arg(long, alias = "max_restarts", value_name = "K", default_value_t = 0)]
     pub(crate) max_restarts: u32,
+    /// Seconds without a sign of life after which a node counts as lost, and after which a node ends its processes. A longer
+    /// time lets a job outlive a pause of this program (Ctrl-Z, a laptop that sleeps)
+    #[arg(long, value_name = "SECONDS", default_value_t = SILENCE.as_secs(), value_parser = clap::value_parser!(u64).range(2..=86400))]
+    pub(crate) silence: u64,
     /// Also write the output of each rank to a file of its own in this folder
     #[arg(long, alias = "log_dir", value_name = "DIR")]
     pub(crate) log_dir: Option<PathBuf>,

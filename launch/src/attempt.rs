@@ -1,6 +1,6 @@
 //! One attempt at a job: from the start of its processes until none of them is left.
 
-use crate::launcher::{Launcher, TICK, no_sign_of_life};
+use crate::launcher::{Launcher, TICK};
 use crate::link::{Event, Link};
 use crate::messages::{Order, Report, SWEEP_ROLE};
 use crate::ssh::{Target, cached, in_shell};
@@ -28,12 +28,27 @@ impl Launcher {
         let mut watch = Watch::new(self.plan.nodes.iter().map(|node| node.ranks.clone()).collect());
         let mut sweeps: Vec<JoinHandle<()>> = Vec::new();
         let mut looked = Instant::now();
+        self.standstill.restart();
         while !watch.is_done() {
-            match self.next_event() {
+            let event = self.next_event();
+            if let Some(pause) = self.stood_still.take() {
+                watch.stood_still(pause, Instant::now());
+                self.printer().note(format!("this program stood still for {} s", pause.as_secs()));
+            }
+            match event {
                 Some(Event::Report { from, report: Report::Ended { rank, ending } })
                     if self.plan.nodes[from.node].ranks.contains(&rank) =>
                 {
                     watch.ended(rank, ending, Instant::now());
+                }
+                Some(Event::Report { from, report: Report::Silenced { silence_ms } }) => {
+                    watch.silenced();
+                    let host = &self.plan.nodes[from.node].target.host;
+                    let seconds = silence_ms / 1000;
+                    self.printer().note(format!(
+                        "{host} (node {}) ends its processes: it has heard nothing from this program for {seconds} s",
+                        from.node
+                    ));
                 }
                 Some(Event::Report { .. }) | None => {}
                 Some(Event::Closed { from }) => {
@@ -53,7 +68,7 @@ impl Launcher {
                 looked = Instant::now();
                 let silent = |node: &usize| self.links[*node].as_ref().is_some_and(Link::is_silent);
                 for node in (0..self.links.len()).filter(silent).collect::<Vec<_>>() {
-                    self.lose(&mut watch, node, &no_sign_of_life());
+                    self.lose(&mut watch, node, &self.no_sign_of_life());
                 }
             }
             if let Some(action) = watch.tick(Instant::now()) {

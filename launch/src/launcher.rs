@@ -4,12 +4,13 @@ use crate::args::Args;
 use crate::checksum;
 use crate::copy::copy_parts;
 use crate::link::{Ears, Event, Link, Source};
-use crate::messages::{Checked, GRACE, Order, Report, SILENCE};
+use crate::messages::{Checked, GRACE, Order, Report};
 use crate::parallel::for_each_node;
 use crate::parts::PartsMeta;
 use crate::plan::Plan;
 use crate::printer::{LAST_LINES, Printer};
 use crate::screen::Screen;
+use crate::standstill::Standstill;
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,8 +28,8 @@ const CHECKING: Duration = Duration::from_secs(60);
 pub(crate) const TICK: Duration = Duration::from_millis(200);
 /// The pause before a job starts again.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
-/// The same when a node was lost: by then it has ended what it ran.
-const PAUSE_AFTER_LOSS: Duration = Duration::from_secs(SILENCE.as_secs() + GRACE.as_secs() + 2);
+/// The same when a node was lost, beyond the silence and the grace after which it has ended what it ran.
+const PAUSE_AFTER_LOSS: Duration = Duration::from_secs(2);
 /// How long nodes are waited for before that: what is left of the last attempt may still hold the master's port.
 const RESTARTING: Duration = Duration::from_secs(60);
 /// Characters of a checksum in the name of a copied program.
@@ -66,6 +67,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         connections: 0,
         ears: Ears { events, printer },
         waiting,
+        standstill: Standstill::new(Duration::from_secs(args.silence)),
+        stood_still: None,
     };
     let done = launcher.prepare(program.as_ref(), source.as_ref()).and_then(|()| {
         launcher.started.store(true, Ordering::SeqCst);
@@ -154,6 +157,9 @@ pub(crate) struct Launcher {
     rounds: u64,
     pub(crate) ears: Ears,
     waiting: mpsc::Receiver<Event>,
+    pub(crate) standstill: Standstill,
+    /// How long this program stood still before the last event.
+    pub(crate) stood_still: Option<Duration>,
 }
 
 impl Launcher {
@@ -292,6 +298,7 @@ impl Launcher {
         }
         let mut answers: Vec<Option<T>> = nodes.iter().map(|_| None).collect();
         let deadline = Instant::now() + CHECKING;
+        self.standstill.restart();
         while answers.iter().any(Option::is_none) {
             match self.next_event() {
                 Some(Event::Interrupt) => bail!(Interrupted),
@@ -313,7 +320,7 @@ impl Launcher {
             let given_up = |&node: &usize| late || self.links[node].as_ref().is_none_or(Link::is_silent);
             let lost: Vec<(usize, String)> = missing
                 .filter(given_up)
-                .map(|node| (node, if late { "it does not answer".into() } else { no_sign_of_life() }))
+                .map(|node| (node, if late { "it does not answer".into() } else { self.no_sign_of_life() }))
                 .collect();
             // What does not answer is connected to anew the next time.
             lost.iter().for_each(|(node, _)| self.links[*node] = None);
@@ -333,8 +340,16 @@ impl Launcher {
                 return Ok(ExitCode::from(INTERRUPTED));
             }
             let Some(failure) = watch.failure() else { return Ok(ExitCode::SUCCESS) };
-            let what = format!("rank {} on {} {}", failure.rank, self.host_of(failure.rank), failure.ending);
+            let pause = watch.fatal_pause();
+            let what = match pause {
+                Some(pause) => self.fatal_pause(pause),
+                None => format!("rank {} on {} {}", failure.rank, self.host_of(failure.rank), failure.ending),
+            };
             if restarts == max_restarts {
+                if pause.is_some() {
+                    self.printer().note(what);
+                    return Ok(ExitCode::FAILURE);
+                }
                 self.printer().failure(failure.rank, what);
                 return Ok(ExitCode::from(failure.ending.code()));
             }
@@ -342,7 +357,8 @@ impl Launcher {
             let again = format!("{what}; starting all of the job again ({restarts} of {max_restarts})");
             self.printer().note(again);
             let lost = self.links.iter().any(Option::is_none);
-            self.get_ready_again(if lost { PAUSE_AFTER_LOSS } else { RESTART_PAUSE })?;
+            let after_loss = self.plan.silence + GRACE + PAUSE_AFTER_LOSS;
+            self.get_ready_again(if lost { after_loss } else { RESTART_PAUSE })?;
         }
     }
 
@@ -366,6 +382,7 @@ impl Launcher {
     /// Waits, unless somebody wants to end.
     fn pause(&mut self, pause: Duration) -> anyhow::Result<()> {
         let end = Instant::now() + pause;
+        self.standstill.restart();
         while Instant::now() < end {
             match self.next_event() {
                 Some(Event::Interrupt) => bail!(Interrupted),
@@ -378,8 +395,13 @@ impl Launcher {
     }
 
     /// The next event of a connection that is still in use, if one comes soon.
-    pub(crate) fn next_event(&self) -> Option<Event> {
-        let event = self.waiting.recv_timeout(TICK).ok()?;
+    pub(crate) fn next_event(&mut self) -> Option<Event> {
+        let event = self.waiting.recv_timeout(TICK).ok();
+        if let Some(pause) = self.standstill.look() {
+            self.stood_still = Some(pause);
+            self.links.iter().flatten().for_each(Link::restart_clock);
+        }
+        let event = event?;
         match event {
             Event::Report { from, .. } | Event::Closed { from } => {
                 let current = self.links[from.node].as_ref().is_some_and(|link| link.is(from));
@@ -395,14 +417,24 @@ impl Launcher {
         }
     }
 
+    pub(crate) fn no_sign_of_life(&self) -> String {
+        format!("no sign of life for {} s", self.plan.silence.as_secs())
+    }
+
+    /// Why a job has ended when this program stood still.
+    fn fatal_pause(&self, pause: Duration) -> String {
+        format!(
+            "this program stood still for {} s (it was suspended, or its machine slept), and the nodes ended the job after {} s \
+             without a sign of life: start it where it is not suspended, or give a longer --silence",
+            pause.as_secs(),
+            self.plan.silence.as_secs()
+        )
+    }
+
     fn host_of(&self, rank: usize) -> &str {
         let node = self.plan.nodes.iter().find(|node| node.ranks.contains(&rank));
         node.map_or("?", |node| &node.target.host)
     }
-}
-
-pub(crate) fn no_sign_of_life() -> String {
-    format!("no sign of life for {} s", SILENCE.as_secs())
 }
 
 /// Somebody wants to end before the job, or its next attempt, was started.

@@ -1,13 +1,13 @@
 //! The launcher's connection to the agent of a node.
 
-use crate::messages::{ABSENT, AGENT_ROLE, BEAT, HELLO, Order, Report, SILENCE};
+use crate::messages::{ABSENT, AGENT_ROLE, BEAT, HELLO, Order, Report};
 use crate::printer::Printer;
 use crate::ssh::{FIRST_WORD, Session, Target, cached, in_shell};
 use std::io::Write;
 use std::process::ChildStdin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What the launcher waits for.
 #[derive(Debug)]
@@ -46,6 +46,8 @@ pub(crate) struct Link {
     session: Session,
     orders: mpsc::Sender<Order>,
     heard: Arc<Heard>,
+    /// Silence after which the agent counts as gone.
+    silence: Duration,
 }
 
 /// When an agent was last heard.
@@ -75,8 +77,9 @@ impl Link {
     /// `None` if the node has no agent.
     fn try_connect(source: Source, target: &Target, agent_name: &str, ears: &Ears) -> Result<Option<Self>, String> {
         let agent = cached(agent_name);
+        let seconds = target.silence.as_secs();
         let remote = in_shell(&format!(
-            "a=\"{agent}\"; if [ -x \"$a\" ]; then exec \"$a\" {AGENT_ROLE}; fi; echo {ABSENT} \"$(uname -sm)\""
+            "a=\"{agent}\"; if [ -x \"$a\" ]; then exec \"$a\" {AGENT_ROLE} {seconds}; fi; echo {ABSENT} \"$(uname -sm)\""
         ));
         let mut session = target.spawn(&remote)?;
         let input = session.child.stdin.take();
@@ -113,7 +116,7 @@ impl Link {
         if let Some(input) = input {
             std::thread::spawn(move || write_orders(input, &waiting));
         }
-        Ok(Some(Self { source, session, orders, heard }))
+        Ok(Some(Self { source, session, orders, heard, silence: target.silence }))
     }
 
     /// Tells the agent something. If it has gone, an event says so.
@@ -124,7 +127,12 @@ impl Link {
     /// Whether the agent has given no sign of life for too long.
     pub(crate) fn is_silent(&self) -> bool {
         let Heard { at, printing } = &*self.heard;
-        !printing.load(Ordering::SeqCst) && at.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > SILENCE
+        !printing.load(Ordering::SeqCst) && at.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > self.silence
+    }
+
+    /// Measures the agent's silence from now on: this program stood still and may not have read what the agent said.
+    pub(crate) fn restart_clock(&self) {
+        self.heard.now();
     }
 
     /// Whether an event is of this connection.

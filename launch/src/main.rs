@@ -14,6 +14,7 @@ mod plan;
 mod printer;
 mod screen;
 mod ssh;
+mod standstill;
 mod watch;
 
 use clap::Parser;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     match words.get(1).and_then(|word| word.to_str()) {
-        Some(AGENT_ROLE) => return agent::run(),
+        Some(AGENT_ROLE) => return agent::run(words.get(2).and_then(|seconds| seconds.to_str())),
         Some(RECEIVE_ROLE) => return agent::receive(),
         Some(RANK_ROLE) => return agent::become_rank(&words[2..]),
         Some(SWEEP_ROLE) => {

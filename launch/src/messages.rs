@@ -12,7 +12,7 @@ pub(crate) const ABSENT: &str = "EDGECUT-ABSENT";
 /// The line of a node that has a file already.
 pub(crate) const PRESENT: &str = "EDGECUT-PRESENT";
 
-/// First argument of an agent.
+/// First argument of an agent; the second one is the silence in seconds after which the launcher counts as gone.
 pub(crate) const AGENT_ROLE: &str = "__agent";
 /// First argument of a process that kills what a lost agent of a job has left.
 pub(crate) const SWEEP_ROLE: &str = "__sweep";
@@ -26,7 +26,7 @@ pub(crate) const JOB_ID: &str = "EDGECUT_JOB_ID";
 
 /// Time between two signs of life, in both directions.
 pub(crate) const BEAT: Duration = Duration::from_millis(500);
-/// Silence after which the other side counts as gone.
+/// Silence after which the other side counts as gone, unless `--silence` says otherwise.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
 /// What processes get between being asked to end and being killed.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
@@ -139,10 +139,27 @@ pub(crate) struct RankStart {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "snake_case")]
 pub(crate) enum Report {
-    Checked { checked: Checked, round: u64 },
-    Probed { problem: Option<String>, round: u64 },
-    Line { rank: usize, stream: Stream, text: String },
-    Ended { rank: usize, ending: Ending },
+    Checked {
+        checked: Checked,
+        round: u64,
+    },
+    Probed {
+        problem: Option<String>,
+        round: u64,
+    },
+    Line {
+        rank: usize,
+        stream: Stream,
+        text: String,
+    },
+    Ended {
+        rank: usize,
+        ending: Ending,
+    },
+    /// The agent ends its ranks because it has heard nothing for so long.
+    Silenced {
+        silence_ms: u64,
+    },
     Beat,
 }
 

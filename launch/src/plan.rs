@@ -9,6 +9,10 @@ use edgecut_cluster::{DEFAULT_MASTER_PORT, IpConfig, Token};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Range;
+use std::time::Duration;
+
+/// Characters of a run's name.
+const RUN_ID_LEN: usize = 16;
 
 /// A job, laid out.
 #[derive(Clone, Debug)]
@@ -22,6 +26,10 @@ pub(crate) struct Plan {
     pub(crate) workspace: String,
     pub(crate) program: Program,
     pub(crate) args: Vec<String>,
+    /// Names the run in all of its attempts.
+    run_id: String,
+    /// Silence after which a node, or this program, counts as gone.
+    pub(crate) silence: Duration,
     /// The partitioned graph that the command names, relative to the workspace.
     pub(crate) dataset_dir: Option<String>,
 }
@@ -64,6 +72,7 @@ impl Plan {
                     port: node.ssh_port.or(args.ssh_port),
                     user: node.user.clone().or(args.ssh_username.clone()),
                     config: args.ssh_config.clone(),
+                    silence: Duration::from_secs(args.silence),
                 },
                 ranks: first..first + processes,
                 listen: listen.or(node.interface.clone().map(Listen::Interface)),
@@ -88,6 +97,8 @@ impl Plan {
             workspace,
             program: Program { name, copied: None },
             args: words.collect(),
+            run_id: run_id()?,
+            silence: Duration::from_secs(args.silence),
             dataset_dir,
         })
     }
@@ -127,6 +138,7 @@ impl Plan {
         let mut env = self.env(node);
         env.insert("EDGECUT_TOKEN".into(), token.to_env_value().into());
         env.insert("EDGECUT_RESTART_COUNT".into(), restarts.to_string());
+        env.entry("EDGECUT_RUN_ID".into()).or_insert_with(|| self.run_id.clone());
         Start {
             job_id: job_id.into(),
             workspace: self.workspace.clone(),
@@ -158,6 +170,14 @@ impl Plan {
         let local = rank - self.nodes[node].ranks.start;
         let env = [("RANK", rank), ("LOCAL_RANK", local)].map(|(name, value)| (name.into(), value.to_string()));
         RankStart { rank, env: env.into() }
+    }
+}
+
+/// The name of the run: the one in this program's environment, or a new one.
+fn run_id() -> anyhow::Result<String> {
+    match std::env::var("EDGECUT_RUN_ID") {
+        Ok(id) if !id.is_empty() => Ok(id),
+        _ => Ok(Token::random()?.to_env_value()[..RUN_ID_LEN].to_owned()),
     }
 }
 
@@ -219,6 +239,18 @@ mod tests {
         assert_eq!((chosen.env(0)["K"].as_str(), chosen.env(0)["L"].as_str()), ("flag", "file"));
         assert_eq!(chosen.master_port, 1000);
         assert_eq!(plan(config, "--master_port 7 -- prog").unwrap().master_port, 7);
+    }
+
+    #[test]
+    fn the_name_of_a_run_is_the_same_in_all_attempts_and_may_be_given() {
+        let env = |plan: &Plan, restarts| plan.start(0, "job", &Token::random().unwrap(), restarts).env;
+        let unnamed = plan("a", "-- prog").unwrap();
+        let (first, second) = (env(&unnamed, 0), env(&unnamed, 1));
+        assert_eq!((&*first["EDGECUT_RESTART_COUNT"], &*second["EDGECUT_RESTART_COUNT"]), ("0", "1"));
+        assert_eq!(first["EDGECUT_RUN_ID"], second["EDGECUT_RUN_ID"]);
+        assert_ne!(first["EDGECUT_RUN_ID"], env(&plan("a", "-- prog").unwrap(), 0)["EDGECUT_RUN_ID"]);
+        let named = plan("a", "--extra-envs EDGECUT_RUN_ID=mine -- prog").unwrap();
+        assert_eq!(env(&named, 1)["EDGECUT_RUN_ID"], "mine");
     }
 
     #[test]

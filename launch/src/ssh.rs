@@ -17,6 +17,8 @@ const CONNECT_SECONDS: u32 = 10;
 pub(crate) const FIRST_WORD: Duration = Duration::from_secs(30);
 /// A node that says nothing and takes nothing for so long is given up.
 const STALL: Duration = Duration::from_secs(120);
+/// Seconds between two questions of `ssh` to the server whether it is alive.
+const ALIVE_SECONDS: u64 = 2;
 /// How often progress is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 /// What `ssh` gets to say why it ends.
@@ -36,6 +38,8 @@ pub(crate) struct Target {
     pub(crate) user: Option<String>,
     /// `ssh -F`.
     pub(crate) config: Option<PathBuf>,
+    /// Silence after which either side of a connection counts as gone.
+    pub(crate) silence: Duration,
 }
 
 impl Target {
@@ -49,8 +53,8 @@ impl Target {
         for option in [
             "BatchMode=yes".to_owned(),
             format!("ConnectTimeout={CONNECT_SECONDS}"),
-            "ServerAliveInterval=2".to_owned(),
-            "ServerAliveCountMax=3".to_owned(),
+            format!("ServerAliveInterval={ALIVE_SECONDS}"),
+            format!("ServerAliveCountMax={}", self.silence.as_secs().div_ceil(ALIVE_SECONDS)),
             // A connection that others share would not end with this process.
             "ControlMaster=no".to_owned(),
             "ControlPath=none".to_owned(),
@@ -294,9 +298,16 @@ fn remedy(said: &str, target: &Target) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::messages::SILENCE;
 
     fn target() -> Target {
-        Target { host: "n1".into(), port: Some(2222), user: Some("alice".into()), config: Some("c".into()) }
+        Target {
+            host: "n1".into(),
+            port: Some(2222),
+            user: Some("alice".into()),
+            config: Some("c".into()),
+            silence: SILENCE,
+        }
     }
 
     #[test]

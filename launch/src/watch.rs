@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 const FOLLOW: Duration = Duration::from_secs(3);
 /// What a stopped node gets beyond the grace of its processes.
 const REPORTING: Duration = SILENCE;
+/// A connection that ends so soon after this program stood still has ended because of that: `ssh` needs some seconds to
+/// notice.
+const AFTERMATH: Duration = Duration::from_secs(30);
 /// The exit status of a rank that ended because another one failed (`train` documents it).
 const OTHER_RANK_FAILED: Ending = Ending::Code(3);
 
@@ -29,6 +32,13 @@ pub(crate) struct Failure {
     pub(crate) ending: Ending,
 }
 
+/// A time in which this program did nothing.
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    length: Duration,
+    until: Instant,
+}
+
 /// One attempt at a job.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -39,6 +49,10 @@ pub(crate) struct Watch {
     stop_at: Option<Instant>,
     stopped_at: Option<Instant>,
     interrupts: usize,
+    /// The last pause of this program while all ranks ran.
+    pause: Option<Pause>,
+    /// Whether an agent has ended its ranks, or a connection has ended, because of it.
+    ended_by_pause: bool,
 }
 
 impl Watch {
@@ -46,7 +60,16 @@ impl Watch {
     pub(crate) fn new(nodes: Vec<Range<usize>>) -> Self {
         let ranks = nodes.iter().map(Range::len).sum();
         let endings = vec![None; ranks];
-        Self { nodes, endings, failure: None, stop_at: None, stopped_at: None, interrupts: 0 }
+        Self {
+            nodes,
+            endings,
+            failure: None,
+            stop_at: None,
+            stopped_at: None,
+            interrupts: 0,
+            pause: None,
+            ended_by_pause: false,
+        }
     }
 
     /// A rank has ended.
@@ -62,11 +85,40 @@ impl Watch {
         self.endings[rank] = Some(ending);
     }
 
+    /// This program stood still until now: it was suspended, or its machine slept.
+    pub(crate) fn stood_still(&mut self, length: Duration, now: Instant) {
+        if self.is_undisturbed() {
+            self.pause = Some(Pause { length, until: now });
+        }
+        if let Some(at) = &mut self.stopped_at {
+            // What the nodes have reported meanwhile is still to be read.
+            *at = now;
+        }
+    }
+
+    /// The agent of a node ends its ranks because it has heard nothing from this program.
+    pub(crate) fn silenced(&mut self) {
+        self.ended_by_pause |= self.pause.is_some() && self.is_undisturbed();
+    }
+
+    /// Whether nothing has failed but what another failure explains, and nothing was stopped.
+    fn is_undisturbed(&self) -> bool {
+        let failed = self.failure.as_ref().is_some_and(|first| first.ending != OTHER_RANK_FAILED);
+        !failed && self.stopped_at.is_none()
+    }
+
+    /// How long this program stood still, if that has ended the job.
+    pub(crate) fn fatal_pause(&self) -> Option<Duration> {
+        self.pause.filter(|_| self.ended_by_pause).map(|pause| pause.length)
+    }
+
     /// A node cannot be reached any more. Its ranks end by themselves; its silence has taken time already, so the others
     /// are stopped at once.
     pub(crate) fn lost(&mut self, node: usize, why: &str, now: Instant) {
         if self.is_running(node) {
             self.stop_at = Some(now);
+            let is_aftermath = self.pause.is_some_and(|pause| now.saturating_duration_since(pause.until) < AFTERMATH);
+            self.ended_by_pause |= is_aftermath && self.is_undisturbed();
         }
         for rank in self.nodes[node].clone() {
             if self.endings[rank].is_none() {
@@ -174,6 +226,47 @@ mod tests {
         assert_eq!(watch.failure().unwrap().rank, 3);
         assert!(!watch.is_running(1) && watch.is_running(0));
         assert_eq!(watch.tick(now), Some(Action::Stop), "its silence has taken long enough");
+    }
+
+    #[test]
+    fn a_pause_of_this_program_is_blamed_for_what_it_ends_and_nothing_else() {
+        let pause = Duration::from_secs(60);
+        // The agents have ended their ranks meanwhile.
+        let (mut watch, now) = self::watch();
+        watch.stood_still(pause, now);
+        watch.ended(0, Ending::Code(3), now);
+        watch.silenced();
+        watch.ended(2, Ending::Signal(15), now);
+        assert_eq!((watch.fatal_pause(), watch.failure().unwrap().rank), (Some(pause), 2));
+        // The connection did not outlive it.
+        let (mut watch, now) = self::watch();
+        watch.stood_still(pause, now);
+        watch.lost(1, "closed", now + AFTERMATH / 2);
+        assert_eq!(watch.fatal_pause(), Some(pause));
+        // A rank had failed before, a node is cut off much later, nothing happens at all.
+        let (mut watch, now) = self::watch();
+        watch.ended(0, Ending::Code(1), now);
+        watch.stood_still(pause, now);
+        watch.silenced();
+        assert_eq!(watch.fatal_pause(), None);
+        let (mut watch, now) = self::watch();
+        watch.stood_still(pause, now);
+        assert_eq!(watch.fatal_pause(), None);
+        watch.lost(1, "no sign of life", now + AFTERMATH * 2);
+        assert_eq!(watch.fatal_pause(), None);
+        // Without a pause the network was cut in one direction.
+        let (mut watch, _) = self::watch();
+        watch.silenced();
+        assert_eq!(watch.fatal_pause(), None);
+    }
+
+    #[test]
+    fn a_stopped_node_may_report_after_a_pause() {
+        let (mut watch, now) = watch();
+        watch.interrupt(now);
+        let later = now + (GRACE + REPORTING) * 3;
+        watch.stood_still(later - now, later);
+        assert_eq!(watch.tick(later), None);
     }
 
     #[test]

@@ -177,6 +177,62 @@ fn a_host_that_is_cut_off_ends_its_processes_and_the_job() {
 }
 
 #[test]
+fn a_pause_of_the_launcher_alone_ends_the_job_and_is_named_as_the_cause() {
+    let Some(lab) = lab("a suspended launcher") else { return };
+    lab.script("meek", "echo running\nexec sleep 1000\n");
+    let config = arg(&lab.ip_config(1));
+    let job = lab.spawn(&["--ip-config", &config, "--silence", "3", "./meek"]);
+    job.wait_for("running", 2);
+    job.signal(Signal::STOP);
+    lab.time_until_all_are_gone();
+    job.signal(Signal::CONT);
+    let run = job.finish();
+    assert_eq!(run.status.code(), Some(1), "{run:#?}");
+    assert!(run.err.contains("it has heard nothing from this program for 3 s"), "{run:#?}");
+    let last = run.err.lines().last().unwrap_or_default();
+    assert!(last.starts_with("launch: this program stood still for"), "{run:#?}");
+    assert!(last.contains("the nodes ended the job after 3 s without a sign of life"), "{run:#?}");
+    assert!(!run.err.contains("is lost"), "no node is blamed: {run:#?}");
+}
+
+#[test]
+fn a_pause_of_all_of_a_job_ends_nothing() {
+    let Some(lab) = lab("a suspended job") else { return };
+    lab.script("wait", "echo running\nwhile [ ! -e go ]; do sleep 0.1; done\necho done\n");
+    let config = arg(&lab.ip_config(1));
+    let silence = Duration::from_secs(3);
+    let job = lab.spawn(&["--ip-config", &config, "--silence", "3", "./wait"]);
+    job.wait_for("running", 2);
+    let signal = |pids: &[i32], signal: Signal| {
+        for pid in pids.iter().filter_map(|&pid| rustix::process::Pid::from_raw(pid)) {
+            // A rank's child may have ended meanwhile.
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    };
+    let ranks = lab.job_processes();
+    let agents: Vec<i32> = ranks.iter().filter_map(|&pid| agent_of(pid)).collect();
+    assert!(!agents.is_empty());
+    signal(&[&ranks[..], &agents].concat(), Signal::STOP);
+    job.signal(Signal::STOP);
+    // Longer than either side waits for the other.
+    std::thread::sleep(silence * 2);
+    signal(&[&agents[..], &ranks].concat(), Signal::CONT);
+    job.signal(Signal::CONT);
+    job.wait_for("this program stood still", 1);
+    lab.hosts.iter().for_each(|host| std::fs::write(host.files.join("go"), "").unwrap());
+    let run = job.finish();
+    assert!(run.status.success(), "{run:#?}");
+    assert_eq!(run.out.matches("done").count(), 2, "{run:#?}");
+}
+
+/// The agent that has started a rank.
+fn agent_of(rank: i32) -> Option<i32> {
+    let status = read(format!("/proc/{rank}/status"));
+    let parent: i32 = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
+    read(format!("/proc/{parent}/cmdline")).contains("__agent").then_some(parent)
+}
+
+#[test]
 fn a_job_starts_again_under_another_name_and_secret() {
     let Some(lab) = lab("restarts") else { return };
     lab.script(

@@ -1,5 +1,6 @@
 //! What a caller may choose.
 
+use edgecut_graph::{HoldOut, OverlapPolicy};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -22,8 +23,10 @@ pub struct PartitionOptions {
     pub to_undirected: bool,
     /// Whether the dataset was read with a reverse for each edge type; only noted in `META.json`.
     pub add_reverse_edges: bool,
-    /// The shares of validation and test edges that were held out when the dataset was read; only noted in `META.json`.
-    pub hold_out_edges: Option<[f64; 2]>,
+    /// The edges that were held out when the dataset was read; only noted in `META.json`.
+    pub hold_out_edges: Option<HoldOut>,
+    /// The treatment of overlapping splits when the dataset was read; only noted in `META.json`.
+    pub overlap: OverlapPolicy,
     /// Whether a partitioned graph that is there already is replaced.
     pub overwrite: bool,
 }
@@ -40,6 +43,7 @@ impl PartitionOptions {
             to_undirected: false,
             add_reverse_edges: false,
             hold_out_edges: None,
+            overlap: OverlapPolicy::default(),
             overwrite: false,
         }
     }

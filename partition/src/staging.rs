@@ -2,7 +2,7 @@
 
 use crate::PartitionError;
 use edgecut_graph::{FORMAT_NAME, META_FILE};
-use rustix::io::Errno;
+use edgecut_output::{destination, sync_folder};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -61,8 +61,10 @@ impl Staging {
     /// Creates the folder, and its parents, and removes those of dead runs.
     pub(crate) fn create(out_dir: &Path, overwrite: bool) -> Result<Self, PartitionError> {
         check_free(out_dir, overwrite)?;
+        // A link to the folder stays, and the folder that it leads to is replaced.
+        let out_dir = destination(out_dir).map_err(|e| failed("resolve", out_dir, e))?;
         // The parent is made absolute, so that a plain name has one.
-        let out_dir = std::path::absolute(out_dir).map_err(|e| failed("resolve", out_dir, e))?;
+        let out_dir = std::path::absolute(&out_dir).map_err(|e| failed("resolve", &out_dir, e))?;
         let (Some(parent), Some(name)) = (out_dir.parent(), out_dir.file_name()) else {
             return Err(PartitionError::NotAPartition { path: out_dir });
         };
@@ -146,15 +148,7 @@ fn sync_folders(dir: &Path) -> Result<(), PartitionError> {
 }
 
 fn sync(dir: &Path) -> Result<(), PartitionError> {
-    match File::open(dir).and_then(|dir| dir.sync_all()) {
-        Err(error) if !cannot_sync(&error) => Err(failed("sync", dir, error)),
-        _ => Ok(()),
-    }
-}
-
-/// Whether the filesystem has no way to sync a folder, as some network filesystems.
-fn cannot_sync(error: &std::io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::NOTSUP))
+    sync_folder(dir).map_err(|error| failed("sync", dir, error))
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), PartitionError> {
@@ -243,10 +237,18 @@ mod tests {
     }
 
     #[test]
-    fn only_a_filesystem_that_cannot_sync_folders_is_excused() {
-        let error = |errno: Errno| std::io::Error::from_raw_os_error(errno.raw_os_error());
-        assert!(cannot_sync(&error(Errno::INVAL)) && cannot_sync(&error(Errno::NOTSUP)));
-        assert!(!cannot_sync(&error(Errno::IO)) && !cannot_sync(&error(Errno::NOSPC)));
+    fn the_folder_that_a_link_leads_to_is_replaced_and_the_link_stays() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("disk")).unwrap();
+        let link = root.path().join("2-parts");
+        std::os::unix::fs::symlink("disk/parts", &link).unwrap();
+        for mark in ["part_first", "part_second"] {
+            commit(&link, true, mark);
+            assert!(link.is_symlink());
+            assert_eq!(names(&root.path().join("disk/parts")), [META_FILE, mark]);
+        }
+        assert_eq!(names(root.path()), ["2-parts", "disk"]);
+        assert_eq!(names(&root.path().join("disk")), ["parts"]);
     }
 
     #[test]

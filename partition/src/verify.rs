@@ -3,7 +3,8 @@
 use crate::PartitionError;
 use edgecut_graph::parts::{self, EdgeSlice, PartMeasure};
 use edgecut_graph::{
-    EdgeTypeId, GraphError, META_FILE, Meta, NodeTypeId, Part, PartitionId, Split, edge_dir, node_dir, part_dir,
+    EdgeTypeId, GraphError, META_FILE, Meta, NodeTypeId, Overlaps, Part, PartitionId, Split, count_distinct_labels,
+    edge_dir, max_classes, node_dir, part_dir,
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,9 @@ pub struct VerifyReport {
     pub files: usize,
     /// Their bytes.
     pub bytes: u64,
+    /// The held-out edges that are training edges as well, and the nodes that are in two splits. The format allows
+    /// them, as a user may.
+    pub overlaps: Overlaps,
 }
 
 /// Checks the partitioned graph in `dir` against `docs/format.md`: size and checksum of every file, no file too many,
@@ -51,7 +55,9 @@ pub fn verify(dir: &Path) -> Result<VerifyReport, PartitionError> {
     if parts::report(&measures) != meta.report {
         return wrong(dir.join(META_FILE), "its report is not what its parts add up to".into());
     }
-    Ok(VerifyReport { files: meta.files.len(), bytes: meta.files.values().map(|f| f.bytes).sum(), meta })
+    check_classes(dir, &meta, &parts)?;
+    let overlaps = Part::overlaps(&parts);
+    Ok(VerifyReport { files: meta.files.len(), bytes: meta.files.values().map(|f| f.bytes).sum(), overlaps, meta })
 }
 
 fn wrong<T>(path: PathBuf, why: String) -> Result<T, PartitionError> {
@@ -110,6 +116,28 @@ fn times(parts: &[Part], t: usize) -> Option<Vec<i64>> {
     let of_part = |part: &Part| part.nodes(NodeTypeId(t as u16)).times.as_deref().map(<[i64]>::to_vec);
     let of_parts: Option<Vec<Vec<i64>>> = parts.iter().map(of_part).collect();
     of_parts.map(|times| times.concat())
+}
+
+/// Checks that no node type has many more classes than different labels.
+fn check_classes(dir: &Path, meta: &Meta, parts: &[Part]) -> Result<(), PartitionError> {
+    for (t, of_type) in meta.node_types.iter().enumerate() {
+        if of_type.num_classes <= max_classes(0) {
+            continue;
+        }
+        let labels = parts.iter().filter_map(|part| part.nodes(NodeTypeId(t as u16)).labels.as_deref());
+        let distinct = count_distinct_labels(&labels.collect::<Vec<_>>().concat());
+        if of_type.num_classes > max_classes(distinct) {
+            let why = format!(
+                "node type {} has {} classes, but its labels have {distinct} different values, which allow at most {}: \
+                 partition the graph again with its classes numbered 0, 1, 2 and so on",
+                of_type.name,
+                of_type.num_classes,
+                max_classes(distinct)
+            );
+            return wrong(dir.join(META_FILE), why);
+        }
+    }
+    Ok(())
 }
 
 /// Checks what [`Part::open`] does not of the edges of one type in one part.

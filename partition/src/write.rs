@@ -3,7 +3,7 @@
 use crate::staging::Staging;
 use crate::{Assignment, Method, PartitionError, PartitionOptions, Phase, Progress, assignment, constraints, staging};
 use edgecut_graph::parts::{self, Grouped, WriteError, WriteOptions, WriteProgress};
-use edgecut_graph::{Dataset, Meta, Provenance};
+use edgecut_graph::{Dataset, HoldOutChoice, Meta, Provenance};
 use std::path::Path;
 
 /// Writes the parts that `assignment` makes of `dataset` to `out_dir`; of `options` only the number of parts counts,
@@ -83,6 +83,8 @@ fn provenance(dataset: &Grouped, options: &PartitionOptions) -> Provenance {
         split: options.split.clone(),
         to_undirected: options.to_undirected,
         add_reverse_edges: options.add_reverse_edges,
-        hold_out_edges: options.hold_out_edges,
+        hold_out_edges: options.hold_out_edges.map(|hold_out| [hold_out.valid_fraction, hold_out.test_fraction]),
+        hold_out_choice: options.hold_out_edges.map_or_else(HoldOutChoice::default, |hold_out| hold_out.choice),
+        overlap: options.overlap,
     }
 }

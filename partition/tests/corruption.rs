@@ -2,7 +2,7 @@
 
 mod graphs;
 
-use edgecut_graph::{META_FILE, Meta, Part, PartitionId, checksum, write_npy};
+use edgecut_graph::{EdgeTypeId, META_FILE, Meta, Part, PartitionId, checksum, write_npy};
 use edgecut_partition::{Method, PartitionOptions, partition, verify};
 use graphs::rich;
 use half::f16;
@@ -341,4 +341,65 @@ fn opening_a_part_checks_original_ids_and_labels() {
         assert_names(&parts.open(false).unwrap_err(), file, why);
         assert_names(&parts.open(true).unwrap_err(), file, why);
     }
+}
+
+/// Parts whose held-out edges have times.
+fn parts_with_held_out_times() -> Parts {
+    let parts = Parts::new();
+    let mut graph = rich();
+    graph.edge_types[0].held_out = graphs::with_times(&graph.edge_types[0].held_out);
+    let options = PartitionOptions { overwrite: true, ..PartitionOptions::new(2) };
+    partition(&graph, &options, &parts.dir, &()).unwrap();
+    parts
+}
+
+#[test]
+fn times_of_held_out_edges_are_files_of_the_format() {
+    let file = "part_0/edges/paper__cites__paper/test_edge_times.npy";
+    let parts = parts_with_held_out_times();
+    let held_out = &parts.open(true).unwrap().edges(EdgeTypeId(0)).held_out.clone();
+    assert!(held_out.has_times() && held_out.test.times.as_ref().unwrap().len() == held_out.test.len());
+    write_npy(&parts.path(file), &[1, 1], &[0_i64]).unwrap();
+    parts.relist(file);
+    assert_names(&parts.open(false).unwrap_err(), file, "wants");
+    std::fs::remove_file(parts.path(file)).unwrap();
+    assert_names(&parts.why(), file, "");
+    let parts = parts_with_held_out_times();
+    parts.edit_meta(|meta| meta["edge_types"][0]["held_out_has_times"] = false.into());
+    assert_names(&parts.why(), META_FILE, "lists the file \"part_0/edges/paper__cites__paper/test_edge_times.npy\"");
+}
+
+#[test]
+fn descriptions_from_before_held_out_edges_had_times_are_read() {
+    let parts = Parts::new();
+    parts.edit_meta(|meta| {
+        let remove = |object: &mut serde_json::Value, field: &str| {
+            object.as_object_mut().unwrap().remove(field).unwrap();
+        };
+        meta["edge_types"].as_array_mut().unwrap().iter_mut().for_each(|e| remove(e, "held_out_has_times"));
+        remove(&mut meta["provenance"], "hold_out_choice");
+        remove(&mut meta["provenance"], "overlap");
+    });
+    let part = parts.open(true).unwrap();
+    assert!(!part.edges(EdgeTypeId(0)).held_out.has_times());
+    verify(&parts.dir).unwrap();
+}
+
+#[test]
+fn rejects_more_classes_than_labels_allow() {
+    let parts = Parts::new();
+    parts.edit_meta(|meta| meta["node_types"][0]["num_classes"] = 2_000_000_001_u64.into());
+    let why = "node type paper has 2000000001 classes, but its 40 nodes allow at most 1400";
+    assert_names(&parts.open(false).unwrap_err(), META_FILE, why);
+    assert_names(&parts.why(), META_FILE, why);
+    // The nodes would allow as many, but not their three different labels.
+    let parts = Parts::new();
+    parts.edit_meta(|meta| meta["node_types"][0]["num_classes"] = 1350.into());
+    assert_names(&parts.why(), META_FILE, "its labels have 3 different values, which allow at most 1030");
+    let root = graphs::tempdir();
+    let whole = root.path().join("1-parts");
+    partition(&rich(), &PartitionOptions::new(1), &whole, &()).unwrap();
+    let parts = Parts { _root: root, dir: whole };
+    parts.edit_meta(|meta| meta["node_types"][0]["num_classes"] = 1350.into());
+    assert_names(&parts.open(false).unwrap_err(), "labels.npy", "3 different values");
 }

@@ -2,7 +2,7 @@
 
 mod graphs;
 
-use edgecut_graph::{Buffer, Dataset, EdgeTypeId, Features, Meta, NodeTypeId, Part, PartitionId, Split};
+use edgecut_graph::{Buffer, Dataset, EdgeList, EdgeTypeId, Features, Meta, NodeTypeId, Part, PartitionId, Split};
 use edgecut_partition::{Method, PartitionOptions, partition, verify};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +55,9 @@ fn check(dataset: &Dataset, dir: &Path, meta: &Meta) {
     let in_memory: Vec<Part> = parts.into_iter().map(Part::with_edges_in_memory).collect();
     check_edges(dataset, &in_memory, &places);
     check_report(dataset, meta, &places);
-    assert_eq!(verify(dir).unwrap().files, meta.files.len());
+    let verified = verify(dir).unwrap();
+    assert_eq!(verified.files, meta.files.len());
+    assert_eq!(verified.overlaps, dataset.overlaps());
     assert!(meta.report.parts.iter().all(|p| p.nodes > 0), "an empty part");
 }
 
@@ -130,11 +132,15 @@ fn check_held_out(dataset: &Dataset, parts: &[Part]) {
             let held_out = &part.edges(EdgeTypeId(e as u16)).held_out;
             let owned = &part.nodes(original.dst_type).original_ids;
             for ((name, stored), (_, original)) in held_out.lists().into_iter().zip(original.held_out.lists()) {
-                let ends = stored.src.iter().zip(&stored.dst[..]);
-                let stored: Vec<(u32, u32)> =
-                    ends.map(|(&src, &dst)| (sources[src as usize], destinations[dst as usize])).collect();
-                let all = original.src.iter().copied().zip(original.dst.iter().copied());
-                let expected: Vec<(u32, u32)> = all.filter(|(_, dst)| owned.binary_search(dst).is_ok()).collect();
+                let time = |list: &EdgeList, at: usize| list.times.as_ref().map(|times| times[at]);
+                let ends = stored.src.iter().zip(&stored.dst[..]).enumerate();
+                let stored: Vec<(u32, u32, Option<i64>)> = ends
+                    .map(|(at, (&src, &dst))| (sources[src as usize], destinations[dst as usize], time(stored, at)))
+                    .collect();
+                let all = original.src.iter().copied().zip(original.dst.iter().copied()).enumerate();
+                let all = all.map(|(at, (src, dst))| (src, dst, time(original, at)));
+                let expected: Vec<(u32, u32, Option<i64>)> =
+                    all.filter(|(_, dst, _)| owned.binary_search(dst).is_ok()).collect();
                 assert_eq!(stored, expected, "{name} edges");
             }
         }

@@ -228,7 +228,7 @@ fn held_out_edges_have_no_say_in_where_nodes_go() {
     for (list, (src, dst)) in [(0, across(0, 12)), (1, across(12, 0))] {
         let held_out = &mut dataset.edge_types[0].held_out;
         let list = if list == 0 { &mut held_out.valid } else { &mut held_out.test };
-        *list = EdgeList { src: src.into(), dst: dst.into() };
+        *list = EdgeList::new(src.into(), dst.into());
     }
     let (held_out, nodes) = write(&dataset, "held-out");
     assert_eq!(held_out.edge_types[0].held_out, [264, 264]);

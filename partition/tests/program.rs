@@ -2,7 +2,7 @@
 
 mod graphs;
 
-use edgecut_graph::{META_FILE, Meta};
+use edgecut_graph::{EdgeTypeId, META_FILE, Meta, Part, PartitionId, write_npy};
 use edgecut_partition::verify;
 use graphs::{contents, names};
 use serde_json::Value;
@@ -79,6 +79,85 @@ fn holds_out_edges_of_a_generated_graph_whose_edges_carry_something() {
     let verified = run(&["verify", dir.to_str().unwrap()]);
     assert!(text(&verified.stdout).contains("all in order"), "{}", text(&verified.stderr));
     fails(&[flags.as_slice(), &["--hold-out-edges", "0.5,0.6"]].concat(), 2, "leaves none to train on");
+}
+
+/// A dataset whose validation edges and nodes are training edges and nodes as well.
+fn with_overlaps(dir: &Path) {
+    std::fs::create_dir_all(dir).unwrap();
+    let put = |name: &str, shape: &[usize], values: &[i64]| {
+        write_npy(&dir.join(format!("{name}.npy")), shape, values).unwrap();
+    };
+    put("edge_index", &[2, 6], &[0, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 0]);
+    put("valid_edge_index", &[2, 2], &[0, 2, 1, 5]);
+    put("train_idx", &[2], &[0, 1]);
+    put("test_idx", &[2], &[1, 2]);
+}
+
+#[test]
+fn overlapping_splits_fail_unless_they_are_removed_or_allowed() {
+    let root = tempfile::tempdir().unwrap();
+    with_overlaps(&root.path().join("mine"));
+    let at = root.path().to_str().unwrap();
+    let flags = ["--dataset", "mine", "--root-dir", at, "--num-partitions", "2", "--method", "random"];
+    let leaks = "node type node: 1 training nodes are test nodes; edge type node__to__node: 1 of 2 validation edges are \
+                 training edges";
+    fails(&flags, 1, leaks);
+    fails(&flags, 1, "--overlap remove");
+    let dir = root.path().join("partitions/mine/2-parts");
+    assert!(!dir.exists());
+    let output = run(&[flags.as_slice(), &["--overlap", "remove"]].concat());
+    let stderr = text(&output.stderr);
+    assert!(
+        output.status.success() && stderr.contains("warning: removed overlaps: node type node: 1 training"),
+        "{stderr}"
+    );
+    let meta = Meta::read(&dir).unwrap();
+    assert_eq!((meta.edge_types[0].num_edges, meta.node_types[0].split_sizes), (5, [1, 0, 2]));
+    let verified = run(&["verify", dir.to_str().unwrap()]);
+    assert!(text(&verified.stdout).contains("all in order"), "{}", text(&verified.stderr));
+
+    let output = run(&[flags.as_slice(), &["--overlap", "allow", "--overwrite", "--json"]].concat());
+    let stderr = text(&output.stderr);
+    assert!(output.status.success() && stderr.contains("warning: allowed overlaps"), "{stderr}");
+    let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(made["provenance"]["overlap"], "allow");
+    let verified = run(&["verify", dir.to_str().unwrap(), "--json"]);
+    assert!(verified.status.success(), "{}", text(&verified.stderr));
+    let report: Value = serde_json::from_slice(&verified.stdout).unwrap();
+    assert_eq!(report["overlaps"]["edge_types"][0]["in_train"], serde_json::json!([1, 0]));
+    assert!(text(&run(&["info", dir.to_str().unwrap()]).stdout).contains("overlaps of splits allowed"));
+    // Parts from before overlaps were looked for do not say that they are allowed.
+    let path = dir.join(META_FILE);
+    let mut meta: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    meta["provenance"].as_object_mut().unwrap().remove("overlap").unwrap();
+    std::fs::write(&path, serde_json::to_vec(&meta).unwrap()).unwrap();
+    fails(&["verify", dir.to_str().unwrap()], 1, leaks);
+    fails(&[flags.as_slice(), &["--overlap", "ignore"]].concat(), 2, "none of error, remove and allow");
+}
+
+#[test]
+fn the_latest_edges_are_held_out_with_their_times() {
+    let root = tempfile::tempdir().unwrap();
+    let at = root.path().to_str().unwrap();
+    let flags = ["--dataset", "fake", "--avg-num-nodes", "300", "--root-dir", at, "--num-partitions", "2", "--json"];
+    let latest = ["--hold-out-edges", "latest:0.1,0.1"];
+    fails(&[flags.as_slice(), &latest].concat(), 1, "edge type node__to__node has no times");
+    let output = run(&[flags.as_slice(), &latest, &["--edge-attributes"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(made["provenance"]["hold_out_choice"], "latest");
+    assert_eq!(made["edge_types"][0]["held_out_has_times"], true);
+    let dir = root.path().join("partitions/fake/2-parts");
+    let parts = [0, 1].map(|part| Part::open(&dir, PartitionId(part), true).unwrap());
+    let edges = parts.each_ref().map(|part| part.edges(EdgeTypeId(0)));
+    let bounds = |times: Vec<&[i64]>| {
+        let times = times.concat();
+        (*times.iter().min().unwrap(), *times.iter().max().unwrap())
+    };
+    let train = bounds(edges.map(|edges| &edges.attributes.times.as_ref().unwrap()[..]).to_vec());
+    let valid = bounds(edges.map(|edges| &edges.held_out.valid.times.as_ref().unwrap()[..]).to_vec());
+    let test = bounds(edges.map(|edges| &edges.held_out.test.times.as_ref().unwrap()[..]).to_vec());
+    assert!(train.1 <= valid.0 && valid.1 <= test.0, "{train:?} {valid:?} {test:?}");
 }
 
 #[test]

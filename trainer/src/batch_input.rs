@@ -13,12 +13,17 @@ use edgecut_graph::NodeTypeId;
 use rayon::prelude::*;
 use std::sync::Arc;
 
+/// Why a GCN takes no neighbors that are drawn by weight.
+pub(crate) const WEIGHTED_GCN: &str = "a GCN multiplies messages by the in-degree over the number of drawn neighbors, which is \
+    unbiased only for neighbors that are drawn uniformly: leave out the weights (--weighted), or take another model (--model sage, gat or gatv2)";
+
 /// What of a batch is made into tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchOptions {
     /// Whether the seeds' labels are wanted.
     pub labels: bool,
-    /// What [`GcnConv`](crate::nn::GcnConv) needs; the loader has to fetch degrees for it.
+    /// What [`GcnConv`](crate::nn::GcnConv) needs. The loader has to fetch degrees for it, and to draw neighbors uniformly:
+    /// neither by weights nor by times.
     pub gcn_norm: bool,
     /// Whether feature rows are divided by their sums.
     pub normalize_features: bool,
@@ -78,7 +83,13 @@ pub fn cached_tensor_batches<B: GnnBackend>(
     device: &B::Device,
 ) -> BatchIter<Result<TensorBatch<B>, TrainError>> {
     let (device, schema, cache) = (device.clone(), Arc::clone(schema), cache.cloned());
-    loader.epoch_map(epoch, move |batch| TensorBatch::with_cache(batch, &schema, options, cache.as_ref(), &device))
+    let biased = options.gcn_norm && loader.sampler().is_weighted();
+    loader.epoch_map(epoch, move |batch| {
+        if biased {
+            return Err(TrainError::Config { what: WEIGHTED_GCN.into() });
+        }
+        TensorBatch::with_cache(batch, &schema, options, cache.as_ref(), &device)
+    })
 }
 
 /// A batch as a training step takes it: tensors, and the edges as each layer reads them.

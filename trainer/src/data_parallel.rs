@@ -17,6 +17,12 @@ use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_loader::{BatchIter, LoaderError};
 use std::time::{Duration, Instant};
 
+/// A count travels as two numbers of `f32`, the remainder and the quotient by this base. Their sums over up to 16,384
+/// ranks are below 2^24 as long as a rank has fewer than a million seeds in a step, and `f32` holds them exactly.
+const COUNT_BASE: f64 = 1024.0;
+/// The numbers that totals travel as.
+const NUM_TOTALS: usize = 5;
+
 /// Sums over the seeds of all ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SeedTotals {
@@ -34,6 +40,24 @@ impl SeedTotals {
         self.loss += other.loss;
         self.correct += other.correct;
         self.seeds += other.seeds;
+    }
+
+    /// Appends the totals to a vector of gradients, so that one all-reduce adds up both.
+    fn append_to(&self, flat: &mut Vec<f32>) {
+        flat.push(self.loss as f32);
+        for count in [self.correct, self.seeds] {
+            let high = (count / COUNT_BASE).floor();
+            flat.extend([(count - high * COUNT_BASE) as f32, high as f32]);
+        }
+    }
+
+    /// Takes the totals off the vector that [`SeedTotals::append_to`] appended them to, or off the sum of such vectors.
+    fn split_off(flat: &mut Vec<f32>) -> Self {
+        let numbers: Vec<f64> =
+            flat.split_off(flat.len().saturating_sub(NUM_TOTALS)).into_iter().map(f64::from).collect();
+        let number = |index: usize| numbers.get(index).copied().unwrap_or(0.0);
+        let count = |low: usize| number(low) + number(low + 1) * COUNT_BASE;
+        Self { loss: number(0), correct: count(1), seeds: count(3) }
     }
 
     /// The mean loss, if there was a seed.
@@ -219,11 +243,14 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
         embeddings.push(pulled, of_rows)?;
         pulling = pulled.elapsed;
     }
-    // No rank comes out of this before all have pushed.
-    let totals = all_reduce_totals(&mine, world)?;
-    if !is_summed {
+    // One collective for all that ranks exchange. No rank comes out of it before all have pushed.
+    let totals = if is_summed {
+        all_reduce_totals(&mine, world)?
+    } else {
+        mine.append_to(&mut flat);
         world.all_reduce(&mut flat, ReduceOp::Sum)?;
-    }
+        SeedTotals::split_off(&mut flat)
+    };
     // Products in 16 bits may be greater than these hold; all ranks see it.
     if products() == Precision::F16 && flat.iter().any(|gradient| !gradient.is_finite()) {
         let what = "gradients are beyond what f16 holds: train with --mixed-precision bf16".into();
@@ -297,4 +324,34 @@ pub(crate) fn run_evaluation<B: GnnBackend, M, T: ClassifiedBatch<B, M>>(
         totals.add(&all_reduce_totals(&mine, world)?);
     }
     Ok(totals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_many_ranks_are_exact_in_a_vector_of_gradients() {
+        const RANKS: usize = 16_384;
+        let mine = SeedTotals { loss: 0.5, correct: 999_423.0, seeds: 999_999.0 };
+        let mut flat = vec![0.25_f32, -1.0];
+        mine.append_to(&mut flat);
+        assert_eq!(flat.len(), 2 + NUM_TOTALS);
+        let mut sums = vec![0.0_f32; flat.len()];
+        for _ in 0..RANKS {
+            sums.iter_mut().zip(&flat).for_each(|(sum, number)| *sum += number);
+        }
+        let ranks = RANKS as f64;
+        let expected = SeedTotals { loss: 0.5 * ranks, correct: 999_423.0 * ranks, seeds: 999_999.0 * ranks };
+        assert_eq!(SeedTotals::split_off(&mut sums), expected);
+        assert_eq!(sums, [0.25 * RANKS as f32, -(RANKS as f32)], "the gradients stay");
+    }
+
+    #[test]
+    fn totals_of_a_rank_without_seeds_are_zero() {
+        let mut flat = Vec::new();
+        SeedTotals::default().append_to(&mut flat);
+        assert_eq!(SeedTotals::split_off(&mut flat), SeedTotals::default());
+        assert!(flat.is_empty());
+    }
 }

@@ -1,8 +1,10 @@
 //! Learnable embeddings of the node types without features.
 
 use crate::batch_input::TensorBatch;
+use crate::model_file::{SavedEmbeddings, WantedRows};
 use crate::models::GraphSchema;
 use crate::ops::GnnBackend;
+use crate::parameter_count::check_embedding_memory;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
@@ -37,6 +39,33 @@ pub struct EmbeddingTable {
     pub values: Vec<f32>,
 }
 
+/// The place that embeddings are loaded from.
+#[derive(Clone, Copy, Debug)]
+pub enum EmbeddingSource<'a> {
+    /// Tables in memory.
+    Tables(&'a [EmbeddingTable]),
+    /// A saved model.
+    Saved(&'a SavedEmbeddings),
+}
+
+impl<'a> From<&'a [EmbeddingTable]> for EmbeddingSource<'a> {
+    fn from(tables: &'a [EmbeddingTable]) -> Self {
+        Self::Tables(tables)
+    }
+}
+
+impl<'a> From<&'a Vec<EmbeddingTable>> for EmbeddingSource<'a> {
+    fn from(tables: &'a Vec<EmbeddingTable>) -> Self {
+        Self::Tables(tables)
+    }
+}
+
+impl<'a> From<&'a SavedEmbeddings> for EmbeddingSource<'a> {
+    fn from(saved: &'a SavedEmbeddings) -> Self {
+        Self::Saved(saved)
+    }
+}
+
 /// The rows that a batch reads, in the autodiff graph.
 pub(crate) struct PulledRows<B: Backend> {
     /// By table: the nodes, and their vectors.
@@ -62,8 +91,9 @@ impl Embeddings {
     /// this, and to take part in a collective before any of them reads.
     ///
     /// # Errors
-    /// An error of the connections.
+    /// [`TrainError::Config`] if they do not fit into memory, or an error of the connections.
     pub fn new(node: &Arc<SamplingNode>, schema: &GraphSchema, dim: usize, seed: u64) -> Result<Self, TrainError> {
+        check_embedding_memory(node, schema, dim)?;
         let mut embeddings = Self { node: Some(node.clone()), ..Self::default() };
         for (nodes, t) in schema.node_types.iter().zip(0..).filter(|(nodes, _)| nodes.feature_dim == 0) {
             let scale = 1.0 / (dim as f32).sqrt();
@@ -134,12 +164,18 @@ impl Embeddings {
         self.tables.iter_mut().for_each(|table| table.step(&SparseAdam::new(lr), scale));
     }
 
-    /// What this process holds.
-    pub fn shards(&self) -> EmbeddingShards {
-        self.tables.iter().map(DistEmbedding::shard_values).collect()
+    /// The tables by node type.
+    pub(crate) fn named_tables(&self) -> impl Iterator<Item = (&str, &DistEmbedding)> {
+        self.names.iter().map(String::as_str).zip(&self.tables)
     }
 
-    /// Puts back what [`Embeddings::shards`] gave. All ranks do, with collectives before and after.
+    /// Copies what this process holds to `shards`, whose memory is used again.
+    pub fn copy_shards(&self, shards: &mut EmbeddingShards) {
+        shards.resize_with(self.tables.len(), ShardValues::default);
+        self.tables.iter().zip(shards).for_each(|(table, values)| table.copy_shard(values));
+    }
+
+    /// Puts back what [`Embeddings::copy_shards`] gave. All ranks do, with collectives before and after.
     pub fn restore(&mut self, shards: &EmbeddingShards) {
         self.tables.iter_mut().zip(shards).for_each(|(table, values)| table.restore(values));
     }
@@ -156,11 +192,35 @@ impl Embeddings {
         self.tables.iter().zip(&self.names).map(table).collect()
     }
 
-    /// Sets all rows. All ranks do, with collectives before and after.
+    /// Sets the rows that this process holds. All ranks do, with collectives before and after.
     ///
     /// # Errors
-    /// [`TrainError::Config`] if a table is missing or of another size.
-    pub fn load(&mut self, given: &[EmbeddingTable]) -> Result<(), TrainError> {
+    /// [`TrainError::Config`] if a table is missing or of another size; [`TrainError::Model`] if files are missing or
+    /// damaged.
+    pub fn load<'a>(&mut self, source: impl Into<EmbeddingSource<'a>>) -> Result<(), TrainError> {
+        match source.into() {
+            EmbeddingSource::Tables(tables) => self.load_tables(tables),
+            EmbeddingSource::Saved(saved) => self.load_saved(saved),
+        }
+    }
+
+    fn load_saved(&mut self, saved: &SavedEmbeddings) -> Result<(), TrainError> {
+        let Some(node) = &self.node else { return Ok(()) };
+        let part = node.part();
+        for (table, name) in self.tables.iter_mut().zip(&self.names) {
+            let wanted = WantedRows {
+                node_type: name,
+                dim: table.dim(),
+                num_nodes: table.num_nodes(),
+                nodes: &part.nodes(table.node_type()).original_ids,
+                first_shard: part.id().index(),
+            };
+            table.fill_rows(|set| saved.read_rows(&wanted, set))?;
+        }
+        Ok(())
+    }
+
+    fn load_tables(&mut self, given: &[EmbeddingTable]) -> Result<(), TrainError> {
         for (table, name) in self.tables.iter_mut().zip(&self.names) {
             let Some(values) = given.iter().find(|given| given.node_type == *name) else {
                 let what = format!("the model has no embedding of node type {name}");

@@ -14,6 +14,7 @@
 //! Everything numeric is generic over the burn backend.
 
 pub mod allocator;
+mod available_memory;
 mod backends;
 mod batch_input;
 mod classification_result;
@@ -26,6 +27,7 @@ mod gather;
 mod gpu_sum;
 pub mod gradients;
 pub mod graph;
+mod improved;
 pub mod link;
 pub mod metrics;
 pub mod model_file;
@@ -33,6 +35,8 @@ pub mod models;
 pub mod nn;
 mod node;
 pub mod ops;
+mod optimizer;
+mod parameter_count;
 mod train_error;
 mod training_config;
 
@@ -46,13 +50,16 @@ pub use data_parallel::{
     step_with_embeddings,
 };
 pub use device_memory::DeviceMemory;
-pub use embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
+pub use embeddings::{EmbeddingShards, EmbeddingSource, EmbeddingTable, Embeddings};
 pub use epoch_clock::{EpochCost, HopCost};
 pub use feature_cache::FeatureCache;
 pub use gpu_sum::sum_with_nccl;
 pub use graph::average_statistics;
+pub use improved::Improved;
 pub use node::{
     EpochReport, NodeTrainingConfig, Observer, TrainedNodeModel, evaluate_node, model_config, seed_type, train_node,
 };
+pub use optimizer::{ADAM_EPSILON, AdamOf, adam};
+pub use parameter_count::ParameterCount;
 pub use train_error::TrainError;
 pub use training_config::TrainingConfig;

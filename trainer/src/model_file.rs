@@ -6,22 +6,35 @@
 //!   (GAT); of a network over typed edges `encoders.0.weight` (by node type), `layers.0.conv.weights.1` (by edge type),
 //!   `layers.0.conv.own.0.weight`, `outputs.0.weight`; of one for whole graphs `layers.0.mlp.layers.0.weight`,
 //!   `norms.0.gamma`, `norms.0.running_mean`, `output.weight`.
-//! - Where node types have no features, one table each, `embeddings.author`: `[num_nodes, channels]`, by original id.
+//! - Where node types have no features, one table each. [`ModelSaver`] writes it to the folder `model.safetensors.embeddings`, for a
+//!   model `model.safetensors`: a file for each process, `SAVE.rank_0-of-2.safetensors`, with the rows that the process holds,
+//!   `embeddings.author`, `[num_rows, channels]`, and their nodes, `original_ids.author`, `U32`, ascending. [`save_model`]
+//!   writes it to the model file itself, `embeddings.author`: `[num_nodes, channels]`, by original id. Both are read.
 //! - Matrices of one parameter lie in PyTorch's orientation, `[out_channels, in_channels]`, so that renamed tensors go into a PyG model with
 //!   `load_state_dict`: `weight_neighbors` is `lin_l.weight` of a `SAGEConv`, `weight_self` its `lin_r.weight`, `bias` its
-//!   `lin_l.bias`; `weight` is `lin.weight` of a `GCNConv`, `bias` its `bias`.
+//!   `lin_l.bias`; `weight` is `lin.weight` of a `GCNConv`, `bias` its `bias`; `weight_src`, `weight_dst`, `bias_src` and `bias_dst` are
+//!   `lin_l.weight`, `lin_r.weight`, `lin_l.bias` and `lin_r.bias` of a `GATv2Conv`.
 //! - Metadata: `format` is `edgecut-model`, `version` is `1`, `config` is the [`ModelConfig`] (of a model for links the [`LinkModelConfig`], for graphs the [`GraphNetConfig`]) as JSON: loading needs no
-//!   further settings.
+//!   further settings. `origin` is a [`ModelOrigin`] as JSON. `embeddings` lists the tables and their files as JSON.
 //!
-//! A file is written beside its destination, synced and renamed: whoever opens the path sees the old model or the new one.
+//! A file is written beside its destination, synced and renamed, and the model file comes last: whoever opens the path sees the
+//! old model or the new one.
 
+mod embedding_index;
 mod error;
+mod file_header;
+mod model_origin;
+mod model_saver;
+mod saved_embeddings;
+mod shard_writer;
 
 pub use error::ModelFileError;
+pub use model_origin::ModelOrigin;
+pub use model_saver::ModelSaver;
+pub use saved_embeddings::SavedEmbeddings;
+pub(crate) use saved_embeddings::WantedRows;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::{self, File};
-use std::io::{self, Write};
 use std::path::Path;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
@@ -33,13 +46,44 @@ use serde::Serialize;
 
 use crate::embeddings::EmbeddingTable;
 use crate::models::{GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, NodeModel};
+use edgecut_output::write_output;
+use embedding_index::{EmbeddingIndex, INDEX, TableEntry};
+use file_header::FileHeader;
+use model_origin::ORIGIN;
 
 const FORMAT: &str = "edgecut-model";
 const VERSION: &str = "1";
 /// What the names of embeddings begin with.
 const EMBEDDINGS: &str = "embeddings.";
+/// What the names of their nodes begin with.
+const ORIGINAL_IDS: &str = "original_ids.";
 
-/// Writes a model, with the embeddings that it reads.
+/// The settings of a model, as its file holds them.
+pub trait ModelSettings: Serialize {
+    /// Parameters of the model; `None` if there are more than can be counted.
+    fn num_parameters(&self) -> Option<usize>;
+}
+
+impl ModelSettings for ModelConfig {
+    fn num_parameters(&self) -> Option<usize> {
+        self.num_parameters()
+    }
+}
+
+impl ModelSettings for LinkModelConfig {
+    fn num_parameters(&self) -> Option<usize> {
+        self.num_parameters()
+    }
+}
+
+impl ModelSettings for GraphNetConfig {
+    fn num_parameters(&self) -> Option<usize> {
+        self.num_parameters()
+    }
+}
+
+/// Writes a model as one file, with the embeddings that it reads, which are in memory. [`ModelSaver`] is for those that
+/// several processes hold.
 ///
 /// # Errors
 /// [`ModelFileError`] if the model is not what `config` describes, or the file cannot be written; a file that was at
@@ -50,7 +94,7 @@ pub fn save_model<B: Backend>(
     config: &ModelConfig,
     embeddings: &[EmbeddingTable],
 ) -> Result<(), ModelFileError> {
-    save(path, model, config, config.num_parameters(), embeddings)
+    save(path, model, config, embeddings)
 }
 
 /// As [`save_model`], of a model for links.
@@ -63,7 +107,7 @@ pub fn save_link_model<B: Backend>(
     config: &LinkModelConfig,
     embeddings: &[EmbeddingTable],
 ) -> Result<(), ModelFileError> {
-    save(path, model, config, config.num_parameters(), embeddings)
+    save(path, model, config, embeddings)
 }
 
 /// As [`save_model`], of a model for whole graphs.
@@ -75,16 +119,35 @@ pub fn save_graph_model<B: Backend>(
     model: &GraphNet<B>,
     config: &GraphNetConfig,
 ) -> Result<(), ModelFileError> {
-    save(path, model, config, config.num_parameters(), &[])
+    save(path, model, config, &[])
 }
 
 fn save<B: Backend>(
     path: &Path,
     model: &impl Module<B>,
-    config: &impl Serialize,
-    expected: Option<usize>,
+    config: &impl ModelSettings,
     embeddings: &[EmbeddingTable],
 ) -> Result<(), ModelFileError> {
+    let bytes = model_bytes(path, model, config, embeddings, Notes::default())?;
+    write_output(path, &bytes).map_err(|source| ModelFileError::Write { path: path.to_owned(), source })
+}
+
+/// Metadata of a model file that not every file has.
+#[derive(Default)]
+struct Notes<'a> {
+    origin: Option<&'a ModelOrigin>,
+    index: Option<&'a EmbeddingIndex>,
+}
+
+/// The content of a model file.
+fn model_bytes<B: Backend>(
+    path: &Path,
+    model: &impl Module<B>,
+    config: &impl ModelSettings,
+    embeddings: &[EmbeddingTable],
+    notes: Notes<'_>,
+) -> Result<Vec<u8>, ModelFileError> {
+    let expected = config.num_parameters();
     let mut collect = Collect { place: Vec::new(), tensors: BTreeMap::new() };
     model.visit(&mut collect);
     let held = collect.tensors.values().map(|tensor| tensor.values.len()).sum::<usize>();
@@ -96,13 +159,18 @@ fn save<B: Backend>(
         let tensor = StoredTensor { shape, values: values.clone() };
         collect.tensors.insert(embedding_name(node_type), tensor);
     }
-    let config_json =
-        serde_json::to_string(config).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
-    let metadata = HashMap::from([
+    let json_error = |source| ModelFileError::Config { path: path.to_owned(), source };
+    let mut metadata = HashMap::from([
         ("format".to_owned(), FORMAT.to_owned()),
         ("version".to_owned(), VERSION.to_owned()),
-        ("config".to_owned(), config_json),
+        ("config".to_owned(), serde_json::to_string(config).map_err(json_error)?),
     ]);
+    if let Some(origin) = notes.origin {
+        metadata.insert(ORIGIN.to_owned(), serde_json::to_string(origin).map_err(json_error)?);
+    }
+    if let Some(index) = notes.index {
+        metadata.insert(INDEX.to_owned(), serde_json::to_string(index).map_err(json_error)?);
+    }
     let format_error = |source| ModelFileError::Format { path: path.to_owned(), source };
     let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = collect
         .tensors
@@ -114,11 +182,10 @@ fn save<B: Backend>(
         .map(|(name, shape, bytes)| Ok((name, TensorView::new(Dtype::F32, shape.clone(), bytes)?)))
         .collect::<Result<Vec<_>, SafeTensorError>>()
         .map_err(format_error)?;
-    let bytes = serialize(views, Some(metadata)).map_err(format_error)?;
-    write_and_rename(path, &bytes).map_err(|source| ModelFileError::Write { path: path.to_owned(), source })
+    serialize(views, Some(metadata)).map_err(format_error)
 }
 
-/// Reads a model, its settings and its embeddings.
+/// Reads a model, its settings and its embeddings, all of them into memory.
 ///
 /// # Errors
 /// [`ModelFileError`] naming the file and the tensor if anything about it is not as [`save_model`] writes it: another
@@ -127,11 +194,34 @@ pub fn load_model<B: Backend>(
     path: &Path,
     device: &B::Device,
 ) -> Result<(NodeModel<B>, ModelConfig, Vec<EmbeddingTable>), ModelFileError> {
-    let bytes = fs::read(path).map_err(|source| ModelFileError::Read { path: path.to_owned(), source })?;
-    parse_model(&bytes, path, device)
+    parse_model(&read_network(path)?, path, device)
 }
 
-/// Reads a model from the bytes of a file, which `path` names in errors: one rank reads the file for all.
+/// Reads a model file but for its embeddings, of which it says where they are: what one rank reads for all.
+///
+/// # Errors
+/// [`ModelFileError::Read`] or [`ModelFileError::Format`].
+pub fn read_network(path: &Path) -> Result<Vec<u8>, ModelFileError> {
+    let header = FileHeader::read(path)?;
+    let mut metadata = header.metadata();
+    if !metadata.contains_key(INDEX) {
+        let tables = header.names().into_iter().filter_map(|name| {
+            let node_type = name.strip_prefix(EMBEDDINGS)?.to_owned();
+            let &[num_nodes, dim] = &header.tensor(&name)?.shape[..] else { return None };
+            Some(TableEntry { node_type, num_nodes, dim })
+        });
+        let index = EmbeddingIndex { tables: tables.collect(), ..EmbeddingIndex::default() };
+        if !index.tables.is_empty() {
+            let json = serde_json::to_string(&index)
+                .map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+            metadata.insert(INDEX.to_owned(), json);
+        }
+    }
+    header.extract(|name| !name.starts_with(EMBEDDINGS), metadata)
+}
+
+/// Reads a model from the bytes of a file, or from those that [`read_network`] gives. `path` names it in errors, and its
+/// embeddings are looked for there.
 ///
 /// # Errors
 /// As [`load_model`].
@@ -140,6 +230,19 @@ pub fn parse_model<B: Backend>(
     path: &Path,
     device: &B::Device,
 ) -> Result<(NodeModel<B>, ModelConfig, Vec<EmbeddingTable>), ModelFileError> {
+    let (model, config, embeddings) = open_model(bytes, path, device)?;
+    Ok((model, config, embeddings.into_tables()?))
+}
+
+/// As [`parse_model`], but the embeddings stay in their files until they are read.
+///
+/// # Errors
+/// As [`load_model`].
+pub fn open_model<B: Backend>(
+    bytes: &[u8],
+    path: &Path,
+    device: &B::Device,
+) -> Result<(NodeModel<B>, ModelConfig, SavedEmbeddings), ModelFileError> {
     let (file, json) = open(bytes, path)?;
     let config =
         ModelConfig::from_json(&json).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
@@ -165,6 +268,19 @@ pub fn parse_link_model<B: Backend>(
     path: &Path,
     device: &B::Device,
 ) -> Result<(LinkModel<B>, LinkModelConfig, Vec<EmbeddingTable>), ModelFileError> {
+    let (model, config, embeddings) = open_link_model(bytes, path, device)?;
+    Ok((model, config, embeddings.into_tables()?))
+}
+
+/// As [`open_model`], of a model for links.
+///
+/// # Errors
+/// As [`load_model`].
+pub fn open_link_model<B: Backend>(
+    bytes: &[u8],
+    path: &Path,
+    device: &B::Device,
+) -> Result<(LinkModel<B>, LinkModelConfig, SavedEmbeddings), ModelFileError> {
     let (file, json) = open(bytes, path)?;
     let config =
         LinkModelConfig::from_json(&json).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
@@ -203,20 +319,63 @@ fn filled<B: Backend, M: Module<B>>(
     embedded: &[&str],
     dim: usize,
     path: &Path,
-    file: &SafeTensors<'_>,
+    file: &OpenFile<'_>,
     device: &B::Device,
-) -> Result<(M, Vec<EmbeddingTable>), ModelFileError> {
-    let mut fill = Fill { place: Vec::new(), path, file, device, used: BTreeSet::new(), error: None };
+) -> Result<(M, SavedEmbeddings), ModelFileError> {
+    let OpenFile { tensors, index } = file;
+    let mut fill = Fill { place: Vec::new(), path, file: tensors, device, used: BTreeSet::new(), error: None };
     let model = model.map(&mut fill);
-    Ok((model, fill.finish(embedded, dim)?))
+    let Some(index) = index else {
+        return Ok((model, SavedEmbeddings::in_memory(fill.finish(embedded, dim)?)));
+    };
+    fill.finish(&[], dim)?;
+    check_tables(path, index, embedded, dim)?;
+    let mut index = index.clone();
+    if index.save.is_empty() {
+        // A single file has its tensors in another order than the graph its node types.
+        index.tables.sort_by_key(|table| embedded.iter().position(|name| *name == table.node_type));
+    }
+    Ok((model, SavedEmbeddings::in_files(path, index)))
 }
 
-/// The tensors of a file, and its configuration as JSON.
-fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<(SafeTensors<'a>, String), ModelFileError> {
+/// Checks that the listed tables are those of the model.
+fn check_tables(path: &Path, index: &EmbeddingIndex, embedded: &[&str], dim: usize) -> Result<(), ModelFileError> {
+    for &node_type in embedded {
+        let tensor = embedding_name(node_type);
+        let Some(table) = index.tables.iter().find(|table| table.node_type == node_type) else {
+            return Err(ModelFileError::MissingTensor { path: path.to_owned(), tensor });
+        };
+        if table.dim != dim {
+            let found = vec![table.num_nodes, table.dim];
+            let expected = vec![table.num_nodes, dim];
+            return Err(ModelFileError::TensorShape { path: path.to_owned(), tensor, found, expected });
+        }
+    }
+    match index.tables.iter().find(|table| !embedded.contains(&table.node_type.as_str())) {
+        Some(table) => {
+            let tensor = embedding_name(&table.node_type);
+            Err(ModelFileError::UnexpectedTensor { path: path.to_owned(), tensor })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The tensors of a model file, and the list of the files with its embeddings, if it has one.
+struct OpenFile<'a> {
+    tensors: SafeTensors<'a>,
+    index: Option<EmbeddingIndex>,
+}
+
+/// Opens the bytes of a file; gives its configuration as JSON as well.
+fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<(OpenFile<'a>, String), ModelFileError> {
     let format_error = |source| ModelFileError::Format { path: path.to_owned(), source };
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(format_error)?;
-    let config = read_config(path, header.metadata().as_ref())?;
-    Ok((SafeTensors::deserialize(bytes).map_err(format_error)?, config))
+    let metadata = header.metadata().as_ref();
+    let config = read_config(path, metadata)?;
+    let index = metadata.and_then(|metadata| metadata.get(INDEX));
+    let index = index.map(|text| EmbeddingIndex::parse(text, path)).transpose()?;
+    let tensors = SafeTensors::deserialize(bytes).map_err(format_error)?;
+    Ok((OpenFile { tensors, index }, config))
 }
 
 /// A parameter as the file has it.
@@ -334,6 +493,11 @@ fn embedding_name(node_type: &str) -> String {
     format!("{EMBEDDINGS}{node_type}")
 }
 
+/// The name of the nodes of a node type whose embeddings a file holds.
+fn original_ids_name(node_type: &str) -> String {
+    format!("{ORIGINAL_IDS}{node_type}")
+}
+
 /// The tensor in row-major memory, as a freshly initialised parameter lies.
 fn contiguous<B: Backend, const D: usize>(tensor: Tensor<B, D>) -> Tensor<B, D> {
     let device = tensor.device();
@@ -389,8 +553,8 @@ fn read_config(path: &Path, metadata: Option<&HashMap<String, String>>) -> Resul
 }
 
 /// Compares sizes before a model is made, so that a damaged configuration cannot ask for all memory.
-fn check_size(path: &Path, file: &SafeTensors<'_>, expected: Option<usize>) -> Result<(), ModelFileError> {
-    let parameters = file.iter().filter(|(name, _)| !name.starts_with(EMBEDDINGS));
+fn check_size(path: &Path, file: &OpenFile<'_>, expected: Option<usize>) -> Result<(), ModelFileError> {
+    let parameters = file.tensors.iter().filter(|(name, _)| !name.starts_with(EMBEDDINGS));
     let given = parameters.map(|(_, view)| view.shape().iter().product::<usize>()).sum();
     let expected = expected.unwrap_or(usize::MAX);
     if given == expected {
@@ -398,29 +562,4 @@ fn check_size(path: &Path, file: &SafeTensors<'_>, expected: Option<usize>) -> R
     } else {
         Err(ModelFileError::ParameterCount { path: path.to_owned(), given, expected })
     }
-}
-
-/// Writes a sibling file, syncs it and moves it to `path`.
-fn write_and_rename(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let Some(name) = path.file_name() else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"));
-    };
-    let mut temporary_name = std::ffi::OsString::from(".");
-    temporary_name.push(name);
-    temporary_name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(temporary_name);
-    let written = (|| {
-        let mut file = File::create(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    })();
-    if written.is_err() {
-        // The first error is the one to report; a leftover is no worse than it.
-        let _ = fs::remove_file(&temporary);
-        return written;
-    }
-    // The new name has to survive a power cut as well.
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()
 }

@@ -1,5 +1,6 @@
 //! What can go wrong while training.
 
+use crate::model_file::ModelFileError;
 use edgecut_cluster::ClusterError;
 use edgecut_dist_loader::LoaderError;
 use edgecut_dist_sampler::SampleError;
@@ -45,7 +46,17 @@ pub enum TrainError {
     /// Sampling failed.
     #[error(transparent)]
     Sample(#[from] SampleError),
+    /// A saved model could not be read.
+    #[error(transparent)]
+    Model(Box<ModelFileError>),
     /// The ranks could not work together.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+}
+
+// Boxed, for every result of the trainer carries the size of this error.
+impl From<ModelFileError> for TrainError {
+    fn from(error: ModelFileError) -> Self {
+        Self::Model(Box::new(error))
+    }
 }

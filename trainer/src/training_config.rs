@@ -1,15 +1,15 @@
-//! What a model looks like, and how it is trained.
+//! Settings of a model and of its training.
 
 use crate::device_memory::DeviceMemory;
 use crate::models::ModelKind;
 use crate::nn::RelationAggregation;
-use edgecut_dist_loader::LoaderConfig;
+use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, LoaderConfig};
 use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, Wanted};
 
 /// Mixed into the run's seed for evaluation, so that it draws other neighborhoods than training does.
 const EVALUATION_SEED: u64 = 0x6576_616c;
 
-/// What is trained, and how.
+/// Settings of a model and of its training.
 #[derive(Clone, Debug)]
 pub struct TrainingConfig {
     /// The model's kind.
@@ -20,10 +20,13 @@ pub struct TrainingConfig {
     pub dropout: f64,
     /// Dropout on the input features.
     pub input_dropout: f64,
-    /// Whether a layer's output is added to its input.
+    /// Whether a layer's input is added to its output, where both are of the hidden width.
     pub residual: bool,
-    /// Whether a layer's input is normalised.
+    /// Whether a layer's input is normalised, unless it is the features.
     pub layer_norm: bool,
+    /// Whether a model of a homogeneous graph maps features to the hidden width before the first convolution, and from there to
+    /// the classes after the last. Models of other graphs always do.
+    pub encoder_decoder: bool,
     /// How a node combines what it hears over several edge types.
     pub relation_aggregation: RelationAggregation,
     /// Which neighbors are drawn: a fan-out per layer and edge type, the hop nearest to the seeds first.
@@ -44,6 +47,8 @@ pub struct TrainingConfig {
     pub seed: u64,
     /// Batches that are made ahead of the trainer.
     pub concurrency: usize,
+    /// The most bytes of batches that are made ahead of the trainer; a larger batch passes alone.
+    pub prefetch_bytes: usize,
     /// Epochs between validations.
     pub eval_every: u64,
     /// Whether feature rows are divided by their sums.
@@ -62,6 +67,7 @@ impl TrainingConfig {
             input_dropout: 0.0,
             residual: false,
             layer_norm: false,
+            encoder_decoder: false,
             relation_aggregation: RelationAggregation::Sum,
             eval_num_neighbors: sampler.num_neighbors.clone(),
             sampler,
@@ -72,6 +78,7 @@ impl TrainingConfig {
             weight_decay: 0.0,
             seed: 0,
             concurrency: 4,
+            prefetch_bytes: DEFAULT_PREFETCH_BYTES,
             eval_every: 1,
             normalize_features: false,
             device_memory: DeviceMemory::default(),
@@ -85,8 +92,16 @@ impl TrainingConfig {
 
     /// How training seeds become batches: shuffled, and spread evenly over the steps.
     pub(crate) fn train_loader(&self, wanted: Wanted) -> LoaderConfig {
-        let (batch_size, seed, concurrency) = (self.batch_size, self.seed, self.concurrency);
-        LoaderConfig { batch_size, even_batches: true, shuffle: true, seed, concurrency, wanted, cache: None }
+        LoaderConfig {
+            batch_size: self.batch_size,
+            even_batches: true,
+            shuffle: true,
+            seed: self.seed,
+            concurrency: self.concurrency,
+            prefetch_bytes: self.prefetch_bytes,
+            wanted,
+            cache: None,
+        }
     }
 
     /// How the seeds of validation and test become batches: in order.

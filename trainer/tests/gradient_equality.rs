@@ -4,9 +4,9 @@
 mod support;
 
 use burn::backend::Autodiff;
-use burn::optim::{AdamConfig, Optimizer};
+use burn::optim::Optimizer;
 use burn_ndarray::NdArray;
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNodeConfig};
 use edgecut_graph::datasets::{FakeOptions, fake_hetero};
 use edgecut_graph::{Features, NodeTypeId, PartitionBook, PartitionId, Split};
@@ -17,7 +17,7 @@ use edgecut_trainer::models::{
 };
 use edgecut_trainer::nn::{Aggregation, Decomposition};
 use edgecut_trainer::ops::AttentionVersion;
-use edgecut_trainer::{BatchOptions, StepGradients, TensorBatch, step_gradients};
+use edgecut_trainer::{BatchOptions, StepGradients, TensorBatch, adam, step_gradients};
 use std::path::Path;
 use std::sync::Arc;
 use support::{on_ranks, write_parts};
@@ -47,7 +47,7 @@ fn steps(dir: &Path, world_size: usize, batch_size: usize, model: &Model, which:
         let model_config = model(&schema);
         let options = BatchOptions::of_model(&model_config, true);
         let mut model: NodeModel<Cpu> = model_config.init(3, &device).expect("a valid model");
-        let mut optimizer = AdamConfig::new().init::<Cpu, NodeModel<Cpu>>();
+        let mut optimizer = adam::<Cpu, NodeModel<Cpu>>(0.0);
         let seeds = match which {
             Which::Listed(originals) => {
                 Seeds::Listed(node.handle().block_on(node.find_originals(NODES, originals)).expect("seeds exist"))
@@ -62,6 +62,7 @@ fn steps(dir: &Path, world_size: usize, batch_size: usize, model: &Model, which:
             shuffle: false,
             seed: 1,
             concurrency: 2,
+            prefetch_bytes: DEFAULT_PREFETCH_BYTES,
             wanted: options.wanted(),
             cache: None,
         };
@@ -101,7 +102,12 @@ fn assert_same_steps(found: &[Vec<StepGradients>], expected: &[StepGradients], w
 
 fn kinds() -> [ModelKind; 5] {
     let sage = |aggregation| ModelKind::Sage { aggregation };
-    let gat = ModelKind::Gat(GatSettings { heads: 2, version: AttentionVersion::V2, attention_dropout: 0.0 });
+    let gat = ModelKind::Gat(GatSettings {
+        heads: 2,
+        version: AttentionVersion::V2,
+        attention_dropout: 0.0,
+        projection_bias: true,
+    });
     [sage(Aggregation::Mean), sage(Aggregation::Sum), sage(Aggregation::Max), ModelKind::Gcn, gat]
 }
 
@@ -153,7 +159,12 @@ fn ranks_together_step_like_one_on_several_types() {
         write_parts(&dataset, parts, Method::Random, &dir.path().join(parts.to_string()));
     }
     let seeds = Which::Listed((0..50).map(|i| (i * 37 + 5) % 150).collect());
-    let gat = ModelKind::Gat(GatSettings { heads: 2, version: AttentionVersion::V1, attention_dropout: 0.0 });
+    let gat = ModelKind::Gat(GatSettings {
+        heads: 2,
+        version: AttentionVersion::V1,
+        attention_dropout: 0.0,
+        projection_bias: true,
+    });
     let rgcn = ModelKind::Rgcn { decomposition: Decomposition::Basis { num_bases: 2 } };
     for kind in [ModelKind::Sage { aggregation: Aggregation::Mean }, gat, rgcn] {
         let model = move |schema: &GraphSchema| {

@@ -3,7 +3,7 @@
 
 use burn::backend::Autodiff;
 use burn::module::AutodiffModule;
-use burn::optim::{AdamConfig, Optimizer};
+use burn::optim::Optimizer;
 use burn_ndarray::NdArray;
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_loader::{GraphBatch, GraphDataLoader, GraphLoaderConfig, Packing};
@@ -18,7 +18,7 @@ use edgecut_trainer::graph::{
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::{GraphConvKind, GraphNet, GraphNetConfig, Mode};
 use edgecut_trainer::ops::DropoutKey;
-use edgecut_trainer::{StepGradients, average_statistics, evaluate, step_gradients};
+use edgecut_trainer::{Improved, StepGradients, adam, average_statistics, evaluate, step_gradients};
 use std::sync::Arc;
 
 type Cpu = NdArray<f32>;
@@ -55,7 +55,7 @@ fn steps(graphs: &Arc<GraphDataset>, world_size: usize, batch_size: usize) -> Ve
     let config = GraphNetConfig { batch_norm: false, ..GraphNetConfig::new(GIN, graphs.feature_dim(), 8, 2, 2) };
     on_ranks(world_size, |world| {
         let mut model: GraphNet<Autodiff<Cpu>> = config.init(3, &Default::default()).unwrap();
-        let mut optimizer = AdamConfig::new().init();
+        let mut optimizer = adam(0.0);
         let loader = loader(graphs, Packing::Graphs(batch_size), world);
         let batches = graph_batches(&loader, 1, options, &Default::default());
         let mut all = Vec::new();
@@ -173,7 +173,11 @@ impl GraphObserver<Cpu> for Counts {
         Ok(())
     }
 
-    fn improved(&mut self, _model: &GraphNet<Cpu>, _config: &GraphNetConfig) -> std::io::Result<()> {
+    fn improved(
+        &mut self,
+        _: &Improved<'_, GraphNet<Cpu>, GraphNetConfig>,
+        _: &mut ProcessGroup,
+    ) -> std::io::Result<()> {
         self.improved += 1;
         Ok(())
     }
@@ -290,6 +294,8 @@ fn what_cannot_be_trained_is_refused() {
     let expected =
         "8 training graphs do not fill one step of 2 processes with 32 graphs each, and drop_last leaves out";
     assert!(refused(&config).starts_with(expected), "{}", refused(&config));
+    let vast = GraphTrainingConfig { drop_last: false, hidden_channels: 1_000_003, ..config.clone() };
+    assert!(refused(&vast).contains("lower --hidden-channels"), "{}", refused(&vast));
     // One validation graph is of one class.
     let config = GraphTrainingConfig { drop_last: false, metric: Metric::RocAuc, ..config };
     assert_eq!(refused(&config), "metric roc-auc is not defined on the validation graphs: take accuracy");

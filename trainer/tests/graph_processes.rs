@@ -199,6 +199,7 @@ fn wrong_flags_and_too_many_processes_are_refused() {
         &["--split", "0.5,0.5,0.5"],
         &["--num-graphs", "9"],
         &["--concurrency", "1000000000000"],
+        &["--prefetch-bytes", "much"],
         &["--protocol", "best-mean-epoch"],
         &["--folds", "2", "--split", "0.8,0.1,0.1"],
         &["--batch-size", "4", "--max-nodes", "9"],

@@ -5,16 +5,17 @@ mod support;
 
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, SamplingNodeConfig};
 use edgecut_graph::datasets::{FakeOptions, fake_hetero};
-use edgecut_graph::{Dataset, Features};
+use edgecut_graph::{Dataset, Features, META_FILE};
 use edgecut_partition::Method;
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::{GatSettings, ModelConfig, ModelKind, NodeModel};
 use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
 use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{
-    ClassificationResult, Embeddings, EpochReport, NodeTrainingConfig, Observer, TrainError, TrainedNodeModel,
+    ClassificationResult, EpochReport, Improved, NodeTrainingConfig, Observer, TrainError, TrainedNodeModel,
     TrainingConfig, evaluate_node, train_node,
 };
 use std::path::Path;
@@ -69,7 +70,7 @@ impl Observer<Cpu> for Log {
         Ok(())
     }
 
-    fn improved(&mut self, _: &NodeModel<Cpu>, _: &ModelConfig, _: &Embeddings) -> std::io::Result<()> {
+    fn improved(&mut self, _: &Improved<'_, NodeModel<Cpu>, ModelConfig>, _: &mut ProcessGroup) -> std::io::Result<()> {
         Ok(())
     }
 }
@@ -102,7 +103,8 @@ fn every_kind_learns_classes_that_neighbors_of_other_types_tell() {
         write_parts(&graph(false), ranks as u32, Method::Random, &parts(ranks).with_extension("embedded"));
         write_parts(&graph(true), ranks as u32, Method::Random, &parts(ranks));
     }
-    let gat = |version| ModelKind::Gat(GatSettings { heads: 4, version, attention_dropout: 0.1 });
+    let gat =
+        |version| ModelKind::Gat(GatSettings { heads: 4, version, attention_dropout: 0.1, projection_bias: true });
     let basis = Decomposition::Basis { num_bases: 3 };
     let plain = [
         ModelKind::Sage { aggregation: Aggregation::Mean },
@@ -144,6 +146,24 @@ fn what_cannot_be_trained_is_said() {
         Ok(_) => panic!("it trained"),
     };
     assert!(error("with", &config(ModelKind::Gcn)).contains("a GCN takes homogeneous graphs"));
+    // 1,000,003 squared weights do not fit into the memory of any machine.
+    let training = TrainingConfig { hidden_channels: 1_000_003, ..sage.training.clone() };
+    let message = error("with", &NodeTrainingConfig { training, ..sage.clone() });
+    assert!(message.contains("the model has ") && message.contains("lower --hidden-channels"), "{message}");
     let auc = NodeTrainingConfig { metric: Metric::RocAuc, ..sage };
     assert!(error("with", &auc).contains("metric roc-auc is for two classes, and there are 4"));
+}
+
+#[test]
+fn more_classes_than_the_labels_of_all_parts_allow_are_an_error_on_every_rank() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    write_parts(&graph(true), 2, Method::Random, dir.path());
+    let path = dir.path().join(META_FILE);
+    let text = std::fs::read_to_string(&path).expect("a description");
+    // The nodes would allow as many, but no part knows more than four labels.
+    std::fs::write(&path, text.replace("\"num_classes\": 4", "\"num_classes\": 5000")).expect("another description");
+    for result in train(dir.path(), 2, &config(ModelKind::Sage { aggregation: Aggregation::Mean })) {
+        let error = result.expect_err("too many classes").to_string();
+        assert!(error.contains("5000 classes") && error.contains("at most 1080 classes"), "{error}");
+    }
 }

@@ -98,7 +98,18 @@ fn embeddings_and_relations_are_trained_saved_and_loaded() {
     let model = parts.path.join("../model.safetensors");
     for flags in [
         &["--model", "embedding", "--shared-negatives", "--in-batch-negatives", "--num-negatives", "50"][..],
-        &["--model", "rgcn", "--num-neighbors", "4", "--reverse-types", "e0=e1", "--n3-weight", "0.001"],
+        &[
+            "--model",
+            "rgcn",
+            "--num-neighbors",
+            "4",
+            "--reverse-types",
+            "e0=e1",
+            "--n3-weight",
+            "0.001",
+            "--prefetch-bytes",
+            "1",
+        ],
     ] {
         let shape = ["--decoder", "distmult", "--eval-negatives", "all", "--edge-types", "e0,e4", "--json"];
         let training = ["--loss", "softmax", "--num-epochs", "3", "--save-model", text(&model)];
@@ -122,6 +133,7 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
         (&["--reverse-types", "writes"], "is no pair of edge types"),
         (&["--n3-weight=-1"], "not a finite number"),
         (&["--num-negatives", "0"], "num-negatives"),
+        (&["--prefetch-bytes", "much"], "is no number of bytes"),
         (&["--decoder", "complex"], "expected dot or distmult"),
     ] {
         let output = link(&parts.path, 1, flags);
@@ -153,12 +165,12 @@ fn what_does_not_fit_the_graph_is_one_error() {
     }
     let options = FakeOptions { avg_num_nodes: 300, edge_attributes: true, ..FakeOptions::default() };
     let mut graph = fake(&options).expect("a fake graph");
-    let hold_out = HoldOut { valid_fraction: 0.1, test_fraction: 0.1, seed: 0 };
+    let hold_out = HoldOut::random(0.1, 0.1, 0);
     graph.hold_out_edges(&graph.edge_type_ids(), &hold_out).expect("held-out edges");
     let timed = written_by(&graph, 1);
     let flags = ["--num-neighbors", "3", "--num-epochs", "1", "--time-attr", "edge_time"];
     let output = link(&timed.path, 1, &flags);
-    assert!(output.status.success(), "held-out edges count as later than all others: {}", stderr(&output));
+    assert!(output.status.success(), "held-out edges have their own times: {}", stderr(&output));
     let error = error_of(&link(&timed.path, 1, &[&flags[..], &["--eval-negatives", "all"]].concat()));
     assert!(error.contains("all nodes are ranked without times"), "{error}");
     let error =

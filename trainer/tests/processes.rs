@@ -153,14 +153,66 @@ fn node_types_without_features_have_embeddings_that_are_saved_and_loaded() {
     let trained = result(&["--num-epochs", "6", "--embedding-lr", "0.02", "--save-model", model_path]);
     // Ten classes.
     assert!(trained["test_acc"].as_f64() > Some(0.3), "{trained}");
-    let bytes = std::fs::read(&model).expect("the model");
-    let file = safetensors::SafeTensors::deserialize(&bytes).expect("safetensors");
-    assert_eq!(file.tensor("embeddings.v2").expect("the embeddings of v2").shape(), [300, 16]);
+    let shards = std::fs::read_dir(format!("{model_path}.embeddings")).expect("a folder");
+    let shards: Vec<PathBuf> = shards.map(|entry| entry.expect("a file").path()).collect();
+    assert_eq!(shards.len(), 2, "one of each process: {shards:?}");
+    let rows = |path: &PathBuf| {
+        let bytes = std::fs::read(path).expect("the shard");
+        let file = safetensors::SafeTensors::deserialize(&bytes).expect("safetensors");
+        file.tensor("embeddings.v2").expect("the embeddings of v2").shape().to_vec()
+    };
+    assert!(shards.iter().all(|shard| rows(shard)[1] == 16));
+    assert_eq!(shards.iter().map(|shard| rows(shard)[0]).sum::<usize>(), 300);
     let loaded = result(&["--load-model", model_path]);
     assert_eq!((&loaded["test_acc"], &loaded["valid_acc"]), (&trained["test_acc"], &trained["valid_acc"]));
     // They count: without what they have learned, the same model says something else.
     let untrained = result(&["--num-epochs", "6", "--embedding-lr", "0"]);
     assert_ne!(untrained["test_acc"], trained["test_acc"]);
+}
+
+#[test]
+fn a_restarted_attempt_appends_metrics_and_keeps_the_better_model() {
+    let parts = fake_parts(2);
+    let file = |name: &str| parts.path.with_file_name(name);
+    let (model, metrics) = (file("model.safetensors"), file("metrics.jsonl"));
+    let attempt = |attempt: &str, flags: &[&str]| {
+        let mut command = train("node", &parts.path);
+        command.args(["--hidden-channels", "16", "--batch-size", "32", "--dropout", "0", "--nproc-per-node", "2"]);
+        command.arg("--metrics").arg(&metrics).arg("--save-model").arg(&model).args(flags);
+        let output = run(command.env("EDGECUT_RESTART_COUNT", attempt).env("EDGECUT_RUN_ID", "test"));
+        assert!(output.status.success(), "{}", stderr(&output));
+        let lines = std::fs::read_to_string(&metrics).expect("the metrics");
+        let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let attempts: Vec<u64> = lines.iter().filter_map(|line| line["attempt"].as_u64()).collect();
+        (attempts, std::fs::read(&model).expect("a model"), stderr(&output))
+    };
+    let (attempts, good, _) = attempt("0", &["--num-epochs", "4", "--lr", "0.01"]);
+    assert_eq!(attempts, [0; 5]);
+    // One epoch with a learning rate of almost nothing.
+    let worse = ["--num-epochs", "1", "--lr", "1e-9", "--seed", "9"];
+    let (attempts, kept, said) = attempt("1", &worse);
+    assert_eq!(attempts, [0, 0, 0, 0, 0, 1, 1]);
+    assert!(kept == good && said.contains("the model of attempt 0"), "{said}");
+    let (attempts, replaced, _) = attempt("0", &worse);
+    assert_eq!(attempts, [0; 2], "a fresh start replaces both");
+    assert!(replaced != good);
+}
+
+#[test]
+fn a_model_that_cannot_be_saved_is_refused_before_the_training() {
+    let parts = parts(1, 3);
+    let link = parts.path.with_file_name("link");
+    std::os::unix::fs::symlink("/dev/full", &link).expect("a link");
+    let absent = parts.path.join("absent/model");
+    for (path, why) in [
+        (link.as_path(), "it is a device"),
+        (parts.path.as_path(), "it is a directory"),
+        (absent.as_path(), "No such file or directory"),
+    ] {
+        let error = error_of(&run(node(&parts.path).args(["--num-epochs", "100000", "--save-model"]).arg(path)));
+        assert!(error.contains("--save-model") && error.contains(why), "{error}");
+    }
+    assert!(link.is_symlink());
 }
 
 #[test]
@@ -271,7 +323,7 @@ fn a_wrong_token_is_said_on_both_sides() {
         let mut command = rank(&parts.path, k, 2, port);
         command.args(["--rendezvous-timeout", "4"]).env("EDGECUT_TOKEN", token).spawn().expect("start train")
     };
-    let children = [start(0, "right"), start(1, "wrong")];
+    let children = [start(0, "0123456789-right"), start(1, "0123456789-wrong")];
     for child in children {
         let error = error_of(&end(child));
         assert!(error.contains("token"), "{error}");

@@ -79,7 +79,7 @@ fn it_trains_bit_for_bit_as_its_only_part_does() {
 fn edges_are_held_out_as_partition_graph_does() {
     let mut graph = graph();
     let set = Set::new(&graph);
-    let hold_out = HoldOut { valid_fraction: 0.1, test_fraction: 0.1, seed: 0 };
+    let hold_out = HoldOut::random(0.1, 0.1, 0);
     graph.hold_out_edges(&graph.edge_type_ids(), &hold_out).expect("held-out edges");
     let part = written_by(&graph, 1);
     let result = |dir: &Path, flags: &[&str]| -> Value {
@@ -183,23 +183,42 @@ fn several_nodes_need_parts() {
         let error = error_of(&output);
         assert!(error.contains("several nodes") && error.contains("partition-graph"), "{error}");
     };
-    refused(set.node(1, &["--num-nodes", "2", "--node-rank", "0"]).env("EDGECUT_TOKEN", "secret"));
-    refused(set.node(2, &["--num-nodes", "2", "--node-rank", "1"]).env("EDGECUT_TOKEN", "secret"));
+    refused(set.node(1, &["--num-nodes", "2", "--node-rank", "0"]).env("EDGECUT_TOKEN", "a secret of the tests"));
+    refused(set.node(2, &["--num-nodes", "2", "--node-rank", "1"]).env("EDGECUT_TOKEN", "a secret of the tests"));
     refused(set.node(1, &[]).envs([("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_WORLD_SIZE", "1")]));
 }
 
 #[test]
 fn how_a_dataset_is_read_is_no_matter_of_its_parts() {
     let part = written_by(&graph(), 1);
-    for flags in
-        [&["--split", "random"][..], &["--to_undirected"], &["--add-reverse-edges"], &["--hold-out-edges", "0.1,0.1"]]
-    {
+    for flags in [
+        &["--split", "random"][..],
+        &["--to_undirected"],
+        &["--add-reverse-edges"],
+        &["--hold-out-edges", "latest:0.1,0.1"],
+    ] {
         let output = run(node(&part.path).args(["--nproc-per-node", "2"]).args(flags));
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
         let error = error_of(&output);
         let flag = flags[0].replace('_', "-");
         assert!(error.contains(&flag) && error.contains("made without it: give it to partition-graph"), "{error}");
     }
+    let output = run(node(&part.path).args(["--nproc-per-node", "2", "--overlap", "remove"]));
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(error_of(&output).contains("made with --overlap error: leave it out"), "{}", stderr(&output));
+}
+
+#[test]
+fn overlapping_splits_fail_unless_they_are_removed_or_allowed() {
+    let mut graph = graph();
+    graph.node_types[0].splits.test = graph.node_types[0].splits.train.clone();
+    let set = Set::new(&graph);
+    let output = run(&mut set.node(1, &[]));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let error = error_of(&output);
+    assert!(error.contains("training nodes are test nodes") && error.contains("--overlap remove"), "{error}");
+    let output = succeed(set.node(2, &["--num-epochs", "1"]).args(["--overlap", "allow"]));
+    assert_eq!(stderr(&output).matches("warning: allowed overlaps").count(), 1, "{}", stderr(&output));
 }
 
 #[test]

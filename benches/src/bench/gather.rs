@@ -11,7 +11,7 @@ use crate::seed_batches::seed_batches;
 use crate::timing::Timing;
 use anyhow::{Context, ensure};
 use edgecut_cluster::EnvRanks;
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{SamplingNode, Wanted};
 use futures::{StreamExt, TryStreamExt};
 use std::sync::Arc;
@@ -47,6 +47,7 @@ fn loading(
         shuffle: false,
         seed: 0,
         concurrency: common.threads(),
+        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
         wanted: Wanted { features: true, ..Wanted::default() },
         cache: None,
     };

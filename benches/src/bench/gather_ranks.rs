@@ -8,7 +8,7 @@ use crate::report::Report;
 use crate::timing::{Timing, cpu_time};
 use anyhow::{Context, ensure};
 use edgecut_cluster::{Cluster, ClusterConfig, EnvRanks, ProcessGroup, Token};
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, SamplerConfig, Wanted};
 use edgecut_graph::{Meta, Split};
 use std::sync::Arc;
@@ -31,6 +31,7 @@ pub(crate) fn run(place: &EnvRanks, args: &BatchArgs, common: &Common, report: &
         shuffle: true,
         seed: 0,
         concurrency: BATCHES_IN_FLIGHT,
+        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
         wanted: Wanted { labels: true, features: true, ..Wanted::default() },
         cache: None,
     };

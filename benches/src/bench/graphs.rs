@@ -6,7 +6,7 @@ use crate::record::Record;
 use crate::report::Report;
 use crate::timing::Timing;
 use burn::backend::{Autodiff, NdArray};
-use burn::optim::{AdamConfig, Optimizer};
+use burn::optim::Optimizer;
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_loader::{GraphBatch, GraphDataLoader, GraphLoaderConfig};
 use edgecut_graph::GraphDataset;
@@ -14,7 +14,7 @@ use edgecut_graph::datasets::{FakeGraphsOptions, fake_graphs};
 use edgecut_trainer::graph::{GraphBatchOptions, GraphTensorBatch, graph_batches};
 use edgecut_trainer::models::{GraphConvKind, GraphNet, GraphNetConfig, Mode};
 use edgecut_trainer::ops::{DropoutKey, Precision};
-use edgecut_trainer::step_gradients;
+use edgecut_trainer::{adam, step_gradients};
 use std::sync::Arc;
 
 type Cpu = Autodiff<NdArray<f32>>;
@@ -83,7 +83,7 @@ fn epoch(
     let config = GraphNetConfig::new(conv, dim, args.hidden as usize, classes, 2);
     let device = Default::default();
     let mut model: GraphNet<Cpu> = config.init(0, &device)?;
-    let mut optimizer = AdamConfig::new().init();
+    let mut optimizer = adam(0.0);
     let loading = GraphLoaderConfig { concurrency, ..GraphLoaderConfig::new(args.batch_size as usize) };
     let all = (0..args.num_graphs).collect();
     let loader = GraphDataLoader::new(graphs.clone(), all, loading, 0, 1)?;

@@ -7,7 +7,7 @@ use crate::report::Report;
 use crate::seed_batches::seed_batches;
 use crate::timing::Timing;
 use anyhow::{Context, ensure};
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_graph::{Meta, Part, PartitionId};
 use edgecut_trainer::BatchOptions;
 
@@ -47,6 +47,7 @@ fn first_batch(args: &BatchArgs, common: &Common) -> anyhow::Result<LocalJob> {
         shuffle: false,
         seed: 0,
         concurrency: 1,
+        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
         wanted: BatchOptions::default().wanted(),
         cache: None,
     };

@@ -7,7 +7,7 @@ use crate::report::Report;
 use crate::seed_batches::seed_batches;
 use crate::timing::Timing;
 use crate::trainee::trainee;
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
+use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
 use edgecut_trainer::BatchOptions;
 
 pub(crate) fn run(args: &StepArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
@@ -52,6 +52,7 @@ fn loader(args: &StepArgs, job: &mut LocalJob, seeds: &[Vec<u32>]) -> anyhow::Re
         shuffle: false,
         seed: 0,
         concurrency: args.concurrency as usize,
+        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
         wanted: BatchOptions::default().wanted(),
         cache: None,
     };

@@ -1,5 +1,6 @@
 //! The place of a process in its job, as the program that started it says in the environment.
 
+mod attempt;
 mod kubernetes;
 mod launcher;
 mod mpi;
@@ -11,6 +12,7 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 
 use crate::error::ClusterError;
+pub use attempt::Attempt;
 pub use launcher::Launcher;
 use variables::Variables;
 
@@ -61,7 +63,13 @@ pub struct EnvRanks {
     pub cores: Option<usize>,
     /// `EDGECUT_LISTEN_ADDR`: the address that this process is to listen on.
     pub listen_addr: Option<IpAddr>,
+    /// The number of restarts of the job before this process was started: `EDGECUT_RESTART_COUNT` (set by `launch`), or
+    /// `SLURM_RESTART_COUNT`. That of torchrun is not read, for it may differ between the nodes of a job.
+    pub attempt: Option<u64>,
 }
+
+/// The variables of launchers that count restarts, the innermost launcher first.
+const RESTARTS: [&str; 2] = ["EDGECUT_RESTART_COUNT", "SLURM_RESTART_COUNT"];
 
 impl EnvRanks {
     /// Reads the environment of this process.
@@ -87,6 +95,9 @@ impl EnvRanks {
             place.master_port = Some(port);
         }
         place.listen_addr = variables.parse("EDGECUT_LISTEN_ADDR", "an IP address")?;
+        for name in RESTARTS {
+            place.attempt = place.attempt.or(variables.parse(name, "a number of restarts")?);
+        }
         Ok(place)
     }
 }
@@ -133,6 +144,9 @@ mod tests {
         assert_eq!(read(&[("MASTER_PORT", "29500")]).unwrap().master_port, Some(29500));
         assert_eq!(read(&[("LOCAL_WORLD_SIZE", "4")]).unwrap().local_world_size, Some(4));
         assert_eq!(read(&[("UNRELATED", "x")]).unwrap(), EnvRanks::default());
+        assert_eq!(read(&[("SLURM_RESTART_COUNT", "2")]).unwrap().attempt, Some(2));
+        let nested = read(&[("SLURM_RESTART_COUNT", "3"), ("EDGECUT_RESTART_COUNT", "1")]).unwrap();
+        assert_eq!(nested.attempt, Some(1));
         let ranks = read(&[("RANK", "2"), ("WORLD_SIZE", "4")]).unwrap();
         assert_eq!((ranks.launcher, ranks.rank, ranks.world_size), (Some(Launcher::Torchrun), Some(2), Some(4)));
     }

@@ -113,6 +113,7 @@ mod tests {
             local_world_size: Some(1),
             cores: Some(8),
             listen_addr: None,
+            attempt: None,
         };
         assert_eq!(read(&STEP).unwrap(), place);
         let smaller = with(&[("SLURM_STEP_NUM_TASKS", "7"), ("SLURM_NTASKS", "100")]);

@@ -3,6 +3,8 @@
 // Each test binary uses its own part of this.
 #![allow(dead_code)]
 
+pub(crate) mod worker;
+
 use std::net::TcpListener;
 use std::thread;
 

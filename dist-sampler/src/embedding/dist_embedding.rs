@@ -1,6 +1,6 @@
 //! An embedding over all processes.
 
-use super::shard::{Shard, Update};
+use super::shard::{SetRow, Shard, Update};
 use super::sparse_adam::SparseAdam;
 use crate::SampleError;
 use crate::node::SamplingNode;
@@ -11,9 +11,10 @@ use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{GatheredRows, NodeTypeId, PartitionId};
 use futures::future::try_join_all;
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::Instant;
 
 /// What an embedding looks like before it has learned anything.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,7 +47,7 @@ pub struct DistEmbedding {
 }
 
 /// The rows that a process holds, at some time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ShardValues(Option<Vec<f32>>);
 
 impl DistEmbedding {
@@ -138,7 +139,8 @@ impl DistEmbedding {
     /// - `gradients`: `[nodes.len(), dim]`, row-major
     ///
     /// # Errors
-    /// [`SampleError::Layout`] for gradients of another length, or an error of a peer.
+    /// [`SampleError::Layout`] for gradients of another length; an error of a peer, also for gradients of a step that it has
+    /// made already or that is more than one ahead.
     pub async fn push(&self, nodes: &[u32], gradients: &[f32]) -> Result<(), SampleError> {
         if gradients.len() != nodes.len() * self.dim {
             let what = format!("{} gradients for {} nodes of {} values", gradients.len(), nodes.len(), self.dim);
@@ -159,7 +161,8 @@ impl DistEmbedding {
             let asked = &sources[part];
             let Some(owner) = owner else {
                 if let Some(shard) = &self.shard {
-                    shard.push(self.version, (rank, next_piece()), update(&asked.rows, &asked.positions));
+                    let own = update(&asked.rows, &asked.positions);
+                    shard.push(self.version, (rank, next_piece()), own).map_err(|what| SampleError::Layout { what })?;
                 }
                 continue;
             };
@@ -181,10 +184,67 @@ impl DistEmbedding {
         *self.pieces.get_mut() = 0;
     }
 
-    /// A copy of what this process holds.
+    /// Copies the values that this process holds to `values`, whose memory is used again.
+    pub fn copy_shard(&self, values: &mut ShardValues) {
+        let Some(shard) = &self.shard else {
+            values.0 = None;
+            return;
+        };
+        let copy = values.0.get_or_insert_default();
+        copy.resize(shard.num_rows() * self.dim, 0.0);
+        shard.read_range(0..shard.num_rows(), copy);
+    }
+
+    /// Returns a copy of the values that this process holds.
     pub fn shard_values(&self) -> ShardValues {
-        let all = |shard: &Arc<Shard>| shard.read(&(0..shard.num_rows() as u32).collect::<Vec<_>>());
-        ShardValues(self.shard.as_ref().map(all))
+        let mut values = ShardValues::default();
+        self.copy_shard(&mut values);
+        values
+    }
+
+    /// Nodes of the type, over all processes.
+    pub fn num_nodes(&self) -> usize {
+        self.node.part().meta().node_types[self.node_type.index()].book.num_nodes()
+    }
+
+    /// The original ids of the nodes whose rows this process holds, ascending; `None` for a process that holds none
+    /// because another one of its part does.
+    pub fn own_nodes(&self) -> Option<&[u32]> {
+        self.shard.as_ref().map(|_| &self.node.part().nodes(self.node_type).original_ids[..])
+    }
+
+    /// Copies consecutive rows of those that this process holds, in the order of [`DistEmbedding::own_nodes`].
+    ///
+    /// # Shapes
+    /// - `values`: `[rows.len(), dim]`, row-major
+    ///
+    /// # Errors
+    /// [`SampleError::Layout`] for rows that this process does not hold, or values of another length.
+    pub fn read_rows(&self, rows: Range<usize>, values: &mut [f32]) -> Result<(), SampleError> {
+        let held = self.shard.as_ref().map_or(0, |shard| shard.num_rows());
+        if rows.start > rows.end || rows.end > held || values.len() != rows.len() * self.dim {
+            let what = format!("rows {rows:?} of {held} were asked for, as {} values of {}", values.len(), self.dim);
+            return Err(SampleError::Layout { what });
+        }
+        if let Some(shard) = &self.shard {
+            shard.read_range(rows, values);
+        }
+        Ok(())
+    }
+
+    /// Lets `write` set the rows that this process holds, numbered in the order of [`DistEmbedding::own_nodes`], with `dim`
+    /// values each; on all ranks together, with collectives before and after. Moments start anew. It does nothing in a
+    /// process that holds no rows.
+    ///
+    /// # Errors
+    /// Those of `write`; some rows may have been set then.
+    ///
+    /// # Panics
+    /// If `write` sets a row that this process does not hold, or gives it another number of values.
+    pub fn fill_rows<E>(&mut self, write: impl FnOnce(SetRow<'_>) -> Result<(), E>) -> Result<(), E> {
+        self.version = 0;
+        *self.pieces.get_mut() = 0;
+        self.shard.as_ref().map_or(Ok(()), |shard| shard.fill(write))
     }
 
     /// Puts back what [`DistEmbedding::shard_values`] gave, on all ranks together: with collectives before and after it.
@@ -207,7 +267,7 @@ impl DistEmbedding {
     /// [`SampleError::Layout`] if it is of another length.
     pub fn load(&mut self, table: &[f32]) -> Result<(), SampleError> {
         let part = self.node.part();
-        let num_nodes = part.meta().node_types[self.node_type.index()].book.num_nodes();
+        let num_nodes = self.num_nodes();
         if table.len() != num_nodes * self.dim {
             let what = format!(
                 "an embedding of {} values was given for {num_nodes} nodes of {} values",
@@ -250,10 +310,18 @@ impl DistEmbedding {
     }
 
     async fn wait_for(&self, shard: &Shard) -> Result<(), SampleError> {
-        let deadline = Duration::from_millis(self.node.config.rpc_timeout_ms);
-        tokio::time::timeout(deadline, shard.wait_for(self.version)).await.map_err(|_| SampleError::Internal {
-            what: format!("the embedding did not reach step {}: step() was not called", self.version),
-        })
+        let deadline = self.node.config.rpc_timeout();
+        loop {
+            let start = Instant::now();
+            if tokio::time::timeout(deadline, shard.wait_for(self.version)).await.is_ok() {
+                return Ok(());
+            }
+            // A suspension of this process does not count.
+            if !self.node.cluster().was_suspended_since(start) {
+                let what = format!("the embedding did not reach step {}: step() was not called", self.version);
+                return Err(SampleError::Internal { what });
+            }
+        }
     }
 
     fn rows_per_piece(&self) -> usize {

@@ -5,6 +5,7 @@ mod shard;
 mod sparse_adam;
 
 pub use dist_embedding::{DistEmbedding, EmbeddingConfig, ShardValues};
+pub use shard::SetRow;
 pub(crate) use shard::{Shard, Update};
 pub use sparse_adam::SparseAdam;
 

@@ -3,6 +3,7 @@
 use super::sparse_adam::SparseAdam;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError, RwLock};
 use tokio::sync::watch;
 
@@ -18,13 +19,24 @@ pub(crate) struct Shard {
     num_rows: usize,
     /// Per row its values, then both moments: what one step touches lies together.
     rows: RwLock<Vec<f32>>,
-    /// By version.
-    pending: Mutex<BTreeMap<u64, Pieces>>,
+    pending: Mutex<Pending>,
     version: watch::Sender<u64>,
+}
+
+/// Gradients that no step has applied yet.
+#[derive(Debug, Default)]
+struct Pending {
+    /// The version whose gradients the next step applies.
+    version: u64,
+    /// Of this version and of the one after it.
+    by_version: BTreeMap<u64, Pieces>,
 }
 
 /// What was sent for a step, by sender and piece: a piece that is sent twice counts once, and sums have one order.
 type Pieces = BTreeMap<(u32, u32), Update>;
+
+/// Sets the values of a row of a process, `[dim]`.
+pub type SetRow<'a> = &'a mut dyn FnMut(usize, &[f32]);
 
 /// Gradients of some rows.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +64,7 @@ impl Shard {
     }
 
     /// Steps that were applied.
+    #[cfg(test)]
     pub(crate) fn version(&self) -> u64 {
         *self.version.borrow()
     }
@@ -74,6 +87,14 @@ impl Shard {
         values
     }
 
+    /// Writes the values of consecutive rows, which have to be in range, to `values`, `[range.len(), dim]`.
+    pub(crate) fn read_range(&self, range: Range<usize>, values: &mut [f32]) {
+        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+        let rows = &rows[range.start * 3 * self.dim..range.end * 3 * self.dim];
+        let copy = |(values, row): (&mut [f32], &[f32])| values.copy_from_slice(&row[..self.dim]);
+        values.par_chunks_exact_mut(self.dim).zip(rows.par_chunks_exact(3 * self.dim)).for_each(copy);
+    }
+
     /// Sets the values of all rows and forgets moments, steps and pending gradients.
     pub(crate) fn replace(&self, values: &[f32]) {
         let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
@@ -81,31 +102,67 @@ impl Shard {
             row[..self.dim].copy_from_slice(values);
             row[self.dim..].fill(0.0);
         });
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.start_anew();
+    }
+
+    /// Lets `write` set the values of rows, which have to be in range, and forgets moments, steps and pending gradients.
+    pub(crate) fn fill<E>(&self, write: impl FnOnce(SetRow<'_>) -> Result<(), E>) -> Result<(), E> {
+        let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
+        rows.par_chunks_exact_mut(3 * self.dim).for_each(|row| row[self.dim..].fill(0.0));
+        let written = write(&mut |row, values| rows[row * 3 * self.dim..][..self.dim].copy_from_slice(values));
+        drop(rows);
+        self.start_anew();
+        written
+    }
+
+    fn start_anew(&self) {
+        *self.pending.lock().unwrap_or_else(PoisonError::into_inner) = Pending::default();
         self.version.send_replace(0);
     }
 
     /// Takes gradients for the step that follows `version`; their rows have to be in range.
-    pub(crate) fn push(&self, version: u64, from: (u32, u32), update: Update) {
+    ///
+    /// A collective of all ranks lies between the pushes for a step and the step. So a rank can be one step ahead of this
+    /// process, which has not called [`Shard::step`] yet, but never two, and never behind.
+    ///
+    /// # Errors
+    /// Gradients for another step than the next one and the one after it.
+    pub(crate) fn push(&self, version: u64, from: (u32, u32), update: Update) -> Result<(), String> {
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        pending.entry(version).or_default().insert(from, update);
+        // Under the lock, so that a step does not come between the check and the insertion.
+        let current = pending.version;
+        if version != current && version != current.saturating_add(1) {
+            let step = version.saturating_add(1);
+            return Err(format!(
+                "gradients for step {step} of an embedding that has made {current} steps: all ranks have to take every step, \
+                 with a collective before it"
+            ));
+        }
+        pending.by_version.entry(version).or_default().insert(from, update);
+        Ok(())
     }
 
     /// Applies the gradients that were sent for this step, added up row by row and multiplied by `scale`.
     pub(crate) fn step(&self, optimizer: &SparseAdam, scale: f32) {
-        let version = self.version();
-        let updates = self.pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&version).unwrap_or_default();
-        let updates: Vec<Update> = updates.into_values().collect();
+        let (step, updates) = self.take_pending();
         let mut touched: Vec<(u32, u32, u32)> = (updates.iter().enumerate())
             .flat_map(|(u, update)| update.rows.iter().enumerate().map(move |(at, &row)| (row, u as u32, at as u32)))
             .collect();
         touched.par_sort_unstable();
-        let step = version + 1;
         let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
         let apply = Apply { dim: self.dim, updates: &updates, optimizer, scale, step };
         apply.run(&touched, 0, &mut rows);
         drop(rows);
         self.version.send_replace(step);
+    }
+
+    /// The number of the next step and the gradients for it, which count as applied from now on.
+    fn take_pending(&self) -> (u64, Vec<Update>) {
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = pending.version;
+        pending.version += 1;
+        let pieces = pending.by_version.remove(&version).unwrap_or_default();
+        (version + 1, pieces.into_values().collect())
     }
 }
 
@@ -182,8 +239,9 @@ mod tests {
                     let rows = mine.iter().map(|(row, _)| *row).collect();
                     let gradients = mine.iter().flat_map(|(_, g)| vec![*g; dim]).collect();
                     let update = Update { rows, gradients };
-                    shard.push(step as u64, (rank as u32, 0), update.clone());
-                    shard.push(step as u64, (1, 0), if rank == 1 { update } else { Update::default() });
+                    shard.push(step as u64, (rank as u32, 0), update.clone()).expect("the next step");
+                    let again = if rank == 1 { update } else { Update::default() };
+                    shard.push(step as u64, (1, 0), again).expect("the next step");
                     mine.iter().for_each(|(row, g)| *sums[*row as usize].get_or_insert(0.0) += f64::from(*g) * 0.5);
                 }
                 shard.step(&SparseAdam::new(0.05), 0.5);
@@ -209,7 +267,7 @@ mod tests {
                 let shard = Shard::new(5000, 3, |row, values| values.fill(row as f32));
                 let rows: Vec<u32> = (0..5000).rev().chain(std::iter::repeat_n(7, 3000)).collect();
                 let gradients = (0..rows.len() * 3).map(|i| (i as f32 * 0.37 + 1.0).sin()).collect();
-                shard.push(0, (0, 0), Update { rows, gradients });
+                shard.push(0, (0, 0), Update { rows, gradients }).expect("the next step");
                 shard.step(&SparseAdam::new(0.1), 1.0);
                 shard.read(&(0..5000).collect::<Vec<_>>())
             })
@@ -217,5 +275,29 @@ mod tests {
         let one = run(1);
         assert_eq!(one, run(4));
         assert!(one.iter().enumerate().all(|(i, value)| ((value - (i / 3) as f32).abs() - 0.1).abs() < 1e-3));
+    }
+
+    #[test]
+    fn gradients_are_taken_for_the_next_step_and_the_one_after_it_alone() {
+        let shard = Shard::new(4, 1, |_, values| values.fill(0.0));
+        let update = |value: f32| Update { rows: vec![2], gradients: vec![value] };
+        for step in 0..3 {
+            for allowed in [step, step + 1] {
+                shard.push(allowed, (allowed as u32, 0), update(1.0)).expect("a version that the protocol allows");
+            }
+            for refused in [step + 2, step + 1000, u64::MAX] {
+                let why = shard.push(refused, (0, 1), update(1.0)).expect_err("a version in the future");
+                assert!(why.contains(&format!("has made {step} steps")), "{why}");
+            }
+            if let Some(past) = step.checked_sub(1) {
+                shard.push(past, (0, 1), update(1.0)).expect_err("a version of the past");
+            }
+            shard.step(&SparseAdam::new(0.1), 1.0);
+            let kept: Vec<u64> = shard.pending.lock().unwrap().by_version.keys().copied().collect();
+            assert_eq!(kept, [step + 1], "gradients of the step are gone, those of the next one stay");
+        }
+        shard.replace(&[0.0; 4]);
+        assert!(shard.pending.lock().unwrap().by_version.is_empty());
+        shard.push(0, (0, 0), update(1.0)).expect("the first step again");
     }
 }

@@ -5,7 +5,7 @@ mod model;
 
 use burn::backend::Autodiff;
 use burn::module::AutodiffModule;
-use burn::optim::{AdamConfig, Optimizer};
+use burn::optim::Optimizer;
 use burn_ndarray::NdArray;
 use clap::Parser;
 use edgecut_cluster::{Cluster, spawn};
@@ -13,7 +13,7 @@ use edgecut_trainer::allocator::{MiMalloc, keep_memory};
 use edgecut_trainer::graph::{GraphBatchOptions, graph_batches};
 use edgecut_trainer::models::Mode;
 use edgecut_trainer::ops::DropoutKey;
-use edgecut_trainer::{SeedTotals, evaluate, step_gradients};
+use edgecut_trainer::{SeedTotals, adam, evaluate, step_gradients};
 use model::Gin;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -57,7 +57,7 @@ fn run(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
     let training = GraphBatchOptions { for_training: true, ..GraphBatchOptions::default() };
 
     let mut model: Gin<Autodiff<Cpu>> = Gin::new(graphs.feature_dim(), graphs.classes().len(), &device);
-    let mut optimizer = AdamConfig::new().init();
+    let mut optimizer = adam(0.0);
     for epoch in 0..args.num_epochs {
         let start = Instant::now();
         let mut totals = SeedTotals::default();

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use edgecut_cluster::{Cluster, ProcessGroup};
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNode, SamplingNodeConfig};
 use edgecut_graph::datasets::{FakeOptions, fake};
 use edgecut_graph::{Meta, NodeTypeId, Part, Split};
@@ -56,6 +56,7 @@ pub(crate) fn loader(
         shuffle: split == Split::Train,
         seed: 0,
         concurrency: 2,
+        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
         wanted: options.wanted(),
         cache: None,
     };

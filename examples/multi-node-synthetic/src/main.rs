@@ -7,7 +7,7 @@ mod model;
 use anyhow::Context;
 use burn::backend::Autodiff;
 use burn::module::AutodiffModule;
-use burn::optim::{AdamConfig, Optimizer, decay::WeightDecayConfig};
+use burn::optim::Optimizer;
 use burn_ndarray::NdArray;
 use clap::Parser;
 use edgecut_cluster::{Cluster, ClusterConfig};
@@ -15,7 +15,7 @@ use edgecut_graph::Split;
 use edgecut_trainer::allocator::{MiMalloc, keep_memory};
 use edgecut_trainer::models::{GraphSchema, Mode};
 use edgecut_trainer::ops::DropoutKey;
-use edgecut_trainer::{BatchOptions, evaluate, step_gradients, tensor_batches};
+use edgecut_trainer::{BatchOptions, adam, evaluate, step_gradients, tensor_batches};
 use model::Gcn;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -74,8 +74,7 @@ fn run(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
     let nodes = &node.part().meta().node_types[0];
     let schema = Arc::new(GraphSchema::new(node.part().meta())?);
     let mut model: Gcn<Autodiff<Cpu>> = Gcn::new(nodes.feature_dim, 64, nodes.num_classes, &device);
-    let decay = WeightDecayConfig::new(5e-4);
-    let mut optimizer = AdamConfig::new().with_weight_decay(Some(decay)).init();
+    let mut optimizer = adam(5e-4);
 
     let (mut timed, mut iterations) = (Duration::ZERO, 0);
     for epoch in 0..args.num_epochs {

@@ -1,7 +1,7 @@
 //! The data: a dataset that one process reads for all of them.
 
 use edgecut_cluster::{Cluster, ProcessGroup, share_of_cores};
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{
     DistNeighborSampler, Fanout, SamplerConfig, SamplingNode, SamplingNodeConfig, share_dataset,
 };
@@ -34,6 +34,7 @@ pub(crate) fn loader(
         shuffle: split == Split::Train,
         seed: 12345,
         concurrency: 2,
+        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
         wanted: options.wanted(),
         cache: None,
     };

@@ -6,7 +6,7 @@ mod model;
 
 use burn::backend::Autodiff;
 use burn::module::AutodiffModule;
-use burn::optim::{AdamConfig, Optimizer};
+use burn::optim::Optimizer;
 use burn_ndarray::NdArray;
 use clap::Parser;
 use edgecut_cluster::{Cluster, spawn};
@@ -15,7 +15,7 @@ use edgecut_graph::datasets::{DatasetSource, FakeOptions};
 use edgecut_trainer::allocator::{MiMalloc, keep_memory};
 use edgecut_trainer::models::{GraphSchema, Mode};
 use edgecut_trainer::ops::DropoutKey;
-use edgecut_trainer::{BatchOptions, SeedTotals, evaluate, step_gradients, tensor_batches};
+use edgecut_trainer::{BatchOptions, SeedTotals, adam, evaluate, step_gradients, tensor_batches};
 use model::Sage;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ fn run(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
     let nodes = &node.part().meta().node_types[0];
     let schema = Arc::new(GraphSchema::new(node.part().meta())?);
     let mut model: Sage<Autodiff<Cpu>> = Sage::new(nodes.feature_dim, 256, nodes.num_classes, &device);
-    let mut optimizer = AdamConfig::new().init();
+    let mut optimizer = adam(0.0);
 
     for epoch in 0..args.num_epochs {
         let (start, mut totals) = (Instant::now(), SeedTotals::default());

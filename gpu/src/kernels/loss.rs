@@ -35,7 +35,7 @@ fn entropy_of_rows<E: Float, N: Size>(
         let log_sum = greatest + f32::ln(total);
         log_sums[row] = log_sum;
         judged[2 * row] = log_sum - logits.get(row, class)[0];
-        judged[2 * row + 1] = select(at == class, 1.0, 0.0);
+        judged[2 * row + 1] = select(at == class && !f32::is_nan(log_sum), 1.0, 0.0);
     }
 }
 
@@ -59,7 +59,7 @@ fn entropy_to_logits<E: Float, G: Float, N: Size>(
 }
 
 /// The sum of the rows' cross entropies and the number of rows whose greatest logit, the first if there are several, is their
-/// class's, `[1, 2]` in `f32`; and what the backward pass wants, `f32` a row.
+/// class's and whose entropy is a number, `[1, 2]` in `f32`; and what the backward pass wants, `f32` a row.
 ///
 /// # Shapes
 /// - `logits`: `[rows, classes]`

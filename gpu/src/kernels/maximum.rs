@@ -1,4 +1,5 @@
-//! The greatest value over the edges of each row, and the edge that it is of.
+//! The greatest value over the edges of each row, and the edge that it is of. A NaN counts as greater than any number, so that a
+//! row with one has a NaN, as in torch.
 
 use cubecl::prelude::*;
 use cubecl::server::Handle;
@@ -27,7 +28,13 @@ fn greatest_arg<E: Float, N: Size, R: Runtime>(values: &Matrix, winners: &Handle
     GreatestLaunch::new(values.arg(1), array(winners, values.rows * values.columns), values.columns)
 }
 
-/// The first greatest value from `start` to `end`, which hold an edge.
+/// Whether `value` takes the place of the greatest value so far. A NaN does, and stays: no value is greater than one.
+#[cube]
+fn wins<N: Size>(value: Vector<f32, N>, greatest: Vector<f32, N>) -> bool {
+    value[0] > greatest[0] || f32::is_nan(value[0])
+}
+
+/// The first greatest value from `start` to `end`, which hold an edge, or the last NaN.
 #[cube]
 fn greatest<E: Float, N: Size>(
     x: &Rows<E, N>,
@@ -40,8 +47,7 @@ fn greatest<E: Float, N: Size>(
     let mut edge = start as u32;
     for at in start + 1..end {
         let candidate = x.get(edges.other(at), column);
-        // False for a NaN, so that the first value stays.
-        if candidate[0] > value[0] {
+        if wins(candidate, value) {
             value = candidate;
             edge = at as u32;
         }
@@ -99,7 +105,7 @@ fn greatest_of_hubs<E: Float, N: Size>(partial: &Greatest<f32, N>, hubs: &HubTas
             let mut edge = partial.winners[first * partial.columns + column];
             for task in first + 1..hubs.first_task(hub + 1) {
                 let candidate = partial.values.get(task, column);
-                if candidate[0] > value[0] {
+                if wins(candidate, value) {
                     value = candidate;
                     edge = partial.winners[task * partial.columns + column];
                 }
@@ -111,7 +117,7 @@ fn greatest_of_hubs<E: Float, N: Size>(partial: &Greatest<f32, N>, hubs: &HubTas
 }
 
 /// The greatest values of the first `width` columns of `x` over the edges of each of the first `num_rows` rows, and the first
-/// edges that have them: `u32::MAX` and zero for a row without edges.
+/// edges that have them: `u32::MAX` and zero for a row without edges. A column with a NaN has NaN, and the last edge of one.
 ///
 /// # Shapes
 /// - `x`: `[others, columns]`

@@ -1,6 +1,7 @@
 //! Whether a dataset contradicts itself.
 
 use super::{Dataset, EdgeData, EdgeList, NodeData, Split};
+use crate::classes::check_num_classes;
 use crate::scan::first_position;
 use crate::{Features, GraphError};
 
@@ -67,6 +68,7 @@ impl NodeData {
             if let Some(node) = first_position(labels, |l| l < -1 || l >= self.num_classes as i64) {
                 return Err(format!("node {node} has label {}, outside -1..{}", labels[node], self.num_classes));
             }
+            check_num_classes(labels, self.num_classes, "node")?;
         }
         if let Some(times) = &self.times
             && times.len() != self.num_nodes
@@ -113,9 +115,15 @@ impl EdgeData {
         {
             return Err(format!("{} times for {num_edges} edges", times.len()));
         }
-        for (name, EdgeList { src, dst }) in self.held_out.lists() {
+        for (name, EdgeList { src, dst, times }) in self.held_out.lists() {
             check_ends((src, dst), &format!("held-out {name} edge"), [src_type, dst_type])?;
+            if let Some(times) = times
+                && times.len() != src.len()
+            {
+                return Err(format!("{} times for {} held-out {name} edges", times.len(), src.len()));
+            }
         }
+        self.held_out.check_times()?;
         Ok(())
     }
 }

@@ -44,13 +44,15 @@ pub struct HeldOutEdges {
     pub test: EdgeList,
 }
 
-/// Edges as their two ends.
+/// Edges as their two ends, and when they came to be.
 #[derive(Clone, Debug, Default)]
 pub struct EdgeList {
     /// Sources.
     pub src: Buffer<u32>,
     /// Destinations, as many.
     pub dst: Buffer<u32>,
+    /// The time of each edge, if times are known, in the unit of the times of the edges beside them.
+    pub times: Option<Buffer<i64>>,
 }
 
 impl EdgeData {
@@ -91,6 +93,11 @@ impl EdgeAttributes {
 }
 
 impl EdgeList {
+    /// Edges without times.
+    pub fn new(src: Buffer<u32>, dst: Buffer<u32>) -> Self {
+        Self { src, dst, times: None }
+    }
+
     /// The number of edges.
     pub fn len(&self) -> usize {
         self.src.len()
@@ -103,7 +110,7 @@ impl EdgeList {
 
     /// The same edges from destination to source.
     pub fn reversed(&self) -> Self {
-        Self { src: self.dst.clone(), dst: self.src.clone() }
+        Self { src: self.dst.clone(), dst: self.src.clone(), times: self.times.clone() }
     }
 }
 
@@ -116,6 +123,28 @@ impl HeldOutEdges {
     /// The same edges from destination to source.
     pub fn reversed(&self) -> Self {
         Self { valid: self.valid.reversed(), test: self.test.reversed() }
+    }
+
+    /// Whether there are held-out edges and all of them have times.
+    pub fn has_times(&self) -> bool {
+        !self.is_empty() && self.lists().iter().all(|(_, list)| list.is_empty() || list.times.is_some())
+    }
+
+    /// Checks that both lists have times, or neither has.
+    ///
+    /// # Errors
+    /// The list that has no times.
+    pub(crate) fn check_times(&self) -> Result<(), String> {
+        for (name, list) in self.lists() {
+            let other_has_times = self.lists().iter().any(|(_, list)| !list.is_empty() && list.times.is_some());
+            if !list.is_empty() && list.times.is_none() && other_has_times {
+                return Err(format!(
+                    "the held-out {name} edges have no times, but the other held-out edges have: give both times, or \
+                     neither"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Both lists with the names that files and errors have for them.

@@ -1,43 +1,75 @@
-//! Edges that are held out at random.
+//! Choosing the edges that are held out.
 
 use super::{Dataset, EdgeData, EdgeList, HeldOutEdges};
 use crate::rng::{CounterRng, combine};
-use crate::{EdgeTypeId, GraphError};
+use crate::{Buffer, EdgeTypeId, GraphError};
+use bytemuck::Pod;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Mixed into the seed of what chooses held-out edges.
 const HOLD_OUT: u64 = 0x686f_6c64_206f_7574;
 
-/// How many edges are held out, and by which random choice.
+/// The word before the shares that asks for the latest edges.
+const LATEST: &str = "latest:";
+
+/// How many edges are held out, and which.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HoldOut {
+    /// The edges that are held out.
+    pub choice: HoldOutChoice,
     /// The share of validation edges, in `0..1`.
     pub valid_fraction: f64,
     /// The share of test edges, in `0..1`.
     pub test_fraction: f64,
-    /// The seed of the choice.
+    /// The seed of random choices.
     pub seed: u64,
 }
 
+/// The edges that are held out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HoldOutChoice {
+    /// Edges at random.
+    #[default]
+    Random,
+    /// The latest edges: the test edges are the last ones, and the validation edges the last ones before them.
+    Latest,
+}
+
 impl HoldOut {
-    /// Reads the shares of validation and test edges, such as `0.05,0.1`.
+    /// Edges chosen at random by `seed`.
+    pub const fn random(valid_fraction: f64, test_fraction: f64, seed: u64) -> Self {
+        Self { choice: HoldOutChoice::Random, valid_fraction, test_fraction, seed }
+    }
+
+    /// The latest edges; `seed` chooses among edges of the same time.
+    pub const fn latest(valid_fraction: f64, test_fraction: f64, seed: u64) -> Self {
+        Self { choice: HoldOutChoice::Latest, valid_fraction, test_fraction, seed }
+    }
+
+    /// Reads the shares of validation and test edges, such as `0.05,0.1`, or `latest:0.05,0.1`.
     ///
     /// ```
     /// use edgecut_graph::HoldOut;
-    /// let hold_out = HoldOut { valid_fraction: 0.05, test_fraction: 0.1, seed: 7 };
-    /// assert_eq!(HoldOut::parse("0.05,0.1", 7), Ok(hold_out));
+    /// assert_eq!(HoldOut::parse("0.05,0.1", 7), Ok(HoldOut::random(0.05, 0.1, 7)));
+    /// assert_eq!(HoldOut::parse("latest:0.05,0.1", 7), Ok(HoldOut::latest(0.05, 0.1, 7)));
     /// assert!(HoldOut::parse("0.05", 7).is_err());
     /// ```
     ///
     /// # Errors
     /// A message that says what is expected, or what [`HoldOut::check`] says.
-    pub fn parse(fractions: &str, seed: u64) -> Result<Self, String> {
+    pub fn parse(text: &str, seed: u64) -> Result<Self, String> {
+        let (choice, fractions) = match text.strip_prefix(LATEST) {
+            Some(fractions) => (HoldOutChoice::Latest, fractions),
+            None => (HoldOutChoice::Random, text),
+        };
         let numbers: Result<Vec<f64>, _> = fractions.split(',').map(|number| number.trim().parse()).collect();
         let Ok([valid_fraction, test_fraction]) = numbers.as_deref() else {
-            return Err("expected the shares of validation and test edges, such as 0.05,0.1".into());
+            return Err("expected the shares of validation and test edges, such as 0.05,0.1 or latest:0.05,0.1".into());
         };
-        let hold_out = Self { valid_fraction: *valid_fraction, test_fraction: *test_fraction, seed };
+        let hold_out = Self { choice, valid_fraction: *valid_fraction, test_fraction: *test_fraction, seed };
         hold_out.check()?;
         Ok(hold_out)
     }
@@ -71,66 +103,180 @@ enum Side {
 }
 
 impl Dataset {
-    /// Moves edges of some types, chosen at random, to their [held-out](EdgeData::held_out) ones; the others keep their
-    /// order and attributes.
+    /// Moves edges of some types to their [held-out](EdgeData::held_out) ones, with their times; the others keep their
+    /// order and attributes. [`Dataset::edge_type_ids`] are all types.
     ///
-    /// All edges that join the same two nodes go to the same side: duplicates, both directions of an undirected edge,
-    /// and edges of other types, such as the reverse ones, if those are in `edge_types` too. So none that is left gives
-    /// a held-out one away. What is chosen depends on the seed and on the two nodes alone. Each pair is drawn by
-    /// itself, so that shares are met nearly, not exactly. [`Dataset::edge_type_ids`] are all types.
+    /// At random, all edges that join the same two nodes go to the same side: duplicates, both directions of an
+    /// undirected edge, and edges of other types, such as the reverse ones, if those are in `edge_types` too. So no
+    /// remaining edge gives a held-out one away. The choice depends on the seed and on the two nodes alone. Each pair is
+    /// drawn by itself, so that shares are met nearly, not exactly.
+    ///
+    /// The latest edges are the latest of all types together: no training edge is later than a held-out one, and no
+    /// validation edge later than a test edge. Of edges with the same time, those that join the same two nodes go to
+    /// the same side. Earlier edges between the ends of a held-out one stay: they are the past.
     ///
     /// # Errors
-    /// [`GraphError::Dataset`] for fractions that [`HoldOut::check`] rejects, and for an edge type that is not there or
-    /// has held-out edges already; then nothing has changed.
+    /// [`GraphError::Dataset`] for fractions that [`HoldOut::check`] rejects, for an edge type that is not there or
+    /// has held-out edges already, for one without times where the latest edges are asked for, and if no edge would be
+    /// left; then nothing has changed.
     pub fn hold_out_edges(&mut self, edge_types: &[EdgeTypeId], hold_out: &HoldOut) -> Result<(), GraphError> {
         let fail = |why: String| Err(GraphError::Dataset { dataset: self.name.clone(), why });
         if let Err(why) = hold_out.check() {
             return fail(why);
         }
+        let latest = hold_out.choice == HoldOutChoice::Latest;
         for &edge_type in edge_types {
             let Some(edges) = self.edge_types.get(edge_type.index()) else {
                 return fail(format!("there is no edge type {} to hold out edges of", edge_type.0));
             };
+            let name = || self.edge_type_name(edges);
             if !edges.held_out.is_empty() {
-                let name = self.edge_type_name(edges);
-                return fail(format!("edge type {name} has held-out edges already; hold out none of it at random"));
+                return fail(format!("edge type {} has held-out edges already; hold out none of it", name()));
+            }
+            if latest && edges.attributes.times.is_none() && !edges.src.is_empty() {
+                return fail(format!(
+                    "edge type {} has no times, so that its latest edges are unknown: give it edge times, or hold out \
+                     edges at random",
+                    name()
+                ));
             }
         }
         let chosen: BTreeSet<EdgeTypeId> = edge_types.iter().copied().collect();
+        if !latest {
+            for edge_type in chosen {
+                self.edge_types[edge_type.index()].hold_out_at_random(hold_out);
+            }
+            return Ok(());
+        }
+        let of_types: Vec<&EdgeData> = chosen.iter().map(|e| &self.edge_types[e.index()]).collect();
+        let Some(cutoffs) = Cutoffs::find(&of_types, hold_out) else { return Ok(()) };
+        if cutoffs.leave_nothing(&of_types, hold_out.seed) {
+            return fail("too many edges have the same ends and time: holding out the latest would leave none".into());
+        }
         for edge_type in chosen {
-            self.edge_types[edge_type.index()].hold_out(hold_out);
+            self.edge_types[edge_type.index()].hold_out_latest(cutoffs, hold_out.seed);
         }
         Ok(())
     }
 }
 
+/// The order of edges by which the latest are chosen: by time, then at random by the two nodes.
+type Age = (i64, u64);
+
+/// Where validation and test edges begin in the order of ages.
+#[derive(Clone, Copy)]
+struct Cutoffs {
+    /// The first validation edge, unless there is none.
+    valid: Option<Age>,
+    /// The first test edge, unless there is none.
+    test: Option<Age>,
+}
+
+impl Cutoffs {
+    /// The cutoffs that meet the shares over all types; nothing if there are no edges.
+    fn find(types: &[&EdgeData], hold_out: &HoldOut) -> Option<Self> {
+        let times = types.iter().filter_map(|edges| edges.attributes.times.as_deref());
+        let mut times = times.collect::<Vec<_>>().concat();
+        if times.is_empty() {
+            return None;
+        }
+        let share = |fraction: f64| ((times.len() as f64 * fraction).round() as usize).min(times.len());
+        let num_test = share(hold_out.test_fraction);
+        let num_held_out = share(hold_out.test_fraction + hold_out.valid_fraction).max(num_test);
+        let num_edges = times.len();
+        let mut at_rank = |rank: usize| age_at_rank(types, &mut times, rank, hold_out.seed);
+        let test = (num_test > 0).then(|| at_rank(num_edges - num_test));
+        let valid = (num_held_out > num_test).then(|| at_rank(num_edges - num_held_out));
+        Some(Self { valid, test })
+    }
+
+    fn side(self, age: Age) -> Side {
+        if self.test.is_some_and(|test| age >= test) {
+            Side::Test
+        } else if self.valid.is_some_and(|valid| age >= valid) {
+            Side::Valid
+        } else {
+            Side::Kept
+        }
+    }
+
+    fn leave_nothing(self, types: &[&EdgeData], seed: u64) -> bool {
+        let is_held_out = |edges: &&EdgeData| {
+            (0..edges.src.len()).into_par_iter().all(|at| self.side(edges.age(at, seed)) != Side::Kept)
+        };
+        types.iter().all(is_held_out)
+    }
+}
+
+/// The age that `rank` edges of all types are younger than, of ages in ascending order. `times` are all times, in any
+/// order.
+fn age_at_rank(types: &[&EdgeData], times: &mut [i64], rank: usize, seed: u64) -> Age {
+    let time = *times.select_nth_unstable(rank).1;
+    let earlier = times.par_iter().filter(|&&other| other < time).count();
+    let ties = types.iter().flat_map(|edges| {
+        let at_time = |at: &usize| edges.attributes.times.as_ref().is_some_and(|times| times[*at] == time);
+        (0..edges.src.len()).into_par_iter().filter(at_time).map(|at| edges.age(at, seed).1).collect::<Vec<u64>>()
+    });
+    let mut ties: Vec<u64> = ties.collect();
+    (time, *ties.select_nth_unstable(rank - earlier).1)
+}
+
 impl EdgeData {
-    fn hold_out(&mut self, hold_out: &HoldOut) {
-        let side = |(&src, &dst): (&u32, &u32)| {
-            let ends = [(self.src_type.0, src), (self.dst_type.0, dst)];
-            let (first, second) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
-            let node = |key, (node_type, id): (u16, u32)| combine(key, u64::from(node_type) << 32 | u64::from(id));
-            let drawn = CounterRng::new(node(node(combine(hold_out.seed, HOLD_OUT), first), second)).unit();
-            match drawn {
-                _ if drawn < hold_out.valid_fraction => Side::Valid,
-                _ if drawn < hold_out.valid_fraction + hold_out.test_fraction => Side::Test,
-                _ => Side::Kept,
+    /// The random numbers of the two nodes of an edge, in whatever order.
+    fn draws(&self, at: usize, seed: u64) -> CounterRng {
+        let ends = [(self.src_type.0, self.src[at]), (self.dst_type.0, self.dst[at])];
+        let first = ends[0].min(ends[1]);
+        let second = ends[0].max(ends[1]);
+        let node = |key, (node_type, id): (u16, u32)| combine(key, u64::from(node_type) << 32 | u64::from(id));
+        CounterRng::new(node(node(combine(seed, HOLD_OUT), first), second))
+    }
+
+    fn age(&self, at: usize, seed: u64) -> Age {
+        let time = self.attributes.times.as_ref().map_or(i64::MIN, |times| times[at]);
+        (time, self.draws(at, seed).next_u64())
+    }
+
+    fn hold_out_at_random(&mut self, hold_out: &HoldOut) {
+        self.hold_out(|edges, at| {
+            let drawn = edges.draws(at, hold_out.seed).unit();
+            if drawn < hold_out.valid_fraction {
+                Side::Valid
+            } else if drawn < hold_out.valid_fraction + hold_out.test_fraction {
+                Side::Test
+            } else {
+                Side::Kept
             }
+        });
+    }
+
+    fn hold_out_latest(&mut self, cutoffs: Cutoffs, seed: u64) {
+        self.hold_out(|edges, at| cutoffs.side(edges.age(at, seed)));
+    }
+
+    /// Moves each edge to the side that it is given.
+    fn hold_out(&mut self, side: impl Fn(&Self, usize) -> Side + Sync) {
+        let sides: Vec<Side> = (0..self.src.len()).into_par_iter().map(|at| side(self, at)).collect();
+        let of = |wanted: Side| EdgeList {
+            src: pick(&self.src, &sides, wanted),
+            dst: pick(&self.dst, &sides, wanted),
+            times: self.attributes.times.as_ref().map(|times| pick(times, &sides, wanted)),
         };
-        let sides: Vec<Side> = self.src.par_iter().zip(&self.dst[..]).map(side).collect();
-        let of = |wanted: Side| {
-            let pick = |ids: &[u32]| -> Vec<u32> {
-                ids.par_iter().zip(&sides).filter(|&(_, &side)| side == wanted).map(|(&id, _)| id).collect()
-            };
-            EdgeList { src: pick(&self.src).into(), dst: pick(&self.dst).into() }
-        };
-        let (kept, held_out) = (of(Side::Kept), HeldOutEdges { valid: of(Side::Valid), test: of(Side::Test) });
+        let kept = of(Side::Kept);
+        let held_out = HeldOutEdges { valid: of(Side::Valid), test: of(Side::Test) };
         if !self.attributes.is_empty() {
             let positions = sides.par_iter().enumerate().filter(|&(_, &side)| side == Side::Kept);
             self.attributes = self.attributes.select(&positions.map(|(at, _)| at as u64).collect::<Vec<_>>());
         }
-        (self.src, self.dst, self.held_out) = (kept.src, kept.dst, held_out);
+        self.src = kept.src;
+        self.dst = kept.dst;
+        self.held_out = held_out;
     }
+}
+
+/// The values of the edges on one side.
+fn pick<T: Pod + Send + Sync>(values: &[T], sides: &[Side], wanted: Side) -> Buffer<T> {
+    let picked = values.par_iter().zip(sides).filter(|&(_, &side)| side == wanted).map(|(&value, _)| value);
+    picked.collect::<Vec<T>>().into()
 }
 
 #[cfg(test)]

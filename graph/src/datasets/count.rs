@@ -16,6 +16,7 @@ enum Of<'a> {
     Nodes,
     NodesOfType(&'a str),
     Edges,
+    HeldOutEdges(&'a Path),
 }
 
 impl<'a> Count<'a> {
@@ -34,11 +35,16 @@ impl<'a> Count<'a> {
         Self { number, of: Of::Edges }
     }
 
+    /// The held-out edges in another file.
+    pub(super) fn held_out_edges(number: usize, file: &'a Path) -> Self {
+        Self { number, of: Of::HeldOutEdges(file) }
+    }
+
     /// What is counted.
     pub(super) fn item(self) -> &'static str {
         match self.of {
             Of::Nodes | Of::NodesOfType(_) => "node",
-            Of::Edges => "edge",
+            Of::Edges | Of::HeldOutEdges(_) => "edge",
         }
     }
 
@@ -60,6 +66,7 @@ impl fmt::Display for Count<'_> {
             Of::Nodes => write!(f, "the graph has {} nodes", self.number),
             Of::NodesOfType(name) => write!(f, "there are {} nodes of type {name}", self.number),
             Of::Edges => write!(f, "there are {} edges", self.number),
+            Of::HeldOutEdges(file) => write!(f, "{} has {} edges", file.display(), self.number),
         }
     }
 }

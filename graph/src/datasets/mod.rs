@@ -48,6 +48,6 @@ pub use npy_export::export_npy;
 pub use npy_folder::{read_npy_folder, read_npy_types};
 pub use ogb::read_ogb;
 pub use ogb_hetero::read_ogb_hetero;
-pub use source::{DatasetSource, is_dataset, load};
+pub use source::{DatasetSource, Loaded, is_dataset, load, load_with_warnings};
 pub use triples::read_triples;
 pub use tu::read_tu;

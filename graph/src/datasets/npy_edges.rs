@@ -12,6 +12,9 @@ pub(super) const EDGE_INDEX_FILE: &str = "edge_index.npy";
 /// The files of held-out edges, the first of which is the one that is written.
 pub(super) const VALID_EDGE_FILES: [&str; 2] = ["valid_edge_index.npy", "val_edge_index.npy"];
 pub(super) const TEST_EDGE_FILE: &str = "test_edge_index.npy";
+/// The files of the times of held-out edges, the first of which is the one that is written.
+pub(super) const VALID_TIME_FILES: [&str; 2] = ["valid_edge_time.npy", "val_edge_time.npy"];
+pub(super) const TEST_TIME_FILE: &str = "test_edge_time.npy";
 
 /// The edge lists of one type, mapped.
 pub(super) struct EdgeFiles {
@@ -44,7 +47,7 @@ impl EdgeFiles {
         relation: &str,
         counts: [Count; 2],
     ) -> Result<EdgeData, GraphError> {
-        let EdgeList { src, dst } = self.edges.read(counts)?;
+        let EdgeList { src, dst, .. } = self.edges.read(counts)?;
         let num_edges = Count::edges(src.len());
         let file = |name: &str| self.folder.join(name);
         let attributes = EdgeAttributes {
@@ -52,9 +55,35 @@ impl EdgeFiles {
             weights: read_weights(&file("edge_weight.npy"), num_edges)?,
             times: read_times(&file("edge_time.npy"), num_edges)?,
         };
-        let list = |list: &Option<EdgeIndex>| list.as_ref().map_or_else(|| Ok(EdgeList::default()), |l| l.read(counts));
-        let held_out = HeldOutEdges { valid: list(&self.valid)?, test: list(&self.test)? };
+        let held_out = HeldOutEdges {
+            valid: self.read_held_out(self.valid.as_ref(), &VALID_TIME_FILES, counts)?,
+            test: self.read_held_out(self.test.as_ref(), &[TEST_TIME_FILE], counts)?,
+        };
+        held_out.check_times().map_err(|why| GraphError::format(&self.folder, why))?;
         Ok(EdgeData { src_type, relation: relation.into(), dst_type, src, dst, attributes, held_out })
+    }
+
+    /// The held-out edges of `list`, if the folder has them, with the times of one of `time_files`.
+    fn read_held_out(
+        &self,
+        list: Option<&EdgeIndex>,
+        time_files: &[&str],
+        counts: [Count; 2],
+    ) -> Result<EdgeList, GraphError> {
+        let times_file = only_file(time_files.iter().map(|name| self.folder.join(name)))?;
+        match (list, times_file) {
+            (None, None) => Ok(EdgeList::default()),
+            (None, Some(path)) => Err(GraphError::format(
+                path,
+                "the held-out edges that it has the times of are missing: save their edge index as well",
+            )),
+            (Some(list), times_file) => {
+                let edges = list.read(counts)?;
+                let of_edges = Count::held_out_edges(edges.len(), &list.path);
+                let times = times_file.map(|path| read_times(&path, of_edges)).transpose()?.flatten();
+                Ok(EdgeList { times, ..edges })
+            }
+        }
     }
 }
 
@@ -82,7 +111,7 @@ impl EdgeIndex {
         let num_edges = self.ends.len() / 2;
         let ids = |range, end: usize| self.ends.to_checked_ids(range, counts[end].number);
         if let (Some(src), Some(dst)) = (ids(0..num_edges, 0), ids(num_edges..2 * num_edges, 1)) {
-            return Ok(EdgeList { src: src.into(), dst: dst.into() });
+            return Ok(EdgeList::new(src.into(), dst.into()));
         }
         let legal = |at: usize| (0..counts[at / num_edges].number as i64).contains(&self.ends.get(at));
         let at = (0..2 * num_edges).find(|&at| !legal(at)).unwrap_or(0);

@@ -1,7 +1,8 @@
 //! Writing a graph as a folder of `.npy` arrays.
 
-use super::npy_edges::{EDGE_INDEX_FILE, TEST_EDGE_FILE, VALID_EDGE_FILES};
+use super::npy_edges::{EDGE_INDEX_FILE, TEST_EDGE_FILE, TEST_TIME_FILE, VALID_EDGE_FILES, VALID_TIME_FILES};
 use crate::{Dataset, EdgeList, EdgeTypeId, Features, GraphError, NodeTypeId, NpyElement, Split, write_npy};
+use edgecut_output::OutputFile;
 use rayon::prelude::*;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -38,11 +39,17 @@ pub fn export_npy(dataset: &Dataset, folder: &Path) -> Result<(), GraphError> {
     write_list(folder, "edge_time.npy", edges.attributes.times.as_deref())?;
     let [valid_file, other_valid_file] = VALID_EDGE_FILES;
     remove(folder, other_valid_file)?;
-    for (file, EdgeList { src, dst }) in [(valid_file, &edges.held_out.valid), (TEST_EDGE_FILE, &edges.held_out.test)] {
+    let [valid_time_file, other_valid_time_file] = VALID_TIME_FILES;
+    remove(folder, other_valid_time_file)?;
+    for (file, time_file, EdgeList { src, dst, times }) in
+        [(valid_file, valid_time_file, &edges.held_out.valid), (TEST_EDGE_FILE, TEST_TIME_FILE, &edges.held_out.test)]
+    {
         if src.is_empty() {
             remove(folder, file)?;
+            remove(folder, time_file)?;
         } else {
             write_edge_index(folder, file, src, dst)?;
+            write_list(folder, time_file, times.as_deref())?;
         }
     }
     write_edge_index(folder, EDGE_INDEX_FILE, &edges.src, &edges.dst)
@@ -82,8 +89,8 @@ fn remove(folder: &Path, name: &str) -> Result<(), GraphError> {
 
 /// Writes beside the old file and renames, because the old one may be mapped, by this very dataset too.
 fn replace<T: NpyElement>(folder: &Path, name: &str, shape: &[usize], values: &[T]) -> Result<(), GraphError> {
-    let new = folder.join(format!("{name}.new"));
-    write_npy(&new, shape, values)?;
     let path = folder.join(name);
-    std::fs::rename(&new, &path).map_err(|e| GraphError::io(path, e))
+    let output = OutputFile::create(&path).map_err(|e| GraphError::io(&path, e))?;
+    write_npy(output.temporary(), shape, values)?;
+    output.commit().map_err(|e| GraphError::io(&path, e))
 }

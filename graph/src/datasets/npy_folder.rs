@@ -26,6 +26,7 @@ pub(super) const EDGES_FOLDER: &str = "edges";
 /// | `edge_weight.npy` | `[E]` or `[E, 1]`, finite, not negative; optional | floats |
 /// | `edge_time.npy` | `[E]` or `[E, 1]`, in any unit; optional | whole numbers |
 /// | `valid_edge_index.npy` or `val_edge_index.npy`, `test_edge_index.npy` | `[2, n]`, held-out edges; each optional | whole numbers |
+/// | `valid_edge_time.npy` or `val_edge_time.npy`, `test_edge_time.npy` | `[n]` or `[n, 1]`, the times of the held-out edges; optional | whole numbers |
 /// | `x.npy` | `[N, F]`; optional | floats |
 /// | `y.npy` | `[N]` or `[N, 1]`, -1 or NaN where unlabelled; optional | whole numbers or floats |
 /// | `train_idx.npy`, `valid_idx.npy` or `val_idx.npy`, `test_idx.npy` | node ids in any order; each optional | whole numbers |
@@ -107,12 +108,14 @@ fn folders(dir: &Path) -> Result<Vec<(String, PathBuf)>, GraphError> {
 
 /// All that a folder holds about the nodes of one type.
 fn node_type(folder: &Path, name: &str, nodes: Count) -> Result<NodeData, GraphError> {
-    let labels = read_labels(&folder.join("y.npy"), nodes)?;
+    let labels_file = folder.join("y.npy");
+    let labels = read_labels(&labels_file, nodes)?;
+    let num_classes = labels.as_deref().map_or(Ok(0), |labels| count_classes(&labels_file, labels))?;
     Ok(NodeData {
         name: name.into(),
         num_nodes: nodes.number,
         features: read_features(&folder.join("x.npy"), nodes)?,
-        num_classes: labels.as_deref().map_or(0, count_classes),
+        num_classes,
         splits: read_splits(folder, nodes, labels.as_ref())?,
         labels,
         times: read_times(&folder.join("node_time.npy"), nodes)?,

@@ -47,13 +47,13 @@ pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Datase
         let (src, dst) = read_edges(&edge_file, nodes, nodes)?;
         check_num_edges(&edge_file, src.len(), edges, &count_file)?;
 
-        let labels = join(labels)?;
+        let NodeLabels { labels, num_classes } = join(labels)?;
         let splits = check_splits(join(splits)?, labels.as_ref())?;
         let node_data = NodeData {
             name: DEFAULT_NODE_TYPE.into(),
             num_nodes: nodes.number,
             features: join(features)?,
-            num_classes: labels.as_deref().map_or(0, count_classes),
+            num_classes,
             labels,
             splits,
             times: read_node_years(&raw, nodes)?,
@@ -130,11 +130,19 @@ pub(super) fn read_features(dir: &Path, stem: &str, rows: Count) -> Result<Optio
     Ok((dim > 0).then(|| Features::F32 { values: values.into(), dim }))
 }
 
-pub(super) fn read_node_labels(dir: &Path, nodes: Count) -> Result<Option<Buffer<i64>>, GraphError> {
-    let Some(path) = find_csv(dir, "node-label") else { return Ok(None) };
+/// The labels of a node type, if it has any, and the number of their classes.
+#[derive(Default)]
+pub(super) struct NodeLabels {
+    pub(super) labels: Option<Buffer<i64>>,
+    pub(super) num_classes: usize,
+}
+
+pub(super) fn read_node_labels(dir: &Path, nodes: Count) -> Result<NodeLabels, GraphError> {
+    let Some(path) = find_csv(dir, "node-label") else { return Ok(NodeLabels::default()) };
     let labels = read_labels(&path, nodes.number)?;
     nodes.check_rows(&path, labels.len())?;
-    Ok(Some(labels.into()))
+    let num_classes = count_classes(&path, &labels)?;
+    Ok(NodeLabels { labels: Some(labels.into()), num_classes })
 }
 
 pub(super) fn read_node_years(dir: &Path, nodes: Count) -> Result<Option<Buffer<i64>>, GraphError> {

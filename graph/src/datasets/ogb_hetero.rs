@@ -4,10 +4,9 @@ use super::blocks::require_csv;
 use super::count::Count;
 use super::csv::{read_edges, read_fields};
 use super::ogb::{
-    check_num_edges, check_splits, join, node_count, read_features, read_node_labels, read_node_years, read_num_edges,
-    read_splits, split_scheme,
+    NodeLabels, check_num_edges, check_splits, join, node_count, read_features, read_node_labels, read_node_years,
+    read_num_edges, read_splits, split_scheme,
 };
-use super::splits::count_classes;
 use crate::{Dataset, EdgeData, GraphError, NodeData, NodeTypeId};
 use rayon::prelude::*;
 use std::path::Path;
@@ -108,7 +107,7 @@ fn triplets(raw: &Path, types: &[(String, usize)]) -> Result<Vec<Triplet>, Graph
 
 fn node_type(raw: &Path, scheme: Option<&Path>, name: &str, num_nodes: usize) -> Result<NodeData, GraphError> {
     let nodes = Count::nodes_of_type(num_nodes, name);
-    let labels = read_node_labels(&raw.join("node-label").join(name), nodes)?;
+    let NodeLabels { labels, num_classes } = read_node_labels(&raw.join("node-label").join(name), nodes)?;
     let feature_dir = raw.join("node-feat").join(name);
     let splits = scheme.map(|scheme| scheme.join(name)).filter(|dir| dir.is_dir());
     let splits = splits.map(|dir| read_splits(&dir, nodes)).transpose()?;
@@ -116,7 +115,7 @@ fn node_type(raw: &Path, scheme: Option<&Path>, name: &str, num_nodes: usize) ->
         name: name.into(),
         num_nodes,
         features: read_features(&feature_dir, "node-feat", nodes)?,
-        num_classes: labels.as_deref().map_or(0, count_classes),
+        num_classes,
         splits: check_splits(splits, labels.as_ref())?,
         labels,
         times: read_node_years(&feature_dir, nodes)?,

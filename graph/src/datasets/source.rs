@@ -8,7 +8,7 @@ use super::npy_folder::{EDGES_FOLDER, NODES_FOLDER, read_npy_folder, read_npy_ty
 use super::ogb::read_ogb;
 use super::ogb_hetero::{TRIPLETS, read_ogb_hetero};
 use super::triples::{find_train_triples, read_triples};
-use crate::{Dataset, GraphError, HoldOut};
+use crate::{Dataset, GraphError, HoldOut, OverlapPolicy};
 use std::path::{Path, PathBuf};
 
 /// Which dataset to load, and how.
@@ -27,8 +27,11 @@ pub struct DatasetSource {
     pub to_undirected: bool,
     /// Whether each edge type gets a reverse, see [`Dataset::add_reverse_edges`].
     pub add_reverse_edges: bool,
-    /// How many edges of each type are held out at random, if any, see [`Dataset::hold_out_edges`].
+    /// The edges of all types that are held out, if any, see [`Dataset::hold_out_edges`].
     pub hold_out_edges: Option<HoldOut>,
+    /// The treatment of held-out edges that are training edges as well, and of nodes in two splits. With
+    /// `to_undirected`, an edge and its reverse are the same edge.
+    pub overlap: OverlapPolicy,
     /// What is generated under the name `fake`.
     pub fake: FakeOptions,
 }
@@ -52,6 +55,7 @@ impl DatasetSource {
             to_undirected: false,
             add_reverse_edges: false,
             hold_out_edges: None,
+            overlap: OverlapPolicy::default(),
             fake: FakeOptions::default(),
         }
     }
@@ -88,18 +92,37 @@ impl DatasetSource {
     }
 }
 
+/// A dataset that was loaded, and what its user should know of it.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The dataset.
+    pub dataset: Dataset,
+    /// A sentence each about overlaps of training and held-out data that were removed, were allowed, or may be legal.
+    pub warnings: Vec<String>,
+}
+
+/// Loads or generates a dataset, as [`load_with_warnings`] does, without its warnings.
+///
+/// # Errors
+/// Those of [`load_with_warnings`].
+pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
+    load_with_warnings(source).map(|loaded| loaded.dataset)
+}
+
 /// Loads or generates a dataset.
 ///
 /// Unless `folder` is given, the dataset is looked for in `{root_dir}/{name}`, then in `{root_dir}/dataset/{name}`,
 /// which is PyG's convention, each also with OGB's underscores in place of hyphens. The first that holds
-/// files of a known layout is read. Then [`DatasetSource::to_undirected`], `hold_out_edges` and `add_reverse_edges` are done,
-/// in that order.
+/// files of a known layout is read. Then [`DatasetSource::to_undirected`], `overlap`, `hold_out_edges` and
+/// `add_reverse_edges` are done, in that order.
 ///
 /// # Errors
-/// [`GraphError::Dataset`] listing what was looked for if there is no dataset, a split scheme for a dataset that has
-/// no choice of them, and the errors of [`read_ogb`], [`read_npy_folder`], [`read_triples`] and
+/// [`GraphError::Dataset`] listing what was looked for if there is no dataset, held-out edges that are training edges as
+/// well and nodes that are in two splits, with their counts, unless `overlap` says otherwise, a split scheme for a
+/// dataset that has no choice of them, and the errors of [`read_ogb`], [`read_npy_folder`], [`read_triples`] and
 /// [`fake`](fn@fake).
-pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
+pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> {
+    let mut warnings = Vec::new();
     let mut dataset = match source.name.as_str() {
         FAKE_NAME if source.folder.is_none() => fake(fake_options(source)?)?,
         FAKE_HETERO_NAME if source.folder.is_none() => fake_hetero(fake_options(source)?)?,
@@ -108,6 +131,7 @@ pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
             if source.to_undirected {
                 dataset.to_undirected();
             }
+            warnings = settle_overlaps(&mut dataset, source)?;
             dataset
         }
     };
@@ -118,7 +142,34 @@ pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
     if source.add_reverse_edges {
         dataset.add_reverse_edges();
     }
-    Ok(dataset)
+    Ok(Loaded { dataset, warnings })
+}
+
+/// Treats overlaps of training and held-out data as `source` says, and returns what a user should know of them.
+fn settle_overlaps(dataset: &mut Dataset, source: &DatasetSource) -> Result<Vec<String>, GraphError> {
+    let overlaps = dataset.overlaps();
+    let leaks = overlaps.leaks(source.to_undirected);
+    let remarks = overlaps.remarks(source.to_undirected);
+    if leaks.is_empty() {
+        return Ok(remarks);
+    }
+    let leaks = leaks.join("; ");
+    let found = match source.overlap {
+        OverlapPolicy::Error => {
+            let why = format!(
+                "{leaks}. A model would be judged by what it was trained on. Remove the overlap from the data, or give \
+                 --overlap remove (drops held-out edges from the training edges, and keeps each node in its last \
+                 split) or --overlap allow"
+            );
+            return Err(GraphError::Dataset { dataset: dataset.name.clone(), why });
+        }
+        OverlapPolicy::Remove => {
+            dataset.remove_overlaps(source.to_undirected);
+            format!("removed overlaps: {leaks}")
+        }
+        OverlapPolicy::Allow => format!("allowed overlaps, metrics are too good: {leaks}"),
+    };
+    Ok(std::iter::once(found).chain(remarks).collect())
 }
 
 /// Whether `folder` holds files of a layout that [`load`] reads; they may be wrong.

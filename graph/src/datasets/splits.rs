@@ -1,6 +1,8 @@
 //! Checks that node files share, whatever their layout.
 
+use crate::classes::check_num_classes;
 use crate::{Buffer, GraphError};
+use rayon::prelude::*;
 use std::path::Path;
 
 /// Sorts the ids of a split and checks that none is there twice and that all are labelled, where labels are known.
@@ -24,7 +26,14 @@ pub(super) fn checked_split(
     Ok(ids.into())
 }
 
-/// One more than the largest label.
-pub(super) fn count_classes(labels: &[i64]) -> usize {
-    labels.iter().max().map_or(0, |&largest| usize::try_from(largest + 1).unwrap_or(0))
+/// Returns the number of classes of the labels in `path`: one more than the largest label.
+///
+/// # Errors
+/// More classes than the number of different labels allows, with the node of the largest label.
+pub(super) fn count_classes(path: &Path, labels: &[i64]) -> Result<usize, GraphError> {
+    let num_classes = labels.par_iter().max().map_or(0, |&largest| usize::try_from(largest + 1).unwrap_or(0));
+    match check_num_classes(labels, num_classes, "node") {
+        Ok(()) => Ok(num_classes),
+        Err(why) => Err(GraphError::format(path, why)),
+    }
 }

@@ -85,7 +85,7 @@ pub fn read_triples(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
     }
     let [train, valid, test] = [&train, &held_out[0], &held_out[1]].map(|list| by_relation(list, relations.len()));
     let held_out = valid.into_iter().zip(test).map(|(valid, test)| HeldOutEdges { valid, test });
-    let edge_type = |((relation, EdgeList { src, dst }), held_out)| {
+    let edge_type = |((relation, EdgeList { src, dst, .. }), held_out)| {
         let edges = EdgeData::new(NodeTypeId(0), relation, NodeTypeId(0), src, dst);
         EdgeData { held_out, ..edges }
     };
@@ -141,5 +141,5 @@ fn by_relation(triples: &[Triple], num_relations: usize) -> Vec<EdgeList> {
         src.push(head);
         dst.push(tail);
     }
-    lists.into_iter().map(|(src, dst)| EdgeList { src: src.into(), dst: dst.into() }).collect()
+    lists.into_iter().map(|(src, dst)| EdgeList::new(src.into(), dst.into())).collect()
 }

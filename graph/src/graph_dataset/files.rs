@@ -116,6 +116,9 @@ impl GraphDataset {
         if self.labels.len() != self.num_graphs() {
             return Err(format!("{} labels of {} graphs", self.labels.len(), self.num_graphs()));
         }
+        if self.classes.len() > self.num_graphs() {
+            return Err(format!("{} classes of {} graphs", self.classes.len(), self.num_graphs()));
+        }
         if self.labels.iter().any(|&class| class as usize >= self.classes.len()) {
             return Err(format!("a class of a graph is not below {}", self.classes.len()));
         }

@@ -1,6 +1,7 @@
 //! Mapping the files of a part, and checking what they hold.
 
 use super::{PartEdges, PartNodes, edge_dir, node_dir};
+use crate::classes::check_num_classes;
 use crate::dataset::{bad_weight, first_bad_weight};
 use crate::npy::map_npy;
 use crate::scan::first_position;
@@ -28,6 +29,11 @@ impl Opener<'_> {
         }
         let features = features(dir.join("features.npy"), rows, t.feature_dim, t.feature_dtype)?;
         let labels = t.has_labels.then(|| labels(dir.join("labels.npy"), rows, t.num_classes)).transpose()?;
+        if let Some(labels) = labels.as_deref().filter(|_| rows == t.book.num_nodes()) {
+            // This part has the labels of all nodes. Those of several parts are counted together by who opens them all.
+            check_num_classes(labels, t.num_classes, "row")
+                .map_err(|why| GraphError::format(dir.join("labels.npy"), why))?;
+        }
         let mut splits = Splits::default();
         for split in Split::ALL {
             let path = dir.join(format!("{}.npy", split.name()));
@@ -64,8 +70,13 @@ impl Opener<'_> {
         let mut held_out = HeldOutEdges::default();
         if e.held_out != [0, 0] {
             let destinations = meta.node_types[dst_type.index()].book.range(self.part);
-            let open = |name: &str| edge_list(dir.join(name), num_sources, destinations.clone());
-            held_out = HeldOutEdges { valid: open("valid_edges.npy")?, test: open("test_edges.npy")? };
+            let open = |split: &str| -> Result<EdgeList, GraphError> {
+                let list = edge_list(dir.join(format!("{split}_edges.npy")), num_sources, destinations.clone())?;
+                let times_file = dir.join(format!("{split}_edge_times.npy"));
+                let times = e.held_out_has_times.then(|| array(times_file, &[list.len()])).transpose()?;
+                Ok(EdgeList { times, ..list })
+            };
+            held_out = HeldOutEdges { valid: open("valid")?, test: open("test")? };
         }
         Ok(PartEdges { src_type, dst_type, csc, attributes, src_times, held_out })
     }
@@ -102,7 +113,7 @@ fn edge_list(path: PathBuf, num_sources: usize, destinations: Range<u32>) -> Res
         let why = format!("edge {edge} goes to node {}, which this part does not own", dst[edge]);
         return Err(GraphError::format(path, why));
     }
-    Ok(EdgeList { src, dst })
+    Ok(EdgeList::new(src, dst))
 }
 
 fn labels(path: PathBuf, rows: usize, num_classes: usize) -> Result<Buffer<i64>, GraphError> {

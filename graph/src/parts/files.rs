@@ -1,6 +1,6 @@
 //! The files of all parts, written in parallel, each in pieces.
 
-use super::in_edges::RenumberedInEdges;
+use super::in_edges::{HeldOutInPart, RenumberedInEdges};
 use super::renumber::Renumbering;
 use super::write::{Files, SplitRows};
 use super::{InEdges, WriteError, WriteOptions, WriteProgress};
@@ -69,7 +69,8 @@ fn edge_bytes(edges: &InEdges, src_type: &NodeData, num_parts: u32) -> usize {
         + attributes.times.as_ref().map_or(0, |_| size_of::<i64>())
         + src_type.times.as_ref().map_or(0, |_| size_of::<i64>());
     let indptr = (edges.rows.num_rows() + num_parts as usize) * size_of::<u64>();
-    let held_out: usize = edges.held_out.lists().iter().map(|(_, list)| 2 * list.len() * size_of::<u32>()).sum();
+    let held_out_edge = 2 * size_of::<u32>() + if edges.held_out.has_times() { size_of::<i64>() } else { 0 };
+    let held_out: usize = edges.held_out.lists().iter().map(|(_, list)| list.len() * held_out_edge).sum();
     indptr + edges.num_edges() * edge + held_out
 }
 
@@ -138,8 +139,12 @@ pub(super) fn edge_jobs<'a>(
                 add("src_times", Content::SourceTimes { times, original, sources: slice.indices });
             }
             if let Some(held_out) = &edges.held_out {
-                for (file, lists) in ["valid_edges", "test_edges"].into_iter().zip(held_out) {
-                    add(file, Content::Edges(&lists[part as usize]));
+                for (split, lists) in ["valid", "test"].into_iter().zip(held_out) {
+                    let HeldOutInPart { ends, times } = &lists[part as usize];
+                    add(&format!("{split}_edges"), Content::Edges(ends));
+                    if meta.held_out_has_times {
+                        add(&format!("{split}_edge_times"), Content::Times(times.as_deref().unwrap_or_default()));
+                    }
                 }
             }
         }
@@ -158,6 +163,8 @@ enum Content<'a> {
     Ids(&'a [u32]),
     /// As they are, in two rows.
     Edges(&'a [u32]),
+    /// As they are.
+    Times(&'a [i64]),
     /// Rows of the whole matrix.
     Features(&'a Features, Rows<'a>),
     /// Entries of the whole array.
@@ -184,6 +191,7 @@ impl Content<'_> {
         match *self {
             Self::Ids(ids) => write_pieces(path, &[ids.len()], ids.chunks(PIECE_BYTES / 4), meter),
             Self::Edges(ends) => write_pieces(path, &[2, ends.len() / 2], ends.chunks(PIECE_BYTES / 4), meter),
+            Self::Times(times) => write_pieces(path, &[times.len()], times.chunks(PIECE_BYTES / 8), meter),
             Self::Features(Features::F32 { values, dim }, rows) => gather(path, values, Some(*dim), rows, meter),
             Self::Features(Features::F16 { values, dim }, rows) => gather(path, values, Some(*dim), rows, meter),
             Self::Whole(values, rows) => gather(path, values, None, rows, meter),

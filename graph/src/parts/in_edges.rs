@@ -99,9 +99,17 @@ pub(crate) struct RenumberedInEdges {
     pub(crate) attributes: EdgeAttributes,
     /// Where in the original edge list each value is, if edges carry something.
     positions: Option<Vec<u64>>,
-    /// The validation and the test edges into each part, in the order of the original lists: global ids, all sources
-    /// before all destinations.
-    pub(crate) held_out: Option<[Vec<Vec<u32>>; 2]>,
+    /// The validation and the test edges into each part, in the order of the original lists.
+    pub(crate) held_out: Option<[Vec<HeldOutInPart>; 2]>,
+}
+
+/// The held-out edges of one split into one part.
+#[derive(Default)]
+pub(crate) struct HeldOutInPart {
+    /// Global ids, all sources before all destinations.
+    pub(crate) ends: Vec<u32>,
+    /// Their times, if they have any.
+    pub(crate) times: Option<Vec<i64>>,
 }
 
 impl RenumberedInEdges {
@@ -122,7 +130,7 @@ impl RenumberedInEdges {
 }
 
 /// The edges of a list by the part that owns their destination.
-fn by_part(edges: &EdgeList, src: &Renumbering, dst: &Renumbering) -> Vec<Vec<u32>> {
+fn by_part(edges: &EdgeList, src: &Renumbering, dst: &Renumbering) -> Vec<HeldOutInPart> {
     let num_parts = dst.book.num_parts();
     let global: Vec<(u32, u32)> = edges
         .src
@@ -130,11 +138,23 @@ fn by_part(edges: &EdgeList, src: &Renumbering, dst: &Renumbering) -> Vec<Vec<u3
         .zip(&edges.dst[..])
         .map(|(&from, &to)| (src.new[from as usize], dst.new[to as usize]))
         .collect();
-    let mut parts = vec![(Vec::new(), Vec::new()); num_parts];
-    for (from, to) in global {
-        let (sources, destinations) = &mut parts[dst.book.owner(GlobalNodeId(to)).index()];
-        sources.push(from);
-        destinations.push(to);
+    let mut sources = vec![Vec::new(); num_parts];
+    let mut destinations = vec![Vec::new(); num_parts];
+    let mut times = vec![Vec::new(); num_parts];
+    for (at, &(from, to)) in global.iter().enumerate() {
+        let part = dst.book.owner(GlobalNodeId(to)).index();
+        sources[part].push(from);
+        destinations[part].push(to);
+        if let Some(of_edges) = &edges.times {
+            times[part].push(of_edges[at]);
+        }
     }
-    parts.into_iter().map(|(sources, destinations)| [sources, destinations].concat()).collect()
+    let has_times = edges.times.is_some();
+    let parts = sources.into_iter().zip(destinations).zip(times);
+    parts
+        .map(|((sources, destinations), times)| HeldOutInPart {
+            ends: [sources, destinations].concat(),
+            times: has_times.then_some(times),
+        })
+        .collect()
 }

@@ -1,7 +1,7 @@
 //! A whole dataset as one part.
 
 use super::{Grouped, WriteError, WriteOptions, check_names, write_parts};
-use crate::{Dataset, GraphError, Meta, Provenance};
+use crate::{Dataset, GraphError, HoldOutChoice, Meta, OverlapPolicy, Provenance};
 use std::path::Path;
 
 /// The `provenance.method` of a graph that nobody has split. How it was loaded is not noted beside it.
@@ -37,6 +37,8 @@ pub fn write_one_part(dataset: Dataset, dir: &Path) -> Result<Meta, GraphError> 
         to_undirected: false,
         add_reverse_edges: false,
         hold_out_edges: None,
+        hold_out_choice: HoldOutChoice::default(),
+        overlap: OverlapPolicy::default(),
     };
     let options = WriteOptions { num_parts: 1, provenance, is_synced: false };
     write_parts(Grouped::new(dataset), &assignment, options, dir, &()).map_err(|error| match error {

@@ -8,13 +8,14 @@ mod ranks;
 mod receive;
 
 use crate::messages::{BEAT, Order, Report, SILENCE};
+use crate::standstill::Standstill;
 use held::{Held, probe};
 use out::Out;
 use ranks::Ranks;
 use std::io::{BufRead, stdin};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(crate) use checks::machine;
 pub(crate) use ranks::{become_rank, sweep_job};
@@ -31,8 +32,12 @@ pub(crate) enum Event {
     },
 }
 
-/// Runs an agent until the launcher goes.
-pub(crate) fn run() -> ExitCode {
+/// What the last reports get to be written.
+const LAST_REPORTS: Duration = Duration::from_secs(1);
+
+/// Runs an agent until the launcher goes, or says nothing for so many seconds.
+pub(crate) fn run(silence_seconds: Option<&str>) -> ExitCode {
+    let silence = silence_seconds.and_then(|seconds| seconds.parse().ok()).map_or(SILENCE, Duration::from_secs);
     let (events, waiting) = mpsc::channel();
     let heard = Arc::new(Mutex::new(Instant::now()));
     let signalled = events.clone();
@@ -48,21 +53,29 @@ pub(crate) fn run() -> ExitCode {
             std::thread::sleep(BEAT);
         }
     });
-    let mut agent = Agent { out: out.clone(), ranks: Ranks::new(events, out), held: None, gone: false };
+    let mut agent = Agent { out: out.clone(), ranks: Ranks::new(events, out.clone()), held: None, gone: false };
+    let mut standstill = Standstill::new(silence);
     loop {
-        match waiting.recv_timeout(BEAT / 2) {
+        let event = waiting.recv_timeout(BEAT / 2);
+        if standstill.look().is_some() {
+            // What the launcher has said meanwhile may not be read yet.
+            *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        }
+        match event {
             Ok(Event::Order(order)) => agent.obey(order),
             Ok(Event::Gone) => agent.leave(),
             Ok(Event::Ended { rank, ending }) => agent.ranks.ended(rank, ending),
             Err(_) => {
                 let silent = heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
-                if silent > SILENCE {
+                if silent > silence && !agent.gone {
+                    agent.out.say(Report::Silenced { silence_ms: silent.as_millis() as u64 });
                     agent.leave();
                 }
             }
         }
         agent.ranks.kill_if_overdue();
         if agent.gone && agent.ranks.are_gone() {
+            out.flush(LAST_REPORTS);
             return ExitCode::SUCCESS;
         }
     }

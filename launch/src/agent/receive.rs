@@ -4,6 +4,7 @@ use crate::checksum::xxh3;
 use crate::messages::HELLO;
 use crate::parts::META_FILE;
 use anyhow::{Context, bail, ensure};
+use edgecut_output::{OutputFile, remove_abandoned};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufRead, Read, Write, stdin, stdout};
@@ -30,6 +31,8 @@ pub(crate) struct DeliveredFile {
 
 /// Time between two signs that the receiver works.
 const WORKING: Duration = Duration::from_secs(2);
+/// Bytes between two waits for the disk: one wait for a whole part would be longer than the launcher waits for a sign.
+const SYNC_BYTES: usize = 64 << 20;
 
 /// What the receiver answers: first what it wants, then that it is done.
 #[derive(Debug, Serialize, Deserialize)]
@@ -115,25 +118,25 @@ fn write(dir: &Path, file: &DeliveredFile, input: &mut impl Read, progress: &mut
     let shown = path.display().to_string();
     let folder = path.parent().context("a file without a folder")?;
     std::fs::create_dir_all(folder).with_context(|| format!("make the folder {}", folder.display()))?;
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let unfinished = path.with_added_extension(format!("{host}.{}.unfinished", std::process::id()));
+    // A file that cannot be removed does no harm, but for the space it takes.
+    let _ = remove_abandoned(&path);
+    let output = OutputFile::create(&path).with_context(|| format!("write {shown}"))?;
     let mut bytes = 0;
-    let written = File::create(&unfinished).and_then(|mut out| {
-        xxh3(input.take(file.bytes), |block| {
-            bytes += block.len() as u64;
-            out.write_all(block)?;
-            progress.report()
-        })
-    });
-    let checked = written.with_context(|| format!("write {shown}")).and_then(|checksum| {
-        if bytes < file.bytes {
-            bail!("{shown}: the connection ended after {bytes} of {} bytes", file.bytes);
+    let mut unsynced = 0;
+    let written = xxh3(input.take(file.bytes), |block| {
+        bytes += block.len() as u64;
+        unsynced += block.len();
+        output.file().write_all(block)?;
+        if unsynced >= SYNC_BYTES {
+            unsynced = 0;
+            output.file().sync_data()?;
         }
-        ensure!(checksum == file.xxh3, "{shown} arrived with checksum {checksum} instead of {}", file.xxh3);
-        std::fs::rename(&unfinished, &path).with_context(|| format!("write {shown}"))
+        progress.report()
     });
-    if checked.is_err() {
-        let _ = std::fs::remove_file(&unfinished);
+    let checksum = written.with_context(|| format!("write {shown}"))?;
+    if bytes < file.bytes {
+        bail!("{shown}: the connection ended after {bytes} of {} bytes", file.bytes);
     }
-    checked
+    ensure!(checksum == file.xxh3, "{shown} arrived with checksum {checksum} instead of {}", file.xxh3);
+    output.commit().with_context(|| format!("write {shown}"))
 }

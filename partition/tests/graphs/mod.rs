@@ -54,7 +54,7 @@ pub(crate) fn rich() -> Dataset {
         Some(Features::F16 { values: (0..50).map(|v| f16::from_f32(v as f32)).collect::<Vec<_>>().into(), dim: 2 });
     author.times = Some((0..25).map(|n| 2000 + n * 7 % 30).collect::<Vec<i64>>().into());
     let edges = |src_type, relation: &str, dst_type, pairs: Vec<(u32, u32)>| {
-        let EdgeList { src, dst } = edge_list(pairs);
+        let EdgeList { src, dst, .. } = edge_list(pairs);
         EdgeData::new(NodeTypeId(src_type), relation, NodeTypeId(dst_type), src, dst)
     };
     let mut cites = edges(0, "cites", 0, (0..80).map(|i| (i * 7 % 40, i * 3 % 40)).collect());
@@ -72,7 +72,7 @@ pub(crate) fn rich() -> Dataset {
 
 fn edge_list(pairs: Vec<(u32, u32)>) -> EdgeList {
     let (src, dst): (Vec<u32>, Vec<u32>) = pairs.into_iter().unzip();
-    EdgeList { src: src.into(), dst: dst.into() }
+    EdgeList::new(src.into(), dst.into())
 }
 
 /// Any small graph: homogeneous or typed, with or without features, labels, splits, times, edges, what those carry and
@@ -142,16 +142,25 @@ fn any_edges(sizes: Vec<usize>) -> impl Strategy<Value = EdgeData> {
         let most = if sources * destinations == 0 { 0 } else { 90 };
         let pair = (0..sources.max(1) as u32, 0..destinations.max(1) as u32);
         let list = |most| prop::collection::vec(pair.clone(), 0..=most).prop_map(edge_list);
-        (list(most), list(most / 9), list(most / 9)).prop_flat_map(move |(EdgeList { src, dst }, valid, test)| {
+        (list(most), list(most / 9), list(most / 9)).prop_flat_map(move |(EdgeList { src, dst, .. }, valid, test)| {
             let edges = EdgeData::new(NodeTypeId(src_type), "", NodeTypeId(dst_type), src, dst);
             let held_out = HeldOutEdges { valid, test };
-            any_attributes(edges.src.len()).prop_map(move |attributes| EdgeData {
+            (any_attributes(edges.src.len()), any::<bool>()).prop_map(move |(attributes, timed)| EdgeData {
                 attributes,
-                held_out: held_out.clone(),
+                held_out: if timed { with_times(&held_out) } else { held_out.clone() },
                 ..edges.clone()
             })
         })
     })
+}
+
+/// The same edges with a time each, of few different ones.
+pub(crate) fn with_times(held_out: &HeldOutEdges) -> HeldOutEdges {
+    let timed = |list: &EdgeList| {
+        let times: Vec<i64> = (0..list.len() as i64).map(|edge| edge * 5 % 7).collect();
+        EdgeList { times: Some(times.into()), ..list.clone() }
+    };
+    HeldOutEdges { valid: timed(&held_out.valid), test: timed(&held_out.test) }
 }
 
 fn any_attributes(num_edges: usize) -> impl Strategy<Value = EdgeAttributes> {

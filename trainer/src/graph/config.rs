@@ -4,7 +4,7 @@ use crate::metrics::Metric;
 use crate::models::{GraphConvKind, GraphNetConfig, Readout};
 use crate::nn::Aggregation;
 use crate::train_error::TrainError;
-use edgecut_dist_loader::{GraphLoaderConfig, Packing};
+use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, GraphLoaderConfig, Packing};
 use edgecut_graph::GraphDataset;
 
 /// What graph classification trains, and how.
@@ -44,6 +44,8 @@ pub struct GraphTrainingConfig {
     pub seed: u64,
     /// Batches that are made ahead of the trainer.
     pub concurrency: usize,
+    /// The most bytes of batches that are made ahead of the trainer; a larger batch passes alone.
+    pub prefetch_bytes: usize,
 }
 
 impl GraphTrainingConfig {
@@ -68,6 +70,7 @@ impl GraphTrainingConfig {
             metric: Metric::Accuracy,
             seed: 0,
             concurrency: 2,
+            prefetch_bytes: DEFAULT_PREFETCH_BYTES,
         }
     }
 
@@ -103,8 +106,14 @@ impl GraphTrainingConfig {
     }
 
     pub(crate) fn train_loader(&self) -> GraphLoaderConfig {
-        let (packing, drop_last, seed, concurrency) = (self.packing, self.drop_last, self.seed, self.concurrency);
-        GraphLoaderConfig { packing, shuffle: true, drop_last, seed, concurrency }
+        GraphLoaderConfig {
+            packing: self.packing,
+            shuffle: true,
+            drop_last: self.drop_last,
+            seed: self.seed,
+            concurrency: self.concurrency,
+            prefetch_bytes: self.prefetch_bytes,
+        }
     }
 
     /// In order, and nothing left out.

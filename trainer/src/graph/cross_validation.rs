@@ -3,8 +3,10 @@
 use super::config::GraphTrainingConfig;
 use super::report::{GraphEpochReport, GraphObserver};
 use super::training::{GraphSplit, train_graph};
+use crate::improved::Improved;
 use crate::models::{GraphNet, GraphNetConfig};
 use crate::ops::GnnBackend;
+use crate::parameter_count::ParameterCount;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
@@ -157,13 +159,20 @@ fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     (mean, (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt())
 }
 
-/// Says of which fold an epoch is. Models of folds are not kept.
+/// Adds the fold to the reports of its epochs. Models of folds are not kept.
 struct OfFold<'a, B: Backend> {
     observer: &'a mut dyn GraphObserver<B>,
     fold: usize,
 }
 
 impl<B: Backend> GraphObserver<B> for OfFold<'_, B> {
+    fn started(&mut self, parameters: ParameterCount) {
+        // The models of all folds are alike.
+        if self.fold == 1 {
+            self.observer.started(parameters);
+        }
+    }
+
     fn step(&mut self, epoch: u64, done: usize, total: usize) {
         self.observer.step(epoch, done, total);
     }
@@ -172,7 +181,7 @@ impl<B: Backend> GraphObserver<B> for OfFold<'_, B> {
         self.observer.epoch(&GraphEpochReport { fold: Some(self.fold), ..report.clone() })
     }
 
-    fn improved(&mut self, _model: &GraphNet<B>, _config: &GraphNetConfig) -> std::io::Result<()> {
+    fn improved(&mut self, _: &Improved<'_, GraphNet<B>, GraphNetConfig>, _: &mut ProcessGroup) -> std::io::Result<()> {
         Ok(())
     }
 }

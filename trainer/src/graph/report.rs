@@ -1,8 +1,11 @@
-//! What is said of graph classification.
+//! Progress reports of graph classification.
 
+use crate::improved::Improved;
 use crate::metrics::Metric;
 use crate::models::{GraphNet, GraphNetConfig};
+use crate::parameter_count::ParameterCount;
 use burn::tensor::backend::Backend;
+use edgecut_cluster::ProcessGroup;
 use serde::Serialize;
 
 /// One epoch over all ranks.
@@ -38,6 +41,9 @@ pub struct GraphEpochReport {
 
 /// Watches a run.
 pub trait GraphObserver<B: Backend> {
+    /// Training begins, of so many values. Does nothing unless implemented.
+    fn started(&mut self, _parameters: ParameterCount) {}
+
     /// `done` of `total` steps of `epoch` (counted from 1) are done.
     fn step(&mut self, epoch: u64, done: usize, total: usize);
 
@@ -47,9 +53,13 @@ pub trait GraphObserver<B: Backend> {
     /// The report cannot be written; the run then ends.
     fn epoch(&mut self, report: &GraphEpochReport) -> std::io::Result<()>;
 
-    /// `model` is the best so far.
+    /// A model is the best so far. All ranks call it at the same time, so that it may use collectives.
     ///
     /// # Errors
     /// The model cannot be saved; the run then ends.
-    fn improved(&mut self, model: &GraphNet<B>, config: &GraphNetConfig) -> std::io::Result<()>;
+    fn improved(
+        &mut self,
+        best: &Improved<'_, GraphNet<B>, GraphNetConfig>,
+        world: &mut ProcessGroup,
+    ) -> std::io::Result<()>;
 }

@@ -5,15 +5,20 @@ use super::config::GraphTrainingConfig;
 use super::report::{GraphEpochReport, GraphObserver};
 use crate::classification_result::{ClassificationResult, Judged};
 use crate::data_parallel::{SeedTotals, run_evaluation, step_gradients};
+use crate::embeddings::Embeddings;
 use crate::epoch_clock::StepClock;
-use crate::gradients::{flatten_parameters, flatten_statistics, load_parameters, load_statistics};
+use crate::gradients::{
+    flatten_parameters, flatten_statistics, load_parameters, load_statistics, num_trained_parameters,
+};
+use crate::improved::Improved;
 use crate::metrics::MetricState;
 use crate::models::{GraphConvKind, GraphNet, GraphNetConfig, Mode};
 use crate::ops::{DropoutKey, GnnBackend};
+use crate::optimizer::adam;
+use crate::parameter_count::{ParameterCount, check_model_memory};
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
-use burn::optim::decay::WeightDecayConfig;
-use burn::optim::{AdamConfig, Optimizer};
+use burn::optim::Optimizer;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig, Packing};
@@ -64,9 +69,10 @@ where
     let model_config = config.model_config(graphs)?;
     let invalid = |what: String| TrainError::Config { what };
     check_share(graphs, split, world)?;
+    check_model_memory::<B>(model_config.num_parameters(), world)?;
     let mut model: GraphNet<B> = model_config.init(config.seed, device).map_err(|e| invalid(e.to_string()))?;
-    let decay = (config.weight_decay > 0.0).then(|| WeightDecayConfig::new(config.weight_decay as f32));
-    let mut optimizer = AdamConfig::new().with_epsilon(1e-8).with_weight_decay(decay).init::<B, GraphNet<B>>();
+    let mut optimizer = adam::<B, GraphNet<B>>(config.weight_decay);
+    observer.started(ParameterCount { model: num_trained_parameters(&model) as u64, embeddings: 0 });
     let gcn_norm = config.conv == GraphConvKind::Gcn;
     let options = GraphBatchOptions { gcn_norm, for_training: true, ..GraphBatchOptions::default() };
     let loader = loader(graphs, &split.train, config.train_loader(), world)?;
@@ -115,7 +121,15 @@ where
             None => last && best.is_none(),
         };
         if better {
-            observer.improved(&model.valid(), &model_config)?;
+            let improved = Improved {
+                epoch: epoch + 1,
+                metric: config.metric.to_string(),
+                valid_metric: valid.metric,
+                model: &model.valid(),
+                config: &model_config,
+                embeddings: &Embeddings::default(),
+            };
+            observer.improved(&improved, world)?;
             best = Some(Best { epoch: epoch + 1, valid, parameters: flatten_parameters(&model.valid()) });
         }
         history.push(valid.metric);

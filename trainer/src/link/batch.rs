@@ -6,8 +6,7 @@ use crate::models::GraphSchema;
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
-use edgecut_dist_loader::{LinkBatch, Negatives};
-use std::collections::HashMap;
+use edgecut_dist_loader::{LinkBatch, Negatives, SharedCandidates};
 use std::sync::Arc;
 
 /// A batch of edges as a training step takes it. Nodes are positions among the rows of all types' seeds, one type after the
@@ -21,7 +20,7 @@ pub(super) struct LinkTensorBatch<B: Backend> {
     pub(super) negatives: NegativeRows,
 }
 
-/// What edges are told from.
+/// The negatives of a batch's edges.
 pub(super) enum NegativeRows {
     /// `num` for each edge, row-major.
     OfEach { num: usize, rows: Vec<u32> },
@@ -33,8 +32,22 @@ pub(super) enum NegativeRows {
 pub(super) struct SharedRows {
     pub(super) edges: Vec<u32>,
     pub(super) rows: Vec<u32>,
-    /// (edge, row), both by position: where a row is an edge's own destination, which is no negative of it.
-    pub(super) own: Vec<(usize, usize)>,
+    /// (edge, row), both by position: pairs that are no negatives, each once.
+    pub(super) masked: Vec<(u32, u32)>,
+}
+
+impl SharedRows {
+    /// The negatives of each edge that are not masked, if any is masked.
+    pub(super) fn num_negatives(&self) -> Option<Vec<u32>> {
+        if self.masked.is_empty() {
+            return None;
+        }
+        let mut num_negatives = vec![self.rows.len() as u32; self.edges.len()];
+        for &(edge, _) in &self.masked {
+            num_negatives[edge as usize] -= 1;
+        }
+        Some(num_negatives)
+    }
 }
 
 impl<B: GnnBackend> LinkTensorBatch<B> {
@@ -46,7 +59,8 @@ impl<B: GnnBackend> LinkTensorBatch<B> {
         cache: Option<&FeatureCache<B>>,
         device: &B::Device,
     ) -> Result<Self, TrainError> {
-        let LinkBatch { graph, edge_types, mut src, mut dst, negatives } = batch;
+        let shared = batch.shared_candidates(in_batch);
+        let LinkBatch { graph, edge_types, mut src, mut dst, negatives, .. } = batch;
         let mut starts = Vec::with_capacity(graph.nodes.len());
         let mut end = 0;
         for nodes in &graph.nodes {
@@ -66,29 +80,13 @@ impl<B: GnnBackend> LinkTensorBatch<B> {
                 dst.iter_mut().enumerate().for_each(|(at, row)| *row += start(dst_type(at / num.max(1))));
                 NegativeRows::OfEach { num, rows: dst }
             }
-            Negatives::Shared(by_type) => {
-                let mut groups = Vec::new();
-                for (t, drawn) in by_type.into_iter().enumerate() {
-                    let edges = (0..edge_types.len()).filter(|&edge| dst_type(edge) == t);
-                    let edges: Vec<u32> = edges.map(|edge| edge as u32).collect();
-                    let mut rows: Vec<u32> = drawn.into_iter().map(|row| row + start(t)).collect();
-                    if in_batch {
-                        // Every seed of this type is an end of an edge or was drawn.
-                        let count = graph.nodes[t].hop_offsets.first().copied().unwrap_or(0);
-                        rows = (start(t)..start(t) + count).collect();
-                    }
-                    let mut places: HashMap<u32, Vec<usize>> = HashMap::new();
-                    rows.iter().enumerate().for_each(|(at, &row)| places.entry(row).or_default().push(at));
-                    let own_of = |(position, &edge): (usize, &u32)| {
-                        let found = places.get(&dst[edge as usize]).map_or(&[][..], Vec::as_slice);
-                        found.iter().map(move |&at| (position, at)).collect::<Vec<_>>()
-                    };
-                    let own = edges.iter().enumerate().flat_map(own_of).collect();
-                    if !edges.is_empty() && !rows.is_empty() {
-                        groups.push(SharedRows { edges, rows, own });
-                    }
-                }
-                NegativeRows::Shared(groups)
+            Negatives::Shared(_) => {
+                let rows_of = |SharedCandidates { dst_type, edges, candidates, masked }| {
+                    let start = start(dst_type.index());
+                    let rows = candidates.into_iter().map(|number| number + start).collect();
+                    SharedRows { edges, rows, masked }
+                };
+                NegativeRows::Shared(shared.into_iter().map(rows_of).collect())
             }
         };
         let graph = TensorBatch::with_cache(graph, schema, options, cache, device)?;

@@ -18,9 +18,10 @@ pub struct LinkTrainingConfig {
     pub training: TrainingConfig,
     /// How pairs are scored.
     pub decoder: DecoderKind,
-    /// What edges are told from in training.
+    /// The negatives of training.
     pub negatives: NegativeSampling,
-    /// Whether, of shared negatives, the other ends of a batch's edges are negatives too, each edge's own source among them.
+    /// Whether the ends of a batch's edges are shared negatives too. An edge's own source, and destinations that an edge of
+    /// the batch or its reverse joins its source to, are none of its negatives.
     pub in_batch_negatives: bool,
     /// How wrong scores are.
     pub loss: LinkLoss,
@@ -138,6 +139,18 @@ pub fn target_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec
         );
     }
     Ok(types)
+}
+
+/// The pairs of edge types that `config` declares as each other's reverse.
+///
+/// # Errors
+/// [`TrainError::Config`] for a name that no edge type has, or several have.
+pub(crate) fn reverse_edge_types(
+    meta: &Meta,
+    config: &LinkTrainingConfig,
+) -> Result<Vec<(EdgeTypeId, EdgeTypeId)>, TrainError> {
+    let pair = |(one, other): &(String, String)| Ok((edge_type(meta, one)?, edge_type(meta, other)?));
+    config.reverse_types.iter().map(pair).collect()
 }
 
 /// The edge type of a name: `author__writes__paper`, or the relation alone where only one has it.

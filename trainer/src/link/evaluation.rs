@@ -1,10 +1,10 @@
 //! Held-out edges among sampled negatives.
 
 use super::batch::{LinkTensorBatch, NegativeRows};
-use super::config::{LinkEvaluation, LinkTrainingConfig, target_edge_types};
+use super::config::{LinkEvaluation, LinkMetric, LinkTrainingConfig, reverse_edge_types, target_edge_types};
 use super::filtered::FilteredRanking;
 use super::report::LinkScores;
-use super::step::scores;
+use super::step::{ScoredEdges, scores};
 use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
 use crate::metrics::{RankingMetrics, ScoredLabels, realistic_rank};
@@ -26,6 +26,7 @@ pub(super) enum Evaluation {
         test: DistLinkNeighborLoader,
         schema: Arc<GraphSchema>,
         options: BatchOptions,
+        wants_roc_auc: bool,
     },
     Filtered(Box<FilteredRanking>),
 }
@@ -47,6 +48,7 @@ impl Evaluation {
         };
         let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config.training.eval_sampler())?);
         let edge_types = target_edge_types(node.part().meta(), config)?;
+        let reverse_types = reverse_edge_types(node.part().meta(), config)?;
         let mut loader = |split: Split| {
             // About as many seeds as a batch of training with one negative an edge; what is trained with has no say in it.
             let seeds = config.training.batch_size.saturating_mul(3);
@@ -60,13 +62,16 @@ impl Evaluation {
                 exclude: Exclude::EdgesAndHeldOut,
                 shared: false,
             };
-            // Held-out edges are not among those that messages flow over.
-            let link = LinkConfig { negatives, exclude_seed_edges: false, reverse_types: Vec::new() };
+            // Held-out edges are not among those that messages flow over. Where times count, the ends of one may be
+            // joined by others, such as its own reverse at the same time; as in training, no message flows over these.
+            let exclude_seed_edges = config.training.sampler.temporal.is_some();
+            let link = LinkConfig { negatives, exclude_seed_edges, reverse_types: reverse_types.clone() };
             let seeds = EdgeSeeds::Split(split, edge_types.clone());
             DistLinkNeighborLoader::new(sampler.clone(), seeds, loader_config, link, world)
         };
         let (valid, test) = (loader(Split::Valid)?, loader(Split::Test)?);
-        Ok(Self::Sampled { valid, test, schema: Arc::clone(schema), options })
+        let wants_roc_auc = config.metric == LinkMetric::RocAuc;
+        Ok(Self::Sampled { valid, test, schema: Arc::clone(schema), options, wants_roc_auc })
     }
 
     /// Over all ranks, each edge counted once.
@@ -78,26 +83,34 @@ impl Evaluation {
         device: &B::Device,
         world: &mut ProcessGroup,
     ) -> Result<LinkScores, TrainError> {
-        let (valid, test, schema, options) = match self {
+        let (valid, test, schema, options, wants_roc_auc) = match self {
             Self::Filtered(ranking) => return ranking.run(split, model, embeddings, device, world),
-            Self::Sampled { valid, test, schema, options } => (valid, test, schema, *options),
+            Self::Sampled { valid, test, schema, options, wants_roc_auc } => {
+                (valid, test, schema, *options, *wants_roc_auc)
+            }
         };
         let loader = if split == Split::Test { test } else { valid };
         let (on, of) = (device.clone(), Arc::clone(schema));
         let batches =
             loader.epoch_map(0, move |batch| LinkTensorBatch::<B>::new(batch, &of, options, false, None, &on));
-        let (mut ranks, mut scored) = (RankingMetrics::default(), ScoredLabels::default());
+        let mut ranks = RankingMetrics::default();
+        // Scores take memory, 4 bytes each: they are kept only where the metric needs them.
+        let mut scored = wants_roc_auc.then(ScoredLabels::default);
         for batch in batches {
             let mut batch = batch??;
             batch.graph = embeddings.fill(batch.graph, device)?;
             if let Some(input) = batch.graph.take_input() {
-                judge(model, &input, &batch, &mut ranks, &mut scored)?;
+                judge(model, &input, &batch, &mut ranks, scored.as_mut())?;
             }
             // Step by step, so that no rank is waited for longer than a batch takes.
             world.barrier()?;
         }
         ranks.all_reduce(world)?;
-        Ok(LinkScores::new(&ranks, scored.all_gather(world)?.roc_auc()))
+        let roc_auc = match scored {
+            Some(scored) => scored.roc_auc_over_all_ranks(world)?,
+            None => None,
+        };
+        Ok(LinkScores::new(&ranks, roc_auc))
     }
 }
 
@@ -106,10 +119,10 @@ fn judge<B: GnnBackend>(
     input: &crate::models::ModelInput<B>,
     batch: &LinkTensorBatch<B>,
     ranks: &mut RankingMetrics,
-    scored: &mut ScoredLabels,
+    mut scored: Option<&mut ScoredLabels>,
 ) -> Result<(), TrainError> {
     debug_assert!(matches!(batch.negatives, NegativeRows::OfEach { .. }));
-    for (positive, negatives) in scores(model, input, batch, Mode::Eval, false)?.groups {
+    for ScoredEdges { positive, negatives, .. } in scores(model, input, batch, Mode::Eval, false)?.groups {
         let [edges, num] = negatives.dims();
         let positive: Vec<f32> = positive.into_data().iter::<f32>().collect();
         consumed();
@@ -117,8 +130,10 @@ fn judge<B: GnnBackend>(
         for edge in 0..edges {
             let others = &negatives[edge * num..(edge + 1) * num];
             ranks.add(realistic_rank(positive[edge], others));
-            scored.push(positive[edge], true);
-            others.iter().for_each(|&score| scored.push(score, false));
+            if let Some(scored) = &mut scored {
+                scored.positives.push(positive[edge]);
+                scored.negatives.extend_from_slice(others);
+            }
         }
     }
     Ok(())

@@ -1,14 +1,16 @@
-//! What is said of link prediction.
+//! Progress reports of link prediction.
 
 use super::config::LinkMetric;
-use crate::embeddings::Embeddings;
 use crate::epoch_clock::EpochCost;
+use crate::improved::Improved;
 use crate::metrics::RankingMetrics;
 use crate::models::{LinkModel, LinkModelConfig};
+use crate::parameter_count::ParameterCount;
 use burn::tensor::backend::Backend;
+use edgecut_cluster::ProcessGroup;
 use serde::Serialize;
 
-/// How well held-out edges are told from pairs that are none.
+/// Ranking metrics of held-out edges among negative pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LinkScores {
     /// How many edges were ranked.
@@ -24,7 +26,8 @@ pub struct LinkScores {
     /// The share among the first ten.
     #[serde(rename = "hits@10")]
     pub hits_at_10: Option<f64>,
-    /// The area under the ROC curve, where negatives are sampled.
+    /// The area under the ROC curve, where negatives are sampled and it is the metric that chooses the epoch: it needs all
+    /// scores, the others need only sums.
     pub roc_auc: Option<f64>,
 }
 
@@ -76,6 +79,9 @@ pub struct LinkResult {
 
 /// Watches a run.
 pub trait LinkObserver<B: Backend> {
+    /// Training begins, of so many values. Does nothing unless implemented.
+    fn started(&mut self, _parameters: ParameterCount) {}
+
     /// `done` of `total` steps of `epoch` (counted from 1) are done.
     fn step(&mut self, epoch: u64, done: usize, total: usize);
 
@@ -85,14 +91,13 @@ pub trait LinkObserver<B: Backend> {
     /// The report cannot be written; the run then ends.
     fn epoch(&mut self, report: &LinkEpochReport) -> std::io::Result<()>;
 
-    /// `model` is the best so far, with these embeddings of node types without features.
+    /// A model is the best so far. All ranks call it at the same time, so that it may use collectives.
     ///
     /// # Errors
     /// The model cannot be saved; the run then ends.
     fn improved(
         &mut self,
-        model: &LinkModel<B>,
-        config: &LinkModelConfig,
-        embeddings: &Embeddings,
+        best: &Improved<'_, LinkModel<B>, LinkModelConfig>,
+        world: &mut ProcessGroup,
     ) -> std::io::Result<()>;
 }

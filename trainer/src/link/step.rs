@@ -13,16 +13,25 @@ use burn::tensor::{Bool, Int, Tensor, TensorData};
 use edgecut_cluster::ProcessGroup;
 use std::time::Instant;
 
-/// The score of what is no negative: so low that no loss sees it.
+/// The score of a masked pair: so low that it adds nothing to a loss and gets no gradient.
 const NO_SCORE: f32 = -1e30;
 
 /// The scores of a batch's edges and of their negatives.
 pub(super) struct Scores<B: Backend> {
-    /// Groups of edges with as many negatives: of each edge its own score, `[edges, 1]`, and those of its negatives,
-    /// `[edges, negatives]`.
-    pub(super) groups: Vec<(Tensor<B, 2>, Tensor<B, 2>)>,
+    /// Groups of edges with as many columns of negatives.
+    pub(super) groups: Vec<ScoredEdges<B>>,
     /// The third powers of the rows of all ends and relations, summed, `[1]`; where they are wanted.
     cubes: Option<Tensor<B, 1>>,
+}
+
+/// The scores of some edges and of their negatives.
+pub(super) struct ScoredEdges<B: Backend> {
+    /// The score of each edge, `[edges, 1]`.
+    pub(super) positive: Tensor<B, 2>,
+    /// The scores of its negatives, `[edges, columns]`; [`NO_SCORE`] for masked pairs.
+    pub(super) negatives: Tensor<B, 2>,
+    /// The negatives of each edge that are not masked, where any is masked.
+    pub(super) num_negatives: Option<Vec<u32>>,
 }
 
 /// Forward, backward and exchange of one batch, as [`step_gradients`](crate::step_gradients) for nodes.
@@ -80,27 +89,30 @@ pub(super) fn scores<B: GnnBackend>(
     let groups = match &batch.negatives {
         NegativeRows::OfEach { num: 0, .. } => {
             let edges = batch.src.len();
-            vec![(positive, Tensor::zeros([edges, 0], &device))]
+            vec![ScoredEdges { positive, negatives: Tensor::zeros([edges, 0], &device), num_negatives: None }]
         }
         NegativeRows::OfEach { num, rows: negatives } => {
             let edges = batch.src.len();
             let negatives = select(negatives).reshape([edges, *num, channels]);
             let query = query.reshape([edges, 1, channels]);
-            vec![(positive, (negatives * query).sum_dim(2).reshape([edges, *num]))]
+            let negatives = (negatives * query).sum_dim(2).reshape([edges, *num]);
+            vec![ScoredEdges { positive, negatives, num_negatives: None }]
         }
         NegativeRows::Shared(groups) => {
-            let of_group = |SharedRows { edges, rows: negatives, own }: &SharedRows| {
+            let of_group = |shared: &SharedRows| {
+                let SharedRows { edges, rows: negatives, masked } = shared;
                 let all = edges.len() == batch.src.len();
                 let part = |x: &Tensor<B, 2>| match all {
                     true => x.clone(),
                     false => x.clone().select(0, indices::<B>(edges, &device)),
                 };
                 let scores = matmul(part(&query), select(negatives).transpose());
-                let scores = match own.is_empty() {
+                let scores = match masked.is_empty() {
                     true => scores,
-                    false => scores.mask_fill(mask::<B>(own, [edges.len(), negatives.len()], &device), NO_SCORE),
+                    false => scores.mask_fill(mask::<B>(masked, [edges.len(), negatives.len()], &device), NO_SCORE),
                 };
-                (part(&positive), scores)
+                let num_negatives = shared.num_negatives();
+                ScoredEdges { positive: part(&positive), negatives: scores, num_negatives }
             };
             groups.iter().map(of_group).collect()
         }
@@ -111,26 +123,16 @@ pub(super) fn scores<B: GnnBackend>(
 impl<B: Backend> Scores<B> {
     /// The sum of the edges' losses, `[1]`, and how many edges score above all their negatives, `[1]`.
     fn loss(&self, kind: LinkLoss) -> (Tensor<B, 1>, Tensor<B, 1>) {
-        let device = self.groups.first().map(|(positive, _)| positive.device()).unwrap_or_default();
+        let device = self.groups.first().map(|group| group.positive.device()).unwrap_or_default();
         let mut correct = Tensor::zeros([1], &device);
         let mut total: Option<Tensor<B, 1>> = None;
-        for (positive, negatives) in &self.groups {
-            let [_, num] = negatives.dims();
+        for group in &self.groups {
             let loss = match kind {
-                LinkLoss::Bce => {
-                    let mut sum = log_sigmoid(positive.clone()).sum().neg();
-                    if num > 0 {
-                        sum = sum - log_sigmoid(negatives.clone().neg()).sum();
-                    }
-                    sum.div_scalar(1.0 + num as f64)
-                }
-                LinkLoss::Softmax => {
-                    let all = Tensor::cat(vec![positive.clone(), negatives.clone()], 1);
-                    log_softmax(all, 1).narrow(1, 0, 1).sum().neg()
-                }
+                LinkLoss::Bce => group.binary_cross_entropy(),
+                LinkLoss::Softmax => group.cross_entropy(),
             };
-            if num > 0 {
-                correct = correct + positive.clone().greater(negatives.clone().max_dim(1)).float().sum();
+            if let Some(of_group) = group.correct() {
+                correct = correct + of_group;
             }
             total = Some(match total {
                 Some(total) => total + loss,
@@ -142,14 +144,119 @@ impl<B: Backend> Scores<B> {
     }
 }
 
+impl<B: Backend> ScoredEdges<B> {
+    /// The sum over the edges of the mean over an edge and its negatives, `[1]`.
+    fn binary_cross_entropy(&self) -> Tensor<B, 1> {
+        let [_, columns] = self.negatives.dims();
+        let positive = log_sigmoid(self.positive.clone());
+        if columns == 0 {
+            return positive.sum().neg();
+        }
+        let negatives = log_sigmoid(self.negatives.clone().neg());
+        let Some(num_negatives) = &self.num_negatives else {
+            return (positive.sum() + negatives.sum()).neg().div_scalar(1.0 + columns as f64);
+        };
+        // A masked pair adds 0, so only the divisor knows of it.
+        let pairs: Vec<f32> = num_negatives.iter().map(|&num| 1.0 + num as f32).collect();
+        let pairs = Tensor::from_data(TensorData::new(pairs, [num_negatives.len(), 1]), &self.positive.device());
+        ((positive + negatives.sum_dim(1)) / pairs).sum().neg()
+    }
+
+    /// The sum over the edges of the cross entropy of choosing an edge among it and its negatives, `[1]`.
+    fn cross_entropy(&self) -> Tensor<B, 1> {
+        let all = Tensor::cat(vec![self.positive.clone(), self.negatives.clone()], 1);
+        log_softmax(all, 1).narrow(1, 0, 1).sum().neg()
+    }
+
+    /// The number of edges that score above all their negatives, `[1]`. Edges without negatives are not among them.
+    fn correct(&self) -> Option<Tensor<B, 1>> {
+        let [_, columns] = self.negatives.dims();
+        if columns == 0 {
+            return None;
+        }
+        let best = self.negatives.clone().max_dim(1);
+        let above = self.positive.clone().greater(best.clone()).float();
+        let judged = best.greater_elem(NO_SCORE / 2.0).float();
+        Some((above * judged).sum())
+    }
+}
+
 /// True at some places.
-fn mask<B: Backend>(places: &[(usize, usize)], [rows, columns]: [usize; 2], device: &B::Device) -> Tensor<B, 2, Bool> {
+fn mask<B: Backend>(places: &[(u32, u32)], [rows, columns]: [usize; 2], device: &B::Device) -> Tensor<B, 2, Bool> {
     let mut mask = vec![false; rows * columns];
-    places.iter().for_each(|&(row, column)| mask[row * columns + column] = true);
+    places.iter().for_each(|&(row, column)| mask[row as usize * columns + column as usize] = true);
     Tensor::from_data(TensorData::new(mask, [rows, columns]), device)
 }
 
 fn indices<B: Backend>(rows: &[u32], device: &B::Device) -> Tensor<B, 1, Int> {
     let rows: Vec<i64> = rows.iter().map(|&row| i64::from(row)).collect();
     Tensor::from_data(&rows[..], device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backends::Cpu;
+
+    const MASKED: [(u32, u32); 6] = [(0, 1), (1, 0), (1, 3), (2, 0), (2, 1), (2, 2)];
+
+    /// Three edges and four columns of negatives; the masked pairs have scores that would win.
+    fn scored() -> (ScoredEdges<Cpu>, Vec<f64>, Vec<Vec<f64>>) {
+        let device = Default::default();
+        let positive = vec![0.5_f32, -0.75, 2.0];
+        let mut negatives = [0.1_f32, 9.0, -0.7, 0.3, 8.0, -1.5, -0.5, 7.0, 6.0, 5.0, 4.0, 0.9];
+        let is_masked = |edge: usize, column: usize| MASKED.contains(&(edge as u32, column as u32));
+        let unmasked: Vec<Vec<f64>> = (0..3)
+            .map(|edge| (0..4).filter(|&at| !is_masked(edge, at)).map(|at| negatives[edge * 4 + at].into()).collect())
+            .collect();
+        for (edge, column) in MASKED {
+            negatives[edge as usize * 4 + column as usize] = 50.0;
+        }
+        let scores = Tensor::<Cpu, 1>::from_data(&negatives[..], &device).reshape([3, 4]);
+        let scores = scores.mask_fill(mask::<Cpu>(&MASKED, [3, 4], &device), NO_SCORE);
+        let group = ScoredEdges {
+            positive: Tensor::<Cpu, 1>::from_data(&positive[..], &device).reshape([3, 1]),
+            negatives: scores,
+            num_negatives: Some(unmasked.iter().map(|of_edge| of_edge.len() as u32).collect()),
+        };
+        (group, positive.into_iter().map(f64::from).collect(), unmasked)
+    }
+
+    fn value(tensor: Tensor<Cpu, 1>) -> f64 {
+        f64::from(tensor.into_scalar())
+    }
+
+    #[test]
+    fn masked_pairs_are_in_no_loss_and_no_accuracy() {
+        let (group, positive, unmasked) = scored();
+        let log_sigmoid = |x: f64| -(1.0 + (-x).exp()).ln();
+        let mut bce = 0.0;
+        let mut softmax = 0.0;
+        let mut correct = 0.0;
+        for (&score, others) in positive.iter().zip(&unmasked) {
+            let of_others: f64 = others.iter().map(|&other| log_sigmoid(-other)).sum();
+            bce -= (log_sigmoid(score) + of_others) / (1.0 + others.len() as f64);
+            let all: f64 = others.iter().map(|other| other.exp()).sum();
+            softmax -= (score.exp() / (score.exp() + all)).ln();
+            correct += if others.iter().all(|&other| score > other) { 1.0 } else { 0.0 };
+        }
+        assert!((value(group.binary_cross_entropy()) - bce).abs() < 1e-5);
+        assert!((value(group.cross_entropy()) - softmax).abs() < 1e-5);
+        assert_eq!(value(group.correct().expect("negatives")), correct);
+    }
+
+    #[test]
+    fn an_edge_without_negatives_is_not_judged() {
+        let (group, ..) = scored();
+        let device = Default::default();
+        let all: Vec<(u32, u32)> = (0..3).flat_map(|edge| (0..4).map(move |column| (edge, column))).collect();
+        let group = ScoredEdges {
+            negatives: group.negatives.mask_fill(mask::<Cpu>(&all, [3, 4], &device), NO_SCORE),
+            num_negatives: Some(vec![0; 3]),
+            positive: group.positive,
+        };
+        assert_eq!(value(group.correct().expect("columns")), 0.0);
+        assert!(value(group.cross_entropy()).abs() < 1e-6);
+        assert!(value(group.binary_cross_entropy()) > 0.0);
+    }
 }

@@ -1,21 +1,23 @@
 //! Link prediction, data-parallel.
 
 use super::batch::LinkTensorBatch;
-use super::config::{LinkTrainingConfig, edge_type, link_model_config, target_edge_types};
+use super::config::{LinkTrainingConfig, link_model_config, reverse_edge_types, target_edge_types};
 use super::evaluation::Evaluation;
 use super::report::{LinkEpochReport, LinkObserver, LinkResult, LinkScores};
 use super::step::step;
 use crate::batch_input::BatchOptions;
 use crate::data_parallel::SeedTotals;
-use crate::embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
+use crate::embeddings::{EmbeddingShards, EmbeddingSource, Embeddings};
 use crate::epoch_clock::EpochClock;
-use crate::gradients::{flatten_parameters, load_parameters};
+use crate::gradients::{flatten_parameters, load_parameters, num_trained_parameters};
+use crate::improved::Improved;
 use crate::models::{LinkModel, LinkModelConfig, Mode};
 use crate::ops::{DropoutKey, GnnBackend};
+use crate::optimizer::adam;
+use crate::parameter_count::{ParameterCount, check_model_memory, num_embedding_values};
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
-use burn::optim::decay::WeightDecayConfig;
-use burn::optim::{AdamConfig, Optimizer};
+use burn::optim::Optimizer;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistLinkNeighborLoader, EdgeSeeds, LinkConfig};
@@ -69,10 +71,14 @@ where
     }
     let model_config = link_model_config(node.part().meta(), config)?;
     let schema = Arc::new(model_config.encoder.graph.clone());
+    check_model_memory::<B>(model_config.num_parameters(), world)?;
     let mut model: LinkModel<B> = model_config.init(training.seed, device).map_err(|e| invalid(e.to_string()))?;
-    let decay = (training.weight_decay > 0.0).then(|| WeightDecayConfig::new(training.weight_decay as f32));
-    let mut optimizer = AdamConfig::new().with_epsilon(1e-8).with_weight_decay(decay).init::<B, LinkModel<B>>();
+    let mut optimizer = adam::<B, LinkModel<B>>(training.weight_decay);
     let mut embeddings = Embeddings::new(node, &schema, training.hidden_channels, training.seed)?;
+    observer.started(ParameterCount {
+        model: num_trained_parameters(&model) as u64,
+        embeddings: num_embedding_values(node, &schema, training.hidden_channels),
+    });
     let options = BatchOptions { precision: training.device_memory.precision, ..options(&model_config, true) };
     let memory = training.device_memory;
     let left = memory.hold_edges::<B>(node, device)?;
@@ -120,8 +126,18 @@ where
             let better = |best: &Best| scores.get(config.metric) > best.scores.get(config.metric);
             let last = epoch + 1 == training.num_epochs;
             if (last || scores.get(config.metric).is_some()) && best.as_ref().is_none_or(better) {
-                observer.improved(&model.valid(), &model_config, &embeddings)?;
-                let (parameters, shards) = (flatten_parameters(&model.valid()), embeddings.shards());
+                let improved = Improved {
+                    epoch: epoch + 1,
+                    metric: config.metric.to_string(),
+                    valid_metric: scores.get(config.metric),
+                    model: &model.valid(),
+                    config: &model_config,
+                    embeddings: &embeddings,
+                };
+                observer.improved(&improved, world)?;
+                let parameters = flatten_parameters(&model.valid());
+                let mut shards = best.take().map(|best| best.shards).unwrap_or_default();
+                embeddings.copy_shards(&mut shards);
                 best = Some(Best { epoch: epoch + 1, scores, parameters, shards });
             }
         }
@@ -147,12 +163,12 @@ where
 ///
 /// # Errors
 /// A model that does not fit the graph or the options, or a failure of the job.
-pub fn evaluate_link<B: GnnBackend>(
+pub fn evaluate_link<'a, B: GnnBackend>(
     node: &Arc<SamplingNode>,
     config: &LinkTrainingConfig,
     model: &LinkModel<B>,
     model_config: &LinkModelConfig,
-    tables: &[EmbeddingTable],
+    saved: impl Into<EmbeddingSource<'a>>,
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> Result<LinkResult, TrainError> {
@@ -167,7 +183,7 @@ pub fn evaluate_link<B: GnnBackend>(
     }
     let schema = Arc::new(asked.encoder.graph);
     let mut embeddings = Embeddings::new(node, &schema, model_config.encoder.hidden_channels, config.training.seed)?;
-    embeddings.load(tables)?;
+    embeddings.load(saved)?;
     let evaluation = Evaluation::new(node, &schema, options(model_config, false), config, world)?;
     world.barrier()?;
     let valid = evaluation.run(Split::Valid, model, &embeddings, device, world)?;
@@ -189,9 +205,7 @@ fn training_loader(
     let (training, meta) = (&config.training, node.part().meta());
     let sampler = Arc::new(DistNeighborSampler::new(node.clone(), training.sampler.clone())?);
     let loader_config = training.train_loader(options.wanted());
-    let reverse_types = (config.reverse_types.iter())
-        .map(|(one, other)| Ok((edge_type(meta, one)?, edge_type(meta, other)?)))
-        .collect::<Result<_, TrainError>>()?;
+    let reverse_types = reverse_edge_types(meta, config)?;
     let link = LinkConfig { negatives: config.negatives, exclude_seed_edges: true, reverse_types };
     let seeds = EdgeSeeds::Split(Split::Train, target_edge_types(meta, config)?);
     Ok(DistLinkNeighborLoader::new(sampler, seeds, loader_config, link, world)?)

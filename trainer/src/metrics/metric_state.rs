@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::{ClusterError, ProcessGroup};
 
-use super::confusion_matrix::ConfusionMatrix;
+use super::class_counts::ClassCounts;
 use super::metric::Metric;
 use super::roc_auc::ScoredLabels;
 
@@ -13,10 +13,10 @@ use super::roc_auc::ScoredLabels;
 pub enum MetricState {
     /// Seeds that are classified correctly, and seeds.
     Accuracy([f64; 2]),
-    /// All scores.
+    /// The scores of this rank's seeds.
     RocAuc(ScoredLabels),
-    /// Labels and predictions; and which F1 of them.
-    F1(ConfusionMatrix, Metric),
+    /// Counts of labels and predictions; and which F1 of them.
+    F1(ClassCounts, Metric),
 }
 
 impl MetricState {
@@ -25,11 +25,11 @@ impl MetricState {
         match metric {
             Metric::Accuracy => Self::Accuracy([0.0; 2]),
             Metric::RocAuc => Self::RocAuc(ScoredLabels::default()),
-            Metric::MicroF1 | Metric::MacroF1 => Self::F1(ConfusionMatrix::new(num_classes), metric),
+            Metric::MicroF1 | Metric::MacroF1 => Self::F1(ClassCounts::new(num_classes), metric),
         }
     }
 
-    /// Adds a batch, whose labels are classes.
+    /// Adds a batch, whose labels are classes. A seed with a NaN among its logits is classified wrongly.
     ///
     /// # Shapes
     /// - `logits`: `[seeds, classes]`
@@ -39,10 +39,10 @@ impl MetricState {
         if rows == 0 || classes == 0 {
             return;
         }
-        let predictions = || logits.clone().argmax(1).into_data();
         match self {
             Self::Accuracy([correct, seeds]) => {
-                let right = predictions().iter::<i64>().zip(labels).filter(|(found, label)| found == *label).count();
+                let found = predictions(logits);
+                let right = found.iter().zip(labels).filter(|(found, label)| **found == Some(**label)).count();
                 *correct += right as f64;
                 *seeds += labels.len() as f64;
             }
@@ -53,8 +53,13 @@ impl MetricState {
                     scored.push(row[classes - 1] - row[0], label == classes as i64 - 1);
                 }
             }
-            Self::F1(matrix, _) => {
-                predictions().iter::<i64>().zip(labels).for_each(|(found, &label)| matrix.add(label, found));
+            Self::F1(counts, _) => {
+                for (found, &label) in predictions(logits).into_iter().zip(labels) {
+                    match found {
+                        Some(found) => counts.add(label, found),
+                        None => counts.add_unclassified(label),
+                    }
+                }
             }
         }
     }
@@ -70,11 +75,19 @@ impl MetricState {
                 let [correct, seeds] = sums;
                 Ok((seeds > 0.0).then(|| correct / seeds))
             }
-            Self::RocAuc(scored) => Ok(scored.all_gather(world)?.roc_auc()),
-            Self::F1(mut matrix, metric) => {
-                matrix.all_reduce(world)?;
-                Ok(if metric == Metric::MacroF1 { matrix.macro_f1() } else { matrix.micro_f1() })
+            Self::RocAuc(scored) => scored.roc_auc_over_all_ranks(world),
+            Self::F1(mut counts, metric) => {
+                counts.all_reduce(world)?;
+                Ok(if metric == Metric::MacroF1 { counts.macro_f1() } else { counts.micro_f1() })
             }
         }
     }
+}
+
+/// Returns the class with the greatest logit of each row; nothing for a row with a NaN, of which backends make different
+/// classes.
+fn predictions<B: Backend>(logits: &Tensor<B, 2>) -> Vec<Option<i64>> {
+    let classes = logits.clone().argmax(1).into_data();
+    let is_nan = logits.clone().is_nan().any_dim(1).into_data();
+    classes.iter::<i64>().zip(is_nan.iter::<bool>()).map(|(class, is_nan)| (!is_nan).then_some(class)).collect()
 }

@@ -1,14 +1,15 @@
 //! How good predictions are, over the seeds of all ranks.
 //!
-//! What is computed is pure and works on plain numbers; what ranks hold is brought together by one collective at the end.
+//! Metrics are computed from plain numbers. Ranks keep counts or scores of their own seeds and combine them by collectives at
+//! the end of an evaluation.
 
-mod confusion_matrix;
+mod class_counts;
 mod metric;
 mod metric_state;
 mod ranking;
 mod roc_auc;
 
-pub use confusion_matrix::ConfusionMatrix;
+pub use class_counts::ClassCounts;
 pub use metric::{Metric, ParseMetricError};
 pub use metric_state::MetricState;
 pub use ranking::{RankingMetrics, realistic_rank};

@@ -1,80 +1,132 @@
 //! The area under the ROC curve.
 
-use crate::gather::all_gather_large;
-use edgecut_cluster::{ClusterError, ProcessGroup};
+use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
+use rayon::prelude::*;
 
-/// Bytes of an entry on the wire: a score and whether it is a positive's.
-const ENTRY_BYTES: usize = 5;
+/// Scores that all ranks together exchange in one round.
+const SCORES_PER_ROUND: usize = 1 << 20;
 
-/// The probability that a positive scores higher than a negative, ties counting half: exact, by midranks (Hanley and McNeil,
-/// "The meaning and use of the area under a receiver operating characteristic curve", Radiology 1982). `None` without
-/// positives or without negatives, or if a score is NaN.
+/// Returns the probability that a positive scores higher than a negative, ties counting half: exact, by midranks (Hanley and
+/// McNeil, "The meaning and use of the area under a receiver operating characteristic curve", Radiology 1982). `None`
+/// without positives or without negatives, or if a score is NaN.
 ///
 /// ```
 /// use edgecut_trainer::metrics::roc_auc;
 /// assert_eq!(roc_auc(&[0.1, 0.4, 0.35, 0.8], &[false, false, true, true]), Some(0.75));
 /// ```
 pub fn roc_auc(scores: &[f32], positive: &[bool]) -> Option<f64> {
-    let mut entries: Vec<(f32, bool)> = scores.iter().copied().zip(positive.iter().copied()).collect();
-    if entries.iter().any(|(score, _)| score.is_nan()) {
-        return None;
-    }
-    entries.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let positives = entries.iter().filter(|(_, positive)| *positive).count() as u64;
-    let negatives = entries.len() as u64 - positives;
-    if positives == 0 || negatives == 0 {
-        return None;
-    }
-    // Twice the number of pairs in the right order, so that ties stay whole numbers.
-    let (mut twice_won, mut below) = (0_u128, 0_u64);
-    // Zeros of both signs are one score.
-    for tied in entries.chunk_by(|a, b| a.0 == b.0) {
-        let of_positives = tied.iter().filter(|(_, positive)| *positive).count() as u64;
-        let of_negatives = tied.len() as u64 - of_positives;
-        twice_won += u128::from(of_positives) * u128::from(2 * below + of_negatives);
-        below += of_negatives;
-    }
-    Some(twice_won as f64 / 2.0 / (positives as f64 * negatives as f64))
+    let mut scored = ScoredLabels::default();
+    scores.iter().zip(positive).for_each(|(&score, &positive)| scored.push(score, positive));
+    scored.roc_auc()
 }
 
-/// The scores of one rank's seeds, and which of these are positive.
+/// The scores of one rank's seeds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ScoredLabels {
-    /// How positive each seed was found.
-    pub scores: Vec<f32>,
-    /// Whether it is.
-    pub positive: Vec<bool>,
+    /// Scores of positive seeds.
+    pub positives: Vec<f32>,
+    /// Scores of negative seeds.
+    pub negatives: Vec<f32>,
 }
 
 impl ScoredLabels {
     /// Adds a seed.
     pub fn push(&mut self, score: f32, positive: bool) {
-        self.scores.push(score);
-        self.positive.push(positive);
+        if positive {
+            self.positives.push(score);
+        } else {
+            self.negatives.push(score);
+        }
     }
 
-    /// Those of all ranks, the same on each.
+    fn has_nan(&self) -> bool {
+        self.positives.iter().chain(&self.negatives).any(|score| score.is_nan())
+    }
+
+    /// Returns the area under the ROC curve of these seeds alone, see [`roc_auc`].
+    pub fn roc_auc(mut self) -> Option<f64> {
+        if self.has_nan() || self.positives.is_empty() || self.negatives.is_empty() {
+            return None;
+        }
+        self.negatives.sort_unstable_by(f32::total_cmp);
+        let pairs = Pairs { positives: self.positives.len() as u64, negatives: self.negatives.len() as u64 };
+        Some(pairs.share_in_order(twice_above(&self.positives, &self.negatives)))
+    }
+
+    /// Returns the area under the ROC curve of the seeds of all ranks, see [`roc_auc`]; the same on each. Every rank has to
+    /// call this.
+    ///
+    /// The pairs in the right order are counted where the scores of the more frequent kind are: these never leave their
+    /// rank. The scores of the other kind visit all ranks, at most 4 MiB at a time.
     ///
     /// # Errors
     /// A failure of the job.
-    pub fn all_gather(&self, world: &mut ProcessGroup) -> Result<Self, ClusterError> {
-        let entries = self.scores.iter().zip(&self.positive);
-        let bytes = entries.flat_map(|(score, &positive)| {
-            let [a, b, c, d] = score.to_le_bytes();
-            [a, b, c, d, u8::from(positive)]
-        });
-        let mut all = Self::default();
-        for part in all_gather_large(world, &bytes.collect::<Vec<u8>>())? {
-            let (entries, _) = part.as_chunks::<ENTRY_BYTES>();
-            for &[a, b, c, d, positive] in entries {
-                all.push(f32::from_le_bytes([a, b, c, d]), positive != 0);
-            }
+    pub fn roc_auc_over_all_ranks(self, world: &mut ProcessGroup) -> Result<Option<f64>, ClusterError> {
+        let mut totals = [self.positives.len() as u64, self.negatives.len() as u64, u64::from(self.has_nan())];
+        world.all_reduce(&mut totals, ReduceOp::Sum)?;
+        let [positives, negatives, ranks_with_nan] = totals;
+        if ranks_with_nan > 0 || positives == 0 || negatives == 0 {
+            return Ok(None);
         }
-        Ok(all)
+        let positives_travel = positives <= negatives;
+        let (travelling, mut staying) =
+            if positives_travel { (self.positives, self.negatives) } else { (self.negatives, self.positives) };
+        staying.sort_unstable_by(f32::total_cmp);
+        let mut twice_won = 0_u128;
+        for_each_round(world, &travelling, |scores| {
+            let twice_above = twice_above(scores, &staying);
+            // Of two scores one is above, or both count half.
+            let twice_pairs = 2 * scores.len() as u128 * staying.len() as u128;
+            twice_won += if positives_travel { twice_above } else { twice_pairs - twice_above };
+        })?;
+        // Sums of 32 bits each, so that those of all ranks fit in 64.
+        let low = u128::from(u32::MAX);
+        let mut limbs = [twice_won & low, (twice_won >> 32) & low, twice_won >> 64].map(|limb| limb as u64);
+        world.all_reduce(&mut limbs, ReduceOp::Sum)?;
+        let twice_won = u128::from(limbs[0]) + (u128::from(limbs[1]) << 32) + (u128::from(limbs[2]) << 64);
+        Ok(Some(Pairs { positives, negatives }.share_in_order(twice_won)))
     }
+}
 
-    /// The area under the ROC curve, see [`roc_auc`].
-    pub fn roc_auc(&self) -> Option<f64> {
-        roc_auc(&self.scores, &self.positive)
+/// All pairs of a positive and a negative.
+struct Pairs {
+    positives: u64,
+    negatives: u64,
+}
+
+impl Pairs {
+    /// Returns the share of pairs that are in order, given twice their number.
+    fn share_in_order(&self, twice_won: u128) -> f64 {
+        twice_won as f64 / 2.0 / (self.positives as f64 * self.negatives as f64)
     }
+}
+
+/// Counts the pairs of a score and one of `sorted` that is below it, twice, and those of equal scores, once. Doubled counts
+/// keep ties whole numbers.
+fn twice_above(scores: &[f32], sorted: &[f32]) -> u128 {
+    let of_score = |&score: &f32| {
+        // Comparisons take zeros of both signs as one score, as the order of `sorted` allows.
+        let below = sorted.partition_point(|&other| other < score);
+        let tied = sorted[below..].partition_point(|&other| other <= score);
+        2 * below as u128 + tied as u128
+    };
+    scores.par_iter().map(of_score).sum()
+}
+
+/// Gives `work` the scores of all ranks, piece by piece.
+fn for_each_round(world: &mut ProcessGroup, mine: &[f32], mut work: impl FnMut(&[f32])) -> Result<(), ClusterError> {
+    let scores_per_rank = (SCORES_PER_ROUND / world.size()).max(1);
+    let mut rounds = [mine.len().div_ceil(scores_per_rank) as u64];
+    world.all_reduce(&mut rounds, ReduceOp::Max)?;
+    let mut pieces = mine.chunks(scores_per_rank);
+    for _ in 0..rounds[0] {
+        let piece = pieces.next().unwrap_or_default();
+        let bytes: Vec<u8> = piece.iter().flat_map(|score| score.to_le_bytes()).collect();
+        for theirs in world.all_gather(&bytes)? {
+            let (words, _) = theirs.as_chunks::<4>();
+            let scores: Vec<f32> = words.iter().map(|&word| f32::from_le_bytes(word)).collect();
+            work(&scores);
+        }
+    }
+    Ok(())
 }

@@ -7,6 +7,7 @@ use safetensors::{Dtype, SafeTensorError};
 use thiserror::Error;
 
 use crate::models::ModelError;
+use edgecut_cluster::ClusterError;
 
 /// A model file that cannot be written or is not one.
 #[derive(Debug, Error)]
@@ -120,6 +121,38 @@ pub enum ModelFileError {
         found: Vec<usize>,
         /// The shape by the configuration.
         expected: Vec<usize>,
+    },
+    /// A file with embeddings is not what the model file says.
+    #[error("model {path}: {what}")]
+    Shard {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// Files with embeddings are not on this node.
+    #[error(
+        "model {path}: {rows} embeddings of node type {node_type} that this process needs may be in files that are missing on \
+         this node ({}): copy them from the nodes that saved the model, or load it with the same nodes, processes and parts",
+        files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
+    )]
+    MissingShards {
+        /// The model file.
+        path: PathBuf,
+        /// The node type.
+        node_type: String,
+        /// Rows that were not found.
+        rows: usize,
+        /// The files.
+        files: Vec<PathBuf>,
+    },
+    /// The ranks could not save the model together.
+    #[error("save model {path} with the other ranks")]
+    Job {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Box<ClusterError>,
     },
     /// A value that is not finite.
     #[error("model {path}: tensor {tensor} holds {value} at element {position}")]

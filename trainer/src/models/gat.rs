@@ -1,11 +1,11 @@
 //! A stack of attention layers.
 
 use burn::module::Module;
+use burn::nn::LayerNorm;
 use burn::tensor::Tensor;
-use burn::tensor::activation::relu;
 use burn::tensor::backend::Backend;
 
-use super::layer_stack::{Stack, StackDropout};
+use super::layer_stack::{Stack, StackSettings};
 use super::model_error::ModelError;
 use super::model_input::{Mode, ModelInput};
 use super::model_kind::GatSettings;
@@ -22,7 +22,9 @@ const ATTENTION: u64 = 1 << 32;
 pub struct Gat<B: Backend> {
     /// The convolutions, the first reads the features.
     pub layers: Vec<GatConv<B>>,
-    dropout: StackDropout,
+    /// What normalises the input of each layer but the first; empty without normalisation.
+    pub norms: Vec<LayerNorm<B>>,
+    settings: StackSettings,
     attention_dropout: f64,
 }
 
@@ -33,10 +35,18 @@ impl<B: Backend> Gat<B> {
         let last = config.num_layers.saturating_sub(1);
         let layer = |(position, (fan_in, fan_out)): (usize, (usize, usize))| {
             let heads = if position == last { 1 } else { gat.heads };
-            GatConvConfig::new(fan_in, fan_out / heads, heads).with_version(gat.version).init(&mut init, device)
+            GatConvConfig::new(fan_in, fan_out / heads, heads)
+                .with_version(gat.version)
+                .with_projection_bias(gat.projection_bias)
+                .init(&mut init, device)
         };
         let layers = config.layer_channels().enumerate().map(layer).collect();
-        Self { layers, dropout: config.stack_dropout(), attention_dropout: gat.attention_dropout }
+        Self {
+            layers,
+            norms: config.norms(device),
+            settings: config.stack_settings(),
+            attention_dropout: gat.attention_dropout,
+        }
     }
 }
 
@@ -52,7 +62,7 @@ impl<B: GnnBackend> Gat<B> {
         let in_channels = self.layers.first().map_or(0, |layer| layer.weight_src.dims()[0]);
         let num_classes = self.layers.last().map_or(0, |layer| layer.weight_src.dims()[1]);
         input.check(self.layers.len(), in_channels)?;
-        let stack = Stack { layers: &self.layers, dropout: self.dropout, num_classes };
+        let stack = Stack { layers: &self.layers, norms: &self.norms, settings: self.settings, num_classes };
         Ok(stack.run(input.features(), input.blocks(), mode, |layer, x, block, place| {
             let output = layer.forward(x, block, mode.mask(self.attention_dropout, ATTENTION + place.layer));
             match place.hidden {
@@ -63,8 +73,8 @@ impl<B: GnnBackend> Gat<B> {
     }
 }
 
-/// `x` where it is positive, else `exp(x) - 1`. Unlike burn's own, its gradient is finite for any `x`: the exponential of a
-/// great one is never taken.
-fn elu<B: Backend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
-    relu(x.clone()) + (x.clamp_max(0.0).exp() - 1.0)
+/// Returns `x` where it is positive, else `exp(x) - 1`. Unlike burn's own, its gradient is finite for any `x`: the exponential
+/// of a great one is never taken. A NaN stays one.
+fn elu<B: GnnBackend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
+    Mode::Eval.relu_and_dropout(0.0, 0).apply(x.clone()) + (x.clamp_max(0.0).exp() - 1.0)
 }

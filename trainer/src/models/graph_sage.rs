@@ -1,10 +1,11 @@
 //! A stack of SAGE layers.
 
 use burn::module::Module;
+use burn::nn::LayerNorm;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
-use super::layer_stack::{Stack, StackDropout};
+use super::layer_stack::{Stack, StackSettings};
 use super::model_error::ModelError;
 use super::model_input::{Mode, ModelInput};
 use super::node_model_config::NodeModelConfig;
@@ -16,7 +17,9 @@ use crate::ops::GnnBackend;
 pub struct GraphSage<B: Backend> {
     /// The convolutions, the first reads the features.
     pub layers: Vec<SageConv<B>>,
-    dropout: StackDropout,
+    /// What normalises the input of each layer but the first; empty without normalisation.
+    pub norms: Vec<LayerNorm<B>>,
+    settings: StackSettings,
 }
 
 impl<B: Backend> GraphSage<B> {
@@ -25,7 +28,11 @@ impl<B: Backend> GraphSage<B> {
         let layer = |(fan_in, fan_out)| {
             SageConvConfig::new(fan_in, fan_out).with_aggregation(aggregation).init(&mut init, device)
         };
-        Self { layers: config.layer_channels().map(layer).collect(), dropout: config.stack_dropout() }
+        Self {
+            layers: config.layer_channels().map(layer).collect(),
+            norms: config.norms(device),
+            settings: config.stack_settings(),
+        }
     }
 }
 
@@ -41,7 +48,7 @@ impl<B: GnnBackend> GraphSage<B> {
         let in_channels = self.layers.first().map_or(0, |layer| layer.weight_self.dims()[0]);
         let num_classes = self.layers.last().map_or(0, |layer| layer.weight_self.dims()[1]);
         input.check(self.layers.len(), in_channels)?;
-        let stack = Stack { layers: &self.layers, dropout: self.dropout, num_classes };
+        let stack = Stack { layers: &self.layers, norms: &self.norms, settings: self.settings, num_classes };
         Ok(stack.run(input.features(), input.blocks(), mode, |layer, x, block, place| {
             layer.forward(x, block, place.relu())
         }))

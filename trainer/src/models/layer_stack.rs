@@ -1,23 +1,29 @@
-//! What models of homogeneous graphs share: convolutions with an activation and dropout between them.
+//! A stack of convolutions, with an activation, dropout, residuals and normalisation between them.
 
+use burn::nn::LayerNorm;
 use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
 
 use super::model_input::Mode;
 use crate::ops::{Activation, Block, DropoutMask, GnnBackend, dropout};
 
-/// Dropout probabilities of a stack of layers.
+/// Settings of a stack that are not tensors.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct StackDropout {
-    /// On the input features.
-    pub(super) input: f64,
-    /// After every layer but the last.
-    pub(super) hidden: f64,
+pub(super) struct StackSettings {
+    /// Probability of dropout on the input features.
+    pub(super) input_dropout: f64,
+    /// Probability of dropout after every layer but the last.
+    pub(super) hidden_dropout: f64,
+    /// Whether layers between hidden rows add their input to their output.
+    pub(super) residual: bool,
 }
 
 /// The layers of a model, and what goes between them.
-pub(super) struct Stack<'a, L> {
+pub(super) struct Stack<'a, B: Backend, L> {
     pub(super) layers: &'a [L],
-    pub(super) dropout: StackDropout,
+    /// By layer, from the second on; empty without normalisation.
+    pub(super) norms: &'a [LayerNorm<B>],
+    pub(super) settings: StackSettings,
     pub(super) num_classes: usize,
 }
 
@@ -37,13 +43,13 @@ impl Place {
     }
 }
 
-impl<L> Stack<'_, L> {
+impl<B: GnnBackend, L> Stack<'_, B, L> {
     /// Runs `convolve`, which applies what follows a layer as well, for every layer.
     ///
     /// # Shapes
     /// - `x`: `[blocks[0].num_src, in_channels]`
     /// - output: `[num_seeds, num_classes]`
-    pub(super) fn run<B: GnnBackend>(
+    pub(super) fn run(
         &self,
         mut x: Tensor<B, 2>,
         blocks: &[Block],
@@ -55,12 +61,30 @@ impl<L> Stack<'_, L> {
         }
         // Masks are numbered by what they follow: 0 is the input, l the l-th layer.
         if let Mode::Train(key) = mode {
-            x = dropout(x, self.dropout.input, key.for_layer(0));
+            x = dropout(x, self.settings.input_dropout, key.for_layer(0));
         }
         for ((layer, block), number) in self.layers.iter().zip(blocks).zip(1..) {
-            let hidden = ((number as usize) < self.layers.len()).then(|| mode.mask(self.dropout.hidden, number));
+            let is_hidden = (number as usize) < self.layers.len();
+            let hidden = is_hidden.then(|| mode.mask(self.settings.hidden_dropout, number));
+            // Rows of features have another width, and so may have those of classes.
+            let reads_hidden_rows = number > 1;
+            let residual = self.settings.residual && reads_hidden_rows && is_hidden;
+            let added = residual.then(|| prefix(x.clone(), block.num_dst()));
+            let norm = if reads_hidden_rows { self.norms.get(number as usize - 2) } else { None };
+            if let Some(norm) = norm {
+                x = norm.forward(x);
+            }
             x = convolve(layer, x, block, Place { layer: number, hidden });
+            if let Some(added) = added {
+                x = x + added;
+            }
         }
         x
     }
+}
+
+/// Returns the first rows, without a copy where these are all.
+pub(super) fn prefix<B: Backend>(rows: Tensor<B, 2>, count: usize) -> Tensor<B, 2> {
+    let [all, columns] = rows.dims();
+    if count == all { rows } else { rows.slice([0..count, 0..columns]) }
 }

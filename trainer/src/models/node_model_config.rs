@@ -1,12 +1,13 @@
 //! Settings of a model for node classification.
 
+use burn::nn::{LayerNorm, LayerNormConfig};
 use burn::tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
 
 use super::gat::Gat;
 use super::gcn::Gcn;
 use super::graph_sage::GraphSage;
-use super::layer_stack::StackDropout;
+use super::layer_stack::StackSettings;
 use super::model_error::ModelError;
 use super::model_kind::{GatSettings, ModelKind};
 use super::node_model::NodeModel;
@@ -26,6 +27,13 @@ pub struct NodeModelConfig {
     pub num_classes: usize,
     /// Number of convolutions, and so of hops.
     pub num_layers: usize,
+    /// Whether a layer's input is added to its output, where both are of the hidden width: in all layers but the first and the
+    /// last.
+    #[serde(default)]
+    pub residual: bool,
+    /// Whether the input of each layer but the first is normalised (Ba, Kiros and Hinton, "Layer normalization", 2016).
+    #[serde(default)]
+    pub layer_norm: bool,
     /// Probability of dropout after every layer but the last.
     pub dropout: f64,
     /// Probability of dropout on the features.
@@ -36,7 +44,7 @@ pub struct NodeModelConfig {
 }
 
 impl NodeModelConfig {
-    /// A model without dropout.
+    /// A model without dropout, residuals and normalisation.
     ///
     /// ```
     /// use burn::backend::NdArray;
@@ -61,6 +69,8 @@ impl NodeModelConfig {
             hidden_channels,
             num_classes,
             num_layers,
+            residual: false,
+            layer_norm: false,
             dropout: 0.0,
             input_dropout: 0.0,
             normalize_features: false,
@@ -85,11 +95,23 @@ impl NodeModelConfig {
         self
     }
 
+    /// Sets whether a layer's input is added to its output.
+    pub fn with_residual(mut self, residual: bool) -> Self {
+        self.residual = residual;
+        self
+    }
+
+    /// Sets whether the input of each layer but the first is normalised.
+    pub fn with_layer_norm(mut self, layer_norm: bool) -> Self {
+        self.layer_norm = layer_norm;
+        self
+    }
+
     /// Checks the settings.
     ///
     /// # Errors
     /// [`ModelError`] for sizes of 0 or beyond memory, for dropouts outside `[0, 1)`, for heads that do not divide the hidden
-    /// channels, and for an R-GCN, which is no stack.
+    /// channels, for residuals and normalisation of fewer layers than have some, and for an R-GCN, which is no stack.
     pub fn validate(&self) -> Result<(), ModelError> {
         let sizes = [
             ("in_channels", self.in_channels),
@@ -108,7 +130,23 @@ impl NodeModelConfig {
             let what = "an R-GCN is a network over typed edges: describe it by a RelationalConfig".into();
             return Err(ModelError::Settings { what });
         }
+        self.check_hidden_rows()?;
         self.num_parameters().map(|_| ()).ok_or(ModelError::TooLarge)
+    }
+
+    /// Fails for a setting that no layer would follow.
+    fn check_hidden_rows(&self) -> Result<(), ModelError> {
+        let Self { num_layers, residual, layer_norm, .. } = *self;
+        let what = if residual && num_layers < 3 {
+            "residuals add the input of a layer to its output where both are of the hidden width, which needs at least 3 layers"
+        } else if layer_norm && num_layers < 2 {
+            "layer norm normalises the input of each layer but the features, which needs at least 2 layers"
+        } else {
+            return Ok(());
+        };
+        let what =
+            format!("{what}, and there are {num_layers}: add layers, or an encoder and a decoder (--encoder-decoder)");
+        Err(ModelError::Settings { what })
     }
 
     /// The model with its initial weights, which depend on the seed alone.
@@ -127,12 +165,13 @@ impl NodeModelConfig {
 
     /// Number of parameters of the model; `None` if their bytes cannot be addressed.
     pub fn num_parameters(&self) -> Option<usize> {
-        // Matrices, and vectors as long as the output.
+        // Matrices, and vectors as long as the output, as the documentation of PyG's layers lists them.
         let (matrices, vectors) = match self.kind {
             ModelKind::Sage { .. } => (2, 1),
             ModelKind::Gcn | ModelKind::Rgcn { .. } => (1, 1),
             ModelKind::Gat(GatSettings { version: AttentionVersion::V1, .. }) => (1, 3),
-            ModelKind::Gat(GatSettings { version: AttentionVersion::V2, .. }) => (2, 2),
+            ModelKind::Gat(GatSettings { version: AttentionVersion::V2, projection_bias: false, .. }) => (2, 2),
+            ModelKind::Gat(GatSettings { version: AttentionVersion::V2, projection_bias: true, .. }) => (2, 4),
         };
         let layer =
             |fan_in: usize, fan_out: usize| fan_in.checked_mul(matrices)?.checked_add(vectors)?.checked_mul(fan_out);
@@ -145,7 +184,14 @@ impl NodeModelConfig {
                 layer(self.in_channels, hidden)?.checked_add(inner)?.checked_add(layer(hidden, classes)?)?
             }
         };
+        let norms = self.num_norms().checked_mul(hidden.checked_mul(2)?)?;
+        let total = total.checked_add(norms)?;
         (total <= isize::MAX as usize / size_of::<f32>()).then_some(total)
+    }
+
+    /// Layers whose input is normalised.
+    fn num_norms(&self) -> usize {
+        if self.layer_norm { self.num_layers.saturating_sub(1) } else { 0 }
     }
 
     /// Columns in and out of each layer.
@@ -158,8 +204,13 @@ impl NodeModelConfig {
         })
     }
 
-    pub(super) fn stack_dropout(&self) -> StackDropout {
-        StackDropout { input: self.input_dropout, hidden: self.dropout }
+    pub(super) fn stack_settings(&self) -> StackSettings {
+        StackSettings { input_dropout: self.input_dropout, hidden_dropout: self.dropout, residual: self.residual }
+    }
+
+    /// The normalisation of the input of each layer but the first; empty without any.
+    pub(super) fn norms<B: Backend>(&self, device: &B::Device) -> Vec<LayerNorm<B>> {
+        (0..self.num_norms()).map(|_| LayerNormConfig::new(self.hidden_channels).init(device)).collect()
     }
 }
 
@@ -169,7 +220,7 @@ mod tests {
     use crate::nn::{Aggregation, Decomposition};
 
     fn gat(version: AttentionVersion, heads: usize) -> ModelKind {
-        ModelKind::Gat(GatSettings { heads, version, attention_dropout: 0.1 })
+        ModelKind::Gat(GatSettings { heads, version, attention_dropout: 0.1, projection_bias: true })
     }
 
     #[test]
@@ -195,7 +246,7 @@ mod tests {
         let gats = [gat(AttentionVersion::V1, 2), gat(AttentionVersion::V2, 4)];
         for kind in [ModelKind::Gcn, ModelKind::Sage { aggregation: Aggregation::Sum }].into_iter().chain(gats) {
             for num_layers in 1..=4 {
-                let config = NodeModelConfig::new(kind, 5, 8, 3, num_layers);
+                let config = NodeModelConfig::new(kind, 5, 8, 3, num_layers).with_layer_norm(num_layers > 1);
                 let model = config.init::<burn::backend::NdArray>(0, &Default::default()).expect("a valid model");
                 assert_eq!(config.num_parameters(), Some(crate::gradients::num_parameters(&model)));
             }

@@ -28,7 +28,7 @@ pub struct RelationalConfig {
     pub num_layers: usize,
     /// How a node combines what it hears over several edge types; an R-GCN sums.
     pub relation_aggregation: RelationAggregation,
-    /// Whether a layer's output is added to its input.
+    /// Whether a layer's input is added to its output.
     pub residual: bool,
     /// Whether a layer's input is normalised (Ba, Kiros and Hinton, "Layer normalization", 2016).
     pub layer_norm: bool,
@@ -145,7 +145,7 @@ impl RelationalConfig {
             ModelKind::Gat(gat) => Ok(TypedConvKind::Gat { version: gat.version, heads: gat.heads }),
             ModelKind::Rgcn { decomposition } => Ok(TypedConvKind::Rgcn { decomposition }),
             ModelKind::Gcn => Err(ModelError::Settings {
-                what: "a GCN takes homogeneous graphs with features, without residuals and layer norm, to classify nodes: take sage, gat, gatv2 or rgcn"
+                what: "a GCN takes homogeneous graphs with features, without an encoder and a decoder, to classify nodes: take sage, gat, gatv2 or rgcn"
                     .into(),
             }),
         }

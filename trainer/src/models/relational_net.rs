@@ -6,6 +6,7 @@ use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 
+use super::layer_stack::prefix;
 use super::model_error::ModelError;
 use super::model_input::{Mode, ModelInput};
 use super::model_kind::ModelKind;
@@ -183,10 +184,4 @@ impl<B: GnnBackend> NodeClassifier<B> for RelationalNet<B> {
         let logits = rows.swap_remove(usize::from(seed_type));
         Ok(logits.unwrap_or_else(|| Tensor::empty([0, output.channels], &input.device())))
     }
-}
-
-/// The first rows, without a copy where these are all.
-fn prefix<B: Backend>(rows: Tensor<B, 2>, count: usize) -> Tensor<B, 2> {
-    let [all, columns] = rows.dims();
-    if count == all { rows } else { rows.slice([0..count, 0..columns]) }
 }

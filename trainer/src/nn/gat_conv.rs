@@ -36,11 +36,13 @@ pub struct GatConvConfig {
     /// Whether to add a learned constant.
     #[config(default = true)]
     pub bias: bool,
+    /// Whether, with `bias`, the two projections of the second version add learned constants too.
+    #[config(default = true)]
+    pub projection_bias: bool,
 }
 
 /// Attention of several heads (Veličković et al., "Graph attention networks", ICLR 2018; Brody, Alon and Yahav, "How
-/// attentive are graph attention networks?", ICLR 2022), as PyG's `GATConv` and `GATv2Conv`, the latter without the biases
-/// of its two projections.
+/// attentive are graph attention networks?", ICLR 2022), as PyG's `GATConv` and `GATv2Conv`.
 #[derive(Module, Debug)]
 pub struct GatConv<B: Backend> {
     /// `[in_channels, heads * out_channels]`; PyG's `lin_src.weight` or `lin_l.weight`, transposed.
@@ -48,6 +50,10 @@ pub struct GatConv<B: Backend> {
     /// `[dst_channels, heads * out_channels]`; PyG's `lin_dst.weight` or `lin_r.weight`, transposed. The first version has it
     /// between two node types alone.
     pub weight_dst: Option<Param<Tensor<B, 2>>>,
+    /// `[heads * out_channels]`; PyG's `lin_l.bias` of the second version.
+    pub bias_src: Option<Param<Tensor<B, 1>>>,
+    /// `[heads * out_channels]`; PyG's `lin_r.bias` of the second version.
+    pub bias_dst: Option<Param<Tensor<B, 1>>>,
     /// `[1, heads, out_channels]`; PyG's `att_src` or `att`.
     pub attention_src: Param<Tensor<B, 3>>,
     /// `[1, heads, out_channels]`; PyG's `att_dst`, which the second version does not have.
@@ -57,7 +63,7 @@ pub struct GatConv<B: Backend> {
     settings: Settings,
 }
 
-/// What of the settings is no tensor.
+/// Settings that are not tensors.
 #[derive(Debug, Clone, Copy)]
 struct Settings {
     version: AttentionVersion,
@@ -67,7 +73,8 @@ struct Settings {
 }
 
 impl GatConvConfig {
-    /// The layer with Glorot-uniform weights and a bias of zero, as in PyG.
+    /// The layer with Glorot-uniform weights, biases of projections uniform within `1 / sqrt(in_channels)`, and a bias of zero,
+    /// as in PyG.
     pub fn init<B: Backend>(&self, init: &mut WeightInit, device: &B::Device) -> GatConv<B> {
         let (heads, channels) = (self.heads, self.out_channels);
         let width = heads * channels;
@@ -76,13 +83,19 @@ impl GatConvConfig {
         let weight_src = weight(self.in_channels);
         let dst_channels = self.dst_channels.or((!additive).then_some(self.in_channels));
         let weight_dst = dst_channels.map(weight);
+        let has_projection_bias = !additive && self.bias && self.projection_bias;
+        let mut projection_bias = |fan_in: usize| {
+            has_projection_bias.then(|| init.uniform([width], WeightInit::kaiming_bound(fan_in), device))
+        };
+        let bias_src = projection_bias(self.in_channels);
+        let bias_dst = projection_bias(dst_channels.unwrap_or(self.in_channels));
         let mut vector = || init.uniform([1, heads, channels], WeightInit::glorot_bound(heads, channels), device);
         let attention_src = vector();
         let attention_dst = additive.then(vector);
         let bias = self.bias.then(|| init.zeros([if self.concat { width } else { channels }], device));
         let &Self { version, concat, negative_slope, self_edges, .. } = self;
         let settings = Settings { version, concat, negative_slope, self_edges };
-        GatConv { weight_src, weight_dst, attention_src, attention_dst, bias, settings }
+        GatConv { weight_src, weight_dst, bias_src, bias_dst, attention_src, attention_dst, bias, settings }
     }
 }
 
@@ -129,18 +142,21 @@ impl<B: GnnBackend> GatConv<B> {
         dropout: DropoutMask,
     ) -> Tensor<B, 2> {
         let attention = self.attention(block, dropout);
-        let product = |x, weight| linear(x, weight, None, Activation::Identity);
-        let z = product(x_src.clone(), self.weight_src.val());
+        let product = |x, weight, bias: &Option<Param<Tensor<B, 1>>>| {
+            linear(x, weight, bias.as_ref().map(Param::val), Activation::Identity)
+        };
+        let z = product(x_src.clone(), self.weight_src.val(), &self.bias_src);
         self.finish(match self.settings.version {
             AttentionVersion::V1 => {
-                let score_src = product(x_src, self.score_weight(true));
-                let score_dst = product(x_dst, self.score_weight(false));
+                let score_src = product(x_src, self.score_weight(true), &None);
+                let score_dst = product(x_dst, self.score_weight(false), &None);
                 gat_attention(z, score_src, score_dst, &attention)
             }
             AttentionVersion::V2 => {
                 let weight_dst = self.weight_dst.as_ref().unwrap_or(&self.weight_src).val();
                 let [_, width] = weight_dst.dims();
-                gatv2_attention(z, product(x_dst, weight_dst), self.attention_src.val().reshape([width]), &attention)
+                let of_dst = product(x_dst, weight_dst, &self.bias_dst);
+                gatv2_attention(z, of_dst, self.attention_src.val().reshape([width]), &attention)
             }
         })
     }

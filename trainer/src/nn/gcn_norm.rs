@@ -13,6 +13,9 @@ use crate::ops::{BatchGraph, EdgeWeights, Reduce};
 /// degrees count in-edges, as in PyG). Where only `k_v` of the `deg_v` neighbors were drawn, edge weights are multiplied by
 /// `deg_v / k_v`, so that the sum over uniformly drawn neighbors has the full sum as its expectation.
 ///
+/// Neighbors that are drawn by weight would bias that sum, and degrees of the full graph count edges of all times. So training
+/// refuses a GCN where neighbors are drawn by weights or times.
+///
 /// Unlike PyG's `GCNConv`, which drops self loops of the data before it adds its own, a self loop among the edges counts
 /// as an edge like any other.
 #[derive(Debug, Clone)]

@@ -1,11 +1,13 @@
 //! What node classification trains, and on what.
 
+use crate::batch_input::WEIGHTED_GCN;
 use crate::metrics::Metric;
 use crate::models::{GraphSchema, ModelConfig, ModelKind, NodeModelConfig, RelationalConfig, RelationalOutput};
 use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
+use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::SamplingNode;
-use edgecut_graph::{Meta, NodeTypeId};
+use edgecut_graph::{Meta, NodeTypeId, count_distinct_labels, max_classes};
 
 /// What node classification trains, and by what it is judged.
 #[derive(Clone, Debug)]
@@ -15,6 +17,10 @@ pub struct NodeTrainingConfig {
     /// What chooses the epoch.
     pub metric: Metric,
 }
+
+/// Why a GCN takes no neighbors that are drawn by time.
+const TEMPORAL_GCN: &str = "a GCN scales messages by in-degrees of the whole graph, which count edges that are later than the seed: leave \
+    out the times (--time-attr), or take another model (--model sage, gat or gatv2)";
 
 /// The type of the seeds: the only one with training nodes, or else with labels.
 ///
@@ -35,8 +41,39 @@ pub fn seed_type(meta: &Meta) -> Result<NodeTypeId, TrainError> {
     Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) })
 }
 
-/// The model that `config` describes for the graph of `node`: a stack of convolutions for a homogeneous graph, unless it has
-/// residuals, layer norm or is an R-GCN, or nodes have no features; else a network over typed edges.
+/// Checks that the seeds' type has not many more classes than different labels: a model has outputs for each class. A part
+/// knows its own labels only, so that the ranks count together.
+///
+/// # Errors
+/// [`TrainError::Config`] with the number of classes and the bound; [`TrainError::Cluster`] if the ranks cannot count.
+pub(crate) fn check_num_classes(node: &SamplingNode, world: &mut ProcessGroup) -> Result<(), TrainError> {
+    let part = node.part();
+    let meta = part.meta();
+    let node_type = seed_type(meta)?;
+    let nodes = &meta.node_types[node_type.index()];
+    if nodes.num_classes <= max_classes(0) {
+        return Ok(());
+    }
+    // One of the ranks that share a part counts for all of them. A label that several parts have is counted in each.
+    let (_, mine) = node.sharers();
+    let labels = part.nodes(node_type).labels.as_deref().filter(|_| mine == 0).unwrap_or_default();
+    let mut distinct = [count_distinct_labels(labels) as u64];
+    world.all_reduce(&mut distinct, ReduceOp::Sum)?;
+    let most = max_classes(distinct[0] as usize);
+    if nodes.num_classes <= most {
+        return Ok(());
+    }
+    Err(TrainError::Config {
+        what: format!(
+            "dataset {}: node type {} has {} classes, but its labels have at most {} different values, which allow at most \
+             {most} classes: partition the graph again with its classes numbered 0, 1, 2 and so on",
+            meta.dataset, nodes.name, nodes.num_classes, distinct[0]
+        ),
+    })
+}
+
+/// Returns the model that `config` describes for the graph of `node`: a stack of convolutions for a homogeneous graph with
+/// features, unless it has an encoder and a decoder, no hops, or is an R-GCN; else a network over typed edges.
 ///
 /// # Errors
 /// [`TrainError::Config`] if the graph lacks features or labels, or settings fit neither it nor each other.
@@ -45,8 +82,7 @@ pub fn model_config(node: &SamplingNode, config: &NodeTrainingConfig) -> Result<
     let meta = node.part().meta();
     let fail = |what: String| TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) };
     let graph = GraphSchema::new(meta).map_err(|e| fail(e.to_string()))?;
-    let is_relational = config.residual
-        || config.layer_norm
+    let is_relational = config.encoder_decoder
         || matches!(config.kind, ModelKind::Rgcn { .. })
         || config.sampler.num_neighbors.num_hops() == 0
         || !graph.embedded_types().is_empty();
@@ -58,6 +94,8 @@ pub fn model_config(node: &SamplingNode, config: &NodeTrainingConfig) -> Result<
             .with_dropout(config.dropout)
             .with_input_dropout(config.input_dropout)
             .with_normalize_features(config.normalize_features)
+            .with_residual(config.residual)
+            .with_layer_norm(config.layer_norm)
             .into()
     } else {
         let output = RelationalOutput { node_type, channels: classes };
@@ -73,6 +111,12 @@ pub fn model_config(node: &SamplingNode, config: &NodeTrainingConfig) -> Result<
         .into()
     };
     model.validate().map_err(|e| fail(e.to_string()))?;
+    if config.kind == ModelKind::Gcn && config.sampler.temporal.is_some() {
+        return Err(TrainError::Config { what: TEMPORAL_GCN.into() });
+    }
+    if config.kind == ModelKind::Gcn && config.sampler.weighted {
+        return Err(TrainError::Config { what: WEIGHTED_GCN.into() });
+    }
     match metric.problem(classes) {
         Some(what) => Err(fail(what)),
         None => Ok(model),
@@ -87,11 +131,18 @@ pub(crate) fn check_fit(
 ) -> Result<(), TrainError> {
     let fail = |what: String| Err(TrainError::Config { what });
     // What the model was made with counts, not what is asked for now.
-    let (kind, hidden_channels, residual) = match model {
-        ModelConfig::Stack(model) => (model.kind, model.hidden_channels, false),
-        ModelConfig::Relational(model) => (model.kind, model.hidden_channels, true),
+    let (hidden_channels, encoder_decoder) = match model {
+        ModelConfig::Stack(model) => (model.hidden_channels, false),
+        ModelConfig::Relational(model) => (model.hidden_channels, true),
     };
-    let training = TrainingConfig { kind, hidden_channels, residual, layer_norm: false, ..config.training.clone() };
+    let training = TrainingConfig {
+        kind: model.kind(),
+        hidden_channels,
+        encoder_decoder,
+        residual: false,
+        layer_norm: false,
+        ..config.training.clone()
+    };
     let asked = NodeTrainingConfig { training, metric: config.metric };
     match (self::model_config(node, &asked)?, model) {
         (ModelConfig::Stack(expected), ModelConfig::Stack(model)) => {

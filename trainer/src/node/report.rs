@@ -1,10 +1,12 @@
-//! What is said of node classification.
+//! Progress reports of node classification.
 
-use crate::embeddings::Embeddings;
 use crate::epoch_clock::EpochCost;
+use crate::improved::Improved;
 use crate::metrics::Metric;
 use crate::models::{ModelConfig, NodeModel};
+use crate::parameter_count::ParameterCount;
 use burn::tensor::backend::Backend;
+use edgecut_cluster::ProcessGroup;
 use serde::Serialize;
 
 /// One epoch over all ranks.
@@ -29,6 +31,9 @@ pub struct EpochReport {
 
 /// Watches a run.
 pub trait Observer<B: Backend> {
+    /// Training begins, of so many values. Does nothing unless implemented.
+    fn started(&mut self, _parameters: ParameterCount) {}
+
     /// `done` of `total` steps of `epoch` (counted from 1) are done.
     fn step(&mut self, epoch: u64, done: usize, total: usize);
     /// An epoch has ended.
@@ -37,9 +42,13 @@ pub trait Observer<B: Backend> {
     /// The report cannot be written; the run then ends.
     fn epoch(&mut self, report: &EpochReport) -> std::io::Result<()>;
 
-    /// `model` is the best so far, with these embeddings of node types without features.
+    /// A model is the best so far. All ranks call it at the same time, so that it may use collectives.
     ///
     /// # Errors
     /// The model cannot be saved; the run then ends.
-    fn improved(&mut self, model: &NodeModel<B>, config: &ModelConfig, embeddings: &Embeddings) -> std::io::Result<()>;
+    fn improved(
+        &mut self,
+        best: &Improved<'_, NodeModel<B>, ModelConfig>,
+        world: &mut ProcessGroup,
+    ) -> std::io::Result<()>;
 }

@@ -1,20 +1,22 @@
 //! Node classification, data-parallel.
 
-use super::config::{NodeTrainingConfig, check_fit, model_config, seed_type};
+use super::config::{NodeTrainingConfig, check_fit, check_num_classes, model_config, seed_type};
 use super::report::{EpochReport, Observer};
 use crate::batch_input::{BatchOptions, cached_tensor_batches, tensor_batches};
 use crate::classification_result::{ClassificationResult, Judged};
 use crate::data_parallel::{SeedTotals, evaluate_metric, step_with_embeddings};
-use crate::embeddings::{EmbeddingShards, EmbeddingTable, Embeddings};
+use crate::embeddings::{EmbeddingShards, EmbeddingSource, Embeddings};
 use crate::epoch_clock::EpochClock;
-use crate::gradients::{flatten_parameters, load_parameters};
+use crate::gradients::{flatten_parameters, load_parameters, num_trained_parameters};
+use crate::improved::Improved;
 use crate::metrics::Metric;
 use crate::models::{GraphSchema, Mode, ModelConfig, NodeModel};
 use crate::ops::{DropoutKey, GnnBackend};
+use crate::optimizer::adam;
+use crate::parameter_count::{ParameterCount, check_model_memory, num_embedding_values};
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
-use burn::optim::decay::WeightDecayConfig;
-use burn::optim::{AdamConfig, Optimizer};
+use burn::optim::Optimizer;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistNeighborLoader, Seeds};
@@ -52,15 +54,20 @@ where
     B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
 {
     let model_config = model_config(node, config)?;
+    check_num_classes(node, world)?;
     let meta = node.part().meta();
     let invalid = |what: String| TrainError::Config { what };
+    check_model_memory::<B>(model_config.num_parameters(), world)?;
     let mut model: NodeModel<B> =
         model_config.init(config.training.seed, device).map_err(|e| invalid(e.to_string()))?;
-    let decay =
-        (config.training.weight_decay > 0.0).then(|| WeightDecayConfig::new(config.training.weight_decay as f32));
-    let mut optimizer = AdamConfig::new().with_epsilon(1e-8).with_weight_decay(decay).init::<B, NodeModel<B>>();
+    let mut optimizer = adam::<B, NodeModel<B>>(config.training.weight_decay);
     let data = Data::new(node)?;
     let mut embeddings = embeddings_of(&data, &model_config, config.training.seed)?;
+    let embedding_values = match &model_config {
+        ModelConfig::Stack(_) => 0,
+        ModelConfig::Relational(model) => num_embedding_values(node, &data.schema, model.hidden_channels),
+    };
+    observer.started(ParameterCount { model: num_trained_parameters(&model) as u64, embeddings: embedding_values });
     let precision = config.training.device_memory.precision;
     let options = BatchOptions { precision, ..BatchOptions::of_model(&model_config, true) };
     let memory = config.training.device_memory;
@@ -117,9 +124,19 @@ where
                 None => last && best.is_none(),
             };
             if better {
-                observer.improved(&model.valid(), &model_config, &embeddings)?;
+                let improved = Improved {
+                    epoch: epoch + 1,
+                    metric: config.metric.to_string(),
+                    valid_metric: valid.metric,
+                    model: &model.valid(),
+                    config: &model_config,
+                    embeddings: &embeddings,
+                };
+                observer.improved(&improved, world)?;
                 let parameters = flatten_parameters(&model.valid());
-                best = Some(Best { epoch: epoch + 1, valid, parameters, shards: embeddings.shards() });
+                let mut shards = best.take().map(|best| best.shards).unwrap_or_default();
+                embeddings.copy_shards(&mut shards);
+                best = Some(Best { epoch: epoch + 1, valid, parameters, shards });
             }
         }
         report.cost.eval_seconds = start.elapsed().as_secs_f64();
@@ -144,19 +161,20 @@ where
 ///
 /// # Errors
 /// A model that does not fit the graph or the options, or a failure of the job.
-pub fn evaluate_node<B: GnnBackend>(
+pub fn evaluate_node<'a, B: GnnBackend>(
     node: &Arc<SamplingNode>,
     config: &NodeTrainingConfig,
     model: &NodeModel<B>,
     model_config: &ModelConfig,
-    tables: &[EmbeddingTable],
+    saved: impl Into<EmbeddingSource<'a>>,
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> Result<ClassificationResult, TrainError> {
     check_fit(node, config, model_config)?;
+    check_num_classes(node, world)?;
     let data = Data::new(node)?;
     let mut embeddings = embeddings_of(&data, model_config, config.training.seed)?;
-    embeddings.load(tables)?;
+    embeddings.load(saved)?;
     let evaluation = Evaluation::new(&data, config, model_config, world)?;
     let valid = evaluation.run(Split::Valid, model, &embeddings, world, device)?;
     let test = evaluation.run(Split::Test, model, &embeddings, world, device)?;

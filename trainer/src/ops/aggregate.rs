@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use burn::tensor::backend::Backend;
-use burn::tensor::ops::{FloatTensor, IntTensor};
+use burn::tensor::ops::{ActivationOps, FloatTensor, IntTensor};
 use burn::tensor::{Tensor, TensorData, TensorMetadata, TensorPrimitive};
 use edgecut_graph::{HopKernel, Part};
 use std::error::Error;
@@ -24,7 +24,7 @@ pub enum Reduce {
     Sum,
     /// Their sum over their number; parallel edges count each.
     Mean,
-    /// The greatest value of each feature. On ties the first in edge order gets the gradient.
+    /// The greatest value of each feature; NaN if a neighbor's is. On ties the first in edge order gets the gradient.
     Max,
     /// Their sum weighted by constants, plus the node's own weighted row if the weights have self loops.
     WeightedSum(Arc<EdgeWeights>),
@@ -131,6 +131,9 @@ pub trait GnnBackend: Backend {
 
     /// Zeroes and rescales the elements of `x`, differentiably where the backend is.
     fn gnn_dropout(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
+
+    /// The positive part of `x`, then dropout; a NaN stays one. Differentiably where the backend is.
+    fn gnn_relu(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
 
     /// `activation(x · weight + bias)`, differentiably where the backend is.
     fn gnn_linear(
@@ -247,6 +250,16 @@ pub trait GnnKernels: Backend {
     /// Multiplies by the mask. It is its own backward pass.
     fn dropout_multiply(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
 
+    /// See [`GnnBackend::gnn_relu`].
+    fn relu_forward(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
+        Self::dropout_multiply(Self::relu(x), mask)
+    }
+
+    /// The gradient of the input for that of the output.
+    fn relu_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
+        <Self as ActivationOps<Self>>::relu_backward(output, Self::dropout_multiply(grad, mask))
+    }
+
     /// `activation(x · weight + bias)` for `[rows, in]`, `[in, out]` and `[out]`.
     fn linear_forward(
         x: FloatTensor<Self>,
@@ -342,6 +355,10 @@ macro_rules! by_own_kernels {
 
         fn gnn_dropout(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
             Self::dropout_multiply(x, mask)
+        }
+
+        fn gnn_relu(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
+            Self::relu_forward(x, mask)
         }
 
         fn gnn_linear(

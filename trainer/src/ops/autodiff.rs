@@ -44,6 +44,19 @@ impl<B: GnnKernels> Backward<B, 1> for DropoutBackward {
 }
 
 #[derive(Debug)]
+struct ReluBackward;
+
+impl<B: GnnKernels> Backward<B, 1> for ReluBackward {
+    /// The output, from which follows what was positive and kept.
+    type State = (FloatTensor<B>, DropoutMask);
+
+    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
+        let (output, mask) = ops.state;
+        unary::<B, _>(ops.parents, ops.node, grads, |grad| <B as GnnKernels>::relu_backward(output, grad, mask));
+    }
+}
+
+#[derive(Debug)]
 struct LinearBackward;
 
 impl<B: GnnKernels> Backward<B, 3> for LinearBackward {
@@ -164,6 +177,16 @@ impl<B: GnnKernels, C: CheckpointStrategy> GnnBackend for Autodiff<B, C> {
         match Backward::<B, 1>::prepare::<C>(DropoutBackward, [x.node.clone()]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish(mask, B::dropout_multiply(x.primitive, mask)),
             OpsKind::UnTracked(prep) => prep.finish(B::dropout_multiply(x.primitive, mask)),
+        }
+    }
+
+    fn gnn_relu(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
+        match Backward::<B, 1>::prepare::<C>(ReluBackward, [x.node.clone()]).compute_bound().stateful() {
+            OpsKind::Tracked(prep) => {
+                let output = B::relu_forward(x.primitive, mask);
+                prep.finish((output.clone(), mask), output)
+            }
+            OpsKind::UnTracked(prep) => prep.finish(B::relu_forward(x.primitive, mask)),
         }
     }
 

@@ -25,7 +25,8 @@ pub struct SavedCrossEntropy<B: Backend> {
 }
 
 /// The sum over the rows of `-log softmax(logits)[class]`; and it again, with the number of rows whose greatest logit, the
-/// first if there are several, is their class's. What comes second has no gradient.
+/// first if there are several, is their class's. A row whose entropy is no number, as one with a NaN, is not correct. What
+/// comes second has no gradient.
 ///
 /// # Shapes
 /// - `logits`: `[rows, classes]`
@@ -57,7 +58,7 @@ pub(super) fn forward<T: Real>(logits: &[T], classes: &[usize]) -> ([T; 2], Vec<
         let greatest = row[at];
         let total = row.iter().fold(T::ZERO, |total, &logit| total + (logit - greatest).exp());
         let log_sum = greatest + total.ln();
-        (log_sum, log_sum - row[class], at == class)
+        (log_sum, log_sum - row[class], at == class && !log_sum.is_nan())
     };
     let rows = logits.par_chunks_exact(columns.max(1)).zip(classes).with_min_len(ROWS_PER_TASK);
     let rows: Vec<(T, T, bool)> = rows.map(of_row).collect();

@@ -6,11 +6,14 @@ use std::ops::Range;
 use edgecut_graph::uninit::{vec_from_groups, vec_from_rows, zeroed};
 use rayon::prelude::*;
 
+use super::dropout::DropoutMask;
 use super::linear::Activation;
 use super::real::Real;
 
 /// Rows that are multiplied at once: the rows, their product and the weights fit the second-level cache.
 const CHUNK_ROWS: usize = 256;
+/// Values that one task activates.
+const CHUNK_VALUES: usize = 1 << 14;
 /// At most so many sums of a weight's gradient, which are then added up: as many threads can work on it.
 const MAX_GROUPS: usize = 64;
 /// The most memory of those sums.
@@ -139,6 +142,31 @@ pub(super) fn rectify<T: Real>(values: &mut [T]) {
         // A comparison that is false for NaN, so that a NaN is not hidden.
         *value = if *value < T::ZERO { T::ZERO } else { *value };
     }
+}
+
+/// Applies ReLU and dropout to all elements of a tensor in row-major order.
+pub(super) fn activate<T: Real>(values: &mut [T], mask: DropoutMask) {
+    values.par_chunks_mut(CHUNK_VALUES).enumerate().for_each(|(chunk, values)| {
+        pulp::Arch::new().dispatch(|| {
+            rectify(values);
+            mask.apply_from(chunk * CHUNK_VALUES, values);
+        });
+    });
+}
+
+/// The gradient of the input of [`activate`], for that of its output.
+pub(super) fn before_activation<T: Real>(output: &[T], grad: &[T], mask: DropoutMask) -> Vec<T> {
+    let chunks = grad.par_chunks(CHUNK_VALUES).zip(output.par_chunks(CHUNK_VALUES));
+    let mut gradients = vec![T::ZERO; grad.len()];
+    gradients.par_chunks_mut(CHUNK_VALUES).zip(chunks).for_each(|(out, (grad, output))| {
+        pulp::Arch::new().dispatch(|| {
+            let scale = T::from_f32(mask.scale());
+            for ((out, &grad), &output) in out.iter_mut().zip(grad).zip(output) {
+                *out = if output > T::ZERO { grad * scale } else { T::ZERO };
+            }
+        });
+    });
+    gradients
 }
 
 /// What the forward pass leaves for the backward pass.

@@ -196,7 +196,15 @@ fn scale<T: Real>(values: &mut [T], factor: T) {
     }
 }
 
-/// The greatest of some rows; `argmax`, if there is room for it, gets `first_edge` plus the position of the first such.
+/// Whether `value` takes the place of the greatest value so far. A NaN does, and stays: no value is greater than one. The two
+/// comparisons are combined without a branch, so that loops over them vectorise.
+#[inline(always)]
+fn wins<T: Real>(value: T, greatest: T) -> bool {
+    (value > greatest) | value.is_nan()
+}
+
+/// The greatest of some rows, NaN where one of them has a NaN, as in torch; `argmax`, if there is room for it, gets
+/// `first_edge` plus the position of the first such, or of the last NaN.
 #[inline(always)]
 fn max_rows<T: Real>(acc: &mut [T], argmax: &mut [u32], x: Matrix<'_, T>, sources: &[u32], first_edge: u32) {
     let Some((&first, others)) = sources.split_first() else {
@@ -208,11 +216,11 @@ fn max_rows<T: Real>(acc: &mut [T], argmax: &mut [u32], x: Matrix<'_, T>, source
         let row = x.row(source as usize);
         if argmax.is_empty() {
             for (acc, &value) in acc.iter_mut().zip(row) {
-                *acc = if value > *acc { value } else { *acc };
+                *acc = if wins(value, *acc) { value } else { *acc };
             }
         } else {
             for ((acc, argmax), &value) in acc.iter_mut().zip(argmax.iter_mut()).zip(row) {
-                let wins = value > *acc;
+                let wins = wins(value, *acc);
                 *acc = if wins { value } else { *acc };
                 *argmax = if wins { edge } else { *argmax };
             }

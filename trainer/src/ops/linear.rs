@@ -3,7 +3,7 @@
 use burn::tensor::{Tensor, TensorPrimitive};
 
 use super::aggregate::GnnBackend;
-use super::dropout::{DropoutMask, masked};
+use super::dropout::DropoutMask;
 use super::precision::{Precision, multiplying_in};
 
 /// What a dense layer does to its sums.
@@ -23,7 +23,10 @@ impl Activation {
     pub fn apply<B: GnnBackend, const D: usize>(self, x: Tensor<B, D>) -> Tensor<B, D> {
         match self {
             Self::Identity => x,
-            Self::Relu(mask) => masked(burn::tensor::activation::relu(x), mask),
+            // burn's own ReLU makes zeros of NaNs on the CPU.
+            Self::Relu(mask) => {
+                Tensor::from_primitive(TensorPrimitive::Float(B::gnn_relu(x.into_primitive().tensor(), mask)))
+            }
         }
     }
 }

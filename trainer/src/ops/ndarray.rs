@@ -55,17 +55,17 @@ macro_rules! with_type_of {
     };
 }
 
-/// Applies a mask in the tensor's own memory if nobody else holds it, in a copy otherwise.
-macro_rules! mask_in_place {
-    ($storage:expr, $mask:expr) => {{
+/// Evaluates `$change` on the `$values` of a tensor: in its own memory if nobody else holds it, in a copy otherwise.
+macro_rules! change_in_place {
+    ($storage:expr, $values:ident => $change:expr) => {{
         let array = $storage.into_shared();
         let mut owned = match array.try_into_owned_nocopy() {
             Ok(owned) if owned.is_standard_layout() => owned,
             Ok(owned) => owned.as_standard_layout().into_owned(),
             Err(shared) => shared.as_standard_layout().into_owned(),
         };
-        let values = owned.as_slice_mut().expect("the standard layout is contiguous");
-        $mask.apply(values);
+        let $values = owned.as_slice_mut().expect("the standard layout is contiguous");
+        $change;
         NdArrayTensor::from(owned.into_shared())
     }};
 }
@@ -158,10 +158,22 @@ where
 
     fn dropout_multiply(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
         match x {
-            NdArrayTensor::F32(storage) => mask_in_place!(storage, mask),
-            NdArrayTensor::F64(storage) => mask_in_place!(storage, mask),
+            NdArrayTensor::F32(storage) => change_in_place!(storage, values => mask.apply::<f32>(values)),
+            NdArrayTensor::F64(storage) => change_in_place!(storage, values => mask.apply::<f64>(values)),
             other => unreachable!("burn-ndarray has no float tensor such as {other:?}"),
         }
+    }
+
+    fn relu_forward(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
+        match x {
+            NdArrayTensor::F32(storage) => change_in_place!(storage, values => dense::activate::<f32>(values, mask)),
+            NdArrayTensor::F64(storage) => change_in_place!(storage, values => dense::activate::<f64>(values, mask)),
+            other => unreachable!("burn-ndarray has no float tensor such as {other:?}"),
+        }
+    }
+
+    fn relu_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
+        with_type_of!(grad, relu_backward(&output, &grad, mask))
     }
 }
 
@@ -281,6 +293,11 @@ fn linear_backward<T: Elements>(
     let gradients = dense::backward(slices, &T::of(grad), shape, activation, wants_x);
     let x = gradients.x.map(|x| tensor(x, [shape.rows, shape.fan_in]));
     (x, tensor(gradients.weight, [shape.fan_in, shape.fan_out]), tensor(gradients.bias, [shape.fan_out]))
+}
+
+fn relu_backward<T: Elements>(output: &NdArrayTensor, grad: &NdArrayTensor, mask: DropoutMask) -> NdArrayTensor {
+    let shape: Vec<usize> = grad.shape().iter().copied().collect();
+    tensor(dense::before_activation(&T::of(output), &T::of(grad), mask), shape)
 }
 
 /// The values of an integer tensor.

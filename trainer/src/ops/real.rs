@@ -29,6 +29,7 @@ pub(super) trait Real:
     fn from_f64(value: f64) -> Self;
     fn sqrt(self) -> Self;
     fn recip(self) -> Self;
+    fn is_nan(self) -> bool;
 }
 
 impl Real for f32 {
@@ -56,6 +57,10 @@ impl Real for f32 {
     fn recip(self) -> Self {
         f32::recip(self)
     }
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        f32::is_nan(self)
+    }
 }
 
 impl Real for f64 {
@@ -82,5 +87,9 @@ impl Real for f64 {
     }
     fn recip(self) -> Self {
         f64::recip(self)
+    }
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        f64::is_nan(self)
     }
 }

@@ -83,6 +83,28 @@ fn more_rows_than_cubes_along_an_axis_and_a_hub_of_100_000_edges() {
 }
 
 #[test]
+fn a_nan_is_found_where_the_cpu_finds_it() {
+    let Some(device) = device() else { return };
+    // Rows that one thread group sums, and a hub whose tasks are combined.
+    for (name, block) in [("rows", block(&[4, 0, 1, 30], 40, 10)), ("hub", block(&[100_000, 2], 500, 11))] {
+        let (mut values, shape) = features(block.num_src(), 13, 7);
+        values.iter_mut().skip(5).step_by(97).for_each(|value| *value = f32::NAN);
+        let on_cpu = Tensor::<OnCpu, 2>::from_data(TensorData::new(values.clone(), shape.clone()), &Default::default());
+        let on_gpu = Tensor::<OnGpu, 2>::from_data(TensorData::new(values, shape), &device);
+        let expected = aggregate(on_cpu, &block, &Reduce::Max).into_data();
+        let found = aggregate(on_gpu, &block, &Reduce::Max).into_data();
+        let bits = |data: TensorData| {
+            data.iter::<f32>()
+                .map(|value| if value.is_nan() { None } else { Some(value.to_bits()) })
+                .collect::<Vec<_>>()
+        };
+        let expected = bits(expected);
+        assert!(expected.contains(&None) && expected.iter().any(Option::is_some), "{name}");
+        assert_eq!(bits(found), expected, "{name}");
+    }
+}
+
+#[test]
 fn pooling_is_that_of_the_cpu() {
     let Some(device) = device() else { return };
     let segments = Segments::new(vec![0, 2, 2, 700, 701]).expect("segments");

@@ -16,7 +16,7 @@ use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition};
 use edgecut_trainer::{TrainError, TrainingConfig};
 use std::path::Path;
 
-const HOLD_OUT: HoldOut = HoldOut { valid_fraction: 0.1, test_fraction: 0.1, seed: 3 };
+const HOLD_OUT: HoldOut = HoldOut::random(0.1, 0.1, 3);
 const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
 /// The mean reciprocal rank of a model that knows nothing, among twenty negatives.
 const CHANCE_MRR: f64 = 0.174;
@@ -106,7 +106,8 @@ fn rgcn_and_distmult_learn_typed_edges() {
     let base = config(rgcn, "5".parse().expect("fan-outs"));
     let training = TrainingConfig { num_epochs: 8, ..base.training.clone() };
     let decoder = DecoderKind::DistMult;
-    let config = LinkTrainingConfig { training, decoder, loss: LinkLoss::Softmax, ..base };
+    let metric = LinkMetric::RocAuc;
+    let config = LinkTrainingConfig { training, decoder, loss: LinkLoss::Softmax, metric, ..base };
     let config =
         LinkTrainingConfig { negatives: NegativeSampling { num: 4, ..config.negatives }, n3_weight: 1e-4, ..config };
     assert_learned(&learned(&typed_communities(), &config), 1.6 * CHANCE_MRR, Some(0.75));
@@ -126,6 +127,9 @@ fn embeddings_alone_learn_communities() {
     for (loss, num, in_batch_negatives) in [(LinkLoss::Softmax, 64, true), (LinkLoss::Bce, 2, false)] {
         let negatives = NegativeSampling { num, ..negatives };
         let config = LinkTrainingConfig { loss, negatives, in_batch_negatives, n3_weight: 1e-3, ..base.clone() };
+        // Without being asked for, the ROC AUC is not computed.
+        assert_learned(&learned(&communities(0), &config), 1.6 * CHANCE_MRR, None);
+        let config = LinkTrainingConfig { metric: LinkMetric::RocAuc, ..config };
         assert_learned(&learned(&communities(0), &config), 1.6 * CHANCE_MRR, Some(0.75));
     }
     // Among all nodes a model that knows nothing has an MRR of 0.014.
@@ -161,7 +165,13 @@ fn what_cannot_be_trained_is_said() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     write_parts(&typed_communities(), 1, Method::Random, &dir.path().join("typed"));
     write_parts(&fake(&options(4)).expect("a fake graph"), 1, Method::Random, &dir.path().join("whole"));
+    write_parts(&communities(0), 1, Method::Random, &dir.path().join("embedded"));
     let base = config(SAGE, "3".parse().expect("fan-outs"));
+    // More than the memory of any machine.
+    let vast = |config: LinkTrainingConfig, hidden_channels| {
+        let training = TrainingConfig { hidden_channels, ..config.training.clone() };
+        LinkTrainingConfig { training, ..config }
+    };
     let error = |folder: &str, config: LinkTrainingConfig| match train(&dir.path().join(folder), 1, &config).remove(0) {
         Err(error) => error.to_string(),
         Ok(_) => panic!("it trained"),
@@ -179,6 +189,8 @@ fn what_cannot_be_trained_is_said() {
         ("typed", auc, "the area under the ROC curve is of sampled negatives"),
         ("typed", LinkTrainingConfig { negatives: shared, ..base.clone() }, "draw them for each edge"),
         ("typed", gcn, "a GCN takes homogeneous graphs"),
+        ("typed", vast(base.clone(), 1_000_003), "parameters, which take "),
+        ("embedded", vast(config(SAGE, no_layers()), 1_000_000_000), "the embeddings of nodes without features have "),
     ] {
         let error = error(folder, config);
         assert!(error.contains(why), "{error}");

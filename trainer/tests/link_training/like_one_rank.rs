@@ -39,7 +39,7 @@ fn graph() -> Dataset {
         }
     }
     (likes.src, likes.dst) = (src.into(), dst.into());
-    let list = |(src, dst): (Vec<u32>, Vec<u32>)| EdgeList { src: src.into(), dst: dst.into() };
+    let list = |(src, dst): (Vec<u32>, Vec<u32>)| EdgeList::new(src.into(), dst.into());
     let [valid, test] = of_split;
     (held_out.valid, held_out.test) = (list(valid), list(test));
     let mut between = |name: &str, node_type: u16, num_nodes: usize| {

@@ -3,14 +3,16 @@
 #[path = "../../../dist-loader/tests/support/mod.rs"]
 mod support;
 
+mod leaks;
 mod learning;
 mod like_one_rank;
 mod ranking;
 
 use burn_ndarray::NdArray;
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
 use edgecut_dist_sampler::{Fanout, NumNeighbors, SamplerConfig};
-use edgecut_trainer::Embeddings;
+use edgecut_trainer::Improved;
 use edgecut_trainer::TrainingConfig;
 use edgecut_trainer::link::{
     LinkEpochReport, LinkEvaluation, LinkLoss, LinkMetric, LinkObserver, LinkResult, LinkTrainingConfig,
@@ -71,7 +73,11 @@ impl LinkObserver<Cpu> for Log {
         Ok(())
     }
 
-    fn improved(&mut self, _: &LinkModel<Cpu>, _: &LinkModelConfig, _: &Embeddings) -> std::io::Result<()> {
+    fn improved(
+        &mut self,
+        _: &Improved<'_, LinkModel<Cpu>, LinkModelConfig>,
+        _: &mut ProcessGroup,
+    ) -> std::io::Result<()> {
         self.improved += 1;
         Ok(())
     }

@@ -4,7 +4,7 @@ use super::support::{on_ranks, write_parts};
 use super::{Cpu, config, no_layers};
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, NumNeighbors, SamplingNodeConfig, Wanted};
 use edgecut_graph::datasets::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeTypeId};
@@ -24,7 +24,7 @@ fn graph(features: bool) -> Dataset {
     let num_channels = if features { 6 } else { 0 };
     let options = FakeOptions { avg_num_nodes: NODES, avg_degree: 5.0, num_channels, ..FakeOptions::default() };
     let mut graph = fake_hetero(&options).expect("a fake graph");
-    let hold_out = HoldOut { valid_fraction: 0.15, test_fraction: 0.15, seed: 4 };
+    let hold_out = HoldOut::random(0.15, 0.15, 4);
     graph.hold_out_edges(&[0, 2, 4, 5].map(EdgeTypeId), &hold_out).expect("held-out edges");
     graph
 }
@@ -201,6 +201,7 @@ fn encoded(
                 shuffle: false,
                 seed: 0,
                 concurrency: 1,
+                prefetch_bytes: DEFAULT_PREFETCH_BYTES,
                 wanted: Wanted { original_ids: true, ..options.wanted() },
                 cache: None,
             };

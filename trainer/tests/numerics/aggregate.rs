@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
 use burn::tensor::{Tensor, TensorData};
-use edgecut_trainer::ops::{BatchGraph, Block, GnnBackend, Reduce, aggregate, aggregate_with_self};
+use edgecut_trainer::ops::{BatchGraph, Block, GnnBackend, Reduce, Segments, aggregate, aggregate_with_self, pool};
 use proptest::prelude::*;
 
 type Plain = NdArray<f64>;
@@ -136,6 +136,39 @@ fn a_tied_maximum_gives_its_gradient_to_the_first_edge() {
     assert_eq!(values(output.clone()), [-4.0, 0.0]);
     let gradients = output.sum().backward();
     assert_eq!(values(x.grad(&gradients).expect("a gradient")), [0.0, 0.0, 1.0]);
+}
+
+#[test]
+fn a_maximum_over_a_nan_is_nan() {
+    fn check<B: GnnBackend>() {
+        // Node 0 reads a NaN first, last and in between; node 1 reads one alone, node 2 none, node 3 has no neighbors.
+        let block = single_block(vec![0, 3, 4, 6, 6], vec![0, 1, 2, 0, 1, 2], 4);
+        let nan = f64::NAN;
+        // One column for each place of the NaN, and more, so that vectors of several columns are read.
+        let rows = [[nan, 1.0, 1.0, 5.0, nan], [2.0, nan, 3.0, -1.0, nan], [4.0, 2.0, nan, 0.5, 1.0], [9.0; 5]];
+        let x = Tensor::<B, 2>::from_data(rows, &Default::default());
+        let expected = [[nan, nan, nan, 5.0, nan], [nan, 1.0, 1.0, 5.0, nan], [4.0, nan, nan, 0.5, nan], [0.0; 5]];
+        let same = |found: &[f64]| {
+            let expected = expected.as_flattened();
+            assert_eq!(found.len(), expected.len());
+            for (found, expected) in found.iter().zip(expected) {
+                assert!(found == expected || found.is_nan() && expected.is_nan(), "{found} instead of {expected}");
+            }
+        };
+        same(&values(aggregate(x.clone(), &block, &Reduce::Max)));
+        let with_own = aggregate_with_self(x.clone(), &block, &Reduce::Max);
+        same(&values(with_own.slice([0..4, 0..5])));
+        let x = x.require_grad();
+        same(&values(aggregate(x, &block, &Reduce::Max)));
+        let pooled = pool(Tensor::<B, 2>::from_data(rows, &Default::default()), &segments(), &Reduce::Max);
+        assert!(values(pooled)[..2].iter().all(|value| value.is_nan()));
+    }
+    fn segments() -> Segments {
+        Segments::new(vec![0, 3, 4]).expect("segments")
+    }
+    check::<NdArray<f32>>();
+    check::<Plain>();
+    check::<Grad>();
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use burn::backend::{Autodiff, NdArray};
 use burn::module::list_param_ids;
-use burn::optim::{AdamConfig, GradientsParams, Optimizer};
+use burn::optim::{GradientsParams, Optimizer};
+use edgecut_trainer::adam;
 use edgecut_trainer::gradients::*;
 use edgecut_trainer::models::{Mode, ModelInput, ModelKind, NodeClassifier, NodeModel, NodeModelConfig};
 use edgecut_trainer::nn::{Aggregation, cross_entropy};
@@ -36,7 +37,7 @@ fn gradients(model: &NodeModel<Grad>) -> GradientsParams {
 fn an_adam_step_through_the_flat_vector_is_the_direct_step() {
     let direct = model(1);
     let through = direct.clone();
-    let step = |model: NodeModel<Grad>, gradients| AdamConfig::new().init().step(0.01, model, gradients);
+    let step = |model: NodeModel<Grad>, gradients| adam(0.0).step(0.01, model, gradients);
 
     let flat = flatten_gradients(&through, gradients(&through));
     assert_eq!(flat.len(), num_parameters(&through));

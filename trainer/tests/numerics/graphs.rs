@@ -5,12 +5,13 @@ use std::sync::Arc;
 use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
 use burn::module::{AutodiffModule, Module, ModuleVisitor, Param};
-use burn::optim::{AdamConfig, GradientsParams, Optimizer};
+use burn::optim::{GradientsParams, Optimizer};
 use burn::tensor::activation::relu;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_dist_loader::GraphBatch;
 use edgecut_graph::{GraphData, GraphDataset};
+use edgecut_trainer::adam;
 use edgecut_trainer::gradients::{
     FlatLengthError, flatten_gradients, flatten_parameters, flatten_statistics, load_statistics, num_parameters,
     num_trained_parameters, unflatten_gradients,
@@ -199,8 +200,7 @@ fn running_statistics_have_no_gradients_and_no_optimizer_changes_them() {
     let statistics = flatten_statistics(&norm);
     assert_eq!(statistics.len(), 8);
     let gradients = unflatten_gradients(&norm, &flat).expect("the gradients of this module");
-    let decay = burn::optim::decay::WeightDecayConfig::new(0.5);
-    let mut optimizer = AdamConfig::new().with_weight_decay(Some(decay)).init();
+    let mut optimizer = adam(0.5);
     let before = flatten_parameters(&norm.valid());
     let norm = optimizer.step(0.1, norm, gradients);
     assert_ne!(flatten_parameters(&norm.valid())[..8], before[..8]);

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use burn::backend::{Autodiff, NdArray};
 use burn::module::AutodiffModule;
-use burn::optim::{AdamConfig, GradientsParams, Optimizer};
+use burn::optim::{GradientsParams, Optimizer};
 use burn::tensor::backend::Backend;
+use edgecut_trainer::adam;
 use edgecut_trainer::gradients::flatten_parameters;
 use edgecut_trainer::models::{
     GatSettings, Mode, ModelError, ModelInput, ModelKind, NodeClassifier, NodeModel, NodeModelConfig,
@@ -65,13 +66,13 @@ impl Communities {
     fn train(&self, kind: ModelKind, steps: u64) -> NodeModel<Grad> {
         let config = NodeModelConfig::new(kind, CHANNELS, 16, 2, 2).with_dropout(0.3).with_input_dropout(0.1);
         let mut model = config.init::<Grad>(3, &Default::default()).expect("a valid model");
-        let mut adam = AdamConfig::new().init();
+        let mut optimizer = adam(0.0);
         for step in 0..steps {
             let mode = Mode::Train(DropoutKey::new(1, 0, step));
             let logits = model.forward(self.input(), mode).expect("a batch that fits");
             let loss = cross_entropy(logits, &self.labels).expect("labels that fit").loss;
             let gradients = GradientsParams::from_grads(loss.backward(), &model);
-            model = adam.step(0.01, model, gradients);
+            model = optimizer.step(0.01, model, gradients);
         }
         model
     }
@@ -82,7 +83,8 @@ fn every_model_learns_two_communities() {
     let communities = Communities::new();
     let kinds =
         [Aggregation::Mean, Aggregation::Sum, Aggregation::Max].map(|aggregation| ModelKind::Sage { aggregation });
-    let gat = |version| ModelKind::Gat(GatSettings { heads: 4, version, attention_dropout: 0.1 });
+    let gat =
+        |version| ModelKind::Gat(GatSettings { heads: 4, version, attention_dropout: 0.1, projection_bias: true });
     let gats = [AttentionVersion::V1, AttentionVersion::V2].map(gat);
     for kind in kinds.into_iter().chain([ModelKind::Gcn]).chain(gats) {
         let before = communities.accuracy(&communities.train(kind, 0).valid());

@@ -33,6 +33,42 @@ fn slow<B: GnnBackend>(
 }
 
 #[test]
+fn a_relu_of_its_own_equals_the_steps_one_by_one() {
+    let mut draws = Draws(12);
+    for (rows, columns) in [(1, 1), (7, 5), (400, 100)] {
+        for probability in [0.0, 0.4] {
+            let x = draws.matrix::<Grad>(rows, columns);
+            let grad = draws.matrix::<Grad>(rows, columns);
+            let run = |fused: bool| {
+                let x = x.clone().require_grad();
+                let output = match fused {
+                    true => activation(Some(probability)).apply(x.clone()),
+                    false => dropout(relu(x.clone()), probability, key()),
+                };
+                let gradients = (output.clone() * grad.clone()).sum().backward();
+                [values(output.inner()), values(x.grad(&gradients).expect("a gradient"))]
+            };
+            assert_eq!(run(true), run(false), "{rows} x {columns}, {probability}");
+        }
+    }
+}
+
+#[test]
+fn a_nan_stays_one_through_activations() {
+    fn check<B: GnnBackend>() {
+        let device = Default::default();
+        // Odd widths, so that vector code and the rest of a row are both tested.
+        let x = Tensor::<B, 2>::full([3, 13], f32::NAN, &device);
+        let is_nan = |found: Tensor<B, 2>| values(found).iter().all(|value| value.is_nan());
+        assert!(is_nan(activation(Some(0.0)).apply(x.clone())));
+        assert!(is_nan(linear(x, Tensor::ones([13, 2], &device), None, activation(Some(0.0)))));
+    }
+    check::<NdArray<f32>>();
+    check::<Plain>();
+    check::<Grad>();
+}
+
+#[test]
 fn forward_and_gradients_equal_the_steps_one_by_one() {
     let mut draws = Draws(11);
     // Rows around the size of a chunk, widths that are no multiple of a vector.

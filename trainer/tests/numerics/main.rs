@@ -12,6 +12,8 @@ mod link;
 mod loss;
 mod metrics;
 mod model_file;
+mod parameter_counts;
 mod relational_layers;
 mod relational_net;
+mod stacks;
 mod support;

@@ -1,8 +1,12 @@
 //! Metrics against the definitions, counted pair by pair, and over several ranks.
 
 use crate::support::*;
+use burn::backend::NdArray;
+use burn::tensor::Tensor;
 use edgecut_cluster::{Cluster, ProcessGroup};
-use edgecut_trainer::metrics::{ConfusionMatrix, RankingMetrics, ScoredLabels, realistic_rank, roc_auc};
+use edgecut_trainer::metrics::{
+    ClassCounts, Metric, MetricState, RankingMetrics, ScoredLabels, realistic_rank, roc_auc,
+};
 
 /// Runs `work` on every rank of a job in this process.
 fn on_ranks<T: Send>(world_size: usize, work: impl Fn(usize, &mut ProcessGroup) -> T + Sync) -> Vec<T> {
@@ -32,10 +36,9 @@ fn scored(draws: &mut Draws, count: usize) -> ScoredLabels {
 }
 
 fn pairs_in_order(scored: &ScoredLabels) -> f64 {
-    let of = |wanted: bool| scored.scores.iter().zip(&scored.positive).filter(move |(_, is)| **is == wanted);
     let (mut won, mut all) = (0.0, 0.0);
-    for (positive, _) in of(true) {
-        for (negative, _) in of(false) {
+    for positive in &scored.positives {
+        for negative in &scored.negatives {
             won += if positive > negative { 1.0 } else { f64::from(u8::from(positive == negative)) / 2.0 };
             all += 1.0;
         }
@@ -48,7 +51,7 @@ fn roc_auc_is_the_share_of_pairs_in_order() {
     let mut draws = Draws(1);
     for count in [5, 40, 333] {
         let scored = scored(&mut draws, count);
-        assert_close(&[scored.roc_auc().expect("both kinds")], &[pairs_in_order(&scored)], 1e-14, "ROC AUC");
+        assert_close(&[scored.clone().roc_auc().expect("both kinds")], &[pairs_in_order(&scored)], 1e-14, "ROC AUC");
     }
     let known = |scores: &[f32], positive: &[bool]| roc_auc(scores, positive);
     assert_eq!(known(&[0.0, -0.0], &[true, false]), Some(0.5), "zeros of both signs tie");
@@ -61,15 +64,78 @@ fn roc_auc_is_the_share_of_pairs_in_order() {
 
 #[test]
 fn roc_auc_is_over_the_seeds_of_all_ranks() {
-    let all = scored(&mut Draws(2), 100);
-    // The last rank has no seeds.
-    let cuts = [0, 70, 100, 100];
-    let found = on_ranks(3, |rank, world| {
-        let range = cuts[rank]..cuts[rank + 1];
-        let mine = ScoredLabels { scores: all.scores[range.clone()].to_vec(), positive: all.positive[range].to_vec() };
-        mine.all_gather(world).expect("a job that works")
+    let few_positives = scored(&mut Draws(2), 100);
+    let few_negatives =
+        ScoredLabels { positives: few_positives.negatives.clone(), negatives: few_positives.positives.clone() };
+    for all in [few_positives, few_negatives] {
+        // The last rank has no seeds, and the first one no positives.
+        let share = |rank: usize, scores: &[f32], first_of_rank_1: usize| match rank {
+            0 => scores[..first_of_rank_1].to_vec(),
+            1 => scores[first_of_rank_1..].to_vec(),
+            _ => Vec::new(),
+        };
+        let found = on_ranks(3, |rank, world| {
+            let mine =
+                ScoredLabels { positives: share(rank, &all.positives, 0), negatives: share(rank, &all.negatives, 20) };
+            mine.roc_auc_over_all_ranks(world).expect("a job that works")
+        });
+        assert_eq!(found, [all.clone().roc_auc(); 3]);
+        assert!(found[0].is_some());
+        let nothing = on_ranks(2, |rank, world| {
+            let mut mine = if rank == 0 { all.clone() } else { ScoredLabels::default() };
+            mine.push(f32::NAN, true);
+            mine.roc_auc_over_all_ranks(world).expect("a job that works")
+        });
+        assert_eq!(nothing, [None; 2]);
+    }
+}
+
+#[test]
+fn roc_auc_of_many_rounds_is_that_of_one_process() {
+    // More scores than ranks exchange in one round.
+    let mut draws = Draws(9);
+    let mut all = ScoredLabels::default();
+    for seed in 0..2_600_000 {
+        all.push((draws.below(1 << 20) + seed % 3) as f32, seed % 2 == 0);
+    }
+    let expected = all.clone().roc_auc();
+    let found = on_ranks(2, |rank, world| {
+        let of_rank = |scores: &[f32]| scores.iter().skip(rank).step_by(2).copied().collect();
+        let mine = ScoredLabels { positives: of_rank(&all.positives), negatives: of_rank(&all.negatives) };
+        mine.roc_auc_over_all_ranks(world).expect("a job that works")
     });
-    assert!(found.iter().all(|found| *found == all));
+    assert_eq!(found, [expected; 2]);
+}
+
+#[test]
+fn counters_take_memory_in_proportion_to_the_classes() {
+    // A matrix of 8 bytes per pair of classes would take 320 TB.
+    let classes = 2_000_000;
+    let mut counts = ClassCounts::new(classes);
+    counts.add(classes as i64 - 1, classes as i64 - 1);
+    counts.add(0, classes as i64 - 1);
+    counts.add(classes as i64, 0);
+    assert_eq!((counts.micro_f1(), counts.macro_f1()), (Some(0.5), Some((2.0 / 3.0) / 2.0)));
+}
+
+#[test]
+fn a_seed_without_a_number_is_classified_wrongly() {
+    let logits = || {
+        let rows = [[f32::NAN, 0.0], [0.0, f32::NAN], [0.0, 1.0], [1.0, 0.0]];
+        Tensor::<NdArray, 2>::from_data(rows, &Default::default())
+    };
+    for (metric, expected) in [(Metric::Accuracy, 0.5), (Metric::MicroF1, 0.5), (Metric::MacroF1, 2.0 / 3.0)] {
+        let found = on_ranks(1, |_, world| {
+            let mut state = MetricState::new(metric, 2);
+            state.add(&logits(), &[0, 1, 1, 0]);
+            state.over_all_ranks(world).expect("a job that works")
+        });
+        assert_close(&[found[0].expect("seeds")], &[expected], 1e-14, &metric.to_string());
+    }
+    let labels = Tensor::from_data([0, 1, 1, 0], &Default::default());
+    let (_, judged) = edgecut_trainer::ops::cross_entropy_sum(logits(), labels);
+    let judged = values(judged);
+    assert!(judged[0].is_nan() && judged[1] == 2.0, "{judged:?}");
 }
 
 #[test]
@@ -93,7 +159,7 @@ fn f1_follows_its_definition() {
     let macro_f1 = (0..4).map(f1).sum::<f64>() / 4.0;
     let accuracy = count(&|&(label, prediction)| label == prediction) / 200.0;
     let found = on_ranks(2, |rank, world| {
-        let mut matrix = ConfusionMatrix::new(classes);
+        let mut matrix = ClassCounts::new(classes);
         seeds.iter().skip(rank).step_by(2).for_each(|&(label, prediction)| matrix.add(label, prediction));
         matrix.add(-1, 0);
         matrix.add(0, 99);
@@ -104,7 +170,7 @@ fn f1_follows_its_definition() {
         assert_close(&[matrix.macro_f1().expect("seeds")], &[macro_f1], 1e-14, "macro F1");
         assert_eq!(matrix.micro_f1(), Some(accuracy));
     }
-    let mut wrong = ConfusionMatrix::new(2);
+    let mut wrong = ClassCounts::new(2);
     assert_eq!((wrong.micro_f1(), wrong.macro_f1()), (None, None));
     wrong.add(0, 1);
     assert_eq!((wrong.micro_f1(), wrong.macro_f1()), (Some(0.0), Some(0.0)));

@@ -37,7 +37,8 @@ fn directory() -> tempfile::TempDir {
 
 #[test]
 fn comes_back_to_the_bit() {
-    let gat = |version| ModelKind::Gat(GatSettings { heads: 1, version, attention_dropout: 0.5 });
+    let gat =
+        |version| ModelKind::Gat(GatSettings { heads: 1, version, attention_dropout: 0.5, projection_bias: true });
     let gats = [AttentionVersion::V1, AttentionVersion::V2].map(gat);
     for kind in [config().kind, ModelKind::Gcn].into_iter().chain(gats) {
         for num_layers in [1, 3] {
@@ -55,6 +56,35 @@ fn comes_back_to_the_bit() {
             assert_eq!(bits(flatten_parameters(&loaded)), bits(flatten_parameters(&model)));
         }
     }
+}
+
+#[test]
+fn loads_files_that_were_written_before_settings_were_added() {
+    // Without biases of projections, as GATv2 had none then.
+    let settings =
+        GatSettings { heads: 1, version: AttentionVersion::V2, attention_dropout: 0.5, projection_bias: false };
+    let config = NodeModelConfig { kind: ModelKind::Gat(settings), ..config() };
+    let directory = directory();
+    let path = directory.path().join("model.safetensors");
+    let model = config.init::<B>(9, &Default::default()).expect("a valid model");
+    save_model(&path, &model, &config.clone().into(), &[]).expect("a written file");
+    let bytes = std::fs::read(&path).expect("the file");
+    let (_, header) = SafeTensors::read_metadata(&bytes).expect("a header");
+    let mut metadata = header.metadata().clone().expect("metadata");
+    let before = metadata["config"]
+        .replace(",\"projection_bias\":false", "")
+        .replace("\"residual\":false,", "")
+        .replace("\"layer_norm\":false,", "");
+    assert_eq!(
+        before.len() + ",\"projection_bias\":false\"residual\":false,\"layer_norm\":false,".len(),
+        metadata["config"].len()
+    );
+    metadata.insert("config".to_owned(), before);
+    let file = SafeTensors::deserialize(&bytes).expect("safetensors");
+    std::fs::write(&path, serialize(file.iter(), Some(metadata)).expect("a file")).expect("a written file");
+    let (loaded, loaded_config) = load(&path).expect("a model");
+    assert_eq!(loaded_config, config.into());
+    assert_eq!(flatten_parameters(&loaded), flatten_parameters(&model));
 }
 
 #[test]

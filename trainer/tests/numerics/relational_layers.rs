@@ -179,8 +179,13 @@ fn typed_sage_equals_products_one_by_one() {
 /// Attention row by row between what the layer projects.
 fn slow_gat(layer: &GatConv<Grad>, [x_src, x_dst]: [Tensor<Grad, 2>; 2], case: &Case, concat: bool) -> Tensor<Grad, 2> {
     let (heads, channels) = (case.heads, case.channels);
-    let z_src = x_src.matmul(layer.weight_src.val());
-    let z_dst = x_dst.matmul(layer.weight_dst.as_ref().unwrap_or(&layer.weight_src).val());
+    let biased = |z: Tensor<Grad, 2>, bias: &Option<Param<Tensor<Grad, 1>>>| match bias {
+        Some(bias) => z + bias.val().unsqueeze(),
+        None => z,
+    };
+    let z_src = biased(x_src.matmul(layer.weight_src.val()), &layer.bias_src);
+    let z_dst = biased(x_dst.matmul(layer.weight_dst.as_ref().unwrap_or(&layer.weight_src).val()), &layer.bias_dst);
+    assert_eq!(layer.bias_src.is_some(), case.version == AttentionVersion::V2, "PyG's GATConv projects without biases");
     let score = |z: Tensor<Grad, 2>, vector: &Param<Tensor<Grad, 3>>| {
         let [rows, _] = z.dims();
         (z.reshape([rows, heads, channels]) * vector.val()).sum_dim(2).reshape([rows, heads])
@@ -229,6 +234,8 @@ fn attention_layers_equal_softmaxes_of_what_they_project() {
                             all.extend(gradient(&layer.attention_src.val(), gradients));
                             all.extend(gradient(&layer.bias.as_ref().expect("a bias").val(), gradients));
                             all.extend(layer.weight_dst.iter().flat_map(|weight| gradient(&weight.val(), gradients)));
+                            let biases = layer.bias_src.iter().chain(&layer.bias_dst);
+                            all.extend(biases.flat_map(|bias| gradient(&bias.val(), gradients)));
                             let vectors = layer.attention_dst.iter();
                             all.extend(vectors.flat_map(|vector| gradient(&vector.val(), gradients)));
                             all

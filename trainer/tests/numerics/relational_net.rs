@@ -44,7 +44,8 @@ fn config(kind: ModelKind) -> RelationalConfig {
 }
 
 fn kinds() -> Vec<ModelKind> {
-    let gat = |version| ModelKind::Gat(GatSettings { heads: 2, version, attention_dropout: 0.2 });
+    let gat =
+        |version| ModelKind::Gat(GatSettings { heads: 2, version, attention_dropout: 0.2, projection_bias: true });
     let rgcn = |decomposition| ModelKind::Rgcn { decomposition };
     vec![
         ModelKind::Sage { aggregation: Aggregation::Mean },
@@ -289,7 +290,7 @@ fn gradients_and_dropout_do_not_depend_on_the_number_of_threads() {
 fn rejects_settings_and_batches_that_do_not_fit() {
     let sage = ModelKind::Sage { aggregation: Aggregation::Mean };
     let settings = |config: RelationalConfig| config.validate().expect_err("wrong settings").to_string();
-    let gat = GatSettings { heads: 3, version: AttentionVersion::V2, attention_dropout: 0.0 };
+    let gat = GatSettings { heads: 3, version: AttentionVersion::V2, attention_dropout: 0.0, projection_bias: true };
     let blocks = Decomposition::BlockDiagonal { num_blocks: 3 };
     for (kind, what) in [
         (ModelKind::Gcn, "a GCN takes homogeneous graphs"),

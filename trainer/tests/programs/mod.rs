@@ -20,7 +20,7 @@ pub const TRAIN: &str = env!("CARGO_BIN_EXE_train");
 /// The longest that any job here may take to end once something has broken.
 pub const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
-const HOLD_OUT: HoldOut = HoldOut { valid_fraction: 0.1, test_fraction: 0.1, seed: 0 };
+const HOLD_OUT: HoldOut = HoldOut::random(0.1, 0.1, 0);
 
 pub struct Parts {
     _dir: tempfile::TempDir,
@@ -81,7 +81,7 @@ pub fn free_port() -> u16 {
 /// Takes from a program's environment what would place it in a job.
 pub fn unplace(command: &mut Command) {
     let names = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "JOB_COMPLETION_INDEX"];
-    let prefixes = ["MASTER_", "EDGECUT_", "SLURM_", "OMPI_", "PMI_", "MPI_LOCAL"];
+    let prefixes = ["MASTER_", "EDGECUT_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI_", "MPI_LOCAL"];
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if names.contains(&&*text) || prefixes.iter().any(|prefix| text.starts_with(prefix)) {

@@ -93,7 +93,7 @@ fn attributes_and_held_out_edges_are_checked_like_the_rest() {
         edges(EdgeAttributes { features, ..Default::default() }, Default::default())
     };
     let held_out = |src: &[u32], dst: &[u32]| {
-        let test = EdgeList { src: src.to_vec().into(), dst: dst.to_vec().into() };
+        let test = EdgeList::new(src.to_vec().into(), dst.to_vec().into());
         edges(Default::default(), HeldOutEdges { test, ..Default::default() })
     };
     for legal in [weights(&[0.0, 2.5]), times(&[i64::MIN, 7]), features(&[1.0, 2.0], 1), held_out(&[2, 2], &[0, 2])] {

@@ -48,7 +48,7 @@ fn edges_between_two_node_types_keep_their_direction() {
 /// An edge list from pairs.
 fn list(pairs: &[(u32, u32)]) -> EdgeList {
     let (src, dst): (Vec<u32>, Vec<u32>) = pairs.iter().copied().unzip();
-    EdgeList { src: src.into(), dst: dst.into() }
+    EdgeList::new(src.into(), dst.into())
 }
 
 /// Attributes that tell which edge they are of.

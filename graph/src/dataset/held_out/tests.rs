@@ -26,7 +26,7 @@ fn dataset() -> Dataset {
 }
 
 fn hold_out(valid_fraction: f64, test_fraction: f64) -> HoldOut {
-    HoldOut { valid_fraction, test_fraction, seed: 7 }
+    HoldOut::random(valid_fraction, test_fraction, 7)
 }
 
 fn held_out(seed: u64) -> Dataset {
@@ -102,4 +102,83 @@ fn nonsense_is_rejected_and_changes_nothing() {
     assert!(error.contains("edge type paper__by__author has held-out edges already"), "{error}");
     let error = graph.hold_out_edges(&[EdgeTypeId(9)], &hold_out(0.1, 0.1)).unwrap_err().to_string();
     assert!(error.contains("there is no edge type 9"), "{error}");
+}
+
+fn latest(valid: f64, test: f64) -> Dataset {
+    let mut graph = dataset();
+    // Both directions of a relation have the same times, of which many are alike.
+    for edges in &mut graph.edge_types {
+        let time = |(&a, &b): (&u32, &u32)| {
+            if edges.relation == "by" { i64::from(b * 13 + a) % 50 } else { i64::from(a * 13 + b) % 50 }
+        };
+        let times: Vec<i64> = edges.src.iter().zip(&edges.dst[..]).map(time).collect();
+        edges.attributes.times = Some(times.into());
+    }
+    let all = graph.edge_type_ids();
+    graph.hold_out_edges(&all, &HoldOut::latest(valid, test, 3)).unwrap();
+    graph
+}
+
+#[test]
+fn the_latest_edges_are_those_after_all_others() {
+    let (graph, total) = (latest(0.1, 0.2), dataset().num_edges());
+    graph.validate().unwrap();
+    let times = |list: &EdgeList| list.times.as_ref().unwrap().to_vec();
+    let of = |side: fn(&EdgeData) -> Vec<i64>| graph.edge_types.iter().flat_map(side).collect::<Vec<i64>>();
+    let kept = of(|edges| edges.attributes.times.as_ref().unwrap().to_vec());
+    let valid = of(|edges| edges.held_out.valid.times.as_ref().unwrap().to_vec());
+    let test = of(|edges| edges.held_out.test.times.as_ref().unwrap().to_vec());
+    assert!(kept.iter().max() <= valid.iter().min() && valid.iter().max() <= test.iter().min());
+    assert_eq!(kept.len() + valid.len() + test.len(), total);
+    for (found, share) in [(valid.len(), 0.1), (test.len(), 0.2)] {
+        let found = found as f64 / total as f64;
+        assert!((found - share).abs() < 0.02, "{found} instead of {share}");
+    }
+    // Edges of the same time between the same two nodes are on one side, in whatever type and direction.
+    let mut side_of: BTreeMap<([(u16, u32); 2], i64), usize> = BTreeMap::new();
+    for edges in &graph.edge_types {
+        let kept =
+            EdgeList { times: edges.attributes.times.clone(), ..EdgeList::new(edges.src.clone(), edges.dst.clone()) };
+        for (side, list) in [&kept, &edges.held_out.valid, &edges.held_out.test].into_iter().enumerate() {
+            for ((&src, &dst), time) in list.src.iter().zip(&list.dst[..]).zip(times(list)) {
+                let mut ends = [(edges.src_type.0, src), (edges.dst_type.0, dst)];
+                ends.sort_unstable();
+                assert_eq!(*side_of.entry((ends, time)).or_insert(side), side, "{ends:?} at {time}");
+            }
+        }
+    }
+    assert!(graph.overlaps().leaks(true).is_empty());
+}
+
+#[test]
+fn only_one_list_may_be_asked_for_and_nothing_without_times() {
+    let graph = latest(0.0, 0.25);
+    assert!(graph.edge_types.iter().all(|edges| edges.held_out.valid.is_empty()));
+    let mut graph = dataset();
+    graph.edge_types[1].attributes.times = None;
+    let all = graph.edge_type_ids();
+    let error = graph.hold_out_edges(&all, &HoldOut::latest(0.1, 0.1, 0)).unwrap_err().to_string();
+    assert!(error.contains("edge type paper__by__author has no times"), "{error}");
+    assert_eq!(graph.num_edges(), dataset().num_edges());
+    let mut same = dataset();
+    same.edge_types.truncate(1);
+    let edges = &mut same.edge_types[0];
+    edges.src = vec![1; 10].into();
+    edges.dst = vec![2; 10].into();
+    edges.attributes.times = Some(vec![7; 10].into());
+    let error = same.hold_out_edges(&[EdgeTypeId(0)], &HoldOut::latest(0.1, 0.1, 0)).unwrap_err().to_string();
+    assert!(error.contains("holding out the latest would leave none"), "{error}");
+}
+
+#[test]
+fn held_out_edges_keep_their_times() {
+    let before = dataset();
+    for edges in held_out(7).edge_types {
+        for (_, list) in edges.held_out.lists() {
+            for ((&src, &dst), &time) in list.src.iter().zip(&list.dst[..]).zip(&list.times.as_ref().unwrap()[..]) {
+                let original = before.edge_types.iter().find(|e| e.relation == edges.relation).unwrap();
+                assert_eq!((src, dst), (original.src[time as usize], original.dst[time as usize]));
+            }
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use edgecut_graph::datasets::{DatasetSource, FakeOptions};
-use edgecut_graph::{HoldOut, is_folder_name};
+use edgecut_graph::{HoldOut, OverlapPolicy, is_folder_name};
 use edgecut_partition::{Balance, Method, PartitionOptions};
 use std::path::PathBuf;
 
@@ -84,10 +84,15 @@ pub(crate) struct PartitionArgs {
     /// Add to each edge type another one with its edges reversed, `rev_` and its name: for graphs with several types.
     #[arg(long, alias = "add_reverse_edges")]
     add_reverse_edges: bool,
-    /// Hold out these shares of the edges, chosen at random, for validation and test of link prediction. Both
-    /// directions of an edge are on the same side; done before --add-reverse-edges.
-    #[arg(long, alias = "hold_out_edges", value_name = "VALID,TEST", value_parser = fractions)]
-    hold_out_edges: Option<Fractions>,
+    /// Hold out these shares of the edges for validation and test of link prediction: at random, or with `latest:` before
+    /// the shares, the latest by edge time. Both directions of an edge are on the same side; done before
+    /// --add-reverse-edges.
+    #[arg(long, alias = "hold_out_edges", value_name = "[latest:]VALID,TEST", value_parser = hold_out)]
+    hold_out_edges: Option<HoldOut>,
+    /// If held-out edges are training edges as well, or nodes are in two splits: fail, remove the training edges and keep
+    /// each node in its last split, or allow it. With --to-undirected, an edge and its reverse are the same edge.
+    #[arg(long, value_name = "error|remove|allow", default_value_t = OverlapPolicy::Error)]
+    overlap: OverlapPolicy,
     /// Replace a partitioned graph that is there already.
     #[arg(long)]
     overwrite: bool,
@@ -122,13 +127,9 @@ struct FakeArgs {
     edge_attributes: bool,
 }
 
-/// Shares of validation and test edges.
-#[derive(Clone, Copy, Debug)]
-struct Fractions([f64; 2]);
-
-fn fractions(text: &str) -> Result<Fractions, String> {
-    let HoldOut { valid_fraction, test_fraction, .. } = HoldOut::parse(text, 0)?;
-    Ok(Fractions([valid_fraction, test_fraction]))
+/// Parses what is held out; the seed is another argument.
+fn hold_out(text: &str) -> Result<HoldOut, String> {
+    HoldOut::parse(text, 0)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -165,12 +166,8 @@ impl PartitionArgs {
         source.split = self.split.clone();
         source.to_undirected = self.to_undirected;
         source.add_reverse_edges = self.add_reverse_edges;
-        let hold_out_edges = self.hold_out_edges.map(|Fractions(fractions)| fractions);
-        source.hold_out_edges = hold_out_edges.map(|[valid_fraction, test_fraction]| HoldOut {
-            valid_fraction,
-            test_fraction,
-            seed: self.seed,
-        });
+        source.overlap = self.overlap;
+        source.hold_out_edges = self.hold_out_edges.map(|hold_out| HoldOut { seed: self.seed, ..hold_out });
         source.fake = FakeOptions {
             avg_num_nodes: self.fake.avg_num_nodes,
             avg_degree: self.fake.avg_degree,
@@ -189,7 +186,8 @@ impl PartitionArgs {
             split: self.split.clone(),
             to_undirected: self.to_undirected,
             add_reverse_edges: self.add_reverse_edges,
-            hold_out_edges,
+            hold_out_edges: source.hold_out_edges,
+            overlap: self.overlap,
             overwrite: self.overwrite,
         };
         Ok(Job { source, options, out_dir: self.output_dir.clone().unwrap_or_else(default_dir) })
@@ -246,10 +244,14 @@ mod tests {
 
     #[test]
     fn edges_are_held_out_by_the_seed_of_all_choices() {
+        let latest = job(&["--dataset", "cora", "--num-partitions", "2", "--hold-out-edges", "latest:0.05,0.1"]);
         let job = job(&["--dataset", "cora", "--num-partitions", "2", "--seed", "3", "--hold_out_edges", "0.05, 0.1"]);
-        let expected = HoldOut { valid_fraction: 0.05, test_fraction: 0.1, seed: 3 };
-        assert_eq!((job.source.hold_out_edges, job.options.hold_out_edges), (Some(expected), Some([0.05, 0.1])));
-        for wrong in ["0.1", "0.1,x", "0.1,0.2,0.3", "0.5,0.5", "-0.1,0.2", "0,0", "nan,0.1"] {
+        let expected = HoldOut::random(0.05, 0.1, 3);
+        assert_eq!((job.source.hold_out_edges, job.options.hold_out_edges), (Some(expected), Some(expected)));
+        assert_eq!(latest.source.hold_out_edges, Some(HoldOut::latest(0.05, 0.1, 0)));
+        for wrong in
+            ["0.1", "0.1,x", "0.1,0.2,0.3", "latest:0.1", "first:0.1,0.1", "0.5,0.5", "-0.1,0.2", "0,0", "nan,0.1"]
+        {
             let arguments = ["partition-graph", "--dataset", "cora", "--num-partitions", "2", "--hold-out-edges"];
             let equals = format!("--hold-out-edges={wrong}");
             assert!(Cli::try_parse_from([&arguments[..5], &[equals.as_str()]].concat()).is_err(), "{wrong}");

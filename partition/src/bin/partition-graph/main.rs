@@ -8,7 +8,8 @@ mod terminal;
 use anyhow::Context;
 use args::{Cli, Command, DirArgs, Job, PartitionArgs};
 use clap::Parser;
-use edgecut_graph::{Meta, datasets};
+use edgecut_graph::datasets::{self, Loaded};
+use edgecut_graph::{Meta, OverlapPolicy, Overlaps, Provenance};
 use edgecut_partition::{PartitionError, Phase, partition_loaded, verify};
 use output::{Described, Results, Run};
 use std::process::ExitCode;
@@ -51,22 +52,47 @@ fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
 }
 
 fn load_and_partition(job: &Job, terminal: &Terminal) -> anyhow::Result<Meta> {
-    let dataset = datasets::load(&job.source)?;
+    let Loaded { dataset, warnings } = datasets::load_with_warnings(&job.source)?;
+    terminal.suspended(|| warn(&warnings));
     Ok(partition_loaded(dataset, &job.options, &job.out_dir, terminal)?)
 }
 
 fn run_verify(args: &DirArgs) -> anyhow::Result<()> {
     let results = Results::capture()?;
     let report = verify(&args.dir).context("verify")?;
+    let meta = &report.meta;
+    let made = &meta.provenance;
     if args.json {
-        return results.json(&report);
+        results.json(&report)?;
+        return check_overlaps(&report.overlaps, made);
     }
-    let (meta, gigabytes) = (&report.meta, report.bytes as f64 / 1e9);
+    check_overlaps(&report.overlaps, made)?;
+    let gigabytes = report.bytes as f64 / 1e9;
     let text = format!(
         "{} parts of {}: {} files, {gigabytes:.3} GB, all in order\n",
         meta.num_parts, meta.dataset, report.files
     );
     results.text(&text)
+}
+
+/// Fails if a model would be judged by what it is trained on, unless whoever made the parts has allowed that.
+fn check_overlaps(overlaps: &Overlaps, made: &Provenance) -> anyhow::Result<()> {
+    warn(&overlaps.remarks(made.to_undirected));
+    let leaks = overlaps.leaks(made.to_undirected);
+    if made.overlap == OverlapPolicy::Allow {
+        warn(&leaks);
+        return Ok(());
+    }
+    anyhow::ensure!(
+        leaks.is_empty(),
+        "{}. A model would be judged by what it was trained on: partition again with --overlap remove or --overlap allow",
+        leaks.join("; ")
+    );
+    Ok(())
+}
+
+fn warn(warnings: &[String]) {
+    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
 }
 
 fn run_info(args: &DirArgs) -> anyhow::Result<()> {

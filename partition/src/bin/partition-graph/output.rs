@@ -1,7 +1,7 @@
 //! What is printed as a result, on standard output.
 
 use anyhow::Context;
-use edgecut_graph::{EdgeTypeMeta, Meta, NodeTypeMeta, Provenance, Report};
+use edgecut_graph::{EdgeTypeMeta, Meta, NodeTypeMeta, OverlapPolicy, Provenance, Report};
 use edgecut_partition::Balances;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -111,6 +111,9 @@ impl<'a> Described<'a> {
             self.report.cut_fraction * 100.0,
             self.report.remote_neighbor_fraction * 100.0
         );
+        if self.provenance.overlap == OverlapPolicy::Allow {
+            let _ = writeln!(text, "overlaps of splits allowed; verify counts them");
+        }
         text
     }
 }

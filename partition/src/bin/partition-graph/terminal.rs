@@ -51,6 +51,11 @@ impl Terminal {
         self.bar.finish_and_clear();
     }
 
+    /// Calls `print`, with the bar out of its way.
+    pub(crate) fn suspended(&self, print: impl FnOnce()) {
+        self.bar.suspend(print);
+    }
+
     /// Ends the process, at once if nothing is on disk or it is asked for twice, or else when files are removed.
     pub(crate) fn interrupt(&self) {
         // While the lock is held, writing does not begin.

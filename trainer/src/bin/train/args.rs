@@ -1,13 +1,13 @@
 //! The command line.
 
-use crate::device::{DeviceArgs, DeviceMemoryArgs};
+use crate::device::{DeviceArgs, DeviceMemoryArgs, bytes};
 use crate::graph_args::GraphArgs;
 use crate::link_args::LinkArgs;
 use crate::sampling_args::SamplingArgs;
 use crate::training_args::TrainingArgs;
 use clap::{Args, Parser, Subcommand};
 use edgecut_dist_sampler::NumNeighbors;
-use edgecut_graph::HoldOut;
+use edgecut_graph::{HoldOut, OverlapPolicy};
 use edgecut_trainer::metrics::Metric;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -83,12 +83,16 @@ pub(crate) struct JobArgs {
     /// The port to listen on; 0 lets the system choose. Rank 0 listens on the master port
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(crate) listen_port: u16,
-    /// A file with the job's shared secret [default: EDGECUT_TOKEN, or the file that EDGECUT_TOKEN_FILE names]
+    /// A file with the job's shared secret of at least 16 bytes, private to its owner (chmod 600) [default: EDGECUT_TOKEN, or the file that EDGECUT_TOKEN_FILE names]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Threads that sample and gather, per process [default: this process's cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) num_workers: Option<u32>,
+    /// Threads of the network, per process; each carries some 3 GB/s [default: one for every 16 begun of this process's cores,
+    /// at most 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) num_network_threads: Option<u32>,
     /// Threads that compute, per process [default: this process's cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) num_threads: Option<u32>,
@@ -98,6 +102,10 @@ pub(crate) struct JobArgs {
     /// Seconds that a rank which is alive may keep the others waiting; one that has died is noticed at once
     #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86400))]
     pub(crate) collective_timeout: u64,
+    /// Seconds without a sign of life after which a rank, or the network between two ranks, counts as dead; the time in
+    /// which the whole job is suspended does not count
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86400))]
+    pub(crate) heartbeat_timeout: u64,
 }
 
 /// The graph, and how this process holds its part of it.
@@ -139,9 +147,14 @@ pub(crate) struct WholeArgs {
     #[arg(long)]
     pub(crate) add_reverse_edges: bool,
     /// Hold out these shares of the edges for validation and test of link prediction, chosen as partition-graph does with
-    /// its seed 0
-    #[arg(long, value_name = "VALID,TEST", value_parser = hold_out)]
+    /// its seed 0: at random, or with `latest:` before the shares, the latest by edge time
+    #[arg(long, value_name = "[latest:]VALID,TEST", value_parser = hold_out)]
     pub(crate) hold_out_edges: Option<HoldOut>,
+    /// If held-out edges are training edges as well, or nodes are in two splits: fail, remove the training edges and keep
+    /// each node in its last split, or allow it. With --to-undirected, an edge and its reverse are the same edge [default:
+    /// error]
+    #[arg(long, value_name = "error|remove|allow")]
+    pub(crate) overlap: Option<OverlapPolicy>,
 }
 
 fn hold_out(text: &str) -> Result<HoldOut, String> {
@@ -194,10 +207,11 @@ pub(crate) struct NodeArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
-    /// Write metrics as JSON Lines: an object per epoch, then one for the result
+    /// Write metrics as JSON Lines: an object per epoch, then one for the result. A restarted attempt appends
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics: Option<PathBuf>,
-    /// Save the best model as safetensors, each time that one is better
+    /// Save the best model as safetensors, each time that one is better; embeddings go to the folder FILE.embeddings. A
+    /// restarted attempt replaces the model of its run only by a better one
     #[arg(long, value_name = "FILE")]
     pub(crate) save_model: Option<PathBuf>,
     /// Do not train: evaluate this model
@@ -247,4 +261,7 @@ pub(crate) struct SampleArgs {
     /// Batches that are made at the same time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) concurrency: u32,
+    /// Memory of the batches that are made ahead or wait, at most: 1GiB, 500MB. A larger batch passes alone
+    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
+    pub(crate) prefetch_bytes: u64,
 }

@@ -56,8 +56,8 @@ impl DeviceMemoryArgs {
     }
 }
 
-/// "4GiB", "500MB", "1024".
-fn bytes(text: &str) -> Result<u64, String> {
+/// Parses a number of bytes: "4GiB", "500MB", "1024".
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u64); 9] = [
         ("KiB", 1 << 10),
         ("MiB", 1 << 20),

@@ -13,15 +13,15 @@ use edgecut_dist_sampler::share_graphs;
 use edgecut_graph::datasets::{GraphSource, load_graphs};
 use edgecut_graph::graph_splits::{Fold, read_folds, split_dataset, stratified_folds};
 use edgecut_graph::{GraphDataset, GraphError};
-use edgecut_trainer::ClassificationResult;
 use edgecut_trainer::graph::{
     CrossValidationResult, GraphEpochReport, GraphObserver, GraphSplit, GraphTrainingConfig, Protocol, cross_validate,
     evaluate_graph, train_graph,
 };
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::{parse_graph_model, save_graph_model};
+use edgecut_trainer::model_file::parse_graph_model;
 use edgecut_trainer::models::{GraphNet, GraphNetConfig};
 use edgecut_trainer::ops::{GnnBackend, GnnKernels, Precision};
+use edgecut_trainer::{ClassificationResult, Improved, ParameterCount};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -33,7 +33,8 @@ pub(crate) fn run<B: GnnBackend + GnnKernels>(args: &GraphArgs, rank: &Rank, dev
         let graphs = Arc::new(share_graphs(cluster, || load(&source))?);
         let by_test = args.data.protocol == Protocol::BestMeanEpoch;
         let judge = if by_test { "test" } else { "valid" };
-        let mut reporter = GraphReporter { reporter: Reporter::new(&args.output, config.num_epochs, rank)?, judge };
+        let reporter = Reporter::new(&args.output, config.num_epochs, rank, false, world)?;
+        let mut reporter = GraphReporter { reporter, judge };
         reporter.start(&graphs);
         if let Some(num_folds) = args.data.folds {
             let folds = folds_of_rank_0(world, || folds(&args.data, &source, &graphs, num_folds as usize))?;
@@ -143,6 +144,10 @@ impl GraphReporter {
 }
 
 impl<B: Backend> GraphObserver<B> for GraphReporter {
+    fn started(&mut self, parameters: ParameterCount) {
+        self.reporter.started(parameters);
+    }
+
     fn step(&mut self, epoch: u64, done: usize, total: usize) {
         self.reporter.step(epoch, done, total);
     }
@@ -167,8 +172,11 @@ impl<B: Backend> GraphObserver<B> for GraphReporter {
         Ok(())
     }
 
-    fn improved(&mut self, model: &GraphNet<B>, config: &GraphNetConfig) -> std::io::Result<()> {
-        let Some(path) = &self.reporter.save_model else { return Ok(()) };
-        save_graph_model(path, model, config).map_err(std::io::Error::other)
+    fn improved(
+        &mut self,
+        best: &Improved<'_, GraphNet<B>, GraphNetConfig>,
+        world: &mut ProcessGroup,
+    ) -> std::io::Result<()> {
+        self.reporter.save(best, world)
     }
 }

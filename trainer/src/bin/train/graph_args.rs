@@ -1,7 +1,7 @@
 //! The flags of `train graph`.
 
 use crate::args::{JobArgs, OutputArgs, not_negative, probability};
-use crate::device::DeviceArgs;
+use crate::device::{DeviceArgs, bytes};
 use crate::exit::UsageError;
 use clap::{Args, ValueEnum};
 use edgecut_dist_loader::Packing;
@@ -155,6 +155,9 @@ pub(crate) struct GraphTrainingArgs {
     /// Batches that are made ahead of the trainer; 0 makes each when it is needed
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(..=1024))]
     pub(crate) concurrency: u32,
+    /// Memory of the batches that are made ahead or wait, at most: 1GiB, 500MB. A larger batch passes alone
+    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
+    pub(crate) prefetch_bytes: u64,
 }
 
 /// Shares of a split.
@@ -245,6 +248,7 @@ impl GraphArgs {
             metric: args.metric,
             seed: args.seed,
             concurrency: args.concurrency as usize,
+            prefetch_bytes: usize::try_from(args.prefetch_bytes).unwrap_or(usize::MAX),
             ..GraphTrainingConfig::new(conv)
         }
     }

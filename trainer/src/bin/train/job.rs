@@ -4,9 +4,11 @@ use crate::args::JobArgs;
 use crate::exit::OtherRankFailed;
 use crate::place::{Rank, token};
 use anyhow::{Context, bail};
-use edgecut_cluster::{Blame, Cluster, ClusterConfig, ProcessGroup, end_with_parent};
+use edgecut_cluster::{Blame, Cluster, ClusterConfig, ProcessGroup, end_with_parent, panic_text};
+use edgecut_dist_sampler::SamplingNodeConfig;
 use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
 
 /// A joined process.
 pub(crate) struct Job<'a> {
@@ -47,7 +49,10 @@ pub(crate) fn run(
     // A device that fails makes whatever reads from it panic, or computes nothing that could be used.
     let result = match (edgecut_gpu::noted_failure(), result) {
         (Some(failure), _) => Err(failure.into()),
-        (None, Err(panic)) => resume_unwind(panic),
+        (None, Err(panic)) => {
+            cluster.abort(&panic_text(&*panic));
+            resume_unwind(panic)
+        }
         (None, Ok(result)) => result,
     };
     result.map_err(|error| explain(&cluster, error))
@@ -72,12 +77,21 @@ fn cluster_config(args: &JobArgs, rank: &Rank, fingerprint: String) -> anyhow::R
     config.fingerprint = fingerprint;
     config.rendezvous_timeout_ms = args.rendezvous_timeout * 1000;
     config.collective_timeout_ms = args.collective_timeout * 1000;
+    config.set_heartbeat_timeout(Duration::from_secs(args.heartbeat_timeout));
+    config.attempt = rank.attempt;
+    // A panic may tell of a device's failure, which `run` finds out before the others hear of it.
+    config.report_panics = false;
     Ok(config)
 }
 
 /// Threads that sample, of this process.
 pub(crate) fn num_workers(args: &JobArgs, rank: &Rank) -> usize {
     args.num_workers.map_or(rank.cores(), |n| n as usize)
+}
+
+/// Threads of the network, of this process.
+pub(crate) fn num_network_threads(args: &JobArgs, rank: &Rank) -> usize {
+    args.num_network_threads.map_or(SamplingNodeConfig::network_threads_of(rank.cores()), |n| n as usize)
 }
 
 /// Ranks that were started with different flags would train different models.

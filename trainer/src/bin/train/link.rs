@@ -9,11 +9,13 @@ use crate::serving::{self, Serving};
 use crate::training_args::merged;
 use burn::backend::Autodiff;
 use burn::tensor::backend::Backend;
-use edgecut_trainer::Embeddings;
+use edgecut_cluster::ProcessGroup;
+use edgecut_trainer::Improved;
+use edgecut_trainer::ParameterCount;
 use edgecut_trainer::link::{
     LinkEpochReport, LinkObserver, LinkResult, LinkScores, LinkTrainingConfig, evaluate_link, train_link,
 };
-use edgecut_trainer::model_file::{parse_link_model, save_link_model};
+use edgecut_trainer::model_file::open_link_model;
 use edgecut_trainer::models::{LinkModel, LinkModelConfig};
 use edgecut_trainer::ops::{GnnBackend, GnnKernels};
 use std::path::Path;
@@ -23,7 +25,8 @@ pub(crate) fn run<B: GnnBackend + GnnKernels>(args: &LinkArgs, rank: &Rank, devi
     let config = args.config(num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
     let parameters = merged([args.parameters(), args.training.parameters(), args.sampling.parameters()]);
     serving::run(&args.job, &args.part, rank, &parameters, |job| {
-        let mut reporter = LinkReporter(Reporter::new(&args.output, args.training.num_epochs, rank)?);
+        let mut reporter =
+            LinkReporter(Reporter::new(&args.output, args.training.num_epochs, rank, job.has_embeddings(), job.world)?);
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(path, job, &config, device)?,
             None => train_link::<Autodiff<B>>(&job.node, &config, job.world, device, &mut reporter)?.result,
@@ -39,7 +42,7 @@ fn evaluate<B: GnnBackend>(
     device: &B::Device,
 ) -> anyhow::Result<LinkResult> {
     let bytes = read_on_rank_0(path, job.world)?;
-    let (model, model_config, embeddings) = parse_link_model::<B>(&bytes, path, device)?;
+    let (model, model_config, embeddings) = open_link_model::<B>(&bytes, path, device)?;
     Ok(evaluate_link(&job.node, config, &model, &model_config, &embeddings, job.world, device)?)
 }
 
@@ -73,6 +76,10 @@ fn words(scores: &LinkScores) -> String {
 }
 
 impl<B: Backend> LinkObserver<B> for LinkReporter {
+    fn started(&mut self, parameters: ParameterCount) {
+        self.0.started(parameters);
+    }
+
     fn step(&mut self, epoch: u64, done: usize, total: usize) {
         self.0.step(epoch, done, total);
     }
@@ -93,12 +100,9 @@ impl<B: Backend> LinkObserver<B> for LinkReporter {
 
     fn improved(
         &mut self,
-        model: &LinkModel<B>,
-        config: &LinkModelConfig,
-        embeddings: &Embeddings,
+        best: &Improved<'_, LinkModel<B>, LinkModelConfig>,
+        world: &mut ProcessGroup,
     ) -> std::io::Result<()> {
-        let Some(path) = &self.0.save_model else { return Ok(()) };
-        let tables = embeddings.tables().map_err(std::io::Error::other)?;
-        save_link_model(path, model, config, &tables).map_err(std::io::Error::other)
+        self.0.save(best, world)
     }
 }

@@ -61,7 +61,7 @@ pub(crate) struct LinksArgs {
     /// Binary cross entropy over an edge and its negatives, or choosing the edge among them
     #[arg(long, value_name = "bce|softmax", default_value_t = LinkLoss::Bce)]
     pub(crate) loss: LinkLoss,
-    /// Destinations that each edge is told from in training
+    /// Negative destinations of each edge in training
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) num_negatives: u32,
     /// How likely each node is as a negative
@@ -70,7 +70,8 @@ pub(crate) struct LinksArgs {
     /// Take the same negatives for all edges of a batch: many cost little then
     #[arg(long)]
     pub(crate) shared_negatives: bool,
-    /// With --shared-negatives: take the other ends of the batch's edges as negatives too
+    /// With --shared-negatives: take the ends of the batch's other edges as negatives too, but no source or positive pair of
+    /// the batch
     #[arg(long, requires = "shared_negatives")]
     pub(crate) in_batch_negatives: bool,
     /// Take no edge that messages flow over as a negative, and none twice for an edge
@@ -82,7 +83,7 @@ pub(crate) struct LinksArgs {
     /// Destinations that held-out edges are ranked among, none of them one of a known edge; `all` ranks among all nodes
     #[arg(long, value_name = "N|all", default_value = "100", value_parser = eval_negatives)]
     pub(crate) eval_negatives: LinkEvaluation,
-    /// What chooses the epoch
+    /// The metric that chooses the epoch. The ROC AUC needs all scores in memory and is computed only if it is this metric
     #[arg(long, value_name = "mrr|hits@10|roc-auc", default_value_t = LinkMetric::Mrr)]
     pub(crate) metric: LinkMetric,
 }

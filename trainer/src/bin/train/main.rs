@@ -8,6 +8,7 @@ mod graph_args;
 mod job;
 mod link;
 mod link_args;
+mod metrics_file;
 mod model_bytes;
 mod node;
 mod place;

@@ -9,11 +9,13 @@ use crate::serving::{self, Serving};
 use crate::training_args::merged;
 use burn::backend::Autodiff;
 use burn::tensor::backend::Backend;
-use edgecut_trainer::model_file::{parse_model, save_model};
+use edgecut_cluster::ProcessGroup;
+use edgecut_trainer::model_file::open_model;
 use edgecut_trainer::models::{ModelConfig, NodeModel};
 use edgecut_trainer::ops::{GnnBackend, GnnKernels};
 use edgecut_trainer::{
-    ClassificationResult, Embeddings, EpochReport, NodeTrainingConfig, Observer, evaluate_node, train_node,
+    ClassificationResult, EpochReport, Improved, NodeTrainingConfig, Observer, ParameterCount, evaluate_node,
+    train_node,
 };
 use serde_json::json;
 use std::path::Path;
@@ -25,7 +27,8 @@ pub(crate) fn run<B: GnnBackend + GnnKernels>(args: &NodeArgs, rank: &Rank, devi
     let own = json!({ "load_model": args.output.load_model.is_some(), "metric": args.metric });
     let parameters = merged([own, args.training.parameters(), args.sampling.parameters()]);
     serving::run(&args.job, &args.part, rank, &parameters, |job| {
-        let mut reporter = NodeReporter(Reporter::new(&args.output, args.training.num_epochs, rank)?);
+        let mut reporter =
+            NodeReporter(Reporter::new(&args.output, args.training.num_epochs, rank, job.has_embeddings(), job.world)?);
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(path, job, &config, device)?,
             None => train_node::<Autodiff<B>>(&job.node, &config, job.world, device, &mut reporter)?.result,
@@ -41,7 +44,7 @@ fn evaluate<B: GnnBackend>(
     device: &B::Device,
 ) -> anyhow::Result<ClassificationResult> {
     let bytes = read_on_rank_0(path, job.world)?;
-    let (model, model_config, embeddings) = parse_model::<B>(&bytes, path, device)?;
+    let (model, model_config, embeddings) = open_model::<B>(&bytes, path, device)?;
     Ok(evaluate_node(&job.node, config, &model, &model_config, &embeddings, job.world, device)?)
 }
 
@@ -49,6 +52,10 @@ fn evaluate<B: GnnBackend>(
 struct NodeReporter(Reporter);
 
 impl<B: Backend> Observer<B> for NodeReporter {
+    fn started(&mut self, parameters: ParameterCount) {
+        self.0.started(parameters);
+    }
+
     fn step(&mut self, epoch: u64, done: usize, total: usize) {
         self.0.step(epoch, done, total);
     }
@@ -67,9 +74,11 @@ impl<B: Backend> Observer<B> for NodeReporter {
         Ok(())
     }
 
-    fn improved(&mut self, model: &NodeModel<B>, config: &ModelConfig, embeddings: &Embeddings) -> std::io::Result<()> {
-        let Some(path) = &self.0.save_model else { return Ok(()) };
-        let tables = embeddings.tables().map_err(std::io::Error::other)?;
-        save_model(path, model, config, &tables).map_err(std::io::Error::other)
+    fn improved(
+        &mut self,
+        best: &Improved<'_, NodeModel<B>, ModelConfig>,
+        world: &mut ProcessGroup,
+    ) -> std::io::Result<()> {
+        self.0.save(best, world)
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Rank {
     pub(crate) master_port: u16,
     /// The address to listen on, if it is not to be found out.
     pub(crate) listen_addr: Option<IpAddr>,
+    /// The restarts of the job before this process was started.
+    pub(crate) attempt: u64,
     /// The number of the NVIDIA GPU that it computes on, if it does.
     pub(crate) gpu: Option<usize>,
     /// The cores that the launcher gives each process, where it says so.
@@ -57,6 +59,7 @@ impl Place {
             master_addr,
             master_port,
             listen_addr: args.listen_addr.or(env.listen_addr),
+            attempt: env.attempt.unwrap_or(0),
             gpu: None,
             launcher_cores: env.cores.filter(|_| launched.is_some()),
         };
@@ -97,6 +100,7 @@ impl Place {
                 master_addr: master_addr?,
                 master_port: master_port?,
                 listen_addr: args.listen_addr.or(env.listen_addr),
+                attempt: env.attempt.unwrap_or(0),
                 gpu: None,
                 launcher_cores: None,
             })

@@ -1,42 +1,53 @@
 //! What rank 0 says; the other ranks are silent.
 
 use crate::args::OutputArgs;
+use crate::metrics_file::MetricsFile;
 use crate::place::Rank;
 use anyhow::Context;
+use burn::module::Module;
+use burn::tensor::backend::Backend;
+use edgecut_cluster::{Attempt, ProcessGroup};
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::{ClassificationResult, EpochCost};
+use edgecut_trainer::model_file::{ModelSaver, ModelSettings};
+use edgecut_trainer::{ClassificationResult, EpochCost, Improved, ParameterCount};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use serde_json::{Value, json};
-use std::fs::File;
-use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::io::IsTerminal;
 
 /// Says how a run goes, on a terminal and in files.
 pub(crate) struct Reporter {
     pub(crate) speaks: bool,
     pub(crate) json: bool,
-    metrics: Option<(File, String)>,
-    pub(crate) save_model: Option<PathBuf>,
+    metrics: Option<MetricsFile>,
+    saver: Option<ModelSaver>,
+    /// The model of an earlier attempt stays and was named.
+    said_kept: bool,
     bar: ProgressBar,
     pub(crate) num_epochs: u64,
 }
 
 impl Reporter {
-    pub(crate) fn new(args: &OutputArgs, num_epochs: u64, rank: &Rank) -> anyhow::Result<Self> {
+    /// Opens and checks the files that the run writes to. Every rank calls it; `has_embeddings` says that a saved model has
+    /// some.
+    pub(crate) fn new(
+        args: &OutputArgs,
+        num_epochs: u64,
+        rank: &Rank,
+        has_embeddings: bool,
+        world: &mut ProcessGroup,
+    ) -> anyhow::Result<Self> {
         let speaks = rank.rank == 0;
-        let open = |path: &PathBuf| {
-            let name = path.display().to_string();
-            File::create(path).with_context(|| format!("create {name}")).map(|file| (file, name))
+        let attempt = Attempt::read()?;
+        let open = |path| MetricsFile::open(path, &attempt);
+        let metrics = args.metrics.as_deref().filter(|_| speaks).map(open).transpose()?;
+        let saver = match &args.save_model {
+            // An error now is better than one after the training.
+            Some(path) => {
+                let saver = ModelSaver::new(path, attempt.clone(), has_embeddings, world);
+                Some(saver.context("--save-model")?)
+            }
+            None => None,
         };
-        let metrics = args.metrics.as_ref().filter(|_| speaks).map(open).transpose()?;
-        let save_model = args.save_model.clone().filter(|_| speaks);
-        if let Some(folder) =
-            save_model.as_deref().and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty())
-        {
-            // Better now than after the training.
-            anyhow::ensure!(folder.is_dir(), "--save-model: {} is not a folder", folder.display());
-        }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         if speaks && std::io::stderr().is_terminal() {
             bar.set_draw_target(ProgressDrawTarget::stderr());
@@ -44,18 +55,34 @@ impl Reporter {
         if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} steps, {eta} left") {
             bar.set_style(style);
         }
-        Ok(Self { speaks, json: args.json, metrics, save_model, bar, num_epochs })
+        Ok(Self { speaks, json: args.json, metrics, saver, said_kept: false, bar, num_epochs })
     }
 
     /// Adds a line to the metrics.
     pub(crate) fn line(&mut self, event: &str, fields: impl Serialize) -> anyhow::Result<()> {
-        let Some((file, name)) = &mut self.metrics else { return Ok(()) };
-        let mut value = json!({ "event": event });
-        let fields = serde_json::to_value(fields).context("write metrics as JSON")?;
-        if let (Some(all), Value::Object(fields)) = (value.as_object_mut(), fields) {
-            all.extend(fields);
+        self.metrics.as_mut().map_or(Ok(()), |metrics| metrics.line(event, fields))
+    }
+
+    /// Saves the best model so far, where that is wanted. Every rank calls it.
+    pub(crate) fn save<B: Backend, M: Module<B>, C: ModelSettings>(
+        &mut self,
+        best: &Improved<'_, M, C>,
+        world: &mut ProcessGroup,
+    ) -> std::io::Result<()> {
+        let Some(saver) = &mut self.saver else { return Ok(()) };
+        let kept = saver.save(best, world).map_err(std::io::Error::other)?;
+        if let Some(kept) = kept.filter(|_| !self.said_kept) {
+            let text = format!(
+                "--save-model: the model of attempt {}, epoch {}, stays until one is better: its {} is {}",
+                kept.attempt,
+                kept.epoch,
+                kept.metric,
+                percent(kept.valid_metric)
+            );
+            self.said_kept = true;
+            self.say(&text);
         }
-        writeln!(file, "{value}").with_context(|| format!("write {name}"))
+        Ok(())
     }
 
     /// Says a line above the progress bar.
@@ -67,6 +94,11 @@ impl Reporter {
             true => eprintln!("{text}"),
             false => self.bar.println(text),
         }
+    }
+
+    /// Says how many values are trained.
+    pub(crate) fn started(&self, parameters: ParameterCount) {
+        self.say(&format!("training {parameters}"));
     }
 
     /// Moves the progress bar.

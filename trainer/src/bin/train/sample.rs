@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use edgecut_dist_loader::{DistNeighborLoader, EdgeBatch, LoaderConfig, MiniBatch, NodeBatch, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, Wanted};
 use edgecut_graph::{Meta, NodeTypeId, NpyElement, Split, map_npy, npy_header, npy_shape};
+use edgecut_output::{OutputFile, remove_abandoned_in};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -48,10 +49,12 @@ pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
 fn prepare(dir: &Path, overwrite: bool) -> anyhow::Result<()> {
     let name = || dir.display().to_string();
     std::fs::create_dir_all(dir).with_context(|| format!("create {}", name()))?;
+    let is_batch = |file: &str| file.starts_with("batch_") && file.ends_with(".npz");
+    remove_abandoned_in(dir, |file| file.to_str().is_some_and(is_batch)).with_context(name)?;
     for entry in std::fs::read_dir(dir).with_context(name)? {
         let path = entry.with_context(name)?.path();
         let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
-        if !(file.starts_with("batch_") && file.ends_with(".npz")) {
+        if !is_batch(file) {
             continue;
         }
         if !overwrite {
@@ -130,6 +133,7 @@ fn loader(args: &SampleArgs, given: Option<GivenSeeds>, job: &mut Serving<'_>) -
     let seed_type = seed_type(args, &meta)?;
     let (shuffle, seeds) = match given {
         Some(GivenSeeds { ids, times }) => {
+            job.node.make_directory(seed_type, false, job.world)?;
             let ids = job.node.handle().block_on(job.node.find_originals(seed_type, &ids))?;
             let seeds = match times {
                 Some(times) => Seeds::Timed(ids.into_iter().zip(times).collect()),
@@ -153,6 +157,7 @@ fn loader(args: &SampleArgs, given: Option<GivenSeeds>, job: &mut Serving<'_>) -
         shuffle,
         seed: args.seed,
         concurrency: args.concurrency as usize,
+        prefetch_bytes: usize::try_from(args.prefetch_bytes).unwrap_or(usize::MAX),
         wanted,
         cache: None,
     };
@@ -213,30 +218,31 @@ fn u64_of(bytes: &[u8]) -> anyhow::Result<u64> {
 /// have its name before theirs where there are several.
 fn write_batch(dir: &Path, number: u64, batch: &MiniBatch, meta: &Meta, seed_type: NodeTypeId) -> anyhow::Result<()> {
     let path = dir.join(format!("batch_{number:05}.npz"));
-    let partial = dir.join(format!(".batch_{number:05}.npz.tmp"));
     let write = || -> anyhow::Result<()> {
-        let file = BufWriter::new(File::create(&partial)?);
-        let mut npz = Npz(ZipWriter::new(file));
-        npz.ids("seeds", &batch.nodes[seed_type.index()].original_ids[..batch.num_seeds])?;
-        let typed = meta.node_types.len() > 1 || meta.edge_types.len() > 1;
-        let before = |name: String| if typed { format!("{name}/") } else { String::new() };
-        for (nodes, t) in batch.nodes.iter().zip(&meta.node_types) {
-            npz.nodes(&before(t.name.clone()), nodes)?;
-        }
-        for (edges, t) in batch.edges.iter().zip(&meta.edge_types) {
-            npz.edges(&before(format!("{}__{}__{}", t.src_type, t.relation, t.dst_type)), edges)?;
-        }
-        if !batch.labels.is_empty() {
-            npz.array("y", &[batch.labels.len()], &batch.labels)?;
-        }
-        npz.0.finish()?.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
-        std::fs::rename(&partial, &path)?;
-        Ok(())
+        let output = OutputFile::create(&path)?;
+        write_arrays(output.file(), batch, meta, seed_type)?;
+        Ok(output.commit()?)
     };
-    write().with_context(|| {
-        let _ = std::fs::remove_file(&partial);
-        format!("write {}", path.display())
-    })
+    write().with_context(|| format!("write {}", path.display()))
+}
+
+/// Writes the archive of a batch.
+fn write_arrays(file: &File, batch: &MiniBatch, meta: &Meta, seed_type: NodeTypeId) -> anyhow::Result<()> {
+    let mut npz = Npz(ZipWriter::new(BufWriter::new(file)));
+    npz.ids("seeds", &batch.nodes[seed_type.index()].original_ids[..batch.num_seeds])?;
+    let typed = meta.node_types.len() > 1 || meta.edge_types.len() > 1;
+    let before = |name: String| if typed { format!("{name}/") } else { String::new() };
+    for (nodes, t) in batch.nodes.iter().zip(&meta.node_types) {
+        npz.nodes(&before(t.name.clone()), nodes)?;
+    }
+    for (edges, t) in batch.edges.iter().zip(&meta.edge_types) {
+        npz.edges(&before(format!("{}__{}__{}", t.src_type, t.relation, t.dst_type)), edges)?;
+    }
+    if !batch.labels.is_empty() {
+        npz.array("y", &[batch.labels.len()], &batch.labels)?;
+    }
+    npz.0.finish()?.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+    Ok(())
 }
 
 /// An uncompressed archive of arrays, as `numpy.savez` writes it.

@@ -1,14 +1,14 @@
 //! A rank that holds a part of the graph, and serves it to the others.
 
 use crate::args::{JobArgs, PartArgs};
-use crate::job::{self, Job, num_workers};
+use crate::job::{self, Job, num_network_threads, num_workers};
 use crate::place::Rank;
 use crate::source::Source;
 use crate::training_args::merged;
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_sampler::{SamplingNode, SamplingNodeConfig, share_dataset};
-use edgecut_graph::datasets::load;
-use edgecut_graph::{Meta, Part};
+use edgecut_graph::datasets::{Loaded, load_with_warnings};
+use edgecut_graph::{GraphError, Meta, Part};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -16,6 +16,13 @@ use std::sync::Arc;
 pub(crate) struct Serving<'a> {
     pub(crate) node: Arc<SamplingNode>,
     pub(crate) world: &'a mut ProcessGroup,
+}
+
+impl Serving<'_> {
+    /// Whether models of the graph have embeddings: it has node types without features.
+    pub(crate) fn has_embeddings(&self) -> bool {
+        self.node.part().meta().node_types.iter().any(|nodes| nodes.feature_dim == 0)
+    }
 }
 
 /// Joins the job with this rank's part, runs `work`, and leaves when all ranks are done. `parameters` must be equal on
@@ -38,6 +45,7 @@ pub(crate) fn run(
         // That comes after the joining, so that a damaged part is an error on all ranks at once.
         let part = open(args, source, rank, cluster)?;
         let node = serving.insert(serve(job, args, rank, part, cluster)?).clone();
+        node.handle().block_on(node.wait_until_connected())?;
         // No rank may ask another before that one serves.
         world.barrier()?;
         work(&mut Serving { node, world })
@@ -51,7 +59,11 @@ fn open(args: &PartArgs, source: Source, rank: &Rank, cluster: &Cluster) -> anyh
             let part = SamplingNode::part_of_rank(&meta, rank.rank, rank.world_size)?;
             Part::open(&args.dataset_root_dir, part, args.verify)?
         }
-        Source::Whole(dataset) => share_dataset(cluster, || load(&dataset))?,
+        Source::Whole(dataset) => share_dataset(cluster, || {
+            let Loaded { dataset, warnings } = load_with_warnings(&dataset)?;
+            warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+            Ok::<_, GraphError>(dataset)
+        })?,
     };
     let copies = args.copy_edges || !(args.map_edges || shares_part(part.meta(), rank)?);
     Ok(if copies { part.with_edges_in_memory() } else { part })
@@ -66,6 +78,7 @@ fn serve(
 ) -> anyhow::Result<Arc<SamplingNode>> {
     let config = SamplingNodeConfig {
         num_workers: num_workers(job, rank),
+        num_network_threads: num_network_threads(job, rank),
         rpc_timeout_ms: args.rpc_timeout * 1000,
         ..SamplingNodeConfig::default()
     };

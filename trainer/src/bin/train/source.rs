@@ -5,7 +5,7 @@ use crate::exit::UsageError;
 use crate::place::Place;
 use anyhow::{Context, anyhow, bail};
 use edgecut_graph::datasets::{DatasetSource, is_dataset};
-use edgecut_graph::{META_FILE, Meta, Provenance};
+use edgecut_graph::{HoldOutChoice, META_FILE, Meta, Provenance};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -63,7 +63,9 @@ impl Source {
             "split": dataset.split,
             "to_undirected": dataset.to_undirected,
             "add_reverse_edges": dataset.add_reverse_edges,
-            "hold_out_edges": dataset.hold_out_edges.map(|shares| [shares.valid_fraction, shares.test_fraction]),
+            "hold_out_edges": dataset.hold_out_edges.map(|hold_out| [hold_out.valid_fraction, hold_out.test_fraction]),
+            "hold_out_choice": dataset.hold_out_edges.map(|hold_out| hold_out.choice),
+            "overlap": dataset.overlap,
         }))
     }
 }
@@ -76,17 +78,21 @@ fn whole(args: &WholeArgs, dir: &Path) -> anyhow::Result<DatasetSource> {
     source.to_undirected = args.to_undirected;
     source.add_reverse_edges = args.add_reverse_edges;
     source.hold_out_edges = args.hold_out_edges;
+    source.overlap = args.overlap.unwrap_or_default();
     Ok(source)
 }
 
 /// How a dataset is read was decided when its parts were made.
 fn refuse(args: &WholeArgs, dir: &Path, made: &Provenance) -> anyhow::Result<()> {
-    let shares = |[valid, test]: [f64; 2]| format!("{valid},{test}");
+    let latest = if made.hold_out_choice == HoldOutChoice::Latest { "latest:" } else { "" };
+    let shares = |[valid, test]: [f64; 2]| format!("{latest}{valid},{test}");
+    let overlap = Some(made.overlap.to_string());
     for (flag, is_given, value) in [
         ("--split", args.split.is_some(), made.split.clone()),
         ("--to-undirected", args.to_undirected, made.to_undirected.then(String::new)),
         ("--add-reverse-edges", args.add_reverse_edges, made.add_reverse_edges.then(String::new)),
         ("--hold-out-edges", args.hold_out_edges.is_some(), made.hold_out_edges.map(shares)),
+        ("--overlap", args.overlap.is_some(), overlap),
     ] {
         if is_given {
             let dir = dir.display();

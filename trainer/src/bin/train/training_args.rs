@@ -1,6 +1,7 @@
 //! What is trained, and how, as flags.
 
 use crate::args::{NumNeighborsArg, not_negative, num_neighbors, probability};
+use crate::device::bytes;
 use crate::exit::UsageError;
 use crate::sampling_args::SamplingArgs;
 use anyhow::bail;
@@ -18,7 +19,8 @@ use serde_json::{Value, json};
 pub(crate) enum ModelName {
     /// GraphSAGE
     Sage,
-    /// Graph convolutional network, of homogeneous graphs
+    /// Graph convolutional network, of homogeneous graphs whose neighbors are drawn uniformly: neither by --time-attr nor by
+    /// --weighted
     Gcn,
     /// Graph attention network
     Gat,
@@ -52,12 +54,17 @@ pub(crate) struct TrainingArgs {
     /// Diagonal blocks that the weights of rgcn's edge types consist of; they divide the hidden channels
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) num_blocks: Option<u32>,
-    /// Add a layer's input to its output
+    /// Add a layer's input to its output, where both have --hidden-channels columns: not in the layers that read features or
+    /// compute classes
     #[arg(long)]
     pub(crate) residual: bool,
-    /// Normalise the input of each layer
+    /// Normalise the input of each layer but the features
     #[arg(long)]
     pub(crate) layer_norm: bool,
+    /// Map features to --hidden-channels by a dense layer before the first convolution, and by another one to the classes after
+    /// the last, of a homogeneous graph; other graphs, rgcn and train link always do
+    #[arg(long)]
+    pub(crate) encoder_decoder: bool,
     /// How a node combines what it hears over several edge types; rgcn sums
     #[arg(long, value_name = "sum|mean", default_value_t = RelationAggregation::Sum)]
     pub(crate) relation_aggregation: RelationAggregation,
@@ -101,10 +108,13 @@ pub(crate) struct TrainingArgs {
     /// The seed of everything random
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Batches that are made at the same time, ahead of the trainer; each takes memory. 0 makes a batch when it is asked for
-    /// [default: half of the threads that sample, from 2 to 8]
+    /// Batches that are made at the same time, ahead of the trainer, as far as --prefetch-bytes allows. 0 makes a batch when it
+    /// is asked for [default: half of the threads that sample, from 2 to 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1024))]
     pub(crate) concurrency: Option<u32>,
+    /// Memory of the batches that are made ahead or wait, at most: 1GiB, 500MB. A larger batch passes alone
+    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
+    pub(crate) prefetch_bytes: u64,
     /// Epochs between validations
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) eval_every: u64,
@@ -128,7 +138,8 @@ impl TrainingArgs {
     }
 
     fn gat(&self, version: AttentionVersion) -> ModelKind {
-        ModelKind::Gat(GatSettings { heads: self.heads as usize, version, attention_dropout: self.attention_dropout })
+        let Self { heads, attention_dropout, .. } = *self;
+        ModelKind::Gat(GatSettings { heads: heads as usize, version, attention_dropout, projection_bias: true })
     }
 
     /// The model, and how it is trained.
@@ -139,6 +150,7 @@ impl TrainingArgs {
         device_memory: DeviceMemory,
     ) -> anyhow::Result<TrainingConfig> {
         let num_neighbors = self.num_neighbors();
+        self.check_sampling(sampling)?;
         let layers = self.num_layers.unwrap_or(num_neighbors.num_hops());
         if num_neighbors.num_hops() != layers {
             let given = num_neighbors.num_hops();
@@ -163,6 +175,7 @@ impl TrainingArgs {
             input_dropout: self.input_dropout,
             residual: self.residual,
             layer_norm: self.layer_norm,
+            encoder_decoder: self.encoder_decoder,
             relation_aggregation: self.relation_aggregation,
             sampler: sampling.config(num_neighbors),
             eval_num_neighbors,
@@ -173,10 +186,26 @@ impl TrainingArgs {
             weight_decay: self.weight_decay,
             seed: self.seed,
             concurrency: self.concurrency.map_or((num_workers / 2).clamp(2, 8), |n| n as usize),
+            prefetch_bytes: usize::try_from(self.prefetch_bytes).unwrap_or(usize::MAX),
             eval_every: self.eval_every,
             normalize_features: self.normalize_features,
             device_memory,
         })
+    }
+
+    /// Fails for a GCN whose neighbors are drawn by time or weight: its normalisation is of the whole graph.
+    fn check_sampling(&self, sampling: &SamplingArgs) -> anyhow::Result<()> {
+        if self.model != ModelName::Gcn {
+            return Ok(());
+        }
+        let why = if sampling.time_attr.is_some() {
+            "--model gcn and --time-attr: a GCN scales messages by in-degrees of the whole graph, which count edges later than the seed"
+        } else if sampling.weighted {
+            "--model gcn and --weighted: a GCN's sum over drawn neighbors is unbiased only if these are drawn uniformly"
+        } else {
+            return Ok(());
+        };
+        bail!(UsageError(format!("{why}; take another --model (sage, gat, gatv2) or leave out the other flag")))
     }
 
     fn num_neighbors(&self) -> NumNeighbors {
@@ -197,6 +226,7 @@ impl TrainingArgs {
             "num_blocks": self.num_blocks,
             "residual": self.residual,
             "layer_norm": self.layer_norm,
+            "encoder_decoder": self.encoder_decoder,
             "relation_aggregation": self.relation_aggregation,
             "hidden_channels": self.hidden_channels,
             "num_neighbors": self.num_neighbors.text,

@@ -1,0 +1,129 @@
+//! The limit of open files of this process: raising it, checking it before a job starts, and naming it when it is
+//! reached.
+
+use std::io;
+
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::config::ClusterConfig;
+use crate::error::ClusterError;
+
+/// Descriptors for the connections of process groups, for files, and for the runtimes of a rank.
+const RESERVED: usize = 64;
+/// Pulses between two ranks, one from each side.
+const PULSES_PER_PEER: usize = 2;
+/// The number of open files that is assumed where the system does not tell it.
+const ASSUMED_OPEN: usize = 32;
+
+/// Raises the soft limit of open files to the hard limit, and checks that the connections of this rank fit in.
+///
+/// # Errors
+/// [`ClusterError::FileLimit`] with the number that this rank needs.
+pub(crate) fn reserve(config: &ClusterConfig) -> Result<(), ClusterError> {
+    let limit = raise_to_hard_limit();
+    if config.world_size == 1 {
+        return Ok(());
+    }
+    let demand = Demand::of(config, count_open());
+    if limit.is_none_or(|limit| demand.total() as u64 <= limit) {
+        return Ok(());
+    }
+    Err(ClusterError::FileLimit { needed: demand.total(), limit: limit.unwrap_or(u64::MAX), parts: demand.to_string() })
+}
+
+/// Returns whether a call failed because this process, or the machine, has too many open files.
+pub(crate) fn is_exhausted(error: &io::Error) -> bool {
+    [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// Adds the limit to an error that says that there are too many open files. Returns other errors as they are.
+pub(crate) fn explain(error: io::Error) -> io::Error {
+    if !is_exhausted(&error) {
+        return error;
+    }
+    let advice = if error.raw_os_error() == Some(Errno::NFILE.raw_os_error()) {
+        "the limit of the machine is reached; raise fs.file-max (sysctl)".to_owned()
+    } else {
+        let limit = soft_limit().map_or("unlimited".to_owned(), |limit| limit.to_string());
+        format!("the limit of open files of this process is {limit}; raise it (ulimit -n, LimitNOFILE=)")
+    };
+    io::Error::new(error.kind(), format!("{error}: {advice}"))
+}
+
+/// The descriptors that a rank needs.
+struct Demand {
+    open: usize,
+    controls: usize,
+    peers: usize,
+    streams_per_peer: usize,
+}
+
+impl Demand {
+    fn of(config: &ClusterConfig, open: usize) -> Self {
+        let peers = config.world_size - 1;
+        let controls = if config.rank == 0 { peers } else { 1 };
+        Self { open, controls, peers, streams_per_peer: config.streams_per_peer }
+    }
+
+    fn total(&self) -> usize {
+        let streams = self.peers.saturating_mul(self.streams_per_peer.saturating_add(PULSES_PER_PEER));
+        self.open.saturating_add(self.controls).saturating_add(streams).saturating_add(RESERVED)
+    }
+}
+
+impl std::fmt::Display for Demand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { open, controls, peers, streams_per_peer } = self;
+        write!(
+            f,
+            "{open} are open, {controls} for control connections, {streams_per_peer} and {PULSES_PER_PEER} pulses for \
+             each of {peers} other ranks, {RESERVED} for process groups and files"
+        )
+    }
+}
+
+/// Raises the soft limit as far as this process may. Returns the soft limit from now on; `None` is no limit.
+fn raise_to_hard_limit() -> Option<u64> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum {
+        // Where the system does not allow this, the check that follows uses the limit that is in force.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+    soft_limit()
+}
+
+fn soft_limit() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
+fn count_open() -> usize {
+    std::fs::read_dir("/proc/self/fd").map_or(ASSUMED_OPEN, |entries| entries.count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn total(rank: usize, world_size: usize) -> usize {
+        let mut config = ClusterConfig::new(rank, world_size, "localhost", 29_500);
+        config.streams_per_peer = 3;
+        Demand::of(&config, 10).total()
+    }
+
+    #[test]
+    fn rank_0_needs_a_control_connection_from_each_other_rank() {
+        assert_eq!(total(0, 101), 10 + 100 + 500 + RESERVED);
+        assert_eq!(total(1, 101), 10 + 1 + 500 + RESERVED);
+    }
+
+    #[test]
+    fn an_exhausted_limit_is_named() {
+        let text = explain(io::Error::from(Errno::MFILE)).to_string();
+        assert!(text.contains("the limit of open files of this process is "), "{text}");
+        let text = explain(io::Error::from(Errno::NFILE)).to_string();
+        assert!(text.contains("fs.file-max"), "{text}");
+        let other = explain(io::Error::from(Errno::CONNREFUSED));
+        assert_eq!(other.raw_os_error(), Some(Errno::CONNREFUSED.raw_os_error()));
+    }
+}

@@ -1,0 +1,237 @@
+//! Collectives by recursive doubling: executes a plan on the connections of a group.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::board::Waiting;
+use crate::collective::Header;
+use crate::doubling::{Step, plan};
+use crate::error::{ClusterError, seconds};
+use crate::greeting::Greeting;
+use crate::neighbors::{LONG_WAIT, Ring};
+use crate::partners::{At, Exchange, Sides, Stop, run_step};
+use crate::pump::Merge;
+
+/// The memory that the steps of a plan work on.
+pub(crate) trait Work {
+    /// Returns what a step sends, and the place for what it receives.
+    fn buffers(&mut self, step: &Step) -> Buffers<'_>;
+    /// Takes in what a step has received.
+    fn take_in(&mut self, step: &Step);
+}
+
+/// What a step sends and receives.
+pub(crate) struct Buffers<'a> {
+    pub(crate) outgoing: Option<&'a [u8]>,
+    pub(crate) incoming: Option<&'a mut [u8]>,
+}
+
+/// A vector that is combined with those of all ranks.
+pub(crate) struct Sum<'a> {
+    pub(crate) rank: usize,
+    pub(crate) world: usize,
+    pub(crate) data: &'a mut [u8],
+    /// Memory of the same length.
+    pub(crate) scratch: &'a mut [u8],
+    pub(crate) merge: &'a mut dyn Merge,
+}
+
+impl Work for Sum<'_> {
+    fn buffers(&mut self, step: &Step) -> Buffers<'_> {
+        if step.replaces(self.world) {
+            return Buffers { outgoing: None, incoming: Some(self.data) };
+        }
+        let outgoing = (!step.sends.is_empty()).then_some(&*self.data);
+        let incoming = (!step.receives.is_empty()).then_some(&mut *self.scratch);
+        Buffers { outgoing, incoming }
+    }
+
+    fn take_in(&mut self, step: &Step) {
+        if step.receives.is_empty() || step.replaces(self.world) {
+            return;
+        }
+        let is_last = step.completes(self.world);
+        // Both ranks of a step combine the vector of the lower ranks with that of the higher ones, so both have the same
+        // bits, also of numbers for which the order counts (payloads of NaN, signs of zero).
+        if step.receives.start < self.rank {
+            self.merge.merge(self.scratch, self.data, is_last);
+            self.data.copy_from_slice(self.scratch);
+        } else {
+            self.merge.merge(self.data, self.scratch, is_last);
+        }
+    }
+}
+
+/// A block of each rank, in the order of the ranks.
+pub(crate) struct Blocks<'a> {
+    pub(crate) data: &'a mut [u8],
+    /// The place of each block; they follow each other without gaps.
+    pub(crate) ranges: &'a [Range<usize>],
+}
+
+impl Blocks<'_> {
+    fn bytes(&self, ranks: &Range<usize>) -> Range<usize> {
+        match (self.ranges.get(ranks.start), ranks.end.checked_sub(1).and_then(|last| self.ranges.get(last))) {
+            (Some(first), Some(last)) if !ranks.is_empty() => first.start..last.end,
+            _ => 0..0,
+        }
+    }
+}
+
+impl Work for Blocks<'_> {
+    fn buffers(&mut self, step: &Step) -> Buffers<'_> {
+        let sends = self.bytes(&step.sends);
+        let receives = self.bytes(&step.receives);
+        if step.receives.is_empty() {
+            return Buffers { outgoing: Some(&self.data[sends]), incoming: None };
+        }
+        if step.sends.is_empty() {
+            return Buffers { outgoing: None, incoming: Some(&mut self.data[receives]) };
+        }
+        // The two do not overlap: a rank receives the blocks directly below or above its own. Blocks may be empty, so the
+        // ranks say which are below.
+        if step.sends.start < step.receives.start {
+            let (low, high) = self.data.split_at_mut(receives.start);
+            Buffers { outgoing: Some(&low[sends]), incoming: Some(&mut high[..receives.len()]) }
+        } else {
+            let (low, high) = self.data.split_at_mut(sends.start);
+            Buffers { outgoing: Some(&high[..sends.len()]), incoming: Some(&mut low[receives]) }
+        }
+    }
+
+    fn take_in(&mut self, _step: &Step) {}
+}
+
+impl Ring {
+    /// Runs the steps of recursive doubling, the first ones of a collective with the header on the ring beside them. After
+    /// an error the group cannot be used any more.
+    pub(crate) fn run_doubling(
+        &mut self,
+        header: &Header,
+        is_first: bool,
+        work: &mut dyn Work,
+    ) -> Result<(), ClusterError> {
+        let outcome = self.run_steps(header, is_first, work);
+        if outcome.is_err() {
+            self.disconnect();
+        }
+        outcome
+    }
+
+    fn run_steps(&self, header: &Header, is_first: bool, work: &mut dyn Work) -> Result<(), ClusterError> {
+        let Some((pump, partners)) = self.connections() else { return Ok(()) };
+        let sides = pump.sides();
+        let encoded = header.encode();
+        let mut greeting = Greeting::new(if is_first { &encoded } else { &[] });
+        let world = self.members.len();
+        for step in plan(self.position, world) {
+            let Buffers { outgoing, incoming } = work.buffers(&step);
+            let Some(mut exchange) = partners.exchange(step.peer, &encoded, outgoing, incoming) else {
+                let missing = format!("group {:?} has no connection to its rank {}", self.name, step.peer);
+                return Err(ClusterError::Config(missing));
+            };
+            self.run_watched(header, Some((step.peer, &mut exchange)), &mut greeting, &sides)?;
+            work.take_in(&step);
+        }
+        self.run_watched(header, None, &mut greeting, &sides)
+    }
+
+    fn run_watched(
+        &self,
+        header: &Header,
+        exchange: Option<(usize, &mut Exchange<'_>)>,
+        greeting: &mut Greeting<'_>,
+        sides: &Sides<'_>,
+    ) -> Result<(), ClusterError> {
+        let (peer, mut exchange) = match exchange {
+            Some((peer, exchange)) => (Some(peer), Some(exchange)),
+            None => (None, None),
+        };
+        let rank_at = |at| match (at, peer) {
+            (At::Peer, Some(peer)) => self.members[peer],
+            (At::Peer, None) => self.cluster.rank(),
+            (At::Neighbor(side), _) => self.neighbor(side).0,
+        };
+        let board = self.cluster.board();
+        let mut waiting: Option<Waiting<'_>> = None;
+        let job_failed = |at, quiet: Duration| {
+            // Short waits are not worth a note. An earlier note is dropped in any case.
+            waiting = None;
+            waiting = (quiet >= LONG_WAIT).then(|| board.wait_for_rank(rank_at(at)));
+            board.has_failed()
+        };
+        let patience = self.cluster.config().collective_timeout();
+        let outcome = run_step(exchange.as_deref_mut(), greeting, sides, patience, job_failed);
+        let outcome = outcome.map_err(|stop| {
+            let progress = exchange.as_deref().map_or_else(|| "after all data".to_owned(), progress);
+            self.explain_stop(header, stop, rank_at, &progress)
+        });
+        // Until here this rank counts as waiting, so that it is not blamed itself.
+        drop(waiting);
+        outcome
+    }
+
+    /// Finds out which rank is to blame, which need not be the one that the trouble came from.
+    fn explain_stop(&self, header: &Header, stop: Stop, rank_at: impl Fn(At) -> usize, progress: &str) -> ClusterError {
+        let operation = format!("{} #{} of group {:?}", header.kind.name(), header.sequence, self.name);
+        let addr_of = |rank| self.cluster.failure_of(rank, "").addr;
+        let progress = progress.to_owned();
+        match stop {
+            Stop::JobFailed => self.job_failed(),
+            Stop::Differs(at, theirs) => self.mismatch(header, rank_at(at), &theirs),
+            Stop::Broken(at, cause) => {
+                let rank = rank_at(at);
+                self.lost(rank, ClusterError::PeerLost { operation, rank, addr: addr_of(rank), cause, progress })
+            }
+            Stop::Silent(at) => {
+                let rank = rank_at(at);
+                let silence = seconds(self.cluster.config().collective_timeout());
+                self.suspect(rank, ClusterError::PeerSilent { operation, rank, addr: addr_of(rank), silence, progress })
+            }
+        }
+    }
+}
+
+fn progress(exchange: &Exchange<'_>) -> String {
+    let (received, to_receive) = exchange.received();
+    let (sent, to_send) = exchange.sent();
+    format!("received {received} of {to_receive} bytes, sent {sent} of {to_send}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A block per rank, of different lengths.
+    fn ranges(world: usize) -> Vec<Range<usize>> {
+        let mut end = 0;
+        let block = |rank: usize| {
+            let start = end;
+            end += rank % 3;
+            start..end
+        };
+        (0..world).map(block).collect()
+    }
+
+    #[test]
+    fn blocks_that_are_sent_and_received_lie_where_the_plan_says() {
+        for world in 2..=17 {
+            let ranges = ranges(world);
+            let mut data: Vec<u8> =
+                ranges.iter().enumerate().flat_map(|(r, range)| vec![r as u8; range.len()]).collect();
+            for rank in 0..world {
+                for step in plan(rank, world) {
+                    let mut blocks = Blocks { data: &mut data, ranges: &ranges };
+                    let Buffers { outgoing, incoming } = blocks.buffers(&step);
+                    let expected = |ranks: &Range<usize>| -> Vec<u8> {
+                        ranks.clone().flat_map(|r| vec![r as u8; ranges[r].len()]).collect()
+                    };
+                    assert_eq!(outgoing.is_some(), !step.sends.is_empty());
+                    assert_eq!(incoming.is_some(), !step.receives.is_empty());
+                    assert_eq!(outgoing.unwrap_or_default(), expected(&step.sends));
+                    assert_eq!(incoming.unwrap_or_default(), expected(&step.receives));
+                }
+            }
+        }
+    }
+}

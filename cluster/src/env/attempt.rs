@@ -1,0 +1,102 @@
+//! How often a run was started again, as the programs that restart it say in the environment.
+
+use super::variables::Variables;
+use crate::error::ClusterError;
+use std::ffi::OsString;
+
+/// Counters of restarts, each of a program that starts a whole job again: `launch`, torchrun, Slurm after a requeue.
+const RESTART_COUNTS: [&str; 3] = ["EDGECUT_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"];
+
+/// An attempt at a run: a run that fails may be started again.
+///
+/// ```
+/// use edgecut_cluster::Attempt;
+///
+/// let attempt = Attempt::read_from(|name| match name {
+///     "EDGECUT_RESTART_COUNT" => Some("2".into()),
+///     "EDGECUT_RUN_ID" => Some("1b0c".into()),
+///     _ => None,
+/// })?;
+/// assert_eq!((attempt.number, attempt.run.as_deref()), (2, Some("1b0c")));
+/// # Ok::<(), edgecut_cluster::ClusterError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attempt {
+    /// Restarts before this attempt, 0 for the first one: the sum of `EDGECUT_RESTART_COUNT`, `TORCHELASTIC_RESTART_COUNT`
+    /// and `SLURM_RESTART_COUNT`.
+    pub number: u64,
+    /// Names the run in all of its attempts: `EDGECUT_RUN_ID`, else `TORCHELASTIC_RUN_ID`, else `SLURM_JOB_ID` and
+    /// `SLURM_STEP_ID`.
+    pub run: Option<String>,
+}
+
+impl Attempt {
+    /// Reads the environment of this process.
+    ///
+    /// # Errors
+    /// A variable whose value is not what it should be; the error names it.
+    pub fn read() -> Result<Self, ClusterError> {
+        Self::read_from(|name| std::env::var_os(name))
+    }
+
+    /// Reads variables from `lookup` instead of the environment.
+    ///
+    /// # Errors
+    /// As [`Attempt::read`].
+    pub fn read_from(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Self, ClusterError> {
+        let variables = Variables(&lookup);
+        let mut number = 0_u64;
+        for name in RESTART_COUNTS {
+            number = number.saturating_add(variables.number(name)?.unwrap_or(0) as u64);
+        }
+        let mut run = variables.text("EDGECUT_RUN_ID")?;
+        if run.is_none() {
+            run = variables.text("TORCHELASTIC_RUN_ID")?;
+        }
+        if run.is_none() {
+            run = slurm_step(&variables)?;
+        }
+        Ok(Self { number, run })
+    }
+
+    /// Whether an earlier attempt at the run may have left results.
+    pub fn is_restart(&self) -> bool {
+        self.number > 0
+    }
+}
+
+/// The job and the step. A job that is requeued keeps its number and counts its steps from 0 again.
+fn slurm_step(variables: &Variables<'_>) -> Result<Option<String>, ClusterError> {
+    let Some(job) = variables.text("SLURM_JOB_ID")? else { return Ok(None) };
+    let step = variables.text("SLURM_STEP_ID")?.unwrap_or_default();
+    Ok(Some(format!("slurm-{job}.{step}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(set: &[(&str, &str)]) -> Result<Attempt, ClusterError> {
+        Attempt::read_from(|name| set.iter().find(|(set, _)| *set == name).map(|(_, value)| value.into()))
+    }
+
+    #[test]
+    fn restarts_of_all_launchers_count_and_the_inner_one_names_the_run() {
+        assert_eq!(read(&[]).unwrap(), Attempt::default());
+        assert!(!read(&[("EDGECUT_RESTART_COUNT", "0")]).unwrap().is_restart());
+        let slurm = [("SLURM_RESTART_COUNT", "1"), ("SLURM_JOB_ID", "7"), ("SLURM_STEP_ID", "0")];
+        let attempt = read(&slurm).unwrap();
+        assert_eq!((attempt.number, attempt.run.as_deref()), (1, Some("slurm-7.0")));
+        let elastic = [("TORCHELASTIC_RESTART_COUNT", "2"), ("TORCHELASTIC_RUN_ID", "a")];
+        let attempt = read(&[&slurm[..], &elastic].concat()).unwrap();
+        assert_eq!((attempt.number, attempt.run.as_deref()), (3, Some("a")));
+        let named = [("EDGECUT_RUN_ID", "mine")];
+        assert_eq!(read(&[&elastic[..], &named].concat()).unwrap().run.as_deref(), Some("mine"));
+    }
+
+    #[test]
+    fn a_count_that_is_no_number_is_an_error_that_names_the_variable() {
+        let error = read(&[("TORCHELASTIC_RESTART_COUNT", "many")]).unwrap_err().to_string();
+        assert!(error.contains("TORCHELASTIC_RESTART_COUNT"), "{error}");
+    }
+}

@@ -1,0 +1,73 @@
+//! One connection to a peer, opened when it is needed and again after it broke.
+
+use crate::SampleError;
+use crate::dialer::Dialer;
+use crate::transport::BulkTransport;
+use crate::wire::SamplingClient;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+
+/// A connection to a peer for one class of requests.
+pub(crate) struct Connection {
+    dialer: Arc<Dialer>,
+    max_message_bytes: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The number of connections so far.
+    generation: u64,
+    client: Option<SamplingClient>,
+}
+
+/// An open connection, and its number.
+pub(crate) struct OpenConnection {
+    pub(crate) generation: u64,
+    pub(crate) client: SamplingClient,
+}
+
+impl Connection {
+    pub(crate) fn new(dialer: Arc<Dialer>, max_message_bytes: usize) -> Self {
+        Self { dialer, max_message_bytes, state: Mutex::default() }
+    }
+
+    /// The open connection. Dials if there is none; callers that come meanwhile wait and share the result.
+    ///
+    /// # Errors
+    /// [`SampleError::Connect`], at the latest after [`Dialer::longest`].
+    pub(crate) async fn get(&self) -> Result<OpenConnection, SampleError> {
+        if let Ok(state) = self.state.try_lock()
+            && let Some(client) = &state.client
+        {
+            return Ok(OpenConnection { generation: state.generation, client: client.clone() });
+        }
+        let connected = tokio::time::timeout(self.dialer.longest(), self.get_or_dial()).await;
+        connected.unwrap_or_else(|_| Err(self.dialer.not_connected()))
+    }
+
+    async fn get_or_dial(&self) -> Result<OpenConnection, SampleError> {
+        let mut state = self.state.lock().await;
+        if let Some(client) = &state.client {
+            return Ok(OpenConnection { generation: state.generation, client: client.clone() });
+        }
+        let stream = self.dialer.dial().await?;
+        let stream = TcpStream::from_std(stream).map_err(|e| SampleError::Internal {
+            what: format!("register the connection to a peer with the network threads: {e}"),
+        })?;
+        let transport = BulkTransport::new(stream, self.max_message_bytes);
+        let client = SamplingClient::new(tarpc::client::Config::default(), transport).spawn();
+        state.client = Some(client.clone());
+        state.generation += 1;
+        Ok(OpenConnection { generation: state.generation, client })
+    }
+
+    /// Drops a broken connection, unless another request has replaced it already.
+    pub(crate) async fn forget(&self, generation: u64) {
+        let mut state = self.state.lock().await;
+        if state.generation == generation {
+            state.client = None;
+        }
+    }
+}

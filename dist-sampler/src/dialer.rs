@@ -1,0 +1,186 @@
+//! Opens connections to one rank: retries, bounds the time, and remembers a failure.
+
+use crate::SampleError;
+use edgecut_cluster::{Cluster, ClusterError, Failure};
+use std::io;
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+/// The pause after the first failed attempt; it doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Milliseconds by which the pauses of consecutive attempts and ranks differ, so that ranks do not retry in step.
+const SPREAD_MS: u64 = 7;
+
+/// A rank that authenticated streams can be opened to.
+pub(crate) trait Target: Send + Sync {
+    /// Tries once to open a stream, within `timeout`. Blocks.
+    fn open(&self, timeout: Duration) -> Result<TcpStream, ClusterError>;
+
+    /// The failure of the job that is known by now.
+    fn job_failure(&self) -> Option<Failure>;
+
+    /// The failure of the job, after giving its news up to two seconds to arrive. Blocks.
+    fn await_job_failure(&self) -> Option<Failure>;
+}
+
+/// A rank of a [`Cluster`].
+pub(crate) struct RankTarget {
+    pub(crate) cluster: Cluster,
+    pub(crate) rank: usize,
+}
+
+impl Target for RankTarget {
+    fn open(&self, timeout: Duration) -> Result<TcpStream, ClusterError> {
+        self.cluster.try_connect_rpc(self.rank, timeout)
+    }
+
+    fn job_failure(&self) -> Option<Failure> {
+        self.cluster.failure()
+    }
+
+    fn await_job_failure(&self) -> Option<Failure> {
+        self.cluster.verdict("").failure
+    }
+}
+
+/// The bounds of a [`Dialer`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DialLimits {
+    /// Time for all attempts of one connection together.
+    pub(crate) budget: Duration,
+    /// Time for which a rank that could not be reached is not tried again.
+    pub(crate) failure_memory: Duration,
+}
+
+/// Opens the connections to one rank.
+///
+/// A connection is tried again until the time budget is spent, since the rank may be busy. Then the rank counts as failed
+/// for a while, and every further connection fails at once.
+pub(crate) struct Dialer {
+    rank: usize,
+    target: Arc<dyn Target>,
+    limits: DialLimits,
+    /// Attempts of this process, to all ranks, that may run at the same time.
+    slots: Arc<Semaphore>,
+    failure: Mutex<Option<RememberedFailure>>,
+}
+
+/// The end of the last unsuccessful dialing.
+#[derive(Clone)]
+struct RememberedFailure {
+    since: Instant,
+    attempts: u32,
+    cause: Arc<ClusterError>,
+}
+
+impl Dialer {
+    pub(crate) fn new(rank: usize, target: Arc<dyn Target>, limits: DialLimits, slots: Arc<Semaphore>) -> Self {
+        Self { rank, target, limits, slots, failure: Mutex::default() }
+    }
+
+    /// The longest time that [`Dialer::dial`] takes once it has a slot: all attempts and the wait for the job's failure.
+    pub(crate) fn longest(&self) -> Duration {
+        self.limits.budget + Duration::from_secs(3)
+    }
+
+    /// Opens a stream.
+    ///
+    /// # Errors
+    /// [`SampleError::Connect`] with the last attempt's error, or with the failure of the job that explains it.
+    pub(crate) async fn dial(&self) -> Result<TcpStream, SampleError> {
+        if let Some(failure) = self.remembered() {
+            return Err(self.error(&failure));
+        }
+        let mut slot = self.slot().await?;
+        // The budget does not include the wait for the first slot, in which the rank was not asked.
+        let deadline = Instant::now() + self.limits.budget;
+        let mut attempts = 0;
+        let last = loop {
+            attempts += 1;
+            let error = match self.attempt(slot, deadline).await {
+                Ok(stream) => {
+                    *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                    return Ok(stream);
+                }
+                Err(error) => error,
+            };
+            let pause = self.pause(attempts);
+            let is_hopeless = !is_transient(&error) || self.target.job_failure().is_some();
+            if is_hopeless || Instant::now() + pause >= deadline {
+                break error;
+            }
+            tokio::time::sleep(pause).await;
+            // Another connection to the same rank may have found out meanwhile.
+            if let Some(failure) = self.remembered() {
+                return Err(self.error(&failure));
+            }
+            slot = self.slot().await?;
+        };
+        let target = self.target.clone();
+        let explain = move || target.await_job_failure().map_or(last, ClusterError::RankFailed);
+        let cause = Arc::new(tokio::task::spawn_blocking(explain).await.map_err(|e| self.stopped(&e))?);
+        let failure = RememberedFailure { since: Instant::now(), attempts, cause };
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure.clone());
+        Err(self.error(&failure))
+    }
+
+    /// The error of a caller that has waited for [`Dialer::longest`] while others dialed.
+    pub(crate) fn not_connected(&self) -> SampleError {
+        let waited = format!("no connection after {} s", self.longest().as_secs());
+        let cause = io::Error::new(io::ErrorKind::TimedOut, waited);
+        let cause = ClusterError::Connect { peer: format!("rank {}", self.rank), cause };
+        SampleError::Connect { rank: self.rank, attempts: 0, source: Arc::new(cause) }
+    }
+
+    /// One attempt. If this future is dropped, the attempt ends by itself at the deadline and keeps its slot until then.
+    async fn attempt(
+        &self,
+        slot: tokio::sync::OwnedSemaphorePermit,
+        deadline: Instant,
+    ) -> Result<TcpStream, ClusterError> {
+        let target = self.target.clone();
+        let attempt = tokio::task::spawn_blocking(move || {
+            let _slot = slot;
+            target.open(deadline.saturating_duration_since(Instant::now()))
+        });
+        let failed = |cause| ClusterError::Connect { peer: format!("rank {}", self.rank), cause };
+        match attempt.await {
+            Ok(opened) => opened,
+            Err(error) => Err(failed(io::Error::other(error))),
+        }
+    }
+
+    async fn slot(&self) -> Result<tokio::sync::OwnedSemaphorePermit, SampleError> {
+        self.slots.clone().acquire_owned().await.map_err(|e| self.stopped(&e))
+    }
+
+    fn pause(&self, attempts: u32) -> Duration {
+        let doubled = FIRST_PAUSE * 2_u32.saturating_pow((attempts - 1).min(8));
+        let spread = (self.rank as u64 + u64::from(attempts)) * SPREAD_MS % 100;
+        doubled.min(LONGEST_PAUSE) + Duration::from_millis(spread)
+    }
+
+    fn remembered(&self) -> Option<RememberedFailure> {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        failure.filter(|failure| failure.since.elapsed() < self.limits.failure_memory)
+    }
+
+    fn error(&self, failure: &RememberedFailure) -> SampleError {
+        SampleError::Connect { rank: self.rank, attempts: failure.attempts, source: failure.cause.clone() }
+    }
+
+    fn stopped(&self, why: &dyn std::error::Error) -> SampleError {
+        SampleError::Internal { what: format!("connect to rank {}: {why}", self.rank) }
+    }
+}
+
+/// Reports whether a further attempt may succeed: the rank may be busy, or the network may have dropped the connection.
+fn is_transient(error: &ClusterError) -> bool {
+    matches!(error, ClusterError::Connect { .. } | ClusterError::Refused { .. } | ClusterError::NotACluster { .. })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! A part's share of the map from original ids to global ids.
+
+use crate::local::{Degrees, LocalPart};
+use crate::transport::{bytes_of, ids_in};
+use crate::wire::{LookUpBy, LookUpRequest, OriginalsRequest, Refusal};
+use bytes::Bytes;
+use edgecut_graph::{NodeTypeId, Part, PartEdges};
+use std::ops::Range;
+use std::sync::OnceLock;
+
+/// The original ids of a node type, cut evenly over the parts: part `p` answers for the `p`-th stretch of them, whichever
+/// parts own the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shares {
+    num_nodes: u32,
+    /// Ids per part, at least 1.
+    size: u32,
+}
+
+impl Shares {
+    /// Shares of a part's graph.
+    pub(crate) fn new(part: &Part, node_type: NodeTypeId) -> Self {
+        let num_nodes = part.meta().node_types[node_type.index()].book.num_nodes();
+        Self::of(num_nodes as u32, part.meta().num_parts)
+    }
+
+    fn of(num_nodes: u32, num_parts: u32) -> Self {
+        Self { num_nodes, size: num_nodes.div_ceil(num_parts.max(1)).max(1) }
+    }
+
+    /// The part that answers for an original id of the type.
+    pub(crate) fn owner(self, original: u32) -> usize {
+        (original / self.size) as usize
+    }
+
+    /// The original ids that a part answers for.
+    pub(crate) fn range(self, part: u32) -> Range<u32> {
+        let start = |part: u64| (u64::from(self.size) * part).min(u64::from(self.num_nodes)) as u32;
+        start(u64::from(part))..start(u64::from(part) + 1)
+    }
+}
+
+/// What a part knows of its share of the original ids of one type.
+#[derive(Debug, Default)]
+pub(crate) struct Directory {
+    /// The global id of each original id of the share.
+    globals: OnceLock<Vec<u32>>,
+    /// The in-degrees of all nodes of the share up to each, over all edge types.
+    degree_sums: OnceLock<Vec<u64>>,
+    /// Set when all parts have their global ids.
+    complete: OnceLock<()>,
+    /// By part the in-degrees of all nodes up to the end of its share; set when all parts have their sums.
+    totals: OnceLock<Vec<u64>>,
+}
+
+impl Directory {
+    pub(crate) fn has_globals(&self) -> bool {
+        self.globals.get().is_some()
+    }
+
+    pub(crate) fn degree_sums(&self) -> Option<&[u64]> {
+        self.degree_sums.get().map(Vec::as_slice)
+    }
+
+    /// Keeps the share. Values that are there already are the same.
+    pub(crate) fn fill(&self, share: Share) {
+        let Share { globals, degrees } = share;
+        if let Some(degrees) = degrees {
+            let mut sum = 0;
+            let mut up_to = |degree: u32| {
+                sum += u64::from(degree);
+                sum
+            };
+            let _ = self.degree_sums.set(degrees.into_iter().map(&mut up_to).collect());
+        }
+        let _ = self.globals.set(globals);
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.complete.get().is_some()
+    }
+
+    pub(crate) fn set_complete(&self) {
+        let _ = self.complete.set(());
+    }
+
+    pub(crate) fn totals(&self) -> Option<&[u64]> {
+        self.totals.get().map(Vec::as_slice)
+    }
+
+    pub(crate) fn set_totals(&self, totals: Vec<u64>) {
+        let _ = self.totals.set(totals);
+    }
+}
+
+/// A share that is being filled.
+#[derive(Debug)]
+pub(crate) struct Share {
+    globals: Vec<u32>,
+    degrees: Option<Vec<u32>>,
+}
+
+impl Share {
+    pub(crate) fn new(len: usize, with_degrees: bool) -> Self {
+        Self { globals: vec![u32::MAX; len], degrees: with_degrees.then(|| vec![0; len]) }
+    }
+
+    /// Takes the nodes of one page; `range` is the share's range and `owned` that of the global ids of the part that sent it.
+    pub(crate) fn place(&mut self, page: &OriginalsPage<'_>, range: &Range<u32>, owned: &Range<u32>) {
+        for (i, &original) in page.originals.iter().enumerate() {
+            let at = (original - range.start) as usize;
+            self.globals[at] = owned.start + page.first_row + i as u32;
+            if let Some(degrees) = &mut self.degrees {
+                degrees[at] = page.degrees[i];
+            }
+        }
+    }
+
+    /// The first original id that no part has sent, counted from the start of the share.
+    pub(crate) fn missing(&self) -> Option<usize> {
+        self.globals.iter().position(|&global| global == u32::MAX)
+    }
+}
+
+/// A reply to [`OriginalsRequest`], or the first part of one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OriginalsPage<'a> {
+    /// The nodes of the range that the part owns, those of this page and of later ones.
+    pub(crate) num_left: usize,
+    /// The row of the first of them.
+    pub(crate) first_row: u32,
+    /// Original ids, ascending; their rows follow each other.
+    pub(crate) originals: &'a [u32],
+    /// Their in-degrees, where they are wanted.
+    pub(crate) degrees: &'a [u32],
+}
+
+impl<'a> OriginalsPage<'a> {
+    /// Reads a reply of a part that owns `num_rows` nodes of the type.
+    pub(crate) fn read(data: &'a Bytes, request: &OriginalsRequest, num_rows: usize) -> Result<Self, String> {
+        let words = ids_in(data)?;
+        let Some((&[num_left, first_row], rest)) = words.split_first_chunk::<2>() else {
+            return Err("the reply is shorter than its head".into());
+        };
+        let width = request.words_per_row();
+        let (originals, degrees) = rest.split_at(rest.len() / width);
+        let num_left = num_left as usize;
+        let is_in_range = originals.iter().all(|id| (request.start..request.end).contains(id));
+        let is_ascending = originals.windows(2).all(|pair| pair[0] < pair[1]);
+        let fits = first_row as usize + originals.len() <= num_rows && originals.len() <= num_left;
+        let is_whole = rest.len().is_multiple_of(width) && (num_left == 0) == originals.is_empty();
+        if !(is_in_range && is_ascending && fits && is_whole) {
+            let (start, end) = (request.start, request.end);
+            return Err(format!("the reply is no list of the part's original ids from {start} to {end}"));
+        }
+        Ok(Self { num_left, first_row, originals, degrees })
+    }
+}
+
+impl LocalPart {
+    pub(crate) fn directory(&self, node_type: NodeTypeId) -> &Directory {
+        &self.directories[node_type.index()]
+    }
+
+    /// The original ids of a range that this part owns, in the layout of [`ArrayReply`](crate::wire::ArrayReply).
+    pub(crate) fn originals(&self, request: &OriginalsRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
+        self.check_node_type(request.node_type)?;
+        let ids = &self.part.nodes(request.node_type).original_ids[..];
+        let first = ids.partition_point(|&id| id < request.start);
+        let end = ids.partition_point(|&id| id < request.end).max(first);
+        let fitting = (max_bytes / size_of::<u32>()).saturating_sub(2) / request.words_per_row();
+        let rows = first..end.min(first + fitting.min(request.max_rows as usize).max(1));
+        let mut words = Vec::with_capacity(2 + rows.len() * request.words_per_row());
+        words.extend([(end - first) as u32, first as u32]);
+        words.extend_from_slice(&ids[rows.clone()]);
+        if request.degrees {
+            let degrees = Degrees::new(&self.part, request.node_type);
+            words.extend(rows.map(|row| degrees.of(row)));
+        }
+        Ok(bytes_of(words))
+    }
+
+    /// Global ids by this part's share of the original ids.
+    pub(crate) fn look_up(&self, request: &LookUpRequest) -> Result<Bytes, Refusal> {
+        self.check_node_type(request.node_type)?;
+        let words = ids_in(&request.keys).map_err(Refusal::Invalid)?;
+        let part = &*self.part;
+        let directory = self.directory(request.node_type);
+        let absent = || Refusal::Invalid("the directory of original ids is not made yet".into());
+        let found: Option<Vec<u32>> = match request.by {
+            LookUpBy::OriginalId if part.meta().num_parts == 1 => {
+                let find = |&id: &u32| part.find_original(request.node_type, id).map(|node| node.0);
+                words.iter().map(find).collect()
+            }
+            LookUpBy::OriginalId => {
+                let globals = directory.globals.get().ok_or_else(absent)?;
+                let start = Shares::new(part, request.node_type).range(part.id().0).start;
+                let find = |&id: &u32| globals.get(id.checked_sub(start)? as usize).copied();
+                words.iter().map(find).collect()
+            }
+            LookUpBy::InEdge if part.meta().num_parts == 1 => {
+                let edges = edges_into(part, request.node_type);
+                in_edges_of(words).map(|in_edge| row_of_in_edge(&edges, in_edge)).collect()
+            }
+            LookUpBy::InEdge => {
+                let sums = directory.degree_sums.get().ok_or_else(absent)?;
+                let globals = directory.globals.get().ok_or_else(absent)?;
+                let find = |in_edge| globals.get(sums.partition_point(|&sum| sum <= in_edge)).copied();
+                in_edges_of(words).map(find).collect()
+            }
+        };
+        let found = found.ok_or_else(|| Refusal::Invalid("a key is not in the part's share of the nodes".into()))?;
+        Ok(bytes_of(found))
+    }
+
+    fn check_node_type(&self, node_type: NodeTypeId) -> Result<(), Refusal> {
+        match self.part.meta().node_types.len() {
+            types if node_type.index() < types => Ok(()),
+            types => Err(Refusal::Invalid(format!("node type {} of {types}", node_type.0))),
+        }
+    }
+}
+
+/// Numbers of in-edges out of their low and high halves.
+fn in_edges_of(words: &[u32]) -> impl Iterator<Item = u64> {
+    words.chunks_exact(2).map(|halves| u64::from(halves[1]) << 32 | u64::from(halves[0]))
+}
+
+/// The in-edges of a part's nodes of one type, by edge type.
+pub(crate) fn edges_into(part: &Part, node_type: NodeTypeId) -> Vec<&PartEdges> {
+    part.edge_type_ids().map(|e| part.edges(e)).filter(|edges| edges.dst_type == node_type).collect()
+}
+
+/// The row whose in-edges, counted row by row over all edge types, hold the one of this number. The offsets of the edges are
+/// sums of degrees, so that a graph in one part needs no others.
+fn row_of_in_edge(edges: &[&PartEdges], in_edge: u64) -> Option<u32> {
+    let num_rows = edges.first()?.csc.num_rows();
+    let sum_up_to = |row: usize| edges.iter().map(|edges| edges.csc.indptr()[row + 1]).sum::<u64>();
+    let mut low = 0;
+    let mut high = num_rows;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if sum_up_to(middle) <= in_edge {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    (low < num_rows).then_some(low as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_original_id_is_in_the_share_of_its_owner() {
+        for num_nodes in [0, 1, 2, 7, 64, 1000, u32::MAX] {
+            for num_parts in [1, 2, 3, 7, 512] {
+                let shares = Shares::of(num_nodes, num_parts);
+                let mut end = 0;
+                for part in 0..num_parts {
+                    let range = shares.range(part);
+                    assert!(range.start <= range.end && (range.start == end || range.is_empty()));
+                    for id in range.clone().take(2).chain(range.end.checked_sub(1).filter(|id| range.contains(id))) {
+                        assert_eq!(shares.owner(id), part as usize, "{id} of {num_nodes} in {num_parts}");
+                    }
+                    end = end.max(range.end);
+                }
+                assert_eq!(end, num_nodes);
+            }
+        }
+    }
+
+    #[test]
+    fn replies_that_are_no_list_of_original_ids_are_refused() {
+        let request = OriginalsRequest { node_type: NodeTypeId(0), start: 10, end: 20, max_rows: 4, degrees: true };
+        let read = |words: &[u32]| {
+            let data = bytes_of(words.to_vec());
+            OriginalsPage::read(&data, &request, 5).map(|page| page.originals.to_vec())
+        };
+        assert_eq!(read(&[2, 3, 10, 19, 7, 7]), Ok(vec![10, 19]));
+        assert_eq!(read(&[0, 0]), Ok(vec![]));
+        let wrong: [&[u32]; 8] = [
+            &[2],
+            // Nothing although something is left, and more than is left.
+            &[1, 0],
+            &[1, 0, 10, 11, 7, 7],
+            // Out of the range on both sides, and out of order.
+            &[1, 0, 9, 7],
+            &[1, 0, 20, 7],
+            &[2, 0, 12, 11, 7, 7],
+            // More rows than the part has, and a missing degree.
+            &[2, 4, 10, 19, 7, 7],
+            &[2, 0, 10, 19, 7],
+        ];
+        for words in wrong {
+            assert!(read(words).is_err(), "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Nodes by original id or by in-edge, whichever parts own them.
+
+use crate::SampleError;
+use crate::directory::{OriginalsPage, Share, Shares, edges_into};
+use crate::node::SamplingNode;
+use crate::peer::Peer;
+use crate::transport::{bytes_of, ids_in};
+use crate::wire::{LookUpBy, LookUpRequest, OriginalsRequest, Refusal};
+use bytes::Bytes;
+use edgecut_cluster::{ProcessGroup, ReduceOp};
+use edgecut_graph::{NodeTypeId, PartitionId};
+use futures::StreamExt;
+use futures::future::{try_join, try_join_all};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Keys that a peer is asked for at once.
+const KEYS_PIECE: usize = 1 << 18;
+/// Peers that are asked for their original ids at the same time.
+const PEERS_AT_ONCE: usize = 16;
+
+/// Keys that one part is asked for, and their positions in the whole list.
+#[derive(Clone, Default)]
+struct Asked {
+    positions: Vec<u32>,
+    words: Vec<u32>,
+}
+
+impl SamplingNode {
+    /// Makes the directory of the original ids of a type, so that [`SamplingNode::find_originals`] asks one part for each id
+    /// instead of all parts for all ids. Every rank of `world` has to call this, in the same order as other collectives. Does
+    /// nothing for a directory that has been made. Must not be called from async code.
+    ///
+    /// Each part answers for an even share of the original ids. It reads them from all parts, so that the format of the parts
+    /// knows nothing of the directory. A rank keeps 4 bytes per node of its part's share, and 8 more `with_degrees`, which
+    /// [`SamplingNode::find_by_in_edge`] needs; nothing if the graph is one part.
+    ///
+    /// # Errors
+    /// An error of a peer or of the job, or [`SampleError::Layout`] if the parts are not of one graph.
+    pub fn make_directory(
+        &self,
+        node_type: NodeTypeId,
+        with_degrees: bool,
+        world: &mut ProcessGroup,
+    ) -> Result<(), SampleError> {
+        let directory = self.part.directory(node_type);
+        let has_all = directory.is_complete() && (!with_degrees || directory.totals().is_some());
+        if has_all {
+            return Ok(());
+        }
+        let num_parts = self.part().meta().num_parts as usize;
+        let is_filled = directory.has_globals() && (!with_degrees || directory.degree_sums().is_some());
+        if num_parts > 1 && !is_filled {
+            directory.fill(self.handle().block_on(self.gather_share(node_type, with_degrees))?);
+        }
+        if with_degrees {
+            let total = if num_parts > 1 {
+                directory.degree_sums().and_then(|sums| sums.last()).copied().unwrap_or(0)
+            } else {
+                edges_into(self.part(), node_type).iter().map(|edges| edges.csc.num_edges() as u64).sum()
+            };
+            let mut totals = vec![0; num_parts];
+            let (_, mine) = self.sharers();
+            if mine == 0 {
+                totals[self.part().id().index()] = total;
+            }
+            world.all_reduce(&mut totals, ReduceOp::Sum)?;
+            for part in 1..num_parts {
+                totals[part] += totals[part - 1];
+            }
+            directory.set_totals(totals);
+        } else {
+            // No rank asks for a share before it is there.
+            world.barrier()?;
+        }
+        directory.set_complete();
+        Ok(())
+    }
+
+    /// The in-edges of all nodes of a type, over all edge types and parts; known after [`SamplingNode::make_directory`] with
+    /// degrees.
+    pub fn num_in_edges(&self, node_type: NodeTypeId) -> Option<u64> {
+        self.part.directory(node_type).totals().and_then(|totals| totals.last()).copied()
+    }
+
+    /// Global ids of nodes given by original id. One part is asked for each id if the directory of the type has been made
+    /// ([`SamplingNode::make_directory`]), else all parts are asked for all ids.
+    ///
+    /// # Errors
+    /// [`SampleError::NoSuchNode`] for an id that no part owns, or an error of a peer.
+    pub async fn find_originals(&self, node_type: NodeTypeId, originals: &[u32]) -> Result<Vec<u32>, SampleError> {
+        let num_nodes = self.part().meta().node_types[node_type.index()].book.num_nodes();
+        let check = |ids: &[u32]| match ids.iter().position(|&id| id as usize >= num_nodes) {
+            Some(at) => {
+                let what = format!("node {} (entry {at}) is not in the graph of {num_nodes} nodes", originals[at]);
+                Err(SampleError::NoSuchNode { what })
+            }
+            None => Ok(()),
+        };
+        check(originals)?;
+        let found = if self.part.directory(node_type).is_complete() {
+            let shares = Shares::new(self.part(), node_type);
+            let mut asked = vec![Asked::default(); self.part().meta().num_parts as usize];
+            for (position, &original) in originals.iter().enumerate() {
+                let of_part = &mut asked[shares.owner(original)];
+                of_part.positions.push(position as u32);
+                of_part.words.push(original);
+            }
+            self.look_up(node_type, LookUpBy::OriginalId, asked, originals.len()).await?
+        } else {
+            self.ask_all_parts(node_type, originals).await?
+        };
+        check(&found)?;
+        Ok(found)
+    }
+
+    /// Global ids of the destinations of in-edges, given by number. The in-edges of all nodes of the type are counted node by
+    /// node in the order of the *original* ids, so that a number means the same node for any partitioning; a uniformly drawn
+    /// number gives a node with a probability in proportion to its in-degree.
+    ///
+    /// # Errors
+    /// [`SampleError::Layout`] before [`SamplingNode::make_directory`] with degrees, [`SampleError::NoSuchNode`] for a number
+    /// that is not below [`SamplingNode::num_in_edges`], or an error of a peer.
+    pub async fn find_by_in_edge(&self, node_type: NodeTypeId, in_edges: &[u64]) -> Result<Vec<u32>, SampleError> {
+        let Some(totals) = self.part.directory(node_type).totals() else {
+            let what = "nodes by in-edge need the directory of their type with degrees: make it first".into();
+            return Err(SampleError::Layout { what });
+        };
+        let mut asked = vec![Asked::default(); totals.len()];
+        for (position, &in_edge) in in_edges.iter().enumerate() {
+            let owner = totals.partition_point(|&total| total <= in_edge);
+            let Some(of_part) = asked.get_mut(owner) else {
+                let num = totals.last().copied().unwrap_or(0);
+                let what = format!("in-edge {in_edge} (entry {position}) is asked for, but the nodes have {num}");
+                return Err(SampleError::NoSuchNode { what });
+            };
+            let before = owner.checked_sub(1).map_or(0, |part| totals[part]);
+            let in_share = in_edge - before;
+            of_part.positions.push(position as u32);
+            of_part.words.extend([in_share as u32, (in_share >> 32) as u32]);
+        }
+        self.look_up(node_type, LookUpBy::InEdge, asked, in_edges.len()).await
+    }
+
+    /// Asks each part for its keys.
+    async fn look_up(
+        &self,
+        node_type: NodeTypeId,
+        by: LookUpBy,
+        mut asked: Vec<Asked>,
+        num_keys: usize,
+    ) -> Result<Vec<u32>, SampleError> {
+        let own = self.part().id().index();
+        let mine = std::mem::take(&mut asked[own]);
+        let piece = KEYS_PIECE.min(self.config.max_message_bytes / size_of::<u32>() / by.words_per_key()).max(1);
+        let mut remote = Vec::new();
+        for (peer, asked) in self.peers.iter().zip(&asked) {
+            let Some(peer) = peer else { continue };
+            let words = asked.words.chunks(piece * by.words_per_key());
+            for (positions, words) in asked.positions.chunks(piece).zip(words) {
+                remote.push(async move {
+                    let found = peer.look_up(node_type, by, words.to_vec()).await?;
+                    Ok::<_, SampleError>((positions, found))
+                });
+            }
+        }
+        let request = LookUpRequest { node_type, by, keys: bytes_of(mine.words) };
+        let local = self.part.clone();
+        // A binary search reads a line a step.
+        let lines = mine.positions.len() * u32::BITS as usize;
+        let look = async { own_answer(self.workers.run_sized(lines, move || local.look_up(&request)).await?) };
+        let (mine_found, others) = try_join(look, try_join_all(remote)).await?;
+        let mut found = vec![u32::MAX; num_keys];
+        for (positions, data) in std::iter::once((&mine.positions[..], mine_found)).chain(others) {
+            let ids = ids_in(&data).map_err(|what| SampleError::Internal { what })?;
+            for (&position, &id) in positions.iter().zip(ids) {
+                found[position as usize] = id;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Asks all parts for all ids; `u32::MAX` for those that no part owns.
+    async fn ask_all_parts(&self, node_type: NodeTypeId, originals: &[u32]) -> Result<Vec<u32>, SampleError> {
+        let mut found = Vec::with_capacity(originals.len());
+        let piece = KEYS_PIECE.min(self.config.max_message_bytes / size_of::<u32>()).max(1);
+        for piece in originals.chunks(piece) {
+            let start = found.len();
+            let (asked, part) = (bytes_of(piece.to_vec()), self.part().clone());
+            let own = asked.clone();
+            let look = move || -> Vec<u32> {
+                let own = ids_in(&own).unwrap_or_default();
+                own.iter().map(|&id| part.find_original(node_type, id).map_or(u32::MAX, |node| node.0)).collect()
+            };
+            // A binary search reads a line a step.
+            found.extend(self.workers.run_sized(piece.len() * u32::BITS as usize, look).await?);
+            let replies = try_join_all(self.peers.iter().flatten().map(|peer| peer.find(node_type, &asked))).await?;
+            for reply in &replies {
+                let ids = ids_in(reply).map_err(|what| SampleError::Internal { what })?;
+                for (found, &id) in found[start..].iter_mut().zip(ids) {
+                    *found = (*found).min(id);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Reads this part's share of the original ids from all parts.
+    async fn gather_share(&self, node_type: NodeTypeId, degrees: bool) -> Result<Share, SampleError> {
+        let range = Shares::new(self.part(), node_type).range(self.part().id().0);
+        let mut share = Share::new(range.len(), degrees);
+        let words = self.config.fetch_chunk_bytes / size_of::<u32>();
+        let max_rows = (words / if degrees { 2 } else { 1 }).clamp(1, u32::MAX as usize) as u32;
+        let request = OriginalsRequest { node_type, start: range.start, end: range.end, max_rows, degrees };
+        let own = self.part().id();
+        let mut left = Some(request.clone());
+        while let Some(asked) = left {
+            let local = self.part.clone();
+            let (of_part, max_bytes) = (asked.clone(), self.config.max_message_bytes);
+            let look = move || local.originals(&of_part, max_bytes);
+            let data = own_answer(self.workers.run_sized(usize::MAX, look).await?)?;
+            left = self.place_page(&mut share, own, &asked, &range, &data)?;
+        }
+        let peers = self.peers.iter().enumerate().filter_map(|(part, peer)| Some((part, peer.as_ref()?)));
+        let ask = |(part, peer, asked): (usize, Arc<Peer>, OriginalsRequest)| async move {
+            let data = peer.originals(&asked).await?;
+            Ok::<_, SampleError>((part, peer, asked, data))
+        };
+        let mut waiting: Vec<_> = peers.map(|(part, peer)| (part, peer.clone(), request.clone())).collect();
+        let mut replies = futures::stream::FuturesUnordered::new();
+        loop {
+            while replies.len() < PEERS_AT_ONCE {
+                let Some(next) = waiting.pop() else { break };
+                replies.push(ask(next));
+            }
+            let Some(reply) = replies.next().await else { break };
+            let (part, peer, asked, data) = reply?;
+            let sender = PartitionId(part as u32);
+            if let Some(rest) = self.place_page(&mut share, sender, &asked, &range, &data)? {
+                waiting.push((part, peer, rest));
+            }
+        }
+        if let Some(at) = share.missing() {
+            let meta = self.part().meta();
+            let (dataset, name) = (&meta.dataset, &meta.node_types[node_type.index()].name);
+            let node = range.start as usize + at;
+            let what = format!(
+                "node {node} of type {name} of dataset {dataset} is in no part: the parts are not of one partitioned graph, \
+                 partition it again"
+            );
+            return Err(SampleError::Layout { what });
+        }
+        Ok(share)
+    }
+
+    /// Takes a page of a part's original ids, and gives the request for what is left of them.
+    fn place_page(
+        &self,
+        share: &mut Share,
+        sender: PartitionId,
+        asked: &OriginalsRequest,
+        range: &Range<u32>,
+        data: &Bytes,
+    ) -> Result<Option<OriginalsRequest>, SampleError> {
+        let owned = self.part().meta().node_types[asked.node_type.index()].book.range(sender);
+        let page = OriginalsPage::read(data, asked, owned.len())
+            .map_err(|why| SampleError::Layout { what: format!("original ids of part {sender}: {why}") })?;
+        share.place(&page, range, &owned);
+        let is_last = page.originals.len() == page.num_left;
+        let next = page.originals.last().filter(|_| !is_last).map(|&last| last + 1);
+        Ok(next.map(|start| OriginalsRequest { start, ..asked.clone() }))
+    }
+}
+
+/// The answer of this process's own part.
+fn own_answer(answer: Result<Bytes, Refusal>) -> Result<Bytes, SampleError> {
+    answer.map_err(|refusal| SampleError::Internal {
+        what: match refusal {
+            Refusal::TooLarge => "the answer of this process's own part is too large".into(),
+            Refusal::Invalid(why) | Refusal::Failed(why) => why,
+        },
+    })
+}

@@ -1,0 +1,105 @@
+//! Messages as they arrive, before their deadlines are trusted.
+
+use crate::config::MAX_RPC_TIMEOUT;
+use crate::wire::SamplingRequest;
+use serde::Deserialize;
+use std::time::{Duration, Instant};
+use tarpc::{ClientMessage, Request, trace};
+
+/// The encoding of [`ClientMessage`] with the deadline as the duration that is on the wire.
+///
+/// tarpc adds that duration to the current time while it decodes, and panics if the sum is out of range.
+#[derive(Deserialize)]
+pub(crate) enum ReceivedMessage {
+    Request(ReceivedRequest),
+    Cancel { trace_context: trace::Context, request_id: u64 },
+}
+
+#[derive(Deserialize)]
+pub(crate) struct ReceivedRequest {
+    context: ReceivedContext,
+    id: u64,
+    message: SamplingRequest,
+}
+
+#[derive(Deserialize)]
+struct ReceivedContext {
+    deadline: Duration,
+    trace_context: trace::Context,
+}
+
+impl From<ReceivedMessage> for ClientMessage<SamplingRequest> {
+    /// Converts the message. A deadline later than [`MAX_RPC_TIMEOUT`] from now becomes that.
+    fn from(message: ReceivedMessage) -> Self {
+        match message {
+            ReceivedMessage::Cancel { trace_context, request_id } => Self::Cancel { trace_context, request_id },
+            ReceivedMessage::Request(ReceivedRequest { context: received, id, message }) => {
+                let mut context = tarpc::context::current();
+                context.deadline = Instant::now() + received.deadline.min(MAX_RPC_TIMEOUT);
+                context.trace_context = received.trace_context;
+                Self::Request(Request { context, id, message })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::CarriesPayload;
+    use crate::wire::FindRequest;
+    use bytes::Bytes;
+    use edgecut_graph::NodeTypeId;
+
+    fn request() -> ClientMessage<SamplingRequest> {
+        let mut context = tarpc::context::current();
+        context.deadline = Instant::now() + Duration::from_secs(20);
+        let request = FindRequest { node_type: NodeTypeId(3), originals: Bytes::new() };
+        ClientMessage::Request(Request { context, id: 77, message: SamplingRequest::Find { request } })
+    }
+
+    fn received(head: &[u8]) -> Request<SamplingRequest> {
+        match ClientMessage::from_head(head).expect("a message") {
+            ClientMessage::Request(request) => request,
+            _ => panic!("not a request"),
+        }
+    }
+
+    #[test]
+    fn a_request_arrives_as_tarpc_encodes_it() {
+        let sent = request();
+        let head = bincode::serialize(&sent).unwrap();
+        let Request { context, id, message } = received(&head);
+        let ClientMessage::Request(sent) = sent else { panic!("not a request") };
+        assert_eq!(id, 77);
+        assert_eq!(context.trace_context, sent.context.trace_context);
+        assert!(context.deadline <= Instant::now() + Duration::from_secs(20));
+        assert!(context.deadline > Instant::now());
+        assert!(matches!(message, SamplingRequest::Find { request } if request.node_type == NodeTypeId(3)));
+    }
+
+    #[test]
+    fn a_cancellation_arrives_as_tarpc_encodes_it() {
+        let trace_context = trace::Context::default();
+        let sent: ClientMessage<SamplingRequest> = ClientMessage::Cancel { trace_context, request_id: 9 };
+        let head = bincode::serialize(&sent).unwrap();
+        let message = ClientMessage::<SamplingRequest>::from_head(&head).unwrap();
+        assert!(matches!(message, ClientMessage::Cancel { request_id: 9, .. }));
+    }
+
+    #[test]
+    fn no_deadline_leaves_the_range_of_the_clock() {
+        let head = bincode::serialize(&request()).unwrap();
+        for (seconds, nanoseconds) in [(u64::MAX, 0), (u64::MAX, 999_999_999), (1 << 62, 0), (0, 0)] {
+            let mut head = head.clone();
+            // The message's variant takes the first four bytes.
+            head[4..12].copy_from_slice(&u64::to_le_bytes(seconds));
+            head[12..16].copy_from_slice(&u32::to_le_bytes(nanoseconds));
+            let deadline = received(&head).context.deadline;
+            assert!(deadline <= Instant::now() + MAX_RPC_TIMEOUT);
+        }
+        let mut head = head;
+        head[4..16].fill(0xff);
+        assert!(ClientMessage::<SamplingRequest>::from_head(&head).is_err(), "a duration above the largest");
+    }
+}

@@ -1,0 +1,123 @@
+//! Connections to peers that are late, overloaded, or never serve.
+
+mod support;
+
+use edgecut_dist_sampler::{SampleError, SamplingNodeConfig, Wanted};
+use futures::future::join_all;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use support::{DIM, NODES, dataset, join, nodes_of, parts_of, shut_down, start};
+
+const FEATURES: Wanted = Wanted { labels: false, times: false, original_ids: false, degrees: false, features: true };
+
+#[test]
+fn a_rank_that_refuses_connections_until_it_serves_is_connected_to() {
+    let dir = parts_of(&dataset(200, None), 2);
+    // Nobody takes the connections of rank 1 before its service starts, so its queue is full after the first.
+    let ranks = join(dir.path(), |config| config.rpc_backlog = 1);
+    let config = SamplingNodeConfig { connect_budget_ms: 60_000, ..SamplingNodeConfig::default() };
+    let _in_queue = ranks[0].connect_rpc(1).expect("the first connection fits");
+    let refused = ranks[0].connect_rpc(1).expect_err("the second does not").to_string();
+    assert!(refused.contains("too many connections wait to be served"), "{refused}");
+    let asking = start(dir.path(), &ranks[0], &config);
+    let wanted = nodes_of(&asking, 1);
+    let late = std::thread::scope(|scope| {
+        let fetched = scope.spawn(|| asking.handle().block_on(asking.fetch(NODES, wanted.clone(), FEATURES)));
+        // Its attempts are refused by now, or will be served.
+        std::thread::yield_now();
+        let late = start(dir.path(), &ranks[1], &config);
+        let fetched = fetched.join().expect("no panic").expect("features of the late rank");
+        assert_eq!(fetched.features.len(), wanted.len() * DIM);
+        late
+    });
+    asking.handle().block_on(asking.wait_until_connected()).expect("both are connected");
+    drop((asking, late));
+    shut_down(ranks);
+}
+
+#[test]
+fn a_rank_that_never_serves_fails_once_for_many_concurrent_requests() {
+    let dir = parts_of(&dataset(200, None), 2);
+    let ranks = join(dir.path(), |config| config.rpc_backlog = 1);
+    let _in_queue = ranks[0].connect_rpc(1).expect("the first connection fits");
+    let config = SamplingNodeConfig { connect_budget_ms: 1_500, ..SamplingNodeConfig::default() };
+    let node = start(dir.path(), &ranks[0], &config);
+    let wanted = nodes_of(&node, 1);
+    let begin = Instant::now();
+    let errors: Vec<SampleError> = node.handle().block_on(async {
+        let requests = (0..64).map(|i| node.fetch(NODES, vec![wanted[i]], FEATURES));
+        join_all(requests).await.into_iter().map(|fetched| fetched.expect_err("nobody serves")).collect()
+    });
+    // One after the other they would take 96 s and the waits for the control plane.
+    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+    for error in errors {
+        let SampleError::Connect { rank: 1, source, .. } = error else { panic!("{error:?}") };
+        assert!(source.to_string().contains("too many connections wait to be served"), "{source}");
+    }
+    let error = node.handle().block_on(node.wait_until_connected()).expect_err("the failure is remembered");
+    assert!(matches!(error, SampleError::Connect { rank: 1, .. }), "{error:?}");
+    drop(node);
+    shut_down(ranks);
+}
+
+#[test]
+fn a_broken_connection_is_opened_again() {
+    let dir = parts_of(&dataset(200, None), 2);
+    let ranks = join(dir.path(), |_| ());
+    let config = SamplingNodeConfig::default();
+    // The first connections of rank 0 are closed as soon as they are there.
+    let mut incoming = ranks[1].take_rpc_incoming().expect("nobody else takes them");
+    let node = start(dir.path(), &ranks[0], &config);
+    node.handle().block_on(node.wait_until_connected()).expect("the door is open");
+    for _ in 0..2 {
+        drop(incoming.blocking_recv().expect("two connections"));
+    }
+    let begin = Instant::now();
+    let wanted = nodes_of(&node, 1);
+    let closer = std::thread::spawn(move || {
+        // A request reconnects once: it fails when the second connection breaks as well.
+        drop(incoming.blocking_recv().expect("a third connection"));
+    });
+    let error = node.handle().block_on(node.fetch(NODES, wanted, FEATURES)).expect_err("nobody answers");
+    assert!(error.to_string().contains("and before that"), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(30), "it waits for no deadline");
+    closer.join().expect("no panic");
+    drop(node);
+    shut_down(ranks);
+}
+
+#[test]
+fn thirty_two_ranks_connect_at_once_on_a_busy_machine() {
+    const NUM_RANKS: u32 = 32;
+    let dir = parts_of(&dataset(3200, None), NUM_RANKS);
+    let ranks = join(dir.path(), |_| ());
+    let config = SamplingNodeConfig { num_workers: 1, ..SamplingNodeConfig::default() };
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 * std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let (config, dir) = (&config, dir.path());
+        let run = move |cluster: &edgecut_cluster::Cluster| {
+            let node = start(dir, cluster, config);
+            node.handle().block_on(node.wait_until_connected())?;
+            // One node of each part.
+            let wanted: Vec<u32> = (0..NUM_RANKS).map(|part| nodes_of(&node, part)[0]).collect();
+            let fetched = node.handle().block_on(node.fetch(NODES, wanted, FEATURES))?;
+            assert_eq!(fetched.features.len(), NUM_RANKS as usize * DIM);
+            Ok::<_, SampleError>(node)
+        };
+        let threads: Vec<_> = ranks.iter().map(|cluster| scope.spawn(move || run(cluster))).collect();
+        let nodes: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        done.store(true, Ordering::Relaxed);
+        for node in &nodes {
+            let node = node.as_ref().expect("no panic");
+            assert!(node.is_ok(), "{:?}", node.as_ref().err());
+        }
+    });
+    shut_down(ranks);
+}

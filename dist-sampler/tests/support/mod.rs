@@ -1,0 +1,85 @@
+//! A job of several ranks in one process, over real sockets, on parts in a temporary folder.
+#![allow(dead_code, unreachable_pub)]
+
+use edgecut_cluster::{Cluster, ClusterConfig};
+use edgecut_dist_sampler::{SamplingNode, SamplingNodeConfig};
+use edgecut_graph::{Dataset, Features, Meta, NodeData, NodeTypeId, Part, Splits};
+use edgecut_partition::{Method, PartitionOptions, partition};
+use std::path::Path;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+pub const NODES: NodeTypeId = NodeTypeId(0);
+pub const DIM: usize = 8;
+
+/// A ring with chords in which every node has three in-edges and features that name it, and the edges of `hub` from all
+/// others.
+pub fn dataset(num_nodes: u32, hub: Option<u32>) -> Dataset {
+    let mut src = Vec::new();
+    let mut dst = Vec::new();
+    for node in 0..num_nodes {
+        for step in [1, 7, 31] {
+            src.push((node + step) % num_nodes);
+            dst.push(node);
+        }
+    }
+    if let Some(hub) = hub {
+        let others = (0..num_nodes).filter(|&node| node != hub);
+        src.extend(others.clone());
+        dst.extend(others.map(|_| hub));
+    }
+    let values: Vec<f32> = (0..num_nodes as usize * DIM).map(|i| i as f32).collect();
+    let every_third: Vec<u32> = (0..num_nodes).step_by(3).collect();
+    let nodes = NodeData {
+        name: "node".into(),
+        num_nodes: num_nodes as usize,
+        features: Some(Features::F32 { values: values.into(), dim: DIM }),
+        labels: Some(vec![0; num_nodes as usize].into()),
+        num_classes: 2,
+        splits: Splits { train: every_third.into(), ..Splits::default() },
+        times: None,
+    };
+    Dataset::homogeneous("ring", nodes, src.into(), dst.into())
+}
+
+/// Writes `dataset` in `num_parts` parts.
+pub fn parts_of(dataset: &Dataset, num_parts: u32) -> TempDir {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let options = PartitionOptions { method: Method::Random, ..PartitionOptions::new(num_parts) };
+    partition(dataset, &options, dir.path(), &()).expect("partition a valid graph");
+    dir
+}
+
+/// Joins as many ranks as there are parts.
+pub fn join(dir: &Path, adjust: impl Fn(&mut ClusterConfig) + Sync) -> Vec<Cluster> {
+    let meta = Meta::read(dir).expect("read META.json");
+    let fingerprint = meta.fingerprint();
+    let adjust = |config: &mut ClusterConfig| {
+        config.fingerprint = fingerprint.clone();
+        adjust(config);
+    };
+    Cluster::join_local(meta.num_parts as usize, adjust).expect("all ranks join")
+}
+
+/// Serves the part of a rank.
+pub fn start(dir: &Path, cluster: &Cluster, config: &SamplingNodeConfig) -> Arc<SamplingNode> {
+    let meta = Meta::read(dir).expect("read META.json");
+    let id = SamplingNode::part_of_rank(&meta, cluster.rank(), cluster.world_size()).expect("a part for the rank");
+    let part = Part::open(dir, id, true).expect("open the part");
+    SamplingNode::start(Arc::new(part), cluster.clone(), config.clone()).expect("start the service")
+}
+
+/// Leaves the job on all ranks together.
+pub fn shut_down(ranks: Vec<Cluster>) {
+    std::thread::scope(|scope| {
+        for cluster in ranks {
+            scope.spawn(move || cluster.shutdown().expect("leave together"));
+        }
+    });
+}
+
+/// The global ids of the nodes of a part.
+pub fn nodes_of(node: &SamplingNode, part: u32) -> Vec<u32> {
+    let book = &node.part().meta().node_types[0].book;
+    book.range(edgecut_graph::PartitionId(part)).collect()
+}

@@ -1,0 +1,194 @@
+//! Finding edges among the held-out ones.
+
+use super::EdgeList;
+use super::directions::pack;
+use rayon::prelude::*;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Bits of the filter per held-out edge: about one lookup in sixteen of an edge that is not held out passes it.
+const FILTER_BITS_PER_EDGE: usize = 16;
+/// A held-out edge is a training edge as well.
+pub(super) const SAME: u8 = 1;
+/// The reverse of a held-out edge is a training edge of the same type.
+pub(super) const MIRRORED: u8 = 2;
+/// The reverse of a held-out edge is a training edge of the type that is declared as its reverse.
+pub(super) const IN_REVERSE_TYPE: u8 = 4;
+/// Set at the first held-out edge of a pair of nodes that a training edge joins at another time.
+const AT_OTHER_TIME: u8 = 8;
+
+/// The held-out edges of one type, for lookups by many threads. It takes about 27 bytes per held-out edge, whatever the
+/// number of training edges.
+///
+/// Where held-out and training edges have times, two edges are the same if their ends and their times are: later
+/// interactions of the same two nodes are edges of their own.
+pub(super) struct HeldOutIndex {
+    /// A bit is set for each pair of nodes. Its length is a power of two.
+    filter: Vec<u64>,
+    /// Ascending by pair, time and split.
+    edges: Vec<HeldOut>,
+    /// What is known of each of `edges`.
+    found: Vec<AtomicU8>,
+    timed: bool,
+}
+
+/// A held-out edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct HeldOut {
+    pair: u64,
+    /// 0 where times do not count.
+    time: i64,
+    /// 0 for validation, 1 for test.
+    split: u8,
+}
+
+/// An edge to look up.
+#[derive(Clone, Copy)]
+pub(super) struct Candidate {
+    pub(super) src: u32,
+    pub(super) dst: u32,
+    pub(super) time: Option<i64>,
+}
+
+impl Candidate {
+    /// The same edge from destination to source.
+    pub(super) fn reversed(self) -> Self {
+        Self { src: self.dst, dst: self.src, time: self.time }
+    }
+}
+
+impl HeldOutIndex {
+    /// Indexes validation and test edges, each in any number of lists. `timed` tells whether the edges that will be
+    /// looked up have times.
+    pub(super) fn new(lists: &[Vec<&EdgeList>; 2], timed: bool) -> Self {
+        let all = || lists.iter().flatten().filter(|list| !list.is_empty());
+        let timed = timed && all().all(|list| list.times.is_some());
+        let mut edges = Vec::with_capacity(all().map(|list| list.len()).sum());
+        for (split, lists) in lists.iter().enumerate() {
+            for list in lists {
+                let times = list.times.as_deref().filter(|_| timed);
+                let edge = |at: usize| HeldOut {
+                    pair: pack(list.src[at], list.dst[at]),
+                    time: times.map_or(0, |times| times[at]),
+                    split: split as u8,
+                };
+                edges.par_extend((0..list.len()).into_par_iter().map(edge));
+            }
+        }
+        edges.par_sort_unstable();
+        let words = (edges.len() * FILTER_BITS_PER_EDGE).div_ceil(64).next_power_of_two();
+        let mut index =
+            Self { filter: vec![0; words], found: edges.iter().map(|_| AtomicU8::new(0)).collect(), edges, timed };
+        for at in 0..index.edges.len() {
+            let (word, bit) = index.filter_place(index.edges[at].pair);
+            index.filter[word] |= bit;
+        }
+        index
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.edges.is_empty()
+    }
+
+    fn filter_place(&self, pair: u64) -> (usize, u64) {
+        let hash = pair.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // The upper bits depend on all bits of the pair.
+        let place = (hash >> 20) as usize % (self.filter.len() * 64);
+        (place / 64, 1 << (place % 64))
+    }
+
+    /// Where the edges that are the same as `candidate` are, and where those of its pair of nodes start. A candidate
+    /// without a time is the same as all edges between its ends.
+    fn find(&self, candidate: Candidate) -> Option<Found> {
+        let pair = pack(candidate.src, candidate.dst);
+        let (word, bit) = self.filter_place(pair);
+        if self.filter[word] & bit == 0 {
+            return None;
+        }
+        let first_of_pair = self.edges.partition_point(|edge| edge.pair < pair);
+        if self.edges.get(first_of_pair).is_none_or(|edge| edge.pair != pair) {
+            return None;
+        }
+        let rest = &self.edges[first_of_pair..];
+        let (start, end) = match candidate.time.filter(|_| self.timed) {
+            Some(time) => (
+                rest.partition_point(|edge| (edge.pair, edge.time) < (pair, time)),
+                rest.partition_point(|edge| (edge.pair, edge.time) <= (pair, time)),
+            ),
+            None => (0, rest.partition_point(|edge| edge.pair == pair)),
+        };
+        Some(Found { first_of_pair, same: first_of_pair + start..first_of_pair + end })
+    }
+
+    /// Whether `candidate` is held out.
+    pub(super) fn contains(&self, candidate: Candidate) -> bool {
+        self.find(candidate).is_some_and(|found| !found.same.is_empty())
+    }
+
+    /// Whether `candidate` is a test edge.
+    pub(super) fn is_test_edge(&self, candidate: Candidate) -> bool {
+        // Test edges are the last of the same ones.
+        self.find(candidate).is_some_and(|found| self.edges[found.same].last().is_some_and(|edge| edge.split == 1))
+    }
+
+    /// Notes at the held-out edges that are the same as `candidate` what it is: `SAME`, `MIRRORED` or
+    /// `IN_REVERSE_TYPE`.
+    pub(super) fn mark(&self, candidate: Candidate, what: u8) {
+        let Some(found) = self.find(candidate) else { return };
+        let is_marked = |at: usize| self.found[at].load(Ordering::Relaxed) & what != 0;
+        // Many training edges may be the same as many held-out ones, which are then marked once.
+        if !found.same.clone().next().is_some_and(is_marked) || !found.same.clone().next_back().is_some_and(is_marked) {
+            for at in found.same.clone() {
+                self.found[at].fetch_or(what, Ordering::Relaxed);
+            }
+        }
+        if found.same.is_empty() && what == SAME {
+            self.found[found.first_of_pair].fetch_or(AT_OTHER_TIME, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts the validation and the test edges that [`HeldOutIndex::mark`] was called for with `what`.
+    pub(super) fn marked(&self, what: u8) -> [u64; 2] {
+        let mut counts = [0, 0];
+        for (edge, found) in self.edges.iter().zip(&self.found) {
+            if found.load(Ordering::Relaxed) & what != 0 {
+                counts[usize::from(edge.split)] += 1;
+            }
+        }
+        counts
+    }
+
+    /// Counts the validation and the test edges whose ends a training edge joins, but at other times only.
+    pub(super) fn at_other_times(&self) -> [u64; 2] {
+        let mut counts = [0, 0];
+        let mut at = 0;
+        for of_pair in self.edges.chunk_by(|a, b| a.pair == b.pair) {
+            let found = &self.found[at..at + of_pair.len()];
+            if found[0].load(Ordering::Relaxed) & AT_OTHER_TIME != 0 {
+                for (edge, found) in of_pair.iter().zip(found) {
+                    counts[usize::from(edge.split)] += u64::from(found.load(Ordering::Relaxed) & SAME == 0);
+                }
+            }
+            at += of_pair.len();
+        }
+        counts
+    }
+
+    /// Counts the validation edges that are test edges as well, and those whose reverse is one.
+    pub(super) fn valid_in_test(&self) -> [u64; 2] {
+        let valid = self.edges.par_iter().filter(|edge| edge.split == 0);
+        let in_test = valid.map(|edge| {
+            let candidate = Candidate { src: (edge.pair >> 32) as u32, dst: edge.pair as u32, time: Some(edge.time) };
+            let is_loop = candidate.src == candidate.dst;
+            let mirrored = !is_loop && self.is_test_edge(candidate.reversed());
+            [u64::from(self.is_test_edge(candidate)), u64::from(mirrored)]
+        });
+        in_test.reduce(|| [0, 0], |a, b| [a[0] + b[0], a[1] + b[1]])
+    }
+}
+
+/// Where a looked-up edge is.
+struct Found {
+    first_of_pair: usize,
+    same: Range<usize>,
+}

@@ -1,0 +1,166 @@
+use super::*;
+use crate::{Dataset, EdgeData, EdgeList, HeldOutEdges, NodeData, NodeTypeId, Splits};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+type Pairs = Vec<(u32, u32)>;
+
+fn nodes(name: &str, num_nodes: usize) -> NodeData {
+    NodeData {
+        name: name.into(),
+        num_nodes,
+        features: None,
+        labels: None,
+        num_classes: 0,
+        splits: Splits::default(),
+        times: None,
+    }
+}
+
+fn list(pairs: &[(u32, u32)]) -> EdgeList {
+    let (src, dst): (Vec<u32>, Vec<u32>) = pairs.iter().copied().unzip();
+    EdgeList::new(src.into(), dst.into())
+}
+
+fn timed(edges: &[(u32, u32, i64)]) -> EdgeList {
+    let pairs: Pairs = edges.iter().map(|&(src, dst, _)| (src, dst)).collect();
+    let times = edges.iter().map(|&(_, _, time)| time).collect::<Vec<_>>();
+    EdgeList { times: Some(times.into()), ..list(&pairs) }
+}
+
+fn edges(relation: &str, types: [u16; 2], train: EdgeList, valid: EdgeList, test: EdgeList) -> EdgeData {
+    let [src_type, dst_type] = types.map(NodeTypeId);
+    let mut edges = EdgeData::new(src_type, relation, dst_type, train.src, train.dst);
+    edges.attributes.times = train.times;
+    edges.held_out = HeldOutEdges { valid, test };
+    edges
+}
+
+fn graph(edge_types: Vec<EdgeData>) -> Dataset {
+    Dataset { name: "test".into(), node_types: vec![nodes("user", 40), nodes("item", 40)], edge_types }
+}
+
+fn pairs(list: &EdgeList) -> Pairs {
+    list.src.iter().copied().zip(list.dst.iter().copied()).collect()
+}
+
+fn train(edges: &EdgeData) -> Pairs {
+    edges.src.iter().copied().zip(edges.dst.iter().copied()).collect()
+}
+
+proptest! {
+    #[test]
+    fn counts_are_those_of_plain_sets(
+        train_pairs in prop::collection::vec((0..9_u32, 0..9_u32), 0..60),
+        valid in prop::collection::vec((0..9_u32, 0..9_u32), 0..12),
+        test in prop::collection::vec((0..9_u32, 0..9_u32), 0..12),
+        undirected: bool,
+    ) {
+        let mut dataset = graph(vec![edges("knows", [0, 0], list(&train_pairs), list(&valid), list(&test))]);
+        let known: BTreeSet<(u32, u32)> = train_pairs.iter().copied().collect();
+        let tested: BTreeSet<(u32, u32)> = test.iter().copied().collect();
+        let count = |of: &Pairs, is: &dyn Fn(&(u32, u32)) -> bool| of.iter().filter(|pair| is(pair)).count() as u64;
+        let mirrored = |set: &BTreeSet<(u32, u32)>, (a, b): &(u32, u32)| a != b && set.contains(&(*b, *a));
+        let expected = EdgeOverlap {
+            edge_type: "user__knows__user".into(),
+            held_out: [valid.len() as u64, test.len() as u64],
+            in_train: [&valid, &test].map(|of| count(of, &|pair| known.contains(pair))),
+            mirrored_in_train: [&valid, &test].map(|of| count(of, &|pair| mirrored(&known, pair))),
+            valid_in_test: count(&valid, &|pair| tested.contains(pair)),
+            valid_mirrored_in_test: count(&valid, &|pair| mirrored(&tested, pair)),
+            ..EdgeOverlap::default()
+        };
+        let nothing = EdgeOverlap { edge_type: expected.edge_type.clone(), held_out: expected.held_out, ..EdgeOverlap::default() };
+        let found = dataset.overlaps();
+        match &found.edge_types[..] {
+            [] => prop_assert_eq!(&nothing, &expected),
+            [found] => prop_assert_eq!(found, &expected),
+            _ => prop_assert!(false, "one edge type has several overlaps"),
+        }
+        dataset.edge_types[0].attributes.weights =
+            Some((0..train_pairs.len()).map(|at| at as f32).collect::<Vec<_>>().into());
+        dataset.remove_overlaps(undirected);
+        prop_assert!(dataset.overlaps().leaks(undirected).is_empty());
+        let is_held_out = |pair: &(u32, u32)| valid.contains(pair) || test.contains(pair);
+        let kept = train_pairs.iter().copied().enumerate().filter(|(_, pair)| {
+            !(is_held_out(pair) || undirected && is_held_out(&(pair.1, pair.0)))
+        });
+        let kept: Vec<(usize, (u32, u32))> = kept.collect();
+        let left = &dataset.edge_types[0];
+        prop_assert_eq!(train(left), kept.iter().map(|&(_, pair)| pair).collect::<Pairs>());
+        let weights: Vec<f32> = kept.iter().map(|&(at, _)| at as f32).collect();
+        prop_assert_eq!(&left.attributes.weights.as_ref().unwrap()[..], &weights[..]);
+        prop_assert_eq!(pairs(&left.held_out.test), test);
+    }
+}
+
+#[test]
+fn the_declared_reverse_type_is_compared_too() {
+    let writes = edges("writes", [0, 1], list(&[(0, 1)]), list(&[(2, 3), (4, 5)]), list(&[(6, 7)]));
+    let back = edges("rev_writes", [1, 0], list(&[(1, 0), (3, 2), (7, 6), (9, 9)]), list(&[]), list(&[]));
+    let other = edges("reads", [1, 0], list(&[(5, 4)]), list(&[]), list(&[]));
+    let mut dataset = graph(vec![writes, back, other]);
+    let overlaps = dataset.overlaps();
+    assert_eq!(overlaps.edge_types.len(), 1);
+    assert_eq!(overlaps.edge_types[0].in_reverse_type, [1, 1]);
+    let leaks = overlaps.leaks(false);
+    assert_eq!(leaks.len(), 1);
+    assert!(leaks[0].contains("1 of 2 validation edges are training edges of the reverse type"), "{leaks:?}");
+    dataset.remove_overlaps(false);
+    assert_eq!(train(&dataset.edge_types[1]), [(1, 0), (9, 9)]);
+    assert_eq!(train(&dataset.edge_types[2]), [(5, 4)]);
+    assert!(dataset.overlaps().is_empty());
+}
+
+#[test]
+fn edges_with_times_are_the_same_if_their_times_are() {
+    let known = timed(&[(0, 1, 5), (0, 1, 9), (2, 3, 5), (5, 4, 7)]);
+    let valid = timed(&[(0, 1, 9), (0, 1, 12), (4, 5, 7), (8, 8, 1)]);
+    let test = timed(&[(2, 3, 6), (0, 1, 12)]);
+    let mut dataset = graph(vec![edges("knows", [0, 0], known, valid, test)]);
+    let expected = EdgeOverlap {
+        edge_type: "user__knows__user".into(),
+        held_out: [4, 2],
+        in_train: [1, 0],
+        mirrored_in_train: [1, 0],
+        at_other_times: [1, 2],
+        valid_in_test: 1,
+        ..EdgeOverlap::default()
+    };
+    let overlaps = dataset.overlaps();
+    assert_eq!(overlaps.edge_types, [expected]);
+    assert_eq!(overlaps.remarks(false).len(), 2);
+    dataset.remove_overlaps(false);
+    assert_eq!(train(&dataset.edge_types[0]), [(0, 1), (2, 3), (5, 4)]);
+    assert_eq!(dataset.edge_types[0].attributes.times.as_ref().unwrap()[..], [5, 5, 7]);
+    let valid = &dataset.edge_types[0].held_out.valid;
+    assert_eq!((pairs(valid), &valid.times.as_ref().unwrap()[..]), (vec![(0, 1), (4, 5), (8, 8)], &[9, 7, 1][..]));
+    // Without times on one side the ends alone count.
+    dataset.edge_types[0].attributes.times = None;
+    let overlaps = dataset.overlaps();
+    assert_eq!((overlaps.edge_types[0].in_train, overlaps.edge_types[0].at_other_times), ([1, 2], [0, 0]));
+}
+
+#[test]
+fn nodes_in_two_splits_are_counted_and_stay_in_the_last() {
+    let mut dataset = graph(vec![]);
+    dataset.node_types[1].splits =
+        Splits { train: vec![0, 1, 2, 3].into(), valid: vec![2, 3, 4].into(), test: vec![3, 4, 5].into() };
+    let overlaps = dataset.overlaps();
+    let expected = NodeOverlap { node_type: "item".into(), train_valid: 2, train_test: 1, valid_test: 2 };
+    assert_eq!(overlaps.node_types, [expected]);
+    let words = "node type item: 2 training nodes are validation nodes, 1 training nodes are test nodes, 2 validation nodes \
+                 are test nodes";
+    assert_eq!(overlaps.leaks(false), [words]);
+    dataset.remove_overlaps(false);
+    let splits = &dataset.node_types[1].splits;
+    assert_eq!((&splits.train[..], &splits.valid[..], &splits.test[..]), (&[0, 1][..], &[2][..], &[3, 4, 5][..]));
+}
+
+#[test]
+fn policies_are_words() {
+    for policy in [OverlapPolicy::Error, OverlapPolicy::Remove, OverlapPolicy::Allow] {
+        assert_eq!(policy.to_string().parse(), Ok(policy));
+    }
+    assert!("keep".parse::<OverlapPolicy>().is_err());
+}

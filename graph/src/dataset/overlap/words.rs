@@ -1,0 +1,82 @@
+//! Overlaps in words.
+
+use super::{EdgeOverlap, NodeOverlap, Overlaps};
+
+impl Overlaps {
+    /// The overlaps through which a model is judged by what it was trained on, a sentence per type; empty if there are
+    /// none. With `undirected`, an edge and its reverse are the same edge, so that mirrored edges are among them.
+    pub fn leaks(&self, undirected: bool) -> Vec<String> {
+        let nodes = self.node_types.iter().map(NodeOverlap::leak);
+        nodes.chain(self.edge_types.iter().filter_map(|edges| edges.leak(undirected))).collect()
+    }
+
+    /// What else a user should know of, a sentence per type and kind: edges whose reverse is held out, where these are
+    /// edges of their own, and edges whose ends interact at other times as well.
+    pub fn remarks(&self, undirected: bool) -> Vec<String> {
+        self.edge_types.iter().flat_map(|edges| edges.remarks(undirected)).collect()
+    }
+}
+
+impl NodeOverlap {
+    fn leak(&self) -> String {
+        let counts = [
+            (self.train_valid, "training nodes are validation nodes"),
+            (self.train_test, "training nodes are test nodes"),
+            (self.valid_test, "validation nodes are test nodes"),
+        ];
+        format!("node type {}: {}", self.node_type, join(counts))
+    }
+}
+
+impl EdgeOverlap {
+    fn leak(&self, undirected: bool) -> Option<String> {
+        let [valid, test] = self.in_train;
+        let [valid_reverse, test_reverse] = self.in_reverse_type;
+        let if_undirected = |count| if undirected { count } else { 0 };
+        let [valid_mirrored, test_mirrored] = self.mirrored_in_train.map(if_undirected);
+        let [num_valid, num_test] = self.held_out;
+        let counts = [
+            (valid, format!("of {num_valid} validation edges are training edges")),
+            (test, format!("of {num_test} test edges are training edges")),
+            (valid_mirrored, format!("of {num_valid} validation edges are training edges in the other direction")),
+            (test_mirrored, format!("of {num_test} test edges are training edges in the other direction")),
+            (valid_reverse, format!("of {num_valid} validation edges are training edges of the reverse type")),
+            (test_reverse, format!("of {num_test} test edges are training edges of the reverse type")),
+            (self.valid_in_test, format!("of {num_valid} validation edges are test edges")),
+            (
+                if_undirected(self.valid_mirrored_in_test),
+                format!("of {num_valid} validation edges are test edges in the other direction"),
+            ),
+        ];
+        let words = join(counts);
+        (!words.is_empty()).then(|| format!("edge type {}: {words}", self.edge_type))
+    }
+
+    fn remarks(&self, undirected: bool) -> Vec<String> {
+        let [num_valid, num_test] = self.held_out;
+        let mut remarks = Vec::new();
+        if !undirected && self.mirrored_in_train != [0, 0] {
+            let [valid, test] = self.mirrored_in_train;
+            remarks.push(format!(
+                "edge type {}: the reverse of {valid} of {num_valid} validation edges and of {test} of {num_test} test \
+                 edges is a training edge; if the graph is undirected, that gives them away",
+                self.edge_type
+            ));
+        }
+        if self.at_other_times != [0, 0] {
+            let [valid, test] = self.at_other_times;
+            remarks.push(format!(
+                "edge type {}: training edges join the ends of {valid} of {num_valid} validation edges and of {test} of \
+                 {num_test} test edges at other times; sample with --time-attr, or these give the held-out edges away",
+                self.edge_type
+            ));
+        }
+        remarks
+    }
+}
+
+/// The counts above zero with their words.
+fn join<const N: usize>(counts: [(u64, impl AsRef<str>); N]) -> String {
+    let words = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {}", what.as_ref()));
+    words.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,58 @@
+//! Files that appear whole or not at all: they are written beside their destination, synced, and renamed.
+//!
+//! ```
+//! use edgecut_output::{OutputFile, check_output, write_output};
+//! use std::io::Write;
+//! # let dir = tempfile::tempdir()?;
+//! let path = dir.path().join("result.json");
+//! check_output(&path)?;
+//! write_output(&path, b"{}")?;
+//! let output = OutputFile::create(&path)?;
+//! output.file().write_all(b"[]")?;
+//! assert_eq!(std::fs::read(&path)?, b"{}");
+//! output.commit()?;
+//! assert_eq!(std::fs::read(&path)?, b"[]");
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod destination;
+mod output_file;
+
+pub use destination::destination;
+pub use output_file::{OutputFile, check_output, remove_abandoned, remove_abandoned_in, write_output};
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// Linux's codes of errors that say that an operation is not possible on a file.
+const EINVAL: i32 = 22;
+const EOPNOTSUPP: i32 = 95;
+
+/// Waits until the names in a folder are on the disk. A file system that cannot sync folders is excused.
+///
+/// # Errors
+/// Any other I/O error.
+pub fn sync_folder(dir: &Path) -> io::Result<()> {
+    match File::open(dir).and_then(|dir| dir.sync_all()) {
+        Err(error) if !cannot_sync(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the file system has no way to sync a folder, as some network file systems.
+fn cannot_sync(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(EINVAL | EOPNOTSUPP))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_filesystem_that_cannot_sync_folders_is_excused() {
+        assert!([EINVAL, EOPNOTSUPP].iter().all(|&code| cannot_sync(&io::Error::from_raw_os_error(code))));
+        // `EIO` and `ENOSPC`.
+        assert!(![5, 28].iter().any(|&code| cannot_sync(&io::Error::from_raw_os_error(code))));
+    }
+}

@@ -1,0 +1,95 @@
+//! The memory that this process can still take.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where Linux mounts control groups.
+const CGROUP_ROOT: &str = "/sys/fs/cgroup";
+
+/// The names of a control group's files.
+struct GroupFiles {
+    limit: &'static str,
+    usage: &'static str,
+    /// The entry of `memory.stat` that counts cached files, which the kernel gives up before it refuses memory.
+    cache: &'static str,
+}
+
+const VERSION_1: GroupFiles =
+    GroupFiles { limit: "memory.limit_in_bytes", usage: "memory.usage_in_bytes", cache: "total_inactive_file" };
+const VERSION_2: GroupFiles = GroupFiles { limit: "memory.max", usage: "memory.current", cache: "inactive_file" };
+
+/// Returns the bytes that processes can still allocate on this machine, as the kernel estimates them, or what is left of a
+/// container's limit if that is less. Nothing where the system does not say.
+pub(crate) fn available_memory_bytes() -> Option<u64> {
+    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| entry(&text, "MemAvailable:"));
+    let machine = machine.map(|kibibytes| kibibytes.saturating_mul(1024));
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let left = groups.lines().filter_map(left_of_line).min();
+    machine.into_iter().chain(left).min()
+}
+
+/// Returns what is left of the limits of a line of `/proc/self/cgroup`: `0::/path` of version 2, `5:memory:/path` of version 1.
+fn left_of_line(line: &str) -> Option<u64> {
+    let mut fields = line.splitn(3, ':');
+    let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+    if controllers.is_empty() {
+        return left_of_groups(Path::new(CGROUP_ROOT), path, &VERSION_2);
+    }
+    let is_memory = controllers.split(',').any(|controller| controller == "memory");
+    is_memory.then(|| left_of_groups(&Path::new(CGROUP_ROOT).join("memory"), path, &VERSION_1)).flatten()
+}
+
+/// Returns what is left of the limits of a group and of the groups that it is in. In a container only some of these are
+/// visible.
+fn left_of_groups(root: &Path, path: &str, files: &GroupFiles) -> Option<u64> {
+    let group: PathBuf = root.join(path.trim_start_matches('/'));
+    let groups = group.ancestors().take_while(|folder| folder.starts_with(root));
+    groups.filter_map(|folder| left_of_group(folder, files)).min()
+}
+
+fn left_of_group(folder: &Path, files: &GroupFiles) -> Option<u64> {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+    // Without a limit the file says "max".
+    let limit: u64 = read(files.limit)?.trim().parse().ok()?;
+    let usage: u64 = read(files.usage)?.trim().parse().ok()?;
+    let cache = read("memory.stat").and_then(|text| entry(&text, files.cache)).unwrap_or(0);
+    Some(limit.saturating_sub(usage.saturating_sub(cache)))
+}
+
+/// Returns the number after a name.
+fn entry(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.split_whitespace().next() == Some(name))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tightest_limit_of_a_group_and_its_parents_counts() {
+        let root = tempfile::tempdir().expect("a temporary folder");
+        let inner = root.path().join("job/step");
+        fs::create_dir_all(&inner).expect("folders");
+        let write = |folder: &Path, name: &str, text: &str| fs::write(folder.join(name), text).expect("a file");
+        let left = || left_of_groups(root.path(), "/job/step", &VERSION_2);
+        assert_eq!(left(), None);
+        write(&inner, "memory.max", "max\n");
+        write(&inner, "memory.current", "10\n");
+        assert_eq!(left(), None, "a group without a limit");
+        write(&root.path().join("job"), "memory.max", "1000\n");
+        write(&root.path().join("job"), "memory.current", "700\n");
+        assert_eq!(left(), Some(300));
+        write(&root.path().join("job"), "memory.stat", "anon 5\ninactive_file 600\n");
+        assert_eq!(left(), Some(900), "cached files are given up");
+        write(&inner, "memory.max", "50\n");
+        assert_eq!(left(), Some(40));
+    }
+
+    #[test]
+    fn this_machine_has_memory() {
+        if cfg!(target_os = "linux") {
+            assert!(available_memory_bytes().is_some_and(|bytes| bytes > 1 << 20));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Counts of labels, predictions and matches of each class, and the F1 scores that follow from them.
+
+use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
+
+/// Three counters per class: seeds with the label, predictions of the class, and seeds where both are the class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassCounts {
+    /// `[num_classes * 3]`: labelled, predicted and correct of class 0, then of class 1, and so on.
+    counts: Vec<u64>,
+}
+
+/// The counters of one class.
+#[derive(Debug, Clone, Copy)]
+struct OfClass {
+    labelled: u64,
+    predicted: u64,
+    correct: u64,
+}
+
+impl ClassCounts {
+    /// Counters of 0.
+    pub fn new(num_classes: usize) -> Self {
+        Self { counts: vec![0; 3 * num_classes] }
+    }
+
+    /// Adds a seed; a seed whose label or prediction is not a class is left out.
+    pub fn add(&mut self, label: i64, prediction: i64) {
+        let (Some(label), Some(prediction)) = (self.class(label), self.class(prediction)) else { return };
+        self.counts[3 * label] += 1;
+        self.counts[3 * prediction + 1] += 1;
+        self.counts[3 * label + 2] += u64::from(label == prediction);
+    }
+
+    /// Adds a seed that the model has classified as nothing, because its logits are not numbers. The seed is a miss of its
+    /// class, and a prediction of none.
+    pub fn add_unclassified(&mut self, label: i64) {
+        if let Some(label) = self.class(label) {
+            self.counts[3 * label] += 1;
+        }
+    }
+
+    fn class(&self, value: i64) -> Option<usize> {
+        usize::try_from(value).ok().filter(|class| 3 * class < self.counts.len())
+    }
+
+    /// Adds the seeds of all other ranks.
+    ///
+    /// # Errors
+    /// A failure of the job.
+    pub fn all_reduce(&mut self, world: &mut ProcessGroup) -> Result<(), ClusterError> {
+        world.all_reduce(&mut self.counts, ReduceOp::Sum)
+    }
+
+    fn classes(&self) -> impl Iterator<Item = OfClass> {
+        let (classes, _) = self.counts.as_chunks::<3>();
+        classes.iter().map(|&[labelled, predicted, correct]| OfClass { labelled, predicted, correct })
+    }
+
+    /// Returns F1 of all decisions together, if there was a seed. With one label and one prediction per seed, each wrong
+    /// decision is a false positive of one class and a false negative of another: it equals the accuracy.
+    pub fn micro_f1(&self) -> Option<f64> {
+        let seeds: u64 = self.classes().map(|class| class.labelled).sum();
+        let correct: u64 = self.classes().map(|class| class.correct).sum();
+        (seeds > 0).then(|| correct as f64 / seeds as f64)
+    }
+
+    /// Returns the mean F1 of the classes that have seeds or were predicted, if there is one. A class without a correct seed
+    /// has an F1 of 0.
+    pub fn macro_f1(&self) -> Option<f64> {
+        let f1 = |class: OfClass| {
+            let both = class.labelled + class.predicted;
+            (both > 0).then(|| 2.0 * class.correct as f64 / both as f64)
+        };
+        let mut sum = 0.0;
+        let mut classes = 0_u64;
+        for f1 in self.classes().filter_map(f1) {
+            sum += f1;
+            classes += 1;
+        }
+        (classes > 0).then(|| sum / classes as f64)
+    }
+}

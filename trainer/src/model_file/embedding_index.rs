@@ -1,0 +1,120 @@
+//! The list of files that hold a model's embeddings.
+
+use super::ModelFileError;
+use edgecut_output::destination;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The entry of a model file's metadata that holds the index as JSON.
+pub(super) const INDEX: &str = "embeddings";
+/// The end of the name of the folder with the shards, after that of the model file.
+const FOLDER: &str = ".embeddings";
+const SHARD_EXTENSION: &str = ".safetensors";
+
+/// Tables of embeddings, and the files with their rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct EmbeddingIndex {
+    /// Names the save that the shards belong to; empty where the model file itself holds the tables.
+    pub(super) save: String,
+    pub(super) tables: Vec<TableEntry>,
+    pub(super) shards: Vec<ShardEntry>,
+}
+
+/// A table of embeddings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct TableEntry {
+    pub(super) node_type: String,
+    pub(super) num_nodes: usize,
+    pub(super) dim: usize,
+}
+
+/// A file with rows of all tables.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ShardEntry {
+    /// A name in the folder.
+    pub(super) file: String,
+    /// Rows by table, in the order of the index.
+    pub(super) rows: Vec<usize>,
+}
+
+impl EmbeddingIndex {
+    /// Reads the index in the metadata of `path`.
+    ///
+    /// # Errors
+    /// [`ModelFileError::Shard`] for text that is no index, or that names files outside of the folder.
+    pub(super) fn parse(text: &str, path: &Path) -> Result<Self, ModelFileError> {
+        let wrong = |what: String| ModelFileError::Shard { path: path.to_owned(), what };
+        let index: Self =
+            serde_json::from_str(text).map_err(|e| wrong(format!("its list of embeddings cannot be read: {e}")))?;
+        for shard in &index.shards {
+            if !is_shard(&shard.file, &index.save) {
+                return Err(wrong(format!(
+                    "its list of embeddings names {:?}, which is no file of this model",
+                    shard.file
+                )));
+            }
+            if shard.rows.len() != index.tables.len() {
+                return Err(wrong(format!("its list of embeddings does not say how many rows {} holds", shard.file)));
+            }
+        }
+        Ok(index)
+    }
+}
+
+/// The folder with the shards of a model. It lies beside the file that the path leads to.
+///
+/// # Errors
+/// [`ModelFileError::Read`] for links that lead nowhere.
+pub(super) fn shard_folder(model: &Path) -> Result<PathBuf, ModelFileError> {
+    let model = destination(model).map_err(|source| ModelFileError::Read { path: model.to_owned(), source })?;
+    let mut name = OsString::from(model.file_name().unwrap_or_default());
+    name.push(FOLDER);
+    Ok(model.with_file_name(name))
+}
+
+/// The name of the shard that a rank writes.
+pub(super) fn shard_name(save: &str, rank: usize, world_size: usize) -> String {
+    format!("{save}.rank_{rank}-of-{world_size}{SHARD_EXTENSION}")
+}
+
+/// Whether a file of the folder is a shard of a save.
+fn is_shard(name: &str, save: &str) -> bool {
+    save_of(name) == Some(save)
+}
+
+/// The save that a shard belongs to, by its name; `None` for other files.
+pub(super) fn save_of(name: &str) -> Option<&str> {
+    let (save, place) = name.strip_suffix(SHARD_EXTENSION)?.split_once(".rank_")?;
+    let (rank, world_size) = place.split_once("-of-")?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+    let is_save = !save.is_empty() && save.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    (is_save && is_number(rank) && is_number(world_size)).then_some(save)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_shards_tell_their_save_and_other_names_none() {
+        assert_eq!(save_of(&shard_name("00ff", 3, 16)), Some("00ff"));
+        for other in
+            ["model.safetensors", "a.rank_1.safetensors", "../a.rank_0-of-1.safetensors", "a.rank_x-of-1.safetensors"]
+        {
+            assert_eq!(save_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn an_index_that_names_files_elsewhere_is_refused() {
+        let path = Path::new("m");
+        let text = |file: &str| format!(r#"{{"save":"1","tables":[],"shards":[{{"file":"{file}","rows":[]}}]}}"#);
+        assert!(EmbeddingIndex::parse(&text("1.rank_0-of-1.safetensors"), path).is_ok());
+        for file in ["2.rank_0-of-1.safetensors", "/etc/passwd", "../1.rank_0-of-1.safetensors"] {
+            let error = EmbeddingIndex::parse(&text(file), path).expect_err("another file").to_string();
+            assert!(error.contains("no file of this model"), "{error}");
+        }
+        assert!(EmbeddingIndex::parse("{}", path).is_err());
+    }
+}

@@ -1,0 +1,139 @@
+//! Saving the best model of a run.
+
+use super::embedding_index::{EmbeddingIndex, ShardEntry, shard_folder};
+use super::model_origin::ModelOrigin;
+use super::shard_writer::{check_folder, remove_other_saves, table_entries, write_shard};
+use super::{ModelFileError, ModelSettings, Notes, model_bytes};
+use crate::improved::Improved;
+use burn::module::Module;
+use burn::tensor::backend::Backend;
+use edgecut_cluster::{Attempt, ClusterError, ProcessGroup};
+use edgecut_output::{check_output, write_output};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Saves the best model of a run, from all ranks together. Rank 0 writes the network; each rank writes the rows of
+/// embeddings that it holds, to a file of its own. The model file comes last and lists the others, so that the old model
+/// is whole until the new one is.
+///
+/// A restarted attempt replaces the model of an earlier attempt at the same run only by a better one.
+pub struct ModelSaver {
+    path: PathBuf,
+    attempt: Attempt,
+    /// The model of an earlier attempt.
+    kept: Option<ModelOrigin>,
+}
+
+impl ModelSaver {
+    /// Checks that the files can be written and, in a restarted attempt, looks for the model of an earlier one. Every rank
+    /// calls it. `has_embeddings` says that the model will be saved with embeddings.
+    ///
+    /// # Errors
+    /// [`ModelFileError::Write`] if there is no folder, or something else than a file is at `path`; or a failure of the job.
+    pub fn new(
+        path: &Path,
+        attempt: Attempt,
+        has_embeddings: bool,
+        world: &mut ProcessGroup,
+    ) -> Result<Self, ModelFileError> {
+        let mut kept = Vec::new();
+        if world.rank() == 0 {
+            check_output(path).map_err(|source| ModelFileError::Write { path: path.to_owned(), source })?;
+            let found = if attempt.is_restart() { model_of_earlier_attempt(path, &attempt)? } else { None };
+            kept = serde_json::to_vec(&found)
+                .map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+        }
+        if has_embeddings {
+            check_folder(&shard_folder(path)?, world.rank(), world.size())?;
+        }
+        let saver = Self { path: path.to_owned(), attempt, kept: None };
+        world.broadcast_bytes(&mut kept, 0).map_err(saver.job_error())?;
+        let kept =
+            serde_json::from_slice(&kept).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+        Ok(Self { kept, ..saver })
+    }
+
+    /// Saves a model; gives the model of an earlier attempt if that one is better and stays. Every rank calls it.
+    ///
+    /// # Errors
+    /// [`ModelFileError`] if a file cannot be written; the old model is still there then. Or a failure of the job.
+    pub fn save<B: Backend, M: Module<B>, C: ModelSettings>(
+        &mut self,
+        best: &Improved<'_, M, C>,
+        world: &mut ProcessGroup,
+    ) -> Result<Option<&ModelOrigin>, ModelFileError> {
+        let origin = ModelOrigin {
+            run: self.attempt.run.clone(),
+            attempt: self.attempt.number,
+            epoch: best.epoch,
+            metric: best.metric.clone(),
+            valid_metric: best.valid_metric,
+        };
+        if self.kept.as_ref().is_some_and(|kept| kept.is_as_good_as(&origin)) {
+            return Ok(self.kept.as_ref());
+        }
+        self.kept = None;
+        let folder = shard_folder(&self.path)?;
+        let index = if best.embeddings.is_empty() { None } else { Some(self.write_shards(best, &folder, world)?) };
+        if world.rank() == 0 {
+            let notes = Notes { origin: Some(&origin), index: index.as_ref() };
+            let bytes = model_bytes(&self.path, best.model, best.config, &[], notes)?;
+            write_output(&self.path, &bytes)
+                .map_err(|source| ModelFileError::Write { path: self.path.clone(), source })?;
+        }
+        match &index {
+            Some(index) => {
+                // The shards of the old model are needed until the new one has its name.
+                world.barrier().map_err(self.job_error())?;
+                remove_other_saves(&folder, &index.save);
+            }
+            None if world.rank() == 0 => remove_other_saves(&folder, ""),
+            None => {}
+        }
+        Ok(None)
+    }
+
+    /// Writes the shards of all ranks, and lists them.
+    fn write_shards<M, C>(
+        &self,
+        best: &Improved<'_, M, C>,
+        folder: &Path,
+        world: &mut ProcessGroup,
+    ) -> Result<EmbeddingIndex, ModelFileError> {
+        let mut save = match world.rank() {
+            0 => format!("{:016x}", RandomState::new().build_hasher().finish()).into_bytes(),
+            _ => Vec::new(),
+        };
+        world.broadcast_bytes(&mut save, 0).map_err(self.job_error())?;
+        let save = String::from_utf8_lossy(&save).into_owned();
+        let mine = write_shard(folder, &save, (world.rank(), world.size()), best.embeddings)?;
+        let json_error = |source| ModelFileError::Config { path: self.path.clone(), source };
+        let mine = serde_json::to_vec(&mine).map_err(json_error)?;
+        let all = world.all_gather(&mine).map_err(self.job_error())?;
+        let mut shards = Vec::with_capacity(all.len());
+        for shard in &all {
+            let shard: Option<ShardEntry> = serde_json::from_slice(shard).map_err(json_error)?;
+            shards.extend(shard);
+        }
+        Ok(EmbeddingIndex { save, tables: table_entries(best.embeddings), shards })
+    }
+
+    fn job_error(&self) -> impl Fn(ClusterError) -> ModelFileError + use<> {
+        let path = self.path.clone();
+        move |source| ModelFileError::Job { path: path.clone(), source: Box::new(source) }
+    }
+}
+
+/// The model at `path`, if another attempt at the same run saved it. A file that is no model is none of the run's.
+///
+/// # Errors
+/// [`ModelFileError::Read`].
+fn model_of_earlier_attempt(path: &Path, attempt: &Attempt) -> Result<Option<ModelOrigin>, ModelFileError> {
+    match ModelOrigin::read(path) {
+        Ok(found) => Ok(found.filter(|found| found.run == attempt.run)),
+        Err(ModelFileError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        Err(ModelFileError::Format { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,102 @@
+//! Writing the rows of embeddings that one process holds.
+
+use super::embedding_index::{ShardEntry, TableEntry, save_of, shard_name};
+use super::file_header::{Announced, header_bytes};
+use super::{ModelFileError, embedding_name, original_ids_name};
+use crate::embeddings::Embeddings;
+use edgecut_output::{OutputFile, check_output, remove_abandoned_in};
+use safetensors::Dtype;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+/// The entry `format` in the metadata of a shard.
+pub(super) const SHARD_FORMAT: &str = "edgecut-embeddings";
+/// About so many bytes of a table are in memory at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Makes the folder, checks that this process can write its shard to it, and removes what killed processes left there.
+///
+/// # Errors
+/// [`ModelFileError::Write`].
+pub(super) fn check_folder(folder: &Path, rank: usize, world_size: usize) -> Result<(), ModelFileError> {
+    let is_shard = |name: &OsStr| name.to_str().is_some_and(|name| save_of(name).is_some());
+    fs::create_dir_all(folder)
+        .and_then(|()| check_output(&folder.join(shard_name("check", rank, world_size))))
+        .and_then(|()| remove_abandoned_in(folder, is_shard))
+        .map_err(|source| ModelFileError::Write { path: folder.to_owned(), source })
+}
+
+/// The tables of all processes.
+pub(super) fn table_entries(embeddings: &Embeddings) -> Vec<TableEntry> {
+    let entry = |(node_type, table): (&str, &edgecut_dist_sampler::DistEmbedding)| TableEntry {
+        node_type: node_type.to_owned(),
+        num_nodes: table.num_nodes(),
+        dim: table.dim(),
+    };
+    embeddings.named_tables().map(entry).collect()
+}
+
+/// Writes the rows that this process holds, piece by piece; `None` if it holds none.
+///
+/// # Errors
+/// [`ModelFileError::Write`] or [`ModelFileError::Format`]; no file with the shard's name is there then.
+pub(super) fn write_shard(
+    folder: &Path,
+    save: &str,
+    (rank, world_size): (usize, usize),
+    embeddings: &Embeddings,
+) -> Result<Option<ShardEntry>, ModelFileError> {
+    let tables: Vec<_> = embeddings
+        .named_tables()
+        .filter_map(|(node_type, table)| Some((node_type, table, table.own_nodes()?)))
+        .collect();
+    if tables.is_empty() {
+        return Ok(None);
+    }
+    let file = shard_name(save, rank, world_size);
+    let path = folder.join(&file);
+    let metadata = [("format", SHARD_FORMAT), ("save", save)];
+    let metadata: HashMap<String, String> = metadata.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let mut announced = Vec::new();
+    for (node_type, table, nodes) in &tables {
+        let ids = original_ids_name(node_type);
+        let values = embedding_name(node_type);
+        announced.push(Announced { name: ids, dtype: Dtype::U32, shape: vec![nodes.len()] });
+        announced.push(Announced { name: values, dtype: Dtype::F32, shape: vec![nodes.len(), table.dim()] });
+    }
+    let header =
+        header_bytes(metadata, announced).map_err(|source| ModelFileError::Format { path: path.clone(), source })?;
+    let write = || -> std::io::Result<()> {
+        let output = OutputFile::create(&path)?;
+        output.file().write_all(&header)?;
+        let mut values = Vec::new();
+        for (_, table, nodes) in &tables {
+            output.file().write_all(bytemuck::cast_slice::<u32, u8>(nodes))?;
+            let rows_per_piece = (PIECE_BYTES / (table.dim() * size_of::<f32>())).max(1);
+            for start in (0..nodes.len()).step_by(rows_per_piece) {
+                let rows = start..nodes.len().min(start + rows_per_piece);
+                values.resize(rows.len() * table.dim(), 0.0);
+                table.read_rows(rows, &mut values).map_err(std::io::Error::other)?;
+                output.file().write_all(bytemuck::cast_slice::<f32, u8>(&values))?;
+            }
+        }
+        output.commit()
+    };
+    write().map_err(|source| ModelFileError::Write { path: path.clone(), source })?;
+    Ok(Some(ShardEntry { file, rows: tables.iter().map(|(_, _, nodes)| nodes.len()).collect() }))
+}
+
+/// Removes the shards of other saves. Other processes may be doing the same.
+pub(super) fn remove_other_saves(folder: &Path, save: &str) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let is_other = entry.file_name().to_str().and_then(save_of).is_some_and(|found| found != save);
+        if is_other {
+            // A file that cannot be removed does no harm, but for the space it takes.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! No model reads edges that are later than its seeds.
+//!
+//! A node's label is whether edges enter it after its time. Every node has the same number of earlier edges, and features are
+//! random. A model that reads the future classifies all nodes correctly; a model that does not guesses.
+
+#[path = "../../dist-loader/tests/support/mod.rs"]
+mod support;
+
+use burn::backend::Autodiff;
+use burn_ndarray::NdArray;
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_sampler::{
+    DistNeighborSampler, Fanout, SamplerConfig, SamplingNodeConfig, Temporal, TemporalStrategy, TimeAttr, Wanted,
+};
+use edgecut_graph::{Dataset, Features, NodeData, NodeTypeId, Split, Splits};
+use edgecut_partition::Method;
+use edgecut_trainer::metrics::Metric;
+use edgecut_trainer::models::{GatSettings, GraphSchema, ModelConfig, ModelKind, NodeModel};
+use edgecut_trainer::nn::{Aggregation, Decomposition};
+use edgecut_trainer::ops::AttentionVersion;
+use edgecut_trainer::{
+    BatchOptions, EpochReport, Improved, NodeTrainingConfig, Observer, TrainError, TrainingConfig, tensor_batches,
+    train_node,
+};
+use std::path::Path;
+use std::sync::Arc;
+use support::{Numbers, on_ranks, write_parts};
+
+type Cpu = NdArray<f32>;
+
+const NODES: u32 = 10_000;
+const TRAINED: u32 = 2_000;
+const NODE_TIME: i64 = 100;
+const EARLIER_EDGES: usize = 3;
+const LATER_EDGES: usize = 8;
+const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
+
+/// The accuracy of a guess on the test nodes, plus and minus 2 %, which is more than three standard deviations.
+const GUESS: std::ops::RangeInclusive<f64> = 0.48..=0.52;
+
+struct Edges {
+    src: Vec<u32>,
+    dst: Vec<u32>,
+    times: Vec<i64>,
+}
+
+fn dataset() -> Dataset {
+    let mut numbers = Numbers(21);
+    let labels: Vec<i64> = (0..NODES).map(|_| numbers.below(2) as i64).collect();
+    let mut edges = Edges { src: Vec::new(), dst: Vec::new(), times: Vec::new() };
+    for (node, &label) in (0..NODES).zip(&labels) {
+        let later = if label == 1 { LATER_EDGES } else { 0 };
+        for number in 0..EARLIER_EDGES + later {
+            let time = if number < EARLIER_EDGES { 10 } else { 1_000 };
+            edges.src.push(numbers.below(u64::from(NODES)) as u32);
+            edges.dst.push(node);
+            edges.times.push(time);
+        }
+    }
+    // The sum of constants over neighbors is their number.
+    let value =
+        |position: u32| if position.is_multiple_of(4) { 1.0 } else { numbers.below(1_000) as f32 / 500.0 - 1.0 };
+    let values: Vec<f32> = (0..NODES * 4).map(value).collect();
+    let nodes = NodeData {
+        name: "node".into(),
+        num_nodes: NODES as usize,
+        features: Some(Features::F32 { values: values.into(), dim: 4 }),
+        labels: Some(labels.into()),
+        num_classes: 2,
+        splits: Splits {
+            train: (0..TRAINED).collect::<Vec<_>>().into(),
+            valid: Vec::new().into(),
+            test: (TRAINED..NODES).collect::<Vec<_>>().into(),
+        },
+        times: Some(vec![NODE_TIME; NODES as usize].into()),
+    };
+    let mut dataset = Dataset::homogeneous("future", nodes, edges.src.into(), edges.dst.into());
+    let num_edges = dataset.num_edges();
+    dataset.edge_types[0].attributes.times = Some(edges.times.into());
+    dataset.edge_types[0].attributes.weights = Some(vec![1.0; num_edges].into());
+    dataset
+}
+
+fn by_time() -> SamplerConfig {
+    let temporal = Temporal { attr: TimeAttr::EdgeTime, strategy: TemporalStrategy::Uniform };
+    SamplerConfig::new(vec![Fanout::All; 2]).with_times(Some(temporal))
+}
+
+struct Silent;
+
+impl Observer<Cpu> for Silent {
+    fn step(&mut self, _: u64, _: usize, _: usize) {}
+
+    fn epoch(&mut self, _: &EpochReport) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn improved(&mut self, _: &Improved<'_, NodeModel<Cpu>, ModelConfig>, _: &mut ProcessGroup) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The accuracy on the test nodes.
+fn accuracy(dir: &Path, kind: ModelKind, sampler: SamplerConfig) -> Result<f64, TrainError> {
+    let training = TrainingConfig {
+        hidden_channels: 16,
+        batch_size: 250,
+        num_epochs: 8,
+        lr: 0.02,
+        seed: 5,
+        ..TrainingConfig::new(kind, sampler)
+    };
+    let config = NodeTrainingConfig { training, metric: Metric::Accuracy };
+    let found: Vec<Result<f64, TrainError>> = on_ranks(dir, 1, &SamplingNodeConfig::default(), |node, world| {
+        let trained = train_node::<Autodiff<Cpu>>(&node, &config, world, &Default::default(), &mut Silent)?;
+        Ok(trained.result.test_acc.expect("test nodes"))
+    });
+    found.into_iter().next().expect("one rank")
+}
+
+#[test]
+fn every_model_guesses_labels_that_lie_in_the_future() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    write_parts(&dataset(), 1, Method::Random, dir.path());
+    let gat =
+        |version| ModelKind::Gat(GatSettings { heads: 2, version, attention_dropout: 0.0, projection_bias: true });
+    let kinds = [
+        SAGE,
+        ModelKind::Sage { aggregation: Aggregation::Sum },
+        ModelKind::Sage { aggregation: Aggregation::Max },
+        gat(AttentionVersion::V1),
+        gat(AttentionVersion::V2),
+        ModelKind::Rgcn { decomposition: Decomposition::None },
+    ];
+    for kind in kinds {
+        let accuracy = accuracy(dir.path(), kind, by_time()).expect("a run");
+        assert!(GUESS.contains(&accuracy), "{kind:?} reads the future: {accuracy}");
+    }
+    // Where later edges are drawn, their number is the label.
+    let kind = ModelKind::Sage { aggregation: Aggregation::Sum };
+    let found = accuracy(dir.path(), kind, SamplerConfig::new(vec![Fanout::All; 2])).expect("a run");
+    assert!(found > 0.9, "the label is in the graph: {found}");
+}
+
+#[test]
+fn a_gcn_is_refused_where_neighbors_are_drawn_by_times_or_weights() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    write_parts(&dataset(), 1, Method::Random, dir.path());
+    let error = |sampler| accuracy(dir.path(), ModelKind::Gcn, sampler).expect_err("a GCN").to_string();
+    let message = error(by_time());
+    assert!(message.contains("a GCN") && message.contains("--time-attr"), "{message}");
+    let message = error(SamplerConfig::new(vec![Fanout::All; 2]).with_weights(true));
+    assert!(message.contains("a GCN") && message.contains("--weighted"), "{message}");
+}
+
+#[test]
+fn loaders_give_no_degrees_that_count_later_edges() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    write_parts(&dataset(), 1, Method::Random, dir.path());
+    let options = BatchOptions { gcn_norm: true, ..BatchOptions::default() };
+    let config = LoaderConfig {
+        batch_size: 100,
+        even_batches: false,
+        shuffle: false,
+        seed: 0,
+        concurrency: 0,
+        wanted: options.wanted(),
+        cache: None,
+        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
+    };
+    on_ranks(dir.path(), 1, &SamplingNodeConfig::default(), |node, world| {
+        let mut loader = |sampler, config: &LoaderConfig| {
+            let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler).expect("a valid sampler"));
+            DistNeighborLoader::new(sampler, NodeTypeId(0), Seeds::Split(Split::Train), config.clone(), world)
+        };
+        let error = loader(by_time(), &config).err().expect("degrees and times").to_string();
+        assert!(error.contains("in-degrees") && error.contains("GCN"), "{error}");
+        let wanted = Wanted { degrees: false, ..config.wanted };
+        assert!(loader(by_time(), &LoaderConfig { wanted, ..config.clone() }).is_ok());
+        // Degrees themselves may be had of a weighted batch, but not a GCN's normalisation.
+        let weighted = SamplerConfig::new(vec![Fanout::All; 2]).with_weights(true);
+        let loader = loader(weighted, &config).expect("a valid loader");
+        let schema = Arc::new(GraphSchema::new(node.part().meta()).expect("types"));
+        let mut batches = tensor_batches::<Cpu>(&loader, 0, &schema, options, &Default::default());
+        let batch = batches.next().expect("a batch").expect("a sampled batch");
+        assert!(batch.is_err_and(|error| error.to_string().contains("--weighted")));
+    });
+}

@@ -1,0 +1,148 @@
+//! The number of trained parameters of each model, against the shapes that the documentation of PyG's layers lists.
+
+use burn::backend::{Autodiff, NdArray};
+use edgecut_trainer::gradients::num_trained_parameters;
+use edgecut_trainer::models::{
+    GatSettings, GraphConvKind, GraphNetConfig, GraphSchema, ModelKind, NodeModelConfig, Readout, RelationalConfig,
+    RelationalOutput,
+};
+use edgecut_trainer::nn::{Aggregation, Decomposition};
+use edgecut_trainer::ops::AttentionVersion;
+
+use edgecut_graph::NodeTypeId;
+
+type Grad = Autodiff<NdArray>;
+
+const FEATURES: usize = 100;
+const HIDDEN: usize = 64;
+const CLASSES: usize = 47;
+const HEADS: usize = 8;
+const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
+
+/// Parameters of tensors of these shapes.
+fn sizes(shapes: &[&[usize]]) -> usize {
+    shapes.iter().map(|shape| shape.iter().product::<usize>()).sum()
+}
+
+/// `SAGEConv`: `lin_l` with a bias, `lin_r` without.
+fn sage_conv(fan_in: usize, fan_out: usize) -> usize {
+    sizes(&[&[fan_out, fan_in], &[fan_out], &[fan_out, fan_in]])
+}
+
+/// `GCNConv`: `lin.weight` and `bias`.
+fn gcn_conv(fan_in: usize, fan_out: usize) -> usize {
+    sizes(&[&[fan_out, fan_in], &[fan_out]])
+}
+
+/// `GATConv`: `lin.weight`, `att_src`, `att_dst` and `bias`.
+fn gat_conv(fan_in: usize, heads: usize, channels: usize) -> usize {
+    sizes(&[&[heads * channels, fan_in], &[1, heads, channels], &[1, heads, channels], &[heads * channels]])
+}
+
+/// `GATv2Conv`: `lin_l` and `lin_r` with biases, `att` and `bias`.
+fn gatv2_conv(fan_in: usize, heads: usize, channels: usize) -> usize {
+    let width = heads * channels;
+    sizes(&[&[width, fan_in], &[width], &[width, fan_in], &[width], &[1, heads, channels], &[width]])
+}
+
+/// `Linear`: `weight` and `bias`.
+fn linear(fan_in: usize, fan_out: usize) -> usize {
+    sizes(&[&[fan_out, fan_in], &[fan_out]])
+}
+
+fn gat(version: AttentionVersion) -> ModelKind {
+    ModelKind::Gat(GatSettings { heads: HEADS, version, attention_dropout: 0.0, projection_bias: true })
+}
+
+fn count_of_stack(config: &NodeModelConfig) -> usize {
+    let model = config.init::<Grad>(0, &Default::default()).expect("a valid model");
+    num_trained_parameters(&model)
+}
+
+#[test]
+fn stacks_have_the_parameters_of_pyg() {
+    let per_head = HIDDEN / HEADS;
+    // By PyG: the layers, and their parameters together.
+    let cases = [
+        (SAGE, [sage_conv(FEATURES, HIDDEN), sage_conv(HIDDEN, HIDDEN), sage_conv(HIDDEN, CLASSES)], 27_183),
+        (ModelKind::Gcn, [gcn_conv(FEATURES, HIDDEN), gcn_conv(HIDDEN, HIDDEN), gcn_conv(HIDDEN, CLASSES)], 13_679),
+        (
+            gat(AttentionVersion::V1),
+            [gat_conv(FEATURES, HEADS, per_head), gat_conv(HIDDEN, HEADS, per_head), gat_conv(HIDDEN, 1, CLASSES)],
+            14_029,
+        ),
+        (
+            gat(AttentionVersion::V2),
+            [
+                gatv2_conv(FEATURES, HEADS, per_head),
+                gatv2_conv(HIDDEN, HEADS, per_head),
+                gatv2_conv(HIDDEN, 1, CLASSES),
+            ],
+            27_708,
+        ),
+    ];
+    for (kind, layers, total) in cases {
+        let config = NodeModelConfig::new(kind, FEATURES, HIDDEN, CLASSES, 3);
+        let expected: usize = layers.iter().sum();
+        assert_eq!(expected, total, "{kind:?}");
+        assert_eq!(count_of_stack(&config), expected, "{kind:?}");
+        assert_eq!(config.num_parameters(), Some(expected), "{kind:?}");
+        // A residual has no parameters.
+        assert_eq!(count_of_stack(&config.clone().with_residual(true)), expected, "{kind:?}");
+        // torch's LayerNorm has a weight and a bias; one is before each layer but the first.
+        let norms = sizes(&[&[2, HIDDEN], &[2, HIDDEN]]);
+        let config = config.with_residual(true).with_layer_norm(true);
+        assert_eq!(count_of_stack(&config), expected + norms, "{kind:?}");
+        assert_eq!(config.num_parameters(), Some(expected + norms), "{kind:?}");
+    }
+}
+
+#[test]
+fn an_encoder_and_a_decoder_are_two_linear_layers() {
+    let output = RelationalOutput { node_type: NodeTypeId(0), channels: CLASSES };
+    let ends = linear(FEATURES, HIDDEN) + linear(HIDDEN, CLASSES);
+    let matrix = HIDDEN * HIDDEN;
+    // `RGCNConv` of one relation: `weight`, `root` and `bias`; with bases also `comp`.
+    let rgcn = |decomposition, weights: &[&[usize]]| {
+        (ModelKind::Rgcn { decomposition }, sizes(weights) + sizes(&[&[HIDDEN, HIDDEN], &[HIDDEN]]))
+    };
+    let cases = [
+        (SAGE, sage_conv(HIDDEN, HIDDEN)),
+        rgcn(Decomposition::None, &[&[1, HIDDEN, HIDDEN]]),
+        rgcn(Decomposition::Basis { num_bases: 3 }, &[&[3, HIDDEN, HIDDEN], &[1, 3]]),
+        rgcn(Decomposition::BlockDiagonal { num_blocks: 4 }, &[&[1, 4, HIDDEN / 4, HIDDEN / 4]]),
+    ];
+    assert_eq!(cases[1].1, 2 * matrix + HIDDEN);
+    for (kind, of_layer) in cases {
+        let schema = GraphSchema::homogeneous(FEATURES);
+        let config = RelationalConfig::new(kind, schema, output, HIDDEN, 2);
+        let model = config.init::<Grad>(0, &Default::default()).expect("a valid model");
+        assert_eq!(num_trained_parameters(&model), ends + 2 * of_layer, "{kind:?}");
+        assert_eq!(config.num_parameters(), Some(ends + 2 * of_layer), "{kind:?}");
+    }
+}
+
+#[test]
+fn networks_of_whole_graphs_have_the_parameters_of_pyg() {
+    // torch's BatchNorm1d has a weight and a bias; its running statistics are not trained.
+    let batch_norm = sizes(&[&[HIDDEN], &[HIDDEN]]);
+    // `GINConv` of `MLP([in, HIDDEN, HIDDEN])`, with `eps` if that is trained.
+    let gin_conv = |fan_in: usize, eps: usize| linear(fan_in, HIDDEN) + batch_norm + linear(HIDDEN, HIDDEN) + eps;
+    let gin = |learn_epsilon| GraphConvKind::Gin { mlp_layers: 2, learn_epsilon };
+    let cases = [
+        (gin(false), [gin_conv(FEATURES, 0), gin_conv(HIDDEN, 0)]),
+        (gin(true), [gin_conv(FEATURES, 1), gin_conv(HIDDEN, 1)]),
+        (GraphConvKind::Gcn, [gcn_conv(FEATURES, HIDDEN), gcn_conv(HIDDEN, HIDDEN)]),
+        (
+            GraphConvKind::Sage { aggregation: Aggregation::Sum },
+            [sage_conv(FEATURES, HIDDEN), sage_conv(HIDDEN, HIDDEN)],
+        ),
+    ];
+    for (conv, layers) in cases {
+        let config =
+            GraphNetConfig { readout: Readout::Last, ..GraphNetConfig::new(conv, FEATURES, HIDDEN, CLASSES, 2) };
+        let model = config.init::<Grad>(0, &Default::default()).expect("a valid model");
+        let expected = layers.iter().sum::<usize>() + 2 * batch_norm + linear(HIDDEN, CLASSES);
+        assert_eq!(num_trained_parameters(&model), expected, "{conv:?}");
+    }
+}

@@ -1,0 +1,102 @@
+//! Residuals and normalisation of stacks, against the same layers one after the other.
+
+use std::sync::Arc;
+
+use burn::backend::NdArray;
+use burn::tensor::Tensor;
+use burn::tensor::activation::relu;
+use edgecut_trainer::gradients::{flatten_parameters, load_parameters};
+use edgecut_trainer::models::{Mode, ModelError, ModelInput, ModelKind, NodeClassifier, NodeModel, NodeModelConfig};
+use edgecut_trainer::nn::Aggregation;
+use edgecut_trainer::ops::{Activation, BatchGraph, Block};
+
+use crate::support::*;
+
+type Plain = NdArray<f64>;
+
+const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
+
+/// The blocks of three layers over one random graph, whose nodes read those of the next hop.
+fn blocks(draws: &mut Draws) -> Vec<Block> {
+    let within_hop = [3, 8, 20, 40];
+    let (mut indptr, mut indices) = (vec![0], Vec::new());
+    for row in 0..within_hop[2] {
+        let hop = within_hop.iter().position(|&nodes| row < nodes).expect("a row of some hop");
+        indices.extend((0..draws.below(4)).map(|_| draws.below(within_hop[hop + 1]) as u32));
+        indptr.push(indices.len() as u32);
+    }
+    let graph = Arc::new(BatchGraph::new(indptr, indices, within_hop[3]).expect("a graph"));
+    Block::layers(&graph, &within_hop).expect("prefixes")
+}
+
+/// The rows divided by their deviations, as torch's `LayerNorm` does before its weight and bias.
+fn normalised(x: Tensor<Plain, 2>) -> Tensor<Plain, 2> {
+    let centred = x.clone() - x.mean_dim(1);
+    let variance = centred.clone().powi_scalar(2).mean_dim(1);
+    centred / (variance + 1e-5).sqrt()
+}
+
+#[test]
+fn residuals_and_normalisation_are_between_hidden_rows() {
+    let mut draws = Draws(51);
+    // A feature matrix as wide as hidden rows is still not one of them.
+    for in_channels in [5, 8] {
+        let blocks = blocks(&mut draws);
+        let x = draws.matrix::<Plain>(blocks[0].num_src(), in_channels);
+        for (residual, layer_norm) in [(false, false), (true, false), (false, true), (true, true)] {
+            let config =
+                NodeModelConfig::new(SAGE, in_channels, 8, 8, 3).with_residual(residual).with_layer_norm(layer_norm);
+            let model = config.init::<Plain>(6, &Default::default()).expect("a valid model");
+            let NodeModel::Sage(layers) = &model else { unreachable!("a SAGE model was made") };
+            assert_eq!(layers.norms.len(), if layer_norm { 2 } else { 0 });
+            let mut expected = x.clone();
+            for (number, (layer, block)) in layers.layers.iter().zip(&blocks).enumerate() {
+                let read = if layer_norm && number > 0 { normalised(expected.clone()) } else { expected.clone() };
+                let output = layer.forward(read, block, Activation::Identity);
+                expected = match number {
+                    0 => relu(output),
+                    1 if residual => relu(output) + expected.slice([0..block.num_dst(), 0..8]),
+                    1 => relu(output),
+                    _ => output,
+                };
+            }
+            let input = ModelInput::new(x.clone(), blocks.clone()).expect("blocks that chain");
+            let found = model.forward(input, Mode::Eval).expect("a batch that fits");
+            assert_close(&values(found), &values(expected), 1e-9, &format!("{residual} {layer_norm}"));
+        }
+    }
+}
+
+#[test]
+fn a_flag_changes_only_what_it_names() {
+    let plain = NodeModelConfig::new(SAGE, 5, 8, 3, 3);
+    let of = |config: &NodeModelConfig| config.init::<NdArray>(6, &Default::default()).expect("a valid model");
+    let parameters = flatten_parameters(&of(&plain));
+    // A residual adds no parameters, normalisation adds those of its layers: the others are the same to the bit.
+    assert_eq!(flatten_parameters(&of(&plain.clone().with_residual(true))), parameters);
+    let normalised = flatten_parameters(&of(&plain.clone().with_layer_norm(true)));
+    assert_eq!(normalised[..parameters.len()], parameters);
+    assert_eq!(normalised[parameters.len()..].iter().sum::<f32>(), 16.0, "weights of one, biases of zero");
+    // Values of one model go into the other.
+    let other = load_parameters(of(&plain.with_residual(true)), &parameters).expect("as many parameters");
+    assert_eq!(flatten_parameters(&other), parameters);
+}
+
+#[test]
+fn settings_without_effect_are_refused() {
+    for kind in [SAGE, ModelKind::Gcn] {
+        let error = |config: NodeModelConfig| match config.validate() {
+            Err(ModelError::Settings { what }) => what,
+            other => panic!("{other:?}"),
+        };
+        let config = |num_layers| NodeModelConfig::new(kind, 8, 8, 8, num_layers);
+        let message = error(config(2).with_residual(true));
+        assert!(
+            message.contains("at least 3 layers, and there are 2") && message.contains("--encoder-decoder"),
+            "{message}"
+        );
+        assert!(error(config(1).with_layer_norm(true)).contains("at least 2 layers"));
+        assert!(config(3).with_residual(true).with_layer_norm(true).validate().is_ok());
+        assert!(config(2).with_layer_norm(true).validate().is_ok());
+    }
+}

@@ -1,0 +1,281 @@
+//! Models with embeddings that several ranks hold, on disk.
+
+#[path = "../../dist-loader/tests/support/mod.rs"]
+mod support;
+
+use burn_ndarray::NdArray;
+use edgecut_cluster::{Attempt, ProcessGroup};
+use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, SamplingNode, SamplingNodeConfig};
+use edgecut_graph::datasets::{FakeOptions, fake_hetero};
+use edgecut_partition::Method;
+use edgecut_trainer::metrics::Metric;
+use edgecut_trainer::model_file::{
+    ModelFileError, ModelOrigin, ModelSaver, load_model, open_model, read_network, save_model,
+};
+use edgecut_trainer::models::{GraphSchema, ModelConfig, ModelKind, NodeModel, NodeModelConfig};
+use edgecut_trainer::nn::Aggregation;
+use edgecut_trainer::{
+    EmbeddingTable, Embeddings, Improved, NodeTrainingConfig, TrainError, TrainingConfig, model_config,
+};
+use safetensors::SafeTensors;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use support::{on_ranks, write_parts};
+
+type Cpu = NdArray<f32>;
+const DIM: usize = 6;
+
+/// A graph of which one node type has no features, in as many parts as are asked for.
+struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    fn parts(&self, num_parts: u32) -> PathBuf {
+        let path = self.0.path().join(format!("{num_parts}-parts"));
+        if !path.exists() {
+            let options =
+                FakeOptions { avg_num_nodes: 200, avg_degree: 3.0, num_channels: 4, ..FakeOptions::default() };
+            write_parts(&fake_hetero(&options).expect("a fake graph"), num_parts, Method::Random, &path);
+        }
+        path
+    }
+
+    fn model(&self) -> PathBuf {
+        self.0.path().join("model.safetensors")
+    }
+
+    /// The files with embeddings, in order.
+    fn shards(&self) -> Vec<PathBuf> {
+        let folder = std::fs::read_dir(self.0.path().join("model.safetensors.embeddings")).expect("a folder");
+        let mut shards: Vec<PathBuf> = folder.map(|entry| entry.expect("a file").path()).collect();
+        // Names begin with a random number; the rank follows.
+        shards.sort_by_key(|path| path.to_string_lossy().split_once(".rank_").map(|(_, rank)| rank.to_owned()));
+        shards
+    }
+
+    fn save(&self, num_parts: u32, ranks: usize, save: &Save) -> Vec<(Option<ModelOrigin>, Vec<EmbeddingTable>)> {
+        let saved = on_ranks(&self.parts(num_parts), ranks, &SamplingNodeConfig::default(), |node, world| {
+            save.run(&node, &self.model(), world)
+        });
+        saved.into_iter().map(|saved| saved.expect("a saved model")).collect()
+    }
+
+    /// The tables that each rank sees after all have loaded the model.
+    fn load(&self, num_parts: u32, ranks: usize) -> Vec<Result<Vec<EmbeddingTable>, TrainError>> {
+        on_ranks(&self.parts(num_parts), ranks, &SamplingNodeConfig::default(), |node, world| {
+            let path = self.model();
+            let bytes = read_network(&path).expect("a model");
+            let (_, _, saved) = open_model::<Cpu>(&bytes, &path, &Default::default()).expect("a model");
+            let schema = GraphSchema::new(node.part().meta()).expect("a graph");
+            let mut embeddings = Embeddings::new(&node, &schema, DIM, 999).expect("embeddings");
+            world.barrier().expect("all have embeddings");
+            let loaded = embeddings.load(&saved);
+            world.barrier().expect("all have loaded");
+            let tables = embeddings.tables();
+            world.barrier().expect("all have seen all");
+            loaded.and(tables)
+        })
+    }
+}
+
+/// What is saved.
+struct Save {
+    attempt: Attempt,
+    epoch: u64,
+    valid_metric: f64,
+    /// Rank 0 has other settings than its model.
+    is_wrong: bool,
+}
+
+impl Save {
+    fn of(attempt: u64, run: &str, epoch: u64, valid_metric: f64) -> Self {
+        let attempt = Attempt { number: attempt, run: Some(run.to_owned()) };
+        Self { attempt, epoch, valid_metric, is_wrong: false }
+    }
+
+    fn run(
+        &self,
+        node: &Arc<SamplingNode>,
+        path: &Path,
+        world: &mut ProcessGroup,
+    ) -> Result<(Option<ModelOrigin>, Vec<EmbeddingTable>), TrainError> {
+        let (model, mut config) = model_of(node);
+        let schema = GraphSchema::new(node.part().meta()).expect("a graph");
+        let embeddings = Embeddings::new(node, &schema, DIM, self.epoch)?;
+        world.barrier()?;
+        if self.is_wrong {
+            let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+            config = NodeModelConfig::new(kind, 1, 1, 2, 1).into();
+        }
+        let improved = Improved {
+            epoch: self.epoch,
+            metric: Metric::Accuracy.to_string(),
+            valid_metric: Some(self.valid_metric),
+            model: &model,
+            config: &config,
+            embeddings: &embeddings,
+        };
+        let mut saver = ModelSaver::new(path, self.attempt.clone(), true, world)?;
+        let kept = saver.save(&improved, world)?.cloned();
+        let tables = embeddings.tables()?;
+        world.barrier()?;
+        Ok((kept, tables))
+    }
+}
+
+fn model_of(node: &SamplingNode) -> (NodeModel<Cpu>, ModelConfig) {
+    let sampler = SamplerConfig::new("2,2".parse::<NumNeighbors>().expect("fan-outs"));
+    let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+    let training = TrainingConfig { hidden_channels: DIM, ..TrainingConfig::new(kind, sampler) };
+    let config = model_config(node, &NodeTrainingConfig { training, metric: Metric::Accuracy }).expect("a model");
+    (config.init(3, &Default::default()).expect("a model"), config)
+}
+
+#[test]
+fn each_rank_writes_its_rows_and_any_number_of_ranks_reads_them() {
+    let scratch = Scratch::new();
+    for (num_parts, ranks, epoch) in [(2, 2, 1), (3, 3, 2), (2, 4, 3), (1, 1, 4)] {
+        let saved = scratch.save(num_parts, ranks, &Save::of(0, "a", epoch, 0.5));
+        let tables = &saved[0].1;
+        assert_eq!((tables.len(), tables[0].values.len()), (1, 200 * DIM));
+        let shards = scratch.shards();
+        assert_eq!(shards.len(), num_parts as usize, "those of earlier saves are removed: {shards:?}");
+        let mut nodes = Vec::new();
+        for shard in &shards {
+            let bytes = std::fs::read(shard).expect("a shard");
+            let file = SafeTensors::deserialize(&bytes).expect("safetensors");
+            let view = file.tensor("original_ids.v2").expect("the nodes");
+            let (ids, _) = view.data().as_chunks::<4>();
+            nodes.extend(ids.iter().map(|id| u32::from_le_bytes(*id)));
+            assert_eq!(file.tensor("embeddings.v2").expect("their rows").shape(), [ids.len(), DIM]);
+        }
+        nodes.sort_unstable();
+        assert_eq!(nodes, (0..200).collect::<Vec<u32>>(), "each row is in one file");
+        for (num_parts, ranks) in [(1, 1), (2, 2), (3, 3), (2, 4)] {
+            for loaded in scratch.load(num_parts, ranks) {
+                assert!(loaded.expect("the embeddings") == *tables, "{num_parts} parts on {ranks} ranks");
+            }
+        }
+        let (_, _, whole) = load_model::<Cpu>(&scratch.model(), &Default::default()).expect("a model");
+        assert!(whole == *tables);
+    }
+}
+
+#[test]
+fn a_model_that_is_one_file_is_read_by_all_ranks() {
+    let scratch = Scratch::new();
+    let (_, tables) = scratch.save(1, 1, &Save::of(0, "a", 1, 0.5)).remove(0);
+    on_ranks(&scratch.parts(1), 1, &SamplingNodeConfig::default(), |node, _| {
+        let (model, config) = model_of(&node);
+        save_model(&scratch.model(), &model, &config, &tables).expect("a file");
+    });
+    std::fs::remove_dir_all(scratch.0.path().join("model.safetensors.embeddings")).expect("the shards");
+    for loaded in scratch.load(2, 2) {
+        assert!(loaded.expect("the embeddings") == tables);
+    }
+}
+
+#[test]
+fn ranks_that_lack_files_name_them_and_those_that_do_not_need_them_load() {
+    let scratch = Scratch::new();
+    let tables = scratch.save(2, 2, &Save::of(0, "a", 1, 0.5)).remove(0).1;
+    let missing = scratch.shards().remove(1);
+    let kept = std::fs::read(&missing).expect("the shard");
+    std::fs::remove_file(&missing).expect("the shard");
+    // As on a node without a shared file system: rank 0 has all that it needs.
+    let loaded = scratch.load(2, 2);
+    assert!(loaded[0].is_ok(), "{:?}", loaded[0].as_ref().err());
+    let error = loaded[1].as_ref().expect_err("half of the rows are missing").to_string();
+    assert!(error.contains(missing.to_str().expect("a path")) && error.contains("copy them"), "{error}");
+    assert!(scratch.load(3, 3).iter().all(Result::is_err));
+    std::fs::write(&missing, kept).expect("the shard");
+    assert!(scratch.load(3, 3).into_iter().all(|loaded| loaded.expect("the embeddings") == tables));
+}
+
+#[test]
+fn damaged_files_are_named() {
+    let scratch = Scratch::new();
+    scratch.save(1, 1, &Save::of(0, "a", 1, 0.5));
+    let shard = scratch.shards().remove(0);
+    let whole = std::fs::read(&shard).expect("the shard");
+    let error_of = |bytes: &[u8]| {
+        std::fs::write(&shard, bytes).expect("the shard");
+        let error = scratch.load(1, 1).remove(0).expect_err("a damaged file").to_string();
+        assert!(error.contains(shard.to_str().expect("a path")), "{error} names no file");
+        error
+    };
+    assert!(error_of(&whole[..whole.len() - 1]).contains("no valid safetensors file"));
+    let mut infinite = whole.clone();
+    let end = infinite.len();
+    infinite[end - 4..].copy_from_slice(&f32::INFINITY.to_le_bytes());
+    assert!(error_of(&infinite).contains("row 199 of its embeddings holds inf"));
+    // A shard of another save under this one's name.
+    scratch.save(1, 1, &Save::of(0, "a", 2, 0.5));
+    let other = std::fs::read(scratch.shards().remove(0)).expect("the shard");
+    let shard = scratch.shards().remove(0);
+    std::fs::write(&shard, &whole).expect("the shard");
+    let error = scratch.load(1, 1).remove(0).expect_err("another save's file").to_string();
+    assert!(error.contains("it holds no embeddings of this model"), "{error}");
+    std::fs::write(&shard, other).expect("the shard");
+    assert!(scratch.load(1, 1).remove(0).is_ok());
+}
+
+#[test]
+fn a_failed_save_leaves_the_old_model_whole() {
+    let scratch = Scratch::new();
+    let tables = scratch.save(1, 1, &Save::of(0, "a", 1, 0.5)).remove(0).1;
+    let wrong = Save { is_wrong: true, ..Save::of(0, "a", 2, 0.6) };
+    let failed = on_ranks(&scratch.parts(1), 1, &SamplingNodeConfig::default(), |node, world| {
+        wrong.run(&node, &scratch.model(), world).map(drop)
+    });
+    let is_foreign = |error: &TrainError| matches!(error, TrainError::Model(source) if matches!(**source, ModelFileError::ForeignConfig { .. }));
+    assert!(failed[0].as_ref().is_err_and(is_foreign), "{:?}", failed[0]);
+    assert!(scratch.load(1, 1).remove(0).expect("the old model") == tables);
+    // What it has left is removed by the next save.
+    assert_eq!(scratch.shards().len(), 2);
+    scratch.save(1, 1, &Save::of(0, "a", 3, 0.7));
+    assert_eq!(scratch.shards().len(), 1);
+}
+
+#[test]
+fn a_restarted_attempt_replaces_the_model_of_its_run_only_by_a_better_one() {
+    let scratch = Scratch::new();
+    let epoch = || ModelOrigin::read(&scratch.model()).expect("a model").expect("its origin").epoch;
+    let save = |attempt: u64, run: &str, epoch: u64, metric: f64| -> Option<u64> {
+        let kept = scratch.save(2, 2, &Save::of(attempt, run, epoch, metric));
+        assert_eq!(kept[0].0, kept[1].0, "all ranks decide alike");
+        kept[0].0.as_ref().map(|kept| kept.epoch)
+    };
+    assert_eq!(save(1, "a", 1, 0.5), None, "the first attempt has left nothing");
+    assert_eq!(save(1, "a", 2, 0.4), Some(1));
+    assert_eq!(save(2, "a", 3, 0.5), Some(1));
+    assert_eq!(epoch(), 1);
+    assert_eq!(save(2, "a", 4, 0.6), None);
+    assert_eq!(epoch(), 4);
+    assert_eq!(save(1, "b", 5, 0.1), None, "the model of another run");
+    assert_eq!(save(0, "b", 6, 0.05), None, "a fresh start");
+    assert_eq!(epoch(), 6);
+    assert!(scratch.load(2, 2).iter().all(Result::is_ok));
+    // A file that is no model is nobody's.
+    std::fs::write(scratch.model(), "no model").expect("a file");
+    assert_eq!(save(3, "b", 7, 0.01), None);
+}
+
+#[test]
+fn outputs_that_are_no_files_are_refused_before_the_training() {
+    let scratch = Scratch::new();
+    for (path, why) in
+        [("/dev/full", "it is a device"), ("/tmp", "it is a directory"), ("absent/model", "No such file")]
+    {
+        let path = scratch.0.path().join(path);
+        let refused = on_ranks(&scratch.parts(1), 1, &SamplingNodeConfig::default(), |_, world| {
+            ModelSaver::new(&path, Attempt::default(), false, world).map(drop)
+        });
+        let error = refused.into_iter().next().expect("a rank").expect_err("no file");
+        let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        assert!(source.contains(why), "{error}: {source}");
+    }
+}
