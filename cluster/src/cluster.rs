@@ -244,19 +244,22 @@ impl Cluster {
 
     /// Opens a connection to a rank, and watches the network between the two from the first one on.
     fn open_watched(&self, purpose: &Purpose<'_>, timeout: Duration) -> Result<TcpStream, ClusterError> {
+        let deadline = Instant::now() + timeout;
         let stream = self.open_one(purpose, timeout)?;
         let rank = purpose.rank;
         // The control plane watches the connections to rank 0.
         let is_watched = self.rank() == 0 || rank == 0 || rank == self.rank();
         if !is_watched && lock(&self.inner.watched).insert(rank) {
             let hello = Hello::Pulse { job: self.inner.door.job().to_owned(), from: self.rank() };
-            let pulse =
-                self.open_one(&Purpose { hello: &hello, rank, addr: purpose.addr }, timeout).and_then(|pulse| {
+            let purpose_of_pulse = Purpose { hello: &hello, rank, addr: purpose.addr };
+            let pulse = self.open_one(&purpose_of_pulse, deadline.saturating_duration_since(Instant::now())).and_then(
+                |pulse| {
                     let longest_silence = 2 * self.inner.config.heartbeat_timeout();
                     end_when_unacknowledged(&pulse, longest_silence)
                         .map_err(system("set a timeout of a connection"))?;
                     Ok(pulse)
-                });
+                },
+            );
             match pulse {
                 Ok(pulse) => self.inner.control.watch(rank, pulse),
                 Err(error) => {

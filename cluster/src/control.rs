@@ -172,6 +172,7 @@ impl Plane {
             self.beat();
             self.flush();
             if self.is_over() {
+                self.shared.suspensions.end();
                 return;
             }
             self.wait();

@@ -155,8 +155,7 @@ impl Ring {
         let board = self.cluster.board();
         let mut waiting: Option<Waiting<'_>> = None;
         let job_failed = |at, quiet: Duration| {
-            // Short waits are not worth a note. An earlier note is dropped in any case.
-            waiting = None;
+            // Short waits are not worth a note. The new note is there before the earlier one is dropped.
             waiting = (quiet >= LONG_WAIT).then(|| board.wait_for_rank(rank_at(at)));
             board.has_failed()
         };

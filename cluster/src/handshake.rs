@@ -66,6 +66,8 @@ impl HandshakeError {
         match self {
             Self::Io(error) => !descriptors::is_exhausted(error),
             Self::Stray | Self::Silent => true,
+            // The connection is gone from the system's table: the acceptor has closed it to make room for others.
+            Self::UnknownUser(error) => error.kind() == io::ErrorKind::NotFound,
             _ => false,
         }
     }
@@ -73,7 +75,11 @@ impl HandshakeError {
     /// Whether the acceptor closed the connection before the handshake was over, as it does to make room for others.
     pub(crate) fn is_hang_up(&self) -> bool {
         let kinds = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
-        matches!(self, Self::Io(error) if kinds.contains(&error.kind()))
+        match self {
+            Self::Io(error) => kinds.contains(&error.kind()),
+            Self::UnknownUser(error) => error.kind() == io::ErrorKind::NotFound,
+            _ => false,
+        }
     }
 
     pub(crate) fn naming(self, peer: String) -> ClusterError {

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 
@@ -10,6 +10,7 @@ use crate::collective::HEADER_BYTES;
 use crate::greeting::Greeting;
 use crate::pump::{Halt, LOOK_AROUND, Side, WAKEFUL, moved};
 use crate::readiness::wait_ready;
+use crate::stopwatch::Stopwatch;
 
 /// The non-blocking connections to the peers of a rank in its plan, by their position in the group.
 pub(crate) struct Partners(Vec<Partner>);
@@ -158,7 +159,7 @@ pub(crate) fn run_step(
     patience: Duration,
     mut job_failed: impl FnMut(At, Duration) -> bool,
 ) -> Result<(), Stop> {
-    let mut quiet_since = None;
+    let mut quiet_since: Option<Stopwatch> = None;
     loop {
         let mut has_moved = match &mut exchange {
             Some(exchange) => exchange.advance()?,
@@ -172,7 +173,7 @@ pub(crate) fn run_step(
             quiet_since = None;
             continue;
         }
-        let quiet = quiet_since.get_or_insert_with(Instant::now).elapsed();
+        let quiet = quiet_since.get_or_insert_with(Stopwatch::start).elapsed();
         if job_failed(at, quiet) {
             return Err(Stop::JobFailed);
         }

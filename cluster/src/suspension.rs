@@ -1,6 +1,6 @@
 //! Finding out that this process was suspended.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The looks of a thread that looks regularly: a time between two looks that is much longer than their period means that
@@ -12,6 +12,8 @@ pub(crate) struct SuspensionWatch {
     // In milliseconds since the start.
     last_look: AtomicU64,
     last_resume: AtomicU64,
+    // The thread looks no more, so that the time since its last look means nothing.
+    has_ended: AtomicBool,
 }
 
 impl SuspensionWatch {
@@ -23,6 +25,7 @@ impl SuspensionWatch {
             longest_gap: period + (timeout / 4).max(period),
             last_look: AtomicU64::new(0),
             last_resume: AtomicU64::new(0),
+            has_ended: AtomicBool::new(false),
         }
     }
 
@@ -37,12 +40,18 @@ impl SuspensionWatch {
         resumed
     }
 
+    /// Ends the looks. From now on only suspensions that the thread has seen count.
+    pub(crate) fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
+    }
+
     /// Whether the process was suspended at some time after `since`, though the thread that looks may not know it yet.
     pub(crate) fn was_suspended_since(&self, since: Instant) -> bool {
         // The last look is read first: the thread may look, and note the end of a suspension, in between.
         let last = self.last_look.load(Ordering::Acquire);
         let resume = self.last_resume.load(Ordering::Acquire);
-        (resume > 0 && resume >= self.millis(since)) || self.is_gap(last, self.millis(Instant::now()))
+        let is_suspended = self.is_gap(last, self.millis(Instant::now())) && !self.has_ended.load(Ordering::Acquire);
+        is_suspended || (resume > 0 && resume >= self.millis(since))
     }
 
     fn is_gap(&self, last: u64, now: u64) -> bool {
@@ -78,5 +87,7 @@ mod tests {
             std::hint::spin_loop();
         }
         assert!(watch.was_suspended_since(before));
+        watch.end();
+        assert!(!watch.was_suspended_since(before), "nobody looks any more");
     }
 }

@@ -127,7 +127,7 @@ fn the_limit_is_raised_as_far_as_it_may() {
 #[test]
 fn a_job_that_needs_more_files_than_it_may_open_does_not_start() {
     let error = run("too many ranks").remove(0);
-    assert!(error.contains("999 for control connections, 2 and 2 pulses for each of 999 other ranks"), "{error}");
+    assert!(error.contains("999 for control connections, 4 and 2 pulses for each of 999 other ranks"), "{error}");
     assert!(error.contains("but may have 500") && error.contains("raise the hard limit"), "{error}");
     assert!(error.starts_with("this rank needs 7"), "{error}");
 }

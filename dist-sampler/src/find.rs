@@ -166,8 +166,7 @@ impl SamplingNode {
         }
         let request = LookUpRequest { node_type, by, keys: bytes_of(mine.words) };
         let local = self.part.clone();
-        // A binary search reads a line a step.
-        let lines = mine.positions.len() * u32::BITS as usize;
+        let lines = local.lines_of_look_up(&request);
         let look = async { own_answer(self.workers.run_sized(lines, move || local.look_up(&request)).await?) };
         let (mine_found, others) = try_join(look, try_join_all(remote)).await?;
         let mut found = vec![u32::MAX; num_keys];
@@ -192,8 +191,8 @@ impl SamplingNode {
                 let own = ids_in(&own).unwrap_or_default();
                 own.iter().map(|&id| part.find_original(node_type, id).map_or(u32::MAX, |node| node.0)).collect()
             };
-            // A binary search reads a line a step.
-            found.extend(self.workers.run_sized(piece.len() * u32::BITS as usize, look).await?);
+            let lines = self.part.lines_of_find(node_type, piece.len());
+            found.extend(self.workers.run_sized(lines, look).await?);
             let replies = try_join_all(self.peers.iter().flatten().map(|peer| peer.find(node_type, &asked))).await?;
             for reply in &replies {
                 let ids = ids_in(reply).map_err(|what| SampleError::Internal { what })?;

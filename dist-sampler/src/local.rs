@@ -8,7 +8,8 @@ use crate::kernel::{self, Draw};
 use crate::rule::TimeAttr;
 use crate::transport::{bytes_of, ids_in};
 use crate::wire::{
-    FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, HopSection, Refusal, Wanted,
+    FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, HopSection, LookUpRequest, Refusal,
+    Wanted,
 };
 use crate::workers::{LINE_BYTES, ON_POOL};
 use bytes::Bytes;
@@ -118,6 +119,16 @@ impl LocalPart {
         }
         // A binary search reads a line a step.
         num_ids.saturating_mul(u32::BITS as usize)
+    }
+
+    /// About how many cache lines are read to look up keys; [`ON_POOL`] if reading them may wait for the disk, as it may
+    /// where the graph is one part and there is no directory in memory.
+    pub(crate) fn lines_of_look_up(&self, request: &LookUpRequest) -> usize {
+        if self.part.meta().num_parts == 1 {
+            return ON_POOL;
+        }
+        // A binary search reads a line a step.
+        (request.keys.len() / size_of::<u32>()).saturating_mul(u32::BITS as usize)
     }
 
     /// Answers a peer: checks the request, and refuses a reply of more than `max_bytes`. `drawn` is told how long each

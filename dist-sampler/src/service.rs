@@ -173,8 +173,7 @@ impl Sampling for ServedConnection {
     }
 
     async fn look_up(self, _: Context, request: LookUpRequest) -> Result<ArrayReply, Refusal> {
-        // A binary search reads a line a step.
-        let lines = request.keys.len() / size_of::<u32>() * u32::BITS as usize;
+        let lines = self.service.part.lines_of_look_up(&request);
         self.answer(Load::Sampling(lines), move |part, _| part.look_up(&request)).await
     }
 

@@ -29,6 +29,8 @@ impl Launcher {
         let mut sweeps: Vec<JoinHandle<()>> = Vec::new();
         let mut looked = Instant::now();
         self.standstill.restart();
+        // A pause before the attempt explains nothing that happens in it.
+        self.stood_still = None;
         while !watch.is_done() {
             let event = self.next_event();
             if let Some(pause) = self.stood_still.take() {

@@ -3,7 +3,7 @@
 use crate::destination::{folder_of, regular_destination};
 use crate::sync_folder;
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -45,10 +45,10 @@ impl OutputFile {
                 opened => opened?,
             };
             // Some network file systems lock no files; there, what a killed process leaves stays.
-            let _ = file.try_lock();
+            let is_taken = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
             let output = Self { file, temporary, destination: destination.clone(), is_committed: false };
             // Another process may have taken the file for an abandoned one before it was locked.
-            if !output.temporary.exists() {
+            if is_taken || !output.temporary.exists() {
                 continue;
             }
             return Ok(output);

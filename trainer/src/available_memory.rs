@@ -10,13 +10,17 @@ const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 struct GroupFiles {
     limit: &'static str,
     usage: &'static str,
-    /// The entry of `memory.stat` that counts cached files, which the kernel gives up before it refuses memory.
-    cache: &'static str,
+    /// The entries of `memory.stat` that count cached files, which the kernel gives up before it refuses memory.
+    cache: [&'static str; 2],
 }
 
-const VERSION_1: GroupFiles =
-    GroupFiles { limit: "memory.limit_in_bytes", usage: "memory.usage_in_bytes", cache: "total_inactive_file" };
-const VERSION_2: GroupFiles = GroupFiles { limit: "memory.max", usage: "memory.current", cache: "inactive_file" };
+const VERSION_1: GroupFiles = GroupFiles {
+    limit: "memory.limit_in_bytes",
+    usage: "memory.usage_in_bytes",
+    cache: ["total_active_file", "total_inactive_file"],
+};
+const VERSION_2: GroupFiles =
+    GroupFiles { limit: "memory.max", usage: "memory.current", cache: ["active_file", "inactive_file"] };
 
 /// Returns the bytes that processes can still allocate on this machine, as the kernel estimates them, or what is left of a
 /// container's limit if that is less. Nothing where the system does not say.
@@ -52,7 +56,8 @@ fn left_of_group(folder: &Path, files: &GroupFiles) -> Option<u64> {
     // Without a limit the file says "max".
     let limit: u64 = read(files.limit)?.trim().parse().ok()?;
     let usage: u64 = read(files.usage)?.trim().parse().ok()?;
-    let cache = read("memory.stat").and_then(|text| entry(&text, files.cache)).unwrap_or(0);
+    let stat = read("memory.stat").unwrap_or_default();
+    let cache: u64 = files.cache.iter().filter_map(|name| entry(&stat, name)).sum();
     Some(limit.saturating_sub(usage.saturating_sub(cache)))
 }
 

@@ -4,7 +4,6 @@ use crate::batch_input::TensorBatch;
 use crate::model_file::{SavedEmbeddings, WantedRows};
 use crate::models::GraphSchema;
 use crate::ops::GnnBackend;
-use crate::parameter_count::check_embedding_memory;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
@@ -91,9 +90,8 @@ impl Embeddings {
     /// this, and to take part in a collective before any of them reads.
     ///
     /// # Errors
-    /// [`TrainError::Config`] if they do not fit into memory, or an error of the connections.
+    /// An error of the connections.
     pub fn new(node: &Arc<SamplingNode>, schema: &GraphSchema, dim: usize, seed: u64) -> Result<Self, TrainError> {
-        check_embedding_memory(node, schema, dim)?;
         let mut embeddings = Self { node: Some(node.clone()), ..Self::default() };
         for (nodes, t) in schema.node_types.iter().zip(0..).filter(|(nodes, _)| nodes.feature_dim == 0) {
             let scale = 1.0 / (dim as f32).sqrt();

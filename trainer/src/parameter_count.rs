@@ -55,26 +55,41 @@ pub(crate) fn num_embedding_values(node: &SamplingNode, schema: &GraphSchema, di
     embedded.map(|(nodes, _)| (nodes.book.num_nodes() as u64).saturating_mul(dim as u64)).fold(0, u64::saturating_add)
 }
 
-/// Fails if a model of so many parameters cannot be trained in the memory that is available to the processes of this node.
-/// Without this check the allocation would abort the process.
+/// Fails if a model of so many parameters, or its embeddings, cannot be trained in the memory that is available to the
+/// processes of this node. Without this check the allocation would abort the process. Every rank has to call this before it
+/// allocates any of them.
 ///
 /// # Errors
-/// [`TrainError::Config`] with the number of parameters and both sizes.
+/// [`TrainError::Config`] with the number of values and both sizes, or a failure of the job.
 pub(crate) fn check_model_memory<B: GnnBackend>(
     num_parameters: Option<usize>,
-    world: &ProcessGroup,
+    embedded: Option<EmbeddedNodes<'_>>,
+    world: &mut ProcessGroup,
 ) -> Result<(), TrainError> {
-    let parameters = num_parameters.map_or(u64::MAX, |parameters| parameters as u64);
+    // More than can be counted is an error of the settings, which the model's own checks name.
+    let parameters = num_parameters.unwrap_or(0) as u64;
     let copies = if B::HAS_OWN_MEMORY { HOST_COPIES } else { MODEL_COPIES };
     let processes = world.cluster().local_world_size() as u64;
-    check(&format!("the model has {} parameters", grouped(parameters)), parameters, copies, processes)
+    let model = check(&format!("the model has {} parameters", grouped(parameters)), parameters, copies, processes);
+    let verdict = model.and_then(|()| embedded.map_or(Ok(()), |embedded| check_embedding_memory(&embedded)));
+    // No process allocates before all of this node have measured what is available.
+    world.barrier()?;
+    verdict
+}
+
+/// The embeddings of the nodes of a graph whose types have no features.
+pub(crate) struct EmbeddedNodes<'a> {
+    pub(crate) node: &'a SamplingNode,
+    pub(crate) schema: &'a GraphSchema,
+    pub(crate) dim: usize,
 }
 
 /// Fails if this process cannot hold its share of a graph's embeddings.
 ///
 /// # Errors
 /// [`TrainError::Config`] with the number of values and both sizes.
-pub(crate) fn check_embedding_memory(node: &SamplingNode, schema: &GraphSchema, dim: usize) -> Result<(), TrainError> {
+fn check_embedding_memory(embedded: &EmbeddedNodes<'_>) -> Result<(), TrainError> {
+    let EmbeddedNodes { node, schema, dim } = *embedded;
     let values = num_embedding_values(node, schema, dim);
     if values == 0 {
         return Ok(());

@@ -69,7 +69,7 @@ where
     let model_config = config.model_config(graphs)?;
     let invalid = |what: String| TrainError::Config { what };
     check_share(graphs, split, world)?;
-    check_model_memory::<B>(model_config.num_parameters(), world)?;
+    check_model_memory::<B>(model_config.num_parameters(), None, world)?;
     let mut model: GraphNet<B> = model_config.init(config.seed, device).map_err(|e| invalid(e.to_string()))?;
     let mut optimizer = adam::<B, GraphNet<B>>(config.weight_decay);
     observer.started(ParameterCount { model: num_trained_parameters(&model) as u64, embeddings: 0 });

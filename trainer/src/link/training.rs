@@ -14,7 +14,7 @@ use crate::improved::Improved;
 use crate::models::{LinkModel, LinkModelConfig, Mode};
 use crate::ops::{DropoutKey, GnnBackend};
 use crate::optimizer::adam;
-use crate::parameter_count::{ParameterCount, check_model_memory, num_embedding_values};
+use crate::parameter_count::{EmbeddedNodes, ParameterCount, check_model_memory, num_embedding_values};
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
 use burn::optim::Optimizer;
@@ -71,7 +71,8 @@ where
     }
     let model_config = link_model_config(node.part().meta(), config)?;
     let schema = Arc::new(model_config.encoder.graph.clone());
-    check_model_memory::<B>(model_config.num_parameters(), world)?;
+    let embedded = EmbeddedNodes { node, schema: &schema, dim: training.hidden_channels };
+    check_model_memory::<B>(model_config.num_parameters(), Some(embedded), world)?;
     let mut model: LinkModel<B> = model_config.init(training.seed, device).map_err(|e| invalid(e.to_string()))?;
     let mut optimizer = adam::<B, LinkModel<B>>(training.weight_decay);
     let mut embeddings = Embeddings::new(node, &schema, training.hidden_channels, training.seed)?;

@@ -39,6 +39,9 @@ impl ModelOrigin {
 
     /// Whether this model is at least as good as another one of the same run.
     pub(super) fn is_as_good_as(&self, other: &Self) -> bool {
-        self.run == other.run && self.metric == other.metric && self.valid_metric >= other.valid_metric
+        self.run.is_some()
+            && self.run == other.run
+            && self.metric == other.metric
+            && self.valid_metric >= other.valid_metric
     }
 }

@@ -41,7 +41,8 @@ impl ModelSaver {
         if world.rank() == 0 {
             check_output(path).map_err(|source| ModelFileError::Write { path: path.to_owned(), source })?;
             let found = if attempt.is_restart() { model_of_earlier_attempt(path, &attempt)? } else { None };
-            kept = serde_json::to_vec(&found)
+            // All ranks decide by the attempt of rank 0, whatever their own environments say.
+            kept = serde_json::to_vec(&(found, attempt.number, &attempt.run))
                 .map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
         }
         if has_embeddings {
@@ -49,9 +50,9 @@ impl ModelSaver {
         }
         let saver = Self { path: path.to_owned(), attempt, kept: None };
         world.broadcast_bytes(&mut kept, 0).map_err(saver.job_error())?;
-        let kept =
+        let (kept, number, run) =
             serde_json::from_slice(&kept).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
-        Ok(Self { kept, ..saver })
+        Ok(Self { kept, attempt: Attempt { number, run }, ..saver })
     }
 
     /// Saves a model; gives the model of an earlier attempt if that one is better and stays. Every rank calls it.
@@ -131,7 +132,7 @@ impl ModelSaver {
 /// [`ModelFileError::Read`].
 fn model_of_earlier_attempt(path: &Path, attempt: &Attempt) -> Result<Option<ModelOrigin>, ModelFileError> {
     match ModelOrigin::read(path) {
-        Ok(found) => Ok(found.filter(|found| found.run == attempt.run)),
+        Ok(found) => Ok(found.filter(|found| found.run.is_some() && found.run == attempt.run)),
         Err(ModelFileError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
         Err(ModelFileError::Format { .. }) => Ok(None),
         Err(error) => Err(error),

@@ -144,9 +144,12 @@ impl NodeModelConfig {
         } else {
             return Ok(());
         };
-        let what =
-            format!("{what}, and there are {num_layers}: add layers, or an encoder and a decoder (--encoder-decoder)");
-        Err(ModelError::Settings { what })
+        // A GCN has no variant with an encoder and a decoder.
+        let advice = match self.kind {
+            ModelKind::Gcn => "add layers",
+            _ => "add layers, or an encoder and a decoder (--encoder-decoder)",
+        };
+        Err(ModelError::Settings { what: format!("{what}, and there are {num_layers}: {advice}") })
     }
 
     /// The model with its initial weights, which depend on the seed alone.

@@ -13,7 +13,7 @@ use crate::metrics::Metric;
 use crate::models::{GraphSchema, Mode, ModelConfig, NodeModel};
 use crate::ops::{DropoutKey, GnnBackend};
 use crate::optimizer::adam;
-use crate::parameter_count::{ParameterCount, check_model_memory, num_embedding_values};
+use crate::parameter_count::{EmbeddedNodes, ParameterCount, check_model_memory, num_embedding_values};
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
 use burn::optim::Optimizer;
@@ -57,11 +57,17 @@ where
     check_num_classes(node, world)?;
     let meta = node.part().meta();
     let invalid = |what: String| TrainError::Config { what };
-    check_model_memory::<B>(model_config.num_parameters(), world)?;
+    let data = Data::new(node)?;
+    let embedded = match &model_config {
+        ModelConfig::Stack(_) => None,
+        ModelConfig::Relational(model) => {
+            Some(EmbeddedNodes { node, schema: &data.schema, dim: model.hidden_channels })
+        }
+    };
+    check_model_memory::<B>(model_config.num_parameters(), embedded, world)?;
     let mut model: NodeModel<B> =
         model_config.init(config.training.seed, device).map_err(|e| invalid(e.to_string()))?;
     let mut optimizer = adam::<B, NodeModel<B>>(config.training.weight_decay);
-    let data = Data::new(node)?;
     let mut embeddings = embeddings_of(&data, &model_config, config.training.seed)?;
     let embedding_values = match &model_config {
         ModelConfig::Stack(_) => 0,

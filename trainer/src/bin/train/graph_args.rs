@@ -258,6 +258,7 @@ impl GraphArgs {
         let args = &self.training;
         let training = json!({
             "load_model": self.output.load_model.is_some(),
+            "save_model": self.output.save_model.is_some(),
             "model": args.model,
             "num_layers": args.num_layers,
             "hidden_channels": args.hidden_channels,

@@ -137,6 +137,7 @@ impl LinkArgs {
         let links = &self.links;
         json!({
             "load_model": self.output.load_model.is_some(),
+            "save_model": self.output.save_model.is_some(),
             "edge_types": links.edge_types,
             "reverse_types": links.reverse_types,
             "decoder": links.decoder,

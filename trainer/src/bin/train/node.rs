@@ -24,7 +24,11 @@ pub(crate) fn run<B: GnnBackend + GnnKernels>(args: &NodeArgs, rank: &Rank, devi
     args.device.check_types::<B>(args.memory.feature_precision, device)?;
     let training = args.training.config(&args.sampling, num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
     let config = NodeTrainingConfig { training, metric: args.metric };
-    let own = json!({ "load_model": args.output.load_model.is_some(), "metric": args.metric });
+    let own = json!({
+        "load_model": args.output.load_model.is_some(),
+        "save_model": args.output.save_model.is_some(),
+        "metric": args.metric,
+    });
     let parameters = merged([own, args.training.parameters(), args.sampling.parameters()]);
     serving::run(&args.job, &args.part, rank, &parameters, |job| {
         let mut reporter =

@@ -38,8 +38,6 @@ impl Reporter {
     ) -> anyhow::Result<Self> {
         let speaks = rank.rank == 0;
         let attempt = Attempt::read()?;
-        let open = |path| MetricsFile::open(path, &attempt);
-        let metrics = args.metrics.as_deref().filter(|_| speaks).map(open).transpose()?;
         let saver = match &args.save_model {
             // An error now is better than one after the training.
             Some(path) => {
@@ -48,6 +46,9 @@ impl Reporter {
             }
             None => None,
         };
+        // Opened last: a model that cannot be saved leaves the old metrics alone.
+        let open = |path| MetricsFile::open(path, &attempt);
+        let metrics = args.metrics.as_deref().filter(|_| speaks).map(open).transpose()?;
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         if speaks && std::io::stderr().is_terminal() {
             bar.set_draw_target(ProgressDrawTarget::stderr());
