@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use crate::error::Failure;
 use crate::stopwatch::Stopwatch;
 
-/// How often a waiting thread looks at its stopwatch.
+/// The interval at which a waiting thread looks at its stopwatch.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 
 type Watcher = Box<dyn FnOnce(Failure) + Send>;
@@ -124,7 +124,7 @@ impl Board {
         }
     }
 
-    /// Whether the job goes on, as far as this process knows.
+    /// Returns whether the job goes on, as far as this process knows.
     pub(crate) fn is_open(&self) -> bool {
         let state = lock(&self.state);
         state.failure.is_none() && !state.finished

@@ -58,7 +58,7 @@ struct Inner {
     watched: Mutex<HashSet<usize>>,
 }
 
-/// What the door hands to the rest of a membership.
+/// The connections that the door hands to the rest of a membership.
 struct Incoming {
     rpc: mpsc::Receiver<RpcStream>,
     pulses: std::sync::mpsc::Receiver<(usize, TcpStream)>,
@@ -303,7 +303,7 @@ impl Cluster {
         self.inner.board.failed().await
     }
 
-    /// Whether this process was suspended (stopped, or on a machine that was) at some time after `since`. What waits for
+    /// Returns whether this process was suspended (stopped, or on a machine that was) at some time after `since`. What waits for
     /// other ranks with a deadline of its own starts over then, as all waits of this crate do.
     pub fn was_suspended_since(&self, since: Instant) -> bool {
         self.inner.control.was_suspended_since(since)

@@ -77,7 +77,7 @@ pub struct ClusterConfig {
     /// The number of restarts of the job before this process was started, the same on all ranks. A process of another
     /// attempt is turned away in the rendezvous, without an end to it. Default 0.
     pub attempt: u64,
-    /// Whether a panic that unwinds through a handle on the membership is told to the other ranks as the failure of this
+    /// True if a panic that unwinds through a handle on the membership is told to the other ranks as the failure of this
     /// one. A program that catches panics sets it to `false` and calls [`Cluster::abort`](crate::Cluster::abort) with
     /// [`panic_text`](crate::panic_text). Default `true`.
     pub report_panics: bool,

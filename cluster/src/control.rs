@@ -32,7 +32,7 @@ pub(crate) struct Heartbeat {
     pub(crate) timeout: Duration,
 }
 
-/// What the control thread works with.
+/// The inputs of the control thread.
 pub(crate) struct Plan {
     pub(crate) engine: Engine,
     /// The connections of the rendezvous, each with its rank.
@@ -119,7 +119,7 @@ impl Control {
         self.push(Command::Watch(rank, pulse));
     }
 
-    /// Whether this process was suspended at some time after `since`.
+    /// Returns whether this process was suspended at some time after `since`.
     pub(crate) fn was_suspended_since(&self, since: Instant) -> bool {
         self.shared.suspensions.was_suspended_since(since)
     }
@@ -419,7 +419,7 @@ fn silent_rank(rank: usize, heard_by: usize, silence: Duration) -> String {
     )
 }
 
-/// Whether the network ended a connection, and not the process at the other end.
+/// Returns whether the network ended a connection, and not the process at the other end.
 fn is_cut(error: &io::Error) -> bool {
     use io::ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};
     matches!(error.kind(), TimedOut | HostUnreachable | NetworkUnreachable)

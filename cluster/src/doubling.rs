@@ -143,7 +143,7 @@ impl Core {
 mod tests {
     use super::*;
 
-    /// What a rank has: the order in which contributions were combined, in words.
+    /// The contributions of a rank: the order in which they were combined, in words.
     #[derive(Clone, Debug, PartialEq)]
     struct Held {
         ranks: Range<usize>,

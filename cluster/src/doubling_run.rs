@@ -20,7 +20,7 @@ pub(crate) trait Work {
     fn take_in(&mut self, step: &Step);
 }
 
-/// What a step sends and receives.
+/// The data that a step sends and receives.
 pub(crate) struct Buffers<'a> {
     pub(crate) outgoing: Option<&'a [u8]>,
     pub(crate) incoming: Option<&'a mut [u8]>,

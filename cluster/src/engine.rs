@@ -76,7 +76,7 @@ impl Engine {
         self.rank
     }
 
-    /// Whether the ranks that a failure names are ranks of the job.
+    /// Returns whether the ranks that a failure names are ranks of the job.
     fn exists(&self, failure: &Failure) -> bool {
         failure.rank < self.roster.len() && failure.link_to.is_none_or(|rank| rank < self.roster.len())
     }

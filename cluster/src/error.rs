@@ -140,7 +140,7 @@ pub enum ClusterError {
         needed: usize,
         /// The limit.
         limit: u64,
-        /// What the number consists of.
+        /// The parts of the number.
         parts: String,
     },
 

@@ -72,7 +72,7 @@ impl HandshakeError {
         }
     }
 
-    /// Whether the acceptor closed the connection before the handshake was over, as it does to make room for others.
+    /// Returns whether the acceptor closed the connection before the handshake was over, as it does to make room for others.
     pub(crate) fn is_hang_up(&self) -> bool {
         let kinds = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
         match self {
@@ -165,8 +165,12 @@ impl<'a> Handshake<'a> {
         let (theirs, connector) = Self::read_rest(&mut timed)?;
         let acceptor = random_bytes()?;
         let preamble = self.preamble(&acceptor);
-        if let Err(error) = self.check_version(theirs).and_then(|()| self.check_user(stream)) {
+        if let Err(error) = self.check_version(theirs) {
             // The peer finds the same, and names it to its own user.
+            timed.write_all(&preamble)?;
+            return Err(error);
+        }
+        if let Err(error) = self.check_user(stream) {
             timed.write_all(&preamble)?;
             // It finds the owner of this end only while this end is open, and then hangs up.
             let deadline = self.deadline.min(Instant::now() + LAST_LOOK);

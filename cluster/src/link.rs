@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::wire::{MAX_FRAME_BYTES, Message, take_frame};
 
-/// What a peer may leave unread before it counts as stuck.
+/// The most bytes that a peer may leave unread before it counts as stuck.
 const MAX_OUTBOX_BYTES: usize = 2 * MAX_FRAME_BYTES;
 
 /// The use of a [`Link`].

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags};
 use crate::board::{lock, wait_for};
 use crate::readiness::wait_ready;
 
-/// How often a thread that waits for room looks around.
+/// The interval at which a thread that waits for room looks around.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 
 /// The bounds of the handshakes of a door.

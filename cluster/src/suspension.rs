@@ -45,7 +45,7 @@ impl SuspensionWatch {
         self.has_ended.store(true, Ordering::Release);
     }
 
-    /// Whether the process was suspended at some time after `since`, though the thread that looks may not know it yet.
+    /// Returns whether the process was suspended at some time after `since`, though the thread that looks may not know it yet.
     pub(crate) fn was_suspended_since(&self, since: Instant) -> bool {
         // The last look is read first: the thread may look, and note the end of a suspension, in between.
         let last = self.last_look.load(Ordering::Acquire);

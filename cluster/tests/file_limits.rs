@@ -16,7 +16,7 @@ const PART: &str = "FILE_LIMITS_TEST_PART";
 /// The longest that such a process may take.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
-/// What the other tests start, for a limit holds for a whole process. As a test of its own it does nothing.
+/// The process that the other tests start, for a limit holds for a whole process. As a test of its own it does nothing.
 #[test]
 fn child() {
     match std::env::var(PART).as_deref() {

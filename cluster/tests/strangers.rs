@@ -3,7 +3,7 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -23,17 +23,20 @@ const OTHER_USER: u32 = 65_534;
 /// The rank, world size and port of a rank that is a process of its own.
 const PLACE: &str = "STRANGERS_TEST_PLACE";
 
-fn idle_connections(addr: SocketAddr, count: usize) -> Vec<TcpStream> {
+fn idle_connections(listener: &TcpListener, count: usize) -> Vec<TcpStream> {
     // Both ends of all connections are in this process.
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    // Nobody accepts yet, so that all of them have to fit into the queue of the listener.
+    rustix::net::listen(listener, count as i32).expect("a longer queue");
+    let addr = listener.local_addr().expect("an address");
     (0..count).map(|_| TcpStream::connect(addr).expect("connect to rank 0")).collect()
 }
 
 #[test]
 fn idle_connections_do_not_hold_up_the_start() {
     let (listener, configs) = configs(&[0, 1, 2], 3);
-    let strangers = idle_connections(listener.local_addr().unwrap(), STRANGERS);
+    let strangers = idle_connections(&listener, STRANGERS);
     let start = Instant::now();
     let clusters: Vec<_> = join_each(listener, configs).into_iter().map(Result::unwrap).collect();
     assert!(start.elapsed() < STARTS_WITHIN, "{:?}", start.elapsed());
@@ -47,7 +50,7 @@ fn idle_connections_do_not_hold_up_the_start() {
 #[test]
 fn connections_that_stop_after_the_magic_do_not_hold_up_the_start() {
     let (listener, configs) = configs(&[0, 1], 2);
-    let mut strangers = idle_connections(listener.local_addr().unwrap(), STRANGERS / 6);
+    let mut strangers = idle_connections(&listener, STRANGERS / 6);
     strangers.iter_mut().for_each(|stranger| stranger.write_all(b"EDGECUT\n").unwrap());
     let start = Instant::now();
     let clusters: Vec<_> = join_each(listener, configs).into_iter().map(Result::unwrap).collect();
@@ -60,7 +63,7 @@ fn a_timeout_tells_of_idle_connections() {
     let (listener, mut configs) = configs(&[0], 2);
     configs[0].rendezvous_timeout_ms = 10_000;
     configs[0].pending_handshakes_per_source = 16;
-    let strangers = idle_connections(listener.local_addr().unwrap(), STRANGERS);
+    let strangers = idle_connections(&listener, STRANGERS);
     let error = errors(join_each(listener, configs)).remove(0);
     assert!(error.contains("rank 1 has not joined within 10 s (joined: 0)"), "{error}");
     let count = format!("{STRANGERS} connections without a valid handshake ({STRANGERS} from 127.0.0.1)");

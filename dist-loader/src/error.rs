@@ -14,19 +14,19 @@ pub enum LoaderError {
         batch: u64,
         /// The epoch, counted from 0; shown counted from 1.
         epoch: u64,
-        /// What happened.
+        /// The text of the panic.
         source: Box<SampleError>,
     },
     /// Rows to be cached could not be fetched.
     #[error("fetch the rows to be cached")]
     Fetch {
-        /// What happened.
+        /// The text of the panic.
         source: Box<SampleError>,
     },
     /// The directory of original ids, which negatives are found by, could not be made.
     #[error("make the directory of original ids")]
     Directory {
-        /// What happened.
+        /// The text of the panic.
         source: Box<SampleError>,
     },
     /// The ranks could not agree on the number of steps.

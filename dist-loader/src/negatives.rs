@@ -63,7 +63,7 @@ pub(crate) struct NegativeSampler {
 /// The kind of number that stands for a node, the same for any partitioning.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Number {
-    /// What [`NegativeSampler::number`] draws: an in-edge, or an original id where all nodes are alike.
+    /// The kind of number that [`NegativeSampler::number`] draws: an in-edge, or an original id where all nodes are alike.
     Drawn,
     OriginalId,
 }

@@ -40,7 +40,7 @@ pub(crate) struct SeedPlan {
     pub(crate) part: u32,
 }
 
-/// How the order of an epoch is drawn.
+/// The order of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shuffle {
     /// By a list of all positions, 4 bytes a seed.

@@ -40,7 +40,7 @@ impl Shares {
     }
 }
 
-/// What a part knows of its share of the original ids of one type.
+/// The share of the original ids of one type that a part answers for.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
     /// The global id of each original id of the share.

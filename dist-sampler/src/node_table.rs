@@ -25,7 +25,7 @@ impl NodeTable {
         self.slots.len()
     }
 
-    /// Whether one more node needs a larger table.
+    /// Returns whether one more node needs a larger table.
     pub(crate) fn is_full(&self) -> bool {
         2 * self.len >= self.slots.len()
     }

@@ -110,7 +110,7 @@ impl Relabel {
         found
     }
 
-    /// Whether the next larger table would be too large next to stamps, which are not used yet.
+    /// Returns whether the next larger table would be too large next to stamps, which are not used yet.
     fn should_stamp(&self) -> bool {
         let num_slots = 2 * self.table.num_slots();
         self.stamps.is_empty() && !self.owned.is_empty() && num_slots * NODES_PER_SLOT >= self.owned.len()

@@ -134,7 +134,7 @@ pub(crate) struct OriginalsRequest {
     pub(crate) end: u32,
     /// The most nodes of a reply; the rest is asked for again.
     pub(crate) max_rows: u32,
-    /// Whether the in-degrees are wanted too, over all edge types.
+    /// True if the in-degrees are wanted too, over all edge types.
     pub(crate) degrees: bool,
 }
 

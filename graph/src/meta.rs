@@ -115,7 +115,7 @@ pub struct EdgeTypeMeta {
     /// Held-out validation and test edges over all parts.
     #[serde(default)]
     pub held_out: [u64; 2],
-    /// Whether held-out edges have times.
+    /// True if held-out edges have times.
     #[serde(default)]
     pub held_out_has_times: bool,
 }

@@ -43,7 +43,7 @@ impl Permutation {
         self.len
     }
 
-    /// Whether there is no position.
+    /// Returns whether there is no position.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

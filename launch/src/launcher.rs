@@ -158,7 +158,7 @@ pub(crate) struct Launcher {
     pub(crate) ears: Ears,
     waiting: mpsc::Receiver<Event>,
     pub(crate) standstill: Standstill,
-    /// How long this program stood still before the last event.
+    /// The time for which this program stood still before the last event.
     pub(crate) stood_still: Option<Duration>,
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct Watch {
     interrupts: usize,
     /// The last pause of this program while all ranks ran.
     pause: Option<Pause>,
-    /// Whether an agent has ended its ranks, or a connection has ended, because of it.
+    /// True if an agent has ended its ranks, or a connection has ended, because of it.
     ended_by_pause: bool,
 }
 
@@ -101,13 +101,13 @@ impl Watch {
         self.ended_by_pause |= self.pause.is_some() && self.is_undisturbed();
     }
 
-    /// Whether nothing has failed but what another failure explains, and nothing was stopped.
+    /// Returns whether nothing has failed but what another failure explains, and nothing was stopped.
     fn is_undisturbed(&self) -> bool {
         let failed = self.failure.as_ref().is_some_and(|first| first.ending != OTHER_RANK_FAILED);
         !failed && self.stopped_at.is_none()
     }
 
-    /// How long this program stood still, if that has ended the job.
+    /// Returns the time for which this program stood still, if that has ended the job.
     pub(crate) fn fatal_pause(&self) -> Option<Duration> {
         self.pause.filter(|_| self.ended_by_pause).map(|pause| pause.length)
     }

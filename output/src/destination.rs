@@ -14,8 +14,7 @@ const MAX_LINKS: usize = 40;
 /// # Errors
 /// Links that lead in a circle, a path that names no file, or an I/O error.
 pub fn destination(path: &Path) -> io::Result<PathBuf> {
-    // Made of its components, a path such as `.` has a name, and one that ends in a slash is seen as the link that it is.
-    let mut path: PathBuf = std::path::absolute(path)?.components().collect();
+    let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
         if path.file_name().is_none() {
             return Err(io::Error::new(ErrorKind::InvalidInput, "the path names no file"));

@@ -40,7 +40,7 @@ pub fn sync_folder(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether the file system has no way to sync a folder, as some network file systems.
+/// Returns whether the file system has no way to sync a folder, as some network file systems.
 fn cannot_sync(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EINVAL | EOPNOTSUPP))
 }

@@ -61,10 +61,10 @@ impl Staging {
     /// Creates the folder, and its parents, and removes those of dead runs.
     pub(crate) fn create(out_dir: &Path, overwrite: bool) -> Result<Self, PartitionError> {
         check_free(out_dir, overwrite)?;
+        // Made absolute, a plain name has a parent, and `.` a name.
+        let absolute = std::path::absolute(out_dir).map_err(|e| failed("resolve", out_dir, e))?;
         // A link to the folder stays, and the folder that it leads to is replaced.
-        let out_dir = destination(out_dir).map_err(|e| failed("resolve", out_dir, e))?;
-        // The parent is made absolute, so that a plain name has one.
-        let out_dir = std::path::absolute(&out_dir).map_err(|e| failed("resolve", &out_dir, e))?;
+        let out_dir = destination(&absolute).map_err(|e| failed("resolve", out_dir, e))?;
         let (Some(parent), Some(name)) = (out_dir.parent(), out_dir.file_name()) else {
             return Err(PartitionError::NotAPartition { path: out_dir });
         };

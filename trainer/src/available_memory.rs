@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where Linux mounts control groups.
+/// The folder where Linux mounts control groups.
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
 /// The names of a control group's files.

@@ -22,7 +22,7 @@ pub(crate) const WEIGHTED_GCN: &str = "a GCN multiplies messages by the in-degre
 pub struct BatchOptions {
     /// Whether the seeds' labels are wanted.
     pub labels: bool,
-    /// What [`GcnConv`](crate::nn::GcnConv) needs. The loader has to fetch degrees for it, and to draw neighbors uniformly:
+    /// The weights that [`GcnConv`](crate::nn::GcnConv) needs. The loader has to fetch degrees for it, and to draw neighbors uniformly:
     /// neither by weights nor by times.
     pub gcn_norm: bool,
     /// Whether feature rows are divided by their sums.

@@ -55,7 +55,7 @@ const FORMAT: &str = "edgecut-model";
 const VERSION: &str = "1";
 /// What the names of embeddings begin with.
 const EMBEDDINGS: &str = "embeddings.";
-/// What the names of their nodes begin with.
+/// The prefix of the names of their nodes.
 const ORIGINAL_IDS: &str = "original_ids.";
 
 /// The settings of a model, as its file holds them.

@@ -20,11 +20,11 @@ pub struct TrainingConfig {
     pub dropout: f64,
     /// Dropout on the input features.
     pub input_dropout: f64,
-    /// Whether a layer's input is added to its output, where both are of the hidden width.
+    /// True if a layer's input is added to its output, where both are of the hidden width.
     pub residual: bool,
-    /// Whether a layer's input is normalised, unless it is the features.
+    /// True if a layer's input is normalised, unless it is the features.
     pub layer_norm: bool,
-    /// Whether a model of a homogeneous graph maps features to the hidden width before the first convolution, and from there to
+    /// True if a model of a homogeneous graph maps features to the hidden width before the first convolution, and from there to
     /// the classes after the last. Models of other graphs always do.
     pub encoder_decoder: bool,
     /// How a node combines what it hears over several edge types.

@@ -81,7 +81,7 @@ impl Scratch {
     }
 }
 
-/// What is saved.
+/// The values that are saved.
 struct Save {
     attempt: Attempt,
     epoch: u64,

@@ -1,4 +1,4 @@
-//! How often a run was started again, as the programs that restart it say in the environment.
+//! The number of restarts of a run, as the programs that restart it say in the environment.
 
 use super::variables::Variables;
 use crate::error::ClusterError;
@@ -59,7 +59,7 @@ impl Attempt {
         Ok(Self { number, run })
     }
 
-    /// Whether an earlier attempt at the run may have left results.
+    /// Returns whether an earlier attempt at the run may have left results.
     pub fn is_restart(&self) -> bool {
         self.number > 0
     }

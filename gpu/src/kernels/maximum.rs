@@ -28,7 +28,7 @@ fn greatest_arg<E: Float, N: Size, R: Runtime>(values: &Matrix, winners: &Handle
     GreatestLaunch::new(values.arg(1), array(winners, values.rows * values.columns), values.columns)
 }
 
-/// Whether `value` takes the place of the greatest value so far. A NaN does, and stays: no value is greater than one.
+/// Returns whether `value` takes the place of the greatest value so far. A NaN does, and stays: no value is greater than one.
 #[cube]
 fn wins<N: Size>(value: Vector<f32, N>, greatest: Vector<f32, N>) -> bool {
     value[0] > greatest[0] || f32::is_nan(value[0])

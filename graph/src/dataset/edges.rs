@@ -125,7 +125,7 @@ impl HeldOutEdges {
         Self { valid: self.valid.reversed(), test: self.test.reversed() }
     }
 
-    /// Whether there are held-out edges and all of them have times.
+    /// Returns whether there are held-out edges and all of them have times.
     pub fn has_times(&self) -> bool {
         !self.is_empty() && self.lists().iter().all(|(_, list)| list.is_empty() || list.times.is_some())
     }

@@ -14,7 +14,7 @@ const HOLD_OUT: u64 = 0x686f_6c64_206f_7574;
 /// The word before the shares that asks for the latest edges.
 const LATEST: &str = "latest:";
 
-/// How many edges are held out, and which.
+/// The number of edges that are held out, and their choice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HoldOut {
     /// The edges that are held out.
@@ -163,7 +163,7 @@ impl Dataset {
 /// The order of edges by which the latest are chosen: by time, then at random by the two nodes.
 type Age = (i64, u64);
 
-/// Where validation and test edges begin in the order of ages.
+/// The ages at which validation and test edges begin.
 #[derive(Clone, Copy)]
 struct Cutoffs {
     /// The first validation edge, unless there is none.

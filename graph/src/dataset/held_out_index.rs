@@ -20,14 +20,14 @@ const AT_OTHER_TIME: u8 = 8;
 /// The held-out edges of one type, for lookups by many threads. It takes about 27 bytes per held-out edge, whatever the
 /// number of training edges.
 ///
-/// Where held-out and training edges have times, two edges are the same if their ends and their times are: later
+/// If held-out and training edges have times, two edges are the same if their ends and their times are: later
 /// interactions of the same two nodes are edges of their own.
 pub(super) struct HeldOutIndex {
     /// A bit is set for each pair of nodes. Its length is a power of two.
     filter: Vec<u64>,
     /// Ascending by pair, time and split.
     edges: Vec<HeldOut>,
-    /// What is known of each of `edges`.
+    /// The marks of each of `edges`.
     found: Vec<AtomicU8>,
     timed: bool,
 }
@@ -97,7 +97,7 @@ impl HeldOutIndex {
         (place / 64, 1 << (place % 64))
     }
 
-    /// Where the edges that are the same as `candidate` are, and where those of its pair of nodes start. A candidate
+    /// Finds the edges that are the same as `candidate`, and the first one of its pair of nodes. A candidate
     /// without a time is the same as all edges between its ends.
     fn find(&self, candidate: Candidate) -> Option<Found> {
         let pair = pack(candidate.src, candidate.dst);
@@ -120,12 +120,12 @@ impl HeldOutIndex {
         Some(Found { first_of_pair, same: first_of_pair + start..first_of_pair + end })
     }
 
-    /// Whether `candidate` is held out.
+    /// Returns whether `candidate` is held out.
     pub(super) fn contains(&self, candidate: Candidate) -> bool {
         self.find(candidate).is_some_and(|found| !found.same.is_empty())
     }
 
-    /// Whether `candidate` is a test edge.
+    /// Returns whether `candidate` is a test edge.
     pub(super) fn is_test_edge(&self, candidate: Candidate) -> bool {
         // Test edges are the last of the same ones.
         self.find(candidate).is_some_and(|found| self.edges[found.same].last().is_some_and(|edge| edge.split == 1))
@@ -187,7 +187,7 @@ impl HeldOutIndex {
     }
 }
 
-/// Where a looked-up edge is.
+/// The position of a looked-up edge.
 struct Found {
     first_of_pair: usize,
     same: Range<usize>,

@@ -70,7 +70,7 @@ pub struct NodeOverlap {
 
 /// Held-out edges of one type that are found elsewhere. Pairs of numbers count validation and test edges.
 ///
-/// Where training and held-out edges have times, two edges are the same if their ends and their times are.
+/// If training and held-out edges have times, two edges are the same if their ends and their times are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EdgeOverlap {
     /// The type's name, such as `author__writes__paper`.
@@ -93,7 +93,7 @@ pub struct EdgeOverlap {
 }
 
 impl Overlaps {
-    /// Whether nothing overlaps.
+    /// Returns whether nothing overlaps.
     pub fn is_empty(&self) -> bool {
         self.node_types.is_empty() && self.edge_types.is_empty()
     }

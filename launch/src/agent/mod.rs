@@ -32,7 +32,7 @@ pub(crate) enum Event {
     },
 }
 
-/// What the last reports get to be written.
+/// The time in which the last reports have to be written.
 const LAST_REPORTS: Duration = Duration::from_secs(1);
 
 /// Runs an agent until the launcher goes, or says nothing for so many seconds.

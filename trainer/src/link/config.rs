@@ -20,7 +20,7 @@ pub struct LinkTrainingConfig {
     pub decoder: DecoderKind,
     /// The negatives of training.
     pub negatives: NegativeSampling,
-    /// Whether the ends of a batch's edges are shared negatives too. An edge's own source, and destinations that an edge of
+    /// True if the ends of a batch's edges are shared negatives too. An edge's own source, and destinations that an edge of
     /// the batch or its reverse joins its source to, are none of its negatives.
     pub in_batch_negatives: bool,
     /// How wrong scores are.

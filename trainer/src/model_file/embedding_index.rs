@@ -78,7 +78,7 @@ pub(super) fn shard_name(save: &str, rank: usize, world_size: usize) -> String {
     format!("{save}.rank_{rank}-of-{world_size}{SHARD_EXTENSION}")
 }
 
-/// Whether a file of the folder is a shard of a save.
+/// Returns whether a file of the folder is a shard of a save.
 fn is_shard(name: &str, save: &str) -> bool {
     save_of(name) == Some(save)
 }

@@ -127,7 +127,7 @@ pub enum ModelFileError {
     Shard {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// Files with embeddings are not on this node.

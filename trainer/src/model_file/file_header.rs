@@ -18,7 +18,7 @@ pub(super) struct FileHeader<'a> {
     pub(super) path: &'a Path,
     pub(super) file: File,
     header: Metadata,
-    /// Where the tensors begin.
+    /// The offset of the first tensor.
     data_start: u64,
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 /// The entry of a model file's metadata that holds the origin as JSON.
 pub(super) const ORIGIN: &str = "origin";
 
-/// How good a saved model is, and the training that it comes from.
+/// The quality of a saved model, and the training that it comes from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelOrigin {
     /// The run, in all of its attempts, where it has a name.
@@ -37,7 +37,7 @@ impl ModelOrigin {
         metadata.get(ORIGIN).and_then(|text| serde_json::from_str(text).ok())
     }
 
-    /// Whether this model is at least as good as another one of the same run.
+    /// Returns whether this model is at least as good as another one of the same run.
     pub(super) fn is_as_good_as(&self, other: &Self) -> bool {
         self.run.is_some()
             && self.run == other.run

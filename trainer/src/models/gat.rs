@@ -22,7 +22,7 @@ const ATTENTION: u64 = 1 << 32;
 pub struct Gat<B: Backend> {
     /// The convolutions, the first reads the features.
     pub layers: Vec<GatConv<B>>,
-    /// What normalises the input of each layer but the first; empty without normalisation.
+    /// The normalisations of the inputs of all layers but the first; empty without normalisation.
     pub norms: Vec<LayerNorm<B>>,
     settings: StackSettings,
     attention_dropout: f64,

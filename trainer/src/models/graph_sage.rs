@@ -17,7 +17,7 @@ use crate::ops::GnnBackend;
 pub struct GraphSage<B: Backend> {
     /// The convolutions, the first reads the features.
     pub layers: Vec<SageConv<B>>,
-    /// What normalises the input of each layer but the first; empty without normalisation.
+    /// The normalisations of the inputs of all layers but the first; empty without normalisation.
     pub norms: Vec<LayerNorm<B>>,
     settings: StackSettings,
 }

@@ -14,7 +14,7 @@ pub(super) struct StackSettings {
     pub(super) input_dropout: f64,
     /// Probability of dropout after every layer but the last.
     pub(super) hidden_dropout: f64,
-    /// Whether layers between hidden rows add their input to their output.
+    /// True if layers between hidden rows add their input to their output.
     pub(super) residual: bool,
 }
 

@@ -36,7 +36,7 @@ pub struct GatSettings {
     pub version: AttentionVersion,
     /// Probability of dropout of the attention's weights.
     pub attention_dropout: f64,
-    /// Whether the two projections of the second version have biases, as PyG's have. Model files that do not say so were
+    /// True if the two projections of the second version have biases, as PyG's have. Model files that do not say so were
     /// written before and have none.
     #[serde(default)]
     pub projection_bias: bool,

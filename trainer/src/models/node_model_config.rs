@@ -27,11 +27,11 @@ pub struct NodeModelConfig {
     pub num_classes: usize,
     /// Number of convolutions, and so of hops.
     pub num_layers: usize,
-    /// Whether a layer's input is added to its output, where both are of the hidden width: in all layers but the first and the
+    /// True if a layer's input is added to its output, where both are of the hidden width: in all layers but the first and the
     /// last.
     #[serde(default)]
     pub residual: bool,
-    /// Whether the input of each layer but the first is normalised (Ba, Kiros and Hinton, "Layer normalization", 2016).
+    /// True if the input of each layer but the first is normalised (Ba, Kiros and Hinton, "Layer normalization", 2016).
     #[serde(default)]
     pub layer_norm: bool,
     /// Probability of dropout after every layer but the last.

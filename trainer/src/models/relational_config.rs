@@ -28,7 +28,7 @@ pub struct RelationalConfig {
     pub num_layers: usize,
     /// How a node combines what it hears over several edge types; an R-GCN sums.
     pub relation_aggregation: RelationAggregation,
-    /// Whether a layer's input is added to its output.
+    /// True if a layer's input is added to its output.
     pub residual: bool,
     /// Whether a layer's input is normalised (Ba, Kiros and Hinton, "Layer normalization", 2016).
     pub layer_norm: bool,

@@ -196,7 +196,7 @@ fn scale<T: Real>(values: &mut [T], factor: T) {
     }
 }
 
-/// Whether `value` takes the place of the greatest value so far. A NaN does, and stays: no value is greater than one. The two
+/// Returns whether `value` takes the place of the greatest value so far. A NaN does, and stays: no value is greater than one. The two
 /// comparisons are combined without a branch, so that loops over them vectorise.
 #[inline(always)]
 fn wins<T: Real>(value: T, greatest: T) -> bool {

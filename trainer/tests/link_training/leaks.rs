@@ -1,4 +1,4 @@
-//! What was held out, and what came later, does not help a model.
+//! Tests that held-out edges and later edges do not help a model.
 
 use super::support::{Numbers, on_ranks, write_parts};
 use super::{Cpu, Log, config, no_layers};

@@ -136,7 +136,7 @@ pub(super) struct Triple<'a> {
     pub(super) dst_type: NodeTypeId,
 }
 
-/// Whether the names of two edge types say that each holds the reverse edges of the other: `writes` and `rev_writes`.
+/// Returns whether the names of two edge types say that each holds the reverse edges of the other: `writes` and `rev_writes`.
 pub(super) fn is_declared_reverse(one: Triple, other: Triple) -> bool {
     let is_rev = |one: &str, other: &str| one.strip_prefix("rev_") == Some(other);
     let ends_swapped = one.src_type == other.dst_type && one.dst_type == other.src_type;

@@ -10,7 +10,7 @@ impl Overlaps {
         nodes.chain(self.edge_types.iter().filter_map(|edges| edges.leak(undirected))).collect()
     }
 
-    /// What else a user should know of, a sentence per type and kind: edges whose reverse is held out, where these are
+    /// Returns what else a user should know of, a sentence per type and kind: edges whose reverse is held out, where these are
     /// edges of their own, and edges whose ends interact at other times as well.
     pub fn remarks(&self, undirected: bool) -> Vec<String> {
         self.edge_types.iter().flat_map(|edges| edges.remarks(undirected)).collect()

@@ -46,7 +46,7 @@ impl MetricsFile {
     }
 }
 
-/// Whether a regular file ends with a line that a killed process did not complete.
+/// Returns whether a regular file ends with a line that a killed process did not complete.
 fn ends_within_a_line(path: &Path) -> std::io::Result<bool> {
     let found = std::fs::metadata(path)?;
     if !found.is_file() || found.len() == 0 {

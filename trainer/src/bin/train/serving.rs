@@ -19,7 +19,7 @@ pub(crate) struct Serving<'a> {
 }
 
 impl Serving<'_> {
-    /// Whether models of the graph have embeddings: it has node types without features.
+    /// Returns whether models of the graph have embeddings: it has node types without features.
     pub(crate) fn has_embeddings(&self) -> bool {
         self.node.part().meta().node_types.iter().any(|nodes| nodes.feature_dim == 0)
     }
