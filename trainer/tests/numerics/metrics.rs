@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use burn::backend::NdArray;
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_trainer::metrics::{
     ClassCounts, Metric, MetricState, RankingMetrics, ScoredLabels, realistic_rank, roc_auc,
@@ -122,7 +122,7 @@ fn counters_take_memory_in_proportion_to_the_classes() {
 fn a_seed_without_a_number_is_classified_wrongly() {
     let logits = || {
         let rows = [[f32::NAN, 0.0], [0.0, f32::NAN], [0.0, 1.0], [1.0, 0.0]];
-        Tensor::<NdArray, 2>::from_data(rows, &Default::default())
+        Tensor::<NdArray, 2>::from_data(rows, (&Default::default(), DType::F32))
     };
     for (metric, expected) in [(Metric::Accuracy, 0.5), (Metric::MicroF1, 0.5), (Metric::MacroF1, 2.0 / 3.0)] {
         let found = on_ranks(1, |_, world| {
