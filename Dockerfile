@@ -6,9 +6,6 @@
 ARG DEBIAN=bookworm
 
 FROM docker.io/library/rust:1.95-slim-${DEBIAN} AS build
-# Without what only debuggers read, the programs are a sixth of the size; panics still name their line.
-ENV CARGO_PROFILE_RELEASE_DEBUG=false \
-    CARGO_PROFILE_RELEASE_STRIP=debuginfo
 WORKDIR /edgecut
 COPY . .
 RUN cargo build --locked --release --workspace --exclude edgecut-benches --bins \

@@ -40,9 +40,9 @@ mod parameter_count;
 mod train_error;
 mod training_config;
 
-pub use backends::Cpu;
 #[cfg(feature = "cuda")]
 pub use backends::Cuda;
+pub use backends::{Cpu, TrainingBackend};
 pub use batch_input::{BatchOptions, TensorBatch, cached_tensor_batches, tensor_batches};
 pub use classification_result::ClassificationResult;
 pub use data_parallel::{

@@ -6,7 +6,6 @@ use crate::model_bytes::read_on_rank_0;
 use crate::place::Rank;
 use crate::reporter::{Reporter, percent};
 use anyhow::{Context, anyhow, ensure};
-use burn::backend::Autodiff;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::share_graphs;
@@ -14,18 +13,16 @@ use edgecut_graph::datasets::{GraphSource, load_graphs};
 use edgecut_graph::graph_splits::{Fold, read_folds, split_dataset, stratified_folds};
 use edgecut_graph::{GraphDataset, GraphError};
 use edgecut_trainer::graph::{
-    CrossValidationResult, GraphEpochReport, GraphObserver, GraphSplit, GraphTrainingConfig, Protocol, cross_validate,
-    evaluate_graph, train_graph,
+    CrossValidationResult, GraphEpochReport, GraphObserver, GraphSplit, GraphTrainingConfig, Protocol,
 };
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::parse_graph_model;
 use edgecut_trainer::models::{GraphNet, GraphNetConfig};
-use edgecut_trainer::ops::{GnnBackend, GnnKernels, Precision};
-use edgecut_trainer::{ClassificationResult, Improved, ParameterCount};
+use edgecut_trainer::ops::Precision;
+use edgecut_trainer::{ClassificationResult, Improved, ParameterCount, TrainingBackend};
 use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) fn run<B: GnnBackend + GnnKernels>(args: &GraphArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+pub(crate) fn run<B: TrainingBackend>(args: &GraphArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     args.device.check_types::<B>(Precision::F32, device)?;
     let config = args.config();
     let source = args.data.source();
@@ -39,8 +36,7 @@ pub(crate) fn run<B: GnnBackend + GnnKernels>(args: &GraphArgs, rank: &Rank, dev
         if let Some(num_folds) = args.data.folds {
             let folds = folds_of_rank_0(world, || folds(&args.data, &source, &graphs, num_folds as usize))?;
             let protocol = args.data.protocol;
-            let result =
-                cross_validate::<Autodiff<B>>(&graphs, &folds, protocol, &config, world, device, &mut reporter)?;
+            let result = B::cross_validate(&graphs, &folds, protocol, &config, world, device, &mut reporter)?;
             return reporter.cross_validation(&result, config.metric);
         }
         let shares = split_dataset(graphs.num_graphs(), args.data.split.0, args.data.split_seed);
@@ -48,7 +44,7 @@ pub(crate) fn run<B: GnnBackend + GnnKernels>(args: &GraphArgs, rank: &Rank, dev
         let split = GraphSplit { train, valid, test };
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(path, &graphs, &split, &config, world, device)?,
-            None => train_graph::<Autodiff<B>>(&graphs, &split, &config, world, device, &mut reporter)?.result,
+            None => B::train_graph(&graphs, &split, &config, world, device, &mut reporter)?.result,
         };
         reporter.reporter.classification(&result)
     })
@@ -90,7 +86,7 @@ fn folds(
     Ok(folds)
 }
 
-fn evaluate<B: GnnBackend>(
+fn evaluate<B: TrainingBackend>(
     path: &Path,
     graphs: &Arc<GraphDataset>,
     split: &GraphSplit,
@@ -99,8 +95,8 @@ fn evaluate<B: GnnBackend>(
     device: &B::Device,
 ) -> anyhow::Result<ClassificationResult> {
     let bytes = read_on_rank_0(path, world)?;
-    let (model, model_config) = parse_graph_model::<B>(&bytes, path, device)?;
-    let result = evaluate_graph(graphs, split, config, (&model, &model_config), world, device);
+    let (model, model_config) = B::parse_graph_model(&bytes, path, device)?;
+    let result = B::evaluate_graph(graphs, split, config, (&model, &model_config), world, device);
     result.with_context(|| format!("evaluate {}", path.display()))
 }
 

@@ -7,20 +7,14 @@ use crate::place::Rank;
 use crate::reporter::{Reporter, cost, percent};
 use crate::serving::{self, Serving};
 use crate::training_args::merged;
-use burn::backend::Autodiff;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
-use edgecut_trainer::Improved;
-use edgecut_trainer::ParameterCount;
-use edgecut_trainer::link::{
-    LinkEpochReport, LinkObserver, LinkResult, LinkScores, LinkTrainingConfig, evaluate_link, train_link,
-};
-use edgecut_trainer::model_file::open_link_model;
+use edgecut_trainer::link::{LinkEpochReport, LinkObserver, LinkResult, LinkScores, LinkTrainingConfig};
 use edgecut_trainer::models::{LinkModel, LinkModelConfig};
-use edgecut_trainer::ops::{GnnBackend, GnnKernels};
+use edgecut_trainer::{Improved, ParameterCount, TrainingBackend};
 use std::path::Path;
 
-pub(crate) fn run<B: GnnBackend + GnnKernels>(args: &LinkArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+pub(crate) fn run<B: TrainingBackend>(args: &LinkArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     args.device.check_types::<B>(args.memory.feature_precision, device)?;
     let config = args.config(num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
     let parameters = merged([args.parameters(), args.training.parameters(), args.sampling.parameters()]);
@@ -29,21 +23,21 @@ pub(crate) fn run<B: GnnBackend + GnnKernels>(args: &LinkArgs, rank: &Rank, devi
             LinkReporter(Reporter::new(&args.output, args.training.num_epochs, rank, job.has_embeddings(), job.world)?);
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(path, job, &config, device)?,
-            None => train_link::<Autodiff<B>>(&job.node, &config, job.world, device, &mut reporter)?.result,
+            None => B::train_link(&job.node, &config, job.world, device, &mut reporter)?.result,
         };
         reporter.result(&result)
     })
 }
 
-fn evaluate<B: GnnBackend>(
+fn evaluate<B: TrainingBackend>(
     path: &Path,
     job: &mut Serving<'_>,
     config: &LinkTrainingConfig,
     device: &B::Device,
 ) -> anyhow::Result<LinkResult> {
     let bytes = read_on_rank_0(path, job.world)?;
-    let (model, model_config, embeddings) = open_link_model::<B>(&bytes, path, device)?;
-    Ok(evaluate_link(&job.node, config, &model, &model_config, &embeddings, job.world, device)?)
+    let (model, model_config, embeddings) = B::open_link_model(&bytes, path, device)?;
+    Ok(B::evaluate_link(&job.node, config, &model, &model_config, (&embeddings).into(), job.world, device)?)
 }
 
 /// Reports link prediction.

@@ -7,20 +7,16 @@ use crate::place::Rank;
 use crate::reporter::{Reporter, cost, percent};
 use crate::serving::{self, Serving};
 use crate::training_args::merged;
-use burn::backend::Autodiff;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
-use edgecut_trainer::model_file::open_model;
 use edgecut_trainer::models::{ModelConfig, NodeModel};
-use edgecut_trainer::ops::{GnnBackend, GnnKernels};
 use edgecut_trainer::{
-    ClassificationResult, EpochReport, Improved, NodeTrainingConfig, Observer, ParameterCount, evaluate_node,
-    train_node,
+    ClassificationResult, EpochReport, Improved, NodeTrainingConfig, Observer, ParameterCount, TrainingBackend,
 };
 use serde_json::json;
 use std::path::Path;
 
-pub(crate) fn run<B: GnnBackend + GnnKernels>(args: &NodeArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+pub(crate) fn run<B: TrainingBackend>(args: &NodeArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     args.device.check_types::<B>(args.memory.feature_precision, device)?;
     let training = args.training.config(&args.sampling, num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
     let config = NodeTrainingConfig { training, metric: args.metric };
@@ -35,21 +31,21 @@ pub(crate) fn run<B: GnnBackend + GnnKernels>(args: &NodeArgs, rank: &Rank, devi
             NodeReporter(Reporter::new(&args.output, args.training.num_epochs, rank, job.has_embeddings(), job.world)?);
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(path, job, &config, device)?,
-            None => train_node::<Autodiff<B>>(&job.node, &config, job.world, device, &mut reporter)?.result,
+            None => B::train_node(&job.node, &config, job.world, device, &mut reporter)?.result,
         };
         reporter.0.classification(&result)
     })
 }
 
-fn evaluate<B: GnnBackend>(
+fn evaluate<B: TrainingBackend>(
     path: &Path,
     job: &mut Serving<'_>,
     config: &NodeTrainingConfig,
     device: &B::Device,
 ) -> anyhow::Result<ClassificationResult> {
     let bytes = read_on_rank_0(path, job.world)?;
-    let (model, model_config, embeddings) = open_model::<B>(&bytes, path, device)?;
-    Ok(evaluate_node(&job.node, config, &model, &model_config, &embeddings, job.world, device)?)
+    let (model, model_config, embeddings) = B::open_model(&bytes, path, device)?;
+    Ok(B::evaluate_node(&job.node, config, &model, &model_config, (&embeddings).into(), job.world, device)?)
 }
 
 /// Reports node classification.
