@@ -1,8 +1,8 @@
-# An image with the programs alone. From this folder:
+# An image with the programs only. Build it from this folder:
 #
 #   docker build --tag edgecut:0.1.0 .
 #
-# Besides the two base images only the crates that Cargo.lock names are downloaded.
+# Apart from the two base images, only the crates in Cargo.lock are downloaded.
 ARG DEBIAN=bookworm
 
 FROM docker.io/library/rust:1.95-slim-${DEBIAN} AS build
@@ -14,6 +14,6 @@ RUN cargo build --locked --release --workspace --exclude edgecut-benches --bins 
 
 FROM docker.io/library/debian:${DEBIAN}-slim
 COPY --from=build /programs/ /usr/local/bin/
-# Nobody in particular: what a job writes goes to a volume that this user may write to.
+# An unprivileged user. The volume for a job's output must be writable for it.
 USER 10001:10001
 CMD ["train", "--help"]

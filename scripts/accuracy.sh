@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Test accuracy on real data, with one rank and with two: mean and standard deviation over seeds 0 to 4. Of tolokers it is the
-# ROC AUC, over splits; of the knowledge graph kg-wn18rr the filtered mean reciprocal rank; of the sets of graphs MUTAG and IMDB-BINARY
-# the accuracy over ten folds, by both protocols of train graph.
+# Test accuracy on real data with one rank and with two: mean and standard deviation over seeds 0 to 4. For tolokers it
+# is the ROC AUC over splits; for the knowledge graph kg-wn18rr the filtered mean reciprocal rank; for the graph
+# datasets MUTAG and IMDB-BINARY the accuracy over ten folds, by both protocols of train graph.
 #
 #   scripts/accuracy.sh DATA_DIR [SET...]
 #
-# DATA_DIR holds the data sets in OGB's raw CSV layout, cora-gat being cora, sets of graphs in tu/, and kg-wn18rr as triples; it takes long
-# and is not among those that are run if none is named. Parts and results go to a temporary folder.
-# EDGECUT_BIN names a folder with the built programs; without it they are built first. SEEDS changes the seeds, RANKS the numbers of
-# ranks, TRAIN_FLAGS adds flags of train (--device cuda).
+# DATA_DIR holds the datasets in OGB's raw CSV layout (cora-gat uses cora), graph datasets in tu/, and kg-wn18rr as
+# triples. kg-wn18rr takes long, and runs only if it is named. Parts and results go to a temporary folder. EDGECUT_BIN
+# names a folder with the built programs; without it they are built first. SEEDS changes the seeds, RANKS the numbers of
+# ranks, and TRAIN_FLAGS adds flags of train (--device cuda).
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -22,7 +22,7 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Seeds per step over all ranks: so two ranks take the same steps as one, on half the seeds each.
+# Seeds per step over all ranks, so that two ranks take the same steps as one, on half the seeds each.
 declare -A task=([kg-wn18rr]=link [MUTAG]=graph [IMDB-BINARY]=graph)
 declare -A batch=([amazon-photo]=512 [citation-dblp]=512 [hetero-dblp]=128)
 declare -A splits=([cora]=public [cora-gat]=public [amazon-photo]=random-60-20-20 [citation-dblp]=random-60-20-20
@@ -50,12 +50,12 @@ declare -A flags=(
     [IMDB-BINARY]="--lr 0.003 --num-epochs 60"
 )
 
-# Runs a program, which says what it has to say only if it fails.
+# Runs a program, and shows its messages only if it fails.
 quietly() {
     "$@" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
 }
 
-# Cross-validates a set of graphs by both protocols.
+# Cross-validates a graph dataset by both protocols.
 # shellcheck disable=SC2086
 cross_validate() {
     local set=$1 ranks=$2 protocol start
@@ -76,7 +76,7 @@ cross_validate() {
 }
 
 printf '%-15s %5s  %-20s %s\n' set ranks "test, %" "seconds per run"
-# Flags are several words, and so are splits and seeds.
+# Unquoted: flags, splits and seeds are several words.
 # shellcheck disable=SC2086
 for set in $sets; do
     for ranks in ${RANKS:-1 2}; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks who may know whom (ARCHITECTURE.md): what each package must never depend on, directly or not.
+# Checks the dependency rules of ARCHITECTURE.md: the crates that each package must never depend on, directly or not.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# Runs a command on a machine without an NVIDIA GPU as if it had two: libcuda and libnvrtc are stand-ins that compile the kernels'
+# Runs a command as if the machine had two NVIDIA GPUs. libcuda and libnvrtc are stand-ins that compile the kernels'
 # CUDA C++ for the CPU and run it there, slowly (gpu/cuda-on-cpu/). For tests:
 #
 #   scripts/cuda_on_cpu.sh [--nvrtc] cargo test -p edgecut-gpu -p edgecut-trainer --features edgecut-trainer/cuda
 #
-# --nvrtc: NVIDIA's own compiler has to accept each kernel too. It is fetched with pip, some 100 MB; it needs no GPU.
-# The stand-ins go to target/cuda-on-cpu. CUDA_ON_CPU_* in gpu/cuda-on-cpu/{driver,compiler}.cpp are what they can be told.
+# --nvrtc: also let NVIDIA's own compiler check each kernel. It is fetched with pip, some 100 MB, and needs no GPU.
+# The stand-ins are built in target/cuda-on-cpu. Their settings are the variables CUDA_ON_CPU_*, documented in
+# gpu/cuda-on-cpu/{driver,compiler}.cpp.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 sources=$here/gpu/cuda-on-cpu
 folder=${CARGO_TARGET_DIR:-$here/target}/cuda-on-cpu
 mkdir -p "$folder"
-# Cargo runs tests in folders of their own.
+# An absolute path, because Cargo runs each package's tests in its own folder.
 folder=$(cd "$folder" && pwd)
 packages="nvidia-cuda-nvrtc-cu12==12.9.86 nvidia-cuda-runtime-cu12==12.9.79 nvidia-cuda-nvcc-cu12==12.9.86"
 
@@ -29,6 +30,7 @@ if [ "$1" = --nvrtc ]; then
 fi
 
 cp -R "$sources/include" "$folder/"
+# Build to a temporary name and rename, so that concurrent runs never load a half-written library.
 for library in driver:libcuda.so compiler:libnvrtc.so; do
     made=$folder/${library#*:}
     ${CXX:-c++} -std=c++17 -O2 -Wall -Wextra -Werror -shared -fPIC -pthread -o "$made.$$" "$sources/${library%%:*}.cpp" -ldl

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What a machine with an NVIDIA GPU has to show, in one table: the kernels against the CPU's, bandwidth, accuracy, and epochs on
-# the CPU and on the GPU.
+# The checks of a machine with an NVIDIA GPU, with one summary: the kernels against the CPU's, bandwidth, accuracy, and
+# epoch times on the CPU and on the GPU.
 #
 #   scripts/gpu.sh DATA [RESULTS]
 #
-# DATA is the folder of the datasets cora and amazon-photo (see scripts/accuracy.sh); RESULTS gets the output, by default
-# gpu-results. torch_geometric is timed beside if python3 has it and sees the GPU.
+# DATA is the folder with the datasets cora and amazon-photo (see scripts/accuracy.sh). RESULTS is the output folder,
+# gpu-results by default. PyG is timed too if python3 has torch_geometric and torch sees the GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=${1:?usage: scripts/gpu.sh DATA [RESULTS]}
@@ -51,5 +51,5 @@ say "PyG on the same GPU"
 if python3 -c 'import torch, torch_geometric; assert torch.cuda.is_available()' 2>/dev/null; then
     python3 benches/peers/pyg_gpu.py "$graph" 2>&1 | keep
 else
-    echo "not timed: python3 has no torch_geometric, or it sees no GPU" | keep
+    echo "not timed: python3 has no torch_geometric, or torch sees no GPU" | keep
 fi

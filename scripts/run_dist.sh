@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Trains on one node of a job, or starts all of it, or, with no arguments, shows the whole way on this machine alone.
+# Trains on one node of a job, starts a whole job, or, without arguments, runs all steps on this machine.
 #
-#   scripts/run_dist.sh                       build, make a fake graph, cut it in two, train with two processes
-#   scripts/run_dist.sh FLAGS...              run this node: the flags are those of `train node`
-#   NUM_NODES=2 NODE_RANK=0 ... run_dist.sh   the same through variables; each stands for the flag of its name
-#   IP_CONFIG=ip_config.yaml ... run_dist.sh  without NODE_RANK: run all nodes of that file over SSH, through `launch`
+#   scripts/run_dist.sh                       build, generate a graph, partition it in two, train with two processes
+#   scripts/run_dist.sh FLAGS...              run this node; the flags are those of `train node`
+#   NUM_NODES=2 NODE_RANK=0 ... run_dist.sh   the same with variables; each sets the flag of its name
+#   IP_CONFIG=ip_config.yaml ... run_dist.sh  without NODE_RANK: run all nodes of that file with `launch`
 #
 # Variables: DATASET_ROOT_DIR (or DATASET: data/partitions/DATASET/NUM_NODES-parts) NUM_NODES NODE_RANK NPROC_PER_NODE
-# MASTER_ADDR MASTER_PORT (or DDP_PORT) IP_CONFIG TOKEN_FILE MODEL HIDDEN_CHANNELS NUM_NEIGHBORS EVAL_NUM_NEIGHBORS BATCH_SIZE
-# NUM_EPOCHS LR WEIGHT_DECAY DROPOUT SEED CONCURRENCY NUM_WORKERS METRICS SAVE_MODEL; for `launch` also WORKSPACE SSH_PORT
-# SSH_USERNAME LOG_DIR. EDGECUT_TOKEN holds the job's shared secret; `launch` makes one.
+# MASTER_ADDR MASTER_PORT (or DDP_PORT) IP_CONFIG TOKEN_FILE MODEL HIDDEN_CHANNELS NUM_NEIGHBORS EVAL_NUM_NEIGHBORS
+# BATCH_SIZE NUM_EPOCHS LR WEIGHT_DECAY DROPOUT SEED CONCURRENCY NUM_WORKERS METRICS SAVE_MODEL; for `launch` also
+# WORKSPACE SSH_PORT SSH_USERNAME LOG_DIR. EDGECUT_TOKEN holds the job's shared secret; `launch` generates one.
 # EDGECUT_BIN names a folder with the built programs; without it they are built first.
-# Interrupting it (Ctrl-C) ends every process that it started.
+# Ctrl-C ends every process that it started.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -32,7 +32,7 @@ if [ -n "${DATASET:-}" ] && [ -z "${DATASET_ROOT_DIR:-}" ]; then
 fi
 : "${MASTER_PORT:=${DDP_PORT:-}}"
 
-# The flags that stand for the variables of these names that are set.
+# Sets `flags` to the flags for those of the named variables that are set.
 flags_of() {
     local name flag
     flags=()

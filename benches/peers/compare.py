@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs Edgecut and its rivals in turn on the same graph, and prints how they compare.
+"""Runs Edgecut and its rivals alternately on the same graph, and prints a comparison.
 
     compare.py --bin target/release --envs ENVS --work DIR [--only sampling,gather]
 
 --bin holds `bench`, `train`, `partition-graph` and `examples/generate_npy`, --envs the environments that setup.sh made.
-What is made once, the graph and the parts, is kept in --work. Every run waits until the machine is quiet. Needs root
-for what runs in network namespaces."""
+The graph and the parts are made once and kept in --work. Every run waits until the machine is idle. Runs in network
+namespaces need root."""
 
 import argparse
 import datetime
@@ -24,7 +24,7 @@ from paths import HERE, Comparison, Contestant, Figures, Preparation, Setting, c
 from quiet import Run, run, wait_for_quiet
 
 GRAPH_FILES = ("edge_index.npy", "x.npy", "y.npy", "train_idx.npy", "num_nodes.npy")
-"""No validation and test nodes: their evaluation is not measured, and would take most of the time."""
+"""Without validation and test nodes: their evaluation is not measured, and would take most of the time."""
 TAIL_LINES = 15
 PREPARATION_TIMEOUT_S = 3600
 COLUMNS = (
@@ -48,22 +48,22 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--envs", type=Path, required=True, help="the folder that setup.sh made")
     parser.add_argument("--work", type=Path, required=True, help="the folder for the graph, the parts and the results")
     parser.add_argument("--data", type=Path, help="a folder of .npy files [default: a generated graph]")
-    parser.add_argument("--only", type=lambda text: text.split(","), help="paths, or what their names start with")
+    parser.add_argument("--only", type=lambda text: text.split(","), help="paths, or prefixes of their names")
     parser.add_argument("--without", type=lambda text: text.split(","), default=[], help="rivals to leave out")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--num-batches", type=int, default=20, help="batches of a pass on one machine")
     parser.add_argument("--passes", type=int, default=3, help="timed passes of a run")
-    parser.add_argument("--threads", type=int, default=2, help="threads on one machine; of two ranks each has one")
-    parser.add_argument("--patience", type=float, default=120, help="seconds to wait for a quiet machine, at most")
-    parser.add_argument("--timeout", type=float, default=900, help="seconds that a run may take")
+    parser.add_argument("--threads", type=int, default=2, help="threads on one machine; with two ranks, each has one")
+    parser.add_argument("--patience", type=float, default=120, help="maximum seconds to wait for an idle machine")
+    parser.add_argument("--timeout", type=float, default=900, help="maximum seconds of a run")
     parser.add_argument("--out", type=Path, help="the results as JSON [default: results.json in --work]")
     parser.add_argument("--dry-run", action="store_true", help="only print the commands")
     return parser.parse_args()
 
 
 def setting_of(args: argparse.Namespace) -> Setting:
-    """With absolute folders, as ranks may run elsewhere."""
+    """Returns the setting with absolute folders, since ranks may run in other folders."""
     return Setting(
         bin=args.bin.absolute(),
         envs=args.envs.absolute(),
@@ -77,7 +77,7 @@ def setting_of(args: argparse.Namespace) -> Setting:
 
 
 def chosen(args: argparse.Namespace, setting: Setting) -> list[Comparison]:
-    """The comparisons that were asked for."""
+    """Returns the comparisons that --only and --without select."""
     every = comparisons(setting)
     for wanted in args.only or []:
         if not any(named(comparison, wanted) for comparison in every):
@@ -90,12 +90,12 @@ def chosen(args: argparse.Namespace, setting: Setting) -> list[Comparison]:
 
 
 def named(comparison: Comparison, wanted: str) -> bool:
-    """`ranks` names all of `ranks-gather`, `ranks-train` and so on."""
+    """Returns whether `wanted` is the name of a comparison or a prefix of it: `ranks` for `ranks-gather` and so on."""
     return comparison.name == wanted or comparison.name.startswith(f"{wanted}-")
 
 
 def generate_command(setting: Setting, out: Path) -> list[str]:
-    """The graph that is compared on: 600 000 nodes, 30 million edges."""
+    """Returns the command that generates the graph: 600 000 nodes, 30 million edges."""
     shape = {"avg-num-nodes": 600_000, "avg-degree": 50, "num-channels": 100, "num-classes": 47}
     splits = {"train-fraction": 0.1, "valid-fraction": 0.05}
     flags = [f"--{name}={value}" for name, value in (shape | splits).items()]
@@ -103,7 +103,7 @@ def generate_command(setting: Setting, out: Path) -> list[str]:
 
 
 def prepare(args: argparse.Namespace, setting: Setting) -> None:
-    """Makes what is not there yet: the graph, with training nodes only, and the parts that the paths need."""
+    """Makes missing files: the graph, with training nodes only, and the parts that the paths need."""
     source = args.data.absolute() if args.data else setting.work / "generated"
     generate = Preparation(source / "edge_index.npy", generate_command(setting, source), setting.threads)
     steps = ([] if args.data else [generate]) + needed_preparations(args, setting)
@@ -122,7 +122,7 @@ def prepare(args: argparse.Namespace, setting: Setting) -> None:
 
 
 def make(step: Preparation) -> None:
-    """Runs a preparation, and ends this process if it fails."""
+    """Runs a preparation, and exits if it fails."""
     contestant = Contestant("preparation", step.command, lambda _: {}, step.threads)
     done = run(step.command, contestant.environment_of_run(), timeout_s=PREPARATION_TIMEOUT_S)
     if done.status:
@@ -130,16 +130,16 @@ def make(step: Preparation) -> None:
 
 
 def needed_preparations(args: argparse.Namespace, setting: Setting) -> list[Preparation]:
-    """Those whose folder a chosen command names."""
+    """Returns the preparations whose folders the chosen commands name, and those that these need."""
     words = [word for c in chosen(args, setting) for one in [*c.rivals, c.ours] for word in one.command]
     steps = preparations(setting)
     needed = [step for step in steps if any(str(step.result.parent) in word for word in words)]
-    # One may be made from another's result.
+    # A preparation may need the result of another one.
     return [step for step in steps if step in needed or any(str(step.result) in " ".join(n.command) for n in needed)]
 
 
 def link_graph(source: Path, graph: Path) -> None:
-    """Fills the folder that all read."""
+    """Links the graph's files into the folder that all programs read."""
     for name in GRAPH_FILES:
         link = graph / name
         if (source / name).exists() and not link.exists():
@@ -147,13 +147,13 @@ def link_graph(source: Path, graph: Path) -> None:
 
 
 def failure(done: Run) -> str:
-    """Why a program did not do its work."""
+    """Describes the failure of a program."""
     tail = "\n".join(done.output.splitlines()[-TAIL_LINES:])
     return f"status {done.status} after {done.wall_s:.0f} s\n{tail}"
 
 
 def measure(contestant: Contestant, args: argparse.Namespace, token: str) -> dict:
-    """One run: its figures, or why there are none, and how quiet the machine was before and during it."""
+    """Runs a contestant once. Returns its figures or its error, and the foreign work before and during the run."""
     before = wait_for_quiet(args.patience)
     environment = contestant.environment_of_run() | {"EDGECUT_TOKEN": token}
     done = run(contestant.command, environment, args.timeout)
@@ -162,12 +162,12 @@ def measure(contestant: Contestant, args: argparse.Namespace, token: str) -> dic
         if done.status == 0:
             return result | {"figures": contestant.read(done)}
     except (ValueError, KeyError, OSError) as error:
-        return result | {"error": f"its report cannot be read: {error!r}\n{failure(done)}"}
+        return result | {"error": f"cannot read its report: {error!r}\n{failure(done)}"}
     return result | {"error": failure(done)}
 
 
 def compare(comparison: Comparison, args: argparse.Namespace) -> dict:
-    """Runs all rivals and Edgecut in turn, as many rounds as asked for. Who fails does not run again."""
+    """Runs all rivals and Edgecut alternately in --rounds rounds. A contestant that failed does not run again."""
     contestants = [*comparison.rivals, comparison.ours]
     runs: dict[str, list[dict]] = {contestant.name: [] for contestant in contestants}
     token = secrets.token_hex(32)
@@ -185,14 +185,14 @@ def compare(comparison: Comparison, args: argparse.Namespace) -> dict:
 
 
 def medians(runs: list[dict]) -> Figures | None:
-    """The median of every figure; none if a run failed."""
+    """Returns the median of every figure, or None if a run failed."""
     if not runs or any("error" in one for one in runs):
         return None
     return {name: statistics.median(one["figures"][name] for one in runs) for name in runs[0]["figures"]}
 
 
 def rows(result: dict) -> list[list[str]]:
-    """A row of the table for each rival."""
+    """Returns one row of the table for each rival."""
     runs = dict(result["runs"])
     our_runs = runs.pop("edgecut")
     ours = medians(our_runs)
@@ -202,7 +202,7 @@ def rows(result: dict) -> list[list[str]]:
 def row(
     result: dict, rival: str, rival_runs: list[dict], our_runs: list[dict], theirs: Figures | None, ours: Figures | None
 ) -> list[str]:
-    """The ratio is how many times as fast Edgecut is, by the medians; least and most are those of the rounds."""
+    """Returns a row of the table. The ratio is Edgecut's speedup at the medians; least and most are over the rounds."""
 
     def number(figures: Figures | None, name: str, scale: float = 1.0) -> str:
         return "-" if figures is None or name not in figures else f"{figures[name] * scale:.4g}"
@@ -236,13 +236,13 @@ def row(
 
 
 def table(results: list[dict]) -> str:
-    """Markdown; where two figures are in a cell, the rival's comes first."""
+    """Returns the table in Markdown. In cells with two figures, the rival's comes first."""
     lines = [list(COLUMNS), ["---"] * len(COLUMNS)] + [line for result in results for line in rows(result)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def machine() -> dict[str, object]:
-    """What the figures were measured on."""
+    """Describes the machine of the measurements."""
     cpu_info = Path("/proc/cpuinfo").read_text().splitlines()
     models = [line.partition(":")[2].strip() for line in cpu_info if line.startswith("model name")]
     memory_kb = int(Path("/proc/meminfo").read_text().split()[1])
@@ -255,7 +255,7 @@ def machine() -> dict[str, object]:
 
 
 def commit() -> str:
-    """The commit of this checkout, with a + if files have changed since."""
+    """Returns the commit of this checkout, with a + if files have changed since."""
 
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", "-C", str(HERE), *arguments], capture_output=True, text=True, check=False)
@@ -281,7 +281,7 @@ def main() -> int:
     results = []
     for comparison in paths:
         results.append(compare(comparison, args))
-        # What was measured is kept if a later path is interrupted.
+        # Written after each path, so that an interruption loses no earlier results.
         out.write_text(json.dumps(head | {"paths": results}, indent=1) + "\n")
     print(table(results))
     failed = any("error" in one for result in results for runs in result["runs"].values() for one in runs)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""DistDGL on one machine of several: a server and a trainer that sample, gather features, or train together.
+"""Runs one rank of DistDGL: a server and a trainer that sample, gather features, or train.
 
-Start it once per rank through two_namespaces.py, on the parts that dgl_partition.py wrote. Every process has as many
-threads as OMP_NUM_THREADS says."""
+Start it once per rank through two_namespaces.py, on the parts that dgl_partition.py wrote. OMP_NUM_THREADS sets the
+number of threads of every process."""
 
 import argparse
 import os
@@ -34,11 +34,11 @@ from two_namespaces import INTERFACE
 SERVER_PORT = 30050
 TRAINER_PORT = 30057
 SECONDS_TO_END = 30
-"""How long the server may run on after the trainer."""
+"""The time that the server has to end after the trainer."""
 
 
 class Client:
-    """The trainer of one rank, joined with all servers."""
+    """The trainer of one rank, connected to all servers."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
@@ -62,18 +62,18 @@ class Client:
             drop_last=True,
         )
         self.remote_share: float | None = None
-        """The share of input nodes of other parts in the first pass; counting takes time, so the timed passes don't."""
+        """The fraction of input nodes of other parts, counted in the first pass only, because counting takes time."""
         self.trainer = self.make_trainer() if args.mode == "train" else None
 
     def make_trainer(self) -> Trainer:
-        """A data-parallel model."""
+        """Creates a data-parallel model with its optimizer."""
         num_classes = int(np.load(self.args.data / "y.npy", mmap_mode="r").max()) + 1
         in_channels = self.graph.ndata["x"].shape[1]
         model = Sage(in_channels, self.args.hidden_channels, num_classes, len(self.args.num_neighbors))
         return Trainer(torch.nn.parallel.DistributedDataParallel(model))
 
     def one_pass(self, this: Pass) -> None:
-        """Ends when all ranks are through."""
+        """Runs one pass, which ends when all ranks are done."""
         remote = 0
         for input_nodes, seeds, blocks in islice(self.loader, self.args.num_batches or None):
             if self.args.mode != "sample":
@@ -105,7 +105,7 @@ def run_client(args: argparse.Namespace) -> None:
         peak_rss_mb=peak_rss_mb() + peak_rss_mb_of(args.server_pid),
         server_peak_rss_mb=peak_rss_mb_of(args.server_pid),
     )
-    # Ranks leave together, so that no server ends while another rank still asks it.
+    # Ranks leave together, so that no server ends while another rank still sends requests to it.
     dist.barrier()
 
 
@@ -133,7 +133,7 @@ def run_machine(args: argparse.Namespace) -> int:
             status = subprocess.run(client, env=environment | {"DGL_ROLE": "client"}, check=False).returncode
             server.wait(SECONDS_TO_END if status == 0 else 1)
         except subprocess.TimeoutExpired:
-            print("the server did not end by itself", file=sys.stderr)
+            print("the server did not end by itself and is killed", file=sys.stderr)
         finally:
             server.kill()
     return abs(status)
@@ -142,16 +142,16 @@ def run_machine(args: argparse.Namespace) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     add_batch_flags(parser)
-    parser.add_argument("--parts", type=Path, required=True, help="the folder with the parts of DGL")
+    parser.add_argument("--parts", type=Path, required=True, help="folder with the parts of DGL")
     parser.add_argument("--rank", type=int, required=True)
-    parser.add_argument("--addrs", type=lambda text: text.split(","), required=True, help="all ranks' addresses")
-    # The rest is for the two processes that this one starts.
+    parser.add_argument("--addrs", type=lambda text: text.split(","), required=True, help="addresses of all ranks")
+    # The remaining flags are for the two processes that this one starts.
     parser.add_argument("--role", choices=["server", "client"], help=argparse.SUPPRESS)
     parser.add_argument("--started-at", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--server-pid", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.role == "server":
-        # This call serves until all trainers have left, and then ends the process.
+        # This call serves until all trainers have left, then ends the process.
         dgl.distributed.initialize(os.environ["DGL_IP_CONFIG"])
     elif args.role == "client":
         run_client(args)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""DGL on one machine, with its classic DataLoader or with GraphBolt: samples, gathers features, or trains.
+"""Runs DGL on one machine, with its classic DataLoader or with GraphBolt: samples, gathers features, or trains.
 
-DGL's samplers take fan-outs with the input's hop first, so they are reversed here."""
+DGL's samplers expect the fan-out of the input layer first, so the fan-outs are reversed here."""
 
 import argparse
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from sage import Sage, Trainer
 
 
 class Batch(NamedTuple):
-    """What a model is applied to; `x` and `y` are absent where only sampling is measured."""
+    """The input of a model. `x` and `y` are None if only sampling is measured."""
 
     blocks: list
     x: torch.Tensor | None
@@ -29,7 +29,7 @@ class Batch(NamedTuple):
 
 
 class Classic:
-    """`dgl.dataloading.DataLoader`."""
+    """Batches of `dgl.dataloading.DataLoader`."""
 
     def __init__(self, args: argparse.Namespace, graph: NpyGraph) -> None:
         self.gather = args.mode != "sample"
@@ -59,7 +59,7 @@ class Classic:
 
 
 class GraphBolt:
-    """`dgl.graphbolt.DataLoader`."""
+    """Batches of `dgl.graphbolt.DataLoader`."""
 
     def __init__(self, args: argparse.Namespace, graph: NpyGraph) -> None:
         self.gather = args.mode != "sample"
@@ -73,7 +73,7 @@ class GraphBolt:
             features = {("node", None, "x"): gb.TorchBasedFeature(torch.from_numpy(graph.x))}
             pipe = pipe.fetch_feature(gb.BasicFeatureStore(features), node_feature_keys=["x"])
         if args.overlap == "thread":
-            # What comes before a copy to a device is made ahead by a thread.
+            # GraphBolt runs the stages before a copy to a device ahead, on a thread.
             pipe = pipe.copy_to(torch.device("cpu"))
         worker = args.overlap == "worker"
         self.loader = gb.DataLoader(pipe, num_workers=int(worker), persistent_workers=worker)
@@ -90,11 +90,11 @@ def main() -> None:
     add_batch_flags(parser)
     parser.add_argument("--engine", choices=["classic", "graphbolt"], default="classic")
     parser.add_argument(
-        "--overlap", choices=["none", "thread", "worker"], default="none", help="who makes batches ahead of the trainer"
+        "--overlap", choices=["none", "thread", "worker"], default="none", help="what prefetches the batches"
     )
     args = parser.parse_args()
     if args.engine == "classic" and args.overlap == "thread":
-        parser.error("the classic DataLoader has a thread that works ahead only where batches go to a GPU")
+        parser.error("--overlap thread: the classic DataLoader prefetches with a thread only for a GPU")
     graph = read_npy_graph(args.data)
     loader = (Classic if args.engine == "classic" else GraphBolt)(args, graph)
     model = Sage(graph.x.shape[1], args.hidden_channels, graph.num_classes, len(args.num_neighbors))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Cuts a graph into parts with METIS through `dgl.distributed.partition_graph`, the parts' files included."""
+"""Partitions a graph with METIS through `dgl.distributed.partition_graph`, and writes the parts."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ GRAPH_NAME = "g"
 
 
 def partition(graph: NpyGraph, num_parts: int, out: Path) -> torch.Tensor:
-    """Writes the parts with nodes and training nodes spread evenly; gives the old id of every new id."""
+    """Writes the parts with balanced nodes and training nodes. Returns the old id of every new id."""
     g = dgl.graph(tuple(torch.from_numpy(graph.edge_index)), num_nodes=graph.num_nodes)
     train_mask = torch.from_numpy(graph.train_mask())
     g.ndata["x"], g.ndata["y"] = torch.from_numpy(graph.x), torch.from_numpy(graph.y)
@@ -30,7 +30,7 @@ def partition(graph: NpyGraph, num_parts: int, out: Path) -> torch.Tensor:
 
 
 def part_of_nodes(old_ids: np.ndarray, config: Path) -> np.ndarray:
-    """The part of every node of the original graph."""
+    """Returns the part of every node of the original graph."""
     (ranges,) = json.loads(config.read_text())["node_map"].values()
     parts = np.empty(len(old_ids), dtype=np.int64)
     for part, (begin, end) in enumerate(ranges):
@@ -49,7 +49,7 @@ def main() -> None:
     old_ids = partition(graph, args.num_parts, args.out)
     wall, cpu, peak = time.perf_counter() - start, cpu_seconds(os.getpid()) - cpu, peak_rss_mb()
     parts = part_of_nodes(old_ids.numpy(), args.out / f"{GRAPH_NAME}.json")
-    # GraphLearn's partitioner takes the parts as given.
+    # The partitioning for GraphLearn reuses this assignment.
     np.save(args.out / "part_of_nodes.npy", parts)
     sources, targets = parts[graph.edge_index]
     report(

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""One rank of Edgecut, with a thread to sample and one to compute: `train node`, or `bench gather`.
+"""Runs one rank of Edgecut, `train node` or `bench gather`, with one thread for sampling and one for computing.
 
-Start it once per rank through two_namespaces.py, with two ranks. Of `train`, rank 0 prints when an epoch has ended, so
-that its processor time and its network's bytes are read then; the other rank reports its memory."""
+Start it once per rank through two_namespaces.py, with two ranks. In training, rank 0 prints a line at the end of each
+epoch, at which this script reads its CPU time and network bytes; the other rank reports only its memory."""
 
 import argparse
 import json
@@ -32,7 +32,7 @@ PORT = 29511
 
 
 def train_command(args: argparse.Namespace, metrics: Path) -> list[str]:
-    """`train node` as this rank runs it: the first epoch warms up, and none is evaluated before the end."""
+    """Returns the command `train node` of this rank. The first epoch is a warm-up; only the last one is evaluated."""
     flags = {
         "dataset-root-dir": args.parts,
         "num-nodes": 2,
@@ -54,13 +54,13 @@ def train_command(args: argparse.Namespace, metrics: Path) -> list[str]:
 
 
 def seeds_per_epoch(parts: Path) -> float:
-    """Training nodes of a rank, on average: the ranks' numbers differ a little, and ranks take their steps together."""
+    """Returns the mean number of training nodes per rank. The numbers differ slightly, but ranks step together."""
     meta = json.loads((parts / "META.json").read_text())
     return meta["node_types"][0]["split_sizes"][0] / meta["num_parts"]
 
 
 def follow(process: subprocess.Popen, metrics: Path, seeds: float) -> tuple[list[Pass], float, int]:
-    """Every epoch as a pass, when the first one ended in the seconds of `time.time()`, and the peak memory in MB."""
+    """Returns each epoch as a pass, the end of the first one in seconds of `time.time()`, and the peak MB."""
     passes, first_end, peak = [], 0.0, 0
     counters = (0.0, 0)
     for line in process.stderr:
@@ -68,7 +68,7 @@ def follow(process: subprocess.Popen, metrics: Path, seeds: float) -> tuple[list
         if not line.startswith("epoch "):
             continue
         first_end = first_end or time.time()
-        # With two ranks, what one sends is what the other receives; a rank's mean is reported.
+        # With two ranks, the bytes that one sends are those that the other receives: half of the sum is the mean.
         now = (cpu_seconds(process.pid), sum(interface_bytes(INTERFACE)) / 2)
         epoch = json.loads(metrics.read_text().splitlines()[len(passes)])
         passes.append(
@@ -98,7 +98,7 @@ def run_train(args: argparse.Namespace, folder: Path) -> int:
     if args.rank > 0:
         report("edgecut", rank=args.rank, peak_rss_mb=round(usage.ru_maxrss * 1024 / 1e6))
         return 0
-    # The first batch is there after the first of the epoch's equal steps at the latest.
+    # The first batch arrives at the latest by the end of the first of the epoch's equal steps.
     steps = math.ceil(seeds / args.batch_size)
     first_batch = first_end - passes[0].wall * (1 - 1 / steps) - process_started_at()
     figures = summary(passes, args.batch_size)
@@ -107,8 +107,8 @@ def run_train(args: argparse.Namespace, folder: Path) -> int:
 
 
 def run_gather(args: argparse.Namespace, folder: Path) -> int:
-    """Samples and gathers features, and reports. Bytes are those of the whole run, the warming up and the start of the
-    job included, over all of its batches."""
+    """Samples, gathers features and reports. The bytes per batch are those of the whole run, including the warm-up and
+    the start of the job, divided by all of its batches."""
     records = folder / "records.json"
     flags = {
         "json": records,
@@ -146,13 +146,13 @@ def main() -> int:
     parser.add_argument("--bin", type=Path, required=True, help="the folder of Edgecut's programs")
     parser.add_argument("--parts", type=Path, required=True, help="the folder with the parts of Edgecut")
     parser.add_argument("--rank", type=int, required=True)
-    parser.add_argument("--addr0", required=True, help="rank 0's address")
+    parser.add_argument("--addr0", required=True, help="address of rank 0")
     parser.add_argument("--mode", choices=["gather", "train"], default="train")
-    parser.add_argument("--num-neighbors", type=fanouts, default="15,10,5", help="fan-outs, the seeds' hop first")
+    parser.add_argument("--num-neighbors", type=fanouts, default="15,10,5", help="fan-outs, the hop at the seeds first")
     parser.add_argument("--hidden-channels", type=int, default=256)
     parser.add_argument("--batch-size", type=int, default=1024)
-    parser.add_argument("--num-batches", type=int, default=20, help="batches of a pass that gathers")
-    parser.add_argument("--passes", type=int, default=3, help="timed passes, after one that warms up")
+    parser.add_argument("--num-batches", type=int, default=20, help="batches per pass in mode gather")
+    parser.add_argument("--passes", type=int, default=3, help="timed passes, after one warm-up pass")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         return (run_train if args.mode == "train" else run_gather)(args, Path(folder))

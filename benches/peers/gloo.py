@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""PyTorch's all-reduce of float32 sums through gloo, between processes of this machine over its loopback.
+"""Times PyTorch's all-reduce of float32 sums with gloo, between processes of this machine over loopback.
 
-Needs OMP_NUM_THREADS=1, as every process is to have one thread."""
+Set OMP_NUM_THREADS=1, so that every process has one thread."""
 
 import argparse
 import datetime
@@ -18,11 +18,11 @@ WARM_UPS = 3
 REPEATS = 30
 LARGE_REPEATS = 10
 LARGE = 10_000_000
-"""Messages of more bytes than this are repeated `LARGE_REPEATS` times."""
+"""Larger messages than this number of bytes are repeated `LARGE_REPEATS` times."""
 
 
 def time_all_reduce(num_bytes: int, world_size: int) -> dict[str, float]:
-    """Seconds of a call, from a barrier on, and the mean CPU seconds that all ranks together spend in one."""
+    """Returns the seconds of a call after a barrier, and the mean CPU seconds of a call over all ranks together."""
     repeats = LARGE_REPEATS if num_bytes > LARGE else REPEATS
     values = torch.empty(num_bytes // 4)
     walls, cpus = [], []
@@ -41,7 +41,7 @@ def time_all_reduce(num_bytes: int, world_size: int) -> dict[str, float]:
 
 
 def run_rank(rank: int, world_size: int, port: int, sizes: list[int]) -> None:
-    """One process; rank 0 reports."""
+    """Runs one rank. Rank 0 reports."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     limit = datetime.timedelta(seconds=120)
     dist.init_process_group(
@@ -51,7 +51,7 @@ def run_rank(rank: int, world_size: int, port: int, sizes: list[int]) -> None:
     if rank == 0:
         report("gloo", world_size=world_size, torch=torch.__version__, sizes=results)
     dist.barrier()
-    # Taking the process group apart has been seen to block for ever on a busy machine.
+    # Destroying the process group can block forever on a busy machine.
     os._exit(0)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""GraphLearn-for-PyTorch on one machine of several: samples and gathers features, or trains PyG's GraphSAGE with them.
+"""Runs one rank of GraphLearn-for-PyTorch: samples and gathers features, or trains PyG's GraphSAGE.
 
 Start it once per rank through two_namespaces.py, on the parts that glt_partition.py wrote."""
 
@@ -23,7 +23,7 @@ SAMPLER_PORT = 29821
 
 
 def my_seeds(data: Path, part_of_nodes: torch.Tensor, rank: int, world_size: int) -> torch.Tensor:
-    """Training nodes of this rank's part, as many as every rank has."""
+    """Returns training nodes of this rank's part, the same number on every rank."""
     train = torch.from_numpy(np.load(data / "train_idx.npy"))
     owners = part_of_nodes[train]
     equal_share = int(torch.bincount(owners, minlength=world_size).min())
@@ -31,7 +31,7 @@ def my_seeds(data: Path, part_of_nodes: torch.Tensor, rank: int, world_size: int
 
 
 def make_loader(args: argparse.Namespace, part_of_nodes: torch.Tensor) -> "glt.distributed.DistNeighborLoader":
-    """The loader, whose sampler runs in this process."""
+    """Returns a loader whose sampler runs in this process."""
     dataset = glt.distributed.DistDataset()
     dataset.load(str(args.parts), args.rank, graph_mode="CPU", feature_with_gpu=False)
     dataset.init_node_labels(torch.from_numpy(np.load(args.data / "y.npy")))
@@ -53,9 +53,9 @@ def make_loader(args: argparse.Namespace, part_of_nodes: torch.Tensor) -> "glt.d
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_batch_flags(parser)
-    parser.add_argument("--parts", type=Path, required=True, help="the folder with the parts of GraphLearn")
+    parser.add_argument("--parts", type=Path, required=True, help="folder with the parts of GraphLearn")
     parser.add_argument("--rank", type=int, required=True)
-    parser.add_argument("--addrs", type=lambda text: text.split(","), required=True, help="all ranks' addresses")
+    parser.add_argument("--addrs", type=lambda text: text.split(","), required=True, help="addresses of all ranks")
     args = parser.parse_args()
     world_size = len(args.addrs)
     torch.manual_seed(args.rank)
@@ -93,7 +93,7 @@ def main() -> None:
         peak_rss_mb=peak_rss_mb(),
     )
     dist.barrier()
-    # Its threads outlive its own ending.
+    # GraphLearn's threads keep the process alive after its normal end.
     os._exit(0)
 
 

@@ -1,18 +1,18 @@
-"""GraphLearn-for-PyTorch, importable without torch_sparse.
+"""Makes GraphLearn-for-PyTorch importable without torch_sparse.
 
-The package index has torch_sparse as sources only. GraphLearn needs it for one thing on this way, sorting an edge list
-into compressed rows, for which a stand-in is put in its place where it is missing."""
+The package index has torch_sparse only as source code. These scripts use it, through GraphLearn, only to sort an edge
+list into compressed rows. If torch_sparse is missing, a stand-in provides this."""
 
 import importlib.util
 import sys
 import types
 
 import torch
-import torch_geometric  # noqa: F401  It looks for the real torch_sparse when it is imported, so it comes first.
+import torch_geometric  # noqa: F401  Imported first, because it looks for the real torch_sparse at its import.
 
 
 class SparseTensor:
-    """As much of `torch_sparse.SparseTensor` as GraphLearn uses: the storage of an edge list sorted by row."""
+    """The part of `torch_sparse.SparseTensor` that GraphLearn uses: the storage of an edge list sorted by row."""
 
     def __init__(
         self, row: torch.Tensor, col: torch.Tensor, value: torch.Tensor | None, sparse_sizes: tuple[int, int]
@@ -29,4 +29,4 @@ if importlib.util.find_spec("torch_sparse") is None:
     stand_in.SparseTensor = SparseTensor
     sys.modules["torch_sparse"] = stand_in
 
-import graphlearn_torch as glt  # noqa: E402, F401  Only now can it be imported.
+import graphlearn_torch as glt  # noqa: E402, F401  Imported last, because it needs torch_sparse or the stand-in.

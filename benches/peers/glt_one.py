@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""GraphLearn-for-PyTorch on one machine: samples, gathers features, or trains PyG's GraphSAGE.
+"""Runs GraphLearn-for-PyTorch on one machine: samples, gathers features, or trains PyG's GraphSAGE.
 
-It draws neighbors with replacement and keeps each drawn edge once, so its batches are smaller."""
+GraphLearn samples neighbors with replacement and keeps each sampled edge once, so its batches are smaller."""
 
 import argparse
 from itertools import islice
@@ -16,7 +16,7 @@ from npy_graph import NpyGraph, read_npy_graph
 
 
 def make_loader(args: argparse.Namespace, graph: NpyGraph) -> "glt.loader.NeighborLoader":
-    """The loader in this process."""
+    """Returns a loader in this process."""
     dataset = glt.data.Dataset()
     dataset.init_graph(edge_index=torch.from_numpy(graph.edge_index), graph_mode="CPU", directed=False)
     dataset.init_node_features(node_feature_data=torch.from_numpy(graph.x), with_gpu=False)
@@ -42,7 +42,7 @@ def main() -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
 
     def sample_only(this: Pass) -> None:
-        # The loader cannot do without features, so its sampler is called.
+        # The loader always gathers features, so this mode calls its sampler directly.
         order = torch.randperm(len(graph.train_idx))
         whole_batches = len(order) // args.batch_size
         for batch in order.split(args.batch_size)[: args.num_batches or whole_batches]:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the parts of GraphLearn-for-PyTorch for a given assignment of nodes, such as dgl_partition.py saves.
+"""Writes the parts of GraphLearn-for-PyTorch for a given assignment of nodes, such as that of dgl_partition.py.
 
-Its own partitioners assign nodes at random or by how often they are sampled."""
+GraphLearn's own partitioners assign nodes at random or by the frequency with which they are sampled."""
 
 import argparse
 from pathlib import Path
@@ -13,7 +13,7 @@ from glt_import import glt
 from npy_graph import read_npy_graph
 
 DONE = "DONE"
-"""A file that is written last."""
+"""The name of a file that is written last."""
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
     num_parts = int(part_of_nodes.max()) + 1
 
     class GivenPartitioner(glt.partition.RandomPartitioner):
-        """Assigns nodes as it was told to."""
+        """A partitioner with a given assignment of nodes."""
 
         def _partition_node(self, ntype: str | None = None) -> tuple[list[torch.Tensor], torch.Tensor]:
             return [(part_of_nodes == part).nonzero().view(-1) for part in range(num_parts)], part_of_nodes

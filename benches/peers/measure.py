@@ -1,4 +1,4 @@
-"""Clocks and counters that all scripts share, and the one line of JSON in which each of them reports."""
+"""Clocks and counters of all scripts, and the single line of JSON in which each of them reports."""
 
 import argparse
 import json
@@ -15,10 +15,10 @@ MODES = ("sample", "gather", "train")
 
 
 def add_batch_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of every script that makes batches. The number of threads is that of OMP_NUM_THREADS."""
+    """Adds the flags of every script that makes batches. OMP_NUM_THREADS sets the number of threads."""
     parser.add_argument("--data", type=Path, required=True, help="the folder with the graph's .npy files")
-    parser.add_argument("--mode", choices=MODES, default="sample", help="each mode does what those before it do")
-    parser.add_argument("--num-neighbors", type=fanouts, default="15,10,5", help="fan-outs, the seeds' hop first")
+    parser.add_argument("--mode", choices=MODES, default="sample", help="each mode includes the modes before it")
+    parser.add_argument("--num-neighbors", type=fanouts, default="15,10,5", help="fan-outs, the hop at the seeds first")
     parser.add_argument("--batch-size", type=int, default=1024, help="seeds per batch and rank")
     parser.add_argument("--hidden-channels", type=int, default=256)
     parser.add_argument("--num-batches", type=int, default=0, help="batches per pass and rank; 0: all seeds once")
@@ -26,7 +26,7 @@ def add_batch_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def fanouts(text: str) -> list[int]:
-    """`15,10,5` as numbers."""
+    """Parses `15,10,5`."""
     return [int(number) for number in text.split(",")]
 
 
@@ -36,9 +36,9 @@ class Pass:
 
     wall: float = 0.0
     wait: float = 0.0
-    """Until the batches were there."""
+    """Waiting for batches."""
     step: float = 0.0
-    """Forward, backward and optimizer."""
+    """Forward pass, backward pass and optimizer."""
     cpu: float = 0.0
     batches: int = 0
     seeds: int = 0
@@ -47,9 +47,9 @@ class Pass:
     remote_nodes: float = 0
     """Input nodes whose features came from another rank."""
     received_bytes: float = 0
-    """What this rank's network interface received."""
+    """Bytes that this rank's network interface received."""
     first_batch_at: float = 0.0
-    """When the first batch was there, in the seconds of `time.time()`."""
+    """The time of the first batch, in seconds of `time.time()`."""
     _lap: float = 0.0
 
     def _since_last_lap(self) -> float:
@@ -58,11 +58,11 @@ class Pass:
         return seconds
 
     def restart_lap(self) -> None:
-        """Leaves what was done since the last lap out of `wait` and `step`."""
+        """Excludes the time since the last lap from `wait` and `step`."""
         self._since_last_lap()
 
     def got_batch(self, seeds: int, edges: int, input_nodes: int) -> None:
-        """A batch is there, with its features where the mode asks for them."""
+        """Records that a batch has arrived, with its features if the mode includes them."""
         self.wait += self._since_last_lap()
         self.first_batch_at = self.first_batch_at or time.time()
         self.batches += 1
@@ -71,16 +71,16 @@ class Pass:
         self.input_nodes += input_nodes
 
     def did_step(self) -> None:
-        """The batch was trained on."""
+        """Records that a training step on the batch is done."""
         self.step += self._since_last_lap()
 
 
 def run_passes(
     one_pass: Callable[[Pass], None], timed: int, pids: tuple[int, ...] = (), interface: str | None = None
 ) -> list[Pass]:
-    """Runs a pass that warms up and `timed` more; gives all of them, the first one first.
+    """Runs one warm-up pass and `timed` more. Returns all passes in order.
 
-    CPU seconds are those of this process, its children and the processes `pids`; bytes are those that `interface`
+    CPU seconds are those of this process, its children and the processes `pids`. Bytes are those that `interface`
     received.
     """
     passes = []
@@ -97,8 +97,8 @@ def run_passes(
 
 
 def summary(passes: list[Pass], batch_size: int) -> dict[str, float]:
-    """Medians over the passes after the first one, per `batch_size` seeds: so batches of other sizes count for what
-    they are. Every `_s` is seconds.
+    """Returns the medians over the passes after the first one, scaled to `batch_size` seeds, so that batches of other
+    sizes count proportionally. Fields that end in `_s` are seconds.
     """
 
     def median(value: Callable[[Pass], float], digits: int = 5) -> float:
@@ -122,19 +122,19 @@ def summary(passes: list[Pass], batch_size: int) -> dict[str, float]:
 
 
 def stat_fields(pid: int) -> list[str]:
-    """The fields of `/proc/PID/stat` after the name, the state first."""
+    """Returns the fields of `/proc/PID/stat` after the name, starting with the state."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def cpu_seconds(*pids: int) -> float:
-    """CPU seconds of the processes and all that descend from them, ended ones included if they were waited for."""
+    """Returns the CPU seconds of the processes and their descendants, including ended ones that were waited for."""
     stats = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 stats[int(entry.name)] = stat_fields(int(entry.name))
             except (FileNotFoundError, ProcessLookupError):
-                continue  # It ended meanwhile.
+                continue  # The process has ended meanwhile.
     family = set(pids)
     while True:
         children = {pid for pid, fields in stats.items() if int(fields[1]) in family} - family
@@ -146,7 +146,7 @@ def cpu_seconds(*pids: int) -> float:
 
 
 def interface_bytes(interface: str) -> tuple[int, int]:
-    """Bytes that a network interface of this process's namespace received and sent."""
+    """Returns the bytes that a network interface of this process's namespace received and sent."""
     for line in Path("/proc/net/dev").read_text().splitlines():
         name, _, counters = line.partition(":")
         if name.strip() == interface:
@@ -155,17 +155,17 @@ def interface_bytes(interface: str) -> tuple[int, int]:
 
 
 def received_bytes(interface: str | None) -> int:
-    """Bytes that the interface received; 0 without one."""
+    """Returns the bytes that the interface received, or 0 without an interface."""
     return interface_bytes(interface)[0] if interface else 0
 
 
 def peak_rss_mb(who: int = resource.RUSAGE_SELF) -> int:
-    """The largest resident set, in MB (10^6 bytes), of this process or of its largest child that has ended."""
+    """Returns the largest resident set, in MB (10^6 bytes), of this process or of its largest ended child."""
     return round(resource.getrusage(who).ru_maxrss * 1024 / 1e6)
 
 
 def peak_rss_mb_of(pid: int) -> int:
-    """The same of another process that still runs."""
+    """Returns the largest resident set, in MB, of another running process."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return round(int(line.split()[1]) * 1024 / 1e6)
@@ -173,11 +173,11 @@ def peak_rss_mb_of(pid: int) -> int:
 
 
 def process_started_at() -> float:
-    """When this process started, in the seconds of `time.time()`."""
+    """Returns the start time of this process, in seconds of `time.time()`."""
     boot = time.time() - float(Path("/proc/uptime").read_text().split()[0])
     return boot + int(stat_fields(os.getpid())[19]) / TICKS_PER_SECOND
 
 
 def report(who: str, **figures: object) -> None:
-    """Prints the one line that the driver reads."""
+    """Prints the line that the driver reads."""
     print(json.dumps({"who": who, **figures}), flush=True)

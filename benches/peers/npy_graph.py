@@ -1,4 +1,4 @@
-"""Reads a graph from the folder of `.npy` arrays that Edgecut reads too."""
+"""Reads a graph from a folder of `.npy` arrays in the format of Edgecut."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 
 @dataclass
 class NpyGraph:
-    """A homogeneous graph in memory; node ids are those of the files."""
+    """A homogeneous graph in memory, with the node ids of the files."""
 
     edge_index: np.ndarray
     """int64 `[2, E]`: sources, then targets."""
@@ -28,14 +28,14 @@ class NpyGraph:
         return int(self.y.max()) + 1
 
     def train_mask(self) -> np.ndarray:
-        """bool `[N]`: which nodes are trained on."""
+        """Returns a bool mask `[N]` of the training nodes."""
         mask = np.zeros(self.num_nodes, dtype=bool)
         mask[self.train_idx] = True
         return mask
 
 
 def read_npy_graph(folder: Path) -> NpyGraph:
-    """The graph in `folder`, read whole, so that no timed pass waits for the disk."""
+    """Reads the graph in `folder` completely, so that no timed pass waits for the disk."""
 
     def read(name: str) -> np.ndarray:
         return np.load(folder / f"{name}.npy")

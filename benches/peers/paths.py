@@ -1,4 +1,4 @@
-"""What is compared: for each path the rivals' commands and Edgecut's, and how their figures are read."""
+"""The comparisons: for each path, the commands of the rivals and of Edgecut, and functions that read their figures."""
 
 import json
 from collections.abc import Callable
@@ -9,21 +9,21 @@ from quiet import Run
 
 HERE = Path(__file__).resolve().parent
 Figures = dict[str, float]
-"""`seconds` and, where they are known, `cpu_s`, `peak_rss_mb`, `edges`, `received_mb`, `remote_nodes`, `first_batch_s`
-and `edge_cut`."""
+"""The figures of a run: `seconds` and, if known, `cpu_s`, `peak_rss_mb`, `edges`, `received_mb`, `remote_nodes`,
+`first_batch_s` and `edge_cut`."""
 ALL_REDUCE_BYTES = (4_096, 100_000, 1_000_000, 10_000_000, 100_000_000)
 
 
 @dataclass
 class Setting:
-    """Where things are, and how long is measured."""
+    """The folders and the sizes of the measurements."""
 
     bin: Path
     envs: Path
     work: Path
     batch_size: int
     num_batches: int
-    """Batches per pass where a pass need not be whole."""
+    """The number of batches per pass, for passes that need not cover all seeds."""
     passes: int
     threads: int
     timeout_s: float
@@ -47,7 +47,7 @@ class Setting:
 
 @dataclass
 class Contestant:
-    """A program that does the work of a path."""
+    """A program that performs the work of a path."""
 
     name: str
     command: list[str]
@@ -56,7 +56,7 @@ class Contestant:
     environment: dict[str, str] = field(default_factory=dict)
 
     def environment_of_run(self) -> dict[str, str]:
-        """With the number of threads as PyTorch, DGL, rayon and the matrix products take it."""
+        """Returns the environment with the number of threads for PyTorch, DGL, rayon and matrix products."""
         names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS", "MATMUL_NUM_THREADS")
         return {name: str(self.threads) for name in names} | {"DGLBACKEND": "pytorch"} | self.environment
 
@@ -67,14 +67,14 @@ class Comparison:
 
     name: str
     work: str
-    """What `seconds` are for."""
+    """The unit of work that `seconds` refers to."""
     rivals: list[Contestant]
     ours: Contestant
 
 
 @dataclass
 class Preparation:
-    """Something to be made once, by a command that has `result` written last."""
+    """A preparation that runs once. Its command writes `result` last."""
 
     result: Path
     command: list[str]
@@ -82,7 +82,7 @@ class Preparation:
 
 
 def reports(run: Run) -> list[dict]:
-    """The lines of JSON that our scripts print, whatever a rank or a library prints before and between them."""
+    """Returns the JSON lines of our scripts. Output of libraries before and between them is skipped."""
     found = []
     for line in run.output.splitlines():
         _, brace, rest = line.partition('{"who": ')
@@ -92,19 +92,19 @@ def reports(run: Run) -> list[dict]:
 
 
 def read_batches(seconds: str) -> Callable[[Run], Figures]:
-    """Reads what a script for one machine reports; `seconds` is the field that counts."""
+    """Returns a function that reads the report of a script for one machine. `seconds` names the field with the time."""
 
     def read(run: Run) -> Figures:
         (said,) = reports(run)
         figures = {"seconds": said[seconds], "edges": said["edges_per_batch"], "peak_rss_mb": said["peak_rss_mb"]}
-        # Of a step alone, the processors' time is not known.
+        # The CPU time of a step alone is not measured.
         return figures if seconds == "step_s" else figures | {"cpu_s": said["cpu_s"]}
 
     return read
 
 
 def read_ranks(run: Run) -> Figures:
-    """The mean over the ranks that report batches, and the largest memory of any rank."""
+    """Returns the means over the ranks that report batches, and the largest memory of any rank."""
     said = [line for line in reports(run) if line["who"] != "two_namespaces"]
     ranks = [line for line in said if "batch_s" in line]
 
@@ -122,7 +122,7 @@ def read_ranks(run: Run) -> Figures:
 
 
 def read_bench(file: Path, name: str, **params: object) -> Callable[[Run], Figures]:
-    """Reads the record of that name and those parameters from what `bench --json` wrote."""
+    """Returns a function that reads the record with this name and parameters from the output of `bench --json`."""
 
     def read(_: Run) -> Figures:
         records = json.loads(file.read_text())
@@ -139,22 +139,22 @@ def read_bench(file: Path, name: str, **params: object) -> Callable[[Run], Figur
 
 
 def script(setting: Setting, env: str, name: str, **flags: object) -> list[str]:
-    """A Python script of this folder in one of the environments."""
+    """Returns the command of a Python script of this folder in one of the environments."""
     return [setting.python(env), str(HERE / name), *as_flags(flags)]
 
 
 def as_flags(flags: dict[str, object]) -> list[str]:
-    """`batch_size=4` as `--batch-size=4`."""
+    """Converts `batch_size=4` to `--batch-size=4`."""
     return [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
 
 
 def in_two_namespaces(setting: Setting, command: list[str]) -> list[str]:
-    """The command for each of two ranks. Any Python does, as that script needs no package."""
+    """Returns the command that runs `command` for each of two ranks. The wrapper needs no Python packages."""
     return ["python3", str(HERE / "two_namespaces.py"), f"--timeout={setting.timeout_s}", "--", *command]
 
 
 def bench(setting: Setting, name: str, what: str, command: str, **flags: object) -> Contestant:
-    """Edgecut's own benchmark; `name` is the record that counts."""
+    """Returns Edgecut's own benchmark. `name` is the record with the result."""
     file = setting.work / "bench.json"
     common = {"json": file, "threads": setting.threads, "reps": setting.passes}
     whole = [str(setting.bin / "bench"), command, *as_flags(common | flags)]
@@ -162,7 +162,7 @@ def bench(setting: Setting, name: str, what: str, command: str, **flags: object)
 
 
 def on_batches(setting: Setting, name: str, command: str, num_neighbors: str, **flags: object) -> Contestant:
-    """The same where it takes batches from the graph in one part."""
+    """Returns one of Edgecut's benchmarks that sample batches from the graph in one part."""
     batches = {
         "data": setting.edgecut_parts(1),
         "num_neighbors": num_neighbors,
@@ -173,7 +173,7 @@ def on_batches(setting: Setting, name: str, command: str, num_neighbors: str, **
 
 
 def rival_batches(setting: Setting, num_neighbors: str, mode: str) -> dict[str, object]:
-    """The flags of a rival's script for one machine."""
+    """Returns the flags of a rival's script for one machine."""
     return {
         "data": setting.graph,
         "mode": mode,
@@ -185,7 +185,7 @@ def rival_batches(setting: Setting, num_neighbors: str, mode: str) -> dict[str, 
 
 
 def loading(setting: Setting, name: str, record: str, mode: str, num_neighbors: str) -> Comparison:
-    """Sampling, or sampling and features."""
+    """Returns the comparison of sampling, or of sampling and features."""
     flags = rival_batches(setting, num_neighbors, mode)
     rivals = [
         Contestant(who, script(setting, env, file, **flags, **more), read_batches("batch_s"), setting.threads)
@@ -200,7 +200,7 @@ def loading(setting: Setting, name: str, record: str, mode: str, num_neighbors: 
 
 
 def training(setting: Setting, name: str, num_neighbors: str, hidden_channels: int, overlapped: bool) -> Comparison:
-    """A training step alone, or with the making of batches; a rival with and without a worker that works ahead."""
+    """Returns the comparison of a training step alone, or with batches, also with a rival's prefetching worker."""
     flags = rival_batches(setting, num_neighbors, "train") | {"hidden_channels": hidden_channels}
     ahead = {"classic": ["worker"], "graphbolt": ["thread", "worker"]} if overlapped else {}
     read = read_batches("batch_s" if overlapped else "step_s")
@@ -216,7 +216,7 @@ def training(setting: Setting, name: str, num_neighbors: str, hidden_channels: i
 
 
 def two_ranks(setting: Setting, name: str, mode: str, num_neighbors: str, hidden_channels: int) -> Comparison:
-    """Two ranks of a thread each, in network namespaces of their own."""
+    """Returns the comparison of two ranks with one thread each, in their own network namespaces."""
     flags: dict[str, object] = {
         "mode": mode,
         "rank": "{rank}",
@@ -232,7 +232,7 @@ def two_ranks(setting: Setting, name: str, mode: str, num_neighbors: str, hidden
 
     rivals = [rival("distdgl", "dgl", "dgl_dist.py", setting.dgl_parts(2))]
     if mode == "gather":
-        # GraphLearn trains through PyG, whose layers on whole batches take many times as long.
+        # GraphLearn trains with PyG, whose layers compute on whole batches and take many times as long.
         rivals.append(rival("glt", "glt", "glt_dist.py", setting.glt_parts(2)))
     more = {"bin": setting.bin, "parts": setting.edgecut_parts(2), "addr0": "{addr0}"}
     command = ["python3", str(HERE / "edgecut_rank.py"), *as_flags(flags | more)]
@@ -242,7 +242,7 @@ def two_ranks(setting: Setting, name: str, mode: str, num_neighbors: str, hidden
 
 
 def all_reduce(setting: Setting, num_bytes: int) -> Comparison:
-    """Between two processes over the loopback."""
+    """Returns the comparison of an all-reduce between two processes over the loopback."""
 
     def read(run: Run) -> Figures:
         (said,) = reports(run)
@@ -255,7 +255,7 @@ def all_reduce(setting: Setting, num_bytes: int) -> Comparison:
 
 
 def partitioning(setting: Setting, num_parts: int) -> Comparison:
-    """From the graph's files to the parts' files."""
+    """Returns the comparison of partitioning, from the graph's files to the parts' files."""
 
     def read_dgl(run: Run) -> Figures:
         (said,) = reports(run)
@@ -286,7 +286,7 @@ def partition_with_edgecut(setting: Setting, num_parts: int, out: Path) -> list[
 
 
 def preparations(setting: Setting) -> list[Preparation]:
-    """The parts that the paths read, in the order in which they can be made."""
+    """Returns the preparations of the parts that the paths read, in an order in which they can run."""
     ours = [
         Preparation(out / "META.json", partition_with_edgecut(setting, count, out), setting.threads)
         for count in (1, 2)
@@ -304,7 +304,7 @@ def preparations(setting: Setting) -> list[Preparation]:
 
 
 def comparisons(setting: Setting) -> list[Comparison]:
-    """All paths, the quick ones first."""
+    """Returns all comparisons, the quick ones first."""
     deep, wide = ("15,10,5", 256), ("25,10", 128)
     return [
         loading(setting, "sampling", "sampling in memory", "sample", deep[0]),

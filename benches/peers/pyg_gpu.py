@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PyG's NeighborLoader and GraphSAGE on a GPU, over a graph that partition-graph has written as one part."""
+"""Trains PyG's GraphSAGE with its NeighborLoader on a GPU, on a graph that partition-graph wrote as one part."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ from torch_geometric.nn import GraphSAGE
 
 
 def read(parts: Path) -> tuple[Data, torch.Tensor]:
-    """The graph and its training nodes."""
+    """Reads the graph and its training nodes."""
     nodes, edges = parts / "part_0/nodes/node", parts / "part_0/edges/node__to__node"
     indptr = np.load(edges / "indptr.npy").astype(np.int64)
     sources = torch.from_numpy(np.load(edges / "indices.npy").astype(np.int64))
@@ -27,7 +27,7 @@ def read(parts: Path) -> tuple[Data, torch.Tensor]:
 
 
 def main() -> None:
-    """Prints the seconds of each epoch."""
+    """Trains and prints the seconds of each epoch."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", type=Path, help="the folder with META.json")
     parser.add_argument("--num-neighbors", type=lambda text: [int(n) for n in text.split(",")], default=[15, 10, 5])
@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--num-epochs", type=int, default=5)
     parser.add_argument("--num-workers", type=int, default=8)
     args = parser.parse_args()
-    assert json.loads((args.parts / "META.json").read_text())["num_parts"] == 1, "one part is read"
+    assert json.loads((args.parts / "META.json").read_text())["num_parts"] == 1, "this script needs a graph in one part"
     data, train = read(args.parts)
     device = torch.device("cuda")
     loader = NeighborLoader(

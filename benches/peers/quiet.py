@@ -1,4 +1,4 @@
-"""Runs a program when the machine has nothing else to do, and says what else it did meanwhile."""
+"""Runs a program on an idle machine, and measures the work of other processes meanwhile."""
 
 import os
 import resource
@@ -11,11 +11,11 @@ from pathlib import Path
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 QUIET_CORES = 0.15
-"""A machine is quiet if others than this process and its children use less than this many cores."""
+"""A machine is quiet if processes other than this one and its children use less than this number of cores."""
 WINDOW_S = 2.0
-"""The time over which that is looked at."""
+"""The time over which the use of cores is measured."""
 SECONDS_TO_END = 15
-"""How long a program may take to clean up when its time is over."""
+"""The time that a program has to clean up after its timeout."""
 
 
 @dataclass
@@ -23,44 +23,44 @@ class Run:
     """A program that has ended."""
 
     output: str
-    """What it printed; standard error is a part of it."""
+    """The output of the program, including standard error."""
     status: int
     wall_s: float
     cpu_s: float
-    """Its children are counted, if it waited for them."""
+    """The CPU time of the program and of the children that it waited for."""
     peak_rss_mb: int
-    """The largest of its processes."""
+    """The peak memory of its largest process."""
     foreign_cores: float
-    """Cores that others used meanwhile, the kernel's own work and a hypervisor's share included."""
+    """The cores that other processes used meanwhile, including kernel work and a hypervisor's share."""
 
 
 def busy_seconds() -> float:
-    """CPU seconds of all that ran on this machine, and those that a hypervisor took."""
+    """Returns the CPU seconds of all processes of this machine, including those that a hypervisor took."""
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
     user, nice, system, _idle, _waiting, *interrupts_and_stolen = fields[:8]
     return (user + nice + system + sum(interrupts_and_stolen)) / TICKS_PER_SECOND
 
 
 def own_seconds() -> float:
-    """CPU seconds of this process and its children that have ended."""
+    """Returns the CPU seconds of this process and of its children that have ended."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 class ForeignWork:
-    """Looks at the cores that others use from its making on."""
+    """A measurement of the cores that other processes use, from its creation on."""
 
     def __init__(self) -> None:
         self.start, self.busy, self.own = time.monotonic(), busy_seconds(), own_seconds()
 
     def cores(self) -> float:
-        """The mean so far, when no child runs."""
+        """Returns the mean so far. No child may be running."""
         foreign = busy_seconds() - self.busy - (own_seconds() - self.own)
         return round(max(0.0, foreign) / (time.monotonic() - self.start), 3)
 
 
 def wait_for_quiet(patience_s: float) -> float:
-    """Waits until the machine is quiet, `patience_s` at most; gives the cores that others used last."""
+    """Waits until the machine is quiet, at most `patience_s`. Returns the cores that other processes used last."""
     end = time.monotonic() + patience_s
     while True:
         others = ForeignWork()
@@ -71,7 +71,7 @@ def wait_for_quiet(patience_s: float) -> float:
 
 
 def run(command: list[str], environment: dict[str, str], timeout_s: float) -> Run:
-    """Runs a program to its end; one that takes longer is told to end, and then killed with all it has started."""
+    """Runs a program to its end. After the timeout its whole session is terminated, and later killed."""
     others, start = ForeignWork(), time.monotonic()
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         process = subprocess.Popen(
@@ -100,7 +100,7 @@ def run(command: list[str], environment: dict[str, str], timeout_s: float) -> Ru
 
 
 def wait(process: subprocess.Popen, timeout_s: float) -> tuple[int, resource.struct_rusage]:
-    """The exit status, negative for a signal, and what the program used."""
+    """Returns the exit status, negative for a signal, and the resource usage of the program."""
     ends = [
         (time.monotonic() + timeout_s, signal.SIGTERM),
         (time.monotonic() + timeout_s + SECONDS_TO_END, signal.SIGKILL),
@@ -116,7 +116,7 @@ def wait(process: subprocess.Popen, timeout_s: float) -> tuple[int, resource.str
 
 
 def end_session(process: subprocess.Popen) -> None:
-    """Ends a program and what it has started, when this process is interrupted."""
+    """Ends a program and its children when this process is interrupted."""
     if process.returncode is None:
         os.killpg(process.pid, signal.SIGTERM)
         try:

@@ -1,4 +1,4 @@
-"""GraphSAGE with mean aggregation on DGL, as Edgecut's `--model sage` has it, without dropout."""
+"""GraphSAGE with mean aggregation on DGL, equal to Edgecut's `--model sage` without dropout."""
 
 import dgl.nn.pytorch as dglnn
 import torch
@@ -16,21 +16,21 @@ class Sage(torch.nn.Module):
         )
 
     def forward(self, blocks: list, x: torch.Tensor) -> torch.Tensor:
-        """`[input nodes, in_channels]` to `[seeds, num_classes]`."""
+        """Maps `[input nodes, in_channels]` to `[seeds, num_classes]`."""
         for layer, block in zip(self.layers[:-1], blocks):
             x = functional.relu(layer(block, x))
         return self.layers[-1](blocks[-1], x)
 
 
 class Trainer:
-    """A model with Adam."""
+    """A model with its Adam optimizer."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self.model = model
         self.optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
 
     def step(self, blocks: list, x: torch.Tensor, y: torch.Tensor) -> None:
-        """Forward, backward and optimizer on one batch."""
+        """Runs forward pass, backward pass and optimizer on one batch."""
         self.optimizer.zero_grad()
         loss = functional.cross_entropy(self.model(blocks, x), y)
         loss.backward()

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes the two Python environments that the rivals run in: DIR/dgl and DIR/glt.
+# Creates the two Python environments of the rivals: DIR/dgl and DIR/glt.
 #
 #   benches/peers/setup.sh DIR
 #
-# PYTHON names the interpreter; the versions below were tried with Python 3.11. They take 10 GB, because PyTorch's package
-# for Linux brings its GPU libraries.
+# PYTHON names the interpreter; the versions below are tested with Python 3.11. The environments take 10 GB, because
+# PyTorch's package for Linux includes GPU libraries.
 set -euo pipefail
 
 dir=${1:?usage: setup.sh DIR}
@@ -21,5 +21,5 @@ install dgl torch==2.2.1 dgl==2.1.0 torchdata==0.7.1 'numpy<2' pandas pydantic p
 install glt torch==2.4.1 graphlearn-torch==0.2.4 torch-geometric==2.6.1 'numpy<2' psutil
 
 DGLBACKEND=pytorch "$dir/dgl/bin/python" -c 'import dgl, dgl.graphbolt; print("dgl", dgl.__version__)'
-# GraphLearn does not import by itself; the scripts' own module sees to that.
+# GraphLearn cannot be imported directly; the module glt_import of these scripts makes it importable.
 PYTHONPATH=$(dirname "$0") "$dir/glt/bin/python" -c 'import glt_import; print("graphlearn-torch imports")'

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Runs a command per rank as if every rank had a machine of its own: `two_namespaces.py [FLAGS] -- COMMAND...`.
+"""Runs a command per rank as if every rank were on its own machine: `two_namespaces.py [FLAGS] -- COMMAND...`.
 
-Each rank gets a network namespace, joined to the others by a bridge, and a private /dev/shm, because DistDGL tells
-machines apart by address and shares arrays by name. In the command, {rank} becomes the rank, {addr} its address,
-{addr0} rank 0's and {addrs} all of them, with commas. Needs root and iproute2.
+Each rank gets a network namespace, connected to the others by a bridge, and a private /dev/shm, because DistDGL
+distinguishes machines by address and shares arrays by name. In the command, {rank} is replaced by the rank, {addr} by
+its address, {addr0} by the address of rank 0, and {addrs} by all addresses, separated by commas. Needs root and
+iproute2.
 
-Prints what the ranks print, then a line of JSON with the bytes that each rank's interface received and sent. The
-namespaces are named after this process and are removed however it ends, short of SIGKILL."""
+Prints the output of the ranks, then a line of JSON with the bytes that each rank's interface received and sent. The
+namespaces are named after this process and are removed at its end, except after SIGKILL."""
 
 import argparse
 import os
@@ -21,11 +22,11 @@ from measure import report
 INTERFACE = "eth0"
 NETWORK = "10.77.0"
 SECONDS_TO_FOLLOW = 20
-"""How long the other ranks may run on after one has failed."""
+"""The time that the other ranks have to end after one has failed."""
 
 
 def ip(*arguments: str) -> str:
-    """Runs `ip`, and gives what it prints."""
+    """Runs `ip` and returns its output."""
     done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
@@ -57,7 +58,7 @@ class Machines:
                 ip("-n", name, "link", "set", "lo", "up")
                 ip("-n", name, "link", "set", INTERFACE, "up")
                 if self.rate:
-                    # What a rank sends: so both directions of each link are limited.
+                    # Limits what each rank sends, and with it both directions of every link.
                     limit = ["tbf", "rate", self.rate, "burst", "256kb", "latency", "50ms"]
                     tc = ["tc", "-n", name, "qdisc", "add", "dev", INTERFACE, "root", *limit]
                     subprocess.run(tc, check=True)
@@ -88,7 +89,7 @@ class Machines:
             self.printers.append(printer)
 
     def fill_in(self, word: str, rank: int) -> str:
-        """A word of the command as it is for one rank."""
+        """Fills in the placeholders in a word of the command for one rank."""
         values = {
             "{rank}": str(rank),
             "{addr}": self.addresses[rank],
@@ -101,14 +102,14 @@ class Machines:
 
     @staticmethod
     def forward(rank: int, process: subprocess.Popen) -> None:
-        """Prints what a rank prints, with the rank before it."""
+        """Prints the output of a rank, with the rank at the start of each line."""
         for line in process.stdout:
             # One write per line, so that the ranks' lines do not mix.
             sys.stdout.write(f"[{rank}] {line.rstrip()}\n")
             sys.stdout.flush()
 
     def wait(self, timeout: float) -> bool:
-        """Whether all ranks ended well within `timeout` seconds."""
+        """Waits for all ranks. Returns whether all of them succeeded within `timeout` seconds."""
         end = time.monotonic() + timeout
         while any(process.poll() is None for process in self.ranks):
             if any(process.poll() for process in self.ranks):
@@ -123,7 +124,7 @@ class Machines:
         return all(process.returncode == 0 for process in self.ranks)
 
     def traffic(self) -> list[dict[str, int]]:
-        """Bytes by rank since the start."""
+        """Returns the bytes by rank since the start."""
         counts = []
         for rank, name in enumerate(self.namespaces):
             statistics = f"/sys/class/net/{INTERFACE}/statistics"
@@ -134,7 +135,7 @@ class Machines:
         return counts
 
     def remove(self) -> None:
-        """Ends what still runs, and removes the namespaces and the bridge, whatever of them is there."""
+        """Kills running ranks, and removes the namespaces and the bridge as far as they exist."""
         for name in self.namespaces:
             for pid in quietly("netns", "pids", name).split():
                 try:
@@ -149,7 +150,7 @@ class Machines:
 
 
 def quietly(*arguments: str) -> str:
-    """Runs `ip` where it may well fail, as on a namespace that was not made."""
+    """Runs `ip` and ignores a failure, for example for a namespace that was not created."""
     return subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False).stdout
 
 
@@ -157,10 +158,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=900, help="seconds")
-    parser.add_argument("--rate", help="limit of each rank's network, as tc takes it: 1gbit")
-    parser.add_argument("command", nargs="+", help="the command of every rank, after --")
+    parser.add_argument("--rate", help="limit of each rank's network in the format of tc: 1gbit")
+    parser.add_argument("command", nargs="+", help="command of every rank, after --")
     args = parser.parse_args()
-    # SIGTERM must run the cleaning up as Ctrl-C does.
+    # SIGTERM must run the cleanup, like Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with Machines(args.ranks, args.rate) as machines:
         machines.start(args.command)

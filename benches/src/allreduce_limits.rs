@@ -1,4 +1,4 @@
-//! What the machine allows an all-reduce: plain sockets and plain memory, without collectives.
+//! The limits of the machine for an all-reduce: plain sockets and plain memory, without collectives.
 
 use anyhow::Context;
 use edgecut_cluster::Cluster;
@@ -6,13 +6,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-/// What is written or read at once.
+/// The maximum number of bytes per read or write call.
 const SEGMENT_BYTES: usize = 256 * 1024;
 
-/// A connection between ranks 0 and 1, and memory to copy.
+/// A connection between ranks 0 and 1, and buffers to send, receive and copy.
 pub(crate) struct AllReduceLimits {
     rank: usize,
-    // None on the ranks from 2 on.
+    // `None` on ranks 2 and above.
     stream: Option<TcpStream>,
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
@@ -31,14 +31,14 @@ impl AllReduceLimits {
         Ok(Self { rank, stream, outgoing: Vec::new(), incoming: Vec::new() })
     }
 
-    /// Ranks 0 and 1 send and receive `bytes` at the same time.
+    /// Sends and receives `bytes` between ranks 0 and 1 at the same time.
     pub(crate) fn exchange(&mut self, bytes: usize) -> anyhow::Result<()> {
         self.resize(bytes);
         let Some(stream) = &self.stream else { return Ok(()) };
         exchange(stream, &self.outgoing, &mut self.incoming).context("exchange bytes over a plain socket")
     }
 
-    /// Rank 0 sends `bytes`, rank 1 sends them back when it has them all.
+    /// Sends `bytes` from rank 0 to rank 1, which sends them back after it has received all of them.
     pub(crate) fn there_and_back(&mut self, bytes: usize) -> anyhow::Result<()> {
         self.resize(bytes);
         let Some(stream) = &self.stream else { return Ok(()) };
@@ -70,8 +70,11 @@ impl AllReduceLimits {
     }
 }
 
+/// Sends and receives at the same time on a non-blocking socket, and polls when neither direction makes progress.
+/// Blocking writes on both ends would deadlock as soon as the socket buffers are full.
 fn exchange(mut stream: &TcpStream, outgoing: &[u8], incoming: &mut [u8]) -> io::Result<()> {
-    let (mut sent, mut received) = (0, 0);
+    let mut sent = 0;
+    let mut received = 0;
     while sent < outgoing.len() || received < incoming.len() {
         let mut moved = 0;
         if sent < outgoing.len() {
@@ -95,7 +98,7 @@ fn exchange(mut stream: &TcpStream, outgoing: &[u8], incoming: &mut [u8]) -> io:
     Ok(())
 }
 
-/// At least a byte: a connection that has ended would be asked for ever.
+/// Reads at least one byte. The end of the connection is an error: otherwise the caller would loop forever.
 fn read_some(mut stream: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
     match stream.read(into)? {
         0 => Err(ErrorKind::UnexpectedEof.into()),

@@ -1,11 +1,11 @@
-//! The command line.
+//! The command line of `bench`.
 
 use clap::{Args, Parser, Subcommand};
 use edgecut_dist_sampler::{Fanout, parse_num_neighbors};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
-Example, a graph of 600 000 nodes and 30 million edges in one part and in two:
+Example with a graph of 600 000 nodes and 30 million edges, as one part and as two parts:
   for parts in 1 2; do
     partition-graph --dataset fake --avg-num-nodes 600000 --avg-degree 50 --num-channels 100 \\
       --num-classes 47 --method ldg --num-partitions $parts --root-dir data
@@ -13,9 +13,9 @@ Example, a graph of 600 000 nodes and 30 million edges in one part and in two:
   bench --json bench.json sampling --data data/partitions/fake/1-parts
   bench all --data data/partitions/fake/1-parts --data-2 data/partitions/fake/2-parts
 
-Times mean something on a machine that does nothing else.";
+Run benchmarks on an otherwise idle machine.";
 
-/// Times Edgecut's parts, each next to what the machine allows.
+/// Benchmarks Edgecut's hot paths and compares each with the limits of the machine.
 #[derive(Debug, Parser)]
 #[command(name = "bench", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -25,30 +25,30 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What all benchmarks share.
+/// The flags of all benchmarks.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Common {
     /// Also write the records as a JSON array
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Repetitions, of which the median and the least are shown [default: 7; 1 for partition and csv]
+    /// Repetitions; the median and the minimum are shown [default: 7; 1 for partition and csv]
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     reps: Option<u32>,
-    /// Threads that sample, compute and copy [default: all cores]
+    /// Number of threads that sample, compute and copy [default: all cores]
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
-    /// Size of the arrays that the memory's limits are measured on; well above the caches
+    /// Size of the arrays for the memory limits in MiB; must be well above the cache sizes
     #[arg(long, global = true, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=16384))]
     array_mib: u32,
 }
 
 impl Common {
-    /// Repetitions of what takes at most seconds.
+    /// Returns the repetitions of a benchmark that takes at most seconds.
     pub(crate) fn reps(&self) -> usize {
         self.reps.unwrap_or(7) as usize
     }
 
-    /// Repetitions of what takes minutes.
+    /// Returns the repetitions of a benchmark that takes minutes.
     pub(crate) fn long_reps(&self) -> usize {
         self.reps.unwrap_or(1) as usize
     }
@@ -62,7 +62,7 @@ impl Common {
         (self.array_mib as usize) << 20
     }
 
-    /// The same, as arguments of another process.
+    /// Returns these flags as arguments of another process.
     pub(crate) fn as_args(&self) -> Vec<String> {
         let mut args = vec![format!("--threads={}", self.threads()), format!("--array-mib={}", self.array_mib)];
         args.extend(self.reps.map(|reps| format!("--reps={reps}")));
@@ -72,39 +72,39 @@ impl Common {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// What the machine allows: random reads, copies, loopback, matrix products
+    /// Limits of the machine: random reads, copies, loopback, matrix products
     Limits,
     /// Multi-hop sampling on one part
     Sampling(BatchArgs),
-    /// Sampling and features in memory, and the gathering of features alone
+    /// Sampling with features in memory, and gathering of features alone
     Gather(BatchArgs),
-    /// Feature rows from a peer in another process
+    /// Fetching feature rows from a peer in another process
     Rpc(RpcArgs),
-    /// The ring all-reduce between processes
+    /// Ring all-reduce between processes
     AllReduce(AllReduceArgs),
-    /// Fused aggregation against gather and scatter-add
+    /// Fused aggregation, compared with gather and scatter-add
     Aggregation(AggregationArgs),
-    /// Dense layers as the models compute them
+    /// Dense layers of the models, compared with burn's operations
     Linear(LinearArgs),
-    /// A training step alone, and with sampling overlapped
+    /// A training step alone, and overlapped with sampling
     Step(StepArgs),
-    /// Epochs of the program `train` on one rank and more
+    /// Epochs of the program `train` on one or more ranks
     Epoch(EpochArgs),
     /// Batches of small graphs, and training on them
     Graphs(GraphsArgs),
     /// The program `partition-graph`
     Partition(PartitionArgs),
-    /// Reading OGB's CSV files against decompressing them
+    /// Reading of OGB's CSV files, compared with decompression alone
     Csv(CsvArgs),
-    /// From nothing to the first batch
+    /// Time from the start to the first batch
     Startup(BatchArgs),
-    /// All that the given data permit, each in a process of its own
+    /// All benchmarks that the given data permits, each in its own process
     All(AllArgs),
     #[command(hide = true)]
     Peer(PeerArgs),
 }
 
-/// Fan-outs, comma-separated.
+/// A comma-separated list of fan-outs.
 #[derive(Clone, Debug)]
 pub(crate) struct Fanouts(pub(crate) Vec<Fanout>);
 
@@ -118,23 +118,24 @@ fn fanouts(text: &str) -> Result<Fanouts, String> {
     parse_num_neighbors(text).map(Fanouts)
 }
 
-/// How batches are sampled.
+/// The flags of sampled batches.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DrawArgs {
-    /// In-neighbors drawn per node, a number per hop, seeds' hop first; -1 takes all
+    /// Fan-outs: in-neighbors to sample per node, one number per hop, the hop at the seeds first; -1 takes all
+    /// neighbors
     #[arg(long, value_name = "LIST", default_value = "15,10,5", value_parser = fanouts, allow_hyphen_values = true)]
     pub(crate) num_neighbors: Fanouts,
     /// Seeds per batch
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_size: u32,
-    /// Batches in a repetition
+    /// Batches per repetition
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batches: u32,
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BatchArgs {
-    /// A folder of 1 part that partition-graph wrote
+    /// Folder with 1 part, written by partition-graph
     #[arg(long, value_name = "PARTS_DIR")]
     pub(crate) data: PathBuf,
     #[command(flatten)]
@@ -143,20 +144,20 @@ pub(crate) struct BatchArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RpcArgs {
-    /// A folder of 2 parts [default: a generated graph with 100 features]
+    /// Folder with 2 parts [default: a generated graph with 100 features]
     #[arg(long, value_name = "PARTS_DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Rows per fetch
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1000,10000")]
     pub(crate) rows: Vec<usize>,
-    /// Fetches under way at the same time
+    /// Numbers of fetches in flight
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,4")]
     pub(crate) in_flight: Vec<usize>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AllReduceArgs {
-    /// Processes
+    /// Number of processes
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=64))]
     pub(crate) ranks: u32,
     /// Bytes per call
@@ -166,7 +167,7 @@ pub(crate) struct AllReduceArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AggregationArgs {
-    /// A folder of 1 part, whose first sampled batch is used [default: 500 000 random edges]
+    /// Folder with 1 part; the first sampled batch is used [default: a generated block with 500 000 random edges]
     #[arg(long, value_name = "PARTS_DIR")]
     pub(crate) data: Option<PathBuf>,
     #[command(flatten)]
@@ -174,14 +175,14 @@ pub(crate) struct AggregationArgs {
     /// Features per node
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) width: u32,
-    /// Nodes that the generated block reads; it has 2.5 edges and a quarter of a destination for each
+    /// Source nodes of the generated block, which has 2.5 edges and a quarter of a destination per source node
     #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(8..))]
     pub(crate) num_src: u32,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct LinearArgs {
-    /// Shapes, as rows x inputs x outputs
+    /// Shapes of the layers: ROWSxINPUTSxOUTPUTS
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "50000x100x256,50000x256x256,110000x200x256", value_parser = shape)]
     pub(crate) shapes: Vec<Shape>,
 }
@@ -198,7 +199,7 @@ fn shape(text: &str) -> Result<Shape, String> {
     let sizes: Vec<usize> = text.split('x').filter_map(|size| size.parse().ok()).filter(|&size| size > 0).collect();
     match sizes[..] {
         [rows, inputs, outputs] if text.split('x').count() == 3 => Ok(Shape { rows, inputs, outputs }),
-        _ => Err(format!("{text:?} is not of the form 50000x100x256")),
+        _ => Err(format!("{text:?} is not of the form ROWSxINPUTSxOUTPUTS, such as 50000x100x256")),
     }
 }
 
@@ -209,14 +210,14 @@ pub(crate) struct StepArgs {
     /// Width of the hidden layers
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) hidden: u32,
-    /// Batches that the loader makes ahead
+    /// Batches that the loader prefetches
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) concurrency: u32,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct GraphsArgs {
-    /// Generated graphs of some 20 nodes
+    /// Number of generated graphs, with about 20 nodes each
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) num_graphs: u32,
     /// Graphs per batch
@@ -229,13 +230,13 @@ pub(crate) struct GraphsArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct EpochArgs {
-    /// Folders of parts; each is trained on by as many ranks as it has parts
+    /// Folders of parts; one rank per part trains on each folder
     #[arg(long, value_name = "PARTS_DIR", required = true)]
     pub(crate) data: Vec<PathBuf>,
-    /// The program `train` [default: beside this one]
+    /// The program `train` [default: in the folder of this program]
     #[arg(long, value_name = "FILE")]
     pub(crate) train_bin: Option<PathBuf>,
-    /// In-neighbors drawn per node, a number per hop
+    /// Fan-outs: in-neighbors to sample per node, one number per hop
     #[arg(long, value_name = "LIST", default_value = "15,10,5", value_parser = fanouts, allow_hyphen_values = true)]
     pub(crate) num_neighbors: Fanouts,
     /// Seeds per batch and rank
@@ -244,56 +245,56 @@ pub(crate) struct EpochArgs {
     /// Width of the hidden layers
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) hidden: u32,
-    /// Epochs, of which the median is shown
+    /// Number of epochs; the median is shown
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) num_epochs: u32,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct PartitionArgs {
-    /// A dataset's folder of .npy files
+    /// Folder of a dataset of .npy files
     #[arg(long, value_name = "NPY_FOLDER")]
     pub(crate) data: PathBuf,
     /// Numbers of parts
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "2,4")]
     pub(crate) num_parts: Vec<u32>,
-    /// Methods: metis, ldg, random
+    /// Partitioning methods: metis, ldg, random
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "metis,ldg")]
     pub(crate) method: Vec<String>,
-    /// The program `partition-graph` [default: beside this one]
+    /// The program `partition-graph` [default: in the folder of this program]
     #[arg(long, value_name = "FILE")]
     pub(crate) partition_bin: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CsvArgs {
-    /// A dataset's folder in the raw layout of the Open Graph Benchmark, with raw/edge.csv.gz
+    /// Folder of a dataset in the raw layout of the Open Graph Benchmark, with raw/edge.csv.gz
     #[arg(long, value_name = "OGB_RAW_FOLDER")]
     pub(crate) data: PathBuf,
-    /// The split scheme, where there are several
+    /// Split scheme to use if the dataset has several
     #[arg(long, value_name = "SCHEME")]
     pub(crate) split: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AllArgs {
-    /// A folder of 1 part
+    /// Folder with 1 part
     #[arg(long, value_name = "PARTS_DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// The same graph in 2 parts
+    /// Folder with the same graph in 2 parts
     #[arg(long, value_name = "PARTS_DIR")]
     pub(crate) data_2: Option<PathBuf>,
-    /// A folder of .npy files, for partition
+    /// Folder of .npy files, for partition
     #[arg(long, value_name = "NPY_FOLDER")]
     pub(crate) npy: Option<PathBuf>,
-    /// A folder in the raw layout of OGB, for csv
+    /// Folder in the raw layout of OGB, for csv
     #[arg(long, value_name = "OGB_RAW_FOLDER")]
     pub(crate) ogb: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) draw: DrawArgs,
 }
 
-/// What a process that this one starts is there for.
+/// The flags of a peer process that this program starts.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PeerArgs {
     #[arg(long)]
@@ -302,7 +303,7 @@ pub(crate) struct PeerArgs {
     pub(crate) world_size: usize,
     #[arg(long)]
     pub(crate) port: u16,
-    /// The parts to serve; without them the peer takes part in all-reduces
+    /// The parts to serve; without this flag the peer takes part in all-reduces
     #[arg(long)]
     pub(crate) data: Option<PathBuf>,
     #[arg(long, value_delimiter = ',')]

@@ -1,4 +1,4 @@
-//! One of the project's programs, run and watched.
+//! Running one of the project's programs, and measuring its time and memory.
 
 use crate::process_memory::{ProcessMemory, children_of};
 use anyhow::{Context, ensure};
@@ -11,29 +11,34 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often a running program's memory is looked at. The kernel keeps the peak, so little is missed.
+/// The interval between reads of a running program's memory. The kernel records the peak, so little is missed.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// What a program did that has ended well.
+/// The output and resource usage of a program that has ended successfully.
 pub(crate) struct Finished {
     pub(crate) stdout: String,
     pub(crate) wall: Duration,
-    /// CPU time of the program and of all processes that it started.
+    /// The CPU time of the program and of all processes that it started.
     pub(crate) cpu: Duration,
-    /// The largest seen of each process: of those that it started, or of itself if it started none.
+    /// The largest memory observed of each process that the program started, or of itself if it started none.
     pub(crate) memory: Vec<ProcessMemory>,
 }
 
-/// Runs `command` to its end.
+/// Runs `command` and waits for its end.
+///
+/// # Errors
+/// A program that cannot be started or ends with another status than 0.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<Finished> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let (start, cpu) = (Instant::now(), cpu_of_children()?);
+    let start = Instant::now();
+    let cpu = cpu_of_children()?;
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("start {name}"))?;
+    // Both pipes are read on threads: a program blocks if it fills a pipe that nobody reads.
     let stdout = collect(child.stdout.take());
     let stderr = collect(child.stderr.take());
     let (status, memory) = watch(&mut child).with_context(|| format!("wait for {name}"))?;
@@ -46,7 +51,7 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<Finished> {
 fn collect(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let mut text = Vec::new();
-        // What came before an error is still worth showing.
+        // If reading fails, the text until then is still returned.
         let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut text));
         String::from_utf8_lossy(&text).into_owned()
     })
@@ -73,20 +78,21 @@ fn watch(child: &mut Child) -> std::io::Result<(ExitStatus, Vec<ProcessMemory>)>
     Ok((status, seen.into_values().collect()))
 }
 
-/// CPU time of all processes that this one has started and waited for, with those that they waited for.
+/// Returns the CPU time of all child processes that this process has waited for, and of their descendants.
 pub(crate) fn cpu_of_children() -> anyhow::Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("ask for the CPU time of child processes")?;
     let duration = |time: TimeVal| Duration::new(time.tv_sec() as u64, time.tv_usec() as u32 * 1000);
     Ok(duration(usage.user_time()) + duration(usage.system_time()))
 }
 
-/// The program as it was given, or the one beside this one.
+/// Returns the path of a program: the given one, or the file `name` in the folder of this program.
 pub(crate) fn find(given: Option<&Path>, name: &str, package: &str, flag: &str) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("find this program's file")?;
     let path = given.map_or_else(|| own.with_file_name(name), Path::to_path_buf);
     ensure!(
         path.is_file(),
-        "{}: there is no such program; build it with `cargo build --release -p {package} --bin {name}`, or name it with {flag}",
+        "{}: program not found; build it with `cargo build --release -p {package} --bin {name}`, or give its path \
+         with {flag}",
         path.display()
     );
     Ok(path)

@@ -1,10 +1,10 @@
-//! The dense layers that are compared: the one that the models use, and burn's operations one after the other.
+//! The dense layers to compare: the fused layer of the models, and a sequence of burn's operations.
 
 use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
 use edgecut_trainer::ops::{Activation, DropoutKey, DropoutMask, GnnBackend, dropout, linear};
 
-/// What both do with the sums: the positive part, and dropout with this probability.
+/// A dense layer with ReLU and dropout with this probability.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HiddenLayer {
     pub(crate) dropout: f64,
@@ -15,7 +15,7 @@ impl HiddenLayer {
         DropoutKey::new(0, 0, 0)
     }
 
-    /// `dropout(relu(x · weight + bias))` as one operation.
+    /// Computes `dropout(relu(x · weight + bias))` as one operation.
     ///
     /// # Shapes
     /// - `x`: `[rows, in]`, `weight`: `[in, out]`, `bias`: `[out]`
@@ -29,7 +29,7 @@ impl HiddenLayer {
         linear(x, weight, Some(bias), Activation::Relu(DropoutMask::new(self.dropout, Self::key())))
     }
 
-    /// The same, operation by operation.
+    /// Computes the same with separate operations.
     pub(crate) fn plain<B: GnnBackend>(
         self,
         x: Tensor<B, 2>,
@@ -47,7 +47,8 @@ mod tests {
 
     #[test]
     fn both_ways_give_the_same() {
-        let (x, weight) = (random_tensor::<Cpu>(30, 20, 1), random_tensor::<Cpu>(20, 10, 2));
+        let x = random_tensor::<Cpu>(30, 20, 1);
+        let weight = random_tensor::<Cpu>(20, 10, 2);
         let bias = random_tensor::<Cpu>(1, 10, 3).reshape([10]);
         let layer = HiddenLayer { dropout: 0.5 };
         let fused = layer.fused(x.clone(), weight.clone(), bias.clone());

@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Human-readable formatting of numbers.
 
-/// A time with three digits: `12.3 ms`.
+/// Formats a time with three significant digits: `12.3 ms`.
 pub(crate) fn seconds(value: f64) -> String {
     match value.abs() {
         s if !s.is_finite() => "-".into(),
@@ -11,7 +11,7 @@ pub(crate) fn seconds(value: f64) -> String {
     }
 }
 
-/// A quantity with a prefix: `1.23 GB/s`, `45.6 M edges/s`.
+/// Formats a quantity with a metric prefix: `1.23 GB/s`, `45.6 M edges/s`.
 pub(crate) fn quantity(value: f64, unit: &str) -> String {
     let (scaled, prefix) = match value.abs() {
         v if !v.is_finite() => return "-".into(),
@@ -21,13 +21,13 @@ pub(crate) fn quantity(value: f64, unit: &str) -> String {
         v if v >= 1e3 => (value / 1e3, "k"),
         _ => (value, ""),
     };
-    // A symbol takes its prefix, a word stands apart from it.
+    // The prefix is attached to a unit symbol, but separated from a word.
     let symbol = ["B", "B/s", "FLOP/s"].contains(&unit);
     let gap = if symbol || prefix.is_empty() { "" } else { " " };
     format!("{} {prefix}{gap}{unit}", digits(scaled)).trim_end().to_owned()
 }
 
-/// Three digits that count; of tiny numbers what six decimals show.
+/// Formats a number with three significant digits, but at most six decimals.
 fn digits(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 99.95 => 0,

@@ -1,4 +1,4 @@
-//! A job of one rank in this process.
+//! A job with a single rank in this process.
 
 use anyhow::{Context, ensure};
 use edgecut_cluster::{Cluster, ProcessGroup};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The only node type of a homogeneous graph.
 pub(crate) const NODES: NodeTypeId = NodeTypeId(0);
 
-/// The only rank, with the only part.
+/// A job with one rank and one part.
 pub(crate) struct LocalJob {
     pub(crate) node: Arc<SamplingNode>,
     pub(crate) world: ProcessGroup,
@@ -18,13 +18,13 @@ pub(crate) struct LocalJob {
 }
 
 impl LocalJob {
-    /// Opens the part in `dir`, without comparing its checksums, and serves it.
+    /// Opens the part in `dir`, without verifying its checksums, and serves it.
     pub(crate) fn start(dir: &Path, threads: usize) -> anyhow::Result<Self> {
         let meta = Meta::read(dir)?;
         let parts = meta.num_parts;
         ensure!(
             parts == 1,
-            "{}: it has {parts} parts, but this runs on one: partition with --num-partitions 1",
+            "{}: the graph has {parts} parts, but this benchmark needs one part: partition with --num-partitions 1",
             dir.display()
         );
         let part = Arc::new(Part::open(dir, PartitionId(0), false)?.with_edges_in_memory());
@@ -36,7 +36,7 @@ impl LocalJob {
         Ok(Self { node, world, cluster })
     }
 
-    /// A sampler with these fan-outs.
+    /// Returns a sampler with these fan-outs.
     pub(crate) fn sampler(&self, num_neighbors: &[Fanout]) -> anyhow::Result<Arc<DistNeighborSampler>> {
         let config = SamplerConfig::new(num_neighbors.to_vec());
         Ok(Arc::new(DistNeighborSampler::new(self.node.clone(), config)?))

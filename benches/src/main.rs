@@ -1,7 +1,8 @@
-//! `bench`: times Edgecut's parts, each next to what the machine allows, in the same run.
+//! `bench`: benchmarks of Edgecut's hot paths, each compared with a limit of the machine that is measured in the same
+//! run.
 //!
-//! Nothing here decides whether a number is good: every line has the work, the time, the throughput, and the limit that
-//! the throughput is compared with. Benchmarks use the public interfaces of the crates and the real programs.
+//! The program does not judge results. Every line shows the work, the time, the throughput, and the limit that the
+//! throughput is compared with. Benchmarks use the public interfaces of the crates and the real programs.
 
 mod allreduce_limits;
 mod args;
@@ -32,11 +33,11 @@ use report::Report;
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
-// The one that `train` has: it decides about the speed of a step.
+// The allocator of `train`: it affects the time of a step, so benchmarks must use the same one.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// What the library of matrix products that burn uses takes its number of threads from, when it is first used.
+/// The environment variable from which burn's library of matrix products reads its number of threads at its first use.
 const MATMUL_THREADS: &str = "MATMUL_NUM_THREADS";
 
 fn main() -> ExitCode {
@@ -54,13 +55,14 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> anyhow::Result<()> {
     let threads = cli.common.threads();
     if std::env::var_os(MATMUL_THREADS).is_none() {
-        // A process cannot safely change its own environment, so it starts over with the variable.
+        // Changing the own environment is not safe in a multi-threaded process, so the program executes itself again
+        // with the variable.
         let program = std::env::current_exe().context("find this program's file")?;
         let error = std::process::Command::new(program)
             .args(std::env::args_os().skip(1))
             .env(MATMUL_THREADS, threads.to_string())
             .exec();
-        return Err(error).context("start over with the number of threads");
+        return Err(error).with_context(|| format!("start this program again with {MATMUL_THREADS}"));
     }
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().context("start the compute threads")?;
     if let Command::Peer(args) = &cli.command {
@@ -68,7 +70,7 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
     }
     let mut report = Report::new();
     let outcome = measure(cli, &mut report);
-    // What was measured before an error is worth keeping.
+    // Records from before an error are written as well.
     if let Some(path) = &cli.common.json {
         report.write_json(path)?;
     }

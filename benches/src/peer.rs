@@ -1,4 +1,4 @@
-//! Other ranks of a job, as processes of their own: copies of this program with the hidden command `peer`.
+//! The other ranks of a job, in their own processes: copies of this program with the hidden command `peer`.
 
 use crate::allreduce_limits::AllReduceLimits;
 use crate::args::{Common, PeerArgs};
@@ -14,11 +14,11 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
-/// Above what any benchmark lets a rank wait for another.
+/// The timeout of collectives, longer than any benchmark lets a rank wait.
 const COLLECTIVE_TIMEOUT_MS: u64 = 600_000;
 const HOST: &str = "127.0.0.1";
 
-/// The processes of all ranks but 0, which is this one. They are killed if they are dropped before they are done.
+/// The processes of all ranks except rank 0, which is this process. Dropping them early kills them.
 pub(crate) struct Peers(Vec<Peer>);
 
 struct Peer {
@@ -28,7 +28,7 @@ struct Peer {
 }
 
 impl Peers {
-    /// Starts the other ranks with `args` and joins them as rank 0. Ranks must have the same `fingerprint`.
+    /// Starts the other ranks with `args` and joins them as rank 0. All ranks must have the same `fingerprint`.
     pub(crate) fn join(world_size: usize, fingerprint: &str, args: &[String]) -> anyhow::Result<(Cluster, Self)> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen on a free loopback port")?;
         let port = listener.local_addr().context("ask for the port")?.port();
@@ -40,13 +40,14 @@ impl Peers {
         Ok((cluster, peers))
     }
 
-    /// The CPU seconds of all peers so far.
+    /// Returns the CPU seconds of all peers so far.
     pub(crate) fn cpu_s(&mut self) -> anyhow::Result<f64> {
         self.0.iter_mut().map(Peer::cpu_s).sum()
     }
 
-    /// Lets all peers end, leaves the job with them, and waits for them.
+    /// Tells all peers to end, leaves the job together with them, and waits for their processes.
     pub(crate) fn end(mut self, cluster: Cluster) -> anyhow::Result<()> {
+        // Closing a peer's standard input tells it to end.
         self.0.iter_mut().for_each(|peer| peer.questions = None);
         cluster.shutdown()?;
         for peer in &mut self.0 {
@@ -60,7 +61,7 @@ impl Peers {
 impl Drop for Peers {
     fn drop(&mut self) {
         for peer in &mut self.0 {
-            // One that has ended already needs nothing.
+            // Killing fails if the process has already ended, which is fine.
             let _ = peer.process.kill();
             let _ = peer.process.wait();
         }
@@ -79,29 +80,31 @@ impl Peer {
             .stdout(Stdio::piped())
             .spawn()
             .context("start a peer")?;
-        let (questions, answers) = (process.stdin.take(), process.stdout.take());
-        let answers = BufReader::new(answers.context("a peer's standard output is a pipe")?);
+        let questions = process.stdin.take();
+        let answers = process.stdout.take();
+        let answers = BufReader::new(answers.context("a peer's standard output is not a pipe")?);
         Ok(Self { process, questions, answers })
     }
 
     fn cpu_s(&mut self) -> anyhow::Result<f64> {
-        let questions = self.questions.as_mut().context("the peer has been told to end")?;
+        let questions = self.questions.as_mut().context("the peer was already told to end")?;
         questions.write_all(b"\n").context("ask a peer for its CPU time")?;
         let mut line = String::new();
         self.answers.read_line(&mut line).context("read a peer's CPU time")?;
-        line.trim().parse().with_context(|| format!("a peer said {line:?} for its CPU time"))
+        line.trim().parse().with_context(|| format!("a peer sent {line:?} instead of its CPU time"))
     }
 }
 
 fn cluster_config(rank: usize, world_size: usize, port: u16, fingerprint: &str) -> ClusterConfig {
     let mut config = ClusterConfig::new(rank, world_size, HOST, port);
-    (config.local_rank, config.local_world_size) = (rank, world_size);
+    config.local_rank = rank;
+    config.local_world_size = world_size;
     config.fingerprint = fingerprint.to_owned();
     config.collective_timeout_ms = COLLECTIVE_TIMEOUT_MS;
     config
 }
 
-/// What a peer does: it serves a part, or takes part in all-reduces, until rank 0 is done.
+/// Runs as a peer: serves a part, or takes part in all-reduces, until rank 0 is done.
 pub(crate) fn serve(args: &PeerArgs, common: &Common) -> anyhow::Result<()> {
     match &args.data {
         Some(dir) => serve_part(dir, args, common),
@@ -122,7 +125,7 @@ fn serve_part(dir: &Path, args: &PeerArgs, common: &Common) -> anyhow::Result<()
     let (node, world) = serving_node(dir, &meta, &cluster, common.threads())?;
     answer_until_the_end()?;
     drop(world);
-    // Until all ranks are done, the node answers them.
+    // The node answers the other ranks until all are done, so it is dropped after the shutdown.
     let outcome = cluster.shutdown();
     drop(node);
     Ok(outcome?)
@@ -149,7 +152,7 @@ fn answer_until_the_end() -> anyhow::Result<()> {
     let mut stdout = std::io::stdout();
     for line in std::io::stdin().lines() {
         if !line.context("read a question")?.is_empty() {
-            bail!("a question is an empty line");
+            bail!("rank 0 sent a line that is not empty");
         }
         writeln!(stdout, "{}", cpu_time().as_secs_f64()).context("answer a question")?;
     }

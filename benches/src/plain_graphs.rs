@@ -1,11 +1,11 @@
-//! Graphs put side by side in the plain way: lists of edges that are shifted, joined and sorted, and dense rows.
+//! The straightforward way of batching graphs: edge lists that are shifted, concatenated and sorted, and dense rows.
 
 use edgecut_graph::GraphDataset;
 
-/// A graph as an object of its own.
+/// A graph with its own arrays.
 pub(crate) struct PlainGraph {
     num_nodes: u32,
-    /// (source, destination).
+    /// Pairs (source, destination).
     edges: Vec<(u32, u32)>,
     rows: Vec<Vec<f32>>,
 }
@@ -22,9 +22,12 @@ impl PlainGraph {
     }
 }
 
-/// Offsets of in-edges, their sources, and the rows of all nodes end to end.
+/// Batches graphs. Returns the offsets of the in-edges by destination, the sources of the edges, and the concatenated
+/// rows of all nodes.
 pub(crate) fn plain_batch(graphs: &[PlainGraph]) -> (Vec<u32>, Vec<u32>, Vec<f32>) {
-    let (mut edges, mut rows, mut first) = (Vec::new(), Vec::new(), 0);
+    let mut edges = Vec::new();
+    let mut rows = Vec::new();
+    let mut first = 0;
     for graph in graphs {
         edges.extend(graph.edges.iter().map(|&(from, to)| (first + from, first + to)));
         graph.rows.iter().for_each(|row| rows.extend_from_slice(row));

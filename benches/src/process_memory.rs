@@ -1,25 +1,25 @@
-//! What the system says about a process's memory.
+//! The memory of a process, read from `/proc`.
 
 use std::fs;
 
-/// Resident memory of a process, in bytes.
+/// The resident memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProcessMemory {
-    /// The largest resident set so far, mapped files included.
+    /// The largest resident set so far, including mapped files.
     pub(crate) peak_bytes: u64,
-    /// What is the process's own now.
+    /// The current private memory of the process.
     pub(crate) anonymous_bytes: u64,
-    /// Pages of mapped files now, which the system can take back and other processes share.
+    /// The current pages of mapped files, which the system can reclaim and other processes share.
     pub(crate) file_bytes: u64,
 }
 
 impl ProcessMemory {
-    /// This process's.
+    /// Returns the memory of this process.
     pub(crate) fn own() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/self/status").ok()?)
     }
 
-    /// That of a process which has not ended.
+    /// Returns the memory of a running process.
     pub(crate) fn of(pid: u32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
     }
@@ -33,7 +33,7 @@ impl ProcessMemory {
         Some(Self { peak_bytes: field("VmHWM")?, anonymous_bytes, file_bytes: field("RssFile")? })
     }
 
-    /// The larger of each number.
+    /// Returns the maximum of each field.
     pub(crate) fn max(self, other: Self) -> Self {
         Self {
             peak_bytes: self.peak_bytes.max(other.peak_bytes),
@@ -43,13 +43,13 @@ impl ProcessMemory {
     }
 }
 
-/// Lets the peak of this process start over at what is resident now. Without the permission the peak is that of the
-/// whole process.
+/// Resets the peak of this process to its current resident set. Without the permission to do so, the peak remains that
+/// since the start of the process.
 pub(crate) fn reset_peak() {
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
-/// Processes that `pid` has started and that have not ended.
+/// Returns the running child processes of `pid`.
 pub(crate) fn children_of(pid: u32) -> Vec<u32> {
     let numbers = |text: String| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>();
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();

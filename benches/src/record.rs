@@ -1,39 +1,39 @@
-//! One measured line.
+//! The record of one measurement.
 
 use crate::format;
 use crate::timing::Timing;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// What was measured, and what it is compared with. Units are base units: seconds, bytes.
+/// A measurement, and the limit that it is compared with. All quantities are in base units: seconds, bytes.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Record {
-    /// The benchmark, as it is called on the command line.
+    /// The name of the benchmark on the command line.
     pub(crate) bench: &'static str,
-    /// What of it.
+    /// The name of the measurement within the benchmark.
     pub(crate) name: String,
-    /// The work that the times are for.
+    /// The unit of work that the times refer to.
     pub(crate) work: String,
     /// The parameters of the work.
     pub(crate) params: Map<String, Value>,
     pub(crate) median_s: f64,
     pub(crate) min_s: f64,
     pub(crate) cpu_s: f64,
-    /// Work per second, by the median.
+    /// The amount of work per second at the median time.
     pub(crate) throughput: f64,
     pub(crate) unit: &'static str,
     /// The machine's throughput, in the same unit.
     pub(crate) limit: Option<f64>,
     pub(crate) limit_name: Option<String>,
-    /// Throughput over limit.
+    /// The throughput divided by the limit.
     pub(crate) ratio: Option<f64>,
     pub(crate) peak_rss_mb: Option<f64>,
-    /// Whatever else was found.
+    /// Further results.
     pub(crate) details: Map<String, Value>,
 }
 
 impl Record {
-    /// A line of `bench` on `work`, which took `timing` and handled `amount` of something.
+    /// Creates a record of `bench`: `work` took `timing` and processed `amount`, measured in `unit` per second.
     pub(crate) fn new(
         bench: &'static str,
         name: impl Into<String>,
@@ -60,7 +60,7 @@ impl Record {
         }
     }
 
-    /// Compares it with what the machine allows.
+    /// Compares the throughput with a limit of the machine.
     pub(crate) fn against(mut self, limit: f64, limit_name: impl Into<String>) -> Self {
         self.limit = Some(limit);
         self.limit_name = Some(limit_name.into());
@@ -74,13 +74,13 @@ impl Record {
         self
     }
 
-    /// Adds a finding.
+    /// Adds a further result.
     pub(crate) fn detail(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.details.insert(name.into(), value.into());
         self
     }
 
-    /// What the table shows, column by column.
+    /// Returns the cells of the record's line in the table, by column.
     pub(crate) fn cells(&self) -> [String; 9] {
         let limit = self.limit.map_or_else(String::new, |limit| format::quantity(limit, self.unit));
         [
@@ -96,7 +96,7 @@ impl Record {
         ]
     }
 
-    /// The findings and the memory, in a line; empty without any.
+    /// Formats the further results and the memory as one line, which may be empty.
     pub(crate) fn notes(&self) -> String {
         let number = |value: &Value| match value.as_f64() {
             Some(number) if value.is_f64() => format::quantity(number, ""),

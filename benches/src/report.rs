@@ -1,4 +1,4 @@
-//! Shows records as they come, and keeps them for the JSON file.
+//! The report of a run: prints records as they arrive, and collects them for the JSON file.
 
 use crate::machine::{Machine, commit, date};
 use crate::record::Record;
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 const HEADINGS: [&str; 9] = ["name", "work", "median", "min", "CPU", "throughput", "limit", "ratio", "the limit is"];
-/// Wide enough for what is usually in a column; what is wider moves its line alone.
+/// The widths of the columns, which fit most cells. A wider cell shifts the rest of its line.
 const WIDTHS: [usize; 9] = [40, 44, 9, 9, 9, 17, 17, 7, 0];
-/// Columns from this one on hold numbers, which end together.
+/// The first of the columns with numbers, which are aligned to the right.
 const FIRST_NUMBER: usize = 2;
 
 /// The records of this run.
@@ -27,7 +27,7 @@ impl Report {
         Self { records: Vec::new(), shown: false, machine: Machine::this(), date: date(), commit: commit() }
     }
 
-    /// Shows a record and keeps it.
+    /// Prints a record and collects it.
     pub(crate) fn add(&mut self, record: &Record) -> anyhow::Result<()> {
         if !self.shown {
             println!("{}", line(&HEADINGS.map(String::from)));
@@ -48,12 +48,12 @@ impl Report {
         Ok(())
     }
 
-    /// Keeps records that another process has shown.
+    /// Collects records that another process has printed.
     pub(crate) fn extend(&mut self, records: Vec<Value>) {
         self.records.extend(records);
     }
 
-    /// Writes the records beside and renames them, so that a reader never sees half of them.
+    /// Writes the records to a temporary file and renames it, so that a reader never sees an incomplete file.
     pub(crate) fn write_json(&self, path: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(&self.records).context("write the records as JSON")?;
         write_output(path, (text + "\n").as_bytes()).with_context(|| format!("write {}", path.display()))

@@ -1,4 +1,4 @@
-//! Batches sampled straight through the sampler, without a loader.
+//! Sampling of batches through the sampler directly, without a loader.
 
 use crate::local_job::NODES;
 use anyhow::Context;
@@ -6,8 +6,8 @@ use edgecut_dist_sampler::{BatchKey, DistNeighborSampler, SampleSeeds, SampledSu
 use futures::{StreamExt, TryStreamExt};
 use std::sync::Arc;
 
-/// Samples the neighborhoods of all batches of seeds, `concurrency` at the same time, and keeps of each what `keep`
-/// takes. The same seeds give the same neighborhoods in every call.
+/// Samples the neighborhoods of all batches of seeds, `concurrency` at the same time, and returns the result of `keep`
+/// for each of them. The same seeds give the same neighborhoods in every call.
 pub(crate) fn sample_all<T: Send + 'static>(
     sampler: &Arc<DistNeighborSampler>,
     batches: &[Vec<u32>],
@@ -26,7 +26,7 @@ pub(crate) fn sample_all<T: Send + 'static>(
     handle.block_on(sampled.try_collect())
 }
 
-/// How large a sampled batch is.
+/// The size of a sampled batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchSize {
     pub(crate) edges: usize,
@@ -42,7 +42,9 @@ impl BatchSize {
     }
 
     pub(crate) fn total(sizes: &[Self]) -> Self {
-        let (edges, input_nodes) = (|size: &Self| size.edges, |size: &Self| size.input_nodes);
-        Self { edges: sizes.iter().map(edges).sum(), input_nodes: sizes.iter().map(input_nodes).sum() }
+        Self {
+            edges: sizes.iter().map(|size| size.edges).sum(),
+            input_nodes: sizes.iter().map(|size| size.input_nodes).sum(),
+        }
     }
 }

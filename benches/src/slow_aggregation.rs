@@ -1,11 +1,11 @@
-//! Aggregation the slow and obvious way, through burn's own operations.
+//! The straightforward aggregation with burn's own operations, as a baseline.
 
 use burn::tensor::backend::Backend;
 use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
 use edgecut_trainer::ops::Block;
 
-/// The mean of each destination's neighbors by a gather of one row per edge and a scatter-add; what it needs of the
-/// block is made beforehand.
+/// The mean over each destination's neighbors by a gather of one row per edge and a scatter-add. The index tensors of
+/// the block are made in advance.
 pub(crate) struct SlowMean<B: Backend> {
     sources: Tensor<B, 1, Int>,
     destinations: Tensor<B, 1, Int>,
@@ -31,11 +31,14 @@ impl<B: Backend> SlowMean<B> {
         }
     }
 
+    /// Returns the mean of each destination's neighbors.
+    ///
     /// # Shapes
     /// - `x`: `[num_src, features]`
     /// - output: `[num_dst, features]`
     pub(crate) fn forward(&self, x: Tensor<B, 2>) -> Tensor<B, 2> {
-        let ([_, width], [num_dst, _]) = (x.dims(), self.scale.dims());
+        let [_, width] = x.dims();
+        let [num_dst, _] = self.scale.dims();
         let zeros = Tensor::zeros([num_dst, width], &x.device());
         let messages = x.select(0, self.sources.clone());
         zeros.select_assign(0, self.destinations.clone(), messages, IndexingUpdateOp::Add) * self.scale.clone()

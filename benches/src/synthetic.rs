@@ -1,4 +1,4 @@
-//! Data that is made up, for benchmarks that need none in particular.
+//! Synthetic data for benchmarks that need no real dataset.
 
 use anyhow::Context;
 use burn::backend::{Autodiff, NdArray};
@@ -12,30 +12,32 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// The backend that the programs use.
+/// The CPU backend of the programs.
 pub(crate) type Cpu = NdArray<f32>;
-/// The same, with gradients.
+/// The CPU backend with gradients.
 pub(crate) type Grad = Autodiff<Cpu>;
 
-/// Numbers in `[-1, 1)`.
+/// Returns random numbers in `[-1, 1)`.
 pub(crate) fn random_values(count: usize, key: u64) -> Vec<f32> {
     let mut rng = CounterRng::new(key);
     (0..count).map(|_| (rng.unit() * 2.0 - 1.0) as f32).collect()
 }
 
-/// A matrix of numbers in `[-1, 1)`.
+/// Returns a matrix of random numbers in `[-1, 1)`.
 pub(crate) fn random_tensor<B: Backend>(rows: usize, columns: usize, key: u64) -> Tensor<B, 2> {
     let data = TensorData::new(random_values(rows * columns, key), [rows, columns]);
     Tensor::from_data(data, &Default::default())
 }
 
-/// A block like the first of a sampled batch: for each source two and a half edges and a quarter of a destination.
+/// Returns a block with the proportions of the first block of a sampled batch: two and a half edges and a quarter of a
+/// destination per source node.
 pub(crate) fn random_block(num_src: usize) -> anyhow::Result<Block> {
     let num_dst = num_src / 4;
     let mut rng = CounterRng::new(4);
-    let (mut indptr, mut indices) = (vec![0_u32], Vec::new());
+    let mut indptr = vec![0_u32];
+    let mut indices = Vec::new();
     for _ in 0..num_dst {
-        // Five to fifteen, ten on average.
+        // Five to fifteen edges per destination, ten on average.
         for _ in 0..5 + rng.below(11) {
             indices.push(rng.below(num_src as u64) as u32);
         }
@@ -45,14 +47,15 @@ pub(crate) fn random_block(num_src: usize) -> anyhow::Result<Block> {
     Ok(Block::new(graph, num_dst, num_src)?)
 }
 
-/// Parts of a generated graph in a temporary folder, which goes with the value.
+/// The parts of a generated graph in a temporary folder. Dropping the value removes the folder.
 pub(crate) struct GeneratedParts {
     path: PathBuf,
     _dir: TempDir,
 }
 
 impl GeneratedParts {
-    /// So many nodes with features of the given width, spread at random over two parts.
+    /// Generates a graph with `num_nodes` nodes and `num_channels` features, and partitions it at random into two
+    /// parts.
     pub(crate) fn two(num_nodes: usize, num_channels: usize) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir().context("make a temporary folder")?;
         let path = dir.path().join("2-parts");

@@ -1,16 +1,16 @@
-//! Repeats work and keeps its wall-clock and CPU times.
+//! Wall-clock and CPU times of repeated work.
 
 use crate::process_memory::{ProcessMemory, reset_peak};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// CPU time of all threads of this process so far.
+/// Returns the CPU time of all threads of this process so far.
 pub(crate) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Adds up the time of the parts of a repetition that count.
+/// A stopwatch that sums the time of the measured sections of a repetition.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
     wall: Duration,
@@ -18,16 +18,17 @@ pub(crate) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Times `work`; what happens between two calls does not count.
+    /// Runs `work` and adds its time. The time between two calls does not count.
     pub(crate) fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        let (start, cpu) = (Instant::now(), cpu_time());
+        let start = Instant::now();
+        let cpu = cpu_time();
         let value = work();
         self.wall += start.elapsed();
         self.cpu += cpu_time() - cpu;
         value
     }
 
-    /// Counts a time that was taken elsewhere.
+    /// Adds a time that was measured elsewhere.
     pub(crate) fn add(&mut self, wall: Duration, cpu: Duration) {
         self.wall += wall;
         self.cpu += cpu;
@@ -39,14 +40,14 @@ impl Stopwatch {
 pub(crate) struct Timing {
     pub(crate) median_s: f64,
     pub(crate) min_s: f64,
-    /// The median.
+    /// The median of the CPU times.
     pub(crate) cpu_s: f64,
-    /// The process's largest resident set during the repetitions.
+    /// The largest resident set of the process during the repetitions.
     pub(crate) peak_rss_bytes: Option<u64>,
 }
 
 impl Timing {
-    /// Times `work` as often as asked for, after a time that does not count: that one fills caches and grows buffers.
+    /// Times `reps` repetitions of `work` after one warm-up repetition, which fills caches and grows buffers.
     pub(crate) fn measure(
         reps: usize,
         mut work: impl FnMut(&mut Stopwatch) -> anyhow::Result<()>,
@@ -55,7 +56,7 @@ impl Timing {
         Self::measure_cold(reps, work)
     }
 
-    /// As [`Timing::measure`], but every repetition counts.
+    /// Like [`Timing::measure`], but without a warm-up.
     pub(crate) fn measure_cold(
         reps: usize,
         mut work: impl FnMut(&mut Stopwatch) -> anyhow::Result<()>,
@@ -73,20 +74,20 @@ impl Timing {
         Ok(timing)
     }
 
-    /// The times of repetitions that were timed elsewhere.
+    /// Summarizes the times of repetitions that were measured elsewhere.
     pub(crate) fn of(wall_s: &[f64], cpu_s: &[f64]) -> Self {
         let min_s = wall_s.iter().copied().fold(f64::INFINITY, f64::min);
         Self { median_s: median(wall_s), min_s, cpu_s: median(cpu_s), peak_rss_bytes: None }
     }
 
-    /// The time of one of `units` equal units.
+    /// Returns the times of one of `units` equal units of the work.
     pub(crate) fn per(self, units: usize) -> Self {
         let units = units.max(1) as f64;
         Self { median_s: self.median_s / units, min_s: self.min_s / units, cpu_s: self.cpu_s / units, ..self }
     }
 }
 
-/// The middle value, or the mean of the two in the middle; not a number where there is none.
+/// Returns the median, which is the mean of the two middle values for an even number of values; NaN without values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

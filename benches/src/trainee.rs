@@ -1,4 +1,4 @@
-//! A model and its optimizer, stepped as `train node` steps them.
+//! A model and its optimizer, trained as in `train node`.
 
 use crate::local_job::LocalJob;
 use crate::synthetic::Grad;
@@ -17,17 +17,17 @@ use edgecut_trainer::{
 };
 use std::sync::Arc;
 
-/// A GraphSAGE in training.
+/// A GraphSAGE model in training.
 pub(crate) struct Trainee<O> {
     config: ModelConfig,
     schema: Arc<GraphSchema>,
-    // Taken out while the optimizer changes it, so that it is not copied.
+    // `None` only while the optimizer updates the model: moving it out avoids a copy.
     model: Option<NodeModel<Grad>>,
     optimizer: O,
     lr: f64,
 }
 
-/// The defaults of `train node`, but for dropout, which the models of other systems that this is compared with do not have.
+/// Returns the defaults of `train node`, but without dropout, since the models of the compared systems have none.
 fn training_config(num_neighbors: &[Fanout], hidden_channels: usize, batch_size: usize) -> NodeTrainingConfig {
     let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
     let sampler = SamplerConfig::new(num_neighbors.to_vec());
@@ -35,7 +35,7 @@ fn training_config(num_neighbors: &[Fanout], hidden_channels: usize, batch_size:
     NodeTrainingConfig { training, metric: Metric::Accuracy }
 }
 
-/// A new model for the graph of `job`.
+/// Creates a model for the graph of `job`.
 pub(crate) fn trainee(
     job: &LocalJob,
     num_neighbors: &[Fanout],
@@ -52,12 +52,12 @@ pub(crate) fn trainee(
 }
 
 impl<O: Optimizer<NodeModel<Grad>, Grad>> Trainee<O> {
-    /// A batch as the model takes it.
+    /// Converts a batch to the model's input.
     pub(crate) fn tensors(&self, batch: MiniBatch) -> anyhow::Result<TensorBatch<Grad>> {
         Ok(TensorBatch::new(batch, &self.schema, self.options(), &Default::default())?)
     }
 
-    /// The batches of an epoch as the model takes them, made so on the loader's threads.
+    /// Returns the batches of an epoch as model inputs. The loader's threads convert them.
     pub(crate) fn epoch(&self, loader: &DistNeighborLoader) -> BatchIter<Result<TensorBatch<Grad>, TrainError>> {
         tensor_batches(loader, 0, &self.schema, self.options(), &Default::default())
     }
@@ -66,7 +66,7 @@ impl<O: Optimizer<NodeModel<Grad>, Grad>> Trainee<O> {
         BatchOptions::of_model(&self.config, true)
     }
 
-    /// Forward, backward, all-reduce over `world`, and the optimizer's step.
+    /// Runs one training step: forward, backward, all-reduce over `world`, and optimizer.
     pub(crate) fn step(&mut self, batch: TensorBatch<Grad>, step: u64, world: &mut ProcessGroup) -> anyhow::Result<()> {
         let model = self.model.take().context("the model was lost in a step that failed")?;
         let mode = Mode::Train(DropoutKey::new(0, 0, step));

@@ -1,4 +1,4 @@
-//! The program as users run it, on a graph so small that it takes seconds: it measures something and says what.
+//! Smoke tests of the program `bench` on a graph so small that each benchmark takes seconds.
 
 use edgecut_graph::datasets::{FakeOptions, fake};
 use edgecut_partition::{Method, PartitionOptions, partition};
@@ -23,7 +23,7 @@ fn parts(num_parts: u32) -> Parts {
     Parts { dir, path }
 }
 
-/// Runs a benchmark once, and checks what every record has to have.
+/// Runs a benchmark once, and checks the fields that every record must have.
 fn records(folder: &Path, args: &[&str]) -> Vec<Value> {
     let json = folder.join("records.json");
     let output = Command::new(BENCH)
@@ -50,7 +50,7 @@ fn records(folder: &Path, args: &[&str]) -> Vec<Value> {
     records
 }
 
-/// A benchmark of batches on one part.
+/// Runs a benchmark of batches on one part.
 fn batches(name: &str, more: &[&str]) -> Vec<Value> {
     let parts = parts(1);
     let path = parts.path.to_str().expect("a UTF-8 path");

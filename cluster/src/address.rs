@@ -1,4 +1,4 @@
-//! Which addresses to listen on and to connect to.
+//! The choice of addresses to listen on and to connect to.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
@@ -10,10 +10,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::config::ClusterConfig;
 use crate::error::ClusterError;
 
-/// All ranks of a large job may connect at the same moment.
+/// The length of the accept queue. All ranks of a large job may connect at the same time.
 const ACCEPT_BACKLOG: i32 = 1024;
 
-/// Checks that `addr` may be used: without a secret only loopback is.
+/// Checks that `addr` may be used. Without a secret only loopback addresses are allowed.
 pub(crate) fn check_allowed(
     config: &ClusterConfig,
     action: &'static str,
@@ -25,22 +25,23 @@ pub(crate) fn check_allowed(
     Err(ClusterError::TokenRequired { action, addr })
 }
 
-/// Checks an address that another process gives as a rank's: it must be one to connect to, and allowed.
+/// Checks the address of a rank that another process has sent: it must have a port, be specific and be allowed.
 pub(crate) fn check_given(config: &ClusterConfig, addr: SocketAddr) -> Result<(), String> {
     if addr.port() == 0 || addr.ip().to_canonical().is_unspecified() {
-        return Err(format!("nobody can connect to {addr}"));
+        return Err(format!("{addr} is not an address to connect to"));
     }
     check_allowed(config, "connect to", addr).map_err(|error| error.to_string())
 }
 
-/// Whether an address never leaves the machine, also in its IPv4-mapped form.
+/// Returns whether an address is a loopback address, also in its IPv4-mapped form.
 pub(crate) fn is_loopback(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }
 
-/// The addresses of rank 0.
+/// Resolves the addresses of rank 0; at least one.
 pub(crate) fn resolve_master(config: &ClusterConfig, deadline: Instant) -> Result<Vec<SocketAddr>, ClusterError> {
-    let (host, port) = (config.master_addr.as_str(), config.master_port);
+    let host = config.master_addr.as_str();
+    let port = config.master_port;
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, port)]);
     }
@@ -49,14 +50,14 @@ pub(crate) fn resolve_master(config: &ClusterConfig, deadline: Instant) -> Resul
     let look_up = move || (name.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
     let found = by_deadline(deadline, look_up).and_then(|found| found);
     let addrs = found.map_err(|error| failed(error.to_string()))?;
-    if addrs.is_empty() { Err(failed("it has no address".to_owned())) } else { Ok(addrs) }
+    if addrs.is_empty() { Err(failed("the name has no address".to_owned())) } else { Ok(addrs) }
 }
 
-/// Waits for `work` until a deadline. It runs on a thread of its own, for a name server that does not answer can hold
-/// it for longer than any wait of this crate; it is then left to end by itself.
+/// Runs `work` on a thread of its own and waits for its result until a deadline. After the deadline the thread is left
+/// to end by itself: a name server that does not answer can block it longer than any timeout of this crate.
 fn by_deadline<T: Send + 'static>(deadline: Instant, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     let (sender, result) = std::sync::mpsc::sync_channel(1);
-    // Nobody takes the result after the deadline.
+    // After the deadline the receiver is gone, and the result is dropped.
     let run = move || drop(sender.send(work()));
     std::thread::Builder::new().name("edgecut-resolve".to_owned()).spawn(run)?;
     result.recv_timeout(deadline.saturating_duration_since(Instant::now())).map_err(|error| match error {
@@ -68,11 +69,13 @@ fn by_deadline<T: Send + 'static>(deadline: Instant, work: impl FnOnce() -> T + 
 /// Opens the listening socket of rank 0.
 pub(crate) fn listen_as_master(config: &ClusterConfig) -> Result<TcpListener, ClusterError> {
     if config.world_size == 1 {
-        // Nobody will come, so a job of one process needs neither the master's port nor its address.
+        // No other rank connects, so a job of one process needs neither the master's port nor its address.
         return listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), "--master-port");
     }
     if config.master_port == 0 {
-        return Err(ClusterError::Config("the master port must not be 0: the other ranks have to know it".to_owned()));
+        return Err(ClusterError::Config(
+            "the master port must not be 0: the other ranks need to know it in advance".to_owned(),
+        ));
     }
     let candidates = match config.listen_addr {
         Some(ip) => vec![SocketAddr::new(ip, config.master_port)],
@@ -88,8 +91,8 @@ pub(crate) fn listen_as_master(config: &ClusterConfig) -> Result<TcpListener, Cl
     Err(first_error.unwrap_or_else(|| ClusterError::Config("no address to listen on".to_owned())))
 }
 
-/// Some distributions resolve a machine's own name to a loopback address, on which nodes elsewhere cannot reach it.
-/// Where such nodes are expected, rank 0 then listens on all its addresses.
+/// Replaces resolved addresses that other nodes cannot reach. Some distributions resolve a machine's own name to a
+/// loopback address. If the job has other nodes, rank 0 then listens on all of its addresses.
 fn reachable(config: &ClusterConfig, resolved: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let host = config.master_addr.as_str();
     let is_own_name = host != "localhost" && host.parse::<IpAddr>().is_err();
@@ -100,8 +103,8 @@ fn reachable(config: &ClusterConfig, resolved: Vec<SocketAddr>) -> Vec<SocketAdd
     vec![SocketAddr::from((Ipv4Addr::UNSPECIFIED, config.master_port))]
 }
 
-/// Opens the listening socket of another rank, which the others must be able to reach like `local_ip`, the address
-/// from which it reaches rank 0. Returns the address for the roster as well.
+/// Opens the listening socket of a rank other than 0. Returns it with its address for the roster. `local_ip` is the
+/// local address of the connection to rank 0, and the default to listen on.
 pub(crate) fn listen_as_member(
     config: &ClusterConfig,
     local_ip: IpAddr,
@@ -116,12 +119,13 @@ pub(crate) fn listen_as_member(
     Ok((listener, own))
 }
 
-/// The address that a listener is bound to.
+/// Returns the address that a listener is bound to.
 pub(crate) fn local_addr(listener: &TcpListener) -> Result<SocketAddr, ClusterError> {
     listener.local_addr().map_err(crate::error::system("ask for the own listening address"))
 }
 
-/// The address under which rank 0 names itself.
+/// Returns the address of rank 0 in its own roster; loopback if it listens on all addresses. The other ranks replace
+/// this entry by the address at which they reach rank 0.
 pub(crate) fn master_own_addr(listener: &TcpListener) -> Result<SocketAddr, ClusterError> {
     let mut addr = local_addr(listener)?;
     if addr.ip().is_unspecified() {
@@ -144,7 +148,8 @@ fn listen(addr: SocketAddr, flag: &'static str) -> Result<TcpListener, ClusterEr
 
 fn open(addr: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
-    // A port stays reserved for a while after its last job; no other listener can be displaced by this.
+    // The kernel keeps a port reserved for a while after its last connection (TIME_WAIT). This option lifts that, and
+    // on Linux it does not allow two listeners on one port.
     socket.set_reuse_address(true)?;
     socket.bind(&addr.into())?;
     socket.listen(ACCEPT_BACKLOG)?;
@@ -170,7 +175,7 @@ mod tests {
         config.token = Some(crate::Token::random().unwrap());
         check(&config, "203.0.113.5:80").unwrap();
         for nowhere in ["127.0.0.1:0", "0.0.0.0:5", "[::]:5", "[::ffff:0.0.0.0]:5"] {
-            assert_eq!(check(&config, nowhere).unwrap_err(), format!("nobody can connect to {nowhere}"));
+            assert_eq!(check(&config, nowhere).unwrap_err(), format!("{nowhere} is not an address to connect to"));
         }
     }
 

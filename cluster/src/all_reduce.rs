@@ -1,9 +1,11 @@
-//! All-reduce: one algorithm for little data, where the latency counts, and one for much data.
+//! All-reduce, with a choice of algorithm by data size and number of ranks.
 //!
-//! Little data takes recursive doubling, much data the ring; [`doubling::pays`] decides. Up to three ranks pass little data
-//! round the ring whole, and each reduces it itself. In all three, the order in which
-//! contributions are combined depends on nothing but the length and the ranks, so the result has the same bits on every
-//! rank and in every run.
+//! * Small data, where latency dominates, takes recursive doubling; [`doubling::pays`] decides.
+//! * Small data of two or three ranks is gathered round the ring, and each rank reduces all vectors itself.
+//! * Large data takes the ring all-reduce.
+//!
+//! In each algorithm the order in which contributions are combined depends only on the length and on the ranks, so the
+//! result has the same bits on every rank and in every run.
 
 use std::marker::PhantomData;
 
@@ -17,17 +19,18 @@ use crate::pump::{CopyOnly, Merge};
 use crate::reduce::{Reduce, ReduceOp, element_code};
 use crate::ring;
 
-/// The most that two or three ranks together pass round the ring whole.
+/// The most bytes, over all ranks together, that two or three ranks gather round the ring.
 const MAX_PASSED_BYTES: usize = 128 * 1024;
-/// The largest chunk of a ring all-reduce: few calls to the system, and all chunks that are under way fit into a core's
-/// cache.
+/// The largest chunk of a ring all-reduce: large enough to need few system calls, small enough that all chunks in
+/// flight fit into a core's cache.
 const MAX_CHUNK_BYTES: usize = 128 * 1024;
-/// The smallest chunk of a block, unless there is one block: smaller ones need too many calls.
+/// The smallest chunk if a vector is cut into several blocks. Smaller ones need too many system calls.
 const MIN_CHUNK_BYTES: usize = 64 * 1024;
-/// What the chunks that are under way at a time are to come to: a part of a core's second-level cache.
+/// The target size of all chunks in flight: a part of a core's second-level cache.
 const CACHED_BYTES: usize = 1024 * 1024;
 
 impl ProcessGroup {
+    /// Runs an all-reduce, or a barrier, by the algorithm that suits the size of `data`.
     pub(crate) fn reduce<T: Reduce>(&mut self, kind: Kind, data: &mut [T], op: ReduceOp) -> Result<(), ClusterError> {
         let data_bytes = size_of_val(data);
         let header = Header { op: op.code(), ..Header::new(kind, element_code::<T>(), data_bytes) };
@@ -46,7 +49,7 @@ impl ProcessGroup {
         self.reduce_large(&header, data, &mut merge)
     }
 
-    /// Gathers the vectors of all ranks round the ring, and reduces them in the order of the ranks.
+    /// Gathers the vectors of all ranks round the ring, then reduces them in rank order.
     fn reduce_passed(&mut self, header: &Header, data: &mut [u8], merge: &mut dyn Merge) -> Result<(), ClusterError> {
         let rank = self.rank();
         let size = self.size();
@@ -79,12 +82,15 @@ impl ProcessGroup {
         outcome
     }
 
-    /// Runs a ring all-reduce on each of several blocks, so that a chunk is still in the cache when it is passed on. With
-    /// half of a large vector as a chunk, each byte would come from memory twice as often.
+    /// Runs a ring all-reduce on each of several blocks, so that a chunk is still in the cache when it is passed on.
+    /// With two ranks and a single block, a chunk would be half of the vector, and each byte would be read from memory
+    /// twice as often.
     fn reduce_large(&mut self, header: &Header, data: &mut [u8], merge: &mut dyn Merge) -> Result<(), ClusterError> {
-        let (size, width) = (self.size(), merge.width());
+        let size = self.size();
+        let width = merge.width();
         let len = data.len() / width;
         let steps = ring::plan(self.rank(), size);
+        // About `steps.len()` blocks are in progress at a time, each with `size` chunks.
         let chunk_bytes = (CACHED_BYTES / (steps.len() * size)).clamp(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES);
         let blocks = data.len().div_ceil(chunk_bytes * size);
         let flow = Flow::of_blocks(&steps, blocks, |block, chunk| {

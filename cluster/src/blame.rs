@@ -1,4 +1,4 @@
-//! Telling the others of an error, or who is to blame for it.
+//! The attribution of an error to this process or to another rank.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -7,27 +7,29 @@ use std::time::Duration;
 use crate::cluster::Cluster;
 use crate::local_ranks::OTHER_RANK_FAILED;
 
-/// When another rank has failed, a process ends by itself; if it is stuck it is ended after this time.
+/// The time that a process has to end by itself after a failure of the job. A process that is stuck is then ended.
 const STUCK: Duration = Duration::from_secs(8);
 
-/// Whose fault an error is.
+/// The origin of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blame<E> {
-    /// This process's own; the other ranks have been told.
+    /// The error is this process's own. It has been reported to the other ranks.
     Own(E),
-    /// Another rank's, or that of the connection between two ranks: the failure, and how it was noticed here.
+    /// The cause is another rank, or the connection between two ranks. The text names that failure and its effect on
+    /// this process.
     Other(String),
 }
 
-/// Says an error on standard error, in one piece, so that what several processes say at once stays in lines.
+/// Prints an error to standard error in a single write, so that lines of several processes do not mix.
 pub(crate) fn say_error(error: &str) {
-    // If nobody can hear it, the exit status still tells.
+    // Without standard error, the exit status still shows the failure.
     let _ = std::io::stderr().write_all(format!("error: {error}\n").as_bytes());
 }
 
 impl Cluster {
-    /// Finds out whose fault the error is that ends this process, and tells the others if it is its own. What connects this
-    /// process to them should be dropped only after this, so that none takes the consequence for the cause.
+    /// Finds the origin of the error that ends this process, and reports the error to the other ranks if it is this
+    /// process's own. Keep the connections to other ranks open until this returns, so that ranks report the original
+    /// failure and not the disconnect that it caused.
     pub fn blame<E: Display>(&self, error: E) -> Blame<E> {
         let verdict = self.verdict(error);
         match &verdict.failure {
@@ -41,7 +43,8 @@ impl Cluster {
         }
     }
 
-    /// Ends this process if another rank has failed and the work here does not notice within eight seconds.
+    /// Ends this process if the job fails and the process is still running eight seconds later. The exit status is
+    /// [`OTHER_RANK_FAILED`], or 1 if this rank itself has failed.
     pub fn exit_when_stuck(&self) {
         let rank = self.rank();
         self.on_failure(move |failure| {

@@ -1,4 +1,4 @@
-//! What this process knows about the end of the job: the first failure, or that all ranks are done.
+//! The end of the job as known to this process: the first failure, or that all ranks are done.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,36 +9,36 @@ use tokio::sync::Notify;
 use crate::error::Failure;
 use crate::stopwatch::Stopwatch;
 
-/// The interval at which a waiting thread looks at its stopwatch.
+/// The interval at which a waiting thread updates its stopwatch.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 
 type Watcher = Box<dyn FnOnce(Failure) + Send>;
 
-/// How the job ended, as far as this process knows.
+/// The state of the job as known to this process.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// It goes on.
+    /// The job is running.
     Open,
-    /// All ranks said goodbye.
+    /// All ranks are done.
     Finished,
-    /// A rank failed.
+    /// A rank or a connection failed.
     Failed(Failure),
 }
 
-/// Where the threads of a process leave word of the first failure.
+/// The state of the job, shared by the threads of a process.
 #[derive(Default)]
 pub(crate) struct Board {
     state: Mutex<State>,
     changed: Condvar,
-    // The collectives look here in every turn of their loops, so this must not cost a lock.
+    // Waiting collectives check this in every iteration of their loops, so the check must not take a lock.
     failed: AtomicBool,
     // Wakes async tasks when a failure is recorded.
     failure_came: Notify,
-    // The ranks that the threads of this process wait for in collectives.
+    // The ranks that the threads of this process wait for in collectives, with repetitions.
     waits: Mutex<Vec<usize>>,
 }
 
-/// Notes, as long as it lives, that a thread waits for a rank.
+/// A record that a thread waits for a rank, removed on drop.
 pub(crate) struct Waiting<'a> {
     board: &'a Board,
     rank: usize,
@@ -61,18 +61,19 @@ struct State {
 }
 
 impl Board {
-    /// Records a failure, unless an earlier one is known, and calls the watchers on a thread of their own.
+    /// Records a failure, unless an earlier one is known, and calls the watchers on a separate thread.
     pub(crate) fn record(&self, failure: Failure) {
         if let Some(watchers) = self.record_first(&failure) {
             run_watchers(watchers, failure);
         }
     }
 
-    /// Records that this process itself gives up. It knows that, so its watchers are not called.
+    /// Records the failure of this process. It does not call the watchers, since this process knows that it fails.
     pub(crate) fn record_own(&self, failure: &Failure) {
         self.record_first(failure);
     }
 
+    /// Records a failure unless an earlier one is known. Returns the watchers to call.
     fn record_first(&self, failure: &Failure) -> Option<Vec<Watcher>> {
         let mut state = lock(&self.state);
         if state.failure.is_some() {
@@ -90,7 +91,8 @@ impl Board {
         let mut state = lock(&self.state);
         state.finished = true;
         self.changed.notify_all();
-        // A watcher may hold a handle of the cluster, which would keep itself alive through this board.
+        // A watcher may own a handle of the cluster, which owns this board. Dropping the watchers breaks that cycle.
+        // The lock is released first, since a dropped handle may use the board.
         let watchers = std::mem::take(&mut state.watchers);
         drop(state);
         drop(watchers);
@@ -100,22 +102,22 @@ impl Board {
         if self.has_failed() { lock(&self.state).failure.clone() } else { None }
     }
 
-    /// Notes that the calling thread waits for `rank`.
+    /// Records that the calling thread waits for `rank`, until the returned value is dropped.
     pub(crate) fn wait_for_rank(&self, rank: usize) -> Waiting<'_> {
         lock(&self.waits).push(rank);
         Waiting { board: self, rank }
     }
 
-    /// The ranks that threads of this process wait for.
+    /// Returns the ranks that threads of this process wait for.
     pub(crate) fn waits(&self) -> Vec<usize> {
         lock(&self.waits).clone()
     }
 
-    /// Waits, without blocking the thread, until a failure is recorded.
+    /// Waits until a failure is recorded.
     pub(crate) async fn failed(&self) -> Failure {
         loop {
             let mut came = std::pin::pin!(self.failure_came.notified());
-            // From here on no failure is missed.
+            // Register for the notification before the check, so that a failure in between is not missed.
             came.as_mut().enable();
             if let Some(failure) = self.failure() {
                 return failure;
@@ -124,7 +126,7 @@ impl Board {
         }
     }
 
-    /// Returns whether the job goes on, as far as this process knows.
+    /// Returns whether the job is running, as known to this process.
     pub(crate) fn is_open(&self) -> bool {
         let state = lock(&self.state);
         state.failure.is_none() && !state.finished
@@ -134,7 +136,7 @@ impl Board {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// Calls `watcher` when a failure is recorded; at once if that has been.
+    /// Calls `watcher` when a failure is recorded; immediately if one has been recorded already.
     pub(crate) fn watch(&self, watcher: Watcher) {
         let mut state = lock(&self.state);
         match state.failure.clone() {
@@ -147,12 +149,12 @@ impl Board {
         }
     }
 
-    /// Waits until the job has failed or finished, or for `timeout`.
+    /// Waits for at most `timeout` until the job has failed or finished.
     pub(crate) fn wait(&self, timeout: Duration) -> Ending {
         self.wait_until(timeout, |state| state.finished)
     }
 
-    /// Waits for a failure, for `timeout` at most.
+    /// Waits for a failure for at most `timeout`.
     pub(crate) fn wait_for_failure(&self, timeout: Duration) -> Option<Failure> {
         match self.wait_until(timeout, |_| false) {
             Ending::Failed(failure) => Some(failure),
@@ -179,21 +181,23 @@ impl Board {
     }
 }
 
-/// Locks, also after a panic elsewhere: no state in this crate is left half-changed by one.
+/// Locks a mutex, even if a thread has panicked while holding it: no critical section of this crate leaves a state
+/// half-changed when it panics.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits on a condition variable, for `timeout` at most.
+/// Waits on a condition variable for at most `timeout`.
 pub(crate) fn wait_for<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>, timeout: Duration) -> MutexGuard<'a, T> {
     condvar.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
 }
 
-/// Runs watchers away from the control plane, which has to spread the news meanwhile.
+/// Runs watchers on a separate thread, because the control thread has to tell the other ranks meanwhile.
 fn run_watchers(watchers: Vec<Watcher>, failure: Failure) {
     if watchers.is_empty() {
         return;
     }
+    // Shared rather than moved, because a thread that cannot be started drops its closure.
     let shared = Arc::new(Mutex::new((watchers, failure)));
     let run = |shared: &Mutex<(Vec<Watcher>, Failure)>| {
         let (watchers, failure) = {
@@ -207,7 +211,7 @@ fn run_watchers(watchers: Vec<Watcher>, failure: Failure) {
     let for_thread = Arc::clone(&shared);
     let spawned = std::thread::Builder::new().name("edgecut-failure".to_owned()).spawn(move || run(&for_thread));
     if spawned.is_err() {
-        // Without another thread, late is better than never.
+        // No thread could be started: run them here, although that delays the control thread.
         run(&shared);
     }
 }

@@ -1,4 +1,4 @@
-//! This process's membership in a job.
+//! The membership of this process in a job.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -25,19 +25,20 @@ use crate::token::random_hex;
 use crate::verdict::Verdict;
 use crate::wire::Hello;
 
-/// How long an error waits for the control plane to name its true cause.
+/// The longest wait of an error for the control plane to name its cause.
 const VERDICT_WAIT: Duration = Duration::from_secs(2);
-/// Longer reasons of a failure are cut.
+/// The length at which the reason of a failure is cut.
 const MAX_REASON_BYTES: usize = 4096;
-/// No process can have more sockets open than this. The documentation of `rpc_backlog` names it.
+/// The largest RPC backlog: Linux's default for the open files of a process. The documentation of `rpc_backlog` gives
+/// this number.
 const MAX_RPC_BACKLOG: usize = 1 << 20;
-/// Room at the door for peers that are turned away, next to the ranks themselves.
+/// Entries of the arrival queue for rejected peers, in addition to one per rank.
 const SPARE_ARRIVALS: usize = 64;
 
-/// A handle on this process's membership in a job. Clones are the same membership.
+/// A handle to the membership of this process in a job. Clones refer to the same membership.
 ///
-/// When the last handle, [`ProcessGroup`](crate::ProcessGroup)s included, is dropped without [`Cluster::shutdown`],
-/// the other ranks see that as the death of this one. A handle that is dropped by a panic tells them its text first,
+/// Dropping the last handle, [`ProcessGroup`](crate::ProcessGroup)s included, without [`Cluster::shutdown`] counts as a
+/// failure of this rank. A handle that is dropped during a panic first reports the panic message to the other ranks,
 /// unless `report_panics` of the configuration is off.
 #[derive(Clone)]
 pub struct Cluster {
@@ -52,28 +53,32 @@ struct Inner {
     control: Control,
     board: Arc<Board>,
     rpc_incoming: Mutex<Option<mpsc::Receiver<RpcStream>>>,
-    // How many groups of a name and members were made; all members count alike, so the numbers tell rings apart.
+    // The number of groups created, by name and members. All members count alike, so the number identifies a group.
     group_instances: Mutex<HashMap<(String, Vec<usize>), u64>>,
     // The ranks to which this process has opened a pulse.
     watched: Mutex<HashSet<usize>>,
 }
 
-/// The connections that the door hands to the rest of a membership.
+/// The receivers of the connections that the acceptor passes on.
 struct Incoming {
     rpc: mpsc::Receiver<RpcStream>,
     pulses: std::sync::mpsc::Receiver<(usize, TcpStream)>,
 }
 
 impl Cluster {
-    /// Joins a job: blocks until all ranks have, or until the rendezvous fails.
+    /// Joins a job. Blocks until all ranks have joined, or until the rendezvous fails.
     ///
     /// A job of one rank uses neither the master's address nor its port.
     ///
     /// # Errors
-    /// A configuration that makes no sense; a port in use; a missing secret for an address that is not loopback;
-    /// a secret or a protocol version that differs; another user's process without a secret; a limit of open files that
-    /// is too low for the connections; a rank that is missing at the deadline, is there twice, or
-    /// disagrees on the world size or on the fingerprint. The error names the rank or the address.
+    /// * an invalid configuration;
+    /// * a port in use;
+    /// * no secret, and an address that is not loopback or a process of another user;
+    /// * a peer with another secret or another protocol version;
+    /// * a limit of open files that is too low for the connections;
+    /// * a rank that is missing at the deadline, that joins twice, or that has another world size or fingerprint.
+    ///
+    /// The error names the rank or the address.
     pub fn join(config: ClusterConfig) -> Result<Self, ClusterError> {
         config.validate()?;
         remember_panics();
@@ -89,11 +94,11 @@ impl Cluster {
         Self::assemble(config, assembly, door, doorkeeper, incoming)
     }
 
-    /// Like [`Cluster::join`] for rank 0, with a socket that the caller has bound: so a port that the system chose
-    /// can be told to the other ranks before anyone else takes it.
+    /// Joins as rank 0 with a socket that the caller has bound. So the caller can let the system choose a port and tell
+    /// it to the other ranks, without another program taking it in between.
     ///
     /// # Errors
-    /// As [`Cluster::join`], and a rank that is not 0.
+    /// As [`Cluster::join`], and a rank other than 0.
     pub fn join_on(listener: TcpListener, config: ClusterConfig) -> Result<Self, ClusterError> {
         config.validate()?;
         if config.rank != 0 {
@@ -149,7 +154,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Makes this process fail when it cannot accept connections any more.
+    /// Arranges that this rank reports a failure when it cannot accept connections for too long.
     fn fail_when_exhausted(&self) {
         let membership = Arc::downgrade(&self.inner);
         self.inner.door.report_to(move |reason| {
@@ -159,41 +164,42 @@ impl Cluster {
                     cluster.report(cluster.failure_of(cluster.rank(), &reason));
                 }
             };
-            // A thread of its own: this one is waited for when the last handle is dropped, which may be the one here.
-            // Without it, the peers that wait in vain report this process.
+            // This runs on the accept thread. Dropping the last handle joins the accept thread, and `cluster` in the
+            // closure may be the last handle, so the report needs another thread. If none can be started, peers
+            // that cannot connect report this rank.
             let _ = std::thread::Builder::new().name("edgecut-report".to_owned()).spawn(report);
         });
     }
 
-    /// This process, from 0 to `world_size() - 1`.
+    /// Returns the rank of this process, from 0 to `world_size() - 1`.
     pub fn rank(&self) -> usize {
         self.inner.config.rank
     }
 
-    /// The number of processes of the job.
+    /// Returns the number of processes of the job.
     pub fn world_size(&self) -> usize {
         self.inner.config.world_size
     }
 
-    /// This process among those of its node.
+    /// Returns the rank of this process among the processes of its node.
     pub fn local_rank(&self) -> usize {
         self.inner.config.local_rank
     }
 
-    /// The number of processes of this node.
+    /// Returns the number of processes on this node.
     pub fn local_world_size(&self) -> usize {
         self.inner.config.local_world_size
     }
 
-    /// The configuration that this process joined with.
+    /// Returns the configuration that this process joined with.
     pub fn config(&self) -> &ClusterConfig {
         &self.inner.config
     }
 
-    /// The listening address of a rank, as it is reached from here.
+    /// Returns the listening address of a rank, as seen from this process.
     ///
     /// # Errors
-    /// There is no such rank.
+    /// A rank that does not exist.
     pub fn addr_of(&self, rank: usize) -> Result<SocketAddr, ClusterError> {
         self.inner
             .roster
@@ -202,19 +208,21 @@ impl Cluster {
             .ok_or_else(|| ClusterError::Config(format!("there is no rank {rank} in a job of {}", self.world_size())))
     }
 
-    /// The authenticated connections that other ranks open with [`Cluster::connect_rpc`], each with its rank. They are
-    /// non-blocking, ready for `tokio::net::TcpStream::from_std`. The receiver ends when the membership does.
+    /// Takes the receiver of the authenticated connections that other ranks open with [`Cluster::connect_rpc`], each
+    /// with its rank. The connections are non-blocking, ready for `tokio::net::TcpStream::from_std`. The receiver ends
+    /// when the membership ends.
     ///
-    /// The first call gets it, later ones get `None`. Up to `rpc_backlog` connections wait in it.
+    /// The first call returns the receiver, later calls return `None`. Up to `rpc_backlog` connections wait in it.
     pub fn take_rpc_incoming(&self) -> Option<mpsc::Receiver<(usize, TcpStream)>> {
         lock(&self.inner.rpc_incoming).take()
     }
 
-    /// Opens an authenticated connection to a rank. It has TCP_NODELAY and comes back non-blocking. Blocks for
-    /// `connect_timeout_ms` at most.
+    /// Opens an authenticated connection to a rank. The stream is non-blocking and has `TCP_NODELAY` set. Blocks for at
+    /// most `connect_timeout_ms`.
     ///
     /// # Errors
-    /// There is no such rank, it cannot be reached or refuses; or the job has failed, which is then the error.
+    /// A rank that does not exist, cannot be reached or refuses the connection. If the job has failed, the error is
+    /// that failure.
     pub fn connect_rpc(&self, rank: usize) -> Result<TcpStream, ClusterError> {
         let addr = self.addr_of(rank)?;
         let purpose = Hello::Rpc { job: self.inner.door.job().to_owned(), from: self.rank() };
@@ -222,32 +230,34 @@ impl Cluster {
     }
 
     /// Tries once to open an authenticated connection to a rank, within `timeout`. The stream is as that of
-    /// [`Cluster::connect_rpc`]. Does not wait for the control plane to explain an error, so that a caller can retry soon.
+    /// [`Cluster::connect_rpc`]. An error returns at once, without waiting for the control plane to name its cause, so
+    /// that a caller can retry soon.
     ///
     /// # Errors
-    /// There is no such rank, or it cannot be reached or refuses.
+    /// A rank that does not exist, cannot be reached or refuses the connection.
     pub fn try_connect_rpc(&self, rank: usize, timeout: Duration) -> Result<TcpStream, ClusterError> {
         let addr = self.addr_of(rank)?;
         let purpose = Hello::Rpc { job: self.inner.door.job().to_owned(), from: self.rank() };
         self.open_watched(&Purpose { hello: &purpose, rank, addr }, timeout)
     }
 
-    /// Opens a connection to a rank. Waits for the control plane to explain an error.
+    /// Opens a connection to a rank. On an error, waits for the control plane to name its cause.
     pub(crate) fn open_for(&self, hello: &Hello, rank: usize, addr: SocketAddr) -> Result<TcpStream, ClusterError> {
         let opened = self.open_watched(&Purpose { hello, rank, addr }, self.inner.config.connect_timeout());
         opened.map_err(|error| match error {
-            // The peer is alive and knows what it does.
+            // The peer is alive, so its refusal is the cause.
             ClusterError::Refused { .. } => error,
             _ => self.wait_for_failure().map_or_else(|| self.unreachable(rank, error), ClusterError::RankFailed),
         })
     }
 
-    /// Opens a connection to a rank, and watches the network between the two from the first one on.
+    /// Opens a connection to a rank. The first connection to a rank also opens a pulse to it, so that the control
+    /// thread notices when the network between the two fails.
     fn open_watched(&self, purpose: &Purpose<'_>, timeout: Duration) -> Result<TcpStream, ClusterError> {
         let deadline = Instant::now() + timeout;
         let stream = self.open_one(purpose, timeout)?;
         let rank = purpose.rank;
-        // The control plane watches the connections to rank 0.
+        // Control connections exist between rank 0 and every other rank, and already carry heartbeats.
         let is_watched = self.rank() == 0 || rank == 0 || rank == self.rank();
         if !is_watched && lock(&self.inner.watched).insert(rank) {
             let hello = Hello::Pulse { job: self.inner.door.job().to_owned(), from: self.rank() };
@@ -263,7 +273,7 @@ impl Cluster {
             match pulse {
                 Ok(pulse) => self.inner.control.watch(rank, pulse),
                 Err(error) => {
-                    // The next connection tries again.
+                    // The next connection to this rank tries again.
                     lock(&self.inner.watched).remove(&rank);
                     return Err(error);
                 }
@@ -277,8 +287,8 @@ impl Cluster {
         outbound::open_for(purpose, config.token.as_ref(), timeout, config.heartbeat_timeout())
     }
 
-    /// A rank cannot be connected to, and nothing is known to be wrong with it. Where the network is the reason, the
-    /// others hear of it, and the error names both ends.
+    /// Handles a failed connection to a rank that is not known to have failed. If the network is the cause, reports it
+    /// to the other ranks as a failure that names both ends. Returns the error to show.
     fn unreachable(&self, rank: usize, error: ClusterError) -> ClusterError {
         use std::io::ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};
         match &error {
@@ -293,53 +303,53 @@ impl Cluster {
         }
     }
 
-    /// The first failure of the job that this process knows of. It stays.
+    /// Returns the first failure of the job that this process has learned of. Once set, it does not change.
     pub fn failure(&self) -> Option<Failure> {
         self.inner.board.failure()
     }
 
-    /// Waits, without blocking the thread, until a rank of the job fails: for what waits for another rank in async code.
+    /// Waits until a rank of the job fails. For async code that waits for other ranks.
     pub async fn failed(&self) -> Failure {
         self.inner.board.failed().await
     }
 
-    /// Returns whether this process was suspended (stopped, or on a machine that was) at some time after `since`. What waits for
-    /// other ranks with a deadline of its own starts over then, as all waits of this crate do.
+    /// Returns whether this process was suspended at some time after `since`, by itself or with its machine. Code that
+    /// waits for other ranks with its own deadline should then restart its clock, as the waits of this crate do.
     pub fn was_suspended_since(&self, since: Instant) -> bool {
         self.inner.control.was_suspended_since(since)
     }
 
-    /// Calls `watcher` once, on a thread of its own, when a rank has failed; at once if that is known already. Not
-    /// called for this process's own [`Cluster::abort`].
+    /// Calls `watcher` once, on a separate thread, when a rank fails; immediately if one has failed already. A
+    /// [`Cluster::abort`] of this process does not call it.
     ///
-    /// A watcher that holds a clone of the handle keeps the membership alive until the job ends.
+    /// A watcher that owns a clone of the handle keeps the membership alive until the job ends.
     pub fn on_failure(&self, watcher: impl FnOnce(Failure) + Send + 'static) {
         self.inner.board.watch(Box::new(watcher));
     }
 
-    /// Puts an error of this process together with the failure that caused it, if any: waits for up to two seconds
-    /// for the control plane to name one. For errors on connections to other ranks; others need no waiting.
+    /// Combines an error of this process with the failure of the job that caused it, if any. Waits for up to two
+    /// seconds for the control plane to name a failure. Use it for errors on connections to other ranks.
     pub fn verdict<E: fmt::Display>(&self, own: E) -> Verdict<E> {
         Verdict { failure: self.inner.board.wait_for_failure(VERDICT_WAIT), own }
     }
 
-    /// Tells all other ranks that this one fails, and why. Returns when the news has left this process, after two
-    /// seconds at most; the process can then exit.
+    /// Reports the failure of this rank and its reason to all other ranks. Returns when the report has been sent, after
+    /// at most two seconds. The process can then exit.
     pub fn abort(&self, reason: &str) {
         let failure = self.failure_of(self.rank(), reason);
         self.inner.board.record_own(&failure);
         self.inner.control.report(failure, VERDICT_WAIT);
     }
 
-    /// Leaves the job in good order: waits until all ranks want to, then closes all connections, so that no rank takes
-    /// the end of another for its death. Groups cannot be used afterwards.
+    /// Leaves the job. Waits until all ranks call this, then closes all connections, so that no rank mistakes a closed
+    /// connection for a failure. Groups cannot be used afterwards.
     ///
     /// # Errors
-    /// A rank failed, or is not done `collective_timeout_ms` after rank 0.
+    /// A rank failed, or did not call this within `collective_timeout_ms` after rank 0 did.
     pub fn shutdown(self) -> Result<(), ClusterError> {
         let inner = &self.inner;
         inner.control.leave();
-        // Rank 0 knows who is not done. The others give it time to find out, even if it is done only now.
+        // Only rank 0 knows which ranks are not done. The others wait twice as long, so that its verdict comes first.
         let timeout = inner.config.collective_timeout() * if self.rank() == 0 { 1 } else { 2 };
         let ending = inner.board.wait(timeout);
         match ending {
@@ -358,7 +368,7 @@ impl Cluster {
         }
     }
 
-    /// Whom to name when not all ranks are done in time.
+    /// Returns the rank to blame, and the reason, when not all ranks are done in time.
     fn tardy(&self, timeout: Duration) -> (usize, String) {
         let unfinished = self.inner.control.unfinished();
         match (self.rank(), unfinished.first()) {
@@ -366,22 +376,22 @@ impl Cluster {
                 let reason = format!("not done {} after rank 0 (waiting for: {})", seconds(timeout), list(&unfinished));
                 (first, reason)
             }
-            _ => (0, format!("sent no goodbye for {} after rank {} was done", seconds(timeout), self.rank())),
+            _ => (0, format!("did not end the job within {} after rank {} was done", seconds(timeout), self.rank())),
         }
     }
 
     pub(crate) fn failure_of(&self, rank: usize, reason: &str) -> Failure {
-        // Every rank that is named here comes from the roster.
+        // All callers pass ranks of the roster, so the fallback is never shown.
         let addr = self.inner.roster.get(rank).copied().unwrap_or_else(|| ([0, 0, 0, 0], 0).into());
         Failure { rank, addr, reason: shortened(reason).to_owned(), link_to: None }
     }
 
-    /// Tells rank 0 of a failure, which it will spread unless it knows of an earlier one.
+    /// Reports a failure to rank 0, which tells all ranks unless it knows of an earlier failure.
     pub(crate) fn report(&self, failure: Failure) {
         self.inner.control.report(failure, VERDICT_WAIT);
     }
 
-    /// Tells rank 0 that a rank was waited for too long. It may name another one, which holds up that one.
+    /// Reports to rank 0 that this rank has waited too long for another. Rank 0 may find that a third rank is to blame.
     pub(crate) fn suspect(&self, failure: Failure) {
         self.inner.control.suspect(failure);
     }
@@ -398,7 +408,7 @@ impl Cluster {
         self.inner.board.wait_for_failure(VERDICT_WAIT)
     }
 
-    /// The number of groups of that name and those members made before.
+    /// Returns the number of groups with this name and these members that were created before, and counts this one.
     pub(crate) fn next_instance(&self, name: &str, members: &[usize]) -> u64 {
         let mut instances = lock(&self.inner.group_instances);
         let count = instances.entry((name.to_owned(), members.to_vec())).or_insert(0);
@@ -414,7 +424,7 @@ impl fmt::Debug for Cluster {
 }
 
 impl Drop for Cluster {
-    /// Tells the other ranks of a panic that unwinds the calling thread.
+    /// Reports a panic that unwinds the calling thread to the other ranks.
     fn drop(&mut self) {
         if std::thread::panicking() && self.inner.config.report_panics && self.inner.board.is_open() {
             self.abort(&current_panic());

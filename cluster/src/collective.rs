@@ -1,4 +1,4 @@
-//! What the collectives say to each other before any data: the header that finds ranks that disagree.
+//! The header of a collective. Ranks exchange it before any data, to detect ranks that call different collectives.
 
 use crate::reduce::{ReduceOp, element_name};
 
@@ -14,13 +14,14 @@ pub(crate) enum Kind {
     Barrier,
 }
 
-/// What one rank is about to do. Neighbors exchange it before each collective, and since the ring is closed, ranks
-/// that differ anywhere are found by somebody.
+/// The description of a collective that a rank is about to run. Neighbors in the ring compare it before each
+/// collective. Since the ring is closed, two ranks that differ imply two neighbors that differ, so any mismatch is
+/// detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: Kind,
     pub(crate) op: u8,
-    // The number of the element type, which implies the width.
+    // The number of the element type, which determines its size.
     pub(crate) element: u8,
     pub(crate) root: u32,
     pub(crate) sequence: u64,
@@ -43,7 +44,7 @@ impl Kind {
 }
 
 impl Header {
-    /// The header of a collective on `bytes` bytes, whose number is not known yet.
+    /// Creates the header of a collective on `bytes` bytes, without its sequence number.
     pub(crate) fn new(kind: Kind, element: u8, bytes: usize) -> Self {
         Self { kind, op: 0, element, root: 0, sequence: 0, bytes: bytes as u64 }
     }
@@ -58,14 +59,14 @@ impl Header {
         bytes
     }
 
-    /// What a neighbor's header says, in words, if it is not this one.
+    /// Describes a neighbor's header that differs from this one.
     pub(crate) fn difference(&self, theirs: &[u8]) -> String {
         let Some(header) = Self::decode(theirs) else { return "something unreadable".to_owned() };
         let number = if header.sequence == self.sequence { String::new() } else { format!(" #{}", header.sequence) };
         format!("{}{number}", header.describe())
     }
 
-    /// The collective in words: "all-reduce(sum) of 28 bytes of f32".
+    /// Describes the collective: "all-reduce(sum) of 28 bytes of f32".
     pub(crate) fn describe(&self) -> String {
         let Self { kind, op, element, root, bytes, .. } = self;
         let element = element_name(*element);

@@ -1,4 +1,4 @@
-//! What a process must know to join a job.
+//! The configuration with which a process joins a job.
 
 use std::net::{IpAddr, TcpListener};
 use std::time::Duration;
@@ -8,12 +8,12 @@ use crate::env::EnvRanks;
 use crate::error::ClusterError;
 use crate::token::Token;
 
-/// The port of rank 0 where nobody gives another: PyG's `--ddp_port`.
+/// The default port of rank 0, the same as PyG's `--ddp_port`.
 pub const DEFAULT_MASTER_PORT: u16 = 11111;
-/// The largest job: a roster of more ranks might not fit into one control message.
+/// The largest world size. The roster of a larger job might not fit into one message.
 pub(crate) const MAX_WORLD_SIZE: usize = 16_384;
 
-/// How a process joins a job, with every limit of this crate.
+/// The rank of a process, the addresses of its job, and every limit of this crate.
 ///
 /// ```
 /// use edgecut_cluster::ClusterConfig;
@@ -25,69 +25,69 @@ pub(crate) const MAX_WORLD_SIZE: usize = 16_384;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ClusterConfig {
-    /// This process, from 0 to `world_size - 1`.
+    /// The rank of this process, from 0 to `world_size - 1`.
     pub rank: usize,
-    /// Number of processes of the job.
+    /// The number of processes of the job.
     pub world_size: usize,
-    /// This process among those of its node. Ranks of a node are contiguous.
+    /// The rank of this process among the processes of its node. The ranks of a node are contiguous.
     pub local_rank: usize,
-    /// Number of processes of this node.
+    /// The number of processes on this node.
     pub local_world_size: usize,
     /// Host name or IP address (v4 or v6) of rank 0.
     pub master_addr: String,
-    /// The port that rank 0 listens on, its only one.
+    /// The port that rank 0 listens on. It is the only port of rank 0.
     pub master_port: u16,
-    /// The address to listen on. Default: the local address of the connection to rank 0, and on rank 0 itself the
-    /// master address.
+    /// The address to listen on. Default: the local address of the connection to rank 0; on rank 0 itself, the master
+    /// address.
     pub listen_addr: Option<IpAddr>,
-    /// The port to listen on; 0, the default, lets the system choose. Rank 0 listens on the master port instead.
+    /// The port to listen on. 0, the default, lets the system choose. Rank 0 listens on the master port instead.
     pub listen_port: u16,
-    /// The shared secret; without one, only loopback addresses work.
+    /// The shared secret. Without one, only loopback addresses work.
     pub token: Option<Token>,
-    /// What all ranks must agree on, such as a hash of the partitioning and of the run's parameters; opaque here.
+    /// An opaque text that must be equal on all ranks, such as a hash of the partitioning and of the run's parameters.
     pub fingerprint: String,
-    /// How long to wait for all ranks to join. Default 60,000.
+    /// The longest wait for all ranks to join. Default 60,000.
     pub rendezvous_timeout_ms: u64,
-    /// The longest silence of a peer inside a collective, and the longest wait for the others at the end.
-    /// Default 120,000.
+    /// The longest silence of a peer inside a collective, and the longest wait for the other ranks at the end of the
+    /// job. Default 120,000.
     pub collective_timeout_ms: u64,
-    /// Time between two signs of life on the control plane. Default 1,000.
+    /// The interval between heartbeats. Default 1,000.
     pub heartbeat_interval_ms: u64,
-    /// A rank that gives no sign of life for so long counts as dead, and a connection between two ranks that carries
-    /// none as cut. The time in which this process itself is suspended does not count. Default 10,000: long enough for
-    /// a machine that is short of CPU, short enough for a cut cable to end the job within seconds.
+    /// The silence after which a rank counts as failed, and a connection between two ranks as cut. The time in which
+    /// this process itself is suspended does not count. Default 10,000: long enough for a machine that is short of CPU,
+    /// short enough for a cut cable to end the job within seconds.
     pub heartbeat_timeout_ms: u64,
     /// The longest wait for a connection to another rank. Default 10,000.
     pub connect_timeout_ms: u64,
-    /// The time a peer gets to prove the secret and to say what it wants. Default 5,000.
+    /// The time that a connecting peer has to prove the secret and to state its purpose. Default 5,000.
     pub handshake_timeout_ms: u64,
-    /// The time a peer gets to send its first eight bytes, and to prove the secret while others wait for its place.
-    /// Default 1,000.
+    /// The time that a connecting peer has to send its first eight bytes. It is also the time to prove the secret while
+    /// other connections wait for a free handshake. Default 1,000.
     pub first_bytes_timeout_ms: u64,
-    /// Handshakes at a time. When there are as many, the oldest connection that has sent nothing is closed. Default 128.
+    /// The most concurrent handshakes. Beyond that, the oldest connection that has sent nothing is closed. Default 128.
     pub pending_handshakes: usize,
-    /// Handshakes at a time with one address. Default 64.
+    /// The most concurrent handshakes with one address. Default 64.
     pub pending_handshakes_per_source: usize,
-    /// Connections of the application with each other rank, in both directions together, for which this process must be
-    /// able to open as many files. Default 4, those of the sampling service.
+    /// The number of the application's connections with each other rank, in both directions together. The limit of open
+    /// files must allow them. Default 4, as the sampling service needs.
     pub streams_per_peer: usize,
-    /// Authenticated RPC connections that may wait for the application to take them; more are refused.
-    /// More than 1,048,576, the most sockets a process can have, count as that. Default 1,024.
+    /// The most authenticated RPC connections that wait for the application to take them. More are refused. Values
+    /// above 1,048,576 are reduced to that. Default 1,024.
     pub rpc_backlog: usize,
-    /// The number of restarts of the job before this process was started, the same on all ranks. A process of another
-    /// attempt is turned away in the rendezvous, without an end to it. Default 0.
+    /// The number of restarts of the job before this process was started, the same on all ranks. Rank 0 rejects
+    /// processes of another attempt and goes on with the rendezvous. Default 0.
     pub attempt: u64,
-    /// True if a panic that unwinds through a handle on the membership is told to the other ranks as the failure of this
-    /// one. A program that catches panics sets it to `false` and calls [`Cluster::abort`](crate::Cluster::abort) with
-    /// [`panic_text`](crate::panic_text). Default `true`.
+    /// True to report a panic that unwinds through a [`Cluster`](crate::Cluster) handle to the other ranks, as the
+    /// failure of this rank. A program that catches panics sets it to `false` and calls
+    /// [`Cluster::abort`](crate::Cluster::abort) with [`panic_text`](crate::panic_text). Default `true`.
     pub report_panics: bool,
-    /// Gets a line for each peer that is turned away during the rendezvous, which may be the only hint at why the job
-    /// does not start. Default: prints to standard error.
+    /// Receives a line for each peer that is rejected during the rendezvous, which may be the only hint at why the job
+    /// does not start, and one if connections cannot be accepted. Default: prints to standard error.
     pub notice: fn(&str),
 }
 
 impl ClusterConfig {
-    /// A configuration with the documented defaults, and each rank on a node of its own.
+    /// Creates a configuration with the documented defaults, and one process per node.
     pub fn new(rank: usize, world_size: usize, master_addr: impl Into<String>, master_port: u16) -> Self {
         Self {
             rank,
@@ -117,12 +117,12 @@ impl ClusterConfig {
         }
     }
 
-    /// The place that a launcher has given this process in the environment, with the secret that is there; without a
-    /// launcher, a job of one process.
+    /// Creates the configuration that a launcher has set in the environment, with the secret from the environment.
+    /// Without a launcher, it is that of a job of one process.
     ///
     /// # Errors
-    /// As [`EnvRanks::read`] and [`Token::from_env`]; a rank without a world size, or a job of several nodes without
-    /// the address of rank 0.
+    /// As [`EnvRanks::read`] and [`Token::from_env`]; a rank without a world size or the reverse; a job of several
+    /// nodes without the address of rank 0.
     pub fn from_env() -> Result<Self, ClusterError> {
         let env = EnvRanks::read()?;
         let missing = |variable: &str, reason: &str| {
@@ -138,7 +138,7 @@ impl ClusterConfig {
         let addr = match env.master_addr {
             Some(addr) => addr,
             None if world_size <= local_world_size => "127.0.0.1".to_owned(),
-            None => return missing("MASTER_ADDR", "it is not set: where does rank 0 run?"),
+            None => return missing("MASTER_ADDR", "it is not set: set it to the host name or IP address of rank 0"),
         };
         let mut config = Self::new(rank, world_size, addr, env.master_port.unwrap_or(DEFAULT_MASTER_PORT));
         config.local_rank = env.local_rank.unwrap_or(0);
@@ -149,8 +149,8 @@ impl ClusterConfig {
         Ok(config)
     }
 
-    /// Opens the socket that rank 0 of this job listens on, for [`Cluster::join_on`](crate::Cluster::join_on), or to see
-    /// whether it can be had.
+    /// Opens the socket that rank 0 of this job listens on, for [`Cluster::join_on`](crate::Cluster::join_on), or to
+    /// check that it is available.
     ///
     /// # Errors
     /// A port in use, an address of another machine, or a missing secret for an address that is not loopback.
@@ -158,16 +158,16 @@ impl ClusterConfig {
         listen_as_master(self)
     }
 
-    /// The ranks of this node.
+    /// Returns the ranks on this node.
     pub fn local_ranks(&self) -> std::ops::Range<usize> {
         let first = self.rank.saturating_sub(self.local_rank);
         first..first.saturating_add(self.local_world_size)
     }
 
-    /// Checks the fields against each other.
+    /// Checks that the fields are valid and consistent.
     ///
     /// # Errors
-    /// Names the field that makes no sense.
+    /// An invalid field; the error names it.
     pub fn validate(&self) -> Result<(), ClusterError> {
         let problem = self.rank_problem().or_else(|| self.timing_problem());
         problem.map_or(Ok(()), |reason| Err(ClusterError::Config(reason)))
@@ -221,7 +221,8 @@ impl ClusterConfig {
         Duration::from_millis(self.collective_timeout_ms)
     }
 
-    /// Sets the heartbeat timeout, and an interval that lets several heartbeats get lost in it.
+    /// Sets the heartbeat timeout, and the interval to a quarter of it, at most one second. So a single delayed
+    /// heartbeat does not exceed the timeout.
     pub fn set_heartbeat_timeout(&mut self, timeout: Duration) {
         self.heartbeat_timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         self.heartbeat_interval_ms = (self.heartbeat_timeout_ms / 4).clamp(1, 1_000);

@@ -1,4 +1,4 @@
-//! The control thread: executes what the [`Engine`] decides, on one connection from each rank to rank 0.
+//! The control thread. It executes the actions of the [`Engine`], on one connection from each rank to rank 0.
 
 use std::io;
 use std::net::TcpStream;
@@ -17,15 +17,16 @@ use crate::readiness::{WakeSignal, Waker, wait_ready};
 use crate::suspension::SuspensionWatch;
 use crate::wire::{Message, encode};
 
-/// How long the thread goes on trying to deliver last messages when it has been told to stop.
+/// The longest time to deliver the last messages after a request to stop.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Ranks give rank 0 so many heartbeats more than it gives them: where the network between the two is cut, the
-/// verdict of rank 0 reaches the others before they hear of anything else.
+/// The number of heartbeat intervals by which a rank waits longer for rank 0 than rank 0 waits for it. If the network
+/// between the two is cut, rank 0 then decides first, and all ranks learn its verdict.
 const GRACE_BEATS: u32 = 2;
-/// A rank that has not been heard for so many heartbeats may be the cause, if another rank has lost the connection to it.
+/// The number of heartbeat intervals without data from a rank after which rank 0 blames that rank itself, if another
+/// rank reports that the connection to it failed.
 const MISSED_BEATS: u32 = 3;
 
-/// When a link counts as dead.
+/// The interval of heartbeats, and the silence after which a link counts as dead.
 #[derive(Clone, Copy)]
 pub(crate) struct Heartbeat {
     pub(crate) interval: Duration,
@@ -35,26 +36,26 @@ pub(crate) struct Heartbeat {
 /// The inputs of the control thread.
 pub(crate) struct Plan {
     pub(crate) engine: Engine,
-    /// The connections of the rendezvous, each with its rank.
+    /// The control connections from the rendezvous, each with its rank.
     pub(crate) controls: Vec<(usize, TcpStream)>,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) board: Arc<Board>,
-    /// Pulses that peers open.
+    /// The pulses that peers open.
     pub(crate) pulses: Receiver<(usize, TcpStream)>,
 }
 
 enum Command {
-    /// Report a failure; the sender is answered when the report has left this process.
+    /// Report a failure. The sender is notified when the report has been sent.
     Report(Failure, SyncSender<()>),
-    /// Report that a rank was waited for too long.
+    /// Report that this process has waited too long for a rank.
     Suspect(Failure),
-    /// Watch a pulse to a rank, which this process has opened.
+    /// Watch a pulse that this process has opened to a rank.
     Watch(usize, TcpStream),
     Leave,
     Stop,
 }
 
-/// The handle on the control thread.
+/// A handle to the control thread.
 pub(crate) struct Control {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -68,6 +69,7 @@ struct Shared {
 }
 
 impl Control {
+    /// Starts the control thread.
     pub(crate) fn spawn(plan: Plan) -> Result<Self, ClusterError> {
         let Plan { engine, controls, heartbeat, board, pulses } = plan;
         let mut links = Vec::with_capacity(controls.len());
@@ -101,20 +103,20 @@ impl Control {
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Reports a failure and waits, for `timeout` at most, until the report has left this process.
+    /// Reports a failure and waits, for at most `timeout`, until the report has been sent.
     pub(crate) fn report(&self, failure: Failure, timeout: Duration) {
         let (sender, sent) = std::sync::mpsc::sync_channel(1);
         self.push(Command::Report(failure, sender));
-        // Whether it was sent or nobody is left to hear it, there is nothing more to do.
+        // If the report cannot be delivered, nothing more can be done.
         let _ = sent.recv_timeout(timeout);
     }
 
-    /// Reports that a rank was waited for too long. Rank 0 finds out which one is to blame.
+    /// Reports that this process has waited too long for a rank. Rank 0 finds the rank that is to blame.
     pub(crate) fn suspect(&self, failure: Failure) {
         self.push(Command::Suspect(failure));
     }
 
-    /// Watches a pulse to `rank`, which is non-blocking.
+    /// Watches a pulse to `rank`. The stream must be non-blocking.
     pub(crate) fn watch(&self, rank: usize, pulse: TcpStream) {
         self.push(Command::Watch(rank, pulse));
     }
@@ -128,18 +130,18 @@ impl Control {
         self.push(Command::Leave);
     }
 
-    /// Ends the thread and closes the connections.
+    /// Stops the thread and closes the connections.
     pub(crate) fn stop(&self) {
         self.push(Command::Stop);
         let thread = lock(&self.thread).take();
-        // A thread cannot wait for its own end.
+        // The control thread itself may drop the last handle of the membership, and cannot join itself.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
-            // A panic of the thread has ended it as well.
+            // An error means that the thread panicked, so it has ended too.
             let _ = thread.join();
         }
     }
 
-    /// The ranks that rank 0 is still waiting for. Means nothing on other ranks, which are not told who is done.
+    /// Returns the ranks that rank 0 still waits for. Meaningful on rank 0 only, since other ranks are not told.
     pub(crate) fn unfinished(&self) -> Vec<usize> {
         lock(&self.shared.unfinished).clone()
     }
@@ -179,7 +181,8 @@ impl Plane {
             self.receive();
             let now = Instant::now();
             if self.shared.suspensions.look(now) {
-                // This process did not run for a while, and its peers may go on a little later than it does.
+                // This process did not run for a while. If its peers were suspended too, they may resume a little
+                // later.
                 self.restart_clocks(now);
             }
             self.find_silent(now);
@@ -190,12 +193,15 @@ impl Plane {
         self.links.iter().filter(|link| link.kind == LinkKind::Control)
     }
 
+    /// Returns whether the thread was told to stop and has delivered its messages, or has tried for long enough.
     fn is_over(&self) -> bool {
         let delivered = self.controls().all(|link| link.outbox.is_empty());
         self.stop_by.is_some_and(|by| delivered || Instant::now() >= by)
     }
 
+    /// Executes the commands of other threads.
     fn obey(&mut self) {
+        // The signal is cleared before the queue is taken, so a command that comes in between wakes the thread again.
         self.signal.clear();
         let commands = std::mem::take(&mut *lock(&self.shared.commands));
         for command in commands {
@@ -218,7 +224,7 @@ impl Plane {
         }
     }
 
-    /// Takes in the pulses that peers have opened. A peer that opens a second one has lost the first.
+    /// Adds the pulses that peers have opened. A second pulse from a peer replaces the first, which the peer has lost.
     fn take_in_pulses(&mut self) {
         while let Ok((rank, stream)) = self.pulses.try_recv() {
             self.links.retain(|link| link.rank != rank || link.kind != LinkKind::PeerPulse);
@@ -234,8 +240,8 @@ impl Plane {
         self.act(actions);
     }
 
-    /// The end of a failed connection that rank 0 does not hear either: its process hangs or cannot be reached from
-    /// anywhere, so the connection is not to blame.
+    /// Returns the end of a failed connection that rank 0 does not hear from either, with a reason. The process at that
+    /// end hangs or is unreachable for all ranks, so it is to blame and not the connection.
     fn unheard_end(&self, failure: &Failure) -> Option<(usize, String)> {
         let other = failure.link_to?;
         let limit = self.heartbeat.interval * MISSED_BEATS;
@@ -253,14 +259,14 @@ impl Plane {
                 Action::Send(rank, message) => self.send(rank, &message),
                 Action::Record(failure) => self.board.record(failure),
                 Action::Ask(0) => {
-                    // Only rank 0 asks, here itself.
+                    // Only rank 0 asks. Here it asks itself.
                     let actions = self.engine.on_waits(0, &self.board.waits());
                     self.act(actions);
                 }
                 Action::Ask(rank) => self.send(rank, &Message::AskWaits),
                 Action::TellWaits => self.send(0, &Message::Waits(self.board.waits())),
                 Action::Finish => {
-                    // Whoever waits for the end may exit the process right then, so the goodbyes go out first.
+                    // `finish` wakes threads that may exit the process at once, so the goodbyes are sent before.
                     self.flush();
                     self.board.finish();
                 }
@@ -271,7 +277,7 @@ impl Plane {
     fn send(&mut self, rank: usize, message: &Message) {
         let is_control = |link: &&mut Link| link.rank == rank && link.kind == LinkKind::Control;
         let Some(link) = self.links.iter_mut().find(is_control) else { return };
-        // A message that cannot be encoded is too long; reasons are cut short before they come here.
+        // Encoding fails only for messages that are too long, and callers shorten the reasons of failures.
         if let Ok(frame) = encode(message) {
             link.outbox.extend_from_slice(&frame);
         }
@@ -309,12 +315,14 @@ impl Plane {
             sockets.push(PollFd::new(&link.stream, PollFlags::IN | wants_out));
         }
         let is_broken = self.links.iter().any(|link| link.broken.is_some());
+        // Wake up for the next heartbeat, for the first link that may count as silent, and for the deadline of a stop.
+        // A broken link is handled without a wait.
         let now = Instant::now();
         let first_silent = self.links.iter().map(|link| link.last_heard + self.limit(link)).min();
         let latest = [self.stop_by, first_silent].into_iter().flatten().fold(self.next_beat, Instant::min);
         let timeout = if is_broken { Duration::ZERO } else { latest.saturating_duration_since(now) };
         if wait_ready(&mut sockets, timeout).is_err() {
-            // Only a lack of kernel memory leads here. Slower is better than not at all.
+            // `poll` fails only if the kernel lacks memory. Go on without it, at a lower rate.
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -324,7 +332,7 @@ impl Plane {
         let mut lost = Vec::new();
         for link in &mut self.links {
             let mut end = link.fill().err().or(link.broken.take());
-            // Messages that came before the end of a connection count: a rank may say why it fails and then exit.
+            // Messages before the end of a connection count: a rank may report why it fails and then exit.
             match link.take_messages() {
                 Ok(messages) => heard.extend(messages.into_iter().map(|message| (link.kind, link.rank, message))),
                 Err(error) => end = Some(error),
@@ -342,7 +350,7 @@ impl Plane {
     }
 
     fn hear(&mut self, kind: LinkKind, rank: usize, message: Message) {
-        // A pulse only beats.
+        // A pulse carries only heartbeats.
         if kind != LinkKind::Control {
             return;
         }
@@ -361,7 +369,7 @@ impl Plane {
         self.engine.rank() == 0
     }
 
-    /// A connection has ended.
+    /// Handles the end of a connection.
     fn end_link(&mut self, kind: LinkKind, rank: usize, error: &io::Error) {
         self.links.retain(|link| link.rank != rank || link.kind != kind);
         if kind == LinkKind::Control {
@@ -379,7 +387,7 @@ impl Plane {
         }
     }
 
-    /// The silence after which a link counts as dead.
+    /// Returns the silence after which a link counts as dead.
     fn limit(&self, link: &Link) -> Duration {
         let Heartbeat { interval, timeout } = self.heartbeat;
         let waits_for_hub = link.kind == LinkKind::Control && !self.is_hub();
@@ -392,6 +400,7 @@ impl Plane {
         }
     }
 
+    /// Closes the links that have been silent for too long, and reports them.
     fn find_silent(&mut self, now: Instant) {
         let is_silent = |link: &&Link| link.silence(now) >= self.limit(link);
         let silent: Vec<_> = self.links.iter().filter(is_silent).map(|link| (link.kind, link.rank)).collect();
@@ -410,7 +419,8 @@ impl Plane {
     }
 }
 
-/// Says that `rank` is silent, in words that name both ends: a process that hangs looks the same as a cut connection.
+/// Describes the silence of `rank`. The text names both ends, since a process that hangs and a cut connection look the
+/// same.
 fn silent_rank(rank: usize, heard_by: usize, silence: Duration) -> String {
     format!(
         "no sign of life for {}: no data reached rank {heard_by} from rank {rank}, so its process hangs or the network \
@@ -419,7 +429,7 @@ fn silent_rank(rank: usize, heard_by: usize, silence: Duration) -> String {
     )
 }
 
-/// Returns whether the network ended a connection, and not the process at the other end.
+/// Returns whether an error means that the network ended a connection, rather than the process at the other end.
 fn is_cut(error: &io::Error) -> bool {
     use io::ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};
     matches!(error.kind(), TimedOut | HostUnreachable | NetworkUnreachable)
@@ -428,7 +438,7 @@ fn is_cut(error: &io::Error) -> bool {
 fn death_notice(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
-            "its process ended without a goodbye".to_owned()
+            "its process ended before the job was done".to_owned()
         }
         io::ErrorKind::InvalidData => format!("it sent a malformed control message: {error}"),
         _ => format!("its control connection broke: {error}"),

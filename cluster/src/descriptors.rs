@@ -1,4 +1,4 @@
-//! The limit of open files of this process: raising it, checking it before a job starts, and naming it when it is
+//! The limit of open files of this process. It is raised and checked before a job starts, and errors name it when it is
 //! reached.
 
 use std::io;
@@ -9,17 +9,17 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::config::ClusterConfig;
 use crate::error::ClusterError;
 
-/// Descriptors for the connections of process groups, for files, and for the runtimes of a rank.
+/// The file descriptors that are reserved for connections of process groups, for files and for the runtimes of a rank.
 const RESERVED: usize = 64;
-/// Pulses between two ranks, one from each side.
+/// The number of pulses between two ranks: one from each side.
 const PULSES_PER_PEER: usize = 2;
-/// The number of open files that is assumed where the system does not tell it.
+/// The assumed number of open files if the system does not tell it.
 const ASSUMED_OPEN: usize = 32;
 
-/// Raises the soft limit of open files to the hard limit, and checks that the connections of this rank fit in.
+/// Raises the soft limit of open files to the hard limit, and checks that it allows the connections of this rank.
 ///
 /// # Errors
-/// [`ClusterError::FileLimit`] with the number that this rank needs.
+/// [`ClusterError::FileLimit`] with the number of open files that this rank needs.
 pub(crate) fn reserve(config: &ClusterConfig) -> Result<(), ClusterError> {
     let limit = raise_to_hard_limit();
     if config.world_size == 1 {
@@ -32,12 +32,12 @@ pub(crate) fn reserve(config: &ClusterConfig) -> Result<(), ClusterError> {
     Err(ClusterError::FileLimit { needed: demand.total(), limit: limit.unwrap_or(u64::MAX), parts: demand.to_string() })
 }
 
-/// Returns whether a call failed because this process, or the machine, has too many open files.
+/// Returns whether an error means that this process, or the machine, has too many open files.
 pub(crate) fn is_exhausted(error: &io::Error) -> bool {
     [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// Adds the limit to an error that says that there are too many open files. Returns other errors as they are.
+/// Adds the limit to an error about too many open files. Returns other errors unchanged.
 pub(crate) fn explain(error: io::Error) -> io::Error {
     if !is_exhausted(&error) {
         return error;
@@ -51,10 +51,13 @@ pub(crate) fn explain(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{error}: {advice}"))
 }
 
-/// The descriptors that a rank needs.
+/// The file descriptors that a rank needs.
 struct Demand {
+    // Files that are open already.
     open: usize,
+    // Control connections.
     controls: usize,
+    // Other ranks.
     peers: usize,
     streams_per_peer: usize,
 }
@@ -77,17 +80,18 @@ impl std::fmt::Display for Demand {
         let Self { open, controls, peers, streams_per_peer } = self;
         write!(
             f,
-            "{open} are open, {controls} for control connections, {streams_per_peer} and {PULSES_PER_PEER} pulses for \
-             each of {peers} other ranks, {RESERVED} for process groups and files"
+            "{open} are open, {controls} for control connections, {streams_per_peer} streams and {PULSES_PER_PEER} \
+             pulses for each of {peers} other ranks, {RESERVED} for process groups and files"
         )
     }
 }
 
-/// Raises the soft limit as far as this process may. Returns the soft limit from now on; `None` is no limit.
+/// Raises the soft limit to the hard limit, if the system allows it. Returns the soft limit that then applies; `None`
+/// for no limit.
 fn raise_to_hard_limit() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {
-        // Where the system does not allow this, the check that follows uses the limit that is in force.
+        // If the system does not allow this, the check uses the limit that still applies.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
     soft_limit()

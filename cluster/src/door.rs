@@ -1,4 +1,4 @@
-//! Incoming connections: the accept thread, the handshake, and the receivers of the streams.
+//! The acceptor of incoming connections: the accept thread, the handshakes, and the dispatch of connections by purpose.
 
 use std::collections::HashMap;
 use std::io;
@@ -26,18 +26,18 @@ use crate::strangers::Strangers;
 use crate::token::Token;
 use crate::wire::{Admission, Answer, Hello, Register, RingKey, Timed, read_frame, write_frame};
 
-/// Ring connections that may wait for their group to be made here.
+/// The most connections of process groups that wait until this process creates their group.
 const MAX_WAITING_RINGS: usize = 4096;
-/// How often waiting threads look whether they should stop.
+/// The interval at which waiting threads check whether they should stop.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 
-/// News of the door for the rendezvous.
+/// An event for the rendezvous.
 pub(crate) enum Arrival {
-    /// A rank that wants to join, and its control connection.
+    /// A rank that wants to join, with its control connection.
     Rank { register: Register, stream: TcpStream, peer: SocketAddr },
     /// A rank that cannot join, for a reason of its own.
     GaveUp { rank: usize, attempt: u64, peer: SocketAddr, reason: String },
-    /// A process that speaks the protocol, but another version, or with another secret.
+    /// A process that failed the handshake: it has another version, another secret or another user.
     TurnedAway { reason: String },
     /// This process cannot accept connections.
     CannotAccept { reason: String },
@@ -46,7 +46,8 @@ pub(crate) enum Arrival {
 /// An authenticated RPC connection and the rank that opened it.
 pub(crate) type RpcStream = (usize, TcpStream);
 
-/// The rules of the door, shared by the threads behind it.
+/// The acceptor: its settings, and the queues of accepted connections. It is shared by the accept thread and the
+/// threads of handshakes.
 pub(crate) struct Door {
     token: Option<Token>,
     job: String,
@@ -54,22 +55,26 @@ pub(crate) struct Door {
     keep_alive: Duration,
     limits: DoorLimits,
     notice: fn(&str),
+    // `None` once the rendezvous is over, and on ranks other than 0.
     arrivals: Mutex<Option<SyncSender<Arrival>>>,
+    // `None` once the acceptor is closed.
     rpc: Mutex<Option<mpsc::Sender<RpcStream>>>,
     pulses: SyncSender<(usize, TcpStream)>,
+    // Connections of process groups that this process has not created yet.
     rings: Mutex<HashMap<RingKey, TcpStream>>,
+    // Notified when a connection is added to `rings`.
     ring_came: Condvar,
     pending: Arc<Pending>,
     strangers: Strangers,
-    // Tells the job that this process cannot accept connections any more.
+    // Reports to the job that this process cannot accept connections any more.
     report: Mutex<Option<Report>>,
     closed: AtomicBool,
 }
 
-/// A function that takes the reason of a failure of this process.
+/// A function that reports a failure of this process, given the reason.
 type Report = Box<dyn FnOnce(String) + Send>;
 
-/// The times and numbers that bound the handshakes of a [`Door`].
+/// The limits of the handshakes of a [`Door`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DoorLimits {
     pub(crate) handshake_timeout: Duration,
@@ -89,24 +94,24 @@ impl DoorLimits {
     }
 }
 
-/// The settings of a [`Door`], and the receivers of its streams.
+/// The settings of a [`Door`], and the senders of the connections that it accepts.
 pub(crate) struct DoorRules {
     pub(crate) token: Option<Token>,
     pub(crate) job: String,
     pub(crate) world_size: usize,
-    /// Idle connections end about so long after the network has.
+    /// The approximate time after which idle connections end when the network is lost.
     pub(crate) keep_alive: Duration,
     pub(crate) limits: DoorLimits,
-    /// Gets a line about connections that cannot be accepted.
+    /// Receives a line if connections cannot be accepted.
     pub(crate) notice: fn(&str),
-    /// Only rank 0 takes in ranks, and only during the rendezvous.
+    /// Receives the ranks that want to join. Only rank 0 has one.
     pub(crate) arrivals: Option<SyncSender<Arrival>>,
     pub(crate) rpc: mpsc::Sender<RpcStream>,
-    /// Gets the pulses that other ranks open.
+    /// Receives the pulses that other ranks open.
     pub(crate) pulses: SyncSender<(usize, TcpStream)>,
 }
 
-/// The accept thread of a [`Door`].
+/// A handle to the accept thread of a [`Door`], which it closes on drop.
 pub(crate) struct Doorkeeper {
     waker: Waker,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -140,27 +145,28 @@ impl Door {
         }
     }
 
+    /// Returns the name of the job.
     pub(crate) fn job(&self) -> &str {
         &self.job
     }
 
-    /// The connections that have not proved where they belong.
+    /// Returns the counts of connections without a valid handshake.
     pub(crate) fn strangers(&self) -> &Strangers {
         &self.strangers
     }
 
-    /// Sets the function that hears when this process cannot accept connections for too long. Until then the
-    /// rendezvous hears it.
+    /// Sets the function that is called when this process cannot accept connections for too long. Until it is set, the
+    /// rendezvous gets an [`Arrival::CannotAccept`] instead.
     pub(crate) fn report_to(&self, report: impl FnOnce(String) + Send + 'static) {
         *lock(&self.report) = Some(Box::new(report));
     }
 
-    /// Ends the rendezvous: ranks that come later are refused.
+    /// Ends the registration: ranks that come later are rejected.
     fn close_registration(&self) {
         *lock(&self.arrivals) = None;
     }
 
-    /// The same when all ranks are there, and refuses those in `arrivals`, whom the rendezvous has not looked at.
+    /// Ends the registration when all ranks have joined. Also rejects the ranks that are still in the queue `arrivals`.
     pub(crate) fn finish_registration(&self, arrivals: &Receiver<Arrival>) {
         self.close_registration();
         for arrival in arrivals.try_iter() {
@@ -168,7 +174,8 @@ impl Door {
         }
     }
 
-    /// Waits for a left neighbor's ring connection; `None` after `patience`, or when `give_up` says so.
+    /// Waits for the connection of a process group that another rank opens. Returns `None` after `patience`, or when
+    /// `give_up` returns true.
     pub(crate) fn take_ring(&self, key: &RingKey, patience: Duration, give_up: impl Fn() -> bool) -> Option<TcpStream> {
         let mut waited = Stopwatch::start();
         let mut rings = lock(&self.rings);
@@ -197,7 +204,7 @@ impl Door {
     }
 
     fn accept_all(self: &Arc<Self>, listener: &TcpListener, signal: &WakeSignal) {
-        // Since when this process has no descriptor for a connection that waits.
+        // The time since which this process has had no file descriptor for a waiting connection.
         let mut exhausted_since: Option<Instant> = None;
         while !self.closed.load(Ordering::Acquire) {
             let error = match listener.accept() {
@@ -209,7 +216,7 @@ impl Door {
                 Err(error) => error,
             };
             let mut sockets = [PollFd::new(listener, PollFlags::IN), PollFd::new(&signal.0, PollFlags::IN)];
-            // Without a free descriptor the call fails also where nobody waits, which is no trouble.
+            // Without a free descriptor, `accept` fails even if no connection is waiting. That is not a problem yet.
             let is_trouble = error.kind() != io::ErrorKind::WouldBlock
                 && wait_ready(&mut sockets, Duration::ZERO).is_ok()
                 && sockets[0].revents().contains(PollFlags::IN);
@@ -217,7 +224,7 @@ impl Door {
                 if descriptors::is_exhausted(&error) {
                     exhausted_since = Some(self.complain(error, exhausted_since));
                 }
-                // Other errors are of a peer that left again.
+                // Other errors concern a single connection, for example one that the peer has closed already.
                 std::thread::sleep(LOOK_AROUND);
                 continue;
             }
@@ -228,8 +235,9 @@ impl Door {
         }
     }
 
-    /// Says that there is no descriptor for a connection: at first in a line for the user, and when it has lasted for as
-    /// long as a peer waits, as a failure of this process. Returns since when it lasts.
+    /// Reports that there is no file descriptor for a connection. The first call prints a line. Once the problem has
+    /// lasted for the handshake timeout, after which peers give up, it is reported as a failure of this process.
+    /// Returns the time since which it lasts.
     fn complain(&self, error: io::Error, since: Option<Instant>) -> Instant {
         let reason = format!("accept a connection: {}", descriptors::explain(error));
         let Some(since) = since else {
@@ -249,8 +257,9 @@ impl Door {
         since
     }
 
+    /// Runs the handshake with a new connection on a thread of its own.
     fn greet_on_thread(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
-        // The listening address is loopback without a secret, so only odd routing leads here.
+        // Without a secret the listening address is loopback, so other peers can only come by unusual routing.
         if self.token.is_none() && !is_loopback(peer.ip()) {
             return;
         }
@@ -259,15 +268,17 @@ impl Door {
         let stream = Arc::new(stream);
         let Some(slot) = self.pending.admit(&stream, source, &self.closed) else { return };
         let door = Arc::clone(self);
-        // Without a thread the closure is dropped, and with it slot and stream: the peer sees the connection close.
+        // If no thread can be started, slot and stream are dropped with the closure, and the peer sees the connection
+        // close.
         let _ = std::thread::Builder::new().name("edgecut-greet".to_owned()).spawn(move || {
-            // Most failures here are strangers', or connections that broke; their own side reports them.
+            // An error here is a broken connection. If the peer is a rank, it reports the error itself.
             let _ = door.greet(stream, peer, &slot);
         });
     }
 
+    /// Runs the handshake with a new connection, reads its purpose and dispatches it.
     fn greet(&self, stream: Arc<TcpStream>, peer: SocketAddr, slot: &Slot) -> io::Result<()> {
-        // Whether an accepted socket inherits this from the listener depends on the system.
+        // On some systems, accepted sockets inherit the non-blocking mode of the listener.
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         probe_when_idle(&stream, self.keep_alive)?;
@@ -278,10 +289,10 @@ impl Door {
         }
         self.strangers.remove(peer.ip().to_canonical());
         if !slot.note_proved() {
-            // The connection had to make room for another one just before.
+            // The connection was closed just before, to make room for another one.
             return Ok(());
         }
-        // Nobody else holds a connection that cannot be closed to make room.
+        // `note_proved` has dropped the other reference, through which the connection could be closed to make room.
         let Some(stream) = Arc::into_inner(stream) else { return Ok(()) };
         match read_frame(Timed { stream: &stream, deadline })? {
             Hello::Register(register) => self.arrive(Arrival::Rank { register, stream, peer }),
@@ -300,24 +311,25 @@ impl Door {
         handshake.accept(stream)
     }
 
+    /// Tells the rendezvous of a failed handshake with a process of this project. Other failures are only counted.
     fn tell_of_stranger(&self, error: HandshakeError, peer: SocketAddr) {
         if !error.is_transient() {
-            // It is reported by itself.
+            // It is reported on its own, so it does not count among the connections without a valid handshake.
             self.strangers.remove(peer.ip().to_canonical());
             self.arrive(Arrival::TurnedAway { reason: error.naming(peer.to_string()).to_string() });
         }
     }
 
-    /// Hands an arrival to the rendezvous. After the rendezvous, a rank is told that it is late.
+    /// Passes an arrival to the rendezvous. After the rendezvous, rejects a rank as late.
     fn arrive(&self, arrival: Arrival) {
-        // The lock is held all the while, so that nothing gets into the queue once the registration is closed.
+        // The lock is held while sending, so that nothing enters the queue after the registration is closed.
         let queued = match &*lock(&self.arrivals) {
             Some(sender) => sender.try_send(arrival),
             None => Err(TrySendError::Disconnected(arrival)),
         };
         match queued {
             Ok(()) => {}
-            // The queue is longer than the job is large.
+            // The queue has more entries than the job has ranks, so a full queue means too many processes.
             Err(TrySendError::Full(arrival)) => self.turn_away(
                 arrival,
                 &format!("found rank 0 busy: more processes want to join than the job has ranks ({})", self.world_size),
@@ -330,11 +342,12 @@ impl Door {
         format!("came too late: the job runs with all its {} ranks", self.world_size)
     }
 
+    /// Rejects a rank with a reason. Other arrivals need no answer.
     fn turn_away(&self, arrival: Arrival, why: &str) {
         let Arrival::Rank { register, stream, peer } = arrival else { return };
         let reason = format!("rank {} at {peer} {why}", register.rank);
         let deadline = Instant::now() + self.limits.handshake_timeout;
-        // The peer may be gone already.
+        // The peer may have ended already.
         let _ = write_frame(Timed { stream: &stream, deadline }, &Admission::Rejected { reason });
     }
 
@@ -343,7 +356,7 @@ impl Door {
             return refuse(&stream, deadline, reason);
         }
         let sender = lock(&self.rpc).clone();
-        // The place in the queue is taken before the peer is welcome, so that a welcome holds.
+        // A slot in the queue is reserved before the answer, so that an accepted connection cannot be dropped.
         let place = match sender.as_ref().map(mpsc::Sender::try_reserve) {
             Some(Ok(place)) => place,
             Some(Err(mpsc::error::TrySendError::Full(()))) => {
@@ -378,11 +391,12 @@ impl Door {
         write_frame(Timed { stream: &stream, deadline }, &Answer::Welcome)?;
         make_plain(&stream)?;
         end_when_unacknowledged(&stream, 2 * self.keep_alive)?;
-        // Without room for it the stream is dropped, and the peer watches the connection no longer.
+        // If the queue is full, the stream is dropped, and the peer stops watching this connection.
         let _ = self.pulses.try_send((from, stream));
         Ok(())
     }
 
+    /// Returns why a connection does not belong to this job; `None` if it does.
     fn misfit(&self, job: &str, from: usize) -> Option<String> {
         if job != self.job {
             return Some("it belongs to another job".to_owned());
@@ -392,16 +406,16 @@ impl Door {
 }
 
 impl Doorkeeper {
-    /// Closes the listening socket and drops all streams that nobody has taken.
+    /// Closes the listening socket and drops all accepted connections that nobody has taken.
     pub(crate) fn close(&self) {
         self.door.closed.store(true, Ordering::Release);
         self.waker.wake();
         if let Some(thread) = lock(&self.thread).take() {
-            // A panic of the thread has ended it as well.
+            // An error means that the thread panicked, so it has ended too.
             let _ = thread.join();
         }
         self.door.close_registration();
-        // The application's receiver ends with its last sender.
+        // Dropping the last sender ends the application's receiver.
         *lock(&self.door.rpc) = None;
         *lock(&self.door.report) = None;
         lock(&self.door.rings).clear();
@@ -418,7 +432,7 @@ fn refuse(stream: &TcpStream, deadline: Instant, reason: String) -> io::Result<(
     write_frame(Timed { stream, deadline }, &Answer::Refused { reason })
 }
 
-/// Undoes what the handshake has set on a stream, which now belongs to somebody with an event loop.
+/// Removes the timeouts of the handshake from a stream and makes it non-blocking, for use with an event loop.
 pub(crate) fn make_plain(stream: &TcpStream) -> io::Result<()> {
     stream.set_read_timeout(None)?;
     stream.set_write_timeout(None)?;
@@ -446,7 +460,7 @@ mod tests {
         })
     }
 
-    /// A rank that arrives, and its own end of the connection.
+    /// Returns the arrival of a rank, and the rank's own end of the connection.
     fn rank() -> (Arrival, TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let listen = listener.local_addr().unwrap();
@@ -476,7 +490,8 @@ mod tests {
     fn ranks_that_wait_when_the_registration_ends_are_told_so() {
         let (sender, arrivals) = sync_channel(1);
         let door = door(sender);
-        let ((waiting, own), (late, own_late)) = (rank(), rank());
+        let (waiting, own) = rank();
+        let (late, own_late) = rank();
         door.arrive(waiting);
         door.finish_registration(&arrivals);
         door.arrive(late);

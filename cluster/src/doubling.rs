@@ -1,24 +1,25 @@
-//! Recursive doubling as a plan: which rank exchanges what with which other one in which step, decided without a socket.
+//! The plan of recursive doubling: the peer and the contributions of each rank in each step, computed without sockets.
 //!
-//! In each step two ranks exchange all that they have, and so double the number of ranks that they have contributions
-//! of: after `log2(world)` steps each rank has those of all (R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of
-//! collective communication operations in MPICH", 2005). A ring needs `2 (world - 1)` steps. In return each step carries
-//! the whole vector, so large vectors stay on the ring; [`pays`] decides.
+//! In each step two ranks exchange everything that they hold, which doubles the number of contributions that they hold.
+//! After `log2(world)` steps each rank holds all contributions (R. Thakur, R. Rabenseifner and W. Gropp, "Optimization
+//! of collective communication operations in MPICH", 2005). A ring needs `2 (world - 1)` steps, but each step of
+//! recursive doubling carries the whole vector. So large vectors take the ring; [`pays`] decides.
 //!
-//! If `world` is not a power of two, `world - p` ranks, with `p` the largest power of two below, first hand their
-//! contribution to their right neighbor, and get the result from it at the end.
+//! If `world` is not a power of two, let `p` be the largest power of two below it. Then `world - p` ranks first send
+//! their contribution to their right neighbor, and receive the result from it at the end.
 //!
-//! Two properties are what the socket code builds on:
-//! * *Neighboring blocks*: a rank has contributions of neighboring ranks at any time, and receives those of the ranks
-//!   directly below or above.
-//! * *One order*: the two ranks of a step combine the same two vectors, the one of the lower ranks first. So all ranks end
+//! The socket code relies on two properties:
+//! * *Neighboring blocks*: at any time a rank holds the contributions of consecutive ranks, and it receives those of
+//!   the ranks directly below or above them.
+//! * *One order*: the two ranks of a step combine the same two vectors, that of the lower ranks first. So all ranks end
 //!   with the same bits.
 
 use std::ops::Range;
 
-/// The most bytes that take recursive doubling, which copies the whole vector once more.
+/// The largest vector for recursive doubling, which needs a copy of the whole vector.
 const MAX_BYTES: usize = 4 << 20;
-/// The bytes that a connection moves in the time that an empty message takes: 50 µs at 1.25 GB/s.
+/// The product of latency and bandwidth: the bytes that a connection moves in the time of an empty message (50 µs at
+/// 1.25 GB/s).
 const LATENCY_BYTES: usize = 64 << 10;
 
 /// One step of one rank: send to a peer, receive from it, or both at the same time.
@@ -28,23 +29,24 @@ pub struct Step {
     pub peer: usize,
     /// The ranks whose contributions are sent; empty if nothing is sent.
     pub sends: Range<usize>,
-    /// The ranks whose contributions are received; empty if nothing is received. All ranks where the result is received.
+    /// The ranks whose contributions are received; empty if nothing is received, all ranks if the result is received.
     pub receives: Range<usize>,
 }
 
 impl Step {
-    /// Returns whether the contributions of all ranks are in this rank's hands after the step, and not before.
+    /// Returns whether this step combines the last missing contributions, so that this rank then has the result.
     pub fn completes(&self, world: usize) -> bool {
         self.sends.len() + self.receives.len() == world && !self.receives.is_empty() && !self.sends.is_empty()
     }
 
-    /// Returns whether what is received replaces what this rank has, instead of adding to it.
+    /// Returns whether the received data is the result, which replaces this rank's data instead of being combined with
+    /// it.
     pub fn replaces(&self, world: usize) -> bool {
         self.receives.len() == world
     }
 }
 
-/// Returns the steps of `rank` among `world` ranks; none if it is alone.
+/// Returns the steps of `rank` among `world` ranks; none for a world of one.
 ///
 /// ```
 /// use edgecut_cluster::doubling::plan;
@@ -59,7 +61,7 @@ pub fn plan(rank: usize, world: usize) -> Vec<Step> {
     let core = Core::of(world);
     let own = rank..rank + 1;
     if rank < 2 * core.extra && rank.is_multiple_of(2) {
-        // Its right neighbor stands in for it.
+        // The right neighbor takes part in the exchanges on behalf of this rank.
         let hand_over = Step { peer: rank + 1, sends: own, receives: 0..0 };
         return vec![hand_over, Step { peer: rank + 1, sends: 0..0, receives: 0..world }];
     }
@@ -70,6 +72,8 @@ pub fn plan(rank: usize, world: usize) -> Vec<Step> {
     }
     let place = core.place_of(rank);
     for bit in (0..core.size.ilog2()).map(|exponent| 1 << exponent) {
+        // Before this step, a rank holds the contributions of the `bit` places that differ from its own in lower bits
+        // only.
         let block = |place: usize| {
             let first = place & !(bit - 1);
             core.first_rank(first)..core.first_rank(first + bit)
@@ -83,7 +87,7 @@ pub fn plan(rank: usize, world: usize) -> Vec<Step> {
     steps
 }
 
-/// Returns the number of messages that follow each other in the plans of `world` ranks.
+/// Returns the number of sequential messages in the plans of `world` ranks.
 pub fn hops(world: usize) -> usize {
     if world < 2 {
         return 0;
@@ -92,30 +96,37 @@ pub fn hops(world: usize) -> usize {
     core.size.ilog2() as usize + if core.extra > 0 { 2 } else { 0 }
 }
 
-/// The least number of ranks that take recursive doubling. Fewer ranks are all neighbors in a ring, on which each gets the
-/// vectors of all others in one or two messages.
+/// The smallest number of ranks for recursive doubling. Two or three ranks are all neighbors in a ring, where each
+/// receives the vectors of all others in one or two messages.
 pub const MIN_WORLD: usize = 4;
 
-/// Returns whether recursive doubling is expected to sum a vector of `bytes` bytes sooner than the ring does.
+/// Returns whether recursive doubling is expected to reduce a vector of `bytes` bytes faster than the ring.
 ///
-/// With `s` steps, it takes `s` times the latency and moves `s` vectors; the ring takes `2 (world - 1)` times the latency
-/// and moves `2 (world - 1) / world` vectors. A quarter is added to what is moved here, since a step ends before its
-/// vector is added up.
+/// With `s` steps, it takes `s` times the latency and moves `s` vectors. The ring takes `2 (world - 1)` times the
+/// latency and moves `2 (world - 1) / world` vectors. The cost of moving data by recursive doubling is increased by a
+/// quarter, because it reduces a vector only after it has received all of it, while the ring does both at the same
+/// time.
 pub fn pays(bytes: usize, world: usize) -> bool {
     let steps = hops(world);
     let ring_steps = 2 * world.saturating_sub(1);
     if bytes > MAX_BYTES || world < MIN_WORLD {
         return false;
     }
-    // Both sides of the comparison are multiplied by 4 * world.
+    // Compare (1.25 * steps - ring_steps / world) * bytes with (ring_steps - steps) * LATENCY_BYTES. Both sides are
+    // multiplied by 4 * world to stay in integers.
     let more_bytes = (bytes as u128) * (5 * steps * world).saturating_sub(8 * (world - 1)) as u128;
     let fewer_steps = 4 * world * (ring_steps - steps);
     more_bytes <= (LATENCY_BYTES as u128) * fewer_steps as u128
 }
 
-/// The ranks that exchange, a power of two of them, each with a place; `extra` of them stand in for their left neighbor.
+/// The ranks that take part in the exchanges, numbered by places. Their number is a power of two.
+///
+/// Example: of 6 ranks, the ranks 1, 3, 4 and 5 have the places 0 to 3, and the ranks 0 and 2 have none.
 struct Core {
+    // The number of places.
     size: usize,
+    // The number of ranks without a place: the even ranks below `2 * extra`. The odd ranks next to them, which have the
+    // first `extra` places, take part on their behalf.
     extra: usize,
 }
 
@@ -133,7 +144,7 @@ impl Core {
         if place < self.extra { 2 * place + 1 } else { place + self.extra }
     }
 
-    /// Returns the first rank whose contribution the rank at `place` starts with.
+    /// Returns the lowest rank whose contribution the rank at `place` holds before the first exchange.
     fn first_rank(&self, place: usize) -> usize {
         if place < self.extra { 2 * place } else { place + self.extra }
     }
@@ -143,14 +154,15 @@ impl Core {
 mod tests {
     use super::*;
 
-    /// The contributions of a rank: the order in which they were combined, in words.
+    /// The contributions that a rank holds.
     #[derive(Clone, Debug, PartialEq)]
     struct Held {
         ranks: Range<usize>,
+        // The order in which they were combined, as a formula.
         sum: String,
     }
 
-    /// Runs the plans of all ranks; a message is taken in the order of its sender's steps.
+    /// Runs the plans of all ranks. Messages between two ranks arrive in the order of the sender's steps.
     fn run(world: usize) -> Vec<Held> {
         let plans: Vec<_> = (0..world).map(|rank| plan(rank, world)).collect();
         let mut held: Vec<_> = (0..world).map(|rank| Held { ranks: rank..rank + 1, sum: rank.to_string() }).collect();

@@ -1,4 +1,4 @@
-//! Collectives by recursive doubling: executes a plan on the connections of a group.
+//! The execution of recursive doubling on the connections of a group.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -12,26 +12,26 @@ use crate::neighbors::{LONG_WAIT, Ring};
 use crate::partners::{At, Exchange, Sides, Stop, run_step};
 use crate::pump::Merge;
 
-/// The memory that the steps of a plan work on.
+/// The data of a collective that the steps of a plan work on.
 pub(crate) trait Work {
-    /// Returns what a step sends, and the place for what it receives.
+    /// Returns the data that a step sends, and the memory for the data that it receives.
     fn buffers(&mut self, step: &Step) -> Buffers<'_>;
-    /// Takes in what a step has received.
+    /// Processes the data that a step has received.
     fn take_in(&mut self, step: &Step);
 }
 
-/// The data that a step sends and receives.
+/// The data that a step sends and receives; `None` if it sends or receives nothing.
 pub(crate) struct Buffers<'a> {
     pub(crate) outgoing: Option<&'a [u8]>,
     pub(crate) incoming: Option<&'a mut [u8]>,
 }
 
-/// A vector that is combined with those of all ranks.
+/// An all-reduce: a vector that is combined with those of all ranks.
 pub(crate) struct Sum<'a> {
     pub(crate) rank: usize,
     pub(crate) world: usize,
     pub(crate) data: &'a mut [u8],
-    /// Memory of the same length.
+    /// Memory for received vectors, as long as `data`.
     pub(crate) scratch: &'a mut [u8],
     pub(crate) merge: &'a mut dyn Merge,
 }
@@ -51,8 +51,8 @@ impl Work for Sum<'_> {
             return;
         }
         let is_last = step.completes(self.world);
-        // Both ranks of a step combine the vector of the lower ranks with that of the higher ones, so both have the same
-        // bits, also of numbers for which the order counts (payloads of NaN, signs of zero).
+        // Both ranks of a step combine the vector of the lower ranks with that of the higher ranks, in this order. So
+        // both get the same bits, even where the order matters (payloads of NaN, signs of zero).
         if step.receives.start < self.rank {
             self.merge.merge(self.scratch, self.data, is_last);
             self.data.copy_from_slice(self.scratch);
@@ -62,14 +62,15 @@ impl Work for Sum<'_> {
     }
 }
 
-/// A block of each rank, in the order of the ranks.
+/// An all-gather: one block per rank, in rank order.
 pub(crate) struct Blocks<'a> {
     pub(crate) data: &'a mut [u8],
-    /// The place of each block; they follow each other without gaps.
+    /// The range of each block. The ranges are consecutive.
     pub(crate) ranges: &'a [Range<usize>],
 }
 
 impl Blocks<'_> {
+    /// Returns the range of the blocks of consecutive ranks.
     fn bytes(&self, ranks: &Range<usize>) -> Range<usize> {
         match (self.ranges.get(ranks.start), ranks.end.checked_sub(1).and_then(|last| self.ranges.get(last))) {
             (Some(first), Some(last)) if !ranks.is_empty() => first.start..last.end,
@@ -88,8 +89,8 @@ impl Work for Blocks<'_> {
         if step.sends.is_empty() {
             return Buffers { outgoing: None, incoming: Some(&mut self.data[receives]) };
         }
-        // The two do not overlap: a rank receives the blocks directly below or above its own. Blocks may be empty, so the
-        // ranks say which are below.
+        // The two ranges do not overlap: a rank receives the blocks directly below or above those that it sends. The
+        // ranks are compared rather than the bytes, because blocks may be empty.
         if step.sends.start < step.receives.start {
             let (low, high) = self.data.split_at_mut(receives.start);
             Buffers { outgoing: Some(&low[sends]), incoming: Some(&mut high[..receives.len()]) }
@@ -103,8 +104,8 @@ impl Work for Blocks<'_> {
 }
 
 impl Ring {
-    /// Runs the steps of recursive doubling, the first ones of a collective with the header on the ring beside them. After
-    /// an error the group cannot be used any more.
+    /// Runs the steps of recursive doubling. The first steps of a collective also exchange the header on the ring.
+    /// After an error the group cannot be used any more.
     pub(crate) fn run_doubling(
         &mut self,
         header: &Header,
@@ -136,6 +137,8 @@ impl Ring {
         self.run_watched(header, None, &mut greeting, &sides)
     }
 
+    /// Runs one exchange, or the rest of the header exchange. Watches for failures of the job meanwhile, and lets other
+    /// ranks ask which rank this one waits for.
     fn run_watched(
         &self,
         header: &Header,
@@ -155,7 +158,8 @@ impl Ring {
         let board = self.cluster.board();
         let mut waiting: Option<Waiting<'_>> = None;
         let job_failed = |at, quiet: Duration| {
-            // Short waits are not worth a note. The new note is there before the earlier one is dropped.
+            // Only long waits are recorded. The new record is made before the previous one is dropped, so there is no
+            // moment at which this rank seems not to wait.
             waiting = (quiet >= LONG_WAIT).then(|| board.wait_for_rank(rank_at(at)));
             board.has_failed()
         };
@@ -165,12 +169,13 @@ impl Ring {
             let progress = exchange.as_deref().map_or_else(|| "after all data".to_owned(), progress);
             self.explain_stop(header, stop, rank_at, &progress)
         });
-        // Until here this rank counts as waiting, so that it is not blamed itself.
+        // The record lasts until the error is explained, so that this rank is not blamed itself.
         drop(waiting);
         outcome
     }
 
-    /// Finds out which rank is to blame, which need not be the one that the trouble came from.
+    /// Converts the stop of a step to an error. Asks the control plane for the rank that is to blame, which may be
+    /// another one than the peer of the step.
     fn explain_stop(&self, header: &Header, stop: Stop, rank_at: impl Fn(At) -> usize, progress: &str) -> ClusterError {
         let operation = format!("{} #{} of group {:?}", header.kind.name(), header.sequence, self.name);
         let addr_of = |rank| self.cluster.failure_of(rank, "").addr;
@@ -201,7 +206,7 @@ fn progress(exchange: &Exchange<'_>) -> String {
 mod tests {
     use super::*;
 
-    /// A block per rank, of different lengths.
+    /// Returns the ranges of one block per rank, of different lengths.
     fn ranges(world: usize) -> Vec<Range<usize>> {
         let mut end = 0;
         let block = |rank: usize| {

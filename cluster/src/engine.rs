@@ -1,4 +1,4 @@
-//! What the control plane decides, without a socket: events in, actions out.
+//! The decisions of the control plane, without sockets: events in, actions out.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -6,18 +6,18 @@ use std::net::SocketAddr;
 use crate::error::Failure;
 use crate::wire::Message;
 
-/// What the control thread has to do.
+/// An action for the control thread to execute.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Send to a rank, if the connection is still open.
     Send(usize, Message),
     /// Record the failure for this process.
     Record(Failure),
-    /// Find out for whom a rank waits, which may be this one, and hand it to [`Engine::on_waits`].
+    /// Find out which ranks this rank waits for, and pass the answer to [`Engine::on_waits`]. The rank may be this one.
     Ask(usize),
-    /// Tell rank 0 for whom this rank waits.
+    /// Tell rank 0 which ranks this rank waits for.
     TellWaits,
-    /// All ranks are done; nothing that follows is a failure.
+    /// Finish: all ranks are done, and nothing that follows is a failure.
     Finish,
 }
 
@@ -25,16 +25,18 @@ pub(crate) enum Action {
 pub(crate) struct Engine {
     rank: usize,
     roster: Vec<SocketAddr>,
+    // The ranks that are done. Only rank 0 knows them all.
     leaving: BTreeSet<usize>,
     state: State,
     chase: Option<Chase>,
 }
 
-/// The search for the rank that holds up the others. One rank waited too long for a second; the second may itself wait
-/// for a third, and so on; the last in that chain is to blame.
+/// The search of rank 0 for the rank that holds up the others. One rank has waited too long for a second one, which may
+/// itself wait for a third, and so on. The last rank in that chain is to blame.
 struct Chase {
+    // The report that started the search.
     suspicion: Failure,
-    // Ranks that were asked; the last one has not answered yet.
+    // The ranks asked so far; the last one has not answered yet.
     asked: Vec<usize>,
 }
 
@@ -50,7 +52,7 @@ impl Engine {
         Self { rank, roster, leaving: BTreeSet::new(), state: State::Running, chase: None }
     }
 
-    /// A message came from `from`.
+    /// Handles a message from the rank `from`.
     pub(crate) fn on_message(&mut self, from: usize, message: Message) -> Vec<Action> {
         match message {
             Message::Heartbeat => Vec::new(),
@@ -62,13 +64,13 @@ impl Engine {
                 let failure = self.as_seen_here(failure);
                 self.on_suspicion(failure)
             }
-            // A suspicion against nobody leads nowhere.
+            // Ignore a suspicion of a rank that does not exist.
             Message::Suspected(_) if self.rank == 0 => Vec::new(),
             Message::Waits(ranks) if self.rank == 0 => self.on_waits(from, &ranks),
             Message::AskWaits if self.rank != 0 => vec![Action::TellWaits],
             Message::Leaving if self.rank == 0 => self.leave(from),
             Message::Goodbye if self.rank != 0 => self.finish(),
-            _ => self.on_lost(from, "it broke the control protocol".to_owned()),
+            _ => self.on_lost(from, "it sent an unexpected control message".to_owned()),
         }
     }
 
@@ -76,18 +78,19 @@ impl Engine {
         self.rank
     }
 
-    /// Returns whether the ranks that a failure names are ranks of the job.
+    /// Returns whether the ranks that a failure names exist in the job.
     fn exists(&self, failure: &Failure) -> bool {
         failure.rank < self.roster.len() && failure.link_to.is_none_or(|rank| rank < self.roster.len())
     }
 
-    /// The failure of the connection between this rank and another one, neither of them rank 0.
+    /// Returns the failure of the connection between this rank and `rank`, neither of them rank 0; `None` if there is
+    /// no such rank.
     pub(crate) fn lost_connection(&self, rank: usize, reason: &str) -> Option<Failure> {
         let addr = *self.roster.get(rank)?;
         Some(Failure { rank, addr, reason: reason.to_owned(), link_to: Some(self.rank) })
     }
 
-    /// The connection to `from` ended, or fell silent.
+    /// Handles the end of the connection to `from`, or its silence.
     pub(crate) fn on_lost(&mut self, from: usize, reason: String) -> Vec<Action> {
         match self.roster.get(from) {
             Some(&addr) => self.fail(Failure { rank: from, addr, reason, link_to: None }),
@@ -95,20 +98,21 @@ impl Engine {
         }
     }
 
-    /// This process reports a failure, its own or that of a neighbor.
+    /// Handles a failure that this process reports: its own or that of a neighbor.
     pub(crate) fn on_report(&mut self, failure: Failure) -> Vec<Action> {
         if self.rank == 0 {
             return self.fail(failure);
         }
-        // Rank 0 may know of an earlier one. Its answer, the same for all ranks, is what counts.
+        // Rank 0 may know of an earlier failure. Its answer is the same for all ranks, so this rank records only that.
         vec![Action::Send(0, Message::Failed(failure))]
     }
 
-    /// This process has waited too long for a rank.
+    /// Handles a suspicion: a rank has waited too long for another one.
     pub(crate) fn on_suspicion(&mut self, suspicion: Failure) -> Vec<Action> {
         if self.rank != 0 {
             return vec![Action::Send(0, Message::Suspected(suspicion))];
         }
+        // One search at a time: each search ends with a failure of the job, so further suspicions change nothing.
         if self.chase.is_some() || self.state != State::Running {
             return Vec::new();
         }
@@ -117,15 +121,17 @@ impl Engine {
         vec![Action::Ask(first)]
     }
 
-    /// A rank answered for whom it waits.
+    /// Handles the answer of a rank: the ranks that it waits for.
     pub(crate) fn on_waits(&mut self, from: usize, ranks: &[usize]) -> Vec<Action> {
+        // Only the answer of the rank that was asked last counts.
         let Some(mut chase) = self.chase.take_if(|chase| chase.asked.last() == Some(&from)) else { return Vec::new() };
         if ranks.is_empty() {
             return self.conclude(chase.suspicion, from);
         }
         let known = ranks.iter().find(|rank| **rank < self.roster.len() && !chase.asked.contains(rank));
         let Some(&next) = known else {
-            // They wait for each other, in several groups. Who was suspected first is as guilty as the others.
+            // The ranks wait for each other in a cycle, through several groups. All of them are equally to blame, so
+            // the first suspicion stands.
             return self.fail(chase.suspicion);
         };
         chase.asked.push(next);
@@ -133,13 +139,14 @@ impl Engine {
         vec![Action::Ask(next)]
     }
 
-    /// A rank may be reached by another address from here than from where the failure was noticed; rank 0 may even know
-    /// itself by no other than loopback.
+    /// Replaces the address in a failure by the one that this rank knows. Ranks may reach the same rank at different
+    /// addresses, and rank 0 may know itself only by a loopback address.
     fn as_seen_here(&self, failure: Failure) -> Failure {
         let addr = self.roster.get(failure.rank).copied().unwrap_or(failure.addr);
         Failure { addr, ..failure }
     }
 
+    /// Ends a search that led to `culprit`.
     fn conclude(&mut self, suspicion: Failure, culprit: usize) -> Vec<Action> {
         if suspicion.rank == culprit {
             return self.fail(suspicion);
@@ -147,12 +154,12 @@ impl Engine {
         self.on_lost(culprit, format!("other ranks wait for it, and it does not wait for any: {}", suspicion.reason))
     }
 
-    /// This process is done.
+    /// Handles the end of this process's work.
     pub(crate) fn on_leave(&mut self) -> Vec<Action> {
         if self.rank == 0 { self.leave(0) } else { vec![Action::Send(0, Message::Leaving)] }
     }
 
-    /// Ranks that are not done yet, as far as rank 0 knows.
+    /// Returns the ranks that are not done yet. Meaningful on rank 0 only.
     pub(crate) fn unfinished(&self) -> Vec<usize> {
         (0..self.roster.len()).filter(|rank| !self.leaving.contains(rank)).collect()
     }
@@ -182,6 +189,7 @@ impl Engine {
         actions
     }
 
+    /// Returns the actions that send a message to all other ranks; none unless this is rank 0.
     fn to_others(&self, message: &Message) -> Vec<Action> {
         if self.rank != 0 {
             return Vec::new();

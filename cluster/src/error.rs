@@ -1,4 +1,4 @@
-//! What can go wrong in a job, and which rank it is the fault of.
+//! The errors of this crate, and the failure of a rank.
 
 use std::fmt;
 use std::io;
@@ -9,18 +9,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::descriptors::explain;
 
-/// The first failure of a job: the rank or the connection that failed, and why.
+/// The first failure of a job: the rank or the connection that failed, and the reason.
 ///
-/// All ranks learn the same one, whatever broke for themselves in consequence.
+/// All ranks learn the same failure, whichever consequence they notice first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The rank that failed.
     pub rank: usize,
     /// The listening address of that rank.
     pub addr: SocketAddr,
-    /// Why, in words for the user.
+    /// The reason, as text for the user.
     pub reason: String,
-    /// The rank at the other end, where the connection between the two failed rather than the process of `rank`.
+    /// The rank at the other end, if the connection between the two failed rather than the process of `rank`.
     #[serde(default)]
     pub link_to: Option<usize>,
 }
@@ -32,7 +32,7 @@ impl fmt::Display for Failure {
 }
 
 impl Failure {
-    /// Who failed, without why.
+    /// Returns the subject of the failure without the reason: "rank 1 at 10.0.0.1:5 failed".
     pub fn head(&self) -> String {
         let Self { rank, addr, .. } = self;
         match self.link_to {
@@ -44,21 +44,21 @@ impl Failure {
 
 /// An error of this crate.
 ///
-/// A message carries its cause in full, since it may travel to other ranks as text; [`std::error::Error::source`] is
-/// therefore empty.
+/// Every message includes its cause, because it may be sent to other ranks as text. [`std::error::Error::source`] is
+/// therefore always `None`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
-    /// A field of [`ClusterConfig`](crate::ClusterConfig), or an argument, makes no sense.
+    /// A field of [`ClusterConfig`](crate::ClusterConfig), or an argument, is invalid.
     #[error("cluster configuration: {0}")]
     Config(String),
 
-    /// An environment variable has a value that cannot be used.
+    /// An environment variable is missing or has an invalid value.
     #[error("environment variable {variable}: {reason}")]
     Env {
-        /// The variable's name.
+        /// The name of the variable.
         variable: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
 
@@ -67,18 +67,18 @@ pub enum ClusterError {
     TokenFile {
         /// The file.
         path: PathBuf,
-        /// Why it cannot be read.
+        /// The cause.
         cause: io::Error,
     },
 
-    /// A shared secret was given but is empty.
+    /// The shared secret is empty.
     #[error("the shared secret in {origin} is empty")]
     TokenEmpty {
         /// The variable or the file.
         origin: String,
     },
 
-    /// A shared secret is too short to be safe from guessing.
+    /// The shared secret is short enough to be guessed.
     #[error(
         "the shared secret in {origin} has {bytes} bytes; it must have at least {least}: make one with \
          `openssl rand -hex 32`"
@@ -88,11 +88,11 @@ pub enum ClusterError {
         origin: String,
         /// The length of the secret.
         bytes: usize,
-        /// The least length.
+        /// The minimum length.
         least: usize,
     },
 
-    /// Others than the owner may use the file with the shared secret.
+    /// Users other than the owner have permissions on the file with the shared secret.
     #[error(
         "the file with the shared secret, {0}, is open to other users (mode {mode:04o}): make it private with \
          `chmod 600 {0}`", path.display()
@@ -100,14 +100,15 @@ pub enum ClusterError {
     TokenFileOpen {
         /// The file.
         path: PathBuf,
-        /// Its permissions.
+        /// The permissions of the file.
         mode: u32,
     },
 
-    /// Another user runs the peer, and there is no shared secret that would show that it belongs to the job.
+    /// The peer is a process of another user, and there is no shared secret that would prove that it belongs to the
+    /// job.
     #[error(
-        "{peer} is a process of user {theirs}, this process is one of user {ours}: without a shared secret all processes \
-         must belong to one user; set EDGECUT_TOKEN (or EDGECUT_TOKEN_FILE) to the same secret on every rank"
+        "{peer} is a process of user {theirs}, this process is one of user {ours}: without a shared secret all \
+         processes must belong to one user; set EDGECUT_TOKEN (or EDGECUT_TOKEN_FILE) to the same secret on every rank"
     )]
     OtherUser {
         /// The peer.
@@ -118,33 +119,33 @@ pub enum ClusterError {
         ours: u32,
     },
 
-    /// The system does not tell which user runs the peer, and there is no shared secret.
+    /// The user of the peer's process cannot be determined, and there is no shared secret.
     #[error(
-        "find the user whose process is at {peer}: {cause}; set EDGECUT_TOKEN (or EDGECUT_TOKEN_FILE) to the same secret \
-         on every rank"
+        "find the user whose process is at {peer}: {cause}; set EDGECUT_TOKEN (or EDGECUT_TOKEN_FILE) to the same \
+         secret on every rank"
     )]
     UnknownUser {
         /// The peer.
         peer: String,
-        /// Why the user is not known.
+        /// The cause.
         cause: io::Error,
     },
 
-    /// This process may not open as many files as its connections need.
+    /// The limit of open files is too low for the connections of this process.
     #[error(
-        "this rank needs {needed} open files ({parts}), but may have {limit}: raise the hard limit (ulimit -Hn, \
+        "this rank needs {needed} open files ({parts}), but the limit is {limit}: raise the hard limit (ulimit -Hn, \
          LimitNOFILE=, docker run --ulimit nofile=) or start fewer ranks"
     )]
     FileLimit {
-        /// The number that is needed.
+        /// The number of open files that this rank needs.
         needed: usize,
         /// The limit.
         limit: u64,
-        /// The parts of the number.
+        /// The parts of that number, as text.
         parts: String,
     },
 
-    /// Without a shared secret only loopback addresses are used.
+    /// An address other than loopback needs a shared secret.
     #[error(
         "{action} {addr} without a shared secret: only loopback addresses work without one; \
          set EDGECUT_TOKEN (or EDGECUT_TOKEN_FILE) to the same secret on every rank"
@@ -156,16 +157,16 @@ pub enum ClusterError {
         addr: SocketAddr,
     },
 
-    /// A host name has no address.
+    /// A host name cannot be resolved.
     #[error("resolve {host}: {cause}")]
     Resolve {
         /// The name, with the port.
         host: String,
-        /// Why not.
+        /// The cause.
         cause: String,
     },
 
-    /// The port to listen on belongs to another process.
+    /// Another process uses the port to listen on.
     #[error("listen on {addr}: port in use; choose another with {flag} or end the process that holds it")]
     PortInUse {
         /// The address.
@@ -174,12 +175,12 @@ pub enum ClusterError {
         flag: &'static str,
     },
 
-    /// Listening fails for another reason than a port in use.
+    /// Listening failed for a reason other than a port in use.
     #[error("listen on {addr}: {cause}")]
     Listen {
         /// The address.
         addr: SocketAddr,
-        /// Why it fails.
+        /// The cause.
         cause: io::Error,
     },
 
@@ -188,7 +189,7 @@ pub enum ClusterError {
     Connect {
         /// The peer.
         peer: String,
-        /// Why not.
+        /// The cause.
         cause: io::Error,
     },
 
@@ -197,13 +198,13 @@ pub enum ClusterError {
     Version {
         /// The peer.
         peer: String,
-        /// Its version.
+        /// The version of the peer.
         theirs: u32,
-        /// This process's version.
+        /// The version of this process.
         ours: u32,
     },
 
-    /// What answers is not a process of this project.
+    /// The peer is not a process of this project.
     #[error("{peer} does not speak the cluster protocol; another program may listen there")]
     NotACluster {
         /// The peer.
@@ -229,49 +230,49 @@ pub enum ClusterError {
     Refused {
         /// The peer.
         peer: String,
-        /// Its reason.
+        /// The reason that it gave.
         reason: String,
     },
 
-    /// The job did not come together. All ranks that were in touch with rank 0 get the same text.
+    /// The rendezvous failed. All ranks that were connected to rank 0 get the same text.
     #[error("rendezvous: {0}")]
     Rendezvous(String),
 
-    /// A rank of the job failed; this process must end too.
+    /// A rank of the job failed, so this process must end too.
     #[error("{0}")]
     RankFailed(Failure),
 
-    /// The connection to a neighbor in a ring broke, and nothing more is known.
+    /// The connection to a peer in a collective broke, and the control plane named no cause.
     #[error("{operation}: lost rank {rank} at {addr}: {cause} ({progress})")]
     PeerLost {
         /// The collective, with its number and its group.
         operation: String,
-        /// The neighbor.
+        /// The rank of the peer.
         rank: usize,
-        /// Its listening address.
+        /// The listening address of the peer.
         addr: SocketAddr,
-        /// How it broke.
+        /// The error of the connection.
         cause: io::Error,
-        /// How far the collective got.
+        /// The progress of the collective.
         progress: String,
     },
 
-    /// A neighbor in a ring was silent for longer than `collective_timeout_ms`.
+    /// A peer in a collective was silent for `collective_timeout_ms`.
     #[error("{operation}: rank {rank} at {addr} was silent for {silence} ({progress})")]
     PeerSilent {
         /// The collective, with its number and its group.
         operation: String,
-        /// The neighbor.
+        /// The rank of the peer.
         rank: usize,
-        /// Its listening address.
+        /// The listening address of the peer.
         addr: SocketAddr,
-        /// For how long.
+        /// The duration of the silence.
         silence: String,
-        /// How far the collective got.
+        /// The progress of the collective.
         progress: String,
     },
 
-    /// Two neighbors called different collectives, or the same with other lengths or types.
+    /// Two ranks called different collectives, or the same one with different lengths or types.
     #[error(
         "ranks disagree on collective #{sequence} of group {group:?}: {ours} on rank {rank}, {theirs} on rank {peer}"
     )]
@@ -282,15 +283,15 @@ pub enum ClusterError {
         sequence: u64,
         /// This rank.
         rank: usize,
-        /// What this rank called.
+        /// The collective that this rank called.
         ours: String,
         /// The other rank.
         peer: usize,
-        /// What the other rank called.
+        /// The collective that the other rank called.
         theirs: String,
     },
 
-    /// The group had an error before; its connections are in an unknown state.
+    /// An earlier collective of the group failed, so its connections are in an unknown state.
     #[error("group {group:?} cannot be used after an error: {earlier}")]
     GroupBroken {
         /// The group.
@@ -299,23 +300,24 @@ pub enum ClusterError {
         earlier: String,
     },
 
-    /// A message of a collective is larger than its limit.
+    /// The data of a collective exceeds its limit.
     #[error("{operation}: {bytes} bytes are more than the limit of {limit}")]
     TooLarge {
         /// The collective.
         operation: &'static str,
-        /// The size asked for.
+        /// The requested size.
         bytes: u64,
         /// The limit.
         limit: u64,
     },
 
-    /// A rank that [`spawn`](crate::spawn) started failed first. It has said why on standard error, if it could.
+    /// A rank that [`spawn`](crate::spawn) started failed first. Unless it was killed, it has printed the reason to
+    /// standard error.
     #[error("rank {rank} {how}")]
     RankEnded {
         /// The rank.
         rank: usize,
-        /// "failed with exit status 1", "was ended by signal 9".
+        /// The end of its process: "failed with exit status 1", "was ended by signal 9".
         how: String,
     },
 
@@ -323,22 +325,22 @@ pub enum ClusterError {
     #[error("interrupted")]
     Interrupted,
 
-    /// The operating system denied something that is needed (a thread, random bytes, a socket option).
+    /// A call to the operating system failed (to start a thread, get random bytes, set a socket option).
     #[error("{operation}: {cause}")]
     System {
-        /// What was tried.
+        /// The operation.
         operation: &'static str,
-        /// Why it failed.
+        /// The cause.
         cause: io::Error,
     },
 }
 
-/// Turns an I/O error of `operation` into a [`ClusterError::System`].
+/// Returns a function that turns an I/O error of `operation` into a [`ClusterError::System`].
 pub(crate) fn system(operation: &'static str) -> impl FnOnce(io::Error) -> ClusterError {
     move |cause| ClusterError::System { operation, cause: explain(cause) }
 }
 
-/// Writes a duration as a user would: "60 s", "0.5 s".
+/// Formats a duration in seconds: "60 s", "0.5 s".
 pub(crate) fn seconds(duration: std::time::Duration) -> String {
     format!("{} s", duration.as_millis() as f64 / 1000.0)
 }

@@ -1,52 +1,55 @@
-//! What one rank receives and sends in one collective, as positions in its buffer: decided without a socket.
+//! The data flow of one rank in one collective, as positions in its buffer, computed without sockets.
 
 use std::ops::Range;
 
 use crate::ring::{Action, Step};
 
-/// What one rank receives from its left neighbor and sends to its right one, each in order.
+/// The ranges that one rank receives from its left neighbor, and those that it sends to its right neighbor, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
     pub(crate) incoming: Vec<Incoming>,
     pub(crate) outgoing: Vec<Outgoing>,
 }
 
-/// Where incoming bytes go.
+/// The destination of incoming bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Incoming {
     pub(crate) range: Range<usize>,
     pub(crate) action: Action,
 }
 
-/// Where outgoing bytes come from.
+/// The source of outgoing bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) range: Range<usize>,
-    /// The relay rule: how many incoming bytes come before those that this range passes on. A byte of it may be sent
-    /// once its counterpart has been dealt with. The own bytes of a rank, `None`, may be sent at once.
+    /// The relay rule. `Some(n)`: this range forwards the incoming bytes from number `n` on, so its byte `i` may be
+    /// sent once `n + i + 1` incoming bytes have been processed. `None`: the range holds this rank's own data and may
+    /// be sent at once.
     pub(crate) relays: Option<usize>,
 }
 
 impl Flow {
-    /// Executes the steps of a plan whose chunks lie at `chunk` in the buffer, in bytes.
+    /// Builds the flow of a plan. Chunk `index` is the range `chunk(index)` of the buffer, in bytes.
     pub(crate) fn of_plan(steps: &[Step], chunk: impl Fn(usize) -> Range<usize>) -> Self {
         Self::of_blocks(steps, 1, |_, index| chunk(index))
     }
 
-    /// Executes the steps of a plan on each of `blocks` blocks. Chunk `index` of a block lies at `chunk(block, index)`,
-    /// in bytes.
+    /// Builds the flow of a plan that runs on each of `blocks` blocks. Chunk `index` of a block is the range
+    /// `chunk(block, index)` of the buffer, in bytes.
     ///
-    /// The blocks take turns: when a block takes its second step, one or two others have taken their first. So there
-    /// is something to send while a step waits for what it passes on, and what was received shortly before is still in
-    /// the cache when it is sent on.
+    /// The steps of the blocks are interleaved as in a pipeline: when a block takes its second step, one or two later
+    /// blocks have taken their first. So there is data to send while a step waits for the data that it forwards, and
+    /// received data is still in the cache when it is forwarded.
     pub(crate) fn of_blocks(steps: &[Step], blocks: usize, chunk: impl Fn(usize, usize) -> Range<usize>) -> Self {
-        // A turn has as many chunks as there are steps. With two of them, the next turn alone is little to send on a
-        // fast network while the answer of the neighbor is under way.
+        // A turn sends one chunk per step. With two steps or fewer, a single turn between a block's steps is too little
+        // data to cover the round trip of a fast network, so there are two.
         let lag = if steps.len() <= 2 { 2 } else { 1 };
         let mut flow = Self::default();
         let mut position = 0;
-        // Where, among all incoming bytes, those begin that a block has received in its last step.
+        // By block: the number of incoming bytes before those of the block's previous step; `None` before its first
+        // step.
         let mut arrived = vec![None; blocks];
+        // In turn `t`, step `i` of the plan runs on block `t - lag * i`, if there is such a block.
         for turn in 0..blocks + lag * steps.len() {
             for (index, step) in steps.iter().enumerate() {
                 let Some(block) = turn.checked_sub(lag * index).filter(|&block| block < blocks) else { continue };
@@ -60,10 +63,12 @@ impl Flow {
         flow
     }
 
-    /// Passes `bytes` bytes down the ring, from the root to its left neighbor. `distance` is that from the root.
+    /// Builds the flow of a broadcast of `bytes` bytes along the ring, from the root to the root's left neighbor.
+    /// `distance` is this rank's distance from the root.
     pub(crate) fn of_broadcast(bytes: usize, distance: usize, size: usize) -> Self {
         let all = 0..bytes;
-        let (is_root, is_last) = (distance == 0, distance + 1 == size);
+        let is_root = distance == 0;
+        let is_last = distance + 1 == size;
         let incoming = if is_root { vec![] } else { vec![Incoming { range: all.clone(), action: Action::Replace }] };
         let relays = if is_root { None } else { Some(0) };
         let outgoing = if is_last { vec![] } else { vec![Outgoing { range: all, relays }] };
@@ -89,12 +94,12 @@ mod tests {
         assert_eq!(shape(2), (1, vec![]));
     }
 
-    /// Where each incoming byte goes.
+    /// Returns the destination of each incoming byte.
     fn bytes_to_receive(flow: &Flow) -> Vec<(usize, Action)> {
         flow.incoming.iter().flat_map(|piece| piece.range.clone().map(|at| (at, piece.action))).collect()
     }
 
-    /// Where each outgoing byte comes from, and how many incoming ones must have been dealt with before.
+    /// Returns the source of each outgoing byte, and the number of incoming bytes that must be processed before it.
     fn bytes_to_send(flow: &Flow) -> Vec<(usize, usize)> {
         let needed = |next: &Outgoing, index: usize| next.relays.map_or(0, |start| start + index + 1);
         let bytes = |next: &Outgoing| -> Vec<_> {
@@ -103,12 +108,13 @@ mod tests {
         flow.outgoing.iter().flat_map(bytes).collect()
     }
 
-    /// Runs the flows of all ranks, byte by byte, on links that hold `room` bytes each.
+    /// Runs the flows of all ranks byte by byte, on links that buffer `room` bytes each.
     fn simulate(flows: &[Flow], data: &mut [Vec<u8>], room: usize) {
         let world = flows.len();
         let to_receive: Vec<Vec<(usize, Action)>> = flows.iter().map(bytes_to_receive).collect();
         let to_send: Vec<Vec<(usize, usize)>> = flows.iter().map(bytes_to_send).collect();
-        let (mut received, mut sent) = (vec![0; world], vec![0; world]);
+        let mut received = vec![0; world];
+        let mut sent = vec![0; world];
         let mut links = vec![VecDeque::new(); world];
         loop {
             let mut moved = false;

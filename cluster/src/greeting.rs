@@ -1,4 +1,4 @@
-//! The header of a collective on its way round the ring, beside messages on other connections.
+//! The exchange of collective headers between ring neighbors, concurrently with messages on other connections.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,18 +6,21 @@ use std::net::TcpStream;
 use crate::collective::HEADER_BYTES;
 use crate::pump::{Halt, Side, moved};
 
-/// A header that goes to the right neighbor while the left neighbor's is awaited.
+/// A header exchange in progress: this rank's header goes to the right neighbor, the left neighbor's header is
+/// received.
 ///
-/// All collectives begin with it on the ring, whatever way their data takes. So ranks that disagree find out also where
-/// one of them waits on the ring and the other one elsewhere.
+/// Every collective exchanges headers on the ring, also when its data uses other connections. So a mismatch is found
+/// even if one rank runs a ring algorithm and the other one recursive doubling.
 pub(crate) struct Greeting<'a> {
     own: &'a [u8],
+    // Bytes of `own` that were sent.
     sent: usize,
+    // The bytes of the left neighbor's header so far.
     theirs: Vec<u8>,
 }
 
 impl<'a> Greeting<'a> {
-    /// A greeting that has not begun; an empty one is done already.
+    /// Creates an exchange of `own`; with an empty header it is complete from the start.
     pub(crate) fn new(own: &'a [u8]) -> Self {
         Self { own, sent: 0, theirs: Vec::with_capacity(own.len()) }
     }
@@ -30,7 +33,10 @@ impl<'a> Greeting<'a> {
         self.theirs.len() < self.own.len()
     }
 
-    /// Moves what the connections take and have; returns whether anything moved.
+    /// Sends and receives as much as possible without blocking. Returns whether any byte moved.
+    ///
+    /// # Errors
+    /// A broken connection, or a left neighbor whose header differs.
     pub(crate) fn advance(&mut self, mut from_left: &TcpStream, mut to_right: &TcpStream) -> Result<bool, Halt> {
         let mut count = 0;
         if self.wants_to_receive() {

@@ -1,4 +1,4 @@
-//! A process group: ranks that run collectives together, over connections of its own.
+//! Process groups: ranks that run collectives together, over their own connections.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,18 +14,20 @@ use crate::pump::{CopyOnly, Merge};
 use crate::reduce::{BYTE_CODE, Reduce, ReduceOp, element_code};
 use crate::ring;
 
-/// The most that [`ProcessGroup::all_gather`] gathers, all ranks together. It is for small values.
+/// The most bytes that [`ProcessGroup::all_gather`] gathers, over all ranks together. It is meant for small values.
 pub const MAX_GATHER_BYTES: u64 = 64 << 20;
-/// The most that an all-gather moves by recursive doubling, all ranks together. More goes round the ring, in which each
-/// rank passes on while it receives.
+/// The most bytes, over all ranks together, that an all-gather moves by recursive doubling. Larger data goes round the
+/// ring, where each rank forwards data while it still receives.
 const MAX_SMALL_GATHER_BYTES: usize = 1 << 20;
-/// The most that [`ProcessGroup::broadcast_bytes`] sends at once.
+/// The most bytes that [`ProcessGroup::broadcast_bytes`] sends in one call.
 pub const MAX_BROADCAST_BYTES: u64 = 4 << 30;
 
-/// Ranks that run collectives together. All members call the same ones, in the same order; each call blocks the
-/// calling thread until this rank's part is done.
+/// A group of ranks that run collectives together. All members must call the same collectives in the same order. Each
+/// call blocks the calling thread until this rank's part is done.
 ///
-/// After an error the group is broken and every further call says so: the job has to end, or to start over.
+/// After a failed collective the group is broken, and every further call returns [`ClusterError::GroupBroken`]. The job
+/// has to end or to restart. Only invalid arguments ([`ClusterError::Config`], [`ClusterError::TooLarge`]) leave the
+/// group usable.
 ///
 /// ```
 /// use edgecut_cluster::{Cluster, ReduceOp};
@@ -41,14 +43,16 @@ pub const MAX_BROADCAST_BYTES: u64 = 4 << 30;
 /// ```
 pub struct ProcessGroup {
     pub(crate) ring: Ring,
-    // Memory of small all-reduces, kept from call to call.
+    // Memory of small all-reduces, reused between calls.
     pub(crate) scratch: Vec<u8>,
+    // The number of collectives so far.
     sequence: u64,
+    // The error that broke the group.
     broken: Option<String>,
 }
 
 impl Cluster {
-    /// A group of all ranks. All of them must call this.
+    /// Creates a group of all ranks. All ranks must call this.
     ///
     /// # Errors
     /// As [`Cluster::group`].
@@ -56,7 +60,7 @@ impl Cluster {
         self.group("world", &(0..self.world_size()).collect::<Vec<_>>())
     }
 
-    /// A group of the ranks on this node. All of them must call this.
+    /// Creates a group of the ranks on this node. All of these ranks must call this.
     ///
     /// # Errors
     /// As [`Cluster::group`].
@@ -64,92 +68,94 @@ impl Cluster {
         self.group("local", &self.config().local_ranks().collect::<Vec<_>>())
     }
 
-    /// A group of `members`, of which this rank must be one. All of them must call this, with the members in the same
-    /// order, which becomes their order in the group. Every group has its own connections, so several may be used at
-    /// the same time.
+    /// Creates a group of `members`, which must include this rank. All members must call this with the same list, whose
+    /// order becomes the order of the group. Every group has its own connections, so several groups may be used
+    /// concurrently.
     ///
     /// # Errors
-    /// Members that are no ranks, or twice there; a neighbor that cannot be reached, or does not make the group within
-    /// `collective_timeout_ms`; a rank that has failed.
+    /// A member that does not exist or is listed twice; a neighbor that cannot be reached, or does not create the group
+    /// within `collective_timeout_ms`; a rank that has failed.
     pub fn group(&self, name: &str, members: &[usize]) -> Result<ProcessGroup, ClusterError> {
         Ok(ProcessGroup { ring: Ring::connect(self, name, members)?, scratch: Vec::new(), sequence: 0, broken: None })
     }
 }
 
 impl ProcessGroup {
-    /// This process among the members, from 0.
+    /// Returns the rank of this process in the group, from 0.
     pub fn rank(&self) -> usize {
         self.ring.position
     }
 
-    /// The number of members.
+    /// Returns the number of members.
     pub fn size(&self) -> usize {
         self.ring.members.len()
     }
 
-    /// The members' ranks in the job, in the order of their ranks in the group.
+    /// Returns the members' ranks in the job, in the order of the group.
     pub fn members(&self) -> &[usize] {
         &self.ring.members
     }
 
-    /// The membership that the group belongs to.
+    /// Returns the membership that the group belongs to.
     pub fn cluster(&self) -> &Cluster {
         &self.ring.cluster
     }
 
-    /// Combines `data` of all members, element by element; afterwards all of them hold the result, the same to the
-    /// bit. The lengths and types must agree.
+    /// Combines `data` of all members element by element, in place. Afterwards all members hold the same result, bit
+    /// for bit. Lengths and types must be equal on all members.
     ///
     /// # Errors
-    /// Members that disagree on what to do; a member that fails, or is silent for `collective_timeout_ms`.
-    /// `data` is then in an undefined state.
+    /// Members that call different collectives or pass different lengths or types; a member that fails or is silent for
+    /// `collective_timeout_ms`. `data` is then in an undefined state.
     pub fn all_reduce<T: Reduce>(&mut self, data: &mut [T], op: ReduceOp) -> Result<(), ClusterError> {
         self.reduce(Kind::AllReduce, data, op)
     }
 
-    /// Copies `data` of the member `root` (its rank in the group) to all others. The lengths and types must agree.
+    /// Copies `data` of the member `root` (a rank in the group) to all other members. Lengths and types must be equal
+    /// on all members.
     ///
     /// # Errors
-    /// As [`ProcessGroup::all_reduce`]; a root that is no member.
+    /// As [`ProcessGroup::all_reduce`]; a root that is not a rank of the group.
     pub fn broadcast<T: Reduce>(&mut self, data: &mut [T], root: usize) -> Result<(), ClusterError> {
         self.broadcast_slice(element_code::<T>(), bytemuck::cast_slice_mut(data), root)
     }
 
-    /// Copies the bytes of the member `root` to all others, whose `data` takes their length.
+    /// Copies the bytes of the member `root` to all other members. Their `data` is resized.
     ///
     /// # Errors
-    /// As [`ProcessGroup::broadcast`]; more than [`MAX_BROADCAST_BYTES`].
+    /// As [`ProcessGroup::broadcast`]; more than [`MAX_BROADCAST_BYTES`] bytes.
     pub fn broadcast_bytes(&mut self, data: &mut Vec<u8>, root: usize) -> Result<(), ClusterError> {
         let mut length = [data.len() as u64];
         self.broadcast(&mut length, root)?;
-        // All members see the same length, so all of them end here or none does.
+        // All members see the same length, so either all of them fail here or none.
         check_size("broadcast", length[0], MAX_BROADCAST_BYTES)?;
         data.resize(length[0] as usize, 0);
         self.broadcast_slice(BYTE_CODE, data, root)
     }
 
-    /// Waits until all members have come here.
+    /// Waits until all members have called this.
     ///
     /// # Errors
     /// As [`ProcessGroup::all_reduce`].
     pub fn barrier(&mut self) -> Result<(), ClusterError> {
-        // The sum is complete nowhere before all have contributed.
+        // No member has the sum before all members have contributed.
         self.reduce(Kind::Barrier, &mut [1_u64], ReduceOp::Sum)
     }
 
-    /// Gathers the bytes of all members, of any length each, in the order of their ranks in the group.
+    /// Gathers the bytes of all members, in the order of the group. The lengths may differ between members.
     ///
     /// # Errors
-    /// As [`ProcessGroup::all_reduce`]; more than [`MAX_GATHER_BYTES`] together.
+    /// As [`ProcessGroup::all_reduce`]; more than [`MAX_GATHER_BYTES`] bytes in total.
     pub fn all_gather(&mut self, mine: &[u8]) -> Result<Vec<Vec<u8>>, ClusterError> {
         let header = self.begin(Header::new(Kind::AllGather, BYTE_CODE, 0))?;
         let own = self.ring.position;
         let mut lengths = vec![0_u64; self.size()];
         lengths[own] = mine.len() as u64;
+        // First the lengths, 8 bytes per member, then the data.
         let ranges: Vec<_> = (0..self.size()).map(|block| 8 * block..8 * (block + 1)).collect();
         self.gather_blocks(&header, true, bytemuck::cast_slice_mut(&mut lengths), &ranges)?;
 
-        // All members see the same lengths, so they go the same way.
+        // All members see the same lengths, so they make the same decisions from here on.
         let total = lengths.iter().fold(0_u64, |sum, &length| sum.saturating_add(length));
         check_size("all-gather", total, MAX_GATHER_BYTES)?;
         let ranges = stacked(&lengths);
@@ -159,7 +165,8 @@ impl ProcessGroup {
         Ok(ranges.into_iter().map(|range| data[range].to_vec()).collect())
     }
 
-    /// Gathers a block of each member, which lie one after the other; the first blocks of a collective or later ones.
+    /// Gathers one block of each member into consecutive ranges of `data`. `is_first` marks the first exchange of a
+    /// collective, which compares headers.
     fn gather_blocks(
         &mut self,
         header: &Header,
@@ -177,7 +184,7 @@ impl ProcessGroup {
     fn broadcast_slice(&mut self, element: u8, data: &mut [u8], root: usize) -> Result<(), ClusterError> {
         let size = self.size();
         if root >= size {
-            return Err(ClusterError::Config(format!("there is no rank {root} in a group of {size}")));
+            return Err(ClusterError::Config(format!("broadcast: there is no rank {root} in a group of {size}")));
         }
         let header = Header { root: root as u32, ..Header::new(Kind::Broadcast, element, data.len()) };
         let header = self.begin(header)?;
@@ -185,7 +192,10 @@ impl ProcessGroup {
         self.run_first(&header, &Flow::of_broadcast(data.len(), distance, size), data, &mut CopyOnly)
     }
 
-    /// What this collective tells the neighbors about itself.
+    /// Numbers the next collective and returns its header, which neighbors compare.
+    ///
+    /// # Errors
+    /// [`ClusterError::GroupBroken`] after an earlier error.
     pub(crate) fn begin(&mut self, header: Header) -> Result<Header, ClusterError> {
         if let Some(earlier) = &self.broken {
             return Err(ClusterError::GroupBroken { group: self.ring.name.clone(), earlier: earlier.clone() });
@@ -195,7 +205,7 @@ impl ProcessGroup {
         Ok(header)
     }
 
-    /// Runs the first flow of a collective, in which neighbors compare what they are about to do.
+    /// Runs the first flow of a collective. In it, neighbors compare their headers.
     pub(crate) fn run_first(
         &mut self,
         header: &Header,
@@ -207,7 +217,7 @@ impl ProcessGroup {
         outcome.inspect_err(|error| self.broken = Some(error.to_string()))
     }
 
-    /// Runs the steps of recursive doubling, the first ones of a collective or later ones.
+    /// Runs the steps of recursive doubling. `is_first` marks the first steps of a collective, which compare headers.
     pub(crate) fn run_doubling(
         &mut self,
         header: &Header,
@@ -218,7 +228,7 @@ impl ProcessGroup {
         outcome.inspect_err(|error| self.broken = Some(error.to_string()))
     }
 
-    /// Runs a flow of a collective that has begun.
+    /// Runs a later flow of a collective.
     fn run_next(&mut self, header: &Header, flow: &Flow, data: &mut [u8]) -> Result<(), ClusterError> {
         let outcome = self.ring.run(header, false, flow, data, &mut CopyOnly);
         outcome.inspect_err(|error| self.broken = Some(error.to_string()))
@@ -235,7 +245,7 @@ fn check_size(operation: &'static str, bytes: u64, limit: u64) -> Result<(), Clu
     if bytes <= limit { Ok(()) } else { Err(ClusterError::TooLarge { operation, bytes, limit }) }
 }
 
-/// Where blocks of these lengths lie, one after the other.
+/// Returns the ranges of consecutive blocks of these lengths.
 fn stacked(lengths: &[u64]) -> Vec<Range<usize>> {
     let mut end = 0;
     let block = |&length: &u64| {

@@ -1,4 +1,4 @@
-//! The proof, at the start of every connection, that both sides know the shared secret.
+//! The handshake at the start of every connection, in which both sides prove that they know the shared secret.
 //!
 //! ```text
 //! connector ─► acceptor   magic (8) | version (u32 LE) | nonce (32)
@@ -6,14 +6,17 @@
 //! connector ─► acceptor   verdict (1) | HMAC-SHA256(key, "connector" | version | both nonces)
 //! acceptor  ─► connector  verdict (1)
 //! ```
-//! All of it has a fixed size. The two labels keep a proof from being reflected, the nonces from being replayed.
+//! All messages have a fixed size. The labels "acceptor" and "connector" prevent reflection of a proof, the nonces
+//! prevent replay.
 //!
-//! The acceptor proves the secret first, so a process that only pretends to be a rank gets no proof from those that
-//! connect to it. Whoever can connect to a rank does get the acceptor's proof and can test guesses of the secret against
-//! it. The least length of a [`Token`] and the iterated derivation of its key make that hopeless for a random secret.
+//! The acceptor proves the secret first, so a process that only pretends to be a rank gets no proof from the ranks that
+//! connect to it. Anyone who can connect to a rank gets the acceptor's proof and can test guesses of the secret against
+//! it offline. The minimum length of a [`Token`] and the iterated derivation of its key make that infeasible for a
+//! random secret.
 //!
-//! Without a secret the key is derived from the empty text, so that a process without one and a process with one find
-//! out about each other. Both sides then check as well that the same user runs the other process.
+//! Without a secret the key is derived from the empty text, so the handshake between a process with a secret and one
+//! without fails with a clear error on both sides. Without a secret both sides also check that the same user runs the
+//! other process.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -28,7 +31,7 @@ use crate::peer_user::peer_user;
 use crate::token::{Token, random_bytes};
 use crate::wire::{Timed, invalid};
 
-/// The version of everything that this crate puts on the wire. Both sides of a connection must speak the same.
+/// The version of all protocols of this crate. Both sides of a connection must have the same version.
 pub const PROTOCOL_VERSION: u32 = 4;
 
 const MAGIC: [u8; 8] = *b"EDGECUT\n";
@@ -36,43 +39,44 @@ const NONCE_BYTES: usize = 32;
 const PREAMBLE_BYTES: usize = 8 + 4 + NONCE_BYTES;
 const PROOF_BYTES: usize = 32;
 const ACCEPTED: u8 = 1;
-/// The time that a peer of another version or another user gets to find out why it is turned away.
+/// The longest that a connection to a rejected process of another user stays open, so that the peer can look up the
+/// user of this end and report the reason itself.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
-/// Why a handshake failed.
+/// The reason of a failed handshake.
 #[derive(Debug)]
 pub(crate) enum HandshakeError {
     /// The connection broke, or was too slow.
     Io(io::Error),
     /// The peer sent no magic in time.
     Silent,
-    /// The peer did not send the magic: it is something else altogether.
+    /// The peer sent something other than the magic: it is not a process of this project.
     Stray,
     /// The peer speaks another version.
     Version { theirs: u32, ours: u32 },
-    /// The peer says that our proof is wrong.
+    /// The peer rejected this side's proof.
     Rejected,
     /// The peer's proof is wrong.
     Differs,
-    /// There is no secret, and the peer is another user's process.
+    /// There is no secret, and the peer is a process of another user.
     OtherUser { theirs: u32, ours: u32 },
-    /// There is no secret, and the system does not tell whose process the peer is.
+    /// There is no secret, and the system does not tell the user of the peer.
     UnknownUser(io::Error),
 }
 
 impl HandshakeError {
-    /// Whether another attempt at the same peer may end better.
+    /// Returns whether another attempt to connect to the same peer may succeed.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Io(error) => !descriptors::is_exhausted(error),
             Self::Stray | Self::Silent => true,
-            // The connection is gone from the system's table: the acceptor has closed it to make room for others.
+            // The connection is missing in the system's table: the acceptor has closed it to make room for others.
             Self::UnknownUser(error) => error.kind() == io::ErrorKind::NotFound,
             _ => false,
         }
     }
 
-    /// Returns whether the acceptor closed the connection before the handshake was over, as it does to make room for others.
+    /// Returns whether the acceptor closed the connection during the handshake, as it does to make room for others.
     pub(crate) fn is_hang_up(&self) -> bool {
         let kinds = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
         match self {
@@ -82,6 +86,7 @@ impl HandshakeError {
         }
     }
 
+    /// Converts to an error that names the peer.
     pub(crate) fn naming(self, peer: String) -> ClusterError {
         match self {
             Self::Io(cause) => ClusterError::Connect { peer, cause: descriptors::explain(cause) },
@@ -102,10 +107,10 @@ impl From<io::Error> for HandshakeError {
     }
 }
 
-/// One side of a handshake.
+/// The settings of one side of a handshake.
 pub(crate) struct Handshake<'a> {
     pub(crate) token: Option<&'a Token>,
-    /// Only tests speak another version.
+    /// [`PROTOCOL_VERSION`], except in tests.
     pub(crate) version: u32,
     pub(crate) deadline: Instant,
 }
@@ -120,7 +125,7 @@ impl<'a> Handshake<'a> {
         Self { token, version: PROTOCOL_VERSION, deadline }
     }
 
-    /// Runs the side that opened the connection.
+    /// Runs the connector's side.
     pub(crate) fn connect(&self, stream: &TcpStream) -> Result<(), HandshakeError> {
         let mut timed = Timed { stream, deadline: self.deadline };
         let connector = random_bytes()?;
@@ -128,7 +133,8 @@ impl<'a> Handshake<'a> {
         self.read_magic(&mut timed)?;
         let (theirs, acceptor) = Self::read_rest(&mut timed)?;
         self.check_version(theirs)?;
-        // By now the peer has taken the connection, and the system knows whose it is.
+        // The peer has sent its preamble, so it has accepted the connection, and the system knows the owner of that
+        // end.
         self.check_user(stream)?;
         let nonces = Nonces { connector, acceptor };
         let mut proof = [0; PROOF_BYTES];
@@ -136,7 +142,7 @@ impl<'a> Handshake<'a> {
 
         let mut answer = [0; 1 + PROOF_BYTES];
         if let Err(error) = self.check_proof("acceptor", &nonces, &proof) {
-            // The peer learns that the secrets differ, and gets no proof.
+            // The zeros of `answer` are a rejection without a proof.
             timed.write_all(&answer)?;
             return Err(error);
         }
@@ -149,8 +155,8 @@ impl<'a> Handshake<'a> {
         if verdict[0] == ACCEPTED { Ok(()) } else { Err(HandshakeError::Rejected) }
     }
 
-    /// Waits for the first bytes of the side that opened the connection, by a deadline of their own: a process of this
-    /// project sends them at once.
+    /// Waits for the magic of the connector, until the earlier deadline `first_bytes`: a process of this project sends
+    /// it at once.
     pub(crate) fn accept_magic(&self, stream: &TcpStream, first_bytes: Instant) -> Result<(), HandshakeError> {
         let mut timed = Timed { stream, deadline: self.deadline.min(first_bytes) };
         self.read_magic(&mut timed).map_err(|error| match error {
@@ -159,20 +165,20 @@ impl<'a> Handshake<'a> {
         })
     }
 
-    /// Runs the side that was connected to, after [`Handshake::accept_magic`].
+    /// Runs the acceptor's side, after [`Handshake::accept_magic`].
     pub(crate) fn accept(&self, stream: &TcpStream) -> Result<(), HandshakeError> {
         let mut timed = Timed { stream, deadline: self.deadline };
         let (theirs, connector) = Self::read_rest(&mut timed)?;
         let acceptor = random_bytes()?;
         let preamble = self.preamble(&acceptor);
         if let Err(error) = self.check_version(theirs) {
-            // The peer finds the same, and names it to its own user.
+            // With this preamble the peer detects the mismatch too, and reports it to its own user.
             timed.write_all(&preamble)?;
             return Err(error);
         }
         if let Err(error) = self.check_user(stream) {
             timed.write_all(&preamble)?;
-            // It finds the owner of this end only while this end is open, and then hangs up.
+            // The peer makes the same check, which needs this end to be open, and then hangs up. Wait for that.
             let deadline = self.deadline.min(Instant::now() + LAST_LOOK);
             let _ = Timed { stream, deadline }.read(&mut [0]);
             return Err(error);
@@ -203,7 +209,8 @@ impl<'a> Handshake<'a> {
         preamble
     }
 
-    /// The magic comes first and alone: a stray client may send fewer bytes than a preamble and then wait.
+    /// Reads the magic and nothing after it: a client of another protocol may send fewer bytes than a preamble and then
+    /// wait.
     fn read_magic(&self, stream: &mut Timed<'_>) -> Result<(), HandshakeError> {
         let mut magic = [0; 8];
         stream.read_exact(&mut magic)?;
@@ -219,7 +226,7 @@ impl<'a> Handshake<'a> {
         Ok((u32::from_le_bytes(version), nonce))
     }
 
-    /// Without a secret, the user who runs a process is all that shows where it belongs.
+    /// Checks, if there is no secret, that the user of the peer's process is the user of this process.
     fn check_user(&self, stream: &TcpStream) -> Result<(), HandshakeError> {
         if self.token.is_some() {
             return Ok(());
@@ -234,8 +241,9 @@ impl<'a> Handshake<'a> {
         if theirs == ours { Ok(()) } else { Err(HandshakeError::Version { theirs, ours }) }
     }
 
+    /// Returns the HMAC that the side `role` proves the secret with.
     fn proof(&self, role: &str, nonces: &Nonces) -> Result<Hmac<Sha256>, HandshakeError> {
-        // HMAC takes keys of any length, so this never fails; but a library does not panic on a promise.
+        // HMAC takes keys of any length, so this never fails.
         let mut mac = Hmac::<Sha256>::new_from_slice(&Token::key(self.token))
             .map_err(|error| HandshakeError::Io(invalid(error.to_string())))?;
         mac.update(role.as_bytes());
@@ -246,7 +254,7 @@ impl<'a> Handshake<'a> {
     }
 
     fn check_proof(&self, role: &str, nonces: &Nonces, proof: &[u8]) -> Result<(), HandshakeError> {
-        // Compares in constant time.
+        // `verify_slice` compares in constant time.
         self.proof(role, nonces)?.verify_slice(proof).map_err(|_| HandshakeError::Differs)
     }
 }
@@ -268,7 +276,7 @@ mod tests {
         acceptor.accept(stream)
     }
 
-    /// Runs both sides; returns how it ended for the connector and for the acceptor.
+    /// Runs both sides. Returns the outcomes of the connector and of the acceptor.
     fn meet(connector: Handshake<'_>, acceptor: Handshake<'_>) -> (Outcome, Outcome) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let addr = listener.local_addr().unwrap();
@@ -292,7 +300,8 @@ mod tests {
 
     #[test]
     fn different_secrets_are_found_on_both_sides() {
-        let (one, other) = (Token::random().unwrap(), Token::random().unwrap());
+        let one = Token::random().unwrap();
+        let other = Token::random().unwrap();
         for (a, b) in [(Some(&one), Some(&other)), (Some(&one), None), (None, Some(&one))] {
             let (connector, acceptor) = meet(side(a, 1), side(b, 1));
             assert!(matches!(connector, Err(HandshakeError::Differs)), "{connector:?}");
@@ -354,7 +363,7 @@ mod tests {
             let mut fake = listener.accept().unwrap().0;
             let mut preamble = [0; PREAMBLE_BYTES];
             fake.read_exact(&mut preamble).unwrap();
-            // A preamble of its own, and a made-up proof.
+            // Echo the preamble as the listener's own, then send an invalid proof.
             fake.write_all(&preamble).unwrap();
             fake.write_all(&[7; PROOF_BYTES]).unwrap();
             let mut answer = Vec::new();

@@ -1,4 +1,4 @@
-//! `ip_config.yaml`: the nodes of a job, as YAML or one node a line.
+//! `ip_config.yaml`: the nodes of a job, as YAML or one node per line.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-/// More processes of a node are a typing error.
+/// The most processes per node. A larger number is a typing error.
 const MAX_PROCESSES: usize = 4096;
 
-/// The nodes of a job, in the order of their node ranks; the first one is the master.
+/// The nodes of a job, in the order of their node ranks. The first one is the master.
 ///
-/// The file is YAML with a list of `hosts`, or PyG's plain form: each line holds an IP address or a host name and, if
-/// wanted, the port of rank 0 (it counts on the first line). Blank lines and what follows a `#` do not count.
+/// The file is YAML with a list of `hosts`, or PyG's plain form: each line holds an IP address or a host name and,
+/// optionally, a port. The port on the line of the first node is that of rank 0, others are ignored. Blank lines and
+/// text after a `#` are ignored.
 ///
 /// ```
 /// use edgecut_cluster::IpConfig;
@@ -55,7 +56,7 @@ pub struct IpConfig {
     master_port: Option<u16>,
 }
 
-/// Where a node is, and how it is used; in YAML an entry of `hosts`.
+/// The address and the settings of a node; in YAML an entry of `hosts`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeAddress {
@@ -65,24 +66,24 @@ pub struct NodeAddress {
     /// The port of its SSH server.
     #[serde(default)]
     pub ssh_port: Option<u16>,
-    /// Who to log in as.
+    /// The user to log in as.
     #[serde(default)]
     pub user: Option<String>,
-    /// Processes that run on it.
+    /// The number of processes to run on it.
     #[serde(default)]
     pub processes: Option<usize>,
     /// The address that its processes listen on.
     #[serde(default)]
     pub listen_addr: Option<IpAddr>,
-    /// The network interface whose address they listen on.
+    /// The network interface whose address its processes listen on.
     #[serde(default)]
     pub interface: Option<String>,
-    /// Variables of its processes.
+    /// Environment variables of its processes.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
 }
 
-/// The whole file, as YAML.
+/// The contents of a YAML file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct YamlConfig {
@@ -91,7 +92,7 @@ struct YamlConfig {
     hosts: Vec<NodeAddress>,
 }
 
-/// Why a file does not name the nodes of a job.
+/// An error of reading a file of nodes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IpConfigError {
@@ -100,20 +101,20 @@ pub enum IpConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         cause: io::Error,
     },
-    /// A line is neither `ip` nor `ip port`.
+    /// A line of the plain form is neither `ip` nor `ip port`.
     #[error("{}:{line}: {reason}", path.display())]
     Line {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
-    /// A place in a YAML file that is not what it should be.
+    /// The YAML is malformed, or has an unknown field or an invalid value.
     #[error("{}:{line}:{column}: {reason}", path.display())]
     Yaml {
         /// The file.
@@ -122,23 +123,23 @@ pub enum IpConfigError {
         line: u64,
         /// The column, from 1.
         column: u64,
-        /// What is wrong there.
+        /// The problem.
         reason: String,
     },
-    /// An entry of `hosts` that contradicts itself.
+    /// An entry of `hosts` is invalid.
     #[error("{}: host {number} ({host}): {reason}", path.display())]
     Host {
         /// The file.
         path: PathBuf,
-        /// The entry, from 1.
+        /// The number of the entry, from 1.
         number: usize,
-        /// Its address.
+        /// The address of the entry.
         host: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
-    /// The file has no node in it.
-    #[error("{}: names no node", path.display())]
+    /// The file lists no node.
+    #[error("{}: the file lists no node", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
@@ -149,17 +150,17 @@ impl IpConfig {
     /// Reads a file.
     ///
     /// # Errors
-    /// A file that cannot be read, a bad line (named), a file without nodes.
+    /// A file that cannot be read, is malformed or lists no node. The error names the file and the line.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, IpConfigError> {
         let path = path.as_ref();
         let text = fs::read_to_string(path).map_err(|cause| IpConfigError::Read { path: path.to_owned(), cause })?;
         Self::parse(&text, path)
     }
 
-    /// Reads the text of a file; `path` is only for the errors.
+    /// Parses the text of a file. `path` is only used in errors.
     ///
     /// # Errors
-    /// A bad line (named), a text without nodes.
+    /// A text that is malformed or lists no node. The error names the line.
     pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<Self, IpConfigError> {
         let path = path.as_ref();
         let config = if is_yaml(text) { parse_yaml(text, path)? } else { parse_plain(text, path)? };
@@ -169,29 +170,30 @@ impl IpConfig {
         Ok(config)
     }
 
-    /// All nodes, at least one.
+    /// Returns all nodes; at least one.
     pub fn nodes(&self) -> &[NodeAddress] {
         &self.nodes
     }
 
-    /// The node of rank 0.
+    /// Returns the node of rank 0.
     pub fn master(&self) -> &NodeAddress {
         &self.nodes[0]
     }
 
-    /// The port of rank 0, where the file gives one.
+    /// Returns the port of rank 0, if the file gives one.
     pub fn master_port(&self) -> Option<u16> {
         self.master_port
     }
 
-    /// The first `count` nodes; all of them, if there are fewer.
+    /// Keeps the first `count` nodes, but at least one; all of them if there are fewer.
     pub fn take(mut self, count: usize) -> Self {
         self.nodes.truncate(count.max(1));
         self
     }
 }
 
-/// Whether the first line that says something is a key, a list item or a marker of YAML. `fe80::1` is none of them.
+/// Returns whether a text is YAML: its first line that is not blank or a comment is a key, a list item or a YAML
+/// marker. An IPv6 address such as `fe80::1` is none of these.
 fn is_yaml(text: &str) -> bool {
     let mut lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let Some(first) = lines.find(|line| !line.is_empty()) else { return false };
@@ -215,7 +217,7 @@ fn parse_yaml(text: &str, path: &Path) -> Result<IpConfig, IpConfigError> {
     Ok(IpConfig { nodes: config.hosts, master_port: config.master_port.map(NonZero::get) })
 }
 
-/// The first line of an error, without the place that it repeats.
+/// Returns the first line of a YAML error, without the position, which the error of this crate has already.
 fn reason_of(error: &serde_saphyr::Error) -> String {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();
@@ -223,21 +225,22 @@ fn reason_of(error: &serde_saphyr::Error) -> String {
     first[..end].trim_start_matches("error: ").to_owned()
 }
 
+/// Returns what is wrong with an entry of `hosts`; `None` if it is valid.
 fn problem_of(node: &NodeAddress) -> Option<String> {
     if !is_host(&node.host) {
         return Some("its address is neither an IP address nor a host name".into());
     }
     if node.user.as_ref().is_some_and(|user| user.is_empty() || user.starts_with('-')) {
-        return Some("its user is no user name".into());
+        return Some("its user is not a valid user name".into());
     }
     if node.ssh_port == Some(0) || node.processes.is_some_and(|n| !(1..=MAX_PROCESSES).contains(&n)) {
-        return Some(format!("ssh_port is at least 1, and processes are from 1 to {MAX_PROCESSES}"));
+        return Some(format!("ssh_port must be at least 1, and processes must be from 1 to {MAX_PROCESSES}"));
     }
     if node.listen_addr.is_some() && node.interface.is_some() {
         return Some("give listen_addr or interface, not both".into());
     }
     let bad = node.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0']));
-    bad.map(|name| format!("{name:?} is no name of an environment variable"))
+    bad.map(|name| format!("{name:?} is not a valid name of an environment variable"))
 }
 
 fn parse_plain(text: &str, path: &Path) -> Result<IpConfig, IpConfigError> {
@@ -256,6 +259,7 @@ fn parse_plain(text: &str, path: &Path) -> Result<IpConfig, IpConfigError> {
     Ok(config)
 }
 
+/// Parses a line of the plain form, without its comment; `None` for a blank line.
 fn parse_line(line: &str) -> Result<Option<(String, Option<u16>)>, String> {
     let mut fields = line.split_whitespace();
     let Some(host) = fields.next() else { return Ok(None) };
@@ -278,7 +282,7 @@ fn parse_port(text: &str) -> Result<u16, String> {
 
 fn is_host(text: &str) -> bool {
     let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-    // A name of only digits and dots is an IP address with a typing error.
+    // A name without letters, such as 10.0.0.300, is an IP address with a typing error.
     let is_name = text.bytes().all(is_name_byte) && text.bytes().any(|byte| byte.is_ascii_alphabetic());
     (is_name && !text.starts_with('-')) || text.parse::<IpAddr>().is_ok()
 }
@@ -345,14 +349,14 @@ mod tests {
         }
         assert!(error("hosts:\n  - address: -oProxyCommand=x").contains("host 1 (-oProxyCommand=x)"));
         assert!(error("hosts: [{address: a, processes: 5000}]").contains("from 1 to 4096"));
-        assert!(error("hosts:\n  - address: a\n    user: -l").contains("no user name"));
+        assert!(error("hosts:\n  - address: a\n    user: -l").contains("not a valid user name"));
         assert!(error("hosts: [{address: a, listen_addr: 1.2.3.4, interface: eth0}]").contains("not both"));
-        assert_eq!(error("hosts: []\n"), "conf/ip.yaml: names no node");
+        assert_eq!(error("hosts: []\n"), "conf/ip.yaml: the file lists no node");
     }
 
     #[test]
     fn an_empty_file_is_an_error() {
-        assert_eq!(error("# nothing\n"), "conf/ip.yaml: names no node");
+        assert_eq!(error("# nothing\n"), "conf/ip.yaml: the file lists no node");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Options that let the kernel notice a connection whose peer cannot be reached any more.
+//! Socket options that make the kernel detect unreachable peers.
 
 use std::io;
 use std::net::TcpStream;
@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-/// Probes that stay without an answer before the kernel gives an idle connection up.
+/// The number of unanswered probes after which the kernel ends an idle connection.
 const PROBES: u32 = 5;
-/// The kernel counts in seconds.
+/// The shortest interval of probes: the kernel counts in whole seconds.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// Makes the kernel probe `stream` while it is idle. A connection without an answer ends with an error after about
-/// `timeout`.
+/// Makes the kernel probe `stream` while it is idle. If the peer does not answer, the connection ends with an error
+/// after about `timeout`.
 ///
-/// The probes see a lost peer machine and a cut cable. They do not see a process that hangs, for its kernel answers.
+/// The probes detect a lost machine and a cut cable. They do not detect a process that hangs, because its kernel
+/// answers.
 pub(crate) fn probe_when_idle(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, (timeout / 2).max(SHORTEST))?;
@@ -23,11 +24,11 @@ pub(crate) fn probe_when_idle(stream: &TcpStream, timeout: Duration) -> io::Resu
     Ok(())
 }
 
-/// Makes the kernel end `stream` with an error when sent data is not acknowledged for `timeout`.
+/// Makes the kernel end `stream` with an error if sent data is not acknowledged for `timeout`.
 ///
-/// This is only for connections that carry little and are always read: the kernel counts the time in which a healthy
-/// peer does not read as well, and a rank may keep its neighbors waiting for much longer than `timeout`. Connections
-/// that carry data have a pulse beside them instead.
+/// Use this only for connections that carry little data and are always read. The kernel also counts the time in which a
+/// healthy peer does not read, and a rank may keep its neighbors waiting for much longer than `timeout`. Connections
+/// that carry bulk data are watched through a pulse instead.
 pub(crate) fn end_when_unacknowledged(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
     let millis = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
     Ok(sockopt::set_tcp_user_timeout(stream, millis)?)

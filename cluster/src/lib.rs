@@ -1,29 +1,29 @@
-//! Who is in a job, and how its processes talk: rendezvous, authenticated streams, collectives.
+//! Membership and communication of the processes of a job: rendezvous, authenticated streams, collectives.
 //!
-//! Every process of a job calls [`Cluster::join`] with its rank. Rank 0 listens on the master address, the others
-//! register there, and each gets the roster: one listening address per rank. From then on
+//! Every process of a job calls [`Cluster::join`] with its rank. Rank 0 listens on the master address. The other ranks
+//! register there and receive the roster: one listening address per rank. After that:
 //!
 //! * the *control plane* (one connection from each rank to rank 0, one thread per process) carries heartbeats and
-//!   the news of a failure, so that every process ends within seconds and names the rank that failed first;
+//!   failure reports, so that every process ends within seconds and names the rank that failed first;
 //! * ranks that exchange data have a *pulse* as well, a connection that carries heartbeats alone, so that a network
 //!   which drops the packets between two ranks ends the job within seconds, with an error that names both;
-//! * a [`ProcessGroup`] runs collectives over TCP connections of its own, synchronously, on the calling thread: no async
-//!   runtime is needed. Little data takes recursive doubling ([`doubling`]), much data a ring ([`ring`]);
-//! * [`spawn`] makes a job of processes on one machine out of one call, without a launcher;
+//! * a [`ProcessGroup`] runs collectives over TCP connections of its own, synchronously, on the calling thread: no
+//!   async runtime is needed. Little data takes recursive doubling ([`doubling`]), much data a ring ([`ring`]);
+//! * [`spawn`] starts a job of several processes on one machine, without a launcher;
 //! * [`Cluster::connect_rpc`] and [`Cluster::take_rpc_incoming`] hand out authenticated streams for other protocols.
 //!
 //! # Invariants
 //! * Nothing of variable length is read from a peer before it has proved that it knows the shared secret.
 //! * A process that listens proves the secret before those that connect to it do.
-//! * Without a secret, only loopback addresses are listened on, connected to and accepted, and only processes of one user
-//!   take part.
+//! * Without a secret, only loopback addresses are listened on, connected to and accepted, and only processes of one
+//!   user take part.
 //! * Every wait has a deadline, every queue and every frame a bound; each is a field of [`ClusterConfig`] or a named
 //!   constant.
 //! * All ranks of a group call the same collectives in the same order; a header before each one checks that.
 //! * After a collective the result has the same bits on every rank.
 //!
-//! The secret authenticates; it does not encrypt. Whoever can read or alter the traffic between the nodes is outside
-//! of what this crate defends against.
+//! The secret authenticates connections but does not encrypt them. This crate does not defend against an attacker who
+//! can read or modify the traffic between the nodes.
 //!
 //! # Example
 //! ```
@@ -49,7 +49,7 @@
 //! # Ok::<(), edgecut_cluster::ClusterError>(())
 //! ```
 
-// Collectives put numbers on the wire as they lie in memory.
+// Collectives send numbers in their memory representation.
 #[cfg(target_endian = "big")]
 compile_error!("edgecut-cluster sends numbers in little-endian order and is not ported to big-endian hosts");
 

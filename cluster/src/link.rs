@@ -1,4 +1,4 @@
-//! A connection of the control thread, with what waits to be sent and to be read.
+//! A connection of the control thread, with its send and receive buffers.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -12,12 +12,13 @@ const MAX_OUTBOX_BYTES: usize = 2 * MAX_FRAME_BYTES;
 /// The use of a [`Link`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkKind {
-    /// Between a rank and rank 0, from the rendezvous on: heartbeats and news. Its end is the death of the peer.
+    /// A connection between rank 0 and another rank, from the rendezvous on, for heartbeats and messages. Its end means
+    /// that the peer has died.
     Control,
-    /// Between two other ranks, opened by this one: heartbeats alone. Its silence is a failure, its end is not, since
-    /// rank 0 sees the death of either.
+    /// A connection between two other ranks for heartbeats only, opened by this rank. Its silence is a failure. Its end
+    /// is not, since rank 0 detects the death of either rank.
     OwnPulse,
-    /// The same, opened by the peer.
+    /// The same as [`LinkKind::OwnPulse`], but opened by the peer.
     PeerPulse,
 }
 
@@ -26,10 +27,13 @@ pub(crate) struct Link {
     pub(crate) kind: LinkKind,
     pub(crate) rank: usize,
     pub(crate) stream: TcpStream,
+    /// The bytes that wait to be sent.
     pub(crate) outbox: Vec<u8>,
+    /// The time when data last arrived.
     pub(crate) last_heard: Instant,
-    /// Why nothing more can be sent. What the peer sent before is still read, for it may say why it ended.
+    /// The error of an earlier send. Data that the peer sent before is still read, since it may give the reason.
     pub(crate) broken: Option<io::Error>,
+    // The received bytes of incomplete messages.
     inbox: Vec<u8>,
 }
 
@@ -38,12 +42,15 @@ impl Link {
         Self { kind, rank, stream, inbox: Vec::new(), outbox: Vec::new(), last_heard: Instant::now(), broken: None }
     }
 
-    /// For how long nothing has come.
+    /// Returns the time since data last arrived.
     pub(crate) fn silence(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.last_heard)
     }
 
-    /// Sends what the socket takes.
+    /// Sends as much of the outbox as possible without blocking.
+    ///
+    /// # Errors
+    /// A broken connection, or a peer that leaves too much data unread.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let mut written = 0;
         while written < self.outbox.len() {
@@ -57,15 +64,15 @@ impl Link {
         }
         self.outbox.drain(..written);
         if self.outbox.len() > MAX_OUTBOX_BYTES {
-            return Err(io::Error::other("it does not read what is sent to it"));
+            return Err(io::Error::other("it does not read the messages that are sent to it"));
         }
         Ok(())
     }
 
-    /// Reads what is there. An error is the end of the connection.
+    /// Reads the available data. An error means that the connection has ended.
     pub(crate) fn fill(&mut self) -> io::Result<()> {
         let mut buffer = [0; 16 * 1024];
-        // A peer that sends without end must not keep this thread from the others.
+        // The limit keeps a peer that sends without pause from blocking the other connections of this thread.
         while self.inbox.len() < 2 * MAX_FRAME_BYTES {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -81,7 +88,10 @@ impl Link {
         Ok(())
     }
 
-    /// The messages that have come whole.
+    /// Takes the complete messages out of the received data.
+    ///
+    /// # Errors
+    /// A malformed message, with the kind `InvalidData`.
     pub(crate) fn take_messages(&mut self) -> io::Result<Vec<Message>> {
         let mut messages = Vec::new();
         let malformed = |error: io::Error| io::Error::new(io::ErrorKind::InvalidData, error.to_string());

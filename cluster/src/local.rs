@@ -1,4 +1,4 @@
-//! A whole job inside one process.
+//! A job whose ranks all run in one process.
 
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -7,12 +7,12 @@ use crate::config::ClusterConfig;
 use crate::error::{ClusterError, system};
 
 impl Cluster {
-    /// Joins all ranks of a job from one process, over loopback, and returns them in order: for tests and examples.
+    /// Joins all ranks of a job in one process, over loopback, and returns them in rank order. For tests and examples.
     ///
-    /// `adjust` sees the configuration of each rank before it joins. All ranks count as processes of one node.
+    /// `adjust` may change the configuration of each rank before it joins. All ranks count as processes of one node.
     ///
     /// # Errors
-    /// As [`Cluster::join`]; the error of the lowest rank that has one.
+    /// As [`Cluster::join`]. If several ranks fail, the error of the lowest one is returned.
     pub fn join_local(
         world_size: usize,
         adjust: impl Fn(&mut ClusterConfig) + Sync,
@@ -21,7 +21,8 @@ impl Cluster {
         let port = listener.local_addr().map_err(system("ask for the port"))?.port();
         let config = |rank| {
             let mut config = ClusterConfig::new(rank, world_size, "127.0.0.1", port);
-            (config.local_rank, config.local_world_size) = (rank, world_size);
+            config.local_rank = rank;
+            config.local_world_size = world_size;
             adjust(&mut config);
             config
         };

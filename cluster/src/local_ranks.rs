@@ -1,4 +1,4 @@
-//! The ranks of a node as processes: copies of this program that are started together, and end together.
+//! The processes of a node's ranks: copies of this program that start together and end together.
 
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, TcpListener};
@@ -15,53 +15,55 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::error::{ClusterError, system};
 use crate::token::Token;
 
-/// Set for the processes that [`LocalRanks::run`] starts, to the id of the one that did: their place is in the
-/// environment alone.
+/// The environment variable that [`LocalRanks::run`] sets for the processes that it starts, to its own process id. Such
+/// a process takes its rank from the environment only.
 pub const SPAWNED: &str = "EDGECUT_SPAWNED";
-/// The exit status of a rank that ends because another one failed. It is not the cause, whoever ends first.
+/// The exit status of a rank that ends because another rank failed. Such a rank is not the cause of a failure, even if
+/// it ends first.
 pub const OTHER_RANK_FAILED: u8 = 3;
 
-/// After the first failure the other ranks end by themselves, naming the one that failed; who has not by then is killed.
+/// The time that the other ranks have to end by themselves after the first failure. Then they are killed.
 const GRACE: Duration = Duration::from_secs(15);
-/// The threads of rayon's global pool, which would be all cores in each process.
+/// The variable for the number of threads of rayon's global pool. The default would be all cores in each process.
 const RAYON_THREADS: &str = "RAYON_NUM_THREADS";
 
-/// The ranks that this node runs as processes of their own, and where their job meets.
+/// The ranks of a job that this node runs, each as a process of its own.
 #[derive(Clone, Debug)]
 pub struct LocalRanks {
-    /// The first of them, in the job.
+    /// The lowest rank on this node.
     pub first_rank: usize,
-    /// Processes of the job.
+    /// The number of processes of the job.
     pub world_size: usize,
-    /// Processes of this node.
+    /// The number of processes on this node.
     pub local_world_size: usize,
     /// Host name or IP address of rank 0.
     pub master_addr: String,
     /// The port of rank 0.
     pub master_port: u16,
-    /// The secret that the processes get in `EDGECUT_TOKEN`; without one, they have that of this process, if any.
+    /// The secret that the processes get in `EDGECUT_TOKEN`. If it is `None`, they inherit that of this process, if
+    /// any.
     pub token: Option<Token>,
 }
 
-/// How the processes of a node have ended.
+/// The outcome of the processes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RanksEnd {
-    /// All well.
+    /// All ranks succeeded.
     Done,
-    /// An interrupt or a request to terminate came, and has ended them.
+    /// An interrupt or a request to terminate has ended the ranks.
     Interrupted,
     /// This rank failed first.
     Failed {
         /// The rank in the job.
         rank: usize,
-        /// How it ended.
+        /// The exit status of its process.
         status: ExitStatus,
     },
 }
 
 impl LocalRanks {
-    /// A job of `world_size` processes on this machine, on a free port of the loopback address, with a secret that is made
-    /// up.
+    /// Describes a job of `world_size` processes on this machine, on a free port of the loopback address, with a random
+    /// secret.
     ///
     /// # Errors
     /// No free port, or no random bytes.
@@ -76,15 +78,15 @@ impl LocalRanks {
         })
     }
 
-    /// Runs this program, with the arguments that it was started with, once per rank, and waits for all. When one fails,
-    /// the others get 15 seconds to say so and to end; then they are killed. `notice` gets a line for each that a signal
-    /// ended.
+    /// Runs this program once per rank, with the arguments of this process, and waits for all ranks. When one fails,
+    /// the others have 15 seconds to report that and to end; then they are killed. `notice` receives a line for each
+    /// process that a signal ended.
     ///
-    /// Interrupts are caught, and end the processes. The calling thread must be the one that lives as long as the
-    /// processes may: they end with it ([`end_with_parent`]).
+    /// Interrupts are caught and end the processes. The processes also end when the calling thread ends
+    /// ([`end_with_parent`]), so call this from a thread that lives as long as they should.
     ///
     /// # Errors
-    /// A process cannot be started; those that were are killed.
+    /// A process that cannot be started. Those that were started are killed.
     pub fn run(&self, notice: impl Fn(&str)) -> Result<RanksEnd, ClusterError> {
         let program = std::env::current_exe().map_err(system("find this program's file"))?;
         let (events, ended) = channel();
@@ -107,9 +109,10 @@ impl LocalRanks {
     ) -> Result<RanksEnd, ClusterError> {
         let mut failure: Option<(usize, ExitStatus)> = None;
         while !running.0.is_empty() {
-            let event = match failure.is_some() || interrupted.load(Ordering::SeqCst) {
-                false => ended.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                true => ended.recv_timeout(GRACE),
+            let event = if failure.is_some() || interrupted.load(Ordering::SeqCst) {
+                ended.recv_timeout(GRACE)
+            } else {
+                ended.recv().map_err(|_| RecvTimeoutError::Disconnected)
             };
             match event {
                 Ok(Event::Ended(rank, status)) => {
@@ -118,13 +121,14 @@ impl LocalRanks {
                     if let (Some(signal), false) = (status.signal(), interrupted.load(Ordering::SeqCst)) {
                         notice(&format!("rank {rank} was ended by signal {signal}"));
                     }
-                    // A rank that failed itself is the cause, whoever noticed first.
+                    // A rank with a failure of its own replaces one that only ended because of another.
                     let innocent = |status: &ExitStatus| status.code() == Some(i32::from(OTHER_RANK_FAILED));
                     if !status.success() && failure.as_ref().is_none_or(|(_, status)| innocent(status)) {
                         failure = Some((rank, status));
                     }
                 }
                 Ok(Event::Interrupt) => running.end(Signal::TERM),
+                // The grace period is over.
                 Err(_) => running.end(Signal::KILL),
             }
         }
@@ -164,7 +168,7 @@ enum Event {
     Ended(usize, std::io::Result<ExitStatus>),
 }
 
-/// The processes that have not ended, by rank; killed when dropped.
+/// The running processes, by rank. They are killed on drop.
 #[derive(Default)]
 struct Running(Vec<(usize, Option<Pid>)>);
 
@@ -179,7 +183,7 @@ impl Running {
 
     fn end(&self, signal: Signal) {
         for pid in self.0.iter().filter_map(|(_, pid)| *pid) {
-            // A process that has ended meanwhile needs no signal.
+            // An error means that the process has ended already.
             let _ = kill_process(pid, signal);
         }
     }
@@ -191,29 +195,30 @@ impl Drop for Running {
     }
 }
 
-/// The exit status of a program that an interrupt has ended.
+/// The exit status of a program that is ended by an interrupt.
 const INTERRUPTED: i32 = 130;
 
-/// Sends an event for each interrupt, and notes that there was one.
+/// Installs a handler that sends an event for each interrupt. Returns a flag that is set from the first one on.
 fn catch_interrupts(events: &Sender<Event>) -> Result<Arc<AtomicBool>, ClusterError> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    let (flag, wake) = (Arc::clone(&interrupted), events.clone());
+    let flag = Arc::clone(&interrupted);
+    let wake = events.clone();
     let caught = ctrlc::try_set_handler(move || {
         flag.store(true, Ordering::SeqCst);
         if wake.send(Event::Interrupt).is_err() {
-            // No rank is left to be ended: the interrupt is meant for what the program does after them.
+            // All ranks have ended, so the interrupt is meant for the program itself.
             std::process::exit(INTERRUPTED);
         }
     });
     match caught {
         Err(ctrlc::Error::System(cause)) => Err(system("catch interrupts")(cause)),
-        // The program has a handler of its own, which decides.
+        // If the program has installed a handler of its own, that one stays in charge.
         _ => Ok(interrupted),
     }
 }
 
-/// In a process that [`LocalRanks::run`] started: makes it end when the thread that did does, however that ends. In others it
-/// does nothing.
+/// Makes a process that [`LocalRanks::run`] started end when the thread that started it ends, for whatever reason. Does
+/// nothing in other processes.
 ///
 /// # Errors
 /// The parent has ended already.
@@ -221,21 +226,24 @@ pub fn end_with_parent() -> Result<(), ClusterError> {
     let Some(parent) = std::env::var(SPAWNED).ok().and_then(|text| text.parse::<i32>().ok()) else { return Ok(()) };
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
         .map_err(|errno| system("watch the parent process")(errno.into()))?;
+    // If the parent ended before the line above, no signal comes. The parent's id shows that.
     match rustix::process::getppid() {
         Some(pid) if pid.as_raw_nonzero().get() == parent => Ok(()),
         _ => Err(system("watch the parent process")(std::io::Error::other("it has ended"))),
     }
 }
 
-/// The cores of this process's share, if `processes` of this node share alike those that they may run on.
+/// Returns the number of cores per process if `processes` processes of this node share the available cores equally; at
+/// least 1.
 pub fn share_of_cores(processes: usize) -> usize {
     (std::thread::available_parallelism().map_or(1, usize::from) / processes.max(1)).max(1)
 }
 
-/// A loopback port that is free now. Another program could take it before rank 0 does; then rank 0 says so.
+/// Returns a loopback port that is free now. Another program may take it before rank 0 does; rank 0 then fails with
+/// [`ClusterError::PortInUse`].
 ///
 /// # Errors
-/// There is none.
+/// No free port.
 pub fn free_port() -> Result<u16, ClusterError> {
     let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr();
     Ok(free().map_err(system("find a free port on 127.0.0.1"))?.port())

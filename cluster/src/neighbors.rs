@@ -1,4 +1,4 @@
-//! A rank's place in a ring: how it is connected, and whom to blame when the ring stops.
+//! The connections of a rank in a process group, and the attribution of errors in its collectives.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -13,22 +13,22 @@ use crate::partners::{Partner, Partners};
 use crate::pump::{Halt, Lookout, Merge, Progress, Pump, Side};
 use crate::wire::{Hello, Lane, RingKey};
 
-/// From here on a wait is worth telling to others that look for who holds up the ring.
+/// The duration from which a wait is recorded, for ranks that search for the one that holds up a collective.
 pub(crate) const LONG_WAIT: Duration = Duration::from_millis(50);
 
-/// The ring of one process group, as one of its members sees it.
+/// The connections of a rank to its neighbors in the ring of a process group, and to its peers in recursive doubling.
 pub(crate) struct Ring {
     pub(crate) cluster: Cluster,
     pub(crate) name: String,
     pub(crate) members: Vec<usize>,
     pub(crate) position: usize,
-    // None where the group has one member, and after an error.
+    // Both are `None` in a group of one member, and after an error.
     pump: Option<Pump>,
     partners: Option<Partners>,
 }
 
 impl Ring {
-    /// Connects to the right neighbor and waits for the left one.
+    /// Opens the connections of a new group.
     pub(crate) fn connect(cluster: &Cluster, name: &str, members: &[usize]) -> Result<Self, ClusterError> {
         let position = position_among(cluster, members)?;
         let mut ring = Self {
@@ -45,9 +45,9 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Opens the connections to the right neighbor and to peers above this rank, then waits for those from the left
-    /// neighbor and from peers below. All ranks open before they wait, and the door answers meanwhile, so none waits for
-    /// a rank that waits for it.
+    /// Opens the connections to the right neighbor and to peers at higher positions, then waits for those from the left
+    /// neighbor and from peers at lower positions. There is no deadlock: all ranks open before they wait, and the
+    /// accept thread answers meanwhile.
     fn connect_all(&mut self) -> Result<(), ClusterError> {
         let cluster = &self.cluster;
         let ring_key = RingKey {
@@ -59,7 +59,7 @@ impl Ring {
         };
         let doubling_key = RingKey { lane: Lane::Doubling, ..ring_key.clone() };
         let size = self.members.len();
-        // Smaller groups run no recursive doubling.
+        // Smaller groups do not use recursive doubling.
         let steps = if size < doubling::MIN_WORLD { Vec::new() } else { doubling::plan(self.position, size) };
         let mut peers: Vec<usize> = steps.iter().map(|step| step.peer).collect();
         peers.sort_unstable();
@@ -92,30 +92,31 @@ impl Ring {
         let key = RingKey { from: rank, ..key.clone() };
         let patience = cluster.config().collective_timeout();
         let job_failed = || cluster.board().has_failed();
-        // Who asks what holds up the group learns that it is not this rank.
+        // A rank that searches for the one that holds up the group learns that this rank waits, too.
         let _waiting = cluster.board().wait_for_rank(rank);
         let stream = cluster.door().take_ring(&key, patience, job_failed);
         stream.ok_or_else(|| self.missing_neighbor(rank, &seconds(patience)))
     }
 
-    /// Returns the connections of the group; `None` where it has one member, and after an error.
+    /// Returns the connections of the group; `None` in a group of one member, and after an error.
     pub(crate) fn connections(&self) -> Option<(&Pump, &Partners)> {
         self.pump.as_ref().zip(self.partners.as_ref())
     }
 
+    /// Returns the error for a rank that did not open its connection in time.
     fn missing_neighbor(&self, left: usize, patience: &str) -> ClusterError {
         if let Some(failure) = self.cluster.failure() {
             return ClusterError::RankFailed(failure);
         }
         let reason =
-            format!("did not make group {:?} within {patience}, as rank {} did", self.name, self.cluster.rank());
+            format!("did not create group {:?} within {patience} after rank {} did", self.name, self.cluster.rank());
         let own = self.cluster.failure_of(left, &reason);
         self.cluster.suspect(own.clone());
         ClusterError::RankFailed(self.cluster.wait_for_failure().unwrap_or(own))
     }
 
-    /// Runs a flow of a collective, its first one with the header ahead of the data. After an error the ring cannot be
-    /// used any more.
+    /// Runs a flow of a collective. The first flow of a collective sends the header ahead of the data. After an error
+    /// the group cannot be used any more.
     pub(crate) fn run(
         &mut self,
         header: &Header,
@@ -124,7 +125,8 @@ impl Ring {
         data: &mut [u8],
         merge: &mut dyn Merge,
     ) -> Result<(), ClusterError> {
-        let (left, right) = (self.neighbor(Side::Left).0, self.neighbor(Side::Right).0);
+        let left = self.neighbor(Side::Left).0;
+        let right = self.neighbor(Side::Right).0;
         let Some(pump) = &mut self.pump else { return Ok(()) };
         let mut lookout = Watch { board: self.cluster.board(), left, right, waiting: None };
         let patience = self.cluster.config().collective_timeout();
@@ -132,7 +134,7 @@ impl Ring {
         let greeting = if is_first { encoded.as_slice() } else { &[] };
         let outcome = pump.run(greeting, flow, data, merge, patience, &mut lookout);
         let outcome = outcome.map_err(|(halt, progress)| self.explain(header, halt, progress));
-        // Until here this rank counts as waiting, so that it is not blamed itself.
+        // The record that this rank waits lasts until the error is explained, so that this rank is not blamed itself.
         drop(lookout);
         if outcome.is_err() {
             self.disconnect();
@@ -146,7 +148,8 @@ impl Ring {
         self.partners = None;
     }
 
-    /// Finds out which rank is to blame, which need not be the neighbor that the trouble came from.
+    /// Converts the halt of a flow to an error. Asks the control plane for the rank that is to blame, which may be
+    /// another one than the neighbor.
     fn explain(&self, header: &Header, halt: Halt, progress: Progress) -> ClusterError {
         let operation = format!("{} #{} of group {:?}", header.kind.name(), header.sequence, self.name);
         let progress = progress.to_string();
@@ -166,15 +169,17 @@ impl Ring {
         }
     }
 
+    /// Returns the failure of the job as an error.
     pub(crate) fn job_failed(&self) -> ClusterError {
         match self.cluster.failure() {
             Some(failure) => ClusterError::RankFailed(failure),
-            // The pump has just seen that there is one.
+            // This does not happen: the caller has just seen that there is a failure.
             None => ClusterError::Config("the job has failed".to_owned()),
         }
     }
 
-    /// A connection broke. Most likely some rank has died, perhaps one further away, and the control plane says which.
+    /// Returns the error for a broken connection. Most likely a rank has died, which need not be the peer. The control
+    /// plane names it.
     pub(crate) fn lost(&self, rank: usize, own: ClusterError) -> ClusterError {
         match self.cluster.wait_for_failure() {
             Some(failure) => ClusterError::RankFailed(failure),
@@ -182,13 +187,14 @@ impl Ring {
         }
     }
 
-    /// A neighbor fell silent. It may itself wait for another rank, which rank 0 finds out.
+    /// Returns the error for a silent peer, after reporting it to rank 0. Rank 0 finds out whether the peer itself
+    /// waits for another rank.
     pub(crate) fn suspect(&self, rank: usize, own: ClusterError) -> ClusterError {
         self.cluster.suspect(self.suspicion(rank, &own));
         self.settle(rank, own)
     }
 
-    /// A neighbor closed its connection, and nothing else is known to be wrong.
+    /// Returns the error for a peer that closed its connection although the job has not failed, after reporting it.
     fn accuse(&self, rank: usize, own: ClusterError) -> ClusterError {
         self.cluster.report(self.suspicion(rank, &own));
         self.settle(rank, own)
@@ -198,7 +204,7 @@ impl Ring {
         self.cluster.failure_of(rank, &format!("{own} (as seen by rank {})", self.cluster.rank()))
     }
 
-    /// The own error stands unless another rank turns out to be to blame.
+    /// Returns the failure of the job if another rank is to blame, else `own`.
     fn settle(&self, rank: usize, own: ClusterError) -> ClusterError {
         match self.cluster.wait_for_failure() {
             Some(failure) if failure.rank != rank => ClusterError::RankFailed(failure),
@@ -206,7 +212,7 @@ impl Ring {
         }
     }
 
-    /// The rank `peer` does something else than this rank.
+    /// Returns the error for a peer that runs another collective than this rank, after reporting it.
     pub(crate) fn mismatch(&self, header: &Header, peer: usize, theirs: &[u8]) -> ClusterError {
         let error = ClusterError::Mismatch {
             group: self.name.clone(),
@@ -216,11 +222,12 @@ impl Ring {
             peer,
             theirs: header.difference(theirs),
         };
-        // Nobody knows which of the two is wrong, so each reports itself; the text names both.
+        // It is unknown which of the two is wrong, so each reports itself. The text names both.
         self.cluster.report(self.cluster.failure_of(self.cluster.rank(), &error.to_string()));
         error
     }
 
+    /// Returns the rank and the address of a neighbor in the ring.
     pub(crate) fn neighbor(&self, side: Side) -> (usize, SocketAddr) {
         let size = self.members.len();
         let step = if side == Side::Right { 1 } else { size - 1 };
@@ -229,7 +236,7 @@ impl Ring {
     }
 }
 
-/// Looks after a flow that waits: whether the job has failed, and that others can ask for whom it waits.
+/// The observer of a waiting flow. It checks for a failure of the job, and records which neighbor the flow waits for.
 struct Watch<'a> {
     board: &'a Board,
     left: usize,
@@ -239,23 +246,24 @@ struct Watch<'a> {
 
 impl Lookout for Watch<'_> {
     fn job_failed(&mut self, side: Side, quiet: Duration) -> bool {
-        // The short waits of a ring that runs well are not worth a note. An earlier note is dropped in any case.
+        // Only long waits are recorded. The previous record is dropped in any case.
         let rank = if side == Side::Left { self.left } else { self.right };
         self.waiting = (quiet >= LONG_WAIT).then(|| self.board.wait_for_rank(rank));
         self.board.has_failed()
     }
 }
 
+/// Checks the members of a group and returns the position of this rank.
 fn position_among(cluster: &Cluster, members: &[usize]) -> Result<usize, ClusterError> {
     let mut sorted = members.to_vec();
     sorted.sort_unstable();
     if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(ClusterError::Config(format!("rank {} is twice among the members of a group", pair[0])));
+        return Err(ClusterError::Config(format!("rank {} is listed twice among the members of a group", pair[0])));
     }
     if let Some(&last) = sorted.last() {
         cluster.addr_of(last)?;
     }
     let own = cluster.rank();
     let position = members.iter().position(|&member| member == own);
-    position.ok_or_else(|| ClusterError::Config(format!("rank {own} cannot make a group that it is not a member of")))
+    position.ok_or_else(|| ClusterError::Config(format!("rank {own} cannot create a group that it is not a member of")))
 }

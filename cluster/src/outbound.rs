@@ -11,11 +11,11 @@ use crate::keep_alive::probe_when_idle;
 use crate::token::Token;
 use crate::wire::{Answer, Hello, Timed, read_frame, write_frame};
 
-/// The time before another attempt at a peer that has hung up.
+/// The pause before the next attempt to connect to a peer that has closed the connection.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Opens a connection and proves the secret; by `deadline`. While it is idle the kernel probes it, so that it ends
-/// about `keep_alive` after the network has.
+/// Opens a connection and runs the handshake, until `deadline`. The kernel probes the connection while it is idle, so
+/// that it ends about `keep_alive` after the network is lost.
 pub(crate) fn open(
     addr: SocketAddr,
     token: Option<&Token>,
@@ -23,10 +23,11 @@ pub(crate) fn open(
     keep_alive: Duration,
 ) -> Result<TcpStream, HandshakeError> {
     let remaining = deadline.saturating_duration_since(Instant::now());
-    // The standard library rejects a timeout of zero as a bad argument.
+    // The standard library rejects a timeout of zero.
     let stream = TcpStream::connect_timeout(&addr, remaining.max(Duration::from_millis(1)))?;
     if stream.local_addr()? == stream.peer_addr()? {
-        // While nobody listens on a port that the system also gives to clients, a socket can connect to itself.
+        // If the port is in the range of ephemeral ports and nobody listens on it, a socket can connect to itself (TCP
+        // simultaneous open).
         return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
     }
     stream.set_nodelay(true)?;
@@ -35,8 +36,8 @@ pub(crate) fn open(
     Ok(stream)
 }
 
-/// Opens a connection, again if the peer hangs up during the handshake: a peer that many connect to at once closes the
-/// slowest of them. A peer that has ended refuses the next attempt.
+/// Opens a connection as [`open`] does, and retries if the peer closes it during the handshake. A peer to which many
+/// processes connect at once closes the slowest connections. A peer that has ended refuses the next attempt.
 fn open_patiently(
     addr: SocketAddr,
     token: Option<&Token>,
@@ -60,7 +61,7 @@ pub(crate) struct Purpose<'a> {
     pub(crate) addr: SocketAddr,
 }
 
-/// Opens a connection to a rank of the same job. The stream comes back non-blocking.
+/// Opens a connection to a rank of the same job. The returned stream is non-blocking.
 pub(crate) fn open_for(
     purpose: &Purpose<'_>,
     token: Option<&Token>,

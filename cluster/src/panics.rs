@@ -1,4 +1,4 @@
-//! The text of panics, for the other ranks.
+//! The messages of panics, for failure reports to the other ranks.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -11,10 +11,10 @@ thread_local! {
     static OF_THREAD: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-// Libraries such as rayon carry a panic from the thread that it began on to another one.
+// Libraries such as rayon resume a panic on another thread than the one that it began on, where `OF_THREAD` is not set.
 static OF_PROCESS: Mutex<Option<String>> = Mutex::new(None);
 
-/// Remembers the text of each panic of this process from now on. The panic hook that is set already still runs.
+/// Installs a panic hook that remembers the message of each panic. The previous hook still runs.
 pub(crate) fn remember_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -28,18 +28,19 @@ pub(crate) fn remember_panics() {
     });
 }
 
-/// The text of the panic that unwinds the calling thread.
+/// Returns the message of the panic that unwinds the calling thread, with its source location.
 pub(crate) fn current_panic() -> String {
     let of_thread = OF_THREAD.with_borrow(Clone::clone);
     of_thread.or_else(|| lock(&OF_PROCESS).clone()).unwrap_or_else(|| "panicked".to_owned())
 }
 
-/// Returns the text of a caught panic, for [`Cluster::abort`](crate::Cluster::abort): the message, and the line of code
-/// where a process that has joined a job knows it.
+/// Returns the message of a caught panic, for [`Cluster::abort`](crate::Cluster::abort). In a process that has joined a
+/// job it includes the source location.
 pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     let message = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
     let Some(message) = message else { return current_panic() };
     let of_thread = OF_THREAD.with_borrow(Clone::clone);
+    // The payload of a caught panic has no location. The remembered text that ends with the same message has it.
     let known = [of_thread, lock(&OF_PROCESS).clone()].into_iter().flatten().find(|text| text.ends_with(message));
     known.unwrap_or_else(|| format!("panicked: {message}"))
 }

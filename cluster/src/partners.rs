@@ -1,4 +1,4 @@
-//! The connections of a rank to the ranks that it exchanges with in recursive doubling, and one exchange with such a rank.
+//! The connections of a rank to its peers in recursive doubling, and the exchange of one step.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::TcpStream;
@@ -12,49 +12,54 @@ use crate::pump::{Halt, LOOK_AROUND, Side, WAKEFUL, moved};
 use crate::readiness::wait_ready;
 use crate::stopwatch::Stopwatch;
 
-/// The non-blocking connections to the peers of a rank in its plan, by their position in the group.
+/// The non-blocking connections of a rank to the peers of its plan.
 pub(crate) struct Partners(Vec<Partner>);
 
+/// The connection to a peer.
 pub(crate) struct Partner {
+    /// The position of the peer in the group.
     pub(crate) position: usize,
     pub(crate) stream: TcpStream,
 }
 
-/// A message to a peer and one from it, each with the header of the collective ahead of the data.
+/// The exchange of one step: a message to a peer and one from it. Each message is the header of the collective, then
+/// data.
 pub(crate) struct Exchange<'a> {
     stream: &'a TcpStream,
     header: &'a [u8; HEADER_BYTES],
+    // `None` if the step sends nothing.
     outgoing: Option<&'a [u8]>,
+    // `None` if the step receives nothing.
     incoming: Option<&'a mut [u8]>,
     their_header: [u8; HEADER_BYTES],
-    // Bytes so far, those of the header included.
+    // Bytes so far, including those of the header.
     sent: usize,
     received: usize,
 }
 
-/// The connections of a rank to its neighbors in the ring, on which a header is under way.
+/// The connections of a rank to its neighbors in the ring, on which headers are exchanged.
 pub(crate) struct Sides<'a> {
     pub(crate) from_left: &'a TcpStream,
     pub(crate) to_right: &'a TcpStream,
 }
 
-/// The connection that trouble came from.
+/// The connection on which a problem occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     Peer,
     Neighbor(Side),
 }
 
-/// Why a step stopped.
+/// The reason why a step stopped.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// A connection broke.
     Broken(At, io::Error),
-    /// Nothing moved for too long, and this connection is waited for.
+    /// No byte moved for too long, while this connection was waited for.
     Silent(At),
-    /// The header there is not the own one, but this.
+    /// This header was received there, which differs from the own one.
     Differs(At, Vec<u8>),
-    /// The job failed elsewhere.
+    /// The job has failed, as recorded on the board.
     JobFailed,
 }
 
@@ -63,7 +68,7 @@ impl Partners {
         Self(partners)
     }
 
-    /// Begins an exchange with a peer of the plan; `None` if there is no connection to it.
+    /// Creates an exchange with the peer at `position`; `None` if there is no connection to it.
     pub(crate) fn exchange<'a>(
         &'a self,
         position: usize,
@@ -78,12 +83,12 @@ impl Partners {
 }
 
 impl Exchange<'_> {
-    /// Returns the bytes received, and those to receive.
+    /// Returns the number of bytes received and the number to receive, headers included.
     pub(crate) fn received(&self) -> (usize, usize) {
         (self.received, self.incoming.as_ref().map_or(0, |data| HEADER_BYTES + data.len()))
     }
 
-    /// Returns the bytes sent, and those to send.
+    /// Returns the number of bytes sent and the number to send, headers included.
     pub(crate) fn sent(&self) -> (usize, usize) {
         (self.sent, self.outgoing.map_or(0, |data| HEADER_BYTES + data.len()))
     }
@@ -98,12 +103,12 @@ impl Exchange<'_> {
         received < to_receive
     }
 
-    /// Moves what the connection takes and has; returns whether anything moved.
+    /// Sends and receives as much as possible without blocking. Returns whether any byte moved.
     fn advance(&mut self) -> Result<bool, Stop> {
         let sent = match self.send() {
             Ok(sent) => sent,
             Err(error) => {
-                // A peer that disagrees hangs up. Its header, sent before, says why.
+                // A peer that calls another collective closes the connection. Its header, sent before, shows that.
                 return Err(match self.receive() {
                     Err(stop @ Stop::Differs(..)) => stop,
                     _ => Stop::Broken(At::Peer, error),
@@ -120,7 +125,7 @@ impl Exchange<'_> {
         let count = if header.is_empty() {
             moved(self.stream.write(data))?
         } else {
-            // One call and one packet, where the data is little.
+            // Header and data in one system call, and in one packet if the data is small.
             moved(self.stream.write_vectored(&[IoSlice::new(header), IoSlice::new(data)]))?
         };
         self.sent += count;
@@ -149,9 +154,11 @@ impl Exchange<'_> {
     }
 }
 
-/// Runs an exchange to its end, and moves the header on the ring meanwhile; without an exchange, waits for that header.
+/// Runs an exchange to its end, and the header exchange on the ring at the same time. Without an exchange, completes
+/// the header exchange.
 ///
-/// `job_failed` hears whom this rank waits for and for how long nothing has moved, and says whether the job has failed.
+/// While nothing moves, `job_failed` is called with the connection that this rank waits for and the time since the last
+/// progress. It returns whether the job has failed.
 pub(crate) fn run_step(
     mut exchange: Option<&mut Exchange<'_>>,
     greeting: &mut Greeting<'_>,
@@ -179,6 +186,7 @@ pub(crate) fn run_step(
         }
         match patience.saturating_sub(quiet) {
             Duration::ZERO => return Err(Stop::Silent(at)),
+            // Poll for a while before sleeping: see `WAKEFUL`.
             _ if quiet < WAKEFUL => std::thread::yield_now(),
             remaining => wait(exchange.as_deref(), greeting, sides, remaining.min(LOOK_AROUND))
                 .map_err(|error| Stop::Broken(at, error))?,
@@ -186,7 +194,7 @@ pub(crate) fn run_step(
     }
 }
 
-/// Returns the connection that a step waits for; `None` when it is done.
+/// Returns the connection that a step waits for; `None` when the step is done.
 fn awaited(exchange: Option<&Exchange<'_>>, greeting: &Greeting<'_>) -> Option<At> {
     match exchange {
         Some(exchange) if exchange.wants_to_receive() || exchange.wants_to_send() => Some(At::Peer),

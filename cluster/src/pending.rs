@@ -1,4 +1,4 @@
-//! The handshakes under way at a door: how many there may be, and which of them ends to make room for a new one.
+//! The bounded set of handshakes in progress, and the choice of the connection to close when the set is full.
 
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,21 +10,21 @@ use rustix::event::{PollFd, PollFlags};
 use crate::board::{lock, wait_for};
 use crate::readiness::wait_ready;
 
-/// The interval at which a thread that waits for room looks around.
+/// The interval at which a thread that waits for room checks again.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 
-/// The bounds of the handshakes of a door.
+/// The limits of the handshakes in progress.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingLimits {
-    /// Handshakes at a time.
+    /// The most handshakes at a time.
     pub(crate) handshakes: usize,
-    /// Handshakes at a time with one address.
+    /// The most handshakes at a time with one address.
     pub(crate) per_source: usize,
-    /// A peer that has not proved the secret after this time gives way to another.
+    /// The time after which a peer that has not proved the secret may be closed to make room.
     pub(crate) patience: Duration,
 }
 
-/// The handshakes under way.
+/// The handshakes in progress.
 pub(crate) struct Pending {
     limits: PendingLimits,
     table: Mutex<Table>,
@@ -33,7 +33,7 @@ pub(crate) struct Pending {
 
 #[derive(Default)]
 struct Table {
-    // In order of arrival.
+    // In the order of arrival.
     entries: Vec<Entry>,
     next_id: u64,
 }
@@ -43,7 +43,7 @@ struct Entry {
     source: IpAddr,
     since: Instant,
     progress: Progress,
-    // Present until the peer has proved the secret.
+    // `None` once the peer has proved the secret, or the connection was evicted.
     socket: Option<Arc<TcpStream>>,
 }
 
@@ -52,7 +52,7 @@ struct Entry {
 enum Progress {
     /// Nothing has been read yet.
     Silent,
-    /// The first bytes were right.
+    /// The peer has sent the magic.
     Speaking,
     /// The peer has proved the secret.
     Proved,
@@ -60,7 +60,7 @@ enum Progress {
     Evicted,
 }
 
-/// The right to one handshake, given back on drop.
+/// A permit for one handshake, returned on drop.
 pub(crate) struct Slot {
     pending: Arc<Pending>,
     id: u64,
@@ -71,9 +71,10 @@ impl Pending {
         Self { limits, table: Mutex::default(), ended: Condvar::new() }
     }
 
-    /// Waits for room and takes it; `None` when the door closes meanwhile.
+    /// Waits for a free slot and takes it; `None` if `closed` is set meanwhile.
     ///
-    /// Without room, the oldest connection that has sent nothing is closed, or else the oldest one that takes too long.
+    /// If there is no free slot, the oldest connection that has sent nothing is closed, or else the oldest one that has
+    /// taken longer than `patience`. So idle connections cannot keep ranks out.
     pub(crate) fn admit(
         self: &Arc<Self>,
         socket: &Arc<TcpStream>,
@@ -88,7 +89,7 @@ impl Pending {
             if let Some(victim) = table.victim(crowd, Instant::now(), self.limits.patience, has_sent) {
                 victim.evict();
             }
-            // The thread of the closed connection gives the room back.
+            // The thread of the closed connection drops its slot, which notifies `ended`.
             table = wait_for(&self.ended, table, LOOK_AROUND);
         }
         Some(Slot { pending: Arc::clone(self), id: table.insert(source, Some(Arc::clone(socket))) })
@@ -107,7 +108,8 @@ impl Table {
         self.entries.iter_mut().find(|entry| entry.id == id)
     }
 
-    /// Returns the address whose connections have to make room for one from `source`; `None` if there is room.
+    /// Returns the address whose connections have to make room for one from `source`; `None` if there is room. That is
+    /// `source` itself at its own limit, else the address with the most connections.
     fn crowd(&self, limits: &PendingLimits, source: IpAddr) -> Option<IpAddr> {
         let count = |source| self.entries.iter().filter(|entry| entry.source == source).count();
         if count(source) >= limits.per_source {
@@ -119,7 +121,8 @@ impl Table {
         self.entries.iter().map(|entry| entry.source).max_by_key(|&source| count(source))
     }
 
-    /// Returns the connection from `source` to close; `None` if all of them may still prove the secret in time.
+    /// Returns the connection from `source` to close; `None` if all of them may still prove the secret within
+    /// `patience`.
     fn victim(
         &mut self,
         source: IpAddr,
@@ -141,14 +144,14 @@ impl Entry {
     fn evict(&mut self) {
         self.progress = Progress::Evicted;
         if let Some(socket) = self.socket.take() {
-            // A connection that the peer has closed already needs no end.
+            // This fails only if the connection has ended already. Its thread then sees an end of the stream.
             let _ = socket.shutdown(Shutdown::Both);
         }
     }
 }
 
 impl Slot {
-    /// Notes that the first bytes of the peer were right.
+    /// Records that the peer has sent the magic.
     pub(crate) fn note_speaking(&self) {
         if let Some(entry) = lock(&self.pending.table).entry(self.id)
             && entry.progress == Progress::Silent
@@ -157,8 +160,8 @@ impl Slot {
         }
     }
 
-    /// Notes that the peer has proved the secret: from here on its connection is not closed to make room. Returns
-    /// whether it is still open.
+    /// Records that the peer has proved the secret. From now on its connection is not closed to make room. Returns
+    /// whether the connection is still open.
     pub(crate) fn note_proved(&self) -> bool {
         let mut table = lock(&self.pending.table);
         let Some(entry) = table.entry(self.id).filter(|entry| entry.progress != Progress::Evicted) else {
@@ -177,7 +180,7 @@ impl Drop for Slot {
     }
 }
 
-/// Returns whether bytes of the peer wait to be read, which only its thread has not come to yet.
+/// Returns whether bytes of the peer are waiting to be read, because its thread has not run yet.
 fn has_sent(entry: &Entry) -> bool {
     let Some(socket) = &entry.socket else { return false };
     let mut sockets = [PollFd::new(&**socket, PollFlags::IN)];
@@ -194,7 +197,7 @@ mod tests {
         [10, 0, 0, last].into()
     }
 
-    /// A table with a connection from each source.
+    /// Creates a table with a connection from each source.
     fn table(sources: &[u8]) -> Table {
         let mut table = Table::default();
         for &last in sources {

@@ -1,8 +1,8 @@
-//! Moves the bytes of one collective: reads from the left neighbor and writes to the right one at the same time, on
-//! one thread.
+//! The transfer of the bytes of one collective: reads from the left neighbor and writes to the right neighbor at the
+//! same time, on one thread.
 //!
-//! A rank that first sends and then receives deadlocks as soon as the messages outgrow the sockets' buffers, since in
-//! a ring all ranks send first. Here whichever socket is ready moves on.
+//! If every rank of a ring first sent and then received, all would block as soon as the messages exceed the sockets'
+//! buffers. Here each socket makes progress whenever it is ready.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
@@ -18,33 +18,34 @@ use crate::reduce::MAX_WIDTH;
 use crate::ring::Action;
 use crate::stopwatch::Stopwatch;
 
-/// What is read at once before it is reduced: small enough to stay in the cache, large enough to keep calls rare.
+/// The most bytes that are read before they are reduced: few enough to stay in the cache, enough to keep system calls
+/// rare.
 const SEGMENT_BYTES: usize = 256 * 1024;
 /// The longest greeting.
 const MAX_GREETING_BYTES: usize = 64;
-/// For so long a rank that waits looks again and again before it sleeps: about what it takes to wake a thread up, and far
-/// more than a neighbor needs that is at the same collective. Between two looks any other thread may have the core.
+/// The time for which a waiting rank polls before it sleeps: about the time to wake up a thread, and far more than a
+/// neighbor needs that has reached the same collective. It yields its core to other threads between two polls.
 pub(crate) const WAKEFUL: Duration = Duration::from_micros(50);
-/// How often a waiting collective looks whether the job has failed.
+/// The interval at which a waiting collective checks whether the job has failed.
 pub(crate) const LOOK_AROUND: Duration = Duration::from_millis(100);
 
 /// The two connections of a rank in a ring, both non-blocking.
 pub(crate) struct Pump {
     from_left: TcpStream,
     to_right: TcpStream,
-    // Received bytes that wait to be reduced; kept from call to call.
+    // The buffer of received bytes that wait to be reduced, reused between calls.
     segment: Vec<u8>,
 }
 
-/// How received elements become part of the own ones.
+/// The operation that combines received elements with the own ones.
 pub(crate) trait Merge {
-    /// Bytes of an element, at most [`MAX_WIDTH`].
+    /// Returns the size of an element in bytes, at most [`MAX_WIDTH`].
     fn width(&self) -> usize;
-    /// Combines whole elements; `last` when all ranks have then contributed.
+    /// Combines whole elements. `last` is true if `own` then holds the contributions of all ranks.
     fn merge(&mut self, own: &mut [u8], received: &[u8], last: bool);
 }
 
-/// For flows that only copy.
+/// The operation of flows that only copy.
 pub(crate) struct CopyOnly;
 
 impl Merge for CopyOnly {
@@ -64,26 +65,26 @@ pub(crate) enum Side {
     Right,
 }
 
-/// What a waiting flow tells about itself, and asks.
+/// An observer of a waiting flow.
 pub(crate) trait Lookout {
-    /// Nothing has moved for `quiet`, and `side` is waited for. Says whether the job has failed.
+    /// Called while the flow waits for `side` and no byte has moved for `quiet`. Returns whether the job has failed.
     fn job_failed(&mut self, side: Side, quiet: Duration) -> bool;
 }
 
-/// Why a flow stopped.
+/// The reason why a flow stopped.
 #[derive(Debug)]
 pub(crate) enum Halt {
     /// A connection broke.
     Broken(Side, io::Error),
-    /// Nothing moved for too long, and this side is the one waited for.
+    /// No byte moved for too long, while this side was waited for.
     Silent(Side),
-    /// The left neighbor's greeting is not the own one, but this.
+    /// The left neighbor sent this greeting, which differs from the own one.
     Differs(Vec<u8>),
-    /// The job failed elsewhere.
+    /// The job has failed, as recorded on the board.
     JobFailed,
 }
 
-/// How far a flow got, in bytes.
+/// The progress of a flow, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
     received: usize,
@@ -108,14 +109,15 @@ impl Pump {
         Self { from_left, to_right, segment: vec![0; SEGMENT_BYTES] }
     }
 
-    /// Returns the two connections, for the header of a collective whose data goes elsewhere.
+    /// Returns the two connections, for the header of a collective whose data uses other connections.
     pub(crate) fn sides(&self) -> Sides<'_> {
         Sides { from_left: &self.from_left, to_right: &self.to_right }
     }
 
-    /// Runs a flow to its end, on positions in `data`. The longest wait without any progress is `patience`.
+    /// Runs a flow on `data` to its end. `patience` is the longest wait without progress.
     ///
-    /// The greeting, unless empty, goes ahead of the data; no data is taken from a neighbor whose greeting differs.
+    /// The greeting, unless it is empty, goes ahead of the data. No data is accepted from a neighbor whose greeting
+    /// differs.
     pub(crate) fn run(
         &mut self,
         greeting: &[u8],
@@ -130,25 +132,25 @@ impl Pump {
     }
 }
 
-/// One flow under way.
+/// A flow in progress.
 struct Run<'a> {
     pump: &'a mut Pump,
     greeting: &'a [u8],
     greeting_sent: usize,
-    // What the left neighbor has sent of its greeting.
+    // The bytes of the left neighbor's greeting so far.
     greeted: Vec<u8>,
     flow: &'a Flow,
     data: &'a mut [u8],
     merge: &'a mut dyn Merge,
-    // The piece that is being received, and how much of it has been dealt with.
+    // The index of the piece that is being received, and the bytes of it that have been processed.
     piece: usize,
     dealt_with: usize,
-    // Bytes in the segment buffer that wait to be reduced.
+    // The bytes in the segment buffer that wait to be reduced: the start of an incomplete element.
     waiting: usize,
-    // The range that is being sent, and how much of it has been.
+    // The index of the range that is being sent, and the bytes of it that have been sent.
     range: usize,
     sent_of_range: usize,
-    // Incoming bytes dealt with, over all pieces.
+    // The incoming bytes that have been processed, over all pieces. The relay rule compares with this.
     relayable: usize,
     progress: Progress,
 }
@@ -191,7 +193,8 @@ impl<'a> Run<'a> {
             let sent = match self.send() {
                 Ok(sent) => sent,
                 Err(error) => {
-                    // A neighbor that disagrees hangs up. In a ring of two, what it sent before says why.
+                    // A neighbor that calls another collective closes its connections. In a ring of two, the right
+                    // neighbor is the left one as well, and the greeting that it sent before shows the mismatch.
                     return Err(match self.receive() {
                         Err(halt @ Halt::Differs(_)) => halt,
                         _ => Halt::Broken(Side::Right, error),
@@ -213,6 +216,7 @@ impl<'a> Run<'a> {
             }
             match patience.saturating_sub(quiet) {
                 Duration::ZERO => return Err(Halt::Silent(side)),
+                // Poll for a while before sleeping: see `WAKEFUL`.
                 _ if quiet < WAKEFUL => std::thread::yield_now(),
                 remaining => self.wait(remaining.min(LOOK_AROUND))?,
             }
@@ -227,9 +231,10 @@ impl<'a> Run<'a> {
         self.greeting_sent < self.greeting.len() || self.progress.sent < self.progress.to_send
     }
 
-    /// What the relay rule allows to send now of the range that is next.
+    /// Returns the bytes of the current range that the relay rule allows to send now.
     fn sendable(&self) -> Range<usize> {
         let Some(Outgoing { range, relays }) = self.flow.outgoing.get(self.range) else { return 0..0 };
+        // Of the bytes that this range forwards, `relayable - start` have been processed.
         let released = relays.map_or(range.len(), |start| self.relayable.saturating_sub(start).min(range.len()));
         let start = range.start + self.sent_of_range;
         start..(range.start + released).max(start)
@@ -246,8 +251,7 @@ impl<'a> Run<'a> {
         wait_ready(&mut sockets, timeout).map_err(|error| Halt::Broken(Side::Left, error))
     }
 
-    /// Sends a segment if the socket takes it, with what is left of the greeting ahead of it; says whether anything
-    /// moved.
+    /// Sends a segment without blocking, after the rest of the greeting. Returns whether any byte moved.
     fn send(&mut self) -> io::Result<bool> {
         while self.flow.outgoing.get(self.range).is_some_and(|next| next.range.len() == self.sent_of_range) {
             self.range += 1;
@@ -259,7 +263,7 @@ impl<'a> Run<'a> {
         let count = match (greeting.is_empty(), segment.is_empty()) {
             (true, true) => return Ok(false),
             (true, false) => moved(self.pump.to_right.write(segment))?,
-            // One call and one packet, where the data is little.
+            // Greeting and data in one system call, and in one packet if the data is small.
             (false, _) => moved(self.pump.to_right.write_vectored(&[IoSlice::new(greeting), IoSlice::new(segment)]))?,
         };
         let of_greeting = count.min(greeting.len());
@@ -269,7 +273,7 @@ impl<'a> Run<'a> {
         Ok(count > 0)
     }
 
-    /// Receives a segment if there is one, and reduces it; says whether anything moved.
+    /// Receives a segment without blocking, and reduces it. Returns whether any byte moved.
     fn receive(&mut self) -> Result<bool, Halt> {
         let broken = |error| Halt::Broken(Side::Left, error);
         if self.progress.awaits_greeting && !self.receive_greeting()? {
@@ -293,8 +297,10 @@ impl<'a> Run<'a> {
         Ok(count > 0)
     }
 
-    /// Receives what is there of the left neighbor's greeting; says whether that is all of it. It must be the same as
-    /// the own one.
+    /// Receives the available bytes of the left neighbor's greeting. Returns whether the greeting is complete.
+    ///
+    /// # Errors
+    /// A greeting that differs from the own one, or a broken connection.
     fn receive_greeting(&mut self) -> Result<bool, Halt> {
         let mut buffer = [0; MAX_GREETING_BYTES];
         let missing = self.greeting.len() - self.greeted.len();
@@ -325,7 +331,7 @@ impl<'a> Run<'a> {
         let count = moved(self.pump.from_left.read(&mut segment[self.waiting..end]))?;
         let available = self.waiting + count;
         let width = self.merge.width().clamp(1, MAX_WIDTH);
-        // An element whose bytes are not all there yet stays in front of the buffer.
+        // The bytes of an incomplete element move to the front of the buffer.
         let whole = available - available % width;
         self.merge.merge(&mut self.data[range.start..range.start + whole], &segment[..whole], last);
         segment.copy_within(whole..available, 0);
@@ -336,8 +342,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The bytes that a read or write moved: none if it would have to wait. The buffers are never empty, so zero bytes
-/// are the end of the connection.
+/// Returns the number of bytes that a non-blocking read or write moved; 0 if it would have to wait. The buffers are
+/// never empty, so a result of zero bytes means that the connection has ended.
 pub(crate) fn moved(outcome: io::Result<usize>) -> io::Result<usize> {
     match outcome {
         Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed")),

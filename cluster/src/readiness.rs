@@ -1,4 +1,4 @@
-//! Waiting until sockets can be read or written, on the calling thread.
+//! Blocking waits for sockets that can be read or written.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -11,17 +11,17 @@ use rustix::io::Errno;
 pub(crate) fn wait_ready(sockets: &mut [PollFd<'_>], timeout: Duration) -> io::Result<()> {
     let timeout = Timespec::try_from(timeout).ok();
     match poll(sockets, timeout.as_ref()) {
-        // A signal ends the wait early; callers look and wait again anyway.
+        // A signal ends the wait early. All callers check and wait again in a loop.
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// Wakes a thread that waits in [`wait_ready`].
+/// The writing end of a wake-up channel for a thread that waits in [`wait_ready`].
 #[derive(Debug)]
 pub(crate) struct Waker(UnixStream);
 
-/// The end that the waiting thread polls.
+/// The reading end of a wake-up channel, which the waiting thread polls.
 #[derive(Debug)]
 pub(crate) struct WakeSignal(pub(crate) UnixStream);
 
@@ -34,13 +34,13 @@ impl Waker {
     }
 
     pub(crate) fn wake(&self) {
-        // A full buffer means that a wake-up is on its way already; a closed one that nobody waits any more.
+        // A full buffer means that a wake-up is pending already; a closed socket means that the thread has ended.
         let _ = io::Write::write(&mut &self.0, &[0]);
     }
 }
 
 impl WakeSignal {
-    /// Forgets all wake-ups so far.
+    /// Discards all pending wake-ups.
     pub(crate) fn clear(&self) {
         let mut bytes = [0; 64];
         while matches!(io::Read::read(&mut &self.0, &mut bytes), Ok(read) if read > 0) {}

@@ -1,15 +1,15 @@
-//! The numbers that an all-reduce works on, and how it combines them.
+//! The element types and operations of all-reduce.
 
-/// How an all-reduce combines the values of all ranks.
+/// The operation by which an all-reduce combines the values of all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReduceOp {
-    /// Their sum; integers wrap around.
+    /// The sum; integers wrap around.
     Sum,
-    /// Their sum divided by the number of ranks; integers round down.
+    /// The sum divided by the number of ranks; integers round down.
     Mean,
-    /// The largest; not a number if any is not.
+    /// The largest value; NaN if any value is NaN.
     Max,
-    /// The smallest; not a number if any is not.
+    /// The smallest value; NaN if any value is NaN.
     Min,
 }
 
@@ -31,25 +31,25 @@ impl ReduceOp {
 
 mod sealed {
     pub trait Sealed {
-        /// The type's number on the wire.
+        /// The number of the type on the wire.
         const CODE: u8;
-        /// Combines `received` into `own`, element by element; both hold whole elements.
+        /// Combines `received` into `own`, element by element. Both hold whole elements.
         fn combine(op: super::ReduceOp, own: &mut [u8], received: &[u8]);
         /// Adds `received` to `own` and divides each sum by the number of ranks.
         fn average(own: &mut [u8], received: &[u8], ranks: usize);
     }
 }
 
-/// A number that can be all-reduced: `f32`, `f64` or `u64`.
+/// An element type of all-reduce: `f32`, `f64` or `u64`.
 pub trait Reduce: bytemuck::Pod + Send + sealed::Sealed {
-    /// The type's name in messages.
+    /// The name of the type in messages.
     const NAME: &'static str;
 }
 
-/// The number on the wire of plain bytes, which are only copied.
+/// The number of plain bytes on the wire. Bytes are only copied, never reduced.
 pub(crate) const BYTE_CODE: u8 = 0;
 
-/// The name of an element type that a neighbor has sent the number of.
+/// Returns the name of an element type by its number on the wire.
 pub(crate) fn element_name(code: u8) -> &'static str {
     let known = [(BYTE_CODE, "u8"), named::<f32>(), named::<f64>(), named::<u64>()];
     known.iter().find(|(known, _)| *known == code).map_or("unknown type", |&(_, name)| name)
@@ -59,12 +59,12 @@ fn named<T: Reduce>() -> (u8, &'static str) {
     (T::CODE, T::NAME)
 }
 
-/// The number of an element type on the wire.
+/// Returns the number of an element type on the wire.
 pub(crate) fn element_code<T: Reduce>() -> u8 {
     T::CODE
 }
 
-/// The widest element.
+/// The size of the widest element type, in bytes.
 pub(crate) const MAX_WIDTH: usize = 8;
 
 macro_rules! reduce {
@@ -74,6 +74,7 @@ macro_rules! reduce {
 
             fn combine(op: ReduceOp, own: &mut [u8], received: &[u8]) {
                 let is_nan = $is_nan;
+                // A NaN in `b` is kept because no comparison with it holds; one in `a` needs the check.
                 let larger = |a, b| if a > b || is_nan(a) { a } else { b };
                 let smaller = |a, b| if a < b || is_nan(a) { a } else { b };
                 match op {
@@ -99,7 +100,8 @@ macro_rules! reduce_float {
         reduce!($number, $code, |a, b| a + b, <$number>::is_nan, |own, received, ranks: usize| {
             let count = ranks as $number;
             if ranks.is_power_of_two() {
-                // The same bits as a division, several times as fast: a power of two has an exact reciprocal.
+                // A power of two has an exact reciprocal, so the product has the same bits as a division and is several
+                // times as fast.
                 let share = count.recip();
                 merge::<$number, { size_of::<$number>() }>(own, received, |a, b| (a + b) * share);
             } else {
@@ -115,7 +117,8 @@ reduce!(u64, 3, u64::wrapping_add, |_| false, |own, received, ranks| {
     merge::<u64, 8>(own, received, |a, b| a.wrapping_add(b) / ranks as u64);
 });
 
-/// Merges element by element. Generic over the operation, so that each becomes a plain vector loop.
+/// Combines two buffers element by element. It is generic over the operation, so that the compiler vectorizes each
+/// loop. The buffers may be unaligned.
 fn merge<T: bytemuck::Pod, const WIDTH: usize>(own: &mut [u8], received: &[u8], combine: impl Fn(T, T) -> T) {
     let (own, _) = own.as_chunks_mut::<WIDTH>();
     let (received, _) = received.as_chunks::<WIDTH>();

@@ -1,4 +1,4 @@
-//! Who has joined so far, and what is wrong with it: the decisions of the rendezvous, without a socket.
+//! The decisions of the rendezvous, without sockets: the ranks that have joined, and the checks of each new one.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -8,18 +8,18 @@ use crate::config::ClusterConfig;
 use crate::error::seconds;
 use crate::wire::Register;
 
-/// Fingerprints longer than this are cut in messages.
+/// The number of characters at which fingerprints are cut in messages.
 const SHOWN_FINGERPRINT: usize = 64;
-/// Rejected connections that are mentioned when a rank is missing.
+/// The most rejected connections that the error of a missing rank mentions.
 const SHOWN_REJECTIONS: usize = 4;
-/// The processes of a job start about together. One that started so much earlier than another of its rank, or than rank
-/// 0, may be left over from an earlier attempt.
+/// The longest plausible difference between the start times of a job's processes. A process that started earlier than
+/// that, compared with rank 0 or with another process of its rank, may be left over from an earlier attempt.
 const SAME_START: Duration = Duration::from_secs(5);
 
 /// The ranks that rank 0 knows of during the rendezvous.
 pub(crate) struct Registry<'a> {
     config: &'a ClusterConfig,
-    // By rank: the listening address, and the address that the control connection came from.
+    // By rank; `None` for ranks that have not joined.
     members: Vec<Option<Member>>,
     rejections: Vec<String>,
     started: Instant,
@@ -28,6 +28,7 @@ pub(crate) struct Registry<'a> {
 #[derive(Clone, Copy)]
 struct Member {
     listen: SocketAddr,
+    // The remote address of the control connection.
     peer: SocketAddr,
     started: Instant,
 }
@@ -35,32 +36,32 @@ struct Member {
 /// A rank that asks to join.
 pub(crate) struct Candidate<'a> {
     pub(crate) register: &'a Register,
-    /// The address that its control connection came from.
+    /// The remote address of its control connection.
     pub(crate) peer: SocketAddr,
-    /// The time at which the process began to join.
+    /// The time when the process began to join.
     pub(crate) started: Instant,
 }
 
-/// A rank that was taken in.
+/// The outcome for a rank that is admitted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Admitted {
     /// The first process of its rank.
     New,
-    /// In place of an older process of the same rank, which must be turned away for this reason.
+    /// Replaces an older process of the same rank, which must be rejected with this reason.
     InPlaceOf(String),
 }
 
-/// A rank that was not taken in, and the reason.
+/// The outcome for a rank that is not admitted, with the reason.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Misfit {
-    /// The process may be left over from an earlier attempt. The job goes on without it.
+    /// The process may be left over from an earlier attempt. The rendezvous goes on without it.
     Leftover(String),
-    /// The job cannot take place with it.
+    /// The rendezvous fails.
     Fatal(String),
 }
 
 impl<'a> Registry<'a> {
-    /// Rank 0 itself is a member from the start.
+    /// Creates a registry in which rank 0 has joined, with the listening address `own`.
     pub(crate) fn new(config: &'a ClusterConfig, own: SocketAddr) -> Self {
         let mut members = vec![None; config.world_size];
         let started = Instant::now();
@@ -70,7 +71,7 @@ impl<'a> Registry<'a> {
         Self { config, members, rejections: Vec::new(), started }
     }
 
-    /// Takes in a rank, or says why it cannot take part.
+    /// Admits a rank, or returns why it cannot join.
     pub(crate) fn admit(&mut self, new: &Candidate<'_>) -> Result<Admitted, Misfit> {
         let Candidate { register, peer, started } = *new;
         let rank = register.rank;
@@ -78,7 +79,8 @@ impl<'a> Registry<'a> {
             return Err(Misfit::Leftover(reason));
         }
         if let Some(reason) = self.problem(register, peer) {
-            // A rank of this job that is set up wrongly has been told, and ends as well.
+            // A misconfigured process that started with this job fails the rendezvous. An older one may belong to
+            // another job.
             let is_older = started + SAME_START < self.started;
             return Err(if is_older { Misfit::Leftover(reason) } else { Misfit::Fatal(reason) });
         }
@@ -100,14 +102,16 @@ impl<'a> Registry<'a> {
         Err(if is_older { Misfit::Leftover(reason) } else { Misfit::Fatal(reason) })
     }
 
-    /// Why a process of another attempt at this job cannot join, if it is one.
+    /// Returns why a process cannot join if it belongs to another attempt at this job; `None` if it belongs to this
+    /// one.
     pub(crate) fn other_attempt(&self, rank: usize, attempt: u64, peer: SocketAddr) -> Option<String> {
         let own = self.config.attempt;
         (attempt != own).then(|| {
-            format!("rank {rank} at {peer} belongs to the job after {attempt} restarts, rank 0 to the one after {own}")
+            format!("rank {rank} at {peer} belongs to the attempt after {attempt} restarts, rank 0 to that after {own}")
         })
     }
 
+    /// Returns what is wrong with the settings of a rank; `None` if nothing is.
     fn problem(&self, new: &Register, peer: SocketAddr) -> Option<String> {
         let rank = new.rank;
         let world_size = self.config.world_size;
@@ -129,7 +133,7 @@ impl<'a> Registry<'a> {
         Some(format!("rank {rank} at {peer} gives {} as its listening address: {reason}", new.listen))
     }
 
-    /// Remembers a connection that was turned away, which may have been a missing rank's.
+    /// Remembers a rejected connection. It may have come from a rank that is missing later.
     pub(crate) fn remember_rejection(&mut self, rejection: &str) {
         if self.rejections.len() < SHOWN_REJECTIONS {
             self.rejections.push(rejection.to_owned());
@@ -144,8 +148,8 @@ impl<'a> Registry<'a> {
         self.members.get(rank).copied().flatten().map(|member| member.peer)
     }
 
-    /// Why the job does not take place when the time is up.
-    /// `strangers` tells of connections that have not proved to be a rank's.
+    /// Returns the error for a rendezvous that has timed out. `strangers` describes connections without a valid
+    /// handshake.
     pub(crate) fn timeout_reason(&self, waited: Duration, strangers: Option<String>) -> String {
         let (joined, missing): (Vec<usize>, Vec<usize>) =
             (0..self.members.len()).partition(|&rank| self.members[rank].is_some());
@@ -166,11 +170,14 @@ impl<'a> Registry<'a> {
         reason
     }
 
-    /// The listening address of each rank, once all are there.
+    /// Returns the listening address of each rank, once all have joined.
+    ///
+    /// # Errors
+    /// A rank that listens on loopback while others are on other machines.
     pub(crate) fn roster(&self) -> Result<Vec<SocketAddr>, String> {
         let listen: Vec<_> = self.members.iter().flatten().map(|member| member.listen).collect();
         let is_spread = listen.iter().skip(1).any(|addr| !is_loopback(addr.ip()));
-        // Rank 0's entry does not count: each rank reaches it the way it did already.
+        // Rank 0's entry is skipped: each rank replaces it by the address at which it has reached rank 0.
         match listen.iter().enumerate().skip(1).find(|(_, addr)| is_spread && is_loopback(addr.ip())) {
             Some((rank, addr)) => Err(format!(
                 "rank {rank} listens on {addr}, where ranks on other machines cannot reach it; give it a listening \
@@ -181,7 +188,7 @@ impl<'a> Registry<'a> {
     }
 }
 
-/// Ranks in words, cut short where they are many.
+/// Formats a list of ranks, cut after the first 16.
 pub(crate) fn list(ranks: &[usize]) -> String {
     const SHOWN: usize = 16;
     let mut text = ranks.iter().take(SHOWN).map(usize::to_string).collect::<Vec<_>>().join(", ");
@@ -221,7 +228,7 @@ mod tests {
         registry.admit(&Candidate { register, peer, started: Instant::now() })
     }
 
-    /// The reason for which the job cannot take place.
+    /// Returns the reason of an outcome that must be fatal.
     fn fatal(outcome: Result<Admitted, Misfit>) -> String {
         match outcome {
             Err(Misfit::Fatal(reason)) => reason,
@@ -229,7 +236,7 @@ mod tests {
         }
     }
 
-    /// Addresses beyond loopback need a secret.
+    /// Returns a configuration with a secret, which addresses other than loopback need.
     fn config() -> ClusterConfig {
         let mut config = ClusterConfig::new(0, 3, "10.0.0.0", 29500);
         config.fingerprint = "abc".to_owned();
@@ -264,7 +271,7 @@ mod tests {
         };
         assert_eq!(misfit(|r| r.rank = 1), "two processes claim rank 1: one at 10.0.0.1:7, one at 10.0.0.9:8");
         assert_eq!(misfit(|r| r.rank = 3), "a process at 10.0.0.9:8 claims rank 3 of 3");
-        assert!(misfit(|r| r.listen.set_port(0)).ends_with("nobody can connect to 10.0.0.2:0"));
+        assert!(misfit(|r| r.listen.set_port(0)).ends_with("10.0.0.2:0 is not an address to connect to"));
         assert!(misfit(|r| r.world_size = 4).contains("a world size of 4, rank 0 with 3"));
         let text = misfit(|r| r.fingerprint = "d".repeat(99));
         assert!(text.contains(&format!("{}…, rank 0's is abc", "d".repeat(64))), "{text}");

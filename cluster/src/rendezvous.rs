@@ -1,4 +1,4 @@
-//! How the ranks of a job find each other: all register at rank 0, and each gets the roster.
+//! The rendezvous of a job: all ranks register at rank 0, and each receives the roster.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,24 +13,26 @@ use crate::outbound;
 use crate::registry::{Admitted, Candidate, Misfit, Registry};
 use crate::wire::{Admission, Hello, Register, Timed, read_frame, write_frame};
 
-/// After a failure, rank 0 waits so long for ranks that have not come yet, to tell them the reason as well.
+/// The time for which rank 0 stays after a failed rendezvous, to tell the reason to ranks that come later.
 const LINGER: Duration = Duration::from_secs(2);
-/// Ranks wait a little longer than rank 0, so that its verdict, which names who is missing, comes first.
+/// The time by which other ranks wait longer than rank 0, so that the error of rank 0, which names the missing ranks,
+/// comes first.
 const GRACE: Duration = Duration::from_secs(3);
-/// How often rank 0 looks whether registered ranks are still there.
+/// The interval at which rank 0 checks that registered ranks are still connected.
 const TICK: Duration = Duration::from_millis(100);
-/// The longest wait until a registered rank has taken its answer.
+/// The longest time to send an answer to a rank.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-/// Lines about peers that were turned away; more would only hide the first.
+/// The most lines about rejected peers. More lines would bury the first ones.
 const MAX_NOTICES: usize = 8;
 
-/// The job, as rank 0 has gathered it.
+/// The result of the rendezvous on rank 0.
 pub(crate) struct Assembly {
     pub(crate) roster: Vec<SocketAddr>,
+    /// The control connections, each with its rank.
     pub(crate) controls: Vec<(usize, TcpStream)>,
 }
 
-/// The job, as another rank has joined it.
+/// The result of the rendezvous on another rank.
 pub(crate) struct Membership {
     pub(crate) job: String,
     pub(crate) roster: Vec<SocketAddr>,
@@ -38,7 +40,8 @@ pub(crate) struct Membership {
     pub(crate) listener: TcpListener,
 }
 
-/// Rank 0's side: waits until all ranks have registered, then sends the roster; or sends the reason why not.
+/// Runs the rendezvous on rank 0. Waits until all ranks have registered and sends them the roster, or else the reason
+/// of the failure.
 pub(crate) fn host(
     config: &ClusterConfig,
     own: SocketAddr,
@@ -50,7 +53,7 @@ pub(crate) fn host(
     let deadline = Instant::now() + config.rendezvous_timeout();
     match host.gather(arrivals, deadline).and_then(|()| host.registry.roster()) {
         Ok(roster) => {
-            // A rank that cannot take its answer has died; the control plane finds that.
+            // A rank that does not receive its answer has died, which the control plane detects.
             host.answer_all(&Admission::Roster { job: door.job().to_owned(), addrs: roster.clone() });
             Ok(Assembly { roster, controls: host.controls })
         }
@@ -61,16 +64,18 @@ pub(crate) fn host(
     }
 }
 
+/// The state of the rendezvous on rank 0.
 struct Host<'a> {
     config: &'a ClusterConfig,
     registry: Registry<'a>,
     door: &'a Door,
-    // All ranks that have come, welcome or not: each gets an answer.
+    // The ranks that wait for an answer, including one that made the rendezvous fail.
     controls: Vec<(usize, TcpStream)>,
     notices: usize,
 }
 
 impl Host<'_> {
+    /// Waits until all ranks have registered. The error is the reason of a failure.
     fn gather(&mut self, arrivals: &Receiver<Arrival>, deadline: Instant) -> Result<(), String> {
         let mut next_look = Instant::now() + TICK;
         while !self.registry.is_complete() {
@@ -106,9 +111,9 @@ impl Host<'_> {
                 }
             }
             Arrival::CannotAccept { reason } => Err(format!("rank 0 cannot take in other ranks: {reason}")),
-            // Not the end of the job: a process that has no business here, even one of an earlier job that knows an
-            // older secret, could otherwise stop it. The peer itself has been told and ends at once; if it was one of
-            // ours, it is missing at the deadline, and then this is named as the likely cause.
+            // This does not fail the rendezvous. Otherwise any process could stop the job, for example one of an
+            // earlier job with an older secret. The peer has been told and ends at once. If it was a rank of this job,
+            // it is missing at the deadline, and the error then mentions this rejection as a likely cause.
             Arrival::TurnedAway { reason } => {
                 self.note_rejection(&reason);
                 Ok(())
@@ -119,6 +124,7 @@ impl Host<'_> {
     fn take_in_rank(&mut self, register: &Register, stream: TcpStream, peer: SocketAddr) -> Result<(), String> {
         let waited = Duration::from_millis(register.waited_ms);
         let now = Instant::now();
+        // The clocks of different machines are not compared: the rank sends the time since its start.
         let started = now.checked_sub(waited).unwrap_or(now);
         match self.registry.admit(&Candidate { register, peer, started }) {
             Ok(Admitted::New) => {
@@ -144,7 +150,7 @@ impl Host<'_> {
         }
     }
 
-    /// Refuses a process without an end to the rendezvous.
+    /// Rejects a process and goes on with the rendezvous.
     fn turn_away(&mut self, stream: &TcpStream, reason: String) {
         self.note_rejection(&reason);
         answer(stream, &Admission::Rejected { reason });
@@ -158,6 +164,7 @@ impl Host<'_> {
         }
     }
 
+    /// Fails if a registered rank has ended.
     fn find_deserter(&self) -> Result<(), String> {
         match self.controls.iter().find(|(_, stream)| has_ended(stream)) {
             Some(&(rank, _)) => {
@@ -174,7 +181,8 @@ impl Host<'_> {
         }
     }
 
-    /// Tells the reason to those who have come, and for a while to those who still come.
+    /// Sends the reason of a failure to the ranks that have registered, and for up to [`LINGER`] to those that come
+    /// later.
     fn reject(&mut self, reason: &str, arrivals: &Receiver<Arrival>, deadline: Instant) {
         let rejection = Admission::Rejected { reason: reason.to_owned() };
         self.answer_all(&rejection);
@@ -194,23 +202,24 @@ impl Host<'_> {
     }
 }
 
-/// Sends an answer; a peer that does not take it has ended, which shows elsewhere.
+/// Sends an answer. Ignores errors: a peer that does not receive it has ended, which is detected elsewhere.
 fn answer(stream: &TcpStream, admission: &Admission) {
     let deadline = Instant::now() + ANSWER_TIMEOUT;
     let _ = write_frame(Timed { stream, deadline }, admission);
 }
 
-/// Whether the peer of a connection on which it has nothing to say yet is gone.
+/// Returns whether the peer of a connection has ended. The peer must have no reason to send data yet.
 fn has_ended(stream: &TcpStream) -> bool {
     if stream.set_nonblocking(true).is_err() {
         return true;
     }
+    // An open connection without data gives `WouldBlock`; a closed one gives 0 bytes or another error.
     let outcome = stream.peek(&mut [0]);
     let restored = stream.set_nonblocking(false);
     restored.is_err() || outcome.map_or_else(|error| error.kind() != io::ErrorKind::WouldBlock, |read| read == 0)
 }
 
-/// Another rank's side: registers at rank 0 and waits for the roster.
+/// Runs the rendezvous on a rank other than 0: registers at rank 0 and waits for the roster.
 pub(crate) fn join(config: &ClusterConfig) -> Result<Membership, ClusterError> {
     let started = Instant::now();
     let control = reach_master(config)?;
@@ -219,7 +228,7 @@ pub(crate) fn join(config: &ClusterConfig) -> Result<Membership, ClusterError> {
     let (listener, listen) = match listen_as_member(config, local_ip) {
         Ok(listening) => listening,
         Err(error) => {
-            // The others should not wait for the deadline to hear of it.
+            // Tell rank 0, so that the other ranks do not wait until the deadline.
             let farewell = Hello::GiveUp { rank: config.rank, attempt: config.attempt, reason: error.to_string() };
             let deadline = Instant::now() + ANSWER_TIMEOUT;
             let _ = write_frame(Timed { stream: &control, deadline }, &farewell);
@@ -238,12 +247,13 @@ pub(crate) fn join(config: &ClusterConfig) -> Result<Membership, ClusterError> {
     if roster.len() != config.world_size {
         return Err(ClusterError::Rendezvous(format!("rank 0 at {master} sent a roster of {} ranks", roster.len())));
     }
-    // Rank 0 may listen on several addresses; the one that this rank came by is known to work.
+    // Rank 0 may listen on several addresses. The one that this rank has connected to is known to work.
     roster[0] = master;
     check_roster(config, &roster, master)?;
     Ok(Membership { job, roster, control, listener })
 }
 
+/// Checks the addresses of a roster, so that rank 0 cannot make this rank connect to an address that is not allowed.
 fn check_roster(config: &ClusterConfig, roster: &[SocketAddr], master: SocketAddr) -> Result<(), ClusterError> {
     for (rank, &addr) in roster.iter().enumerate() {
         check_given(config, addr).map_err(|reason| {
@@ -253,13 +263,14 @@ fn check_roster(config: &ClusterConfig, roster: &[SocketAddr], master: SocketAdd
     Ok(())
 }
 
+/// Registers at rank 0 and waits for its answer. Returns the name of the job and the roster.
 fn register(
     config: &ClusterConfig,
     control: &TcpStream,
     master: SocketAddr,
     own: Register,
 ) -> Result<(String, Vec<SocketAddr>), ClusterError> {
-    // Rank 0 started its clock at the latest when it took this connection.
+    // Rank 0 started its clock before it accepted this connection, so it decides before this deadline.
     let deadline = Instant::now() + config.rendezvous_timeout() + GRACE;
     let admission = write_frame(Timed { stream: control, deadline }, &Hello::Register(own))
         .and_then(|()| read_frame(Timed { stream: control, deadline }));
@@ -295,13 +306,15 @@ fn reach_master(config: &ClusterConfig) -> Result<TcpStream, ClusterError> {
     }
 }
 
+/// The reason why rank 0 could not be reached.
 enum Obstacle {
-    /// Rank 0 may not be up yet.
+    /// Rank 0 may not have started yet.
     Passing(ClusterError),
-    /// Waiting does not help.
+    /// A retry does not help.
     Final(ClusterError),
 }
 
+/// Tries once to connect to rank 0, at each of its addresses.
 fn try_master(config: &ClusterConfig, deadline: Instant) -> Result<TcpStream, Obstacle> {
     let mut obstacle = None;
     for addr in resolve_master(config, deadline).map_err(Obstacle::Passing)? {

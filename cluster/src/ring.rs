@@ -1,26 +1,26 @@
-//! The ring all-reduce as a plan: which chunk goes where in which step, decided without a socket.
+//! The plan of a ring all-reduce: the chunks that each rank sends and receives in each step, computed without sockets.
 //!
 //! A vector is cut into as many chunks as there are ranks. In the first `world - 1` steps (reduce-scatter) each rank
-//! adds what its left neighbor sends to its own chunk, so that every chunk collects the contributions of all ranks on
-//! its way round; in the next `world - 1` steps (all-gather) the finished chunks go round once more. Each rank sends
-//! and receives `2 (world - 1) / world` of the vector, whatever the number of ranks, which is optimal (P. Patarasuk
-//! and X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009).
+//! adds the chunk from its left neighbor to its own copy of that chunk, so every chunk collects the contributions of
+//! all ranks on its way round. In the next `world - 1` steps (all-gather) the finished chunks go round once more. Each
+//! rank sends and receives `2 (world - 1) / world` of the vector, which is optimal (P. Patarasuk and X. Yuan,
+//! "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009).
 //!
-//! Two properties are what the socket code builds on:
-//! * *Relay*: what a step sends is what the step before received. So a rank may send its first chunk at once, and
+//! The socket code relies on two properties:
+//! * *Relay*: each step sends the chunk that the previous step received. A rank may send its first chunk at once, and
 //!   after that any byte as soon as it has received and reduced it: the steps need no boundaries on the wire.
 //! * *One order*: each chunk is reduced along one path and then copied, so all ranks end with the same bits.
 
 use std::ops::Range;
 
-/// What to do with a received chunk.
+/// The action on a received chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Combine it with the own chunk.
+    /// Combine it with this rank's chunk.
     Reduce,
-    /// The same, and the chunk is then complete: all ranks have contributed.
+    /// Combine it with this rank's chunk, which is then complete: all ranks have contributed.
     ReduceLast,
-    /// Replace the own chunk by it.
+    /// Replace this rank's chunk by it.
     Replace,
 }
 
@@ -31,11 +31,11 @@ pub struct Step {
     pub send_chunk: usize,
     /// The chunk to receive.
     pub recv_chunk: usize,
-    /// What to do with the received chunk.
+    /// The action on the received chunk.
     pub action: Action,
 }
 
-/// The steps of `rank` in an all-reduce over `world` ranks; none if it is alone.
+/// Returns the steps of `rank` in an all-reduce over `world` ranks; none for a world of one.
 ///
 /// ```
 /// use edgecut_cluster::ring::{Action, plan};
@@ -60,8 +60,8 @@ pub fn plan(rank: usize, world: usize) -> Vec<Step> {
     (0..steps).map(step).collect()
 }
 
-/// The steps of `rank` when each rank's block is to reach all others: the second half of an all-reduce, with block
-/// numbers that start at the own rank.
+/// Returns the steps of `rank` in an all-gather of one block per rank. These are the steps of the second half of an
+/// all-reduce, except that each rank starts by sending its own block.
 pub fn gather_plan(rank: usize, world: usize) -> Vec<Step> {
     let step = |step: usize| Step {
         send_chunk: (rank + world - step) % world,
@@ -71,13 +71,15 @@ pub fn gather_plan(rank: usize, world: usize) -> Vec<Step> {
     (0..world.saturating_sub(1)).map(step).collect()
 }
 
-/// The elements of chunk `chunk` when `len` elements are cut into `chunks` chunks whose sizes differ by one at most;
-/// none if there are no chunks.
+/// Returns the range of chunk `chunk` when `len` elements are cut into `chunks` chunks whose sizes differ by at most
+/// one. The range is empty if `chunks` is 0.
 pub fn chunk_range(len: usize, chunks: usize, chunk: usize) -> Range<usize> {
     if chunks == 0 {
         return 0..0;
     }
-    let (base, longer) = (len / chunks, len % chunks);
+    let base = len / chunks;
+    // The first `longer` chunks have one element more.
+    let longer = len % chunks;
     let start = chunk * base + chunk.min(longer);
     start..start + base + usize::from(chunk < longer)
 }
@@ -88,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs all ranks' plans in lock step, on vectors of exact sums.
+    /// Runs the plans of all ranks in lock step, on integers, whose sums are exact.
     fn simulate(mut data: Vec<Vec<u64>>) -> Vec<Vec<u64>> {
         let world = data.len();
         let len = data[0].len();

@@ -1,4 +1,4 @@
-//! A job on one machine that a program starts by itself, as PyTorch's `mp.spawn` does.
+//! Jobs on one machine that a program starts by itself, as with PyTorch's `mp.spawn`.
 
 use std::fmt::Display;
 use std::os::unix::process::ExitStatusExt;
@@ -11,25 +11,25 @@ use crate::config::{ClusterConfig, MAX_WORLD_SIZE};
 use crate::error::ClusterError;
 use crate::local_ranks::{LocalRanks, OTHER_RANK_FAILED, RanksEnd, SPAWNED, end_with_parent};
 
-/// The longest that a rank may keep the others waiting, for one of them may read a large dataset for all.
+/// The collective timeout of a spawned job. It is long because one rank may read a large dataset for all others.
 const COLLECTIVE_TIMEOUT_MS: u64 = 600_000;
 
-/// Runs `work` in `world_size` processes of this machine, each as a rank of one job.
+/// Runs `work` in `world_size` processes on this machine, each as a rank of one job.
 ///
-/// The process that calls it first is the parent: it starts `world_size` copies of itself, with the same arguments and the
-/// same standard input, and waits. A copy comes to this call again, and there becomes a rank: it joins the job, runs `work`,
-/// leaves, and ends. So **what comes before the call runs in every process** (parse arguments there, and no more), and what
-/// comes after it once, in the parent, when all are done. A program can call it for one job only.
+/// The calling process is the parent. It starts `world_size` copies of itself, with the same arguments and the same
+/// standard input, and waits. A copy runs the program from the start until it reaches this call. There it joins the
+/// job, runs `work`, leaves the job and exits. So **code before the call runs in every process** (only parse arguments
+/// there), and code after the call runs once, in the parent, when all ranks are done. A program can start only one job.
 ///
-/// When one process fails, is killed or gets stuck, the others hear which one and end with it, also when the parent is
-/// killed. A rank whose `work` returns an error prints it and ends with status 1, or with status 3 if the error is the
-/// consequence of another rank's failure. Each rank has a share of the machine's cores: `RAYON_NUM_THREADS` is set to it,
-/// unless it is set.
+/// When one process fails, is killed or hangs, the others report which one and end. They also end when the parent is
+/// killed. A rank whose `work` returns an error prints it and exits with status 1, or with status 3 if the error is the
+/// consequence of another rank's failure. Unless `RAYON_NUM_THREADS` is set already, each rank gets it set to its share
+/// of the machine's cores.
 ///
-/// What `work` returns is kept until all ranks are done: what serves the others, such as a part of a graph, belongs there. A rank
-/// may keep the others waiting for 600 s.
+/// The value that `work` returns is dropped only when all ranks are done. Return the objects that serve other ranks,
+/// such as a part of a graph. A rank may keep the others waiting for up to 600 s.
 ///
-/// A `world_size` of 1 starts nothing: `work` runs in this process.
+/// With a `world_size` of 1, `work` runs in this process.
 ///
 /// ```no_run
 /// use edgecut_cluster::{Cluster, ClusterError, ReduceOp, spawn};
@@ -50,27 +50,27 @@ const COLLECTIVE_TIMEOUT_MS: u64 = 600_000;
 /// ```
 ///
 /// # Errors
-/// In the parent: a process that cannot be started; [`ClusterError::RankEnded`] naming the rank that failed first;
-/// [`ClusterError::Interrupted`].
+/// In the parent: an invalid `world_size`; a process that cannot be started; [`ClusterError::RankEnded`] with the rank
+/// that failed first; [`ClusterError::Interrupted`].
 pub fn spawn<T, E: Display>(world_size: usize, work: impl FnOnce(Cluster) -> Result<T, E>) -> Result<(), ClusterError> {
     if std::env::var_os(SPAWNED).is_some() {
         exit(i32::from(be_rank(world_size, work)));
     }
     match world_size {
         n if n > MAX_WORLD_SIZE => {
-            Err(ClusterError::Config(format!("spawn: {n} processes are more than a job may have, {MAX_WORLD_SIZE}")))
+            Err(ClusterError::Config(format!("spawn: {n} processes exceed the limit of {MAX_WORLD_SIZE} per job")))
         }
-        0 => Err(ClusterError::Config("spawn: a job has at least one process, not 0".to_owned())),
+        0 => Err(ClusterError::Config("spawn: a job needs at least one process, not 0".to_owned())),
         1 => alone(work),
         _ => start(world_size),
     }
 }
 
-/// The parent's side.
+/// Starts the ranks and waits for them, in the parent.
 fn start(world_size: usize) -> Result<(), ClusterError> {
     static CALLED: AtomicBool = AtomicBool::new(false);
     if CALLED.swap(true, Ordering::SeqCst) {
-        // Copies of this program would take the first call for theirs.
+        // Copies started by a second call would run the work of the first call, which they reach first.
         return Err(ClusterError::Config("spawn: a program can start processes only once".to_owned()));
     }
     match LocalRanks::alone(world_size)?.run(|_| {})? {
@@ -80,6 +80,7 @@ fn start(world_size: usize) -> Result<(), ClusterError> {
     }
 }
 
+/// Runs the work of a job of one rank in this process.
 fn alone<T, E: Display>(work: impl FnOnce(Cluster) -> Result<T, E>) -> Result<(), ClusterError> {
     let cluster = Cluster::join(ClusterConfig::new(0, 1, "127.0.0.1", 0))?;
     let _kept = work(cluster.clone())
@@ -87,7 +88,7 @@ fn alone<T, E: Display>(work: impl FnOnce(Cluster) -> Result<T, E>) -> Result<()
     cluster.shutdown()
 }
 
-/// A copy's side: the exit status of a rank.
+/// Runs one rank, in a copy. Returns the exit status.
 fn be_rank<T, E: Display>(world_size: usize, work: impl FnOnce(Cluster) -> Result<T, E>) -> u8 {
     let cluster = match join(world_size) {
         Ok(cluster) => cluster,
@@ -98,7 +99,7 @@ fn be_rank<T, E: Display>(world_size: usize, work: impl FnOnce(Cluster) -> Resul
     };
     cluster.exit_when_stuck();
     let done = work(cluster.clone()).map_err(|error| format!("{error:#}"));
-    // The others need not be done yet; this process connects them.
+    // Other ranks may still need the objects that `work` returned, so they are dropped after the shutdown.
     let done = done.and_then(|kept| {
         let left = cluster.clone().shutdown().map_err(|error| error.to_string());
         drop(kept);
@@ -123,13 +124,15 @@ fn join(world_size: usize) -> Result<Cluster, ClusterError> {
     let mut config = ClusterConfig::from_env()?;
     if config.world_size != world_size {
         let started = config.world_size;
-        let what = format!("spawn: this process is one of {started}, but comes to a call for {world_size}");
+        let what =
+            format!("spawn: this process was started as one of {started} ranks, but calls spawn for {world_size}");
         return Err(ClusterError::Config(what));
     }
     config.collective_timeout_ms = COLLECTIVE_TIMEOUT_MS;
     Cluster::join(config)
 }
 
+/// Describes an unsuccessful exit status: "was ended by signal 9", "failed with exit status 1".
 fn in_words(status: ExitStatus) -> String {
     match status.signal() {
         Some(signal) => format!("was ended by signal {signal}"),

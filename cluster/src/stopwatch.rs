@@ -1,13 +1,13 @@
-//! Waiting times that leave out the time in which this process was suspended.
+//! Measurement of waiting times without the time in which this process was suspended.
 
 use std::time::{Duration, Instant};
 
-/// The longest time between two looks that counts. Waits look several times a second, so a longer time means that the
-/// process was stopped, or that the machine was.
+/// The most that the time between two looks adds to the total. Waiting loops look several times a second, so a longer
+/// gap means that the process or the machine was suspended.
 const MAX_STEP: Duration = Duration::from_secs(1);
 
-/// The time that a wait has taken. A suspension of the process (Ctrl-Z, Slurm's suspend, `docker pause`) counts as one
-/// second at most, so that the peers of a process that goes on get the rest of their time.
+/// The duration of a wait. A suspension of the process (Ctrl-Z, `scontrol suspend`, `docker pause`) counts as at most
+/// one second, so a process that resumes still grants its peers the rest of the timeout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch {
     last: Instant,
@@ -15,12 +15,12 @@ pub(crate) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Starts at zero.
+    /// Starts a stopwatch at zero.
     pub(crate) fn start() -> Self {
         Self { last: Instant::now(), total: Duration::ZERO }
     }
 
-    /// Returns the time since the start. Callers have to look more often than once a second.
+    /// Returns the time since the start. Callers must call this more than once a second.
     pub(crate) fn elapsed(&mut self) -> Duration {
         self.look(Instant::now())
     }

@@ -1,4 +1,4 @@
-//! The number of connections that have not proved to belong to a job, by source.
+//! Counts of connections without a valid handshake, by source address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,24 +6,24 @@ use std::sync::Mutex;
 
 use crate::board::lock;
 
-/// Sources that are counted one by one.
+/// The most source addresses that are counted separately.
 const MAX_SOURCES: usize = 256;
-/// Sources that a message names.
+/// The most source addresses that a message names.
 const SHOWN_SOURCES: usize = 3;
 
-/// Counts of connections without a valid handshake, those that are still open included.
+/// The counts of connections without a valid handshake, including those that are still open.
 #[derive(Debug, Default)]
 pub(crate) struct Strangers(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
     by_source: HashMap<IpAddr, u64>,
-    // Connections from sources that came after the first 256.
+    // Connections from addresses beyond the first `MAX_SOURCES`.
     elsewhere: u64,
 }
 
 impl Strangers {
-    /// Counts a connection that has come in.
+    /// Counts a new connection.
     pub(crate) fn add(&self, source: IpAddr) {
         let counts = &mut *lock(&self.0);
         let is_known = counts.by_source.contains_key(&source);
@@ -34,7 +34,7 @@ impl Strangers {
         }
     }
 
-    /// Takes back a connection that has proved where it belongs, or that is reported by itself.
+    /// Removes a connection that has completed the handshake, or that is reported on its own.
     pub(crate) fn remove(&self, source: IpAddr) {
         let counts = &mut *lock(&self.0);
         match counts.by_source.get_mut(&source) {
@@ -44,7 +44,7 @@ impl Strangers {
         }
     }
 
-    /// Returns the counts in words; `None` if there was no stranger.
+    /// Returns the counts as text; `None` if there are no such connections.
     pub(crate) fn summary(&self) -> Option<String> {
         let counts = lock(&self.0);
         let total = counts.by_source.values().sum::<u64>() + counts.elsewhere;

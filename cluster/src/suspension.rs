@@ -1,24 +1,25 @@
-//! Finding out that this process was suspended.
+//! Detection of suspensions of this process.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The looks of a thread that looks regularly: a time between two looks that is much longer than their period means that
-/// the process did not run meanwhile.
+/// A detector of suspensions (Ctrl-Z, a paused container), fed by a thread that calls [`SuspensionWatch::look`]
+/// periodically. A gap between two calls that is much longer than the period means that the process did not run.
 pub(crate) struct SuspensionWatch {
     start: Instant,
     // A longer time between two looks is a suspension.
     longest_gap: Duration,
-    // In milliseconds since the start.
+    // In milliseconds since `start`.
     last_look: AtomicU64,
+    // The same; 0 if there was no suspension.
     last_resume: AtomicU64,
-    // The thread looks no more, so that the time since its last look means nothing.
+    // The thread has ended, so the time since its last look no longer indicates a suspension.
     has_ended: AtomicBool,
 }
 
 impl SuspensionWatch {
-    /// A watch for a thread that looks at least once per `period`, and needs to know of suspensions that are a
-    /// considerable part of `timeout`.
+    /// Creates a detector for a thread that looks at least once per `period`. It detects gaps that exceed the period by
+    /// more than a quarter of `timeout` and by more than a second period.
     pub(crate) fn new(period: Duration, timeout: Duration) -> Self {
         Self {
             start: Instant::now(),
@@ -29,7 +30,7 @@ impl SuspensionWatch {
         }
     }
 
-    /// Looks, and says whether the process was suspended since the last look.
+    /// Records a look at time `now`. Returns whether the process was suspended since the previous one.
     pub(crate) fn look(&self, now: Instant) -> bool {
         let now = self.millis(now);
         let last = self.last_look.swap(now, Ordering::AcqRel);
@@ -40,14 +41,16 @@ impl SuspensionWatch {
         resumed
     }
 
-    /// Ends the looks. From now on only suspensions that the thread has seen count.
+    /// Records that the thread has ended. From now on only suspensions that it has seen count.
     pub(crate) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
     }
 
-    /// Returns whether the process was suspended at some time after `since`, though the thread that looks may not know it yet.
+    /// Returns whether the process was suspended at some time after `since`, even if the looking thread has not noticed
+    /// the suspension yet.
     pub(crate) fn was_suspended_since(&self, since: Instant) -> bool {
-        // The last look is read first: the thread may look, and note the end of a suspension, in between.
+        // `last_look` is read before `last_resume`. If the thread looks between the two reads, the old `last_look`
+        // still shows the gap. In the other order both reads could miss it.
         let last = self.last_look.load(Ordering::Acquire);
         let resume = self.last_resume.load(Ordering::Acquire);
         let is_suspended = self.is_gap(last, self.millis(Instant::now())) && !self.has_ended.load(Ordering::Acquire);

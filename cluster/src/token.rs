@@ -1,4 +1,4 @@
-//! The secret that all processes of a job share.
+//! The shared secret of a job.
 
 use std::env::VarError;
 use std::fmt;
@@ -15,21 +15,21 @@ use crate::error::{ClusterError, system};
 
 const TOKEN_VARIABLE: &str = "EDGECUT_TOKEN";
 const TOKEN_FILE_VARIABLE: &str = "EDGECUT_TOKEN_FILE";
-/// The shortest secret. Whoever can connect to a rank can test guesses of the secret without the rank noticing.
+/// The minimum length of a secret. Anyone who can connect to a rank can test guesses of the secret offline.
 const MIN_TOKEN_BYTES: usize = 16;
-/// A longer file holds something else than a secret.
+/// The most bytes that are read from a file.
 const MAX_TOKEN_FILE_BYTES: u64 = 64 * 1024;
-/// The permissions of the group and of all others.
+/// The permissions of the group and of all other users.
 const OTHERS: u32 = 0o077;
 const KEY_BYTES: usize = 32;
-/// The work of one guess at a secret, in hashes. A process does it once.
+/// The iterations of the key derivation, which make each guess of a secret expensive. A process derives the key once.
 const KEY_ITERATIONS: u32 = 10_000;
 const KEY_SALT: &[u8] = b"edgecut handshake 4";
 
-/// The shared secret of a job: who knows it may join. Its `Debug` form never shows it.
+/// The shared secret of a job. Any process that knows it may join. The `Debug` form never shows it.
 ///
-/// Pass it in the environment, or in a file that only its owner can read. Every user of the machine can see a command
-/// line. A secret has at least 16 bytes; `openssl rand -hex 32` makes a good one.
+/// Pass it in the environment, or in a file that only its owner can read; command lines are visible to every user of
+/// the machine. A secret has at least 16 bytes. `openssl rand -hex 32` generates a good one.
 ///
 /// ```
 /// let token = edgecut_cluster::Token::random()?;
@@ -41,15 +41,15 @@ pub struct Token(Arc<Secret>);
 
 struct Secret {
     text: Box<str>,
-    // The key of the handshake, derived when it is first needed.
+    // The key of the handshake, derived on first use.
     key: OnceLock<[u8; KEY_BYTES]>,
 }
 
 impl Token {
-    /// Reads `EDGECUT_TOKEN`, or else the file that `EDGECUT_TOKEN_FILE` names; `None` where neither is set.
+    /// Reads `EDGECUT_TOKEN`, or else the file that `EDGECUT_TOKEN_FILE` names. Returns `None` if neither is set.
     ///
     /// # Errors
-    /// A variable that is not text or has fewer than 16 bytes; as [`Token::from_file`].
+    /// A variable that is not UTF-8, or a secret of fewer than 16 bytes; the errors of [`Token::from_file`].
     pub fn from_env() -> Result<Option<Self>, ClusterError> {
         if let Some(secret) = variable(TOKEN_VARIABLE)? {
             return Self::from_text(&secret, TOKEN_VARIABLE).map(Some);
@@ -60,16 +60,16 @@ impl Token {
         }
     }
 
-    /// Reads a file. White space around the secret, such as an editor's last newline, does not belong to it.
+    /// Reads a secret from a file. White space around it, such as a final newline, is ignored.
     ///
     /// # Errors
-    /// A file that cannot be read, is not UTF-8, or has fewer than 16 bytes; one that the group or all users may read,
-    /// write or execute.
+    /// A file that cannot be read, is not UTF-8 or holds fewer than 16 bytes; a file on which the group or other users
+    /// have any permission.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ClusterError> {
         let path = path.as_ref();
         let failed = |cause| ClusterError::TokenFile { path: path.to_owned(), cause };
         let file = File::open(path).map_err(failed)?;
-        // The permissions of the open file, which nobody can exchange any more.
+        // Check the open file rather than the path, which could be replaced between the check and the read.
         let mode = file.metadata().map_err(failed)?.mode() & 0o777;
         if mode & OTHERS != 0 {
             return Err(ClusterError::TokenFileOpen { path: path.to_owned(), mode });
@@ -79,20 +79,20 @@ impl Token {
         Self::from_text(&text, &path.display().to_string())
     }
 
-    /// Makes a new secret of 256 random bits, as hexadecimal text.
+    /// Generates a secret of 256 random bits, as hexadecimal text.
     ///
     /// # Errors
-    /// The operating system has no random bytes to give.
+    /// A failure of the operating system's random number generator.
     pub fn random() -> Result<Self, ClusterError> {
         Ok(Self::new(&random_hex::<32>()?))
     }
 
-    /// The text to hand to child processes in `EDGECUT_TOKEN`.
+    /// Returns the text of the secret, to pass to child processes in `EDGECUT_TOKEN`.
     pub fn to_env_value(&self) -> &str {
         &self.0.text
     }
 
-    /// Returns the key of the handshake; without a secret, one that is derived from the empty text.
+    /// Returns the key of the handshake. Without a secret, it is derived from the empty text.
     pub(crate) fn key(token: Option<&Self>) -> [u8; KEY_BYTES] {
         static NO_SECRET: OnceLock<[u8; KEY_BYTES]> = OnceLock::new();
         match token {
@@ -128,8 +128,10 @@ fn derive_key(secret: &[u8]) -> [u8; KEY_BYTES] {
 }
 
 fn derive_key_in(secret: &[u8], salt: &[u8], iterations: u32) -> [u8; KEY_BYTES] {
-    // HMAC takes keys of any length.
+    // HMAC takes keys of any length, so this never fails.
     let Ok(keyed) = Hmac::<Sha256>::new_from_slice(secret) else { return [0; KEY_BYTES] };
+    // The key is the exclusive or of `iterations` blocks, each of which is the HMAC of the one before. The first one is
+    // the HMAC of the salt and the number of the key's block, 1.
     let mut block: [u8; KEY_BYTES] =
         keyed.clone().chain_update(salt).chain_update(1_u32.to_be_bytes()).finalize().into_bytes().into();
     let mut key = block;
@@ -140,12 +142,12 @@ fn derive_key_in(secret: &[u8], salt: &[u8], iterations: u32) -> [u8; KEY_BYTES]
     key
 }
 
-/// `N` random bytes as hexadecimal text.
+/// Returns `N` random bytes as hexadecimal text.
 pub(crate) fn random_hex<const N: usize>() -> Result<String, ClusterError> {
     Ok(random_bytes::<N>().map_err(system("get random bytes"))?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// `N` random bytes from the operating system.
+/// Returns `N` random bytes from the operating system.
 pub(crate) fn random_bytes<const N: usize>() -> std::io::Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
@@ -156,7 +158,7 @@ fn variable(name: &str) -> Result<Option<String>, ClusterError> {
     match std::env::var(name) {
         Ok(value) => Ok(Some(value)),
         Err(VarError::NotPresent) => Ok(None),
-        // The value itself must not show up in a message.
+        // The value may be a secret, so the message does not include it.
         Err(VarError::NotUnicode(_)) => {
             Err(ClusterError::Env { variable: name.to_owned(), reason: "is not UTF-8 text".to_owned() })
         }
@@ -221,7 +223,8 @@ mod tests {
 
     #[test]
     fn random_tokens_differ() {
-        let (a, b) = (Token::random().unwrap(), Token::random().unwrap());
+        let a = Token::random().unwrap();
+        let b = Token::random().unwrap();
         assert_eq!(a.to_env_value().len(), 64);
         assert_ne!(a.to_env_value(), b.to_env_value());
     }

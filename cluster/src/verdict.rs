@@ -1,19 +1,19 @@
-//! Who is to blame when an error may be the consequence of another rank's failure.
+//! An error of this process, together with the failure of the job that may have caused it.
 
 use std::error::Error;
 use std::fmt;
 
 use crate::error::Failure;
 
-/// An error of this process, and the failure of a rank that explains it, where there is one.
+/// An error of this process, and the failure of the job that explains it, if there is one.
 ///
-/// When rank 1 dies, rank 2 may first notice that rank 3, which noticed earlier, closed a connection. Shown to a user,
-/// a verdict names rank 1.
+/// Example: rank 1 dies, rank 3 notices and closes its connections, and rank 2 only sees that rank 3 closed one. The
+/// `Display` form of the verdict on rank 2 names rank 1.
 #[derive(Debug)]
 pub struct Verdict<E> {
     /// The first failure of the job.
     pub failure: Option<Failure>,
-    /// What went wrong here.
+    /// The error of this process.
     pub own: E,
 }
 
@@ -21,7 +21,7 @@ impl<E: fmt::Display> fmt::Display for Verdict<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let own = self.own.to_string();
         match &self.failure {
-            // Who tells of the failure need not say why, for the rank itself has.
+            // The own error already names the failed rank. The reason is not repeated: that rank has printed it.
             Some(failure) if own.contains(&failure.head()) => f.write_str(&own),
             Some(failure) => write!(f, "{failure} (noticed here as: {own})"),
             None => f.write_str(&own),

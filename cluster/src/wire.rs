@@ -1,7 +1,7 @@
-//! The wire format of everything that is not bulk data: a length (u32, little-endian), then JSON.
+//! The wire format of all messages except bulk data: a length (u32, little-endian), then JSON.
 //!
-//! These messages are rare and small. They are read only from peers that have proved the shared secret, and even then
-//! at most [`MAX_FRAME_BYTES`] at a time.
+//! These messages are rare and small. They are read only from peers that have proved the shared secret, and a frame
+//! holds at most [`MAX_FRAME_BYTES`].
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,16 +12,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Failure;
 
-/// Room for the roster of the largest job.
+/// The largest message: large enough for the roster of the largest job.
 pub(crate) const MAX_FRAME_BYTES: usize = 1 << 20;
 const LENGTH_BYTES: usize = 4;
 
-/// The first message on an authenticated connection: what it is for.
+/// The first message on an authenticated connection: its purpose.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Hello {
     /// The control connection of a rank that wants to join; answered with [`Admission`].
     Register(Register),
-    /// A rank cannot join, for a reason of its own that the others should hear at once.
+    /// A rank cannot join, for a reason of its own. Rank 0 tells it to the other ranks at once.
     GiveUp { rank: usize, attempt: u64, reason: String },
     /// A stream for the application; answered with [`Answer`].
     Rpc { job: String, from: usize },
@@ -31,21 +31,21 @@ pub(crate) enum Hello {
     Pulse { job: String, from: usize },
 }
 
-/// What a rank says of itself when it joins.
+/// The registration of a rank that joins.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Register {
     pub(crate) rank: usize,
     pub(crate) world_size: usize,
     pub(crate) fingerprint: String,
     pub(crate) listen: SocketAddr,
-    /// The number of restarts of the job before this process was started, as its launcher counts them.
+    /// The number of restarts of the job before this process was started, as counted by its launcher.
     pub(crate) attempt: u64,
-    /// The time for which the process has tried to join.
+    /// The time since the process began to join, in milliseconds.
     pub(crate) waited_ms: u64,
 }
 
-/// The connection of a process group: the `instance`-th group of that name and those members, the rank that opened it, and
-/// its use.
+/// The identity of a connection of a process group. The group is the `instance`-th one with this name and these
+/// members; `from` is the rank that opened the connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct RingKey {
     pub(crate) name: String,
@@ -64,12 +64,12 @@ pub(crate) enum Lane {
     Doubling,
 }
 
-/// How the rendezvous ended.
+/// The outcome of the rendezvous.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Admission {
-    /// All ranks are there. The job's name is random, so that strays from another job are recognized.
+    /// All ranks have joined. The name of the job is random, so that connections from another job are recognized.
     Roster { job: String, addrs: Vec<SocketAddr> },
-    /// The job does not take place.
+    /// The rendezvous failed, or this process cannot join.
     Rejected { reason: String },
 }
 
@@ -80,21 +80,21 @@ pub(crate) enum Answer {
     Refused { reason: String },
 }
 
-/// What travels on a control connection after the rendezvous.
+/// A message on a control connection after the rendezvous.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Message {
     Heartbeat,
-    /// To rank 0: a rank reports a failure, its own or another's. From rank 0: the failure that ends the job.
+    /// To rank 0: the failure of this rank or of another one. From rank 0: the failure that ends the job.
     Failed(Failure),
-    /// To rank 0: a rank has waited too long for another, which may be held up by a third.
+    /// To rank 0: this rank has waited too long for another one, which may itself wait for a third.
     Suspected(Failure),
-    /// From rank 0: for whom do you wait?
+    /// From rank 0: a request for [`Message::Waits`].
     AskWaits,
-    /// To rank 0: the ranks that this one waits for in its collectives.
+    /// To rank 0: the ranks that this rank waits for in its collectives.
     Waits(Vec<usize>),
     /// To rank 0: this rank is done and waits for the others.
     Leaving,
-    /// From rank 0: all ranks are done; connections may close.
+    /// From rank 0: all ranks are done, and connections may close.
     Goodbye,
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn write_frame<M: Serialize>(mut writer: impl Write, message: &M) -> 
     writer.write_all(&encode(message)?)
 }
 
-/// Reads one message, and no byte more.
+/// Reads one message and no byte after it.
 pub(crate) fn read_frame<M: DeserializeOwned>(mut reader: impl Read) -> io::Result<M> {
     let mut length = [0; LENGTH_BYTES];
     reader.read_exact(&mut length)?;
@@ -124,7 +124,7 @@ pub(crate) fn read_frame<M: DeserializeOwned>(mut reader: impl Read) -> io::Resu
     Ok(serde_json::from_slice(&body)?)
 }
 
-/// Takes the first message off `buffer`; `None` while it is incomplete.
+/// Removes the first message from `buffer` and returns it; `None` while it is incomplete.
 pub(crate) fn take_frame<M: DeserializeOwned>(buffer: &mut Vec<u8>) -> io::Result<Option<M>> {
     let Some((length, rest)) = buffer.split_first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
     let length = checked_length(*length)?;
@@ -145,9 +145,10 @@ pub(crate) fn invalid(reason: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
-/// A blocking stream on which all reads and writes together must end by a deadline.
+/// A blocking stream with one deadline for all reads and writes together.
 ///
-/// A socket's own timeout restarts with every byte, so a peer could stretch it without end.
+/// A timeout of the socket alone would restart with every read, so a peer that sends single bytes could extend it
+/// without limit.
 pub(crate) struct Timed<'a> {
     pub(crate) stream: &'a TcpStream,
     pub(crate) deadline: Instant,
@@ -180,7 +181,7 @@ impl Write for Timed<'_> {
     }
 }
 
-/// A socket timeout shows as "would block", which tells a user nothing.
+/// Turns the error of a socket timeout, "would block", into one that users understand.
 fn timed_out(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "the deadline has passed"),

@@ -1,4 +1,4 @@
-//! Every way that an all-reduce can take, against the plain answer, over real sockets.
+//! Every algorithm of all-reduce against the direct computation, over real sockets.
 
 mod support;
 
@@ -7,14 +7,14 @@ use std::fmt::Debug;
 use edgecut_cluster::{Cluster, ProcessGroup, Reduce, ReduceOp, doubling};
 use support::on_each;
 
-/// More than so many bytes per rank take several blocks, in any world.
+/// The bytes per rank above which a ring all-reduce uses several blocks, for any world size.
 const MAX_CHUNK_BYTES: usize = 128 * 1024;
 const OPERATIONS: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Max, ReduceOp::Min];
 
-/// Up to so many bytes of two or three ranks together go round the ring whole.
+/// The most bytes, over all ranks together, that two or three ranks gather round the ring.
 const MAX_PASSED_BYTES: usize = 128 * 1024;
 
-/// Lengths around the limits between the ways.
+/// Returns lengths around the limits between the algorithms.
 fn lengths(world: usize, width: usize) -> Vec<usize> {
     let small = if world < doubling::MIN_WORLD {
         MAX_PASSED_BYTES / (world * width)
@@ -25,7 +25,7 @@ fn lengths(world: usize, width: usize) -> Vec<usize> {
     vec![0, 1, 7, small.saturating_sub(1), small, small + 1, block - 1, block, block + 1, 2 * block + 7]
 }
 
-/// The greatest length that takes recursive doubling.
+/// Returns the greatest length that takes recursive doubling, by bisection.
 fn longest_by_doubling(world: usize, width: usize) -> usize {
     let mut range = 0..(8 << 20);
     while range.len() > 1 {
@@ -39,12 +39,12 @@ fn longest_by_doubling(world: usize, width: usize) -> usize {
     range.start
 }
 
-/// Small whole numbers, whose sums are exact in any order and type.
+/// Returns small integers, whose sums are exact in any order and type.
 fn value(rank: usize, index: usize) -> u64 {
     ((rank * 31 + index * 7) % 101) as u64
 }
 
-/// What all ranks' values at an index must become; `divide` is that of the type.
+/// Returns the expected result at an index. `divide` is the division of the element type.
 fn answer<T>(
     world: usize,
     index: usize,
@@ -104,7 +104,8 @@ fn every_way_gives_the_same_bits_on_all_ranks_and_in_all_runs() {
                 let lengths = lengths(world, size_of::<f32>());
                 lengths.into_iter().flat_map(|len| mean_bits(&mut group, len)).collect()
             };
-            let (first, second) = (reduce(), reduce());
+            let first = reduce();
+            let second = reduce();
             assert!(first == second, "world {world}: two runs differ");
             cluster.shutdown().unwrap();
             first
@@ -113,7 +114,7 @@ fn every_way_gives_the_same_bits_on_all_ranks_and_in_all_runs() {
     }
 }
 
-/// The mean of values whose sum depends on the order of the summands.
+/// Runs an all-reduce of values whose sum depends on the order of the summands. Returns the bits of the mean.
 fn mean_bits(group: &mut ProcessGroup, len: usize) -> Vec<u32> {
     let exponent = group.rank() as f32 - 2.0;
     let mut data: Vec<f32> = (0..len).map(|index| (index as f32 + 0.1).powf(exponent) / 3.0).collect();

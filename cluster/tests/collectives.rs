@@ -1,4 +1,4 @@
-//! Collectives against the plain answer, over real sockets.
+//! Collectives against the direct computation, over real sockets.
 
 mod support;
 
@@ -7,7 +7,7 @@ use support::{errors, on_each};
 
 const MILLION: usize = 1_000_000;
 
-/// Small whole numbers, whose sums are exact in any order and type.
+/// Returns small integers, whose sums are exact in any order and type.
 fn value(rank: usize, index: usize) -> u64 {
     ((rank * 31 + index * 7) % 101) as u64
 }
@@ -87,7 +87,7 @@ fn broadcast_reaches_all_from_any_root() {
                 group.broadcast(&mut numbers, root).unwrap();
                 assert!(numbers.iter().all(|&number| number == root as f32));
 
-                // The others bring buffers of other lengths.
+                // The buffers of the ranks differ in length.
                 let mut bytes = vec![cluster.rank() as u8; 10 * cluster.rank() + 1];
                 group.broadcast_bytes(&mut bytes, root).unwrap();
                 assert_eq!(bytes, vec![root as u8; 10 * root + 1]);
@@ -144,13 +144,15 @@ fn nobody_leaves_a_barrier_before_all_have_come() {
 fn groups_are_independent_of_each_other() {
     let clusters = Cluster::join_local(4, |config| {
         // Two nodes of two processes.
-        (config.local_rank, config.local_world_size) = (config.rank % 2, 2);
+        config.local_rank = config.rank % 2;
+        config.local_world_size = 2;
     })
     .unwrap();
     on_each(clusters, |cluster| {
         let mut local = cluster.local_group().unwrap();
         let mut heads = (cluster.local_rank() == 0).then(|| cluster.group("heads", &[2, 0]).unwrap());
-        let (mut first, mut second) = (cluster.world().unwrap(), cluster.world().unwrap());
+        let mut first = cluster.world().unwrap();
+        let mut second = cluster.world().unwrap();
         assert_eq!((local.rank(), local.size()), (cluster.local_rank(), 2));
 
         let mut sum = [cluster.rank() as u64];
@@ -181,7 +183,7 @@ fn a_group_must_make_sense() {
     assert!(error.contains("no rank 1"), "{error}");
 }
 
-/// Each rank calls what `call` does for it; all must fail, naming the mismatch. Returns the errors.
+/// Runs `call` on each rank. All ranks must fail with an error that names the mismatch. Returns the errors.
 fn disagree(
     world: usize,
     call: impl Fn(&mut edgecut_cluster::ProcessGroup) -> Result<(), ClusterError> + Sync,
@@ -197,7 +199,7 @@ fn disagree(
 
 #[test]
 fn lengths_that_differ_are_an_error_on_all_ranks() {
-    // Each two of these go different ways: whole round the ring, in one block, in several blocks.
+    // Most pairs select different algorithms: a gather round the ring, a ring all-reduce in one block or in several.
     for (own, others) in [(8, 7), (7, 100_000), (100_000, 7), (MILLION, 7), (7, 3 * MILLION), (MILLION + 1, MILLION)] {
         for world in [2, 3] {
             disagree(world, |group| {
@@ -220,7 +222,7 @@ fn element_types_that_differ_are_an_error_on_all_ranks() {
     });
     for (errors, operation) in [(reduced, "all-reduce(sum)"), (sent, "broadcast from 0")] {
         for error in errors {
-            // Either rank may be the first to notice.
+            // Either rank may report first.
             for (element, rank) in [("f64", 0), ("u64", 1)] {
                 assert!(error.contains(&format!("{operation} of 56 bytes of {element} on rank {rank}")), "{error}");
             }
@@ -233,7 +235,7 @@ fn collectives_that_differ_are_an_error_on_all_ranks() {
     disagree(4, |group| match group.rank() {
         2 => group.barrier(),
         _ => {
-            // Rank 0 only sends, and its neighbors agree with it: it may learn of the trouble one collective later.
+            // Rank 0 only sends, and its neighbors agree with it. It may see the mismatch one collective later.
             group.broadcast(&mut [0_u64], 0)?;
             group.barrier()
         }

@@ -1,6 +1,6 @@
-//! A network that drops the packets from one rank to another: the job ends, and the error names both ends.
+//! A network that drops all packets from one rank to another: the job ends, and the error names both ranks.
 //!
-//! The ranks run in network namespaces. The tests need root, and the program `ip`.
+//! The ranks run in network namespaces. The tests need root and the program `ip`.
 
 mod support;
 
@@ -14,12 +14,12 @@ use support::worker::{Place, Worker, run_if_started};
 const WORLD_SIZE: usize = 3;
 const SUBNET: &str = "10.98.0";
 const PORT: u16 = 29_500;
-/// Far more than a job needs to start, even on a machine that does much else.
+/// Far more time than a job needs to start, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The longest that a job with the default timeouts may go on after a cut.
+/// The longest time that a job may take to end after a cut.
 const LONGEST: Duration = Duration::from_secs(15);
 
-/// The process that is a rank: this test does nothing unless it is started as such.
+/// The worker process of the other tests. As a test of its own it does nothing.
 #[test]
 fn worker_process() {
     run_if_started();
@@ -34,14 +34,14 @@ fn ip(args: &str) -> Result<(), String> {
     Err(format!("ip {args}: {}", String::from_utf8_lossy(&done.stderr).trim()))
 }
 
-/// Says that a test is skipped, and why.
+/// Prints that a test is skipped, and why. Fails where the environment requires the test.
 fn skip(test: &str, why: &str) {
     assert!(std::env::var_os("EDGECUT_REQUIRE_SSH").is_none(), "{test} has to run here, but: {why}");
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }
 
-/// A machine per rank, as network namespaces that a bridge connects. Each knows the addresses of the others without
-/// asking, so that packets to one of them can be sent to nobody.
+/// A network of one machine per rank: network namespaces that are connected by a bridge. Each has permanent neighbor
+/// entries for the others, so that a test can direct the packets for one of them to a MAC address that does not exist.
 struct Net {
     name: String,
 }
@@ -79,11 +79,12 @@ impl Net {
         format!("{}h{rank}", self.name)
     }
 
+    /// Makes a rank send its packets for another rank to a MAC address.
     fn send_to(&self, from: usize, to: usize, mac: &str) -> Result<(), String> {
         ip(&format!("-n {} neigh replace {} lladdr {mac} dev eth0 nud permanent", self.host(from), addr(to)))
     }
 
-    /// Drops all packets from one rank to another from now on.
+    /// Cuts the network from one rank to another, in this direction only.
     fn cut(&self, from: usize, to: usize) {
         self.send_to(from, to, "02:00:00:00:00:ff").unwrap();
     }
@@ -112,7 +113,7 @@ fn mac(rank: usize) -> String {
     format!("02:00:00:00:00:{:02x}", rank + 1)
 }
 
-/// Runs a job, cuts a link, and returns what each rank ended with.
+/// Runs a job, cuts the network from one rank to another, and returns the last line of each rank.
 fn run_and_cut(number: usize, from: usize, to: usize) -> Result<Vec<String>, String> {
     let net = Net::new(number)?;
     let token = Token::random().unwrap();

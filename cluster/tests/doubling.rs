@@ -1,4 +1,4 @@
-//! Recursive doubling: its time in a model of a network, and its results over real sockets.
+//! Recursive doubling: its duration in a model of a network, and its results over real sockets.
 
 mod support;
 
@@ -7,29 +7,29 @@ use std::time::Duration;
 use edgecut_cluster::{Cluster, ClusterError, ReduceOp, doubling, ring};
 use support::on_each;
 
-/// A network in which all ranks are connected with all others.
+/// A model of a network that connects each pair of ranks.
 struct Network {
     latency: Duration,
     bytes_per_second: f64,
 }
 
 impl Network {
-    /// Returns the time in which a message of so many bytes arrives.
+    /// Returns the transfer time of a message of `bytes` bytes.
     fn time(&self, bytes: usize) -> Duration {
         self.latency + Duration::from_secs_f64(bytes as f64 / self.bytes_per_second)
     }
 }
 
-/// The end of a collective, at the slowest rank.
+/// The completion of a collective, or of a part of it, on one rank.
 #[derive(Debug, PartialEq)]
 struct End {
-    /// Messages that followed each other.
+    /// The number of sequential messages before it.
     hops: usize,
     time: Duration,
 }
 
 impl End {
-    /// The later of two events that both have to happen.
+    /// Returns the completion of two events, both of which must happen.
     fn and(&self, other: &Self) -> Self {
         Self { hops: self.hops.max(other.hops), time: self.time.max(other.time) }
     }
@@ -47,7 +47,7 @@ fn start(world: usize) -> Vec<End> {
     (0..world).map(|_| End { hops: 0, time: Duration::ZERO }).collect()
 }
 
-/// Runs the plan of the ring, step by step on all ranks: a rank's next step begins when it has received.
+/// Simulates a plan of the ring, step by step on all ranks. A rank begins its next step when it has received.
 fn time_ring(plan: impl Fn(usize, usize) -> Vec<ring::Step>, world: usize, bytes: usize, network: &Network) -> End {
     let message = network.time(bytes);
     let steps = plan(0, world).len();
@@ -59,13 +59,13 @@ fn time_ring(plan: impl Fn(usize, usize) -> Vec<ring::Step>, world: usize, bytes
     End::latest(&ends)
 }
 
-/// Runs the plans of recursive doubling: a step ends when the message that it waits for has come.
+/// Simulates the plans of recursive doubling. A step ends when the message that it waits for has arrived.
 fn time_doubling(world: usize, bytes: usize, network: &Network) -> End {
     let message = network.time(bytes);
     let plans: Vec<_> = (0..world).map(|rank| doubling::plan(rank, world)).collect();
     let mut ends = start(world);
     let mut next = vec![0; world];
-    // When each message was sent, by sender and step.
+    // The time when each message was sent, by sender and step.
     let mut sent: Vec<Vec<Option<End>>> = plans.iter().map(|plan| plan.iter().map(|_| None).collect()).collect();
     loop {
         let mut moved = false;
@@ -118,7 +118,7 @@ fn small_collectives_of_64_ranks_take_the_logarithm_of_the_hops() {
 fn the_model_takes_at_most_as_many_hops_as_the_plan_says_in_any_world() {
     let network = Network { latency: Duration::from_micros(100), bytes_per_second: 1.25e9 };
     for world in 1..=64 {
-        // Where the world is no power of two, messages of different steps overlap.
+        // If the world size is not a power of two, messages of different steps overlap.
         let hops = time_doubling(world, 8, &network).hops;
         let planned = doubling::hops(world);
         assert!(
@@ -128,12 +128,12 @@ fn the_model_takes_at_most_as_many_hops_as_the_plan_says_in_any_world() {
     }
 }
 
-/// Numbers whose sum depends on the order of the summands.
+/// Returns numbers whose sum depends on the order of the summands.
 fn uneven(rank: usize, index: usize) -> f32 {
     (index as f32 + 0.1).powf((rank % 5) as f32 - 2.0) / 3.0
 }
 
-/// Sums, gathers and waits; returns the bits of the sum.
+/// Runs all-reduces, an all-gather and a barrier. Returns the bits of the mean.
 fn work(cluster: &Cluster) -> Result<Vec<u32>, ClusterError> {
     let world_size = cluster.world_size();
     let mut group = cluster.world()?;
@@ -178,7 +178,8 @@ fn many_ranks_have_the_same_bits() {
 
 #[test]
 fn the_order_of_numbers_that_are_not_numbers_is_the_same_on_all_ranks() {
-    // The payload of a sum of two NaNs is that of one of the summands, and the greater of two zeros is either.
+    // The sum of two NaNs has the payload of one of them, and the maximum of 0.0 and -0.0 may be either. Both depend on
+    // the order of the operands.
     for world in [2, 3, 4, 7] {
         let clusters = Cluster::join_local(world, |_| {}).unwrap();
         let results = on_each(clusters, |cluster| {

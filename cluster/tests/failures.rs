@@ -1,4 +1,4 @@
-//! One rank fails: all others end within seconds and name it.
+//! Failures of one rank: all other ranks end within seconds and name it.
 
 mod support;
 
@@ -12,10 +12,10 @@ use edgecut_cluster::{Cluster, ClusterConfig, ClusterError, Failure, ReduceOp};
 use rustix::process::{Pid, Signal, kill_process};
 use support::{configs, errors, on_each};
 
-/// Far more than any of these tests needs, even on a machine that does much else.
+/// Far more time than any of these tests needs, even on a busy machine.
 const SECONDS: Duration = Duration::from_secs(20);
 
-/// Reduces until something fails; sends a word after some rounds, as a sign that the ring runs.
+/// Runs all-reduces until one fails. Sends a message after some rounds, to signal that the ring works.
 fn reduce_until_error(cluster: &Cluster, len: usize, running: Option<&mpsc::Sender<()>>) -> ClusterError {
     let mut group = match cluster.world() {
         Ok(group) => group,
@@ -33,7 +33,7 @@ fn reduce_until_error(cluster: &Cluster, len: usize, running: Option<&mpsc::Send
     unreachable!("the loop ends with an error");
 }
 
-/// The rank that runs as a process of its own: this test does nothing unless it is started as such.
+/// The rank in a process of its own. As a test of its own it does nothing.
 #[test]
 fn child_rank() {
     let Ok(place) = std::env::var("EDGECUT_TEST_CHILD") else { return };
@@ -51,7 +51,7 @@ fn child_rank() {
     println!("{error}");
 }
 
-/// Ends the child whatever becomes of the test.
+/// A child process, killed on drop.
 struct ChildRank(Child);
 
 impl ChildRank {
@@ -81,8 +81,8 @@ impl Drop for ChildRank {
     }
 }
 
-/// Runs a job in which `child` is a process of its own. As soon as the ring runs, that process gets `signal`. Returns
-/// what the other ranks ended with.
+/// Runs a job in which `child` is a process of its own. As soon as the ring works, that process gets `signal`. Returns
+/// the errors of the other ranks.
 fn end_child(child: usize, world: usize, len: usize, signal: Signal, heartbeat_timeout_ms: u64) -> Vec<ClusterError> {
     let others: Vec<usize> = (0..world).filter(|&rank| rank != child).collect();
     let (mut listener, mut configs) = configs(&others, world);
@@ -90,7 +90,7 @@ fn end_child(child: usize, world: usize, len: usize, signal: Signal, heartbeat_t
     let mut process = ChildRank::start(child, world, port, len);
     if child == 0 {
         port = process.port();
-        // The child has its own listener, and nobody here is rank 0.
+        // The child has its own listener, and no rank of this process is rank 0.
         listener = TcpListener::bind("127.0.0.1:0").unwrap();
     }
     for config in &mut configs {
@@ -141,19 +141,19 @@ fn assert_all_name(errors: &[ClusterError], rank: usize, reason: &str) {
 #[test]
 fn a_killed_process_is_named_by_all_others() {
     let errors = end_child(2, 4, 1_000, Signal::KILL, 10_000);
-    assert_all_name(&errors, 2, "ended without a goodbye");
+    assert_all_name(&errors, 2, "ended before the job was done");
 }
 
 #[test]
 fn a_process_killed_in_the_middle_of_a_large_all_reduce_is_named_by_all_others() {
     let errors = end_child(1, 3, 4_000_000, Signal::KILL, 10_000);
-    assert_all_name(&errors, 1, "ended without a goodbye");
+    assert_all_name(&errors, 1, "ended before the job was done");
 }
 
 #[test]
 fn a_killed_rank_0_is_named_by_all_others() {
     let errors = end_child(0, 3, 1_000, Signal::KILL, 10_000);
-    assert_all_name(&errors, 0, "ended without a goodbye");
+    assert_all_name(&errors, 0, "ended before the job was done");
 }
 
 #[test]
@@ -165,12 +165,12 @@ fn a_process_that_hangs_is_named_by_its_missing_heartbeat() {
 #[test]
 fn a_rank_that_never_calls_the_collective_is_named_by_all_others() {
     let clusters = Cluster::join_local(4, |config| config.collective_timeout_ms = 400).unwrap();
-    // The first rank to come waits for all of the time; one that comes later may hear the verdict sooner.
+    // The clock starts before all ranks, so the assertion below holds for each of them.
     let start = Instant::now();
     let outcomes = on_each(clusters, |cluster| {
         let mut group = cluster.world().unwrap();
         if cluster.rank() == 2 {
-            // Silent until the others have had enough.
+            // Stay silent until the others give up.
             let (sender, accused) = mpsc::channel();
             cluster.on_failure(move |failure| sender.send(failure).unwrap());
             return Ok(accused.recv_timeout(SECONDS).unwrap().rank);
@@ -235,7 +235,7 @@ fn the_text_of_a_panic_reaches_all_others() {
     let clusters = Cluster::join_local(3, |_| {}).unwrap();
     std::thread::scope(|scope| {
         let run = |cluster: Cluster| {
-            // The others may hear of the failure while they make the group.
+            // The others may learn of the failure while they create the group.
             let mut world = match cluster.world() {
                 Ok(world) => world,
                 Err(error) => return error,
@@ -265,7 +265,7 @@ fn async_code_hears_of_a_failure() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let waiting = cluster.clone();
         let failure = runtime.spawn(async move { waiting.failed().await });
-        // It fails where the other rank is quicker.
+        // This fails if the other rank aborts first.
         let _ = cluster.world();
         let failure = runtime.block_on(async { tokio::time::timeout(SECONDS, failure).await }).unwrap().unwrap();
         assert_eq!((failure.rank, failure.reason.as_str()), (1, "disk full"));
@@ -281,7 +281,7 @@ fn a_rank_that_leaves_without_a_goodbye_has_failed() {
             return;
         }
         let error = cluster.shutdown().unwrap_err();
-        assert_all_name(&[error], 2, "ended without a goodbye");
+        assert_all_name(&[error], 2, "ended before the job was done");
     });
 }
 

@@ -1,4 +1,4 @@
-//! Ranks that may open too few files.
+//! Ranks with a limit of open files that is too low.
 
 mod support;
 
@@ -11,12 +11,13 @@ use edgecut_cluster::{Cluster, ClusterConfig};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::on_each;
 
-/// The part that a process of its own plays.
+/// The variable that selects the scenario of a child process.
 const PART: &str = "FILE_LIMITS_TEST_PART";
-/// The longest that such a process may take.
+/// The longest time that a child process may take.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
-/// The process that the other tests start, for a limit holds for a whole process. As a test of its own it does nothing.
+/// The child process of the other tests, since a limit applies to a whole process. As a test of its own it does
+/// nothing.
 #[test]
 fn child() {
     match std::env::var(PART).as_deref() {
@@ -33,7 +34,7 @@ fn limit_files(soft: u64, hard: u64) {
     setrlimit(Resource::Nofile, Rlimit { current: Some(soft), maximum: Some(hard) }).expect("lower the limit");
 }
 
-/// Opens files until none can be opened any more, and closes `spare` of them again.
+/// Opens files until the limit is reached, then closes `spare` of them.
 fn use_up_files(spare: usize) -> Vec<std::fs::File> {
     let mut files = Vec::new();
     while let Ok(file) = std::fs::File::open("/dev/null") {
@@ -64,7 +65,7 @@ fn run_out_while_others_connect() {
         config.notice = |line| println!("\nNOTICE {line}");
     })
     .unwrap();
-    // One for this end of a connection, none for the other end.
+    // One descriptor for this end of a connection, none for the accepted end.
     let files = use_up_files(1);
     let addr = clusters[1].addr_of(1).unwrap();
     let stranger = TcpStream::connect(addr).unwrap();
@@ -87,10 +88,10 @@ fn run_out_during_the_rendezvous() {
     config.handshake_timeout_ms = 500;
     config.notice = |_| {};
     let master = std::thread::spawn(move || Cluster::join_on(listener, config));
-    // A stranger that is turned away shows that rank 0 takes connections.
+    // When this connection is closed by rank 0, its accept thread is known to run.
     let mut first = TcpStream::connect(addr).unwrap();
     assert_eq!(first.read(&mut [0]).unwrap(), 0);
-    // One for this end of a connection, none for the other end.
+    // One descriptor for this end of a connection, none for the accepted end.
     let files = use_up_files(1);
     let second = TcpStream::connect(addr).unwrap();
     let error = master.join().unwrap().unwrap_err();
@@ -127,8 +128,11 @@ fn the_limit_is_raised_as_far_as_it_may() {
 #[test]
 fn a_job_that_needs_more_files_than_it_may_open_does_not_start() {
     let error = run("too many ranks").remove(0);
-    assert!(error.contains("999 for control connections, 4 and 2 pulses for each of 999 other ranks"), "{error}");
-    assert!(error.contains("but may have 500") && error.contains("raise the hard limit"), "{error}");
+    assert!(
+        error.contains("999 for control connections, 4 streams and 2 pulses for each of 999 other ranks"),
+        "{error}"
+    );
+    assert!(error.contains("but the limit is 500") && error.contains("raise the hard limit"), "{error}");
     assert!(error.starts_with("this rank needs 7"), "{error}");
 }
 

@@ -1,4 +1,4 @@
-//! How jobs come together, and how they say why they don't.
+//! The rendezvous of jobs, and the errors when it fails.
 
 mod support;
 
@@ -52,7 +52,7 @@ fn without_a_secret_only_loopback_works() {
     let master = Cluster::join(config).unwrap_err().to_string();
     assert!(master.starts_with("listen on 0.0.0.0:29500 without a shared secret"), "{master}");
 
-    // An address for documentation: nobody is there, and nobody is asked.
+    // An address reserved for documentation. The check fails before any connection is attempted.
     let member = Cluster::join(ClusterConfig::new(1, 2, "192.0.2.1", 29_500)).unwrap_err().to_string();
     assert!(member.starts_with("connect to 192.0.2.1:29500 without a shared secret"), "{member}");
     assert!(member.contains("EDGECUT_TOKEN"), "{member}");
@@ -97,14 +97,14 @@ fn a_process_of_an_earlier_attempt_does_not_end_the_rendezvous() {
     configs.iter_mut().for_each(|config| config.attempt = 1);
     old.fingerprint = "of an earlier attempt".to_owned();
     let addr = listener.local_addr().unwrap();
-    // The old process knocks until somebody listens.
+    // The old process retries until rank 0 listens.
     drop(listener);
     let old = std::thread::spawn(move || Cluster::join(old));
     let mut ranks = configs.into_iter();
     let master = ranks.next().unwrap();
     let master = std::thread::spawn(move || Cluster::join(master));
     let error = old.join().unwrap().unwrap_err().to_string();
-    assert!(error.contains("belongs to the job after 0 restarts, rank 0 to the one after 1"), "{error}");
+    assert!(error.contains("belongs to the attempt after 0 restarts, rank 0 to that after 1"), "{error}");
     let member = Cluster::join(ranks.next().unwrap()).unwrap();
     let master = master.join().unwrap().unwrap();
     assert_eq!(master.addr_of(0).unwrap(), addr);
@@ -140,7 +140,7 @@ fn a_port_in_use_is_explained() {
     let text = format!("listen on {addr}: port in use; choose another with --master-port");
     assert!(error.to_string().starts_with(&text), "{error}");
 
-    // A rank whose own port is taken does not let the others wait for the deadline.
+    // A rank whose own port is in use tells the others, so they do not wait until the deadline.
     let (listener, mut configs) = configs(&[0, 1], 2);
     configs[1].listen_port = addr.port();
     let errors = errors(join_each(listener, configs));
@@ -185,7 +185,7 @@ fn rank_0_may_start_last() {
     let addr = listener.local_addr().unwrap();
     let member = configs.pop().unwrap();
     let member = std::thread::spawn(move || Cluster::join(member));
-    // The first attempt meets something that hangs up; then nobody is there; then rank 0 is.
+    // The first connection is closed, then nobody listens, then rank 0 does.
     drop(listener.accept().unwrap());
     drop(listener);
     configs[0].master_port = addr.port();

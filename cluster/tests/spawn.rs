@@ -1,4 +1,4 @@
-//! Jobs that a program starts by itself: this test program, which starts itself again.
+//! Jobs that a program starts by itself. The program is this test binary.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use edgecut_cluster::{Cluster, ClusterError, ReduceOp, spawn};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
-/// Which of the programs below this process is.
+/// The variable that selects the program below that this process runs.
 const PROGRAM: &str = "SPAWN_TEST_PROGRAM";
-/// A folder that a program's ranks may leave word in.
+/// The variable with a folder in which ranks may create files.
 const FOLDER: &str = "SPAWN_TEST_FOLDER";
-/// The longest that a job here may take to end.
+/// The longest time that a job may take to end.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
-/// What the other tests start. As a test of its own it does nothing.
+/// The process that the other tests start. As a test of its own it does nothing.
 #[test]
 fn program() {
     let Ok(name) = std::env::var(PROGRAM) else { return };
@@ -78,7 +78,7 @@ fn rank_0_is_stuck(cluster: Cluster) -> Result<(), String> {
 
 fn forever(cluster: Cluster) -> Result<(), ClusterError> {
     let folder = PathBuf::from(std::env::var_os(FOLDER).expect("a folder"));
-    std::fs::write(folder.join(std::process::id().to_string()), "").expect("leave word");
+    std::fs::write(folder.join(std::process::id().to_string()), "").expect("write a file named by the process id");
     cluster.world()?.barrier()?;
     loop {
         std::thread::park();
@@ -111,17 +111,18 @@ fn end(mut child: Child) -> Output {
     child.wait_with_output().expect("read its output")
 }
 
-/// Lines of standard output that begin with `start`, and standard error.
+/// Returns the lines of standard output from `start_of_line` on, sorted, and standard error.
 fn run(name: &str, start_of_line: &str) -> (Vec<String>, String) {
     let output = end(start(name, Path::new(".")));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // The harness begins a line of its own before what a test prints.
+    // The test harness may print text at the start of a line.
     let found = text.lines().filter_map(|line| line.find(start_of_line).map(|at| line[at..].to_owned()));
     let mut found: Vec<String> = found.collect();
     found.sort();
     (found, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
+/// Returns the line that the program prints after its call of `spawn`, and standard error.
 fn after(name: &str) -> (String, String) {
     let (lines, errors) = run(name, "after: ");
     assert_eq!(lines.len(), 1, "what follows the call runs once: {lines:?}, {errors}");
@@ -183,7 +184,7 @@ fn a_program_starts_one_job() {
     assert_eq!(outcome, "cluster configuration: spawn: a program can start processes only once");
 }
 
-/// The ids of both ranks, when they run.
+/// Waits until both ranks run. Returns their process ids.
 fn ranks_of(folder: &Path) -> Vec<u32> {
     let mut ids = Vec::new();
     wait_until("the ranks do not start", || {
@@ -194,7 +195,7 @@ fn ranks_of(folder: &Path) -> Vec<u32> {
     ids
 }
 
-/// Whether a process has ended, also where nobody asks how.
+/// Returns whether a process has ended, even if its parent has not collected its exit status (a zombie).
 fn has_ended(id: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))

@@ -1,4 +1,4 @@
-//! Connections of strangers at the door of a job, and secrets that strangers may be after.
+//! Connections of processes that do not belong to the job, and the protection of the secret against them.
 
 mod support;
 
@@ -13,21 +13,22 @@ use edgecut_cluster::{Cluster, ClusterConfig, Token};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use support::{configs, errors, join_each, on_each};
 
-/// The connections of the idle client.
+/// The number of idle connections.
 const STRANGERS: usize = 600;
-/// Far more than a start takes, even on a machine that does much else, and less than the strangers could hold it up
-/// with five seconds each.
+/// Far more time than a start takes, even on a busy machine, and less than it would take if each group of concurrent
+/// handshakes lasted five seconds.
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 /// The user of the process that is refused: "nobody".
 const OTHER_USER: u32 = 65_534;
-/// The rank, world size and port of a rank that is a process of its own.
+/// The variable with the rank and the port of a rank in a process of its own.
 const PLACE: &str = "STRANGERS_TEST_PLACE";
 
+/// Opens connections that send nothing.
 fn idle_connections(listener: &TcpListener, count: usize) -> Vec<TcpStream> {
     // Both ends of all connections are in this process.
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    // Nobody accepts yet, so that all of them have to fit into the queue of the listener.
+    // No thread accepts yet, so all of them have to fit into the queue of the listener.
     rustix::net::listen(listener, count as i32).expect("a longer queue");
     let addr = listener.local_addr().expect("an address");
     (0..count).map(|_| TcpStream::connect(addr).expect("connect to rank 0")).collect()
@@ -98,7 +99,7 @@ fn a_process_that_only_pretends_to_be_rank_0_gets_no_proof() {
     let mut fake = listener.accept().unwrap().0;
     let mut preamble = [0; 44];
     fake.read_exact(&mut preamble).unwrap();
-    // The same preamble is a valid one, and the proof is made up.
+    // The echoed preamble is valid, the proof is not.
     fake.write_all(&preamble).unwrap();
     fake.write_all(&[7; 32]).unwrap();
     let mut answer = Vec::new();
@@ -108,7 +109,7 @@ fn a_process_that_only_pretends_to_be_rank_0_gets_no_proof() {
     assert!(error.contains("the token of the master at 127.0.0.1:"), "{error}");
 }
 
-/// The rank that runs as a process of its own: this test does nothing unless it is started as such.
+/// The rank in a process of its own. As a test of its own it does nothing.
 #[test]
 fn child_rank() {
     let Ok(place) = std::env::var(PLACE) else { return };
@@ -122,9 +123,9 @@ fn child_rank() {
     }
 }
 
-/// Rank 1 as a process of another user. Returns what it ended with, and what rank 0 ended with.
+/// Runs rank 1 as a process of another user. Returns the outcomes of rank 1 and of rank 0.
 fn join_as_other_user(secret: Option<&str>) -> (String, String) {
-    // The user cannot read the folder that the tests are built in.
+    // The other user may have no access to the build folder, so the program is copied.
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     let open = |path: &std::path::Path| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -46,7 +46,7 @@ fn every_rank_reaches_every_rank() {
 fn a_full_backlog_refuses_and_says_so() {
     let cluster = Cluster::join_local(1, |config| config.rpc_backlog = 1).unwrap().remove(0);
     let _first = cluster.connect_rpc(0).unwrap();
-    // The first one takes its place just after it was welcomed, and holds it before that already.
+    // The slot of the first connection is reserved before it is accepted, so the second finds the backlog full.
     let error = cluster.connect_rpc(0).unwrap_err();
     assert!(matches!(error, ClusterError::Refused { .. }), "{error}");
     assert!(error.to_string().contains("too many connections wait"), "{error}");

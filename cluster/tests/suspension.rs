@@ -1,4 +1,4 @@
-//! Suspended processes: a job that is suspended as a whole goes on, a rank that is suspended alone is named.
+//! Suspended processes: a job that is suspended as a whole resumes, a rank that is suspended alone is named.
 
 mod support;
 
@@ -9,17 +9,17 @@ use edgecut_cluster::free_port;
 use rustix::process::Signal;
 use support::worker::{Place, Worker, run_if_started};
 
-/// Far more than any of these tests needs, even on a machine that does much else.
+/// Far more time than any of these tests needs, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const WORLD_SIZE: usize = 3;
 
-/// The process that is a rank: this test does nothing unless it is started as such.
+/// The worker process of the other tests. As a test of its own it does nothing.
 #[test]
 fn worker_process() {
     run_if_started();
 }
 
-/// Runs the program without a wrapper.
+/// Returns a command that runs a worker without a wrapper.
 fn plain() -> Command {
     let mut command = Command::new("/usr/bin/env");
     command.env_remove("RUST_TEST_THREADS");
@@ -43,14 +43,15 @@ fn a_job_that_is_suspended_as_a_whole_goes_on() {
     let timeout = Duration::from_millis(3_000);
     let mut workers = start_job(3_000);
     workers.iter().for_each(|worker| worker.signal(Signal::STOP));
-    // The suspension is longer than the timeout: this is the time that passes, and nothing is waited for.
+    // The suspension must be longer than the timeout. This sleep is the tested condition, it does not wait for
+    // anything.
     std::thread::sleep(timeout * 2);
     for worker in &workers {
         worker.signal(Signal::CONT);
-        // The ranks go on one after the other, as those of several machines do.
+        // The ranks resume one after the other, as on several machines.
         std::thread::sleep(timeout / 10);
     }
-    // The clocks that a suspended process has restarted run out after the timeout.
+    // The resumed processes have restarted their clocks. Errors would show when these run out.
     std::thread::sleep(timeout + timeout / 2);
     workers[0].tell_to_end();
     for worker in &workers {

@@ -1,4 +1,4 @@
-//! Makes batches ahead of their consumer.
+//! Batches made ahead of their consumer.
 
 use crate::batch::MiniBatch;
 use crate::error::LoaderError;
@@ -12,12 +12,12 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::task::AbortOnDropHandle;
 
-/// The batches of `num_steps` steps in order, made by `make` on the runtime of `node`: at most `concurrency` are being made and one waits
-/// ready, and all of these together have at most as many bytes as `budget` allows. With a `concurrency` of 0 each is made
-/// when it is asked for.
+/// Makes the batches of `num_steps` steps in order with `make`, on the runtime of `node`. At most `concurrency` batches
+/// are in progress and one waits ready. All of these together take at most the bytes that `budget` allows. With a
+/// `concurrency` of 0, each batch is made on request.
 ///
-/// The job hears of a batch that cannot be made at once, for the consumer may be in a collective with ranks that wait for a
-/// reply of this one.
+/// A failure is reported to the job at once, since the consumer may be in a collective with ranks that wait for a reply
+/// of this rank.
 pub(crate) fn run_ahead<T, F>(
     node: &SamplingNode,
     concurrency: usize,
@@ -46,6 +46,7 @@ where
                 permit.finish(num_bytes);
                 Ok(Ready { batch, permit })
             };
+            // A task of its own per batch, so that batches advance together. Dropping the handle aborts the task.
             let task = AbortOnDropHandle::new(tokio::spawn(make));
             async move {
                 let made = task.await.map_err(stopped)?;
@@ -56,6 +57,7 @@ where
                 })
             }
         });
+        // `buffered` keeps the order of the steps.
         let mut batches = std::pin::pin!(batches.buffered(concurrency.max(1)));
         loop {
             if !ahead && asked.recv().await.is_none() {
@@ -74,24 +76,24 @@ where
     BatchIter { receiver, ask: (!ahead).then_some(ask), task, left: num_steps }
 }
 
-/// A batch that waits for its consumer.
+/// A finished batch that waits for its consumer.
 pub(crate) struct Ready<T> {
     pub(crate) batch: T,
-    /// Counts the batch until the consumer has it.
+    /// Counts the batch against the budget until the consumer takes it.
     pub(crate) permit: Permit,
 }
 
-/// The error of a task that made a batch and has not ended by itself.
+/// Converts the error of a task that made a batch and was cancelled or panicked.
 fn stopped(error: JoinError) -> LoaderError {
     match error.try_into_panic() {
         Ok(panic) => LoaderError::Panicked { what: panic_text(&*panic) },
-        // Only the end of the runtime cancels a task whose result is waited for.
+        // A task whose result is awaited is cancelled only when the runtime shuts down.
         Err(_) => LoaderError::Stopped,
     }
 }
 
-/// Tells the other ranks of an error, unless it is the consequence of another rank's failure. Finding that out takes time,
-/// so a thread that may wait does it.
+/// Reports an error to the other ranks, unless it is a consequence of another rank's failure. Finding that out takes
+/// time, so it runs on a blocking thread.
 fn report(cluster: &Cluster, error: &LoaderError) {
     let cluster = cluster.clone();
     let mut text = error.to_string();
@@ -103,10 +105,10 @@ fn report(cluster: &Cluster, error: &LoaderError) {
     tokio::task::spawn_blocking(move || cluster.blame(text));
 }
 
-/// The batches of one epoch; see [`DistNeighborLoader::epoch`](crate::DistNeighborLoader::epoch).
+/// An iterator over the batches of one epoch. See [`DistNeighborLoader::epoch`](crate::DistNeighborLoader::epoch).
 pub struct BatchIter<T = MiniBatch> {
     receiver: mpsc::Receiver<Result<Ready<T>, LoaderError>>,
-    /// Asks for a batch, where none is made ahead.
+    /// Requests a batch if batches are not made ahead.
     ask: Option<mpsc::UnboundedSender<()>>,
     task: JoinHandle<()>,
     left: usize,
@@ -115,13 +117,14 @@ pub struct BatchIter<T = MiniBatch> {
 impl<T> Iterator for BatchIter<T> {
     type Item = Result<T, LoaderError>;
 
-    /// Waits for the next batch. Every request behind it has a deadline, so the wait ends. Must not be called from async code.
+    /// Waits for the next batch. Every request that it needs has a deadline, so the wait ends. Must not be called from
+    /// async code.
     fn next(&mut self) -> Option<Self::Item> {
         if self.left == 0 {
             return None;
         }
         self.left -= 1;
-        // If nobody listens, the receiver says so.
+        // If the task has ended, the receiver reports it.
         if let Some(ask) = &self.ask {
             let _ = ask.send(());
         }

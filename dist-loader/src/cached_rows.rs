@@ -1,4 +1,4 @@
-//! Rows of features that the trainer has already.
+//! Feature rows that the consumer of the batches has cached.
 
 use crate::batch::NodeBatch;
 use crate::error::LoaderError;
@@ -9,7 +9,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// By node type the nodes whose features are kept where they are used, each in a slot: a loader does not fetch them.
+/// The nodes of each type whose features the consumer has cached, each in a slot. A loader does not fetch these
+/// features.
 ///
 /// ```
 /// use edgecut_dist_loader::CachedRows;
@@ -20,23 +21,24 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone, Default)]
 pub struct CachedRows {
-    /// By node type, the global ids by slot.
+    /// By node type, the global ids in the order of the slots.
     nodes: Vec<Vec<u32>>,
     slots: Vec<FxHashMap<u32, u32>>,
 }
 
 impl CachedRows {
-    /// Keeps the `nodes` of each type, global ids in the order of their slots.
+    /// Makes the cache of the `nodes` of each type, which are global ids in the order of their slots.
     ///
     /// # Errors
-    /// [`LoaderError::Config`] for a node given twice, or for 2^31 nodes of a type or more.
+    /// [`LoaderError::Config`] for a node that is listed twice, or for 2^31 or more nodes of a type.
     pub fn new(nodes: Vec<Vec<u32>>) -> Result<Self, LoaderError> {
         let mut slots = Vec::with_capacity(nodes.len());
         for (node_type, nodes) in nodes.iter().enumerate() {
             let of_type: FxHashMap<u32, u32> = nodes.iter().zip(0..).map(|(&node, slot)| (node, slot)).collect();
             if of_type.len() != nodes.len() || nodes.len() > i32::MAX as usize {
                 let what = format!(
-                    "{} rows of node type {node_type} are to be cached, {} of them different: give each once, fewer than 2^31",
+                    "the cache lists {} rows of node type {node_type}, {} of them distinct: list each node once, and \
+                     fewer than 2^31",
                     nodes.len(),
                     of_type.len()
                 );
@@ -47,21 +49,22 @@ impl CachedRows {
         Ok(Self { nodes, slots })
     }
 
-    /// The slot of a node by its global id.
+    /// Returns the slot of a node, given by global id.
     pub fn slot(&self, node_type: NodeTypeId, node: u32) -> Option<u32> {
         self.slots.get(node_type.index())?.get(&node).copied()
     }
 
-    /// The global ids of a type's nodes, by slot.
+    /// Returns the global ids of the nodes of a type, by slot.
     pub fn nodes(&self, node_type: NodeTypeId) -> &[u32] {
         self.nodes.get(node_type.index()).map_or(&[], |nodes| nodes)
     }
 
-    /// Fetches the features of the nodes of one type in some slots, to be cached: `[slots.len(), feature_dim]`, row-major. Slots
-    /// in stretches bound the memory that this takes.
+    /// Fetches the features of the nodes in some slots of one type, to fill the cache: `[slots.len(), feature_dim]`,
+    /// row-major. Fetching ranges of slots one after the other bounds the memory that this takes.
     ///
     /// # Errors
-    /// [`LoaderError::Config`] for slots that there are not, [`LoaderError::Fetch`] if the type has no features or a peer fails.
+    /// [`LoaderError::Config`] for slots that do not exist, [`LoaderError::Fetch`] if the type has no features or a
+    /// peer fails.
     pub async fn fetch(
         &self,
         node: &Arc<SamplingNode>,
@@ -70,7 +73,11 @@ impl CachedRows {
     ) -> Result<Vec<f32>, LoaderError> {
         let nodes = self.nodes(node_type);
         let Some(nodes) = nodes.get(slots.clone()) else {
-            let what = format!("slots {slots:?} of node type {} were asked for, of {}", node_type.0, nodes.len());
+            let what = format!(
+                "slots {slots:?} of node type {} were requested, but the cache has {}",
+                node_type.0,
+                nodes.len()
+            );
             return Err(LoaderError::Config { what });
         };
         let wanted = Wanted { features: true, ..Wanted::default() };
@@ -78,8 +85,8 @@ impl CachedRows {
         fetched.map(|fetched| fetched.features).map_err(|source| LoaderError::Fetch { source: Box::new(source) })
     }
 
-    /// The slot of each node, [`NodeBatch::NOT_CACHED`] where it has none, and the nodes that have none, in order. Looks them up
-    /// on the threads that sample.
+    /// Returns the slot of each node, or [`NodeBatch::NOT_CACHED`], and the nodes without a slot in order. The lookups
+    /// run on the sampling threads.
     pub(crate) async fn split(
         self: &Arc<Self>,
         node: &SamplingNode,
@@ -116,6 +123,6 @@ mod tests {
         assert_eq!(slots, [Some(0), Some(1), None, None, Some(0), None]);
         assert_eq!((cached.nodes(NodeTypeId(0)), cached.nodes(NodeTypeId(9))), (&[5, 2][..], &[][..]));
         let error = CachedRows::new(vec![vec![], vec![4, 5, 4]]).unwrap_err().to_string();
-        assert!(error.contains("3 rows of node type 1 are to be cached, 2 of them different"), "{error}");
+        assert!(error.contains("the cache lists 3 rows of node type 1, 2 of them distinct"), "{error}");
     }
 }

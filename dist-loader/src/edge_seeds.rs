@@ -1,36 +1,36 @@
-//! Which edges a rank's batches are made for.
+//! Seed edges of a rank's batches.
 
 use edgecut_graph::{EdgeList, EdgeTypeId, Part, Split};
 use std::ops::Range;
 
-/// Where seed edges come from.
+/// The source of seed edges.
 #[derive(Clone, Debug)]
 pub enum EdgeSeeds {
-    /// Of some edge types, the edges into this rank's nodes: for [`Split::Train`] those that messages flow over, for the
-    /// others the held-out ones. Ranks that share a part take them in turn.
+    /// The edges of some types into this rank's nodes: the edges that carry messages for [`Split::Train`], the held-out
+    /// edges for the other splits. Ranks that share a part take them in turn.
     Split(Split, Vec<EdgeTypeId>),
-    /// The same list on every rank, (type, source, destination) in global ids: batch `k` is the `k`-th stretch of it, made by
-    /// rank `k` modulo the world size.
+    /// A list of edges in global ids, the same on every rank. Batch `k` is the `k`-th stretch of the list, and rank `k`
+    /// modulo the world size makes it.
     Listed(Vec<SeedEdge>),
 }
 
-/// One edge that a batch is made for, in global ids.
+/// A seed edge of a batch, in global ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SeedEdge {
-    /// Its type.
+    /// The edge type.
     pub edge_type: EdgeTypeId,
-    /// Its source.
+    /// The source.
     pub src: u32,
-    /// Its destination.
+    /// The destination.
     pub dst: u32,
-    /// Its time, where it has one.
+    /// The time, if the edge has one.
     pub time: Option<i64>,
 }
 
-/// Seed edges, found by their position.
+/// Seed edges by position.
 #[derive(Debug)]
 pub(crate) enum EdgeIndex {
-    /// Per edge type the positions that its edges in the part have.
+    /// For each edge type, the range of positions of its edges in the part.
     Part {
         split: Split,
         types: Vec<(EdgeTypeId, Range<usize>)>,
@@ -62,8 +62,8 @@ impl EdgeIndex {
         }
     }
 
-    /// The reason why some seed edges have no time, if there are such. It depends on the whole graph, so that all ranks
-    /// agree on it.
+    /// Returns the reason why some seed edges lack a time, if any do. It depends on the whole graph, so all ranks agree
+    /// on it.
     pub(crate) fn lacks_times(&self, part: &Part) -> Option<String> {
         let (split, types) = match self {
             Self::Part { split, types } => (*split, types),
@@ -86,31 +86,33 @@ impl EdgeIndex {
         let name = format!("{}__{}__{}", edges.src_type, edges.relation, edges.dst_type);
         Some(match split {
             Split::Train => format!(
-                "temporal sampling needs a time for each seed edge, but edge type {name} has none: predict edge types that \
-                 have times"
+                "temporal sampling needs a time for each seed edge, but edge type {name} has none: predict edge types \
+                 that have times"
             ),
             _ => format!(
-                "temporal sampling needs a time for each seed edge, but the held-out {} edges of type {name} have none: \
-                 save {0}_edge_time.npy beside {0}_edge_index.npy, or hold out the latest edges with --hold-out-edges \
-                 latest:VALID,TEST, and partition again",
+                "temporal sampling needs a time for each seed edge, but the held-out {} edges of type {name} have \
+                 none: save {0}_edge_time.npy beside {0}_edge_index.npy, or hold out the latest edges with \
+                 --hold-out-edges latest:VALID,TEST, and partition again",
                 split.name()
             ),
         })
     }
 
-    /// The edge of a position below [`EdgeIndex::len`].
+    /// Returns the edge at a position, which must be below [`EdgeIndex::len`].
     pub(crate) fn edge(&self, part: &Part, position: usize) -> SeedEdge {
         let (split, types) = match self {
             Self::Listed(edges) => return edges[position],
             Self::Part { split, types } => (*split, types),
         };
         let (edge_type, range) = &types[types.partition_point(|(_, range)| range.end <= position)];
-        let (edge_type, at) = (*edge_type, position - range.start);
+        let edge_type = *edge_type;
+        let at = position - range.start;
         if let Some(list) = held_out(part, edge_type, split) {
             let time = list.times.as_ref().map(|times| times[at]);
             return SeedEdge { edge_type, src: list.src[at], dst: list.dst[at], time };
         }
         let edges = part.edges(edge_type);
+        // The destination of the `at`-th in-edge is the row whose range of in-edges contains it.
         let row = edges.csc.indptr().partition_point(|&end| end <= at as u64) - 1;
         let dst = part.owned(edges.dst_type).start + row as u32;
         let time = edges.attributes.times.as_ref().map(|times| times[at]);

@@ -1,4 +1,4 @@
-//! What can go wrong while loading batches.
+//! Errors of loading batches.
 
 use edgecut_cluster::ClusterError;
 use edgecut_dist_sampler::SampleError;
@@ -7,26 +7,26 @@ use thiserror::Error;
 /// An error of a loader.
 #[derive(Debug, Error)]
 pub enum LoaderError {
-    /// A batch could not be sampled or its features not fetched.
+    /// A batch could not be sampled, or its features could not be fetched.
     #[error("batch {batch} of epoch {}", epoch + 1)]
     Batch {
         /// The batch, counted over all ranks.
         batch: u64,
-        /// The epoch, counted from 0; shown counted from 1.
+        /// The epoch, counted from 0. The message counts from 1.
         epoch: u64,
-        /// The text of the panic.
+        /// The cause.
         source: Box<SampleError>,
     },
-    /// Rows to be cached could not be fetched.
-    #[error("fetch the rows to be cached")]
+    /// Rows for a cache could not be fetched.
+    #[error("fetch rows for the feature cache")]
     Fetch {
-        /// The text of the panic.
+        /// The cause.
         source: Box<SampleError>,
     },
-    /// The directory of original ids, which negatives are found by, could not be made.
-    #[error("make the directory of original ids")]
+    /// The directory of original ids, which lookups of negatives need, could not be built.
+    #[error("build the directory of original ids")]
     Directory {
-        /// The text of the panic.
+        /// The cause.
         source: Box<SampleError>,
     },
     /// The ranks could not agree on the number of steps.
@@ -38,13 +38,13 @@ pub enum LoaderError {
         /// The text of the panic.
         what: String,
     },
-    /// The batches end before the epoch does, since the process is shutting down.
+    /// The batches end before the epoch does, because the process is shutting down.
     #[error("the loader stopped before the end of the epoch")]
     Stopped,
     /// The configuration contradicts itself or the graph.
     #[error("{what}")]
     Config {
-        /// What is wrong, and what to do.
+        /// The contradiction, and how to resolve it.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! From a sampled neighborhood to a batch.
+//! Conversion of a sampled neighborhood to a batch.
 
 use crate::batch::{EdgeBatch, MiniBatch, NodeBatch};
 use crate::cached_rows::CachedRows;
@@ -9,15 +9,15 @@ use edgecut_dist_sampler::{
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use std::sync::Arc;
 
-/// What a batch is filled with.
+/// The attributes to fetch for a batch.
 pub(crate) struct Filling {
     pub(crate) wanted: Wanted,
     pub(crate) of_edges: WantedOfEdges,
-    /// Nodes whose features are not wanted.
+    /// The nodes whose features are not fetched.
     pub(crate) cache: Option<Arc<CachedRows>>,
 }
 
-/// Fetches what is wanted of the nodes and edges of a neighborhood, labels excepted.
+/// Fetches the requested attributes of the nodes and edges of a neighborhood, except labels.
 pub(crate) async fn fill(
     node: &Arc<SamplingNode>,
     subgraph: SampledSubgraph,
@@ -29,7 +29,7 @@ pub(crate) async fn fill(
     let node_types = &node.part().meta().node_types;
     let mut nodes = Vec::with_capacity(node_types.len());
     for (t, sampled) in subgraph.nodes.into_iter().enumerate() {
-        // Some types may have none.
+        // Some node types may lack features or times.
         let has_features = node_types[t].feature_dim > 0;
         let has_times = node_types[t].has_times;
         let wanted = Wanted {
@@ -59,7 +59,7 @@ pub(crate) async fn fill(
     for (e, SampledEdges { indptr, indices, positions }) in subgraph.edges.into_iter().enumerate() {
         let edge_type = EdgeTypeId(e as u16);
         let meta = &node.part().meta().edge_types[e];
-        // Of several types some may have none.
+        // Some edge types may lack some of the attributes.
         let wanted = WantedOfEdges {
             features: of_edges.features && meta.feature_dim > 0,
             weights: of_edges.weights && meta.has_weights,
@@ -68,6 +68,7 @@ pub(crate) async fn fill(
         let mut attributes = SampledEdgeAttributes::default();
         if wanted.any() {
             let destinations = &nodes[node.part().edges(edge_type).dst_type.index()].input_nodes;
+            // Repeats each destination once per sampled in-edge: edges are named by destination and position.
             let mut of_edges = Vec::with_capacity(indices.len());
             for (ends, &destination) in indptr.windows(2).zip(destinations) {
                 of_edges.resize(ends[1] as usize, destination);
@@ -79,7 +80,8 @@ pub(crate) async fn fill(
     Ok(MiniBatch { key, num_seeds, nodes, edges, labels })
 }
 
-/// The slots of `nodes`, and what is wanted of them: features of those that have no slot, and all else of all.
+/// Returns the slots of `nodes` and their attributes: features of the nodes without a slot, other attributes of all
+/// nodes.
 async fn fetch_uncached(
     node: &Arc<SamplingNode>,
     node_type: NodeTypeId,
@@ -99,15 +101,16 @@ async fn fetch_uncached(
     Ok((slots, NodeAttributes { features, feature_dim, ..others }))
 }
 
-/// What is wanted of `nodes`, if that is anything.
+/// Fetches the requested attributes of `nodes`, unless none is requested.
 async fn fetch_if_any(
     node: &Arc<SamplingNode>,
     node_type: NodeTypeId,
     nodes: &[u32],
     wanted: Wanted,
 ) -> Result<NodeAttributes, SampleError> {
-    match wanted == Wanted::default() {
-        true => Ok(NodeAttributes::default()),
-        false => node.fetch(node_type, nodes.to_vec(), wanted).await,
+    if wanted == Wanted::default() {
+        Ok(NodeAttributes::default())
+    } else {
+        node.fetch(node_type, nodes.to_vec(), wanted).await
     }
 }

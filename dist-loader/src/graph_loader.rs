@@ -1,4 +1,4 @@
-//! Batches of graphs, made ahead of the trainer.
+//! A loader of batches of whole graphs, made ahead of the trainer.
 
 use crate::ahead::Ready;
 use crate::error::LoaderError;
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
-/// Gives a rank its batches of graphs, epoch by epoch. All ranks take the same number of steps, and together they see every
-/// graph once an epoch.
+/// A loader of a rank's batches of graphs, epoch by epoch. All ranks take the same number of steps, and together they
+/// see every graph once per epoch.
 ///
-/// The number of the epoch decides the order, which is what `set_epoch` is for elsewhere.
+/// The number of the epoch selects the shuffle, so no `set_epoch` is needed as in PyTorch.
 ///
 /// ```
 /// use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig, LoaderError};
@@ -37,11 +37,12 @@ pub struct GraphDataLoader {
 }
 
 impl GraphDataLoader {
-    /// A loader of these graphs of a set for `rank` of `world_size`; all ranks have to give the same graphs and the same
-    /// configuration.
+    /// Makes a loader of some graphs of a set for `rank` of `world_size`. All ranks must pass the same graphs and the
+    /// same configuration.
     ///
     /// # Errors
-    /// [`LoaderError::Config`] for a graph that is not there or has more nodes than a batch may have, and for empty batches.
+    /// [`LoaderError::Config`] for a graph that does not exist or has more nodes than a batch may have, and for a batch
+    /// size of 0.
     ///
     /// # Panics
     /// If `rank` is not below `world_size`.
@@ -58,23 +59,23 @@ impl GraphDataLoader {
         Ok(Self { dataset, graphs: Arc::new(graphs), config, budget, rank, world_size })
     }
 
-    /// The set that the graphs are from.
+    /// Returns the set to which the graphs belong.
     pub fn dataset(&self) -> &Arc<GraphDataset> {
         &self.dataset
     }
 
-    /// The most bytes of finished batches that waited at once, over all epochs so far.
+    /// Returns the most bytes of finished batches that waited at the same time, over all epochs so far.
     pub fn peak_prefetch_bytes(&self) -> usize {
         self.budget.peak_bytes()
     }
 
-    /// Graphs over all ranks.
+    /// Returns the number of graphs over all ranks.
     pub fn total_graphs(&self) -> usize {
         self.graphs.len()
     }
 
-    /// Steps of an epoch, the same on every rank: a rank without graphs for the last one gets an empty batch. With batches by
-    /// number of nodes it differs between epochs.
+    /// Returns the number of steps in an epoch, the same on every rank. A rank without graphs for the last step gets an
+    /// empty batch. With [`Packing::Nodes`](crate::Packing::Nodes) the number differs between epochs.
     pub fn num_steps(&self, epoch: u64) -> usize {
         self.plan(epoch).num_steps()
     }
@@ -83,20 +84,22 @@ impl GraphDataLoader {
         EpochPlan::new(&self.dataset, &self.graphs, &self.config, epoch, self.world_size)
     }
 
-    /// The batches of `epoch`, in order.
+    /// Returns the batches of `epoch`, in order.
     pub fn epoch(&self, epoch: u64) -> GraphBatchIter {
         self.epoch_map(epoch, |batch| batch)
     }
 
-    /// As [`GraphDataLoader::epoch`]; each batch goes through `prepare` on the thread that makes it, so that the consumer gets it
-    /// ready to use. At most `concurrency` are ready, and at most `prefetch_bytes` of them, however slow the consumer; dropping
-    /// the iterator ends the thread.
+    /// Returns the batches of `epoch` after `prepare`, which runs on the thread that makes them, so that the consumer
+    /// gets them ready to use. At most `concurrency` batches, and at most `prefetch_bytes`, are made ahead of the
+    /// consumer. Dropping the iterator ends the thread.
     pub fn epoch_map<T: Send + 'static>(
         &self,
         epoch: u64,
         prepare: impl Fn(GraphBatch) -> T + Send + 'static,
     ) -> GraphBatchIter<T> {
-        let (plan, rank, dataset) = (self.plan(epoch), self.rank, Arc::clone(&self.dataset));
+        let plan = self.plan(epoch);
+        let rank = self.rank;
+        let dataset = Arc::clone(&self.dataset);
         let left = plan.num_steps();
         let make = move |step: usize| {
             let batch = GraphBatch::new(&dataset, plan.batch(step, rank).to_vec());
@@ -105,13 +108,13 @@ impl GraphDataLoader {
         };
         let source = match self.config.concurrency {
             0 => Source::Here(Box::new((0..left).map(move |step| make(step).batch))),
-            // One batch is being made while the others wait.
+            // One batch is in progress while `concurrency - 1` wait in the channel.
             concurrency => {
                 let (ready, receiver) = sync_channel(concurrency - 1);
                 let in_flight = InFlight::new(self.budget.clone());
                 let thread = std::thread::spawn(move || {
                     for step in 0..left {
-                        // Dropping the iterator drops the batches that wait, which ends this wait.
+                        // Dropping the iterator drops the waiting batches, which frees the budget and ends this wait.
                         let mut permit = block_on(in_flight.admit());
                         let Made { batch, num_bytes } = make(step);
                         permit.finish(num_bytes);
@@ -127,18 +130,19 @@ impl GraphDataLoader {
     }
 }
 
-/// The batches of one epoch; see [`GraphDataLoader::epoch`].
+/// An iterator over the batches of one epoch. See [`GraphDataLoader::epoch`].
 pub struct GraphBatchIter<T = GraphBatch> {
     source: Source<T>,
     left: usize,
 }
 
+/// The origin of an iterator's batches.
 enum Source<T> {
     Here(Box<dyn Iterator<Item = T> + Send>),
     Ahead { receiver: Receiver<Ready<T>>, thread: Option<JoinHandle<()>> },
 }
 
-/// Why a thread has ended before its last batch.
+/// Returns the error of a thread that has ended before its last batch.
 fn early_end(thread: Option<JoinHandle<()>>) -> LoaderError {
     match thread.map(JoinHandle::join) {
         Some(Err(panic)) => LoaderError::Panicked { what: panic_text(&*panic) },
@@ -149,7 +153,7 @@ fn early_end(thread: Option<JoinHandle<()>>) -> LoaderError {
 impl<T> Iterator for GraphBatchIter<T> {
     type Item = Result<T, LoaderError>;
 
-    /// Waits for the next batch. If the thread that makes them has panicked, that is an error and not the end of the epoch.
+    /// Waits for the next batch. A panic of the thread that makes the batches is returned as an error.
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let batch = match &mut self.source {

@@ -1,4 +1,4 @@
-//! Which graphs each rank gets in each step.
+//! The assignment of graphs to ranks and steps.
 
 use crate::error::LoaderError;
 use crate::prefetch::DEFAULT_PREFETCH_BYTES;
@@ -6,35 +6,36 @@ use edgecut_graph::GraphDataset;
 use edgecut_graph::rng::{CounterRng, combine};
 use std::ops::Range;
 
-/// How many graphs make a batch.
+/// The rule by which graphs are packed into a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
-    /// So many graphs per rank, at most.
+    /// At most this many graphs per rank.
     Graphs(usize),
-    /// As many graphs per rank as have so many nodes together.
+    /// As many graphs per rank as have at most this many nodes together.
     Nodes(usize),
 }
 
-/// How a set of graphs becomes batches.
+/// The configuration of a [`GraphDataLoader`](crate::GraphDataLoader).
 #[derive(Clone, Debug)]
 pub struct GraphLoaderConfig {
-    /// How many graphs make a batch.
+    /// The size of a batch.
     pub packing: Packing,
-    /// Whether the graphs are shuffled each epoch, by a permutation that (seed, epoch) decides.
+    /// True to shuffle the graphs in each epoch, by a permutation that depends on (seed, epoch).
     pub shuffle: bool,
-    /// Whether an epoch leaves out what does not make a whole step: with [`Packing::Graphs`] the graphs that do not fill the last
-    /// step of all ranks, with [`Packing::Nodes`] the batches that not every rank would have one of.
+    /// True to omit the incomplete last step of an epoch. With [`Packing::Graphs`] this drops the graphs that do
+    /// not fill a step of all ranks, with [`Packing::Nodes`] the batches that not every rank would get.
     pub drop_last: bool,
     /// The seed of the shuffles.
     pub seed: u64,
-    /// Batches that are made ahead of the trainer; 0 makes each when it is asked for.
+    /// The number of batches to make ahead of the trainer. 0 makes each batch on request.
     pub concurrency: usize,
-    /// The most bytes of the batches that are made ahead and wait for the trainer; a batch larger than that passes alone.
+    /// The most bytes of batches that are made ahead and wait for the trainer. A larger batch is made only when no
+    /// other is held.
     pub prefetch_bytes: usize,
 }
 
 impl GraphLoaderConfig {
-    /// Batches of `batch_size` graphs per rank, shuffled, two of them made ahead.
+    /// Returns a configuration with batches of `batch_size` graphs per rank, shuffled, two of them made ahead.
     pub fn new(batch_size: usize) -> Self {
         Self {
             packing: Packing::Graphs(batch_size),
@@ -49,13 +50,14 @@ impl GraphLoaderConfig {
 
 /// The batches of all ranks in one epoch.
 ///
-/// Graphs are put in an order that does not depend on the ranks, and cut, so that an epoch has every graph once and all ranks take
-/// the same number of steps. By count they are cut into steps, and each of these over the ranks: two ranks with half the batch
-/// size train on the same graphs step by step as one. By nodes they are cut into batches, which are dealt to the ranks.
+/// Graphs are put in an order that does not depend on the ranks, and this order is cut. So an epoch contains every
+/// graph once, and all ranks take the same number of steps. [`Packing::Graphs`] cuts the order into steps and each step
+/// into one batch per rank: two ranks with half the batch size train on the same graphs per step as one rank.
+/// [`Packing::Nodes`] cuts the order into batches, which the ranks take in turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EpochPlan {
     order: Vec<u32>,
-    /// Batches as ranges of the order, `world_size` of them a step.
+    /// Batches as ranges of the order, `world_size` per step.
     batches: Vec<Range<usize>>,
     world_size: usize,
 }
@@ -70,6 +72,7 @@ impl EpochPlan {
     ) -> Self {
         let mut order = graphs.to_vec();
         if config.shuffle {
+            // 0x96a9 separates these random numbers from those of other users of the same seed.
             CounterRng::new(combine(combine(0x96a9, config.seed), epoch)).shuffle(&mut order);
         }
         let batches = match config.packing {
@@ -86,13 +89,13 @@ impl EpochPlan {
         self.batches.len() / self.world_size
     }
 
-    /// The graphs of a rank in a step.
+    /// Returns the graphs of a rank in a step.
     pub(crate) fn batch(&self, step: usize, rank: usize) -> &[u32] {
         &self.order[self.batches[step * self.world_size + rank].clone()]
     }
 }
 
-/// Steps of `size` graphs for each rank; what is left for the last step is shared out evenly.
+/// Cuts steps of `size` graphs per rank. The graphs of the last step are divided evenly over the ranks.
 fn by_count(num_graphs: usize, size: usize, world_size: usize, drop_last: bool) -> Vec<Range<usize>> {
     let of_step = size.saturating_mul(world_size);
     let mut batches = Vec::new();
@@ -109,7 +112,7 @@ fn by_count(num_graphs: usize, size: usize, world_size: usize, drop_last: bool) 
     batches
 }
 
-/// Batches that are filled one after the other, and dealt to the ranks in turn; with empty ones after the last.
+/// Fills batches one after the other and adds empty ones until each rank has the same number.
 fn by_nodes(
     sizes: impl Iterator<Item = usize>,
     budget: usize,
@@ -117,11 +120,14 @@ fn by_nodes(
     drop_last: bool,
 ) -> Vec<Range<usize>> {
     let mut batches = Vec::new();
-    let (mut start, mut end, mut nodes) = (0, 0, 0);
+    let mut start = 0;
+    let mut end = 0;
+    let mut nodes = 0;
     for size in sizes {
         if end > start && nodes + size > budget {
             batches.push(start..end);
-            (start, nodes) = (end, 0);
+            start = end;
+            nodes = 0;
         }
         nodes += size;
         end += 1;
@@ -136,7 +142,7 @@ fn by_nodes(
     batches
 }
 
-/// Fails unless every graph is in the set and fits a batch.
+/// Checks that every graph is in the set and fits a batch.
 pub(crate) fn check(
     dataset: &GraphDataset,
     graphs: &[u32],
@@ -145,21 +151,21 @@ pub(crate) fn check(
 ) -> Result<(), LoaderError> {
     let fail = |what: String| Err(LoaderError::Config { what: format!("graphs of {}: {what}", dataset.name()) });
     if let Some(graph) = graphs.iter().find(|&&graph| graph as usize >= dataset.num_graphs()) {
-        return fail(format!("graph {graph} is unknown, the set has {}", dataset.num_graphs()));
+        return fail(format!("graph {graph} does not exist, the set has {} graphs", dataset.num_graphs()));
     }
     if world_size == 0 {
-        return fail("there has to be a rank".into());
+        return fail("the world size must be at least 1".into());
     }
     match config.packing {
-        Packing::Graphs(0) => fail("the batch size has to be at least 1".into()),
+        Packing::Graphs(0) => fail("the batch size must be at least 1".into()),
         Packing::Nodes(budget) => {
             let nodes = |graph: u32| dataset.num_nodes_of(graph as usize);
             match graphs.iter().max_by_key(|&&graph| nodes(graph)) {
                 Some(&graph) if nodes(graph) > budget => {
                     let most = nodes(graph);
                     fail(format!(
-                        "graph {graph} has {most} nodes, the most of all, and a batch may have {budget}: raise the limit of \
-                         nodes (--max-nodes) to at least {most}"
+                        "graph {graph} has {most} nodes, the most of all, but a batch may have {budget}: raise the \
+                         limit (--max-nodes) to at least {most}"
                     ))
                 }
                 _ => Ok(()),

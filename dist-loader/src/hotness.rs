@@ -1,10 +1,10 @@
-//! How often nodes are read.
+//! Counts of how often nodes are read.
 
 use edgecut_dist_sampler::SampledSubgraph;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
-/// How often each node was an input of the batches that were counted.
+/// The number of batches in which each node was an input.
 ///
 /// ```
 /// use edgecut_dist_loader::Hotness;
@@ -18,20 +18,20 @@ use std::cmp::Reverse;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Hotness {
-    /// By node type, of those that were found.
+    /// By node type, the counts of the nodes that occurred.
     counts: Vec<FxHashMap<u32, u32>>,
 }
 
 impl Hotness {
-    /// Of so many node types, with nothing counted.
+    /// Makes empty counts for a number of node types.
     pub fn new(num_node_types: usize) -> Self {
         Self { counts: vec![FxHashMap::default(); num_node_types] }
     }
 
-    /// Counts `nodes`, global ids of the type numbered `node_type`, once each.
+    /// Counts each of `nodes`, which are global ids of type `node_type`, once.
     ///
     /// # Panics
-    /// If there is no such type.
+    /// If the type does not exist.
     pub fn count(&mut self, node_type: usize, nodes: &[u32]) {
         let counts = &mut self.counts[node_type];
         nodes.iter().for_each(|&node| *counts.entry(node).or_default() += 1);
@@ -43,14 +43,14 @@ impl Hotness {
         }
     }
 
-    /// How often a node, by its global id, was counted.
+    /// Returns the count of a node, given by global id.
     pub fn of(&self, node_type: usize, node: u32) -> u32 {
         self.counts.get(node_type).and_then(|counts| counts.get(&node)).copied().unwrap_or(0)
     }
 
-    /// By node type the nodes that were counted most often and whose rows fit into `budget_bytes` together: those counted more
-    /// often first, of equal ones those of the earlier type and the smaller id. A row of a type takes `row_bytes`; of a type
-    /// whose rows take none, or that has no entry, there is nothing to keep.
+    /// Returns, by node type, the most frequent nodes whose rows fit in `budget_bytes` together. Nodes are ordered by
+    /// descending count, then by type and id. A row of a type takes `row_bytes`. Types with rows of 0 bytes or without
+    /// an entry are skipped.
     pub fn hottest(&self, row_bytes: &[u64], budget_bytes: u64) -> Vec<Vec<u32>> {
         let mut candidates: Vec<(Reverse<u32>, usize, u32)> = Vec::new();
         for (node_type, counts) in self.counts.iter().enumerate() {
@@ -59,9 +59,10 @@ impl Hotness {
             }
         }
         candidates.sort_unstable();
-        let (mut left, mut chosen) = (budget_bytes, vec![Vec::new(); self.counts.len()]);
+        let mut left = budget_bytes;
+        let mut chosen = vec![Vec::new(); self.counts.len()];
         for (_, node_type, node) in candidates {
-            // Rows of another type may be small enough when those of one are not.
+            // A row that does not fit does not end the search, since rows of another type may be smaller.
             if let Some(rest) = left.checked_sub(row_bytes[node_type]) {
                 chosen[node_type].push(node);
                 left = rest;
@@ -87,7 +88,8 @@ mod tests {
             }
             hotness.hottest(&[10, 0, 3], 26)
         };
-        // 4 of type 2 once counted, then node 4 thrice, 9 twice; then nothing of type 0 fits.
+        // Node 0 of type 2 was counted four times, then node 4 of type 0 three times and node 9 twice. Then no row of
+        // type 0 fits.
         let expected = [vec![4, 9], vec![], vec![0]];
         assert_eq!(all(&[0, 1, 2, 3]), expected);
         assert_eq!(all(&[3, 2, 1, 0]), expected);

@@ -1,9 +1,9 @@
-//! Turns seeds into ready mini-batches, ahead of the trainer.
+//! Loaders that turn seeds into ready mini-batches, ahead of the trainer.
 //!
-//! A [`DistNeighborLoader`] runs in *worker mode*: in the process that trains. It takes the seeds that this rank's part
-//! owns (or a given list), cuts them into batches, and keeps a bounded number of batches being sampled and fetched ahead
-//! of the trainer. A [`DistLinkNeighborLoader`] does the same for edges, with negatives. A
-//! [`GraphDataLoader`] puts whole small graphs together. A [`MiniBatch`] is plain arrays: this crate knows no tensor library.
+//! A [`DistNeighborLoader`] runs in the process that trains. It takes the seeds that this rank's part owns (or a given
+//! list), cuts them into batches, and samples and fetches a bounded number of batches ahead of the trainer. A
+//! [`DistLinkNeighborLoader`] does the same for edges with negatives. A [`GraphDataLoader`] combines whole small
+//! graphs. A [`MiniBatch`] consists of plain arrays: this crate does not depend on a tensor library.
 #![forbid(unsafe_code)]
 
 mod ahead;

@@ -1,4 +1,4 @@
-//! A ready mini-batch of edges.
+//! A mini-batch of edges with its neighborhood.
 
 use crate::batch::MiniBatch;
 use crate::prefetch::bytes_held;
@@ -6,12 +6,13 @@ use crate::shared_candidates::EdgeRelations;
 use edgecut_graph::EdgeTypeId;
 use std::sync::Arc;
 
-/// Edges and their negatives, and the neighborhood of all their ends.
+/// Edges with their negatives, and the neighborhood of the ends of all of these.
 ///
-/// Ends are given by their numbers in `graph.nodes[type]`; all of them are among its first `hop_offsets[0]` nodes, the seeds.
+/// Ends are numbers of nodes in `graph.nodes[type]`. All of them are seeds, that is, among the first `hop_offsets[0]`
+/// nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkBatch {
-    /// The neighborhood; its `num_seeds` is the number of edges, its labels are empty.
+    /// The neighborhood. Its `num_seeds` is the number of edges, and its labels are empty.
     pub graph: MiniBatch,
     /// The type of each edge.
     pub edge_types: Vec<EdgeTypeId>,
@@ -25,23 +26,24 @@ pub struct LinkBatch {
     pub relations: Arc<EdgeRelations>,
 }
 
-/// Destinations that take the place of an edge's own.
+/// Destinations that replace an edge's own destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Negatives {
-    /// `num` for each edge: edge `i` has `dst[i * num..(i + 1) * num]`, of its destination's type.
+    /// Separate negatives per edge: edge `i` has `dst[i * num..(i + 1) * num]`, which are nodes of its destination's
+    /// type.
     OfEach {
         /// Negatives per edge.
         num: usize,
         /// Row-major, `[num_edges, num]`.
         dst: Vec<u32>,
     },
-    /// The same ones for all edges of the batch, by destination type; none where no edge of the batch ends in a type. Some
-    /// may be positive pairs with some edges: [`LinkBatch::shared_candidates`] finds these.
+    /// Shared negatives for all edges of the batch, by destination type. Empty for types in which no edge of the batch
+    /// ends. Some may form positive pairs with some edges. [`LinkBatch::shared_candidates`] finds these.
     Shared(Vec<Vec<u32>>),
 }
 
 impl LinkBatch {
-    /// The bytes of memory that the arrays hold, unused capacity included.
+    /// Returns the bytes of memory that the arrays hold, including unused capacity.
     pub fn num_bytes(&self) -> usize {
         let negatives = match &self.negatives {
             Negatives::OfEach { dst, .. } => bytes_held(dst),
@@ -51,7 +53,7 @@ impl LinkBatch {
         self.graph.num_bytes() + ends + negatives
     }
 
-    /// A batch without edges.
+    /// Makes a batch without edges.
     pub fn empty(graph: MiniBatch) -> Self {
         Self {
             graph,

@@ -1,4 +1,4 @@
-//! Makes batches of edges ahead of the trainer.
+//! A loader of batches of edges, made ahead of the trainer.
 
 use crate::ahead::{BatchIter, run_ahead};
 use crate::batch::MiniBatch;
@@ -22,23 +22,24 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The most negatives of one batch; each is a seed of its neighborhood.
+/// The most negatives of one batch. Each is a seed of its neighborhood.
 const MAX_NEGATIVES: usize = 1 << 25;
 
-/// How edges become batches, beside what [`LoaderConfig`] says.
+/// The configuration of link batches, in addition to [`LoaderConfig`].
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
-    /// The negatives that are drawn.
+    /// The negatives to draw.
     pub negatives: NegativeSampling,
-    /// Whether no message flows over a batch's own edges and their reverses, which would give the answer away. They are left
-    /// out of what was drawn, as in DGL, so that a node next to them may have fewer neighbors than its fan-out.
+    /// True to exclude the edges of a batch and their reverses from message passing, since they would reveal the
+    /// answer. They are removed from the drawn neighbors, as in DGL, so a node at such an edge may have fewer neighbors
+    /// than its fan-out.
     pub exclude_seed_edges: bool,
-    /// Pairs of edge types that are each other's reverse, beside those that names tell: `rev_writes` is that of `writes`,
-    /// and a type that joins a node type to itself may hold both directions.
+    /// Pairs of edge types that are each other's reverse, in addition to those that names imply: `rev_writes` is the
+    /// reverse of `writes`, and a type that connects a node type with itself may contain both directions.
     pub reverse_types: Vec<(EdgeTypeId, EdgeTypeId)>,
 }
 
-/// Gives a rank its mini-batches of edges, epoch by epoch. All ranks of the job take the same number of steps.
+/// A loader of a rank's mini-batches of edges, epoch by epoch. All ranks of the job take the same number of steps.
 pub struct DistLinkNeighborLoader {
     maker: Arc<LinkMaker>,
     plan: Arc<SeedPlan>,
@@ -50,11 +51,13 @@ pub struct DistLinkNeighborLoader {
 }
 
 impl DistLinkNeighborLoader {
-    /// A loader for `seeds`. Every rank of `world` has to call this, in the same order as the others.
+    /// Makes a loader for `seeds`. Every rank of `world` must call this, in the same order as other collectives.
     ///
     /// # Errors
-    /// [`LoaderError::Config`] for a batch size of 0, shared negatives that must be no edges or have no time,
-    /// or edges without times where times count; [`LoaderError::Agree`] if the ranks cannot agree on the steps.
+    /// [`LoaderError::Config`] for a batch size of 0, for shared negatives with exclusion of edges or in temporal
+    /// sampling, for too many negatives per batch, for wrong reverse types, and for edges without times in temporal
+    /// sampling. [`LoaderError::Directory`] if negatives cannot be looked up. [`LoaderError::Agree`] if the ranks
+    /// cannot agree on the number of steps.
     pub fn new(
         sampler: Arc<DistNeighborSampler>,
         seeds: EdgeSeeds,
@@ -64,17 +67,19 @@ impl DistLinkNeighborLoader {
     ) -> Result<Self, LoaderError> {
         let invalid = |what: String| Err(LoaderError::Config { what });
         if config.batch_size == 0 {
-            return invalid("the batch size has to be at least 1".into());
+            return invalid("the batch size must be at least 1".into());
         }
         if link.negatives.shared && link.negatives.exclude != Exclude::Nothing {
             return invalid(
-                "negatives that a whole batch shares may be neighbors of some of its edges: draw them for each edge, or do not \
+                "negatives that a batch shares may be neighbors of some of its edges: draw them per edge, or do not \
                  exclude edges"
                     .into(),
             );
         }
         if link.negatives.shared && sampler.temporal().is_some() {
-            return invalid("negatives that a whole batch shares have no time: draw them for each edge".into());
+            return invalid(
+                "negatives that a batch shares have no time: draw them per edge in temporal sampling".into(),
+            );
         }
         check_degrees(&sampler, config.wanted)?;
         let node = sampler.node();
@@ -87,22 +92,28 @@ impl DistLinkNeighborLoader {
             }
         };
         if !link.negatives.shared && config.batch_size.saturating_mul(link.negatives.num) > MAX_NEGATIVES {
-            let (batch_size, num) = (config.batch_size, link.negatives.num);
+            let batch_size = config.batch_size;
+            let num = link.negatives.num;
             return invalid(format!(
-                "{num} negatives for each of {batch_size} edges are more than {MAX_NEGATIVES} in a batch: take fewer, or share them"
+                "{num} negatives for each of {batch_size} edges exceed {MAX_NEGATIVES} per batch: reduce one of them, \
+                 or share the negatives"
             ));
         }
         if let Some(&(one, other)) = link.reverse_types.iter().find(|pair| !are_opposite(part.meta(), **pair)) {
             let name = |e: EdgeTypeId| &part.meta().edge_types[e.index()].relation;
             return invalid(format!(
-                "edge types {} and {} are not each other's reverse: what one goes from the other has to go to",
+                "edge types {} and {} are not each other's reverse: the source type of each must be the destination \
+                 type of the other",
                 name(one),
                 name(other)
             ));
         }
         let index = EdgeIndex::new(part, seeds);
         if index.len() > u32::MAX as usize {
-            return invalid(format!("{} seed edges in one part are more than 2^32: partition into more", index.len()));
+            return invalid(format!(
+                "{} seed edges in one part exceed the limit of 2^32 - 1: partition into more parts",
+                index.len()
+            ));
         }
         if let (Some(_), Some(why)) = (sampler.temporal(), index.lacks_times(part)) {
             return invalid(why);
@@ -135,48 +146,55 @@ impl DistLinkNeighborLoader {
         })
     }
 
-    /// The same loader, which leaves out the features of cached nodes from now on. Other ranks need not know.
+    /// Returns the loader with a cache. From now on it does not fetch the features of cached nodes. Other ranks may use
+    /// other caches.
     pub fn with_cache(self, cache: Arc<CachedRows>) -> Self {
         let maker = LinkMaker { cache: Some(cache), ..(*self.maker).clone() };
         Self { maker: Arc::new(maker), ..self }
     }
 
-    /// What draws the neighborhoods.
+    /// Returns the sampler of the neighborhoods.
     pub fn sampler(&self) -> &Arc<DistNeighborSampler> {
         &self.maker.sampler
     }
 
-    /// Steps per epoch, the same on every rank: a rank whose edges run out earlier gets empty batches.
+    /// Returns the number of steps per epoch, the same on every rank. A rank that runs out of edges earlier gets empty
+    /// batches.
     pub fn num_steps(&self) -> usize {
         self.num_steps
     }
 
-    /// The most bytes of finished batches that waited at once, over all epochs so far.
+    /// Returns the most bytes of finished batches that waited at the same time, over all epochs so far.
     pub fn peak_prefetch_bytes(&self) -> usize {
         self.budget.peak_bytes()
     }
 
-    /// Seed edges over all ranks.
+    /// Returns the number of seed edges over all ranks.
     pub fn total_seeds(&self) -> usize {
         self.total_seeds
     }
 
-    /// The batches of `epoch`, in order, as [`DistNeighborLoader::epoch`](crate::DistNeighborLoader::epoch) makes them.
+    /// Returns the batches of `epoch`, in order, made as in
+    /// [`DistNeighborLoader::epoch`](crate::DistNeighborLoader::epoch).
     pub fn epoch(&self, epoch: u64) -> BatchIter<LinkBatch> {
         self.epoch_map(epoch, |batch| batch)
     }
 
-    /// The same; each batch goes through `prepare` on the sampling threads.
+    /// Returns the batches of `epoch` after `prepare`, which runs on the sampling threads.
     pub fn epoch_map<T: Send + 'static>(
         &self,
         epoch: u64,
         prepare: impl Fn(LinkBatch) -> T + Send + Sync + 'static,
     ) -> BatchIter<T> {
-        let (maker, plan, prepare) = (self.maker.clone(), self.plan.clone(), Arc::new(prepare));
+        let maker = self.maker.clone();
+        let plan = self.plan.clone();
+        let prepare = Arc::new(prepare);
         let order = plan.order(epoch);
         let budget = self.budget.clone();
         run_ahead(self.maker.node(), self.concurrency, budget, self.num_steps, move |step| {
-            let (maker, prepare, (seeds, key)) = (maker.clone(), prepare.clone(), plan.batch(&order, epoch, step));
+            let maker = maker.clone();
+            let prepare = prepare.clone();
+            let (seeds, key) = plan.batch(&order, epoch, step);
             let make = async move {
                 let batch = maker.make(seeds, key).await?;
                 let num_bytes = batch.num_bytes();
@@ -187,36 +205,40 @@ impl DistLinkNeighborLoader {
         })
     }
 
-    /// How often nodes are inputs of the first `num_batches` batches of this rank in `epoch`; see
+    /// Counts how often nodes are inputs of the first `num_batches` batches of this rank in `epoch`. See
     /// [`DistNeighborLoader::hotness`](crate::DistNeighborLoader::hotness).
     ///
     /// # Errors
     /// [`LoaderError::Batch`] if a neighborhood cannot be sampled.
     pub fn hotness(&self, epoch: u64, num_batches: usize) -> Result<Hotness, LoaderError> {
-        let (maker, plan) = (self.maker.clone(), self.plan.clone());
+        let maker = self.maker.clone();
+        let plan = self.plan.clone();
         let order = plan.order(epoch);
         let num_batches = num_batches.min(plan.num_batches());
-        // Neighborhoods are smaller than batches, so their sizes are learned apart.
+        // Neighborhoods are smaller than batches, so their sizes have an estimate of their own.
         let budget = PrefetchBudget::new(self.prefetch_bytes);
         let sampled = run_ahead(self.maker.node(), self.concurrency, budget, num_batches, move |step| {
-            let (maker, (seeds, key)) = (maker.clone(), plan.batch(&order, epoch, step));
+            let maker = maker.clone();
+            let (seeds, key) = plan.batch(&order, epoch, step);
             (key, async move { maker.sample(&seeds, key).await.map(|sampled| measured(sampled.subgraph)) })
         });
         count(sampled, self.maker.node())
     }
 }
 
-/// Whether one edge type goes where the other comes from.
+/// Returns whether each edge type ends in the node type in which the other starts.
 fn are_opposite(meta: &Meta, (one, other): (EdgeTypeId, EdgeTypeId)) -> bool {
-    let (one, other) = (&meta.edge_types[one.index()], &meta.edge_types[other.index()]);
+    let one = &meta.edge_types[one.index()];
+    let other = &meta.edge_types[other.index()];
     (&one.src_type, &one.dst_type) == (&other.dst_type, &other.src_type)
 }
 
-/// The edge types in which the reverse of an edge of each type may be.
+/// Returns, for each edge type, the edge types that may contain the reverses of its edges.
 fn reverse_types(meta: &Meta, given: &[(EdgeTypeId, EdgeTypeId)]) -> Vec<Vec<EdgeTypeId>> {
     let types = &meta.edge_types;
     let is_reverse = |a: usize, b: usize| {
-        let (from, to) = (&types[a], &types[b]);
+        let from = &types[a];
+        let to = &types[b];
         let ends = (&from.src_type, &from.dst_type) == (&to.dst_type, &to.src_type);
         let is_rev = |one: &str, other: &str| one.strip_prefix("rev_") == Some(other);
         let named = is_rev(&from.relation, &to.relation) || is_rev(&to.relation, &from.relation);
@@ -227,7 +249,7 @@ fn reverse_types(meta: &Meta, given: &[(EdgeTypeId, EdgeTypeId)]) -> Vec<Vec<Edg
     (0..types.len()).map(reverses_of).collect()
 }
 
-/// Turns edges into a batch.
+/// The state that turns seed edges into batches.
 #[derive(Clone)]
 struct LinkMaker {
     sampler: Arc<DistNeighborSampler>,
@@ -240,7 +262,8 @@ struct LinkMaker {
     cache: Option<Arc<CachedRows>>,
 }
 
-/// The ends of a batch's edges as seeds of its neighborhood, each node once (or once for each edge).
+/// The ends of a batch's edges as seeds of its neighborhood, each node once, or once per edge if neighborhoods are
+/// disjoint.
 struct Ends {
     seeds: SampleSeeds,
     numbers: Vec<FxHashMap<(u32, u32), u32>>,
@@ -248,6 +271,7 @@ struct Ends {
 }
 
 impl Ends {
+    /// Returns the number of a node among the seeds of its type, and adds it if it is new.
     fn number(&mut self, node_type: usize, edge: usize, id: u32) -> u32 {
         let batch = if self.disjoint { edge as u32 } else { 0 };
         let nodes = &mut self.seeds.nodes[node_type];
@@ -261,7 +285,7 @@ impl Ends {
     }
 }
 
-/// Seeds, and where among them the ends of edges and their negatives are.
+/// Seeds, and the numbers of the ends of edges and of their negatives among them.
 struct Numbered {
     seeds: SampleSeeds,
     src: Vec<u32>,
@@ -269,7 +293,7 @@ struct Numbered {
     negatives: Negatives,
 }
 
-/// The neighborhood of edges, and where among its seeds their ends and their negatives are.
+/// The neighborhood of edges, and the numbers of their ends and negatives among its seeds.
 struct Sampled {
     subgraph: SampledSubgraph,
     edges: Vec<SeedEdge>,
@@ -296,22 +320,24 @@ impl LinkMaker {
     }
 
     async fn sample(self: &Arc<Self>, positions: &[u32], key: BatchKey) -> Result<Sampled, SampleError> {
-        // Edges may lie in a mapped file, which the network's threads must not wait for.
-        let (reader, positions) = (self.clone(), positions.to_vec());
+        // Edges may be in a mapped file, and network threads must not wait for the disk.
+        let reader = self.clone();
+        let positions = positions.to_vec();
         let read = move || -> Vec<SeedEdge> {
             let part = reader.node().part();
             positions.iter().map(|&at| reader.index.edge(part, at as usize)).collect()
         };
         let edges = self.node().run_on_workers(read).await?;
         let drawn = self.negatives.draw(self.node(), key, &edges).await?;
-        let (maker, of) = (self.clone(), edges.clone());
+        let maker = self.clone();
+        let of = edges.clone();
         let number = move || maker.number_ends(&of, &drawn);
         let Numbered { seeds, src, dst, negatives } = self.node().run_on_workers(number).await?;
         let subgraph = self.sampler.sample(seeds, key).await?;
         Ok(Sampled { subgraph, edges, src, dst, negatives })
     }
 
-    /// Makes seeds of the ends of edges and of their negatives.
+    /// Numbers the ends of edges and their negatives as seeds.
     fn number_ends(&self, edges: &[SeedEdge], drawn: &[Vec<u32>]) -> Numbered {
         let part = self.node().part();
         let num_types = part.meta().node_types.len();
@@ -331,24 +357,27 @@ impl LinkMaker {
         };
         let src = edges.iter().enumerate().map(|(i, edge)| ends.number(types_of(edge).0, i, edge.src)).collect();
         let dst = edges.iter().enumerate().map(|(i, edge)| ends.number(types_of(edge).1, i, edge.dst)).collect();
-        let negatives = match self.num_negatives.shared {
-            false => Negatives::OfEach {
+        let negatives = if self.num_negatives.shared {
+            // Shared negatives belong to no edge, so disjoint sampling puts them into a neighborhood after those of the
+            // edges.
+            Negatives::Shared(
+                (drawn.iter().enumerate())
+                    .map(|(t, ids)| ids.iter().map(|&id| ends.number(t, edges.len(), id)).collect())
+                    .collect(),
+            )
+        } else {
+            Negatives::OfEach {
                 num: self.num_negatives.num,
                 dst: (edges.iter().zip(drawn).enumerate())
                     .flat_map(|(i, (edge, ids))| ids.iter().map(move |&id| (types_of(edge).1, i, id)))
                     .map(|(t, i, id)| ends.number(t, i, id))
                     .collect(),
-            },
-            true => Negatives::Shared(
-                (drawn.iter().enumerate())
-                    .map(|(t, ids)| ids.iter().map(|&id| ends.number(t, edges.len(), id)).collect())
-                    .collect(),
-            ),
+            }
         };
         Numbered { seeds: ends.seeds, src, dst, negatives }
     }
 
-    /// A batch's edges and their reverses, by edge type.
+    /// Returns the edges of a batch and their reverses, by edge type.
     fn excluded(&self, edges: &[SeedEdge]) -> Vec<Vec<(u32, u32)>> {
         if !self.exclude_seed_edges {
             return Vec::new();

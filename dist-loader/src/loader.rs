@@ -1,4 +1,4 @@
-//! Makes batches ahead of the trainer.
+//! A loader of batches of nodes, made ahead of the trainer.
 
 use crate::ahead::{BatchIter, run_ahead};
 use crate::batch::MiniBatch;
@@ -17,32 +17,32 @@ use edgecut_graph::NodeTypeId;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How seeds become batches.
+/// The configuration of a loader.
 #[derive(Clone, Debug)]
 pub struct LoaderConfig {
-    /// Seeds per batch and rank, at most.
+    /// The most seeds per batch and rank.
     pub batch_size: usize,
-    /// Whether a rank's own seeds are spread evenly over the agreed steps, so that no step has a handful of seeds left
-    /// over, which Adam would give as much weight as all others. Else every batch but the last is full. Listed seeds
-    /// are always cut into full batches.
+    /// True to spread a rank's own seeds evenly over the agreed steps. No step then has only a few remaining seeds,
+    /// which Adam would weigh as much as a full batch. If false, every batch but the last is full. Listed seeds are
+    /// always cut into full batches.
     pub even_batches: bool,
-    /// Whether the seeds are shuffled each epoch, by a permutation that (seed, epoch, part) decides.
+    /// True to shuffle the seeds in each epoch, by a permutation that depends on (seed, epoch, part).
     pub shuffle: bool,
-    /// The seed of the shuffles and of the sampling.
+    /// The seed of shuffling and sampling.
     pub seed: u64,
-    /// Batches that are made at the same time, ahead of the trainer; 0 makes each when it is asked for.
+    /// The number of batches to make at the same time, ahead of the trainer. 0 makes each batch on request.
     pub concurrency: usize,
-    /// The most bytes of the batches that are being made or wait for the trainer. The sizes of batches that are being made
-    /// are estimated from finished ones; a batch larger than the bound passes alone.
-    /// [`DEFAULT_PREFETCH_BYTES`](crate::DEFAULT_PREFETCH_BYTES) is the default of the programs.
+    /// The most bytes of batches that are in progress or wait for the trainer. The sizes of batches in progress are
+    /// estimated from finished ones. A batch larger than the limit is made only when no other is held. The programs use
+    /// [`DEFAULT_PREFETCH_BYTES`](crate::DEFAULT_PREFETCH_BYTES).
     pub prefetch_bytes: usize,
-    /// What is fetched of the nodes; labels are fetched of the seeds alone.
+    /// The attributes of nodes to fetch. Labels are fetched for the seeds only.
     pub wanted: Wanted,
-    /// The nodes whose features are not fetched, since the consumer has them. They may differ from rank to rank.
+    /// The nodes whose features are not fetched, since the consumer has cached them. They may differ between ranks.
     pub cache: Option<Arc<CachedRows>>,
 }
 
-/// Gives a rank its mini-batches, epoch by epoch. All ranks of the job take the same number of steps.
+/// A loader of a rank's mini-batches, epoch by epoch. All ranks of the job take the same number of steps.
 ///
 /// ```no_run
 /// # use edgecut_dist_loader::*;
@@ -67,11 +67,12 @@ pub struct DistNeighborLoader {
 }
 
 impl DistNeighborLoader {
-    /// A loader for `seeds` of `node_type`. Every rank of `world` has to call this, in the same order as the others.
+    /// Makes a loader for `seeds` of `node_type`. Every rank of `world` must call this, in the same order as other
+    /// collectives.
     ///
     /// # Errors
-    /// [`LoaderError::Config`] for a batch size of 0, for seeds without times in temporal sampling, and for in-degrees in temporal
-    /// sampling; [`LoaderError::Agree`] if the ranks cannot agree on the steps.
+    /// [`LoaderError::Config`] for a batch size of 0, and in temporal sampling for seeds without times and for
+    /// in-degrees. [`LoaderError::Agree`] if the ranks cannot agree on the number of steps.
     pub fn new(
         sampler: Arc<DistNeighborSampler>,
         node_type: NodeTypeId,
@@ -80,7 +81,7 @@ impl DistNeighborLoader {
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
         if config.batch_size == 0 {
-            return Err(LoaderError::Config { what: "the batch size has to be at least 1".into() });
+            return Err(LoaderError::Config { what: "the batch size must be at least 1".into() });
         }
         check_degrees(&sampler, config.wanted)?;
         let node = sampler.node();
@@ -90,8 +91,8 @@ impl DistNeighborLoader {
         if temporal && !node_meta.has_times && !matches!(seeds, Seeds::Timed(_)) {
             return Err(LoaderError::Config {
                 what: format!(
-                    "temporal sampling needs a time for each seed, and nodes of type {} have none: give seeds with times, or \
-                     partition the dataset with node times",
+                    "temporal sampling needs a time for each seed, but nodes of type {} have none: pass seeds with \
+                     times, or partition the dataset with node times",
                     node_meta.name
                 ),
             });
@@ -105,7 +106,7 @@ impl DistNeighborLoader {
         };
         if ids.len() > u32::MAX as usize {
             return Err(LoaderError::Config {
-                what: format!("{} seeds are 2^32 or more: list fewer, and make several loaders", ids.len()),
+                what: format!("{} seeds exceed the limit of 2^32 - 1: divide them over several loaders", ids.len()),
             });
         }
         let mut plan = SeedPlan::new(ids.len(), listed, Shuffle::List, &config, node, world);
@@ -123,60 +124,67 @@ impl DistNeighborLoader {
         })
     }
 
-    /// The same loader, which leaves out the features of cached nodes from now on. Other ranks need not know.
+    /// Returns the loader with a cache. From now on it does not fetch the features of cached nodes. Other ranks may use
+    /// other caches.
     pub fn with_cache(self, cache: Arc<CachedRows>) -> Self {
         let maker = BatchMaker { cache: Some(cache), ..(*self.maker).clone() };
         Self { maker: Arc::new(maker), ..self }
     }
 
-    /// What draws the neighborhoods.
+    /// Returns the sampler of the neighborhoods.
     pub fn sampler(&self) -> &Arc<DistNeighborSampler> {
         &self.maker.sampler
     }
 
-    /// The type of the seeds.
+    /// Returns the node type of the seeds.
     pub fn node_type(&self) -> NodeTypeId {
         self.maker.node_type
     }
 
-    /// Steps per epoch, the same on every rank: a rank whose seeds run out earlier gets empty batches.
+    /// Returns the number of steps per epoch, the same on every rank. A rank that runs out of seeds earlier gets empty
+    /// batches.
     pub fn num_steps(&self) -> usize {
         self.num_steps
     }
 
-    /// Batches of this rank that hold seeds.
+    /// Returns the number of batches of this rank that have seeds.
     pub fn num_batches(&self) -> usize {
         self.plan.num_batches()
     }
 
-    /// The most bytes of finished batches that waited at once, over all epochs so far.
+    /// Returns the most bytes of finished batches that waited at the same time, over all epochs so far.
     pub fn peak_prefetch_bytes(&self) -> usize {
         self.budget.peak_bytes()
     }
 
-    /// Seeds over all ranks.
+    /// Returns the number of seeds over all ranks.
     pub fn total_seeds(&self) -> usize {
         self.total_seeds
     }
 
-    /// The batches of `epoch`, in order. Making them starts at once; at most `concurrency` are being made and one waits
-    /// ready, however slow the consumer, and at most `prefetch_bytes` of both together. Dropping the iterator stops it.
+    /// Returns the batches of `epoch`, in order. The loader starts to make them at once. At most `concurrency` batches
+    /// are in progress and one waits ready, and together they take at most `prefetch_bytes`. Dropping the iterator
+    /// stops the loader.
     pub fn epoch(&self, epoch: u64) -> BatchIter {
         self.epoch_map(epoch, |batch| batch)
     }
 
-    /// As [`DistNeighborLoader::epoch`]; each batch goes through `prepare` on the sampling threads, so that the consumer
-    /// gets it ready to use.
+    /// Returns the batches of `epoch` after `prepare`, which runs on the sampling threads, so that the consumer gets
+    /// batches ready to use.
     pub fn epoch_map<T: Send + 'static>(
         &self,
         epoch: u64,
         prepare: impl Fn(MiniBatch) -> T + Send + Sync + 'static,
     ) -> BatchIter<T> {
-        let (maker, plan, prepare) = (self.maker.clone(), self.plan.clone(), Arc::new(prepare));
+        let maker = self.maker.clone();
+        let plan = self.plan.clone();
+        let prepare = Arc::new(prepare);
         let order = plan.order(epoch);
         let budget = self.budget.clone();
         run_ahead(self.maker.node(), self.concurrency, budget, self.num_steps, move |step| {
-            let (maker, prepare, (seeds, key)) = (maker.clone(), prepare.clone(), plan.batch(&order, epoch, step));
+            let maker = maker.clone();
+            let prepare = prepare.clone();
+            let (seeds, key) = plan.batch(&order, epoch, step);
             let make = async move {
                 let batch = maker.make(seeds, key).await?;
                 let num_bytes = batch.num_bytes();
@@ -187,27 +195,30 @@ impl DistNeighborLoader {
         })
     }
 
-    /// How often nodes are inputs of the first `num_batches` batches of this rank in `epoch`, or of as many as there are. Their
-    /// neighborhoods are sampled as for training, but nothing is fetched. Takes the peers' service, not their part in it: ranks may
-    /// ask at different times. Must not be called from async code.
+    /// Counts how often nodes are inputs of the first `num_batches` batches of this rank in `epoch`, or of all batches
+    /// if there are fewer. Neighborhoods are sampled as in training, but no attributes are fetched. This is not a
+    /// collective: it only needs the peers' services, so ranks may call it at different times. Must not be called from
+    /// async code.
     ///
     /// # Errors
     /// [`LoaderError::Batch`] if a neighborhood cannot be sampled.
     pub fn hotness(&self, epoch: u64, num_batches: usize) -> Result<Hotness, LoaderError> {
-        let (maker, plan) = (self.maker.clone(), self.plan.clone());
+        let maker = self.maker.clone();
+        let plan = self.plan.clone();
         let order = plan.order(epoch);
         let num_batches = num_batches.min(self.num_batches());
-        // Neighborhoods are smaller than batches, so their sizes are learned apart.
+        // Neighborhoods are smaller than batches, so their sizes have an estimate of their own.
         let budget = PrefetchBudget::new(self.prefetch_bytes);
         let sampled = run_ahead(self.maker.node(), self.concurrency, budget, num_batches, move |step| {
-            let (maker, (seeds, key)) = (maker.clone(), plan.batch(&order, epoch, step));
+            let maker = maker.clone();
+            let (seeds, key) = plan.batch(&order, epoch, step);
             (key, async move { maker.sample(&seeds, key).await.map(measured) })
         });
         count(sampled, self.maker.node())
     }
 }
 
-/// A neighborhood with its size.
+/// Returns a neighborhood with its size in bytes.
 pub(crate) fn measured(batch: SampledSubgraph) -> Made<SampledSubgraph> {
     let of_nodes = |nodes: &SampledNodes| bytes_held(&nodes.ids) + bytes_held(&nodes.batch);
     let of_edges =
@@ -216,14 +227,15 @@ pub(crate) fn measured(batch: SampledSubgraph) -> Made<SampledSubgraph> {
     Made { batch, num_bytes }
 }
 
-/// Fails if in-degrees are wanted of nodes whose neighbors are drawn by time: those of the whole graph count the edges that are
-/// later than the seed, from which a model could read the future.
+/// Rejects in-degrees in temporal sampling. In-degrees of the whole graph count edges later than the seed, from which a
+/// model could learn about the future.
 pub(crate) fn check_degrees(sampler: &DistNeighborSampler, wanted: Wanted) -> Result<(), LoaderError> {
     if wanted.degrees && sampler.temporal().is_some() {
         return Err(LoaderError::Config {
-            what: "in-degrees count edges of all times, also those later than a seed: leave out the degrees (a GCN needs them), or \
-                   sample without times"
-                .into(),
+            what:
+                "in-degrees count edges of all times, including those later than a seed: do not request degrees (a GCN \
+                   needs them), or sample without times"
+                    .into(),
         });
     }
     Ok(())
@@ -238,11 +250,11 @@ pub(crate) fn count(sampled: BatchIter<SampledSubgraph>, node: &SamplingNode) ->
     Ok(hotness)
 }
 
-/// The seeds that a plan's positions stand for, in global ids.
+/// The global ids of the seeds at a plan's positions.
 enum SeedIds {
     Nodes(Vec<u32>),
     Owned(Range<u32>),
-    /// With a time each.
+    /// Ids with times.
     Timed(Vec<(u32, i64)>),
 }
 
@@ -263,7 +275,7 @@ impl SeedIds {
         }
     }
 
-    /// The times of seeds, where they are listed with one.
+    /// Returns the times of seeds that are listed with times.
     fn times(&self, positions: &[u32]) -> Option<Vec<i64>> {
         match self {
             Self::Timed(timed) => Some(positions.iter().map(|&at| timed[at as usize].1).collect()),
@@ -272,7 +284,7 @@ impl SeedIds {
     }
 }
 
-/// Turns seeds, given by position, into a batch.
+/// The state that turns seeds, given by position, into batches.
 #[derive(Clone)]
 struct BatchMaker {
     sampler: Arc<DistNeighborSampler>,

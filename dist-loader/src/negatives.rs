@@ -1,4 +1,4 @@
-//! Draws the negatives of edges.
+//! Negative sampling for edges.
 
 use crate::edge_seeds::SeedEdge;
 use crate::error::LoaderError;
@@ -9,66 +9,69 @@ use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// Mixed into a batch's stream, so that negatives are not drawn with the numbers of its neighborhoods.
+/// Combined with a batch's stream (the bytes spell "negative"), so that negatives and neighborhoods use different
+/// random numbers.
 const STREAM: u64 = 0x6e65_6761_7469_7665;
-/// How often a destination that may not be a negative is drawn again before all nodes are gone through.
+/// The number of random draws for a negative before all nodes are searched in order.
 const ATTEMPTS: u64 = 12;
-/// Nodes that are asked for at once when all are gone through.
+/// The number of nodes per lookup when all nodes are searched.
 const SCAN_PIECE: usize = 1 << 12;
 
-/// How the destinations that take the place of an edge's own are drawn: over all nodes of the type, whichever parts own
-/// them, and alike whatever the number of parts.
+/// The rule by which negative destinations are drawn. They are drawn over all nodes of the type, whichever parts own
+/// them, and do not depend on the number of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NegativeSampling {
-    /// How many per edge, or where they are shared, per batch and destination type.
+    /// The number of negatives per edge, or per batch and destination type if they are shared.
     pub num: usize,
-    /// How likely each node is.
+    /// The probability of each node.
     pub distribution: NegativeDistribution,
-    /// Which pairs are no negatives.
+    /// The pairs that must not be drawn as negatives.
     pub exclude: Exclude,
-    /// Whether all edges of a batch have the same ones, which costs a fraction of the memory and time.
+    /// True to draw the same negatives for all edges of a batch, which takes a fraction of the memory and time.
     pub shared: bool,
 }
 
-/// How likely each node is as a negative.
+/// The probability of each node as a negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NegativeDistribution {
-    /// All alike.
+    /// The same for all nodes.
     Uniform,
-    /// In proportion to its in-degree, over all edge types: the destination of a uniformly drawn in-edge of the type's
-    /// nodes. Nodes of a type without in-edges are all alike.
+    /// In proportion to the in-degree over all edge types. The destination of a uniformly drawn in-edge of the type's
+    /// nodes is the negative. Uniform for a type without in-edges.
     Degree,
 }
 
-/// Which pairs are no negatives.
+/// The pairs that must not be drawn as negatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exclude {
-    /// None: an edge may be drawn, which in large graphs is rare.
+    /// None. An edge may be drawn, which is rare in large graphs.
     Nothing,
-    /// Edges of the same type that messages flow over, as what is held out is not known while training; the negatives of an
-    /// edge differ.
+    /// Edges of the same type that carry messages. Held-out edges may be drawn, since they are not known during
+    /// training. The negatives of an edge are distinct.
     Edges,
-    /// These and the held-out ones, to judge by; the negatives of an edge may be drawn twice, so that few candidates do.
+    /// Edges that carry messages and held-out edges, for evaluation. The negatives of an edge may repeat, so that few
+    /// candidates suffice.
     EdgesAndHeldOut,
 }
 
-/// Draws negatives.
+/// The sampler of negatives.
 #[derive(Debug)]
 pub(crate) struct NegativeSampler {
     config: NegativeSampling,
-    /// By node type the in-edges to draw from; `None` where all nodes are alike.
+    /// By node type, the number of in-edges to draw from. `None` draws nodes uniformly.
     num_in_edges: Vec<Option<u64>>,
 }
 
-/// The kind of number that stands for a node, the same for any partitioning.
+/// The meaning of a number that identifies a node under any partitioning.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Number {
-    /// The kind of number that [`NegativeSampler::number`] draws: an in-edge, or an original id where all nodes are alike.
+    /// The number of an in-edge, or an original id if nodes are drawn uniformly. [`NegativeSampler::number`] draws
+    /// these.
     Drawn,
     OriginalId,
 }
 
-/// One negative to be drawn: for which edge, and which of its own.
+/// A negative to draw: the position of its edge, and its position among the negatives of that edge.
 #[derive(Clone, Copy)]
 struct Slot {
     edge: usize,
@@ -76,7 +79,7 @@ struct Slot {
 }
 
 impl NegativeSampler {
-    /// Every rank has to call this.
+    /// Makes a sampler, and the directories that it needs. Every rank must call this.
     pub(crate) fn new(
         config: NegativeSampling,
         node: &SamplingNode,
@@ -97,7 +100,8 @@ impl NegativeSampler {
         Ok(Self { config, num_in_edges })
     }
 
-    /// Global ids of the negatives of `edges`, `[edges.len(), num]`, or where they are shared, by destination type.
+    /// Returns the global ids of the negatives of `edges` as `[edges.len(), num]`, or by destination type if they are
+    /// shared.
     pub(crate) async fn draw(
         self: &Arc<Self>,
         node: &Arc<SamplingNode>,
@@ -112,11 +116,15 @@ impl NegativeSampler {
         let mut found = vec![vec![u32::MAX; num]; edges.len()];
         let mut open: Vec<Slot> = (0..edges.len()).flat_map(|edge| (0..num).map(move |k| Slot { edge, k })).collect();
         let mut taken: Vec<HashSet<u32>> = vec![HashSet::new(); edges.len()];
+        // Rejection sampling: each attempt draws all open slots with new random numbers, and keeps the legal results.
         for attempt in 0..ATTEMPTS {
             if open.is_empty() {
                 return Ok(found);
             }
-            let (this, at, slots, of) = (self.clone(), node.clone(), open.clone(), edges.to_vec());
+            let this = self.clone();
+            let at = node.clone();
+            let slots = open.clone();
+            let of = edges.to_vec();
             let draw = move || -> Vec<u64> {
                 let number = |slot: &Slot| {
                     let key = [slot.edge as u64, slot.k as u64, attempt].into_iter().fold(stream, combine);
@@ -137,7 +145,7 @@ impl NegativeSampler {
             }
             open = again;
         }
-        // What is left are edges whose source is joined to nearly all nodes.
+        // The remaining slots are of edges whose source is connected to nearly all nodes.
         for slot in open {
             let id = self.first_legal(node, stream, edges, slot, &taken[slot.edge]).await?;
             taken[slot.edge].insert(id);
@@ -146,7 +154,7 @@ impl NegativeSampler {
         Ok(found)
     }
 
-    /// Whether the negatives of an edge have to differ.
+    /// Returns whether the negatives of an edge must be distinct.
     fn distinct(&self) -> bool {
         self.config.exclude == Exclude::Edges
     }
@@ -169,13 +177,13 @@ impl NegativeSampler {
         Ok(found)
     }
 
-    /// The number of a node of a type, drawn with the random numbers that `key` names.
+    /// Draws the number of a node of a type with the random numbers of `key`.
     fn number(&self, node: &SamplingNode, node_type: NodeTypeId, key: u64) -> u64 {
         let num_nodes = node.part().meta().node_types[node_type.index()].book.num_nodes() as u64;
         CounterRng::new(key).below(self.num_in_edges[node_type.index()].unwrap_or(num_nodes))
     }
 
-    /// Global ids of nodes of one type, given by number.
+    /// Returns the global ids of nodes of one type, given by number.
     async fn find_of_type(
         &self,
         node: &SamplingNode,
@@ -190,7 +198,7 @@ impl NegativeSampler {
         node.find_originals(node_type, &originals).await
     }
 
-    /// Global ids of nodes given by number, each of the destination type of its slot's edge.
+    /// Returns the global ids of nodes given by number, each of the destination type of its slot's edge.
     async fn find(
         &self,
         node: &Arc<SamplingNode>,
@@ -212,7 +220,7 @@ impl NegativeSampler {
         Ok(ids)
     }
 
-    /// Whether each slot's destination may be its negative.
+    /// Returns whether each slot's destination is allowed as a negative.
     async fn are_legal(
         &self,
         node: &Arc<SamplingNode>,
@@ -238,7 +246,7 @@ impl NegativeSampler {
         Ok(legal)
     }
 
-    /// Goes through all nodes from a random one on.
+    /// Searches all nodes in order, starting with a random one, and returns the first allowed negative.
     async fn first_legal(
         &self,
         node: &Arc<SamplingNode>,
@@ -266,8 +274,8 @@ impl NegativeSampler {
         }
         let e = &meta.edge_types[edge.edge_type.index()];
         let what = format!(
-            "{} negatives were asked for an edge of type {}__{}__{}, but only {} of the {num_nodes} nodes of type {} are no \
-             neighbors of its source: ask for fewer, or do not exclude edges",
+            "{} negatives were requested for an edge of type {}__{}__{}, but only {} of the {num_nodes} nodes of type \
+             {} are not neighbors of its source: request fewer, or do not exclude edges",
             self.config.num,
             e.src_type,
             e.relation,

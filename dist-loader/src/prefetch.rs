@@ -1,24 +1,24 @@
-//! The bound on the memory of batches that are made ahead.
+//! The memory limit of batches that are made ahead.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// The default of `prefetch_bytes`: 1 GiB per rank. Six batches of 155 MiB fit, which is the size of a batch of 1024 seeds
-/// with fan-outs 15,10,5 and 100 features on a graph of 600 000 nodes.
+/// The default of `prefetch_bytes`: 1 GiB per rank. Six batches of 155 MiB fit, the size of a batch of 1024 seeds with
+/// fan-outs 15,10,5 and 100 features on a graph of 600 000 nodes.
 pub const DEFAULT_PREFETCH_BYTES: usize = 1 << 30;
 
-/// By what part of the difference the estimate falls when a batch is smaller.
+/// The divisor of the difference by which the estimate falls when a batch is smaller.
 const DECAY: usize = 8;
 
-/// The bound of one loader, and the size that its next batch is expected to have.
+/// The memory limit of one loader, and the estimated size of its next batch.
 #[derive(Debug)]
 pub(crate) struct PrefetchBudget {
     limit_bytes: usize,
-    /// The bytes of a batch; 0 before the first is finished. It rises to a larger batch at once and falls slowly, so that
-    /// sizes that vary do not exceed the limit.
+    /// The estimated bytes of a batch, 0 before the first is finished. The estimate rises to a larger batch at once and
+    /// falls slowly, so that batches of varying size rarely exceed the limit.
     estimate_bytes: AtomicUsize,
-    /// The most bytes of finished batches that were held at once.
+    /// The most bytes of finished batches that were held at the same time.
     peak_bytes: AtomicUsize,
 }
 
@@ -31,18 +31,19 @@ impl PrefetchBudget {
         self.peak_bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes the size of a finished batch into the estimate. Batches without seeds say nothing about the others.
+    /// Updates the estimate with the size of a finished batch. Batches without seeds are ignored, since they tell
+    /// nothing about others.
     fn learn(&self, bytes: usize) {
         if bytes == 0 {
             return;
         }
         let next = |estimate: usize| Some(bytes.max(estimate - estimate.saturating_sub(bytes) / DECAY));
-        // The closure always gives a value, so this cannot fail.
+        // The closure always returns a value, so the update cannot fail.
         let _ = self.estimate_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
 }
 
-/// The batches of one epoch that are being made or wait for the consumer.
+/// The batches of one epoch that are in progress or wait for the consumer.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     budget: Arc<PrefetchBudget>,
@@ -50,13 +51,14 @@ pub(crate) struct InFlight {
     freed: Notify,
 }
 
+/// The counts of the batches in flight.
 #[derive(Debug, Default)]
 struct Held {
-    /// Batches that are being made.
+    /// Batches in progress.
     unfinished: usize,
     /// Batches that wait for the consumer.
     finished: usize,
-    /// The bytes of these.
+    /// The bytes of the finished batches.
     finished_bytes: usize,
 }
 
@@ -65,14 +67,14 @@ impl InFlight {
         Arc::new(Self { budget, held: Mutex::default(), freed: Notify::new() })
     }
 
-    /// Waits until another batch fits the limit, or no batch is in flight: a batch that is larger than the limit passes
-    /// alone. One task may wait at a time.
+    /// Waits until another batch fits the limit, or until no batch is in flight, so that a batch larger than the limit
+    /// passes alone. One task may wait at a time.
     pub(crate) async fn admit(self: &Arc<Self>) -> Permit {
         loop {
             if let Some(permit) = self.try_admit() {
                 return permit;
             }
-            // What is freed between the two lines is kept for this wait.
+            // `notify_one` stores a notification that comes between the two calls, so none is lost.
             self.freed.notified().await;
         }
     }
@@ -81,7 +83,7 @@ impl InFlight {
         let mut held = self.held();
         let estimate = self.budget.estimate_bytes.load(Ordering::Relaxed);
         let expected = held.finished_bytes.saturating_add((held.unfinished + 1).saturating_mul(estimate));
-        // Before the first batch of a loader is finished, the size of a second is unknown.
+        // Before the first batch of a loader is finished, the sizes are unknown, so no second one is admitted.
         let fits = estimate > 0 && expected <= self.budget.limit_bytes;
         if held.unfinished + held.finished > 0 && !fits {
             return None;
@@ -95,7 +97,7 @@ impl InFlight {
     }
 }
 
-/// A batch in flight, until it is dropped.
+/// A batch in flight. Dropping the permit frees its memory in the budget.
 #[derive(Debug)]
 pub(crate) struct Permit {
     in_flight: Arc<InFlight>,
@@ -103,7 +105,7 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Says how large the batch is, now that it is finished.
+    /// Records the size of the batch, which is now finished. Later calls have no effect.
     pub(crate) fn finish(&mut self, bytes: usize) {
         if self.finished_bytes.replace(bytes).is_some() {
             return;
@@ -116,7 +118,7 @@ impl Permit {
         held.finished_bytes += bytes;
         budget.peak_bytes.fetch_max(held.finished_bytes, Ordering::Relaxed);
         drop(held);
-        // The batch may be smaller than expected.
+        // The batch may be smaller than estimated, so another may fit.
         self.in_flight.freed.notify_one();
     }
 }
@@ -136,13 +138,13 @@ impl Drop for Permit {
     }
 }
 
-/// A batch and its size.
+/// A finished batch and its size.
 pub(crate) struct Made<T> {
     pub(crate) batch: T,
     pub(crate) num_bytes: usize,
 }
 
-/// The bytes that a vector holds, used or not.
+/// Returns the bytes of memory that a vector holds, including unused capacity.
 pub(crate) fn bytes_held<T>(values: &Vec<T>) -> usize {
     values.capacity() * size_of::<T>()
 }
@@ -166,7 +168,7 @@ mod tests {
         let mut held: Vec<Permit> = std::iter::from_fn(|| finished(&in_flight, 30)).collect();
         assert_eq!(held.len(), 3);
         held.pop();
-        // Those that are being made count as much as the finished ones.
+        // Batches in progress count as much as finished ones.
         held.push(in_flight.try_admit().expect("one fits"));
         assert!(in_flight.try_admit().is_none());
         assert_eq!(in_flight.budget.peak_bytes(), 90);

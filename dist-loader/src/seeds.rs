@@ -1,4 +1,4 @@
-//! The seeds that a rank's batches are made for.
+//! Seeds of a rank's batches.
 
 use crate::error::LoaderError;
 use crate::loader::LoaderConfig;
@@ -7,45 +7,46 @@ use edgecut_dist_sampler::{BatchKey, SamplingNode};
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{NodeTypeId, Part, Permutation, Split};
 
-/// Where seeds come from.
+/// The source of seeds.
 #[derive(Clone, Debug)]
 pub enum Seeds {
     /// The nodes of a split that this rank's part owns. Ranks that share a part take them in turn.
     Split(Split),
     /// All nodes that this rank's part owns. Ranks that share a part take them in turn.
     Owned,
-    /// The same list on every rank, global ids: batch `k` is the `k`-th stretch of it, made by rank `k` modulo the world
-    /// size.
+    /// A list of global ids, the same on every rank. Batch `k` is the `k`-th stretch of the list, and rank `k` modulo
+    /// the world size makes it.
     Listed(Vec<u32>),
-    /// The same with a time each, for temporal sampling. A node may be listed at several times.
+    /// A list as in [`Seeds::Listed`] with a time for each seed, for temporal sampling. A node may be listed at several
+    /// times.
     Timed(Vec<(u32, i64)>),
 }
 
-/// The seeds of one rank, and how they are cut. A seed is a position in a list of `len` seeds.
+/// The division of seeds into the batches of one rank. A seed is a position in a list of `len` seeds.
 #[derive(Debug)]
 pub(crate) struct SeedPlan {
-    /// The seeds that the part owns, or that are listed.
+    /// The number of seeds that the part owns, or of listed seeds.
     pub(crate) len: usize,
     pub(crate) listed: bool,
     pub(crate) batch_size: usize,
-    /// Cut this rank's seeds evenly into so many batches, instead of into batches of `batch_size`.
+    /// Divides this rank's seeds evenly into this many batches, instead of into batches of `batch_size`.
     pub(crate) even_steps: Option<usize>,
     pub(crate) shuffle: Option<Shuffle>,
     pub(crate) seed: u64,
     pub(crate) rank: usize,
     pub(crate) world_size: usize,
-    /// How many ranks share the part, and which of them this is.
+    /// The number of ranks that share the part, and the index of this rank among them.
     pub(crate) sharers: (usize, usize),
-    /// The part, so that parts shuffle differently and the sharers of one part alike.
+    /// The part. It selects the shuffle, so that parts shuffle differently and the sharers of one part alike.
     pub(crate) part: u32,
 }
 
-/// The order of an epoch.
+/// The representation of a shuffled order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shuffle {
-    /// By a list of all positions, 4 bytes a seed.
+    /// A list of all positions, 4 bytes per seed.
     List,
-    /// By a permutation in constant memory.
+    /// A permutation that is evaluated by position, in constant memory.
     Permutation,
 }
 
@@ -67,14 +68,14 @@ impl EpochOrder {
     }
 }
 
-/// The global ids of the seeds of a split that a part owns.
+/// Returns the global ids of the seeds of a split that a part owns.
 pub(crate) fn split_seeds(part: &Part, node_type: NodeTypeId, split: Split) -> Vec<u32> {
     let start = part.owned(node_type).start;
     part.nodes(node_type).splits.get(split).iter().map(|row| start + row).collect()
 }
 
 impl SeedPlan {
-    /// The plan for `len` seeds, fewer than 2^32. `shuffle` is how they are shuffled, if the configuration asks for it.
+    /// Makes the plan for `len` seeds, fewer than 2^32. `shuffle` is used if the configuration asks for shuffling.
     pub(crate) fn new(
         len: usize,
         listed: bool,
@@ -97,7 +98,7 @@ impl SeedPlan {
         }
     }
 
-    /// Agrees with all ranks on the number of steps, and counts the seeds of all.
+    /// Agrees with all ranks on the number of steps, and sums up the seeds. Returns both.
     pub(crate) fn agree(
         &mut self,
         even_batches: bool,
@@ -107,13 +108,14 @@ impl SeedPlan {
         world.all_reduce(&mut steps, ReduceOp::Max)?;
         let num_steps = steps[0] as usize;
         self.even_steps = (even_batches && !self.listed).then_some(num_steps);
+        // Every rank has the whole list, so only rank 0 counts listed seeds.
         let own_seeds = if self.listed && self.rank > 0 { 0 } else { self.num_seeds() as u64 };
         let mut total = [own_seeds];
         world.all_reduce(&mut total, ReduceOp::Sum)?;
         Ok((num_steps, total[0] as usize))
     }
 
-    /// The batches of an epoch in which this rank has seeds.
+    /// Returns the number of batches of an epoch in which this rank has seeds.
     pub(crate) fn num_batches(&self) -> usize {
         if let Some(steps) = self.even_steps {
             return self.num_seeds().min(steps);
@@ -125,20 +127,21 @@ impl SeedPlan {
         self.num_seeds().div_ceil(self.batch_size)
     }
 
-    /// The seeds of this rank in an epoch; of a list, those of all ranks.
+    /// Returns the number of this rank's seeds in an epoch. For a list, this is the number of all seeds.
     pub(crate) fn num_seeds(&self) -> usize {
         let (sharers, mine) = self.stride();
         self.len.saturating_sub(mine).div_ceil(sharers)
     }
 
-    /// The step between this rank's seeds in an epoch's order, and the position of the first.
+    /// Returns the distance between this rank's seeds in an epoch's order, and the position of the first.
     fn stride(&self) -> (usize, usize) {
         if self.listed { (1, 0) } else { self.sharers }
     }
 
-    /// The order of the part's seeds, or of the listed ones, in `epoch`.
+    /// Returns the order of the part's seeds, or of the listed seeds, in `epoch`.
     pub(crate) fn order(&self, epoch: u64) -> EpochOrder {
-        // A list is cut over all ranks, so all of them have to shuffle it alike.
+        // All ranks take stretches of one list, so all must shuffle it alike. 0x5eed separates these random numbers
+        // from those of other users of the seed.
         let part = if self.listed { 0 } else { u64::from(self.part) };
         let key = combine(combine(combine(0x5eed, self.seed), epoch), part);
         match self.shuffle {
@@ -152,12 +155,14 @@ impl SeedPlan {
         }
     }
 
-    /// The seeds of this rank's `step`-th batch, in the order of `epoch`; none after the last.
+    /// Returns the seeds and the key of this rank's batch in `step`, in the order of `epoch`. There are no seeds after
+    /// the last batch.
     pub(crate) fn batch(&self, order: &EpochOrder, epoch: u64, step: usize) -> (Vec<u32>, BatchKey) {
         let batch = step * self.world_size + self.rank;
         let at = if self.listed { batch } else { step };
         let num_seeds = self.num_seeds();
         let start = |at: usize| match self.even_steps {
+            // Evenly spaced boundaries, so that the sizes of batches differ by at most one seed.
             Some(steps) => (num_seeds * at.min(steps)).div_ceil(steps.max(1)),
             None => (at * self.batch_size).min(num_seeds),
         };
@@ -261,7 +266,7 @@ mod tests {
             let batches: Vec<Vec<u32>> = (0..steps).map(|step| plan.batch(&order, 0, step).0).collect();
             let sizes: Vec<usize> = batches.iter().map(Vec::len).collect();
             assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1, "{sizes:?}");
-            let EpochOrder::List(order) = order else { panic!("a list was asked for") };
+            let EpochOrder::List(order) = order else { panic!("expected a list") };
             assert_eq!(batches.concat(), order);
             assert_eq!(plan.num_batches(), sizes.iter().filter(|&&size| size > 0).count());
             assert!(plan.batch(&plan.order(0), 0, steps).0.is_empty());

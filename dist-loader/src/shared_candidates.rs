@@ -1,20 +1,20 @@
-//! The negatives that the edges of a batch share, and the pairs among them that are positive.
+//! Candidates that the edges of a batch share, and the positive pairs among them.
 
 use crate::link_batch::{LinkBatch, Negatives};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use rustc_hash::FxHashMap;
 
-/// The ends of each edge type, and the types that hold the reverses of its edges.
+/// The node types of each edge type's ends, and the edge types that contain the reverses of its edges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EdgeRelations {
     /// The source type and the destination type of each edge type.
     pub ends: Vec<(NodeTypeId, NodeTypeId)>,
-    /// By edge type the types in which the reverse of an edge may be. A type that joins a node type to itself is among
-    /// its own.
+    /// By edge type, the types that may contain the reverse of an edge. A type that connects a node type with itself is
+    /// among its own reverses.
     pub reverses: Vec<Vec<EdgeTypeId>>,
 }
 
-/// Edges of a batch that have the same destination type, and the destinations that all of them are compared with.
+/// The edges of a batch with the same destination type, and the candidates with which all of them are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedCandidates {
     /// The type of the edges' destinations and of the candidates.
@@ -23,18 +23,19 @@ pub struct SharedCandidates {
     pub edges: Vec<u32>,
     /// Numbers of the candidates in `graph.nodes[dst_type]`.
     pub candidates: Vec<u32>,
-    /// The pairs that are no negatives, each as a position in `edges` and a position in `candidates`; ascending, each once.
-    /// A candidate is no negative of an edge if it is the edge's own source, or if an edge of the batch, or the reverse of
-    /// one, joins the edge's source to it by the edge's type. The edge's own destination is among these.
+    /// The pairs that are not negatives, each as (position in `edges`, position in `candidates`), ascending and
+    /// distinct. A candidate is not a negative of an edge if it is the edge's own source, or if an edge of the batch or
+    /// the reverse of one connects the edge's source to it with the edge's type. This includes the edge's own
+    /// destination.
     pub masked: Vec<(u32, u32)>,
 }
 
 impl LinkBatch {
-    /// The shared negatives by destination type, for types that an edge of the batch ends in and that have a candidate;
-    /// empty if each edge has its own negatives. With `in_batch` the candidates are all seeds of the type: the drawn
-    /// negatives and the ends of all edges of the batch.
+    /// Returns the shared candidates by destination type, for types in which an edge of the batch ends and that have a
+    /// candidate. Returns nothing if each edge has its own negatives. With `in_batch` the candidates are all seeds of
+    /// the type: the drawn negatives and the ends of all edges of the batch.
     ///
-    /// Nodes are compared by id, so that a node that the batch holds several times is masked in each place.
+    /// Nodes are compared by global id, so a node that occurs several times in the batch is masked at each position.
     pub fn shared_candidates(&self, in_batch: bool) -> Vec<SharedCandidates> {
         let Negatives::Shared(drawn) = &self.negatives else { return Vec::new() };
         let positives = self.positives();
@@ -57,17 +58,18 @@ impl LinkBatch {
         groups
     }
 
-    /// The source type and the destination type of an edge.
+    /// Returns the source type and the destination type of an edge.
     fn ends(&self, edge: usize) -> (NodeTypeId, NodeTypeId) {
         self.relations.ends[self.edge_types[edge].index()]
     }
 
-    /// The global id of a node of the batch.
+    /// Returns the global id of a node of the batch.
     fn id(&self, node_type: NodeTypeId, number: u32) -> u32 {
         self.graph.nodes[node_type.index()].input_nodes[number as usize]
     }
 
-    /// By edge type and source the destinations that edges of the batch, or their reverses, lead to; global ids.
+    /// Returns, by edge type and source, the destinations of the edges of the batch and of their reverses, as global
+    /// ids.
     fn positives(&self) -> FxHashMap<(EdgeTypeId, u32), Vec<u32>> {
         let mut positives: FxHashMap<(EdgeTypeId, u32), Vec<u32>> = FxHashMap::default();
         for (edge, &edge_type) in self.edge_types.iter().enumerate() {
@@ -86,7 +88,7 @@ impl LinkBatch {
         positives
     }
 
-    /// See [`SharedCandidates::masked`]; all `edges` have the same destination type, that of the `candidates`.
+    /// Computes [`SharedCandidates::masked`]. All `edges` have the destination type of the `candidates`.
     fn masked(
         &self,
         edges: &[u32],
@@ -112,7 +114,7 @@ impl LinkBatch {
             }
             masked[start..].sort_unstable();
         }
-        // The source of a self-loop is among its destinations too.
+        // The source of a self-loop is also among its destinations.
         masked.dedup();
         masked
     }

@@ -1,4 +1,4 @@
-//! A batch of which some features are kept is the batch without, once they are put together; less is fetched.
+//! Tests that a batch with cached features, once assembled, equals the batch without a cache, and that less is fetched.
 
 mod support;
 
@@ -43,13 +43,14 @@ fn of_nodes(node: &Arc<SamplingNode>, world: &mut ProcessGroup, config: LoaderCo
 
 fn of_edges(node: &Arc<SamplingNode>, world: &mut ProcessGroup, config: LoaderConfig) -> DistLinkNeighborLoader {
     let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
-    let (distribution, exclude) = (NegativeDistribution::Uniform, Exclude::Nothing);
+    let distribution = NegativeDistribution::Uniform;
+    let exclude = Exclude::Nothing;
     let negatives = NegativeSampling { num: 2, shared: false, distribution, exclude };
     let link = LinkConfig { negatives, exclude_seed_edges: false, reverse_types: Vec::new() };
     DistLinkNeighborLoader::new(sampler(node), seeds, config, link, world).expect("a loader")
 }
 
-/// The batches of an epoch, and what they have fetched. `start` begins it: batches are drawn from then on.
+/// Returns the batches of an epoch and the traffic that they caused. `start` begins the epoch.
 fn epoch<T, I>(node: &SamplingNode, start: impl FnOnce() -> I) -> (Vec<T>, TrafficCount)
 where
     I: Iterator<Item = Result<T, LoaderError>>,
@@ -59,7 +60,8 @@ where
     (batches, node.traffic().count() - before)
 }
 
-/// Puts the features of `batch` together from its own and the kept rows by node type. Counts the kept ones.
+/// Assembles the features of `batch` from its own rows and the cached rows by node type. Returns the number of cached
+/// rows too.
 fn assemble(mut batch: MiniBatch, kept: &[Vec<f32>]) -> (MiniBatch, usize) {
     let mut num_kept = 0;
     for (nodes, kept) in batch.nodes.iter_mut().zip(kept) {
@@ -68,7 +70,8 @@ fn assemble(mut batch: MiniBatch, kept: &[Vec<f32>]) -> (MiniBatch, usize) {
             continue;
         }
         assert_eq!(nodes.cache_slots.len(), nodes.input_nodes.len());
-        let (dim, mut fetched) = (nodes.feature_dim, nodes.features.chunks_exact(nodes.feature_dim));
+        let dim = nodes.feature_dim;
+        let mut fetched = nodes.features.chunks_exact(nodes.feature_dim);
         let row = |&slot: &u32| match slot {
             NodeBatch::NOT_CACHED => fetched.next().expect("a row for each node that is not kept").to_vec(),
             slot => kept[slot as usize * dim..][..dim].to_vec(),
@@ -82,11 +85,13 @@ fn assemble(mut batch: MiniBatch, kept: &[Vec<f32>]) -> (MiniBatch, usize) {
     (batch, num_kept)
 }
 
-/// The features of all kept nodes by type, fetched in stretches.
+/// Returns the features of all cached nodes by type, fetched in ranges of slots.
 fn fetch(node: &Arc<SamplingNode>, cache: &CachedRows) -> Vec<Vec<f32>> {
     let of_type = |t: usize| {
-        let (node_type, meta) = (NodeTypeId(t as u16), &node.part().meta().node_types[t]);
-        let (rows, mut features) = (cache.nodes(node_type).len(), Vec::new());
+        let node_type = NodeTypeId(t as u16);
+        let meta = &node.part().meta().node_types[t];
+        let rows = cache.nodes(node_type).len();
+        let mut features = Vec::new();
         for from in (0..rows).step_by(17) {
             let stretch = cache.fetch(node, node_type, from..(from + 17).min(rows));
             features.extend(node.handle().block_on(stretch).expect("the rows are there"));
@@ -98,7 +103,7 @@ fn fetch(node: &Arc<SamplingNode>, cache: &CachedRows) -> Vec<Vec<f32>> {
     (0..node.part().meta().node_types.len()).map(of_type).collect()
 }
 
-/// Chooses rows by a few batches of `epoch` 0 that nothing may be fetched for.
+/// Chooses rows to cache from the counts, limited to a fraction 1 / `share` of the bytes.
 fn choose(node: &Arc<SamplingNode>, hotness: &edgecut_dist_loader::Hotness, share: u64) -> Arc<CachedRows> {
     let row_bytes: Vec<u64> = node.part().meta().node_types.iter().map(|t| 4 * t.feature_dim as u64).collect();
     let all: u64 = hotness.hottest(&row_bytes, u64::MAX).iter().zip(&row_bytes).map(|(n, b)| n.len() as u64 * b).sum();
@@ -123,7 +128,8 @@ fn check_nodes(node: &Arc<SamplingNode>, world: &mut ProcessGroup, wanted: Wante
     let cached = of_nodes(node, world, config(wanted, Some(cache.clone())));
     let (found, traffic) = epoch(node, || cached.epoch(0));
     assert_eq!(found.len(), expected.len());
-    let (mut total, mut inputs) = (0, 0);
+    let mut total = 0;
+    let mut inputs = 0;
     for (found, expected) in found.into_iter().zip(&expected) {
         let (found, num_kept) = assemble(found, &kept);
         assert!(found == *expected);
@@ -158,8 +164,9 @@ fn check_edges(node: &Arc<SamplingNode>, world: &mut ProcessGroup) {
 #[test]
 fn kept_and_fetched_rows_make_the_batch() {
     let options = FakeOptions { avg_num_nodes: 150, avg_degree: 5.0, num_channels: 6, ..FakeOptions::default() };
-    let (mut dataset, dir) = (fake_hetero(&options).expect("a valid graph"), tempfile::tempdir().expect("a folder"));
-    // A type without features beside those with.
+    let mut dataset = fake_hetero(&options).expect("a valid graph");
+    let dir = tempfile::tempdir().expect("a folder");
+    // One type without features next to those with features.
     dataset.node_types[1].features = None;
     for (num_parts, world_size) in [(1, 1), (2, 2), (2, 4)] {
         let parts = dir.path().join(world_size.to_string());

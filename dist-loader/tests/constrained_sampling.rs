@@ -1,4 +1,5 @@
-//! Weighted, temporal and disjoint neighborhoods are the same whatever the number of parts, and hold only what they may.
+//! Tests that weighted, temporal and disjoint neighborhoods do not depend on the number of parts, and that all drawn
+//! neighbors are allowed.
 
 mod support;
 
@@ -25,7 +26,7 @@ fn dataset() -> Dataset {
     let edges = &mut dataset.edge_types[0];
     edges.attributes.weights = Some((0..num_edges).map(|_| numbers.below(4) as f32 * 0.5).collect::<Vec<_>>().into());
     edges.attributes.times = Some((0..num_edges).map(|_| numbers.below(100) as i64 - 50).collect::<Vec<_>>().into());
-    // The first feature of an edge names it.
+    // The first feature of an edge is its position in the edge list.
     let values = (0..num_edges).flat_map(|edge| [edge as f32, 0.5]).collect::<Vec<_>>();
     edges.attributes.features = Some(Features::F32 { values: values.into(), dim: 2 });
     let times = (0..160).map(|_| numbers.below(100) as i64 - 50);
@@ -36,7 +37,8 @@ fn dataset() -> Dataset {
 fn cases() -> Vec<SamplerConfig> {
     let plain = || SamplerConfig::new(FANOUTS.map(|fanout| Fanout::Count(fanout as u32)).to_vec());
     let temporal = |attr, strategy| Some(Temporal { attr, strategy });
-    let (uniform, last) = (TemporalStrategy::Uniform, TemporalStrategy::Last);
+    let uniform = TemporalStrategy::Uniform;
+    let last = TemporalStrategy::Last;
     vec![
         plain().with_weights(true),
         plain().with_weights(true).with_replacement(true),
@@ -51,7 +53,7 @@ fn cases() -> Vec<SamplerConfig> {
     ]
 }
 
-/// Seeds in original ids with their times: some nodes at several times.
+/// Returns seeds in original ids with their times. Some nodes are listed at several times.
 fn timed_seeds() -> Vec<(u32, i64)> {
     (0..NUM_SEEDS).map(|i| (i * 37 % 50, i64::from(i % 9) * 12 - 45)).collect()
 }
@@ -64,7 +66,7 @@ fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig) -> Vec<Ve
             let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler_config).expect("a valid sampler"));
             let seeds = match sampler.temporal() {
                 Some(_) => Seeds::Timed(ids.iter().copied().zip(times.iter().copied()).collect()),
-                // Distinct nodes, where a batch has each once.
+                // Shared neighborhoods need distinct seeds.
                 None => Seeds::Listed(ids[..50].to_vec()),
             };
             let wanted = Wanted { labels: true, times: true, original_ids: true, degrees: false, features: true };
@@ -92,18 +94,23 @@ fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig) -> Vec<Ve
     merged
 }
 
-/// Every drawn neighbor is that of an edge that may be drawn, and there are as many as there can be.
+/// Checks that every drawn neighbor is allowed, and that as many are drawn as possible.
 fn check(dataset: &Dataset, config: &SamplerConfig, batch: &MiniBatch, first_seed: usize) {
-    let (edges, nodes, drawn) = (&dataset.edge_types[0], &batch.nodes[0], &batch.edges[0]);
+    let edges = &dataset.edge_types[0];
+    let nodes = &batch.nodes[0];
+    let drawn = &batch.edges[0];
     let node_times = dataset.node_types[0].times.as_ref().expect("nodes have times");
-    let (weights, times) = (&edges.attributes.weights, &edges.attributes.times);
-    let (weights, times) = (weights.as_ref().expect("weights"), times.as_ref().expect("times"));
+    let weights = &edges.attributes.weights;
+    let times = &edges.attributes.times;
+    let weights = weights.as_ref().expect("weights");
+    let times = times.as_ref().expect("times");
     check_groups(config, nodes, batch.num_seeds);
     check_edges(dataset, config.edge_attributes, batch);
     assert_eq!(nodes.times, nodes.original_ids.iter().map(|&id| node_times[id as usize]).collect::<Vec<_>>());
     let all_times = timed_seeds();
     for row in 0..drawn.indptr.len() - 1 {
-        let (node, hop) = (nodes.original_ids[row], usize::from(row as u32 >= nodes.hop_offsets[0]));
+        let node = nodes.original_ids[row];
+        let hop = usize::from(row as u32 >= nodes.hop_offsets[0]);
         let ahead = |edge: usize| {
             let temporal = config.temporal?;
             let seed_time = all_times[first_seed + nodes.batch[row] as usize].1;
@@ -143,9 +150,11 @@ fn check(dataset: &Dataset, config: &SamplerConfig, batch: &MiniBatch, first_see
     }
 }
 
-/// What each sampled edge carries is that of an edge between its ends.
+/// Checks that the attributes of each sampled edge belong to an edge between its ends.
 fn check_edges(dataset: &Dataset, wanted: WantedOfEdges, batch: &MiniBatch) {
-    let (edges, nodes, drawn) = (&dataset.edge_types[0], &batch.nodes[0], &batch.edges[0]);
+    let edges = &dataset.edge_types[0];
+    let nodes = &batch.nodes[0];
+    let drawn = &batch.edges[0];
     let found = &drawn.attributes;
     if !wanted.features {
         assert_eq!(*found, SampledEdgeAttributes::default());
@@ -178,7 +187,8 @@ fn check_groups(config: &SamplerConfig, nodes: &NodeBatch, num_seeds: usize) {
 
 #[test]
 fn batches_do_not_depend_on_the_partitioning_and_never_look_ahead() {
-    let (dataset, dir) = (dataset(), tempfile::tempdir().expect("a temporary folder"));
+    let dataset = dataset();
+    let dir = tempfile::tempdir().expect("a temporary folder");
     let small = |num_workers| SamplingNodeConfig {
         num_workers,
         fetch_chunk_bytes: 200,
@@ -216,7 +226,8 @@ fn edge_types_of_which_nothing_is_drawn_need_no_weights() {
         let fanouts: NumNeighbors = "e1=3;e0=0;e2=0;e3=0;e4=0;e5=0".parse().expect("fan-outs");
         let sampler =
             DistNeighborSampler::new(node, SamplerConfig::new(fanouts).with_weights(true)).expect("a sampler");
-        let (wanted, seeds) = (Wanted::default(), Seeds::Split(Split::Train));
+        let wanted = Wanted::default();
+        let seeds = Seeds::Split(Split::Train);
         let config = LoaderConfig {
             batch_size: 20,
             even_batches: false,
@@ -240,7 +251,8 @@ fn edge_types_of_which_nothing_is_drawn_need_no_weights() {
 #[test]
 fn what_the_graph_lacks_is_said() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let (bare, full) = (dir.path().join("bare"), dir.path().join("full"));
+    let bare = dir.path().join("bare");
+    let full = dir.path().join("full");
     write_parts(&graph(40, 100, 1), 1, Method::Random, &bare);
     let mut dataset = dataset();
     dataset.node_types[0].times = None;
@@ -269,7 +281,8 @@ fn what_the_graph_lacks_is_said() {
         })
         .remove(0)
     };
-    let (edge_time, node_time) = (TimeAttr::EdgeTime, TimeAttr::NodeTime);
+    let edge_time = TimeAttr::EdgeTime;
+    let node_time = TimeAttr::NodeTime;
     for (dir, config, expected) in [
         (&bare, plain().with_weights(true), "edge type node__to__node of dataset random has none"),
         (
@@ -286,7 +299,7 @@ fn what_the_graph_lacks_is_said() {
         (
             &full,
             plain().with_weights(true).with_times(temporal(edge_time, TemporalStrategy::Last)),
-            "not drawn by weight",
+            "exclude each other",
         ),
     ] {
         let error = error_of(dir, config);

@@ -1,4 +1,4 @@
-//! The directory of original ids: one part is asked for each id, whatever the number of parts.
+//! Tests of the directory of original ids, with which each id is looked up at one part.
 
 mod support;
 
@@ -16,7 +16,7 @@ fn dataset() -> Dataset {
     fake_hetero(&options).expect("a valid graph")
 }
 
-/// Messages so small that a share takes several pages, and keys several requests.
+/// Returns limits so small that a share takes several pages and a lookup several requests.
 fn small() -> SamplingNodeConfig {
     SamplingNodeConfig {
         num_workers: 1,
@@ -30,7 +30,7 @@ fn num_nodes(dataset: &Dataset, node_type: NodeTypeId) -> u32 {
     dataset.node_types[node_type.index()].num_nodes as u32
 }
 
-/// The in-degree of each node of a type, over all edge types.
+/// Returns the in-degree of each node of a type, over all edge types.
 fn degrees(dataset: &Dataset, node_type: NodeTypeId) -> Vec<u64> {
     let mut degrees = vec![0; num_nodes(dataset, node_type) as usize];
     for edges in dataset.edge_types.iter().filter(|edges| edges.dst_type == node_type) {
@@ -46,19 +46,20 @@ fn parts(dataset: &Dataset, num_parts: u32, dir: &Path) {
 
 #[test]
 fn ids_are_found_with_and_without_a_directory_alike() {
-    let (dataset, dir) = (dataset(), tempfile::tempdir().expect("a temporary folder"));
+    let dataset = dataset();
+    let dir = tempfile::tempdir().expect("a temporary folder");
     for (num_parts, world_size) in [(1, 1), (1, 2), (2, 2), (3, 6), (5, 5)] {
         let parts_dir = dir.path().join(format!("{num_parts}_{world_size}"));
         parts(&dataset, num_parts, &parts_dir);
         on_ranks(&parts_dir, world_size, &small(), |node, world| {
             for node_type in TYPES {
-                // Every id, backwards, and one twice.
+                // Every id in descending order, and one of them twice.
                 let ids: Vec<u32> = (0..num_nodes(&dataset, node_type)).rev().chain([3]).collect();
                 let find = || node.handle().block_on(node.find_originals(node_type, &ids)).expect("they exist");
                 let by_all_parts = find();
                 node.make_directory(node_type, false, world).expect("a directory");
                 assert_eq!(find(), by_all_parts);
-                // Again, and with more than before.
+                // Once more, then with degrees in addition.
                 node.make_directory(node_type, false, world).expect("a directory");
                 node.make_directory(node_type, true, world).expect("a directory with degrees");
                 assert_eq!(find(), by_all_parts);
@@ -72,7 +73,8 @@ fn ids_are_found_with_and_without_a_directory_alike() {
 
 #[test]
 fn each_id_is_asked_of_one_part() {
-    let (dataset, dir) = (dataset(), tempfile::tempdir().expect("a temporary folder"));
+    let dataset = dataset();
+    let dir = tempfile::tempdir().expect("a temporary folder");
     let num_parts = 8;
     parts(&dataset, num_parts, dir.path());
     on_ranks(dir.path(), num_parts as usize, &SamplingNodeConfig::default(), |node, world| {
@@ -89,21 +91,22 @@ fn each_id_is_asked_of_one_part() {
         assert_eq!((without.requests, without.remote_bytes), (others, others * 4 * u64::from(num_nodes)));
         node.make_directory(node_type, false, world).expect("a directory");
         let with = find(&all);
-        // A request to each part, and no id in two of them.
+        // One request to each part, and no id in two requests.
         assert_eq!(with.requests, others);
         assert!(with.remote_bytes < 4 * u64::from(num_nodes), "{with:?}");
         for id in [0, num_nodes / 2, num_nodes - 1] {
             assert!(find(&[id, id]).requests <= 1);
         }
         let in_edges = node.num_in_edges(node_type);
-        assert_eq!(in_edges, None, "degrees were not asked for");
-        world.barrier().expect("no rank leaves while it is asked");
+        assert_eq!(in_edges, None, "degrees were not requested");
+        world.barrier().expect("no rank leaves before all requests are answered");
     });
 }
 
 #[test]
 fn in_edges_give_their_destinations_in_the_order_of_the_original_ids() {
-    let (dataset, dir) = (dataset(), tempfile::tempdir().expect("a temporary folder"));
+    let dataset = dataset();
+    let dir = tempfile::tempdir().expect("a temporary folder");
     for (num_parts, world_size) in [(1, 2), (2, 2), (3, 3), (4, 8)] {
         let parts_dir = dir.path().join(format!("{num_parts}"));
         parts(&dataset, num_parts, &parts_dir);
@@ -112,7 +115,7 @@ fn in_edges_give_their_destinations_in_the_order_of_the_original_ids() {
                 let degrees = degrees(&dataset, node_type);
                 let total: u64 = degrees.iter().sum();
                 let early = node.handle().block_on(node.find_by_in_edge(node_type, &[0])).expect_err("no directory");
-                assert!(early.to_string().contains("make it first"), "{early}");
+                assert!(early.to_string().contains("call make_directory first"), "{early}");
                 node.make_directory(node_type, true, world).expect("a directory");
                 assert_eq!(node.num_in_edges(node_type), Some(total));
                 let originals: Vec<u32> = (degrees.iter().enumerate())
@@ -125,7 +128,7 @@ fn in_edges_give_their_destinations_in_the_order_of_the_original_ids() {
                 let error = node.handle().block_on(node.find_by_in_edge(node_type, &[total])).expect_err("too many");
                 assert!(matches!(error, SampleError::NoSuchNode { .. }), "{error}");
             }
-            world.barrier().expect("no rank leaves while it is asked");
+            world.barrier().expect("no rank leaves before all requests are answered");
         });
     }
 }

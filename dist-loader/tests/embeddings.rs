@@ -1,4 +1,4 @@
-//! Learnable embeddings are the same whatever the number of parts and processes.
+//! Tests that learnable embeddings do not depend on the number of parts and processes.
 
 mod support;
 
@@ -16,7 +16,7 @@ const DIM: usize = 5;
 const NUM_STEPS: u64 = 4;
 const WORKERS: u64 = 4;
 
-/// What worker `w` of step `step` touches, original ids, with a gradient for each value.
+/// Returns the nodes that worker `worker` touches in step `step`, as original ids, with a gradient for each value.
 fn gradients_of(step: u64, worker: u64) -> (Vec<u32>, Vec<f32>) {
     let mut numbers = Numbers(step * 10 + worker);
     let nodes: Vec<u32> = (0..25).map(|_| numbers.below(u64::from(NUM_NODES)) as u32).collect();
@@ -24,7 +24,7 @@ fn gradients_of(step: u64, worker: u64) -> (Vec<u32>, Vec<f32>) {
     (nodes, gradients)
 }
 
-/// Trains over all ranks, which share the four workers' work, and gives the table that each rank sees at the end.
+/// Trains over all ranks, which divide the four workers' work. Returns the table that each rank has at the end.
 fn train(dir: &Path, world_size: usize) -> Vec<Vec<f32>> {
     let small = SamplingNodeConfig { num_workers: 1, fetch_chunk_bytes: 100, ..SamplingNodeConfig::default() };
     on_ranks(dir, world_size, &small, |node: Arc<SamplingNode>, world| {
@@ -77,7 +77,7 @@ fn the_same_is_learned_whatever_the_number_of_parts_and_processes() {
     for (num_parts, world_size) in [(2, 2), (3, 3), (2, 4)] {
         let tables = train(&parts(num_parts), world_size);
         for table in &tables {
-            // Gradients of several ranks are added in another order.
+            // Each number of ranks adds up gradients in another order.
             let far = table.iter().zip(&expected).find(|(a, b)| (*a - *b).abs() > 1e-4);
             assert!(far.is_none(), "{num_parts} parts on {world_size} ranks: {far:?}");
             assert!(table == &tables[0], "all ranks see the same");
@@ -97,7 +97,7 @@ fn rows_without_gradients_stay_and_others_move_by_adam() {
         let runtime = node.handle().clone();
         let all: Vec<u32> = (0..NUM_NODES).collect();
         let before = runtime.block_on(embedding.pull(&all)).expect("all rows");
-        // Both ranks push a gradient for node 3, one of them the negative of the other for node 5.
+        // Both ranks push the same gradient for node 3, and opposite gradients for node 5.
         let sign = if world.rank() == 0 { 1.0 } else { -1.0 };
         let gradients = [1.0, -2.0, sign, 3.0 * sign];
         runtime.block_on(embedding.push(&[3, 5], &gradients)).expect("all owners take them");

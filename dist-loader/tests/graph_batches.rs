@@ -1,4 +1,5 @@
-//! Batches of whole graphs: each graph once an epoch on any number of ranks, and put together as one by one.
+//! Tests of batches of whole graphs: each graph occurs once per epoch on any number of ranks, and batches combine
+//! graphs correctly.
 
 use edgecut_dist_loader::{GraphBatch, GraphDataLoader, GraphLoaderConfig, LoaderError, Packing};
 use edgecut_graph::datasets::{FakeGraphsOptions, fake_graphs};
@@ -11,7 +12,7 @@ fn graphs(num_graphs: usize) -> Arc<GraphDataset> {
     Arc::new(fake_graphs(&options).unwrap().with_degrees_as_labels())
 }
 
-/// The batches of an epoch by step and rank.
+/// Returns the batches of an epoch by step and rank.
 fn epoch(
     dataset: &Arc<GraphDataset>,
     config: &GraphLoaderConfig,
@@ -105,7 +106,7 @@ fn the_graphs_of_a_step_do_not_depend_on_the_number_of_ranks() {
             let several: Vec<u32> = several.iter().flat_map(|batch| batch.graphs.clone()).collect();
             assert_eq!(one[0].graphs, several);
         }
-        // The last step is shared out evenly: 5 graphs.
+        // The last step has 5 graphs, divided evenly.
         let sizes: Vec<usize> = shared[4].iter().map(|batch| batch.graphs.len()).collect();
         assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1, "{sizes:?}");
     }
@@ -148,7 +149,7 @@ fn an_iterator_that_is_dropped_ends_its_thread() {
     let mut batches = loader.epoch_map(0, move |batch| (held.clone(), batch.graphs.len()));
     assert!(batches.next().is_some());
     drop(batches);
-    // The thread lets go of what it holds.
+    // The thread drops `held` when it ends.
     let deadline = Instant::now() + Duration::from_secs(30);
     while Arc::strong_count(&kept) > 1 {
         assert!(Instant::now() < deadline, "the thread is stuck");
@@ -174,10 +175,11 @@ fn what_makes_no_batches_is_refused() {
         GraphDataLoader::new(dataset.clone(), graphs, config, 0, 1).err().unwrap().to_string()
     };
     assert!(
-        why(vec![1, 10], Packing::Graphs(2)).contains("graphs of fake-graphs: graph 10 is unknown, the set has 10")
+        why(vec![1, 10], Packing::Graphs(2))
+            .contains("graphs of fake-graphs: graph 10 does not exist, the set has 10 graphs")
     );
-    assert!(why(vec![1], Packing::Graphs(0)).contains("the batch size has to be at least 1"));
+    assert!(why(vec![1], Packing::Graphs(0)).contains("the batch size must be at least 1"));
     let nodes = dataset.num_nodes_of(4);
-    let expected = format!("graph 4 has {nodes} nodes, the most of all, and a batch may have 3: raise the limit");
+    let expected = format!("graph 4 has {nodes} nodes, the most of all, but a batch may have 3: raise the limit");
     assert!(why(vec![4], Packing::Nodes(3)).contains(&expected));
 }

@@ -1,4 +1,4 @@
-//! Held-out edges are judged at their own times.
+//! Tests that held-out edges are evaluated at their own times.
 
 mod support;
 
@@ -20,8 +20,8 @@ use support::{graph, on_ranks, write_parts};
 const NODES: u32 = 60;
 const EDGES: EdgeTypeId = EdgeTypeId(0);
 
-/// Every seventh pair of nodes is joined, in both directions at the same time; of some pairs one direction is held out,
-/// and the other one is in the graph.
+/// Returns a graph in which every seventh pair of nodes is connected in both directions at the same time. Of some pairs
+/// one direction is held out and the other one is in the graph.
 fn dataset() -> Dataset {
     let mut dataset = graph(NODES as usize, 10, 3);
     let mut train = (Vec::new(), Vec::new(), Vec::new());
@@ -51,7 +51,7 @@ fn dataset() -> Dataset {
     dataset
 }
 
-/// The loader that evaluation makes.
+/// Makes the loader that evaluation uses.
 fn loader(
     node: &Arc<SamplingNode>,
     world: &mut edgecut_cluster::ProcessGroup,
@@ -81,7 +81,7 @@ fn loader(
     DistLinkNeighborLoader::new(sampler, EdgeSeeds::Split(split, vec![EDGES]), config, link, world)
 }
 
-/// Judges all held-out edges on `ranks` ranks, and checks every message. Returns the number of messages.
+/// Evaluates all held-out edges on `ranks` ranks and checks every message. Returns the number of messages.
 fn check(dataset: &Dataset, dir: &Path, ranks: usize, split: Split) -> usize {
     let edges = dataset.edges(EDGES);
     let held_out = if split == Split::Valid { &edges.held_out.valid } else { &edges.held_out.test };
@@ -91,12 +91,13 @@ fn check(dataset: &Dataset, dir: &Path, ranks: usize, split: Split) -> usize {
     };
     let train =
         EdgeList { times: edges.attributes.times.clone(), ..EdgeList::new(edges.src.clone(), edges.dst.clone()) };
-    let (messages, judged) = (time_of(&train), time_of(held_out));
+    let messages = time_of(&train);
+    let judged = time_of(held_out);
     let seen = on_ranks(dir, ranks, &SamplingNodeConfig::default(), |node, world| {
         let mut seen = (0, 0);
         for batch in loader(&node, world, TimeAttr::EdgeTime, split).expect("a valid loader").epoch(0) {
             let batch = batch.expect("a batch");
-            // A rank whose edges run out before those of others gets empty batches.
+            // A rank that runs out of edges before others gets empty batches.
             if batch.graph.num_seeds == 0 {
                 continue;
             }
@@ -109,9 +110,10 @@ fn check(dataset: &Dataset, dir: &Path, ranks: usize, split: Split) -> usize {
                 let seed = seeds[nodes.batch[row] as usize];
                 for &number in &drawn.indices[drawn.indptr[row] as usize..drawn.indptr[row + 1] as usize] {
                     let message = (id(number), id(row as u32));
-                    let (time, now) = (messages[&message], judged[&seed]);
+                    let time = messages[&message];
+                    let now = judged[&seed];
                     assert!(time <= now, "{message:?} of time {time} reaches {seed:?} of time {now}");
-                    assert_ne!(message, (seed.1, seed.0), "the reverse of {seed:?} gives it away");
+                    assert_ne!(message, (seed.1, seed.0), "the reverse of {seed:?} reveals it");
                     seen.1 += 1;
                 }
             }
@@ -125,7 +127,8 @@ fn check(dataset: &Dataset, dir: &Path, ranks: usize, split: Split) -> usize {
 
 #[test]
 fn no_message_is_later_than_a_held_out_edge_and_its_reverse_is_none() {
-    let (dataset, dir) = (dataset(), tempfile::tempdir().expect("a temporary folder"));
+    let dataset = dataset();
+    let dir = tempfile::tempdir().expect("a temporary folder");
     for (parts, ranks) in [(1, 1), (3, 3), (2, 4)] {
         let path = dir.path().join(parts.to_string());
         write_parts(&dataset, parts, Method::Random, &path);

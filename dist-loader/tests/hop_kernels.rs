@@ -1,4 +1,4 @@
-//! Hops that a kernel draws instead of the CPU: for the process's own batches and for its peers', where it takes them.
+//! Tests of a kernel that draws hops instead of the CPU, for the process's own batches and for its peers' requests.
 
 mod support;
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::{on_ranks, write_parts};
 
-/// Draws hops of even edge types, slowly, and counts them; or does something else.
+/// A slow kernel that draws hops of even edge types and counts them, or fails as `fault` says.
 struct Kernel {
     part: Arc<Part>,
     hops: AtomicUsize,
@@ -31,7 +31,7 @@ enum Fault {
 
 impl HopKernel for Kernel {
     fn takes(&self, edge_type: EdgeTypeId, num_rows: usize) -> bool {
-        assert!(num_rows > 0, "nobody asks for no rows");
+        assert!(num_rows > 0, "no hop without rows is requested");
         edge_type.0.is_multiple_of(2)
     }
 
@@ -42,7 +42,8 @@ impl HopKernel for Kernel {
             return Err(HopError::Failed("out of memory".into()));
         }
         let edges = self.part.edges(hop.edge_type);
-        let (mut counts, mut neighbors) = (Vec::new(), Vec::new());
+        let mut counts = Vec::new();
+        let mut neighbors = Vec::new();
         for &row in hop.rows {
             let list = edges.csc.neighbors(row as usize);
             let original = self.part.nodes(edges.dst_type).original_ids[row as usize];
@@ -61,7 +62,7 @@ impl HopKernel for Kernel {
     }
 }
 
-/// Positions of drawn neighbors, ascending.
+/// Returns the positions of drawn neighbors, ascending.
 fn drawn(degree: u64, hop: &PlainHop<'_>, rng: &mut CounterRng) -> Vec<u64> {
     match hop.fanout {
         Some(fanout) if hop.replace && degree > 0 => {
@@ -103,10 +104,11 @@ fn kernel(node: &SamplingNode, fault: Fault) -> Arc<Kernel> {
     Arc::new(Kernel { part: node.part().clone(), hops: AtomicUsize::new(0), fault })
 }
 
-/// Runs on 1 and 2 ranks, a part each, with replies so small that hops come in pieces.
+/// Runs on 1 and 2 ranks with one part each. Replies are so small that hops are requested in pieces.
 fn on_one_and_two_parts(work: impl Fn(Arc<SamplingNode>, &mut edgecut_cluster::ProcessGroup) + Sync) {
     let options = FakeOptions { avg_num_nodes: 150, avg_degree: 5.0, ..FakeOptions::default() };
-    let (dataset, dir) = (fake_hetero(&options).expect("a valid graph"), tempfile::tempdir().expect("a folder"));
+    let dataset = fake_hetero(&options).expect("a valid graph");
+    let dir = tempfile::tempdir().expect("a folder");
     for num_parts in [1, 2] {
         let parts = dir.path().join(num_parts.to_string());
         write_parts(&dataset, num_parts, Method::Random, &parts);
@@ -120,21 +122,21 @@ fn batches_do_not_show_who_drew_them() {
     on_one_and_two_parts(|node, world| {
         let sample_all = || configs().into_iter().map(|c| sample(&node, c).expect("a batch")).collect::<Vec<_>>();
         let expected = sample_all();
-        world.barrier().expect("nobody draws any more");
+        world.barrier().expect("all ranks have sampled");
         let kernel = kernel(&node, Fault::None);
         node.draw_with(kernel.clone()).expect("the first kernel");
         let error = node.draw_with(kernel.clone()).expect_err("the second kernel");
         assert!(error.to_string().contains("already"), "{error}");
         assert!(sample_all() == expected);
-        world.barrier().expect("nobody asks any more");
+        world.barrier().expect("all ranks have sampled");
         let hops = kernel.hops.load(Ordering::Relaxed);
         assert!(hops > configs().len(), "{hops} hops");
-        // Positions of edges, weights and times are nothing that a kernel knows of.
+        // Kernels do not support positions of edges, weights, times and disjoint neighborhoods.
         let wanted = WantedOfEdges { features: true, ..WantedOfEdges::default() };
         let config = SamplerConfig::new("3,2".parse::<NumNeighbors>().expect("fan-outs"));
         sample(&node, config.clone().with_edge_attributes(wanted)).expect("a batch with positions");
         sample(&node, config.with_disjoint(true)).expect("a disjoint batch");
-        world.barrier().expect("nobody asks any more");
+        world.barrier().expect("all ranks have sampled");
         assert_eq!(kernel.hops.load(Ordering::Relaxed), hops);
     });
 }
@@ -143,17 +145,17 @@ fn batches_do_not_show_who_drew_them() {
 fn a_failing_kernel_ends_the_batch_and_says_why() {
     for (fault, expected) in [
         (Fault::Fails, "draw a hop on the device: out of memory"),
-        (Fault::ForgetsNeighbors, "came back from the device"),
+        (Fault::ForgetsNeighbors, "which differs from its counts"),
     ] {
         on_one_and_two_parts(|node, world| {
-            // The last rank's fails, so that rank 0 of two hears of it from its peer.
+            // The kernel of the last rank fails, so that rank 0 of two receives the error from its peer.
             if world.rank() + 1 == world.size() {
                 node.draw_with(kernel(&node, fault)).expect("the first kernel");
             }
             world.barrier().expect("all have set theirs");
             let error = sample(&node, configs().remove(0)).expect_err("no batch").to_string();
             assert!(error.contains(expected), "{error}");
-            world.barrier().expect("nobody asks any more");
+            world.barrier().expect("all ranks have sampled");
         });
     }
 }

@@ -1,4 +1,5 @@
-//! Batches of edges with negatives are the same whatever the number of parts, and hold only what they may.
+//! Tests that batches of edges with negatives do not depend on the number of parts, and that their contents are
+//! allowed.
 
 mod support;
 
@@ -18,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use support::{on_ranks, write_parts};
 
-/// `e0` from v0 to v1 and its reverse, and `e1` from v1 to v0.
+/// The edge types `e0` from v0 to v1 and `e1` from v1 to v0. The dataset also has their reverses.
 const TYPES: [EdgeTypeId; 2] = [EdgeTypeId(0), EdgeTypeId(1)];
 const BATCH_SIZE: usize = 12;
 
@@ -62,7 +63,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Seed edges in original ids: every third of the types' edges.
+/// Returns seed edges in original ids: every ninth edge of the types.
 fn seeds(dataset: &Dataset) -> Vec<SeedEdge> {
     let of_type = |edge_type: EdgeTypeId| {
         let edges = dataset.edges(edge_type);
@@ -108,7 +109,8 @@ fn shuffling_loader(
         .with_times(case.temporal.then_some(temporal));
     let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a valid sampler"));
     let wanted = Wanted { original_ids: true, ..Wanted::default() };
-    let (batch_size, concurrency) = (BATCH_SIZE, 2);
+    let batch_size = BATCH_SIZE;
+    let concurrency = 2;
     let config = LoaderConfig {
         batch_size,
         even_batches: false,
@@ -154,20 +156,19 @@ fn pairs(src: &[u32], dst: &[u32]) -> Pairs {
     src.iter().copied().zip(dst.iter().copied()).collect()
 }
 
-/// Against the dataset: ends, negatives that are no edges, and no message over the batch's own edges.
+/// Checks a batch against the dataset: ends, negatives that are not edges, and no message over the batch's own edges.
 fn check(dataset: &Dataset, case: Case, batch: &LinkBatch, seeds: &[SeedEdge]) {
     let id = |node_type: usize, number: u32| batch.graph.nodes[node_type].original_ids[number as usize];
     assert_eq!(batch.edge_types, seeds.iter().map(|seed| seed.edge_type).collect::<Vec<_>>());
     for (i, seed) in seeds.iter().enumerate() {
         let edges = dataset.edges(seed.edge_type);
-        let (src_type, dst_type) = (edges.src_type.index(), edges.dst_type.index());
+        let src_type = edges.src_type.index();
+        let dst_type = edges.dst_type.index();
         assert_eq!((id(src_type, batch.src[i]), id(dst_type, batch.dst[i])), (seed.src, seed.dst));
         assert!(batch.src[i] < batch.graph.nodes[src_type].hop_offsets[0]);
-        let (message, valid, test) = (
-            pairs(&edges.src, &edges.dst),
-            pairs(&edges.held_out.valid.src, &edges.held_out.valid.dst),
-            pairs(&edges.held_out.test.src, &edges.held_out.test.dst),
-        );
+        let message = pairs(&edges.src, &edges.dst);
+        let valid = pairs(&edges.held_out.valid.src, &edges.held_out.valid.dst);
+        let test = pairs(&edges.held_out.test.src, &edges.held_out.test.dst);
         let negatives = match &batch.negatives {
             Negatives::OfEach { num, dst } => &dst[i * num..(i + 1) * num],
             Negatives::Shared(by_type) => &by_type[dst_type],
@@ -197,7 +198,8 @@ fn check(dataset: &Dataset, case: Case, batch: &LinkBatch, seeds: &[SeedEdge]) {
     }
     let mut followed = 0;
     for (e, edges) in dataset.edge_types.iter().enumerate() {
-        let (drawn, known) = (&batch.graph.edges[e], pairs(&edges.src, &edges.dst));
+        let drawn = &batch.graph.edges[e];
+        let known = pairs(&edges.src, &edges.dst);
         for row in 0..drawn.indptr.len() - 1 {
             for &number in &drawn.indices[drawn.indptr[row] as usize..drawn.indptr[row + 1] as usize] {
                 let pair = (id(edges.src_type.index(), number), id(edges.dst_type.index(), row as u32));
@@ -209,7 +211,7 @@ fn check(dataset: &Dataset, case: Case, batch: &LinkBatch, seeds: &[SeedEdge]) {
     assert!(followed > 0);
 }
 
-/// Against the seeds: neither source nor positive pairs of the batch remain among shared negatives.
+/// Checks against the seeds that sources and positive pairs of the batch are masked among shared negatives.
 fn check_masked(dataset: &Dataset, batch: &LinkBatch, seeds: &[SeedEdge], group: &SharedCandidates) {
     let masked: BTreeSet<(u32, u32)> = group.masked.iter().copied().collect();
     let dst_type = group.dst_type;
@@ -218,7 +220,7 @@ fn check_masked(dataset: &Dataset, batch: &LinkBatch, seeds: &[SeedEdge], group:
         let src_type = dataset.edges(seed.edge_type).src_type;
         for (at, &candidate) in group.candidates.iter().enumerate() {
             let id = batch.graph.nodes[dst_type.index()].original_ids[candidate as usize];
-            // Neither seed type is a reverse of the other: none joins a type to itself.
+            // Neither seed type contains reverses, since none connects a node type with itself.
             let joined =
                 seeds.iter().any(|other| (other.edge_type, other.src, other.dst) == (seed.edge_type, seed.src, id));
             let own_source = src_type == dst_type && seed.src == id;
@@ -229,7 +231,8 @@ fn check_masked(dataset: &Dataset, batch: &LinkBatch, seeds: &[SeedEdge], group:
 
 #[test]
 fn batches_do_not_depend_on_the_partitioning() {
-    let (dataset, dir) = (dataset(), tempfile::tempdir().expect("a temporary folder"));
+    let dataset = dataset();
+    let dir = tempfile::tempdir().expect("a temporary folder");
     let small = |num_workers| SamplingNodeConfig {
         num_workers,
         fetch_chunk_bytes: 200,
@@ -257,7 +260,8 @@ fn batches_do_not_depend_on_the_partitioning() {
 
 #[test]
 fn every_edge_of_a_split_is_a_seed_once_over_all_ranks() {
-    let (dataset, dir) = (dataset(), tempfile::tempdir().expect("a temporary folder"));
+    let dataset = dataset();
+    let dir = tempfile::tempdir().expect("a temporary folder");
     let parts = dir.path().join("2");
     write_parts(&dataset, 2, Method::Random, &parts);
     for (split, shuffle) in Split::ALL.into_iter().flat_map(|split| [(split, false), (split, true)]) {
@@ -271,8 +275,8 @@ fn every_edge_of_a_split_is_a_seed_once_over_all_ranks() {
                     let edge = |i: usize| {
                         let edges = dataset.edges(batch.edge_types[i]);
                         let id = |t: usize, number: u32| batch.graph.nodes[t].original_ids[number as usize];
-                        let (src, dst) =
-                            (id(edges.src_type.index(), batch.src[i]), id(edges.dst_type.index(), batch.dst[i]));
+                        let src = id(edges.src_type.index(), batch.src[i]);
+                        let dst = id(edges.dst_type.index(), batch.dst[i]);
                         (batch.edge_types[i].0, src, dst)
                     };
                     (0..batch.graph.num_seeds).map(edge).collect::<Vec<_>>()
@@ -298,7 +302,8 @@ fn every_edge_of_a_split_is_a_seed_once_over_all_ranks() {
     }
 }
 
-/// The sources and destinations of all batches of an epoch over all ranks, in the order of the batches; original ids.
+/// Returns the sources and destinations of all batches of an epoch over all ranks, in the order of the batches, as
+/// original ids.
 fn order_of_listed(dataset: &Dataset, dir: &Path, world_size: usize, epoch: u64) -> Vec<(u32, u32)> {
     let per_rank = on_ranks(dir, world_size, &SamplingNodeConfig::default(), |node, world| {
         let seeds = EdgeSeeds::Listed(to_global(&node, seeds(dataset)));
@@ -321,7 +326,8 @@ fn order_of_listed(dataset: &Dataset, dir: &Path, world_size: usize, epoch: u64)
 
 #[test]
 fn a_shuffled_list_has_the_same_order_for_any_partitioning() {
-    let (dataset, dir) = (dataset(), tempfile::tempdir().expect("a temporary folder"));
+    let dataset = dataset();
+    let dir = tempfile::tempdir().expect("a temporary folder");
     for num_parts in [1, 3] {
         write_parts(&dataset, num_parts, Method::Random, &dir.path().join(format!("{num_parts}")));
     }
@@ -340,7 +346,8 @@ fn a_shuffled_list_has_the_same_order_for_any_partitioning() {
 
 #[test]
 fn negatives_follow_the_degrees() {
-    let (dataset, dir) = (dataset(), tempfile::tempdir().expect("a temporary folder"));
+    let dataset = dataset();
+    let dir = tempfile::tempdir().expect("a temporary folder");
     for num_parts in [1, 3] {
         let parts = dir.path().join(format!("{num_parts}"));
         write_parts(&dataset, num_parts, Method::Random, &parts);
@@ -348,7 +355,7 @@ fn negatives_follow_the_degrees() {
     }
 }
 
-/// Draws many negatives, and compares their counts with the in-degrees.
+/// Draws many negatives and compares their counts with the in-degrees.
 fn check_negatives_by_degree(dataset: &Dataset, parts: &Path, world_size: usize) {
     let negatives = NegativeSampling {
         num: 400,
@@ -372,7 +379,8 @@ fn check_negatives_by_degree(dataset: &Dataset, parts: &Path, world_size: usize)
     for edges in dataset.edge_types.iter().filter(|edges| edges.dst_type.index() == 1) {
         edges.dst.iter().for_each(|&dst| degrees[dst as usize] += 1.0);
     }
-    let (drawn, total): (f64, f64) = (counts.iter().sum(), degrees.iter().sum());
+    let drawn: f64 = counts.iter().sum();
+    let total: f64 = degrees.iter().sum();
     let mut statistic = 0.0;
     for (count, degree) in counts.iter().zip(&degrees) {
         let expected = drawn * degree / total;
@@ -384,7 +392,8 @@ fn check_negatives_by_degree(dataset: &Dataset, parts: &Path, world_size: usize)
 
 #[test]
 fn more_negatives_than_there_are_is_an_error() {
-    let (dataset, dir) = (dataset(), tempfile::tempdir().expect("a temporary folder"));
+    let dataset = dataset();
+    let dir = tempfile::tempdir().expect("a temporary folder");
     write_parts(&dataset, 2, Method::Random, &dir.path().join("2"));
     let negatives = NegativeSampling { num: 90, ..cases()[0].negatives };
     let errors = on_ranks(&dir.path().join("2"), 2, &SamplingNodeConfig::default(), |node, world| {
@@ -402,7 +411,7 @@ fn more_negatives_than_there_are_is_an_error() {
         (text, shared)
     });
     for (text, shared) in errors {
-        assert!(text.contains("90 negatives were asked for an edge of type v0__e0__v1"), "{text}");
-        assert!(shared.contains("negatives that a whole batch shares"), "{shared}");
+        assert!(text.contains("90 negatives were requested for an edge of type v0__e0__v1"), "{text}");
+        assert!(shared.contains("negatives that a batch shares"), "{shared}");
     }
 }

@@ -1,4 +1,4 @@
-//! An error of a batch that is made ahead ends the job at once, though its consumer waits for other ranks.
+//! Tests that an error of a batch made ahead ends the job at once, although its consumer waits for other ranks.
 
 mod support;
 
@@ -15,7 +15,8 @@ use support::write_parts;
 /// Far more than the test needs, and far less than the timeout of a collective.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Fails on rank 1 with its second batch, while its main thread waits for rank 0. Returns the failure that the rank hears.
+/// Fails on rank 1 with its second batch while its main thread waits for rank 0. Returns the failure that the rank
+/// receives.
 fn run(cluster: &Cluster, dir: &Path) -> Failure {
     let (sender, heard) = mpsc::channel();
     cluster.on_failure(move |failure| sender.send(failure).expect("the test listens"));
@@ -46,7 +47,7 @@ fn run(cluster: &Cluster, dir: &Path) -> Failure {
     let first = loader.epoch_map(0, |batch: MiniBatch| batch.key.batch).next().expect("a batch").expect("no error");
     let mut batches = loader.epoch_map(0, move |batch: MiniBatch| assert!(batch.key.batch == first, "a bad row"));
     assert!(batches.next().expect("a batch").is_ok());
-    // Rank 0 never comes.
+    // Rank 0 never enters the barrier.
     world.barrier().expect_err("the job has failed");
     cluster.failure().expect("the failure is known here as well")
 }

@@ -1,4 +1,4 @@
-//! A batch is the same whatever the number of parts, ranks and threads: id for id, and its features row for row.
+//! Tests that a batch does not depend on the number of parts, ranks and threads, in its ids and its features.
 
 mod support;
 
@@ -13,7 +13,7 @@ use support::{in_original_ids, on_ranks, write_parts};
 const NODES: NodeTypeId = NodeTypeId(0);
 const EVERYTHING: Wanted = Wanted { labels: true, times: false, original_ids: true, degrees: true, features: true };
 
-/// What is drawn, and how it is cut.
+/// The settings of one sampler and loader.
 #[derive(Clone, Debug)]
 struct Case {
     num_neighbors: Vec<Fanout>,
@@ -39,17 +39,18 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Seeds in an order of their own: hubs, isolated nodes, nodes of every part.
+/// Returns seeds in a fixed mixed order that includes hubs, isolated nodes and nodes of every part.
 fn seeds(num_nodes: usize) -> Vec<u32> {
     (0..num_nodes.min(60)).map(|i| ((i * 37 + 11) % num_nodes) as u32).collect()
 }
 
-/// Small limits, so that features come in pieces and hops in halves; the largest hub still fits.
+/// Returns limits so small that features are requested in pieces and hops in halves. The neighbors of the largest hub
+/// still fit.
 fn small_limits(num_workers: usize) -> SamplingNodeConfig {
     SamplingNodeConfig { num_workers, fetch_chunk_bytes: 200, max_message_bytes: 800, ..SamplingNodeConfig::default() }
 }
 
-/// All batches of all cases, in original ids, and the requests that they took.
+/// Returns all batches of all cases, in original ids, and the number of requests that they took.
 fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig, num_nodes: usize) -> (Vec<Vec<MiniBatch>>, u64) {
     let per_rank = on_ranks(dir, world_size, config, |node, world| {
         let ids = node.handle().block_on(node.find_originals(NODES, &seeds(num_nodes))).expect("all seeds exist");
@@ -62,7 +63,7 @@ fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig, num_nodes
                 even_batches: false,
                 shuffle: false,
                 seed: 7,
-                // Made ahead or when asked for, a batch is the same.
+                // A batch is the same whether it is made ahead or on request.
                 concurrency: world_size % 4,
                 prefetch_bytes: DEFAULT_PREFETCH_BYTES,
                 wanted: EVERYTHING,
@@ -103,11 +104,12 @@ fn compare(dataset: &Dataset, num_nodes: usize, has_long_replies: bool) {
             }
         }
     }
-    // Ranks that share a part, and one part on several ranks.
+    // Several ranks per part, and one part on several ranks.
     let two = dir.path().join(format!("2-{:?}", Method::Random));
     assert_eq!(batches(&two, 4, &small_limits(1), num_nodes).0, expected, "2 parts on 4 ranks");
     assert_eq!(batches(&one, 3, &small_limits(1), num_nodes).0, expected, "1 part on 3 ranks");
-    // The limit of a message changes how often is asked, not what comes back: the further requests are hops in halves.
+    // The limit of a message changes the number of requests, not the result. The additional requests are hops in
+    // halves.
     let wide = SamplingNodeConfig { num_workers: 2, fetch_chunk_bytes: 790, ..SamplingNodeConfig::default() };
     let halved = SamplingNodeConfig { max_message_bytes: 800, ..wide.clone() };
     let (found, few) = batches(&two, 2, &wide, num_nodes);
@@ -117,17 +119,19 @@ fn compare(dataset: &Dataset, num_nodes: usize, has_long_replies: bool) {
     assert_eq!(many > few, has_long_replies, "{many} requests instead of {few}");
 }
 
-/// The slow and obvious answer: every sampled edge is an edge, counts are what the fan-outs say, all-neighbor hops have
-/// all edges in their order, and rows carry their node's features, label and degree.
+/// Checks batches against the dataset: every sampled edge is an edge, counts match the fan-outs, hops over all
+/// neighbors have all edges in order, and rows have their node's features, label and degree.
 fn check_against_dataset(dataset: &Dataset, batches: &[Vec<MiniBatch>]) {
-    let (nodes, edges) = (&dataset.node_types[0], &dataset.edge_types[0]);
+    let nodes = &dataset.node_types[0];
+    let edges = &dataset.edge_types[0];
     let in_neighbors = |node: u32| -> Vec<u32> {
         edges.src.iter().zip(&edges.dst[..]).filter(|(_, dst)| **dst == node).map(|(src, _)| *src).collect()
     };
     let features = nodes.features.as_ref().expect("the graph has features");
     for (case, batches) in cases().iter().zip(batches) {
         for batch in batches {
-            let (n, e) = (&batch.nodes[0], &batch.edges[0]);
+            let n = &batch.nodes[0];
+            let e = &batch.edges[0];
             assert_eq!(n.hop_offsets.len(), case.num_neighbors.len() + 1);
             assert_eq!(n.hop_offsets[0] as usize, batch.num_seeds);
             let mut distinct = n.original_ids.clone();

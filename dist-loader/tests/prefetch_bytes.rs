@@ -1,4 +1,4 @@
-//! Batches are the same under any bound on the bytes made ahead, and the bound holds.
+//! Tests that a limit on the bytes made ahead does not change batches, and that the limit is kept.
 
 mod support;
 
@@ -32,7 +32,7 @@ fn sampler(node: &Arc<SamplingNode>) -> Arc<DistNeighborSampler> {
     Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a valid sampler"))
 }
 
-/// The bounds: none of the batches fits, a few do, and all do.
+/// Limits under which no batch fits, a few fit, and all fit.
 const BOUNDS: [usize; 4] = [0, 1, 60_000, DEFAULT_PREFETCH_BYTES];
 
 #[test]
@@ -43,7 +43,7 @@ fn a_bound_changes_neither_nodes_nor_edges_of_batches() {
     write_parts(&dataset, 2, Method::Random, dir.path());
     on_ranks(dir.path(), 2, &SamplingNodeConfig::default(), |node, world| {
         let mut expected: Option<(Vec<MiniBatch>, Vec<LinkBatch>)> = None;
-        // The first makes each batch when it is asked for.
+        // The first case makes each batch on request.
         for (prefetch_bytes, concurrency) in [(0, 0)].into_iter().chain(BOUNDS.map(|bound| (bound, 6))) {
             let config = config(prefetch_bytes, concurrency);
             let seeds = Seeds::Split(Split::Train);
@@ -93,7 +93,7 @@ fn the_bytes_that_wait_keep_to_the_bound() {
         let largest = sizes.iter().copied().max().expect("batches");
         assert!(largest > 10_000, "a batch holds its features: {largest}");
         for batches in [1, 3] {
-            // The first batch may be the smallest, so one more batch than the estimate allows may be larger by this much.
+            // The first batch may be the smallest, so the batches that the estimate admits may be larger by this much.
             let slack = largest - sizes.iter().copied().min().expect("batches");
             let bound = batches * largest;
             let (_, peak) = run(bound);
@@ -113,7 +113,7 @@ fn graphs_keep_to_the_bound_too() {
         let config = GraphLoaderConfig { prefetch_bytes, concurrency: 4, ..GraphLoaderConfig::new(8) };
         let loader = GraphDataLoader::new(graphs.clone(), (0..200).collect(), config, 0, 1).expect("a valid loader");
         let batches: Vec<GraphBatch> = loader.epoch(0).map(|batch| batch.expect("a batch")).collect();
-        // An epoch that is left early ends its thread, which waits for room.
+        // Dropping an epoch early ends its thread, which waits for its batches to be taken.
         drop(loader.epoch(1));
         (batches, loader.peak_prefetch_bytes())
     };
@@ -143,7 +143,7 @@ fn the_bytes_of_a_batch_are_those_of_its_arrays() {
             let batch = batch.expect("a batch");
             let used = |nodes: usize, edges: usize| 4 * nodes * (1 + 16) + 4 * edges + 8 * batch.num_seeds;
             let least = used(batch.nodes[0].input_nodes.len(), batch.edges[0].indices.len());
-            // Vectors that grow hold at most twice of what they use.
+            // Growing vectors hold at most twice the memory that they use.
             assert!((least..2 * least + 4096).contains(&batch.num_bytes()), "{} of {least}", batch.num_bytes());
             assert_eq!(MiniBatch::empty(batch.key).num_bytes(), 0);
         }

@@ -1,4 +1,4 @@
-//! Shared and in-batch negatives never hold an edge's source or a positive pair of the batch.
+//! Tests that shared and in-batch negatives exclude an edge's source and the positive pairs of the batch.
 
 use edgecut_dist_loader::{EdgeRelations, LinkBatch, MiniBatch, Negatives, NodeBatch};
 use edgecut_dist_sampler::BatchKey;
@@ -6,7 +6,7 @@ use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use std::sync::Arc;
 
-/// A graph's edge types: ends by edge type, and reverses by edge type.
+/// Makes the relations of a graph from the ends and the reverses of each edge type.
 fn relations(ends: &[(u16, u16)], reverses: &[&[u16]]) -> Arc<EdgeRelations> {
     Arc::new(EdgeRelations {
         ends: ends.iter().map(|&(src, dst)| (NodeTypeId(src), NodeTypeId(dst))).collect(),
@@ -14,14 +14,14 @@ fn relations(ends: &[(u16, u16)], reverses: &[&[u16]]) -> Arc<EdgeRelations> {
     })
 }
 
-/// A batch of random edges over few nodes. Nodes appear once, or twice where `duplicates` says so, as in disjoint
+/// Returns a batch of random edges over a few nodes. With `duplicates` each node occurs twice, as in disjoint
 /// neighborhoods.
 fn random_batch(relations: Arc<EdgeRelations>, num_edges: usize, duplicates: bool, key: u64) -> LinkBatch {
     let num_types = relations.ends.iter().map(|(src, dst)| src.0.max(dst.0)).max().map_or(0, |most| most as usize + 1);
     let mut rng = CounterRng::new(key);
     let copies = if duplicates { 2 } else { 1 };
     let nodes = |t: usize| {
-        // Ids are neither positions nor shared between the types' numberings.
+        // Ids differ from positions, and the types have different orders of ids.
         let ids: Vec<u32> = (0..12 * copies).map(|number| 100 + 7 * ((number + t as u32) % 12)).collect();
         NodeBatch { hop_offsets: vec![ids.len() as u32], input_nodes: ids, ..NodeBatch::default() }
     };
@@ -44,7 +44,7 @@ fn random_batch(relations: Arc<EdgeRelations>, num_edges: usize, duplicates: boo
     LinkBatch { graph, edge_types, src, dst, negatives, relations }
 }
 
-/// Looks at every edge, candidate and edge again.
+/// Searches all edges of the batch to tell whether an edge's source and a candidate form a positive pair.
 fn is_positive(batch: &LinkBatch, edge: usize, candidate: u32) -> bool {
     let id = |t: NodeTypeId, number: u32| batch.graph.nodes[t.index()].input_nodes[number as usize];
     let ends = |edge: usize| {
@@ -93,11 +93,11 @@ fn check(batch: &LinkBatch, in_batch: bool) -> usize {
 #[test]
 fn positives_and_sources_are_masked_as_a_slow_search_finds_them() {
     let graphs = [
-        // One type of nodes and edges, that may hold both directions.
+        // One node type and one edge type that may contain both directions.
         relations(&[(0, 0)], &[&[0]]),
         // The same without reverses.
         relations(&[(0, 0)], &[&[]]),
-        // Two relations between the same types, the reverse of the first, and one within a type.
+        // Two edge types between the same node types, the reverse of the first one, and one within a node type.
         relations(&[(0, 1), (0, 1), (1, 0), (1, 1)], &[&[2], &[], &[0], &[3]]),
     ];
     let mut masked = 0;

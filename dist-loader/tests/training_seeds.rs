@@ -1,4 +1,5 @@
-//! A rank's own training seeds: each seen once an epoch, and unequal parts take the same number of steps.
+//! Tests of a rank's own training seeds: each occurs once per epoch, and ranks with unequal parts take the same number
+//! of steps.
 
 mod support;
 
@@ -12,7 +13,7 @@ use support::{on_ranks, write_parts};
 
 const NODES: NodeTypeId = NodeTypeId(0);
 
-/// Per rank: the number of steps, and the original ids of the seeds of each step.
+/// Returns, for each rank, the number of steps and the original ids of the seeds in each step.
 fn epoch(
     dir: &Path,
     world_size: usize,
@@ -79,7 +80,8 @@ fn every_training_node_is_a_seed_once_an_epoch_and_all_ranks_take_the_same_steps
 fn a_rank_without_seeds_gets_empty_batches() {
     let mut dataset = support::graph(60, 200, 4);
     let dir = tempfile::tempdir().expect("a temporary folder");
-    // All training nodes on one part: find a part's nodes first, then train on those alone.
+    // All training nodes are on one part: the first partitioning finds the nodes of the part, and the second uses them
+    // as the split.
     let parts = dir.path().join("before");
     write_parts(&dataset, 2, Method::Random, &parts);
     let own = edgecut_graph::Part::open(&parts, edgecut_graph::PartitionId(1), true).expect("part 1");
@@ -107,7 +109,7 @@ fn an_unlucky_request_is_one_clear_error() {
     write_parts(&dataset, 2, Method::Random, &parts);
     let errors = on_ranks(&parts, 2, &SamplingNodeConfig::default(), |node, world| {
         let missing =
-            node.handle().block_on(node.find_originals(NODES, &[3, 40])).expect_err("40 is no node").to_string();
+            node.handle().block_on(node.find_originals(NODES, &[3, 40])).expect_err("40 is not a node").to_string();
         let config = SamplerConfig::new(vec![Fanout::All]);
         let sampler = Arc::new(DistNeighborSampler::new(node, config).expect("a valid sampler"));
         let mut failing = |seeds: Vec<u32>| -> String {
@@ -131,6 +133,6 @@ fn an_unlucky_request_is_one_clear_error() {
         [missing, failing(vec![1, 2, 2]), failing(vec![1, 99])]
     });
     assert!(errors[0][0].contains("node 40 (entry 1)"), "{}", errors[0][0]);
-    assert!(errors[0][1].contains("seed 2 is given twice"), "{}", errors[0][1]);
+    assert!(errors[0][1].contains("seed 2 occurs twice"), "{}", errors[0][1]);
     assert!(errors[0][2].contains("node 99"), "{}", errors[0][2]);
 }

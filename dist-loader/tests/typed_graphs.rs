@@ -1,4 +1,4 @@
-//! Batches of heterogeneous graphs, with fan-outs by edge type, are the same whatever the number of parts.
+//! Tests that batches of heterogeneous graphs, with fan-outs by edge type, do not depend on the number of parts.
 
 mod support;
 
@@ -11,12 +11,12 @@ use std::path::Path;
 use std::sync::Arc;
 use support::{in_original_ids, on_ranks, write_parts};
 
-/// The type that has labels.
+/// The node type with labels.
 const V0: NodeTypeId = NodeTypeId(0);
 const NUM_SEEDS: u32 = 40;
 const BATCH_SIZE: usize = 16;
 
-/// By hop and edge type, `e0` to `e5`; -1 stands for all, 0 for none.
+/// Fan-outs as text, and as `[hop][edge type]` for `e0` to `e5`, with -1 for all neighbors and 0 for none.
 const CASES: [(&str, [[i64; 6]; 2]); 4] = [
     ("3,2", [[3; 6], [2; 6]]),
     ("-1,4", [[-1; 6], [4; 6]]),
@@ -30,7 +30,7 @@ fn graph() -> Dataset {
     fake_hetero(&options).expect("a valid graph")
 }
 
-/// All batches of all cases, in original ids.
+/// Returns all batches of all cases, in original ids.
 fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig) -> Vec<Vec<MiniBatch>> {
     let per_rank = on_ranks(dir, world_size, config, |node, world| {
         let seeds: Vec<u32> = (0..NUM_SEEDS).map(|i| (i * 37 + 11) % 150).collect();
@@ -39,7 +39,8 @@ fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig) -> Vec<Ve
             let config = SamplerConfig::new(text.parse::<NumNeighbors>().expect("fan-outs"));
             let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a valid sampler"));
             let wanted = Wanted { labels: true, times: false, original_ids: true, degrees: true, features: true };
-            let (batch_size, concurrency) = (BATCH_SIZE, 2);
+            let batch_size = BATCH_SIZE;
+            let concurrency = 2;
             let config = LoaderConfig {
                 batch_size,
                 even_batches: false,
@@ -65,11 +66,12 @@ fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig) -> Vec<Ve
     merged
 }
 
-/// Every drawn edge is one of its type, in the order of the edge list; there are as many as the fan-out of hop and type says;
-/// and rows carry their node's features.
+/// Checks that every drawn edge is an edge of its type, in the order of the edge list, that counts match the fan-outs
+/// by hop and type, and that rows have their node's features.
 fn check_against_dataset(dataset: &Dataset, batch: &MiniBatch, fanouts: &[[i64; 6]; 2]) {
     for (e, edges) in dataset.edge_types.iter().enumerate() {
-        let (src, dst) = (&batch.nodes[edges.src_type.index()], &batch.nodes[edges.dst_type.index()]);
+        let src = &batch.nodes[edges.src_type.index()];
+        let dst = &batch.nodes[edges.dst_type.index()];
         let drawn = &batch.edges[e];
         assert_eq!(
             drawn.indptr.len() - 1,
@@ -111,7 +113,8 @@ fn check_against_dataset(dataset: &Dataset, batch: &MiniBatch, fanouts: &[[i64; 
 
 #[test]
 fn batches_do_not_depend_on_the_partitioning() {
-    let (dataset, dir) = (graph(), tempfile::tempdir().expect("a temporary folder"));
+    let dataset = graph();
+    let dir = tempfile::tempdir().expect("a temporary folder");
     let small = |num_workers| SamplingNodeConfig {
         num_workers,
         fetch_chunk_bytes: 200,

@@ -1,20 +1,20 @@
-//! What names a batch, and so everything random about it.
+//! The key of a batch, which determines all of its random numbers.
 
 use edgecut_graph::rng::combine;
 
-/// Names a batch: two batches with the same key and the same seed nodes are the same.
+/// The key of a batch. Two batches with the same key and the same seed nodes are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BatchKey {
     /// The seed of the run.
     pub seed: u64,
     /// The epoch, counted from 0.
     pub epoch: u64,
-    /// The batch within the epoch, over all ranks.
+    /// The number of the batch within the epoch, over all ranks.
     pub batch: u64,
 }
 
 impl BatchKey {
-    /// The key as one number, which is what goes over the wire.
+    /// Returns the key as one number, the form that requests carry.
     pub fn stream(self) -> u64 {
         combine(combine(combine(0, self.seed), self.epoch), self.batch)
     }

@@ -1,4 +1,4 @@
-//! What a sampler draws, and the bounds under which a process talks to its peers.
+//! Configuration of a sampler, and the limits on the network traffic of a process.
 
 use crate::dialer::DialLimits;
 use crate::num_neighbors::NumNeighbors;
@@ -8,12 +8,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How many in-neighbors of a node are drawn in one hop.
+/// The number of in-neighbors to draw per node in one hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fanout {
-    /// All of them, each once; written `-1`.
+    /// All in-neighbors, each once. Written `-1`.
     All,
-    /// At most this many; at least 1.
+    /// At most this many in-neighbors. At least 1.
     Count(u32),
 }
 
@@ -23,13 +23,13 @@ impl FromStr for Fanout {
         match text.trim().parse::<i64>() {
             Ok(-1) => Ok(Self::All),
             Ok(count @ 1..=0x7fff_ffff) => Ok(Self::Count(count as u32)),
-            _ => Err(format!("fan-out {text:?} is neither -1 (all neighbors) nor a number from 1 to 2147483647")),
+            _ => Err(format!("fan-out {text:?} must be -1 (all neighbors) or a number from 1 to 2147483647")),
         }
     }
 }
 
 impl Fanout {
-    /// The number, if there is one.
+    /// Returns the number of neighbors, or `None` for [`Fanout::All`].
     pub(crate) fn count(self) -> Option<u32> {
         match self {
             Self::All => None,
@@ -47,10 +47,10 @@ impl fmt::Display for Fanout {
     }
 }
 
-/// Parses `15,10,5`: a fan-out per hop, the hop nearest to the seeds first.
+/// Parses a list such as `15,10,5`: one fan-out per hop, starting with the hop nearest to the seeds.
 ///
 /// # Errors
-/// Names the entry that is no fan-out.
+/// A message that names the first invalid entry.
 ///
 /// ```
 /// use edgecut_dist_sampler::{Fanout, parse_num_neighbors};
@@ -62,7 +62,7 @@ pub fn parse_num_neighbors(text: &str) -> Result<Vec<Fanout>, String> {
     text.split(',').map(str::parse).collect()
 }
 
-/// What is drawn for a batch.
+/// The configuration of a [`DistNeighborSampler`](crate::DistNeighborSampler).
 ///
 /// ```
 /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
@@ -71,28 +71,35 @@ pub fn parse_num_neighbors(text: &str) -> Result<Vec<Fanout>, String> {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplerConfig {
-    /// How many neighbors, by hop and edge type.
+    /// Fan-outs by hop and edge type.
     pub num_neighbors: NumNeighbors,
-    /// Whether neighbors are drawn with replacement. A fan-out of [`Fanout::All`] takes each neighbor once either way.
+    /// True to draw neighbors with replacement. A fan-out of [`Fanout::All`] takes each neighbor once either way.
     pub replace: bool,
-    /// Whether edges are drawn by their weights: in proportion to them, one after the other of those that are left. Edges of
-    /// weight 0 are never drawn, not even by [`Fanout::All`].
+    /// True to draw edges with probabilities in proportion to their weights. Without replacement, edges are drawn one
+    /// after the other, each in proportion to its weight among the edges that are left. Edges of weight 0 are never
+    /// drawn, not even by [`Fanout::All`].
     pub weighted: bool,
-    /// Whether nothing is drawn that is later than its seed, and which times count.
+    /// The times that limit sampling: nothing later than the seed's time is drawn. `None` ignores times.
     pub temporal: Option<Temporal>,
-    /// Whether each seed has a neighborhood of its own, in which a node of several seeds' neighborhoods is found once for
-    /// each; always so in temporal sampling, where each seed has its time.
+    /// True to sample a separate neighborhood for each seed. A node in the neighborhoods of several seeds then appears
+    /// once per seed. Temporal sampling is always disjoint, since each seed has its own time.
     pub disjoint: bool,
-    /// What is wanted of the sampled edges.
+    /// The attributes to fetch for the sampled edges.
     pub edge_attributes: WantedOfEdges,
 }
 
 impl SamplerConfig {
-    /// Different neighbors, each equally likely.
+    /// Returns a configuration that draws uniformly without replacement, from all times, with shared neighborhoods and
+    /// without edge attributes.
     pub fn new(num_neighbors: impl Into<NumNeighbors>) -> Self {
-        let num_neighbors = num_neighbors.into();
-        let (temporal, edge_attributes) = Default::default();
-        Self { num_neighbors, replace: false, weighted: false, temporal, disjoint: false, edge_attributes }
+        Self {
+            num_neighbors: num_neighbors.into(),
+            replace: false,
+            weighted: false,
+            temporal: None,
+            disjoint: false,
+            edge_attributes: WantedOfEdges::default(),
+        }
     }
 
     /// Sets whether neighbors are drawn with replacement.
@@ -107,65 +114,65 @@ impl SamplerConfig {
         self
     }
 
-    /// Sets which times count.
+    /// Sets the times that limit sampling.
     pub fn with_times(mut self, temporal: Option<Temporal>) -> Self {
         self.temporal = temporal;
         self
     }
 
-    /// Sets what is wanted of the sampled edges.
+    /// Sets the attributes to fetch for the sampled edges.
     pub fn with_edge_attributes(mut self, edge_attributes: WantedOfEdges) -> Self {
         self.edge_attributes = edge_attributes;
         self
     }
 
-    /// Sets whether each seed has a neighborhood of its own.
+    /// Sets whether each seed has a separate neighborhood.
     pub fn with_disjoint(mut self, disjoint: bool) -> Self {
         self.disjoint = disjoint;
         self
     }
 }
 
-/// The longest deadline of a request. Longer ones are shortened, whoever asks for them.
+/// The longest deadline of a request. Longer deadlines are shortened, on the client and on the server.
 pub(crate) const MAX_RPC_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
-/// Cores for each network thread.
+/// CPU cores per network thread.
 const CORES_PER_NETWORK_THREAD: usize = 16;
 const MAX_NETWORK_THREADS: usize = 8;
 
-/// The bounds under which a process serves and asks.
+/// The resources and limits of a process that samples and answers its peers.
 #[derive(Clone, Debug)]
 pub struct SamplingNodeConfig {
-    /// Threads that sample and gather, for this process's batches and its peers' requests. Default: all cores.
+    /// Threads that sample and gather for this process's batches and its peers' requests. Default: all cores.
     pub num_workers: usize,
-    /// Threads of the network. One carries some 3 GB/s; more than that needs cost more wake-ups. Default:
+    /// Network threads. One thread carries about 3 GB/s. More threads than needed cost extra wake-ups. Default:
     /// [`SamplingNodeConfig::network_threads_of`] all cores.
     pub num_network_threads: usize,
-    /// The longest wait for one reply, in milliseconds. More than a day counts as a day. Default: 60 000.
+    /// The longest wait for one reply, in milliseconds, at most one day. Default: 60 000.
     pub rpc_timeout_ms: u64,
-    /// The largest reply in bytes. A hop whose reply would be larger is asked for in pieces. Default: 64 MiB.
+    /// The largest reply in bytes. A hop with a larger reply is requested in pieces. Default: 64 MiB.
     pub max_message_bytes: usize,
-    /// The size at which feature replies are cut, in bytes. Default: 2 MiB.
+    /// The size of the chunks of feature replies, in bytes. Default: 2 MiB.
     pub fetch_chunk_bytes: usize,
-    /// The most feature bytes on their way from one peer, and the most bytes of gradients on their way to it, in bytes.
-    /// Default: 16 MiB.
+    /// The most feature bytes in flight from one peer, and the most gradient bytes in flight to one peer. Default: 16
+    /// MiB.
     pub max_bytes_in_flight: usize,
-    /// The time for all attempts to open one connection to a peer, in milliseconds. An error comes at most 3 s later.
-    /// Default: 12 000.
+    /// The time for all attempts to open one connection to a peer, in milliseconds. An error is reported at most 3 s
+    /// later. Default: 12 000.
     pub connect_budget_ms: u64,
-    /// The time for which a peer that could not be reached is not tried again, in milliseconds. Default: 30 000.
+    /// The time for which an unreachable peer is not tried again, in milliseconds. Default: 30 000.
     pub failed_peer_memory_ms: u64,
-    /// Connections that this process opens at the same time. Default: 8.
+    /// The most connections that this process opens at the same time. Default: 8.
     pub max_connecting: usize,
-    /// Requests of one connection that are worked on, or whose replies wait to be sent. More wait for their turn.
-    /// Default: 16.
+    /// The most requests of one connection that run or whose replies wait to be sent. Further requests wait. Default:
+    /// 16.
     pub max_working_requests: usize,
-    /// Requests of one connection that may wait, for their turn or for the version of an embedding. More are refused.
-    /// Default: 4096, four times what a peer of this implementation sends.
+    /// The most requests of one connection that wait, either to run or for a version of an embedding. Further requests
+    /// are refused. Default: 4096, four times what a peer of this implementation sends.
     pub max_waiting_requests: usize,
-    /// Bytes of the requests of one connection that may wait. More are refused. Default: 1 GiB.
+    /// The most bytes of waiting requests of one connection. Further requests are refused. Default: 1 GiB.
     pub max_waiting_request_bytes: usize,
-    /// Memory for sorted copies of the in-neighbors of hubs, in bytes. Lookups of edges search them instead of all
-    /// in-neighbors. Default: 256 MiB.
+    /// Memory for sorted copies of the in-neighbors of hubs, in bytes. Edge lookups search these copies instead of
+    /// scanning all in-neighbors. Default: 256 MiB.
     pub max_hub_index_bytes: usize,
 }
 
@@ -191,7 +198,8 @@ impl Default for SamplingNodeConfig {
 }
 
 impl SamplingNodeConfig {
-    /// The number of network threads for a process that may use `cores`: one for every 16 begun, at most 8.
+    /// Returns the number of network threads for a process with `cores` CPU cores: one per 16 cores, rounded up, at
+    /// most 8.
     ///
     /// ```
     /// use edgecut_dist_sampler::SamplingNodeConfig;

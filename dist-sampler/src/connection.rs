@@ -1,4 +1,4 @@
-//! One connection to a peer, opened when it is needed and again after it broke.
+//! One connection to a peer, opened on first use and reopened after a failure.
 
 use crate::SampleError;
 use crate::dialer::Dialer;
@@ -17,12 +17,12 @@ pub(crate) struct Connection {
 
 #[derive(Default)]
 struct State {
-    /// The number of connections so far.
+    /// The number of connections opened so far.
     generation: u64,
     client: Option<SamplingClient>,
 }
 
-/// An open connection, and its number.
+/// An open connection and its number.
 pub(crate) struct OpenConnection {
     pub(crate) generation: u64,
     pub(crate) client: SamplingClient,
@@ -33,11 +33,12 @@ impl Connection {
         Self { dialer, max_message_bytes, state: Mutex::default() }
     }
 
-    /// The open connection. Dials if there is none; callers that come meanwhile wait and share the result.
+    /// Returns the open connection. Dials if there is none. Concurrent callers wait for the dial and share its result.
     ///
     /// # Errors
-    /// [`SampleError::Connect`], at the latest after [`Dialer::longest`].
+    /// [`SampleError::Connect`], at most [`Dialer::longest`] after the call.
     pub(crate) async fn get(&self) -> Result<OpenConnection, SampleError> {
+        // An open connection is returned without waiting. If the lock is taken, a dial is probably under way.
         if let Ok(state) = self.state.try_lock()
             && let Some(client) = &state.client
         {
@@ -63,7 +64,7 @@ impl Connection {
         Ok(OpenConnection { generation: state.generation, client })
     }
 
-    /// Drops a broken connection, unless another request has replaced it already.
+    /// Drops a broken connection unless another request has replaced it already.
     pub(crate) async fn forget(&self, generation: u64) {
         let mut state = self.state.lock().await;
         if state.generation == generation {

@@ -1,4 +1,4 @@
-//! One hop where neighbors differ: by weight, by time, or by the seed that they are drawn for.
+//! Sampling of one hop in which neighbors differ by weight, by time, or by the seed for which they are drawn.
 
 use crate::config::Fanout;
 use crate::kernel::{Positions, TooLarge};
@@ -8,32 +8,33 @@ use edgecut_graph::rng::{CounterRng, combine};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Rows per parallel task; each row reads the weights or times of all its neighbors.
+/// Rows per parallel task. Fewer than in the plain kernel, since each row reads the weights or times of all its
+/// neighbors.
 const ROWS_PER_TASK: usize = 64;
 
-/// One row to expand, as it comes over the wire.
+/// One row to expand, as requested by a peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Query {
     pub(crate) row: u32,
-    /// The seed that it is expanded for, where each has a neighborhood of its own.
+    /// The seed for which the row is expanded, if neighborhoods are disjoint.
     pub(crate) group: Option<u32>,
-    /// Nothing later than this is drawn.
+    /// The latest time of a neighbor that may be drawn.
     pub(crate) time: Option<i64>,
 }
 
-/// How one edge type is sampled in one hop.
+/// The parameters with which one edge type is sampled in one hop.
 pub(crate) struct ConstrainedDraw<'a> {
     pub(crate) edges: &'a PartEdges,
     pub(crate) original_ids: &'a [u32],
     pub(crate) fanout: Fanout,
     pub(crate) rule: Rule,
-    /// Names the random numbers of (batch, hop, edge type); a node's original id completes it, and its group.
+    /// Key of the random numbers of (batch, hop, edge type). A node's original id and its group are combined with it.
     pub(crate) key: u64,
-    /// Whether the positions of the neighbors in their lists are wanted.
+    /// True to return the positions of the neighbors in their lists.
     pub(crate) positions: bool,
 }
 
-/// Memory that is kept from row to row.
+/// Buffers that are reused from row to row.
 #[derive(Default)]
 struct Scratch {
     positions: Positions,
@@ -43,8 +44,9 @@ struct Scratch {
 }
 
 impl ConstrainedDraw<'_> {
-    /// Appends to `out` the number of neighbors drawn for each query, then the neighbors of all queries end to end, as
-    /// [`kernel::sample_hop`](crate::kernel::sample_hop) does, and where they are wanted their positions.
+    /// Draws neighbors for `queries`. Appends to `out` the number of neighbors drawn for each query, then the neighbors
+    /// of all queries end to end, as [`kernel::sample_hop`](crate::kernel::sample_hop) does, then their positions if
+    /// `self.positions` is set.
     ///
     /// # Errors
     /// [`TooLarge`] if `out` would be longer than `max_len`.
@@ -59,10 +61,13 @@ impl ConstrainedDraw<'_> {
         Ok(())
     }
 
-    /// Counts, neighbors and, where wanted, positions; nothing if `words`, with those of all tasks, comes above `max_len`.
+    /// Returns counts, neighbors and positions (empty unless requested). Returns `None` if `words`, the total of all
+    /// tasks, exceeds `max_len`.
     fn draw_all(&self, queries: &[Query], words: &AtomicUsize, max_len: usize) -> Option<[Vec<u32>; 3]> {
         let mut scratch = Scratch::default();
-        let (mut counts, mut neighbors, mut positions) = (Vec::with_capacity(queries.len()), Vec::new(), Vec::new());
+        let mut counts = Vec::with_capacity(queries.len());
+        let mut neighbors = Vec::new();
+        let mut positions = Vec::new();
         for query in queries {
             self.draw(query, &mut scratch);
             let list = self.edges.csc.neighbors(query.row as usize);
@@ -79,7 +84,7 @@ impl ConstrainedDraw<'_> {
         Some([counts, neighbors, positions])
     }
 
-    /// Puts the positions that are drawn into `scratch.drawn`, ascending.
+    /// Fills `scratch.drawn` with the drawn positions, ascending.
     fn draw(&self, query: &Query, scratch: &mut Scratch) {
         let Scratch { positions, candidates, keyed, drawn } = scratch;
         drawn.clear();
@@ -91,7 +96,7 @@ impl ConstrainedDraw<'_> {
             Fanout::All => return drawn.extend_from_slice(candidates),
             Fanout::Count(count) => count as usize,
         };
-        // Where sources have no times, none is later than another.
+        // Sources of a type without times are always present, so none of them is the latest.
         let latest = self.rule.temporal.is_some_and(|temporal| temporal.strategy == TemporalStrategy::Last)
             && !self.times(query.row).is_empty();
         let replace = self.rule.replace && !latest;
@@ -119,7 +124,7 @@ impl ConstrainedDraw<'_> {
         drawn.sort_unstable();
     }
 
-    /// Draws where all neighbors are alike: what else they carry is not read.
+    /// Draws uniformly from all neighbors, without reading weights or times.
     fn draw_any(&self, query: &Query, positions: &mut Positions, drawn: &mut Vec<u32>) {
         let degree = self.edges.csc.degree(query.row as usize) as u32;
         match self.fanout {
@@ -136,7 +141,7 @@ impl ConstrainedDraw<'_> {
         CounterRng::new(query.group.map_or(node, |group| combine(node, u64::from(group))))
     }
 
-    /// The positions that may be drawn at all, ascending: not too late, and of weight above zero.
+    /// Finds the positions that may be drawn, ascending: those that are not too late and have a weight above zero.
     fn find_candidates(&self, query: &Query, candidates: &mut Vec<u32>) {
         candidates.clear();
         candidates.extend(0..self.edges.csc.degree(query.row as usize) as u32);
@@ -152,7 +157,8 @@ impl ConstrainedDraw<'_> {
         }
     }
 
-    /// The times of a row's edges that count; none where the type has none, which was checked to be right.
+    /// Returns the times of a row's edges that limit sampling. They are empty for types without times, which
+    /// [`LocalPart`](crate::local::LocalPart) has checked to be allowed.
     fn times(&self, row: u32) -> &[i64] {
         let times = match self.rule.temporal.map(|temporal| temporal.attr) {
             Some(TimeAttr::EdgeTime) => &self.edges.attributes.times,
@@ -172,9 +178,10 @@ impl ConstrainedDraw<'_> {
     }
 }
 
-/// Draws `count` different ones of more candidates, one after the other with probabilities in proportion to the weights of
-/// those that are left: each candidate arrives at an exponential time of its weight's rate, and the first win
-/// (Efraimidis and Spirakis: Weighted random sampling with a reservoir, 2006). The logarithm is the same on every machine.
+/// Draws `count` distinct candidates. There must be more than `count`. They are drawn one after the other, each with a
+/// probability in proportion to its weight among those that are left. Each candidate arrives at an exponentially
+/// distributed time with its weight as the rate, and the first `count` are drawn (Efraimidis and Spirakis: Weighted
+/// random sampling with a reservoir, 2006). `libm` computes the same logarithm on every machine.
 fn draw_by_race(
     candidates: &[u32],
     weights: &[f32],
@@ -184,6 +191,8 @@ fn draw_by_race(
     drawn: &mut Vec<u32>,
 ) {
     let arrival = |&at: &u32| {
+        // 53 random bits, shifted to the interval (0, 1] so that the logarithm is finite. The random number belongs to
+        // the position, so it does not depend on the other candidates.
         let above_zero = ((rng.nth(u64::from(at)) >> 11) + 1) as f64 * (1.0 / (1_u64 << 53) as f64);
         (-libm::log(above_zero) / f64::from(weights[at as usize]), at)
     };
@@ -193,7 +202,7 @@ fn draw_by_race(
     drawn.extend(keyed[..count].iter().map(|&(_, at)| at));
 }
 
-/// Draws `count` candidates, each time with probabilities in proportion to the weights.
+/// Draws `count` candidates independently, each with a probability in proportion to its weight.
 fn draw_with_replacement(
     candidates: &[u32],
     weights: &[f32],
@@ -204,6 +213,7 @@ fn draw_with_replacement(
 ) {
     keyed.clear();
     let mut total = 0.0;
+    // Prefix sums of the weights, so that a uniform number below the total selects a candidate by binary search.
     keyed.extend(candidates.iter().map(|&at| {
         total += f64::from(weights[at as usize]);
         (total, at)
@@ -211,6 +221,7 @@ fn draw_with_replacement(
     drawn.extend((0..count).map(|_| {
         let goal = rng.unit() * total;
         let found = keyed.partition_point(|&(sum, _)| sum <= goal);
+        // Rounding may move `goal` to the total, which lies past the last prefix sum.
         keyed[found.min(keyed.len() - 1)].1
     }));
 }

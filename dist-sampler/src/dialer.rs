@@ -1,4 +1,4 @@
-//! Opens connections to one rank: retries, bounds the time, and remembers a failure.
+//! Dialing of one rank, with retries, a time limit and a memory of failures.
 
 use crate::SampleError;
 use edgecut_cluster::{Cluster, ClusterError, Failure};
@@ -8,21 +8,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// The pause after the first failed attempt; it doubles with each further one.
+/// The pause after the first failed attempt. It doubles with each further attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Milliseconds by which the pauses of consecutive attempts and ranks differ, so that ranks do not retry in step.
 const SPREAD_MS: u64 = 7;
 
-/// A rank that authenticated streams can be opened to.
+/// A rank to which authenticated streams can be opened.
 pub(crate) trait Target: Send + Sync {
-    /// Tries once to open a stream, within `timeout`. Blocks.
+    /// Tries once to open a stream within `timeout`. Blocks.
     fn open(&self, timeout: Duration) -> Result<TcpStream, ClusterError>;
 
-    /// The failure of the job that is known by now.
+    /// Returns the failure of the job, if one is known.
     fn job_failure(&self) -> Option<Failure>;
 
-    /// The failure of the job, after giving its news up to two seconds to arrive. Blocks.
+    /// Returns the failure of the job, after waiting up to two seconds for news of it. Blocks.
     fn await_job_failure(&self) -> Option<Failure>;
 }
 
@@ -46,29 +46,29 @@ impl Target for RankTarget {
     }
 }
 
-/// The bounds of a [`Dialer`].
+/// The limits of a [`Dialer`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DialLimits {
     /// Time for all attempts of one connection together.
     pub(crate) budget: Duration,
-    /// Time for which a rank that could not be reached is not tried again.
+    /// Time for which an unreachable rank is not tried again.
     pub(crate) failure_memory: Duration,
 }
 
-/// Opens the connections to one rank.
+/// The dialer of one rank, which opens all connections to it.
 ///
-/// A connection is tried again until the time budget is spent, since the rank may be busy. Then the rank counts as failed
-/// for a while, and every further connection fails at once.
+/// A busy rank may refuse connections, so the dialer retries until the time budget is spent. Then the rank counts as
+/// failed for a while, and every further connection fails at once.
 pub(crate) struct Dialer {
     rank: usize,
     target: Arc<dyn Target>,
     limits: DialLimits,
-    /// Attempts of this process, to all ranks, that may run at the same time.
+    /// Permits for the attempts of this process, to all ranks, that may run at the same time.
     slots: Arc<Semaphore>,
     failure: Mutex<Option<RememberedFailure>>,
 }
 
-/// The end of the last unsuccessful dialing.
+/// The result of the last unsuccessful dial.
 #[derive(Clone)]
 struct RememberedFailure {
     since: Instant,
@@ -81,7 +81,8 @@ impl Dialer {
         Self { rank, target, limits, slots, failure: Mutex::default() }
     }
 
-    /// The longest time that [`Dialer::dial`] takes once it has a slot: all attempts and the wait for the job's failure.
+    /// Returns the longest time that [`Dialer::dial`] takes once it has a slot: all attempts, and the wait for news of
+    /// a failure of the job.
     pub(crate) fn longest(&self) -> Duration {
         self.limits.budget + Duration::from_secs(3)
     }
@@ -89,13 +90,13 @@ impl Dialer {
     /// Opens a stream.
     ///
     /// # Errors
-    /// [`SampleError::Connect`] with the last attempt's error, or with the failure of the job that explains it.
+    /// [`SampleError::Connect`] with the last attempt's error, or with the failure of the job that caused it.
     pub(crate) async fn dial(&self) -> Result<TcpStream, SampleError> {
         if let Some(failure) = self.remembered() {
             return Err(self.error(&failure));
         }
         let mut slot = self.slot().await?;
-        // The budget does not include the wait for the first slot, in which the rank was not asked.
+        // The budget excludes the wait for the first slot, during which no attempt was made.
         let deadline = Instant::now() + self.limits.budget;
         let mut attempts = 0;
         let last = loop {
@@ -113,12 +114,13 @@ impl Dialer {
                 break error;
             }
             tokio::time::sleep(pause).await;
-            // Another connection to the same rank may have found out meanwhile.
+            // Another connection to the same rank may have failed meanwhile.
             if let Some(failure) = self.remembered() {
                 return Err(self.error(&failure));
             }
             slot = self.slot().await?;
         };
+        // If the whole job has failed, that failure is the cause to report, not the connection that it broke.
         let target = self.target.clone();
         let explain = move || target.await_job_failure().map_or(last, ClusterError::RankFailed);
         let cause = Arc::new(tokio::task::spawn_blocking(explain).await.map_err(|e| self.stopped(&e))?);
@@ -127,7 +129,7 @@ impl Dialer {
         Err(self.error(&failure))
     }
 
-    /// The error of a caller that has waited for [`Dialer::longest`] while others dialed.
+    /// Returns the error of a caller that has waited for [`Dialer::longest`] while another caller dialed.
     pub(crate) fn not_connected(&self) -> SampleError {
         let waited = format!("no connection after {} s", self.longest().as_secs());
         let cause = io::Error::new(io::ErrorKind::TimedOut, waited);
@@ -135,7 +137,8 @@ impl Dialer {
         SampleError::Connect { rank: self.rank, attempts: 0, source: Arc::new(cause) }
     }
 
-    /// One attempt. If this future is dropped, the attempt ends by itself at the deadline and keeps its slot until then.
+    /// Makes one attempt. If this future is dropped, the attempt still ends at the deadline and keeps its slot until
+    /// then.
     async fn attempt(
         &self,
         slot: tokio::sync::OwnedSemaphorePermit,
@@ -177,7 +180,7 @@ impl Dialer {
     }
 }
 
-/// Reports whether a further attempt may succeed: the rank may be busy, or the network may have dropped the connection.
+/// Returns whether another attempt may succeed: the rank may be busy, or the network may have dropped the connection.
 fn is_transient(error: &ClusterError) -> bool {
     matches!(error, ClusterError::Connect { .. } | ClusterError::Refused { .. } | ClusterError::NotACluster { .. })
 }

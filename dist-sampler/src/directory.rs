@@ -1,4 +1,4 @@
-//! A part's share of the map from original ids to global ids.
+//! The directory that maps original ids to global ids, sharded over the parts.
 
 use crate::local::{Degrees, LocalPart};
 use crate::transport::{bytes_of, ids_in};
@@ -8,17 +8,17 @@ use edgecut_graph::{NodeTypeId, Part, PartEdges};
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// The original ids of a node type, cut evenly over the parts: part `p` answers for the `p`-th stretch of them, whichever
-/// parts own the nodes.
+/// The division of a node type's original ids over the parts. Part `p` answers lookups of the `p`-th stretch of ids,
+/// whichever parts own the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shares {
     num_nodes: u32,
-    /// Ids per part, at least 1.
+    /// The number of ids per part, at least 1.
     size: u32,
 }
 
 impl Shares {
-    /// Shares of a part's graph.
+    /// Makes the division for a node type of a part's graph.
     pub(crate) fn new(part: &Part, node_type: NodeTypeId) -> Self {
         let num_nodes = part.meta().node_types[node_type.index()].book.num_nodes();
         Self::of(num_nodes as u32, part.meta().num_parts)
@@ -28,28 +28,28 @@ impl Shares {
         Self { num_nodes, size: num_nodes.div_ceil(num_parts.max(1)).max(1) }
     }
 
-    /// The part that answers for an original id of the type.
+    /// Returns the part that answers lookups of an original id.
     pub(crate) fn owner(self, original: u32) -> usize {
         (original / self.size) as usize
     }
 
-    /// The original ids that a part answers for.
+    /// Returns the original ids for which a part answers.
     pub(crate) fn range(self, part: u32) -> Range<u32> {
         let start = |part: u64| (u64::from(self.size) * part).min(u64::from(self.num_nodes)) as u32;
         start(u64::from(part))..start(u64::from(part) + 1)
     }
 }
 
-/// The share of the original ids of one type that a part answers for.
+/// A part's share of the directory of one node type.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
-    /// The global id of each original id of the share.
+    /// The global id of each original id in the share.
     globals: OnceLock<Vec<u32>>,
-    /// The in-degrees of all nodes of the share up to each, over all edge types.
+    /// Inclusive prefix sums of the in-degrees of the share's nodes, over all edge types.
     degree_sums: OnceLock<Vec<u64>>,
-    /// Set when all parts have their global ids.
+    /// Set once all parts have filled their shares.
     complete: OnceLock<()>,
-    /// By part the in-degrees of all nodes up to the end of its share; set when all parts have their sums.
+    /// By part, the sum of the in-degrees of all nodes up to the end of its share. Set once all parts have their sums.
     totals: OnceLock<Vec<u64>>,
 }
 
@@ -62,7 +62,7 @@ impl Directory {
         self.degree_sums.get().map(Vec::as_slice)
     }
 
-    /// Keeps the share. Values that are there already are the same.
+    /// Stores the share. Values that are already set are kept, since they are equal.
     pub(crate) fn fill(&self, share: Share) {
         let Share { globals, degrees } = share;
         if let Some(degrees) = degrees {
@@ -105,7 +105,8 @@ impl Share {
         Self { globals: vec![u32::MAX; len], degrees: with_degrees.then(|| vec![0; len]) }
     }
 
-    /// Takes the nodes of one page; `range` is the share's range and `owned` that of the global ids of the part that sent it.
+    /// Stores the nodes of one page. `range` is the range of the share, `owned` the global ids of the part that sent
+    /// the page.
     pub(crate) fn place(&mut self, page: &OriginalsPage<'_>, range: &Range<u32>, owned: &Range<u32>) {
         for (i, &original) in page.originals.iter().enumerate() {
             let at = (original - range.start) as usize;
@@ -116,31 +117,31 @@ impl Share {
         }
     }
 
-    /// The first original id that no part has sent, counted from the start of the share.
+    /// Returns the first original id that no part has sent, relative to the start of the share.
     pub(crate) fn missing(&self) -> Option<usize> {
         self.globals.iter().position(|&global| global == u32::MAX)
     }
 }
 
-/// A reply to [`OriginalsRequest`], or the first part of one.
+/// A reply to [`OriginalsRequest`], which may hold the first nodes only.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OriginalsPage<'a> {
-    /// The nodes of the range that the part owns, those of this page and of later ones.
+    /// The number of nodes in the requested range that the part owns, including those of later pages.
     pub(crate) num_left: usize,
-    /// The row of the first of them.
+    /// The row of the first node of the page.
     pub(crate) first_row: u32,
-    /// Original ids, ascending; their rows follow each other.
+    /// Original ids, ascending. Their rows are consecutive.
     pub(crate) originals: &'a [u32],
-    /// Their in-degrees, where they are wanted.
+    /// In-degrees of the nodes. Empty unless requested.
     pub(crate) degrees: &'a [u32],
 }
 
 impl<'a> OriginalsPage<'a> {
-    /// Reads a reply of a part that owns `num_rows` nodes of the type.
+    /// Validates and splits a reply of a part that owns `num_rows` nodes of the type.
     pub(crate) fn read(data: &'a Bytes, request: &OriginalsRequest, num_rows: usize) -> Result<Self, String> {
         let words = ids_in(data)?;
         let Some((&[num_left, first_row], rest)) = words.split_first_chunk::<2>() else {
-            return Err("the reply is shorter than its head".into());
+            return Err("the reply is shorter than its two-word header".into());
         };
         let width = request.words_per_row();
         let (originals, degrees) = rest.split_at(rest.len() / width);
@@ -150,8 +151,9 @@ impl<'a> OriginalsPage<'a> {
         let fits = first_row as usize + originals.len() <= num_rows && originals.len() <= num_left;
         let is_whole = rest.len().is_multiple_of(width) && (num_left == 0) == originals.is_empty();
         if !(is_in_range && is_ascending && fits && is_whole) {
-            let (start, end) = (request.start, request.end);
-            return Err(format!("the reply is no list of the part's original ids from {start} to {end}"));
+            let start = request.start;
+            let end = request.end;
+            return Err(format!("the reply is not a valid list of the part's original ids from {start} to {end}"));
         }
         Ok(Self { num_left, first_row, originals, degrees })
     }
@@ -162,9 +164,11 @@ impl LocalPart {
         &self.directories[node_type.index()]
     }
 
-    /// The original ids of a range that this part owns, in the layout of [`ArrayReply`](crate::wire::ArrayReply).
+    /// Returns the original ids in a range that this part owns, in the layout of
+    /// [`ArrayReply`](crate::wire::ArrayReply).
     pub(crate) fn originals(&self, request: &OriginalsRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
         self.check_node_type(request.node_type)?;
+        // Rows are ordered by original id, so a range of ids is a range of rows.
         let ids = &self.part.nodes(request.node_type).original_ids[..];
         let first = ids.partition_point(|&id| id < request.start);
         let end = ids.partition_point(|&id| id < request.end).max(first);
@@ -180,13 +184,13 @@ impl LocalPart {
         Ok(bytes_of(words))
     }
 
-    /// Global ids by this part's share of the original ids.
+    /// Returns the global ids of keys in this part's share of the directory.
     pub(crate) fn look_up(&self, request: &LookUpRequest) -> Result<Bytes, Refusal> {
         self.check_node_type(request.node_type)?;
         let words = ids_in(&request.keys).map_err(Refusal::Invalid)?;
         let part = &*self.part;
         let directory = self.directory(request.node_type);
-        let absent = || Refusal::Invalid("the directory of original ids is not made yet".into());
+        let absent = || Refusal::Invalid("the directory of original ids does not exist yet".into());
         let found: Option<Vec<u32>> = match request.by {
             LookUpBy::OriginalId if part.meta().num_parts == 1 => {
                 let find = |&id: &u32| part.find_original(request.node_type, id).map(|node| node.0);
@@ -216,28 +220,29 @@ impl LocalPart {
     fn check_node_type(&self, node_type: NodeTypeId) -> Result<(), Refusal> {
         match self.part.meta().node_types.len() {
             types if node_type.index() < types => Ok(()),
-            types => Err(Refusal::Invalid(format!("node type {} of {types}", node_type.0))),
+            types => Err(Refusal::Invalid(format!("there is no node type {}, the graph has {types}", node_type.0))),
         }
     }
 }
 
-/// Numbers of in-edges out of their low and high halves.
+/// Decodes numbers of in-edges from their low and high halves.
 fn in_edges_of(words: &[u32]) -> impl Iterator<Item = u64> {
     words.chunks_exact(2).map(|halves| u64::from(halves[1]) << 32 | u64::from(halves[0]))
 }
 
-/// The in-edges of a part's nodes of one type, by edge type.
+/// Returns the in-edges of a part's nodes of one type, by edge type.
 pub(crate) fn edges_into(part: &Part, node_type: NodeTypeId) -> Vec<&PartEdges> {
     part.edge_type_ids().map(|e| part.edges(e)).filter(|edges| edges.dst_type == node_type).collect()
 }
 
-/// The row whose in-edges, counted row by row over all edge types, hold the one of this number. The offsets of the edges are
-/// sums of degrees, so that a graph in one part needs no others.
+/// Finds the row that holds the in-edge with this number, counting in-edges row by row over all edge types. The offsets
+/// of the edges already are prefix sums of degrees, so a graph of one part needs no directory.
 fn row_of_in_edge(edges: &[&PartEdges], in_edge: u64) -> Option<u32> {
     let num_rows = edges.first()?.csc.num_rows();
     let sum_up_to = |row: usize| edges.iter().map(|edges| edges.csc.indptr()[row + 1]).sum::<u64>();
     let mut low = 0;
     let mut high = num_rows;
+    // A binary search for the first row whose prefix sum exceeds the number.
     while low < high {
         let middle = low + (high - low) / 2;
         if sum_up_to(middle) <= in_edge {
@@ -283,10 +288,10 @@ mod tests {
         assert_eq!(read(&[0, 0]), Ok(vec![]));
         let wrong: [&[u32]; 8] = [
             &[2],
-            // Nothing although something is left, and more than is left.
+            // No nodes although some are left, and more nodes than are left.
             &[1, 0],
             &[1, 0, 10, 11, 7, 7],
-            // Out of the range on both sides, and out of order.
+            // Ids outside of the range on both sides, and ids out of order.
             &[1, 0, 9, 7],
             &[1, 0, 20, 7],
             &[2, 0, 12, 11, 7, 7],

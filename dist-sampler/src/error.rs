@@ -1,68 +1,68 @@
-//! What can go wrong while sampling.
+//! Errors of sampling.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// An error of a sampler, naming the operation, the peer and the cause.
+/// An error of a sampler, with the operation, the peer and the cause.
 #[derive(Debug, Error)]
 pub enum SampleError {
-    /// A request to a peer got no reply.
+    /// A request to a peer failed.
     #[error("{operation} from part {part} at rank {rank} ({addr}): {why}")]
     Rpc {
-        /// What was asked for.
+        /// The operation that failed.
         operation: String,
-        /// The part that was asked.
+        /// The part that the request was for.
         part: u32,
-        /// The rank that serves it.
+        /// The rank that serves the part.
         rank: usize,
-        /// Where it listens.
+        /// The address of the rank.
         addr: SocketAddr,
-        /// What happened.
+        /// The cause.
         why: String,
     },
-    /// A peer could not be connected to.
+    /// No connection to a peer could be opened.
     #[error("connect to rank {rank} ({attempts} attempts failed)")]
     Connect {
         /// The peer.
         rank: usize,
         /// The number of attempts.
         attempts: u32,
-        /// The error of the last attempt, or the failure of the job that explains it. Requests that wait for the same
+        /// The error of the last attempt, or the failure of the job that caused it. All requests that wait for the same
         /// connection share it.
         source: Arc<edgecut_cluster::ClusterError>,
     },
-    /// A node that is not in the graph was asked for.
+    /// A requested node or attribute does not exist in the graph.
     #[error("{what}")]
     NoSuchNode {
-        /// The node and the bound that it breaks.
+        /// The node and the limit, or the missing attribute.
         what: String,
     },
-    /// The processes of the job and the parts of the graph do not fit together.
+    /// The processes of the job and the parts of the graph do not match.
     #[error("{what}")]
     Layout {
-        /// What does not fit, and what to do.
+        /// The mismatch, and how to resolve it.
         what: String,
     },
     /// A dataset could not be read, or not be written as one part.
     #[error("{what}")]
     Dataset {
-        /// What is wrong, and where.
+        /// The cause and the file.
         what: String,
     },
-    /// The rank that reads a dataset for this node has failed; it says why itself.
+    /// The rank that reads a dataset for this node has failed. That rank reports the cause.
     #[error("{who} while it read the dataset for all processes of this node")]
     NotShared {
-        /// The head of its failure.
+        /// The summary of its failure.
         who: String,
     },
-    /// The processes of the node could not talk to each other.
+    /// The communication between processes failed.
     #[error(transparent)]
     Cluster(#[from] edgecut_cluster::ClusterError),
     /// A fault of this process.
     #[error("{what}")]
     Internal {
-        /// What happened.
+        /// The cause.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Attributes of a batch's nodes, from whichever parts own them.
+//! Attributes of a batch's nodes, fetched from their owners.
 
 use crate::SampleError;
 use crate::local::{Degrees, bytes_per_row};
@@ -14,29 +14,29 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Attributes of nodes, a row a node in the order asked for; what was not wanted is empty.
+/// Attributes of nodes, one row per node in the order of the request. Attributes that were not requested are empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeAttributes {
-    /// A class per node, -1 where unlabelled.
+    /// The class of each node, -1 if unlabelled.
     pub labels: Vec<i64>,
-    /// The time.
+    /// The time of each node.
     pub times: Vec<i64>,
-    /// The id in the dataset.
+    /// The id of each node in the dataset.
     pub original_ids: Vec<u32>,
-    /// The in-degree in the whole graph.
+    /// The in-degree of each node in the whole graph.
     pub degrees: Vec<u32>,
     /// `[num_nodes, feature_dim]`, row-major.
     pub features: Vec<f32>,
-    /// Features per node; 0 if features were not wanted.
+    /// Features per node, 0 if features were not requested.
     pub feature_dim: usize,
 }
 
 impl SamplingNode {
-    /// Fetches attributes of `nodes`, distinct global ids of one type: own rows from the mapped part, the others in
-    /// bounded pieces from their owners, all at the same time.
+    /// Fetches attributes of `nodes`, which are distinct global ids of one type. Own rows are read from the mapped
+    /// part, other rows are fetched in bounded chunks from their owners, all at the same time.
     ///
     /// # Errors
-    /// [`SampleError::NoSuchNode`] if the graph has no such attribute, or an error of a peer.
+    /// [`SampleError::NoSuchNode`] if the graph lacks a requested attribute, or an error of a peer.
     pub async fn fetch(
         self: &Arc<Self>,
         node_type: NodeTypeId,
@@ -48,7 +48,7 @@ impl SamplingNode {
         let num_nodes = nodes.len();
         let own = self.part().id();
         let look = move || Arc::new(Sources::new(&meta.node_types[node_type.index()].book, own, &nodes));
-        // Per node a few sequential reads and writes of 4 bytes.
+        // Each node takes a few sequential reads and writes of 4 bytes.
         let sources = self.workers.run_sized(num_nodes / 4, look).await?;
         let mut pieces = FuturesUnordered::new();
         for (part, peer) in self.peers.iter().enumerate() {
@@ -59,19 +59,22 @@ impl SamplingNode {
             }
             let per_piece = (self.config.fetch_chunk_bytes / shape.bytes_per_row.max(1)).max(1);
             for (i, rows) in rows.chunks(per_piece).enumerate() {
-                let (peer, rows) = (peer.clone(), rows.to_vec());
+                let peer = peer.clone();
+                let rows = rows.to_vec();
                 let task = tokio::spawn(async move { peer.fetch(node_type, wanted, rows).await });
                 let task = AbortOnDropHandle::new(task);
                 pieces.push(async move { (part, i * per_piece, task.await) });
             }
         }
-        let (node, own_sources) = (self.clone(), sources.clone());
+        let node = self.clone();
+        let own_sources = sources.clone();
         let gather = move || Draft::gather(node.part(), node_type, &own_sources.own, wanted, shape);
         let lines = self.part.lines_of_fetch(node_type, wanted, num_nodes);
         let mut draft = self.workers.run_sized(lines, gather).await?;
         while let Some((part, start, reply)) = pieces.next().await {
             let data = reply.map_err(|e| SampleError::Internal { what: format!("fetch from part {part}: {e}") })??;
-            let (sources, lines) = (sources.clone(), data.len().div_ceil(LINE_BYTES));
+            let sources = sources.clone();
+            let lines = data.len().div_ceil(LINE_BYTES);
             let place = move || {
                 draft.place(&sources.others[part].positions[start..], &data, wanted, shape);
                 draft
@@ -105,7 +108,7 @@ impl SamplingNode {
     }
 }
 
-/// What one row of a reply looks like.
+/// The layout of one row of a reply.
 #[derive(Clone, Copy)]
 struct Shape {
     feature_dim: usize,
@@ -113,7 +116,7 @@ struct Shape {
     bytes_per_row: usize,
 }
 
-/// Attributes of which some rows are still to come.
+/// Attributes with some rows still missing.
 struct Draft {
     labels: Vec<i64>,
     times: Vec<i64>,
@@ -123,7 +126,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// With the rows that are in `part`.
+    /// Gathers the rows that are in `part` and leaves the others empty.
     fn gather(part: &Part, node_type: NodeTypeId, rows: &[u32], wanted: Wanted, shape: Shape) -> Self {
         let nodes = part.nodes(node_type);
         let degrees = Degrees::new(part, node_type);
@@ -146,7 +149,7 @@ impl Draft {
         }
     }
 
-    /// Puts the rows of one reply, whose length was checked, in their places.
+    /// Stores the rows of one reply, whose length was checked, at their positions.
     fn place(&mut self, positions: &[u32], data: &Bytes, wanted: Wanted, shape: Shape) {
         let positions = &positions[..data.len() / shape.bytes_per_row.max(1)];
         let mut rest = &data[..];
@@ -179,7 +182,7 @@ impl Draft {
     }
 }
 
-/// A value per row if they are wanted, the default where the row is elsewhere.
+/// Returns one value per row if `wanted`, the default for rows of other parts, else nothing.
 fn values_if<T: Default>(wanted: bool, rows: &[u32], value: impl Fn(usize) -> T) -> Vec<T> {
     let value = |&row: &u32| if row == GatheredRows::ELSEWHERE { T::default() } else { value(row as usize) };
     if wanted { rows.iter().map(value).collect() } else { Vec::new() }

@@ -1,4 +1,4 @@
-//! What the sampled edges carry, from whichever parts own them.
+//! Attributes of sampled edges, fetched from their owners.
 
 use crate::SampleError;
 use crate::node::SamplingNode;
@@ -10,7 +10,7 @@ use futures::future::try_join_all;
 use half::f16;
 use std::sync::Arc;
 
-/// What edges carry, a row an edge in the order asked for; what was not wanted is empty.
+/// Attributes of edges, one row per edge in the order of the request. Attributes that were not requested are empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SampledEdgeAttributes {
     /// A time per edge.
@@ -19,11 +19,11 @@ pub struct SampledEdgeAttributes {
     pub weights: Vec<f32>,
     /// `[num_edges, feature_dim]`, row-major.
     pub features: Vec<f32>,
-    /// Features per edge; 0 if features were not wanted.
+    /// Features per edge, 0 if features were not requested.
     pub feature_dim: usize,
 }
 
-/// What a reply holds of each edge.
+/// The layout of one edge in a reply.
 #[derive(Clone, Copy)]
 struct Shape {
     wanted: WantedOfEdges,
@@ -38,11 +38,11 @@ impl Shape {
 }
 
 impl SamplingNode {
-    /// Fetches what edges of a type carry. Edge `i` is the `positions[i]`-th in-edge, in the order of the original edge
-    /// list, of the node with the global id `destinations[i]`.
+    /// Fetches attributes of edges of one type. Edge `i` is the `positions[i]`-th in-edge, in the order of the original
+    /// edge list, of the node with the global id `destinations[i]`.
     ///
     /// # Errors
-    /// [`SampleError::NoSuchNode`] if the type has no such attribute, or an error of a peer.
+    /// [`SampleError::NoSuchNode`] if the edge type lacks a requested attribute, or an error of a peer.
     pub async fn fetch_edges(
         self: &Arc<Self>,
         edge_type: EdgeTypeId,
@@ -58,7 +58,9 @@ impl SamplingNode {
             (wanted.times, meta.has_times, "times"),
         ] {
             if wanted && !has {
-                let (src, relation, dst) = (&meta.src_type, &meta.relation, &meta.dst_type);
+                let src = &meta.src_type;
+                let relation = &meta.relation;
+                let dst = &meta.dst_type;
                 let what = format!("edges of type {src}__{relation}__{dst} have no {what}");
                 return Err(SampleError::NoSuchNode { what });
             }
@@ -73,6 +75,7 @@ impl SamplingNode {
             places.push(i);
             words.extend([dst - book.range(owner).start, position]);
         }
+        // Limits both the request (two words per edge) and the reply to about `fetch_chunk_bytes`.
         let piece = (self.config.fetch_chunk_bytes / shape.bytes_per_edge().max(2 * size_of::<u32>())).max(1);
         let mut remote = Vec::new();
         for (peer, (places, words)) in self.peers.iter().zip(&asked) {
@@ -92,7 +95,7 @@ impl SamplingNode {
             let data = self.workers.run(move || local.fetch_edges(&request, usize::MAX)).await?;
             data.map_err(|refusal| SampleError::Internal {
                 what: match refusal {
-                    Refusal::TooLarge => "too many edges are asked for".into(),
+                    Refusal::TooLarge => "the reply for the sampled edges is too large".into(),
                     Refusal::Invalid(why) | Refusal::Failed(why) => why,
                 },
             })
@@ -111,7 +114,7 @@ impl SamplingNode {
     }
 }
 
-/// Puts the edges of one reply, whose length was checked, in their places.
+/// Stores the edges of one reply, whose length was checked, at their positions.
 fn place(found: &mut SampledEdgeAttributes, shape: Shape, places: &[usize], data: &Bytes) {
     let mut rest = &data[..];
     let mut take = |bytes: usize| {

@@ -1,4 +1,4 @@
-//! Nodes by original id or by in-edge, whichever parts own them.
+//! Lookups of nodes by original id or by in-edge, across parts.
 
 use crate::SampleError;
 use crate::directory::{OriginalsPage, Share, Shares, edges_into};
@@ -14,12 +14,12 @@ use futures::future::{try_join, try_join_all};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Keys that a peer is asked for at once.
+/// The most keys in one request to a peer.
 const KEYS_PIECE: usize = 1 << 18;
-/// Peers that are asked for their original ids at the same time.
+/// The number of peers to ask for their original ids at the same time.
 const PEERS_AT_ONCE: usize = 16;
 
-/// Keys that one part is asked for, and their positions in the whole list.
+/// The keys to look up at one part, and their positions in the whole list.
 #[derive(Clone, Default)]
 struct Asked {
     positions: Vec<u32>,
@@ -27,16 +27,17 @@ struct Asked {
 }
 
 impl SamplingNode {
-    /// Makes the directory of the original ids of a type, so that [`SamplingNode::find_originals`] asks one part for each id
-    /// instead of all parts for all ids. Every rank of `world` has to call this, in the same order as other collectives. Does
-    /// nothing for a directory that has been made. Must not be called from async code.
+    /// Builds the directory of a node type's original ids. With it, [`SamplingNode::find_originals`] asks one part for
+    /// each id instead of all parts for all ids. Every rank of `world` must call this, in the same order as other
+    /// collectives. Does nothing if the directory exists. Must not be called from async code.
     ///
-    /// Each part answers for an even share of the original ids. It reads them from all parts, so that the format of the parts
-    /// knows nothing of the directory. A rank keeps 4 bytes per node of its part's share, and 8 more `with_degrees`, which
-    /// [`SamplingNode::find_by_in_edge`] needs; nothing if the graph is one part.
+    /// Each part answers for an even share of the original ids. It reads this share from all parts, so the format of
+    /// the parts does not depend on the directory. A rank keeps 4 bytes per node of its part's share, and 8 more per
+    /// node with `with_degrees`, which [`SamplingNode::find_by_in_edge`] needs. A graph of one part needs no memory for
+    /// it.
     ///
     /// # Errors
-    /// An error of a peer or of the job, or [`SampleError::Layout`] if the parts are not of one graph.
+    /// An error of a peer or of the job, or [`SampleError::Layout`] if the parts belong to different graphs.
     pub fn make_directory(
         &self,
         node_type: NodeTypeId,
@@ -61,6 +62,7 @@ impl SamplingNode {
             };
             let mut totals = vec![0; num_parts];
             let (_, mine) = self.sharers();
+            // The ranks that share a part have the same total, so only one of them adds it.
             if mine == 0 {
                 totals[self.part().id().index()] = total;
             }
@@ -70,21 +72,21 @@ impl SamplingNode {
             }
             directory.set_totals(totals);
         } else {
-            // No rank asks for a share before it is there.
+            // No rank may look up ids before all shares are filled. With degrees, the all-reduce ensures the same.
             world.barrier()?;
         }
         directory.set_complete();
         Ok(())
     }
 
-    /// The in-edges of all nodes of a type, over all edge types and parts; known after [`SamplingNode::make_directory`] with
-    /// degrees.
+    /// Returns the number of in-edges of all nodes of a type, over all edge types and parts. It is known after
+    /// [`SamplingNode::make_directory`] with degrees.
     pub fn num_in_edges(&self, node_type: NodeTypeId) -> Option<u64> {
         self.part.directory(node_type).totals().and_then(|totals| totals.last()).copied()
     }
 
-    /// Global ids of nodes given by original id. One part is asked for each id if the directory of the type has been made
-    /// ([`SamplingNode::make_directory`]), else all parts are asked for all ids.
+    /// Returns the global ids of nodes given by original id. Asks one part for each id if the directory of the type
+    /// exists ([`SamplingNode::make_directory`]), else all parts for all ids.
     ///
     /// # Errors
     /// [`SampleError::NoSuchNode`] for an id that no part owns, or an error of a peer.
@@ -114,16 +116,16 @@ impl SamplingNode {
         Ok(found)
     }
 
-    /// Global ids of the destinations of in-edges, given by number. The in-edges of all nodes of the type are counted node by
-    /// node in the order of the *original* ids, so that a number means the same node for any partitioning; a uniformly drawn
-    /// number gives a node with a probability in proportion to its in-degree.
+    /// Returns the global ids of the destinations of in-edges given by number. The in-edges of all nodes of the type
+    /// are counted node by node in the order of the *original* ids, so a number means the same node under any
+    /// partitioning. A uniformly drawn number selects a node with a probability in proportion to its in-degree.
     ///
     /// # Errors
-    /// [`SampleError::Layout`] before [`SamplingNode::make_directory`] with degrees, [`SampleError::NoSuchNode`] for a number
-    /// that is not below [`SamplingNode::num_in_edges`], or an error of a peer.
+    /// [`SampleError::Layout`] before [`SamplingNode::make_directory`] with degrees, [`SampleError::NoSuchNode`] for a
+    /// number that is not below [`SamplingNode::num_in_edges`], or an error of a peer.
     pub async fn find_by_in_edge(&self, node_type: NodeTypeId, in_edges: &[u64]) -> Result<Vec<u32>, SampleError> {
         let Some(totals) = self.part.directory(node_type).totals() else {
-            let what = "nodes by in-edge need the directory of their type with degrees: make it first".into();
+            let what = "lookups by in-edge need a directory with degrees: call make_directory first".into();
             return Err(SampleError::Layout { what });
         };
         let mut asked = vec![Asked::default(); totals.len()];
@@ -131,7 +133,8 @@ impl SamplingNode {
             let owner = totals.partition_point(|&total| total <= in_edge);
             let Some(of_part) = asked.get_mut(owner) else {
                 let num = totals.last().copied().unwrap_or(0);
-                let what = format!("in-edge {in_edge} (entry {position}) is asked for, but the nodes have {num}");
+                let what =
+                    format!("in-edge {in_edge} (entry {position}) is out of range: the nodes have {num} in-edges");
                 return Err(SampleError::NoSuchNode { what });
             };
             let before = owner.checked_sub(1).map_or(0, |part| totals[part]);
@@ -142,7 +145,7 @@ impl SamplingNode {
         self.look_up(node_type, LookUpBy::InEdge, asked, in_edges.len()).await
     }
 
-    /// Asks each part for its keys.
+    /// Sends each part its keys and puts the results in the order of the whole list.
     async fn look_up(
         &self,
         node_type: NodeTypeId,
@@ -179,13 +182,14 @@ impl SamplingNode {
         Ok(found)
     }
 
-    /// Asks all parts for all ids; `u32::MAX` for those that no part owns.
+    /// Asks all parts for all ids. Returns `u32::MAX` for ids that no part owns.
     async fn ask_all_parts(&self, node_type: NodeTypeId, originals: &[u32]) -> Result<Vec<u32>, SampleError> {
         let mut found = Vec::with_capacity(originals.len());
         let piece = KEYS_PIECE.min(self.config.max_message_bytes / size_of::<u32>()).max(1);
         for piece in originals.chunks(piece) {
             let start = found.len();
-            let (asked, part) = (bytes_of(piece.to_vec()), self.part().clone());
+            let asked = bytes_of(piece.to_vec());
+            let part = self.part().clone();
             let own = asked.clone();
             let look = move || -> Vec<u32> {
                 let own = ids_in(&own).unwrap_or_default();
@@ -196,6 +200,7 @@ impl SamplingNode {
             let replies = try_join_all(self.peers.iter().flatten().map(|peer| peer.find(node_type, &asked))).await?;
             for reply in &replies {
                 let ids = ids_in(reply).map_err(|what| SampleError::Internal { what })?;
+                // One part at most answers with an id. The others answer `u32::MAX`.
                 for (found, &id) in found[start..].iter_mut().zip(ids) {
                     *found = (*found).min(id);
                 }
@@ -215,11 +220,13 @@ impl SamplingNode {
         let mut left = Some(request.clone());
         while let Some(asked) = left {
             let local = self.part.clone();
-            let (of_part, max_bytes) = (asked.clone(), self.config.max_message_bytes);
+            let of_part = asked.clone();
+            let max_bytes = self.config.max_message_bytes;
             let look = move || local.originals(&of_part, max_bytes);
             let data = own_answer(self.workers.run_sized(usize::MAX, look).await?)?;
             left = self.place_page(&mut share, own, &asked, &range, &data)?;
         }
+        // Each peer has one request in flight. A peer with further pages goes back to the waiting list.
         let peers = self.peers.iter().enumerate().filter_map(|(part, peer)| Some((part, peer.as_ref()?)));
         let ask = |(part, peer, asked): (usize, Arc<Peer>, OriginalsRequest)| async move {
             let data = peer.originals(&asked).await?;
@@ -241,18 +248,19 @@ impl SamplingNode {
         }
         if let Some(at) = share.missing() {
             let meta = self.part().meta();
-            let (dataset, name) = (&meta.dataset, &meta.node_types[node_type.index()].name);
+            let dataset = &meta.dataset;
+            let name = &meta.node_types[node_type.index()].name;
             let node = range.start as usize + at;
             let what = format!(
-                "node {node} of type {name} of dataset {dataset} is in no part: the parts are not of one partitioned graph, \
-                 partition it again"
+                "node {node} of type {name} of dataset {dataset} is in no part: the parts are not from one \
+                 partitioning, partition the dataset again"
             );
             return Err(SampleError::Layout { what });
         }
         Ok(share)
     }
 
-    /// Takes a page of a part's original ids, and gives the request for what is left of them.
+    /// Stores a page of a part's original ids. Returns the request for the next page, if any.
     fn place_page(
         &self,
         share: &mut Share,
@@ -271,11 +279,11 @@ impl SamplingNode {
     }
 }
 
-/// The answer of this process's own part.
+/// Converts a refusal of this process's own part to an error.
 fn own_answer(answer: Result<Bytes, Refusal>) -> Result<Bytes, SampleError> {
     answer.map_err(|refusal| SampleError::Internal {
         what: match refusal {
-            Refusal::TooLarge => "the answer of this process's own part is too large".into(),
+            Refusal::TooLarge => "the reply of this process's own part is too large".into(),
             Refusal::Invalid(why) | Refusal::Failed(why) => why,
         },
     })

@@ -1,4 +1,4 @@
-//! Which pairs of nodes are edges, whichever parts own them.
+//! Lookups of edges between pairs of nodes, answered by the owners of the destinations.
 
 use crate::SampleError;
 use crate::node::SamplingNode;
@@ -8,15 +8,15 @@ use edgecut_graph::{EdgeTypeId, GlobalNodeId};
 use futures::future::try_join_all;
 use std::sync::Arc;
 
-/// Pairs that a peer is asked about at once.
+/// The most pairs in one request to a peer.
 const PAIRS_PIECE: usize = 1 << 17;
 
 impl SamplingNode {
-    /// Whether each of `pairs` (source, destination; global ids) is an edge of a type. The owners of the destinations look
-    /// through their in-neighbors; with `held_out`, held-out edges count as edges.
+    /// Tests whether each of `pairs` (source and destination, global ids) is an edge of a type. The owners of the
+    /// destinations search their in-neighbors. With `held_out`, held-out edges count as edges.
     ///
     /// # Errors
-    /// An error of a peer, or [`SampleError::NoSuchNode`] for a destination out of range.
+    /// An error of a peer, or [`SampleError::NoSuchNode`] for a destination that is out of range.
     pub async fn has_edges(
         self: &Arc<Self>,
         edge_type: EdgeTypeId,
@@ -28,7 +28,7 @@ impl SamplingNode {
         let mut asked = vec![(Vec::new(), Vec::new()); part.meta().num_parts as usize];
         for (position, &(src, dst)) in pairs.iter().enumerate() {
             if !book.contains(GlobalNodeId(dst)) {
-                let what = format!("node {dst} is asked for, but the graph has {}", book.num_nodes());
+                let what = format!("destination {dst} is out of range: the graph has {} nodes", book.num_nodes());
                 return Err(SampleError::NoSuchNode { what });
             }
             let owner = book.owner(GlobalNodeId(dst));
@@ -54,7 +54,7 @@ impl SamplingNode {
             let found = self.workers.run(move || local.has_edges(&request)).await?;
             found.map_err(|refusal| SampleError::Internal {
                 what: match refusal {
-                    Refusal::TooLarge => "too many edges are asked for".into(),
+                    Refusal::TooLarge => "the reply for the pairs of nodes is too large".into(),
                     Refusal::Invalid(why) | Refusal::Failed(why) => why,
                 },
             })

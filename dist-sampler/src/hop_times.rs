@@ -1,12 +1,13 @@
-//! Where the time of sampling goes.
+//! Times of the hops of a sampler.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Time spent on the hops of all batches so far.
 ///
-/// `drawing[hop][edge type]` is the time of the threads that draw this process's own rows and number what all parts drew;
-/// `hops[hop]` is wall-clock time, waiting for other parts and for a free thread included, of batches that may overlap.
+/// `drawing[hop][edge type]` is the time of the threads that draw this process's own rows and number the nodes that all
+/// parts drew. `hops[hop]` is wall-clock time, including the waits for other parts and for a free thread. Batches may
+/// overlap, so the sum may exceed the elapsed time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HopTimes {
     /// By hop and edge type.
@@ -16,7 +17,7 @@ pub struct HopTimes {
 }
 
 impl HopTimes {
-    /// What was spent since an earlier count of the same sampler.
+    /// Returns the time spent since an earlier count of the same sampler.
     pub fn since(&self, earlier: &Self) -> Self {
         let less = |now: &[Duration], then: &[Duration]| -> Vec<Duration> {
             now.iter().zip(then).map(|(now, then)| now.saturating_sub(*then)).collect()
@@ -28,7 +29,7 @@ impl HopTimes {
     }
 }
 
-/// Counts [`HopTimes`], in nanoseconds.
+/// The counters behind [`HopTimes`], in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct HopClock {
     drawing: Vec<Vec<AtomicU64>>,

@@ -1,16 +1,16 @@
-//! Looks up in-neighbors, without a scan of all of them where a node has very many.
+//! Lookups of in-neighbors that avoid scanning the whole list of a node with a high in-degree.
 
 use edgecut_graph::Csc;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-/// The in-degree from which a node is a hub. A scan of fewer neighbors takes less than 100 ns.
+/// The in-degree from which a node is a hub. Scanning fewer neighbors takes less than 100 ns.
 const MIN_HUB_DEGREE: usize = 512;
-/// Scans of a hub after which its neighbors are sorted. Sorting takes about as long as that many scans.
+/// The number of scans of a hub before its neighbors are sorted. Sorting takes about as long as these scans.
 const SCANS_PER_SORT: u64 = 64;
 
-/// Bytes for the sorted copies of all edge types of a process.
+/// The remaining memory for sorted copies, in bytes, shared by all edge types of a process.
 pub(crate) struct HubBudget(AtomicUsize);
 
 impl HubBudget {
@@ -25,9 +25,9 @@ impl HubBudget {
 
 /// Sorted copies of the in-neighbors of the hubs of one edge type.
 ///
-/// In-neighbors are in the order of the edge list, so a lookup scans them. The copy of a hub is made once its scans have
-/// taken as long as sorting, so lookups take at most twice the time of the better choice. Hubs for which the budget has no
-/// room are scanned.
+/// In-neighbors are stored in the order of the edge list, so a plain lookup scans them. The copy of a hub is made once
+/// its scans have taken as long as sorting, so all lookups together take at most twice the time of the better choice.
+/// Hubs that exceed the budget are always scanned.
 pub(crate) struct HubIndex {
     hubs: RwLock<FxHashMap<u32, Arc<Hub>>>,
     budget: Arc<HubBudget>,
@@ -36,7 +36,7 @@ pub(crate) struct HubIndex {
 #[derive(Default)]
 struct Hub {
     scans: AtomicU64,
-    /// `None` if the budget had no room.
+    /// `None` if the copy would have exceeded the budget.
     sorted: OnceLock<Option<Box<[u32]>>>,
 }
 
@@ -45,7 +45,7 @@ impl HubIndex {
         Self { hubs: RwLock::default(), budget }
     }
 
-    /// Reports whether `src` is among the in-neighbors of `row`, which has to be in range.
+    /// Returns whether `src` is among the in-neighbors of `row`, which must be in range.
     pub(crate) fn contains(&self, csc: &Csc, row: u32, src: u32) -> bool {
         let neighbors = csc.neighbors(row as usize);
         if neighbors.len() < MIN_HUB_DEGREE {
@@ -64,6 +64,7 @@ impl HubIndex {
     }
 
     fn hub(&self, row: u32) -> Arc<Hub> {
+        // Almost all lookups find the entry, so they take the shared lock only.
         if let Some(hub) = self.hubs.read().unwrap_or_else(PoisonError::into_inner).get(&row) {
             return hub.clone();
         }
@@ -83,7 +84,7 @@ impl HubIndex {
 mod tests {
     use super::*;
 
-    /// A node without neighbors, a hub of even neighbors in descending order with each twice, and a small node.
+    /// Returns a node without neighbors, a hub with even neighbors in descending order, each twice, and a small node.
     fn csc() -> Csc {
         let hub: Vec<u32> = (0..MIN_HUB_DEGREE as u32).rev().flat_map(|i| [2 * i, 2 * i]).collect();
         let end = hub.len() as u64;
@@ -117,10 +118,12 @@ mod tests {
 
     #[test]
     fn threads_share_the_index() {
-        let (csc, index) = (csc(), HubIndex::new(Arc::new(HubBudget::new(1 << 20))));
+        let csc = csc();
+        let index = HubIndex::new(Arc::new(HubBudget::new(1 << 20)));
         std::thread::scope(|scope| {
             for start in 0..4 {
-                let (csc, index) = (&csc, &index);
+                let csc = &csc;
+                let index = &index;
                 scope.spawn(move || {
                     for src in start..2 * MIN_HUB_DEGREE as u32 {
                         assert_eq!(index.contains(csc, 1, src), src.is_multiple_of(2));

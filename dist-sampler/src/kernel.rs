@@ -1,4 +1,4 @@
-//! One hop: draws in-neighbors of given rows of a part.
+//! Uniform sampling of in-neighbors in one hop, for given rows of a part.
 
 use crate::config::Fanout;
 use edgecut_graph::rng::{CounterRng, combine};
@@ -6,31 +6,31 @@ use edgecut_graph::{Csc, prefetch, prefetch_all};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
-/// Rows per parallel task: enough work to be worth a task, few enough to share out a hop.
+/// Rows per parallel task: large enough to outweigh the cost of a task, small enough to spread a hop over the threads.
 const ROWS_PER_TASK: usize = 512;
-/// Rows that are drawn together, so that the processor waits for all their reads at once.
+/// Rows that are drawn together, so that their memory reads overlap.
 const ROWS_AHEAD: usize = 16;
-/// Draws from lists of up to 64 times as many neighbors are kept as bits.
+/// Words of the bit set that holds a draw. Lists of up to 64 neighbors per word use it.
 const BIT_SET_WORDS: usize = 8;
-/// Up to this fan-out, membership in a draw from a longer list is tested by looking through it.
+/// The largest fan-out for which membership in a draw from a longer list is tested by a linear scan.
 const SCAN_LIMIT: usize = 48;
 
-/// How one edge type is sampled in one hop.
+/// The parameters with which one edge type is sampled in one hop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Draw {
     pub(crate) fanout: Fanout,
     pub(crate) replace: bool,
-    /// Names the random numbers of (batch, hop, edge type); a node's original id completes it.
+    /// Key of the random numbers of (batch, hop, edge type). A node's original id is combined with it.
     pub(crate) key: u64,
 }
 
 impl Draw {
-    /// Whether a neighbor may be drawn twice.
+    /// Returns whether a neighbor may be drawn twice.
     fn replaces(&self) -> bool {
         self.replace && self.fanout != Fanout::All
     }
 
-    /// Neighbors drawn for a node of in-degree `degree`.
+    /// Returns the number of neighbors to draw for a node of in-degree `degree`.
     pub(crate) fn count(&self, degree: usize) -> usize {
         match self.fanout {
             Fanout::All => degree,
@@ -41,12 +41,13 @@ impl Draw {
     }
 }
 
-/// A reply would be larger than it may be.
+/// The error of a reply that would exceed its limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLarge;
 
-/// Appends to `out` the number of neighbors drawn for each row, then the neighbors of all rows end to end (global ids,
-/// each row's in the order of the original edge list). `original_ids[row]` keys the choice; rows must be in range.
+/// Draws neighbors for `rows`. Appends to `out` the number of neighbors drawn for each row, then the neighbors of all
+/// rows end to end, as global ids. The neighbors of a row are in the order of the original edge list.
+/// `original_ids[row]` keys the draw of a row. Rows must be in range.
 ///
 /// # Errors
 /// [`TooLarge`] if `out` would be longer than `max_len`.
@@ -61,6 +62,7 @@ pub(crate) fn sample_hop(
     let part = Topology { indptr: csc.indptr(), indices: csc.indices(), original_ids };
     let start = out.len();
     out.resize(start + rows.len(), 0);
+    // Counts come first: they bound the reply before anything is drawn, and give each task its own slice of `out`.
     out[start..].par_chunks_mut(ROWS_PER_TASK).zip(rows.par_chunks(ROWS_PER_TASK)).for_each(|(counts, rows)| {
         part.count(rows, draw, counts);
     });
@@ -80,7 +82,7 @@ pub(crate) fn sample_hop(
     Ok(())
 }
 
-/// The arrays of a part that a hop reads. All reads are at random, so each is asked for a few rows before it is needed.
+/// The arrays of a part that a hop reads. All reads are at random addresses, so each is prefetched a few rows ahead.
 #[derive(Clone, Copy)]
 struct Topology<'a> {
     indptr: &'a [u64],
@@ -93,7 +95,7 @@ impl Topology<'_> {
         (self.indptr[row as usize] as usize, self.indptr[row as usize + 1] as usize)
     }
 
-    /// Neighbors drawn for each row.
+    /// Computes the number of neighbors to draw for each row.
     fn count(&self, rows: &[u32], draw: &Draw, counts: &mut [u32]) {
         for (i, (&row, count)) in rows.iter().zip(counts).enumerate() {
             if let Some(&soon) = rows.get(i + ROWS_AHEAD) {
@@ -104,7 +106,7 @@ impl Topology<'_> {
         }
     }
 
-    /// Draws the neighbors of a task's rows, a few rows at a time: first where they are, then what they are.
+    /// Draws the neighbors of the rows of one task, in groups of [`ROWS_AHEAD`].
     fn draw_all(&self, rows: &[u32], counts: &[u32], draw: &Draw, mut out: &mut [u32]) {
         let mut positions = Positions::default();
         let mut groups = rows.chunks(ROWS_AHEAD).zip(counts.chunks(ROWS_AHEAD)).peekable();
@@ -119,7 +121,8 @@ impl Topology<'_> {
         }
     }
 
-    /// Draws the neighbors of at most [`ROWS_AHEAD`] rows.
+    /// Draws the neighbors of at most [`ROWS_AHEAD`] rows. The first pass draws positions into `out` and prefetches the
+    /// list entries. The second pass replaces the positions by the entries, which have arrived by then.
     fn draw(&self, rows: &[u32], counts: &[u32], draw: &Draw, positions: &mut Positions, out: &mut [u32]) {
         let mut lists = [&self.indices[..0]; ROWS_AHEAD];
         let takes_some = |count: usize, degree: usize| draw.replaces() || count < degree;
@@ -152,21 +155,23 @@ impl Topology<'_> {
     }
 }
 
-/// Draws positions in a neighbor list; keeps its memory from row to row.
+/// A generator of random positions in a neighbor list, which reuses its memory from row to row.
 #[derive(Default)]
 pub(crate) struct Positions {
     seen: FxHashSet<u32>,
 }
 
 impl Positions {
-    /// Ascending positions below `degree`, as many as `out` holds. Without replacement by Floyd's algorithm (Bentley and
-    /// Floyd: A sample of brilliance, 1987), which takes as many random numbers as it draws, whatever the degree. How the
-    /// drawn ones are kept depends on the sizes, what is drawn does not.
+    /// Fills `out` with ascending positions below `degree`. Without replacement it uses Floyd's algorithm (Bentley and
+    /// Floyd: A sample of brilliance, 1987), which needs one random number per drawn position for any degree. The way
+    /// to remember drawn positions depends on the sizes. The result does not.
     pub(crate) fn draw(&mut self, degree: u32, replace: bool, rng: &mut CounterRng, out: &mut [u32]) {
         if replace {
             out.iter_mut().for_each(|at| *at = rng.below(u64::from(degree)) as u32);
             return out.sort_unstable();
         }
+        // Step `last` of Floyd's algorithm draws a position from 0..=last. If that position is taken, it takes `last`,
+        // which no earlier step could have drawn.
         let lasts = degree - out.len() as u32..degree;
         if degree as usize <= BIT_SET_WORDS * 64 {
             return draw_into_bits(lasts, rng, out);
@@ -188,7 +193,7 @@ impl Positions {
     }
 }
 
-/// Floyd's algorithm for short lists: a bit per position tells at once what was drawn, and gives it back in order.
+/// Runs Floyd's algorithm for short lists. A bit per position gives constant-time membership tests and sorted output.
 fn draw_into_bits(lasts: std::ops::Range<u32>, rng: &mut CounterRng, out: &mut [u32]) {
     let words = lasts.end.div_ceil(64) as usize;
     let mut bits = [0_u64; BIT_SET_WORDS];
@@ -202,6 +207,7 @@ fn draw_into_bits(lasts: std::ops::Range<u32>, rng: &mut CounterRng, out: &mut [
     for (word, mut bits) in bits[..words].iter().copied().enumerate() {
         for out in out.by_ref().take(bits.count_ones() as usize) {
             *out = word as u32 * 64 + bits.trailing_zeros();
+            // Clears the lowest set bit.
             bits &= bits - 1;
         }
     }
@@ -212,7 +218,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A star: row 0 has `degree` neighbors, node `i + 1` at position `i`.
+    /// Returns a star: row 0 has `degree` neighbors, with node `i + 1` at position `i`.
     fn star(degree: u32) -> Csc {
         Csc::new(vec![0, u64::from(degree)].into(), (1..=degree).collect::<Vec<_>>().into(), degree as usize + 1)
             .unwrap()
@@ -226,7 +232,7 @@ mod tests {
         out.split_off(1)
     }
 
-    /// Pearson's statistic of how often each neighbor is drawn in `draws` hops.
+    /// Returns Pearson's statistic of the counts of each neighbor in `draws` hops.
     fn chi_square(degree: u32, fanout: u32, replace: bool, draws: u64) -> f64 {
         let csc = star(degree);
         let mut counts = vec![0_f64; degree as usize];
@@ -237,16 +243,17 @@ mod tests {
         }
         let share = f64::from(fanout) / f64::from(degree);
         let expected = draws as f64 * share;
-        // Without replacement one draw's indicators are negatively correlated: the statistic shrinks by 1 - share
-        // against the multinomial's, up to the factor (degree) / (degree - 1).
+        // Without replacement the indicators of one draw are negatively correlated. This scales the statistic by
+        // 1 - share against the multinomial one, up to the factor degree / (degree - 1).
         let scale = if replace { 1.0 } else { (1.0 - share) * f64::from(degree) / f64::from(degree - 1) };
         counts.iter().map(|c| (c - expected).powi(2) / (expected * scale)).sum()
     }
 
     #[test]
     fn every_neighbor_is_drawn_equally_often() {
-        // Degrees around the fan-outs, and the two sides of the scan limit; the bound is the chi-square distribution's
-        // 99.9 % quantile by Wilson and Hilferty's approximation. The draws are keyed, so the test never flickers.
+        // Degrees near the fan-outs and on both sides of the scan limit. The bound is the 99.9 % quantile of the
+        // chi-square distribution by Wilson and Hilferty's approximation. The draws are keyed, so the test is
+        // deterministic.
         for (degree, fanout) in
             [(11, 10), (12, 10), (20, 10), (200, 10), (600, 10), (2, 1), (61, 60), (300, 60), (600, 60)]
         {
@@ -261,7 +268,9 @@ mod tests {
 
     #[test]
     fn pairs_of_neighbors_are_drawn_equally_often() {
-        let (degree, fanout, draws) = (6, 3, 40_000_u64);
+        let degree = 6;
+        let fanout = 3;
+        let draws = 40_000_u64;
         let csc = star(degree);
         let mut counts = std::collections::HashMap::new();
         for key in 0..draws {

@@ -1,15 +1,16 @@
 //! Multi-hop neighbor sampling over a partitioned graph.
 //!
-//! A [`SamplingNode`] is one process's place in the job: the part it holds, the service through which its peers ask for
-//! that part, and its connections to theirs. A [`DistNeighborSampler`] samples on it: the nodes of a hop are grouped by
-//! owner, every peer gets one request for all of its nodes while the process's own are expanded here, and the replies
-//! are stitched in the order of the frontier. Features follow, once per distinct node (and neighborhood, where each seed has
-//! its own).
+//! A [`SamplingNode`] is the membership of one process in distributed sampling: the part that it holds, the service
+//! that answers its peers, and the connections to its peers. A [`DistNeighborSampler`] samples on a node. It groups the
+//! frontier of a hop by owner, sends each peer one request for all of the peer's nodes, expands its own nodes
+//! meanwhile, and stitches the replies in the order of the frontier. Features are fetched afterwards, once per distinct
+//! node, or once per node and neighborhood if neighborhoods are disjoint.
 //!
-//! A dataset that nobody has partitioned is one part, which the processes of a machine share: [`share_dataset`].
+//! A dataset that is not partitioned is a graph of one part, which the processes of a machine share
+//! ([`share_dataset`]).
 //!
-//! What is drawn for a node depends on the batch key, the hop, the edge type and the node's *original* id alone, so a
-//! batch is the same whatever the number of parts, threads or processes.
+//! The neighbors drawn for a node depend only on the batch key, the hop, the edge type and the node's *original* id. A
+//! batch is therefore the same for any number of parts, threads or processes.
 #![forbid(unsafe_op_in_unsafe_fn)]
 
 mod batch_key;

@@ -1,4 +1,4 @@
-//! Answers questions about the part that this process holds.
+//! Answers to requests about the part that this process holds.
 
 use crate::config::Fanout;
 use crate::constrained::{ConstrainedDraw, Query};
@@ -23,25 +23,25 @@ use std::error::Error;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Sources and destinations, global ids.
+/// Pairs of source and destination, as global ids.
 type Pairs = FxHashSet<(u32, u32)>;
 
-/// The process's own part.
+/// The part that this process holds.
 #[derive(Clone)]
 pub(crate) struct LocalPart {
     pub(crate) part: Arc<Part>,
-    /// By edge type the held-out edges as (source, destination), made when they are first asked for.
+    /// By edge type, the held-out edges as (source, destination). Built on first use.
     held_out: Arc<Vec<OnceLock<Pairs>>>,
     /// By edge type.
     hubs: Arc<Vec<HubIndex>>,
-    /// What draws plain hops instead of this process's CPU, for the edge types that it takes.
+    /// The kernel that draws plain hops instead of the CPU, for the edge types that it accepts.
     kernel: Arc<OnceLock<Arc<dyn HopKernel>>>,
     /// By node type.
     pub(crate) directories: Arc<Vec<Directory>>,
 }
 
 impl LocalPart {
-    /// Serves `part`, with sorted copies of the in-neighbors of hubs in up to `max_hub_index_bytes`.
+    /// Serves `part`. Sorted copies of the in-neighbors of hubs take up to `max_hub_index_bytes`.
     pub(crate) fn new(part: Arc<Part>, max_hub_index_bytes: usize) -> Self {
         let held_out = part.edge_type_ids().map(|_| OnceLock::new()).collect();
         let budget = Arc::new(HubBudget::new(max_hub_index_bytes));
@@ -56,26 +56,27 @@ impl LocalPart {
         }
     }
 
-    /// Lets `kernel` draw the plain hops that it takes; false if there is one already.
+    /// Sets the kernel that draws the plain hops it accepts. Returns false if a kernel is already set.
     pub(crate) fn draw_with(&self, kernel: Arc<dyn HopKernel>) -> bool {
         self.kernel.set(kernel).is_ok()
     }
 
-    /// What draws a section of a request, if it is not the CPU.
+    /// Returns the kernel that draws a section of a request, or `None` if the CPU draws it.
     fn kernel_for(&self, request: &HopRequest, section: &HopSection) -> Option<&dyn HopKernel> {
         let num_rows = section.num_rows as usize;
         let kernel = self.kernel.get().filter(|_| request.is_plain() && num_rows > 0)?;
         kernel.takes(section.edge_type, num_rows).then_some(&**kernel)
     }
 
-    /// About how many cache lines a hop reads: the neighbors of a node are anywhere, each drawn one is somewhere else.
+    /// Estimates the cache lines that a hop reads. Neighbor lists and the drawn entries are at random addresses, so
+    /// each counts as a line of its own.
     pub(crate) fn lines_of_hop(&self, request: &HopRequest) -> usize {
         let lines = |section: &HopSection| match section.fanout() {
             _ if section.num_rows == 0 => 0,
             _ if self.hop_may_wait_for_disk(section.edge_type) => ON_POOL,
-            // Weights and times are read of all neighbors.
+            // Weighted and temporal draws read the attributes of all neighbors.
             _ if !request.is_plain() => ON_POOL,
-            // A device is waited for.
+            // The kernel waits for a device.
             _ if self.kernel_for(request, section).is_some() => ON_POOL,
             Fanout::All => ON_POOL,
             Fanout::Count(count) => (section.num_rows as usize).saturating_mul(2 + count as usize),
@@ -83,7 +84,8 @@ impl LocalPart {
         request.sections.iter().map(lines).fold(0, usize::saturating_add)
     }
 
-    /// Reports whether the plain kernel reads a mapped file: edges, or the original ids by which it draws.
+    /// Returns whether the plain kernel reads a mapped file for an edge type: the edges, or the original ids that key
+    /// its draws.
     fn hop_may_wait_for_disk(&self, edge_type: EdgeTypeId) -> bool {
         if edge_type.index() >= self.part.meta().edge_types.len() {
             return false;
@@ -92,7 +94,8 @@ impl LocalPart {
         edges.csc.is_mapped() || self.part.nodes(edges.dst_type).original_ids.is_mapped()
     }
 
-    /// About how many cache lines the attributes of rows take; [`ON_POOL`] if reading them may wait for the disk.
+    /// Estimates the cache lines that the attributes of rows take. Returns [`ON_POOL`] if reading them may wait for the
+    /// disk.
     pub(crate) fn lines_of_fetch(&self, node_type: NodeTypeId, wanted: Wanted, num_rows: usize) -> usize {
         let Some(t) = self.part.meta().node_types.get(node_type.index()) else { return 0 };
         if self.fetch_may_wait_for_disk(node_type, wanted) {
@@ -111,28 +114,29 @@ impl LocalPart {
             || (wanted.features && nodes.features.as_ref().is_some_and(Features::is_mapped))
     }
 
-    /// About how many cache lines are read to find original ids; [`ON_POOL`] if reading them may wait for the disk.
+    /// Estimates the cache lines that a search for original ids reads. Returns [`ON_POOL`] if reading them may wait for
+    /// the disk.
     pub(crate) fn lines_of_find(&self, node_type: NodeTypeId, num_ids: usize) -> usize {
         let is_node_type = node_type.index() < self.part.meta().node_types.len();
         if is_node_type && self.part.nodes(node_type).original_ids.is_mapped() {
             return ON_POOL;
         }
-        // A binary search reads a line a step.
+        // A binary search reads about one line per step.
         num_ids.saturating_mul(u32::BITS as usize)
     }
 
-    /// About how many cache lines are read to look up keys; [`ON_POOL`] if reading them may wait for the disk, as it may
-    /// where the graph is one part and there is no directory in memory.
+    /// Estimates the cache lines that a lookup of keys reads. Returns [`ON_POOL`] if reading them may wait for the
+    /// disk. A graph of one part has no directory in memory and reads mapped files.
     pub(crate) fn lines_of_look_up(&self, request: &LookUpRequest) -> usize {
         if self.part.meta().num_parts == 1 {
             return ON_POOL;
         }
-        // A binary search reads a line a step.
+        // A binary search reads about one line per step.
         (request.keys.len() / size_of::<u32>()).saturating_mul(u32::BITS as usize)
     }
 
-    /// Answers a peer: checks the request, and refuses a reply of more than `max_bytes`. `drawn` is told how long each
-    /// section took.
+    /// Answers a hop request. Checks the request first, and refuses it if the reply would exceed `max_bytes`. `drawn`
+    /// receives the time of each section.
     pub(crate) fn sample_hop(
         &self,
         request: &HopRequest,
@@ -146,31 +150,38 @@ impl LocalPart {
         for section in &request.sections {
             let words = (section.num_rows as usize).saturating_mul(words_per_row);
             let Some((mine, others)) = rest.split_at_checked(words) else {
-                return Err(Refusal::Invalid("the request has fewer rows than its sections say".into()));
+                return Err(Refusal::Invalid("the request has fewer rows than its sections declare".into()));
             };
             let edges = self.edges(section.edge_type)?;
             check_rows(mine.iter().step_by(words_per_row), edges.csc.num_rows())?;
-            // Of an edge type of which nothing is drawn there are no rows, and it may lack what the others have.
+            // A section without rows draws nothing, so its edge type may lack weights or times.
             if section.num_rows > 0 {
                 check_attributes(edges, request, self.part.meta())?;
             }
             if section.fanout == Some(0) {
-                return Err(Refusal::Invalid("a fan-out of 0".into()));
+                return Err(Refusal::Invalid("the request has a fan-out of 0".into()));
             }
             jobs.push((edges, mine, section));
             rest = others;
         }
         if !rest.is_empty() {
-            return Err(Refusal::Invalid("the request has more rows than its sections say".into()));
+            return Err(Refusal::Invalid("the request has more rows than its sections declare".into()));
         }
         let mut out = Vec::new();
         for (edges, rows, section) in jobs {
             let original_ids = &self.part.nodes(edges.dst_type).original_ids[..];
-            let (key, fanout, max_len) = (key_of(request, section), section.fanout(), max_bytes / size_of::<u32>());
+            let key = key_of(request, section);
+            let fanout = section.fanout();
+            let max_len = max_bytes / size_of::<u32>();
             let start = Instant::now();
             let result = if let Some(kernel) = self.kernel_for(request, section) {
-                let (edge_type, fanout, replace) = (section.edge_type, section.fanout, request.rule.replace);
-                let hop = PlainHop { edge_type, rows, fanout, replace, key };
+                let hop = PlainHop {
+                    edge_type: section.edge_type,
+                    rows,
+                    fanout: section.fanout,
+                    replace: request.rule.replace,
+                    key,
+                };
                 draw_elsewhere(kernel, &hop, &mut out, max_len)
             } else if request.is_plain() {
                 let draw = Draw { fanout, replace: request.rule.replace, key };
@@ -178,7 +189,8 @@ impl LocalPart {
                 drawn.map_err(|kernel::TooLarge| Refusal::TooLarge)
             } else {
                 let queries: Vec<Query> = rows.chunks_exact(words_per_row).map(|words| request.query(words)).collect();
-                let (rule, positions) = (request.rule, request.positions);
+                let rule = request.rule;
+                let positions = request.positions;
                 let draw = ConstrainedDraw { edges, original_ids, fanout, rule, key, positions };
                 draw.sample_hop(&queries, &mut out, max_len).map_err(|kernel::TooLarge| Refusal::TooLarge)
             };
@@ -188,7 +200,7 @@ impl LocalPart {
         Ok(bytes_of(out))
     }
 
-    /// Attributes of rows, in the layout of [`ArrayReply`](crate::wire::ArrayReply).
+    /// Returns attributes of rows, in the layout of [`ArrayReply`](crate::wire::ArrayReply).
     pub(crate) fn fetch(&self, request: &FetchRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
         let rows = as_ids(&request.rows)?;
         let Some(t) = self.part.meta().node_types.get(request.node_type.index()) else {
@@ -225,7 +237,7 @@ impl LocalPart {
         Ok(out.into())
     }
 
-    /// Global ids of original ids, `u32::MAX` where another part owns the node or there is none.
+    /// Returns the global ids of original ids, `u32::MAX` for nodes that this part does not own.
     pub(crate) fn find(&self, request: &FindRequest) -> Result<Bytes, Refusal> {
         if request.node_type.index() >= self.part.meta().node_types.len() {
             return Err(Refusal::Invalid(format!("there is no node type {}", request.node_type.0)));
@@ -243,7 +255,8 @@ impl LocalPart {
             || (request.wanted.features && attributes.features.as_ref().is_some_and(Features::is_mapped))
     }
 
-    /// About how many cache lines attributes of edges take; [`ON_POOL`] if reading them may wait for the disk.
+    /// Estimates the cache lines that attributes of edges take. Returns [`ON_POOL`] if reading them may wait for the
+    /// disk.
     pub(crate) fn lines_of_fetch_edges(&self, request: &FetchEdgesRequest) -> usize {
         let types = &self.part.meta().edge_types;
         let Some(t) = types.get(request.edge_type.index()) else { return 0 };
@@ -254,22 +267,24 @@ impl LocalPart {
         (request.edges.len() / (2 * size_of::<u32>())).saturating_mul(2 + dim.div_ceil(LINE_BYTES))
     }
 
-    /// Attributes of edges, in the layout of [`ArrayReply`](crate::wire::ArrayReply).
+    /// Returns attributes of edges, in the layout of [`ArrayReply`](crate::wire::ArrayReply).
     pub(crate) fn fetch_edges(&self, request: &FetchEdgesRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
         let words = as_ids(&request.edges)?;
         let edges = self.edges(request.edge_type)?;
         check_rows(words.iter().step_by(2), edges.csc.num_rows())?;
         let mut at = Vec::with_capacity(words.len() / 2);
         for pair in words.chunks_exact(2) {
-            let (row, position) = (pair[0] as usize, pair[1] as usize);
+            let row = pair[0] as usize;
+            let position = pair[1] as usize;
             if position >= edges.csc.degree(row) {
                 return Err(Refusal::Invalid(format!(
-                    "in-edge {position} of row {row} was asked for, which has fewer"
+                    "in-edge {position} of row {row} was requested, but the row has {} in-edges",
+                    edges.csc.degree(row)
                 )));
             }
             at.push(edges.csc.indptr()[row] as usize + position);
         }
-        let absent = || Refusal::Invalid("the edges have no such attribute".into());
+        let absent = || Refusal::Invalid("the edges lack a requested attribute".into());
         let attributes = &edges.attributes;
         let features = attributes.features.as_ref().map_or(0, |f| f.dim() * f.dtype().size());
         if at.len().saturating_mul(request.wanted.bytes_per_edge(features)) > max_bytes {
@@ -291,7 +306,7 @@ impl LocalPart {
         Ok(out.into())
     }
 
-    /// A byte per pair, 1 if it is an edge into one of the part's nodes.
+    /// Returns one byte per pair: 1 if the pair is an edge into a node of this part, else 0.
     pub(crate) fn has_edges(&self, request: &HasEdgesRequest) -> Result<Bytes, Refusal> {
         let pairs = as_ids(&request.pairs)?;
         let edges = self.edges(request.edge_type)?;
@@ -313,7 +328,7 @@ impl LocalPart {
     fn edges(&self, edge_type: EdgeTypeId) -> Result<&PartEdges, Refusal> {
         match self.part.meta().edge_types.len() {
             types if edge_type.index() < types => Ok(self.part.edges(edge_type)),
-            types => Err(Refusal::Invalid(format!("edge type {} of {types}", edge_type.0))),
+            types => Err(Refusal::Invalid(format!("there is no edge type {}, the graph has {types}", edge_type.0))),
         }
     }
 }
@@ -336,7 +351,7 @@ impl<'a> Degrees<'a> {
     }
 }
 
-/// Bytes that a row takes in a reply to `fetch`, over all wanted attributes.
+/// Returns the bytes of a row in a reply to `fetch`, over all wanted attributes.
 pub(crate) fn bytes_per_row(wanted: Wanted, feature_bytes: usize) -> usize {
     let size = |wanted: bool, bytes: usize| if wanted { bytes } else { 0 };
     size(wanted.labels, 8)
@@ -346,7 +361,8 @@ pub(crate) fn bytes_per_row(wanted: Wanted, feature_bytes: usize) -> usize {
         + size(wanted.features, feature_bytes)
 }
 
-/// Draws a hop by `kernel`; an answer of another length than it says itself would shift what follows it.
+/// Draws a hop with `kernel`. Checks the length of the result, since a wrong length would shift the sections that
+/// follow.
 fn draw_elsewhere(
     kernel: &dyn HopKernel,
     hop: &PlainHop<'_>,
@@ -361,13 +377,16 @@ fn draw_elsewhere(
     let (counts, neighbors) = out.get(start..).unwrap_or_default().split_at_checked(hop.rows.len()).unwrap_or_default();
     let said: usize = counts.iter().map(|&count| count as usize).sum();
     if counts.len() != hop.rows.len() || said != neighbors.len() {
-        let (rows, words) = (hop.rows.len(), out.len().saturating_sub(start));
-        return Err(Refusal::Failed(format!("a hop of {rows} rows came back from the device with {words} words")));
+        let rows = hop.rows.len();
+        let words = out.len().saturating_sub(start);
+        return Err(Refusal::Failed(format!(
+            "the device returned {words} words for a hop of {rows} rows, which differs from its counts"
+        )));
     }
     Ok(())
 }
 
-/// An error and what has caused it, in one line.
+/// Formats an error and its causes in one line.
 fn with_causes(error: &dyn Error) -> String {
     let causes = std::iter::successors(error.source(), |&cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
@@ -377,7 +396,8 @@ fn key_of(request: &HopRequest, section: &HopSection) -> u64 {
     combine(combine(request.stream, u64::from(request.hop)), u64::from(section.edge_type.0))
 }
 
-/// A request for weights or times that the edges do not have comes from a process with another graph: samplers check.
+/// Refuses a request for weights or times that the edges do not have. A sampler checks its own graph, so such a request
+/// comes from a process with a different graph.
 fn check_attributes(edges: &PartEdges, request: &HopRequest, meta: &Meta) -> Result<(), Refusal> {
     let rule = request.rule;
     if rule.weighted && edges.attributes.weights.is_none() {
@@ -396,12 +416,12 @@ fn as_ids(bytes: &Bytes) -> Result<&[u32], Refusal> {
 
 fn check_rows<'a>(mut rows: impl Iterator<Item = &'a u32>, bound: usize) -> Result<(), Refusal> {
     match rows.find(|&&row| row as usize >= bound) {
-        Some(row) => Err(Refusal::Invalid(format!("row {row} was asked for, but the part has {bound}"))),
+        Some(row) => Err(Refusal::Invalid(format!("row {row} was requested, but the part has {bound} rows"))),
         None => Ok(()),
     }
 }
 
-/// Appends a value a row.
+/// Appends one value per row.
 fn append<T: bytemuck::Pod>(out: &mut Vec<u8>, rows: &[u32], value: impl Fn(usize) -> T) {
     for &row in rows {
         out.extend_from_slice(bytemuck::bytes_of(&value(row as usize)));

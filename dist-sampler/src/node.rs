@@ -1,4 +1,4 @@
-//! One process's place in distributed sampling.
+//! The membership of one process in distributed sampling.
 
 use crate::SampleError;
 use crate::config::SamplingNodeConfig;
@@ -17,10 +17,10 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Semaphore;
 
-/// The part that this process holds, its service to the peers, and its connections to theirs.
+/// The part that this process holds, the service that answers its peers, and the connections to its peers.
 ///
-/// With `R` times as many ranks as parts, each part is held by `R` consecutive ranks, which share its mapped files and
-/// split its seeds.
+/// If the world size is `R` times the number of parts, `R` consecutive ranks hold each part. They share its mapped
+/// files and split its seeds.
 pub struct SamplingNode {
     pub(crate) part: LocalPart,
     pub(crate) peers: Vec<Option<Arc<Peer>>>,
@@ -30,37 +30,40 @@ pub struct SamplingNode {
     pub(crate) shards: Arc<Shards>,
     cluster: Cluster,
     context: PeerContext,
-    /// Number maps of batches that are done, kept for the next ones; as many as batches are made at the same time.
+    /// Number maps of finished batches, kept for reuse. Their number is the number of batches sampled at once.
     idle: Mutex<Vec<Vec<Relabel>>>,
     runtime: Option<Runtime>,
 }
 
 impl SamplingNode {
-    /// The part that `rank` of `world_size` holds.
+    /// Returns the part that `rank` of `world_size` holds.
     ///
     /// # Errors
-    /// [`SampleError::Layout`] if the ranks cannot be shared out evenly over the parts.
+    /// [`SampleError::Layout`] if the world size is not a multiple of the number of parts.
     pub fn part_of_rank(meta: &Meta, rank: usize, world_size: usize) -> Result<PartitionId, SampleError> {
         let parts = meta.num_parts as usize;
         if world_size == 0 || !world_size.is_multiple_of(parts) {
             let what = format!(
-                "{parts} parts cannot be shared out evenly over {world_size} ranks: start a multiple of {parts} processes, or partition into {world_size}"
+                "{parts} parts cannot be shared out evenly over {world_size} ranks: start a multiple of {parts} \
+                 processes, or partition into {world_size} parts"
             );
             return Err(SampleError::Layout { what });
         }
         Ok(PartitionId((rank / (world_size / parts)) as u32))
     }
 
-    /// Starts the service, and begins to connect to the peers. [`SamplingNode::wait_until_connected`] waits for that.
+    /// Starts the service and begins to connect to the peers. [`SamplingNode::wait_until_connected`] waits for the
+    /// connections.
     ///
     /// # Errors
-    /// [`SampleError::Layout`] if `part` is not the one that this rank has to hold; [`SampleError::Internal`] if threads
-    /// cannot be started.
+    /// [`SampleError::Layout`] if `part` is not the part of this rank, [`SampleError::Internal`] if threads cannot be
+    /// started.
     pub fn start(part: Arc<Part>, cluster: Cluster, config: SamplingNodeConfig) -> Result<Arc<Self>, SampleError> {
-        let (rank, world_size) = (cluster.rank(), cluster.world_size());
+        let rank = cluster.rank();
+        let world_size = cluster.world_size();
         let own = Self::part_of_rank(part.meta(), rank, world_size)?;
         if own != part.id() {
-            let what = format!("rank {rank} of {world_size} has to hold part {own}, but was given part {}", part.id());
+            let what = format!("rank {rank} of {world_size} must hold part {own}, but was given part {}", part.id());
             return Err(SampleError::Layout { what });
         }
         let internal = |what: &str, e: std::io::Error| SampleError::Internal { what: format!("{what}: {e}") };
@@ -82,7 +85,7 @@ impl SamplingNode {
             dial_slots: Arc::new(Semaphore::new(config.max_connecting.clamp(1, Semaphore::MAX_PERMITS))),
         };
         let peer = |p: u32| {
-            // Ranks that share a part spread over the ranks that share the other.
+            // Ranks that share this part spread their requests over the ranks that share the other part.
             let serving = p as usize * sharers + rank % sharers;
             let new = || Peer::new(p, serving, context.clone()).map(Arc::new);
             (PartitionId(p) != own).then(new).transpose()
@@ -96,15 +99,16 @@ impl SamplingNode {
             shards: shards.clone(),
             max_message_bytes: config.max_message_bytes,
         };
-        let (idle, runtime) = (Mutex::default(), Some(runtime));
+        let idle = Mutex::default();
+        let runtime = Some(runtime);
         let node = Self { part, peers, workers, config, traffic, shards, cluster, idle, runtime, context };
         node.accept_peers(service)?;
         node.connect_in_background();
         Ok(Arc::new(node))
     }
 
-    /// Waits until this process is connected to all ranks that it asks. The connections are opened from
-    /// [`SamplingNode::start`] on; a request that comes earlier waits for its own.
+    /// Waits until this process is connected to all ranks that it sends requests to. The connections are opened from
+    /// [`SamplingNode::start`] on. A request that is made earlier waits for its connection.
     ///
     /// # Errors
     /// [`SampleError::Connect`] for the first rank that cannot be reached within `connect_budget_ms`.
@@ -112,7 +116,7 @@ impl SamplingNode {
         connect_all(self.peers_from_own(), self.config.max_connecting).await
     }
 
-    /// Opens the connections. An error is remembered and is that of the requests to this rank.
+    /// Opens the connections. A failure is remembered and fails the requests to that rank.
     fn connect_in_background(&self) {
         let peers = self.peers_from_own();
         let at_once = self.config.max_connecting;
@@ -121,7 +125,8 @@ impl SamplingNode {
         });
     }
 
-    /// All peers in order, the part after this process's first, so that the ranks do not all begin with the same one.
+    /// Returns all peers in order, starting with the part after this process's, so that ranks do not all start with the
+    /// same one.
     fn peers_from_own(&self) -> Vec<Arc<Peer>> {
         let own = self.part().id().index();
         let (before, after) = self.peers.split_at(own);
@@ -130,12 +135,13 @@ impl SamplingNode {
 
     fn accept_peers(&self, service: Service) -> Result<(), SampleError> {
         let Some(mut incoming) = self.cluster.take_rpc_incoming() else {
-            return Err(SampleError::Internal { what: "the part is already served on this cluster handle".into() });
+            return Err(SampleError::Internal { what: "this cluster handle already serves a part".into() });
         };
         let config = self.config.clone();
         self.handle().spawn(async move {
             while let Some((_rank, stream)) = incoming.recv().await {
-                let (service, config) = (service.clone(), config.clone());
+                let service = service.clone();
+                let config = config.clone();
                 if let Ok(stream) = TcpStream::from_std(stream) {
                     tokio::spawn(async move { service.serve_peer(stream, &config).await });
                 }
@@ -144,20 +150,21 @@ impl SamplingNode {
         Ok(())
     }
 
-    /// Lets `kernel` draw the hops of this process's part that it takes, for its own batches and for its peers' requests: those
-    /// in which any two neighbors are equally likely, nothing but its node decides what a row draws, and neighbors are all that
-    /// is wanted. What is drawn stays the same. A failure of the kernel ends the batch that asked.
+    /// Sets a kernel that draws the hops of this process's part that it accepts, for this process's batches and for its
+    /// peers' requests. It is used for plain hops: shared neighborhoods, without weights, times and edge attributes.
+    /// The kernel must draw the same neighbors as the CPU. A failure of the kernel fails the batch that needs the hop.
     ///
     /// # Errors
-    /// [`SampleError::Layout`] if there is a kernel already.
+    /// [`SampleError::Layout`] if a kernel is already set.
     pub fn draw_with(&self, kernel: Arc<dyn HopKernel>) -> Result<(), SampleError> {
-        match self.part.draw_with(kernel) {
-            true => Ok(()),
-            false => Err(SampleError::Layout { what: "hops of this process are already drawn on a device".into() }),
+        if self.part.draw_with(kernel) {
+            Ok(())
+        } else {
+            Err(SampleError::Layout { what: "this process already has a kernel that draws hops on a device".into() })
         }
     }
 
-    /// The client of a part at a rank that serves it.
+    /// Returns the client of a part at one of the ranks that hold it.
     pub(crate) fn peer_of(&self, part: u32, rank: usize) -> Result<Arc<Peer>, SampleError> {
         if let Some(peer) = self.peers[part as usize].as_ref().filter(|peer| peer.rank() == rank) {
             return Ok(peer.clone());
@@ -165,12 +172,12 @@ impl SamplingNode {
         Peer::new(part, rank, self.context.clone()).map(Arc::new)
     }
 
-    /// The runtime that network work runs on.
+    /// Returns the handle of the runtime that does network work.
     pub fn handle(&self) -> &Handle {
         self.runtime.as_ref().expect("the runtime is taken only on drop").handle()
     }
 
-    /// Runs CPU work on the threads that sample and gather.
+    /// Runs CPU work on the threads that sample and gather, and waits for it.
     ///
     /// # Errors
     /// [`SampleError::Internal`] if `work` panics.
@@ -181,28 +188,28 @@ impl SamplingNode {
         self.workers.run(work).await
     }
 
-    /// The part that this process holds.
+    /// Returns the part that this process holds.
     pub fn part(&self) -> &Arc<Part> {
         &self.part.part
     }
 
-    /// The job that this process belongs to.
+    /// Returns the job to which this process belongs.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// What has crossed the network for this process's batches.
+    /// Returns the traffic of this process's batches.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
 
-    /// How many ranks share each part, and which of them this one is.
+    /// Returns the number of ranks that share each part, and the index of this rank among them.
     pub fn sharers(&self) -> (usize, usize) {
         let sharers = self.cluster.world_size() / self.part().meta().num_parts as usize;
         (sharers, self.cluster.rank() % sharers)
     }
 
-    /// Empty number maps, one per node type.
+    /// Returns empty number maps, one per node type.
     pub(crate) fn take_relabels(&self) -> Vec<Relabel> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let types = self.part().meta().node_types.len() as u16;
@@ -212,13 +219,13 @@ impl SamplingNode {
         relabels
     }
 
-    /// Takes number maps back for the next batch.
+    /// Returns number maps to the pool for the next batch.
     pub(crate) fn keep_relabels(&self, relabels: Vec<Relabel>) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(relabels);
     }
 }
 
-/// Connects to `peers`, up to `at_once` of them at the same time. Stops at the first error.
+/// Connects to `peers`, at most `at_once` at the same time. Stops at the first error.
 async fn connect_all(peers: Vec<Arc<Peer>>, at_once: usize) -> Result<(), SampleError> {
     let connecting = futures::stream::iter(peers).map(|peer| async move { peer.connect().await });
     connecting.buffer_unordered(at_once.max(1)).try_collect().await
@@ -226,7 +233,7 @@ async fn connect_all(peers: Vec<Arc<Peer>>, at_once: usize) -> Result<(), Sample
 
 impl Drop for SamplingNode {
     fn drop(&mut self) {
-        // A runtime must not be dropped, that is waited for, on one of its own threads.
+        // Dropping a runtime waits for its threads, which panics on one of these threads.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

@@ -4,23 +4,23 @@ use edgecut_graph::prefetch;
 
 /// The slots of the smallest table.
 const MIN_SLOTS: usize = 1024;
-/// 2^64 divided by the golden ratio: spreads consecutive ids over the slots.
+/// 2^64 divided by the golden ratio. Multiplying by it spreads consecutive ids over the slots (Fibonacci hashing).
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 const EMPTY: u64 = 0;
 
-/// Numbers by global id: open addressing with linear probing, at most half full.
+/// A hash table from global ids to numbers, with open addressing and linear probing, at most half full.
 ///
-/// A slot is one `u64`, so that one prefetch of it hides the wait for memory: the number plus 1 in the upper half, the id in
-/// the lower half. It takes 16 to 32 bytes a node.
+/// A slot is one `u64` with the number plus 1 in the upper half and the id in the lower half, so that one prefetch
+/// covers both. The table takes 16 to 32 bytes per node.
 #[derive(Default)]
 pub(crate) struct NodeTable {
-    /// A power of two of them, or none.
+    /// The slots. Their number is 0 or a power of two.
     slots: Vec<u64>,
     len: usize,
 }
 
 impl NodeTable {
-    /// The number of slots.
+    /// Returns the number of slots.
     pub(crate) fn num_slots(&self) -> usize {
         self.slots.len()
     }
@@ -38,7 +38,7 @@ impl NodeTable {
         }
     }
 
-    /// The number of `node`, which becomes `next` if it is not in the table.
+    /// Returns the number of `node`. Inserts the node with the number `next` if it is not in the table.
     #[inline]
     pub(crate) fn get_or_insert(&mut self, node: u32, next: u32) -> u32 {
         if self.is_full() {
@@ -60,7 +60,7 @@ impl NodeTable {
         }
     }
 
-    /// Asks for the memory that [`NodeTable::get_or_insert`] will read for `node`.
+    /// Prefetches the memory that [`NodeTable::get_or_insert`] reads for `node`.
     #[inline]
     pub(crate) fn prefetch(&self, node: u32) {
         if !self.slots.is_empty() {
@@ -68,7 +68,7 @@ impl NodeTable {
         }
     }
 
-    /// The first slot that may hold `node`. The table has slots.
+    /// Returns the first slot that may hold `node`. The table must have slots.
     #[inline]
     fn home(&self, node: u32) -> usize {
         let bits = self.slots.len().trailing_zeros();

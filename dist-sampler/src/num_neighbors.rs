@@ -4,14 +4,16 @@ use crate::config::{Fanout, parse_num_neighbors};
 use edgecut_graph::{EdgeTypeMeta, Meta};
 use std::str::FromStr;
 
-/// How many in-neighbors of a node are drawn, hop by hop, the hop nearest to the seeds first: the same by each edge type,
-/// or fan-outs of its own for some.
+/// The number of in-neighbors to draw per node, by hop and edge type. Lists start with the hop nearest to the seeds.
+/// Edge types share one list or have lists of their own.
 ///
-/// A fan-out counts **per edge type**, as in PyG and DGL: a paper that is cited and written draws 10 citing papers and 10
-/// authors with a fan-out of 10. (OGB's published settings for ogbn-mag are of samplers that count otherwise.)
+/// A fan-out counts **per edge type**, as in PyG and DGL: with a fan-out of 10, a paper with in-edges of the types
+/// `cites` and `writes` draws 10 citing papers and 10 authors. (OGB's published settings for ogbn-mag are for samplers
+/// that count differently.)
 ///
-/// As text, `15,10` is for all edge types. `cites=15,10;writes=10,0` names them, by relation or, where that is not enough,
-/// as `author__writes__paper`; 0 draws none. `cites=15,10;5,5` gives all others 5 and 5.
+/// As text, `15,10` applies to all edge types. `cites=15,10;writes=10,0` names edge types by relation, or as
+/// `author__writes__paper` if the relation is ambiguous. 0 draws none. `cites=15,10;5,5` gives 5 and 5 to all other
+/// edge types.
 ///
 /// ```
 /// use edgecut_dist_sampler::{Fanout, NumNeighbors};
@@ -23,9 +25,9 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumNeighbors {
-    /// Of edge types that are not named.
+    /// Fan-outs of the edge types without a name in the list.
     others: Option<Vec<Fanout>>,
-    /// By name; `None` draws nothing.
+    /// Fan-outs by name. `None` draws nothing.
     named: Vec<(String, Vec<Option<Fanout>>)>,
 }
 
@@ -43,7 +45,7 @@ impl FromStr for NumNeighbors {
         for item in text.split(';') {
             let Some((name, list)) = item.split_once('=') else {
                 if fanouts.others.replace(parse_num_neighbors(item)?).is_some() {
-                    return Err(format!("{text:?} has two lists without an edge type"));
+                    return Err(format!("{text:?} has two lists without an edge type: name the edge type of one"));
                 }
                 continue;
             };
@@ -59,15 +61,16 @@ impl FromStr for NumNeighbors {
         }
         let hops = fanouts.num_hops();
         let agree = fanouts.lengths().all(|length| length == hops);
-        match agree {
-            true => Ok(fanouts),
-            false => Err(format!("{text:?} has lists of different lengths: give each edge type a fan-out per hop")),
+        if agree {
+            Ok(fanouts)
+        } else {
+            Err(format!("{text:?} has lists of different lengths: give each edge type one fan-out per hop"))
         }
     }
 }
 
 impl NumNeighbors {
-    /// The number of hops.
+    /// Returns the number of hops.
     pub fn num_hops(&self) -> usize {
         self.lengths().next().unwrap_or(0)
     }
@@ -76,10 +79,10 @@ impl NumNeighbors {
         self.others.iter().map(Vec::len).chain(self.named.iter().map(|(_, fanouts)| fanouts.len()))
     }
 
-    /// A fan-out per hop and edge type of a graph, `[hop][edge type]`; `None` where nothing is drawn.
+    /// Returns the fan-outs for a graph as `[hop][edge type]`. `None` draws nothing.
     ///
     /// # Errors
-    /// A name that no edge type has, and an edge type without a fan-out.
+    /// A message about a name that no edge type has, or an edge type without a fan-out.
     pub(crate) fn of_graph(&self, meta: &Meta) -> Result<Vec<Vec<Option<Fanout>>>, String> {
         let triple = |e: &EdgeTypeMeta| format!("{}__{}__{}", e.src_type, e.relation, e.dst_type);
         let all = || meta.edge_types.iter().map(triple).collect::<Vec<_>>().join(", ");
@@ -89,6 +92,7 @@ impl NumNeighbors {
             return Err(format!("num_neighbors names edge type {name}, but the graph has {}", all()));
         }
         let of_type = |e: &EdgeTypeMeta| -> Result<Vec<Option<Fanout>>, String> {
+            // `src__relation__dst` is more specific than the relation, so it takes precedence.
             let exact = self.named.iter().find(|(name, _)| *name == triple(e));
             if let Some((_, fanouts)) = exact.or_else(|| self.named.iter().find(|(name, _)| *name == e.relation)) {
                 return Ok(fanouts.clone());
@@ -96,8 +100,8 @@ impl NumNeighbors {
             match &self.others {
                 Some(fanouts) => Ok(fanouts.iter().copied().map(Some).collect()),
                 None => Err(format!(
-                    "num_neighbors has nothing for edge type {}: name it (a fan-out of 0 draws none), or add fan-outs \
-                     without a name for all others",
+                    "num_neighbors has nothing for edge type {}: name it (a fan-out of 0 draws none), or add a list \
+                     without a name for all other edge types",
                     triple(e)
                 )),
             }
@@ -112,7 +116,7 @@ mod tests {
     use super::*;
     use Fanout::{All, Count};
 
-    /// The description of a graph with edge types v0__e0__v1, v1__e1__v0 and so on, as `fake-hetero` has them.
+    /// Returns the description of a graph with edge types v0__e0__v1, v1__e1__v0 and so on, as in `fake-hetero`.
     fn meta() -> Meta {
         let node = |name: &str| {
             serde_json::json!({"name": name, "book": [0, 5], "feature_dim": 0, "feature_dtype": "f32",

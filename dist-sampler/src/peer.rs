@@ -1,4 +1,4 @@
-//! The client side: asks the process that serves a part, and checks what comes back.
+//! The client of a peer: sends requests to the process that serves a part, and checks its replies.
 
 use crate::SampleError;
 use crate::config::SamplingNodeConfig;
@@ -25,7 +25,7 @@ use tarpc::client::RpcError;
 use tarpc::context::Context;
 use tokio::sync::Semaphore;
 
-/// The process that serves one other part to this one.
+/// The client of one rank that serves another part.
 ///
 /// It has two connections, so that the small requests and replies of sampling do not wait behind megabytes of features.
 pub(crate) struct Peer {
@@ -39,13 +39,13 @@ pub(crate) struct Peer {
     workers: Arc<Workers>,
     sampling: Connection,
     bulk: Connection,
-    /// Feature bytes that may still be asked for, in KiB.
+    /// Feature bytes that may still be requested, in KiB.
     budget: Semaphore,
-    /// Bytes of gradients that may still be sent, in KiB.
+    /// Gradient bytes that may still be sent, in KiB.
     push_budget: Semaphore,
 }
 
-/// The parts of a process that all its peers share.
+/// The components of a process that all its peers share.
 #[derive(Clone)]
 pub(crate) struct PeerContext {
     pub(crate) cluster: Cluster,
@@ -53,32 +53,32 @@ pub(crate) struct PeerContext {
     pub(crate) config: SamplingNodeConfig,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) workers: Arc<Workers>,
-    /// Connections that may be opened at the same time.
+    /// Permits for the connections that may be opened at the same time.
     pub(crate) dial_slots: Arc<Semaphore>,
 }
 
 /// The class of a request, which decides its connection.
 #[derive(Clone, Copy)]
 enum Class {
-    /// Hops and lookups: sampling waits for the reply.
+    /// Hops and lookups, for whose replies sampling waits.
     Sampling,
-    /// Features and embeddings: replies and requests of megabytes.
+    /// Features and embeddings, with replies and requests of megabytes.
     Bulk,
 }
 
-/// How much longer than its deadline a request is waited for, so that tarpc's own answer comes first.
+/// The extra wait after a request's deadline, so that tarpc's own deadline error comes first.
 const DEADLINE_SLACK: Duration = Duration::from_secs(1);
 
 type Reply = Result<Result<ArrayReply, Refusal>, RpcError>;
 
-/// A request that was answered, or refused as too large.
+/// The reply to a request: data, or a refusal because the reply would be too large.
 enum Answer {
     Data(Bytes),
     TooLarge,
 }
 
 impl Peer {
-    /// The client of `part`, which `rank` serves. It has no connection before [`Peer::connect`] or the first request.
+    /// Makes the client of `part` at `rank`. [`Peer::connect`] or the first request opens the connections.
     pub(crate) fn new(part: u32, rank: usize, context: PeerContext) -> Result<Self, SampleError> {
         let PeerContext { cluster, meta, config, traffic, workers, dial_slots } = context;
         let addr = cluster.addr_of(rank).map_err(|source| SampleError::Connect {
@@ -105,7 +105,7 @@ impl Peer {
         })
     }
 
-    /// Opens both connections, unless they are open.
+    /// Opens both connections unless they are open already.
     ///
     /// # Errors
     /// [`SampleError::Connect`] if the peer cannot be reached within the time budget.
@@ -115,19 +115,20 @@ impl Peer {
         Ok(())
     }
 
-    /// The part of a budget in KiB that `bytes` take, at most all of it.
+    /// Returns the share of a budget that `bytes` take, in KiB, at most the whole budget. A larger request would never
+    /// get its permits.
     fn share_of_budget(&self, bytes: usize) -> u32 {
         let all = (self.config.max_bytes_in_flight >> 10).max(1);
         bytes.div_ceil(1 << 10).clamp(1, all) as u32
     }
 
-    /// The rank that is asked.
+    /// Returns the rank to which requests are sent.
     pub(crate) fn rank(&self) -> usize {
         self.rank
     }
 
-    /// Expands a hop: per section the counts of the rows, then their neighbors. A reply that would be too large is
-    /// asked for in halves.
+    /// Expands a hop. Returns the reply to `sample_hop`, whose lengths and ids are checked. A hop with too large a
+    /// request or reply is requested in halves.
     pub(crate) async fn sample_hop(&self, request: HopRequest) -> Result<Bytes, SampleError> {
         if request.rows.len() > self.config.max_message_bytes {
             return self.sample_hop_in_halves(request).await;
@@ -139,7 +140,9 @@ impl Peer {
         };
         match self.ask(Class::Sampling, &operation, send).await? {
             Answer::Data(data) => {
-                let (meta, reply, asked) = (self.meta.clone(), data.clone(), request.clone());
+                let meta = self.meta.clone();
+                let reply = data.clone();
+                let asked = request.clone();
                 let lines = data.len().div_ceil(LINE_BYTES);
                 let checked = self.workers.run_sized(lines, move || check_hop(&meta, &asked, &reply)).await?;
                 checked.map(|()| data).map_err(|why| self.failed(operation(), why))
@@ -155,7 +158,8 @@ impl Peer {
         let width = request.words_per_row();
         let num_rows = rows.len() / width;
         let mut start = 0;
-        // Of all rows, so that it goes on where each edge type has one row left.
+        // The rows of all sections are split at one point. Splitting each section would not end once every section has
+        // one row.
         let middle = num_rows / 2;
         for (i, section) in request.sections.iter().enumerate() {
             let end = start + section.num_rows as usize;
@@ -166,21 +170,27 @@ impl Peer {
             }
             start = end;
         }
-        // With one row left the first half is empty, and the second is the whole.
+        // A hop of one row has an empty first half and cannot be split further.
         if halves[0].is_empty() {
-            let why = format!("one node's neighbors exceed {} bytes: give a fan-out", self.config.max_message_bytes);
+            let why = format!(
+                "the neighbors of one node exceed {} bytes: set a fan-out, or raise max_message_bytes",
+                self.config.max_message_bytes
+            );
             return Err(self.failed(format!("sample {num_rows} rows"), why));
         }
-        let (mut asked, mut replies) = (Vec::with_capacity(2), Vec::with_capacity(2));
+        let mut asked = Vec::with_capacity(2);
+        let mut replies = Vec::with_capacity(2);
         for (sections, rows) in sections.into_iter().zip(halves) {
             let half = HopRequest { sections, rows: bytes_of(rows), ..request.clone() };
             asked.push(half.clone());
             replies.push(Box::pin(self.sample_hop(half)).await?);
         }
         let views = [0, 1].map(|half| HopReply::new(&asked[half], &replies[half]));
+        // Section by section, since a reply lists the counts, neighbors and positions of each section end to end.
         let mut joined: Vec<u32> = Vec::new();
         for section in 0..request.sections.len() {
-            let (first, second) = (views[0].section(section), views[1].section(section));
+            let first = views[0].section(section);
+            let second = views[1].section(section);
             for (first, second) in [
                 (first.counts, second.counts),
                 (first.neighbors, second.neighbors),
@@ -193,7 +203,7 @@ impl Peer {
         Ok(bytes_of(joined))
     }
 
-    /// Attributes of `rows`, one request; the caller keeps it at about `fetch_chunk_bytes`.
+    /// Fetches attributes of `rows` in one request. The caller limits the reply to about `fetch_chunk_bytes`.
     pub(crate) async fn fetch(
         &self,
         node_type: NodeTypeId,
@@ -215,12 +225,12 @@ impl Peer {
                 Err(self.failed(operation(), format!("the reply has {} bytes, expected {expected}", data.len())))
             }
             Answer::TooLarge => {
-                Err(self.failed(operation(), format!("{expected} bytes are more than the peer sends at once")))
+                Err(self.failed(operation(), format!("a reply of {expected} bytes exceeds the peer's limit")))
             }
         }
     }
 
-    /// Global ids of original ids, `u32::MAX` for each that the part does not own.
+    /// Returns the global ids of original ids, `u32::MAX` for nodes that the part does not own.
     pub(crate) async fn find(&self, node_type: NodeTypeId, originals: &Bytes) -> Result<Bytes, SampleError> {
         let operation = || format!("find {} original ids", originals.len() / 4);
         let request = FindRequest { node_type, originals: originals.clone() };
@@ -230,11 +240,11 @@ impl Peer {
         };
         match self.ask(Class::Sampling, &operation, send).await? {
             Answer::Data(data) if data.len() == originals.len() => Ok(data),
-            _ => Err(self.failed(operation(), "the reply is not of the length asked for".into())),
+            _ => Err(self.failed(operation(), "the reply has another length than requested".into())),
         }
     }
 
-    /// A page of the original ids of a range that the part owns.
+    /// Returns one page of the original ids in a range that the part owns.
     pub(crate) async fn originals(&self, request: &OriginalsRequest) -> Result<Bytes, SampleError> {
         let operation = || format!("list original ids from {} to {}", request.start, request.end);
         let send = |client: SamplingClient, context| {
@@ -243,11 +253,11 @@ impl Peer {
         };
         match self.ask(Class::Bulk, &operation, send).await? {
             Answer::Data(data) => Ok(data),
-            Answer::TooLarge => Err(self.failed(operation(), "they are more than the peer sends at once".into())),
+            Answer::TooLarge => Err(self.failed(operation(), "the reply exceeds the peer's limit".into())),
         }
     }
 
-    /// Global ids of keys of the part's share of the original ids.
+    /// Returns the global ids of keys in the part's share of the directory.
     pub(crate) async fn look_up(
         &self,
         node_type: NodeTypeId,
@@ -263,11 +273,11 @@ impl Peer {
         };
         match self.ask(Class::Sampling, &operation, send).await? {
             Answer::Data(data) if data.len() == num_keys * size_of::<u32>() => Ok(data),
-            _ => Err(self.failed(operation(), "the reply is not of the length asked for".into())),
+            _ => Err(self.failed(operation(), "the reply has another length than requested".into())),
         }
     }
 
-    /// Attributes of edges, each given as the destination's row and the position among its in-edges.
+    /// Fetches attributes of edges, each given as the destination's row and the edge's position among its in-edges.
     pub(crate) async fn fetch_edges(
         &self,
         edge_type: EdgeTypeId,
@@ -283,11 +293,11 @@ impl Peer {
         };
         match self.ask(Class::Bulk, &operation, send).await? {
             Answer::Data(data) if data.len() == expected => Ok(data),
-            _ => Err(self.failed(operation(), "the reply is not of the length asked for".into())),
+            _ => Err(self.failed(operation(), "the reply has another length than requested".into())),
         }
     }
 
-    /// A byte per pair (row of the destination, global id of the source), 1 if it is an edge.
+    /// Returns one byte per pair (row of the destination, global id of the source): 1 if the pair is an edge, else 0.
     pub(crate) async fn has_edges(
         &self,
         edge_type: EdgeTypeId,
@@ -303,11 +313,11 @@ impl Peer {
         };
         match self.ask(Class::Sampling, &operation, send).await? {
             Answer::Data(data) if data.len() == num_pairs => Ok(data),
-            _ => Err(self.failed(operation(), "the reply is not of the length asked for".into())),
+            _ => Err(self.failed(operation(), "the reply has another length than requested".into())),
         }
     }
 
-    /// Rows of an embedding of `dim` values, once they have gone through `version` steps.
+    /// Returns rows of an embedding with `dim` values each, once they have taken `version` steps.
     pub(crate) async fn pull(
         &self,
         table: u16,
@@ -324,11 +334,11 @@ impl Peer {
         };
         match self.ask(Class::Bulk, &operation, send).await? {
             Answer::Data(data) if data.len() == expected => Ok(data),
-            _ => Err(self.failed(operation(), "the reply is not of the length asked for".into())),
+            _ => Err(self.failed(operation(), "the reply has another length than requested".into())),
         }
     }
 
-    /// Hands over gradients of rows of an embedding, as a piece of what a rank sends for a step.
+    /// Sends gradients of rows of an embedding, as one of the pieces that a rank sends for a step.
     pub(crate) async fn push(
         &self,
         table: u16,
@@ -349,11 +359,11 @@ impl Peer {
         };
         match self.ask(Class::Bulk, &operation, send).await? {
             Answer::Data(_) => Ok(()),
-            Answer::TooLarge => Err(self.failed(operation(), "they are more than the peer takes at once".into())),
+            Answer::TooLarge => Err(self.failed(operation(), "the gradients exceed the peer's limit".into())),
         }
     }
 
-    /// Sends a request, and waits for the reply no longer than the job goes on.
+    /// Sends a request and waits for the reply. Stops waiting if the job fails.
     async fn ask<F: Future<Output = Reply>>(
         &self,
         class: Class,
@@ -367,9 +377,10 @@ impl Peer {
         }
     }
 
-    /// Sends a request. One that finds its connection broken is sent once more over a new one: every request only reads, or is
-    /// a push, of which the owner counts a piece that comes twice once. One whose deadline passed is not sent again, since the
-    /// peer may be overloaded. After a suspension of this process, which no deadline includes, it is sent again.
+    /// Sends a request. If its connection turns out to be broken, the request is sent once more over a new connection.
+    /// This is safe because every request only reads, except for a push, and the owner counts a piece that arrives
+    /// twice once. A request whose deadline has passed is not sent again, since the peer may be overloaded. The
+    /// exception is a suspension of this process, which must not count against the deadline.
     async fn ask_running<F: Future<Output = Reply>>(
         &self,
         class: Class,
@@ -387,7 +398,8 @@ impl Peer {
             let mut context = tarpc::context::current();
             context.deadline = Instant::now() + self.config.rpc_timeout();
             self.traffic.requests.fetch_add(1, Ordering::Relaxed);
-            // The deadline in the context starts to count when the request leaves tarpc's queue, this one now.
+            // tarpc counts the deadline in the context from the time the request leaves its queue. This timeout counts
+            // from now.
             let reply = tokio::time::timeout(self.config.rpc_timeout() + DEADLINE_SLACK, send(client, context)).await;
             match reply.unwrap_or(Err(RpcError::DeadlineExceeded)) {
                 Ok(Ok(ArrayReply { data, .. })) => {
@@ -409,7 +421,7 @@ impl Peer {
                     connection.forget(generation).await;
                 }
                 Err(error) => {
-                    let first = broken.map(|first| format!(" (and before that: {first})")).unwrap_or_default();
+                    let first = broken.map(|first| format!(" (after an earlier failure: {first})")).unwrap_or_default();
                     return Err(self.failed(operation(), format!("{}{first}", chain(&error))));
                 }
             }
@@ -421,7 +433,7 @@ impl Peer {
     }
 }
 
-/// An error and what caused it; tarpc's messages do not name their causes.
+/// Formats an error and its causes, since tarpc's messages do not name their causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -1,4 +1,4 @@
-//! Messages as they arrive, before their deadlines are trusted.
+//! Decoding of received messages with untrusted deadlines.
 
 use crate::config::MAX_RPC_TIMEOUT;
 use crate::wire::SamplingRequest;
@@ -6,9 +6,10 @@ use serde::Deserialize;
 use std::time::{Duration, Instant};
 use tarpc::{ClientMessage, Request, trace};
 
-/// The encoding of [`ClientMessage`] with the deadline as the duration that is on the wire.
+/// The encoding of [`ClientMessage`], with the deadline as the duration that is on the wire.
 ///
-/// tarpc adds that duration to the current time while it decodes, and panics if the sum is out of range.
+/// While decoding, tarpc adds that duration to the current time and panics if the sum is out of range. Decoding to this
+/// type first avoids the panic.
 #[derive(Deserialize)]
 pub(crate) enum ReceivedMessage {
     Request(ReceivedRequest),
@@ -29,7 +30,7 @@ struct ReceivedContext {
 }
 
 impl From<ReceivedMessage> for ClientMessage<SamplingRequest> {
-    /// Converts the message. A deadline later than [`MAX_RPC_TIMEOUT`] from now becomes that.
+    /// Converts the message. Shortens a deadline that is more than [`MAX_RPC_TIMEOUT`] from now to that limit.
     fn from(message: ReceivedMessage) -> Self {
         match message {
             ReceivedMessage::Cancel { trace_context, request_id } => Self::Cancel { trace_context, request_id },
@@ -92,7 +93,7 @@ mod tests {
         let head = bincode::serialize(&request()).unwrap();
         for (seconds, nanoseconds) in [(u64::MAX, 0), (u64::MAX, 999_999_999), (1 << 62, 0), (0, 0)] {
             let mut head = head.clone();
-            // The message's variant takes the first four bytes.
+            // The first four bytes encode the variant of the message.
             head[4..12].copy_from_slice(&u64::to_le_bytes(seconds));
             head[12..16].copy_from_slice(&u32::to_le_bytes(nanoseconds));
             let deadline = received(&head).context.deadline;

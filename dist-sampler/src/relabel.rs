@@ -1,26 +1,26 @@
-//! Numbers the nodes of a batch in the order in which they are found.
+//! Numbers of the nodes of a batch, in the order of discovery.
 
 use crate::node_table::NodeTable;
 use edgecut_graph::prefetch;
 use rustc_hash::FxHashMap;
 
-/// Gives the nodes of one type their numbers in a batch.
+/// The numbers of the nodes of one type in a batch.
 pub(crate) trait Numbering {
-    /// The number of `node` in the neighborhood of seed `batch`, a new one if it was not seen there. Where neighborhoods are
-    /// not disjoint, `batch` does not count.
+    /// Returns the number of `node` in the neighborhood of seed `batch`, and assigns a new one if the node is new
+    /// there. Shared neighborhoods ignore `batch`.
     fn number(&mut self, batch: u32, node: u32) -> u32;
 
-    /// Asks for what [`Numbering::number`] will read for `node`.
+    /// Prefetches the memory that [`Numbering::number`] reads for `node`.
     fn prefetch(&self, node: u32);
 
-    /// Global ids of the nodes, by number.
+    /// Returns the global ids of the nodes, by number.
     fn nodes(&self) -> &[u32];
 
-    /// The seed of the node of a number.
+    /// Returns the seed to whose neighborhood the node with this number belongs, 0 in shared neighborhoods.
     fn batch_of(&self, number: usize) -> u32;
 }
 
-/// Numbers for disjoint neighborhoods: a node has one in each that it is found in.
+/// Numbers for disjoint neighborhoods. A node has one number in each neighborhood in which it is found.
 #[derive(Default)]
 pub(crate) struct DisjointRelabel {
     numbers: FxHashMap<(u32, u32), u32>,
@@ -29,7 +29,7 @@ pub(crate) struct DisjointRelabel {
 }
 
 impl DisjointRelabel {
-    /// Global ids by number, and their seeds.
+    /// Returns the global ids and the seeds of the nodes, by number.
     pub(crate) fn into_parts(self) -> (Vec<u32>, Vec<u32>) {
         (self.nodes, self.batch)
     }
@@ -57,21 +57,23 @@ impl Numbering for DisjointRelabel {
     }
 }
 
-/// A part of so many nodes always has an array of stamps, whose 2 MiB are in the cache.
+/// The largest number of owned nodes for which stamps are always used. Their 2 MiB fit in the cache.
 const MAX_NODES_ALWAYS_STAMPED: usize = 1 << 18;
-/// Owned nodes for each slot of the table from which the table is used. With fewer, stamps are faster and take at most four
-/// times its memory. With more, the table takes a quarter of the memory or less, and between 20 % less and 30 % more time
-/// (`cargo test -p edgecut-dist-sampler --release --lib -- --ignored numbering_speed --nocapture`).
+/// The least number of owned nodes per slot for which the hash table is used. Below it, stamps are faster and take at
+/// most four times the memory of the table. From it on, the table takes at most a quarter of the memory of stamps, and
+/// between 20 % less and 30 % more time (`cargo test -p edgecut-dist-sampler --release --lib -- --ignored
+/// numbering_speed --nocapture`).
 const NODES_PER_SLOT: usize = 4;
 
-/// Maps global ids of one node type to numbers in a batch.
+/// A map from global ids of one node type to numbers in a batch, for shared neighborhoods.
 ///
-/// The process's own nodes are looked up in an array of stamps (generation and number in one `u64`), which needs no
-/// clearing between batches; nodes of other parts in a hash table. Stamps take 8 bytes for each node of the part. Where a
-/// batch finds few of them, all nodes are in the table instead, so memory grows with the batch. Numbers are the same.
+/// Owned nodes are looked up in an array of stamps (generation and number in one `u64`), which needs no clearing
+/// between batches. Nodes of other parts are looked up in a hash table. Stamps take 8 bytes for each owned node. If a
+/// batch finds only a small fraction of a large part, all nodes are in the table instead, so that memory grows with the
+/// batch. Both give the same numbers.
 pub(crate) struct Relabel {
     owned: std::ops::Range<u32>,
-    /// Of the owned nodes; empty while the table holds them.
+    /// Stamps of the owned nodes. Empty while the table holds them.
     stamps: Vec<u64>,
     generation: u32,
     table: NodeTable,
@@ -79,7 +81,7 @@ pub(crate) struct Relabel {
 }
 
 impl Relabel {
-    /// A map for a process that owns the global ids `owned`.
+    /// Makes an empty map for a process that owns the global ids `owned`.
     pub(crate) fn new(owned: std::ops::Range<u32>) -> Self {
         let num_stamps = if owned.len() <= MAX_NODES_ALWAYS_STAMPED { owned.len() } else { 0 };
         Self { owned, stamps: vec![0; num_stamps], generation: 1, table: NodeTable::default(), nodes: Vec::new() }
@@ -90,13 +92,14 @@ impl Relabel {
         self.nodes.clear();
         self.table.clear();
         self.generation = self.generation.wrapping_add(1);
+        // Stamps from the first use of a generation must not count as current after the counter wraps.
         if self.generation == 0 {
             self.stamps.fill(0);
             self.generation = 1;
         }
     }
 
-    /// The number of a node that has no stamp: of another part, or any node while there are no stamps.
+    /// Returns the number of a node without a stamp: a node of another part, or any node while stamps are not in use.
     #[inline]
     fn number_without_stamp(&mut self, node: u32, next: u32) -> u32 {
         if self.table.is_full() && self.should_stamp() {
@@ -110,13 +113,13 @@ impl Relabel {
         found
     }
 
-    /// Returns whether the next larger table would be too large next to stamps, which are not used yet.
+    /// Returns whether stamps are not in use yet and the next larger table would be too large compared with them.
     fn should_stamp(&self) -> bool {
         let num_slots = 2 * self.table.num_slots();
         self.stamps.is_empty() && !self.owned.is_empty() && num_slots * NODES_PER_SLOT >= self.owned.len()
     }
 
-    /// Gives the nodes that were found so far stamps, where they are owned.
+    /// Switches to stamps for owned nodes. Numbers the nodes found so far again, in the same order.
     #[cold]
     fn use_stamps(&mut self) {
         self.stamps = vec![0; self.owned.len()];
@@ -133,6 +136,7 @@ impl Numbering for Relabel {
     #[inline]
     fn number(&mut self, _batch: u32, node: u32) -> u32 {
         let next = self.nodes.len() as u32;
+        // An id below the owned range wraps to a large index, so one bounds check covers both ends.
         let at = node.wrapping_sub(self.owned.start) as usize;
         let found = match self.stamps.get_mut(at) {
             Some(stamp) if (*stamp >> 32) as u32 == self.generation => *stamp as u32,
@@ -199,7 +203,7 @@ mod tests {
         assert_eq!((relabel.generation, relabel.number(0, 1), relabel.number(0, 2)), (1, 0, 1));
     }
 
-    /// Numbers the nodes as the slow and obvious version does.
+    /// Checks the numbers against those of a plain hash map.
     fn check_numbers(relabel: &mut Relabel, nodes: impl Iterator<Item = u32>) {
         let mut expected: FxHashMap<u32, u32> = FxHashMap::default();
         for node in nodes {
@@ -244,7 +248,7 @@ mod tests {
         check_numbers(&mut Relabel::new(7..7), (0..5000).map(|i| i % 1700));
     }
 
-    /// Prints the time and memory of a batch on both sides of the threshold.
+    /// Prints time and memory of a batch on both sides of the threshold.
     #[test]
     #[ignore = "a measurement"]
     fn numbering_speed() {
@@ -264,7 +268,7 @@ mod tests {
                 state ^= state << 13;
                 state ^= state >> 7;
                 state ^= state << 17;
-                // Squared, so that some nodes come often.
+                // Squared, so that small ids occur more often than others.
                 let uniform = (state >> 11) as f64 / (1_u64 << 53) as f64;
                 (uniform * uniform * f64::from(num_owned)) as u32
             };

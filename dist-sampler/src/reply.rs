@@ -1,4 +1,4 @@
-//! Replies to `sample_hop`: checked once, then cut into sections.
+//! Replies to `sample_hop`: validated once, then split into sections.
 
 use crate::kernel::Draw;
 use crate::transport::ids_in;
@@ -6,14 +6,14 @@ use crate::wire::{HopRequest, HopSection};
 use bytes::Bytes;
 use edgecut_graph::Meta;
 
-/// Checks lengths, counts and id ranges of a reply, so that it is safe to use.
+/// Checks lengths, counts and ids of a reply to `request`, so that [`HopReply`] can split it without checks.
 pub(crate) fn check_hop(meta: &Meta, request: &HopRequest, data: &Bytes) -> Result<(), String> {
     let mut rest = ids_in(data)?;
     for section in &request.sections {
         let edge_type = &meta.edge_types[section.edge_type.index()];
         let source = meta.node_types.iter().find(|t| t.name == edge_type.src_type);
         let num_sources = source.map_or(0, |t| t.book.num_nodes());
-        let cut = || format!("the reply of {} bytes is shorter than its counts say", data.len());
+        let cut = || format!("the reply of {} bytes is shorter than its counts require", data.len());
         let (counts, others) = rest.split_at_checked(section.num_rows as usize).ok_or_else(cut)?;
         let draw = Draw { fanout: section.fanout(), replace: request.rule.replace, key: 0 };
         if let Some(count) = counts.iter().find(|&&count| count as usize > draw.count(u32::MAX as usize)) {
@@ -22,7 +22,7 @@ pub(crate) fn check_hop(meta: &Meta, request: &HopRequest, data: &Bytes) -> Resu
         let edges: usize = counts.iter().map(|&count| count as usize).sum();
         let (neighbors, others) = others.split_at_checked(edges).ok_or_else(cut)?;
         if let Some(id) = neighbors.iter().find(|&&id| id as usize >= num_sources) {
-            return Err(format!("the reply names node {id}, but the graph has {num_sources}"));
+            return Err(format!("the reply names node {id}, but the graph has {num_sources} nodes"));
         }
         let (_, others) = others.split_at_checked(if request.positions { edges } else { 0 }).ok_or_else(cut)?;
         rest = others;
@@ -30,24 +30,24 @@ pub(crate) fn check_hop(meta: &Meta, request: &HopRequest, data: &Bytes) -> Resu
     if rest.is_empty() { Ok(()) } else { Err(format!("the reply has {} bytes too many", rest.len() * 4)) }
 }
 
-/// A reply to `sample_hop`, checked or our own, cut into sections.
+/// A reply to `sample_hop`, split into sections. It has been checked or was made by this process.
 pub(crate) struct HopReply<'a> {
     sections: Vec<SectionReply<'a>>,
 }
 
-/// What one section of a hop drew.
+/// The neighbors drawn for one section of a hop.
 #[derive(Clone, Copy)]
 pub(crate) struct SectionReply<'a> {
-    /// Neighbors drawn for each row.
+    /// The number of neighbors drawn for each row.
     pub(crate) counts: &'a [u32],
-    /// Global ids, end to end.
+    /// Global ids of the neighbors of all rows, end to end.
     pub(crate) neighbors: &'a [u32],
-    /// Their positions in the lists of their rows; nothing where they are not wanted.
+    /// The position of each neighbor in the list of its row. Empty unless requested.
     pub(crate) positions: &'a [u32],
 }
 
 impl<'a> HopReply<'a> {
-    /// Cuts a reply whose lengths were checked.
+    /// Splits a reply whose lengths were checked.
     pub(crate) fn new(request: &HopRequest, data: &'a Bytes) -> Self {
         let mut rest = ids_in(data).unwrap_or_default();
         let cut = |section: &HopSection| {
@@ -66,7 +66,7 @@ impl<'a> HopReply<'a> {
 }
 
 impl<'a> SectionReply<'a> {
-    /// The neighbors of the next row, and where wanted their positions.
+    /// Takes the next row. Returns its neighbors and, if requested, their positions.
     pub(crate) fn next_row(&mut self) -> (&'a [u32], &'a [u32]) {
         let Some((&count, counts)) = self.counts.split_first() else { return (&[], &[]) };
         let (mine, rest) = self.neighbors.split_at(count as usize);
@@ -83,7 +83,7 @@ mod tests {
     use crate::transport::bytes_of;
     use edgecut_graph::EdgeTypeId;
 
-    /// What a graph of 10 nodes in 2 parts is described as.
+    /// Returns the description of a graph of 10 nodes in 2 parts.
     fn meta() -> Meta {
         let node = serde_json::json!({"name": "node", "book": [0, 5, 10], "feature_dim": 0, "feature_dtype": "f32",
             "has_labels": false, "num_classes": 0, "split_sizes": [0, 0, 0]});
@@ -101,7 +101,8 @@ mod tests {
 
     fn request(fanout: Option<u32>, replace: bool) -> HopRequest {
         let section = |num_rows| HopSection { edge_type: EdgeTypeId(0), fanout, num_rows };
-        let (sections, rows) = (vec![section(2), section(1)], bytes_of(vec![0_u32, 1, 2]));
+        let sections = vec![section(2), section(1)];
+        let rows = bytes_of(vec![0_u32, 1, 2]);
         HopRequest {
             stream: 0,
             hop: 0,
@@ -124,7 +125,8 @@ mod tests {
         let data = bytes_of(words.to_vec());
         let request = request(Some(2), false);
         let reply = HopReply::new(&request, &data);
-        let (mut first, mut second) = (reply.section(0), reply.section(1));
+        let mut first = reply.section(0);
+        let mut second = reply.section(1);
         let next = |section: &mut SectionReply<'_>| section.next_row().0.to_vec();
         assert_eq!([next(&mut first), next(&mut first), next(&mut first)], [vec![7, 8], vec![9], vec![]]);
         assert_eq!([next(&mut second), next(&mut second)], [vec![4], vec![]]);

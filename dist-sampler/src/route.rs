@@ -1,17 +1,17 @@
-//! Groups nodes by their owner, and finds each node's answer again.
+//! Grouping of nodes by owner.
 
 use edgecut_graph::{GatheredRows, GlobalNodeId, PartitionBook, PartitionId};
 
-/// Nodes of one type, grouped by owner; within a group they keep their order.
+/// Nodes of one type grouped by owner. Each group keeps the order of the nodes.
 pub(crate) struct Routes {
     /// The owner of each node.
     pub(crate) owners: Vec<u32>,
-    /// For each part, rows within that part.
+    /// For each part, the rows within that part.
     pub(crate) rows: Vec<Vec<u32>>,
 }
 
 impl Routes {
-    /// Groups `nodes`, global ids of the type that `book` describes.
+    /// Groups `nodes`, which are global ids of the type that `book` describes.
     pub(crate) fn new(book: &PartitionBook, nodes: &[u32]) -> Self {
         let starts = starts(book);
         let mut rows = vec![Vec::new(); starts.len()];
@@ -25,26 +25,27 @@ impl Routes {
     }
 }
 
-/// Where the rows of some nodes of one type are.
+/// The locations of the rows of some nodes of one type.
 pub(crate) struct Sources {
-    /// For each node its row in this process's part, or [`GatheredRows::ELSEWHERE`].
+    /// For each node, its row in this process's part, or [`GatheredRows::ELSEWHERE`].
     pub(crate) own: Vec<u32>,
-    /// For each part what it is asked for; this process's own is not asked.
+    /// For each part, the rows to request from it. Empty for this process's part.
     pub(crate) others: Vec<Elsewhere>,
 }
 
-/// Rows within another part.
+/// Rows within another part, and the nodes to which they belong.
 #[derive(Clone, Default)]
 pub(crate) struct Elsewhere {
     pub(crate) rows: Vec<u32>,
-    /// The positions of the nodes that the rows are of, ascending.
+    /// The positions of these nodes in the list of nodes, ascending.
     pub(crate) positions: Vec<u32>,
 }
 
 impl Sources {
-    /// Looks for `nodes`, global ids of the type that `book` describes, from where `own` is.
+    /// Locates `nodes`, which are global ids of the type that `book` describes, for a process that holds part `own`.
     pub(crate) fn new(book: &PartitionBook, own: PartitionId, nodes: &[u32]) -> Self {
-        let (starts, mine) = (starts(book), book.range(own));
+        let starts = starts(book);
+        let mine = book.range(own);
         let row = |&node: &u32| if mine.contains(&node) { node - mine.start } else { GatheredRows::ELSEWHERE };
         let rows: Vec<u32> = nodes.iter().map(row).collect();
         let mut others = vec![Elsewhere::default(); starts.len()];
@@ -59,7 +60,7 @@ impl Sources {
     }
 }
 
-/// The first global id of each part.
+/// Returns the first global id of each part.
 fn starts(book: &PartitionBook) -> Vec<u32> {
     (0..book.num_parts() as u32).map(|part| book.range(PartitionId(part)).start).collect()
 }

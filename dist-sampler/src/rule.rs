@@ -1,44 +1,44 @@
-//! Which neighbors may be drawn, and how likely each is.
+//! Rules by which neighbors are drawn.
 
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// How the neighbors of a node are chosen, beside how many.
+/// The rule by which the neighbors of a node are drawn, apart from their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Rule {
-    /// Whether a neighbor may be drawn twice.
+    /// True to draw with replacement.
     pub(crate) replace: bool,
-    /// Whether edges are drawn by their weights.
+    /// True to draw edges in proportion to their weights.
     pub(crate) weighted: bool,
-    /// Which times count, and how.
+    /// The times that limit sampling, if any.
     pub(crate) temporal: Option<Temporal>,
 }
 
-/// Sampling that never looks ahead: only what is not later than the seed's time is drawn.
+/// Temporal sampling, which draws nothing later than the seed's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Temporal {
-    /// Whose times count.
+    /// The times to compare with the seed's time.
     pub attr: TimeAttr,
-    /// Which of the neighbors that are not too late are drawn.
+    /// The choice among the neighbors that are not too late.
     pub strategy: TemporalStrategy,
 }
 
-/// Whose times count in temporal sampling.
+/// The times to compare with the seed's time in temporal sampling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TimeAttr {
-    /// Those of edges: an edge is there from its time on.
+    /// Times of edges. An edge exists from its time on.
     EdgeTime,
-    /// Those of nodes: a neighbor is there from its time on. Nodes of types without times always are.
+    /// Times of nodes. A neighbor exists from its time on. Nodes of types without times always exist.
     NodeTime,
 }
 
-/// Which of the neighbors that are not too late are drawn.
+/// The choice among the neighbors that are not too late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TemporalStrategy {
-    /// Any of them, as without times.
+    /// Any of them, as in sampling without times.
     #[default]
     Uniform,
-    /// The latest; of equal times the last in the order of the edge list.
+    /// The latest ones. Among equal times, the last in the order of the edge list.
     Last,
 }
 

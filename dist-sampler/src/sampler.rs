@@ -1,4 +1,4 @@
-//! Samples the neighborhood of a batch over all parts.
+//! Sampling of the neighborhood of a batch over all parts.
 
 use crate::SampleError;
 use crate::batch_key::BatchKey;
@@ -20,13 +20,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::task::AbortOnDropHandle;
 
-/// How many nodes ahead of the one that is numbered the next are looked up.
+/// Distance, in nodes, between a prefetch in the number table and its use.
 const NODES_AHEAD: usize = 24;
 
-/// Samples multi-hop neighborhoods of seeds, whichever parts own them.
+/// A sampler of multi-hop neighborhoods of seeds, whose nodes any part may own.
 pub struct DistNeighborSampler {
     node: Arc<SamplingNode>,
-    /// `[hop][edge type]`; `None` where nothing is drawn.
+    /// `[hop][edge type]`. `None` draws nothing.
     fanouts: Vec<Vec<Option<Fanout>>>,
     rule: Rule,
     disjoint: bool,
@@ -34,7 +34,7 @@ pub struct DistNeighborSampler {
     clock: HopClock,
 }
 
-/// A batch being sampled.
+/// A batch that is being sampled.
 struct Draft {
     numbers: Numbers,
     hop_offsets: Vec<Vec<u32>>,
@@ -43,7 +43,7 @@ struct Draft {
     excluded: Excluded,
 }
 
-/// The nodes that were found, by type.
+/// The nodes found so far, by node type.
 enum Numbers {
     Shared(Vec<Relabel>),
     Disjoint(Vec<DisjointRelabel>),
@@ -58,7 +58,7 @@ impl Numbers {
     }
 }
 
-/// One hop, laid out: the frontier of each node type grouped by owner, and what each part is asked.
+/// The plan of one hop: the frontier of each node type grouped by owner, and the request to each part.
 struct HopPlan {
     /// Source and destination type of each edge type.
     edge_types: Vec<(NodeTypeId, NodeTypeId)>,
@@ -67,11 +67,11 @@ struct HopPlan {
 }
 
 impl DistNeighborSampler {
-    /// A sampler on `node`.
+    /// Makes a sampler on `node`.
     ///
     /// # Errors
-    /// [`SampleError::Layout`] if the fan-outs do not fit the graph's edge types, or edges are to be drawn by
-    /// weights or times that the graph does not have.
+    /// [`SampleError::Layout`] if the fan-outs do not fit the graph's edge types, or if the configuration needs weights
+    /// or times that the graph does not have.
     pub fn new(node: Arc<SamplingNode>, config: SamplerConfig) -> Result<Self, SampleError> {
         let layout = |what: String| SampleError::Layout { what };
         if config.num_neighbors.num_hops() > usize::from(u16::MAX) {
@@ -85,49 +85,50 @@ impl DistNeighborSampler {
         Ok(Self { node, fanouts, rule, disjoint: disjoint || temporal.is_some(), edge_attributes, clock })
     }
 
-    /// Where the sampler runs.
+    /// Returns the node on which the sampler runs.
     pub fn node(&self) -> &Arc<SamplingNode> {
         &self.node
     }
 
-    /// The number of hops.
+    /// Returns the number of hops.
     pub fn num_hops(&self) -> usize {
         self.fanouts.len()
     }
 
-    /// Whether each seed has a neighborhood of its own.
+    /// Returns whether each seed has a separate neighborhood.
     pub fn is_disjoint(&self) -> bool {
         self.disjoint
     }
 
-    /// Time spent on the hops of all batches so far.
+    /// Returns the time spent on the hops of all batches so far.
     pub fn times(&self) -> HopTimes {
         self.clock.count()
     }
 
-    /// What is wanted of the sampled edges.
+    /// Returns the attributes to fetch for the sampled edges.
     pub fn edge_attributes(&self) -> WantedOfEdges {
         self.edge_attributes
     }
 
-    /// Returns whether edges are drawn by their weights.
+    /// Returns whether edges are drawn in proportion to their weights.
     pub fn is_weighted(&self) -> bool {
         self.rule.weighted
     }
 
-    /// Which times count, if any do.
+    /// Returns the times that limit sampling, if any.
     pub fn temporal(&self) -> Option<Temporal> {
         self.rule.temporal
     }
 
-    /// Samples the neighborhood of `seeds`. The result depends on `key`, the seeds and their order, the fan-outs and the
-    /// graph alone.
+    /// Samples the neighborhood of `seeds`. The result depends only on `key`, the seeds and their order, the
+    /// configuration and the graph.
     ///
     /// # Errors
-    /// [`SampleError::NoSuchNode`] for a seed that is out of range or given twice, [`SampleError::Layout`] for seeds without
-    /// what this sampler needs of them, or an error of a peer.
+    /// [`SampleError::NoSuchNode`] for a seed that is out of range or given twice, [`SampleError::Layout`] for seeds
+    /// that lack times or neighborhoods that this sampler needs, or an error of a peer.
     pub async fn sample(self: &Arc<Self>, seeds: SampleSeeds, key: BatchKey) -> Result<SampledSubgraph, SampleError> {
         let this = self.clone();
+        // The draft moves to a worker and back in each step, so that no CPU work runs on the async runtime.
         let mut draft = self.node.workers.run(move || this.start(seeds)).await??;
         for hop in 0..self.num_hops() {
             let start = Instant::now();
@@ -154,9 +155,10 @@ impl DistNeighborSampler {
         let meta = self.node.part().meta();
         let num_types = meta.node_types.len();
         seeds.check(num_types, self.disjoint, self.rule.temporal.is_some())?;
-        let mut numbers = match self.disjoint {
-            false => Numbers::Shared(self.node.take_relabels()),
-            true => Numbers::Disjoint((0..num_types).map(|_| DisjointRelabel::default()).collect()),
+        let mut numbers = if self.disjoint {
+            Numbers::Disjoint((0..num_types).map(|_| DisjointRelabel::default()).collect())
+        } else {
+            Numbers::Shared(self.node.take_relabels())
         };
         for (t, nodes) in seeds.nodes.iter().enumerate() {
             let book = &meta.node_types[t].book;
@@ -171,13 +173,13 @@ impl DistNeighborSampler {
         Ok(Draft { numbers, hop_offsets, edges, times: seeds.times, excluded: Excluded::new(&seeds.excluded) })
     }
 
-    /// Groups the frontier by owner and says what each part is asked.
+    /// Groups the frontier by owner and prepares the request to each part.
     fn plan(&self, draft: &Draft, hop: usize, key: BatchKey) -> HopPlan {
         let part = self.node.part();
         let meta = part.meta();
         let width = words_per_row(self.disjoint, self.rule);
         let mut routes = Vec::with_capacity(meta.node_types.len());
-        // What is sent of each frontier: its rows, with their seeds and times where these count.
+        // The words sent for each frontier: its rows, and with them their seeds and times if the sampler needs these.
         let mut words = Vec::with_capacity(meta.node_types.len());
         for (t, node_type) in meta.node_types.iter().enumerate() {
             let from = hop.checked_sub(1).map_or(0, |last| draft.hop_offsets[t][last]) as usize;
@@ -188,10 +190,12 @@ impl DistNeighborSampler {
             routes.push(of_type);
         }
         let request = |p: usize| {
-            let (mut sections, mut rows) = (Vec::new(), Vec::new());
+            let mut sections = Vec::new();
+            let mut rows = Vec::new();
             for edge_type in part.edge_type_ids() {
                 let dst_type = part.edges(edge_type).dst_type.index();
-                // Of an edge type of which nothing is drawn no row is asked for: each row then has no neighbors.
+                // An edge type without a fan-out gets a section without rows, so that sections stay aligned with edge
+                // types.
                 let (fanout, mine): (_, &[u32]) = match self.fanouts[hop][edge_type.index()] {
                     Some(fanout) if width == 1 => (fanout, &routes[dst_type].rows[p]),
                     Some(fanout) => (fanout, &words[dst_type][p]),
@@ -200,21 +204,28 @@ impl DistNeighborSampler {
                 rows.extend_from_slice(mine);
                 sections.push(HopSection { edge_type, fanout: fanout.count(), num_rows: (mine.len() / width) as u32 });
             }
-            let (stream, hop, rows) = (key.stream(), hop as u16, bytes_of(rows));
-            let (rule, disjoint, positions) = (self.rule, self.disjoint, self.edge_attributes.any());
-            HopRequest { stream, hop, rule, disjoint, positions, sections, rows }
+            HopRequest {
+                stream: key.stream(),
+                hop: hop as u16,
+                rule: self.rule,
+                disjoint: self.disjoint,
+                positions: self.edge_attributes.any(),
+                sections,
+                rows: bytes_of(rows),
+            }
         };
         let requests = (0..meta.num_parts as usize).map(request).collect();
         let edge_types = part.edge_type_ids().map(|e| (part.edges(e).src_type, part.edges(e).dst_type)).collect();
         HopPlan { edge_types, routes, requests }
     }
 
-    /// Per part the words of its rows; the first of the frontier has the number `from`.
+    /// Returns the request words of each part's rows. `from` is the number of the first node of the frontier.
     fn words(&self, routes: &Routes, numbers: &dyn Numbering, from: usize, times: &[i64]) -> Vec<Vec<u32>> {
         let mut words = vec![Vec::new(); routes.rows.len()];
         let mut rows: Vec<_> = routes.rows.iter().map(|rows| rows.iter()).collect();
         for (position, &owner) in routes.owners.iter().enumerate() {
-            let (words, row) = (&mut words[owner as usize], rows[owner as usize].next());
+            let words = &mut words[owner as usize];
+            let row = rows[owner as usize].next();
             let batch = numbers.batch_of(from + position);
             words.extend(row);
             if self.disjoint {
@@ -228,12 +239,13 @@ impl DistNeighborSampler {
         words
     }
 
-    /// One request to every peer that owns part of the frontier, all at once, and our own share meanwhile.
+    /// Sends one request to every peer that owns part of the frontier, all at once, and draws the own share meanwhile.
     async fn ask_all(self: &Arc<Self>, plan: &HopPlan, hop: usize) -> Result<Vec<Bytes>, SampleError> {
         let mut remote = Vec::new();
         for (part, peer) in self.node.peers.iter().enumerate() {
             let request = plan.requests[part].clone();
             if let (Some(peer), false) = (peer.clone(), request.rows.is_empty()) {
+                // If one peer fails, dropping the handles of the others aborts their requests.
                 let task = AbortOnDropHandle::new(tokio::spawn(async move { peer.sample_hop(request).await }));
                 remote.push(async move {
                     let reply =
@@ -243,7 +255,8 @@ impl DistNeighborSampler {
             }
         }
         let own = self.node.part().id().index();
-        let (local, request) = (self.node.part.clone(), plan.requests[own].clone());
+        let local = self.node.part.clone();
+        let request = plan.requests[own].clone();
         let this = self.clone();
         let drawn = move |edge_type: EdgeTypeId, elapsed| this.clock.add_drawing(hop, edge_type.index(), elapsed);
         let drawn = self.node.workers.run(move || local.sample_hop(&request, usize::MAX, drawn)).await?;
@@ -284,7 +297,7 @@ impl DistNeighborSampler {
     }
 }
 
-/// Fails if edges are to be drawn by what they do not have.
+/// Checks that the edges that are drawn have the weights and times that `rule` needs.
 fn check_rule(meta: &Meta, fanouts: &[Vec<Option<Fanout>>], rule: Rule) -> Result<(), String> {
     let dataset = &meta.dataset;
     let drawn = |e: usize| fanouts.iter().any(|fanouts| fanouts[e].is_some());
@@ -294,30 +307,35 @@ fn check_rule(meta: &Meta, fanouts: &[Vec<Option<Fanout>>], rule: Rule) -> Resul
     };
     if let (true, Some(name)) = (rule.weighted, lacking(&|t| t.has_weights)) {
         return Err(format!(
-            "weighted sampling needs a weight for each edge, and edge type {name} of dataset {dataset} has none: partition it \
-             with weights, or give it a fan-out of 0"
+            "weighted sampling needs a weight for each edge, and edge type {name} of dataset {dataset} has none: \
+             partition it with weights, or give it a fan-out of 0"
         ));
     }
     let Some(temporal) = rule.temporal else { return Ok(()) };
     if rule.weighted && temporal.strategy == TemporalStrategy::Last {
-        return Err("the latest neighbors are not drawn by weight: leave out weights, or draw uniformly".into());
+        return Err("weights and the temporal strategy `last` exclude each other: sample without weights, or use the \
+                    strategy `uniform`"
+            .into());
     }
     match temporal.attr {
         TimeAttr::EdgeTime => match lacking(&|t| t.has_times) {
             Some(name) => Err(format!(
-                "edge_time: edge type {name} of dataset {dataset} has no times: partition it with edge times, or give it a \
-                 fan-out of 0"
+                "edge_time: edge type {name} of dataset {dataset} has no times: partition it with edge times, or give \
+                 it a fan-out of 0"
             )),
             None => Ok(()),
         },
-        TimeAttr::NodeTime => match meta.node_types.iter().any(|t| t.has_times) {
-            false => Err(format!("node_time: no nodes of dataset {dataset} have times: partition it with node times")),
-            true => Ok(()),
-        },
+        TimeAttr::NodeTime => {
+            if meta.node_types.iter().any(|t| t.has_times) {
+                Ok(())
+            } else {
+                Err(format!("node_time: no nodes of dataset {dataset} have times: partition it with node times"))
+            }
+        }
     }
 }
 
-/// Numbers the seeds of one type, in order.
+/// Numbers the seeds of one type in order, so that the first nodes of the batch are its seeds.
 fn number_seeds(
     numbers: &mut impl Numbering,
     book: &PartitionBook,
@@ -326,17 +344,17 @@ fn number_seeds(
 ) -> Result<(), SampleError> {
     for (position, &seed) in seeds.iter().enumerate() {
         if !book.contains(GlobalNodeId(seed)) {
-            let what = format!("seed {position} is node {seed}, but the graph has {}", book.num_nodes());
+            let what = format!("seed {position} is node {seed}, but the graph has {} nodes", book.num_nodes());
             return Err(SampleError::NoSuchNode { what });
         }
         if numbers.number(batch.get(position).copied().unwrap_or(0), seed) as usize != position {
-            return Err(SampleError::NoSuchNode { what: format!("seed {position} is given twice in its batch") });
+            return Err(SampleError::NoSuchNode { what: format!("seed {position} occurs twice in its batch") });
         }
     }
     Ok(())
 }
 
-/// Puts a hop's replies into the batch; `numbered` is told how long each edge type took.
+/// Adds the replies of a hop to the batch. `numbered` receives the index of each edge type and its time.
 fn stitch_hop(
     mut draft: Draft,
     plan: &HopPlan,
@@ -351,7 +369,7 @@ fn stitch_hop(
     Ok(draft)
 }
 
-/// Puts the replies together in the order of the frontier, edge type by edge type, and numbers the new nodes.
+/// Stitches the replies in the order of the frontier, edge type by edge type, and numbers the new nodes.
 fn stitch<N: Numbering>(
     numbers: &mut [N],
     hop_offsets: &mut [Vec<u32>],
@@ -369,10 +387,12 @@ fn stitch<N: Numbering>(
         let SampledEdges { indptr, indices, positions } = &mut edges[e];
         let drawn: usize = sections.iter().map(|section| section.neighbors.len()).sum();
         if indices.len() + drawn > u32::MAX as usize {
-            let what = "a batch has more than 2^32 edges: give a smaller batch size or fan-out".into();
+            let what = "a batch has 2^32 or more edges: reduce the batch size or the fan-out".into();
             return Err(SampleError::Layout { what });
         }
         indices.reserve(drawn);
+        // Each reply lists its rows in the order of the frontier, so taking the next row of each owner restores that
+        // order.
         for &owner in &plan.routes[dst_type.index()].owners {
             let row = indptr.len() - 1;
             let section = &mut sections[owner as usize];
@@ -380,6 +400,7 @@ fn stitch<N: Numbering>(
             let (neighbors, theirs) = section.next_row();
             let dst = &numbers[dst_type.index()];
             let batch = dst.batch_of(row);
+            // Excluded edges are drawn by the owner and dropped here, so that requests do not have to carry them.
             let forbidden = if excluded.is_empty() { None } else { excluded.sources(e, dst.nodes()[row]) };
             let numbers = &mut numbers[src_type.index()];
             match forbidden {

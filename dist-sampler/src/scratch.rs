@@ -1,25 +1,26 @@
-//! Folders for what only lives as long as it is being passed on.
+//! Temporary folders that a run removes, including those of killed runs.
 
 use std::fs::{DirBuilder, File};
 use std::io::{ErrorKind, Result};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// What the names of these folders begin with; the id of the process follows.
+/// The prefix of the folders' names. The id of the process follows.
 const PREFIX: &str = "edgecut-dataset-";
-/// Folders of one process at a time, or of processes with the same id in containers that share the folder above.
+/// The most folders that share a process id: those of one process, or of processes in containers with a common parent
+/// folder.
 const MAX_FOLDERS: usize = 256;
 
-/// A folder of this process, which only its user may read; removed when dropped.
+/// A temporary folder of this process. Only its user may read it. It is removed on drop.
 ///
-/// It is locked while its process lives, so that a later run can tell a dead one's folder.
+/// The folder is locked while its process lives, so that a later run recognizes the folders of dead processes.
 pub(crate) struct Scratch {
     dir: PathBuf,
     _lock: File,
 }
 
 impl Scratch {
-    /// Makes a folder in `parent`, and removes those that dead processes have left there.
+    /// Makes a folder in `parent`, and removes the folders of dead processes there.
     pub(crate) fn create(parent: &Path) -> Result<Self> {
         remove_dead(parent);
         let mut number = 0;
@@ -32,7 +33,7 @@ impl Scratch {
             }
         };
         let lock = File::open(&dir)?;
-        // Some network filesystems lock no folders; there, what a dead run leaves stays.
+        // Some network filesystems cannot lock folders. Folders of dead runs stay there if locking fails.
         let _ = lock.try_lock();
         Ok(Self { dir, _lock: lock })
     }
@@ -44,13 +45,13 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // There is nobody to tell of a failure: the next run tries again.
+        // A failure cannot be reported here. The next run tries again.
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
 
-/// Removes what processes that were killed while they shared a dataset have left in the system's temporary folder.
-/// [`share_dataset`](crate::share_dataset) does so too; this is for who has watched such a process end.
+/// Removes the folders that killed processes have left in the system's temporary folder.
+/// [`share_dataset`](crate::share_dataset) does this too. For programs that have seen such a process end.
 pub fn remove_abandoned() {
     remove_dead(&std::env::temp_dir());
 }
@@ -61,10 +62,10 @@ fn remove_dead(parent: &Path) {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-')?.0.parse::<u32>().ok());
         let dead = pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
-        // A file of that name that is no folder is not ours, and opening a pipe could take for ever.
+        // Skip other file types with such a name: they are not from this module, and opening a pipe may block.
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if dead && is_folder && File::open(entry.path()).is_ok_and(|dir| dir.try_lock().is_ok()) {
-            // What cannot be removed, such as another user's, does no harm but for the space it takes.
+            // A folder that cannot be removed, such as another user's, only takes space.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
@@ -84,8 +85,9 @@ mod tests {
     #[test]
     fn folders_of_the_living_are_apart_and_those_of_the_dead_are_removed() {
         let root = tempfile::tempdir().unwrap();
-        // Process ids end below 2^22, so that this one was never alive; process 1 always is.
-        let (dead, alive) = (format!("{PREFIX}4194999-0"), format!("{PREFIX}1-0"));
+        // Process ids are below 2^22, so this id was never used. Process 1 always exists.
+        let dead = format!("{PREFIX}4194999-0");
+        let alive = format!("{PREFIX}1-0");
         for name in [dead.as_str(), alive.as_str(), "edgecut-dataset", "edgecut-dataset-x-0"] {
             std::fs::create_dir(root.path().join(name)).unwrap();
         }

@@ -1,32 +1,32 @@
-//! What a neighborhood is sampled for.
+//! Seeds of a sampled neighborhood.
 
 use crate::SampleError;
 use edgecut_graph::NodeTypeId;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The seeds of a batch, and what their neighborhoods must not hold.
+/// The seeds of a batch, and the edges to exclude from their neighborhoods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SampleSeeds {
-    /// Global ids by node type: distinct, or where neighborhoods are disjoint, distinct among those of a seed.
+    /// Global ids by node type. Distinct, or if neighborhoods are disjoint, distinct within each neighborhood.
     pub nodes: Vec<Vec<u32>>,
-    /// By node type, where neighborhoods are disjoint: the seed, from 0, that each of the nodes stands for. An edge that is a
-    /// seed has two.
+    /// By node type, the seed (counted from 0) to whose neighborhood each node belongs. Only used if neighborhoods are
+    /// disjoint. A seed edge contributes two nodes.
     pub batch: Vec<Vec<u32>>,
-    /// The time of each seed, where times count.
+    /// The time of each seed. Only used in temporal sampling.
     pub times: Vec<i64>,
-    /// By edge type, if any: edges (source, destination) that are never followed, whichever node is expanded.
+    /// By edge type, edges (source, destination) that no hop follows. May be empty.
     pub excluded: Vec<Vec<(u32, u32)>>,
 }
 
 impl SampleSeeds {
-    /// Nodes of one type of a graph with `num_types`.
+    /// Makes seeds from nodes of one type of a graph with `num_types` node types.
     pub fn of_type(node_type: NodeTypeId, ids: Vec<u32>, num_types: usize) -> Self {
         let mut nodes = vec![Vec::new(); num_types];
         nodes[node_type.index()] = ids;
         Self { nodes, ..Self::default() }
     }
 
-    /// The same, each with a neighborhood of its own, and a time each where times count.
+    /// Gives each node a separate neighborhood and, in temporal sampling, a time.
     pub fn disjoint(mut self, times: Vec<i64>) -> Self {
         self.batch = self.nodes.iter().map(|nodes| (0..nodes.len() as u32).collect()).collect();
         self.times = times;
@@ -36,13 +36,13 @@ impl SampleSeeds {
     pub(crate) fn check(&self, num_types: usize, disjoint: bool, temporal: bool) -> Result<(), SampleError> {
         let fail = |what: &str| Err(SampleError::Layout { what: what.into() });
         if self.nodes.len() != num_types {
-            return fail("seeds need a list, if an empty one, for each node type");
+            return fail("seeds need a list for each node type, which may be empty");
         }
         if !disjoint {
             return Ok(());
         }
         if self.batch.len() != num_types || self.batch.iter().zip(&self.nodes).any(|(b, n)| b.len() != n.len()) {
-            return fail("where neighborhoods are disjoint, each node needs the seed that it stands for");
+            return fail("disjoint sampling needs the seed to which each node belongs");
         }
         let seeds = self.batch.iter().flatten().max().map_or(0, |&last| last as usize + 1);
         if temporal && self.times.len() < seeds {
@@ -52,7 +52,7 @@ impl SampleSeeds {
     }
 }
 
-/// Edges that are never followed, by their destinations.
+/// Edges that no hop follows, by destination.
 #[derive(Debug, Default)]
 pub(crate) struct Excluded(Vec<FxHashMap<u32, FxHashSet<u32>>>);
 
@@ -72,7 +72,7 @@ impl Excluded {
         self.0.iter().all(FxHashMap::is_empty)
     }
 
-    /// The sources from which no edge of a type into `destination` is followed.
+    /// Returns the sources of the excluded edges of a type into `destination`.
     pub(crate) fn sources(&self, edge_type: usize, destination: u32) -> Option<&FxHashSet<u32>> {
         self.0.get(edge_type)?.get(&destination)
     }

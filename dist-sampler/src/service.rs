@@ -1,4 +1,4 @@
-//! Serves the part that this process holds to its peers.
+//! The server side: answers requests of peers for the part that this process holds.
 
 use crate::config::SamplingNodeConfig;
 use crate::embedding::{Shard, Shards, Update};
@@ -20,7 +20,7 @@ use tarpc::server::{self, Channel, Serve};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-/// The service; a clone per request.
+/// The service. Each request has a clone.
 #[derive(Clone)]
 pub(crate) struct Service {
     pub(crate) part: LocalPart,
@@ -32,8 +32,8 @@ pub(crate) struct Service {
 impl Service {
     /// Answers one peer until it closes the connection.
     ///
-    /// Every request is a task of its own, so that requests that wait do not keep further ones, cancellations, deadlines and
-    /// replies from being handled.
+    /// Every request runs in its own task, so that waiting requests do not delay further requests, cancellations,
+    /// deadlines and replies.
     pub(crate) async fn serve_peer(self, stream: TcpStream, config: &SamplingNodeConfig) {
         let transport = BulkTransport::new(stream, config.max_message_bytes);
         let channel = server::BaseChannel::new(server::Config::default(), transport);
@@ -43,13 +43,14 @@ impl Service {
         };
         let waiting_bytes = Arc::new(AtomicUsize::new(0));
         let mut requests = pin!(channel.requests());
-        // An error ends the connection; the peer's side of it reports why.
+        // An error ends the connection. The peer reports the cause.
         while let Some(Ok(request)) = requests.next().await {
             let held = HeldBytes::new(&waiting_bytes, request.get().message.payload_bytes());
             let num_requests = requests.channel().in_flight_requests();
+            // Waiting requests keep their payloads in memory, so requests beyond the limits are refused at once.
             if num_requests > config.max_waiting_requests || held.total > config.max_waiting_request_bytes {
                 let why = format!(
-                    "busy: {num_requests} requests with {} bytes wait on this connection, the limits are {} and {}",
+                    "busy: {num_requests} requests of {} bytes wait on this connection, the limits are {} and {}",
                     held.total, config.max_waiting_requests, config.max_waiting_request_bytes
                 );
                 tokio::spawn(request.execute(Refusing(Refusal::Failed(why))));
@@ -64,11 +65,11 @@ impl Service {
     }
 }
 
-/// Bytes of a request's payload, counted as long as the request is in the process.
+/// The payload bytes of a request, counted against the connection's limit as long as the process holds the request.
 struct HeldBytes {
     all: Arc<AtomicUsize>,
     bytes: usize,
-    /// Of all requests of the connection, with this one.
+    /// The bytes of all requests of the connection, including this one.
     total: usize,
 }
 
@@ -85,7 +86,7 @@ impl Drop for HeldBytes {
     }
 }
 
-/// Refuses any request.
+/// A service that refuses every request.
 struct Refusing(Refusal);
 
 impl Serve for Refusing {
@@ -97,25 +98,25 @@ impl Serve for Refusing {
     }
 }
 
-/// The service to one connection; a clone per request.
+/// The service of one connection. Each request has a clone.
 #[derive(Clone)]
 struct ServedConnection {
     service: Service,
-    /// Requests that may be worked on, or whose replies may wait to be sent.
+    /// Permits for requests that run or whose replies wait to be sent.
     turns: Arc<Semaphore>,
 }
 
-/// The work for a request, in about as many cache lines as it touches.
+/// The work for a request, measured as the approximate number of cache lines that it touches.
 #[derive(Clone, Copy)]
 enum Load {
     /// A hop or a lookup, for which a batch waits.
     Sampling(usize),
-    /// Rows to gather, of which there may be many.
+    /// Rows to gather, possibly many.
     Gather(usize),
 }
 
 impl ServedConnection {
-    /// Waits for a turn, then answers by `work`. tarpc ends the wait when the deadline of the request has passed.
+    /// Waits for a permit, then runs `work`. tarpc ends the wait when the deadline of the request passes.
     async fn answer(
         self,
         load: Load,
@@ -124,7 +125,7 @@ impl ServedConnection {
         let Self { service: Service { part, workers, max_message_bytes, .. }, turns } = self;
         let turn = turns.acquire_owned().await;
         let permit = turn.map_err(|_| Refusal::Failed("the connection is closed".into()))?;
-        // The work keeps the permit, since it goes on if this future is dropped.
+        // The work owns the permit, since it continues if this future is dropped.
         let work = move || work(&part, max_message_bytes).map(|data| ArrayReply { data, _permit: Some(permit) });
         let done = match load {
             Load::Sampling(lines) => workers.run_sized(lines, work).await,
@@ -138,13 +139,16 @@ impl Service {
     fn shard(&self, table: u16) -> Result<Arc<Shard>, Refusal> {
         self.shards
             .get(table)
-            .ok_or_else(|| Refusal::Invalid(format!("this process holds nothing of embedding {table}")))
+            .ok_or_else(|| Refusal::Invalid(format!("this process holds no rows of embedding {table}")))
     }
 }
 
 fn check_rows(shard: &Shard, rows: &[u32]) -> Result<(), Refusal> {
     match rows.iter().find(|&&row| row as usize >= shard.num_rows()) {
-        Some(row) => Err(Refusal::Invalid(format!("row {row} of an embedding of {} rows", shard.num_rows()))),
+        Some(row) => Err(Refusal::Invalid(format!(
+            "row {row} was requested, but the embedding has {} rows here",
+            shard.num_rows()
+        ))),
         None => Ok(()),
     }
 }
@@ -168,7 +172,7 @@ impl Sampling for ServedConnection {
     }
 
     async fn originals(self, _: Context, request: OriginalsRequest) -> Result<ArrayReply, Refusal> {
-        // The range may hold all nodes of the part.
+        // The range may include all nodes of the part.
         self.answer(Load::Gather(usize::MAX), move |part, max_bytes| part.originals(&request, max_bytes)).await
     }
 
@@ -183,13 +187,14 @@ impl Sampling for ServedConnection {
     }
 
     async fn has_edges(self, _: Context, request: HasEdgesRequest) -> Result<ArrayReply, Refusal> {
-        // The number of neighbors that are searched is not known before.
+        // The number of neighbors to search is not known in advance.
         self.answer(Load::Sampling(ON_POOL), move |part, _| part.has_edges(&request)).await
     }
 
     async fn pull(self, _: Context, request: PullRequest) -> Result<ArrayReply, Refusal> {
         let shard = self.service.shard(request.table)?;
-        // Without a turn, so that any number of pulls may wait. tarpc ends this at the deadline of the request.
+        // Waits without a permit, so that any number of pulls may wait. tarpc ends the wait at the deadline of the
+        // request.
         shard.wait_for(request.version).await;
         let lines = request.rows.len() / size_of::<u32>() * (shard.dim() * size_of::<f32>()).div_ceil(LINE_BYTES);
         self.answer(Load::Gather(lines), move |_, max_bytes| {
@@ -210,7 +215,7 @@ impl Sampling for ServedConnection {
             let words = ids_in(&request.data).map_err(Refusal::Invalid)?;
             let num_rows = request.num_rows as usize;
             if words.len() != num_rows.saturating_mul(1 + shard.dim()) {
-                let why = format!("{} words are not the gradients of {num_rows} rows", words.len());
+                let why = format!("{} words are not {num_rows} rows with their gradients", words.len());
                 return Err(Refusal::Invalid(why));
             }
             let (rows, gradients) = words.split_at(num_rows);

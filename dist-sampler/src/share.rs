@@ -1,4 +1,4 @@
-//! Data that the processes of one machine share: a dataset that is not partitioned first, and a set of graphs.
+//! Data that the processes of one machine share: a dataset without partitioning, or a set of graphs.
 
 use crate::SampleError;
 use crate::scratch::Scratch;
@@ -11,12 +11,12 @@ use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The dataset that `load` reads, as the only part of a job whose processes all run on this machine. All of them must call
-/// this.
+/// Reads a dataset with `load` and shares it as the only part of a job whose processes all run on this machine. All
+/// processes must call this.
 ///
-/// The first process reads the dataset and writes it to the system's temporary folder (`TMPDIR` chooses another); all map
-/// the files, which are in memory once for all, and remove them as soon as they are mapped, so that nothing is left
-/// behind; what a process leaves that was killed before that, the next call removes. The others do not call `load`.
+/// Only the first process calls `load`. It writes the dataset to the system's temporary folder (set `TMPDIR` to choose
+/// another). All processes map the files, so the machine holds them in memory once. The files are removed as soon as
+/// all have mapped them. Files of a process that was killed before that are removed by the next call.
 ///
 /// ```
 /// use edgecut_cluster::Cluster;
@@ -33,17 +33,20 @@ use std::path::Path;
 /// ```
 ///
 /// # Errors
-/// [`SampleError::Layout`] in a job of several machines; on the first process the error of `load`, or of writing, as
-/// [`SampleError::Dataset`]; on the others [`SampleError::NotShared`] when they hear of that.
+/// - [`SampleError::Layout`] in a job of several machines.
+/// - [`SampleError::Dataset`] on the first process, if loading or writing fails.
+/// - [`SampleError::NotShared`] on the other processes, if the first one fails.
 pub fn share_dataset<E: Display>(
     cluster: &Cluster,
     load: impl FnOnce() -> Result<Dataset, E> + Send,
 ) -> Result<Part, SampleError> {
     let config = cluster.config();
     if config.local_world_size != config.world_size {
-        let (world_size, here) = (config.world_size, config.local_world_size);
+        let world_size = config.world_size;
+        let here = config.local_world_size;
         let what = format!(
-            "of {world_size} processes {here} run on this machine, but a dataset that is not partitioned can be shared by the processes of one machine only: partition it first, with partition-graph"
+            "of {world_size} processes {here} run on this machine, but only processes of one machine can share a \
+             dataset that is not partitioned: partition it first, with partition-graph"
         );
         return Err(SampleError::Layout { what });
     }
@@ -55,11 +58,12 @@ pub fn share_dataset<E: Display>(
     )
 }
 
-/// The set of graphs that `load` reads, once for all processes of this machine, as [`share_dataset`] does it; a job may run on
-/// several machines, each of which reads the set. A process that is alone on its machine keeps what it has read.
+/// Reads a set of graphs with `load` and shares it among the processes of this machine, as [`share_dataset`] does. A
+/// job may run on several machines. Then each machine reads the set. A process that is alone on its machine keeps the
+/// set that it has read in memory.
 ///
 /// # Errors
-/// As [`share_dataset`]; and [`SampleError::Layout`] if processes have read different sets.
+/// The errors of [`share_dataset`], and [`SampleError::Layout`] if processes have read different sets.
 pub fn share_graphs<E: Display>(
     cluster: &Cluster,
     load: impl FnOnce() -> Result<GraphDataset, E> + Send,
@@ -68,20 +72,22 @@ pub fn share_graphs<E: Display>(
         1 => load().map_err(dataset_error)?,
         _ => share_files(cluster, load, |graphs, dir| graphs.write(dir), GraphDataset::open)?,
     };
+    // Machines read their own files, which may differ. Training on different sets would go wrong silently.
     let own = graphs.fingerprint();
     let all = cluster.world()?.all_gather(&own.to_le_bytes())?;
     match all.iter().position(|other| *other != all[0]) {
         None => Ok(graphs),
         Some(rank) => {
             let name = graphs.name();
-            let what =
-                format!("rank {rank} has read another set of graphs {name} than rank 0: give all machines the same");
+            let what = format!(
+                "rank {rank} has read a different set of graphs {name} than rank 0: give all machines the same files"
+            );
             Err(SampleError::Layout { what })
         }
     }
 }
 
-/// What the first process of this machine loads and writes to a folder, and all open.
+/// Loads and writes the data on the first process of this machine, and opens it on all of them.
 fn share_files<D, T, E: Display>(
     cluster: &Cluster,
     load: impl FnOnce() -> Result<D, E> + Send,
@@ -94,18 +100,19 @@ fn share_files<D, T, E: Display>(
     let mut dir = scratch.as_ref().map(|scratch| scratch.dir().as_os_str().as_bytes().to_vec()).unwrap_or_default();
     local.broadcast_bytes(&mut dir, 0).map_err(|error| not_shared(cluster, error))?;
     let opened = open(Path::new(OsStr::from_bytes(&dir))).map_err(dataset_error)?;
-    // Once all have mapped the files, their names are of no use.
+    // Once all processes have mapped the files, dropping `scratch` may remove their names.
     local.barrier()?;
     Ok(opened)
 }
 
-/// Reads the data and writes it to a folder of its own, on all cores: the other processes wait.
+/// Reads the data and writes it to a new folder, using all cores, since the other processes wait.
 fn to_scratch<D, E: Display>(
     load: impl FnOnce() -> Result<D, E> + Send,
     write: impl FnOnce(D, &Path) -> Result<(), GraphError> + Send,
 ) -> Result<Scratch, SampleError> {
     let pool = ThreadPoolBuilder::new().num_threads(share_of_cores(1)).build();
-    let pool = pool.map_err(|error| SampleError::Internal { what: format!("start threads to read with: {error}") })?;
+    let pool =
+        pool.map_err(|error| SampleError::Internal { what: format!("start threads that read the dataset: {error}") })?;
     pool.install(|| read_and_write(load, write))
 }
 
@@ -117,7 +124,7 @@ fn read_and_write<D, E: Display>(
     let parent = std::env::temp_dir();
     let failed = |error: GraphError| {
         let what = format!(
-            "{error} (for the processes of this machine the dataset is written to {}; TMPDIR chooses another folder)",
+            "{error} (the processes of this machine share the dataset through {}; set TMPDIR to choose another folder)",
             parent.display()
         );
         SampleError::Dataset { what }
@@ -131,7 +138,7 @@ fn dataset_error(error: impl Display) -> SampleError {
     SampleError::Dataset { what: format!("{error:#}") }
 }
 
-/// While the others wait, the first process may fail, which is told as that.
+/// Converts the error of a wait for the first process. If that process has failed, its failure is the cause.
 fn not_shared(cluster: &Cluster, error: ClusterError) -> SampleError {
     match cluster.failure() {
         Some(failure) if failure.rank == cluster.config().local_ranks().start => {
@@ -147,7 +154,7 @@ mod tests {
     use edgecut_graph::NodeTypeId;
     use edgecut_graph::datasets::{FakeOptions, fake};
 
-    /// Two ranks as threads of this process, each a machine of its own or both of one; what each gets from `load`.
+    /// Runs two ranks as threads of this process, on one machine or on one each. Returns the result of each rank.
     fn share(local_world_size: usize, load: fn() -> Result<Dataset, String>) -> Vec<Result<Part, SampleError>> {
         let ranks = Cluster::join_local(2, |config| {
             (config.local_rank, config.local_world_size) = (config.rank % local_world_size, local_world_size);
@@ -175,7 +182,8 @@ mod tests {
         let dataset = small().unwrap();
         for part in share(2, small) {
             let part = part.unwrap();
-            let (nodes, found) = (&dataset.node_types[0], part.nodes(NodeTypeId(0)));
+            let nodes = &dataset.node_types[0];
+            let found = part.nodes(NodeTypeId(0));
             assert_eq!(part.owned(NodeTypeId(0)), 0..50);
             assert_eq!(found.original_ids[..], (0..50).collect::<Vec<u32>>());
             assert_eq!(found.labels.as_deref(), nodes.labels.as_deref());

@@ -2,8 +2,9 @@
 
 /// The neighborhood of a batch's seeds.
 ///
-/// Per node type the nodes are numbered in the order of discovery, seeds first; a node is expanded once, at the hop
-/// after the one that found it. So per edge type one CSR holds every sampled edge, and what the first hops found are prefixes.
+/// The nodes of each type are numbered in the order of discovery, seeds first. A node is expanded once, at the hop
+/// after the one that found it. One CSR per edge type therefore holds all sampled edges, and the nodes and edges of the
+/// first hops are prefixes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SampledSubgraph {
     /// Nodes by node type.
@@ -17,24 +18,24 @@ pub struct SampledSubgraph {
 pub struct SampledNodes {
     /// Global ids, by number in the batch.
     pub ids: Vec<u32>,
-    /// `num_hops + 1` prefix lengths: `hop_offsets[h]` nodes are within `h` hops of the seeds. `hop_offsets[0]` is the
-    /// number of seeds of this type.
+    /// `num_hops + 1` prefix lengths: the first `hop_offsets[h]` nodes are within `h` hops of the seeds.
+    /// `hop_offsets[0]` is the number of seeds of this type.
     pub hop_offsets: Vec<u32>,
-    /// The seed whose neighborhood each node belongs to, where neighborhoods are disjoint; else empty.
+    /// The seed to whose neighborhood each node belongs. Empty unless neighborhoods are disjoint.
     pub batch: Vec<u32>,
 }
 
-/// The sampled edges of one type: a CSR whose row is the destination.
+/// The sampled edges of one type, as a CSR with a row per destination.
 ///
-/// Row `r` belongs to node `r` of the destination type; there is a row for each expanded node, that is, all but those
-/// that the last hop found. Invariants: `indptr` starts at 0, never decreases and ends at `indices.len()`; each index is
-/// a node of the source type in the batch's numbering.
+/// Row `r` belongs to node `r` of the destination type. Every expanded node has a row, that is, every node except those
+/// found by the last hop. Invariants: `indptr` starts at 0, never decreases and ends at `indices.len()`. Each index is
+/// the number of a node of the source type in the batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SampledEdges {
-    /// Offsets into `indices`, one more than there are rows.
+    /// Offsets into `indices`, one per row plus one.
     pub indptr: Vec<u32>,
-    /// The source of every edge, by number in the batch; a row's are in the order of the original edge list.
+    /// The number of each edge's source in the batch. Within a row in the order of the original edge list.
     pub indices: Vec<u32>,
-    /// Where they are wanted, the position of every edge among the in-edges of its destination; else empty.
+    /// The position of each edge among the in-edges of its destination. Empty unless edge attributes are requested.
     pub positions: Vec<u32>,
 }

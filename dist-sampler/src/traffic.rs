@@ -1,8 +1,8 @@
-//! Counts what crosses the network for this process's batches.
+//! Counters of the network traffic for this process's batches.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Running totals since the process started.
+/// Totals since the process started.
 #[derive(Debug, Default)]
 pub struct Traffic {
     pub(crate) nodes: AtomicU64,
@@ -10,7 +10,7 @@ pub struct Traffic {
     pub(crate) requests: AtomicU64,
 }
 
-/// Totals at one moment.
+/// A snapshot of the totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficCount {
     /// Nodes whose features were fetched from another part, counted once per batch.
@@ -22,7 +22,7 @@ pub struct TrafficCount {
 }
 
 impl Traffic {
-    /// The totals now.
+    /// Returns the current totals.
     pub fn count(&self) -> TrafficCount {
         TrafficCount {
             remote_nodes: self.nodes.load(Ordering::Relaxed),

@@ -1,8 +1,8 @@
-//! A tarpc transport that sends bulk arrays beside the messages instead of inside them.
+//! A tarpc transport that sends bulk arrays next to the messages instead of inside them.
 //!
-//! A frame is, little-endian: the magic `EBK1`, the head's length as `u32`, the payload's length as `u64`, the payload,
-//! the head. The head is the message in bincode without its payload. The payload comes first so that it is aligned when
-//! it is read into memory of its own, and is used in place. See `docs/wire.md`.
+//! A frame consists of the magic `EBK1`, the head's length (`u32`), the payload's length (`u64`), the payload and the
+//! head, all little-endian. The head is the message in bincode without its payload. The payload comes before the head
+//! so that it is read into its own, aligned memory and used in place. See `docs/src/wire.md`.
 
 use bytemuck::Pod;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -18,21 +18,21 @@ use tokio_util::io::poll_read_buf;
 
 const MAGIC: [u8; 4] = *b"EBK1";
 const HEADER_BYTES: usize = 16;
-/// Heads hold a few numbers per request; anything larger is not one of ours.
+/// The largest head. Heads hold a few numbers per request, so a larger one is not from a peer of this implementation.
 const MAX_HEAD_BYTES: usize = 1 << 20;
-/// Above this many queued bytes the sender waits for the network.
+/// The number of queued bytes above which the sender waits for the network.
 const MAX_QUEUED_BYTES: usize = 8 << 20;
 
-/// A message whose bulk array travels beside it.
+/// A message with a bulk array that is sent next to it.
 pub(crate) trait CarriesPayload {
-    /// Takes the payload out, leaving an empty one.
+    /// Takes the payload out and leaves an empty one.
     fn take_payload(&mut self) -> Bytes;
     /// Puts a payload in.
     fn put_payload(&mut self, payload: Bytes);
     /// Decodes a message without its payload.
     ///
     /// # Errors
-    /// Bytes that do not encode such a message.
+    /// An error if the bytes do not encode such a message.
     fn from_head(head: &[u8]) -> bincode::Result<Self>
     where
         Self: DeserializeOwned,
@@ -41,7 +41,7 @@ pub(crate) trait CarriesPayload {
     }
 }
 
-/// An array of `T` as bytes, without a copy.
+/// Converts an array to bytes without a copy.
 pub(crate) fn bytes_of<T: Pod + Send + Sync>(values: Vec<T>) -> Bytes {
     struct Owner<T>(Vec<T>);
     impl<T: Pod> AsRef<[u8]> for Owner<T> {
@@ -52,19 +52,19 @@ pub(crate) fn bytes_of<T: Pod + Send + Sync>(values: Vec<T>) -> Bytes {
     Bytes::from_owner(Owner(values))
 }
 
-/// A received or own array of ids, in place.
+/// Views bytes as an array of ids without a copy.
 ///
 /// # Errors
-/// Bytes that are no whole number of ids, or misaligned.
+/// A message if the length is not a multiple of 4 or the address is misaligned.
 pub(crate) fn ids_in(bytes: &Bytes) -> Result<&[u32], String> {
     if bytes.is_empty() {
-        return Ok(&[]); // an empty slice may point anywhere
+        return Ok(&[]); // an empty slice may have any address
     }
-    bytemuck::try_cast_slice(bytes).map_err(|e| format!("{} bytes are no array of ids: {e}", bytes.len()))
+    bytemuck::try_cast_slice(bytes).map_err(|e| format!("{} bytes are not an array of ids: {e}", bytes.len()))
 }
 
-/// The bytes at an address that every element type can be read from. Allocators give large blocks such addresses; they are
-/// copied where one does not.
+/// Returns the bytes at an address aligned for every element type. Allocators align large blocks that way. Other blocks
+/// are copied.
 fn aligned(bytes: BytesMut) -> Bytes {
     if bytes.as_ptr().addr().is_multiple_of(align_of::<u64>()) {
         return bytes.freeze();
@@ -74,7 +74,7 @@ fn aligned(bytes: BytesMut) -> Bytes {
     bytes_of(words).slice(..bytes.len())
 }
 
-/// The transport: a stream of `In` and a sink of `Out` over a byte stream.
+/// A transport over a byte stream: a [`Stream`] of `In` and a [`Sink`] of `Out`.
 pub(crate) struct BulkTransport<S, In, Out> {
     stream: S,
     max_payload_bytes: usize,
@@ -95,10 +95,16 @@ impl Reading {
 }
 
 impl<S, In, Out> BulkTransport<S, In, Out> {
-    /// Frames messages on `stream`; a peer that announces a larger payload is cut off.
+    /// Frames messages on `stream`. Fails if the peer announces a payload larger than `max_payload_bytes`.
     pub(crate) fn new(stream: S, max_payload_bytes: usize) -> Self {
-        let (writing, queued_bytes) = (VecDeque::new(), 0);
-        Self { stream, max_payload_bytes, reading: Reading::START, writing, queued_bytes, _messages: PhantomData }
+        Self {
+            stream,
+            max_payload_bytes,
+            reading: Reading::START,
+            writing: VecDeque::new(),
+            queued_bytes: 0,
+            _messages: PhantomData,
+        }
     }
 }
 
@@ -106,7 +112,7 @@ fn invalid(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// Reads until `buffer` is full; `Ok(false)` if the stream ends first.
+/// Reads until `buffer` is full. Returns `Ok(false)` if the stream ends first.
 fn poll_fill<S: AsyncRead + Unpin>(
     stream: &mut S,
     cx: &mut Context<'_>,
@@ -134,6 +140,7 @@ impl<S: AsyncRead + Unpin, In: DeserializeOwned + CarriesPayload, Out> Stream fo
             match &mut this.reading {
                 Reading::Header { buffer, filled } => {
                     if !ready!(poll_fill(&mut this.stream, cx, buffer, filled))? {
+                        // A stream may end between frames, but not within one.
                         let cut = *filled > 0;
                         return Poll::Ready(cut.then(|| Err(io::ErrorKind::UnexpectedEof.into())));
                     }
@@ -142,7 +149,7 @@ impl<S: AsyncRead + Unpin, In: DeserializeOwned + CarriesPayload, Out> Stream fo
                         Reading::Payload { head_len, payload_len, buffer: BytesMut::with_capacity(payload_len) };
                 }
                 Reading::Payload { head_len, payload_len, buffer } => {
-                    // Into memory as it comes: zeroing it first would cost as much as a third of the copy.
+                    // Reads into uninitialized memory. Zeroing it first would cost about a third of the copy.
                     while buffer.len() < *payload_len {
                         let missing = *payload_len - buffer.len();
                         let mut unread = (&mut *buffer).limit(missing);
@@ -172,12 +179,13 @@ fn parse_header(header: &[u8; HEADER_BYTES], max_payload_bytes: usize) -> io::Re
         header[range].iter().rev().fold(0_u64, |value, &byte| value << 8 | u64::from(byte))
     };
     if header[..4] != MAGIC {
-        return Err(invalid("frame without the magic number: the peer speaks another protocol".into()));
+        return Err(invalid("frame without the magic EBK1: the peer speaks another protocol".into()));
     }
-    let (head_len, payload_len) = (word(4..8), word(8..16));
+    let head_len = word(4..8);
+    let payload_len = word(8..16);
     if head_len > MAX_HEAD_BYTES as u64 || payload_len > max_payload_bytes as u64 {
         let why = format!(
-            "frame of {head_len} + {payload_len} bytes, above the limit of {MAX_HEAD_BYTES} + {max_payload_bytes}"
+            "frame of {head_len} + {payload_len} bytes is above the limit of {MAX_HEAD_BYTES} + {max_payload_bytes}"
         );
         return Err(invalid(why));
     }
@@ -185,9 +193,10 @@ fn parse_header(header: &[u8; HEADER_BYTES], max_payload_bytes: usize) -> io::Re
 }
 
 impl<S: AsyncWrite + Unpin, In, Out> BulkTransport<S, In, Out> {
-    /// Writes queued frames until at most `keep` bytes are left.
+    /// Writes queued bytes until at most `keep` are left.
     fn poll_drain(&mut self, cx: &mut Context<'_>, keep: usize) -> Poll<io::Result<()>> {
         while self.queued_bytes > keep {
+            // One system call for several frames. 16 slices hold the header, payload and head of five of them.
             let mut slices = [IoSlice::new(&[]); 16];
             let mut used = 0;
             for (slice, bytes) in slices.iter_mut().zip(&self.writing) {
@@ -223,7 +232,12 @@ impl<S: AsyncWrite + Unpin, In, Out: Serialize + CarriesPayload> Sink<Out> for B
         let payload = message.take_payload();
         let head = bincode::serialize(&message).map_err(|e| invalid(format!("message head: {e}")))?;
         if head.len() > MAX_HEAD_BYTES || payload.len() > self.max_payload_bytes {
-            return Err(invalid(format!("message of {} + {} bytes is above the limit", head.len(), payload.len())));
+            let head = head.len();
+            let payload = payload.len();
+            return Err(invalid(format!(
+                "message of {head} + {payload} bytes is above the limit of {MAX_HEAD_BYTES} + {}",
+                self.max_payload_bytes
+            )));
         }
         let mut header = Vec::with_capacity(HEADER_BYTES);
         header.extend_from_slice(&MAGIC);
@@ -276,7 +290,8 @@ mod tests {
     #[tokio::test]
     async fn messages_arrive_whole_in_order_and_aligned() {
         let (a, b) = tokio::io::duplex(37);
-        let (mut a, mut b) = (Transport::new(a, 1 << 20), Transport::new(b, 1 << 20));
+        let mut a = Transport::new(a, 1 << 20);
+        let mut b = Transport::new(b, 1 << 20);
         let sent: Vec<Vec<u64>> = [0, 1, 5, 1000, 0, 3].map(|n| (0..n).collect()).to_vec();
         let copy = sent.clone();
         let sender = tokio::spawn(async move {

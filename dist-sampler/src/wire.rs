@@ -1,4 +1,4 @@
-//! What processes ask each other, and the arrays that go with it.
+//! Requests between processes, and the arrays that they carry.
 
 use crate::config::Fanout;
 use crate::constrained::Query;
@@ -15,58 +15,58 @@ use tokio::sync::OwnedSemaphorePermit;
 pub(crate) trait Sampling {
     /// Expands one hop.
     async fn sample_hop(request: HopRequest) -> Result<ArrayReply, Refusal>;
-    /// Sends attributes of rows.
+    /// Returns attributes of nodes.
     async fn fetch(request: FetchRequest) -> Result<ArrayReply, Refusal>;
     /// Translates original ids to global ids.
     async fn find(request: FindRequest) -> Result<ArrayReply, Refusal>;
-    /// Sends the original ids of a range that the part owns.
+    /// Returns the original ids in a range that the part owns.
     async fn originals(request: OriginalsRequest) -> Result<ArrayReply, Refusal>;
-    /// Translates keys of the part's share of the original ids to global ids.
+    /// Translates keys in the part's share of the directory to global ids.
     async fn look_up(request: LookUpRequest) -> Result<ArrayReply, Refusal>;
-    /// Sends what edges carry.
+    /// Returns attributes of edges.
     async fn fetch_edges(request: FetchEdgesRequest) -> Result<ArrayReply, Refusal>;
-    /// Says which of some pairs of nodes are edges.
+    /// Tests which pairs of nodes are edges.
     async fn has_edges(request: HasEdgesRequest) -> Result<ArrayReply, Refusal>;
-    /// Sends rows of an embedding.
+    /// Returns rows of an embedding.
     async fn pull(request: PullRequest) -> Result<ArrayReply, Refusal>;
-    /// Takes gradients of rows of an embedding.
+    /// Receives gradients of rows of an embedding.
     async fn push(request: PushRequest) -> Result<ArrayReply, Refusal>;
 }
 
-/// All rows of one part that a hop expands, of all edge types.
+/// A request to expand one hop: all rows of one part, over all edge types.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HopRequest {
     /// [`BatchKey::stream`](crate::BatchKey::stream) of the batch.
     pub(crate) stream: u64,
     /// The hop, counted from 0 at the seeds.
     pub(crate) hop: u16,
-    /// Which neighbors may be drawn.
+    /// The rule by which neighbors are drawn.
     pub(crate) rule: Rule,
-    /// Whether each seed has a neighborhood of its own.
+    /// True if each seed has a separate neighborhood.
     pub(crate) disjoint: bool,
-    /// Whether the positions of the neighbors in their lists are wanted.
+    /// True if the reply includes the positions of the neighbors in their lists.
     pub(crate) positions: bool,
-    /// What to draw, an entry per edge type.
+    /// The fan-out and number of rows of each edge type.
     pub(crate) sections: Vec<HopSection>,
-    /// Rows of all sections end to end, [`HopRequest::words_per_row`] times `u32` each.
+    /// Rows of all sections end to end, [`HopRequest::words_per_row`] `u32` values each.
     #[serde(skip)]
     pub(crate) rows: Bytes,
 }
 
 impl HopRequest {
-    /// Whether any two neighbors are equally likely, nothing but its node decides what a row draws, and neighbors are all
-    /// that is wanted.
+    /// Returns whether the hop is plain: neighborhoods are shared, neighbors are drawn uniformly without regard to
+    /// times, and positions are not requested.
     pub(crate) fn is_plain(&self) -> bool {
         !self.disjoint && !self.positions && !self.rule.weighted && self.rule.temporal.is_none()
     }
 
-    /// What a row is followed by: its seed where neighborhoods are disjoint, then the two halves of the seed's time where
-    /// times count, the low one first.
+    /// Returns the number of `u32` values per row: the row, then its seed if neighborhoods are disjoint, then the low
+    /// and the high half of the seed's time in temporal sampling.
     pub(crate) fn words_per_row(&self) -> usize {
         words_per_row(self.disjoint, self.rule)
     }
 
-    /// One row out of its words.
+    /// Decodes one row from its words.
     pub(crate) fn query(&self, words: &[u32]) -> Query {
         let time = self.rule.temporal.and_then(|_| words.last_chunk::<2>());
         Query {
@@ -77,16 +77,16 @@ impl HopRequest {
     }
 }
 
-/// See [`HopRequest::words_per_row`].
+/// Returns [`HopRequest::words_per_row`] for a sampler's settings.
 pub(crate) fn words_per_row(disjoint: bool, rule: Rule) -> usize {
     1 + usize::from(disjoint) + if rule.temporal.is_some() { 2 } else { 0 }
 }
 
-/// One edge type of a hop.
+/// The rows of one edge type in a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HopSection {
     pub(crate) edge_type: EdgeTypeId,
-    /// `None` for all neighbors.
+    /// The number of neighbors to draw per row, `None` for all.
     pub(crate) fanout: Option<u32>,
     pub(crate) num_rows: u32,
 }
@@ -97,71 +97,71 @@ impl HopSection {
     }
 }
 
-/// Rows whose attributes are wanted.
+/// A request for attributes of nodes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FetchRequest {
     pub(crate) node_type: NodeTypeId,
     pub(crate) wanted: Wanted,
-    /// `u32` each.
+    /// Rows in the part, `u32` each.
     #[serde(skip)]
     pub(crate) rows: Bytes,
 }
 
-/// Edges whose attributes are wanted.
+/// A request for attributes of edges.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FetchEdgesRequest {
     pub(crate) edge_type: EdgeTypeId,
     pub(crate) wanted: WantedOfEdges,
-    /// Per edge the destination's row and the edge's position among its in-edges, `u32`.
+    /// Per edge, the destination's row and the edge's position among its in-edges, `u32` each.
     #[serde(skip)]
     pub(crate) edges: Bytes,
 }
 
-/// Original ids that are looked for.
+/// A request for the global ids of original ids.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FindRequest {
     pub(crate) node_type: NodeTypeId,
-    /// `u32` each.
+    /// Original ids, `u32` each.
     #[serde(skip)]
     pub(crate) originals: Bytes,
 }
 
-/// A range of original ids, of which those are wanted that the part owns.
+/// A request for the original ids in a range that the part owns.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct OriginalsRequest {
     pub(crate) node_type: NodeTypeId,
     pub(crate) start: u32,
     pub(crate) end: u32,
-    /// The most nodes of a reply; the rest is asked for again.
+    /// The most nodes in a reply. Further requests ask for the rest.
     pub(crate) max_rows: u32,
-    /// True if the in-degrees are wanted too, over all edge types.
+    /// True if the reply includes in-degrees over all edge types.
     pub(crate) degrees: bool,
 }
 
 impl OriginalsRequest {
-    /// Words of the reply per node.
+    /// Returns the number of `u32` values per node in the reply.
     pub(crate) fn words_per_row(&self) -> usize {
         1 + usize::from(self.degrees)
     }
 }
 
-/// Keys of nodes that are looked for in the part's share of the original ids.
+/// A request for the global ids of keys in the part's share of the directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct LookUpRequest {
     pub(crate) node_type: NodeTypeId,
     pub(crate) by: LookUpBy,
-    /// [`LookUpBy::words_per_key`] times `u32` each.
+    /// Keys, [`LookUpBy::words_per_key`] `u32` values each.
     #[serde(skip)]
     pub(crate) keys: Bytes,
 }
 
-/// The kind of key that nodes are looked for by.
+/// The kind of key in a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LookUpBy {
-    /// An original id of the share.
+    /// An original id of the share, one word.
     OriginalId,
-    /// The number of an in-edge of the share's nodes, counted node by node in the order of the original ids; its low and its
-    /// high half.
+    /// The number of an in-edge of the share's nodes, counted node by node in the order of the original ids. Two words,
+    /// the low half first.
     InEdge,
 }
 
@@ -174,64 +174,67 @@ impl LookUpBy {
     }
 }
 
-/// Pairs of nodes that may be edges.
+/// A request to test which pairs of nodes are edges.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HasEdgesRequest {
     pub(crate) edge_type: EdgeTypeId,
-    /// Whether held-out edges count as edges.
+    /// True if held-out edges count as edges.
     pub(crate) held_out: bool,
-    /// Per pair the destination's row and the source's global id, `u32`.
+    /// Per pair, the destination's row and the source's global id, `u32` each.
     #[serde(skip)]
     pub(crate) pairs: Bytes,
 }
 
-/// Rows of an embedding that are wanted.
+/// A request for rows of an embedding.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PullRequest {
     pub(crate) table: u16,
-    /// Steps that the rows have to have gone through.
+    /// The number of steps that the rows must have taken.
     pub(crate) version: u64,
-    /// `u32` each.
+    /// Rows in the part, `u32` each.
     #[serde(skip)]
     pub(crate) rows: Bytes,
 }
 
-/// Gradients of rows of an embedding, for the step that follows a version.
+/// Gradients of rows of an embedding, for the step after a version.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PushRequest {
     pub(crate) table: u16,
     pub(crate) version: u64,
     pub(crate) rank: u32,
-    /// Which of this rank's pieces it is: one that comes twice counts once.
+    /// The number of this piece among the pieces of the rank. A piece that arrives twice counts once.
     pub(crate) piece: u32,
     pub(crate) num_rows: u32,
-    /// The rows, `u32`, then their gradients, `f32`.
+    /// The rows (`u32`), then their gradients (`f32`).
     #[serde(skip)]
     pub(crate) data: Bytes,
 }
 
-/// The arrays that answer a request.
+/// The reply to a request, an array whose layout depends on the request.
 ///
-/// - Of `sample_hop`: per section, the count of each row, then the neighbors of all rows (`u32`, global ids), then where
-///   wanted the position of each in its list.
-/// - Of `fetch`: per wanted attribute, in the order of [`Wanted`]'s fields, a value a row; feature rows as stored, `f32` or
-///   `f16`. Of `fetch_edges`: the same by [`WantedOfEdges`], a value an edge.
-/// - Of `find`: a global id per original id, `u32::MAX` where the part does not own it.
-/// - Of `originals`: the nodes of the range that the part owns, the row of the first, then the original ids of as many as the
-///   reply may hold, ascending, then where wanted their in-degrees (`u32`). Of `look_up`: a global id per key.
-/// - Of `has_edges`: per pair a byte, 1 if it is an edge.
-/// - Of `pull`: the rows, `f32`. Of `push`: nothing.
+/// - `sample_hop`: for each section, the number of neighbors of each row, then the neighbors of all rows (`u32`, global
+///   ids), then, if requested, the position of each neighbor in its list.
+/// - `fetch`: for each wanted attribute, in the order of the fields of [`Wanted`], one value per row. Feature rows are
+///   as stored, `f32` or `f16`.
+/// - `fetch_edges`: the same by [`WantedOfEdges`], one value per edge.
+/// - `find`: one global id per original id, `u32::MAX` for nodes that the part does not own.
+/// - `originals`: the number of nodes in the range that the part owns, the row of the first, then the original ids of
+///   as many as fit in the reply, ascending, then, if requested, their in-degrees (`u32`).
+/// - `look_up`: one global id per key.
+/// - `has_edges`: one byte per pair, 1 if it is an edge.
+/// - `pull`: the rows, `f32`.
+/// - `push`: nothing.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ArrayReply {
     #[serde(skip)]
     pub(crate) data: Bytes,
-    /// The permission to work on the request. The server holds it until the connection takes the reply, so that a slow
-    /// connection bounds the replies in memory.
+    /// The permit to work on the request. The server holds it until the connection takes the reply, so that replies to
+    /// a slow connection take bounded memory.
     #[serde(skip)]
     pub(crate) _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Which attributes of nodes are wanted.
+/// The attributes of nodes to fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
     /// Labels, `i64`.
@@ -240,13 +243,13 @@ pub struct Wanted {
     pub times: bool,
     /// Original ids, `u32`.
     pub original_ids: bool,
-    /// In-degrees in the whole graph, over all edge types into the node's type and at all times, `u32`.
+    /// In-degrees in the whole graph, over all edge types into the node's type and over all times, `u32`.
     pub degrees: bool,
     /// Features, as stored.
     pub features: bool,
 }
 
-/// Which attributes of edges are wanted.
+/// The attributes of edges to fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantedOfEdges {
     /// Times, `i64`.
@@ -258,24 +261,24 @@ pub struct WantedOfEdges {
 }
 
 impl WantedOfEdges {
-    /// Whether anything is.
+    /// Returns whether any attribute is wanted.
     pub fn any(self) -> bool {
         self.times || self.weights || self.features
     }
 
-    /// Bytes that an edge takes in a reply.
+    /// Returns the bytes of an edge in a reply.
     pub(crate) fn bytes_per_edge(self, feature_bytes: usize) -> usize {
         let size = |wanted: bool, bytes: usize| if wanted { bytes } else { 0 };
         size(self.times, 8) + size(self.weights, 4) + size(self.features, feature_bytes)
     }
 }
 
-/// Why a request was not answered.
+/// The reason for refusing a request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Refusal {
-    /// The reply would be larger than a message may be: ask for less.
+    /// The reply would exceed the largest message. The client should ask for less.
     TooLarge,
-    /// The request names something that is not there: the two processes hold parts of different graphs, or one is wrong.
+    /// The request is invalid. The two processes hold parts of different graphs, or one of them is faulty.
     Invalid(String),
     /// The server failed.
     Failed(String),
@@ -293,7 +296,7 @@ impl CarriesPayload for SamplingRequest {
 }
 
 impl SamplingRequest {
-    /// The response that refuses this request.
+    /// Returns the response that refuses this request.
     pub(crate) fn refused(&self, refusal: Refusal) -> SamplingResponse {
         match self {
             Self::SampleHop { .. } => SamplingResponse::SampleHop(Err(refusal)),
@@ -308,7 +311,7 @@ impl SamplingRequest {
         }
     }
 
-    /// Bytes of the payload.
+    /// Returns the size of the payload in bytes.
     pub(crate) fn payload_bytes(&self) -> usize {
         let payload = match self {
             Self::SampleHop { request } => &request.rows,

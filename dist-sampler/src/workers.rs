@@ -1,4 +1,4 @@
-//! The threads that sample and gather, apart from the network's and the trainer's.
+//! The threads that sample and gather, separate from the threads of the network and of training.
 
 use crate::SampleError;
 use std::any::Any;
@@ -6,19 +6,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::sync::{Semaphore, oneshot};
 
-/// Bytes of a cache line.
+/// Size of a cache line in bytes.
 pub(crate) const LINE_BYTES: usize = 64;
-/// Work on up to so many cache lines, some 200 µs, may run on the async runtime.
+/// The largest number of cache lines, about 200 µs of work, that may be processed on the async runtime.
 const INLINE_LINES: usize = 8192;
 
-/// The size of work that always runs on the pool, however little it is: it may wait for a disk or a device.
+/// The size to declare for work that must run on the pool, since it may wait for a disk or a device.
 pub(crate) const ON_POOL: usize = usize::MAX;
 
-/// A pool of CPU threads that async code hands work to.
+/// A pool of CPU threads that does work for async code.
 #[derive(Debug)]
 pub(crate) struct Workers {
     pool: rayon::ThreadPool,
-    /// Gathers for peers that may be in the pool at the same time.
+    /// Permits for the gathers for peers that may be in the pool at the same time.
     gathers: Arc<Semaphore>,
 }
 
@@ -33,8 +33,8 @@ impl Workers {
         Ok(Self { pool, gathers: Arc::new(Semaphore::new(num_workers.min(Semaphore::MAX_PERMITS))) })
     }
 
-    /// As [`Workers::run_sized`] for the gathering of what a peer asks for. No more of it enters the pool than there are
-    /// threads, so that a hop waits for at most one gather of each thread.
+    /// Runs work that gathers rows for a peer, as [`Workers::run_sized`] does. At most one gather per thread enters the
+    /// pool at a time, so a hop waits for at most one gather on each thread.
     pub(crate) async fn run_gather<T: Send + 'static>(
         &self,
         lines: usize,
@@ -45,7 +45,7 @@ impl Workers {
         }
         let permit = self.gathers.clone().acquire_owned().await;
         let permit = permit.map_err(|_| SampleError::Internal { what: "the sampling threads have stopped".into() })?;
-        // The work keeps the permit, since it goes on if this future is dropped.
+        // The work owns the permit, since it continues if this future is dropped.
         let gather = move || {
             let _permit = permit;
             work()
@@ -53,8 +53,8 @@ impl Workers {
         self.run(gather).await
     }
 
-    /// As [`Workers::run`] for work that touches about `lines` cache lines: where that takes less time than handing it to
-    /// another thread and waiting for it, it is done at once.
+    /// Runs `work`, which touches about `lines` cache lines. Small work runs in place, since handing it to another
+    /// thread would take longer. Other work runs on the pool as in [`Workers::run`].
     pub(crate) async fn run_sized<T: Send + 'static>(
         &self,
         lines: usize,
@@ -66,8 +66,8 @@ impl Workers {
         catch_unwind(AssertUnwindSafe(work)).map_err(panicked)
     }
 
-    /// Runs `work` on the pool and waits for it without blocking the async runtime. A panic becomes an error, so that
-    /// one bad batch ends the job with a message and does not leave a peer waiting. If this future is dropped before a
+    /// Runs `work` on the pool and waits for it without blocking the async runtime. A panic becomes an error, so that a
+    /// failing batch ends the job with a message instead of leaving a peer waiting. If this future is dropped before a
     /// thread is free, `work` does not run.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
@@ -123,7 +123,8 @@ mod tests {
         let released = Arc::new(std::sync::Mutex::new(released));
         let gathers: Vec<_> = (0..8)
             .map(|_| {
-                let (workers, released) = (workers.clone(), released.clone());
+                let workers = workers.clone();
+                let released = released.clone();
                 let wait = move || released.lock().unwrap().recv().unwrap();
                 tokio::spawn(async move { workers.run_gather(ON_POOL, wait).await })
             })

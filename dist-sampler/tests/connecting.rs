@@ -1,4 +1,4 @@
-//! Connections to peers that are late, overloaded, or never serve.
+//! Tests of connections to peers that are late, overloaded, or never serve.
 
 mod support;
 
@@ -13,7 +13,7 @@ const FEATURES: Wanted = Wanted { labels: false, times: false, original_ids: fal
 #[test]
 fn a_rank_that_refuses_connections_until_it_serves_is_connected_to() {
     let dir = parts_of(&dataset(200, None), 2);
-    // Nobody takes the connections of rank 1 before its service starts, so its queue is full after the first.
+    // No thread accepts connections of rank 1 before its service starts, so its queue is full after the first one.
     let ranks = join(dir.path(), |config| config.rpc_backlog = 1);
     let config = SamplingNodeConfig { connect_budget_ms: 60_000, ..SamplingNodeConfig::default() };
     let _in_queue = ranks[0].connect_rpc(1).expect("the first connection fits");
@@ -23,7 +23,7 @@ fn a_rank_that_refuses_connections_until_it_serves_is_connected_to() {
     let wanted = nodes_of(&asking, 1);
     let late = std::thread::scope(|scope| {
         let fetched = scope.spawn(|| asking.handle().block_on(asking.fetch(NODES, wanted.clone(), FEATURES)));
-        // Its attempts are refused by now, or will be served.
+        // By now the attempts were refused or wait to be served.
         std::thread::yield_now();
         let late = start(dir.path(), &ranks[1], &config);
         let fetched = fetched.join().expect("no panic").expect("features of the late rank");
@@ -46,9 +46,9 @@ fn a_rank_that_never_serves_fails_once_for_many_concurrent_requests() {
     let begin = Instant::now();
     let errors: Vec<SampleError> = node.handle().block_on(async {
         let requests = (0..64).map(|i| node.fetch(NODES, vec![wanted[i]], FEATURES));
-        join_all(requests).await.into_iter().map(|fetched| fetched.expect_err("nobody serves")).collect()
+        join_all(requests).await.into_iter().map(|fetched| fetched.expect_err("rank 1 does not serve")).collect()
     });
-    // One after the other they would take 96 s and the waits for the control plane.
+    // Sequential requests would take 96 s plus the waits for the control plane.
     assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
     for error in errors {
         let SampleError::Connect { rank: 1, source, .. } = error else { panic!("{error:?}") };
@@ -69,22 +69,22 @@ fn a_broken_connection_is_opened_again() {
     let dir = parts_of(&dataset(200, None), 2);
     let ranks = join(dir.path(), |_| ());
     let config = SamplingNodeConfig::default();
-    // The first connections of rank 0 are closed as soon as they are there.
-    let mut incoming = ranks[1].take_rpc_incoming().expect("nobody else takes them");
+    // The first two connections of rank 0 are closed as soon as they are open.
+    let mut incoming = ranks[1].take_rpc_incoming().expect("no other service takes them");
     let node = start(dir.path(), &ranks[0], &config);
-    node.handle().block_on(node.wait_until_connected()).expect("the door is open");
+    node.handle().block_on(node.wait_until_connected()).expect("both connections are accepted");
     for _ in 0..2 {
         drop(incoming.blocking_recv().expect("two connections"));
     }
     let begin = Instant::now();
     let wanted = nodes_of(&node, 1);
     let closer = std::thread::spawn(move || {
-        // A request reconnects once: it fails when the second connection breaks as well.
+        // A request reconnects once. It fails when the second connection breaks too.
         drop(incoming.blocking_recv().expect("a third connection"));
     });
-    let error = node.handle().block_on(node.fetch(NODES, wanted, FEATURES)).expect_err("nobody answers");
-    assert!(error.to_string().contains("and before that"), "{error}");
-    assert!(begin.elapsed() < Duration::from_secs(30), "it waits for no deadline");
+    let error = node.handle().block_on(node.fetch(NODES, wanted, FEATURES)).expect_err("no peer answers");
+    assert!(error.to_string().contains("after an earlier failure"), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(30), "it does not wait for a deadline");
     closer.join().expect("no panic");
     drop(node);
     shut_down(ranks);
@@ -105,7 +105,8 @@ fn thirty_two_ranks_connect_at_once_on_a_busy_machine() {
                 }
             });
         }
-        let (config, dir) = (&config, dir.path());
+        let config = &config;
+        let dir = dir.path();
         let run = move |cluster: &edgecut_cluster::Cluster| {
             let node = start(dir, cluster, config);
             node.handle().block_on(node.wait_until_connected())?;

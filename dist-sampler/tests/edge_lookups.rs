@@ -1,4 +1,4 @@
-//! Lookups of edges into a hub give the same whether its in-neighbors are scanned or searched.
+//! Tests that lookups of edges into a hub give the same result with and without an index of its in-neighbors.
 
 mod support;
 
@@ -31,7 +31,7 @@ fn edges_into_hubs_are_found_with_and_without_an_index() {
         let pairs: Vec<(u32, u32)> =
             (0..num_nodes).flat_map(|node| [(node, hub), (hub, node), (node, (node + 1) % num_nodes)]).collect();
         for node in &nodes {
-            // The second time the index is there, if it has room.
+            // The second pass uses the index, if it fits the budget.
             for _ in 0..2 {
                 let found = node.handle().block_on(node.has_edges(EdgeTypeId(0), &pairs, false)).expect("an answer");
                 for (pair, found) in pairs.iter().zip(found) {

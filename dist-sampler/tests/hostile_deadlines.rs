@@ -1,4 +1,4 @@
-//! A peer's deadline is only a number: none makes the server panic or keeps it from answering.
+//! Tests that no deadline of a peer's request makes the server panic or stops it from answering.
 
 mod support;
 
@@ -8,14 +8,14 @@ use std::net::TcpStream;
 use std::time::Duration;
 use support::{DIM, NODES, dataset, join, nodes_of, parts_of, shut_down, start};
 
-/// The position of the request `find` among the requests.
+/// The index of the request `find` in the enumeration of requests.
 const FIND: u32 = 2;
 
-/// A frame that asks which global ids belong to two original ids, with a deadline.
+/// Returns a frame that requests the global ids of two original ids, with a deadline.
 fn find_frame(id: u64, seconds: u64, nanoseconds: u32) -> Vec<u8> {
     let payload: Vec<u8> = [0_u32, 1].iter().flat_map(|id| id.to_le_bytes()).collect();
     let mut head = Vec::new();
-    // A request, and its context: the deadline, then the trace (id of 128 bits, span, decision).
+    // The variant of a request, then its context: the deadline and the trace (id of 128 bits, span, decision).
     head.extend(0_u32.to_le_bytes());
     head.extend(seconds.to_le_bytes());
     head.extend(nanoseconds.to_le_bytes());
@@ -63,7 +63,7 @@ fn every_deadline_gets_an_answer_or_the_end_of_the_connection_and_the_server_liv
         let payload = read_reply(&mut stream).unwrap_or_else(|e| panic!("a deadline of {seconds} s: {e}"));
         assert_eq!(payload.len(), 2 * size_of::<u32>(), "a global id for each");
     }
-    // A duration that cannot be decoded ends the connection, and that one alone.
+    // A duration that cannot be decoded ends its connection, but no other.
     let mut broken = connect();
     broken.write_all(&find_frame(0, u64::MAX, u32::MAX)).expect("the server reads");
     assert!(read_reply(&mut broken).is_err());

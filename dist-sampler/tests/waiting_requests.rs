@@ -1,4 +1,4 @@
-//! Requests that wait do not keep others from being answered: pulls of an embedding that its owner has not stepped yet.
+//! Tests that waiting requests, pulls of an embedding before its owner has taken a step, do not delay other requests.
 
 mod support;
 
@@ -13,10 +13,10 @@ use std::time::Duration;
 use support::{DIM, NODES, dataset, join, nodes_of, parts_of, shut_down, start};
 
 const NUM_WAITING: usize = 64;
-/// The most that anything here may take on a busy machine.
+/// The longest time that any operation here may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Two ranks with an embedding, of which rank 1 is one step ahead: the owner of the other part has not made it.
+/// Two ranks with an embedding. Rank 1 is one step ahead of rank 0, which owns the other part.
 struct Job {
     _dir: tempfile::TempDir,
     ranks: Vec<edgecut_cluster::Cluster>,
@@ -44,7 +44,7 @@ impl Job {
     }
 }
 
-/// Samples from rank 1 around seeds of part 0, and fetches their features.
+/// Samples on `node` around seeds of part 0, and fetches the features of the sampled nodes.
 async fn sample_and_fetch(node: &Arc<SamplingNode>, batch: u64) -> Result<(), SampleError> {
     let seeds = nodes_of(node, 0)[..50].to_vec();
     let fanouts = vec![Fanout::Count(3), Fanout::Count(2)];
@@ -74,7 +74,7 @@ fn sixty_four_waiting_pulls_let_hops_features_and_their_own_release_through() {
         });
         let served = tokio::time::timeout(PATIENCE, select(pulls, others)).await.expect("nothing freezes");
         let futures::future::Either::Right(((), pulls)) = served else { panic!("the owner has not stepped") };
-        // A push for the step that the pulls wait for comes over the same connection.
+        // A push for the step that the pulls wait for uses the same connection.
         let gradients = [1.0; 4];
         let pushed = tokio::time::timeout(PATIENCE, waiting.push(&rows[..1], &gradients)).await;
         pushed.expect("the push is not held up").expect("one step ahead is allowed");
@@ -108,7 +108,7 @@ fn expired_deadlines_free_the_connection() {
             }
         }
         assert_eq!(failed, 3 * NUM_WAITING);
-        // On a busy machine a reply may take longer than this deadline, but not each of many.
+        // On a busy machine one reply may exceed this deadline, but not each of many.
         let mut batch = 0;
         while let Err(error) = sample_and_fetch(&node, batch).await {
             assert!(error.to_string().contains("no reply within"), "{error}");
@@ -132,7 +132,8 @@ fn requests_beyond_the_hard_bound_are_refused_and_named() {
     node.handle().clone().block_on(async {
         let (send, mut refused) = tokio::sync::mpsc::unbounded_channel();
         let pull = |i: usize| {
-            let (send, rows) = (send.clone(), &rows);
+            let send = send.clone();
+            let rows = &rows;
             async move {
                 let pulled = waiting.pull(&rows[i..=i]).await;
                 if let Err(error) = &pulled {
@@ -143,7 +144,7 @@ fn requests_beyond_the_hard_bound_are_refused_and_named() {
             }
         };
         let pulls = join_all((0..NUM_WAITING).map(pull));
-        // The owner steps after all that are too many have been refused.
+        // The owner takes its step after all excess requests have been refused.
         let step = async {
             for _ in 0..NUM_WAITING - 8 {
                 refused.recv().await.expect("a refusal");
@@ -164,7 +165,7 @@ fn gradients_for_a_step_that_the_protocol_does_not_allow_are_refused() {
     let mut job = Job::start(&SamplingNodeConfig::default());
     let node = job.nodes[1].clone();
     let rows = nodes_of(&node, 0);
-    // Rank 1 is one step ahead of the owner already, which is as far as a collective allows.
+    // Rank 1 is already one step ahead of the owner, the most that a collective allows.
     job.embeddings[1].step(&SparseAdam::new(0.1), 1.0);
     let pushed = node.handle().block_on(job.embeddings[1].push(&rows[..1], &[1.0; 4]));
     let error = pushed.expect_err("two steps ahead").to_string();

@@ -1,10 +1,10 @@
-// A stand-in for libnvrtc, NVIDIA's compiler: it compiles kernels of CUDA C++ for the CPU with the system's C++ compiler, and
-// gives for PTX the path of a library that driver.cpp loads.
+// A stand-in for libnvrtc, NVIDIA's compiler. It compiles CUDA C++ kernels for the CPU with the system's C++ compiler.
+// In place of PTX it returns the path of a library, which driver.cpp loads.
 //
-// CUDA_ON_CPU_NVRTC: a libnvrtc that has to compile each kernel too, for the GPU that is asked for, with NVIDIA's headers in the
-// folders of CUDA_ON_CPU_NVRTC_INCLUDE (with colons between them); what it says against a kernel is the error.
-// CUDA_ON_CPU_CACHE: where compiled kernels are kept; cuda-on-cpu-<user> of the temporary folder.
-// CXX: the C++ compiler, c++.
+// CUDA_ON_CPU_NVRTC: a real libnvrtc that also has to compile each kernel, for the requested GPU, with NVIDIA's headers
+// in the folders of CUDA_ON_CPU_NVRTC_INCLUDE (separated by colons). Its errors become errors of the kernel.
+// CUDA_ON_CPU_CACHE: the folder of compiled kernels. Default: cuda-on-cpu-<user> in the temporary folder.
+// CXX: the C++ compiler. Default: c++.
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -50,7 +50,7 @@ std::string read(const std::string &path) {
     return text.str();
 }
 
-// The folders of --include-path.
+// Returns the folders of --include-path.
 std::vector<std::string> includes(int count, const char *const *options) {
     static const auto &NAME = *new std::string("--include-path=");
     std::vector<std::string> found;
@@ -60,13 +60,15 @@ std::vector<std::string> includes(int count, const char *const *options) {
     return found;
 }
 
-// Empty where there is no kernel.
+// Returns the name of the kernel, or an empty string if there is none.
 std::string kernel_of(const std::string &source) {
     static const auto &KERNEL = *new std::regex(R"(__global__\s+void\s+(?:__(?:launch_bounds|cluster_dims)__\s*\([^)]*\)\s*)*(\w+)\s*\()");
     std::smatch found;
     return std::regex_search(source, found, KERNEL) ? found[1].str() : "";
 }
 
+// Returns the source for the CPU: dynamic shared memory comes from cuda_runtime.h, and the entry points are appended. A
+// flag tells whether threads of a block wait for each other, which needs a stack for each.
 std::string for_the_cpu(const std::string &source, const std::string &kernel) {
     static const auto &SHARED = *new std::regex(R"(extern\s+__shared__\s+(?:__align__\(\d+\)\s*)?(\w+)\s+(\w+)\s*\[\s*\]\s*;)");
     const std::string body = std::regex_replace(source, SHARED, "$1 *$2 = static_cast<$1 *>(cuda_on_cpu::shared_memory());");
@@ -75,13 +77,13 @@ std::string for_the_cpu(const std::string &source, const std::string &kernel) {
     return "#include <cuda_runtime.h>\n" + body + "\nCUDA_ON_CPU_KERNEL(" + kernel + ", " + together + ")\n";
 }
 
-// Runs a command, and gives whether it succeeded and what it said.
+// Runs a command. Returns true if it succeeded; `log` gets its output.
 bool run(const std::vector<std::string> &words, const std::string &log_path, std::string &log) {
     std::vector<char *> arguments, variables;
     for (const std::string &word : words)
         arguments.push_back(const_cast<char *>(word.c_str()));
     arguments.push_back(nullptr);
-    // The compiler is no part of what is tested.
+    // The system's compiler must not load the stand-ins or other libraries under test.
     for (char **variable = environ; *variable; variable++)
         if (std::strncmp(*variable, "LD_LIBRARY_PATH=", 16) != 0)
             variables.push_back(*variable);
@@ -106,7 +108,7 @@ bool run(const std::vector<std::string> &words, const std::string &log_path, std
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// NVIDIA's compiler, where one is asked for.
+// NVIDIA's own compiler, if CUDA_ON_CPU_NVRTC names one.
 struct Nvrtc {
     int (*create)(void **, const char *, const char *, int, const char *const *, const char *const *);
     int (*compile)(void *, int, const char *const *);
@@ -171,19 +173,20 @@ int compile(Program &program, int count, const char *const *options) {
     }
     const std::string source = for_the_cpu(program.source, kernel);
 
-    // On a GPU signed numbers wrap. Nothing is fused, so that all CPUs come to the same bits.
+    // On a GPU signed integers wrap. Floating point is not fused, so that all CPUs give the same bits.
     std::vector<std::string> words = {cxx, "-std=c++17", "-O1", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off",
                                       "-fmax-errors=5", "-shared", "-fPIC"};
     const auto folders = includes(count, options);
     for (const std::string &include : folders)
         words.push_back("-I" + include);
+    // The cache is keyed by everything that the compiled library depends on.
     std::string all = nvrtc + "\n" + source;
     for (const std::string &word : words)
         all += word + "\n";
     for (const std::string &include : folders)
         for (const char *header : {"cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "mma.h"})
             all += read(include + "/" + header);
-    // What NVIDIA's compiler accepts depends on the GPU.
+    // NVIDIA's compiler may accept a kernel for one GPU and reject it for another.
     if (!nvrtc.empty())
         for (int i = 0; i < count; i++)
             all += options[i];
@@ -209,6 +212,7 @@ int compile(Program &program, int count, const char *const *options) {
 
     mkdir(folder.c_str(), 0700);
     static int number = 0;
+    // Processes may compile the same kernel at once: each writes its own file and renames it.
     const std::string start = folder + "/" + name + "." + std::to_string(getpid()) + "." + std::to_string(__sync_fetch_and_add(&number, 1));
     const std::string text = start + ".cpp", made = start + ".so";
     if (!(std::ofstream(text) << source).flush()) {

@@ -1,13 +1,15 @@
-// A stand-in for libcuda, NVIDIA's driver: GPUs whose memory is the host's, and whose kernels compiler.cpp has compiled for the CPU.
+// A stand-in for libcuda, NVIDIA's driver: GPUs whose memory is host memory, and whose kernels compiler.cpp has
+// compiled for the CPU.
 //
-// Streams are threads, so that work is out of order wherever nothing orders it: what reads memory before it is written, or
-// after it was given to somebody else, can be seen to go wrong. What a kernel reads and writes beyond its arrays is not noticed.
+// Each stream is a thread, so work runs out of order unless something orders it. Reads of memory before it is written,
+// or after it was given to another owner, can therefore show in results. Accesses beyond a kernel's arrays are not
+// detected.
 //
-// CUDA_ON_CPU_GPUS: how many GPUs there are, 1.
-// CUDA_ON_CPU_ARCH: their compute capability, 80 for 8.0, which it is unless told.
-// CUDA_ON_CPU_MEMORY: bytes that each has, 2 GiB. More is out of memory.
-// CUDA_ON_CPU_LAUNCHES: the number of the kernel that fails, from 1, and with it all that comes after; none.
-// CUDA_ON_CPU_DELAY: microseconds that each step of a stream waits at most before it begins, 0.
+// CUDA_ON_CPU_GPUS: the number of GPUs. Default: 1.
+// CUDA_ON_CPU_ARCH: their compute capability, without the dot. Default: 80, for 8.0.
+// CUDA_ON_CPU_MEMORY: the bytes of memory of each GPU. Default: 2 GiB. Larger requests are out of memory.
+// CUDA_ON_CPU_LAUNCHES: the number, from 1, of the kernel launch that fails, with all later work. Default: none.
+// CUDA_ON_CPU_DELAY: the maximum random delay before each step of a stream, in microseconds. Default: 0.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -52,7 +54,7 @@ long setting(const char *name, long otherwise) {
 int gpus() { return static_cast<int>(setting("CUDA_ON_CPU_GPUS", 1)); }
 size_t memory_bytes() { return setting("CUDA_ON_CPU_MEMORY", 2l << 30); }
 
-// What was recorded of an event.
+// A recording of an event.
 struct Mark {
     std::mutex lock;
     std::condition_variable reached;
@@ -75,7 +77,7 @@ struct Mark {
 
 struct Event {
     std::mutex lock;
-    // None before it is recorded: then there is nothing to wait for.
+    // Null before the first recording: there is nothing to wait for.
     std::shared_ptr<Mark> mark;
 
     std::shared_ptr<Mark> latest() {
@@ -84,7 +86,7 @@ struct Event {
     }
 };
 
-// The first failure of a kernel: it stays, as on a GPU.
+// The first failure of a kernel. It stays for all later calls, as on a GPU.
 std::atomic<int> sticky{SUCCESS};
 
 class Stream {
@@ -127,7 +129,7 @@ class Stream {
         return *all;
     }
 
-    // Streams live as long as the process: their owner may destroy one while work is left.
+    // Streams live as long as the process, because their owner may destroy one with work left.
     void work() {
         std::minstd_rand random(std::random_device{}());
         for (;;) {
@@ -163,7 +165,7 @@ struct Context {
     int device;
 };
 
-// What is allocated, by its start.
+// The allocations, by their start address.
 struct Memory {
     std::mutex lock;
     std::map<uintptr_t, std::pair<size_t, int>> device;
@@ -178,7 +180,7 @@ struct Memory {
         auto before = std::prev(after);
         return reinterpret_cast<uintptr_t>(at) + bytes <= before->first + before->second;
     }
-    // Whether one allocation of a device holds these bytes.
+    // Returns true if one allocation of a device holds these bytes.
     bool on_device(uintptr_t at, size_t bytes) {
         std::lock_guard<std::mutex> guard(lock);
         auto after = device.upper_bound(at);
@@ -199,12 +201,12 @@ thread_local std::vector<Context *> contexts;
 
 int here() { return contexts.empty() || !contexts.back() ? -1 : contexts.back()->device; }
 
-// Not a number in any width, so that what is read before it is written shows.
+// NaN in every width of floats, so that reads of unwritten memory show in results.
 constexpr int POISON = 0xff;
 
 constexpr unsigned MOST_SHARED_BYTES = 163 << 10;
 
-// What compiler.cpp adds to each kernel.
+// The entry points that compiler.cpp adds to each kernel.
 using Capture = void *(*)(void **);
 using Run = int (*)(void *, const unsigned *, const unsigned *, unsigned);
 
@@ -397,7 +399,8 @@ API cuMemFreeHost(void *at) {
     return SUCCESS;
 }
 
-// Of page-locked memory copies read when their turn comes, of other memory before the call ends.
+// Copies from page-locked memory read it when the stream reaches them; copies from other memory read it before the call
+// returns.
 API cuMemcpyHtoDAsync_v2(uintptr_t to, const void *from, size_t bytes, void *stream) {
     if (sticky)
         return sticky;
@@ -434,7 +437,7 @@ struct Copy2D {
     size_t to_pitch;
     size_t width, height;
 };
-// Types of memory: 1 the host's, 2 a device's.
+// Types of memory: 1 is the host's, 2 a device's.
 API cuMemcpy2DAsync_v2(const Copy2D *copies, void *stream) {
     const Copy2D c = *copies;
     if (c.from_x || c.from_y || c.to_x || c.to_y || (c.from_type != 1 && c.from_type != 2) || (c.to_type != 1 && c.to_type != 2))
@@ -509,7 +512,7 @@ API cuEventDestroy_v2(Event *event) {
     return SUCCESS;
 }
 
-// What compiler.cpp gives for PTX names a library: "//CUDA-ON-CPU <path>\n".
+// In place of PTX, compiler.cpp returns the path of a library: "//CUDA-ON-CPU <path>\n".
 API cuModuleLoadData(Module **module, const char *image) {
     if (sticky)
         return sticky;
@@ -546,6 +549,7 @@ API cuLaunchKernel(Function *function, unsigned grid_x, unsigned grid_y, unsigne
     }
     if (sticky)
         return sticky;
+    // The arguments are copied now, as by CUDA: the caller may change them after the call.
     void *captured = function->capture(parameters);
     const Run run = function->run;
     static std::atomic<long> left{setting("CUDA_ON_CPU_LAUNCHES", -1)};

@@ -1,5 +1,5 @@
-//! How near the aggregation of neighbors comes to what the device's memory gives: bytes that a mean over random neighbors has to
-//! move, a second, against those of a plain copy of the same matrix in the same run.
+//! The bandwidth of neighbor aggregation compared with the device's memory bandwidth: the bytes per second of a mean
+//! over random neighbors, against those of a plain copy of the same matrix in the same run.
 //!
 //! ```console
 //! $ cargo run --release -p edgecut-gpu --features cuda --example aggregation_bandwidth
@@ -11,7 +11,7 @@ use edgecut_gpu::kernels::{Aggregation, Appended, DeviceEdges, Factor, Mask, Mat
 use edgecut_graph::rng::CounterRng;
 use std::time::Instant;
 
-/// Neighbors of each row.
+/// The number of neighbors of each row.
 const FAN_OUT: usize = 10;
 const REPETITIONS: usize = 7;
 
@@ -49,7 +49,7 @@ fn measure<R: Runtime>(name: &str, device: &R::Device, rows: usize) {
             seconds[REPETITIONS / 2]
         };
         let row_bytes = (rows * width * size_of::<f32>()) as f64;
-        // A mask that keeps everything: each value is read and written once.
+        // The copy: a mask that keeps everything reads and writes each value once.
         let copy = 2.0 * row_bytes / time(&|| drop(masked(&client, &x, Mask::KEEP)));
         let moved = (FAN_OUT + 1) as f64 * row_bytes + (indices.len() * size_of::<u32>()) as f64;
         let aggregation = moved / time(&|| drop(mean.run(&client, &x)));
@@ -58,7 +58,7 @@ fn measure<R: Runtime>(name: &str, device: &R::Device, rows: usize) {
 }
 
 fn main() {
-    // A matrix well above a GPU's caches.
+    // A matrix much larger than a GPU's caches.
     match edgecut_gpu::resolve(edgecut_gpu::DeviceChoice::Cuda, 0, 1) {
         Ok(gpu) => measure::<cubecl::cuda::CudaRuntime>(&gpu.to_string(), &cubecl::cuda::CudaDevice::new(0), 1 << 20),
         Err(error) => eprintln!("CUDA is not measured: {error}"),

@@ -1,4 +1,4 @@
-//! Which device a process computes on: what the user asked for, and what this machine has.
+//! The device that a process computes on, from the user's choice and the machine's devices.
 
 mod error;
 mod panics;
@@ -9,7 +9,7 @@ use std::str::FromStr;
 pub use error::DeviceError;
 pub use panics::{noted_failure, watch_panics};
 
-/// What `--device` asks for.
+/// The user's choice of a device: the value of `--device`.
 ///
 /// ```
 /// use edgecut_gpu::DeviceChoice;
@@ -19,15 +19,15 @@ pub use panics::{noted_failure, watch_panics};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceChoice {
-    /// A GPU for each process where the program is built for them and they work, else the CPU.
+    /// A GPU for each process if the program is built for GPUs and they work, else the CPU.
     #[default]
     Auto,
     /// The CPU.
     Cpu,
-    /// An NVIDIA GPU for each process of a node: the one with the number of its local rank.
+    /// An NVIDIA GPU for each process of a node: the one whose number is the process's local rank.
     Cuda,
-    /// The NVIDIA GPU with this number, from 0, for the only process of a node. `CUDA_VISIBLE_DEVICES` decides which GPUs are
-    /// counted.
+    /// The NVIDIA GPU with this number, from 0, for the only process of a node. `CUDA_VISIBLE_DEVICES` decides which
+    /// GPUs are numbered.
     CudaIndex(usize),
 }
 
@@ -35,9 +35,12 @@ impl FromStr for DeviceChoice {
     type Err = DeviceError;
 
     fn from_str(text: &str) -> Result<Self, DeviceError> {
-        let index = |digits: &str| match digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => digits.parse().ok().map(Self::CudaIndex),
-            false => None,
+        let index = |digits: &str| {
+            if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                digits.parse().ok().map(Self::CudaIndex)
+            } else {
+                None
+            }
         };
         let choice = match text {
             "auto" => Some(Self::Auto),
@@ -63,13 +66,13 @@ impl fmt::Display for DeviceChoice {
 /// An NVIDIA GPU that this process sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CudaGpu {
-    /// Its number among the GPUs that this process sees, from 0.
+    /// The GPU's number among the GPUs that this process sees, from 0.
     pub index: usize,
-    /// What the driver calls it: "NVIDIA L4".
+    /// The driver's name of the GPU: "NVIDIA L4".
     pub name: String,
-    /// Its memory in bytes, free or not.
+    /// The size of the GPU's memory in bytes, whether free or used.
     pub total_memory_bytes: u64,
-    /// Its compute capability, major and minor: (9, 0) for Hopper.
+    /// The compute capability, major and minor: (9, 0) for Hopper.
     pub compute_capability: (u32, u32),
     /// The newest CUDA version that the driver supports, major and minor.
     pub driver_version: (u32, u32),
@@ -80,10 +83,10 @@ pub struct CudaGpu {
 pub enum Resolved {
     /// The CPU.
     Cpu {
-        /// A line for the user, where `auto` has passed over GPUs that the program is built for.
+        /// A line for the user, if `auto` has skipped GPUs that the program is built for.
         why: Option<String>,
     },
-    /// An NVIDIA GPU, whose driver, compiler and headers have been looked at.
+    /// An NVIDIA GPU, whose driver, compiler and headers have been checked.
     Cuda(CudaGpu),
 }
 
@@ -96,13 +99,14 @@ impl fmt::Display for Resolved {
     }
 }
 
-/// Finds the device of the process `local_rank` among the `local_world_size` of this node. For an NVIDIA GPU this loads the
-/// driver and the run-time compiler and asks them; it makes no context on the device, and never panics, as the first use of
-/// a device would where something is missing.
+/// Finds the device of the process `local_rank` among the `local_world_size` processes of this node. For an NVIDIA GPU
+/// this loads the driver and the run-time compiler and queries them. It creates no context on the device. Unlike the
+/// first use of a device, it does not panic if something is missing.
 ///
 /// # Errors
-/// A device that the program is not built for, that is not there, or lacks what it needs on this machine; fewer GPUs than
-/// processes. With `auto` only the last one, since a job should not run on GPUs and CPUs at once.
+/// Fails if the program is not built for the device, if the device does not exist or lacks what it needs on this
+/// machine, and if there are fewer GPUs than processes. `auto` fails only in the last case, since a job should not run
+/// on GPUs and CPUs at once.
 ///
 /// ```
 /// use edgecut_gpu::{DeviceChoice, Resolved, resolve};
@@ -118,23 +122,23 @@ pub fn resolve(choice: DeviceChoice, local_rank: usize, local_world_size: usize)
     decide(choice, Place { local_rank, local_world_size }, machine)
 }
 
-/// What has to be known of a machine.
+/// The queries of a machine that a decision needs.
 pub(crate) trait Machine {
-    /// The GPUs that this process sees, by number, one at least.
+    /// Returns the GPUs that this process sees, by number; at least one.
     fn gpus(&self) -> Result<Vec<CudaGpu>, DeviceError>;
 
-    /// Whether kernels can be compiled for this one.
+    /// Checks that kernels can be compiled for this GPU.
     fn check_compiler(&self, gpu: &CudaGpu) -> Result<(), DeviceError>;
 }
 
-/// A process among those of its node.
+/// The position of a process among those of its node.
 #[derive(Clone, Copy)]
 struct Place {
     local_rank: usize,
     local_world_size: usize,
 }
 
-/// Decides without touching anything but `machine`, which is none in a program that is built without NVIDIA GPUs.
+/// Decides without touching anything but `machine`, which is `None` in a program that is built without NVIDIA GPUs.
 fn decide(choice: DeviceChoice, place: Place, machine: Option<&dyn Machine>) -> Result<Resolved, DeviceError> {
     let built = || machine.ok_or(DeviceError::NotBuilt { choice: choice.to_string() });
     match choice {
@@ -146,17 +150,18 @@ fn decide(choice: DeviceChoice, place: Place, machine: Option<&dyn Machine>) -> 
             match gpu_of_rank(machine, place) {
                 Ok(gpu) => Ok(Resolved::Cuda(gpu)),
                 Err(error @ DeviceError::TooFewGpus { .. }) => Err(error),
-                Err(error) => {
-                    Ok(Resolved::Cpu { why: Some(format!("--device auto is the CPU: {}", error.without_remedy())) })
-                }
+                Err(error) => Ok(Resolved::Cpu {
+                    why: Some(format!("--device auto chooses the CPU: {}", error.without_remedy())),
+                }),
             }
         }
     }
 }
 
+/// Returns the GPU whose number is the process's local rank.
 fn gpu_of_rank(machine: &dyn Machine, place: Place) -> Result<CudaGpu, DeviceError> {
     let mut gpus = machine.gpus()?;
-    // All processes of the node come to the same verdict, not only those that are left without a GPU.
+    // All processes of the node must get the same error, also those for which there is a GPU.
     if place.local_world_size > gpus.len() || place.local_rank >= gpus.len() {
         let processes = place.local_world_size.max(place.local_rank + 1);
         return Err(DeviceError::TooFewGpus { processes, gpus: gpus.len(), visible: visible_devices() });
@@ -166,6 +171,7 @@ fn gpu_of_rank(machine: &dyn Machine, place: Place) -> Result<CudaGpu, DeviceErr
     Ok(gpu)
 }
 
+/// Returns the GPU `index` for the only process of the node.
 fn gpu_of_number(machine: &dyn Machine, place: Place, index: usize) -> Result<CudaGpu, DeviceError> {
     if place.local_world_size > 1 {
         return Err(DeviceError::SharedGpu { index, processes: place.local_world_size });
@@ -180,12 +186,12 @@ fn gpu_of_number(machine: &dyn Machine, place: Place, index: usize) -> Result<Cu
     Ok(gpu)
 }
 
-/// Which GPUs the driver lets this process see, where that is restricted.
+/// Returns the value of `CUDA_VISIBLE_DEVICES`, which restricts the GPUs that the driver shows to this process.
 pub(crate) fn visible_devices() -> Option<String> {
     std::env::var_os("CUDA_VISIBLE_DEVICES").map(|value| value.to_string_lossy().into_owned())
 }
 
-/// "1.5 GiB", "512 B".
+/// Formats a size: "1.5 GiB", "512 B".
 pub(crate) fn bytes_text(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
@@ -240,7 +246,7 @@ mod tests {
             ["", "gpu", "CUDA", "cuda:", "cuda:-1", "cuda:+1", "cuda:one", "cuda:0 ", "cuda:99999999999999999999"]
         {
             let error = text.parse::<DeviceChoice>().unwrap_err().to_string();
-            let expected = "is no device: give auto, cpu, cuda or cuda:K (the GPU number K, from 0)";
+            let expected = "is not a device: give auto, cpu, cuda or cuda:K (the GPU number K, from 0)";
             assert_eq!(error, format!("'{text}' {expected}"));
         }
     }
@@ -261,13 +267,13 @@ mod tests {
     #[test]
     fn too_many_processes_are_told_on_every_rank() {
         let machine = Fake(Ok(2), Ok(()));
-        let expected = "--nproc-per-node is 4, but this machine has 2 GPUs: start at most 2 processes a node, or give \
+        let expected = "--nproc-per-node is 4, but this machine has 2 GPUs: start at most 2 processes per node, or give \
                         --device cpu";
         for (choice, rank) in [("auto", 0), ("auto", 3), ("cuda", 0), ("cuda", 2)] {
             assert_eq!(on(&machine, choice, rank, 4), Err(expected.to_owned()));
         }
         let one = Fake(Ok(1), Ok(()));
-        let expected = "--nproc-per-node is 2, but this machine has 1 GPU: start at most 1 process a node, or give --device \
+        let expected = "--nproc-per-node is 2, but this machine has 1 GPU: start at most 1 process per node, or give --device \
                         cpu";
         assert_eq!(on(&one, "cuda", 0, 2), Err(expected.to_owned()));
     }
@@ -276,7 +282,7 @@ mod tests {
     fn a_number_is_for_one_process_and_has_to_exist() {
         let machine = Fake(Ok(2), Ok(()));
         let expected = "--device cuda:1 is one GPU, but --nproc-per-node is 2: give --device cuda, which takes a GPU for each \
-                        process, or start one process a node";
+                        process, or start one process per node";
         assert_eq!(on(&machine, "cuda:1", 0, 2), Err(expected.to_owned()));
         let expected = "--device cuda:2: this machine has 2 GPUs: cuda:0 (NVIDIA L4), cuda:1 (NVIDIA L4)";
         assert_eq!(on(&machine, "cuda:2", 0, 1), Err(expected.to_owned()));
@@ -289,9 +295,9 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let none = Fake(Err(DeviceError::NoDriver { cause: "libcuda.so.1: cannot open".to_owned() }), Ok(()));
-        assert_eq!(line(&none).as_deref(), Some("--device auto is the CPU: no NVIDIA driver was found"));
+        assert_eq!(line(&none).as_deref(), Some("--device auto chooses the CPU: no NVIDIA driver was found"));
         let no_compiler = Fake(Ok(2), Err(DeviceError::NoHeaders { cause: "x".to_owned() }));
-        assert!(line(&no_compiler).unwrap().starts_with("--device auto is the CPU: the CUDA headers"));
+        assert!(line(&no_compiler).unwrap().starts_with("--device auto chooses the CPU: the CUDA headers"));
         assert!(on(&no_compiler, "cuda", 0, 2).unwrap_err().starts_with("the CUDA headers"));
 
         let unbuilt = decide(DeviceChoice::Auto, Place { local_rank: 0, local_world_size: 1 }, None);

@@ -1,10 +1,10 @@
-//! GPUs: which of them this process has, and kernels over a batch's edges and features.
+//! GPUs: the choice of this process's GPU, and kernels over a batch's edges and features.
 //!
-//! - [`resolve`]: what `--device` means on this machine;
-//! - `kernels`, with the feature `cuda`: the kernels, in CubeCL, generic over its runtime;
-//! - `NcclGroup`, with the feature `cuda`: collectives between the GPUs of one node.
+//! - [`resolve`] turns `--device` into a device of this machine.
+//! - `kernels`, with the feature `cuda`, has the kernels, in CubeCL, generic over its runtime.
+//! - `NcclGroup`, with the feature `cuda`, runs collectives between the GPUs of one node.
 //!
-//! Nothing here knows burn.
+//! This crate does not depend on burn.
 
 #[cfg(feature = "cuda")]
 mod cuda;

@@ -1,12 +1,12 @@
-//! What a user reads when something that GPUs need is missing, broken or too old. The driver and the compiler are stubs, which
-//! a C compiler makes; the probe runs in a process of its own, whose loader finds them first.
+//! Messages to the user when something that GPUs need is missing, broken or too old. The driver and the compiler are
+//! stubs built by a C compiler. The probe runs in a process of its own, whose loader finds the stubs first.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use edgecut_gpu::{Resolved, resolve};
 
-/// What the probing process is to resolve: device, local rank, processes of the node.
+/// The input of the probing process: device, local rank, processes of the node.
 const ASKED: &str = "EDGECUT_TEST_PROBE";
 const HEADERS: [&str; 5] = ["cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "mma.h", "crt/mma.h"];
 
@@ -53,13 +53,13 @@ int nvrtcGetProgramLog(void *program, char *text) { strcpy(text, log); return 0;
 int nvrtcDestroyProgram(void **program) { *program = NULL; return 0; }
 "##;
 
-/// A folder of stubs, and a toolkit's headers.
+/// A folder of stubs and toolkit headers.
 struct Stubs {
     folder: tempfile::TempDir,
 }
 
 impl Stubs {
-    /// Nothing at all; none where there is no C compiler, which is said.
+    /// Creates an empty folder. Returns `None`, with a message, if there is no C compiler.
     fn new() -> Option<Self> {
         if !Command::new("cc").arg("--version").output().is_ok_and(|output| output.status.success()) {
             eprintln!("skipped: no C compiler (cc) makes the stubs of NVIDIA's libraries");
@@ -68,7 +68,7 @@ impl Stubs {
         Some(Self { folder: tempfile::tempdir().unwrap() })
     }
 
-    /// A machine that lacks nothing, with this many GPUs.
+    /// Creates the stubs of a complete machine with this many GPUs.
     fn working(gpus: usize) -> Option<Self> {
         let stubs = Self::new()?;
         stubs.driver(&[("VERSION", 12080), ("INIT", 0), ("GPUS", gpus as i32)]);
@@ -85,7 +85,7 @@ impl Stubs {
         self.library("nvrtc", COMPILER, &[("MAJOR", major), ("MINOR", minor), ("ARCH", arch), ("FAILS", 0)]);
     }
 
-    /// Under the first name that is looked for, so that a real one of the machine is never reached.
+    /// Uses the first name that is searched for, so that a real library of the machine is never loaded.
     fn library(&self, name: &str, source: &str, values: &[(&str, i32)]) {
         let file = self.path(&format!("{name}.c"));
         std::fs::write(&file, source).unwrap();
@@ -110,7 +110,8 @@ impl Stubs {
         self.folder.path().join(name)
     }
 
-    /// What a process that finds these says of `device`, `local_rank` and `local_world_size`.
+    /// Returns the answer of a process that finds these stubs. `asked` is the device, the local rank and the local
+    /// world size.
     fn resolved(&self, asked: &str) -> String {
         self.resolved_with(asked, &[])
     }
@@ -128,7 +129,7 @@ impl Stubs {
     }
 }
 
-/// Whether a driver of this machine would be found behind the stubs.
+/// Returns true, with a message, if the loader would find a real library of this machine behind the stubs.
 fn has_library(name: &str) -> bool {
     // SAFETY: NVIDIA's libraries are made to be loaded.
     let found = unsafe { libloading::Library::new(name) }.is_ok();
@@ -138,7 +139,7 @@ fn has_library(name: &str) -> bool {
     found
 }
 
-/// Run by the other tests in a process of its own; by itself it has nothing to find.
+/// The probe. The other tests run it in a process of its own; without them it has nothing to do.
 #[test]
 fn the_probing_process() {
     let asked = std::env::var(ASKED).unwrap_or_else(|_| "cpu 0 1".to_owned());
@@ -166,13 +167,13 @@ fn gpus_that_work_are_taken_by_local_rank() {
 #[test]
 fn more_processes_than_gpus_are_refused() {
     let Some(stubs) = Stubs::working(2) else { return };
-    let expected = "error: --nproc-per-node is 4, but this machine has 2 GPUs: start at most 2 processes a node, or give \
+    let expected = "error: --nproc-per-node is 4, but this machine has 2 GPUs: start at most 2 processes per node, or give \
                     --device cpu";
     assert_eq!(stubs.resolved("cuda 0 4"), expected);
     assert_eq!(stubs.resolved("auto 3 4"), expected);
     let hidden = stubs.resolved_with("cuda 0 4", &[("CUDA_VISIBLE_DEVICES", "0,3")]);
     let expected = "error: --nproc-per-node is 4, but this machine has 2 GPUs that this process may see \
-                    (CUDA_VISIBLE_DEVICES is '0,3'): start at most 2 processes a node, or give --device cpu";
+                    (CUDA_VISIBLE_DEVICES is '0,3'): start at most 2 processes per node, or give --device cpu";
     assert_eq!(hidden, expected);
     let expected = "error: --device cuda:5: this machine has 2 GPUs: cuda:0 (Stub 0), cuda:1 (Stub 1)";
     assert_eq!(stubs.resolved("cuda:5 0 1"), expected);
@@ -184,7 +185,7 @@ fn a_machine_without_a_driver_computes_on_the_cpu() {
     if has_library("libcuda.so") || has_library("libcuda.so.1") {
         return;
     }
-    assert_eq!(stubs.resolved("auto 1 2"), "cpu: --device auto is the CPU: no NVIDIA driver was found");
+    assert_eq!(stubs.resolved("auto 1 2"), "cpu: --device auto chooses the CPU: no NVIDIA driver was found");
     let error = stubs.resolved("cuda 0 1");
     assert!(error.starts_with("error: no NVIDIA driver was found (libcuda.so"), "{error}");
     assert!(error.contains("No such file or directory"), "{error}");
@@ -209,11 +210,11 @@ fn a_driver_without_a_gpu_computes_on_the_cpu() {
     let Some(stubs) = Stubs::new() else { return };
     stubs.driver(&[("VERSION", 12080), ("INIT", 0), ("GPUS", 0)]);
     assert_eq!(stubs.resolved("cuda 0 1"), "error: the NVIDIA driver finds no GPU");
-    assert_eq!(stubs.resolved("auto 0 1"), "cpu: --device auto is the CPU: the NVIDIA driver finds no GPU");
+    assert_eq!(stubs.resolved("auto 0 1"), "cpu: --device auto chooses the CPU: the NVIDIA driver finds no GPU");
     let hidden = stubs.resolved_with("cuda 0 1", &[("CUDA_VISIBLE_DEVICES", "")]);
     let expected = "error: the NVIDIA driver finds no GPU that this process may see (CUDA_VISIBLE_DEVICES is '')";
     assert_eq!(hidden, expected);
-    // What cuInit itself says of it.
+    // The error that cuInit itself returns.
     stubs.driver(&[("VERSION", 12080), ("INIT", 100), ("GPUS", 0)]);
     assert_eq!(stubs.resolved("cuda 0 1"), "error: the NVIDIA driver finds no GPU");
 }
@@ -241,11 +242,11 @@ fn a_driver_that_does_not_start_says_why() {
         stubs.driver(&[("VERSION", 12080), ("INIT", code), ("GPUS", 1)]);
         assert_eq!(stubs.resolved("cuda 0 1"), format!("error: the NVIDIA driver does not work: {expected}"));
         let auto = stubs.resolved("auto 0 1");
-        assert_eq!(auto, format!("cpu: --device auto is the CPU: the NVIDIA driver does not work: {expected}"));
+        assert_eq!(auto, format!("cpu: --device auto chooses the CPU: the NVIDIA driver does not work: {expected}"));
     }
     stubs.driver(&[("VERSION", 12080), ("INIT", 0), ("GPUS", 1), ("NO_MEMORY", 1)]);
     let error = stubs.resolved("cuda 0 1");
-    assert!(error.starts_with("error: the library libcuda.so.1 is no usable NVIDIA driver: "), "{error}");
+    assert!(error.starts_with("error: the library libcuda.so.1 is not a usable NVIDIA driver: "), "{error}");
     assert!(error.contains("undefined symbol: cuDeviceTotalMem_v2"), "{error}");
 }
 
@@ -256,7 +257,7 @@ fn an_old_driver_is_refused() {
     let expected =
         "the NVIDIA driver is too old: it supports CUDA 11.4, and 12.0 is needed: install driver 525 or newer";
     assert_eq!(stubs.resolved("cuda 0 1"), format!("error: {expected}"));
-    assert_eq!(stubs.resolved("auto 0 1"), format!("cpu: --device auto is the CPU: {expected}"));
+    assert_eq!(stubs.resolved("auto 0 1"), format!("cpu: --device auto chooses the CPU: {expected}"));
 }
 
 #[test]
@@ -290,7 +291,7 @@ fn a_compiler_has_to_be_there_and_to_suit_driver_and_gpu() {
         stubs.resolved("cuda 0 1"),
         "error: libnvrtc 12.4 does not compile for Stub 0 (compute capability 8.9): install an older one"
     );
-    // CUDA 12.6 makes the PTX of 12.5.
+    // CUDA 12.6 has the PTX version of 12.5.
     stubs.compiler(12, 6, 89);
     stubs.driver(&[("VERSION", 12050), ("INIT", 0), ("GPUS", 1)]);
     assert_eq!(stubs.resolved("cuda 0 1"), "cuda:0 (Stub 0, 24.0 GiB)");
@@ -312,7 +313,7 @@ fn the_headers_have_to_be_there() {
     };
     let lacks = without(&include, "mma.h, crt/mma.h");
     assert_eq!(stubs.resolved("cuda 0 1"), format!("error: {lacks}"));
-    assert_eq!(stubs.resolved("auto 0 1"), format!("cpu: --device auto is the CPU: {lacks}"));
+    assert_eq!(stubs.resolved("auto 0 1"), format!("cpu: --device auto chooses the CPU: {lacks}"));
 
     let elsewhere = stubs.resolved_with("cuda 0 1", &[("CUDA_PATH", "/nowhere")]);
     assert_eq!(elsewhere, format!("error: {}", without(Path::new("/nowhere/include"), &HEADERS.join(", "))));

@@ -1,4 +1,4 @@
-//! Kept and fetched rows make the features of a batch, as plain loops put them together.
+//! Cached and fetched rows assembled to a batch's features, compared with plain loops.
 
 mod support;
 
@@ -9,13 +9,14 @@ use edgecut_gpu::kernels::{FeatureRows, KernelError, assemble_rows};
 use half::{bf16, f16};
 use support::{Numbers, device};
 
-/// Numbers that all types hold exactly: of 8 bits.
+/// Returns 8-bit integers, which all types represent exactly.
 fn values<T>(len: usize, seed: u64, of: impl Fn(f32) -> T) -> Vec<T> {
     let mut numbers = Numbers(seed);
     (0..len).map(|_| of(numbers.below(256) as f32 - 128.0)).collect()
 }
 
-/// `num_nodes` nodes of which `share` in 10 are in a cache of `num_cached` rows; whether the device has these types.
+/// Checks `num_nodes` nodes of which `share` in 10 are in a cache of `num_cached` rows. Returns false if the device
+/// lacks these types.
 fn check<I, O>(
     client: &ComputeClient<CudaRuntime>,
     (num_nodes, num_cached, share, width): (usize, usize, u64, usize),
@@ -30,7 +31,8 @@ where
     let mut slot = |_| if numbers.below(10) < share { numbers.below(num_cached as u64) as u32 } else { u32::MAX };
     let slots: Vec<u32> = (0..num_nodes).map(&mut slot).collect();
     let num_rows = slots.iter().filter(|&&slot| slot == u32::MAX).count();
-    let (cache, rows) = (values(num_cached * width, 1, &from), values(num_rows * width, 2, &from));
+    let cache = values(num_cached * width, 1, &from);
+    let rows = values(num_rows * width, 2, &from);
     let mut next = rows.chunks_exact(width);
     let mut expected = Vec::new();
     for &slot in &slots {
@@ -38,8 +40,10 @@ where
         expected.extend(row.iter().map(|&value| into(value)));
     }
     let array = |values: &[I]| client.create_from_slice(if values.is_empty() { &[0; 4] } else { I::as_bytes(values) });
-    let (cache, rows) = (array(&cache), array(&rows));
-    let (cache, rows) = (FeatureRows { handle: &cache, num_rows: num_cached }, FeatureRows { handle: &rows, num_rows });
+    let cache = array(&cache);
+    let rows = array(&rows);
+    let cache = FeatureRows { handle: &cache, num_rows: num_cached };
+    let rows = FeatureRows { handle: &rows, num_rows };
     let found = match assemble_rows::<CudaRuntime, I, O>(client, width, cache, rows, &slots) {
         Err(KernelError::Unsupported { what }) => {
             eprintln!("skipped: the device {what}");
@@ -78,7 +82,7 @@ fn rows_of_any_width() {
 fn more_rows_than_a_grid_has_cubes_on_an_axis() {
     let Some(client) = device() else { return };
     assert!(check(&client, (70_000, 1_000, 5, 5), |value| value, |value: f32| value));
-    // More than 65,535 cubes of 256 vectors, one element each.
+    // More than 65,535 cubes of 256 vectors, with one element each.
     assert!(check(&client, (180_000, 1_000, 5, 99), |value| value, |value: f32| value));
 }
 

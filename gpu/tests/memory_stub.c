@@ -1,6 +1,6 @@
-// The rest of a driver, beside that of nccl_stub.c, on which CubeCL's CUDA runtime runs without kernels: device memory is the
-// host's. What is copied to the device arrives there only when somebody waits for an event or reads, so that a collective that
-// does not wait comes too early. LIMIT is the most that one allocation may have, in bytes.
+// The rest of a driver, beside nccl_stub.c, that CubeCL's CUDA runtime needs without kernels. Device memory is host
+// memory. Copies to the device arrive only when somebody waits for an event or reads, so a collective that does not
+// wait runs too early. LIMIT is the maximum size of one allocation in bytes.
 #include "nccl_stub.c"
 
 #ifndef LIMIT

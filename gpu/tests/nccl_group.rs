@@ -1,5 +1,6 @@
-//! Collectives on the buffers of CubeCL's CUDA runtime, and what it does when memory runs out: CubeCL itself, over a stub of
-//! the driver and of NCCL that a C compiler makes. Each case runs in a process of its own, whose loader finds the stub first.
+//! Collectives on the buffers of CubeCL's CUDA runtime, and its behavior when memory runs out. The tests run the real
+//! CubeCL over stubs of the driver and of NCCL, built by a C compiler. Each case runs in a process of its own, whose
+//! loader finds the stubs first.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
@@ -10,11 +11,11 @@ use cubecl::cuda::{CudaDevice, CudaRuntime};
 use cubecl::prelude::{ComputeClient, Runtime};
 use edgecut_gpu::{DeviceError, NcclConfig, NcclError, NcclGroup, noted_failure, watch_panics};
 
-/// Set for the process that has the stub.
+/// The variable that marks the process with the stubs.
 const STUBBED: &str = "EDGECUT_TEST_STUBBED";
 
-/// Runs the test `name` again where the stub is found, and checks that it passed. False in that process itself, where the
-/// test is to go on.
+/// Runs the test `name` again in a process that finds the stubs, and checks that it passed. Returns false in that
+/// process, in which the test continues.
 fn ran_with_stub(name: &str, macros: &[&str]) -> bool {
     if std::env::var_os(STUBBED).is_some() {
         return false;
@@ -33,7 +34,7 @@ fn ran_with_stub(name: &str, macros: &[&str]) -> bool {
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    // One file is one library to the loader: NCCL's part knows the driver's streams.
+    // Both stubs are one file, and so one library to the loader: NCCL's part knows the driver's streams.
     std::os::unix::fs::symlink(&library, folder.path().join("libnccl.so.2")).unwrap();
 
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -66,7 +67,8 @@ fn buffers_of_two_devices_are_added_up() {
     let mut receive = Some(receive);
     thread::scope(|scope| {
         for rank in 0..2 {
-            let (send, receive) = (send.clone(), if rank == 1 { receive.take() } else { None });
+            let send = send.clone();
+            let receive = if rank == 1 { receive.take() } else { None };
             scope.spawn(move || {
                 let mut group = NcclGroup::join(config(rank, 2), |id| match (id, receive) {
                     (Some(id), None) => send.send(id).map(|()| id).map_err(|error| error.to_string()),
@@ -81,7 +83,7 @@ fn buffers_of_two_devices_are_added_up() {
 
                 group.all_reduce_sum(&client, &buffer, 1000).unwrap();
                 assert_eq!(read(), (0..1000).map(|i| (3 * i) as f32).collect::<Vec<_>>());
-                // Only the first so many, and from an offset on.
+                // Only the first elements, from an offset on.
                 let end = buffer.clone().offset_start(4 * 990);
                 group.all_reduce_sum(&client, &end, 5).unwrap();
                 let factor = |i| if (990..995).contains(&i) { 6 } else { 3 };
@@ -134,7 +136,7 @@ fn memory_that_runs_out_is_recognised() {
     assert_eq!(noted_failure(), None);
 
     let big = client.empty(200 << 20);
-    // The device's thread has said why; this one only sees that there is no answer.
+    // The device's thread has reported the cause; this thread only sees that there is no answer.
     let read = catch_unwind(AssertUnwindSafe(|| client.read_one(big)));
     assert!(!matches!(read, Ok(Ok(_))));
     match noted_failure() {

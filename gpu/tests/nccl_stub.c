@@ -1,7 +1,7 @@
-// The driver and NCCL for ranks that are threads of one process, with host memory for device memory. It is as strict as the
-// real ones about what it is handed, and takes its time like them: calls are in progress for a few looks, streams too.
-// Macros make it fail: VERSION, ID_CODE, INIT_CODE, INIT_HANGS, ASYNC_CODE (after a collective has begun), STREAM_CODE,
-// ABORT_HANGS, FINALIZE_HANGS.
+// The driver and NCCL for ranks that are threads of one process, with host memory as device memory. The stub checks its
+// arguments as strictly as the real libraries, and is as slow: calls stay in progress for a few polls, and so do
+// streams. Macros make it fail: VERSION, ID_CODE, INIT_CODE, INIT_HANGS, ASYNC_CODE (after a collective has begun),
+// STREAM_CODE, ABORT_HANGS, FINALIZE_HANGS.
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -89,7 +89,7 @@ int ncclCommGetAsyncError(void *pointer, int *state) {
     return 0;
 }
 
-// The last rank to come does the work of all; the streams of the others wait for it.
+// The last rank to join does the work of all; the streams of the others wait for it.
 static int collective(float *send, float *receive, size_t length, int type, int root, Comm *comm, Stream *stream) {
     if (send != receive || type != 7 || !current || comm->looks <= LOOKS) return 4;
     pthread_mutex_lock(&lock);

@@ -1,4 +1,4 @@
-//! A device draws what the CPU draws, id for id.
+//! A device draws the same as the CPU, id for id.
 
 mod support;
 
@@ -26,7 +26,7 @@ struct Graph {
 }
 
 impl Graph {
-    /// Of given in-degrees; sources and original ids are anything.
+    /// Creates a graph with the given in-degrees and random sources and original ids.
     fn new(degrees: &[u32], seed: u64) -> Self {
         let mut numbers = Numbers(seed);
         let mut indptr = vec![0];
@@ -43,9 +43,10 @@ impl Graph {
         DeviceTopology::new(client.clone(), &self.indptr, &self.indices, &self.original_ids).expect("a valid graph")
     }
 
-    /// The slow and obvious answer.
+    /// Returns the slow and obvious answer.
     fn sample_hop(&self, rows: &[u32], fanout: Option<u32>, replace: bool, key: u64) -> Vec<u32> {
-        let (mut counts, mut neighbors) = (Vec::new(), Vec::new());
+        let mut counts = Vec::new();
+        let mut neighbors = Vec::new();
         for &row in rows {
             let list = &self.indices[self.indptr[row as usize] as usize..self.indptr[row as usize + 1] as usize];
             let mut rng = CounterRng::new(combine(key, u64::from(self.original_ids[row as usize])));
@@ -57,7 +58,7 @@ impl Graph {
     }
 }
 
-/// The positions of a row's drawn neighbors.
+/// Returns the positions of a row's drawn neighbors.
 fn drawn(degree: u64, fanout: Option<u32>, replace: bool, rng: &mut CounterRng) -> Vec<u64> {
     let mut positions: Vec<u64> = match fanout {
         Some(_) if degree == 0 => Vec::new(),
@@ -103,7 +104,7 @@ fn check(
 #[test]
 fn hubs_and_rows_without_neighbors() {
     let Some(client) = device() else { return };
-    // Around the fan-outs, the sizes of cubes, and where ways of drawing change.
+    // Around the fan-outs, the sizes of cubes, and the limits between the ways of drawing.
     let degrees = [0, 1, 2, 5, 0, 0, 48, 49, 50, 64, 200, 201, 255, 256, 257, 100_003, 3, 0, 1_000, 0];
     let graph = Graph::new(&degrees, 3);
     let topology = graph.on(&client);
@@ -164,7 +165,8 @@ fn hops_of_several_threads_do_not_disturb_each_other() {
     let degrees: Vec<u32> = (0..200).map(|row| row * 7 % 151).collect();
     let graph = Graph::new(&degrees, 2);
     let topology = graph.on(&client);
-    let (graph, topology) = (&graph, &topology);
+    let graph = &graph;
+    let topology = &topology;
     std::thread::scope(|scope| {
         for thread in 0..4 {
             scope.spawn(move || {
@@ -190,7 +192,7 @@ fn answers_that_are_too_long_and_rows_that_are_not_there_are_refused() {
     assert!(matches!(hop(&[0], 11), Err(HopError::TooLarge)));
     let error = hop(&[0, 2], 100).expect_err("row 2 of 2");
     let cause = std::error::Error::source(&error).expect("a cause").to_string();
-    assert_eq!(cause, "row 2 was asked for of 2 on the device");
+    assert_eq!(cause, "row 2 is out of range: the device has 2 rows");
     for (indptr, indices, ids) in
         [(&[0, 2][..], &[1][..], &[5][..]), (&[0, 1], &[1], &[5, 6]), (&[0, 2, 1], &[1], &[5, 6]), (&[], &[], &[])]
     {
@@ -215,7 +217,7 @@ proptest! {
     }
 }
 
-/// Counts what it is asked for.
+/// A kernel that counts its hops.
 struct Counted {
     inner: DeviceHops<CudaRuntime>,
     hops: AtomicUsize,
@@ -232,7 +234,8 @@ impl HopKernel for Counted {
     }
 }
 
-/// Batches of every fan-out of a process, before and after it draws on a device; and how many hops the device drew.
+/// Samples batches of every fan-out with one process, before and after it draws on a device, and checks that the device
+/// drew hops.
 fn batches(dataset: &Dataset, fanouts: &[&str], budget_bytes: u64) -> Option<[Vec<SampledSubgraph>; 2]> {
     let client = device()?;
     let cluster = Cluster::join_local(1, |_| {}).expect("join").remove(0);
@@ -257,7 +260,8 @@ fn batches(dataset: &Dataset, fanouts: &[&str], budget_bytes: u64) -> Option<[Ve
     };
     let on_cpu = sample_all();
     let inner = DeviceHops::new(&client, node.part(), budget_bytes).expect("a valid part");
-    let (held, num_types) = (inner.held().count(), node.part().meta().edge_types.len());
+    let held = inner.held().count();
+    let num_types = node.part().meta().edge_types.len();
     assert!(inner.num_bytes() <= budget_bytes);
     assert_eq!(held == num_types, budget_bytes == u64::MAX, "{held} of {num_types} edge types fit");
     let kernel = Arc::new(Counted { inner, hops: AtomicUsize::new(0) });

@@ -1,4 +1,4 @@
-//! Loads or generates a dataset, and prints its size and the seconds it took.
+//! Loads or generates a dataset, and prints its size and the loading time.
 //!
 //! `cargo run --release -p edgecut-graph --example dataset_info -- NAME ROOT_DIR [SPLIT]`, or
 //! `... -- fake NODES DEGREE CHANNELS CLASSES`.

@@ -1,12 +1,12 @@
-//! Which part owns a node.
+//! The owners of nodes.
 
 use crate::{GlobalNodeId, GraphError, PartitionId};
 use serde::{Deserialize, Serialize};
 
-/// The owner of every node of one node type, in `N + 1` numbers.
+/// The owner of every node of one node type, in `N + 1` numbers for `N` parts.
 ///
-/// Part `p` owns the global ids `starts[p]..starts[p + 1]`. Invariants: at least one part, `starts[0] == 0`, never
-/// decreasing, and the last entry, the number of nodes, is at most `u32::MAX`.
+/// Part `p` owns the global ids `starts[p]..starts[p + 1]`. Invariants: there is at least one part, `starts[0] == 0`,
+/// the starts never decrease, and the last entry, which is the number of nodes, is at most `u32::MAX`.
 ///
 /// ```
 /// use edgecut_graph::{GlobalNodeId, PartitionBook, PartitionId};
@@ -22,10 +22,10 @@ pub struct PartitionBook {
 }
 
 impl PartitionBook {
-    /// Makes a book from the `N + 1` range bounds.
+    /// Creates a book from the `N + 1` range bounds.
     ///
     /// # Errors
-    /// [`GraphError::Book`] if an invariant of the type does not hold.
+    /// Returns [`GraphError::Book`] if an invariant of the type is violated.
     pub fn new(starts: Vec<u64>) -> Result<Self, GraphError> {
         let fail = |why: &str| Err(GraphError::Book { why: why.into() });
         if starts.len() < 2 {
@@ -43,29 +43,30 @@ impl PartitionBook {
         Ok(Self { starts: starts.into_iter().map(|s| s as u32).collect() })
     }
 
-    /// The number of parts.
+    /// Returns the number of parts.
     pub fn num_parts(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// The number of nodes over all parts.
+    /// Returns the number of nodes over all parts.
     pub fn num_nodes(&self) -> usize {
         self.starts[self.starts.len() - 1] as usize
     }
 
-    /// The global ids that `part` owns.
+    /// Returns the global ids that `part` owns.
     pub fn range(&self, part: PartitionId) -> std::ops::Range<u32> {
         self.starts[part.index()]..self.starts[part.index() + 1]
     }
 
-    /// The owner of `node`; a binary search. A node past the last range is the last part's: check ids from outside
-    /// with [`PartitionBook::contains`] first.
+    /// Returns the owner of `node` by binary search. An id past the last range maps to the last part, so check
+    /// untrusted ids with [`PartitionBook::contains`] first.
     pub fn owner(&self, node: GlobalNodeId) -> PartitionId {
+        // The first start is 0 and the last is the number of nodes, so only the bounds between parts are searched.
         let after = self.starts[1..self.starts.len() - 1].partition_point(|&start| start <= node.0);
         PartitionId(after as u32)
     }
 
-    /// Whether `node` is an id of this graph.
+    /// Returns true if `node` is a valid id.
     pub fn contains(&self, node: GlobalNodeId) -> bool {
         (node.0 as usize) < self.num_nodes()
     }

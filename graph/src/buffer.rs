@@ -1,4 +1,4 @@
-//! An array that is either in memory or mapped from a file.
+//! Arrays in memory or in mapped files.
 
 use bytemuck::Pod;
 use memmap2::Mmap;
@@ -6,9 +6,9 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A read-only array of `T`, owned or memory-mapped; cloning a mapped one is free.
+/// A read-only array of `T`, owned or memory-mapped. Cloning only increments a reference count.
 ///
-/// Invariant: a mapped buffer's bytes are aligned for `T` and a whole number of elements.
+/// Invariant: the bytes of a mapped buffer are aligned for `T` and form a whole number of elements.
 #[derive(Clone)]
 pub struct Buffer<T>(Source<T>);
 
@@ -19,8 +19,8 @@ enum Source<T> {
 }
 
 impl<T: Pod> Buffer<T> {
-    /// The array that lies at `offset` in `map` and is `len` elements long, or `None` if it is misaligned or ends
-    /// past the end of the file.
+    /// Returns the array of `len` elements at `offset` in `map`, or `None` if it is misaligned or extends past the end
+    /// of the file.
     pub(crate) fn mapped(map: Arc<Mmap>, offset: usize, len: usize) -> Option<Self> {
         let bytes = len.checked_mul(size_of::<T>())?;
         let slice = map.get(offset..offset.checked_add(bytes)?)?;
@@ -30,10 +30,11 @@ impl<T: Pod> Buffer<T> {
 }
 
 impl<T: Pod> Buffer<T> {
-    /// The first `at` elements and the others. Where they are mapped, so are these; else they are copied.
+    /// Splits the array into the first `at` elements and the rest. The halves of a mapped array are mapped; those of an
+    /// owned array are copies.
     ///
     /// # Panics
-    /// If there are fewer than `at`.
+    /// If the array has fewer than `at` elements.
     pub(crate) fn split_at(&self, at: usize) -> (Self, Self) {
         let (first, rest) = self.deref().split_at(at);
         let (first_bytes, rest_bytes) = (size_of_val(first), size_of_val(rest));
@@ -46,12 +47,12 @@ impl<T: Pod> Buffer<T> {
         }
     }
 
-    /// Reports whether the array lies in a mapped file, so that reading it may wait for the disk.
+    /// Returns true if the array is in a mapped file, so that reading it may wait for the disk.
     pub fn is_mapped(&self) -> bool {
         matches!(self.0, Source::Mapped { .. })
     }
 
-    /// The same array in memory of this process, if it was mapped.
+    /// Copies the array into the memory of this process if it is mapped.
     pub fn into_memory(self) -> Self {
         match &self.0 {
             Source::Owned(_) => self,

@@ -2,17 +2,17 @@
 
 use rayon::prelude::*;
 
-/// Classes that any set of labels may have, whatever its number of distinct labels.
+/// The number of classes that is always allowed, even with few distinct labels.
 const FREE_CLASSES: usize = 1000;
-/// Classes per distinct label that a set of labels may have beyond [`FREE_CLASSES`].
+/// The number of classes allowed per distinct label, beyond [`FREE_CLASSES`].
 const CLASSES_PER_LABEL: usize = 10;
 
-/// The most classes that labels with `distinct` different values may have.
+/// Returns the maximum number of classes for labels with `distinct` different values.
 pub fn max_classes(distinct: usize) -> usize {
     distinct.saturating_mul(CLASSES_PER_LABEL).saturating_add(FREE_CLASSES)
 }
 
-/// Returns the number of different labels, -1 (unlabelled) aside.
+/// Returns the number of different labels, not counting -1 (unlabeled).
 pub fn count_distinct_labels(labels: &[i64]) -> usize {
     let mut distinct: Vec<i64> = labels.par_iter().copied().filter(|&label| label >= 0).collect();
     distinct.par_sort_unstable();
@@ -20,13 +20,13 @@ pub fn count_distinct_labels(labels: &[i64]) -> usize {
     distinct.len()
 }
 
-/// Checks that there are not many more classes than different labels. A model has outputs for each class, so that one
-/// stray label, such as an id or a time, would take as much memory as its value says.
+/// Checks that the number of classes is not much larger than the number of different labels. A model has one output per
+/// class, so a single stray label, such as an id or a timestamp, could otherwise exhaust the memory.
 ///
 /// # Errors
-/// A message that names an item with the largest label, the number of different labels, and the bound.
+/// Returns a message with an item that has the largest label, the number of different labels, and the bound.
 pub(crate) fn check_num_classes(labels: &[i64], num_classes: usize, item: &str) -> Result<(), String> {
-    // Nearly all graphs have few classes, and need no count.
+    // Nearly all graphs have few classes, so the labels need not be counted.
     if num_classes <= FREE_CLASSES {
         return Ok(());
     }
@@ -37,12 +37,12 @@ pub(crate) fn check_num_classes(labels: &[i64], num_classes: usize, item: &str) 
     }
     let largest = labels.par_iter().enumerate().max_by_key(|&(at, &label)| (label, std::cmp::Reverse(at)));
     let named = match largest {
-        Some((at, &label)) if label >= 0 => format!("{item} {at} has label {label}, so that there are"),
+        Some((at, &label)) if label >= 0 => format!("{item} {at} has label {label}, so there are"),
         _ => "there are".to_owned(),
     };
     Err(format!(
         "{named} {num_classes} classes, but the labels have {distinct} different values, which allow at most {most} \
-         classes (10 for each, and 1000): number the classes 0, 1, 2 and so on"
+         classes (1000 plus 10 per value): number the classes 0, 1, 2 and so on"
     ))
 }
 
@@ -56,7 +56,7 @@ mod tests {
         assert_eq!(count_distinct_labels(&labels), 3);
         check_num_classes(&labels, 1030, "node").unwrap();
         let why = check_num_classes(&labels, 1031, "node").unwrap_err();
-        assert!(why.starts_with("node 4 has label 1019, so that there are 1031 classes"), "{why}");
+        assert!(why.starts_with("node 4 has label 1019, so there are 1031 classes"), "{why}");
         assert!(why.contains("3 different values") && why.contains("at most 1030 classes"), "{why}");
     }
 

@@ -1,8 +1,8 @@
-//! In-edges by destination.
+//! In-edges grouped by destination.
 
 use crate::{Buffer, GraphError};
 
-/// In-neighbors of a set of destination nodes: compressed sparse columns.
+/// The in-neighbors of a set of destination nodes, as compressed sparse columns.
 ///
 /// The neighbors of row `r` are `indices[indptr[r]..indptr[r + 1]]`, in the order of the original edge list.
 /// Invariants: `indptr` has `num_rows + 1` entries, starts at 0, never decreases, and ends at `indices.len()`;
@@ -14,10 +14,10 @@ pub struct Csc {
 }
 
 impl Csc {
-    /// Checks the invariants and makes a `Csc`.
+    /// Checks the invariants and creates a `Csc`.
     ///
     /// # Errors
-    /// [`GraphError::Csc`] says which invariant fails and at which row or edge.
+    /// Returns [`GraphError::Csc`] with the violated invariant and its row or edge.
     pub fn new(indptr: Buffer<u64>, indices: Buffer<u32>, num_sources: usize) -> Result<Self, GraphError> {
         let fail = |why: String| Err(GraphError::Csc { why });
         if indptr.first() != Some(&0) {
@@ -36,42 +36,42 @@ impl Csc {
         Ok(Self { indptr, indices })
     }
 
-    /// The same in memory of this process, if it was mapped.
+    /// Copies the arrays into the memory of this process if they are mapped.
     pub fn into_memory(self) -> Self {
         Self { indptr: self.indptr.into_memory(), indices: self.indices.into_memory() }
     }
 
-    /// Reports whether any of it lies in a mapped file, so that reading it may wait for the disk.
+    /// Returns true if any of the arrays is in a mapped file, so that reading it may wait for the disk.
     pub fn is_mapped(&self) -> bool {
         self.indptr.is_mapped() || self.indices.is_mapped()
     }
 
-    /// The number of destination rows.
+    /// Returns the number of destination rows.
     pub fn num_rows(&self) -> usize {
         self.indptr.len() - 1
     }
 
-    /// The number of edges.
+    /// Returns the number of edges.
     pub fn num_edges(&self) -> usize {
         self.indices.len()
     }
 
-    /// The in-degree of `row`.
+    /// Returns the in-degree of `row`.
     pub fn degree(&self, row: usize) -> usize {
         (self.indptr[row + 1] - self.indptr[row]) as usize
     }
 
-    /// The in-neighbors of `row`, in the order of the original edge list.
+    /// Returns the in-neighbors of `row`, in the order of the original edge list.
     pub fn neighbors(&self, row: usize) -> &[u32] {
         &self.indices[self.indptr[row] as usize..self.indptr[row + 1] as usize]
     }
 
-    /// Offsets into [`Csc::indices`], `num_rows + 1` of them.
+    /// Returns the `num_rows + 1` offsets into [`Csc::indices`].
     pub fn indptr(&self) -> &[u64] {
         &self.indptr
     }
 
-    /// The in-neighbors of all rows, end to end.
+    /// Returns the in-neighbors of all rows, end to end.
     pub fn indices(&self) -> &[u32] {
         &self.indices
     }

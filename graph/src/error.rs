@@ -1,9 +1,9 @@
-//! What can be wrong with a graph or its files.
+//! Errors in graphs and their files.
 
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// An error in a dataset or a part, naming the file and what is wrong with it.
+/// An error in a dataset or a part. It names the file or dataset and the problem.
 #[derive(Debug, Error)]
 pub enum GraphError {
     /// A file could not be read or written.
@@ -11,46 +11,46 @@ pub enum GraphError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A file's content is not what its format says.
+    /// The content of a file violates its format.
     #[error("{}: {why}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// The problem, and where possible the remedy.
         why: String,
     },
-    /// Range bounds that are no partition.
+    /// Range bounds that do not form a partition book.
     #[error("partition book: {why}")]
     Book {
-        /// The invariant that fails.
+        /// The violated invariant.
         why: String,
     },
-    /// Arrays that are no CSC.
+    /// Arrays that do not form a valid CSC structure.
     #[error("in-edges: {why}")]
     Csc {
-        /// The invariant that fails.
+        /// The violated invariant.
         why: String,
     },
-    /// A dataset that contradicts itself.
+    /// A dataset with inconsistent contents.
     #[error("dataset {dataset}: {why}")]
     Dataset {
         /// The dataset's name.
         dataset: String,
-        /// What is wrong.
+        /// The inconsistency.
         why: String,
     },
 }
 
 impl GraphError {
-    /// An I/O error at `path`.
+    /// Creates an I/O error at `path`.
     pub fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Self::Io { path: path.into(), source }
     }
 
-    /// A format error in `path`.
+    /// Creates a format error in `path`.
     pub fn format(path: impl Into<PathBuf>, why: impl Into<String>) -> Self {
         Self::Format { path: path.into(), why: why.into() }
     }

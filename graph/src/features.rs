@@ -1,4 +1,4 @@
-//! A matrix of features, `f32` or `f16`.
+//! Feature matrices of `f32` or `f16`.
 
 use crate::scan::first_position;
 use crate::uninit::zeroed;
@@ -8,22 +8,22 @@ use half::slice::HalfFloatSliceExt;
 use serde::{Deserialize, Serialize};
 use std::mem::MaybeUninit;
 
-/// How many rows ahead of the one that is copied the next are asked for.
+/// The prefetch distance of row copies, in rows.
 const ROWS_AHEAD: usize = 4;
 
-/// The stored type of features. Arithmetic is always in `f32`.
+/// The stored type of features. All arithmetic is in `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FeatureDtype {
     /// 32-bit floats.
     #[default]
     F32,
-    /// 16-bit IEEE floats: half the bytes on disk and on the wire.
+    /// 16-bit IEEE floats, which take half the space on disk and on the wire.
     F16,
 }
 
 impl FeatureDtype {
-    /// Bytes of one value.
+    /// Returns the size of one value in bytes.
     pub fn size(self) -> usize {
         match self {
             Self::F32 => 4,
@@ -32,7 +32,7 @@ impl FeatureDtype {
     }
 }
 
-/// Features, a row a node or an edge. The number of rows belongs to the type; `dim` is at least 1.
+/// A feature matrix with one row per node or edge. `dim` is at least 1, and the number of values is a multiple of it.
 ///
 /// # Shapes
 /// `[num_nodes, dim]` or `[num_edges, dim]`, row-major.
@@ -40,22 +40,22 @@ impl FeatureDtype {
 pub enum Features {
     /// 32-bit floats.
     F32 {
-        /// Values, row-major.
+        /// The values, row-major.
         values: Buffer<f32>,
-        /// Features per row.
+        /// The number of features per row.
         dim: usize,
     },
     /// 16-bit IEEE floats.
     F16 {
-        /// Values, row-major.
+        /// The values, row-major.
         values: Buffer<f16>,
-        /// Features per row.
+        /// The number of features per row.
         dim: usize,
     },
 }
 
 impl Features {
-    /// Reports whether they lie in a mapped file, so that reading them may wait for the disk.
+    /// Returns true if the values are in a mapped file, so that reading them may wait for the disk.
     pub fn is_mapped(&self) -> bool {
         match self {
             Self::F32 { values, .. } => values.is_mapped(),
@@ -63,14 +63,14 @@ impl Features {
         }
     }
 
-    /// Features per row.
+    /// Returns the number of features per row.
     pub fn dim(&self) -> usize {
         match self {
             Self::F32 { dim, .. } | Self::F16 { dim, .. } => *dim,
         }
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn num_rows(&self) -> usize {
         match self {
             Self::F32 { values, dim } => values.len() / dim,
@@ -78,7 +78,7 @@ impl Features {
         }
     }
 
-    /// The stored type.
+    /// Returns the stored type.
     pub fn dtype(&self) -> FeatureDtype {
         match self {
             Self::F32 { .. } => FeatureDtype::F32,
@@ -86,7 +86,7 @@ impl Features {
         }
     }
 
-    /// The bytes of `row` as stored, little-endian, `dim * dtype.size()` of them.
+    /// Returns the `dim * dtype.size()` bytes of `row` as stored, little-endian.
     pub fn row_bytes(&self, row: usize) -> &[u8] {
         match self {
             Self::F32 { values, dim } => bytemuck::cast_slice(&values[row * dim..(row + 1) * dim]),
@@ -94,7 +94,7 @@ impl Features {
         }
     }
 
-    /// Copies `row` to `out` as `f32`; `out` has `dim` entries.
+    /// Copies `row` to `out` as `f32`. `out` has `dim` entries.
     pub fn copy_row(&self, row: usize, out: &mut [f32]) {
         match self {
             Self::F32 { values, dim } => out.copy_from_slice(&values[row * dim..(row + 1) * dim]),
@@ -102,11 +102,11 @@ impl Features {
         }
     }
 
-    /// Copies rows to `out` as `f32`, as many as it has room for, past the caches if `streams`; leaves out those of
-    /// [`GatheredRows::ELSEWHERE`].
+    /// Copies the first rows of `rows` to `out` as `f32`, as many as fit, and skips entries that are
+    /// [`GatheredRows::ELSEWHERE`]. Streaming stores bypass the caches if `streams` is true.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If a row is out of range.
     pub(crate) fn copy_rows(&self, rows: &[u32], out: &mut [MaybeUninit<f32>], streams: bool) {
         match self {
             Self::F32 { values, dim } => {
@@ -119,10 +119,10 @@ impl Features {
         }
     }
 
-    /// Appends rows as stored, end to end, to `out`.
+    /// Appends `rows` as stored, end to end, to `out`.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If a row is out of range.
     pub fn append_rows(&self, rows: &[u32], out: &mut Vec<u8>) {
         let row_bytes = self.dim() * self.dtype().size();
         let bytes: &[u8] = match self {
@@ -139,8 +139,8 @@ impl Features {
         }
     }
 
-    /// The first value that is not finite, as (row, column), if there is one. Checked once, when a graph is
-    /// partitioned: one NaN makes every loss NaN.
+    /// Returns the (row, column) of the first value that is not finite, if any. Partitioning checks this once, because
+    /// a single NaN makes every loss NaN.
     pub fn first_not_finite(&self) -> Option<(usize, usize)> {
         let at = match self {
             Self::F32 { values, .. } => first_position(values, |v| !v.is_finite()),
@@ -150,7 +150,7 @@ impl Features {
     }
 }
 
-/// Copies rows of a matrix by `copy`, as many as `out` has room for, but for [`GatheredRows::ELSEWHERE`].
+/// Copies rows of a matrix with `copy`, as many as fit into `out`, and skips [`GatheredRows::ELSEWHERE`].
 fn copy_rows<T>(
     values: &[T],
     dim: usize,
@@ -173,7 +173,7 @@ fn copy_rows<T>(
 pub(crate) mod tests {
     use super::*;
 
-    /// The same values as either type.
+    /// Returns the same values in both stored types.
     pub(crate) fn both(values: &[f32], dim: usize) -> [Features; 2] {
         let halves: Vec<f16> = values.iter().map(|&v| f16::from_f32(v)).collect();
         [Features::F32 { values: values.to_vec().into(), dim }, Features::F16 { values: halves.into(), dim }]

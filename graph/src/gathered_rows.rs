@@ -1,4 +1,4 @@
-//! A matrix of features whose rows come from several places.
+//! A feature matrix whose rows come from several sources.
 
 use crate::streaming;
 use crate::{FeatureDtype, Features};
@@ -6,38 +6,41 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
 
-/// Rows of a word of the record of what is written.
+/// The number of rows whose bits one word of `written` holds.
 const ROWS_PER_WORD: usize = u64::BITS as usize;
-/// Rows that one task gathers: enough to be worth a task, and whole words.
+/// The number of rows that one task gathers. A multiple of [`ROWS_PER_WORD`], so that tasks never share a word of
+/// `written`.
 const ROWS_PER_TASK: usize = 8 * ROWS_PER_WORD;
 
-/// Features under assembly, `[num_rows, dim]`, row-major, as `f32`: own rows are copied in parallel, others come as they
-/// arrive from elsewhere. Memory is written once, by whoever has the row.
+/// A feature matrix under assembly, `[num_rows, dim]`, row-major, as `f32`. Own rows are copied in parallel, and rows
+/// of other processes are placed as they arrive. Each row's memory is written once, by the thread that has its
+/// features.
 #[derive(Debug)]
 pub struct GatheredRows {
     values: Vec<f32>,
     num_rows: usize,
     dim: usize,
-    /// A bit per row that has been written.
+    /// One bit per row, set once the row has been written.
     written: Vec<u64>,
 }
 
 impl GatheredRows {
-    /// What stands for a row that comes from elsewhere.
+    /// A placeholder for a row that comes from elsewhere.
     pub const ELSEWHERE: u32 = u32::MAX;
 
-    /// Room for `num_rows` rows of `dim` features.
+    /// Creates an unfilled matrix of `num_rows` rows of `dim` features.
     pub fn new(num_rows: usize, dim: usize) -> Self {
         let written = vec![0; num_rows.div_ceil(ROWS_PER_WORD)];
         Self { values: Vec::with_capacity(num_rows * dim), num_rows, dim, written }
     }
 
-    /// Copies row `rows[i]` of `features` to row `i`, for all that are not [`GatheredRows::ELSEWHERE`].
+    /// Copies row `rows[i]` of `features` to row `i`, for all `i` whose entry is not [`GatheredRows::ELSEWHERE`].
     ///
     /// # Panics
-    /// If there is no such row, or `rows` or `features` have another size.
+    /// If a row is out of range, or `rows` or `features` have the wrong size.
     pub fn gather(&mut self, features: &Features, rows: &[u32]) {
-        let (dim, streams) = (self.dim, self.streams());
+        let dim = self.dim;
+        let streams = self.streams();
         assert_eq!((rows.len(), features.dim()), (self.num_rows, dim), "rows and columns to gather");
         let tasks = self.values.spare_capacity_mut()[..rows.len() * dim]
             .par_chunks_mut((ROWS_PER_TASK * dim).max(1))
@@ -45,7 +48,9 @@ impl GatheredRows {
             .zip(rows.par_chunks(ROWS_PER_TASK))
             .enumerate();
         tasks.for_each(|(task, ((memory, written), mine))| {
+            // `memory` has room for the rows of this task only, so `copy_rows` stops after them.
             features.copy_rows(&rows[task * ROWS_PER_TASK..], memory, streams);
+            // The bits are set after the rows were written, as `finish` relies on.
             for (word, rows) in written.iter_mut().zip(mine.chunks(ROWS_PER_WORD)) {
                 let bits = rows.iter().enumerate().map(|(bit, &row)| u64::from(row != Self::ELSEWHERE) << bit);
                 *word |= bits.fold(0, |all, bit| all | bit);
@@ -53,12 +58,13 @@ impl GatheredRows {
         });
     }
 
-    /// Puts rows as they are stored, end to end in `bytes`, at `positions`.
+    /// Copies the stored rows in `bytes`, which are end to end, to the rows `positions` of this matrix.
     ///
     /// # Panics
-    /// If there is no such position, or `bytes` is not that many rows, or not aligned for `dtype`.
+    /// If a position is out of range, or `bytes` has the wrong length or is not aligned for `dtype`.
     pub fn place(&mut self, positions: &[u32], dtype: FeatureDtype, bytes: &[u8]) {
-        let (dim, streams) = (self.dim, self.streams());
+        let dim = self.dim;
+        let streams = self.streams();
         assert_eq!(bytes.len(), positions.len() * dim * dtype.size(), "bytes of the rows to place");
         let memory = &mut self.values.spare_capacity_mut()[..self.num_rows * dim];
         for (&to, row) in positions.iter().zip(bytes.chunks_exact((dim * dtype.size()).max(1))) {
@@ -75,18 +81,20 @@ impl GatheredRows {
         streaming::finish();
     }
 
-    /// The whole matrix.
+    /// Returns the complete matrix.
     ///
     /// # Panics
-    /// If a row has come from nowhere.
+    /// If a row has been neither gathered nor placed.
     pub fn finish(mut self) -> Vec<f32> {
         let written: usize = self.written.iter().map(|word| word.count_ones() as usize).sum();
         assert_eq!(written, self.num_rows, "rows that have been gathered or placed");
-        // SAFETY: the capacity is of `num_rows` rows of `dim`, and a row's bit is set after all of the row was written.
+        // SAFETY: The capacity is at least `num_rows * dim`. The bit of a row is set only after the whole row was
+        // written, and all bits are set.
         unsafe { self.values.set_len(self.num_rows * self.dim) };
         self.values
     }
 
+    /// Returns true if the matrix is large enough for streaming stores.
     fn streams(&self) -> bool {
         self.num_rows * self.dim * size_of::<f32>() >= streaming::MIN_BYTES
     }

@@ -1,4 +1,4 @@
-//! Many small graphs, each with a class.
+//! Sets of many small graphs, each with a class.
 
 mod files;
 
@@ -6,7 +6,7 @@ use crate::classes::{check_num_classes, max_classes};
 use crate::{Buffer, Features, GraphError};
 use xxhash_rust::xxh3::Xxh3;
 
-/// A set of graphs as a user or a reader has it, with nodes numbered over all graphs.
+/// The data of a set of graphs, with nodes numbered over all graphs.
 ///
 /// ```
 /// use edgecut_graph::{GraphData, GraphDataset};
@@ -26,38 +26,39 @@ use xxhash_rust::xxh3::Xxh3;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct GraphData {
-    /// Where each graph's nodes start, and where the last one's end: `[num_graphs + 1]`, from 0.
+    /// The first node of each graph, followed by the total number of nodes, `[num_graphs + 1]`. Starts at 0.
     pub node_offsets: Vec<u64>,
     /// The source of each edge, `[num_edges]`.
     pub src: Vec<u32>,
     /// The destination of each edge, a node of the same graph, `[num_edges]`.
     pub dst: Vec<u32>,
-    /// What each graph is, `[num_graphs]`; any numbers, which become classes in ascending order.
+    /// The label of each graph, `[num_graphs]`. Labels are arbitrary numbers that become classes in ascending order.
     pub labels: Vec<i64>,
-    /// Features of nodes, if there are any.
+    /// The features of nodes, if any.
     pub features: Option<Features>,
-    /// Labels of nodes, if there are any.
+    /// The labels of nodes, if any.
     pub node_labels: Option<NodeLabels>,
-    /// A label per edge, from 0, if there are any, `[num_edges]`.
+    /// The label of each edge, from 0, `[num_edges]`, if any.
     pub edge_labels: Option<Vec<u32>>,
 }
 
-/// Labels of nodes, which models read as ones among zeros.
+/// Node labels. Models read them one-hot encoded.
 #[derive(Clone, Debug)]
 pub struct NodeLabels {
-    /// The columns of a node's row that are one, `[num_nodes, per_node]`.
+    /// The columns of a node's row that are 1, `[num_nodes, per_node]`.
     pub columns: Buffer<u32>,
-    /// Labels per node.
+    /// The number of labels per node.
     pub per_node: usize,
-    /// Columns of a row.
+    /// The number of columns of a row.
     pub dim: usize,
 }
 
-/// Many graphs, in memory or mapped: in-edges of all nodes end to end, numbered within their graph. Cloning a mapped set is
-/// free.
+/// A set of graphs, in memory or mapped. The in-edges of all nodes are stored end to end, with sources numbered within
+/// their graph. Cloning is cheap.
 ///
-/// Invariants: offsets start at 0, never decrease and end at the number of what they cut; an edge's source is below its
-/// graph's number of nodes; columns of node labels are below their number; classes are below theirs.
+/// Invariants: offsets start at 0, never decrease and end at the length of the array that they divide; the source of an
+/// edge is below the number of nodes of its graph; columns of node labels are below `dim`; class indices are below the
+/// number of classes.
 #[derive(Clone, Debug)]
 pub struct GraphDataset {
     name: String,
@@ -71,27 +72,27 @@ pub struct GraphDataset {
     classes: Vec<i64>,
 }
 
-/// One of the graphs.
+/// One graph of the set.
 #[derive(Clone, Copy, Debug)]
 pub struct GraphView<'a> {
-    /// Its first node, in the numbering of the whole set.
+    /// The first node, in the numbering of the whole set.
     pub first_node: usize,
-    /// Where the in-edges of its nodes start among those of the whole set, one entry more than there are nodes.
+    /// The offsets of the in-edges of each node in the edges of the whole set, `[num_nodes + 1]`.
     pub indptr: &'a [u64],
-    /// The sources of its edges, by destination and numbered within the graph.
+    /// The sources of the edges, grouped by destination and numbered within the graph.
     pub indices: &'a [u32],
 }
 
 impl GraphView<'_> {
-    /// The number of nodes.
+    /// Returns the number of nodes.
     pub fn num_nodes(&self) -> usize {
         self.indptr.len() - 1
     }
 
-    /// The sources of a node's in-edges, in the order in which they were given.
+    /// Returns the sources of a node's in-edges, in the order of the input.
     ///
     /// # Panics
-    /// If there is no such node.
+    /// If the node is out of range.
     pub fn neighbors(&self, node: usize) -> &[u32] {
         let first = self.indptr[0];
         &self.indices[(self.indptr[node] - first) as usize..(self.indptr[node + 1] - first) as usize]
@@ -99,18 +100,17 @@ impl GraphView<'_> {
 }
 
 impl GraphDataset {
-    /// Groups the edges by destination, after everything has been checked.
+    /// Checks all data and groups the edges by destination.
     ///
     /// # Errors
-    /// [`GraphError::Dataset`] naming the graph, node or edge that contradicts the others.
+    /// [`GraphError::Dataset`] naming the graph, node or edge that is inconsistent.
     pub fn new(name: &str, data: GraphData) -> Result<Self, GraphError> {
         let fail = |why: String| GraphError::Dataset { dataset: name.into(), why };
         let GraphData { node_offsets, src, dst, labels, features, node_labels, edge_labels } = data;
         let num_nodes = check_offsets(&node_offsets).map_err(fail)?;
         let num_graphs = node_offsets.len() - 1;
-        let rows = |what: &str, given: usize, expected: usize| match given == expected {
-            true => Ok(()),
-            false => Err(fail(format!("{given} {what}, expected {expected}"))),
+        let rows = |what: &str, given: usize, expected: usize| {
+            if given == expected { Ok(()) } else { Err(fail(format!("{given} {what}, expected {expected}"))) }
         };
         rows("labels of graphs", labels.len(), num_graphs)?;
         rows("destinations of edges", dst.len(), src.len())?;
@@ -149,9 +149,10 @@ impl GraphDataset {
             return Err(format!("{} labels of nodes, expected {per_node} for each of {num_nodes}", columns.len()));
         }
         if let Some(at) = columns.iter().position(|&column| column as usize >= *dim) {
-            return Err(format!("node {} has label {}, there are {dim}", at / per_node, columns[at]));
+            return Err(format!("node {} has label {}, but there are {dim} labels", at / per_node, columns[at]));
         }
-        // The row of a node has a number for each column, so that their number is bounded as that of classes is.
+        // Each label value is a column of every node's row, so the number of values is bounded like the number of
+        // classes.
         if *dim <= max_classes(0) {
             return Ok(());
         }
@@ -159,8 +160,8 @@ impl GraphDataset {
         check_num_classes(&labels, *dim, "entry").map_err(|why| format!("labels of nodes: {why}"))
     }
 
-    /// The same graphs with their nodes' in-degrees as labels, each distinct one a column: what graphs without features are
-    /// told apart by (Xu et al., "How powerful are graph neural networks?", ICLR 2019).
+    /// Sets the labels of nodes to their in-degrees, with one column per distinct in-degree. This distinguishes graphs
+    /// without features (Xu et al., "How powerful are graph neural networks?", ICLR 2019).
     pub fn with_degrees_as_labels(mut self) -> Self {
         let degrees: Vec<u64> = self.indptr.windows(2).map(|ends| ends[1] - ends[0]).collect();
         let mut distinct = degrees.clone();
@@ -172,64 +173,65 @@ impl GraphDataset {
         self
     }
 
-    /// The set's name.
+    /// Returns the name of the set.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The number of graphs.
+    /// Returns the number of graphs.
     pub fn num_graphs(&self) -> usize {
         self.node_offsets.len() - 1
     }
 
-    /// Nodes of all graphs.
+    /// Returns the number of nodes of all graphs.
     pub fn num_nodes(&self) -> usize {
         self.indptr.len() - 1
     }
 
-    /// Edges of all graphs, each direction by itself.
+    /// Returns the number of edges of all graphs. Each direction counts as an edge.
     pub fn num_edges(&self) -> usize {
         self.indices.len()
     }
 
-    /// Nodes of a graph.
+    /// Returns the number of nodes of a graph.
     ///
     /// # Panics
-    /// If there is no such graph.
+    /// If the graph is out of range.
     pub fn num_nodes_of(&self, graph: usize) -> usize {
         (self.node_offsets[graph + 1] - self.node_offsets[graph]) as usize
     }
 
-    /// One of the graphs.
+    /// Returns one graph.
     ///
     /// # Panics
-    /// If there is no such graph.
+    /// If the graph is out of range.
     pub fn graph(&self, graph: usize) -> GraphView<'_> {
-        let (first_node, end) = (self.node_offsets[graph] as usize, self.node_offsets[graph + 1] as usize);
+        let first_node = self.node_offsets[graph] as usize;
+        let end = self.node_offsets[graph + 1] as usize;
         let indptr = &self.indptr[first_node..=end];
         let indices = &self.indices[indptr[0] as usize..indptr[end - first_node] as usize];
         GraphView { first_node, indptr, indices }
     }
 
-    /// The class of a graph, below the number of [`classes`](Self::classes).
+    /// Returns the class of a graph, an index into [`classes`](Self::classes).
     ///
     /// # Panics
-    /// If there is no such graph.
+    /// If the graph is out of range.
     pub fn class(&self, graph: usize) -> u32 {
         self.labels[graph]
     }
 
-    /// The class of each graph.
+    /// Returns the class of each graph.
     pub fn labels(&self) -> &[u32] {
         &self.labels
     }
 
-    /// The label that each class has in the data, ascending.
+    /// Returns the original label of each class, ascending.
     pub fn classes(&self) -> &[i64] {
         &self.classes
     }
 
-    /// A number that two sets share if all of their graphs are the same, features included, and hardly else.
+    /// Returns a hash of all graphs and features that identifies the set.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = Xxh3::new();
         hash.update(self.name.as_bytes());
@@ -252,22 +254,23 @@ impl GraphDataset {
         hash.digest()
     }
 
-    /// Columns of a node's row: its features, then its labels as ones among zeros.
+    /// Returns the number of columns of a node's row: its features, followed by its one-hot labels.
     pub fn feature_dim(&self) -> usize {
         let features = self.features.as_ref().map_or(0, Features::dim);
         features + self.node_labels.as_ref().map_or(0, |labels| labels.dim)
     }
 
-    /// Appends the rows of a graph's nodes to `rows`.
+    /// Appends the rows of the nodes of a graph to `rows`.
     ///
     /// # Shapes
     /// - appended: `[num_nodes_of(graph), feature_dim]`
     ///
     /// # Panics
-    /// If there is no such graph.
+    /// If the graph is out of range.
     pub fn append_features(&self, graph: usize, rows: &mut Vec<f32>) {
         let dim = self.feature_dim();
-        let (first, num_nodes) = (self.node_offsets[graph] as usize, self.num_nodes_of(graph));
+        let first = self.node_offsets[graph] as usize;
+        let num_nodes = self.num_nodes_of(graph);
         let start = rows.len();
         rows.resize(start + num_nodes * dim, 0.0);
         let dense = self.features.as_ref().map_or(0, Features::dim);
@@ -281,10 +284,10 @@ impl GraphDataset {
         }
     }
 
-    /// The labels of a graph's edges in their order, if edges have labels.
+    /// Returns the labels of a graph's edges, in the order of the edges, if edges have labels.
     ///
     /// # Panics
-    /// If there is no such graph.
+    /// If the graph is out of range.
     pub fn edge_labels_of(&self, graph: usize) -> Option<&[u32]> {
         let indptr = self.graph(graph).indptr;
         let range = indptr[0] as usize..indptr[indptr.len() - 1] as usize;
@@ -292,7 +295,7 @@ impl GraphDataset {
     }
 }
 
-/// The number of nodes, if offsets are some.
+/// Checks the node offsets and returns the number of nodes.
 fn check_offsets(node_offsets: &[u64]) -> Result<usize, String> {
     let (Some(0), Some(&num_nodes)) = (node_offsets.first(), node_offsets.last()) else {
         return Err("offsets of nodes do not start at 0".into());
@@ -302,10 +305,11 @@ fn check_offsets(node_offsets: &[u64]) -> Result<usize, String> {
     }
     match num_nodes {
         0..=0xffff_ffff => Ok(num_nodes as usize),
-        _ => Err(format!("{num_nodes} nodes, at most 2^32 can be numbered")),
+        _ => Err(format!("{num_nodes} nodes, but at most 2^32 - 1 are supported")),
     }
 }
 
+/// Returns the graph of each node.
 fn graph_of_nodes(node_offsets: &[u64]) -> Vec<u32> {
     let mut graph_of = Vec::with_capacity(node_offsets[node_offsets.len() - 1] as usize);
     for (end, graph) in node_offsets[1..].iter().zip(0..) {
@@ -314,6 +318,7 @@ fn graph_of_nodes(node_offsets: &[u64]) -> Vec<u32> {
     graph_of
 }
 
+/// Checks that both ends of each edge are nodes of the same graph.
 fn check_edges(graph_of: &[u32], src: &[u32], dst: &[u32]) -> Result<(), String> {
     for (edge, (&from, &to)) in src.iter().zip(dst).enumerate() {
         match (graph_of.get(from as usize), graph_of.get(to as usize)) {
@@ -323,21 +328,21 @@ fn check_edges(graph_of: &[u32], src: &[u32], dst: &[u32]) -> Result<(), String>
             }
             (a, _) => {
                 let node = if a.is_none() { from } else { to };
-                return Err(format!("edge {edge} is of node {node}, there are {}", graph_of.len()));
+                return Err(format!("edge {edge} joins node {node}, but there are {} nodes", graph_of.len()));
             }
         }
     }
     Ok(())
 }
 
-/// Edges by destination.
+/// Edges grouped by destination.
 struct Grouped {
     indptr: Vec<u64>,
     indices: Vec<u32>,
     edge_labels: Option<Vec<u32>>,
 }
 
-/// A counting sort, which keeps the order of the edges of a node.
+/// Groups edges by a counting sort, which keeps the order of the edges of each node.
 fn group(node_offsets: &[u64], graph_of: &[u32], src: &[u32], dst: &[u32], edge_labels: Option<&[u32]>) -> Grouped {
     let mut indptr = vec![0_u64; graph_of.len() + 1];
     dst.iter().for_each(|&node| indptr[node as usize + 1] += 1);
@@ -350,6 +355,7 @@ fn group(node_offsets: &[u64], graph_of: &[u32], src: &[u32], dst: &[u32], edge_
     for (edge, (&from, &to)) in src.iter().zip(dst).enumerate() {
         let at = next[to as usize] as usize;
         next[to as usize] += 1;
+        // Sources are stored relative to the first node of their graph.
         indices[at] = from - node_offsets[graph_of[from as usize] as usize] as u32;
         if let (Some(grouped), Some(given)) = (&mut labels, edge_labels) {
             grouped[at] = given[edge];

@@ -1,4 +1,4 @@
-//! Which graphs of a set train, validate and test.
+//! Training, validation and test splits of a set of graphs.
 
 use crate::GraphError;
 use crate::rng::{CounterRng, combine};
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// One of several divisions of a set, for a cross-validation.
+/// One fold of a cross-validation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fold {
-    /// Graphs to train on, ascending.
+    /// The graphs to train on, ascending.
     pub train: Vec<u32>,
-    /// Graphs to test with, ascending; no graph is one of these in two folds.
+    /// The graphs to test on, ascending. Each graph is in the test set of at most one fold.
     pub test: Vec<u32>,
 }
 
-/// Divides `num_graphs` graphs at random into sets of these shares, each ascending: 0.8, 0.1 and 0.1 for training, validation
-/// and test. What rounding leaves over goes to the first.
+/// Splits `num_graphs` graphs at random into sets with the given shares, for example 0.8, 0.1 and 0.1 for training,
+/// validation and test. Each set is ascending. Graphs left over by rounding go to the first set.
 ///
 /// # Errors
-/// Shares that are negative or not finite, or do not add up to 1.
+/// Fails if a share is negative or not finite, or if the shares do not add up to 1.
 ///
 /// ```
 /// use edgecut_graph::graph_splits::split_dataset;
@@ -30,13 +30,14 @@ pub struct Fold {
 pub fn split_dataset(num_graphs: usize, shares: [f64; 3], seed: u64) -> Result<[Vec<u32>; 3], String> {
     let sum: f64 = shares.iter().sum();
     if !shares.iter().all(|share| (0.0..=1.0).contains(share)) || (sum - 1.0).abs() > 1e-6 {
-        return Err(format!("shares {shares:?} of a split: each has to be in 0..=1, and together they have to be 1"));
+        return Err(format!("shares {shares:?} of a split: each must be in 0..=1, and their sum must be 1"));
     }
     let mut order: Vec<u32> = (0..num_graphs as u32).collect();
     CounterRng::new(combine(0x5917, seed)).shuffle(&mut order);
-    // A share that is a whole number but for rounding is that number.
+    // The tolerance keeps a product that is a whole number except for rounding errors from being rounded down.
     let count = |share: f64| (num_graphs as f64 * share + 1e-6).floor() as usize;
-    let (valid, test) = (count(shares[1]), count(shares[2]));
+    let valid = count(shares[1]);
+    let test = count(shares[2]);
     let train = num_graphs.saturating_sub(valid + test);
     let mut rest = &order[..];
     Ok([train, valid, test].map(|size| {
@@ -46,15 +47,15 @@ pub fn split_dataset(num_graphs: usize, shares: [f64; 3], seed: u64) -> Result<[
     }))
 }
 
-/// Divides graphs into `num_folds` folds at random, so that each class is spread evenly over the test sets and their sizes
-/// differ by at most one.
+/// Splits graphs into `num_folds` random folds. Each class is spread evenly over the test sets, whose sizes differ by
+/// at most one.
 ///
 /// # Errors
-/// Fewer than 2 folds, or more than there are graphs.
+/// Fails for fewer than 2 folds, or for more folds than graphs.
 pub fn stratified_folds(labels: &[u32], num_folds: usize, seed: u64) -> Result<Vec<Fold>, String> {
     if !(2..=labels.len()).contains(&num_folds) {
         return Err(format!(
-            "{num_folds} folds of {} graphs: there have to be at least 2, and a graph for each",
+            "{num_folds} folds of {} graphs: expected at least 2 folds and at least one graph per fold",
             labels.len()
         ));
     }
@@ -67,19 +68,19 @@ pub fn stratified_folds(labels: &[u32], num_folds: usize, seed: u64) -> Result<V
     Ok((0..num_folds).map(fold).collect())
 }
 
-/// Takes one part in `parts` of some graphs away, spread evenly over their classes: what is left, and what was taken. Of fewer
-/// graphs than parts one is taken.
+/// Takes one in `parts` of the graphs, spread evenly over their classes. Returns the remaining and the taken graphs.
+/// Takes one graph if there are fewer graphs than `parts`.
 pub fn hold_out(graphs: &[u32], labels: &[u32], parts: usize, seed: u64) -> [Vec<u32>; 2] {
     let part_of = deal(graphs, labels, parts.max(1), seed);
     let (taken, left): (Vec<_>, Vec<_>) = graphs.iter().zip(part_of).partition(|(_, part)| *part == 0);
     [left, taken].map(|graphs| ascending(graphs.into_iter().map(|(graph, _)| *graph).collect()))
 }
 
-/// Reads folds from `test_idx-1.txt`, `train_idx-1.txt` and so on: a graph a line, counted from 0.
+/// Reads folds from `train_idx-1.txt`, `test_idx-1.txt` and so on, with one graph per line, counted from 0.
 ///
 /// # Errors
-/// A folder without such files, one of a pair without the other, a line that is no graph of the set, a graph that is listed
-/// twice, is in both files of a fold or in the test files of two, and empty files.
+/// Fails if there are no such files, a file of a pair is missing, a file is empty, or a line is not a graph of the set.
+/// Also fails if a graph is listed twice, is in both files of a fold, or is in the test files of two folds.
 pub fn read_folds(folder: &Path, num_graphs: usize) -> Result<Vec<Fold>, GraphError> {
     let mut folds = Vec::new();
     let mut tested: BTreeMap<u32, usize> = BTreeMap::new();
@@ -100,7 +101,7 @@ pub fn read_folds(folder: &Path, num_graphs: usize) -> Result<Vec<Fold>, GraphEr
         folds.push(fold);
     }
     match folds.len() {
-        0 => Err(GraphError::format(folder, "neither train_idx-1.txt nor test_idx-1.txt is there")),
+        0 => Err(GraphError::format(folder, "it contains neither train_idx-1.txt nor test_idx-1.txt")),
         _ => Ok(folds),
     }
 }
@@ -126,7 +127,7 @@ fn read_graphs(path: &Path, num_graphs: usize) -> Result<Vec<u32>, GraphError> {
     }
 }
 
-/// Deals graphs out, class by class, each class shuffled: the number of the hand that each goes to.
+/// Deals graphs into `hands` groups, class by class, with each class shuffled. Returns the group of each graph.
 fn deal(graphs: &[u32], labels: &[u32], hands: usize, seed: u64) -> Vec<usize> {
     let mut by_class: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (position, &graph) in graphs.iter().enumerate() {
@@ -134,6 +135,7 @@ fn deal(graphs: &[u32], labels: &[u32], hands: usize, seed: u64) -> Vec<usize> {
     }
     let mut hand_of = vec![0; graphs.len()];
     let mut next = 0;
+    // `next` continues across classes, so that the sizes of the groups differ by at most one.
     for (class, mut positions) in by_class {
         CounterRng::new(combine(combine(0xf01d, seed), u64::from(class))).shuffle(&mut positions);
         for position in positions {
@@ -197,7 +199,7 @@ mod tests {
         let put = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("a file");
         let read = || read_folds(dir.path(), 5);
         let why = || read().expect_err("bad folds").to_string();
-        assert!(why().contains("neither train_idx-1.txt nor test_idx-1.txt is there"));
+        assert!(why().contains("it contains neither train_idx-1.txt nor test_idx-1.txt"));
         put("train_idx-1.txt", "3\n0\n\n1\n");
         assert!(why().contains("test_idx-1.txt: No such file"));
         put("test_idx-1.txt", "4\n2\n");

@@ -1,50 +1,54 @@
-//! What draws hops elsewhere than on the CPU.
+//! The interface of kernels that sample hops outside the CPU.
 
 use crate::EdgeTypeId;
 use std::error::Error;
 use thiserror::Error;
 
-/// One hop of one edge type in which any two neighbors of a node are equally likely.
+/// One hop of one edge type, with uniform sampling of the neighbors of each node.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainHop<'a> {
-    /// The edge type.
+    /// The edge type to sample.
     pub edge_type: EdgeTypeId,
-    /// Rows of the part, of the edge type's destinations; all of them are in range. A row may be named twice.
+    /// The rows of the edge type's destinations in the part, all in range. A row may appear more than once.
     pub rows: &'a [u32],
-    /// The most neighbors of a row, at least 1; `None` takes each neighbor once.
+    /// The maximum number of neighbors per row, at least 1. `None` takes each neighbor once.
     pub fanout: Option<u32>,
-    /// Whether a neighbor may be drawn twice; of no effect without a fan-out.
+    /// True to sample with replacement. Ignored without a fan-out.
     pub replace: bool,
-    /// Names the random numbers of (batch, hop, edge type); a row's original id completes it.
+    /// The random key of (batch, hop, edge type). The original id of a row completes it.
     pub key: u64,
 }
 
-/// Draws plain hops of one part: on a device that holds its edges, say.
+/// A sampler of plain hops of one part, for example on a device that holds the edges.
 ///
-/// What it draws is what the CPU draws, id for id: a batch must not show where it was made. For each row the sequence
-/// [`CounterRng`](crate::rng::CounterRng) of [`combine`](crate::rng::combine)`(key, original id)` decides. If the fan-out is below
-/// the row's in-degree, positions among its in-edges are drawn by Floyd's algorithm, or with replacement by one
-/// [`below`](crate::rng::CounterRng::below) each, and taken ascending; else all in-edges are taken in order, but with
-/// replacement, where the fan-out of a row with neighbors is always reached.
+/// The result must equal that of the CPU, id for id, so that a batch does not depend on the device that sampled it. The
+/// random numbers of a row are those of [`CounterRng`](crate::rng::CounterRng) with the key
+/// [`combine`](crate::rng::combine)`(key, original id)`:
+///
+/// * If the row has no in-edges, nothing is sampled.
+/// * With replacement and a fan-out, each of `fanout` positions among the in-edges is one
+///   [`below`](crate::rng::CounterRng::below). The positions are then sorted.
+/// * Without replacement and with a fan-out below the in-degree, positions are drawn by Floyd's algorithm and sorted.
+/// * Otherwise all in-edges are taken, in order.
 pub trait HopKernel: Send + Sync {
-    /// Whether a hop of `num_rows` rows of `edge_type` is to be drawn here. The CPU draws the others, those of edge types that
-    /// the kernel does not hold among them.
+    /// Returns true if this kernel should sample a hop of `num_rows` rows of `edge_type`. The CPU samples all other
+    /// hops, including those of edge types that the kernel does not hold.
     fn takes(&self, edge_type: EdgeTypeId, num_rows: usize) -> bool;
 
-    /// Appends to `out` the number of neighbors drawn for each row, then the neighbors of all rows end to end (global ids, each
-    /// row's in the order of its in-edges).
+    /// Appends to `out` the number of neighbors sampled for each row, followed by the neighbors of all rows end to end.
+    /// Neighbors are global ids, for each row in the order of its in-edges.
     ///
     /// # Errors
-    /// [`HopError::TooLarge`] if `out` would be longer than `max_words`; [`HopError::Failed`] if the device fails. What `out` holds
-    /// then is of no meaning.
+    /// Returns [`HopError::TooLarge`] if `out` would be longer than `max_words`, and [`HopError::Failed`] if the device
+    /// fails. After an error the contents of `out` are unspecified.
     fn sample_hop(&self, hop: &PlainHop<'_>, max_words: usize, out: &mut Vec<u32>) -> Result<(), HopError>;
 }
 
-/// A hop was not drawn.
+/// An error while sampling a hop.
 #[derive(Debug, Error)]
 pub enum HopError {
-    /// The answer would be longer than it may be.
-    #[error("a hop's answer is longer than it may be")]
+    /// The reply would exceed the allowed length.
+    #[error("the reply of a hop exceeds its maximum length")]
     TooLarge,
     /// The device failed.
     #[error("draw a hop on the device")]

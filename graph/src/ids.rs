@@ -1,7 +1,7 @@
-//! Newtypes for the id spaces, so that an original id is never taken for a renumbered one.
+//! Newtypes for the id spaces, so that original ids and renumbered ids cannot be mixed up.
 //!
-//! A node type has fewer than 2^32 nodes, so node ids are `u32`; edge counts and offsets are `u64`.
-//! Bulk arrays are plain `[u32]`, with the id space named where they are declared.
+//! A node type has fewer than 2^32 nodes, so node ids are `u32`. Edge counts and offsets are `u64`. Bulk arrays are
+//! plain `[u32]`, and their declarations name the id space.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -18,26 +18,26 @@ pub struct NodeTypeId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EdgeTypeId(pub u16);
 
-/// A node in the numbering of the partitioned graph: part *p* owns a contiguous range of them.
+/// A node in the numbering of the partitioned graph, in which each part owns a contiguous range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GlobalNodeId(pub u32);
 
 impl PartitionId {
-    /// The id as an array index.
+    /// Returns the id as an array index.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 impl NodeTypeId {
-    /// The id as an array index.
+    /// Returns the id as an array index.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 impl EdgeTypeId {
-    /// The id as an array index.
+    /// Returns the id as an array index.
     pub fn index(self) -> usize {
         self.0 as usize
     }

@@ -1,14 +1,14 @@
-//! Graph data of Edgecut: ids, datasets, and the on-disk format of a partitioned graph.
+//! Graph data for Edgecut: ids, datasets and the on-disk format of a partitioned graph.
 //!
-//! Everything is typed: a graph has node types and edge types, and a homogeneous graph has one of each
+//! Every structure is typed: a graph has node types and edge types. A homogeneous graph has one of each
 //! ([`DEFAULT_NODE_TYPE`], [`DEFAULT_RELATION`]).
 //!
-//! * [`Dataset`] is a whole graph with original ids, as a reader or a generator gives it.
-//! * [`GraphDataset`] is a set of many small graphs, [`graph_splits`] divides one.
+//! * [`Dataset`] is a whole graph with original ids, as read from files or generated.
+//! * [`GraphDataset`] is a set of many small graphs, and [`graph_splits`] divides such a set.
 //! * [`datasets`] reads and generates both.
-//! * [`Part`] is one part of a partitioned graph, memory-mapped; `docs/format.md` is the contract of its files.
-//! * [`parts`] writes them.
-//! * [`PartitionBook`] says which part owns a node.
+//! * [`Part`] is one part of a partitioned graph, memory-mapped. `docs/src/format.md` is the contract of its files.
+//! * [`parts`] writes the parts of a graph.
+//! * [`PartitionBook`] maps each node to the part that owns it.
 #![forbid(unsafe_op_in_unsafe_fn)]
 
 mod book;

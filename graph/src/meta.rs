@@ -1,4 +1,4 @@
-//! `META.json`: what a partitioned graph is, and the checksum of each of its files.
+//! `META.json`: the description of a partitioned graph, with the checksum of each of its files.
 
 use crate::{FeatureDtype, GraphError, HoldOutChoice, OverlapPolicy, PartitionBook, PartitionId};
 use rayon::prelude::*;
@@ -7,112 +7,114 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// The file that describes a partitioned graph; written last, so that a folder without it is no partitioning.
+/// The file that describes a partitioned graph. It is written last, so a folder without it is incomplete.
 pub const META_FILE: &str = "META.json";
 /// The value of [`Meta::format`].
 pub const FORMAT_NAME: &str = "edgecut-partition";
 /// The version of the on-disk format that this build reads and writes.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// The description of a partitioned graph, as `docs/format.md` lays it down.
+/// The description of a partitioned graph, as specified in `docs/src/format.md`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Meta {
     /// Always [`FORMAT_NAME`].
     pub format: String,
-    /// The format's version.
+    /// The version of the format.
     pub version: u32,
     /// The dataset's name.
     pub dataset: String,
     /// The number of parts.
     pub num_parts: u32,
-    /// How the parts were made.
+    /// The parameters of the partitioning.
     pub provenance: Provenance,
     /// Node types, in the order of their ids.
     pub node_types: Vec<NodeTypeMeta>,
     /// Edge types, in the order of their ids.
     pub edge_types: Vec<EdgeTypeMeta>,
-    /// What the partitioning is worth.
+    /// The quality of the partitioning.
     pub report: Report,
-    /// Every array file, by its path relative to this file with `/` between names.
+    /// All array files, by path relative to this file, with `/` as the separator.
     pub files: BTreeMap<String, FileMeta>,
 }
 
-/// The parameters that made a partitioning; the same parameters on the same data give the same bytes.
+/// The parameters of a partitioning. The same parameters on the same data give the same bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// `metis`, `ldg` or `random`; [`WHOLE`](crate::parts::WHOLE) for a dataset that was not split.
+    /// The partitioning method: `metis`, `ldg` or `random`, or [`WHOLE`](crate::parts::WHOLE) for a dataset that was
+    /// not partitioned.
     pub method: String,
-    /// Whether METIS bisected recursively.
+    /// True if METIS used recursive bisection.
     pub recursive: bool,
-    /// The seed of every random choice.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// What was balanced: of `nodes`, `edges`, `train`.
+    /// The balanced quantities, any of `nodes`, `edges` and `train`.
     pub balance: Vec<String>,
-    /// Which split scheme was read, where the dataset has several.
+    /// The split scheme, for a dataset with several of them.
     pub split: Option<String>,
-    /// Whether it was asked for to add the reverse of every edge; false in descriptions from before it was noted.
+    /// True if the reverse of every edge was added on request. Defaults to false for older descriptions without this
+    /// field.
     #[serde(default)]
     pub to_undirected: bool,
-    /// Whether each edge type was given a reverse.
+    /// True if a reverse edge type was added for each edge type.
     #[serde(default)]
     pub add_reverse_edges: bool,
-    /// The shares of validation and test edges that were held out, by the seed above.
+    /// The shares of edges held out for validation and test. The choice uses the seed above.
     #[serde(default)]
     pub hold_out_edges: Option<[f64; 2]>,
-    /// The edges that were held out.
+    /// The criterion by which edges were held out.
     #[serde(default)]
     pub hold_out_choice: HoldOutChoice,
-    /// The treatment of overlapping splits; `error` in descriptions from before it was noted.
+    /// The treatment of overlapping splits. Defaults to `error` for older descriptions without this field.
     #[serde(default)]
     pub overlap: OverlapPolicy,
 }
 
-/// One node type.
+/// The description of one node type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeTypeMeta {
-    /// Its name, which is also its folder in each part.
+    /// The name, which is also the name of the type's folder in each part.
     pub name: String,
-    /// Global id ranges per part.
+    /// The global id range of each part.
     pub book: PartitionBook,
-    /// Features per node, 0 without features.
+    /// The number of features per node, 0 if the type has none.
     pub feature_dim: usize,
     /// The stored type of features.
     pub feature_dtype: FeatureDtype,
-    /// Whether nodes have labels.
+    /// True if nodes have labels.
     pub has_labels: bool,
     /// The number of classes, 0 without labels.
     pub num_classes: usize,
-    /// Training, validation and test nodes over all parts.
+    /// The number of training, validation and test nodes over all parts.
     pub split_sizes: [u64; 3],
-    /// Whether nodes have times.
+    /// True if nodes have times.
     #[serde(default)]
     pub has_times: bool,
 }
 
-/// One edge type.
+/// The description of one edge type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeTypeMeta {
-    /// The name of the source type.
+    /// The name of the source node type.
     pub src_type: String,
-    /// The relation's name.
+    /// The name of the relation.
     pub relation: String,
-    /// The name of the destination type.
+    /// The name of the destination node type.
     pub dst_type: String,
-    /// Edges over all parts, held-out ones not counted.
+    /// The number of edges over all parts, without held-out edges.
     pub num_edges: u64,
-    /// Features per edge, 0 without features.
+    /// The number of features per edge, 0 if the type has none.
     #[serde(default)]
     pub feature_dim: usize,
     /// The stored type of features.
     #[serde(default)]
     pub feature_dtype: FeatureDtype,
-    /// Whether edges have weights.
+    /// True if edges have weights.
     #[serde(default)]
     pub has_weights: bool,
-    /// Whether edges have times.
+    /// True if edges have times.
     #[serde(default)]
     pub has_times: bool,
-    /// Held-out validation and test edges over all parts.
+    /// The number of held-out validation and test edges over all parts.
     #[serde(default)]
     pub held_out: [u64; 2],
     /// True if held-out edges have times.
@@ -120,49 +122,49 @@ pub struct EdgeTypeMeta {
     pub held_out_has_times: bool,
 }
 
-/// What a partitioning is worth: balance and cut.
+/// The quality of a partitioning: sizes and cut.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// A line per part.
+    /// The size of each part.
     pub parts: Vec<PartMeta>,
-    /// Edges whose ends lie in different parts.
+    /// The number of edges whose ends are in different parts.
     pub cut_edges: u64,
-    /// `cut_edges` over all edges.
+    /// `cut_edges` divided by the number of all edges.
     pub cut_fraction: f64,
-    /// The expected share of a node's sampled in-neighbors that another part owns: the mean over nodes with
-    /// in-neighbors of the share of those that are remote.
+    /// The expected fraction of remote nodes among a node's sampled in-neighbors: the fraction of in-neighbors that
+    /// another part owns, averaged over all nodes with in-neighbors.
     pub remote_neighbor_fraction: f64,
 }
 
 /// The size of one part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartMeta {
-    /// Nodes of all types that the part owns.
+    /// The number of owned nodes of all types.
     pub nodes: u64,
-    /// Edges whose destination the part owns.
+    /// The number of edges whose destination is owned.
     pub edges: u64,
-    /// Training nodes that the part owns.
+    /// The number of owned training nodes.
     pub train_nodes: u64,
-    /// Distinct nodes of other parts that the part's edges come from.
+    /// The number of distinct nodes of other parts that are sources of this part's edges.
     pub halo_nodes: u64,
 }
 
-/// Size and checksum of a file.
+/// The size and checksum of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileMeta {
-    /// Bytes.
+    /// The size in bytes.
     pub bytes: u64,
-    /// XXH3-64 of the whole file, 16 hexadecimal digits.
+    /// The XXH3-64 checksum of the whole file, as 16 hexadecimal digits.
     pub xxh3: String,
 }
 
-/// Whether a type's name can be the name of its folder: not empty, not hidden, and without separators or control
+/// Returns true if `name` can be the name of a folder: not empty, not hidden, and without separators and control
 /// characters.
 pub fn is_folder_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control())
 }
 
-/// The XXH3-64 checksum of `bytes`, as [`FileMeta::xxh3`] holds it.
+/// Returns the XXH3-64 checksum of `bytes`, in the form of [`FileMeta::xxh3`].
 pub fn checksum(bytes: &[u8]) -> String {
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(bytes))
 }
@@ -171,16 +173,20 @@ impl Meta {
     /// Reads `META.json` in `dir`.
     ///
     /// # Errors
-    /// A missing or malformed file, or another version, with what to do.
+    /// Fails if the file is missing or malformed, or has another version. The error says what to do.
     pub fn read(dir: &Path) -> Result<Self, GraphError> {
         let path = dir.join(META_FILE);
         let bytes = std::fs::read(&path).map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound => GraphError::format(
                 dir,
-                format!("it is no partitioned graph: {META_FILE} is missing (give the N-parts folder that partition-graph wrote)"),
+                format!(
+                    "it is not a partitioned graph, because {META_FILE} is missing: pass the N-parts folder that \
+                     partition-graph wrote"
+                ),
             ),
             _ => GraphError::io(&path, source),
         })?;
+        // The version is checked before the other fields are parsed, which another version may not have.
         let head: Head = serde_json::from_slice(&bytes).map_err(|e| GraphError::format(&path, e.to_string()))?;
         if head.format != FORMAT_NAME {
             return Err(GraphError::format(&path, format!("its format is {:?}, not {FORMAT_NAME:?}", head.format)));
@@ -213,8 +219,8 @@ impl Meta {
             let most = crate::max_classes(t.book.num_nodes());
             if t.num_classes > most {
                 return Err(format!(
-                    "node type {} has {} classes, but its {} nodes allow at most {most} (10 for each, and 1000): partition \
-                     the graph again with its classes numbered 0, 1, 2 and so on",
+                    "node type {} has {} classes, but its {} nodes allow at most {most} (1000 plus 10 per node): \
+                     partition the graph again with its classes numbered 0, 1, 2 and so on",
                     t.name,
                     t.num_classes,
                     t.book.num_nodes()
@@ -239,19 +245,20 @@ impl Meta {
         let names = self.node_types.iter().map(|t| &t.name);
         let names = names.chain(self.edge_types.iter().map(|e| &e.relation));
         if let Some(name) = names.into_iter().find(|name| !is_folder_name(name)) {
-            return Err(format!("the name {name:?} cannot be a folder"));
+            return Err(format!("the name {name:?} cannot be a folder name"));
         }
         let expected = self.file_names();
         if let Some(name) = expected.iter().find(|name| !self.files.contains_key(*name)) {
             return Err(format!("it does not list the file {name}"));
         }
         if let Some(name) = self.files.keys().find(|name| !expected.contains(*name)) {
-            return Err(format!("it lists the file {name:?}, which is not of this format"));
+            return Err(format!("it lists the file {name:?}, which is not part of this format"));
         }
         Ok(())
     }
 
-    /// The paths of all files that a partitioned graph of these parts and types has, as in [`Meta::files`].
+    /// Returns the paths of all files of a partitioned graph with these parts and types, in the form of
+    /// [`Meta::files`].
     pub fn file_names(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         for part in (0..self.num_parts).map(|p| crate::part_dir(PartitionId(p))) {
@@ -285,27 +292,29 @@ impl Meta {
         names
     }
 
-    /// A name for this very partitioning: processes may only work together on parts with the same fingerprint.
+    /// Returns a hash that identifies this partitioning. Processes may only work together on parts with the same
+    /// fingerprint.
     pub fn fingerprint(&self) -> String {
         let text = serde_json::to_vec(self).expect("a Meta is always representable as JSON");
         format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&text))
     }
 
-    /// Checks size and checksum of the files of `part`, or of all parts, against this description.
+    /// Checks the size and checksum of the files of `part`, or of all parts, against this description.
     ///
     /// # Errors
-    /// The first file, in order of its path, that is missing, truncated or altered.
+    /// Names the first file, in order of paths, that is missing, truncated or altered.
     pub fn verify_files(&self, dir: &Path, part: Option<PartitionId>) -> Result<(), GraphError> {
         let prefix = part.map(|p| format!("{}/", crate::part_dir(p)));
         let wanted = |name: &&String| prefix.as_ref().is_none_or(|prefix| name.starts_with(prefix));
         let names: Vec<&String> = self.files.keys().filter(wanted).collect();
+        // Files are checked in parallel. Results are in the order of paths, so the reported error is reproducible.
         let checked: Vec<Result<(), GraphError>> =
             names.par_iter().map(|name| verify_file(&dir.join(name), &self.files[*name])).collect();
         checked.into_iter().collect()
     }
 }
 
-/// The fields that every version has.
+/// The fields that are present in every version.
 #[derive(Deserialize)]
 struct Head {
     format: String,
@@ -317,17 +326,19 @@ fn verify_file(path: &PathBuf, expected: &FileMeta) -> Result<(), GraphError> {
     let held = file.metadata().map_err(|e| GraphError::io(path, e))?.len();
     if held != expected.bytes {
         let why = format!(
-            "it has {held} bytes, but {META_FILE} says {}: it is truncated or of another run; copy or partition it again",
+            "it has {held} bytes, but {META_FILE} says {}: it is truncated or from another run; copy or partition \
+             it again",
             expected.bytes
         );
         return Err(GraphError::format(path, why));
     }
-    // SAFETY: read-only and private; see `open` in npy.rs.
+    // SAFETY: The map is read-only and private; see `open` in npy.rs.
     let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| GraphError::io(path, e))?;
     let found = checksum(&map);
     if found != expected.xxh3 {
         let why = format!(
-            "its checksum is {found}, but {META_FILE} says {}: it is corrupt or of another run; copy or partition it again",
+            "its checksum is {found}, but {META_FILE} says {}: it is corrupt or from another run; copy or partition \
+             it again",
             expected.xxh3
         );
         return Err(GraphError::format(path, why));

@@ -1,4 +1,4 @@
-//! Reading `.npy` files by mapping them, and writing them.
+//! Memory-mapped reading and buffered writing of `.npy` files.
 
 use crate::{Buffer, FileMeta, GraphError};
 use bytemuck::Pod;
@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
-/// An element type of the arrays that Edgecut stores, always little-endian.
+/// An element type of stored arrays, always little-endian.
 pub trait NpyElement: Pod + npyz::AutoSerialize + npyz::Deserialize + Send + Sync {
-    /// NumPy's name of the type.
+    /// The name of the type in NumPy.
     const NAME: &'static str;
 }
 
@@ -23,18 +23,19 @@ macro_rules! npy_element {
 }
 npy_element! { u8, "uint8"; u32, "uint32"; i32, "int32"; u64, "uint64"; i64, "int64"; f32, "float32"; f64, "float64"; f16, "float16"; }
 
-/// Maps the array in `path`.
+/// Maps the array in `path` and returns its shape and values.
 ///
 /// # Errors
-/// A file that is no `.npy` file, holds another type or Fortran order, or is shorter or longer than its header says.
+/// Fails if the file is not a `.npy` file, has another element type or Fortran order, or is shorter or longer than its
+/// header says.
 pub fn map_npy<T: NpyElement>(path: &Path) -> Result<(Vec<usize>, Buffer<T>), GraphError> {
     map_as(path, &T::default_dtype(), T::NAME)
 }
 
-/// Maps an array of NumPy's `bool`: a byte a value, 0 for false.
+/// Maps an array of NumPy's `bool`, which has one byte per value, 0 for false.
 ///
 /// # Errors
-/// Those of [`map_npy`].
+/// As [`map_npy`].
 pub(crate) fn map_npy_bool(path: &Path) -> Result<(Vec<usize>, Buffer<u8>), GraphError> {
     map_as(path, &bool::default_dtype(), "bool")
 }
@@ -46,6 +47,7 @@ fn map_as<T: Pod>(path: &Path, dtype: &DType, name: &str) -> Result<(Vec<usize>,
         let why = format!("its type is {}, expected {name}", header.dtype().descr());
         return Err(GraphError::format(path, why));
     }
+    // With at most one dimension longer than 1, Fortran and C order are the same.
     if header.order() == Order::Fortran && shape.iter().filter(|&&n| n > 1).count() > 1 {
         return Err(GraphError::format(path, "it is in Fortran order; save it through numpy.ascontiguousarray"));
     }
@@ -66,20 +68,21 @@ fn map_as<T: Pod>(path: &Path, dtype: &DType, name: &str) -> Result<(Vec<usize>,
     Ok((shape, buffer))
 }
 
-/// The shape and NumPy type string (such as `<f4`) that the header of `path` states, without reading the data.
+/// Returns the shape and the NumPy type string (such as `<f4`) from the header of `path`, without reading the data.
 ///
 /// # Errors
-/// A file that is no `.npy` file.
+/// Fails if the file is not a `.npy` file.
 pub fn npy_shape(path: &Path) -> Result<(Vec<usize>, String), GraphError> {
     let (_, header, _) = open(path)?;
     let descr = header.dtype().descr();
     Ok((header.shape().iter().map(|&n| n as usize).collect(), descr.trim_matches('\'').to_owned()))
 }
 
+/// Maps a `.npy` file and parses its header. Returns the map, the header and the offset of the data in bytes.
 fn open(path: &Path) -> Result<(Mmap, NpyHeader, usize), GraphError> {
     let file = File::open(path).map_err(|e| GraphError::io(path, e))?;
-    // SAFETY: the map is read-only and private to this process. A file that another process truncates or rewrites while
-    // it is mapped would break this; parts are only ever replaced by renaming whole directories (docs/format.md).
+    // SAFETY: The map is read-only and private to this process. Truncating or rewriting the file while it is mapped
+    // would violate this. Therefore parts are only replaced by renaming whole directories (docs/src/format.md).
     let map = unsafe { Mmap::map(&file) }.map_err(|e| GraphError::io(path, e))?;
     if !shape_is_addressable(&map) {
         return Err(GraphError::format(path, "its header promises more data than can be addressed"));
@@ -91,10 +94,11 @@ fn open(path: &Path) -> Result<(Mmap, NpyHeader, usize), GraphError> {
     Ok((map, header, offset))
 }
 
-/// Whether the sizes in the header's shape can be multiplied, zeros left out; `npyz` does so without a check. What is
-/// no header passes: it is rejected when it is read.
+/// Returns true if the product of the sizes in the header's shape, not counting zeros, fits into 64 bits. `npyz`
+/// multiplies them without an overflow check. Bytes without a header pass this check and are rejected by the parser.
 fn shape_is_addressable(bytes: &[u8]) -> bool {
     const KEY: &[u8] = b"'shape':";
+    // Bounds the search in large files. Headers of supported arrays are far shorter than 64 KiB.
     let head = &bytes[..bytes.len().min(1 << 16)];
     let Some(at) = head.windows(KEY.len()).position(|window| window == KEY) else { return true };
     let sizes = head[at + KEY.len()..].split(|&b| b == b')').next().unwrap_or_default();
@@ -105,21 +109,21 @@ fn shape_is_addressable(bytes: &[u8]) -> bool {
         .is_some()
 }
 
-/// Writes `values` as an array of `shape` to a new file and syncs it to disk.
+/// Writes `values` as an array of `shape` to a new file, and syncs it to disk.
 ///
 /// # Errors
-/// Any I/O error, naming `path`.
+/// Any I/O error, with `path`.
 ///
 /// # Panics
-/// If `shape` does not multiply to the number of values.
+/// If `shape` does not match the number of values.
 pub fn write_npy<T: NpyElement>(path: &Path, shape: &[usize], values: &[T]) -> Result<(), GraphError> {
     let mut writer = NpyWriter::create(path, shape)?;
     writer.write(values)?;
     writer.finish().map(drop)
 }
 
-/// Writes one `.npy` file piece by piece, and computes its checksum on the way, so that no array need be whole in
-/// memory and no file is read again.
+/// A writer of one `.npy` file in pieces. It computes the checksum along the way, so an array need not be in memory as
+/// a whole, and no file is read again.
 ///
 /// ```
 /// use edgecut_graph::{NpyWriter, map_npy};
@@ -143,10 +147,10 @@ pub struct NpyWriter<T> {
 }
 
 impl<T: NpyElement> NpyWriter<T> {
-    /// Creates the file, or empties it, and writes the header of an array of `shape`.
+    /// Creates or truncates the file, and writes the header of an array of `shape`.
     ///
     /// # Errors
-    /// Any I/O error, naming `path`.
+    /// Any I/O error, with `path`.
     pub fn create(path: &Path, shape: &[usize]) -> Result<Self, GraphError> {
         let fail = |e| GraphError::io(path, e);
         let header = npy_header::<T>(shape).map_err(fail)?;
@@ -160,7 +164,7 @@ impl<T: NpyElement> NpyWriter<T> {
     /// Appends `values`, in C order.
     ///
     /// # Errors
-    /// Any I/O error, naming the file.
+    /// Any I/O error, with the path of the file.
     ///
     /// # Panics
     /// If there are more values than the shape holds.
@@ -173,7 +177,7 @@ impl<T: NpyElement> NpyWriter<T> {
     /// Syncs the file to disk, and returns its size and checksum.
     ///
     /// # Errors
-    /// Any I/O error, naming the file.
+    /// Any I/O error, with the path of the file.
     ///
     /// # Panics
     /// If there are fewer values than the shape holds.
@@ -181,8 +185,7 @@ impl<T: NpyElement> NpyWriter<T> {
         self.end(true)
     }
 
-    /// [`NpyWriter::finish`] for a file that need not outlive a crash of the machine: it is not waited for until the file is
-    /// on the disk.
+    /// Like [`NpyWriter::finish`], but without syncing, for a file that need not survive a crash of the machine.
     ///
     /// # Errors
     /// As [`NpyWriter::finish`].
@@ -210,10 +213,10 @@ impl<T: NpyElement> NpyWriter<T> {
     }
 }
 
-/// What stands in front of the values in the `.npy` file of an array of `shape`; the values follow, little-endian.
+/// Returns the header of the `.npy` file of an array of `shape`. The values follow it, little-endian.
 ///
 /// # Errors
-/// A shape that the format cannot hold.
+/// Fails if the format cannot represent the shape.
 pub fn npy_header<T: NpyElement>(shape: &[usize]) -> std::io::Result<Vec<u8>> {
     let shape: Vec<u64> = shape.iter().map(|&n| n as u64).collect();
     let mut bytes = Vec::new();

@@ -1,20 +1,21 @@
-//! Random orders that take no memory.
+//! Random permutations in constant memory.
 
 use crate::rng::{combine, mix};
 
-/// Rounds of the network. Four make a permutation that few queries cannot distinguish from a random one (Luby and
-/// Rackoff, "How to construct pseudorandom permutations from pseudorandom functions", 1988); the others are for the small
-/// halves of short lists.
+/// The rounds of the Feistel network. With ideal round functions, four rounds make a permutation that few queries
+/// cannot distinguish from a random one (Luby and Rackoff, "How to construct pseudorandom permutations from
+/// pseudorandom functions", 1988). The additional rounds are for the small halves of short lists.
 const ROUNDS: usize = 8;
-/// The fewest bits of a half: a larger domain than a short list needs, since one of few values has few round functions.
+/// The minimum number of bits of a half. A short list gets a larger domain than it needs, because a half of fewer
+/// values has too few different round functions.
 const MIN_HALF_BITS: u32 = 4;
 
-/// A random permutation of `0..len` that a key names, evaluated position by position in constant memory.
+/// A random permutation of `0..len`, determined by a key and evaluated one position at a time in constant memory.
 ///
-/// It is a balanced Feistel network over the smallest domain of an even number of bits that holds the positions. A value
-/// outside `0..len` goes through the network again (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite
-/// domains", 2002). The domain is at most four times the length, or 256, so that a position takes fewer than four passes on
-/// average in all but short lists.
+/// It is a balanced Feistel network over the smallest domain with an even number of bits that holds all positions. A
+/// result outside `0..len` passes through the network again (cycle walking; Black and Rogaway, "Ciphers with arbitrary
+/// finite domains", 2002). The domain is at most four times the length, or 256 for short lists. So except in short
+/// lists, a position takes fewer than four passes on average.
 ///
 /// ```
 /// use edgecut_graph::Permutation;
@@ -31,42 +32,45 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The permutation of `0..len` that `key` names.
+    /// Creates the permutation of `0..len` for `key`.
     pub fn new(len: u64, key: u64) -> Self {
+        // The number of bits of the largest position, `len - 1`.
         let bits = u64::BITS - len.saturating_sub(1).leading_zeros();
         let half_bits = bits.div_ceil(2).max(MIN_HALF_BITS);
         Self { len, half_bits, keys: std::array::from_fn(|round| combine(key, round as u64)) }
     }
 
-    /// The number of positions.
+    /// Returns the number of positions.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Returns whether there is no position.
+    /// Returns true if the permutation has no positions.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The value at `position`.
+    /// Returns the value at `position`.
     ///
     /// # Panics
     /// If `position` is not below the length.
     pub fn at(&self, position: u64) -> u64 {
         assert!(position < self.len, "position {position} of a permutation of {}", self.len);
         let mut value = self.pass(position);
-        // The cycle of the network that `position` is on leads back to it, so the walk ends.
+        // The network is a bijection, so following it from `position` leads back to `position`, which is below `len`.
+        // The walk therefore ends.
         while value >= self.len {
             value = self.pass(value);
         }
         value
     }
 
-    /// One pass through the network, a bijection of its domain.
+    /// Passes a value through the network, a bijection of its domain.
     fn pass(&self, value: u64) -> u64 {
         let mask = (1_u64 << self.half_bits) - 1;
         let mut left = value >> self.half_bits;
         let mut right = value & mask;
+        // A round swaps the halves and mixes one into the other by XOR. This is invertible for any mixing function.
         for key in self.keys {
             let mixed = left ^ (mix(key ^ right) & mask);
             left = right;
@@ -111,7 +115,7 @@ mod tests {
         }
     }
 
-    /// The chi-square of the counts of (position, value) over many keys.
+    /// Returns the chi-square statistic of the counts of (position, value) over many keys.
     fn chi_square_of_places(len: u64, keys: u64) -> f64 {
         let mut counts = vec![0.0_f64; (len * len) as usize];
         for key in 0..keys {
@@ -126,7 +130,8 @@ mod tests {
     fn every_value_is_equally_likely_at_every_position() {
         for (len, keys) in [(2, 4000), (3, 6000), (7, 14_000), (16, 16_000), (40, 20_000), (256, 25_600)] {
             let statistic = chi_square_of_places(len, keys);
-            // Rows and columns have fixed sums. Far from the mean by six deviations is no chance.
+            // Rows and columns have fixed sums, which reduces the degrees of freedom. A deviation of six standard
+            // deviations from the mean is not chance.
             let freedom = ((len - 1) * (len - 1)) as f64;
             let limit = freedom + 6.0 * (2.0 * freedom).sqrt() + 12.0;
             assert!(statistic < limit, "length {len}: chi-square {statistic} of {freedom} degrees of freedom");
@@ -153,7 +158,7 @@ mod tests {
         let order = Permutation::new(len, 9);
         let distance = |i: u64| order.at(i).abs_diff(order.at(i + 1)) as f64;
         let mean = (0..len - 1).map(distance).sum::<f64>() / (len - 1) as f64;
-        // Two random numbers are a third of the range apart.
+        // Two random numbers in a range are on average a third of the range apart.
         assert!((mean / len as f64 - 1.0 / 3.0).abs() < 0.01, "{mean}");
     }
 

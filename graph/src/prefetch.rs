@@ -1,17 +1,17 @@
-//! Tells the processor which memory will be read soon.
+//! Software prefetching.
 //!
-//! Graph work reads memory at random: each read that misses the caches costs about 100 ns, but a core can have a dozen
-//! of them under way. Asking for what comes a few steps later turns waiting into work.
+//! Graph workloads read memory at random. Each cache miss costs about 100 ns, but a core can have about a dozen misses
+//! in flight. Prefetching the data of the next few steps overlaps these waits with useful work.
 
 const LINE_BYTES: usize = 64;
 
-/// Asks for the cache line of `values[index]`. An index past the end is allowed and does no harm.
+/// Prefetches the cache line of `values[index]`. An index past the end is allowed and has no effect.
 #[inline(always)]
 pub fn prefetch<T>(values: &[T], index: usize) {
     line(values.as_ptr().wrapping_add(index).cast());
 }
 
-/// Asks for all cache lines of `values`.
+/// Prefetches all cache lines of `values`.
 #[inline(always)]
 pub fn prefetch_all<T>(values: &[T]) {
     let start = values.as_ptr().cast::<u8>();
@@ -23,7 +23,7 @@ pub fn prefetch_all<T>(values: &[T]) {
 #[inline(always)]
 fn line(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint: it reads nothing into the program and cannot fault, whatever the address.
+    // SAFETY: A prefetch is only a hint. It returns no data and cannot fault, whatever the address.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }

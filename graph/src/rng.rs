@@ -1,11 +1,12 @@
-//! Counter-based random numbers: what is drawn is a pure function of named keys, never of the order of the work or of
-//! the number of threads.
+//! Counter-based random numbers. Each number is a pure function of named keys, so it depends neither on the order of
+//! the work nor on the number of threads.
 //!
-//! The generator is SplitMix64 (Steele, Lea and Flood: Fast Splittable Pseudorandom Number Generators, 2014).
+//! The generator is SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
 
+/// The increment of SplitMix64: the odd integer closest to 2^64 divided by the golden ratio.
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The finaliser of SplitMix64: a bijection in which every input bit changes every output bit.
+/// Applies the finalizer of SplitMix64, a bijection in which every input bit affects every output bit.
 #[inline]
 pub const fn mix(value: u64) -> u64 {
     let mut z = value;
@@ -14,13 +15,13 @@ pub const fn mix(value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Folds `value` into `key`; the order of the values matters.
+/// Folds `value` into `key`. The order of the folded values matters.
 #[inline]
 pub const fn combine(key: u64, value: u64) -> u64 {
     mix(key.wrapping_add(GAMMA) ^ mix(value.wrapping_add(GAMMA)))
 }
 
-/// The sequence of random numbers that a key names.
+/// A sequence of random numbers that is determined by a key.
 ///
 /// ```
 /// use edgecut_graph::rng::{CounterRng, combine};
@@ -34,49 +35,52 @@ pub struct CounterRng {
 }
 
 impl CounterRng {
-    /// The sequence that `key` names.
+    /// Creates the sequence of `key`.
     #[inline]
     pub const fn new(key: u64) -> Self {
         Self { state: key }
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(GAMMA);
         mix(self.state)
     }
 
-    /// What the `n`-th call from here, counted from 0, of [`CounterRng::next_u64`] returns.
+    /// Returns the result of the `n`-th future call of [`CounterRng::next_u64`], counted from 0, without advancing.
     #[inline]
     pub const fn nth(&self, n: u64) -> u64 {
         mix(self.state.wrapping_add(n.wrapping_add(1).wrapping_mul(GAMMA)))
     }
 
-    /// A number in `0..bound`, by multiplication (Lemire 2019); the bias is below `bound` in 2^64. 0 for a bound of 0.
+    /// Returns a number in `0..bound`, or 0 if `bound` is 0. It scales 64 random bits by multiplication (Lemire, "Fast
+    /// Random Integer Generation in an Interval", 2019), with a bias of less than `bound` in 2^64.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number in `[0, 1)`.
+    /// Returns a number in `[0, 1)` with 53 random bits.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
-    /// A number with mean 0 and variance 1, near Gaussian: the sum of four uniform numbers, at most 3.5 from the mean.
-    /// Unlike a true Gaussian it takes no logarithm, so that every machine gets the same bits.
+    /// Returns an approximately Gaussian number with mean 0 and variance 1: the scaled sum of four uniform numbers. It
+    /// is at most 3.5 from the mean. Unlike an exact Gaussian it needs no logarithm, so every machine computes the same
+    /// bits.
     #[inline]
     pub fn gaussian(&mut self) -> f32 {
         // The variance of a sum of four uniform numbers on 0..=65535 is (65536^2 - 1) / 3.
         const SCALE: f32 = 1.0 / 37_837.22;
         let bits = self.next_u64();
         let sum: u32 = [0, 16, 32, 48].into_iter().map(|shift| (bits >> shift) as u32 & 0xffff).sum();
+        // The mean of the sum is 4 * 65535 / 2 = 131070.
         (sum as f32 - 131_070.0) * SCALE
     }
 
-    /// Shuffles `items` (Fisher and Yates).
+    /// Shuffles `items` in place (Fisher-Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);

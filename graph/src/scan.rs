@@ -1,11 +1,11 @@
-//! Looking through a whole array for a bad value.
+//! Search of whole arrays for invalid values.
 
 use rayon::prelude::*;
 
-/// Values that are tested without a branch between them, which lets the compiler use vector instructions.
+/// The number of values tested without a branch in between, so that the compiler can use vector instructions.
 const RUN: usize = 4096;
 
-/// The first index at which `wrong` holds.
+/// Returns the first index whose value is `wrong`.
 pub(crate) fn first_position<T: Copy + Sync>(values: &[T], wrong: impl Fn(T) -> bool + Sync + Send) -> Option<usize> {
     let any_wrong = |run: &[T]| run.iter().fold(false, |found, &value| found | wrong(value));
     let run = values.par_chunks(RUN).position_first(any_wrong)?;

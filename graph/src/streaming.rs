@@ -1,28 +1,29 @@
-//! Copies past the caches.
+//! Copies that bypass the CPU caches.
 //!
-//! An ordinary store first reads the line that it is about to overwrite, and leaves it in the cache. For an output that is
-//! larger than the cache both are for nothing: streaming stores write whole lines straight to memory.
+//! An ordinary store first reads the cache line that it overwrites, then keeps it in the cache. Both are wasted when
+//! the output is larger than the cache. Streaming stores write whole lines directly to memory.
 
 use std::mem::MaybeUninit;
 
-/// Outputs from this size on are worth it: smaller ones are still in the second-level cache when they are read.
+/// The smallest output, in bytes, that is streamed. Smaller outputs are still in the L2 cache when they are read.
 pub(crate) const MIN_BYTES: usize = 4 << 20;
 
-/// Floats of one streaming store.
+/// The number of floats in one streaming store.
 #[cfg(target_arch = "x86_64")]
 const LANES: usize = 4;
 
-/// [`copy`] if `streams`, or an ordinary copy.
+/// Copies with [`copy`] if `streams` is true, otherwise with ordinary stores.
 #[inline]
 pub(crate) fn copy_if(streams: bool, from: &[f32], to: &mut [MaybeUninit<f32>]) {
-    match streams {
-        true => copy(from, to),
-        false => drop(to.write_copy_of_slice(from)),
+    if streams {
+        copy(from, to);
+    } else {
+        to.write_copy_of_slice(from);
     }
 }
 
-/// Copies `from` to `to`, which is as long, past the caches where the processor and the alignment allow it. [`finish`] has
-/// to follow on the same thread before another one reads `to`.
+/// Copies `from` to `to`, bypassing the caches if the CPU and the alignment of `to` allow it. The caller must call
+/// [`finish`] on the same thread before another thread reads `to`.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -32,8 +33,8 @@ pub(crate) fn copy(from: &[f32], to: &mut [MaybeUninit<f32>]) {
     #[cfg(target_arch = "x86_64")]
     if to.as_ptr().addr().is_multiple_of(LANES * size_of::<f32>()) && from.len().is_multiple_of(LANES) {
         for (from, to) in from.chunks_exact(LANES).zip(to.chunks_exact_mut(LANES)) {
-            // SAFETY: both chunks are of LANES floats; `to` is aligned for the store, as its start is and the chunks before
-            // it are whole. SSE, which both need, is part of x86-64.
+            // SAFETY: Both chunks hold LANES floats. The start of `to` is aligned and all earlier chunks are whole, so
+            // `to` is aligned for the store. Both intrinsics need only SSE, which every x86-64 CPU has.
             unsafe {
                 std::arch::x86_64::_mm_stream_ps(to.as_mut_ptr().cast(), std::arch::x86_64::_mm_loadu_ps(from.as_ptr()))
             };
@@ -43,11 +44,12 @@ pub(crate) fn copy(from: &[f32], to: &mut [MaybeUninit<f32>]) {
     to.write_copy_of_slice(from);
 }
 
-/// Makes this thread's streamed copies visible to whoever synchronises with it.
+/// Makes the streamed copies of this thread visible to threads that synchronize with it.
 #[inline]
 pub(crate) fn finish() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a fence has no operands, and SSE is part of x86-64.
+    // SAFETY: A fence has no operands, and every x86-64 CPU has SSE. Streaming stores are weakly ordered, so without
+    // the fence a later release store could become visible before them.
     unsafe {
         std::arch::x86_64::_mm_sfence();
     }
@@ -64,7 +66,7 @@ mod tests {
             let mut memory = vec![MaybeUninit::new(-1.0_f32); start + len + 1];
             copy(&from, &mut memory[start..start + len]);
             finish();
-            // SAFETY: all of it was written when it was made.
+            // SAFETY: All of `memory` was initialized at its creation.
             let values: Vec<f32> = memory.iter().map(|value| unsafe { value.assume_init() }).collect();
             assert_eq!(values[start..start + len], from);
             assert!(values[..start].iter().chain(&values[start + len..]).all(|&value| value == -1.0));

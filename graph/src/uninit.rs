@@ -1,17 +1,17 @@
-//! Matrices whose memory is written once, by the threads that compute it.
+//! Matrices whose memory is written only once, by the threads that compute the values.
 //!
-//! `vec![0.0; n]` would write all of it first, on one thread: for the tens of megabytes of a batch's features or of a
-//! layer's output that takes as long as some of the operations themselves.
+//! `vec![0.0; n]` would first write all of the memory on one thread. For the tens of megabytes of a batch's features or
+//! a layer's output, this takes as long as some of the operations themselves.
 
 use bytemuck::Zeroable;
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// A row-major matrix that `fill(first_row, memory)` writes, `chunk_rows` rows at a time and in parallel.
+/// Returns a row-major matrix that `fill(first_row, memory)` writes in parallel, `chunk_rows` rows per call.
 ///
 /// # Safety
-/// `fill` has to write every element that it gets.
+/// `fill` must write every element of the memory that it receives.
 pub unsafe fn vec_from_rows<T: Zeroable + Copy + Send>(
     rows: usize,
     columns: usize,
@@ -22,15 +22,15 @@ pub unsafe fn vec_from_rows<T: Zeroable + Copy + Send>(
         let chunks = memory.par_chunks_mut((chunk_rows * columns).max(1)).enumerate();
         chunks.for_each(|(chunk, memory)| fill(chunk * chunk_rows, memory));
     };
-    // SAFETY: the chunks cover all memory, and the caller has `fill` write each.
+    // SAFETY: The chunks cover all of the memory, and the caller guarantees that `fill` writes each of them.
     unsafe { vec_from(rows * columns, fill_all) }
 }
 
-/// A row-major matrix whose rows are those of `jobs`, end to end; `fill(rows, state, memory)` writes those of a job, all
-/// jobs in parallel.
+/// Returns a row-major matrix that consists of the rows of all `jobs`, end to end. `fill(rows, state, memory)` writes
+/// the rows of one job. All jobs run in parallel.
 ///
 /// # Safety
-/// `fill` has to write every element that it gets.
+/// `fill` must write every element of the memory that it receives.
 pub unsafe fn vec_from_groups<T: Zeroable + Copy + Send, S: Send>(
     columns: usize,
     jobs: Vec<(Range<usize>, S)>,
@@ -47,26 +47,26 @@ pub unsafe fn vec_from_groups<T: Zeroable + Copy + Send, S: Send>(
         }
         tasks.into_par_iter().for_each(|(rows, state, memory)| fill(rows, state, memory));
     };
-    // SAFETY: the jobs' memory adds up to all of it, and the caller has `fill` write each job's.
+    // SAFETY: The jobs together cover all of the memory, and the caller guarantees that `fill` writes each job's share.
     unsafe { vec_from(len, fill_all) }
 }
 
-/// A vector whose elements `fill` writes.
+/// Returns a vector of `len` elements that `fill` writes.
 ///
 /// # Safety
-/// `fill` has to write every element.
+/// `fill` must write every element.
 pub unsafe fn vec_from<T: Zeroable + Copy + Send>(len: usize, fill: impl FnOnce(&mut [MaybeUninit<T>])) -> Vec<T> {
     let mut values = Vec::with_capacity(len);
     fill(&mut values.spare_capacity_mut()[..len]);
-    // SAFETY: the capacity is at least `len`, and the caller has `fill` write all elements.
+    // SAFETY: The capacity is at least `len`, and the caller guarantees that `fill` writes all elements.
     unsafe { values.set_len(len) };
     values
 }
 
-/// The memory as zeros. Written right before it is used, so it costs a pass over the cache and not over memory.
+/// Fills `memory` with zeros. If it is used right afterwards, this costs a pass over the cache, not over main memory.
 pub fn zeroed<T: Zeroable + Copy + Send>(memory: &mut [MaybeUninit<T>]) -> &mut [T] {
     memory.fill(MaybeUninit::new(T::zeroed()));
-    // SAFETY: all elements have just been written.
+    // SAFETY: All elements have just been written.
     unsafe { memory.assume_init_mut() }
 }
 
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn every_element_is_written_by_the_task_of_its_row() {
         for (rows, columns) in [(0, 3), (1, 3), (7, 1), (8, 3), (9, 3), (5, 0)] {
-            // SAFETY: `zeroed` writes all of what it is given.
+            // SAFETY: `zeroed` writes all of its argument.
             let values = unsafe {
                 vec_from_rows::<f32>(rows, columns, 4, |first, memory| {
                     for (position, value) in zeroed(memory).iter_mut().enumerate() {
@@ -88,7 +88,7 @@ mod tests {
             let expected: Vec<f32> = (0..rows * columns).map(|v| v as f32).collect();
             assert_eq!(values, expected);
             let jobs = vec![(0..rows / 2, 1.0), (rows / 2..rows, 2.0)];
-            // SAFETY: as above.
+            // SAFETY: As above.
             let values = unsafe {
                 vec_from_groups::<f64, f64>(columns, jobs, |rows, state, memory| {
                     zeroed(memory).iter_mut().for_each(|value| *value += rows.start as f64 + state);

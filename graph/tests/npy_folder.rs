@@ -1,4 +1,4 @@
-//! Folders of `.npy` arrays: every legal variation, and every way in which a folder can be wrong.
+//! Tests of folders of `.npy` arrays: valid variations and all kinds of errors.
 
 use edgecut_graph::datasets::{DatasetSource, FakeOptions, export_npy, fake, load, read_npy_folder};
 use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, GraphError, NodeTypeId, NpyElement, Split, write_npy};
@@ -6,7 +6,7 @@ use half::f16;
 use std::fs;
 use tempfile::TempDir;
 
-/// A folder with a legal graph of four nodes, of which a test changes single files.
+/// A folder with a valid graph of four nodes. Tests change single files of it.
 struct Folder(TempDir);
 
 impl Folder {
@@ -130,7 +130,7 @@ fn the_number_of_nodes_comes_from_the_first_file_that_tells_it() {
     assert_eq!(num_nodes(&folder), Ok(12));
 }
 
-/// The legal folder with all that edges and nodes can carry.
+/// Returns the valid folder with all attributes of edges and nodes.
 fn with_attributes() -> Folder {
     let folder = Folder::legal();
     folder.put("edge_attr", &[3, 2], &[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0]);
@@ -163,7 +163,7 @@ fn what_edges_carry_survives_an_export() {
     let folder = with_attributes();
     let dataset = folder.read().unwrap();
     check_attributes(&dataset);
-    // Over its own files, which are mapped, and where another graph's files are.
+    // Exports over the dataset's own files, which are mapped, and over the files of another graph.
     export_npy(&dataset, folder.0.path()).unwrap();
     check_attributes(&folder.read().unwrap());
     assert!(!folder.0.path().join("val_edge_index.npy").exists());
@@ -220,7 +220,7 @@ fn each_bad_attribute_is_named_with_its_entry() {
             |f| f.put("test_edge_index", &[2, 1], &[0_i64, 4]),
             "test_edge_index.npy: the destination of edge 0 is node 4, which is out of range: the graph has 4 nodes",
         ),
-        (|f| f.put("valid_edge_index", &[2, 1], &[0_i64, 1]), "is there as well; keep one of them"),
+        (|f| f.put("valid_edge_index", &[2, 1], &[0_i64, 1]), "exists as well; keep one of them"),
     ];
     for (change, why) in cases {
         let folder = with_attributes();
@@ -260,7 +260,7 @@ fn each_bad_array_is_named_with_its_entry() {
         (|f| f.put("y", &[4], &[0, 1 << 40, 0, 0_i64]), "y.npy: node 1 has label 1099511627776"),
         (|f| f.put("y", &[4], &[0.0, 0.5, 0.0, 0.0_f32]), "y.npy: node 1 has label 0.5"),
         (|f| f.put("train_idx", &[2], &[0_i64, 9]), "train_idx.npy: entry 1 is node 9, which is out of range"),
-        (|f| f.put("train_idx", &[3], &[0_i64, 1, 0]), "train_idx.npy: node 0 is there twice"),
+        (|f| f.put("train_idx", &[3], &[0_i64, 1, 0]), "train_idx.npy: node 0 is listed twice"),
         (|f| f.put("train_idx", &[1], &[2_i64]), "train_idx.npy: node 2 is in this split, but has no label"),
         (|f| f.put("train_idx", &[2, 2], &[0_i64; 4]), "train_idx.npy: its shape is [2, 2]"),
         (|f| f.put_bool("train_mask", &[0; 4]), "train_idx.npy: "),
@@ -292,11 +292,11 @@ fn a_split_scheme_cannot_be_chosen() {
     source.folder = Some(folder.0.path().to_owned());
     check_four(&load(&source).unwrap());
     source.split = Some("time".into());
-    assert!(load(&source).unwrap_err().to_string().contains("split scheme time was asked for"));
+    assert!(load(&source).unwrap_err().to_string().contains("split scheme time was requested"));
     let mut generated = DatasetSource::new("fake", "");
     generated.split = Some("time".into());
     let error = load(&generated).unwrap_err().to_string();
-    assert!(error.contains("dataset fake: split scheme time was asked for"), "{error}");
+    assert!(error.contains("dataset fake: split scheme time was requested"), "{error}");
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn a_bare_graph_exported_over_a_rich_one_keeps_nothing_of_it() {
 fn an_export_that_fails_leaves_a_folder_that_does_not_load() {
     let dataset = Folder::legal().read().unwrap();
     let folder = Folder::legal();
-    // A folder in the place of a file can neither be replaced nor removed as one.
+    // A folder in place of a file can be neither replaced nor removed as a file.
     fs::create_dir(folder.0.path().join("val_mask.npy")).unwrap();
     assert!(export_npy(&dataset, folder.0.path()).unwrap_err().to_string().contains("val_mask.npy"));
     assert!(folder.why().contains("edge_index.npy"), "{}", folder.why());

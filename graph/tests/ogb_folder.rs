@@ -1,4 +1,4 @@
-//! OGB's raw CSV layout: every legal variation, and every way in which a folder can be wrong.
+//! Tests of OGB's raw CSV layout: valid variations and all kinds of errors.
 
 use edgecut_graph::datasets::{DatasetSource, load, read_ogb};
 use edgecut_graph::{Dataset, EdgeTypeId, GraphError, NodeTypeId};
@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A folder with a legal graph of four nodes, of which a test changes single files.
+/// A folder with a valid graph of four nodes. Tests change single files of it.
 struct Folder(TempDir);
 
 impl Folder {
@@ -44,7 +44,7 @@ impl Folder {
         fs::remove_file(self.path().join(name)).unwrap();
     }
 
-    /// Replaces `NAME.csv` by `NAME.csv.gz`.
+    /// Replaces `NAME.csv` with `NAME.csv.gz`.
     fn compress(&self, name: &str) {
         let path = self.path().join(name);
         let bytes = gzip(&fs::read(&path).unwrap());
@@ -141,9 +141,9 @@ fn one_split_scheme_is_taken_and_of_several_one_is_chosen() {
     assert!(folder.why().contains("choose one of: random, time"), "{}", folder.why());
     check_four(&read_ogb("four", folder.path(), Some("time")).unwrap());
     let why = |split| read_ogb("four", folder.path(), Some(split)).unwrap_err().to_string();
-    assert!(why("size").contains("split scheme size is not there; it has: random, time"), "{}", why("size"));
-    assert!(why("../raw").contains("is not there"), "{}", why("../raw"));
-    assert!(why("random").contains("neither valid.csv.gz nor valid.csv is there"), "{}", why("random"));
+    assert!(why("size").contains("it has no split scheme size; choose one of: random, time"), "{}", why("size"));
+    assert!(why("../raw").contains("it has no split scheme"), "{}", why("../raw"));
+    assert!(why("random").contains("it contains neither valid.csv.gz nor valid.csv"), "{}", why("random"));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn each_bad_file_is_named_with_its_line() {
         ("raw/node_year.csv", "1999\n", "node_year.csv: it has 1 rows, but the graph has 4 nodes"),
         ("raw/node_year.csv", "1\n2\n3\n4.5\n", "node_year.csv: line 4: \"4.5\" is not a time"),
         ("split/time/train.csv", "0\n4\n", "train.csv: line 2: node 4 is out of range"),
-        ("split/time/valid.csv", "1\n0\n1\n", "valid.csv: node 1 is there twice"),
+        ("split/time/valid.csv", "1\n0\n1\n", "valid.csv: node 1 is listed twice"),
         ("split/time/test.csv", "2\n", "test.csv: node 2 is in this split, but has no label"),
     ] {
         let folder = Folder::legal();
@@ -197,7 +197,7 @@ fn missing_files_and_other_layouts_are_told() {
     for name in ["edge", "num-node-list", "num-edge-list"] {
         let folder = Folder::legal();
         folder.remove(&format!("raw/{name}.csv"));
-        let why = format!("neither {name}.csv.gz nor {name}.csv is there");
+        let why = format!("it contains neither {name}.csv.gz nor {name}.csv");
         assert!(folder.why().contains(&why), "{}", folder.why());
     }
     for (name, why) in [("raw/num-node-dict.csv.gz", "heterogeneous"), ("raw/data.npz", "binary layout")] {

@@ -1,4 +1,4 @@
-//! Training data among held-out data, and class counts, as every reader meets them.
+//! Tests of overlaps between training and held-out data, and of class counts, in the layouts of all readers.
 
 use edgecut_graph::datasets::{DatasetSource, Loaded, load_with_warnings};
 use edgecut_graph::{Dataset, EdgeTypeId, GraphError, HoldOut, NpyElement, OverlapPolicy, Split, write_npy};
@@ -48,7 +48,7 @@ impl Folder {
     }
 }
 
-/// Five edges; the first and the last are held out as well, and the reverse of the second.
+/// Returns a folder with five edges. The first edge, the last edge and the reverse of the second are also held out.
 fn homogeneous() -> Folder {
     Folder::new()
         .npy("edge_index", &[2, 5], &[0_i64, 1, 2, 3, 3, 1, 2, 3, 0, 1])
@@ -72,7 +72,7 @@ fn triples() -> Folder {
         .text("test.tsv", "ada\tknows\tbob\nada\tlikes\tbob\n")
 }
 
-/// The pairs of an edge type.
+/// Returns the edges of a type as pairs.
 fn edges(dataset: &Dataset, edge_type: u16) -> Vec<(u32, u32)> {
     let edges = dataset.edges(EdgeTypeId(edge_type));
     edges.src.iter().copied().zip(edges.dst.iter().copied()).collect()
@@ -125,7 +125,7 @@ fn the_reverse_of_a_held_out_edge_is_an_overlap_if_the_graph_is_undirected() {
     let removed = clean.load(set).unwrap().dataset;
     let left = edges(&removed, 0);
     assert!(!left.contains(&(1, 2)) && !left.contains(&(2, 1)) && left.len() == 8, "{left:?}");
-    // What reverse types are made of has no overlap, and gets none.
+    // Without overlaps in the edge types, their reverse types have none either.
     let with_reverse = clean.load(|source| source.add_reverse_edges = true).unwrap().dataset;
     assert!(with_reverse.overlaps().leaks(false).is_empty());
 }
@@ -186,7 +186,7 @@ fn times_of_held_out_edges_are_read_and_checked() {
             &[10_i32],
         )
     };
-    // Later edges between the same nodes are edges of their own, which need temporal sampling.
+    // Later edges between the same nodes are separate edges, which need temporal sampling.
     let loaded = timed().load(|_| ()).unwrap();
     let held_out = &loaded.dataset.edges(EdgeTypeId(0)).held_out;
     assert_eq!(held_out.valid.times.as_ref().unwrap()[..], [9, 8]);
@@ -197,7 +197,7 @@ fn times_of_held_out_edges_are_read_and_checked() {
     assert!(same.why().contains("1 of 2 validation edges are training edges"), "{}", same.why());
     for (folder, why) in [
         (timed().npy("val_edge_time", &[3], &[1_i64; 3]), "val_edge_time.npy: it has 3 rows, but "),
-        (timed().npy("valid_edge_time", &[2], &[1_i64; 2]), "is there as well; keep one of them"),
+        (timed().npy("valid_edge_time", &[2], &[1_i64; 2]), "exists as well; keep one of them"),
         (timed().npy("val_edge_time", &[2], &[1.0_f32; 2]), "expected whole numbers"),
     ] {
         assert!(folder.why().contains(why), "{}, expected {why}", folder.why());
@@ -243,7 +243,7 @@ fn a_label_far_above_the_number_of_classes_is_an_error_in_every_layout() {
         .text("raw/node-label/node/node-label.csv", text);
     for (folder, file) in [(npy, "y.npy"), (types, "y.npy"), (ogb, "node-label.csv"), (ogb_hetero, "node-label.csv")] {
         let why = folder.why();
-        let expected = "node 1 has label 2000000000, so that there are 2000000001 classes, but the labels have 3 different \
+        let expected = "node 1 has label 2000000000, so there are 2000000001 classes, but the labels have 3 different \
                         values, which allow at most 1030 classes";
         assert!(why.contains(&format!("{file}: {expected}")), "{why}");
     }

@@ -1,4 +1,4 @@
-//! The lines that a PyG or DGL user exports a graph with, run on stand-ins for their objects.
+//! Tests of the documented lines with which PyG and DGL users export a graph, run on stand-ins for their objects.
 
 use edgecut_graph::datasets::read_npy_folder;
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-/// What the export lines see: objects whose tensors answer `.numpy()`, as those of PyTorch do.
+/// Stand-ins for the exported objects. Their tensors implement `.numpy()` like those of PyTorch.
 const STAND_INS: &str = r#"
 import numpy as np
 class Tensor:
@@ -30,14 +30,14 @@ class Graph:
 data, g = Data(), Graph()
 "#;
 
-/// Runs `script` in `folder`; false, said on standard error, if there is no Python with NumPy. With
-/// `EDGECUT_REQUIRE_PYTHON` set, that is a failure.
+/// Runs `script` in `folder`. Returns false and prints a message to standard error if there is no Python with NumPy, or
+/// panics if `EDGECUT_REQUIRE_PYTHON` is set.
 fn python(script: &str, folder: &Path) -> bool {
     let imports = Command::new("python3").args(["-c", "import numpy"]).output();
     if !imports.is_ok_and(|output| output.status.success()) {
         let required = std::env::var_os("EDGECUT_REQUIRE_PYTHON").is_some();
         assert!(!required, "python3 with numpy is not installed, and EDGECUT_REQUIRE_PYTHON is set");
-        // The test harness keeps what eprintln! prints in a test that passes to itself.
+        // The test harness hides the output of eprintln! in tests that pass.
         std::io::stderr().write_all(b"SKIPPED: python3 with numpy is not installed\n").unwrap();
         return false;
     }
@@ -96,7 +96,7 @@ fn numpys_odd_arrays_are_told_apart() {
     assert!(why().contains("its type is >i8"), "{}", why());
     save(&edges("np.array([[0.0, 1.0], [1.0, 0.0]])"));
     assert!(why().contains("its type is <f8, expected whole numbers"), "{}", why());
-    // A strided view is saved packed; num_nodes is a Python number.
+    // A strided view is saved contiguously, and num_nodes is a Python integer.
     save(&format!("{}\nnp.save('num_nodes.npy', 7)", edges("np.arange(12).reshape(2, 6)[:, ::2] % 7")));
     let dataset = read_npy_folder("odd", dir.path()).unwrap();
     assert_eq!((dataset.num_edges(), dataset.node_types[0].num_nodes), (3, 7));

@@ -1,12 +1,12 @@
-//! Published graphs in OGB's raw layout, as they are handed out with the project's data folder.
+//! Tests with published graphs in OGB's raw layout, which are in the project's data folder.
 
 use edgecut_graph::datasets::{DatasetSource, export_npy, load, read_triples};
 use edgecut_graph::{Dataset, EdgeTypeId, NodeTypeId, Split};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// The data folder, `EDGECUT_DATA` or else `shared/data` beside the repository, if it has `name`. A test whose data is
-/// absent says so on standard error and passes.
+/// Returns the data folder, `EDGECUT_DATA` or else `shared/data` beside the repository, if it contains `name`.
+/// Otherwise prints a message to standard error, and the test passes.
 fn data_root(name: &str) -> Option<PathBuf> {
     let root = match std::env::var_os("EDGECUT_DATA") {
         Some(root) => PathBuf::from(root),
@@ -16,8 +16,8 @@ fn data_root(name: &str) -> Option<PathBuf> {
         return Some(root);
     }
     let path = root.join(name);
-    let line = format!("SKIPPED: {} is not there; set EDGECUT_DATA to a folder that has it\n", path.display());
-    // The test harness keeps what eprintln! prints in a test that passes to itself.
+    let line = format!("SKIPPED: {} does not exist; set EDGECUT_DATA to a folder that contains it\n", path.display());
+    // The test harness hides the output of eprintln! in tests that pass.
     std::io::stderr().write_all(line.as_bytes()).unwrap();
     None
 }
@@ -53,7 +53,7 @@ fn check(expected: &Expected) {
     roundtrip(&dataset);
 }
 
-/// What is exported to `.npy` files comes back the same.
+/// Checks that a dataset exported to `.npy` files is read back unchanged.
 fn roundtrip(dataset: &Dataset) {
     let dir = tempfile::tempdir().unwrap();
     export_npy(dataset, &dir.path().join(&dataset.name)).unwrap();
@@ -217,7 +217,7 @@ fn wn18rr_is_the_same_by_number_and_by_name() {
     assert_eq!(held_out(&dataset), [3034, 3134]);
     let relations: Vec<&str> = dataset.edge_types.iter().map(|e| e.relation.as_str()).collect();
     assert_eq!((relations.len(), relations[3]), (11, "_hypernym"));
-    // The same graph from the names alone, whose numbers the lists of entities and relations tell.
+    // The same graph from the names alone, with numbers from the lists of entities and relations.
     let by_name = tempfile::tempdir().unwrap();
     for file in ["train", "valid", "test", "entities", "relations"].map(|stem| format!("{stem}.tsv.gz")) {
         std::fs::copy(root.join("kg-wn18rr").join(&file), by_name.path().join(&file)).unwrap();
@@ -229,7 +229,7 @@ fn wn18rr_is_the_same_by_number_and_by_name() {
             assert!(one.src[..] == other.src[..] && one.dst[..] == other.dst[..]);
         }
     }
-    // Without those lists there are as many, in another order.
+    // Without those lists there are as many entities and relations, in another order.
     std::fs::remove_file(by_name.path().join("entities.tsv.gz")).unwrap();
     let met = read_triples("kg-wn18rr", by_name.path()).unwrap();
     assert_eq!((met.node_types[0].num_nodes, held_out(&met)), (40_943, [3034, 3134]));

@@ -1,4 +1,4 @@
-//! Knowledge graphs as files of triples: every legal variation, and what can be wrong with them.
+//! Tests of knowledge graphs as files of triples: valid variations and all kinds of errors.
 
 use edgecut_graph::datasets::{DatasetSource, load, read_triples};
 use edgecut_graph::{Dataset, EdgeList, GraphError};
@@ -8,7 +8,7 @@ use std::fs;
 use std::io::Write;
 use tempfile::TempDir;
 
-/// A folder with a legal graph, of which a test changes single files.
+/// A folder with a valid graph. Tests change single files of it.
 struct Folder(TempDir);
 
 impl Folder {
@@ -84,7 +84,7 @@ fn listed_numbers_and_names_mean_the_same() {
     check(&folder.read().unwrap(), ["rel_0", "rel_1", "rel_2"]);
     folder.remove("entities.tsv");
     check(&folder.read().unwrap(), ["rel_0", "rel_1", "rel_2"]);
-    // Names in an order of their own, as the lists of entities and relations have it.
+    // Names in a different order, which the lists of entities and relations define.
     let named = Folder::by_name();
     named.put("entities.tsv", "0\tada\n3\tcy\n1\tbob\n2\tacme\n4\tdan\n");
     named.put("relations.tsv", "2\tlikes\n1\tworks/at\n0\tknows\n");
@@ -134,7 +134,7 @@ fn the_layout_is_told_by_its_files() {
         folder.remove(name);
         let error = load(&source).unwrap_err().to_string();
         assert!(error.contains("train.tsv (triples of a knowledge graph)"), "{error}");
-        assert!(folder.why().contains("neither train.ids.tsv nor train.tsv is there"), "{}", folder.why());
+        assert!(folder.why().contains("it contains neither train.ids.tsv nor train.tsv"), "{}", folder.why());
     }
 }
 
@@ -147,7 +147,7 @@ fn each_bad_line_is_named() {
         ("train.ids.tsv", "0\t0\t1\n\n0\t0\t5\n", "line 3: entity 5 is unknown: entities.tsv has 5, counted from 0"),
         ("valid.ids.tsv", "0\t3\t1\n", "valid.ids.tsv: line 1: relation 3 is unknown: relations.tsv has 3"),
         ("entities.tsv", "0\ta\n1\n", "entities.tsv: line 2: 1 columns, expected number and name"),
-        ("entities.tsv", "0\ta\n0\tb\n", "entities.tsv: line 2: entity 0 is there twice"),
+        ("entities.tsv", "0\ta\n0\tb\n", "entities.tsv: line 2: entity 0 is listed twice"),
         ("entities.tsv", "0\ta\n1\ta\n", "entities.tsv: line 2: its name is also that of entity 0"),
         ("entities.tsv", "0\ta\n2\tb\n", "entities.tsv: line 2: entity 2 is out of range: there are 2, counted from 0"),
         ("relations.tsv", "0\t\n", "relations.tsv: line 1: a column is empty"),

@@ -1,4 +1,4 @@
-//! Sets of graphs in TUDataset's format: every legal variation, what can be wrong, and published ones.
+//! Tests of sets of graphs in TUDataset's format: valid variations, all kinds of errors, and published sets.
 
 use edgecut_graph::datasets::{FakeGraphsOptions, GraphSource, fake_graphs, load_graphs, read_tu};
 use edgecut_graph::graph_splits::read_folds;
@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// Three graphs: a triangle with a tail, none, and a pair; of which a test changes single files.
+/// A folder with three graphs: a triangle with a tail, an empty graph, and a pair. Tests change single files of it.
 struct Folder(TempDir);
 
 impl Folder {
@@ -60,7 +60,7 @@ fn labels_and_attributes_of_nodes_and_labels_of_edges_come_with_them() {
     let graphs = folder.read().unwrap();
     assert_eq!(graphs.feature_dim(), 6);
     assert_eq!(features(&graphs, 2), [0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 7.0, -8.0, 1.0, 0.0, 1.0, 0.0]);
-    // Into the third node come edges from the second, the first and the fourth.
+    // The third node has in-edges from the second, the first and the fourth.
     assert_eq!(graphs.edge_labels_of(0).unwrap()[4..7], [0, 2, 2]);
     assert_eq!(graphs.edge_labels_of(2), Some(&[1, 0][..]));
 }
@@ -96,7 +96,7 @@ fn damaged_files_are_named() {
     let mut changed = bytes.clone();
     *changed.last_mut().unwrap() = 1;
     fs::write(&indices, changed).unwrap();
-    assert!(why().contains("graph 2 has an edge from a node that it does not have"), "{}", why());
+    assert!(why().contains("graph 2 has an edge from a node outside the graph"), "{}", why());
     let meta = fs::read_to_string(dir.path().join("GRAPHS.json")).unwrap();
     fs::write(dir.path().join("GRAPHS.json"), meta.replace("\"version\": 1", "\"version\": 2")).unwrap();
     assert!(why().contains("it is edgecut-graphs 2, expected edgecut-graphs 1"), "{}", why());
@@ -107,20 +107,24 @@ fn damaged_files_are_named() {
 #[test]
 fn bad_lines_are_named() {
     for (what, text, expected) in [
-        ("graph_indicator", "1\n1\n3\n1\n3\n3\n", "line 4: graph 1 comes after graph 3: the indicator has to ascend"),
+        ("graph_indicator", "1\n1\n3\n1\n3\n3\n", "line 4: graph 1 comes after graph 3: the indicator must ascend"),
         ("graph_indicator", "0\n1\n1\n1\n3\n3\n", "line 1: graph 0: graphs are counted from 1"),
-        ("graph_indicator", "1\n1\n1\n1\n3\n999999999\n", "line 6: graph 999999999 of a set of 6 nodes"),
+        (
+            "graph_indicator",
+            "1\n1\n1\n1\n3\n999999999\n",
+            "line 6: graph 999999999 is out of range for a set of 6 nodes",
+        ),
         ("graph_indicator", "1\none\n", "line 2: \"one\" is not the number of a graph"),
         ("graph_indicator", "", "it lists no node"),
         ("graph_indicator", "1\n1\n1\n2\n3\n3\n", "A.txt: line 7: an edge from node 3 of graph 1 to node 4 of graph 2"),
-        ("A", "1, 2\n2, 7\n", "A.txt: line 2: node 7 is not there: the indicator has 6, counted from 1"),
-        ("A", "1, 2\n0, 1\n", "line 2: node 0 is not there"),
+        ("A", "1, 2\n2, 7\n", "A.txt: line 2: node 7 is out of range: the indicator has 6 nodes, counted from 1"),
+        ("A", "1, 2\n0, 1\n", "line 2: node 0 is out of range"),
         ("A", "1, 2\n1 2\n", "line 2: \"1 2\" is not an edge"),
         ("A", "1\n", "line 1: \"1\" is not an edge"),
         ("graph_labels", "1\n-1\n", "graph_labels.txt: labels of graph 3 are missing: the indicator has 3"),
         ("graph_labels", "1\n-1\n1\n1\n", "graph_labels.txt: 4 labels, but the indicator has 3 graphs"),
         ("graph_labels", "1\nx\n1\n", "line 2: \"x\" is not a label"),
-        ("graph_labels", "1,2\n1,2\n1,2\n", "2 labels a line, one is expected"),
+        ("graph_labels", "1,2\n1,2\n1,2\n", "2 labels per line, expected one"),
         ("node_labels", "1\n1\n", "node_labels.txt: labels of node 3 are missing: the indicator has 6"),
         ("node_labels", "1\n1\n1,2\n1\n1\n1\n", "line 3: 2 labels, but the first line has 1"),
         ("node_attributes", "1\nnan\n1\n1\n1\n1\n", "line 2: column 1: \"nan\" is not a finite"),
@@ -139,7 +143,7 @@ fn missing_and_ambiguous_files_are_named() {
     fs::remove_file(folder.0.path().join("SMALL_graph_labels.txt")).unwrap();
     assert!(folder.why().contains("SMALL_graph_labels.txt is missing"));
     fs::write(folder.0.path().join("OTHER_A.txt"), "").unwrap();
-    assert!(folder.why().contains("two sets of graphs are there"));
+    assert!(folder.why().contains("it contains two sets of graphs"));
     let empty = tempfile::tempdir().unwrap();
     assert!(read_tu("none", empty.path()).unwrap_err().to_string().contains("no file ends with _A.txt"));
     let why = load_graphs(&GraphSource::new("none", empty.path())).unwrap_err().to_string();
@@ -190,7 +194,7 @@ fn fake_graphs_are_the_same_on_any_number_of_threads_and_their_classes_differ_in
     }
 }
 
-/// The folder of a published set, or nothing, said on standard error.
+/// Returns the folder of published sets if it contains `name`. Otherwise prints a message to standard error.
 fn published(name: &str) -> Option<PathBuf> {
     let root = match std::env::var_os("EDGECUT_DATA") {
         Some(root) => PathBuf::from(root),
@@ -200,7 +204,7 @@ fn published(name: &str) -> Option<PathBuf> {
     if path.is_dir() {
         return Some(root.join("tu"));
     }
-    let line = format!("SKIPPED: {} is not there; set EDGECUT_DATA to a folder that has it\n", path.display());
+    let line = format!("SKIPPED: {} does not exist; set EDGECUT_DATA to a folder that contains it\n", path.display());
     std::io::stderr().write_all(line.as_bytes()).unwrap();
     None
 }

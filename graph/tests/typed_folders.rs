@@ -1,4 +1,4 @@
-//! Heterogeneous graphs from files: OGB's raw CSV layout and folders of `.npy` arrays, and what can be wrong with them.
+//! Tests of heterogeneous graphs from files: OGB's raw CSV layout, folders of `.npy` arrays, and all kinds of errors.
 
 use edgecut_graph::datasets::{DatasetSource, load, read_npy_types, read_ogb_hetero};
 use edgecut_graph::{Dataset, GraphError, Split, write_npy};
@@ -6,7 +6,8 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Authors write papers, papers cite papers: a legal graph, of which a test changes single files.
+/// A folder with a valid graph of authors that write papers and papers that cite papers. Tests change single files of
+/// it.
 fn ogb_folder() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in [
@@ -37,7 +38,7 @@ fn read(dir: &TempDir) -> Result<Dataset, GraphError> {
     read_ogb_hetero("mag", dir.path(), None)
 }
 
-/// Edge types as (source type, relation, destination type, edges).
+/// Returns the edge types as (source type, relation, destination type, edges).
 fn edge_lists(dataset: &Dataset) -> Vec<(String, Vec<(u32, u32)>)> {
     let name = |t: edgecut_graph::NodeTypeId| dataset.nodes(t).name.clone();
     let list = |e: &edgecut_graph::EdgeData| {
@@ -102,7 +103,7 @@ fn reverse_edges_are_types_of_their_own_and_are_added_once() {
 fn what_is_wrong_with_ogb_files_is_named() {
     for (name, text, expected) in [
         ("raw/num-node-dict.csv", "author,paper\n2\n", "it names 2 types, but counts 1"),
-        ("raw/num-node-dict.csv", "author,author\n2,3\n", "node type author is there twice"),
+        ("raw/num-node-dict.csv", "author,author\n2,3\n", "node type author is listed twice"),
         ("raw/num-node-dict.csv", "author,paper\n2,many\n", "\"many\" is not the number of nodes of type paper"),
         ("raw/num-node-dict.csv", "author,paper\n0,3\n", "type author has no nodes"),
         ("raw/triplet-type-list.csv", "author,writes,book\n", "line 1: there is no node type book"),
@@ -110,10 +111,10 @@ fn what_is_wrong_with_ogb_files_is_named() {
         (
             "raw/triplet-type-list.csv",
             "paper,cites,paper\npaper,cites,paper\n",
-            "line 2: edge type paper,cites,paper is there twice",
+            "line 2: edge type paper,cites,paper is listed twice",
         ),
         ("raw/triplet-type-list.csv", "paper,likes,paper\n", "paper___likes___paper"),
-        // Paper 2 is no author, and author 2 does not exist.
+        // Paper 2 exists, but author 2 does not.
         (
             "raw/relations/author___writes___paper/edge.csv",
             "0,2\n2,0\n1,2\n",

@@ -5,71 +5,72 @@ use clap::Parser;
 use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
-The command is run on every node in the workspace, once per process, with torchrun's variables: RANK, WORLD_SIZE, LOCAL_RANK,
-LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR, MASTER_PORT; and EDGECUT_TOKEN, a secret made for this job.
+Runs the command on every node in the workspace, once per process, with torchrun's variables: RANK, WORLD_SIZE,
+LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR, MASTER_PORT; and with EDGECUT_TOKEN, a secret made for this job.
 
 Examples:
   launch --ip-config ip_config.yaml --workspace '~/edgecut' -- target/release/train node --dataset-root-dir data/3-parts
   launch --ip-config ip_config.yaml --copy-parts --sync-binary --num-training-procs 2 \\
     \"target/release/train node --dataset-root-dir data/3-parts --num-neighbors 15,10\"
 
-Exit status: 0 all processes are done, 1 something could not be started or a node was lost, 2 wrong flags, 130 interrupted;
-else that of the first process that failed.";
+Exit status: 0 all processes succeeded, 1 a process could not be started or a node was lost, 2 wrong flags,
+130 interrupted; otherwise that of the first process that failed.";
 
-/// Starts a job on the nodes of a cluster over password-less SSH, shows the output of all in one terminal, and ends all of it.
+/// Starts a job on the nodes of a cluster over password-less SSH, and shows the output of all processes in one
+/// terminal. Stops every process on Ctrl-C, on a process failure and on network loss.
 ///
-/// Flags may be spelled with underscores as well: --ip_config.
+/// Flags may also be spelled with underscores: --ip_config.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "launch", version, after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// A file with the nodes, node 0 first: YAML with a list of hosts, or one `ip` a line
+    /// The file that lists the nodes, node 0 first: YAML with a list of hosts, or one `ip` per line
     #[arg(long, alias = "ip_config", value_name = "FILE")]
     pub(crate) ip_config: PathBuf,
-    /// The folder on the nodes that the command runs in [default: this one]
+    /// The folder on the nodes in which the command runs [default: the current folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) workspace: Option<String>,
-    /// The nodes to use, from the first on [default: all of --ip-config]
+    /// Number of nodes to use, from the first one on [default: all in --ip-config]
     #[arg(long, alias = "num_nodes", value_name = "N", value_parser = at_least_one)]
     pub(crate) num_nodes: Option<usize>,
-    /// Processes per node [default: as --ip-config says, or 1]
+    /// Processes per node [default: from --ip-config, or 1]
     #[arg(long, visible_alias = "nproc-per-node", aliases = ["num_training_procs", "nproc_per_node"], value_name = "N", value_parser = at_least_one)]
     pub(crate) num_training_procs: Option<usize>,
-    /// The address that all ranks reach rank 0 at [default: that of the first node]
+    /// The address at which all ranks reach rank 0 [default: that of the first node]
     #[arg(long, alias = "master_addr", value_name = "HOST")]
     pub(crate) master_addr: Option<String>,
-    /// The port of rank 0 [default: as --ip-config says, or 11111]
+    /// The port of rank 0 [default: from --ip-config, or 11111]
     #[arg(long, aliases = ["master_port", "ddp-port", "ddp_port"], value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) master_port: Option<u16>,
-    /// The port of the nodes' SSH servers [default: as --ip-config or the SSH configuration says]
+    /// The port of the SSH servers of nodes for which --ip-config has none [default: from the SSH configuration]
     #[arg(long, alias = "ssh_port", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) ssh_port: Option<u16>,
-    /// Who to log in as [default: as --ip-config or the SSH configuration says]
+    /// The user to log in as on nodes for which --ip-config has none [default: from the SSH configuration]
     #[arg(long, alias = "ssh_username", value_name = "NAME")]
     pub(crate) ssh_username: Option<String>,
-    /// A configuration of the SSH client to use instead of the user's
+    /// A configuration file for the SSH client, instead of the user's
     #[arg(long, alias = "ssh_config", value_name = "FILE")]
     pub(crate) ssh_config: Option<PathBuf>,
-    /// A variable for all processes; may be given several times
+    /// An environment variable for all processes; may be given several times
     #[arg(long, alias = "extra_envs", value_name = "NAME=VALUE")]
     pub(crate) extra_envs: Vec<String>,
-    /// Copy to each node the parts that it needs, from DIR or else from where the command's --dataset-root-dir is here;
-    /// what is there and right is not copied
+    /// Copy to each node the parts that it needs: from DIR, or without DIR from the path of the command's
+    /// --dataset-root-dir on this machine. Files that the node already has are not copied
     #[arg(long, alias = "copy_parts", value_name = "DIR", num_args = 0..=1, require_equals = true)]
     pub(crate) copy_parts: Option<Option<PathBuf>>,
-    /// Copy the program to the nodes, where they do not have this very one, and run that
+    /// Copy the program to the nodes that do not have the same file, and run the copy
     #[arg(long, alias = "sync_binary")]
     pub(crate) sync_binary: bool,
-    /// Start all of the job again, so many times at most, when a process or a node fails
+    /// Restart the whole job at most K times when a process or a node fails
     #[arg(long, alias = "max_restarts", value_name = "K", default_value_t = 0)]
     pub(crate) max_restarts: u32,
-    /// Seconds without a sign of life after which a node counts as lost, and after which a node ends its processes. A longer
-    /// time lets a job outlive a pause of this program (Ctrl-Z, a laptop that sleeps)
+    /// Seconds without a sign of life after which a node counts as lost, and after which a node ends its processes. A
+    /// longer time lets a job outlive a pause of this program (Ctrl-Z, or a suspended laptop)
     #[arg(long, value_name = "SECONDS", default_value_t = SILENCE.as_secs(), value_parser = clap::value_parser!(u64).range(2..=86400))]
     pub(crate) silence: u64,
-    /// Also write the output of each rank to a file of its own in this folder
+    /// Also write the output of each rank to its own file in this folder
     #[arg(long, alias = "log_dir", value_name = "DIR")]
     pub(crate) log_dir: Option<PathBuf>,
-    /// Show what would run where, and connect to nothing
+    /// Show which command would run on which node, without connecting
     #[arg(long, alias = "dry_run")]
     pub(crate) dry_run: bool,
     /// The program and its arguments, after `--` or as one quoted string

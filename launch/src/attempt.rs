@@ -1,4 +1,4 @@
-//! One attempt at a job: from the start of its processes until none of them is left.
+//! One attempt at a job: from the start of its processes until all of them have ended.
 
 use crate::launcher::{Launcher, TICK};
 use crate::link::{Event, Link};
@@ -10,17 +10,18 @@ use edgecut_cluster::Token;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a node gets to end what its lost agent has left.
+/// The time that a node has to end the processes that a lost agent has left.
 const SWEEPING: Duration = Duration::from_secs(5);
 /// Characters of a job's id.
 const ID_LEN: usize = 32;
 
 impl Launcher {
-    /// Runs the job once, until nothing of it is left.
+    /// Runs the job once, until all its processes have ended or are lost.
     pub(crate) fn attempt(&mut self, restarts: u32) -> anyhow::Result<Watch> {
         self.printer().begin(restarts).map_err(anyhow::Error::msg)?;
-        // A process of an earlier attempt that is late knows another secret, and is turned away.
-        let (job_id, token) = (Token::random()?, Token::random()?);
+        // Each attempt has a new secret, so a late process of an earlier attempt is rejected.
+        let job_id = Token::random()?;
+        let token = Token::random()?;
         let job_id = &job_id.to_env_value()[..ID_LEN];
         for node in 0..self.links.len() {
             self.send(node, Order::Start(self.plan.start(node, job_id, &token, restarts)));
@@ -29,7 +30,7 @@ impl Launcher {
         let mut sweeps: Vec<JoinHandle<()>> = Vec::new();
         let mut looked = Instant::now();
         self.standstill.restart();
-        // A pause before the attempt explains nothing that happens in it.
+        // A pause before this attempt cannot be the cause of anything that happens in it.
         self.stood_still = None;
         while !watch.is_done() {
             let event = self.next_event();
@@ -63,7 +64,7 @@ impl Launcher {
                     self.printer().note("interrupted: ending all processes (again to kill them at once)");
                     self.act(&mut watch, action);
                 }
-                // The connections close with the launcher, and the agents end the job.
+                // Output cannot be written. Returning closes the connections, and the agents then end the job.
                 Some(Event::Unwritten(problem)) => bail!(problem),
             }
             if looked.elapsed() > TICK {
@@ -84,19 +85,20 @@ impl Launcher {
         Ok(watch)
     }
 
+    /// Carries out a decision of the watch.
     fn act(&mut self, watch: &mut Watch, action: Action) {
         match action {
             Action::Stop => (0..self.links.len()).for_each(|node| self.send(node, Order::Stop)),
             Action::Kill => (0..self.links.len()).for_each(|node| self.send(node, Order::Kill)),
             Action::GiveUp(nodes) => {
                 for node in nodes {
-                    self.lose(watch, node, "it does not say that its processes have ended");
+                    self.lose(watch, node, "it did not report the end of its processes");
                 }
             }
         }
     }
 
-    /// Closes the connection to a node; its agent ends its ranks when it notices.
+    /// Closes the connection to a node. Its agent ends its ranks when it notices.
     fn lose(&mut self, watch: &mut Watch, node: usize, why: &str) {
         self.links[node] = None;
         if watch.is_running(node) {
@@ -106,7 +108,8 @@ impl Launcher {
         watch.lost(node, why, Instant::now());
     }
 
-    /// If the agent of a node was killed, its ranks were as well, but not what these had started: a new one ends that.
+    /// Starts a process on the node that kills what a killed agent's ranks had started. The ranks themselves died with
+    /// the agent.
     fn sweep(&self, node: usize, job_id: &str) -> JoinHandle<()> {
         let target: Target = self.plan.nodes[node].target.clone();
         let remote = in_shell(&format!("exec \"{}\" {SWEEP_ROLE} {job_id}", cached(&self.agent_name)));

@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// SHA-256 of a file, as hexadecimal text: tells programs apart.
+/// Returns the SHA-256 of a file as hexadecimal text. It identifies programs.
 pub(crate) fn of_file(path: &Path) -> io::Result<String> {
     let mut hash = Sha256::new();
     read_blocks(File::open(path)?, |block| {
@@ -18,7 +18,7 @@ pub(crate) fn of_file(path: &Path) -> io::Result<String> {
     Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// XXH3 of what `input` holds, as the descriptions of partitioned graphs have it. `take` sees every block as it is read.
+/// Returns the XXH3 of `input` in the form of the metadata of partitioned graphs. `take` gets every block that is read.
 pub(crate) fn xxh3(input: impl Read, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<String> {
     let mut hash = Xxh3::new();
     read_blocks(input, |block| {

@@ -1,4 +1,4 @@
-//! Copies to a node the part that it needs, and nothing else.
+//! Copying of the parts that a node needs.
 
 use crate::agent::{DeliveredFile, Delivery, Receipt};
 use crate::messages::RECEIVE_ROLE;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Instant;
 
-/// What was done.
+/// The result of a copy to a node.
 pub(crate) struct Copied {
     pub(crate) files: usize,
     pub(crate) bytes: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Copied {
     pub(crate) seconds: f64,
 }
 
-/// Copies the files of `parts` and their description from `source` to `dir` in `workspace` on the node.
+/// Copies the files of `parts` and their metadata from `source` to `dir` in `workspace` on the node.
 pub(crate) fn copy_parts(
     target: &Target,
     agent_name: &str,
@@ -33,7 +33,7 @@ pub(crate) fn copy_parts(
         .files_of(parts)
         .map(|(name, file)| DeliveredFile { name: name.into(), bytes: file.bytes, xxh3: file.xxh3.clone() })
         .collect();
-    // The description comes last: a folder with it is complete.
+    // The metadata comes last, so that a folder that has it is complete.
     let bytes = source.join(META_FILE).metadata().map_err(|e| format!("read {META_FILE}: {e}"))?.len();
     files.push(DeliveredFile { name: META_FILE.into(), bytes, xxh3: meta.checksum.clone() });
     let delivery = Delivery { workspace: workspace.into(), dir: dir.into(), files };
@@ -42,7 +42,7 @@ pub(crate) fn copy_parts(
     let lines = session.lines();
     let line = serde_json::to_string(&delivery).map_err(|e| e.to_string())?;
     if let Some(input) = &mut session.child.stdin {
-        // If that fails, the answer does not come.
+        // If this fails, the answer does not come, which is handled below.
         let _ = writeln!(input, "{line}");
     }
     let wanted = match receipt(&lines, || false) {
@@ -50,12 +50,12 @@ pub(crate) fn copy_parts(
         Some(Receipt::Problem(problem)) => return Err(problem),
         _ => return Err(session.explain("copy to it")),
     };
-    let wanted_file = |&i: &usize| delivery.files.get(i).ok_or("it wants a file that does not exist");
+    let wanted_file = |&i: &usize| delivery.files.get(i).ok_or("its agent asked for a file that was not offered");
     let files = wanted.iter().map(wanted_file).collect::<Result<Vec<_>, _>>()?;
     let bytes = files.iter().map(|file| file.bytes).sum();
     let mut sending = session.send(files.iter().map(|file| source.join(&file.name)).collect());
     let done = receipt(&lines, || sending.has_moved());
-    // What could not be read here is the cause of what the node says.
+    // A file that could not be read here is the cause of the node's error.
     sending.result()?;
     match done {
         Some(Receipt::Done) => {}
@@ -66,7 +66,7 @@ pub(crate) fn copy_parts(
     Ok(Copied { files: wanted.len(), bytes, there_already: delivery.files.len() - wanted.len(), seconds })
 }
 
-/// The next answer but signs of work, unless nothing moves.
+/// Returns the next answer other than a sign of work, or `None` if nothing moves for too long.
 fn receipt(lines: &mpsc::Receiver<String>, mut moved: impl FnMut() -> bool) -> Option<Receipt> {
     loop {
         let line = next_line(lines, &mut moved)?;

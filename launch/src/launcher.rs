@@ -1,4 +1,4 @@
-//! Connects to the nodes, gets them ready, and runs a job on them until it is done or may not start again.
+//! The launcher: connects to the nodes, prepares them, and runs a job on them, with restarts after failures.
 
 use crate::args::Args;
 use crate::checksum;
@@ -18,24 +18,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// The exit status of wrong flags and files.
+/// The exit status for wrong flags and files.
 const USAGE: u8 = 2;
 /// The exit status after an interrupt.
 const INTERRUPTED: u8 = 130;
-/// What a node gets for its checks: a checksum of the program, a look at files, a connection.
+/// The time that a node has for its checks: a checksum of the program, the sizes of files, a connection.
 const CHECKING: Duration = Duration::from_secs(60);
-/// How often clocks are looked at.
+/// The interval at which clocks are checked.
 pub(crate) const TICK: Duration = Duration::from_millis(200);
-/// The pause before a job starts again.
+/// The pause before a job is restarted.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
-/// The same when a node was lost, beyond the silence and the grace after which it has ended what it ran.
+/// The pause after the loss of a node, in addition to the silence and the grace period, after which the node has ended
+/// its processes.
 const PAUSE_AFTER_LOSS: Duration = Duration::from_secs(2);
-/// How long nodes are waited for before that: what is left of the last attempt may still hold the master's port.
+/// The time for which a restart retries the checks: processes of the last attempt may still hold the master's port.
 const RESTARTING: Duration = Duration::from_secs(60);
 /// Characters of a checksum in the name of a copied program.
 const NAME_LEN: usize = 32;
 
-/// Runs a job.
+/// Runs the job that the arguments describe, and returns the launcher's exit status.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut plan = match Plan::new(args) {
         Ok(plan) => plan,
@@ -86,7 +87,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Before a job has started an interrupt ends the launcher, and its connections with it; after that it is an event.
+/// Installs the handler of Ctrl-C. Before a job has started, an interrupt ends the launcher and its connections; after
+/// that it is an event.
 fn catch_interrupts(events: mpsc::Sender<Event>, started: Arc<AtomicBool>) -> anyhow::Result<()> {
     let handler = move || {
         if !started.load(Ordering::SeqCst) {
@@ -98,22 +100,24 @@ fn catch_interrupts(events: mpsc::Sender<Event>, started: Arc<AtomicBool>) -> an
     ctrlc::set_handler(handler).context("catch interrupts")
 }
 
-/// A program that is copied to the nodes.
+/// A program to copy to the nodes.
 struct Copy {
     path: PathBuf,
-    /// Tells its content.
+    /// The name in the nodes' cache, which contains a checksum of the content.
     name: String,
 }
 
 impl Copy {
+    /// Finds a program on this machine, and reads its checksum.
     fn of(program: &str) -> anyhow::Result<Self> {
-        let path = find(program).with_context(|| format!("--sync-binary: there is no program {program} here"))?;
+        let path =
+            find(program).with_context(|| format!("--sync-binary: there is no program {program} on this machine"))?;
         let hash = checksum::of_file(&path).with_context(|| format!("read {}", path.display()))?;
         Ok(Self { path, name: format!("program-{}", &hash[..NAME_LEN]) })
     }
 }
 
-/// A program of this machine: a path, or a name that is looked for in `PATH`.
+/// Returns the path of a program on this machine, given as a path or as a name in `PATH`.
 fn find(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Path::new(program).is_file().then(|| program.into());
@@ -122,10 +126,10 @@ fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// Where the parts are copied from.
+/// Returns the folder to copy the parts from, and its metadata.
 fn parts_source(given: Option<&Path>, plan: &Plan) -> anyhow::Result<(PathBuf, PartsMeta)> {
     let Some(dir) = &plan.dataset_dir else {
-        bail!("--copy-parts: the command names no --dataset-root-dir, so nobody knows where the parts go");
+        bail!("--copy-parts needs --dataset-root-dir in the command, which names the folder to copy the parts to");
     };
     let source = given.map_or_else(|| PathBuf::from(dir), Into::into);
     let meta = PartsMeta::read(&source).map_err(anyhow::Error::msg)?;
@@ -133,7 +137,7 @@ fn parts_source(given: Option<&Path>, plan: &Plan) -> anyhow::Result<(PathBuf, P
     Ok((source, meta))
 }
 
-/// What would run where.
+/// Prints what would run on each node.
 fn show(plan: &Plan) {
     for (number, node) in plan.nodes.iter().enumerate() {
         let args: Vec<String> = node.target.args("AGENT").iter().map(|arg| shell_words::quote(arg).into()).collect();
@@ -145,20 +149,20 @@ fn show(plan: &Plan) {
     }
 }
 
-/// A job and the connections to its nodes.
+/// A job, and the connections to its nodes.
 pub(crate) struct Launcher {
     pub(crate) plan: Plan,
     pub(crate) agent_name: String,
     pub(crate) links: Vec<Option<Link>>,
-    /// Whether there is something that an interrupt has to end before the launcher does.
+    /// True while something runs that an interrupt must end before the launcher exits.
     started: Arc<AtomicBool>,
-    /// Connections and questions so far: answers to earlier ones do not count.
+    /// The numbers of connections and of questions so far. Answers to earlier ones are ignored.
     connections: u64,
     rounds: u64,
     pub(crate) ears: Ears,
     waiting: mpsc::Receiver<Event>,
     pub(crate) standstill: Standstill,
-    /// The time for which this program stood still before the last event.
+    /// The time for which this program stood still before the last event, if it did.
     pub(crate) stood_still: Option<Duration>,
 }
 
@@ -167,7 +171,7 @@ impl Launcher {
         &self.ears.printer
     }
 
-    /// Connects to the nodes and copies to them what they are to have.
+    /// Connects to the nodes, and copies the program and the parts to them.
     fn prepare(&mut self, program: Option<&Copy>, source: Option<&(PathBuf, PartsMeta)>) -> anyhow::Result<()> {
         self.connect()?;
         if let Some(program) = program {
@@ -176,9 +180,11 @@ impl Launcher {
         source.map_or(Ok(()), |(source, meta)| self.copy(source, meta))
     }
 
-    /// Waits until all is printed; not for long, unless the job has ended by itself: then until somebody interrupts.
+    /// Waits until everything is printed: without limit if the job has ended by itself (`patient`) until an interrupt,
+    /// else for at most [`LAST_LINES`].
     fn flush(&self, patient: bool) -> anyhow::Result<()> {
-        let (printed, deadline) = (self.printer().flush(), Instant::now() + LAST_LINES);
+        let printed = self.printer().flush();
+        let deadline = Instant::now() + LAST_LINES;
         while printed.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
             match self.waiting.try_recv() {
                 Ok(Event::Interrupt) => break,
@@ -199,7 +205,9 @@ impl Launcher {
         self.connections += 1;
         let connection = self.connections;
         let missing: Vec<usize> = (0..self.links.len()).filter(|&node| self.links[node].is_none()).collect();
-        let (plan, name, ears) = (&self.plan, &self.agent_name, self.ears.clone());
+        let plan = &self.plan;
+        let name = &self.agent_name;
+        let ears = self.ears.clone();
         let made = for_each_node(&missing, |node| {
             Link::connect(Source { node, connection }, &plan.nodes[node].target, name, &ears.clone())
         });
@@ -213,24 +221,27 @@ impl Launcher {
         self.fail_if_any(problems)
     }
 
-    /// Does something for all nodes at once.
+    /// Does `work` for all nodes in parallel, and fails with all problems.
     fn on_all_nodes(&self, work: impl Fn(usize) -> Result<(), String> + Sync) -> anyhow::Result<()> {
         let all: Vec<usize> = (0..self.links.len()).collect();
         let done = for_each_node(&all, work);
         self.fail_if_any(all.into_iter().zip(done).filter_map(|(node, done)| Some((node, done.err()?))).collect())
     }
 
+    /// Copies to each node the parts of its ranks, and prints a line per node.
     fn copy(&self, source: &Path, meta: &PartsMeta) -> anyhow::Result<()> {
-        let (plan, agent_name) = (&self.plan, &self.agent_name);
+        let plan = &self.plan;
+        let agent_name = &self.agent_name;
         let dir = plan.dataset_dir.as_deref().unwrap_or_default();
         let copied = std::sync::Mutex::new(Vec::new());
         let done = self.on_all_nodes(|node| {
-            let (target, ranks) = (&plan.nodes[node].target, &plan.nodes[node].ranks);
+            let target = &plan.nodes[node].target;
+            let ranks = &plan.nodes[node].ranks;
             let parts = meta.parts_of(ranks, plan.world_size);
             let done = copy_parts(target, agent_name, source, meta, &parts, &plan.workspace, dir)?;
             let names: Vec<String> = parts.iter().map(|part| format!("part_{part}")).collect();
             let line = format!(
-                "{}: {}: copied {} files, {:.1} MB, in {:.1} s; {} were there",
+                "{}: {}: copied {} files, {:.1} MB, in {:.1} s; {} were up to date",
                 target.host,
                 names.join(", "),
                 done.files,
@@ -247,7 +258,7 @@ impl Launcher {
         done
     }
 
-    /// An error that lists what is wrong, by node.
+    /// Fails with a list of the problems by node, if there are any.
     fn fail_if_any(&self, problems: Vec<(usize, String)>) -> anyhow::Result<()> {
         if problems.is_empty() {
             return Ok(());
@@ -260,7 +271,8 @@ impl Launcher {
         bail!(text)
     }
 
-    /// Lets all nodes check themselves, compares them, and looks whether all reach the master.
+    /// Lets all nodes check themselves, compares their answers with node 0's, and checks that all nodes reach the
+    /// master.
     fn check(&mut self) -> anyhow::Result<()> {
         self.rounds += 1;
         let round = self.rounds;
@@ -277,6 +289,7 @@ impl Launcher {
         }
         self.fail_if_any(problems)?;
         self.plan.master_listens_at(answers[0].listen_addr);
+        // Node 0 holds the master's port since its check, so that the others can connect to it before rank 0 runs.
         let others: Vec<usize> = all.into_iter().skip(1).collect();
         let probe = Order::Probe { host: self.plan.master_addr.clone(), port: self.plan.master_port, round };
         let answers = self.ask(&others, vec![probe; others.len()], |report| match report {
@@ -286,7 +299,7 @@ impl Launcher {
         self.fail_if_any(others.into_iter().zip(answers).filter_map(|(node, problem)| Some((node, problem?))).collect())
     }
 
-    /// Gives some nodes an order each, and waits for the answers of all.
+    /// Sends an order to each of `nodes`, and waits for the answers of all.
     fn ask<T>(
         &mut self,
         nodes: &[usize],
@@ -322,14 +335,14 @@ impl Launcher {
                 .filter(given_up)
                 .map(|node| (node, if late { "it does not answer".into() } else { self.no_sign_of_life() }))
                 .collect();
-            // What does not answer is connected to anew the next time.
+            // A node that does not answer is connected to anew by the next attempt.
             lost.iter().for_each(|(node, _)| self.links[*node] = None);
             self.fail_if_any(lost)?;
         }
         Ok(answers.into_iter().flatten().collect())
     }
 
-    /// Runs the job, and again after failures.
+    /// Runs the job, and restarts it after failures.
     fn run(&mut self, max_restarts: u32) -> anyhow::Result<ExitCode> {
         let mut restarts = 0;
         self.check()?;
@@ -354,20 +367,22 @@ impl Launcher {
                 return Ok(ExitCode::from(failure.ending.code()));
             }
             restarts += 1;
-            let again = format!("{what}; starting all of the job again ({restarts} of {max_restarts})");
+            let again = format!("{what}; restarting the whole job ({restarts} of {max_restarts})");
             self.printer().note(again);
+            // A lost node ends its processes only after the silence and the grace period; until then they may hold
+            // ports.
             let lost = self.links.iter().any(Option::is_none);
             let after_loss = self.plan.silence + GRACE + PAUSE_AFTER_LOSS;
             self.get_ready_again(if lost { after_loss } else { RESTART_PAUSE })?;
         }
     }
 
-    /// Connects to nodes that were lost, and checks all, until all is well or time is up.
+    /// Reconnects to lost nodes and repeats the checks, until they succeed or [`RESTARTING`] has passed.
     fn get_ready_again(&mut self, pause: Duration) -> anyhow::Result<()> {
         self.pause(pause)?;
         let deadline = Instant::now() + RESTARTING;
         loop {
-            // Nothing runs, so that an interrupt may end the launcher at once.
+            // Nothing runs now, so an interrupt may end the launcher at once.
             self.started.store(false, Ordering::SeqCst);
             let connected = self.connect();
             self.started.store(true, Ordering::SeqCst);
@@ -379,7 +394,7 @@ impl Launcher {
         }
     }
 
-    /// Waits, unless somebody wants to end.
+    /// Waits for `pause`, and fails on an interrupt.
     fn pause(&mut self, pause: Duration) -> anyhow::Result<()> {
         let end = Instant::now() + pause;
         self.standstill.restart();
@@ -394,9 +409,10 @@ impl Launcher {
         Ok(())
     }
 
-    /// The next event of a connection that is still in use, if one comes soon.
+    /// Waits up to [`TICK`] for the next event, and drops events of connections that are no longer in use.
     pub(crate) fn next_event(&mut self) -> Option<Event> {
         let event = self.waiting.recv_timeout(TICK).ok();
+        // After a standstill the nodes' messages are still unread, so their silence proves nothing.
         if let Some(pause) = self.standstill.look() {
             self.stood_still = Some(pause);
             self.links.iter().flatten().for_each(Link::restart_clock);
@@ -421,11 +437,11 @@ impl Launcher {
         format!("no sign of life for {} s", self.plan.silence.as_secs())
     }
 
-    /// Why a job has ended when this program stood still.
+    /// Explains the end of a job that a standstill of this program has caused.
     fn fatal_pause(&self, pause: Duration) -> String {
         format!(
-            "this program stood still for {} s (it was suspended, or its machine slept), and the nodes ended the job after {} s \
-             without a sign of life: start it where it is not suspended, or give a longer --silence",
+            "this program stood still for {} s (it was suspended, or its machine slept), and the nodes ended the job \
+             after {} s without a sign of life: run it where it is not suspended, or give a longer --silence",
             pause.as_secs(),
             self.plan.silence.as_secs()
         )
@@ -437,7 +453,7 @@ impl Launcher {
     }
 }
 
-/// Somebody wants to end before the job, or its next attempt, was started.
+/// An interrupt before the job, or its next attempt, was started.
 #[derive(Debug)]
 struct Interrupted;
 
@@ -449,7 +465,7 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// What makes a node unfit to work with the first one.
+/// Returns the difference that keeps a node from working with the first one.
 fn difference(first: &Checked, other: &Checked) -> Option<String> {
     let differs = |a: &Option<String>, b: &Option<String>| matches!((a, b), (Some(a), Some(b)) if a != b);
     if differs(&first.meta, &other.meta) {
@@ -457,7 +473,7 @@ fn difference(first: &Checked, other: &Checked) -> Option<String> {
             "its parts are of another partitioning than node 0's: copy them again, or give --copy-parts".into(),
         );
     }
-    // Builds for another kind of processor cannot be compared.
+    // Builds for different processors have different checksums even for the same version, so they are not compared.
     if first.machine == other.machine && differs(&first.program, &other.program) {
         return Some("its program is not the same as node 0's: install the same version, or give --sync-binary".into());
     }

@@ -9,38 +9,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// What the launcher waits for.
+/// An event that the launcher waits for.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// What the agent of a node reports, but the output of its ranks.
-    Report {
-        from: Source,
-        report: Report,
-    },
+    /// A report of a node's agent, except for the output of its ranks.
+    Report { from: Source, report: Report },
     /// The connection to a node has ended.
-    Closed {
-        from: Source,
-    },
+    Closed { from: Source },
+    /// The user has pressed Ctrl-C.
     Interrupt,
-    /// The output of the ranks cannot be written.
+    /// The output of the ranks cannot be written, for this reason.
     Unwritten(String),
 }
 
-/// A connection to a node, told from earlier ones.
+/// The identity of a connection, which distinguishes it from earlier ones to the same node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) node: usize,
     pub(crate) connection: u64,
 }
 
-/// Where what agents say goes.
+/// The receivers of agents' messages: the launcher for events, and the printer for the lines of ranks.
 #[derive(Clone)]
 pub(crate) struct Ears {
     pub(crate) events: mpsc::Sender<Event>,
     pub(crate) printer: Printer,
 }
 
-/// A node's agent. Dropping it closes the connection, on which the agent ends its ranks and itself.
+/// The connection to a node's agent. Dropping it closes the connection, and the agent then ends its ranks and itself.
 pub(crate) struct Link {
     source: Source,
     session: Session,
@@ -50,31 +46,34 @@ pub(crate) struct Link {
     silence: Duration,
 }
 
-/// When an agent was last heard.
+/// The time at which an agent was last heard.
 struct Heard {
     at: Mutex<Instant>,
-    /// What it said waits to be printed: that it says nothing more is then our own slowness.
+    /// True while a line of the agent waits to be printed. Its silence is then caused by this program.
     printing: AtomicBool,
 }
 
 impl Heard {
+    /// Notes that the agent was heard now.
     fn now(&self) {
         *self.at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 }
 
 impl Link {
-    /// Connects to a node; gives it the agent, this very program, if it has none.
+    /// Connects to a node. Copies this program to it as the agent if it has none.
     pub(crate) fn connect(source: Source, target: &Target, agent_name: &str, ears: &Ears) -> Result<Self, String> {
         if let Some(link) = Self::try_connect(source, target, agent_name, ears)? {
             return Ok(link);
         }
         target.put(agent_name, "/proc/self/exe".as_ref())?;
         let link = Self::try_connect(source, target, agent_name, ears)?;
-        link.ok_or_else(|| "it does not keep what is copied to it: is its home directory on a full disk?".into())
+        link.ok_or_else(|| {
+            "it has no agent although one was copied to it: is its home directory on a full disk?".into()
+        })
     }
 
-    /// `None` if the node has no agent.
+    /// Connects to a node. Returns `None` if it has no agent.
     fn try_connect(source: Source, target: &Target, agent_name: &str, ears: &Ears) -> Result<Option<Self>, String> {
         let agent = cached(agent_name);
         let seconds = target.silence.as_secs();
@@ -94,11 +93,12 @@ impl Link {
             }
         }
         let heard = Arc::new(Heard { at: Mutex::new(Instant::now()), printing: AtomicBool::new(false) });
-        let (hearing, ears) = (heard.clone(), ears.clone());
+        let hearing = heard.clone();
+        let ears = ears.clone();
         std::thread::spawn(move || {
             for line in lines {
                 hearing.now();
-                // A line that is no report comes from something that the login has left in the background.
+                // Other lines come from background processes that the login has started.
                 match serde_json::from_str(&line) {
                     Ok(Report::Line { rank, stream, text }) => {
                         hearing.printing.store(true, Ordering::SeqCst);
@@ -119,34 +119,34 @@ impl Link {
         Ok(Some(Self { source, session, orders, heard, silence: target.silence }))
     }
 
-    /// Tells the agent something. If it has gone, an event says so.
+    /// Queues an order. If the agent has gone, the launcher gets an event.
     pub(crate) fn send(&self, order: Order) {
         let _ = self.orders.send(order);
     }
 
-    /// Whether the agent has given no sign of life for too long.
+    /// Returns true if the agent has given no sign of life for too long.
     pub(crate) fn is_silent(&self) -> bool {
         let Heard { at, printing } = &*self.heard;
         !printing.load(Ordering::SeqCst) && at.lock().unwrap_or_else(PoisonError::into_inner).elapsed() > self.silence
     }
 
-    /// Measures the agent's silence from now on: this program stood still and may not have read what the agent said.
+    /// Restarts the measurement of the agent's silence, after this program stood still and may have unread messages.
     pub(crate) fn restart_clock(&self) {
         self.heard.now();
     }
 
-    /// Whether an event is of this connection.
+    /// Returns true if an event with this source belongs to this connection.
     pub(crate) fn is(&self, source: Source) -> bool {
         self.source == source
     }
 
-    /// Why the connection has ended.
+    /// Ends the connection, and returns the reason for its end.
     pub(crate) fn explain(&mut self) -> String {
         self.session.explain("keep the connection")
     }
 }
 
-/// Writes orders, and a sign of life where there are none.
+/// Writes orders, and a sign of life when there is no order for [`BEAT`].
 fn write_orders(mut input: ChildStdin, orders: &mpsc::Receiver<Order>) {
     loop {
         let order = match orders.recv_timeout(BEAT) {

@@ -1,4 +1,5 @@
-//! `launch`: starts a job on the nodes of a cluster, shows it in one terminal, and ends all of it.
+//! `launch`: starts a job on the nodes of a cluster over SSH, shows its output in one terminal, and stops every
+//! process.
 
 mod agent;
 mod args;
@@ -23,6 +24,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // The program is its own agent: on the nodes it is started with a role as its first argument.
     let words: Vec<OsString> = std::env::args_os().collect();
     match words.get(1).and_then(|word| word.to_str()) {
         Some(AGENT_ROLE) => return agent::run(words.get(2).and_then(|seconds| seconds.to_str())),

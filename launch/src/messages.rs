@@ -1,81 +1,81 @@
-//! What the launcher and its agents on the nodes say to each other: lines of JSON over SSH.
+//! The messages between the launcher and its agents on the nodes: lines of JSON over SSH.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// The line that an agent begins with; what a login shell prints before it does not count.
+/// The first line of an agent. Lines that a login shell prints before it are ignored.
 pub(crate) const HELLO: &str = "EDGECUT-AGENT";
-/// The line of a node that has no agent yet, followed by what kind of machine it is.
+/// The answer of a node that does not have the agent or file yet, followed by its kernel and processor.
 pub(crate) const ABSENT: &str = "EDGECUT-ABSENT";
-/// The line of a node that has a file already.
+/// The answer of a node that has the file already.
 pub(crate) const PRESENT: &str = "EDGECUT-PRESENT";
 
-/// First argument of an agent; the second one is the silence in seconds after which the launcher counts as gone.
+/// The first argument of an agent. The second one is the silence in seconds after which the launcher counts as gone.
 pub(crate) const AGENT_ROLE: &str = "__agent";
-/// First argument of a process that kills what a lost agent of a job has left.
+/// The first argument of a process that kills what a lost agent of a job has left.
 pub(crate) const SWEEP_ROLE: &str = "__sweep";
-/// First argument of a process that receives files.
+/// The first argument of a process that receives files.
 pub(crate) const RECEIVE_ROLE: &str = "__receive";
-/// First argument of a process that becomes a rank.
+/// The first argument of a process that becomes a rank.
 pub(crate) const RANK_ROLE: &str = "__rank";
 
-/// Names the job in the environment of each of its processes.
+/// The environment variable that names the job in each of its processes.
 pub(crate) const JOB_ID: &str = "EDGECUT_JOB_ID";
 
-/// Time between two signs of life, in both directions.
+/// The time between two signs of life, in both directions.
 pub(crate) const BEAT: Duration = Duration::from_millis(500);
-/// Silence after which the other side counts as gone, unless `--silence` says otherwise.
+/// The default of `--silence`: the time without a sign of life after which the other side counts as gone.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
-/// What processes get between being asked to end and being killed.
+/// The time between asking processes to end and killing them.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
-/// What an agent is told.
+/// An order to an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
 pub(crate) enum Order {
+    /// Check that the node is ready.
     Check {
         check: Check,
-        /// Comes back with the answer, which may be late.
+        /// Returned with the answer, so that late answers can be ignored.
         round: u64,
     },
-    /// Connect to the master's port, to see that nothing is in the way.
-    Probe {
-        host: String,
-        port: u16,
-        round: u64,
-    },
+    /// Connect to the master's port, to check that no firewall blocks it.
+    Probe { host: String, port: u16, round: u64 },
+    /// Start the ranks of the node.
     Start(Start),
-    /// Ask all ranks to end, and kill who has not after [`GRACE`].
+    /// Ask all ranks to end, and kill those that still run after [`GRACE`].
     Stop,
     /// Kill all ranks.
     Kill,
+    /// A sign of life.
     Beat,
 }
 
-/// What an agent is to look at before anything starts.
+/// The checks that an agent does before anything starts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Check {
     pub(crate) workspace: String,
     pub(crate) program: Program,
-    /// A folder with a partitioned graph, and the parts of it that are needed.
+    /// The partitioned graph, and the parts of it that the node needs.
     pub(crate) parts: Option<PartsCheck>,
-    /// On the master's node: the address and port that must be free. They are held until the start.
+    /// On the master's node, the address and port that must be free. The agent holds the port until the start.
     pub(crate) master: Option<(String, u16)>,
+    /// The configured address or interface of the node, if any.
     pub(crate) listen: Option<Listen>,
 }
 
-/// What is run.
+/// The program to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Program {
-    /// As in the command, relative to the workspace; a name without a slash is looked for in `PATH`.
+    /// The name in the command, relative to the workspace. A name without a slash is looked up in `PATH`.
     pub(crate) name: String,
-    /// The file beside the agent's that was copied to be run instead.
+    /// The copied file in the agent's folder that is run instead, if any.
     pub(crate) copied: Option<String>,
 }
 
-/// Where a node's processes listen.
+/// The configured address or interface on which a node's processes listen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Listen {
@@ -83,59 +83,62 @@ pub(crate) enum Listen {
     Interface(String),
 }
 
+/// The parts that a node needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PartsCheck {
-    /// Relative to the workspace.
+    /// The folder of the partitioned graph, relative to the workspace.
     pub(crate) dir: String,
-    /// Processes of the whole job.
+    /// The number of processes of the whole job.
     pub(crate) world_size: usize,
     /// The ranks of this node.
     pub(crate) ranks: std::ops::Range<usize>,
-    /// Nodes of the job.
+    /// The number of nodes of the job.
     pub(crate) num_nodes: usize,
 }
 
-/// What an agent has seen.
+/// The results of an agent's checks.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Checked {
-    /// What is wrong, each with what to do.
+    /// The problems that were found, each with a remedy.
     pub(crate) problems: Vec<String>,
-    /// Checksum of the program's file.
+    /// The checksum of the program's file.
     pub(crate) program: Option<String>,
-    /// Checksum of the parts' description.
+    /// The checksum of the partitioned graph's `META.json`.
     pub(crate) meta: Option<String>,
-    /// Kernel and processor.
+    /// Kernel and processor, as in `uname -sm`.
     pub(crate) machine: String,
-    /// Where its processes listen, if that was asked for.
+    /// The address on which the node's processes listen, if an address or interface is configured.
     pub(crate) listen_addr: Option<IpAddr>,
 }
 
+/// The ranks that an agent starts.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Start {
     pub(crate) job_id: String,
     pub(crate) workspace: String,
     pub(crate) program: Program,
     pub(crate) args: Vec<String>,
-    /// Variables of all ranks of the node, the secret among them.
+    /// The variables of all ranks of the node, including the secret.
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) listen: Option<Listen>,
     pub(crate) ranks: Vec<RankStart>,
 }
 
 impl std::fmt::Debug for Start {
-    /// Without the variables: the secret is among them.
+    /// Leaves out the variables, since the secret is one of them.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Start({}, {} ranks)", self.program.name, self.ranks.len())
     }
 }
 
+/// The variables of one rank.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RankStart {
     pub(crate) rank: usize,
     pub(crate) env: BTreeMap<String, String>,
 }
 
-/// What an agent reports.
+/// A report of an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "snake_case")]
 pub(crate) enum Report {
@@ -156,13 +159,14 @@ pub(crate) enum Report {
         rank: usize,
         ending: Ending,
     },
-    /// The agent ends its ranks because it has heard nothing for so long.
+    /// The agent ends its ranks because it has heard nothing for this long.
     Silenced {
         silence_ms: u64,
     },
     Beat,
 }
 
+/// A standard stream of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Stream {
@@ -170,15 +174,15 @@ pub(crate) enum Stream {
     Err,
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ending {
     Code(i32),
     Signal(i32),
-    /// It never started.
+    /// The process never started, for this reason.
     NotStarted(String),
-    /// Its node is gone.
+    /// The node of the process is lost, for this reason.
     Lost(String),
 }
 
@@ -187,7 +191,7 @@ impl Ending {
         *self == Self::Code(0)
     }
 
-    /// The exit status that says the same.
+    /// Returns the corresponding exit status of a shell.
     pub(crate) fn code(&self) -> u8 {
         let code = match self {
             Self::Code(code) => *code,

@@ -1,13 +1,13 @@
-//! Work on many nodes at once.
+//! Parallel work on many nodes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Connections that are made at the same time: SSH servers and jump hosts turn away more of those who have not logged in.
+/// The maximum number of concurrent connections. SSH servers and jump hosts reject more that have not logged in yet.
 const MAX_AT_ONCE: usize = 8;
 
-/// Does `work` for each node, some at a time, and gives what came of it in their order. A panic is an error like others.
+/// Calls `work` for each node in parallel, and returns the results in the order of `nodes`. A panic becomes an error.
 pub(crate) fn for_each_node<T: Send>(
     nodes: &[usize],
     work: impl Fn(usize) -> Result<T, String> + Sync,

@@ -1,4 +1,4 @@
-//! Which files of a partitioned graph a node needs.
+//! The files of a partitioned graph that a node needs.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -6,20 +6,21 @@ use std::ops::Range;
 use std::path::Path;
 
 pub(crate) const META_FILE: &str = "META.json";
-/// What the description of a partitioned graph calls its format.
+/// The value of `format` in the metadata of a partitioned graph.
 const FORMAT: &str = "edgecut-partition";
 
-/// What the launcher has to know of a partitioned graph.
+/// The metadata of a partitioned graph, as far as the launcher needs it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct PartsMeta {
     format: String,
     num_parts: usize,
     files: BTreeMap<String, FileMeta>,
-    /// Of the description itself: tells one partitioning from another.
+    /// The checksum of `META.json` itself, which identifies the partitioning.
     #[serde(skip)]
     pub(crate) checksum: String,
 }
 
+/// The size and checksum of a file.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct FileMeta {
     pub(crate) bytes: u64,
@@ -27,7 +28,7 @@ pub(crate) struct FileMeta {
 }
 
 impl PartsMeta {
-    /// Reads the description in `dir`; `None` if it is of another kind, which some programs have under the same name.
+    /// Reads the metadata in `dir`. Returns `None` if its `META.json` belongs to another program.
     pub(crate) fn read_if_ours(dir: &Path) -> Result<Option<Self>, String> {
         match Self::read(dir) {
             Err(_) if dir.join(META_FILE).is_file() && !is_ours(dir) => Ok(None),
@@ -35,51 +36,54 @@ impl PartsMeta {
         }
     }
 
+    /// Reads the metadata in `dir`.
     pub(crate) fn read(dir: &Path) -> Result<Self, String> {
         let path = dir.join(META_FILE);
         let bytes = std::fs::read(&path).map_err(|error| {
             format!("read {}: {error}: partition the graph with partition-graph, or give --copy-parts", path.display())
         })?;
         let mut meta: Self = serde_json::from_slice(&bytes)
-            .map_err(|error| format!("{} describes no partitioned graph: {error}", path.display()))?;
+            .map_err(|error| format!("{} is not the metadata of a partitioned graph: {error}", path.display()))?;
         if meta.format != FORMAT {
-            return Err(format!("{} describes {:?}, not {FORMAT:?}", path.display(), meta.format));
+            return Err(format!("{} has the format {:?} instead of {FORMAT:?}", path.display(), meta.format));
         }
         meta.checksum = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&bytes));
         Ok(meta)
     }
 
-    /// Whether the parts can be shared out.
+    /// Checks that the parts can be distributed evenly over the processes.
     pub(crate) fn check_layout(&self, num_nodes: usize, world_size: usize) -> Result<(), String> {
         let parts = self.num_parts;
         if parts < num_nodes {
             return Err(format!(
-                "the graph has {parts} parts, fewer than the job's {num_nodes} nodes: partition it into {num_nodes}, or give --num-nodes {parts}"
+                "the graph has {parts} parts, fewer than the job's {num_nodes} nodes: partition it into {num_nodes} \
+                 parts, or give --num-nodes {parts}"
             ));
         }
         if parts == 0 || !world_size.is_multiple_of(parts) {
             return Err(format!(
-                "the graph's {parts} parts cannot be shared out evenly over {world_size} processes: start a multiple of {parts}, or partition it into {world_size}"
+                "the graph's {parts} parts cannot be shared out evenly over {world_size} processes: start a multiple \
+                 of {parts} processes, or partition the graph into {world_size} parts"
             ));
         }
         Ok(())
     }
 
-    /// The parts that these ranks hold, if they can be shared out.
+    /// Returns the parts that these ranks hold. The layout must have passed [`PartsMeta::check_layout`].
     pub(crate) fn parts_of(&self, ranks: &Range<usize>, world_size: usize) -> Vec<usize> {
         let mut parts: Vec<usize> = ranks.clone().map(|rank| rank * self.num_parts / world_size.max(1)).collect();
         parts.dedup();
         parts
     }
 
-    /// The files of these parts.
+    /// Returns the names and metadata of the files of these parts.
     pub(crate) fn files_of<'a>(&'a self, parts: &'a [usize]) -> impl Iterator<Item = (&'a str, &'a FileMeta)> {
         let of = |name: &str| name.strip_prefix("part_").and_then(|rest| rest.split('/').next()?.parse().ok());
         let files = self.files.iter().map(|(name, file)| (name.as_str(), file));
         files.filter(move |(name, _)| of(name).is_some_and(|part: usize| parts.contains(&part)))
     }
 
-    /// Whether the files of these parts are there, by their sizes.
+    /// Checks that the files of these parts exist and have the right sizes.
     pub(crate) fn check_files(&self, dir: &Path, parts: &[usize]) -> Result<(), String> {
         for (name, file) in self.files_of(parts) {
             let path = dir.join(name);
@@ -87,7 +91,8 @@ impl PartsMeta {
             match path.metadata() {
                 Ok(found) if found.len() == file.bytes => {}
                 Ok(found) => {
-                    let (bytes, wanted) = (found.len(), file.bytes);
+                    let bytes = found.len();
+                    let wanted = file.bytes;
                     return Err(format!(
                         "{shown} has {bytes} bytes instead of {wanted}: copy the part again, or give --copy-parts"
                     ));
@@ -104,14 +109,15 @@ impl PartsMeta {
     }
 }
 
+/// Returns true if the metadata in `dir` is of a partitioned graph of this project, or may be a damaged one.
 fn is_ours(dir: &Path) -> bool {
     let read = std::fs::read(dir.join(META_FILE)).ok();
     let value = read.and_then(|bytes| serde_json::from_slice::<serde_json::Value>(&bytes).ok());
-    // What cannot be read as JSON may be ours and damaged.
+    // A file that is not valid JSON may be ours and damaged, which must not be ignored.
     value.is_none_or(|value| value.get("format").and_then(|format| format.as_str()) == Some(FORMAT))
 }
 
-/// The value of `--dataset-root-dir` in a command, which names the partitioned graph.
+/// Returns the value of `--dataset-root-dir` in a command, which names the partitioned graph.
 pub(crate) fn dataset_root_dir(command: &[String]) -> Option<String> {
     let is_flag = |text: &str| text.replace('_', "-") == "--dataset-root-dir";
     command.iter().enumerate().find_map(|(i, argument)| match argument.split_once('=') {

@@ -1,4 +1,4 @@
-//! Which ranks run where, decided before anything is connected to.
+//! The assignment of ranks to nodes, made before any connection.
 
 use crate::args::Args;
 use crate::messages::{Check, Listen, PartsCheck, Program, RankStart, Start};
@@ -14,27 +14,27 @@ use std::time::Duration;
 /// Characters of a run's name.
 const RUN_ID_LEN: usize = 16;
 
-/// A job, laid out.
+/// The layout of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) nodes: Vec<NodePlan>,
     pub(crate) world_size: usize,
     pub(crate) master_addr: String,
-    /// Whether `--master-addr` gives it.
+    /// True if `--master-addr` gives the address.
     master_given: bool,
     pub(crate) master_port: u16,
     pub(crate) workspace: String,
     pub(crate) program: Program,
     pub(crate) args: Vec<String>,
-    /// Names the run in all of its attempts.
+    /// The name of the run, which all its attempts share.
     run_id: String,
-    /// Silence after which a node, or this program, counts as gone.
+    /// The silence after which a node, or this program, counts as gone.
     pub(crate) silence: Duration,
-    /// The partitioned graph that the command names, relative to the workspace.
+    /// The folder of the partitioned graph that the command names, relative to the workspace.
     pub(crate) dataset_dir: Option<String>,
 }
 
-/// What runs on a node.
+/// The part of a job that runs on one node.
 #[derive(Clone, Debug)]
 pub(crate) struct NodePlan {
     pub(crate) target: Target,
@@ -44,7 +44,8 @@ pub(crate) struct NodePlan {
 }
 
 impl Plan {
-    /// Flags win over the file.
+    /// Lays out the job that the arguments describe. `--master-port`, `--num-training-procs` and `--extra-envs`
+    /// override the file; for the SSH port and user the file wins.
     pub(crate) fn new(args: &Args) -> anyhow::Result<Self> {
         let config = IpConfig::read(&args.ip_config)?;
         let listed = config.nodes().len();
@@ -103,20 +104,21 @@ impl Plan {
         })
     }
 
-    /// What the first node has found out about the address or interface that its ranks are to listen on.
+    /// Sets the master's address to the one that the first node has found for its ranks, unless `--master-addr` gives
+    /// it.
     pub(crate) fn master_listens_at(&mut self, address: Option<IpAddr>) {
         if let (Some(address), false) = (address, self.master_given) {
             self.master_addr = address.to_string();
         }
     }
 
-    /// The name of a rank in what is printed.
+    /// Returns the name of a rank in the output.
     pub(crate) fn label(&self, rank: usize) -> String {
         let host = self.nodes.iter().find(|node| node.ranks.contains(&rank)).map_or("?", |node| &node.target.host);
         format!("{host}:{rank}")
     }
 
-    /// What the agent of `node` is to look at.
+    /// Returns the checks for the agent of `node`.
     pub(crate) fn check(&self, node: usize) -> Check {
         let ranks = self.nodes[node].ranks.clone();
         Check {
@@ -133,11 +135,12 @@ impl Plan {
         }
     }
 
-    /// What the agent of `node` is to start. `token` is shown by nothing that prints a plan.
+    /// Returns the order that starts the ranks of `node`. The secret `token` is in no output of a plan.
     pub(crate) fn start(&self, node: usize, job_id: &str, token: &Token, restarts: u32) -> Start {
         let mut env = self.env(node);
         env.insert("EDGECUT_TOKEN".into(), token.to_env_value().into());
         env.insert("EDGECUT_RESTART_COUNT".into(), restarts.to_string());
+        // A run that was named by the user, in the file or with `--extra-envs`, keeps its name.
         env.entry("EDGECUT_RUN_ID".into()).or_insert_with(|| self.run_id.clone());
         Start {
             job_id: job_id.into(),
@@ -150,7 +153,8 @@ impl Plan {
         }
     }
 
-    /// Variables of all ranks of a node: torchrun's names, over those of the file and of `--extra-envs`.
+    /// Returns the variables of all ranks of a node. torchrun's variables override those of the file and of
+    /// `--extra-envs`.
     pub(crate) fn env(&self, node: usize) -> BTreeMap<String, String> {
         let NodePlan { ranks, env, .. } = &self.nodes[node];
         let mut env = env.clone();
@@ -173,7 +177,7 @@ impl Plan {
     }
 }
 
-/// The name of the run: the one in this program's environment, or a new one.
+/// Returns the name of the run: the one in this program's environment, or else a random one.
 fn run_id() -> anyhow::Result<String> {
     match std::env::var("EDGECUT_RUN_ID") {
         Ok(id) if !id.is_empty() => Ok(id),
@@ -184,11 +188,11 @@ fn run_id() -> anyhow::Result<String> {
 fn split_variable(pair: &str) -> anyhow::Result<(String, String)> {
     match pair.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
-        _ => bail!("--extra-envs {pair}: give NAME=VALUE"),
+        _ => bail!("--extra-envs {pair}: expected NAME=VALUE"),
     }
 }
 
-/// The command, given word by word or as one quoted string.
+/// Returns the words of the command, which is given word by word or as one quoted string.
 fn command_of(words: &[String]) -> anyhow::Result<Vec<String>> {
     let words = match words {
         [line] if line.contains(char::is_whitespace) => {
@@ -197,8 +201,8 @@ fn command_of(words: &[String]) -> anyhow::Result<Vec<String>> {
         words => words.to_vec(),
     };
     let program = words.first().map_or("", String::as_str);
-    ensure!(!program.is_empty(), "no command is given: which program is to run?");
-    ensure!(!program.starts_with('-'), "there is no flag {program}, and no program is called so: see --help");
+    ensure!(!program.is_empty(), "no command is given: add the program to run after the flags");
+    ensure!(!program.starts_with('-'), "there is no flag {program}: see --help");
     Ok(words)
 }
 
@@ -245,7 +249,8 @@ mod tests {
     fn the_name_of_a_run_is_the_same_in_all_attempts_and_may_be_given() {
         let env = |plan: &Plan, restarts| plan.start(0, "job", &Token::random().unwrap(), restarts).env;
         let unnamed = plan("a", "-- prog").unwrap();
-        let (first, second) = (env(&unnamed, 0), env(&unnamed, 1));
+        let first = env(&unnamed, 0);
+        let second = env(&unnamed, 1);
         assert_eq!((&*first["EDGECUT_RESTART_COUNT"], &*second["EDGECUT_RESTART_COUNT"]), ("0", "1"));
         assert_eq!(first["EDGECUT_RUN_ID"], second["EDGECUT_RUN_ID"]);
         assert_ne!(first["EDGECUT_RUN_ID"], env(&plan("a", "-- prog").unwrap(), 0)["EDGECUT_RUN_ID"]);

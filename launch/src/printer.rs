@@ -1,4 +1,4 @@
-//! Prints on a thread of its own: a terminal that stands still must not keep the launcher from ending a job.
+//! A printer with its own thread, so that a blocked terminal does not keep the launcher from ending a job.
 
 use crate::link::Event;
 use crate::messages::Stream;
@@ -6,11 +6,12 @@ use crate::screen::Screen;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-/// Lines of ranks that wait to be printed; beyond them the nodes wait, and then the ranks.
+/// The number of ranks' lines that may wait to be printed. Beyond it the nodes wait, and then the ranks.
 const MAX_WAITING: usize = 1024;
-/// What a terminal gets to go on, where nobody wants to wait for it.
+/// The time to wait for a blocked terminal.
 pub(crate) const LAST_LINES: Duration = Duration::from_secs(5);
 
+/// Work for the printing thread.
 enum Job {
     Begin(u32, mpsc::Sender<Result<(), String>>),
     Line { rank: usize, stream: Stream, text: String },
@@ -19,15 +20,16 @@ enum Job {
     Flush(mpsc::Sender<()>),
 }
 
-/// Gives work to the printing thread.
+/// A handle to the printing thread.
 #[derive(Clone)]
 pub(crate) struct Printer {
     jobs: mpsc::Sender<Job>,
+    /// The number of ranks' lines that wait to be printed.
     waiting: Arc<(Mutex<usize>, Condvar)>,
 }
 
 impl Printer {
-    /// Prints on `screen`; what cannot be written becomes an event.
+    /// Starts a thread that prints to `screen`. It reports failed writes as events.
     pub(crate) fn start(mut screen: Screen, events: mpsc::Sender<Event>) -> Self {
         let (jobs, receiver) = mpsc::channel();
         let waiting: Arc<(Mutex<usize>, Condvar)> = Arc::default();
@@ -66,7 +68,7 @@ impl Printer {
         Self { jobs, waiting }
     }
 
-    /// A line of a rank. Waits while too many others do.
+    /// Prints a line of a rank. Waits while [`MAX_WAITING`] lines are not printed yet.
     pub(crate) fn line(&self, rank: usize, stream: Stream, text: String) {
         let (waiting, changed) = &*self.waiting;
         let lines = waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,25 +77,25 @@ impl Printer {
         let _ = self.jobs.send(Job::Line { rank, stream, text });
     }
 
-    /// Lines now belong to the attempt after so many restarts. An error if they cannot be written down.
+    /// Starts the logs of the attempt after `restarts` restarts. Fails if they cannot be created.
     pub(crate) fn begin(&self, restarts: u32) -> Result<(), String> {
         let (done, begun) = mpsc::channel();
         let _ = self.jobs.send(Job::Begin(restarts, done));
-        // A terminal that stands still is no reason not to start.
+        // A blocked terminal does not keep a job from starting.
         begun.recv_timeout(LAST_LINES).unwrap_or(Ok(()))
     }
 
-    /// What the launcher itself says.
+    /// Prints a message of the launcher itself.
     pub(crate) fn note(&self, text: impl std::fmt::Display) {
         let _ = self.jobs.send(Job::Note(text.to_string()));
     }
 
-    /// What happened to a rank, and its last lines once more.
+    /// Prints the failure of a rank, and repeats its last lines.
     pub(crate) fn failure(&self, rank: usize, what: String) {
         let _ = self.jobs.send(Job::Failure { rank, what });
     }
 
-    /// Says when all is printed that was given so far.
+    /// Returns a channel that gets a message when everything so far is printed.
     pub(crate) fn flush(&self) -> mpsc::Receiver<()> {
         let (done, printed) = mpsc::channel();
         let _ = self.jobs.send(Job::Flush(done));

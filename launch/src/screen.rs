@@ -1,4 +1,4 @@
-//! What the terminal and the log files get.
+//! Output to the terminal and the log files.
 
 use crate::messages::Stream;
 use anyhow::Context;
@@ -7,22 +7,23 @@ use std::fs::File;
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
 
-/// The last lines of a rank, which are repeated if it fails.
+/// The number of last lines of a rank that are repeated if it fails.
 const KEPT_LINES: usize = 10;
-/// Colors of ranks on a terminal: cyan, green, yellow, magenta, blue and their bright kin.
+/// Terminal colors of ranks: cyan, green, yellow, magenta, blue and their bright variants.
 const COLORS: [u8; 10] = [36, 32, 33, 35, 34, 96, 92, 93, 95, 94];
 
-/// Prints the output of all ranks, and keeps it.
+/// The printer of all ranks' output to the terminal and the log files.
 pub(crate) struct Screen {
     labels: Vec<String>,
     last: Vec<VecDeque<String>>,
     log_dir: Option<PathBuf>,
     logs: Vec<File>,
+    /// True if standard output, and standard error, are shown in color.
     colors: (bool, bool),
 }
 
 impl Screen {
-    /// For ranks with these labels; `log_dir` is made if it is absent.
+    /// Creates a screen for ranks with these labels, and the folder `log_dir` if it does not exist.
     pub(crate) fn new(labels: Vec<String>, log_dir: Option<&Path>) -> anyhow::Result<Self> {
         if let Some(dir) = log_dir {
             std::fs::create_dir_all(dir).with_context(|| format!("make the folder {}", dir.display()))?;
@@ -33,7 +34,7 @@ impl Screen {
         Ok(Self { labels, last, log_dir: log_dir.map(Into::into), logs: Vec::new(), colors })
     }
 
-    /// Starts a file per rank for the attempt after `restarts` restarts, beside those of earlier ones.
+    /// Opens a log file per rank for the attempt after `restarts` restarts. Files of earlier attempts are kept.
     pub(crate) fn begin(&mut self, restarts: u32) -> anyhow::Result<()> {
         self.last.iter_mut().for_each(VecDeque::clear);
         let Some(dir) = &self.log_dir else { return Ok(()) };
@@ -52,7 +53,7 @@ impl Screen {
         Ok(())
     }
 
-    /// A line of a rank. One of a rank that the job does not have is left out.
+    /// Prints a line of a rank, and logs it. A line of a rank that the job does not have is ignored.
     pub(crate) fn line(&mut self, rank: usize, stream: Stream, text: &str) -> anyhow::Result<()> {
         let Some(last) = self.last.get_mut(rank) else { return Ok(()) };
         if let Some(log) = self.logs.get_mut(rank) {
@@ -62,7 +63,7 @@ impl Screen {
             last.pop_front();
         }
         last.push_back(text.into());
-        // A closed pipe is no reason to end the job: the logs go on.
+        // A closed pipe does not end the job: the logs continue.
         let _ = match stream {
             Stream::Out => writeln!(stdout().lock(), "{} {text}", self.prefix(rank, self.colors.0)),
             Stream::Err => writeln!(stderr().lock(), "{} {text}", self.prefix(rank, self.colors.1)),
@@ -70,7 +71,7 @@ impl Screen {
         Ok(())
     }
 
-    /// What happened to a rank, and its last lines once more.
+    /// Prints the failure of a rank, and repeats its last lines.
     pub(crate) fn failure(&self, rank: usize, what: &str) {
         let lines = if self.last[rank].is_empty() { "" } else { "; its last lines:" };
         self.note(&format!("{what}{lines}"));
@@ -80,21 +81,18 @@ impl Screen {
         }
     }
 
-    /// What the launcher itself says.
+    /// Prints a message of the launcher itself.
     pub(crate) fn note(&self, text: &str) {
         let _ = writeln!(stderr().lock(), "launch: {text}");
     }
 
     fn prefix(&self, rank: usize, colored: bool) -> String {
         let label = &self.labels[rank];
-        match colored {
-            true => format!("\x1b[{}m[{label}]\x1b[0m", COLORS[rank % COLORS.len()]),
-            false => format!("[{label}]"),
-        }
+        if colored { format!("\x1b[{}m[{label}]\x1b[0m", COLORS[rank % COLORS.len()]) } else { format!("[{label}]") }
     }
 }
 
-/// Removes the logs of earlier jobs, of which there may have been more.
+/// Removes the logs of earlier jobs, which may have had more ranks.
 fn remove_old(dir: &Path) -> anyhow::Result<()> {
     for file in std::fs::read_dir(dir).with_context(|| format!("read the folder {}", dir.display()))?.flatten() {
         let name = file.file_name();

@@ -1,4 +1,4 @@
-//! The system's OpenSSH client: its configuration, agent, jump hosts and known hosts apply.
+//! Connections over the system's OpenSSH client, so that its configuration, agent, jump hosts and known hosts apply.
 
 use crate::messages::{ABSENT, PRESENT};
 use std::fs::File;
@@ -13,49 +13,51 @@ use std::time::{Duration, Instant};
 
 /// Seconds that a connection may take.
 const CONNECT_SECONDS: u32 = 10;
-/// What the other side gets to say its first word, the connection included.
+/// The time until the first line of the other side, including the connection.
 pub(crate) const FIRST_WORD: Duration = Duration::from_secs(30);
-/// A node that says nothing and takes nothing for so long is given up.
+/// The time without output and without progress after which a transfer fails.
 const STALL: Duration = Duration::from_secs(120);
-/// Seconds between two questions of `ssh` to the server whether it is alive.
+/// Seconds between two keep-alive messages of `ssh` to the server.
 const ALIVE_SECONDS: u64 = 2;
-/// How often progress is looked at.
+/// The interval at which progress is checked.
 const LOOK: Duration = Duration::from_millis(200);
-/// What `ssh` gets to say why it ends.
+/// The time for `ssh` to report why it ends.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// The limit on the kept error output of `ssh`.
 const MAX_SAID_BYTES: usize = 64 << 10;
 const BLOCK_BYTES: usize = 1 << 20;
-/// Lines of a failed connection that are shown.
+/// Lines of error output that are shown for a failed connection.
 const SHOWN_LINES: usize = 4;
-/// Where a node keeps what is copied to it, as the shell there reads it.
+/// The cache folder of a node, as its shell expands it.
 const CACHE: &str = "${XDG_CACHE_HOME:-$HOME/.cache}/edgecut";
 
-/// How a node is logged in to.
+/// The login of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) host: String,
     pub(crate) port: Option<u16>,
     pub(crate) user: Option<String>,
-    /// `ssh -F`.
+    /// The file of `ssh -F`.
     pub(crate) config: Option<PathBuf>,
-    /// Silence after which either side of a connection counts as gone.
+    /// The silence after which either side of a connection counts as gone.
     pub(crate) silence: Duration,
 }
 
 impl Target {
-    /// The arguments of `ssh`; `remote` is run by the login shell there.
+    /// Returns the arguments of `ssh`. The login shell of the node runs `remote`.
     pub(crate) fn args(&self, remote: &str) -> Vec<String> {
         let mut args: Vec<String> = ["-T", "-x", "-a"].map(Into::into).into();
         if let Some(config) = &self.config {
             args.extend(["-F".into(), config.display().to_string()]);
         }
-        // Nobody is there to type a password, and a dead connection has to end. Host keys are checked as configured.
+        // Nobody can type a password, and a dead connection has to end. Host keys are checked as the user has
+        // configured it.
         for option in [
             "BatchMode=yes".to_owned(),
             format!("ConnectTimeout={CONNECT_SECONDS}"),
             format!("ServerAliveInterval={ALIVE_SECONDS}"),
             format!("ServerAliveCountMax={}", self.silence.as_secs().div_ceil(ALIVE_SECONDS)),
-            // A connection that others share would not end with this process.
+            // A connection that is shared with other sessions would not end with this process.
             "ControlMaster=no".to_owned(),
             "ControlPath=none".to_owned(),
         ] {
@@ -67,7 +69,8 @@ impl Target {
         args
     }
 
-    /// Starts `ssh`, out of reach of the terminal's Ctrl-C: the launcher decides what ends when.
+    /// Starts `ssh` in its own process group, so that Ctrl-C does not reach it: the launcher decides when connections
+    /// end.
     pub(crate) fn spawn(&self, remote: &str) -> Result<Session, String> {
         let mut command = Command::new("ssh");
         command.args(self.args(remote)).process_group(0);
@@ -81,7 +84,7 @@ impl Target {
                 let mut line = Vec::new();
                 while reader.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
                     let mut said = saying.lock().unwrap_or_else(PoisonError::into_inner);
-                    // Bounded: nothing of use comes after the first lines.
+                    // The size is bounded; the first lines tell the cause.
                     if said.len() < MAX_SAID_BYTES {
                         said.push_str(&String::from_utf8_lossy(&line));
                     }
@@ -92,11 +95,13 @@ impl Target {
         Ok(Session { target: self.clone(), child, said })
     }
 
-    /// Copies a file into the node's cache under `name`, which tells its content, unless it is there. Nodes may share their
-    /// home directory: each writes a file of its own, and the first to be done gives it the name.
+    /// Copies a file to the node's cache as `name`, which must identify its content, unless it exists there. Nodes may
+    /// share their home directory: each writes its own temporary file, and the first to finish gives it the name.
     pub(crate) fn put(&self, name: &str, file: &Path) -> Result<(), String> {
         let shown = file.display();
         let bytes = file.metadata().map_err(|e| format!("read {shown}: {e}"))?.len();
+        // `ln` creates the name atomically and never replaces a file that another node has put there meanwhile. `mv`
+        // covers file systems without hard links. The size check rejects a copy whose connection broke.
         let remote = in_shell(&format!(
             "umask 077; d=\"{CACHE}\"; f=\"$d/{name}\"; mkdir -p \"$d\" || exit; \
              if [ -x \"$f\" ]; then echo {PRESENT}; exit; fi; echo {ABSENT} \"$(uname -sm)\"; \
@@ -115,7 +120,7 @@ impl Target {
                     sending = Some(session.send(vec![file.into()]));
                 }
                 Some(_) => {}
-                // If the node took nothing any more, its own words say why.
+                // If the node stopped reading, its error output tells why.
                 None => {
                     sending.map_or(Ok(()), Sending::result)?;
                     return Err(session.explain("copy a program to it"));
@@ -125,7 +130,7 @@ impl Target {
     }
 }
 
-/// The next line, unless nothing has come, or moved, for too long.
+/// Returns the next line, or `None` if the lines end, or neither a line comes nor `moved` returns true for [`STALL`].
 pub(crate) fn next_line(lines: &mpsc::Receiver<String>, mut moved: impl FnMut() -> bool) -> Option<String> {
     let mut last = Instant::now();
     loop {
@@ -139,7 +144,7 @@ pub(crate) fn next_line(lines: &mpsc::Receiver<String>, mut moved: impl FnMut() 
     }
 }
 
-/// Files on their way into a session.
+/// A transfer of files to a session.
 pub(crate) struct Sending {
     sent: Arc<AtomicU64>,
     seen: u64,
@@ -147,41 +152,44 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// Whether anything was sent since the last time that this was asked.
+    /// Returns true if bytes were sent since the last call.
     pub(crate) fn has_moved(&mut self) -> bool {
         let sent = self.sent.load(Ordering::Relaxed);
         std::mem::replace(&mut self.seen, sent) != sent
     }
 
-    /// Whether the files could be read. To be called when the other side has answered or is gone.
+    /// Returns the error of reading the files, if any. Must be called after the other side has answered or is gone.
     pub(crate) fn result(self) -> Result<(), String> {
-        match self.thread.is_finished() {
-            true => self.thread.join().unwrap_or_else(|_| Err("the copying thread panicked".into())),
-            false => Ok(()),
+        if self.thread.is_finished() {
+            self.thread.join().unwrap_or_else(|_| Err("the copying thread panicked".into()))
+        } else {
+            Ok(())
         }
     }
 }
 
-/// Where a node finds what [`Target::put`] has copied.
+/// Returns the path on a node of a file that [`Target::put`] has copied.
 pub(crate) fn cached(name: &str) -> String {
     format!("{CACHE}/{name}")
 }
 
-/// A command line for a POSIX shell, whatever the login shell is.
+/// Returns a command line that runs `script` in a POSIX shell, whatever the login shell is. It must not contain a
+/// single quote.
 pub(crate) fn in_shell(script: &str) -> String {
     format!("exec sh -c '{script}'")
 }
 
-/// Whether a program of this machine runs on one of that kind.
+/// Checks that a program of this machine runs on a machine of the kind `theirs`.
 fn same_machine(theirs: &str) -> Result<(), String> {
     let ours = crate::agent::machine();
-    match theirs == ours {
-        true => Ok(()),
-        false => Err(format!("it is {theirs}, but this program is built for {ours}: all machines must be of one kind")),
+    if theirs == ours {
+        Ok(())
+    } else {
+        Err(format!("it is {theirs}, but this program is built for {ours}: all machines must be of one kind"))
     }
 }
 
-/// A running `ssh`. Dropping it ends it.
+/// A running `ssh`. Dropping it ends the process.
 pub(crate) struct Session {
     target: Target,
     pub(crate) child: Child,
@@ -189,7 +197,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// The lines of its standard output, as they come.
+    /// Returns the lines of its standard output as they come.
     pub(crate) fn lines(&mut self) -> mpsc::Receiver<String> {
         let (sender, lines) = mpsc::sync_channel(256);
         if let Some(pipe) = self.child.stdout.take() {
@@ -208,9 +216,10 @@ impl Session {
         lines
     }
 
-    /// Writes files to its standard input, end to end, and closes it.
+    /// Writes the files to its standard input one after another, and closes it.
     pub(crate) fn send(&mut self, files: Vec<PathBuf>) -> Sending {
-        let (input, sent) = (self.child.stdin.take(), Arc::new(AtomicU64::new(0)));
+        let input = self.child.stdin.take();
+        let sent = Arc::new(AtomicU64::new(0));
         let sending = sent.clone();
         let thread = std::thread::spawn(move || {
             let Some(mut input) = input else { return Err("ssh takes no input".into()) };
@@ -220,7 +229,7 @@ impl Session {
                 let mut file = File::open(&path).map_err(failed)?;
                 loop {
                     let read = file.read(&mut block).map_err(failed)?;
-                    // A node that stops taking says why.
+                    // If the node has stopped reading, its own message tells why.
                     if read == 0 || input.write_all(&block[..read]).is_err() {
                         break;
                     }
@@ -232,9 +241,9 @@ impl Session {
         Sending { sent, seen: 0, thread }
     }
 
-    /// Why it did not do what it should, and what helps.
+    /// Ends the process, and returns the reason for its failure to do `what`, with a remedy if one is known.
     pub(crate) fn explain(&mut self, what: &str) -> String {
-        // If it has ended by itself, it has said why; if not, it says nothing more.
+        // A process that has ended by itself has written its reason; one that still runs would write nothing more.
         let deadline = Instant::now() + LAST_WORDS;
         while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
             std::thread::sleep(LAST_WORDS / 20);
@@ -263,7 +272,7 @@ impl Drop for Session {
     }
 }
 
-/// The reason that `ssh` gave, where it is one that users meet.
+/// Returns a known reason in the error output of `ssh`, with a remedy.
 fn remedy(said: &str, target: &Target) -> Option<String> {
     let Target { host, port, .. } = target;
     let at = port.map_or_else(String::new, |port| format!("-p {port} "));
@@ -274,7 +283,8 @@ fn remedy(said: &str, target: &Target) -> Option<String> {
     if line("REMOTE HOST IDENTIFICATION HAS CHANGED").is_some() {
         let name = port.filter(|&port| port != 22).map_or_else(|| host.clone(), |port| format!("[{host}]:{port}"));
         return Some(format!(
-            "its host key has changed: somebody may be listening in; if the machine was set up anew, forget the old key with: ssh-keygen -R '{name}'"
+            "its host key has changed, which may be an attack; if the machine was reinstalled, remove the old key \
+             with: ssh-keygen -R '{name}'"
         ));
     }
     if line("Host key verification failed").is_some() {
@@ -282,7 +292,7 @@ fn remedy(said: &str, target: &Target) -> Option<String> {
     }
     if let Some(denied) = line("Permission denied (") {
         return Some(format!(
-            "it lets nobody in without a password ({denied}): install your key with: ssh-copy-id {at}{host}"
+            "it rejects a login without a password ({denied}): install your key with: ssh-copy-id {at}{host}"
         ));
     }
     let failed =
@@ -290,7 +300,7 @@ fn remedy(said: &str, target: &Target) -> Option<String> {
     failed.or_else(|| line("Operation timed out")).map(|line| {
         format!(
             "{line}: is the machine up, and does its SSH server listen on {}?",
-            port.map_or("the usual port".into(), |port| format!("port {port}"))
+            port.map_or("the default port".into(), |port| format!("port {port}"))
         )
     })
 }

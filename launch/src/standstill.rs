@@ -1,28 +1,29 @@
-//! Notices that this process stood still: it was suspended, or its machine slept.
+//! Detection of standstills: this process was suspended, or its machine slept.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// When the clock was looked at last, by a clock that goes on while the machine sleeps.
+/// The last look at a clock that continues while the machine sleeps.
 #[derive(Debug)]
 pub(crate) struct Standstill {
     looked: Duration,
-    /// A shorter time between two looks says nothing: the machine may be busy.
+    /// The shortest time between two looks that counts. Shorter ones may come from a busy machine.
     shortest: Duration,
 }
 
 impl Standstill {
-    /// For a process that looks several times a second, and counts as gone after `silence`.
+    /// Creates a detector for a process that looks several times a second, and that counts as gone after `silence`.
     pub(crate) fn new(silence: Duration) -> Self {
         Self { looked: boot_time(), shortest: silence / 2 }
     }
 
-    /// Looks at the clock after some time in which nobody was to look.
+    /// Looks at the clock after a time in which no look was due.
     pub(crate) fn restart(&mut self) {
         self.looked = boot_time();
     }
 
-    /// Looks at the clock; gives the time since it was last looked at, if that is so long that the process stood still.
+    /// Looks at the clock. Returns the time since the last look if it is so long that the process must have stood
+    /// still.
     pub(crate) fn look(&mut self) -> Option<Duration> {
         self.look_at(boot_time())
     }
@@ -34,7 +35,7 @@ impl Standstill {
     }
 }
 
-/// Time since the machine was started, its sleep included.
+/// Returns the time since the machine was started, including its sleep.
 fn boot_time() -> Duration {
     let now = clock_gettime(ClockId::Boottime);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)

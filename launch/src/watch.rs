@@ -1,62 +1,66 @@
-//! Decides what happens when ranks end, nodes are lost and somebody presses Ctrl-C. It acts on nothing itself.
+//! Decisions on the ends of ranks, on lost nodes and on Ctrl-C. This module only decides; the launcher acts.
 
 use crate::messages::{Ending, GRACE, SILENCE};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// After the first failure the other ranks may end by themselves for so long: they say what they know.
+/// The time in which the other ranks may end by themselves after the first failure. They report what they know of it.
 const FOLLOW: Duration = Duration::from_secs(3);
-/// What a stopped node gets beyond the grace of its processes.
+/// The time for a stopped node's reports, in addition to the grace period of its processes.
 const REPORTING: Duration = SILENCE;
-/// A connection that ends so soon after this program stood still has ended because of that: `ssh` needs some seconds to
-/// notice.
+/// The time after a standstill of this program within which a lost connection is blamed on it. `ssh` takes some seconds
+/// to notice.
 const AFTERMATH: Duration = Duration::from_secs(30);
-/// The exit status of a rank that ended because another one failed (`train` documents it).
+/// The exit status of a rank that ended because another one failed, as `train --help` documents it.
 const OTHER_RANK_FAILED: Ending = Ending::Code(3);
 
-/// What to do next.
+/// The next action of the launcher.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Tell all agents to stop their ranks.
     Stop,
     /// Tell all agents to kill their ranks.
     Kill,
-    /// Close the connections of these nodes, which do not answer any more.
+    /// Close the connections of these nodes, which no longer answer.
     GiveUp(Vec<usize>),
 }
 
-/// A rank that did not do what it should.
+/// A rank that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) rank: usize,
     pub(crate) ending: Ending,
 }
 
-/// A time in which this program did nothing.
+/// A standstill of this program.
 #[derive(Clone, Copy, Debug)]
 struct Pause {
     length: Duration,
     until: Instant,
 }
 
-/// One attempt at a job.
+/// The state of one attempt at a job.
 #[derive(Debug)]
 pub(crate) struct Watch {
+    /// The ranks of each node.
     nodes: Vec<Range<usize>>,
+    /// The end of each rank, if it has ended.
     endings: Vec<Option<Ending>>,
+    /// The failure that is reported as the cause.
     failure: Option<Failure>,
-    /// When the others are to be stopped.
+    /// The time at which the other ranks are to be stopped.
     stop_at: Option<Instant>,
+    /// The time at which the ranks were told to stop.
     stopped_at: Option<Instant>,
     interrupts: usize,
     /// The last pause of this program while all ranks ran.
     pause: Option<Pause>,
-    /// True if an agent has ended its ranks, or a connection has ended, because of it.
+    /// True if the pause has made an agent end its ranks, or has ended a connection.
     ended_by_pause: bool,
 }
 
 impl Watch {
-    /// All ranks run; `nodes` says where.
+    /// Creates a watch over ranks that all run; `nodes` are the ranks of each node.
     pub(crate) fn new(nodes: Vec<Range<usize>>) -> Self {
         let ranks = nodes.iter().map(Range::len).sum();
         let endings = vec![None; ranks];
@@ -72,10 +76,11 @@ impl Watch {
         }
     }
 
-    /// A rank has ended.
+    /// Notes the end of a rank.
     pub(crate) fn ended(&mut self, rank: usize, ending: Ending, now: Instant) {
         if !ending.is_success() {
-            // What is stopped fails as it was told to. A rank that failed itself is the cause, whoever ended first.
+            // A stopped rank fails because it was stopped. A rank that failed by itself is the cause, even if others
+            // ended first.
             let is_cause = self.failure.as_ref().is_none_or(|first| first.ending == OTHER_RANK_FAILED);
             if self.stopped_at.is_none() && is_cause {
                 self.failure = Some(Failure { rank, ending: ending.clone() });
@@ -85,35 +90,35 @@ impl Watch {
         self.endings[rank] = Some(ending);
     }
 
-    /// This program stood still until now: it was suspended, or its machine slept.
+    /// Notes that this program stood still for `length` until now: it was suspended, or its machine slept.
     pub(crate) fn stood_still(&mut self, length: Duration, now: Instant) {
         if self.is_undisturbed() {
             self.pause = Some(Pause { length, until: now });
         }
         if let Some(at) = &mut self.stopped_at {
-            // What the nodes have reported meanwhile is still to be read.
+            // The nodes' reports of the meantime are still unread, so they get their time again.
             *at = now;
         }
     }
 
-    /// The agent of a node ends its ranks because it has heard nothing from this program.
+    /// Notes that the agent of a node ends its ranks because it has heard nothing from this program.
     pub(crate) fn silenced(&mut self) {
         self.ended_by_pause |= self.pause.is_some() && self.is_undisturbed();
     }
 
-    /// Returns whether nothing has failed but what another failure explains, and nothing was stopped.
+    /// Returns true if no rank has failed by itself, and nothing was stopped.
     fn is_undisturbed(&self) -> bool {
         let failed = self.failure.as_ref().is_some_and(|first| first.ending != OTHER_RANK_FAILED);
         !failed && self.stopped_at.is_none()
     }
 
-    /// Returns the time for which this program stood still, if that has ended the job.
+    /// Returns the length of the pause of this program that has ended the job, if one has.
     pub(crate) fn fatal_pause(&self) -> Option<Duration> {
         self.pause.filter(|_| self.ended_by_pause).map(|pause| pause.length)
     }
 
-    /// A node cannot be reached any more. Its ranks end by themselves; its silence has taken time already, so the others
-    /// are stopped at once.
+    /// Notes the loss of a node. Its agent ends its ranks. The node has been silent for a while, so the others are
+    /// stopped at once.
     pub(crate) fn lost(&mut self, node: usize, why: &str, now: Instant) {
         if self.is_running(node) {
             self.stop_at = Some(now);
@@ -127,19 +132,19 @@ impl Watch {
         }
     }
 
-    /// Whether any rank of a node still runs.
+    /// Returns true if any rank of a node still runs.
     pub(crate) fn is_running(&self, node: usize) -> bool {
         self.nodes[node].clone().any(|rank| self.endings[rank].is_none())
     }
 
-    /// Somebody wants the job to end: politely the first time.
+    /// Handles an interrupt: the first one stops the ranks, the second one kills them.
     pub(crate) fn interrupt(&mut self, now: Instant) -> Action {
         self.interrupts += 1;
         self.stopped_at.get_or_insert(now);
         if self.interrupts == 1 { Action::Stop } else { Action::Kill }
     }
 
-    /// What the time that has passed calls for.
+    /// Returns the action that is due at `now`.
     pub(crate) fn tick(&mut self, now: Instant) -> Option<Action> {
         if self.is_done() {
             return None;
@@ -155,17 +160,17 @@ impl Watch {
         None
     }
 
-    /// Whether nothing runs any more.
+    /// Returns true if nothing runs any more.
     pub(crate) fn is_done(&self) -> bool {
         self.endings.iter().all(Option::is_some)
     }
 
-    /// Whether somebody wanted it to end.
+    /// Returns true if the job was interrupted.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupts > 0
     }
 
-    /// What went wrong first.
+    /// Returns the failure that caused the others.
     pub(crate) fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref()
     }

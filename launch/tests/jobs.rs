@@ -1,5 +1,5 @@
-//! Jobs on real hosts: what runs, what is shown, what is left. Hosts are network namespaces with an SSH server each, or
-//! two SSH servers on loopback where those are not to be had.
+//! Jobs on real hosts: their processes, their output, and their end. Hosts are network namespaces with an SSH server
+//! each, or two SSH servers on loopback if namespaces are not available.
 
 mod support;
 
@@ -7,20 +7,22 @@ use rustix::process::Signal;
 use std::time::Duration;
 use support::{Lab, read, skip, wait_until};
 
-/// A job is gone so soon after what ends it.
+/// The time limit for a job to disappear after its end was caused.
 const GONE: Duration = Duration::from_secs(10);
 
-/// Two hosts of any kind.
+/// Returns two hosts of any kind.
 fn lab(test: &str) -> Option<Lab> {
     match Lab::namespaces(2) {
         Ok(lab) => return Some(lab),
-        Err(why) if std::env::var_os("EDGECUT_REQUIRE_SSH").is_some() => panic!("{test} has to run here, but: {why}"),
+        Err(why) if std::env::var_os("EDGECUT_REQUIRE_SSH").is_some() => {
+            panic!("{test} must not be skipped, but: {why}")
+        }
         Err(_) => {}
     }
     Lab::loopback(2).inspect_err(|why| skip(test, why)).ok()
 }
 
-/// Hosts with addresses of their own.
+/// Returns hosts with addresses of their own.
 fn real_lab(test: &str, hosts: usize) -> Option<Lab> {
     Lab::namespaces(hosts).inspect_err(|why| skip(test, why)).ok()
 }
@@ -83,7 +85,7 @@ fn loopback_servers_do_where_there_are_no_namespaces() {
 #[test]
 fn the_first_failure_decides_and_its_last_lines_come_again() {
     let Some(lab) = lab("failures") else { return };
-    // Rank 3 fails; rank 0 ends because of it; the others would go on for ever.
+    // Rank 3 fails, and rank 0 ends because of it. The others would run for ever.
     lab.script(
         "fail",
         "case $RANK in\n\
@@ -101,7 +103,7 @@ fn the_first_failure_decides_and_its_last_lines_come_again() {
     assert!(lab.job_processes().is_empty());
 }
 
-/// Ignores requests to end, and leaves processes in other sessions.
+/// A script that ignores requests to end, and leaves processes in other sessions.
 const STUBBORN: &str = "trap '' TERM INT HUP\n\
      setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 0.2; done' &\n\
      echo running\n\
@@ -113,7 +115,8 @@ fn ctrl_c_ends_all_of_a_job_and_nothing_of_another() {
     for lab in [&lab, &other] {
         lab.script("stubborn", STUBBORN);
     }
-    let (config, other_config) = (arg(&lab.ip_config(2)), arg(&other.ip_config(1)));
+    let config = arg(&lab.ip_config(2));
+    let other_config = arg(&other.ip_config(1));
     let job = lab.spawn(&["--ip-config", &config, "./stubborn"]);
     let bystander = other.spawn(&["--ip-config", &other_config, "./stubborn"]);
     job.wait_for("running", 4);
@@ -144,8 +147,8 @@ fn a_killed_launcher_or_agent_leaves_nothing() {
     assert!(took < GONE, "{took:?}");
     job.finish();
 
-    // The agent of the second host: what it started dies with it, what that has started is ended by another agent, and the
-    // launcher ends the rest.
+    // The agent of the second host is killed: its ranks die with it, another agent ends their children, and the
+    // launcher ends the other host's ranks.
     lab.script("meek", "echo running\nsleep 1000 &\nsleep 1000\n");
     let job = lab.spawn(&["--ip-config", &config, "./meek"]);
     job.wait_for("running", 4);
@@ -205,7 +208,7 @@ fn a_pause_of_all_of_a_job_ends_nothing() {
     job.wait_for("running", 2);
     let signal = |pids: &[i32], signal: Signal| {
         for pid in pids.iter().filter_map(|&pid| rustix::process::Pid::from_raw(pid)) {
-            // A rank's child may have ended meanwhile.
+            // A rank's child may have ended in the meantime.
             let _ = rustix::process::kill_process(pid, signal);
         }
     };
@@ -225,7 +228,7 @@ fn a_pause_of_all_of_a_job_ends_nothing() {
     assert_eq!(run.out.matches("done").count(), 2, "{run:#?}");
 }
 
-/// The agent that has started a rank.
+/// Returns the agent that has started a rank.
 fn agent_of(rank: i32) -> Option<i32> {
     let status = read(format!("/proc/{rank}/status"));
     let parent: i32 = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
@@ -250,7 +253,7 @@ fn a_job_starts_again_under_another_name_and_secret() {
     }
     let run = lab.run(&["--ip-config", &config, "--max-restarts", "2", "--log-dir", &logs, "./flaky"]);
     assert!(run.status.success(), "{run:#?}");
-    assert!(run.err.contains("starting all of the job again (2 of 2)"), "{run:#?}");
+    assert!(run.err.contains("restarting the whole job (2 of 2)"), "{run:#?}");
     let secrets = read(lab.hosts[0].files.join("secret-0"));
     let words: std::collections::BTreeSet<&str> = secrets.split_whitespace().collect();
     assert_eq!(words.len(), 6, "an id and a secret per attempt: {secrets}");
@@ -318,7 +321,7 @@ fn ctrl_c_ends_a_job_whose_output_nobody_reads() {
     let mut job = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     assert!(wait_until(|| lab.job_processes().len() >= 4));
     let pid = rustix::process::Pid::from_child(&job);
-    // Until the pipe and all queues are full, nobody has anything to wait for.
+    // Processes sleep only once the pipe and all queues are full.
     let sleeps = || read(format!("/proc/{}/stat", job_pid(&lab))).contains(") S ");
     assert!(wait_until(sleeps));
     rustix::process::kill_process(pid, Signal::INT).unwrap();
@@ -328,7 +331,7 @@ fn ctrl_c_ends_a_job_whose_output_nobody_reads() {
     assert_eq!(job.wait().unwrap().code(), Some(130));
 }
 
-/// A rank of the lab's job.
+/// Returns the id of a rank's process.
 fn job_pid(lab: &Lab) -> i32 {
     lab.job_processes().first().copied().unwrap_or_default()
 }

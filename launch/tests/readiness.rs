@@ -1,4 +1,4 @@
-//! What is wrong with a cluster is listed, node by node, before anything starts; and what is missing can be copied.
+//! Problems of a cluster are listed by node before anything starts, and missing files can be copied.
 
 mod support;
 
@@ -15,7 +15,7 @@ fn arg(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Runs a job that must not start, and gives what was said.
+/// Runs a job that must not start, and returns its error output.
 fn refused(lab: &Lab, flags: &[&str]) -> String {
     let run = lab.run(flags);
     assert_eq!(run.status.code(), Some(1), "{run:#?}");
@@ -23,7 +23,7 @@ fn refused(lab: &Lab, flags: &[&str]) -> String {
     run.err
 }
 
-/// A folder that looks like a partitioned graph: each part's files say which they are.
+/// Writes a folder that looks like a partitioned graph. The files of each part name it.
 fn write_parts(dir: &Path, num_parts: usize) {
     let mut files = Vec::new();
     for part in 0..num_parts {
@@ -50,7 +50,7 @@ fn write_parts(dir: &Path, num_parts: usize) {
 fn hosts_that_cannot_be_logged_in_to_are_listed_with_what_to_do() {
     let Some(mut lab) = lab("hosts without a way in", 3) else { return };
     lab.script("start", "echo started");
-    // One machine is not known, one lets nobody in without a password, one is not there.
+    // One host key is unknown, one host rejects a login without a password, and one host does not exist.
     let known = read(lab.path("known_hosts"));
     lab.write_known_hosts(
         &known
@@ -69,7 +69,7 @@ fn hosts_that_cannot_be_logged_in_to_are_listed_with_what_to_do() {
         said.contains("10.99.0.1 (node 0): its host key is not known: connect once by hand and compare it"),
         "{said}"
     );
-    assert!(said.contains("10.99.0.2 (node 1): it lets nobody in without a password"), "{said}");
+    assert!(said.contains("10.99.0.2 (node 1): it rejects a login without a password"), "{said}");
     assert!(said.contains("no-such-host.invalid (node 2): unknown host"), "{said}");
 
     lab.write_known_hosts(&known);
@@ -136,7 +136,7 @@ fn a_program_and_parts_are_copied_to_bare_nodes() {
         assert!(run.err.contains(&format!("{}: part_{number}: copied 3 files, ", host.addr)), "{run:#?}");
     }
 
-    // What is there is not copied again; what is damaged is.
+    // Existing files are not copied again, and damaged ones are.
     let damaged = lab.hosts[1].files.join("data/3-parts/part_1/nodes/node/features.npy");
     let mut bytes = fs::read(&damaged).unwrap();
     bytes[77] ^= 1;
@@ -150,7 +150,7 @@ fn a_program_and_parts_are_copied_to_bare_nodes() {
     let left = run_find(&lab, "*unfinished*");
     assert!(left.is_empty(), "{left}");
 
-    // A source that does not keep its word is noticed before or at the node.
+    // A source whose files differ from its metadata is detected before the copy or at the node.
     let source = lab.path("data/3-parts/part_2/nodes/node/features.npy");
     let mut bytes = fs::read(&source).unwrap();
     bytes[0] ^= 1;
@@ -228,7 +228,7 @@ fn a_master_port_that_is_taken_or_closed_is_named() {
     let Some(lab) = lab("the master's port", 2) else { return };
     lab.script("prog", "echo started");
     let config = arg(&lab.ip_config(1));
-    // The SSH server's own.
+    // The port of the SSH server itself.
     let said = refused(&lab, &["--ip-config", &config, "--master-port", "22", "./prog"]);
     assert!(
         said.contains("10.99.0.1 (node 0): listen on 10.99.0.1:22: port in use; choose another with --master-port"),
@@ -236,7 +236,7 @@ fn a_master_port_that_is_taken_or_closed_is_named() {
     );
     let said = refused(&lab, &["--ip-config", &config, "--master-addr", "10.99.0.2", "./prog"]);
     assert!(said.contains("10.99.0.2 is no address of this node"), "{said}");
-    // As behind a firewall that lets nothing from that port through: who connects hears nothing.
+    // Like a firewall that drops packets from that port: connections get no answer.
     if let Err(why) = lab.on_host(0, "ip rule add ipproto tcp sport 11111 blackhole") {
         return skip("a closed master port", &why);
     }
@@ -256,7 +256,7 @@ fn interfaces_and_addresses_to_listen_on_are_looked_up() {
     let run = lab.run(&["--ip-config", &config, "./prog"]);
     assert!(run.out.contains("[10.99.0.1:0] listens on 10.99.0.1\n"), "{run:#?}");
     assert!(run.out.contains("[10.99.0.2:1] listens on 127.0.0.1\n"), "{run:#?}");
-    // Where rank 0 listens is where it is reached, not where its node is logged in to.
+    // Rank 0 is reached at the address on which it listens, not at the address of the SSH login.
     lab.on_host(0, "ip addr add 10.99.0.50/24 dev eth0").unwrap();
     lab.script("master", "echo \"the master is $MASTER_ADDR\"");
     let config =
@@ -286,5 +286,5 @@ fn wrong_files_and_flags_are_errors_before_anything_is_connected_to() {
     let run = lab.run(&["--ip-config", &good, "--copy-parts", "--", "prog"]);
     assert!(run.err.contains("--copy-parts: the command names no --dataset-root-dir"), "{run:#?}");
     let run = lab.run(&["--ip-config", &good, "--sync-binary", "--", "./no-such-program"]);
-    assert!(run.err.contains("--sync-binary: there is no program ./no-such-program here"), "{run:#?}");
+    assert!(run.err.contains("--sync-binary: there is no program ./no-such-program on this machine"), "{run:#?}");
 }

@@ -1,4 +1,4 @@
-//! Whole jobs: partition, copy, launch and train on three hosts with two processes each, next to one process alone.
+//! Complete jobs: partition, copy, launch and train on three hosts with two processes each, compared with one process.
 
 mod support;
 
@@ -27,7 +27,7 @@ const TRAIN_FLAGS: [&str; 14] = [
     "1",
 ];
 
-/// The programs of the workspace, built beside `launch` or in the folder that EDGECUT_BIN names.
+/// Returns a program of the workspace, built beside `launch` or in the folder EDGECUT_BIN.
 fn program(name: &str) -> Option<String> {
     let beside = Path::new(env!("CARGO_BIN_EXE_launch")).parent().unwrap().to_owned();
     let folder = std::env::var_os("EDGECUT_BIN").map_or(beside, PathBuf::from);
@@ -41,7 +41,7 @@ struct Ready {
     config: String,
 }
 
-/// Three hosts, and a graph in three parts and in one, at the launching side.
+/// Three hosts, and a graph on the launching side in three parts and in one.
 fn ready(test: &str, nodes: &str) -> Option<Ready> {
     let lab = Lab::namespaces(3).inspect_err(|why| skip(test, why)).ok()?;
     let (Some(train), Some(partition)) = (program("train"), program("partition-graph")) else {
@@ -60,13 +60,13 @@ fn ready(test: &str, nodes: &str) -> Option<Ready> {
 const PARTS: &str = "partitions/fake/3-parts";
 
 impl Ready {
-    /// Flags of `launch` up to the flags of the program.
+    /// Returns the flags of `launch`, up to the flags of the program.
     fn flags<'a>(&'a self, subcommand: &'a str) -> Vec<&'a str> {
         let launch = ["--ip-config", &self.config, "--copy-parts", "--sync-binary", "--", &self.train, subcommand];
         [launch.as_slice(), &["--dataset-root-dir", PARTS]].concat()
     }
 
-    /// The same by one process on one part, without a cluster.
+    /// Runs the same training in one process on one part, without a cluster.
     fn alone(&self, subcommand: &str, flags: &[&str]) -> String {
         let mut command = Command::new(&self.train);
         command.args([subcommand, "--dataset-root-dir", "partitions/fake/1-parts"]).args(flags);
@@ -88,7 +88,7 @@ fn three_nodes_train_and_sample_as_one_process_does() {
     assert!(run.err.contains("[10.99.0.1:0] epoch 15/15"), "{run:#?}");
     let (cluster, alone) =
         (accuracy(&run.out), accuracy(&ready.alone("node", &[TRAIN_FLAGS.as_slice(), &["--json"]].concat())));
-    // 600 test nodes: two standard deviations of a share near 0.9 are 0.025.
+    // With 600 test nodes, two standard deviations of an accuracy near 0.9 are 0.025.
     assert!(alone > 0.8 && (cluster - alone).abs() < 0.025, "{cluster} on three nodes, {alone} alone");
 
     let seeds: Vec<u8> = npy(&(0..200).map(|i| (i * 13 + 5) % 3000).collect::<Vec<i64>>());
@@ -106,13 +106,13 @@ fn three_nodes_train_and_sample_as_one_process_does() {
     assert!(cluster == alone, "the batches differ");
 }
 
-/// Batches by their files' names.
+/// Returns the batches by their file names.
 fn batches(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
     files.map(|file| (file.file_name().into_string().unwrap(), std::fs::read(file.path()).unwrap())).collect()
 }
 
-/// A vector in NumPy's format, version 1.
+/// Reads a vector in NumPy's format, version 1.
 fn npy(values: &[i64]) -> Vec<u8> {
     let mut header = format!("{{'descr': '<i8', 'fortran_order': False, 'shape': ({},), }}", values.len());
     while (10 + header.len() + 1) % 64 != 0 {
@@ -174,7 +174,7 @@ fn a_training_job_ends_everywhere_whatever_ends_it() {
     gone("Ctrl-C");
     assert_eq!(job.finish().status.code(), Some(130));
 
-    // A job that starts again after a rank was killed comes to its end.
+    // A job that restarts after a rank was killed completes.
     let again = ["--max-restarts", "2"];
     let few = [ready.flags("node"), vec!["--num-epochs", "3", "--batch-size", "64"]].concat();
     let job = lab.spawn(&[again.as_slice(), &few].concat());
@@ -182,12 +182,12 @@ fn a_training_job_ends_everywhere_whatever_ends_it() {
     kill(rank("4"));
     let run = job.finish();
     assert!(run.status.success(), "{run:#?}");
-    assert!(run.err.contains("starting all of the job again (1 of 2)"), "{run:#?}");
+    assert!(run.err.contains("restarting the whole job (1 of 2)"), "{run:#?}");
     assert!(wait_until(|| lab.job_processes().is_empty()));
     show(&times.join(", "));
 }
 
-/// Shows what was measured, past the test harness.
+/// Prints a measurement past the test harness, which captures output.
 fn show(times: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "time until no process was left: {times}");

@@ -1,23 +1,23 @@
-//! The file that a path leads to.
+//! The file that a path refers to, after symbolic links.
 
 use std::fs::{self, FileType};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// Symbolic links that may lead to a file, one to the next, as many as Linux follows.
+/// The longest chain of symbolic links that is followed, the same as Linux's limit.
 const MAX_LINKS: usize = 40;
 
-/// Follows the symbolic links of the last component of `path`, so that a rename replaces what they lead to and not the
-/// links. Nothing has to exist there yet.
+/// Follows the symbolic links of the last component of `path`, so that a rename replaces the target and not the link.
+/// The target does not have to exist.
 ///
 /// # Errors
-/// Links that lead in a circle, a path that names no file, or an I/O error.
+/// A cycle of links, a path without a file name, or an I/O error.
 pub fn destination(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
         if path.file_name().is_none() {
-            return Err(io::Error::new(ErrorKind::InvalidInput, "the path names no file"));
+            return Err(io::Error::new(ErrorKind::InvalidInput, "the path does not end in a file name"));
         }
         match fs::symlink_metadata(&path) {
             Ok(found) if found.is_symlink() => {
@@ -28,15 +28,16 @@ pub fn destination(path: &Path) -> io::Result<PathBuf> {
             _ => return Ok(path),
         }
     }
-    Err(io::Error::new(ErrorKind::InvalidInput, "too many symbolic links lead from the path to a file"))
+    Err(io::Error::new(ErrorKind::InvalidInput, "the path goes through too many symbolic links"))
 }
 
-/// The regular file that `path` leads to, which may be absent.
+/// Returns the path of the regular file that `path` refers to. The file may be missing.
 ///
 /// # Errors
-/// As [`destination`], or if something else is there.
+/// As [`destination`], or if the path refers to anything but a regular file.
 pub(crate) fn regular_destination(path: &Path) -> io::Result<PathBuf> {
-    // Before links are followed by name: those below /proc, such as /dev/stdout, lead to more than names.
+    // The kernel resolves the path first. Links below /proc, such as the target of /dev/stdout, refer to open files,
+    // and following their text by name would give another file or none.
     match fs::metadata(path) {
         Ok(found) => refuse_unless_regular(found.file_type())?,
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -45,8 +46,10 @@ pub(crate) fn regular_destination(path: &Path) -> io::Result<PathBuf> {
     destination(path)
 }
 
+/// Fails unless the file type is that of a regular file.
+///
 /// # Errors
-/// Anything but a regular file, by its kind.
+/// An error that names the file type.
 fn refuse_unless_regular(found: FileType) -> io::Result<()> {
     let kind = match found {
         _ if found.is_file() => return Ok(()),
@@ -54,12 +57,12 @@ fn refuse_unless_regular(found: FileType) -> io::Result<()> {
         _ if found.is_char_device() || found.is_block_device() => "a device",
         _ if found.is_fifo() => "a pipe",
         _ if found.is_socket() => "a socket",
-        _ => "no regular file",
+        _ => "not a regular file",
     };
     Err(io::Error::new(ErrorKind::InvalidInput, format!("it is {kind}: give the path of a regular file or a new one")))
 }
 
-/// The folder that holds a file.
+/// Returns the folder that contains a file.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -1,4 +1,5 @@
-//! Files that appear whole or not at all: they are written beside their destination, synced, and renamed.
+//! Atomic output files. A file is written under a temporary name in the folder of its destination, synced and renamed,
+//! so readers see the complete old content or the complete new content.
 //!
 //! ```
 //! use edgecut_output::{OutputFile, check_output, write_output};
@@ -25,11 +26,12 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Linux's codes of errors that say that an operation is not possible on a file.
+/// Linux error codes of file systems that do not support an operation.
 const EINVAL: i32 = 22;
 const EOPNOTSUPP: i32 = 95;
 
-/// Waits until the names in a folder are on the disk. A file system that cannot sync folders is excused.
+/// Syncs a folder, so that the names in it survive a power failure. Succeeds also on a file system that cannot sync
+/// folders.
 ///
 /// # Errors
 /// Any other I/O error.
@@ -40,7 +42,7 @@ pub fn sync_folder(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns whether the file system has no way to sync a folder, as some network file systems.
+/// Returns whether the error says that the file system cannot sync folders, as some network file systems cannot.
 fn cannot_sync(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EINVAL | EOPNOTSUPP))
 }

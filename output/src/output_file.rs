@@ -1,4 +1,4 @@
-//! A file that replaces another one when it is complete.
+//! A file that replaces its destination once it is complete.
 
 use crate::destination::{folder_of, regular_destination};
 use crate::sync_folder;
@@ -8,17 +8,18 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// The last part of a temporary file's name.
+/// The extension of a temporary file.
 const SUFFIX: &str = "partial";
-/// The length of the random part of a temporary file's name.
+/// The number of hexadecimal digits in a temporary file's name.
 const RANDOM_DIGITS: usize = 16;
-/// Names that are tried for a temporary file.
+/// The number of names to try for a temporary file.
 const MAX_NAMES: usize = 8;
 
-/// A file under a temporary name beside its destination, `.NAME.RANDOM.partial`. [`OutputFile::commit`] gives it its
-/// name; dropping it removes it.
+/// A file under a temporary name in the folder of its destination, `.NAME.RANDOM.partial`. [`OutputFile::commit`]
+/// renames it to its destination; dropping it without a commit removes it.
 ///
-/// It is locked while it is written, so that [`remove_abandoned`] can tell the files of processes that were killed.
+/// The file is locked while it is open. [`remove_abandoned`] recognizes the files of killed processes by the missing
+/// lock.
 #[derive(Debug)]
 pub struct OutputFile {
     file: File,
@@ -28,11 +29,11 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Creates the temporary file. A symbolic link is followed: the file that it leads to is replaced, and the link stays.
-    /// The permissions of the file that is replaced are kept.
+    /// Creates the temporary file. If `path` is a symbolic link, the commit replaces its target and keeps the link. The
+    /// commit keeps the permissions of the file that it replaces.
     ///
     /// # Errors
-    /// If `path` leads to a directory, a device, a pipe or a socket, if its folder is missing, or any other I/O error.
+    /// `path` refers to a directory, a device, a pipe or a socket; its folder is missing; or any other I/O error.
     pub fn create(path: &Path) -> io::Result<Self> {
         let destination = regular_destination(path)?;
         let name = destination.file_name().ok_or(ErrorKind::InvalidInput)?;
@@ -44,34 +45,35 @@ impl OutputFile {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
                 opened => opened?,
             };
-            // Some network file systems lock no files; there, what a killed process leaves stays.
+            // Some network file systems cannot lock files. There, the files of killed processes are not removed.
             let is_taken = matches!(file.try_lock(), Err(TryLockError::WouldBlock));
             let output = Self { file, temporary, destination: destination.clone(), is_committed: false };
-            // Another process may have taken the file for an abandoned one before it was locked.
+            // Between creation and lock, another process may have locked the file as abandoned, or removed it.
             if is_taken || !output.temporary.exists() {
                 continue;
             }
             return Ok(output);
         }
-        Err(io::Error::new(ErrorKind::AlreadyExists, "no temporary name is free beside the file"))
+        Err(io::Error::new(ErrorKind::AlreadyExists, "no free name found for the temporary file"))
     }
 
-    /// The file to write to.
+    /// Returns the file to write to.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// The path of the temporary file, for code that opens files itself. It has to keep this file, not to replace it.
+    /// Returns the path of the temporary file, for code that opens files by path. That code must write into the
+    /// existing file and must not replace it.
     pub fn temporary(&self) -> &Path {
         &self.temporary
     }
 
-    /// Waits until the content is on the disk, and gives the file its name. Whoever opens the path sees the old file or
-    /// the new one.
+    /// Syncs the content to disk and renames the file to its destination. A reader of the path sees the old file or the
+    /// new one, never a part of either.
     ///
     /// # Errors
-    /// If something that is no regular file has appeared at the destination, or any other I/O error; the old file is
-    /// still there then.
+    /// Something other than a regular file has appeared at the destination, or any other I/O error. An error before the
+    /// rename leaves the old file in place.
     pub fn commit(mut self) -> io::Result<()> {
         regular_destination(&self.destination)?;
         if let Ok(replaced) = fs::metadata(&self.destination) {
@@ -80,7 +82,7 @@ impl OutputFile {
         self.file.sync_all()?;
         fs::rename(&self.temporary, &self.destination)?;
         self.is_committed = true;
-        // The new name has to survive a power cut as well.
+        // Without this, a power failure may undo the rename.
         sync_folder(folder_of(&self.destination))
     }
 }
@@ -88,13 +90,13 @@ impl OutputFile {
 impl Drop for OutputFile {
     fn drop(&mut self) {
         if !self.is_committed {
-            // The error that led here is the one to report; a leftover is no worse than it.
+            // The caller already has an error to report. A leftover file is harmless: `remove_abandoned` finds it.
             let _ = fs::remove_file(&self.temporary);
         }
     }
 }
 
-/// Replaces the content of `path`, as [`OutputFile`] does.
+/// Replaces the content of `path` atomically, by an [`OutputFile`].
 ///
 /// # Errors
 /// As [`OutputFile::create`] and [`OutputFile::commit`].
@@ -104,8 +106,8 @@ pub fn write_output(path: &Path, content: &[u8]) -> io::Result<()> {
     output.commit()
 }
 
-/// Checks that `path` can be written, by creating and removing a temporary file, and removes the temporary files that
-/// killed processes left beside it. A program calls it before hours of work whose result goes there.
+/// Checks that `path` can be written, by creating and removing a temporary file. Also removes temporary files of `path`
+/// that killed processes have left. Call it before a long computation whose result goes to `path`.
 ///
 /// # Errors
 /// As [`OutputFile::create`].
@@ -114,7 +116,7 @@ pub fn check_output(path: &Path) -> io::Result<()> {
     remove_abandoned(&output.destination)
 }
 
-/// Removes the temporary files of `path` that no living process writes.
+/// Removes the temporary files of `path` that no running process holds open.
 ///
 /// # Errors
 /// If the folder cannot be read.
@@ -123,7 +125,8 @@ pub fn remove_abandoned(path: &Path) -> io::Result<()> {
     remove_abandoned_in(folder_of(path), |written| written == name)
 }
 
-/// Removes the temporary files in a folder that no living process writes, of the outputs whose names `is_output` accepts.
+/// Removes the temporary files in a folder that no running process holds open, for outputs whose names `is_output`
+/// accepts.
 ///
 /// # Errors
 /// If the folder cannot be read.
@@ -138,20 +141,20 @@ pub fn remove_abandoned_in(dir: &Path, is_output: impl Fn(&OsStr) -> bool) -> io
             && is_file
             && file.try_lock().is_ok()
         {
-            // A file that cannot be removed does no harm, but for the space it takes.
+            // The lock is free, so the writer has ended. A file that cannot be removed only takes space.
             let _ = fs::remove_file(entry.path());
         }
     }
     Ok(())
 }
 
-/// The output that a temporary file with this name is written for.
+/// Returns the name of the output that a temporary file belongs to; `None` for other files.
 fn output_name(temporary: &str) -> Option<&str> {
     let (name, random) = temporary.strip_prefix('.')?.strip_suffix(SUFFIX)?.strip_suffix('.')?.rsplit_once('.')?;
     (random.len() == RANDOM_DIGITS && random.bytes().all(|digit| digit.is_ascii_hexdigit())).then_some(name)
 }
 
-/// The beginning of the names of a file's temporary files.
+/// Returns the common prefix of the names of a file's temporary files.
 fn prefix(name: &OsStr) -> std::ffi::OsString {
     let mut prefix = std::ffi::OsString::from(".");
     prefix.push(name);
@@ -159,7 +162,7 @@ fn prefix(name: &OsStr) -> std::ffi::OsString {
     prefix
 }
 
-/// A number that differs between calls and processes, on any machine.
+/// Returns a random number, from the random keys of the standard library's hasher.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

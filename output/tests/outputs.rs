@@ -1,4 +1,4 @@
-//! Outputs replace regular files, by their links or directly, and nothing else.
+//! Outputs replace regular files, directly or through links, and refuse anything else.
 
 use edgecut_output::{OutputFile, check_output, destination, remove_abandoned, write_output};
 use std::fs;
@@ -36,10 +36,11 @@ fn the_target_of_a_link_is_replaced_and_the_link_stays() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("disk")).unwrap();
     let target = dir.path().join("disk/model");
-    let (link, second) = (dir.path().join("link"), dir.path().join("second"));
+    let link = dir.path().join("link");
+    let second = dir.path().join("second");
     symlink("disk/model", &link).unwrap();
     symlink(&link, &second).unwrap();
-    // First the links lead to nothing yet, then to a file.
+    // In the first round the target does not exist.
     for content in ["first", "next"] {
         check_output(&second).unwrap();
         write_output(&second, content.as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Which part each node goes to.
+//! The assignment of nodes to parts.
 
 use crate::constraints::Constraints;
 use crate::joined::JoinedIds;
@@ -8,15 +8,15 @@ use crate::{Method, PartitionError, PartitionOptions, Phase, Progress, ldg, mult
 use edgecut_graph::parts::{Grouped, check_assignment};
 use edgecut_graph::{Dataset, NodeData};
 
-/// A part for every node.
+/// The part of every node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment {
-    /// Per node type, the part of each node by its original id.
+    /// The part of each node by its original id, per node type.
     pub parts: Vec<Vec<u32>>,
 }
 
 impl Assignment {
-    /// Checks that the assignment has a part below `num_parts` for every node of a dataset.
+    /// Checks that the assignment has a part below `num_parts` for every node of the dataset.
     pub(crate) fn check(&self, node_types: &[NodeData], num_parts: u32) -> Result<(), PartitionError> {
         if num_parts == 0 {
             return Err(PartitionError::NoParts);
@@ -25,19 +25,19 @@ impl Assignment {
     }
 }
 
-/// Assigns the nodes of `dataset` by `options`; no part stays empty.
+/// Assigns the nodes of `dataset` to parts by `options`. No part stays empty.
 ///
-/// METIS and LDG work on one graph over all node and edge types, made symmetric, without duplicates and self loops.
+/// METIS and LDG work on one undirected graph over all node and edge types, without duplicates and self loops.
 ///
 /// # Errors
-/// A dataset that [`Dataset::validate`] rejects, no part or more parts than nodes, or a failure of METIS.
+/// Fails on a dataset that [`Dataset::validate`] rejects, on 0 parts or more parts than nodes, and if METIS fails.
 pub fn assign(dataset: &Dataset, options: &PartitionOptions) -> Result<Assignment, PartitionError> {
     validate(dataset)?;
     let ids = joined_ids(&dataset.node_types, options.num_parts)?;
     assign_grouped(&Grouped::new(dataset.clone()), &ids, options, &())
 }
 
-/// The numbering of all nodes, of which there have to be as many as parts.
+/// Numbers the nodes of all types, and checks that there are at least as many as parts.
 pub(crate) fn joined_ids(node_types: &[NodeData], num_parts: u32) -> Result<JoinedIds, PartitionError> {
     let ids = JoinedIds::new(node_types)?;
     if num_parts == 0 {
@@ -49,7 +49,7 @@ pub(crate) fn joined_ids(node_types: &[NodeData], num_parts: u32) -> Result<Join
     Ok(ids)
 }
 
-/// [`assign`] for a dataset that is known to be good; `ids` are its [`joined_ids`].
+/// Like [`assign`], for a dataset that is known to be valid; `ids` are its [`joined_ids`].
 pub(crate) fn assign_grouped(
     dataset: &Grouped,
     ids: &JoinedIds,
@@ -80,12 +80,12 @@ pub(crate) fn assign_grouped(
     Ok(Assignment { parts: ids.split(&parts) })
 }
 
-/// [`Dataset::validate`].
+/// Calls [`Dataset::validate`].
 pub(crate) fn validate(dataset: &Dataset) -> Result<(), PartitionError> {
     Ok(dataset.validate()?)
 }
 
-/// [`Dataset::validate_structure`].
+/// Calls [`Dataset::validate_structure`].
 pub(crate) fn validate_structure(dataset: &Dataset) -> Result<(), PartitionError> {
     Ok(dataset.validate_structure()?)
 }

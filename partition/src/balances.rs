@@ -1,24 +1,24 @@
-//! How even parts are.
+//! The balance factors of parts.
 
 use edgecut_graph::parts::fraction;
 use edgecut_graph::{PartMeta, Report};
 use serde::Serialize;
 
-/// How uneven parts are: the largest over the mean. 1 is even; 0 stands for a quantity that the graph has none of.
+/// Balance factors: the largest part's share over the mean. 1 is perfectly even; 0 means that the graph has none of it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Balances {
-    /// Of nodes.
+    /// The factor of nodes.
     pub nodes: f64,
-    /// Of edges.
+    /// The factor of edges.
     pub edges: f64,
-    /// Of training nodes.
+    /// The factor of training nodes.
     pub train_nodes: f64,
-    /// Of halo nodes.
+    /// The factor of halo nodes.
     pub halo_nodes: f64,
 }
 
 impl Balances {
-    /// The balance factors of a report.
+    /// Computes the balance factors of a report.
     pub fn new(report: &Report) -> Self {
         let factor = |count: fn(&PartMeta) -> u64| {
             let total: u64 = report.parts.iter().map(count).sum();

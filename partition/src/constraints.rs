@@ -1,4 +1,4 @@
-//! What is balanced, as vertex weights.
+//! Balance constraints as vertex weights.
 
 use crate::joined::JoinedIds;
 use crate::{Balance, Method, PartitionOptions};
@@ -9,20 +9,22 @@ use edgecut_graph::parts::Grouped;
 ///
 /// # Shapes
 /// `weights` is `[num_nodes, num_constraints]`, row-major, over joined ids; `totals` is `[num_constraints]`. Weights
-/// are not negative, totals are positive. For METIS totals are at most `i32::MAX` as well, except where there are more
-/// nodes than that; LDG sums in 64 bits, and gets edge weights as they are.
+/// are not negative, and totals are positive. For METIS, totals are also at most `i32::MAX`, unless there are more
+/// nodes than that. LDG sums in 64 bits, so its edge weights are not scaled.
 #[derive(Debug)]
 pub(crate) struct Constraints {
     pub(crate) weights: Vec<i32>,
     pub(crate) totals: Vec<u64>,
 }
 
-/// Balancing more node types than this one by one costs METIS more than it brings; the smaller ones share one weight.
+/// The maximum number of node weights. METIS slows down with each constraint and gains little, so smaller node types
+/// share the last weight.
 const MAX_NODE_WEIGHTS: usize = 4;
-/// A weight that has less than this per part is left out: there is nothing to be even about.
+/// The minimum number of nodes per part for a weight of their own. With fewer, an even share means nothing.
 const MIN_NODES_PER_PART: usize = 8;
 
 impl Constraints {
+    /// Makes the weights of the quantities that `options` asks to balance, as far as the graph has them.
     pub(crate) fn new(graph: &Grouped, ids: &JoinedIds, options: &PartitionOptions) -> Self {
         let mut columns = Vec::new();
         for balance in effective_balance(graph, options) {
@@ -37,17 +39,18 @@ impl Constraints {
         Self { weights, totals }
     }
 
+    /// Returns the number of constraints.
     pub(crate) fn num(&self) -> usize {
         self.totals.len()
     }
 
-    /// The weights of one node.
+    /// Returns the weights of one node.
     pub(crate) fn of(&self, node: usize) -> &[i32] {
         &self.weights[node * self.num()..(node + 1) * self.num()]
     }
 }
 
-/// Of what the options ask to balance, that which the method can and the graph has.
+/// Returns the requested quantities that the method can balance and the graph has.
 pub(crate) fn effective_balance(graph: &Grouped, options: &PartitionOptions) -> Vec<Balance> {
     if options.method == Method::Random {
         return vec![Balance::Nodes];
@@ -56,7 +59,7 @@ pub(crate) fn effective_balance(graph: &Grouped, options: &PartitionOptions) -> 
     let possible = |balance: Balance| match balance {
         Balance::Nodes => true,
         Balance::Edges => graph.num_edges() > 0,
-        // Fewer than one a part cannot be even, and a weight of zero makes METIS put all nodes into one part.
+        // Fewer than one per part cannot be even, and a total weight of zero makes METIS put all nodes into one part.
         Balance::Train => train >= options.num_parts as usize && train > 0,
     };
     let mut used: Vec<Balance> =
@@ -67,7 +70,8 @@ pub(crate) fn effective_balance(graph: &Grouped, options: &PartitionOptions) -> 
     used
 }
 
-/// One weight per larger node type, and one for all others together; a single one where that is all there is.
+/// Returns one weight per larger node type, and one for all others together. If only one weight is left, it covers all
+/// nodes.
 fn node_columns(node_types: &[NodeData], ids: &JoinedIds, num_parts: u32) -> Vec<Vec<i32>> {
     let least = MIN_NODES_PER_PART * num_parts as usize;
     let sizes: Vec<usize> = node_types.iter().map(|t| t.num_nodes).collect();
@@ -91,8 +95,9 @@ fn node_columns(node_types: &[NodeData], ids: &JoinedIds, num_parts: u32) -> Vec
     groups.iter().map(column).collect()
 }
 
-/// In-degree + 1; for METIS scaled down where the sum would not fit its 31 bits.
+/// Returns in-degree + 1 per node. For METIS the degrees are scaled down if their sum would not fit its 31 bits.
 fn edge_column(degrees: &[u64], method: Method) -> Vec<i32> {
+    // Each node adds 1 to the sum, so the scaled degrees get what is left of the 31 bits.
     let room = (i32::MAX as u64).saturating_sub(degrees.len() as u64).max(1);
     let scale = match method {
         Method::Metis { .. } => degrees.iter().sum::<u64>().div_ceil(room).max(1),
@@ -101,6 +106,7 @@ fn edge_column(degrees: &[u64], method: Method) -> Vec<i32> {
     degrees.iter().map(|degree| (1 + degree / scale).min(i32::MAX as u64) as i32).collect()
 }
 
+/// Returns 1 for each training node, and 0 for all others.
 fn train_column(node_types: &[NodeData], ids: &JoinedIds) -> Vec<i32> {
     let mut weights = vec![0; ids.num_nodes()];
     for (t, nodes) in node_types.iter().enumerate() {

@@ -1,78 +1,86 @@
-//! Why a graph could not be split or written.
+//! The errors of partitioning.
 
 use edgecut_graph::GraphError;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// An error of partitioning, with what to do about it.
+/// An error of partitioning. Its message says what to do about it.
 #[derive(Debug, Error)]
 pub enum PartitionError {
-    /// The dataset or a file of a partitioned graph is wrong, or could not be read or written.
+    /// The dataset or a file of a partitioned graph is invalid, or could not be read or written.
     #[error(transparent)]
     Graph(#[from] GraphError),
-    /// No part was asked for.
-    #[error("0 parts were asked for; a graph has at least one")]
+    /// Zero parts were requested.
+    #[error("cannot split a graph into 0 parts: ask for at least 1 part")]
     NoParts,
-    /// A part would stay empty.
-    #[error("{num_parts} parts were asked for, but the graph has only {num_nodes} nodes")]
+    /// More parts were requested than there are nodes, so some part would be empty.
+    #[error("cannot split a graph of {num_nodes} nodes into {num_parts} parts: each part needs at least one node")]
     TooManyParts {
-        /// Parts asked for.
+        /// The requested number of parts.
         num_parts: u32,
-        /// Nodes over all types.
+        /// The number of nodes over all types.
         num_nodes: usize,
     },
-    /// The graph has more nodes than ids.
-    #[error("{num_nodes} nodes over all types are more than can be split: 2^32 - 1")]
+    /// The graph has more nodes than 32-bit ids can number.
+    #[error("cannot split a graph of {num_nodes} nodes over all types: the limit is 2^32 - 1 nodes")]
     TooManyNodes {
-        /// Nodes over all types.
+        /// The number of nodes over all types.
         num_nodes: usize,
     },
-    /// METIS counts in 32 bits.
+    /// A count exceeds METIS's 32-bit integers.
     #[error(
-        "the graph is too large for METIS: {count} {what}, more than 2^31 - 1; use --method ldg, which has no such limit"
+        "the graph is too large for METIS: {count} {what}, more than 2^31 - 1; use --method ldg, which has no such \
+         limit"
     )]
     TooLargeForMetis {
-        /// How many there are.
+        /// The count.
         count: u64,
-        /// Of what.
+        /// The counted quantity, such as `weights`.
         what: &'static str,
     },
-    /// METIS gave up.
-    #[error("METIS found no partition (it ran out of memory, was interrupted by SIGTERM, or failed inside)")]
+    /// METIS failed.
+    #[error(
+        "METIS failed to partition the graph (it ran out of memory, was interrupted by SIGTERM, or hit an internal \
+         error); --method ldg takes less memory"
+    )]
     Metis {
-        /// What METIS said.
+        /// The error that METIS returned.
         source: metis::Error,
     },
-    /// A name that cannot be a folder, or that two types share.
+    /// A type's name that cannot be a folder name, or that two types share.
     #[error("dataset {dataset}: {why}")]
     Names {
         /// The dataset's name.
         dataset: String,
-        /// Which name, and why not.
+        /// The name, and the reason why it is rejected.
         why: String,
     },
     /// An assignment that does not fit the dataset.
-    #[error("assignment: {why}")]
+    #[error("the assignment does not fit the dataset: {why}")]
     Assignment {
-        /// What does not fit.
+        /// The mismatch.
         why: String,
     },
-    /// The output is there already.
-    #[error("{} exists already; give --overwrite to replace it, or another output folder", path.display())]
+    /// The output folder exists already.
+    #[error("{} exists already: give --overwrite to replace it, or choose another output folder", path.display())]
     Exists {
         /// The output folder.
         path: PathBuf,
     },
-    /// The output folder holds something else, and stays.
-    #[error("{} exists, and is no partitioned graph: it is not replaced even with --overwrite", path.display())]
+    /// The output folder is not a partitioned graph. It is never replaced.
+    #[error(
+        "{} is not a partitioned graph, and --overwrite does not replace it: choose another output folder",
+        path.display()
+    )]
     NotAPartition {
         /// The output folder.
         path: PathBuf,
     },
-    /// The output folder holds something beside the parts, which stays.
+    /// The output folder holds an entry beside the parts. It is not replaced, so that the entry is not lost.
     #[error(
-        "{} holds {entry:?}, which is not of the partitioned graph: it is not replaced even with --overwrite; move that away, or give another output folder",
+        "{} holds {entry:?}, which does not belong to the partitioned graph: --overwrite would delete it, so move it \
+         away, or choose another output folder",
         path.display()
     )]
     HoldsOther {
@@ -81,14 +89,14 @@ pub enum PartitionError {
         /// The first entry, by name, that is neither `META.json` nor a part.
         entry: OsString,
     },
-    /// The system refused a change of folders.
+    /// A file system operation on a folder failed.
     #[error("{doing} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
-        /// Where.
+        /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The caller's [`Progress`](crate::Progress) asked to stop.

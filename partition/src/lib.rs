@@ -1,13 +1,13 @@
 //! Splits a graph into parts, and writes and verifies them.
 //!
-//! [`partition`] does it all: it assigns every node to a part ([`assign`]), renumbers the nodes so that each part owns a
-//! contiguous range, and writes one folder a part ([`write_parts`]) under the contract of `docs/format.md`.
+//! [`partition`] runs all steps: it assigns every node to a part ([`assign`]), renumbers the nodes so that each part
+//! owns a contiguous range, and writes one folder per part ([`write_parts`]) in the format of `docs/src/format.md`.
 //! [`verify`] checks such a folder without the source graph.
 //!
-//! While METIS runs, it replaces the process's handlers of SIGTERM and SIGABRT by one that jumps out of its call, which
-//! is undefined behavior on any thread but the calling one. A program that assigns nodes with [`Method::Metis`] should
-//! block SIGTERM on all threads before it starts any, and take it with `sigwait` on one of them, as `partition-graph`
-//! does.
+//! While METIS runs, it replaces the process's handlers of SIGTERM and SIGABRT by a handler that jumps out of its call.
+//! This is undefined behavior if the signal arrives on any thread but the calling one. A program that assigns nodes
+//! with [`Method::Metis`] should block SIGTERM on all threads before it starts any, and take it with `sigwait` on one
+//! of them, as `partition-graph` does.
 //!
 //! ```
 //! use edgecut_graph::{Dataset, NodeData, Part, PartitionId, Splits};
@@ -61,12 +61,12 @@ use edgecut_graph::{Dataset, Meta};
 use std::path::Path;
 
 /// Splits `dataset` by `options`, and writes the parts to `out_dir`, the `N-parts` folder, which appears only when it
-/// is complete. What is written depends on nothing but `dataset` and `options`. Without a wish to see how it goes,
-/// `progress` is `&()`.
+/// is complete. The output depends only on `dataset` and `options`. Pass `&()` as `progress` to run without progress
+/// reports.
 ///
 /// # Errors
-/// A dataset that contradicts itself, options that cannot be met, an `out_dir` that exists, or an I/O error; then
-/// nothing is left at `out_dir`, or what was there before.
+/// Fails on a dataset that contradicts itself, on options that cannot be met, on an `out_dir` that exists already, and
+/// on I/O errors. `out_dir` is then left as it was.
 pub fn partition(
     dataset: &Dataset,
     options: &PartitionOptions,
@@ -76,10 +76,9 @@ pub fn partition(
     run(dataset.clone(), assignment::validate, options, out_dir, progress)
 }
 
-/// [`partition`] with the memory of one copy of the edges less, for a dataset that
-/// [`datasets::load`](edgecut_graph::datasets::load) has returned: its edge list is let go of as soon as it is of no
-/// more use. The features are not checked to be finite, since the reader has done so; mapped ones come to memory only
-/// when they are written.
+/// Like [`partition`], for a dataset that [`datasets::load`](edgecut_graph::datasets::load) has returned. It takes less
+/// memory, by one copy of the edges, because it frees the edge list once it is grouped. It does not check that features
+/// are finite, since the reader has done so. Memory-mapped features are read only when they are written.
 ///
 /// # Errors
 /// Those of [`partition`].
@@ -92,6 +91,7 @@ pub fn partition_loaded(
     run(dataset, assignment::validate_structure, options, out_dir, progress)
 }
 
+// Everything that can fail without the costly steps is checked first: the output folder, the names, then the arrays.
 fn run(
     dataset: Dataset,
     validate: fn(&Dataset) -> Result<(), PartitionError>,

@@ -1,4 +1,4 @@
-//! METIS, with everything checked that it does not check itself.
+//! The METIS method. It checks everything that METIS itself does not check.
 
 use crate::PartitionError;
 use crate::constraints::Constraints;
@@ -7,26 +7,27 @@ use edgecut_graph::rng::CounterRng;
 use metis::option::{Seed, UFactor};
 use std::sync::Mutex;
 
-/// METIS draws from the C library's one generator (`rand`), so two runs at a time would disturb each other's choices.
+/// A lock for METIS, which draws from the C library's only generator (`rand`): two concurrent runs would disturb each
+/// other's choices.
 static METIS: Mutex<()> = Mutex::new(());
 
-/// The imbalance that METIS allows by default where it finds all parts at once, in thousandths; its own default for
-/// bisections is so tight that communities are cut for the sake of a percent.
+/// The imbalance that METIS allows by default for k-way partitioning, in thousandths. Its own default for bisections is
+/// so tight that it cuts communities to gain one percent of balance.
 const KWAY_IMBALANCE: i32 = 30;
 
-/// Splits the symmetric graph into `num_parts` parts: a part per node.
+/// Splits the symmetric graph into `num_parts` parts, and returns the part of each node.
 ///
-/// Two parts are found by one bisection even if `recursive` was not asked for. Finding all parts at once would bisect a
-/// coarse graph five times over and then refine the best: for two parts that takes half as much time again and a tenth
-/// more memory, and the cut is no smaller.
+/// Two parts are found by one bisection even if `recursive` is false. K-way partitioning would bisect a coarse graph
+/// five times and then refine the best result: for two parts this takes half as much time again and a tenth more
+/// memory, and the cut is no smaller.
 ///
-/// The caller has made sure of what METIS takes for granted, or dies of: at least one node and as many as parts, a
-/// symmetric graph without self loops and duplicates, and no constraint without weight. METIS traps SIGTERM while it
-/// runs, with a handler that jumps out of this call: undefined behavior if it runs on another thread. So programs
-/// block SIGTERM, as the crate's documentation asks.
+/// The caller guarantees what METIS assumes or crashes on: at least one node and at least as many nodes as parts, a
+/// symmetric graph without self loops and duplicates, and no constraint whose total weight is zero. METIS traps SIGTERM
+/// while it runs, with a handler that jumps out of this call. This is undefined behavior if the handler runs on another
+/// thread, so programs block SIGTERM, as the crate's documentation asks.
 ///
 /// # Errors
-/// [`PartitionError::TooLargeForMetis`] before METIS is called, [`PartitionError::Metis`] after.
+/// Returns [`PartitionError::TooLargeForMetis`] before METIS is called, and [`PartitionError::Metis`] if it fails.
 pub(crate) fn split(
     graph: &Groups,
     constraints: &Constraints,
@@ -35,6 +36,7 @@ pub(crate) fn split(
     seed: u64,
 ) -> Result<Vec<u32>, PartitionError> {
     let num_nodes = graph.num_rows();
+    // Both extremes have one answer up to the names of parts, and need no METIS.
     if num_parts == 1 {
         return Ok(vec![0; num_nodes]);
     }
@@ -61,6 +63,7 @@ pub(crate) fn split(
         let bisect = recursive || num_parts == 2;
         if bisect { metis.part_recursive(&mut parts) } else { metis.part_kway(&mut parts) }.map_err(fail)?;
     }
+    // The caller indexes by these ids, so they are checked like any input.
     if parts.iter().any(|&part| part < 0 || part >= num_parts as i32) {
         return Err(fail(metis::Error::Other));
     }
@@ -74,7 +77,8 @@ fn check_size(count: u64, what: &'static str) -> Result<(), PartitionError> {
     Ok(())
 }
 
-/// METIS takes 31 bits, and -1 for a default; the C library takes 0 and 1 for the same.
+/// Returns a seed for METIS, which takes 31 bits and reads -1 as its default. The seed is hashed, because the C
+/// library's generator gives the same numbers for seeds 0 and 1.
 fn metis_seed(seed: u64) -> i32 {
     (CounterRng::new(seed).next_u64() >> 33) as i32
 }

@@ -1,38 +1,38 @@
-//! What a caller may choose.
+//! The options of partitioning.
 
 use edgecut_graph::{HoldOut, OverlapPolicy};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
-/// How to split a graph. The same options on the same dataset give the same bytes.
+/// The options for splitting a graph. The same options on the same dataset give the same bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartitionOptions {
     /// The number of parts; at least 1 and at most the number of nodes.
     pub num_parts: u32,
-    /// Who decides where a node goes.
+    /// The method that assigns nodes to parts.
     pub method: Method,
     /// The seed of every random choice.
     pub seed: u64,
-    /// What is to be spread evenly. What a graph lacks is left out, and with nothing left nodes are balanced. Random
-    /// assignment balances nodes whatever is asked.
+    /// The quantities to spread evenly. Quantities that the graph lacks are left out; if none is left, nodes are
+    /// balanced. Random assignment always balances nodes.
     pub balance: Vec<Balance>,
-    /// The split scheme that the dataset was read with; only noted in `META.json`.
+    /// The split scheme that the dataset was read with; only recorded in `META.json`.
     pub split: Option<String>,
-    /// Whether the dataset was read with the reverse of every edge added; only noted in `META.json`.
+    /// True if the dataset was read with the reverse of every edge added; only recorded in `META.json`.
     pub to_undirected: bool,
-    /// Whether the dataset was read with a reverse for each edge type; only noted in `META.json`.
+    /// True if the dataset was read with a reverse edge type for each edge type; only recorded in `META.json`.
     pub add_reverse_edges: bool,
-    /// The edges that were held out when the dataset was read; only noted in `META.json`.
+    /// The edges that were held out when the dataset was read; only recorded in `META.json`.
     pub hold_out_edges: Option<HoldOut>,
-    /// The treatment of overlapping splits when the dataset was read; only noted in `META.json`.
+    /// The treatment of overlapping splits when the dataset was read; only recorded in `META.json`.
     pub overlap: OverlapPolicy,
-    /// Whether a partitioned graph that is there already is replaced.
+    /// True to replace an existing partitioned graph at the output folder.
     pub overwrite: bool,
 }
 
 impl PartitionOptions {
-    /// METIS k-way, seed 0, nodes, edges and training nodes balanced, nothing overwritten.
+    /// Returns the defaults: METIS k-way, seed 0, nodes, edges and training nodes balanced, nothing overwritten.
     pub fn new(num_parts: u32) -> Self {
         Self {
             num_parts,
@@ -50,19 +50,20 @@ impl PartitionOptions {
 }
 
 impl Default for PartitionOptions {
-    /// The options of [`PartitionOptions::new`] for two parts.
+    /// Returns the options of [`PartitionOptions::new`] for two parts.
     fn default() -> Self {
         Self::new(2)
     }
 }
 
-/// Who decides which part a node goes to.
+/// The method that assigns nodes to parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Multilevel partitioning by METIS (Karypis & Kumar 1998): the smallest cut, and the most time and memory.
+    /// Multilevel partitioning by METIS (Karypis & Kumar 1998): the smallest cut, at the highest cost in time and
+    /// memory.
     Metis {
-        /// Bisect recursively, instead of finding all parts at once (k-way). Two parts are one bisection either way,
-        /// which is held to METIS's tighter balance of recursive bisection only if this is asked for.
+        /// Bisect recursively instead of finding all parts at once (k-way). Two parts are found by one bisection in
+        /// either case; only with `recursive` does METIS hold it to its tighter balance of recursive bisection.
         recursive: bool,
     },
     /// Linear deterministic greedy streaming (Stanton & Kliot 2012), five passes: faster than METIS, with a larger cut.
@@ -87,20 +88,20 @@ impl fmt::Display for Method {
     }
 }
 
-/// A quantity that parts should have equal shares of.
+/// A quantity of which each part should have an equal share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Balance {
-    /// Nodes, of each larger node type on its own.
+    /// Nodes; the larger node types are each balanced separately.
     Nodes,
-    /// Edges, which live with their destination.
+    /// Edges, which are stored with their destination.
     Edges,
     /// Training nodes.
     Train,
 }
 
 impl Balance {
-    /// All quantities, in the order in which they are noted.
+    /// All quantities, in the order in which `META.json` lists them.
     pub const ALL: [Balance; 3] = [Balance::Nodes, Balance::Edges, Balance::Train];
 }
 
@@ -118,6 +119,6 @@ impl FromStr for Balance {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|b| b.to_string() == text);
-        found.ok_or_else(|| format!("{text:?} is none of nodes, edges, train"))
+        found.ok_or_else(|| format!("{text:?} is not a quantity to balance: choose from nodes, edges and train"))
     }
 }

@@ -1,25 +1,25 @@
-//! How a caller watches and stops a run.
+//! Progress reports, and cancellation.
 
-/// What partitioning is doing.
+/// A phase of partitioning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Checking the dataset, grouping its edges, and making the symmetric graph that the method works on.
     Preparing,
     /// Assigning nodes to parts.
     Assigning,
-    /// Renumbering, and writing files.
+    /// Renumbering nodes and writing files.
     Writing,
 }
 
-/// A caller's view of a run. All methods have defaults, and `()` is a `Progress` that shows nothing.
+/// A receiver of a run's progress. All methods have defaults, and `()` is a `Progress` that shows nothing.
 pub trait Progress: Sync {
-    /// A phase begins. Before [`Phase::Writing`] begins nothing is on disk.
+    /// Called when a phase begins. Nothing is on disk before [`Phase::Writing`] begins.
     fn phase(&self, _phase: Phase) {}
 
-    /// Of `total` bytes `done` are written. Called from several threads.
+    /// Called from several threads when `done` of `total` bytes are written.
     fn written(&self, _done: u64, _total: u64) {}
 
-    /// Whether to stop. Asked often while writing; METIS itself cannot be stopped.
+    /// Returns true to stop the run. Called often while writing; METIS itself cannot be stopped.
     fn cancelled(&self) -> bool {
         false
     }

@@ -2,8 +2,8 @@
 
 use edgecut_graph::rng::CounterRng;
 
-/// Deals the nodes `0..num_nodes` out in random order, type after type (`ends` are the ends of the types' ranges):
-/// parts differ by at most one node, also within each type.
+/// Deals the nodes `0..num_nodes` out in random order, type by type, where `ends` are the ends of the types' ranges.
+/// The sizes of parts differ by at most one node, also within each type.
 pub(crate) fn deal(ends: &[usize], num_parts: u32, seed: u64) -> Vec<u32> {
     let num_nodes = ends.last().copied().unwrap_or(0);
     let mut rng = CounterRng::new(seed);

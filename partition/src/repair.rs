@@ -1,10 +1,11 @@
-//! No part stays empty.
+//! Repair of empty parts.
 
 use edgecut_graph::parts::Groups;
 use std::collections::VecDeque;
 
-/// Gives each empty part nodes of the largest one: half of them, or an even share if that is less, grown along edges
-/// from the node that is least tied to its part. There are at least as many nodes as parts.
+/// Fills each empty part with nodes of the largest one: half of them, or an even share if that is less. The nodes are
+/// grown along edges from the node that has the fewest neighbors in its part, so that the new part is connected if
+/// possible. There must be at least as many nodes as parts.
 pub(crate) fn fill_empty_parts(parts: &mut [u32], num_parts: u32, graph: &Groups) {
     let mut sizes = vec![0_usize; num_parts as usize];
     parts.iter().for_each(|&part| sizes[part as usize] += 1);
@@ -22,7 +23,7 @@ pub(crate) fn fill_empty_parts(parts: &mut [u32], num_parts: u32, graph: &Groups
     }
 }
 
-/// So many nodes of `donor`, breadth first.
+/// Returns `wanted` nodes of `donor` in breadth-first order.
 fn grow(parts: &[u32], donor: u32, wanted: usize, graph: &Groups) -> Vec<usize> {
     let held: Vec<usize> = (0..parts.len()).filter(|&node| parts[node] == donor).collect();
     let inside = |node: usize| graph.row(node).iter().filter(|&&other| parts[other as usize] == donor).count();
@@ -30,6 +31,7 @@ fn grow(parts: &[u32], donor: u32, wanted: usize, graph: &Groups) -> Vec<usize> 
     let mut seen = vec![false; parts.len()];
     let mut queue = VecDeque::new();
     let mut taken = Vec::with_capacity(wanted);
+    // Components of the donor that the search does not reach are entered by their first node.
     for start in first.into_iter().chain(held) {
         if !seen[start] {
             seen[start] = true;

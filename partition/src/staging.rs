@@ -1,4 +1,4 @@
-//! A folder that is written beside its final place, and appears there whole or not at all.
+//! A folder that is written beside its destination, and appears there complete or not at all.
 
 use crate::PartitionError;
 use edgecut_graph::{FORMAT_NAME, META_FILE};
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// The folder `.NAME.partial-PID` beside the output folder `NAME`; removed when dropped before [`Staging::commit`].
 ///
-/// It is locked while its process lives, so that a later run can tell a dead one's folder, even where process ids are
-/// of another machine.
+/// The process holds a lock on it, so that a later run can recognize the folder of a dead process even if process ids
+/// belong to different machines.
 pub(crate) struct Staging {
     dir: PathBuf,
     out_dir: PathBuf,
@@ -19,11 +19,11 @@ pub(crate) struct Staging {
     _lock: File,
 }
 
-/// Checks that `out_dir` is free, or may be replaced.
+/// Checks that `out_dir` does not exist, is empty, or may be replaced.
 ///
 /// # Errors
-/// [`PartitionError::Exists`], or where `overwrite` is asked for, [`PartitionError::NotAPartition`] if it holds
-/// something else, and [`PartitionError::HoldsOther`] if it holds something beside the parts.
+/// Returns [`PartitionError::Exists`] without `overwrite`. With `overwrite`, returns [`PartitionError::NotAPartition`]
+/// if `out_dir` is something else, and [`PartitionError::HoldsOther`] if it holds anything beside the parts.
 pub(crate) fn check_free(out_dir: &Path, overwrite: bool) -> Result<(), PartitionError> {
     let path = out_dir.to_path_buf();
     match entries(out_dir) {
@@ -40,30 +40,31 @@ pub(crate) fn check_free(out_dir: &Path, overwrite: bool) -> Result<(), Partitio
     }
 }
 
-/// The names in a folder, in order.
+/// Returns the names in a folder, sorted.
 fn entries(dir: &Path) -> std::io::Result<Vec<OsString>> {
     let mut names = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<Vec<_>>>()?;
     names.sort();
     Ok(names)
 }
 
+/// Returns true for the names that a partitioned graph's folder may hold.
 fn is_of_parts(name: &OsStr) -> bool {
     name == META_FILE || name.as_encoded_bytes().starts_with(b"part_")
 }
 
-/// Whether the folder has a `META.json` of this format, of any version.
+/// Returns true if the folder has a `META.json` of this format, of any version.
 fn is_partition(dir: &Path) -> bool {
     let meta = fs::read(dir.join(META_FILE)).ok().and_then(|text| serde_json::from_slice(&text).ok());
     meta.is_some_and(|meta: serde_json::Value| meta["format"] == FORMAT_NAME)
 }
 
 impl Staging {
-    /// Creates the folder, and its parents, and removes those of dead runs.
+    /// Creates the folder and its parents, and removes the folders of dead runs.
     pub(crate) fn create(out_dir: &Path, overwrite: bool) -> Result<Self, PartitionError> {
         check_free(out_dir, overwrite)?;
-        // Made absolute, a plain name has a parent, and `.` a name.
+        // An absolute path has a parent even for a plain name, and a name even for `.`.
         let absolute = std::path::absolute(out_dir).map_err(|e| failed("resolve", out_dir, e))?;
-        // A link to the folder stays, and the folder that it leads to is replaced.
+        // A symbolic link stays, and the folder that it points to is replaced.
         let out_dir = destination(&absolute).map_err(|e| failed("resolve", out_dir, e))?;
         let (Some(parent), Some(name)) = (out_dir.parent(), out_dir.file_name()) else {
             return Err(PartitionError::NotAPartition { path: out_dir });
@@ -73,21 +74,24 @@ impl Staging {
         let dir = parent.join(hidden(name, "partial", std::process::id()));
         fs::create_dir(&dir).map_err(|e| failed("create", &dir, e))?;
         let lock = File::open(&dir).map_err(|e| failed("open", &dir, e))?;
-        // Some network filesystems lock no folders; there, what a dead run leaves stays.
+        // Some network file systems cannot lock folders. There, the folders of dead runs are not removed.
         let _ = lock.try_lock();
         Ok(Self { dir, out_dir, overwrite, _lock: lock })
     }
 
-    /// Where to write.
+    /// Returns the folder to write to.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Moves the folder to its final place. Its files are synced already; folders are synced here.
+    /// Moves the folder to its destination. Its files are synced already; this function syncs the folders.
     pub(crate) fn commit(self) -> Result<(), PartitionError> {
         sync_folders(&self.dir)?;
+        // The destination may have been created while the parts were written.
         check_free(&self.out_dir, self.overwrite)?;
         let (Some(parent), Some(name)) = (self.out_dir.parent(), self.out_dir.file_name()) else { return Ok(()) };
+        // Folders cannot be swapped atomically: the old one is set aside, and put back if the new one cannot be
+        // renamed.
         let old = parent.join(hidden(name, "old", std::process::id()));
         if self.out_dir.join(META_FILE).exists() {
             rename(&self.out_dir, &old)?;
@@ -99,7 +103,7 @@ impl Staging {
             rename(&self.dir, &self.out_dir)?;
         }
         sync(parent)?;
-        // The new parts are in place. What cannot be removed of old ones is left to the next run.
+        // The new parts are in place. If the old ones cannot be removed, the next run tries again.
         let _ = fs::remove_dir_all(&old);
         remove_dead(parent, name, "old");
         Ok(())
@@ -108,11 +112,13 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // After a commit it is not there, and there is nobody to tell of a failure: the next run tries again.
+        // After a commit the folder does not exist under this name. A failure cannot be reported here; the next run
+        // tries again.
         let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
+/// Returns the name of a temporary folder beside the output folder `name`.
 fn hidden(name: &OsStr, kind: &str, pid: u32) -> OsString {
     let mut hidden = OsString::from(".");
     hidden.push(name);
@@ -120,23 +126,26 @@ fn hidden(name: &OsStr, kind: &str, pid: u32) -> OsString {
     hidden
 }
 
-/// Removes the folders of `kind` that processes of this machine left which are dead now.
+/// Removes the folders of `kind` that dead processes of this machine have left.
 fn remove_dead(parent: &Path, name: &OsStr, kind: &str) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         let file_name = entry.file_name();
         let pid = file_name.to_str().and_then(|text| text.rsplit_once('-')).and_then(|(_, pid)| pid.parse().ok());
         let Some(pid) = pid.filter(|&pid| file_name == hidden(name, kind, pid)) else { continue };
+        // A folder with our own process id is of an earlier process, or of a process with the same id in another
+        // container. The lock tells whether that one still lives.
         let ours = pid == std::process::id();
         if (ours || !Path::new(&format!("/proc/{pid}")).exists())
             && File::open(entry.path()).is_ok_and(|dir| dir.try_lock().is_ok())
         {
-            // What cannot be removed does no harm, but for the space it takes.
+            // A folder that cannot be removed does no harm except for the space it takes.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
+/// Syncs a folder and all folders below it.
 fn sync_folders(dir: &Path) -> Result<(), PartitionError> {
     for entry in fs::read_dir(dir).map_err(|e| failed("read", dir, e))? {
         let entry = entry.map_err(|e| failed("read", dir, e))?;
@@ -255,7 +264,7 @@ mod tests {
     fn folders_of_dead_processes_are_removed_and_those_of_living_ones_stay() {
         let root = tempfile::tempdir().unwrap();
         let out = root.path().join("2-parts");
-        // Process ids end below 2^22, so that this one was never alive; process 1 always is.
+        // Process ids are below 2^22, so 4194999 is never alive; process 1 always is.
         for name in [".2-parts.partial-4194999", ".2-parts.partial-1", ".3-parts.partial-4194999", ".2-parts.partial-x"]
         {
             fs::create_dir(root.path().join(name)).unwrap();

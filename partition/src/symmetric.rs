@@ -1,14 +1,15 @@
-//! The graph that METIS and LDG work on: one over all types, without directions.
+//! The undirected graph over all node types that METIS and LDG work on.
 
 use crate::joined::JoinedIds;
 use edgecut_graph::parts::{Grouped, Groups, InEdges, Pairs};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// The neighbors of each joined id: both directions of every edge, ascending, without duplicates and self loops.
+/// Returns the neighbors of each joined id: both directions of every edge, ascending, without duplicates and self
+/// loops.
 ///
-/// Most graphs have both directions of every edge as they are. Then the in-neighbors are all neighbors, and telling
-/// that takes a fraction of the time and memory of adding the other direction.
+/// Most graphs already have both directions of every edge. Their in-neighbors are all their neighbors, and checking
+/// this takes a fraction of the time and memory of adding the other direction.
 pub(crate) fn symmetric(ids: &JoinedIds, graph: &Grouped) -> Groups {
     let in_neighbors = in_neighbors(ids, graph);
     let ranges = in_neighbors.row_ranges();
@@ -16,7 +17,7 @@ pub(crate) fn symmetric(ids: &JoinedIds, graph: &Grouped) -> Groups {
     if is_symmetric { in_neighbors } else { both_directions(&in_neighbors) }
 }
 
-/// The in-neighbors of each joined id, ascending, without duplicates and the node itself.
+/// Returns the in-neighbors of each joined id, ascending, without duplicates and the node itself.
 fn in_neighbors(ids: &JoinedIds, graph: &Grouped) -> Groups {
     let into_type = |t: usize| graph.edge_types.iter().filter(move |edges| edges.dst_type == t);
     let in_edges: Vec<Vec<&InEdges>> = (0..graph.node_types.len()).map(|t| into_type(t).collect()).collect();
@@ -36,9 +37,9 @@ fn in_neighbors(ids: &JoinedIds, graph: &Grouped) -> Groups {
     Groups::from_rows(ends(&ids.in_degrees(graph)), fill)
 }
 
-/// Sorts `values`, moves the first of each to the front, and returns how many those are.
+/// Sorts `values`, moves one copy of each to the front, and returns the number of distinct values.
 fn sort_and_dedup(values: &mut [u32]) -> usize {
-    // Where the edge list is sorted, rows are as well, which is noticed in one pass.
+    // If the edge list is sorted, so are the rows, which the sort detects in one pass.
     values.sort_unstable();
     let mut kept = 0;
     for at in 0..values.len() {
@@ -50,11 +51,12 @@ fn sort_and_dedup(values: &mut [u32]) -> usize {
     kept
 }
 
-/// Whether each of `rows` has exactly those smaller nodes as neighbors that have it as one.
+/// Returns true if each of `rows` has exactly those smaller nodes as neighbors that have it as a neighbor.
 ///
-/// Rows ascend, so that the smaller neighbors of a row have to come up one by one, in their order, when all smaller
-/// nodes' larger neighbors are gone through.
+/// Rows ascend. So while the nodes are visited in ascending order, the smaller neighbors of each row must come up one
+/// by one, in their order.
 fn holds_the_reverse(graph: &Groups, rows: Range<usize>) -> bool {
+    // The position in each row of the smaller neighbor that has to come up next.
     let mut next: Vec<u64> = graph.offsets[rows.clone()].to_vec();
     for node in 0..rows.end {
         let neighbors = graph.row(node);
@@ -68,10 +70,11 @@ fn holds_the_reverse(graph: &Groups, rows: Range<usize>) -> bool {
             next[other - rows.start] = at + 1;
         }
     }
+    // All smaller neighbors were met if the next entry of each row is larger than the row itself.
     rows.zip(next).all(|(row, at)| at == graph.offsets[row + 1] || graph.values[at as usize] as usize > row)
 }
 
-/// Each row with all nodes that it is a value of, ascending, without duplicates.
+/// Returns each row merged with all nodes in whose rows it occurs, ascending, without duplicates.
 fn both_directions(graph: &Groups) -> Groups {
     let reverse = Groups::new(graph.num_rows(), &Reverse(graph));
     let lengths: Vec<u64> = (0..graph.num_rows()).map(|row| graph.row_len(row) + reverse.row_len(row)).collect();
@@ -98,7 +101,7 @@ fn merge(mut a: &[u32], mut b: &[u32], room: &mut [u32]) -> usize {
     length
 }
 
-/// Where rows of these lengths end, with a 0 in front.
+/// Returns the ends of rows of these lengths, with a 0 in front.
 fn ends(lengths: &[u64]) -> Vec<u64> {
     let mut ends = Vec::with_capacity(lengths.len() + 1);
     ends.push(0);
@@ -110,7 +113,7 @@ fn ends(lengths: &[u64]) -> Vec<u64> {
     ends
 }
 
-/// Every (value, row) of a graph, in the order of rows: those of a value ascend.
+/// Every (value, row) pair of a graph, in the order of rows, so that the rows of each value ascend.
 struct Reverse<'a>(&'a Groups);
 
 impl Pairs for Reverse<'_> {
@@ -132,7 +135,7 @@ mod tests {
 
     type Edges = Vec<(u32, u32)>;
 
-    /// Two node types, of 9 and 5 nodes, and three edge types.
+    /// Returns a dataset with two node types, of 9 and 5 nodes, and three edge types.
     fn dataset(within: &Edges, across: &Edges, back: &Edges) -> Dataset {
         let nodes = |name: &str, num_nodes| NodeData {
             name: name.into(),
@@ -145,7 +148,8 @@ mod tests {
         };
         let edges = |src_type, dst_type, pairs: &Edges| {
             let (src, dst): (Vec<u32>, Vec<u32>) = pairs.iter().copied().unzip();
-            let (src_type, dst_type) = (NodeTypeId(src_type), NodeTypeId(dst_type));
+            let src_type = NodeTypeId(src_type);
+            let dst_type = NodeTypeId(dst_type);
             EdgeData::new(src_type, "to", dst_type, src.into(), dst.into())
         };
         Dataset {
@@ -163,7 +167,7 @@ mod tests {
         edges.iter().map(|&(a, b)| (b, a)).collect()
     }
 
-    /// The slow and obvious answer, and whether the edges had both directions from the start.
+    /// Returns the slow and obvious answer, and whether the edges had both directions from the start.
     fn expected(within: &Edges, across: &Edges, back: &Edges) -> (Vec<BTreeSet<u32>>, bool) {
         let across = across.iter().map(|&(a, b)| (a, 9 + b));
         let back = back.iter().map(|&(b, a)| (9 + b, a));

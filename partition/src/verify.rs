@@ -1,4 +1,4 @@
-//! Checking parts without the graph that they were made of.
+//! Verification of parts without the source graph.
 
 use crate::PartitionError;
 use edgecut_graph::parts::{self, EdgeSlice, PartMeasure};
@@ -9,27 +9,27 @@ use edgecut_graph::{
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// What was found to be in order.
+/// The results of a verification that found no error.
 #[derive(Clone, Debug, Serialize)]
 pub struct VerifyReport {
-    /// The description of the partitioned graph.
+    /// The metadata of the partitioned graph.
     #[serde(skip)]
     pub meta: Meta,
-    /// Array files.
+    /// The number of array files.
     pub files: usize,
-    /// Their bytes.
+    /// The size of all array files in bytes.
     pub bytes: u64,
     /// The held-out edges that are training edges as well, and the nodes that are in two splits. The format allows
-    /// them, as a user may.
+    /// them, so they are counted and are not an error.
     pub overlaps: Overlaps,
 }
 
-/// Checks the partitioned graph in `dir` against `docs/format.md`: size and checksum of every file, no file too many,
-/// and every invariant of arrays within and across parts, up to the report, which is computed again. Reads everything
-/// about twice, and writes nothing.
+/// Checks the partitioned graph in `dir` against `docs/src/format.md`: the size and checksum of every file, the absence
+/// of other files, every invariant of arrays within and across parts, and the report, which is computed again. It reads
+/// all data about twice, and writes nothing.
 ///
 /// # Errors
-/// The first thing that is wrong, with the file it is in.
+/// Returns the first error that it finds, with the file concerned.
 pub fn verify(dir: &Path) -> Result<VerifyReport, PartitionError> {
     let meta = Meta::read(dir)?;
     meta.verify_files(dir, None)?;
@@ -39,6 +39,7 @@ pub fn verify(dir: &Path) -> Result<VerifyReport, PartitionError> {
     let mut measures = Vec::with_capacity(meta.num_parts as usize);
     let open = |id| Part::open(dir, PartitionId(id), false);
     let parts = (0..meta.num_parts).map(open).collect::<Result<Vec<_>, _>>()?;
+    // The times of an edge's source can be in another part, so they are collected over all parts first.
     let times: Vec<Option<Vec<i64>>> = (0..meta.node_types.len()).map(|t| times(&parts, t)).collect();
     for part in &parts {
         for (t, seen) in seen.iter_mut().enumerate() {
@@ -53,7 +54,7 @@ pub fn verify(dir: &Path) -> Result<VerifyReport, PartitionError> {
     }
     sums.check(dir, &meta)?;
     if parts::report(&measures) != meta.report {
-        return wrong(dir.join(META_FILE), "its report is not what its parts add up to".into());
+        return wrong(dir.join(META_FILE), "its report differs from the one computed from the parts".into());
     }
     check_classes(dir, &meta, &parts)?;
     let overlaps = Part::overlaps(&parts);
@@ -64,7 +65,7 @@ fn wrong<T>(path: PathBuf, why: String) -> Result<T, PartitionError> {
     Err(GraphError::format(path, why).into())
 }
 
-/// Fails on whatever is in a part's folder, or looks like one, and is not listed.
+/// Fails on any entry of a part's folder, and any entry named like a part, that `META.json` does not list.
 fn check_unlisted(root: &Path, dir: &Path, meta: &Meta) -> Result<(), PartitionError> {
     let mut entries: Vec<_> =
         std::fs::read_dir(dir).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(|e| GraphError::io(dir, e))?;
@@ -88,9 +89,11 @@ fn check_unlisted(root: &Path, dir: &Path, meta: &Meta) -> Result<(), PartitionE
     Ok(())
 }
 
-/// Checks what [`Part::open`] does not of the nodes of one type in one part, and marks their original ids in `seen`.
+/// Checks the properties of one node type in one part that [`Part::open`] does not check, and marks the original ids in
+/// `seen`.
 fn check_nodes(root: &Path, part: &Part, t: usize, seen: &mut [bool]) -> Result<(), PartitionError> {
-    let (meta, nodes) = (&part.meta().node_types[t], part.nodes(NodeTypeId(t as u16)));
+    let meta = &part.meta().node_types[t];
+    let nodes = part.nodes(NodeTypeId(t as u16));
     let file = |name: &str| root.join(part_dir(part.id())).join(node_dir(&meta.name)).join(name);
     for &id in nodes.original_ids.iter() {
         match seen.get_mut(id as usize) {
@@ -111,14 +114,14 @@ fn check_nodes(root: &Path, part: &Part, t: usize, seen: &mut [bool]) -> Result<
     Ok(())
 }
 
-/// The time of each node of a type, by global id.
+/// Returns the time of each node of a type by global id, or `None` if the type has no times.
 fn times(parts: &[Part], t: usize) -> Option<Vec<i64>> {
     let of_part = |part: &Part| part.nodes(NodeTypeId(t as u16)).times.as_deref().map(<[i64]>::to_vec);
     let of_parts: Option<Vec<Vec<i64>>> = parts.iter().map(of_part).collect();
     of_parts.map(|times| times.concat())
 }
 
-/// Checks that no node type has many more classes than different labels.
+/// Checks that no node type has many more classes than distinct labels.
 fn check_classes(dir: &Path, meta: &Meta, parts: &[Part]) -> Result<(), PartitionError> {
     for (t, of_type) in meta.node_types.iter().enumerate() {
         if of_type.num_classes <= max_classes(0) {
@@ -140,7 +143,7 @@ fn check_classes(dir: &Path, meta: &Meta, parts: &[Part]) -> Result<(), Partitio
     Ok(())
 }
 
-/// Checks what [`Part::open`] does not of the edges of one type in one part.
+/// Checks the properties of one edge type in one part that [`Part::open`] does not check.
 fn check_edges(root: &Path, part: &Part, e: EdgeTypeId, times: Option<&[i64]>) -> Result<(), PartitionError> {
     let edges = part.edges(e);
     let dir = root.join(part_dir(part.id())).join(edge_dir(&part.meta().edge_types[e.index()]));
@@ -157,20 +160,24 @@ fn check_edges(root: &Path, part: &Part, e: EdgeTypeId, times: Option<&[i64]>) -
     Ok(())
 }
 
-/// What all parts together have.
+/// The sums over all parts that `META.json` has to agree with.
 struct Sums {
+    /// The sizes of the training, validation and test splits, per node type.
     splits: Vec<[u64; 3]>,
+    /// The number of edges, per edge type.
     edges: Vec<u64>,
+    /// The number of held-out edges for validation and test, per edge type.
     held_out: Vec<[u64; 2]>,
 }
 
 impl Sums {
     fn new(meta: &Meta) -> Self {
-        let (node_types, edge_types) = (meta.node_types.len(), meta.edge_types.len());
+        let node_types = meta.node_types.len();
+        let edge_types = meta.edge_types.len();
         Self { splits: vec![[0; 3]; node_types], edges: vec![0; edge_types], held_out: vec![[0; 2]; edge_types] }
     }
 
-    /// Adds a part, and returns how many training nodes it has.
+    /// Adds a part, and returns its number of training nodes.
     fn add(&mut self, part: &Part) -> u64 {
         let mut train = 0;
         for (t, sums) in self.splits.iter_mut().enumerate() {
@@ -187,8 +194,8 @@ impl Sums {
         train
     }
 
-    /// Checks that it is what `META.json` says. Each part's ids are new ones in range, and the books say how many there
-    /// are, so that all were seen.
+    /// Checks that the sums agree with `META.json`. Nodes need no sum: the ids of each part are distinct and in range,
+    /// and the books give their number, so all of them were seen.
     fn check(&self, dir: &Path, meta: &Meta) -> Result<(), PartitionError> {
         for (t, found) in meta.node_types.iter().zip(&self.splits) {
             if t.split_sizes != *found {
@@ -211,6 +218,7 @@ impl Sums {
     }
 }
 
+/// Returns the number of nodes, `train`, and the measure of one part, from which the report is computed.
 fn measure_part(part: &Part, train: u64) -> (u64, u64, PartMeasure) {
     let meta = part.meta();
     let owned: Vec<_> = (0..meta.node_types.len())
@@ -220,7 +228,8 @@ fn measure_part(part: &Part, train: u64) -> (u64, u64, PartMeasure) {
     let num_nodes: Vec<usize> = meta.node_types.iter().map(|t| t.book.num_nodes()).collect();
     let slice = |e| {
         let edges = part.edges(e);
-        let (src_type, dst_type) = (edges.src_type.index(), edges.dst_type.index());
+        let src_type = edges.src_type.index();
+        let dst_type = edges.dst_type.index();
         EdgeSlice { src_type, dst_type, indptr: edges.csc.indptr(), indices: edges.csc.indices() }
     };
     let slices: Vec<EdgeSlice> = part.edge_type_ids().map(slice).collect();

@@ -1,4 +1,4 @@
-//! Writing parts to their final place.
+//! Writing of an assignment as parts.
 
 use crate::staging::Staging;
 use crate::{Assignment, Method, PartitionError, PartitionOptions, Phase, Progress, assignment, constraints, staging};
@@ -6,12 +6,12 @@ use edgecut_graph::parts::{self, Grouped, WriteError, WriteOptions, WriteProgres
 use edgecut_graph::{Dataset, HoldOutChoice, Meta, Provenance};
 use std::path::Path;
 
-/// Writes the parts that `assignment` makes of `dataset` to `out_dir`; of `options` only the number of parts counts,
-/// whether to overwrite, and what `META.json` notes.
+/// Writes the parts that `assignment` makes of `dataset` to `out_dir`. Of `options` it uses only the number of parts,
+/// `overwrite`, and the fields that are recorded in `META.json`.
 ///
 /// # Errors
-/// An assignment that does not fit the dataset, a dataset that contradicts itself, an `out_dir` that exists, or an I/O
-/// error; then nothing is left at `out_dir`, or what was there before.
+/// Fails on an assignment that does not fit the dataset, on a dataset that contradicts itself, on an `out_dir` that
+/// exists already, and on I/O errors. `out_dir` is then left as it was.
 pub fn write_parts(
     dataset: &Dataset,
     assignment: &Assignment,
@@ -25,8 +25,8 @@ pub fn write_parts(
     write_grouped(Grouped::new(dataset.clone()), assignment, options, out_dir, &())
 }
 
-/// [`write_parts`] of a dataset and an assignment that are known to be good. In-edges are let go of when they are
-/// renumbered.
+/// Like [`write_parts`], for a dataset and an assignment that are known to be valid. It frees in-edges as soon as they
+/// are renumbered.
 pub(crate) fn write_grouped(
     dataset: Grouped,
     assignment: &Assignment,
@@ -39,6 +39,7 @@ pub(crate) fn write_grouped(
     let provenance = provenance(&dataset, options);
     let options = WriteOptions { num_parts: options.num_parts, provenance, is_synced: true };
     let meta = parts::write_parts(dataset, &assignment.parts, options, staging.dir(), &Written(progress))?;
+    // The last chance to stop: a commit is never undone.
     if progress.cancelled() {
         return Err(PartitionError::Cancelled);
     }
@@ -46,12 +47,12 @@ pub(crate) fn write_grouped(
     Ok(meta)
 }
 
-/// Checks that every type has a folder of its own.
+/// Checks that every type has a folder name of its own.
 pub(crate) fn check_names(dataset: &Dataset) -> Result<(), PartitionError> {
     parts::check_names(dataset).map_err(|why| PartitionError::Names { dataset: dataset.name.clone(), why })
 }
 
-/// The phase of writing, as the writer of files sees it.
+/// The caller's progress, in the form that the file writer reports to.
 struct Written<'a>(&'a dyn Progress);
 
 impl WriteProgress for Written<'_> {

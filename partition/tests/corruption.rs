@@ -1,4 +1,4 @@
-//! What is damaged does not load, and the error names the file.
+//! Damaged files do not load, and the error names the file.
 
 mod graphs;
 
@@ -8,7 +8,7 @@ use graphs::rich;
 use half::f16;
 use std::path::{Path, PathBuf};
 
-/// A file of each kind, of the first part.
+/// One file of each kind, in the first part.
 const KINDS: [&str; 14] = [
     "part_0/nodes/paper/original_ids.npy",
     "part_0/nodes/paper/features.npy",
@@ -49,7 +49,7 @@ impl Parts {
         std::fs::write(self.path(file), bytes).unwrap();
     }
 
-    /// Changes the description.
+    /// Changes `META.json`.
     fn edit_meta(&self, edit: impl FnOnce(&mut serde_json::Value)) {
         self.edit(META_FILE, |bytes| {
             let mut meta = serde_json::from_slice(bytes).unwrap();
@@ -58,7 +58,7 @@ impl Parts {
         });
     }
 
-    /// Makes `META.json` list `file` as it is now, so that only invariants can tell what is wrong.
+    /// Makes `META.json` list `file` in its current state, so that only the invariants can detect the damage.
     fn relist(&self, file: &str) {
         let bytes = std::fs::read(self.path(file)).unwrap();
         self.edit_meta(|meta| {
@@ -70,7 +70,7 @@ impl Parts {
         Part::open(&self.dir, PartitionId(0), verify).map_err(|e| e.to_string())
     }
 
-    /// What verifying says.
+    /// Returns the error of verification.
     fn why(&self) -> String {
         verify(&self.dir).unwrap_err().to_string()
     }
@@ -117,7 +117,7 @@ fn rejects_every_flipped_bit_of_a_file() {
         for byte in (0..length).step_by(7) {
             parts.edit(file, |bytes| bytes[byte] ^= 1 << (byte % 8));
             assert_names(&parts.open(true).unwrap_err(), file, "checksum");
-            // Without checksums what is wrong may go unseen, but nothing panics.
+            // Without checksums damage may go unnoticed, but nothing panics.
             let _ = parts.open(false);
             parts.edit(file, |bytes| bytes[byte] ^= 1 << (byte % 8));
         }
@@ -135,7 +135,7 @@ fn rejects_a_damaged_description() {
         parts.edit(META_FILE, |bytes| *bytes = whole.clone());
     }
     std::fs::remove_file(parts.path(META_FILE)).unwrap();
-    assert!(parts.why().contains("it is no partitioned graph: META.json is missing"), "{}", parts.why());
+    assert!(parts.why().contains("it is not a partitioned graph, because META.json is missing"), "{}", parts.why());
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn rejects_descriptions_that_contradict_themselves() {
             |m| m["edge_types"][0]["held_out"] = serde_json::json!([0, 0]),
             "lists the file \"part_0/edges/paper__cites__paper/test_edges.npy\"",
         ),
-        (|m| m["files"]["../../etc/passwd"] = serde_json::json!({"bytes": 1, "xxh3": ""}), "not of this format"),
+        (|m| m["files"]["../../etc/passwd"] = serde_json::json!({"bytes": 1, "xxh3": ""}), "not part of this format"),
         (|m| drop(m["files"].as_object_mut().unwrap().remove(KINDS[1])), "does not list the file"),
         (|m| drop(m.as_object_mut().unwrap().remove("report")), "missing field `report`"),
     ];
@@ -214,7 +214,7 @@ fn rejects_another_shape_or_type() {
     }
 }
 
-/// Damages that only the invariants show: the checksums are right.
+/// Damages that only the invariants detect: the checksums are right.
 #[test]
 fn rejects_files_that_contradict_each_other() {
     fn words<const N: usize>(bytes: &mut [u8], entry: usize, value: [u8; N]) {
@@ -288,7 +288,7 @@ fn rejects_sums_and_a_report_that_are_not_those_of_the_parts() {
             |m| m["edge_types"][0]["held_out"] = serde_json::json!([10, 21]),
             "edges/paper__cites__paper has [10, 21] held-out edges, but parts have [10, 20]",
         ),
-        (|m| m["report"]["cut_edges"] = 1.into(), "its report is not what its parts add up to"),
+        (|m| m["report"]["cut_edges"] = 1.into(), "its report differs from the one computed from the parts"),
         (|m| m["report"]["parts"][1]["halo_nodes"] = 999.into(), "its report"),
         (|m| m["report"]["remote_neighbor_fraction"] = 0.25.into(), "its report"),
     ];
@@ -316,14 +316,15 @@ fn rejects_unlisted_files_and_folders_in_parts() {
 
 #[test]
 fn rejects_parts_of_two_runs() {
-    let (parts, root) = (Parts::new(), graphs::tempdir());
+    let parts = Parts::new();
+    let root = graphs::tempdir();
     let other = root.path().join("2-parts");
     partition(&rich(), &PartitionOptions { method: Method::Random, ..PartitionOptions::new(2) }, &other, &()).unwrap();
     assert_ne!(Meta::read(&other).unwrap().fingerprint(), Meta::read(&parts.dir).unwrap().fingerprint());
     std::fs::rename(parts.path("part_0"), parts.path("gone")).unwrap();
     std::fs::rename(other.join("part_0"), parts.path("part_0")).unwrap();
     let error = parts.why();
-    assert!(error.contains("part_0") && error.contains("of another run"), "{error}");
+    assert!(error.contains("part_0") && error.contains("from another run"), "{error}");
 }
 
 #[test]
@@ -343,7 +344,7 @@ fn opening_a_part_checks_original_ids_and_labels() {
     }
 }
 
-/// Parts whose held-out edges have times.
+/// Returns parts whose held-out edges have times.
 fn parts_with_held_out_times() -> Parts {
     let parts = Parts::new();
     let mut graph = rich();
@@ -392,7 +393,7 @@ fn rejects_more_classes_than_labels_allow() {
     let why = "node type paper has 2000000001 classes, but its 40 nodes allow at most 1400";
     assert_names(&parts.open(false).unwrap_err(), META_FILE, why);
     assert_names(&parts.why(), META_FILE, why);
-    // The nodes would allow as many, but not their three different labels.
+    // The number of nodes would allow as many classes, but their three distinct labels do not.
     let parts = Parts::new();
     parts.edit_meta(|meta| meta["node_types"][0]["num_classes"] = 1350.into());
     assert_names(&parts.why(), META_FILE, "its labels have 3 different values, which allow at most 1030");

@@ -1,4 +1,4 @@
-//! What the methods are good for, and what they must survive.
+//! The quality of the methods, and the inputs that they must accept.
 
 mod graphs;
 
@@ -41,7 +41,9 @@ fn ldg_cuts_far_less_than_random() {
         let dir = root.path().join(method.to_string());
         partition(&ring, &options(method, 4), &dir, &()).unwrap().report.cut_fraction
     };
-    let (metis, ldg, random) = (cut(Method::default()), cut(Method::Ldg), cut(Method::Random));
+    let metis = cut(Method::default());
+    let ldg = cut(Method::Ldg);
+    let random = cut(Method::Random);
     assert!(metis < 0.02 && metis < ldg && ldg < 0.45 && (0.7..0.8).contains(&random), "{metis} {ldg} {random}");
 }
 
@@ -114,7 +116,7 @@ fn rejects_no_parts_more_parts_than_nodes_and_no_nodes() {
     for method in METHODS {
         assert!(matches!(assign(&bare(3, &[]), &options(method, 0)), Err(PartitionError::NoParts)));
         let error = assign(&bare(3, &[]), &options(method, 4)).unwrap_err().to_string();
-        assert_eq!(error, "4 parts were asked for, but the graph has only 3 nodes");
+        assert_eq!(error, "cannot split a graph of 3 nodes into 4 parts: each part needs at least one node");
         let error = assign(&bare(0, &[]), &options(method, 1)).unwrap_err().to_string();
         assert!(error.contains("no nodes"), "{error}");
     }

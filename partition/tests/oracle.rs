@@ -1,4 +1,4 @@
-//! What is written, against the slow and obvious answer computed from the original edge list.
+//! The written parts against the slow and obvious answer, computed from the original edge list.
 
 mod graphs;
 
@@ -11,7 +11,7 @@ use std::path::Path;
 const METHODS: [Method; 4] =
     [Method::Metis { recursive: false }, Method::Metis { recursive: true }, Method::Ldg, Method::Random];
 
-/// Where each node went: (part, row) by node type and original id.
+/// The place of each node: (part, row) by node type and original id.
 type Places = Vec<BTreeMap<u32, (u32, usize)>>;
 
 proptest! {
@@ -25,7 +25,7 @@ proptest! {
         let num_nodes: usize = dataset.node_types.iter().map(|t| t.num_nodes).sum();
         let result = partition(&dataset, &options, &dir, &());
         if num_parts as usize > num_nodes {
-            prop_assert!(result.unwrap_err().to_string().contains("parts were asked for"));
+            prop_assert!(result.unwrap_err().to_string().contains("each part needs at least one node"));
             prop_assert!(!dir.exists());
         } else {
             check(&dataset, &dir, &result.unwrap());
@@ -61,7 +61,7 @@ fn check(dataset: &Dataset, dir: &Path, meta: &Meta) {
     assert!(meta.report.parts.iter().all(|p| p.nodes > 0), "an empty part");
 }
 
-/// Every node once, with its own features, label and splits.
+/// Checks that every node is there once, with its own features, label and splits.
 fn check_nodes(dataset: &Dataset, parts: &[Part]) -> Places {
     let mut places = Places::new();
     for (t, original) in dataset.node_types.iter().enumerate() {
@@ -92,12 +92,12 @@ fn check_nodes(dataset: &Dataset, parts: &[Part]) -> Places {
     places
 }
 
-/// The original id of each global id of a type.
+/// Returns the original id of each global id of a type.
 fn originals(parts: &[Part], node_type: NodeTypeId) -> Vec<u32> {
     parts.iter().flat_map(|part| part.nodes(node_type).original_ids.to_vec()).collect()
 }
 
-/// Each node's in-edges, mapped back, in the order of the edge list, with what they carry.
+/// Checks that each node's in-edges, mapped back, are in the order of the edge list, with their attributes.
 fn check_edges(dataset: &Dataset, parts: &[Part], places: &Places) {
     for (e, original) in dataset.edge_types.iter().enumerate() {
         let sources = originals(parts, original.src_type);
@@ -110,7 +110,8 @@ fn check_edges(dataset: &Dataset, parts: &[Part], places: &Places) {
             assert_eq!(stored, expected, "in-neighbors of {id}");
             let first = edges.csc.indptr()[row] as usize;
             for (at, &edge) in (first..).zip(&into) {
-                let (stored, expected) = (&edges.attributes, &original.attributes);
+                let stored = &edges.attributes;
+                let expected = &original.attributes;
                 let row = |f: &Option<Features>, row| f.as_ref().map(|f| (f.dtype(), f.row_bytes(row).to_vec()));
                 assert_eq!(row(&stored.features, at), row(&expected.features, edge), "features of edge {edge}");
                 let weight = |w: &Option<Buffer<f32>>, edge: usize| w.as_ref().map(|w| w[edge]);
@@ -124,10 +125,11 @@ fn check_edges(dataset: &Dataset, parts: &[Part], places: &Places) {
     }
 }
 
-/// Each held-out edge where its destination is, in the order of the original list.
+/// Checks that each held-out edge is at its destination, in the order of the original list.
 fn check_held_out(dataset: &Dataset, parts: &[Part]) {
     for (e, original) in dataset.edge_types.iter().enumerate() {
-        let (sources, destinations) = (originals(parts, original.src_type), originals(parts, original.dst_type));
+        let sources = originals(parts, original.src_type);
+        let destinations = originals(parts, original.dst_type);
         for part in parts {
             let held_out = &part.edges(EdgeTypeId(e as u16)).held_out;
             let owned = &part.nodes(original.dst_type).original_ids;
@@ -149,14 +151,17 @@ fn check_held_out(dataset: &Dataset, parts: &[Part]) {
 
 fn check_report(dataset: &Dataset, meta: &Meta, places: &Places) {
     let report = &meta.report;
-    let (mut cut, mut total) = (0, 0);
+    let mut cut = 0;
+    let mut total = 0;
     let mut halo = vec![BTreeSet::new(); meta.num_parts as usize];
     let mut edges = vec![0; meta.num_parts as usize];
     let mut degrees: BTreeMap<(usize, u32), (u32, u32)> = BTreeMap::new();
     for e in &dataset.edge_types {
-        let (src_type, dst_type) = (e.src_type.index(), e.dst_type.index());
+        let src_type = e.src_type.index();
+        let dst_type = e.dst_type.index();
         for (src, dst) in e.src.iter().zip(e.dst.iter()) {
-            let (from, to) = (places[src_type][src].0, places[dst_type][dst].0);
+            let from = places[src_type][src].0;
+            let to = places[dst_type][dst].0;
             let degree = degrees.entry((dst_type, *dst)).or_default();
             degree.0 += 1;
             total += 1;

@@ -1,4 +1,4 @@
-//! The output folder: whole or not there.
+//! The output folder is complete or absent.
 
 mod graphs;
 
@@ -18,7 +18,7 @@ fn what_exists_is_kept_unless_overwriting_is_asked_for() {
     partition(&rich(), &options, &dir, &()).unwrap();
     let before = contents(&dir);
     let error = partition(&bare(5, &[]), &options, &dir, &()).unwrap_err();
-    assert!(error.to_string().contains("2-parts exists already; give --overwrite"), "{error}");
+    assert!(error.to_string().contains("2-parts exists already: give --overwrite"), "{error}");
     assert_eq!(contents(&dir), before);
     let overwrite = PartitionOptions { overwrite: true, ..options };
     partition(&bare(5, &[]), &overwrite, &dir, &()).unwrap();
@@ -41,7 +41,7 @@ fn an_empty_folder_is_filled_and_another_one_is_refused() {
     assert_eq!(names(&home), ["letter.txt"]);
 }
 
-/// Asks to stop at the `stop_at`-th question.
+/// A progress that asks to stop at the `stop_at`-th question.
 struct Impatient {
     stop_at: usize,
     asked: AtomicUsize,
@@ -119,7 +119,7 @@ fn an_own_assignment_is_written_as_it_is_or_rejected() {
     verify(&root.path().join("own")).unwrap();
     for (parts, why) in [
         (vec![vec![0; 3]], "3 nodes of type node, expected 4"),
-        (vec![vec![0, 0, 0, 3]], "node 3 of type node goes to part 3"),
+        (vec![vec![0, 0, 0, 3]], "node 3 of type node is assigned to part 3"),
         (vec![vec![0; 4], vec![]], "2 node types"),
     ] {
         let error = write_parts(&dataset, &Assignment { parts }, &options, &root.path().join("bad")).unwrap_err();
@@ -131,7 +131,8 @@ fn an_own_assignment_is_written_as_it_is_or_rejected() {
 #[test]
 fn a_dataset_that_is_given_away_makes_the_same_parts() {
     let root = graphs::tempdir();
-    let (lent, given) = (root.path().join("lent"), root.path().join("given"));
+    let lent = root.path().join("lent");
+    let given = root.path().join("given");
     let options = PartitionOptions::new(3);
     partition(&rich(), &options, &lent, &()).unwrap();
     partition_loaded(rich(), &options, &given, &()).unwrap();
@@ -222,7 +223,7 @@ fn held_out_edges_have_no_say_in_where_nodes_go() {
         (partition(dataset, &PartitionOptions::new(2), &dir, &()).unwrap(), contents(&dir.join("part_0/nodes")))
     };
     let (plain, plain_nodes) = write(&dataset, "plain");
-    // As many edges from clique to clique as there are in both.
+    // There are as many edges between the cliques as within both of them.
     let across =
         |from: u32, to: u32| (0..264).map(|i| (from + i % 12, to + i / 12 % 12)).unzip::<_, _, Vec<_>, Vec<_>>();
     for (list, (src, dst)) in [(0, across(0, 12)), (1, across(12, 0))] {

@@ -1,4 +1,4 @@
-//! The program itself: arguments, exit status, output, and what an end in the middle leaves.
+//! The program: arguments, exit status, output, and the state after an interrupt.
 
 mod graphs;
 
@@ -52,7 +52,7 @@ fn partitions_a_graph_of_several_types_with_reverse_edges() {
     }
     let dir = root.path().join("partitions/fake-hetero/3-parts");
     let verified = run(&["verify", dir.to_str().unwrap()]);
-    assert!(text(&verified.stdout).contains("all in order"), "{}", text(&verified.stderr));
+    assert!(text(&verified.stdout).contains("all valid"), "{}", text(&verified.stderr));
 }
 
 #[test]
@@ -77,11 +77,11 @@ fn holds_out_edges_of_a_generated_graph_whose_edges_carry_something() {
     assert_eq!(made["node_types"][0]["has_times"], true);
     let dir = root.path().join("partitions/fake/2-parts");
     let verified = run(&["verify", dir.to_str().unwrap()]);
-    assert!(text(&verified.stdout).contains("all in order"), "{}", text(&verified.stderr));
+    assert!(text(&verified.stdout).contains("all valid"), "{}", text(&verified.stderr));
     fails(&[flags.as_slice(), &["--hold-out-edges", "0.5,0.6"]].concat(), 2, "leaves none to train on");
 }
 
-/// A dataset whose validation edges and nodes are training edges and nodes as well.
+/// Writes a dataset whose validation edges and nodes are training edges and nodes as well.
 fn with_overlaps(dir: &Path) {
     std::fs::create_dir_all(dir).unwrap();
     let put = |name: &str, shape: &[usize], values: &[i64]| {
@@ -114,7 +114,7 @@ fn overlapping_splits_fail_unless_they_are_removed_or_allowed() {
     let meta = Meta::read(&dir).unwrap();
     assert_eq!((meta.edge_types[0].num_edges, meta.node_types[0].split_sizes), (5, [1, 0, 2]));
     let verified = run(&["verify", dir.to_str().unwrap()]);
-    assert!(text(&verified.stdout).contains("all in order"), "{}", text(&verified.stderr));
+    assert!(text(&verified.stdout).contains("all valid"), "{}", text(&verified.stderr));
 
     let output = run(&[flags.as_slice(), &["--overlap", "allow", "--overwrite", "--json"]].concat());
     let stderr = text(&output.stderr);
@@ -125,14 +125,14 @@ fn overlapping_splits_fail_unless_they_are_removed_or_allowed() {
     assert!(verified.status.success(), "{}", text(&verified.stderr));
     let report: Value = serde_json::from_slice(&verified.stdout).unwrap();
     assert_eq!(report["overlaps"]["edge_types"][0]["in_train"], serde_json::json!([1, 0]));
-    assert!(text(&run(&["info", dir.to_str().unwrap()]).stdout).contains("overlaps of splits allowed"));
-    // Parts from before overlaps were looked for do not say that they are allowed.
+    assert!(text(&run(&["info", dir.to_str().unwrap()]).stdout).contains("overlaps of splits are allowed"));
+    // Parts of earlier versions, which did not check overlaps, do not record that these are allowed.
     let path = dir.join(META_FILE);
     let mut meta: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     meta["provenance"].as_object_mut().unwrap().remove("overlap").unwrap();
     std::fs::write(&path, serde_json::to_vec(&meta).unwrap()).unwrap();
     fails(&["verify", dir.to_str().unwrap()], 1, leaks);
-    fails(&[flags.as_slice(), &["--overlap", "ignore"]].concat(), 2, "none of error, remove and allow");
+    fails(&[flags.as_slice(), &["--overlap", "ignore"]].concat(), 2, "not one of error, remove and allow");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn partitions_a_generated_graph_and_describes_it() {
     assert!(verified.status.success(), "{}", text(&verified.stderr));
     let verified: Value = serde_json::from_slice(&verified.stdout).unwrap();
     assert_eq!(verified["bytes"], made["bytes"]);
-    assert!(text(&run(&["verify", dir]).stdout).contains("all in order"));
+    assert!(text(&run(&["verify", dir]).stdout).contains("all valid"));
 
     let mut told: Value = serde_json::from_slice(&run(&["info", dir, "--json"]).stdout).unwrap();
     told["seconds"] = made["seconds"].clone();
@@ -200,8 +200,10 @@ fn partitions_a_generated_graph_and_describes_it() {
 fn the_spelling_of_pyg_and_any_number_of_threads_give_the_same_bytes() {
     let root = tempfile::tempdir().unwrap();
     for method in ["metis", "ldg", "random"] {
-        let (ours, pyg) = (root.path().join(format!("{method}-ours")), root.path().join(format!("{method}-pyg")));
-        let (ours, pyg) = (ours.to_str().unwrap(), pyg.to_str().unwrap());
+        let ours = root.path().join(format!("{method}-ours"));
+        let pyg = root.path().join(format!("{method}-pyg"));
+        let ours = ours.to_str().unwrap();
+        let pyg = pyg.to_str().unwrap();
         let sizes = ["--avg-num-nodes", "3000", "--num-channels", "5", "--method", method, "--seed", "3"];
         let first = ["--dataset", "fake", "--root-dir", ours, "--num-partitions", "4"];
         let output = program(&[&first[..], &sizes].concat()).env("RAYON_NUM_THREADS", "1").output().unwrap();
@@ -222,7 +224,7 @@ fn a_wrong_command_line_ends_with_status_2() {
     fails(&["--dataset", "fake", "--num-partitions", "two"], 2, "two");
     fails(&["--dataset", "fake", "--num-partitions", "2", "--method", "magic"], 2, "metis, ldg, random");
     fails(&["--dataset", "fake", "--num-partitions", "2", "--balance", "time"], 2, "nodes, edges, train");
-    fails(&["--dataset", "fake", "--num-partitions", "2", "--method", "ldg", "--recursive"], 2, "--recursive is for");
+    fails(&["--dataset", "fake", "--num-partitions", "2", "--method", "ldg", "--recursive"], 2, "--recursive needs");
     fails(&["--dataset", "../fake", "--num-partitions", "2"], 2, "--dataset-dir");
     fails(&["verify"], 2, "DIR");
 }
@@ -232,20 +234,20 @@ fn what_cannot_be_done_ends_with_status_1_and_an_error() {
     let root = tempfile::tempdir().unwrap();
     let at = root.path().to_str().unwrap();
     let few = ["--dataset", "fake", "--root-dir", at, "--num-partitions", "9", "--avg-num-nodes", "5"];
-    fails(&few, 1, "error: 9 parts were asked for, but the graph has only 5 nodes");
+    fails(&few, 1, "error: cannot split a graph of 5 nodes into 9 parts");
     fails(
         &["--dataset", "nowhere", "--root-dir", at, "--num-partitions", "2"],
         1,
         "error: dataset nowhere: no dataset",
     );
     let split = ["--dataset", "fake", "--root-dir", at, "--num-partitions", "2", "--split", "time"];
-    fails(&split, 1, "error: dataset fake: split scheme time was asked for");
+    fails(&split, 1, "error: dataset fake: split scheme time was requested");
     fails(&["verify", at], 1, "META.json is missing");
     fails(&["info", at], 1, "META.json is missing");
     assert!(names(root.path()).is_empty());
     let twice = ["--dataset", "fake", "--root-dir", at, "--num-partitions", "2"];
     assert!(run(&twice).status.success());
-    fails(&twice, 1, "exists already; give --overwrite");
+    fails(&twice, 1, "exists already: give --overwrite");
     assert!(run(&[&twice[..], &["--overwrite", "--method", "random"]].concat()).status.success());
     assert_eq!(Meta::read(&root.path().join("partitions/fake/2-parts")).unwrap().provenance.method, "random");
 }
@@ -282,7 +284,7 @@ fn a_result_that_cannot_be_printed_is_an_error() {
     assert!(text(&output.stderr).contains("No space left on device"), "{}", text(&output.stderr));
 }
 
-/// A run that writes about 300 MB, stopped when its hidden folder has a part.
+/// Stops a run that writes about 300 MB as soon as its hidden folder has a part.
 struct Interrupted {
     root: tempfile::TempDir,
     child: Child,
@@ -337,10 +339,11 @@ fn a_signal_ends_a_run_without_leftovers() {
     }
 }
 
-/// Whether the process has a handler for SIGTERM, which only METIS installs.
+/// Returns true if the process has a handler for SIGTERM, which only METIS installs.
 fn traps_term(child: &Child) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("Linux lists what is caught");
+    let mask =
+        status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("/proc/PID/status has the line SigCgt");
     u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (rustix::process::Signal::TERM.as_raw() - 1)) != 0
 }
 
@@ -354,7 +357,7 @@ fn a_signal_during_metis_ends_a_run_like_any_other() {
         program(&[&arguments[..], &sizes].concat()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    // A phase is told of when it ends, and METIS follows on preparing.
+    // A phase is printed when it ends, and METIS runs right after preparing.
     while !line.starts_with("preparing") {
         line.clear();
         assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended before METIS");

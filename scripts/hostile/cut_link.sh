@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Cuts each link of a training job, in one direction at a time, and checks that all ranks end within 15 seconds with an
+# Cuts each link of a training job, one direction at a time, and checks that all ranks end within 15 seconds with an
 # error that names both ends of the link. The ranks run with default flags in network namespaces of this machine.
 #
 #   scripts/hostile/cut_link.sh
 #
-# It needs root, `ip`, and the built programs. Exit status: 0 all checks held, 1 one did not, 77 it cannot run here.
+# Needs root, `ip` and the built programs. Exit status: 0 all checks passed, 1 a check failed, 77 cannot run here.
 set -euo pipefail
 # shellcheck source=scripts/hostile/job.sh
 . "$(dirname "$0")/job.sh"
@@ -25,7 +25,8 @@ clean_up() {
 }
 trap clean_up EXIT
 
-# send FROM TO MAC: packets from one rank to another go to this network card.
+# send FROM TO MAC: sends the packets from one rank to another to this MAC address. An address that no card has cuts the
+# link.
 send() {
     ip -n "$net-$1" neigh replace "10.97.0.$(($2 + 1))" lladdr "$3" dev eth0 nud permanent
 }
@@ -51,7 +52,7 @@ token=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')
 for from in $(seq 0 $((ranks - 1))); do
     for to in $(seq 0 $((ranks - 1))); do
         if [ "$from" = "$to" ]; then continue; fi
-        # All links work at the start of a job.
+        # Restore all links for the next job.
         for one in $(seq 0 $((ranks - 1))); do
             for other in $(seq 0 $((ranks - 1))); do
                 if [ "$one" != "$other" ]; then send "$one" "$other" "$(mac "$other")"; fi

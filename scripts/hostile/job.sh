@@ -1,18 +1,18 @@
-# Jobs of three ranks on a small graph, for the scripts beside this file; they source it.
+# Functions for jobs of three ranks on a small graph. The scripts in this folder source this file.
 #
 # EDGECUT_BIN names a folder with the built programs [default: target/release].
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 bin=${EDGECUT_BIN:-${CARGO_TARGET_DIR:-$here/target}/release}
 ranks=3
-# The longest time in which a job has to start, in seconds.
+# The time limit for the start of a job, in seconds.
 start_within=120
 
 work=$(mktemp -d)
 pids=()
 failed=0
 
-# Ends all ranks. A suspended process is resumed first, so that it ends as well.
+# Ends all ranks. A suspended process is resumed first, so that its end is not delayed.
 end_ranks() {
     for pid in ${pids[@]+"${pids[@]}"}; do
         kill -CONT "$pid" 2>/dev/null || true
@@ -26,7 +26,7 @@ make_graph() {
     "$bin/partition-graph" --dataset fake --root-dir "$work" --num-partitions $ranks --avg-num-nodes 2000 >/dev/null 2>&1
 }
 
-# start_rank RANK MASTER_ADDR WRAPPER...: starts a rank of a job that does not end by itself.
+# start_rank RANK MASTER_ADDR WRAPPER...: starts a rank of a job that never ends by itself.
 start_rank() {
     local rank=$1 master=$2
     shift 2
@@ -36,12 +36,12 @@ start_rank() {
     pids[rank]=$!
 }
 
-# Waits until rank 0 has reported an epoch: data flows on all connections.
+# Waits until rank 0 has reported an epoch, so that data has flowed on all connections.
 wait_until_training() {
     local deadline=$((SECONDS + start_within))
     until grep -qi "epoch" "$work/out-0" "$work/err-0"; do
         if [ $SECONDS -ge $deadline ] || ! kill -0 "${pids[0]}" 2>/dev/null; then
-            echo "the job does not train:" >&2
+            echo "the job has not finished an epoch:" >&2
             cat "$work"/err-* >&2
             return 1
         fi
@@ -53,7 +53,7 @@ is_running() {
     kill -0 "$1" 2>/dev/null
 }
 
-# all_ended SECONDS RANK...: waits until these ranks have ended, for that time at most.
+# all_ended SECONDS RANK...: waits at most SECONDS until these ranks have ended.
 all_ended() {
     local deadline=$((SECONDS + $1)) rank running=1
     shift
@@ -67,10 +67,10 @@ all_ended() {
     [ $running = 0 ]
 }
 
-# check RANK PATTERN: the error of a rank has to match.
+# check RANK PATTERN: checks that the error of a rank matches the pattern.
 check() {
     if ! grep -qE "$2" "$work/err-$1"; then
-        echo "FAILED: rank $1 does not say \"$2\", but:" >&2
+        echo "FAILED: the error of rank $1 does not match \"$2\":" >&2
         tail -n 5 "$work/err-$1" >&2
         failed=1
     fi

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Trains with many processes that all connect at once while other programs keep every core busy, several times over. Fails at
-# the first job that does not end well.
+# Trains several jobs, each with many processes that all connect at once while other programs keep every core busy.
+# Fails at the first job that fails.
 #
-#   scripts/hostile/many_ranks.sh [JOBS]      JOBS jobs, 3 by default
+#   scripts/hostile/many_ranks.sh [JOBS]      the number of jobs, 3 by default
 #
-# RANKS is the number of processes, 32 by default. EDGECUT_BIN names a folder with the built programs; without it they are built
-# first. Parts and logs go to a temporary folder, which is kept if a job fails.
+# RANKS is the number of processes, 32 by default. EDGECUT_BIN names a folder with the built programs; without it they
+# are built first. Parts and logs go to a temporary folder, which is kept if a job fails.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/../.." && pwd)

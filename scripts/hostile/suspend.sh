@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Suspends a training job that runs with default flags: as a whole for 15 seconds, after which it has to go on; then each
-# rank alone, which the others have to name.
+# Suspends a training job with default flags. After a suspension of the whole job for 15 seconds it must continue. When
+# a single rank is suspended, the other ranks must end and name it.
 #
 #   scripts/hostile/suspend.sh
 #
-# It needs the built programs. Exit status: 0 all checks held, 1 one did not.
+# Needs the built programs. Exit status: 0 all checks passed, 1 a check failed.
 set -euo pipefail
 # shellcheck source=scripts/hostile/job.sh
 . "$(dirname "$0")/job.sh"
@@ -24,10 +24,10 @@ for pid in "${pids[@]}"; do kill -STOP "$pid"; done
 sleep 15
 for pid in "${pids[@]}"; do
     kill -CONT "$pid"
-    # The nodes of a job do not go on at the same moment.
+    # The nodes of a real job do not resume at the same moment either.
     sleep 1
 done
-# The timeouts that begin at the end of the suspension take 12 seconds.
+# Timeouts that restart when the suspension ends take up to 12 seconds.
 sleep 15
 for rank in $(seq 0 $((ranks - 1))); do
     if ! is_running "${pids[rank]}"; then
@@ -35,7 +35,7 @@ for rank in $(seq 0 $((ranks - 1))); do
         failed=1
     fi
 done
-if [ $failed = 0 ]; then echo "the whole job, suspended for 15 s: goes on"; fi
+if [ $failed = 0 ]; then echo "the whole job, suspended for 15 s: continues"; fi
 end_ranks
 
 for stopped in $(seq 0 $((ranks - 1))); do

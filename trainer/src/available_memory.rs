@@ -1,4 +1,4 @@
-//! The memory that this process can still take.
+//! The memory that this process can still allocate.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 /// The folder where Linux mounts control groups.
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
-/// The names of a control group's files.
+/// The names of the files of a memory control group.
 struct GroupFiles {
     limit: &'static str,
     usage: &'static str,
-    /// The entries of `memory.stat` that count cached files, which the kernel gives up before it refuses memory.
+    /// The entries of `memory.stat` that count cached files. The kernel reclaims these before an allocation fails.
     cache: [&'static str; 2],
 }
 
@@ -22,8 +22,8 @@ const VERSION_1: GroupFiles = GroupFiles {
 const VERSION_2: GroupFiles =
     GroupFiles { limit: "memory.max", usage: "memory.current", cache: ["active_file", "inactive_file"] };
 
-/// Returns the bytes that processes can still allocate on this machine, as the kernel estimates them, or what is left of a
-/// container's limit if that is less. Nothing where the system does not say.
+/// Returns the number of bytes that processes can still allocate on this machine: the kernel's estimate, or the rest of
+/// a container's limit if that is less. Returns `None` on systems without this information.
 pub(crate) fn available_memory_bytes() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| entry(&text, "MemAvailable:"));
     let machine = machine.map(|kibibytes| kibibytes.saturating_mul(1024));
@@ -32,10 +32,13 @@ pub(crate) fn available_memory_bytes() -> Option<u64> {
     machine.into_iter().chain(left).min()
 }
 
-/// Returns what is left of the limits of a line of `/proc/self/cgroup`: `0::/path` of version 2, `5:memory:/path` of version 1.
+/// Returns the bytes left in the control group of a line of `/proc/self/cgroup`: `0::/path` in version 2,
+/// `5:memory:/path` in version 1.
 fn left_of_line(line: &str) -> Option<u64> {
     let mut fields = line.splitn(3, ':');
-    let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+    let _hierarchy = fields.next()?;
+    let controllers = fields.next()?;
+    let path = fields.next()?;
     if controllers.is_empty() {
         return left_of_groups(Path::new(CGROUP_ROOT), path, &VERSION_2);
     }
@@ -43,8 +46,7 @@ fn left_of_line(line: &str) -> Option<u64> {
     is_memory.then(|| left_of_groups(&Path::new(CGROUP_ROOT).join("memory"), path, &VERSION_1)).flatten()
 }
 
-/// Returns what is left of the limits of a group and of the groups that it is in. In a container only some of these are
-/// visible.
+/// Returns the smallest number of bytes left in a group and its ancestors. A container sees only some of them.
 fn left_of_groups(root: &Path, path: &str, files: &GroupFiles) -> Option<u64> {
     let group: PathBuf = root.join(path.trim_start_matches('/'));
     let groups = group.ancestors().take_while(|folder| folder.starts_with(root));
@@ -53,7 +55,7 @@ fn left_of_groups(root: &Path, path: &str, files: &GroupFiles) -> Option<u64> {
 
 fn left_of_group(folder: &Path, files: &GroupFiles) -> Option<u64> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
-    // Without a limit the file says "max".
+    // A group without a limit has the text "max" here, which does not parse.
     let limit: u64 = read(files.limit)?.trim().parse().ok()?;
     let usage: u64 = read(files.usage)?.trim().parse().ok()?;
     let stat = read("memory.stat").unwrap_or_default();
@@ -61,7 +63,7 @@ fn left_of_group(folder: &Path, files: &GroupFiles) -> Option<u64> {
     Some(limit.saturating_sub(usage.saturating_sub(cache)))
 }
 
-/// Returns the number after a name.
+/// Returns the number that follows a name at the start of a line.
 fn entry(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.split_whitespace().next() == Some(name))?;
     line.split_whitespace().nth(1)?.parse().ok()

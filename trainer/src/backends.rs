@@ -1,4 +1,4 @@
-//! The backends that models are trained on, and the training functions compiled for them.
+//! The backends for training, and the training functions compiled for them.
 
 use crate::graph::{
     CrossValidationResult, GraphObserver, GraphSplit, GraphTrainingConfig, Protocol, TrainedGraphModel,
@@ -20,22 +20,22 @@ use edgecut_graph::graph_splits::Fold;
 use std::path::Path;
 use std::sync::Arc;
 
-/// This process's CPU.
+/// The CPU backend.
 pub type Cpu = burn_ndarray::NdArray<f32>;
 
-/// An NVIDIA GPU.
+/// The backend of NVIDIA GPUs.
 #[cfg(feature = "cuda")]
 pub type Cuda = burn_cubecl::CubeBackend<cubecl::cuda::CudaRuntime, f32, i32, u8>;
 
-/// A backend that this crate has the training functions compiled for.
+/// A backend with training functions that are compiled in this crate.
 ///
-/// The functions of the same names are generic, so each program that calls them compiles burn's operations once more, which
-/// takes minutes. These are compiled once, with this crate.
+/// The functions of the same names elsewhere in this crate are generic, so each program that calls them compiles burn's
+/// operations again, which takes minutes. The methods of this trait are compiled once, with this crate.
 pub trait TrainingBackend: GnnBackend {
     /// Calls [`train_node`](crate::train_node).
     ///
     /// # Errors
-    /// As that function.
+    /// The errors of that function.
     fn train_node(
         node: &Arc<SamplingNode>,
         config: &NodeTrainingConfig,
@@ -47,7 +47,7 @@ pub trait TrainingBackend: GnnBackend {
     /// Calls [`evaluate_node`](crate::evaluate_node).
     ///
     /// # Errors
-    /// As that function.
+    /// The errors of that function.
     fn evaluate_node(
         node: &Arc<SamplingNode>,
         config: &NodeTrainingConfig,
@@ -61,7 +61,7 @@ pub trait TrainingBackend: GnnBackend {
     /// Calls [`open_model`](crate::model_file::open_model).
     ///
     /// # Errors
-    /// As that function.
+    /// The errors of that function.
     fn open_model(
         bytes: &[u8],
         path: &Path,
@@ -71,7 +71,7 @@ pub trait TrainingBackend: GnnBackend {
     /// Calls [`train_link`](crate::link::train_link).
     ///
     /// # Errors
-    /// As that function.
+    /// The errors of that function.
     fn train_link(
         node: &Arc<SamplingNode>,
         config: &LinkTrainingConfig,
@@ -83,7 +83,7 @@ pub trait TrainingBackend: GnnBackend {
     /// Calls [`evaluate_link`](crate::link::evaluate_link).
     ///
     /// # Errors
-    /// As that function.
+    /// The errors of that function.
     fn evaluate_link(
         node: &Arc<SamplingNode>,
         config: &LinkTrainingConfig,
@@ -97,7 +97,7 @@ pub trait TrainingBackend: GnnBackend {
     /// Calls [`open_link_model`](crate::model_file::open_link_model).
     ///
     /// # Errors
-    /// As that function.
+    /// The errors of that function.
     fn open_link_model(
         bytes: &[u8],
         path: &Path,
@@ -107,7 +107,7 @@ pub trait TrainingBackend: GnnBackend {
     /// Calls [`train_graph`](crate::graph::train_graph).
     ///
     /// # Errors
-    /// As that function.
+    /// The errors of that function.
     fn train_graph(
         graphs: &Arc<GraphDataset>,
         split: &GraphSplit,
@@ -120,7 +120,7 @@ pub trait TrainingBackend: GnnBackend {
     /// Calls [`cross_validate`](crate::graph::cross_validate).
     ///
     /// # Errors
-    /// As that function.
+    /// The errors of that function.
     fn cross_validate(
         graphs: &Arc<GraphDataset>,
         folds: &[Fold],
@@ -134,7 +134,7 @@ pub trait TrainingBackend: GnnBackend {
     /// Calls [`evaluate_graph`](crate::graph::evaluate_graph).
     ///
     /// # Errors
-    /// As that function.
+    /// The errors of that function.
     fn evaluate_graph(
         graphs: &Arc<GraphDataset>,
         split: &GraphSplit,
@@ -147,7 +147,7 @@ pub trait TrainingBackend: GnnBackend {
     /// Calls [`parse_graph_model`](crate::model_file::parse_graph_model).
     ///
     /// # Errors
-    /// As that function.
+    /// The errors of that function.
     fn parse_graph_model(
         bytes: &[u8],
         path: &Path,
@@ -155,7 +155,7 @@ pub trait TrainingBackend: GnnBackend {
     ) -> Result<(GraphNet<Self>, GraphNetConfig), ModelFileError>;
 }
 
-/// Implements [`TrainingBackend`] for a backend. A generic implementation would again be compiled in the programs.
+/// Implements [`TrainingBackend`] for a backend. A generic implementation would again be compiled in each program.
 macro_rules! compile_training {
     ($backend:ty) => {
         impl TrainingBackend for $backend {

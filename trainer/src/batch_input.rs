@@ -1,4 +1,4 @@
-//! Turns a mini-batch of plain arrays into what a training step takes.
+//! Conversion of a mini-batch of plain arrays into the input of a training step.
 
 use crate::feature_cache::FeatureCache;
 use crate::models::{GraphSchema, ModelConfig, ModelInput, ModelKind, NodeInput};
@@ -13,30 +13,31 @@ use edgecut_graph::NodeTypeId;
 use rayon::prelude::*;
 use std::sync::Arc;
 
-/// Why a GCN takes no neighbors that are drawn by weight.
-pub(crate) const WEIGHTED_GCN: &str = "a GCN multiplies messages by the in-degree over the number of drawn neighbors, which is \
-    unbiased only for neighbors that are drawn uniformly: leave out the weights (--weighted), or take another model (--model sage, gat or gatv2)";
+/// The error message for a GCN with weighted sampling.
+pub(crate) const WEIGHTED_GCN: &str = "a GCN multiplies messages by the in-degree over the number of sampled \
+    neighbors, which is unbiased only if neighbors are sampled uniformly: leave out the weights (--weighted), or \
+    choose another model (--model sage, gat or gatv2)";
 
-/// What of a batch is made into tensors.
+/// The parts of a batch to convert into tensors, and their form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchOptions {
-    /// Whether the seeds' labels are wanted.
+    /// True to include the labels of the seeds.
     pub labels: bool,
-    /// The weights that [`GcnConv`](crate::nn::GcnConv) needs. The loader has to fetch degrees for it, and to draw neighbors uniformly:
-    /// neither by weights nor by times.
+    /// True to compute the normalization weights of [`GcnConv`](crate::nn::GcnConv). The loader must then fetch
+    /// degrees, and sample neighbors uniformly: neither by weight nor by time.
     pub gcn_norm: bool,
-    /// Whether feature rows are divided by their sums.
+    /// True to divide feature rows by their sums.
     pub normalize_features: bool,
-    /// What only a backward pass reads.
+    /// True to prepare the data that only a backward pass reads.
     pub for_training: bool,
-    /// Whether the first convolution reads what the model has made of the features, so that it has a backward pass as well.
+    /// True if the model transforms features before the first convolution, which then has a backward pass as well.
     pub maps_features: bool,
-    /// In what features get to a device with memory of its own.
+    /// The type in which features are copied to a device with its own memory.
     pub precision: Precision,
 }
 
 impl Default for BatchOptions {
-    /// Features and labels as they are, for evaluation.
+    /// Returns options for evaluation: unchanged features, and labels.
     fn default() -> Self {
         let (gcn_norm, normalize_features, for_training, maps_features, precision) = Default::default();
         Self { labels: true, gcn_norm, normalize_features, for_training, maps_features, precision }
@@ -44,7 +45,7 @@ impl Default for BatchOptions {
 }
 
 impl BatchOptions {
-    /// What the model that `config` describes takes.
+    /// Returns the options for the model that `config` describes.
     pub fn of_model(config: &ModelConfig, for_training: bool) -> Self {
         Self {
             labels: true,
@@ -56,13 +57,14 @@ impl BatchOptions {
         }
     }
 
-    /// What the loader has to fetch of the nodes.
+    /// Returns the node data that the loader must fetch.
     pub fn wanted(self) -> Wanted {
         Wanted { labels: self.labels, features: true, degrees: self.gcn_norm, ..Wanted::default() }
     }
 }
 
-/// The batches of an epoch of a graph of these types, made into tensors on the loader's threads.
+/// Returns the batches of an epoch as tensors. `schema` lists the types of the graph. The conversion runs on the
+/// loader's threads.
 pub fn tensor_batches<B: GnnBackend>(
     loader: &DistNeighborLoader,
     epoch: u64,
@@ -73,7 +75,7 @@ pub fn tensor_batches<B: GnnBackend>(
     cached_tensor_batches(loader, epoch, schema, options, None, device)
 }
 
-/// As [`tensor_batches`] of a loader that leaves out the features in `cache`.
+/// Like [`tensor_batches`], for a loader that does not fetch the features in `cache`.
 pub fn cached_tensor_batches<B: GnnBackend>(
     loader: &DistNeighborLoader,
     epoch: u64,
@@ -92,23 +94,23 @@ pub fn cached_tensor_batches<B: GnnBackend>(
     })
 }
 
-/// A batch as a training step takes it: tensors, and the edges as each layer reads them.
+/// The input of a training step: tensors, and the edges that each layer reads.
 #[derive(Debug)]
 pub struct TensorBatch<B: Backend> {
-    /// What the model reads; nothing for a batch without seeds.
+    /// The model's input; `None` for a batch without seeds.
     pub(crate) input: Option<ModelInput<B>>,
     /// The label of each seed.
     pub(crate) labels: Vec<i64>,
-    /// The global ids of the nodes of types without features.
+    /// The global ids of the nodes of each type without features.
     embedded: Vec<(NodeTypeId, Vec<u32>)>,
 }
 
 impl<B: GnnBackend> TensorBatch<B> {
-    /// Moves a batch of a graph of these types to `device`. Does all that can be done without the model, so that a loader's
-    /// threads can do it ahead of the trainer ([`tensor_batches`]).
+    /// Moves a batch to `device`. `schema` lists the types of the graph. Performs all work that does not depend on the
+    /// model, so that the loader's threads can run it ahead of the trainer ([`tensor_batches`]).
     ///
     /// # Errors
-    /// [`TrainError::Batch`] if the arrays contradict each other or the types.
+    /// [`TrainError::Batch`] if the arrays are inconsistent or do not match the types.
     pub fn new(
         batch: MiniBatch,
         schema: &Arc<GraphSchema>,
@@ -118,10 +120,10 @@ impl<B: GnnBackend> TensorBatch<B> {
         Self::with_cache(batch, schema, options, None, device)
     }
 
-    /// As [`TensorBatch::new`] of a batch whose loader has left out the features in `cache`.
+    /// Like [`TensorBatch::new`], for a batch whose loader did not fetch the features in `cache`.
     ///
     /// # Errors
-    /// As [`TensorBatch::new`].
+    /// The errors of [`TensorBatch::new`].
     pub fn with_cache(
         batch: MiniBatch,
         schema: &Arc<GraphSchema>,
@@ -138,13 +140,14 @@ impl<B: GnnBackend> TensorBatch<B> {
         let within_hop = |nodes: &NodeBatch| nodes.hop_offsets.iter().map(|&n| n as usize).collect::<Vec<_>>();
         let within_hop: Vec<Vec<usize>> = nodes.iter().map(within_hop).collect();
         let layers = |(graph, (src, dst)): (&Arc<BatchGraph>, (usize, usize))| match within_hop[dst].len() {
-            // Nothing but the seeds was sampled.
+            // Zero hops: the batch consists of the seeds alone.
             1 => Ok(Vec::new()),
             _ => Block::layers_between(graph, &within_hop[dst], &within_hop[src]),
         };
         let blocks = graphs.iter().zip(schema.edge_ends()).map(layers).collect::<Result<Vec<_>, _>>();
         let blocks: Vec<Vec<Block>> = blocks.map_err(|e| wrong(e.to_string()))?;
-        // Features need no gradient, so neither does a convolution that reads them as they are.
+        // Features need no gradient. If the first convolution reads them directly, its block needs no backward
+        // structures, so the blocks from layer `trained` on are prepared for a backward pass.
         let trained = if options.for_training { usize::from(!options.maps_features) } else { usize::MAX };
         blocks.par_iter().for_each(|blocks| {
             let prepare = |(layer, block): (usize, &Block)| B::gnn_prepare_block(block, layer >= trained, device);
@@ -170,7 +173,11 @@ impl<B: GnnBackend> TensorBatch<B> {
                 let kept = match (table, cached) {
                     (_, 0) => None,
                     (Some(table), _) => Some((table, &cache_slots[..])),
-                    (None, _) => return Err(wrong(format!("the features of {cached} nodes were left out"))),
+                    (None, _) => {
+                        let what =
+                            format!("the features of {cached} nodes are missing: the loader took them as cached");
+                        return Err(wrong(what));
+                    }
                 };
                 let features = place::<B>(features, ([rows, feature_dim], options.precision), kept, device);
                 inputs.push(NodeInput { features: Some(features), within_hop });
@@ -188,17 +195,18 @@ impl<B: GnnBackend> TensorBatch<B> {
 }
 
 impl<B: Backend> TensorBatch<B> {
-    /// What the model reads; nothing for a batch without seeds.
+    /// Returns the model's input; `None` for a batch without seeds.
     pub fn input(&self) -> Option<&ModelInput<B>> {
         self.input.as_ref()
     }
 
-    /// The label of each seed.
+    /// Returns the label of each seed.
     pub fn labels(&self) -> &[i64] {
         &self.labels
     }
 
-    /// The global ids of the nodes of each type without features, in the order of the batch: whose embeddings the model reads.
+    /// Returns the global ids of the nodes of each type without features, in the order of the batch. The model reads
+    /// their embeddings.
     pub fn embedded(&self) -> &[(NodeTypeId, Vec<u32>)] {
         &self.embedded
     }
@@ -212,11 +220,11 @@ impl<B: Backend> TensorBatch<B> {
         found.map(|(_, nodes)| std::mem::take(nodes)).unwrap_or_default()
     }
 
-    /// Puts the embeddings of a node type in the place of its features, see [`ModelInput::with_embeddings`]. A batch without
-    /// seeds has no place for any.
+    /// Sets the embeddings of a node type as its features, see [`ModelInput::with_embeddings`]. Does nothing for a
+    /// batch without seeds.
     ///
     /// # Errors
-    /// [`TrainError::Batch`] if there is no such type, or not a row for each of its nodes.
+    /// [`TrainError::Batch`] if the type does not exist, or the number of rows differs from the number of its nodes.
     pub fn with_embeddings(mut self, node_type: NodeTypeId, rows: Tensor<B, 2>) -> Result<Self, TrainError> {
         let put = |input: ModelInput<B>| input.with_embeddings(node_type, rows);
         self.input = self.input.map(put).transpose().map_err(|e| TrainError::Batch { what: e.to_string() })?;
@@ -224,7 +232,8 @@ impl<B: Backend> TensorBatch<B> {
     }
 }
 
-/// A batch's features on `device`: the given rows, which get there in `precision`, and those that are there already.
+/// Returns a batch's features on `device`: the given rows, copied in `precision`, combined with the cached rows that
+/// `kept` selects by slot.
 pub(crate) fn place<B: GnnBackend>(
     values: Vec<f32>,
     (shape, precision): ([usize; 2], Precision),
@@ -236,12 +245,12 @@ pub(crate) fn place<B: GnnBackend>(
     Tensor::from_primitive(TensorPrimitive::Float(B::gnn_assemble(rows, kept)))
 }
 
-/// The edges of each type, if there are as many as nodes and edges of a graph of these types.
+/// Builds the graph of each edge type. Fails if the number of node types or edge types differs from the schema's.
 fn graphs(schema: &GraphSchema, nodes: &[NodeBatch], edges: Vec<EdgeBatch>) -> Result<Vec<Arc<BatchGraph>>, String> {
     let (given, expected) = ((nodes.len(), edges.len()), (schema.node_types.len(), schema.edge_types.len()));
     if given != expected || schema.validate().is_err() {
         return Err(format!(
-            "it has {} node types and {} edge types, the graph {} and {}",
+            "it has {} node types and {} edge types, but the graph has {} and {}",
             given.0, given.1, expected.0, expected.1
         ));
     }
@@ -252,7 +261,7 @@ fn graphs(schema: &GraphSchema, nodes: &[NodeBatch], edges: Vec<EdgeBatch>) -> R
     edges.into_iter().zip(schema.edge_ends()).map(graph).collect()
 }
 
-/// Divides each row by its sum.
+/// Divides each row by its sum, or by 1 if the sum is less.
 pub(crate) fn normalize_rows(features: &mut [f32], dim: usize) {
     features.par_chunks_exact_mut(dim.max(1)).with_min_len(64).for_each(|row| {
         let sum = row.iter().sum::<f32>().max(1.0);

@@ -1,19 +1,19 @@
-//! How good a classifier of nodes or graphs has become.
+//! The result of training or evaluating a classifier of nodes or graphs.
 
 use crate::metrics::Metric;
 use serde::Serialize;
 
-/// The end of a run.
+/// The result of a training or evaluation run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassificationResult {
-    /// The epoch with the best metric on the validation nodes or graphs, counted from 1, the first of several; the last one without
-    /// any; 0 where nothing was trained.
+    /// The first epoch with the best metric on the validation nodes or graphs, counted from 1. The last epoch if there
+    /// is no validation data; 0 if nothing was trained.
     pub best_epoch: u64,
-    /// Its validation accuracy.
+    /// The validation accuracy of that epoch.
     pub valid_acc: Option<f64>,
-    /// Accuracy on the test nodes or graphs with that epoch's model.
+    /// The accuracy of that epoch's model on the test nodes or graphs.
     pub test_acc: Option<f64>,
-    /// What chose the epoch.
+    /// The metric that selected the epoch.
     pub metric: Metric,
     /// This metric on the validation nodes or graphs.
     pub valid_metric: Option<f64>,
@@ -23,12 +23,18 @@ pub struct ClassificationResult {
 
 impl ClassificationResult {
     pub(crate) fn new(best_epoch: u64, metric: Metric, valid: Judged, test: Judged) -> Self {
-        let (valid_acc, valid_metric) = (valid.accuracy, valid.metric);
-        Self { best_epoch, valid_acc, test_acc: test.accuracy, metric, valid_metric, test_metric: test.metric }
+        Self {
+            best_epoch,
+            valid_acc: valid.accuracy,
+            test_acc: test.accuracy,
+            metric,
+            valid_metric: valid.metric,
+            test_metric: test.metric,
+        }
     }
 }
 
-/// How good a model is on a split.
+/// The evaluation of a model on one split.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Judged {
     pub(crate) accuracy: Option<f64>,

@@ -17,10 +17,10 @@ use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_loader::{BatchIter, LoaderError};
 use std::time::{Duration, Instant};
 
-/// A count travels as two numbers of `f32`, the remainder and the quotient by this base. Their sums over up to 16,384
-/// ranks are below 2^24 as long as a rank has fewer than a million seeds in a step, and `f32` holds them exactly.
+/// The base in which a count is encoded as two `f32` digits, remainder and quotient. The sums of the digits over up to
+/// 16,384 ranks stay below 2^24 if each rank has fewer than a million seeds in a step, so `f32` holds them exactly.
 const COUNT_BASE: f64 = 1024.0;
-/// The numbers that totals travel as.
+/// The number of `f32` values that encode [`SeedTotals`]: the loss, and two digits for each of the two counts.
 const NUM_TOTALS: usize = 5;
 
 /// Sums over the seeds of all ranks.
@@ -28,9 +28,9 @@ const NUM_TOTALS: usize = 5;
 pub struct SeedTotals {
     /// The sum of the seeds' losses.
     pub loss: f64,
-    /// Seeds that were classified correctly.
+    /// The number of correctly classified seeds.
     pub correct: f64,
-    /// Seeds.
+    /// The number of seeds.
     pub seeds: f64,
 }
 
@@ -42,7 +42,7 @@ impl SeedTotals {
         self.seeds += other.seeds;
     }
 
-    /// Appends the totals to a vector of gradients, so that one all-reduce adds up both.
+    /// Appends the totals to a vector of gradients, so that one all-reduce sums both.
     fn append_to(&self, flat: &mut Vec<f32>) {
         flat.push(self.loss as f32);
         for count in [self.correct, self.seeds] {
@@ -51,7 +51,7 @@ impl SeedTotals {
         }
     }
 
-    /// Takes the totals off the vector that [`SeedTotals::append_to`] appended them to, or off the sum of such vectors.
+    /// Removes the totals that [`SeedTotals::append_to`] appended from a vector, or from a sum of such vectors.
     fn split_off(flat: &mut Vec<f32>) -> Self {
         let numbers: Vec<f64> =
             flat.split_off(flat.len().saturating_sub(NUM_TOTALS)).into_iter().map(f64::from).collect();
@@ -60,12 +60,12 @@ impl SeedTotals {
         Self { loss: number(0), correct: count(1), seeds: count(3) }
     }
 
-    /// The mean loss, if there was a seed.
+    /// Returns the mean loss, or `None` without seeds.
     pub fn mean_loss(&self) -> Option<f64> {
         (self.seeds > 0.0).then(|| self.loss / self.seeds)
     }
 
-    /// The share of correct seeds, if there was a seed.
+    /// Returns the fraction of correctly classified seeds, or `None` without seeds.
     pub fn accuracy(&self) -> Option<f64> {
         (self.seeds > 0.0).then(|| self.correct / self.seeds)
     }
@@ -74,21 +74,21 @@ impl SeedTotals {
 /// The gradients of one step, averaged over the seeds of all ranks.
 #[derive(Clone, Debug)]
 pub struct StepGradients {
-    /// Every parameter's gradient, end to end.
+    /// The gradients of all parameters, concatenated.
     pub flat: Vec<f32>,
     /// Loss and accuracy of the step over all ranks.
     pub totals: SeedTotals,
-    /// Time spent in forward and backward.
+    /// The time of the forward and backward passes.
     pub compute: Duration,
-    /// Time spent in the all-reduce, waiting for slower ranks included.
+    /// The time of the all-reduce, including the wait for slower ranks.
     pub allreduce: Duration,
 }
 
 impl StepGradients {
-    /// The gradients as `model`'s optimizer takes them.
+    /// Returns the gradients in the form that the optimizer of `model` expects.
     ///
     /// # Errors
-    /// [`FlatLengthError`] if they are another model's.
+    /// [`FlatLengthError`] if the gradients belong to a model of another size.
     pub fn of_model<B: AutodiffBackend, M: AutodiffModule<B>>(
         &self,
         model: &M,
@@ -97,20 +97,20 @@ impl StepGradients {
     }
 }
 
-/// A batch that models of type `M` classify: of nodes ([`NodeClassifier`]) or of whole graphs
+/// A batch that a model of type `M` classifies. It consists of nodes ([`NodeClassifier`]) or of whole graphs
 /// ([`GraphClassifier`](crate::models::GraphClassifier)).
 pub trait ClassifiedBatch<B: GnnBackend, M> {
-    /// The logits and the labels of the batch's seeds; nothing for a batch without any.
+    /// Returns the logits and the labels of the batch's seeds, or `None` for a batch without seeds.
     ///
     /// # Shapes
     /// - logits: `[num_seeds, num_classes]`
     ///
     /// # Errors
-    /// [`TrainError::Batch`] if the batch does not fit the model.
+    /// [`TrainError::Batch`] if the batch does not match the model.
     fn classify(self, model: &M, mode: Mode) -> Result<Option<Logits<B>>, TrainError>;
 }
 
-/// Logits, and the label of each row.
+/// Logits `[num_seeds, num_classes]`, and the label of each row.
 pub type Logits<B> = (Tensor<B, 2>, Vec<i64>);
 
 impl<B: GnnBackend, M: NodeClassifier<B>> ClassifiedBatch<B, M> for TensorBatch<B> {
@@ -121,7 +121,7 @@ impl<B: GnnBackend, M: NodeClassifier<B>> ClassifiedBatch<B, M> for TensorBatch<
     }
 }
 
-/// The loss of logits.
+/// Returns the loss of logits, and adds the predictions to `metric` if there is one.
 fn judge<B: GnnBackend>(
     (logits, labels): Logits<B>,
     metric: Option<&mut MetricState>,
@@ -140,12 +140,12 @@ fn all_reduce_totals(mine: &SeedTotals, world: &mut ProcessGroup) -> Result<Seed
     Ok(SeedTotals { loss, correct, seeds })
 }
 
-/// Forward, backward and all-reduce of one batch. A rank without seeds takes part with weight zero, so that unequal
-/// ranks neither wait for each other for ever nor skew the mean: the result is the gradient of the mean loss over the
-/// seeds of all ranks, and the same bits on every rank.
+/// Runs the forward pass, the backward pass and the all-reduce of one batch. Returns the gradient of the mean loss over
+/// the seeds of all ranks, bit-identical on all ranks. A rank without seeds takes part with weight zero, so that
+/// unequal numbers of seeds neither block the collective nor bias the mean.
 ///
 /// # Errors
-/// A batch that does not fit the model, or a failure of the job.
+/// A batch that does not match the model, or a failure of the job.
 pub fn step_gradients<B: AutodiffBackend + GnnBackend, M: AutodiffModule<B>>(
     model: &M,
     batch: impl ClassifiedBatch<B, M>,
@@ -156,10 +156,10 @@ pub fn step_gradients<B: AutodiffBackend + GnnBackend, M: AutodiffModule<B>>(
     exchange(model, forward, None, world)
 }
 
-/// As [`step_gradients`] of a model that reads embeddings, which make their step as well, with the learning rate `lr`.
+/// Like [`step_gradients`], for a model that reads embeddings. Also updates the embeddings with the learning rate `lr`.
 ///
 /// # Errors
-/// As [`step_gradients`].
+/// The errors of [`step_gradients`].
 pub fn step_with_embeddings<B: AutodiffBackend + GnnBackend, M: AutodiffModule<B> + NodeClassifier<B>>(
     model: &M,
     (embeddings, lr): (&mut Embeddings, f64),
@@ -173,9 +173,9 @@ pub fn step_with_embeddings<B: AutodiffBackend + GnnBackend, M: AutodiffModule<B
     exchange(model, forward, Some((embeddings, pulled, lr)), world)
 }
 
-/// What the forward pass of this rank's seeds has found.
+/// The result of the forward pass over this rank's seeds.
 pub(crate) struct Forward<B: Backend> {
-    /// Nothing without seeds.
+    /// `None` without seeds.
     pub(crate) judged: Option<JudgedSeeds<B>>,
     pub(crate) start: Instant,
 }
@@ -184,7 +184,7 @@ pub(crate) struct Forward<B: Backend> {
 pub(crate) struct JudgedSeeds<B: Backend> {
     /// Their sum, `[1]`.
     pub(crate) loss: Tensor<B, 1>,
-    /// What is reported: the sum of the losses and the number of correct seeds, `[2]`.
+    /// The values to report, `[2]`: the sum of the losses and the number of correct seeds.
     pub(crate) judged: Tensor<B, 1>,
     pub(crate) num_seeds: usize,
 }
@@ -199,12 +199,12 @@ fn forward_classified<B: AutodiffBackend + GnnBackend, M>(
         return Ok(Forward { judged: None, start });
     };
     let Classification { loss, judged, num_seeds } = judge(logits, None)?;
-    // The sum over this rank's seeds, so that ranks weigh as much as they have seeds.
+    // The sum over this rank's seeds instead of the mean: each rank's weight is then its number of seeds.
     let loss = loss.mul_scalar(num_seeds as f64);
     Ok(Forward { judged: Some(JudgedSeeds { loss, judged, num_seeds }), start })
 }
 
-/// The backward pass, and what ranks exchange after it.
+/// Runs the backward pass, and exchanges gradients, totals and embedding gradients between the ranks.
 pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
     model: &M,
     forward: Forward<B>,
@@ -212,7 +212,8 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
     world: &mut ProcessGroup,
 ) -> Result<StepGradients, TrainError> {
     let mut of_rows = None;
-    let (mut pieces, mut judged_seeds) = (None, None);
+    let mut pieces = None;
+    let mut judged_seeds = None;
     if let Some(JudgedSeeds { loss, judged, num_seeds }) = forward.judged {
         let mut gradients = loss.backward();
         if let Some((_, pulled, _)) = &embedded {
@@ -221,7 +222,7 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
         pieces = Some(gradient_pieces(model, GradientsParams::from_grads(gradients, model)));
         judged_seeds = Some((judged.inner(), num_seeds));
     }
-    // A rank without seeds has zeros.
+    // A rank without seeds contributes zeros.
     let pieces = pieces.unwrap_or_else(|| gradient_pieces(model, GradientsParams::new()));
     let (mut pieces, is_summed) = match sum_on_gpus(pieces)? {
         Summed::Mine(pieces) => (pieces, false),
@@ -229,7 +230,7 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
     };
     let num_seeds = judged_seeds.as_ref().map(|&(_, num_seeds)| num_seeds);
     pieces.extend(judged_seeds.map(|(judged, _)| judged));
-    // One copy from the device for all.
+    // Gradients, loss and count are copied from the device together: each copy waits for the device.
     let mut flat = read_together(pieces);
     let mut mine = SeedTotals::default();
     if let Some(num_seeds) = num_seeds {
@@ -243,7 +244,8 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
         embeddings.push(pulled, of_rows)?;
         pulling = pulled.elapsed;
     }
-    // One collective for all that ranks exchange. No rank comes out of it before all have pushed.
+    // One collective carries everything that ranks exchange. It is also the barrier between the pushes of embedding
+    // gradients above and the step below: no rank leaves it before all ranks have pushed.
     let totals = if is_summed {
         all_reduce_totals(&mine, world)?
     } else {
@@ -251,9 +253,10 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
         world.all_reduce(&mut flat, ReduceOp::Sum)?;
         SeedTotals::split_off(&mut flat)
     };
-    // Products in 16 bits may be greater than these hold; all ranks see it.
+    // Products in f16 may overflow to infinity. The check follows the all-reduce, so all ranks see the same values and
+    // stop.
     if products() == Precision::F16 && flat.iter().any(|gradient| !gradient.is_finite()) {
-        let what = "gradients are beyond what f16 holds: train with --mixed-precision bf16".into();
+        let what = "gradients exceed the range of f16: train with --mixed-precision bf16".into();
         return Err(TrainError::Device { what });
     }
     let scale = (1.0 / totals.seeds.max(1.0)) as f32;
@@ -264,11 +267,11 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
     Ok(StepGradients { flat, totals, compute, allreduce: pulling + start.elapsed() })
 }
 
-/// Totals of a model over the seeds of all ranks, each counted once. Ranks meet at every batch, so that none is waited for
-/// longer than a batch takes.
+/// Evaluates a model on the seeds of all ranks, each counted once, and returns the totals. Ranks synchronize at every
+/// batch, which bounds the wait for a slow rank to the time of one batch.
 ///
 /// # Errors
-/// A batch that cannot be made or does not fit the model, or a failure of the job.
+/// A batch that cannot be made or does not match the model, or a failure of the job.
 pub fn evaluate<B: GnnBackend, M, T: ClassifiedBatch<B, M>>(
     model: &M,
     batches: impl IntoIterator<Item = Made<T>>,
@@ -277,11 +280,11 @@ pub fn evaluate<B: GnnBackend, M, T: ClassifiedBatch<B, M>>(
     run_evaluation(model, batches, Ok, None, world)
 }
 
-/// As [`evaluate`] of a model that reads embeddings, and a metric over the seeds of all ranks, the same on each; nothing
-/// where it is not defined, as without seeds.
+/// Like [`evaluate`], for a model that reads embeddings. Also returns a metric over the seeds of all ranks, equal on
+/// all ranks; `None` if the metric is undefined, for example without seeds.
 ///
 /// # Errors
-/// As [`evaluate`].
+/// The errors of [`evaluate`].
 pub fn evaluate_metric<B: GnnBackend>(
     model: &impl NodeClassifier<B>,
     embeddings: &Embeddings,
@@ -292,7 +295,7 @@ pub fn evaluate_metric<B: GnnBackend>(
 ) -> Result<(SeedTotals, Option<f64>), TrainError> {
     let fill = |batch| embeddings.fill(batch, device);
     if metric == Metric::Accuracy {
-        // The totals have it already.
+        // The totals already contain the accuracy.
         let totals = run_evaluation(model, batches, fill, None, world)?;
         return Ok((totals, totals.accuracy()));
     }
@@ -301,7 +304,7 @@ pub fn evaluate_metric<B: GnnBackend>(
     Ok((totals, state.over_all_ranks(world)?))
 }
 
-/// What a loader gives: a batch, unless it could not be sampled or made into tensors.
+/// An item of a loader: a batch, or the error from sampling it or from converting it into tensors.
 pub type Made<T> = Result<Result<T, TrainError>, LoaderError>;
 
 pub(crate) fn run_evaluation<B: GnnBackend, M, T: ClassifiedBatch<B, M>>(

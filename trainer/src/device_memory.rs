@@ -1,4 +1,4 @@
-//! What of the graph a device with memory of its own keeps there.
+//! The graph data that a device with its own memory keeps there.
 
 use crate::feature_cache::FeatureCache;
 use crate::ops::{GnnBackend, Precision};
@@ -7,26 +7,26 @@ use edgecut_dist_loader::{Hotness, LoaderError};
 use edgecut_dist_sampler::SamplingNode;
 use std::sync::Arc;
 
-/// Batches that are sampled to find out which nodes are wanted most often.
+/// The number of batches that are sampled to find the most frequently sampled nodes.
 const BATCHES_TO_COUNT: usize = 64;
 
-/// What of the graph is kept in the device's memory, beside batches and the model.
+/// The graph data to keep in the device's memory, besides batches and the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceMemory {
-    /// The most that it takes, in bytes.
+    /// The maximum size of this data in bytes.
     pub cache_bytes: u64,
-    /// Whether the part's edges are there and hops are drawn there, if they fit.
+    /// True to keep the part's edges on the device, if they fit, and to sample hops there.
     pub graph: bool,
-    /// In what features are copied and kept.
+    /// The type in which features are copied and kept.
     pub precision: Precision,
 }
 
 impl DeviceMemory {
-    /// Puts the part's edges on the device, if they are wanted there: hops are then drawn where they are. Gives the bytes that are
-    /// left for features, none where a device has no memory of its own.
+    /// Copies the part's edges to the device if `graph` is set; hops are then sampled on the device. Returns the bytes
+    /// that are left for features: 0 on a device without its own memory.
     ///
     /// # Errors
-    /// [`TrainError::Config`] if none fit, or what the device says.
+    /// [`TrainError::Config`] if no edge type fits; [`TrainError::Device`] with the device's error.
     pub(crate) fn hold_edges<B: GnnBackend>(
         self,
         node: &Arc<SamplingNode>,
@@ -46,18 +46,18 @@ impl DeviceMemory {
         if bytes == 0 && node.part().meta().edge_types.iter().any(|edges| edges.num_edges > 0) {
             let given = self.cache_bytes;
             return Err(fail(format!(
-                "none of the part's edges fit into the {given} bytes of --gpu-cache-bytes: give more"
+                "none of the part's edges fit into the {given} bytes of --gpu-cache-bytes: increase it"
             )));
         }
         node.draw_with(kernel)?;
         Ok(self.cache_bytes - bytes)
     }
 
-    /// Keeps the features of the nodes that are wanted most often on the device, as far as `budget_bytes` go; nothing for a
-    /// budget of 0. `count` samples some batches.
+    /// Copies the features of the most frequently sampled nodes to the device, up to `budget_bytes`. Returns `None` for
+    /// a budget of 0. `count` samples the given number of batches and counts their nodes.
     ///
     /// # Errors
-    /// A failure to sample or to fetch.
+    /// An error while sampling or fetching.
     pub(crate) fn hold_features<B: GnnBackend>(
         self,
         node: &Arc<SamplingNode>,

@@ -12,11 +12,11 @@ use edgecut_graph::NodeTypeId;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Mixed into the run's seed for the initial values.
+/// XORed with the run's seed for the initial values of embeddings.
 const EMBEDDING_SEED: u64 = 0x656d_6265_6464_696e;
 
-/// A learnable vector for each node of the types without features, each held by the process that owns the node. What a batch
-/// needs of them is fetched in each step, and their gradients go back to their owners, which apply a sparse Adam.
+/// Learnable vectors for the nodes of the types without features. The process that owns a node holds its vector. Each
+/// step fetches the vectors of its batch and sends their gradients back to the owners, which apply sparse Adam.
 #[derive(Default)]
 pub struct Embeddings {
     tables: Vec<DistEmbedding>,
@@ -24,7 +24,7 @@ pub struct Embeddings {
     node: Option<Arc<SamplingNode>>,
 }
 
-/// The values of the rows that a process holds, of all tables.
+/// The rows of all tables that one process holds.
 pub type EmbeddingShards = Vec<ShardValues>;
 
 /// All rows of one node type, by original id.
@@ -38,7 +38,7 @@ pub struct EmbeddingTable {
     pub values: Vec<f32>,
 }
 
-/// The place that embeddings are loaded from.
+/// The source that embeddings are loaded from.
 #[derive(Clone, Copy, Debug)]
 pub enum EmbeddingSource<'a> {
     /// Tables in memory.
@@ -65,16 +65,17 @@ impl<'a> From<&'a SavedEmbeddings> for EmbeddingSource<'a> {
     }
 }
 
-/// The rows that a batch reads, in the autodiff graph.
+/// The embedding rows that a batch reads, as part of the autodiff graph.
 pub(crate) struct PulledRows<B: Backend> {
-    /// By table: the nodes, and their vectors.
+    /// Per table: its number, the nodes, and their vectors.
     rows: Vec<(usize, Vec<u32>, Tensor<B, 2>)>,
-    /// How long fetching them took.
+    /// The time that fetching the rows took.
     pub(crate) elapsed: Duration,
 }
 
 impl<B: AutodiffBackend> PulledRows<B> {
-    /// The gradients of each table's rows, none for one that the loss does not depend on.
+    /// Removes the gradients of each table's rows from `gradients` and returns them. The vector of a table is empty if
+    /// the loss does not depend on it.
     pub(crate) fn take_gradients(&self, gradients: &mut B::Gradients) -> Result<Vec<Vec<f32>>, TrainError> {
         let of_table = |(_, _, rows): &(usize, Vec<u32>, Tensor<B, 2>)| {
             let Some(gradient) = rows.grad_remove(gradients) else { return Ok(Vec::new()) };
@@ -86,14 +87,15 @@ impl<B: AutodiffBackend> PulledRows<B> {
 }
 
 impl Embeddings {
-    /// For each node type of the graph that has no features, vectors of `dim` values. Every rank of `node`'s job has to call
-    /// this, and to take part in a collective before any of them reads.
+    /// Creates vectors of `dim` values for each node type without features. Every rank of `node`'s job must call this,
+    /// and a collective must follow before any rank reads.
     ///
     /// # Errors
-    /// An error of the connections.
+    /// A connection error.
     pub fn new(node: &Arc<SamplingNode>, schema: &GraphSchema, dim: usize, seed: u64) -> Result<Self, TrainError> {
         let mut embeddings = Self { node: Some(node.clone()), ..Self::default() };
         for (nodes, t) in schema.node_types.iter().zip(0..).filter(|(nodes, _)| nodes.feature_dim == 0) {
+            // Keeps the expected norm of a vector independent of its width.
             let scale = 1.0 / (dim as f32).sqrt();
             let config = EmbeddingConfig { dim, seed: seed ^ EMBEDDING_SEED, scale };
             embeddings.tables.push(DistEmbedding::new(node.clone(), NodeTypeId(t), config)?);
@@ -102,20 +104,20 @@ impl Embeddings {
         Ok(embeddings)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no embeddings, because all node types have features.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }
 
-    /// Puts the rows that a batch reads in the place of features.
+    /// Fetches the rows that a batch reads and sets them as the features of their node types.
     ///
     /// # Errors
-    /// An error of a peer, or a batch of another graph.
+    /// An error from a peer, or a batch of another graph.
     pub fn fill<B: Backend>(&self, batch: TensorBatch<B>, device: &B::Device) -> Result<TensorBatch<B>, TrainError> {
         Ok(self.pull(batch, device, |rows| rows)?.0)
     }
 
-    /// As [`Embeddings::fill`], and the rows themselves, which have gradients after a backward pass.
+    /// Like [`Embeddings::fill`], but also returns the rows, which have gradients after a backward pass.
     pub(crate) fn pull_tracked<B: AutodiffBackend + GnnBackend>(
         &self,
         batch: TensorBatch<B>,
@@ -139,6 +141,7 @@ impl Embeddings {
             }
             let values = self.wait(table.pull(&nodes))?;
             let rows = Tensor::from_data(TensorData::new(values, [nodes.len(), table.dim()]), device);
+            // Tracked before the model reads them: the backward pass then leaves their gradients on this tensor.
             let rows = track(rows);
             batch = batch.with_embeddings(table.node_type(), rows.clone())?;
             pulled.push((number, nodes, rows));
@@ -146,7 +149,7 @@ impl Embeddings {
         Ok((batch, PulledRows { rows: pulled, elapsed: start.elapsed() }))
     }
 
-    /// Sends the gradients of pulled rows to their owners.
+    /// Sends the gradients of pulled rows to the owners of the rows.
     pub(crate) fn push<B: Backend>(&self, pulled: &PulledRows<B>, gradients: &[Vec<f32>]) -> Result<(), TrainError> {
         for ((number, nodes, _), values) in pulled.rows.iter().zip(gradients) {
             // A row that the loss does not depend on has no gradient.
@@ -157,31 +160,33 @@ impl Embeddings {
         Ok(())
     }
 
-    /// Applies what all ranks have pushed, times `scale`; a collective has to lie between.
+    /// Applies the gradients that all ranks have pushed, multiplied by `scale`. A collective between push and step must
+    /// ensure that all pushes have arrived.
     pub(crate) fn step(&mut self, lr: f64, scale: f32) {
         self.tables.iter_mut().for_each(|table| table.step(&SparseAdam::new(lr), scale));
     }
 
-    /// The tables by node type.
+    /// Returns the tables with the names of their node types.
     pub(crate) fn named_tables(&self) -> impl Iterator<Item = (&str, &DistEmbedding)> {
         self.names.iter().map(String::as_str).zip(&self.tables)
     }
 
-    /// Copies what this process holds to `shards`, whose memory is used again.
+    /// Copies the rows that this process holds to `shards`, reusing its memory.
     pub fn copy_shards(&self, shards: &mut EmbeddingShards) {
         shards.resize_with(self.tables.len(), ShardValues::default);
         self.tables.iter().zip(shards).for_each(|(table, values)| table.copy_shard(values));
     }
 
-    /// Puts back what [`Embeddings::copy_shards`] gave. All ranks do, with collectives before and after.
+    /// Restores the rows that [`Embeddings::copy_shards`] copied. All ranks must call this, with collectives before and
+    /// after.
     pub fn restore(&mut self, shards: &EmbeddingShards) {
         self.tables.iter_mut().zip(shards).for_each(|(table, values)| table.restore(values));
     }
 
-    /// All rows of all tables, fetched from all parts.
+    /// Fetches all rows of all tables from all parts.
     ///
     /// # Errors
-    /// An error of a peer.
+    /// An error from a peer.
     pub fn tables(&self) -> Result<Vec<EmbeddingTable>, TrainError> {
         let table = |(table, name): (&DistEmbedding, &String)| {
             let values = self.wait(table.table())?;
@@ -190,11 +195,11 @@ impl Embeddings {
         self.tables.iter().zip(&self.names).map(table).collect()
     }
 
-    /// Sets the rows that this process holds. All ranks do, with collectives before and after.
+    /// Loads the rows that this process holds. All ranks must call this, with collectives before and after.
     ///
     /// # Errors
-    /// [`TrainError::Config`] if a table is missing or of another size; [`TrainError::Model`] if files are missing or
-    /// damaged.
+    /// [`TrainError::Config`] if a table is missing or has another size; [`TrainError::Model`] if a file is missing or
+    /// corrupt.
     pub fn load<'a>(&mut self, source: impl Into<EmbeddingSource<'a>>) -> Result<(), TrainError> {
         match source.into() {
             EmbeddingSource::Tables(tables) => self.load_tables(tables),
@@ -238,7 +243,7 @@ impl Embeddings {
     ) -> Result<T, TrainError> {
         match &self.node {
             Some(node) => Ok(node.handle().block_on(work)?),
-            None => Err(TrainError::Config { what: "embeddings without a graph".into() }),
+            None => Err(TrainError::Config { what: "these embeddings belong to no graph".into() }),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where an epoch's time and bytes go.
+//! Measurement of the time and network traffic of an epoch.
 
 use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{DistNeighborSampler, HopTimes, SamplingNode, TrafficCount};
@@ -6,39 +6,39 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// What an epoch cost, over all ranks.
+/// The time and network traffic of an epoch over all ranks. Each time is that of the slowest rank.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EpochCost {
-    /// Wall-clock seconds of training, validation excluded; the slowest rank's, as the times below.
+    /// Wall-clock seconds of training, without validation.
     pub seconds: f64,
     /// Seconds that the trainer waited for batches.
     pub sample_wait_seconds: f64,
-    /// Seconds of forward, backward and optimizer.
+    /// Seconds of the forward pass, the backward pass and the optimizer.
     pub compute_seconds: f64,
-    /// Seconds of exchanging gradients and embeddings, waiting for slower ranks included.
+    /// Seconds of exchanging gradients and embeddings, including the wait for slower ranks.
     pub allreduce_seconds: f64,
     /// Seconds of validation.
     pub eval_seconds: f64,
-    /// Node features fetched from other parts, summed over ranks.
+    /// The number of nodes whose features were fetched from other parts, summed over ranks.
     pub remote_nodes: u64,
     /// Bytes received from other parts, summed over ranks.
     pub remote_bytes: u64,
-    /// Where sampling spent its time, hop by hop.
+    /// The time of sampling by hop.
     pub sampling: Vec<HopCost>,
 }
 
-/// What sampling one hop cost in an epoch; the times of the rank where each is greatest.
+/// The time of sampling one hop in an epoch. Each time is that of the slowest rank.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HopCost {
     /// The hop, counted from 1 at the seeds.
     pub hop: usize,
-    /// Wall-clock seconds, waiting for other parts included, of batches that may overlap.
+    /// Wall-clock seconds, including the wait for other parts. Batches that overlap in time are all counted.
     pub seconds: f64,
-    /// By edge type: seconds of drawing the rank's own rows and of numbering what all parts drew.
+    /// By edge type: seconds of sampling the rank's own rows, and of renumbering the nodes that all parts sampled.
     pub edge_types: BTreeMap<String, f64>,
 }
 
-/// Measures the steps of an epoch.
+/// The clock of the steps of an epoch.
 pub(crate) struct StepClock {
     start: Instant,
     wait: Duration,
@@ -52,6 +52,7 @@ impl StepClock {
         Self { start: Instant::now(), wait, compute, exchange }
     }
 
+    /// Runs `wait` and adds its time to the time of waiting for batches.
     pub(crate) fn waiting<T>(&mut self, wait: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let value = wait();
@@ -59,7 +60,7 @@ impl StepClock {
         value
     }
 
-    /// Seconds of all, of waiting, of computing and of exchanging; the slowest rank's.
+    /// Returns the seconds of the whole epoch, of waiting, of computing and of exchanging, each of the slowest rank.
     pub(crate) fn stop(self, world: &mut ProcessGroup) -> Result<[f64; 4], ClusterError> {
         let mut times = [self.start.elapsed(), self.wait, self.compute, self.exchange].map(|t| t.as_secs_f64());
         world.all_reduce(&mut times, ReduceOp::Max)?;
@@ -67,7 +68,7 @@ impl StepClock {
     }
 }
 
-/// Measures an epoch of sampled batches.
+/// The clock and traffic counter of an epoch of sampled batches.
 pub(crate) struct EpochClock<'a> {
     pub(crate) steps: StepClock,
     node: &'a SamplingNode,
@@ -79,11 +80,12 @@ pub(crate) struct EpochClock<'a> {
 impl<'a> EpochClock<'a> {
     pub(crate) fn start(sampler: &'a DistNeighborSampler) -> Self {
         let node = sampler.node();
-        let (traffic, hops) = (node.traffic().count(), sampler.times());
+        let traffic = node.traffic().count();
+        let hops = sampler.times();
         Self { steps: StepClock::start(), node, sampler, traffic, hops }
     }
 
-    /// The cost over all ranks: the slowest rank's times, everyone's traffic.
+    /// Returns the cost over all ranks: the times of the slowest rank, and the sum of all traffic.
     pub(crate) fn stop(self, world: &mut ProcessGroup) -> Result<EpochCost, ClusterError> {
         let [seconds, sample_wait_seconds, compute_seconds, allreduce_seconds] = self.steps.stop(world)?;
         let traffic = self.node.traffic().count() - self.traffic;
@@ -104,6 +106,7 @@ impl<'a> EpochClock<'a> {
     }
 }
 
+/// Reduces the hop times over all ranks. They travel as one flat vector with `1 + num_edge_types` values per hop.
 fn hop_costs(node: &SamplingNode, times: &HopTimes, world: &mut ProcessGroup) -> Result<Vec<HopCost>, ClusterError> {
     let seconds = times.hops.iter().zip(&times.drawing).flat_map(|(hop, drawing)| std::iter::once(hop).chain(drawing));
     let mut seconds: Vec<f64> = seconds.map(Duration::as_secs_f64).collect();

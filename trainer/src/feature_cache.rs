@@ -1,4 +1,4 @@
-//! Features of often wanted nodes, in the memory of the device that reads them.
+//! A cache of the features of frequently sampled nodes in device memory.
 
 use crate::batch_input::normalize_rows;
 use crate::ops::{GnnBackend, Precision};
@@ -10,23 +10,23 @@ use edgecut_dist_sampler::SamplingNode;
 use edgecut_graph::NodeTypeId;
 use std::sync::Arc;
 
-/// Bytes of features that are on their way to the device at once.
+/// The bytes of features that are copied to the device at once. Bounds the host memory while the cache is filled.
 const BYTES_AT_ONCE: usize = 64 << 20;
 
-/// By node type the rows of features that a device keeps, and which nodes they are of. Cloning is cheap.
+/// The feature rows that a device caches by node type, and the nodes that they belong to. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct FeatureCache<B: Backend> {
     rows: Arc<CachedRows>,
-    /// `[slots, feature_dim]` of the types that have some.
+    /// By node type: the cached rows `[slots, feature_dim]`, or `None` if no row is cached.
     tables: Vec<Option<Tensor<B, 2>>>,
 }
 
 impl<B: GnnBackend> FeatureCache<B> {
-    /// Keeps the rows of the nodes that `hotness` has counted most often, as many as `budget_bytes` hold in the given type,
-    /// on `device`. They are fetched from whichever parts own them.
+    /// Fetches the rows of the nodes with the highest counts in `hotness` from the parts that own them, and copies them
+    /// to `device`: as many as fit into `budget_bytes` in the given precision.
     ///
     /// # Errors
-    /// An error of a peer.
+    /// An error from a peer.
     pub fn fill(
         node: &Arc<SamplingNode>,
         hotness: &Hotness,
@@ -39,7 +39,8 @@ impl<B: GnnBackend> FeatureCache<B> {
         let rows = Arc::new(CachedRows::new(hotness.hottest(&row_bytes, budget_bytes))?);
         let mut tables = Vec::with_capacity(types.len());
         for (t, of_type) in types.iter().enumerate() {
-            let (node_type, dim) = (NodeTypeId(t as u16), of_type.feature_dim);
+            let node_type = NodeTypeId(t as u16);
+            let dim = of_type.feature_dim;
             let slots = rows.nodes(node_type).len();
             if slots == 0 {
                 tables.push(None);
@@ -57,23 +58,23 @@ impl<B: GnnBackend> FeatureCache<B> {
                 let piece = Tensor::<B, 2>::from_primitive(TensorPrimitive::Float(piece));
                 pieces.push(piece.reshape([(end - start) * dim]));
             }
-            // As one vector, so that no device puts gaps between rows.
+            // Concatenated as one vector: a device may pad the rows of a matrix.
             tables.push(Some(Tensor::cat(pieces, 0).reshape([slots, dim])));
         }
         Ok(Self { rows, tables })
     }
 
-    /// Which nodes' rows are kept: what a loader does not fetch.
+    /// Returns the nodes whose rows are cached. A loader does not fetch these rows.
     pub fn rows(&self) -> &Arc<CachedRows> {
         &self.rows
     }
 
-    /// The rows of a type, if there are any.
+    /// Returns the cached rows of a node type, if there are any.
     pub(crate) fn table(&self, node_type: usize) -> Option<&Tensor<B, 2>> {
         self.tables.get(node_type)?.as_ref()
     }
 
-    /// Rows that are kept, of all types.
+    /// Returns the number of cached rows over all types.
     pub fn num_rows(&self) -> usize {
         self.tables.iter().flatten().map(|table| table.dims()[0]).sum()
     }

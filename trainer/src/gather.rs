@@ -1,16 +1,17 @@
-//! Gathering more than one message holds.
+//! An all-gather of data that exceeds the size of a message.
 
 use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
 
-/// Bytes that all ranks together gather at once.
+/// The bytes that all ranks together gather in one round.
 const BYTES_AT_ONCE: usize = 32 << 20;
 
-/// The bytes of every rank, by rank, on all ranks; in pieces, so that there is no limit but memory.
+/// Returns the bytes of every rank, by rank, on all ranks. Gathers in rounds, so that only memory limits the size.
 ///
 /// # Errors
 /// A failure of the job.
 pub(crate) fn all_gather_large(world: &mut ProcessGroup, mine: &[u8]) -> Result<Vec<Vec<u8>>, ClusterError> {
     let piece = (BYTES_AT_ONCE / world.size()).max(1);
+    // Ranks may have different amounts of data. All ranks take part in as many rounds as the largest one needs.
     let mut rounds = [mine.len().div_ceil(piece) as u64];
     world.all_reduce(&mut rounds, ReduceOp::Max)?;
     let mut all = vec![Vec::new(); world.size()];

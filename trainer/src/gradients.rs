@@ -1,9 +1,9 @@
 //! Gradients and parameters as one flat vector, the form in which ranks exchange them.
 //!
-//! Gradients are those of trained parameters; a module's running statistics and what is frozen have none.
+//! Only trained parameters have gradients. Running statistics and frozen parameters have none.
 //!
-//! The order is that of the module's fields, which is the same in every process; burn's parameter ids are random per
-//! process and never leave it.
+//! Values are in the order of the module's fields, which is the same in every process. burn's parameter ids are random
+//! in each process, so they are never exchanged.
 
 use crate::ops::consumed;
 use burn::module::{AutodiffModule, Module, ModuleMapper, ModuleVisitor, Param};
@@ -12,22 +12,22 @@ use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
 use thiserror::Error;
 
-/// A flat vector of another length than the module has parameters.
+/// The error for a flat vector whose length differs from the number of parameters.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("{given} values for a model of {expected} parameters")]
+#[error("{given} values for a model with {expected} parameters")]
 pub struct FlatLengthError {
-    /// Length of the vector.
+    /// The length of the vector.
     pub given: usize,
-    /// Number of parameters.
+    /// The number of parameters.
     pub expected: usize,
 }
 
-/// Number of float parameters of a module, running statistics included.
+/// Returns the number of float parameters of a module, including running statistics.
 pub fn num_parameters<B: Backend, M: Module<B>>(module: &M) -> usize {
     count(module, false)
 }
 
-/// Number of those that are trained: of gradients.
+/// Returns the number of trained float parameters, which is the number of gradients.
 pub fn num_trained_parameters<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M) -> usize {
     count(module, true)
 }
@@ -49,7 +49,8 @@ fn count<B: Backend, M: Module<B>>(module: &M, only_trained: bool) -> usize {
     count.sum
 }
 
-/// The gradients of all trained parameters in the order of the module's fields; zeros where one has none.
+/// Returns the gradients of all trained parameters in the order of the module's fields; zeros for a parameter without a
+/// gradient.
 ///
 /// # Shapes
 /// - output: `[num_trained_parameters]`
@@ -57,7 +58,8 @@ pub fn flatten_gradients<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M, g
     read_together(gradient_pieces(module, gradients))
 }
 
-/// The gradient of each trained parameter, flat, in the order of the module's fields; zeros where one has none.
+/// Returns the flattened gradient of each trained parameter in the order of the module's fields; zeros for a parameter
+/// without a gradient.
 pub(crate) fn gradient_pieces<B: AutodiffBackend, M: AutodiffModule<B>>(
     module: &M,
     gradients: GradientsParams,
@@ -83,7 +85,7 @@ pub(crate) fn gradient_pieces<B: AutodiffBackend, M: AutodiffModule<B>>(
     visitor.pieces
 }
 
-/// The values of tensors, end to end, in one copy from their device, which is waited for.
+/// Returns the concatenated values of tensors. Waits for their device and copies from it once.
 pub(crate) fn read_together<B: Backend>(pieces: Vec<Tensor<B, 1>>) -> Vec<f32> {
     if pieces.is_empty() {
         return Vec::new();
@@ -91,10 +93,10 @@ pub(crate) fn read_together<B: Backend>(pieces: Vec<Tensor<B, 1>>) -> Vec<f32> {
     // A backend may compute in another precision.
     let data = Tensor::cat(pieces, 0).into_data().convert::<f32>();
     consumed();
-    data.into_vec().expect("it has been converted")
+    data.into_vec().expect("the data has been converted to f32")
 }
 
-/// The inverse of [`flatten_gradients`]: gradients that an optimizer takes.
+/// Converts a flat vector to the gradients for an optimizer, the inverse of [`flatten_gradients`].
 ///
 /// # Shapes
 /// - `flat`: `[num_trained_parameters]`
@@ -108,8 +110,9 @@ pub fn unflatten_gradients<B: AutodiffBackend, M: AutodiffModule<B>>(
     struct Unflatten<'a, B: AutodiffBackend> {
         gradients: GradientsParams,
         values: &'a [f32],
-        /// All values, where they have been copied to a parameter's device; and how many have been taken.
+        /// All values on the device, copied there once at the first parameter.
         placed: Option<Tensor<B::InnerBackend, 1>>,
+        /// The number of values that parameters before this one have taken.
         taken: usize,
     }
     impl<B: AutodiffBackend> ModuleVisitor<B> for Unflatten<'_, B> {
@@ -132,7 +135,7 @@ pub fn unflatten_gradients<B: AutodiffBackend, M: AutodiffModule<B>>(
     Ok(visitor.gradients)
 }
 
-/// A copy of all parameters in the order of the module's fields.
+/// Returns a copy of all parameters in the order of the module's fields.
 ///
 /// # Shapes
 /// - output: `[num_parameters]`
@@ -148,8 +151,8 @@ pub fn flatten_parameters<B: Backend, M: Module<B>>(module: &M) -> Vec<f32> {
     visitor.0
 }
 
-/// The module with other values, the inverse of [`flatten_parameters`]. Parameters keep their ids, so that an optimizer's
-/// state still belongs to them, and whether they are trained.
+/// Returns the module with the given parameters, the inverse of [`flatten_parameters`]. Parameters keep their ids, so
+/// that the state of an optimizer still belongs to them, and stay trained or frozen.
 ///
 /// # Shapes
 /// - `flat`: `[num_parameters]`
@@ -160,7 +163,8 @@ pub fn load_parameters<B: Backend, M: Module<B>>(module: M, flat: &[f32]) -> Res
     struct Load<'a>(&'a [f32]);
     impl<B: Backend> ModuleMapper<B> for Load<'_> {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
-            let (is_trained, device) = (param.is_require_grad(), param.device());
+            let is_trained = param.is_require_grad();
+            let device = param.device();
             param.map(|old| take_tensor(&mut self.0, old.dims(), &device).set_require_grad(is_trained))
         }
     }
@@ -168,7 +172,8 @@ pub fn load_parameters<B: Backend, M: Module<B>>(module: M, flat: &[f32]) -> Res
     Ok(module.map(&mut Load(flat)))
 }
 
-/// A copy of what is not trained, in the order of the module's fields: running statistics, and what is frozen.
+/// Returns a copy of the values that are not trained, running statistics and frozen parameters, in the order of the
+/// module's fields.
 ///
 /// # Shapes
 /// - output: `[num_parameters - num_trained_parameters]`
@@ -186,7 +191,7 @@ pub fn flatten_statistics<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M) 
     visitor.0
 }
 
-/// The module with other statistics, the inverse of [`flatten_statistics`].
+/// Returns the module with the given statistics, the inverse of [`flatten_statistics`].
 ///
 /// # Shapes
 /// - `flat`: `[num_parameters - num_trained_parameters]`
@@ -219,12 +224,12 @@ fn check_length(flat: &[f32], expected: usize) -> Result<(), FlatLengthError> {
 fn extend_from(flat: &mut Vec<f32>, data: TensorData) {
     match data.as_slice::<f32>() {
         Ok(values) => flat.extend_from_slice(values),
-        // A backend that computes in another precision.
+        // The backend computes in another precision.
         Err(_) => flat.extend(data.iter::<f32>()),
     }
 }
 
-/// Cuts a tensor off the front of a flat vector, whose length was checked.
+/// Takes a tensor off the front of a flat vector. The caller has checked the vector's length.
 fn take_tensor<B: Backend, const D: usize>(rest: &mut &[f32], dims: [usize; D], device: &B::Device) -> Tensor<B, D> {
     let (values, tail) = rest.split_at(dims.iter().product());
     *rest = tail;

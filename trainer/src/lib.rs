@@ -1,15 +1,16 @@
-//! Graph neural networks in burn, trained data-parallel.
+//! Graph neural networks in burn with data-parallel training.
 //!
-//! - [`ops`]: fused neighbor aggregation and attention over the blocks of a batch, fused dense layers and keyed dropout, with gradients;
-//! - [`nn`]: layers, and the loss;
-//! - [`metrics`]: how good predictions are, over all ranks;
-//! - [`models`]: whole networks for node classification;
+//! - [`ops`]: fused neighbor aggregation and attention over the blocks of a batch, fused dense layers and keyed
+//!   dropout, all with gradients;
+//! - [`nn`]: layers and the loss;
+//! - [`metrics`]: evaluation metrics over all ranks;
+//! - [`models`]: complete networks for node classification, link prediction and graph classification;
 //! - [`gradients`]: gradients and parameters as one flat vector, for collectives;
-//! - [`model_file`]: trained models on disk, as safetensors;
-//! - [`train_node`]: node classification over all ranks, one [`step_gradients`] after the other;
+//! - [`model_file`]: saved models in safetensors format;
+//! - [`train_node`]: node classification over all ranks, a sequence of [`step_gradients`];
 //! - [`link`]: link prediction;
 //! - [`graph`]: classification of whole graphs;
-//! - [`allocator`]: the memory allocator that training programs want.
+//! - [`allocator`]: the memory allocator for training programs.
 //!
 //! Everything numeric is generic over the burn backend.
 

@@ -1,24 +1,27 @@
-//! Trained models on disk, as safetensors.
+//! Model files: trained models on disk, as safetensors.
 //!
 //! # The file
-//! - One `F32` tensor per parameter, named by its place in the model: `layers.0.weight_neighbors`, `layers.0.weight_self`,
-//!   `layers.0.bias` (GraphSAGE), `layers.0.weight`, `layers.0.bias` (GCN), `layers.0.weight_src`, `layers.0.attention_src`
-//!   (GAT); of a network over typed edges `encoders.0.weight` (by node type), `layers.0.conv.weights.1` (by edge type),
-//!   `layers.0.conv.own.0.weight`, `outputs.0.weight`; of one for whole graphs `layers.0.mlp.layers.0.weight`,
-//!   `norms.0.gamma`, `norms.0.running_mean`, `output.weight`.
-//! - Where node types have no features, one table each. [`ModelSaver`] writes it to the folder `model.safetensors.embeddings`, for a
-//!   model `model.safetensors`: a file for each process, `SAVE.rank_0-of-2.safetensors`, with the rows that the process holds,
-//!   `embeddings.author`, `[num_rows, channels]`, and their nodes, `original_ids.author`, `U32`, ascending. [`save_model`]
-//!   writes it to the model file itself, `embeddings.author`: `[num_nodes, channels]`, by original id. Both are read.
-//! - Matrices of one parameter lie in PyTorch's orientation, `[out_channels, in_channels]`, so that renamed tensors go into a PyG model with
-//!   `load_state_dict`: `weight_neighbors` is `lin_l.weight` of a `SAGEConv`, `weight_self` its `lin_r.weight`, `bias` its
-//!   `lin_l.bias`; `weight` is `lin.weight` of a `GCNConv`, `bias` its `bias`; `weight_src`, `weight_dst`, `bias_src` and `bias_dst` are
-//!   `lin_l.weight`, `lin_r.weight`, `lin_l.bias` and `lin_r.bias` of a `GATv2Conv`.
-//! - Metadata: `format` is `edgecut-model`, `version` is `1`, `config` is the [`ModelConfig`] (of a model for links the [`LinkModelConfig`], for graphs the [`GraphNetConfig`]) as JSON: loading needs no
+//! - One `F32` tensor per parameter, named by its path in the model. GraphSAGE: `layers.0.weight_neighbors`,
+//!   `layers.0.weight_self`, `layers.0.bias`. GCN: `layers.0.weight`, `layers.0.bias`. GAT: `layers.0.weight_src`,
+//!   `layers.0.attention_src`. A network over typed edges: `encoders.0.weight` (by node type),
+//!   `layers.0.conv.weights.1` (by edge type), `layers.0.conv.own.0.weight`, `outputs.0.weight`. A network for whole
+//!   graphs: `layers.0.mlp.layers.0.weight`, `norms.0.gamma`, `norms.0.running_mean`, `output.weight`.
+//! - One embedding table per node type without features. [`ModelSaver`] writes the tables of a model
+//!   `model.safetensors` to the folder `model.safetensors.embeddings`, in one file per process,
+//!   `SAVE.rank_0-of-2.safetensors`. A file has the rows that the process holds, `embeddings.author`,
+//!   `[num_rows, channels]`, and their nodes, `original_ids.author`, `U32`, ascending. [`save_model`] writes the tables
+//!   to the model file itself, `embeddings.author`: `[num_nodes, channels]`, by original id. Both forms can be read.
+//! - Parameters of two dimensions have PyTorch's orientation, `[out_channels, in_channels]`, so that renamed tensors
+//!   can be loaded into a PyG model with `load_state_dict`. Of a `SAGEConv`, `weight_neighbors` is `lin_l.weight`,
+//!   `weight_self` is `lin_r.weight` and `bias` is `lin_l.bias`. Of a `GCNConv`, `weight` is `lin.weight` and `bias` is
+//!   `bias`. Of a `GATv2Conv`, `weight_src`, `weight_dst`, `bias_src` and `bias_dst` are `lin_l.weight`,
+//!   `lin_r.weight`, `lin_l.bias` and `lin_r.bias`.
+//! - Metadata: `format` is `edgecut-model`, `version` is `1`. `config` is the [`ModelConfig`] as JSON
+//!   ([`LinkModelConfig`] of a model for links, [`GraphNetConfig`] of a model for graphs), so that loading needs no
 //!   further settings. `origin` is a [`ModelOrigin`] as JSON. `embeddings` lists the tables and their files as JSON.
 //!
-//! A file is written beside its destination, synced and renamed, and the model file comes last: whoever opens the path sees the
-//! old model or the new one.
+//! A file is written under a temporary name, synced and renamed, and the model file is written last. A reader of the
+//! path therefore sees the complete old model or the complete new model.
 
 mod embedding_index;
 mod error;
@@ -53,14 +56,14 @@ use model_origin::ORIGIN;
 
 const FORMAT: &str = "edgecut-model";
 const VERSION: &str = "1";
-/// What the names of embeddings begin with.
+/// The prefix of the names of embedding tensors.
 const EMBEDDINGS: &str = "embeddings.";
-/// The prefix of the names of their nodes.
+/// The prefix of the names of the tensors with the original ids of embeddings' nodes.
 const ORIGINAL_IDS: &str = "original_ids.";
 
-/// The settings of a model, as its file holds them.
+/// The settings of a model that its file stores.
 pub trait ModelSettings: Serialize {
-    /// Parameters of the model; `None` if there are more than can be counted.
+    /// Returns the number of parameters of the model, or `None` if their bytes cannot be addressed.
     fn num_parameters(&self) -> Option<usize>;
 }
 
@@ -82,12 +85,12 @@ impl ModelSettings for GraphNetConfig {
     }
 }
 
-/// Writes a model as one file, with the embeddings that it reads, which are in memory. [`ModelSaver`] is for those that
-/// several processes hold.
+/// Writes a model as one file, with embeddings that are in memory. Use [`ModelSaver`] if several processes hold the
+/// embeddings.
 ///
 /// # Errors
-/// [`ModelFileError`] if the model is not what `config` describes, or the file cannot be written; a file that was at
-/// `path` before is still there then.
+/// [`ModelFileError`] if `config` does not describe the model, or if the file cannot be written. An older file at
+/// `path` is kept then.
 pub fn save_model<B: Backend>(
     path: &Path,
     model: &NodeModel<B>,
@@ -97,10 +100,10 @@ pub fn save_model<B: Backend>(
     save(path, model, config, embeddings)
 }
 
-/// As [`save_model`], of a model for links.
+/// Writes a model for links as one file, see [`save_model`].
 ///
 /// # Errors
-/// As [`save_model`].
+/// The errors of [`save_model`].
 pub fn save_link_model<B: Backend>(
     path: &Path,
     model: &LinkModel<B>,
@@ -110,10 +113,10 @@ pub fn save_link_model<B: Backend>(
     save(path, model, config, embeddings)
 }
 
-/// As [`save_model`], of a model for whole graphs.
+/// Writes a model for whole graphs as one file, see [`save_model`].
 ///
 /// # Errors
-/// As [`save_model`].
+/// The errors of [`save_model`].
 pub fn save_graph_model<B: Backend>(
     path: &Path,
     model: &GraphNet<B>,
@@ -132,14 +135,14 @@ fn save<B: Backend>(
     write_output(path, &bytes).map_err(|source| ModelFileError::Write { path: path.to_owned(), source })
 }
 
-/// Metadata of a model file that not every file has.
+/// The optional metadata of a model file.
 #[derive(Default)]
 struct Notes<'a> {
     origin: Option<&'a ModelOrigin>,
     index: Option<&'a EmbeddingIndex>,
 }
 
-/// The content of a model file.
+/// Makes the bytes of a model file.
 fn model_bytes<B: Backend>(
     path: &Path,
     model: &impl Module<B>,
@@ -185,11 +188,11 @@ fn model_bytes<B: Backend>(
     serialize(views, Some(metadata)).map_err(format_error)
 }
 
-/// Reads a model, its settings and its embeddings, all of them into memory.
+/// Reads a model with its settings, and all its embeddings into memory.
 ///
 /// # Errors
-/// [`ModelFileError`] naming the file and the tensor if anything about it is not as [`save_model`] writes it: another
-/// format, tensors that miss or are too many, of another type or shape, or not finite.
+/// [`ModelFileError`] with the file and the tensor, if the file has another format, or if tensors are missing,
+/// unexpected, of another type or shape, or not finite.
 pub fn load_model<B: Backend>(
     path: &Path,
     device: &B::Device,
@@ -197,13 +200,16 @@ pub fn load_model<B: Backend>(
     parse_model(&read_network(path)?, path, device)
 }
 
-/// Reads a model file but for its embeddings, of which it says where they are: what one rank reads for all.
+/// Reads a model file without its embeddings. The result lists the files that hold them.
+///
+/// One rank reads this and sends it to the others.
 ///
 /// # Errors
-/// [`ModelFileError::Read`] or [`ModelFileError::Format`].
+/// [`ModelFileError::Read`] if the file cannot be read, [`ModelFileError::Format`] if it is damaged.
 pub fn read_network(path: &Path) -> Result<Vec<u8>, ModelFileError> {
     let header = FileHeader::read(path)?;
     let mut metadata = header.metadata();
+    // A file that holds its tables itself gets an index without shards, so that each rank finds them in that file.
     if !metadata.contains_key(INDEX) {
         let tables = header.names().into_iter().filter_map(|name| {
             let node_type = name.strip_prefix(EMBEDDINGS)?.to_owned();
@@ -220,11 +226,11 @@ pub fn read_network(path: &Path) -> Result<Vec<u8>, ModelFileError> {
     header.extract(|name| !name.starts_with(EMBEDDINGS), metadata)
 }
 
-/// Reads a model from the bytes of a file, or from those that [`read_network`] gives. `path` names it in errors, and its
-/// embeddings are looked for there.
+/// Parses a model from the bytes of a file, or from the bytes that [`read_network`] returns. `path` is the file for
+/// errors and for its embeddings.
 ///
 /// # Errors
-/// As [`load_model`].
+/// The errors of [`load_model`].
 pub fn parse_model<B: Backend>(
     bytes: &[u8],
     path: &Path,
@@ -234,10 +240,10 @@ pub fn parse_model<B: Backend>(
     Ok((model, config, embeddings.into_tables()?))
 }
 
-/// As [`parse_model`], but the embeddings stay in their files until they are read.
+/// Parses a model as [`parse_model`] does, but leaves the embeddings in their files until they are read.
 ///
 /// # Errors
-/// As [`load_model`].
+/// The errors of [`load_model`].
 pub fn open_model<B: Backend>(
     bytes: &[u8],
     path: &Path,
@@ -249,7 +255,7 @@ pub fn open_model<B: Backend>(
     let model_error = |source| ModelFileError::Model { path: path.to_owned(), source };
     config.validate().map_err(model_error)?;
     check_size(path, &file, config.num_parameters())?;
-    // The initial values are overwritten below; the model is only the list of what has to be there.
+    // The initial values are overwritten below. The model provides the names and shapes of the expected tensors.
     let model = config.init::<B>(0, device).map_err(model_error)?;
     let (embedded, dim) = match &config {
         ModelConfig::Stack(_) => (Vec::new(), 0),
@@ -259,10 +265,10 @@ pub fn open_model<B: Backend>(
     Ok((model, config, embeddings))
 }
 
-/// As [`parse_model`], of a model for links.
+/// Parses a model for links, see [`parse_model`].
 ///
 /// # Errors
-/// As [`load_model`].
+/// The errors of [`load_model`].
 pub fn parse_link_model<B: Backend>(
     bytes: &[u8],
     path: &Path,
@@ -272,10 +278,10 @@ pub fn parse_link_model<B: Backend>(
     Ok((model, config, embeddings.into_tables()?))
 }
 
-/// As [`open_model`], of a model for links.
+/// Parses a model for links and leaves the embeddings in their files, see [`open_model`].
 ///
 /// # Errors
-/// As [`load_model`].
+/// The errors of [`load_model`].
 pub fn open_link_model<B: Backend>(
     bytes: &[u8],
     path: &Path,
@@ -288,15 +294,16 @@ pub fn open_link_model<B: Backend>(
     config.validate().map_err(model_error)?;
     check_size(path, &file, config.num_parameters())?;
     let model = config.init::<B>(0, device).map_err(model_error)?;
-    let (embedded, dim) = (config.encoder.graph.embedded_types(), config.encoder.hidden_channels);
+    let embedded = config.encoder.graph.embedded_types();
+    let dim = config.encoder.hidden_channels;
     let (model, embeddings) = filled(model, &embedded, dim, path, &file, device)?;
     Ok((model, config, embeddings))
 }
 
-/// As [`parse_model`], of a model for whole graphs.
+/// Parses a model for whole graphs, see [`parse_model`].
 ///
 /// # Errors
-/// As [`load_model`].
+/// The errors of [`load_model`].
 pub fn parse_graph_model<B: Backend>(
     bytes: &[u8],
     path: &Path,
@@ -313,7 +320,7 @@ pub fn parse_graph_model<B: Backend>(
     Ok((model, config))
 }
 
-/// The model with the file's values, and the embeddings of these node types.
+/// Replaces the parameters of `model` by those of the file. Also returns the embeddings of the node types `embedded`.
 fn filled<B: Backend, M: Module<B>>(
     model: M,
     embedded: &[&str],
@@ -332,13 +339,13 @@ fn filled<B: Backend, M: Module<B>>(
     check_tables(path, index, embedded, dim)?;
     let mut index = index.clone();
     if index.save.is_empty() {
-        // A single file has its tensors in another order than the graph its node types.
+        // The tensors of a model file are not in the order of the graph's node types.
         index.tables.sort_by_key(|table| embedded.iter().position(|name| *name == table.node_type));
     }
     Ok((model, SavedEmbeddings::in_files(path, index)))
 }
 
-/// Checks that the listed tables are those of the model.
+/// Checks that the listed tables are exactly those of the model.
 fn check_tables(path: &Path, index: &EmbeddingIndex, embedded: &[&str], dim: usize) -> Result<(), ModelFileError> {
     for &node_type in embedded {
         let tensor = embedding_name(node_type);
@@ -360,13 +367,13 @@ fn check_tables(path: &Path, index: &EmbeddingIndex, embedded: &[&str], dim: usi
     }
 }
 
-/// The tensors of a model file, and the list of the files with its embeddings, if it has one.
+/// The tensors of a model file, and the index of its embeddings, if it has one.
 struct OpenFile<'a> {
     tensors: SafeTensors<'a>,
     index: Option<EmbeddingIndex>,
 }
 
-/// Opens the bytes of a file; gives its configuration as JSON as well.
+/// Opens the bytes of a file. Also returns its configuration as JSON.
 fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<(OpenFile<'a>, String), ModelFileError> {
     let format_error = |source| ModelFileError::Format { path: path.to_owned(), source };
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(format_error)?;
@@ -378,13 +385,13 @@ fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<(OpenFile<'a>, String), Mode
     Ok((OpenFile { tensors, index }, config))
 }
 
-/// A parameter as the file has it.
+/// A parameter in the layout of the file.
 struct StoredTensor {
     shape: Vec<usize>,
     values: Vec<f32>,
 }
 
-/// Reads all parameters of a module by name.
+/// A visitor that collects all parameters of a module by name.
 struct Collect {
     place: Vec<String>,
     tensors: BTreeMap<String, StoredTensor>,
@@ -404,6 +411,7 @@ impl<B: Backend> ModuleVisitor<B> for Collect {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+        // Matrices are `[in_channels, out_channels]` in memory. The file has them transposed, as PyTorch does.
         let tensor = if D == 2 { param.val().transpose() } else { param.val() };
         let shape = tensor.dims().to_vec();
         let values = tensor.into_data().iter::<f32>().collect();
@@ -411,18 +419,20 @@ impl<B: Backend> ModuleVisitor<B> for Collect {
     }
 }
 
-/// Whether a module's place in its container is part of names. Which of several kinds a module is says the configuration.
+/// Returns whether a container contributes to the names of tensors. Enums do not, because the configuration determines
+/// their variant.
 fn is_named(container_type: &str) -> bool {
     !container_type.starts_with("Enum:")
 }
 
-/// Writes all parameters of a module by name; the first error stays.
+/// A mapper that replaces all parameters of a module by those of the file with the same names. It keeps the first
+/// error.
 struct Fill<'a, B: Backend> {
     place: Vec<String>,
     path: &'a Path,
     file: &'a SafeTensors<'a>,
     device: &'a B::Device,
-    /// Names that the model has asked for.
+    /// The names of the tensors that the model has read.
     used: BTreeSet<String>,
     error: Option<ModelFileError>,
 }
@@ -467,7 +477,10 @@ impl<B: Backend> ModuleMapper<B> for Fill<'_, B> {
 }
 
 impl<B: Backend> Fill<'_, B> {
-    /// The embeddings of node types without features; fails if anything in the file was missing, wrong or of no use.
+    /// Reads the embeddings of `node_types`, and checks that all tensors of the file were used.
+    ///
+    /// # Errors
+    /// The first error of a parameter or a table, or [`ModelFileError::UnexpectedTensor`].
     fn finish(mut self, node_types: &[&str], dim: usize) -> Result<Vec<EmbeddingTable>, ModelFileError> {
         if let Some(error) = self.error {
             return Err(error);
@@ -476,7 +489,7 @@ impl<B: Backend> Fill<'_, B> {
         for &node_type in node_types {
             let name = embedding_name(node_type);
             let rows = self.file.tensor(&name).ok().and_then(|view| view.shape().first().copied()).unwrap_or(0);
-            // Matrices of parameters are stored transposed, tables are not.
+            // `read_tensor` expects matrices transposed, but tables are stored as they are. Hence the reversed shape.
             let values = read_tensor(self.path, self.file, &name, [dim, rows])?;
             self.used.insert(name);
             tables.push(EmbeddingTable { node_type: node_type.to_owned(), dim, values });
@@ -488,30 +501,31 @@ impl<B: Backend> Fill<'_, B> {
     }
 }
 
-/// The name of a node type's embeddings.
+/// Returns the name of the tensor with a node type's embeddings.
 fn embedding_name(node_type: &str) -> String {
     format!("{EMBEDDINGS}{node_type}")
 }
 
-/// The name of the nodes of a node type whose embeddings a file holds.
+/// Returns the name of the tensor with the original ids of a node type's embeddings.
 fn original_ids_name(node_type: &str) -> String {
     format!("{ORIGINAL_IDS}{node_type}")
 }
 
-/// The tensor in row-major memory, as a freshly initialised parameter lies.
+/// Copies a tensor to row-major memory, the layout of a newly initialised parameter.
 fn contiguous<B: Backend, const D: usize>(tensor: Tensor<B, D>) -> Tensor<B, D> {
     let device = tensor.device();
     Tensor::from_data(tensor.into_data(), &device)
 }
 
-/// One tensor of the file, checked, `dims` being those of the parameter.
+/// Reads and checks a tensor of the file. `dims` is the shape of the parameter; the file has matrices transposed.
 fn read_tensor<const D: usize>(
     path: &Path,
     file: &SafeTensors<'_>,
     name: &str,
     dims: [usize; D],
 ) -> Result<Vec<f32>, ModelFileError> {
-    let (path, tensor) = (|| path.to_owned(), || name.to_owned());
+    let path = || path.to_owned();
+    let tensor = || name.to_owned();
     let Ok(view) = file.tensor(name) else {
         return Err(ModelFileError::MissingTensor { path: path(), tensor: tensor() });
     };
@@ -537,6 +551,7 @@ fn read_tensor<const D: usize>(
     }
 }
 
+/// Checks the format and version of a file and returns its configuration as JSON.
 fn read_config(path: &Path, metadata: Option<&HashMap<String, String>>) -> Result<String, ModelFileError> {
     let entry = |key| metadata.and_then(|metadata| metadata.get(key));
     for (key, expected) in [("format", FORMAT), ("version", VERSION)] {
@@ -552,7 +567,8 @@ fn read_config(path: &Path, metadata: Option<&HashMap<String, String>>) -> Resul
     Ok(json.clone())
 }
 
-/// Compares sizes before a model is made, so that a damaged configuration cannot ask for all memory.
+/// Checks that the file has as many values as the configuration describes. It runs before the model is made, so that a
+/// damaged configuration cannot allocate all memory.
 fn check_size(path: &Path, file: &OpenFile<'_>, expected: Option<usize>) -> Result<(), ModelFileError> {
     let parameters = file.tensors.iter().filter(|(name, _)| !name.starts_with(EMBEDDINGS));
     let given = parameters.map(|(_, view)| view.shape().iter().product::<usize>()).sum();

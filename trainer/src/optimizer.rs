@@ -6,17 +6,17 @@ use burn::optim::decay::WeightDecayConfig;
 use burn::optim::{Adam, AdamConfig};
 use burn::tensor::backend::AutodiffBackend;
 
-/// The number that Adam adds to the root of the second moment. It is torch's default, and that of
-/// [`SparseAdam`](edgecut_dist_sampler::SparseAdam); burn's default is 1e-5, which shortens the steps of small gradients.
+/// The value that Adam adds to the root of the second moment. It is the default of torch and of
+/// [`SparseAdam`](edgecut_dist_sampler::SparseAdam). burn's default of 1e-5 shortens the steps of small gradients.
 pub const ADAM_EPSILON: f32 = 1e-8;
 
-/// An Adam optimizer of modules of type `M`.
+/// An Adam optimizer for modules of type `M`.
 pub type AdamOf<B, M> = OptimizerAdaptor<Adam, M, B>;
 
 /// Returns Adam with the settings of `torch.optim.Adam`: betas of 0.9 and 0.999, [`ADAM_EPSILON`], and an L2 penalty of
 /// `weight_decay` on all parameters (Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015).
 ///
-/// All loops of this workspace take their optimizer from here, so that results of one are those of another.
+/// All training loops of this workspace use this function, so that their results agree.
 ///
 /// ```
 /// use burn::backend::{Autodiff, NdArray};
@@ -73,7 +73,7 @@ mod tests {
         assert!((weight - 1.5).abs() < 1e-5, "{weight}");
     }
 
-    /// All Rust files below a folder, but those of builds.
+    /// Collects all Rust files below a folder, except those in `target` folders.
     fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).expect("a folder of the workspace").flatten() {
             let path = entry.path();

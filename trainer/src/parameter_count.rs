@@ -1,4 +1,4 @@
-//! The number of values that a run trains, and the memory that they take.
+//! The number of values that a run trains, and the memory that they need.
 
 use crate::available_memory::available_memory_bytes;
 use crate::models::GraphSchema;
@@ -9,19 +9,20 @@ use edgecut_dist_sampler::SamplingNode;
 use serde::Serialize;
 use std::fmt;
 
-/// Copies of a model's parameter in training: the value, its gradient, and Adam's two moments.
+/// The number of copies of a model's parameter in training: the value, its gradient, and Adam's two moments.
 const MODEL_COPIES: u64 = 4;
-/// Copies in the memory of the host where a device computes: gradients on their way to other ranks.
+/// The number of copies in host memory if a device with its own memory computes: the gradients to be sent to other
+/// ranks.
 const HOST_COPIES: u64 = 1;
-/// Copies of an embedding's value: itself, and the two moments of sparse Adam.
+/// The number of copies of an embedding's value: the value, and the two moments of sparse Adam.
 const EMBEDDING_COPIES: u64 = 3;
 
 /// The number of values that a run trains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ParameterCount {
-    /// Trained parameters of the model.
+    /// The number of trained parameters of the model.
     pub model: u64,
-    /// Values of the embeddings of all nodes of the types without features.
+    /// The number of values in the embeddings of all nodes of the types without features.
     pub embeddings: u64,
 }
 
@@ -35,7 +36,7 @@ impl fmt::Display for ParameterCount {
     }
 }
 
-/// Returns a number with a comma between thousands.
+/// Formats a number with commas as thousands separators.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -55,8 +56,8 @@ pub(crate) fn num_embedding_values(node: &SamplingNode, schema: &GraphSchema, di
     embedded.map(|(nodes, _)| (nodes.book.num_nodes() as u64).saturating_mul(dim as u64)).fold(0, u64::saturating_add)
 }
 
-/// Fails if a model of so many parameters, or its embeddings, cannot be trained in the memory that is available to the
-/// processes of this node. Without this check the allocation would abort the process. Every rank has to call this before it
+/// Checks that the processes of this node have enough memory to train a model with this number of parameters, and its
+/// embeddings. Without this check a failing allocation would abort the process. Every rank must call this before it
 /// allocates any of them.
 ///
 /// # Errors
@@ -66,25 +67,25 @@ pub(crate) fn check_model_memory<B: GnnBackend>(
     embedded: Option<EmbeddedNodes<'_>>,
     world: &mut ProcessGroup,
 ) -> Result<(), TrainError> {
-    // More than can be counted is an error of the settings, which the model's own checks name.
+    // `None` means that the number overflows. The model's own validation reports that error, so it passes here.
     let parameters = num_parameters.unwrap_or(0) as u64;
     let copies = if B::HAS_OWN_MEMORY { HOST_COPIES } else { MODEL_COPIES };
     let processes = world.cluster().local_world_size() as u64;
     let model = check(&format!("the model has {} parameters", grouped(parameters)), parameters, copies, processes);
     let verdict = model.and_then(|()| embedded.map_or(Ok(()), |embedded| check_embedding_memory(&embedded)));
-    // No process allocates before all of this node have measured what is available.
+    // No process may allocate before all processes of this node have measured the available memory.
     world.barrier()?;
     verdict
 }
 
-/// The embeddings of the nodes of a graph whose types have no features.
+/// The embeddings of a graph's nodes of types without features.
 pub(crate) struct EmbeddedNodes<'a> {
     pub(crate) node: &'a SamplingNode,
     pub(crate) schema: &'a GraphSchema,
     pub(crate) dim: usize,
 }
 
-/// Fails if this process cannot hold its share of a graph's embeddings.
+/// Checks that the processes of this node have enough memory for their shares of a graph's embeddings.
 ///
 /// # Errors
 /// [`TrainError::Config`] with the number of values and both sizes.
@@ -94,7 +95,8 @@ fn check_embedding_memory(embedded: &EmbeddedNodes<'_>) -> Result<(), TrainError
     if values == 0 {
         return Ok(());
     }
-    // The values are spread over the parts, of which the processes of a node hold as many as they are, unless they share one.
+    // The values are spread over the parts. Each process of this node holds one part, except that `sharers` processes
+    // share a part.
     let parts = u64::from(node.part().meta().num_parts.max(1));
     let (sharers, _) = node.sharers();
     let parts_of_node = (node.cluster().local_world_size() / sharers.max(1)).max(1) as u64;

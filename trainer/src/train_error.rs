@@ -1,4 +1,4 @@
-//! What can go wrong while training.
+//! The error type of training.
 
 use crate::model_file::ModelFileError;
 use edgecut_cluster::ClusterError;
@@ -9,19 +9,19 @@ use thiserror::Error;
 /// An error of a training run.
 #[derive(Debug, Error)]
 pub enum TrainError {
-    /// The options contradict each other or the graph.
+    /// Options that contradict each other or do not match the graph.
     #[error("{what}")]
     Config {
-        /// What is wrong, and what to do.
+        /// The problem and its remedy.
         what: String,
     },
-    /// A batch is not what the model takes.
+    /// A batch that does not match the model.
     #[error("batch: {what}")]
     Batch {
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
-    /// The loss is no longer a finite number.
+    /// A loss that is not a finite number.
     #[error("the loss of epoch {}, step {} is {loss}: lower the learning rate", epoch + 1, step + 1)]
     NotFinite {
         /// The epoch, counted from 0.
@@ -31,30 +31,30 @@ pub enum TrainError {
         /// The loss.
         loss: f64,
     },
-    /// A GPU, or what connects GPUs, failed.
+    /// A failure of a GPU or of the communication between GPUs.
     #[error("{what}")]
     Device {
-        /// What it says.
+        /// The message of the failure.
         what: String,
     },
-    /// The report of an epoch could not be written.
+    /// A failure to write the report of an epoch or to save a model.
     #[error("report the epoch")]
     Report(#[from] std::io::Error),
-    /// A batch could not be made.
+    /// A failure to make a batch.
     #[error(transparent)]
     Loader(#[from] LoaderError),
-    /// Sampling failed.
+    /// A failure of sampling.
     #[error(transparent)]
     Sample(#[from] SampleError),
-    /// A saved model could not be read.
+    /// A failure to read a saved model.
     #[error(transparent)]
     Model(Box<ModelFileError>),
-    /// The ranks could not work together.
+    /// A failure of the job: a rank, or the network between ranks.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
 }
 
-// Boxed, for every result of the trainer carries the size of this error.
+// Boxed, because every `Result` of the trainer is at least as large as this error type.
 impl From<ModelFileError> for TrainError {
     fn from(error: ModelFileError) -> Self {
         Self::Model(Box::new(error))

@@ -6,59 +6,59 @@ use crate::nn::RelationAggregation;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, LoaderConfig};
 use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, Wanted};
 
-/// Mixed into the run's seed for evaluation, so that it draws other neighborhoods than training does.
+/// XORed with the run's seed for evaluation, so that it samples other neighborhoods than training does.
 const EVALUATION_SEED: u64 = 0x6576_616c;
 
 /// Settings of a model and of its training.
 #[derive(Clone, Debug)]
 pub struct TrainingConfig {
-    /// The model's kind.
+    /// The kind of model.
     pub kind: ModelKind,
-    /// Width of the hidden layers.
+    /// The width of the hidden layers.
     pub hidden_channels: usize,
-    /// Dropout between layers.
+    /// The dropout probability between layers.
     pub dropout: f64,
-    /// Dropout on the input features.
+    /// The dropout probability of the input features.
     pub input_dropout: f64,
-    /// True if a layer's input is added to its output, where both are of the hidden width.
+    /// True to add a layer's input to its output if both have the hidden width.
     pub residual: bool,
-    /// True if a layer's input is normalised, unless it is the features.
+    /// True to apply layer normalization to the input of each layer, except to the features.
     pub layer_norm: bool,
-    /// True if a model of a homogeneous graph maps features to the hidden width before the first convolution, and from there to
-    /// the classes after the last. Models of other graphs always do.
+    /// True to add, for a homogeneous graph, a dense layer from the features to the hidden width before the first
+    /// convolution, and one to the classes after the last convolution. Models of heterogeneous graphs always have them.
     pub encoder_decoder: bool,
-    /// How a node combines what it hears over several edge types.
+    /// The aggregation of the messages that a node receives over different edge types.
     pub relation_aggregation: RelationAggregation,
-    /// Which neighbors are drawn: a fan-out per layer and edge type, the hop nearest to the seeds first.
+    /// The sampler of training: a fan-out per layer and edge type, the hop at the seeds first.
     pub sampler: SamplerConfig,
     /// The fan-outs of validation and test.
     pub eval_num_neighbors: NumNeighbors,
-    /// Seeds per batch and rank, at most: a rank's seeds are spread evenly over the steps of an epoch.
+    /// The maximum number of seeds per batch and rank. A rank's seeds are spread evenly over the steps of an epoch.
     pub batch_size: usize,
-    /// Epochs.
+    /// The number of epochs.
     pub num_epochs: u64,
-    /// Adam's learning rate.
+    /// The learning rate of Adam.
     pub lr: f64,
-    /// That of the embeddings of node types without features.
+    /// The learning rate of the embeddings of node types without features.
     pub embedding_lr: f64,
-    /// L2 penalty on all parameters.
+    /// The L2 penalty on all parameters except embeddings.
     pub weight_decay: f64,
-    /// The seed of everything random.
+    /// The random seed of the run.
     pub seed: u64,
-    /// Batches that are made ahead of the trainer.
+    /// The number of batches that are prefetched concurrently.
     pub concurrency: usize,
-    /// The most bytes of batches that are made ahead of the trainer; a larger batch passes alone.
+    /// The maximum number of bytes of prefetched batches. A single batch may exceed it.
     pub prefetch_bytes: usize,
-    /// Epochs between validations.
+    /// The number of epochs between validations.
     pub eval_every: u64,
-    /// Whether feature rows are divided by their sums.
+    /// True to divide feature rows by their sums.
     pub normalize_features: bool,
-    /// What of the graph a GPU keeps in its memory.
+    /// The graph data to keep in GPU memory.
     pub device_memory: DeviceMemory,
 }
 
 impl TrainingConfig {
-    /// The defaults of the program `train`, without dropout; the fan-outs of evaluation are those of training.
+    /// Returns the defaults of the program `train`, but without dropout. Evaluation has the fan-outs of training.
     pub fn new(kind: ModelKind, sampler: SamplerConfig) -> Self {
         Self {
             kind,
@@ -85,12 +85,12 @@ impl TrainingConfig {
         }
     }
 
-    /// The sampler of validation and test.
+    /// Returns the sampler configuration of validation and test.
     pub(crate) fn eval_sampler(&self) -> SamplerConfig {
         SamplerConfig { num_neighbors: self.eval_num_neighbors.clone(), ..self.sampler.clone() }
     }
 
-    /// How training seeds become batches: shuffled, and spread evenly over the steps.
+    /// Returns the loader configuration of training: seeds are shuffled and spread evenly over the steps.
     pub(crate) fn train_loader(&self, wanted: Wanted) -> LoaderConfig {
         LoaderConfig {
             batch_size: self.batch_size,
@@ -104,7 +104,7 @@ impl TrainingConfig {
         }
     }
 
-    /// How the seeds of validation and test become batches: in order.
+    /// Returns the loader configuration of validation and test: seeds are in order.
     pub(crate) fn eval_loader(&self, wanted: Wanted) -> LoaderConfig {
         let seed = self.seed ^ EVALUATION_SEED;
         LoaderConfig { even_batches: false, shuffle: false, seed, ..self.train_loader(wanted) }

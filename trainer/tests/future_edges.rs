@@ -1,7 +1,8 @@
-//! No model reads edges that are later than its seeds.
+//! Tests that no model reads edges that are later than its seeds.
 //!
-//! A node's label is whether edges enter it after its time. Every node has the same number of earlier edges, and features are
-//! random. A model that reads the future classifies all nodes correctly; a model that does not guesses.
+//! The label of a node is 1 if edges enter it after its time. Every node has the same number of earlier edges, and
+//! features are random. A model that reads the future classifies all nodes correctly; a model that does not can only
+//! guess.
 
 #[path = "../../dist-loader/tests/support/mod.rs"]
 mod support;
@@ -36,7 +37,7 @@ const EARLIER_EDGES: usize = 3;
 const LATER_EDGES: usize = 8;
 const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
 
-/// The accuracy of a guess on the test nodes, plus and minus 2 %, which is more than three standard deviations.
+/// The accuracy of guessing on the test nodes, plus or minus 2 %, which is more than three standard deviations.
 const GUESS: std::ops::RangeInclusive<f64> = 0.48..=0.52;
 
 struct Edges {
@@ -58,7 +59,7 @@ fn dataset() -> Dataset {
             edges.times.push(time);
         }
     }
-    // The sum of constants over neighbors is their number.
+    // One feature is constant, so that a sum over neighbors counts them.
     let value =
         |position: u32| if position.is_multiple_of(4) { 1.0 } else { numbers.below(1_000) as f32 / 500.0 - 1.0 };
     let values: Vec<f32> = (0..NODES * 4).map(value).collect();
@@ -101,7 +102,7 @@ impl Observer<Cpu> for Silent {
     }
 }
 
-/// The accuracy on the test nodes.
+/// Trains a model and returns its accuracy on the test nodes.
 fn accuracy(dir: &Path, kind: ModelKind, sampler: SamplerConfig) -> Result<f64, TrainError> {
     let training = TrainingConfig {
         hidden_channels: 16,
@@ -137,7 +138,7 @@ fn every_model_guesses_labels_that_lie_in_the_future() {
         let accuracy = accuracy(dir.path(), kind, by_time()).expect("a run");
         assert!(GUESS.contains(&accuracy), "{kind:?} reads the future: {accuracy}");
     }
-    // Where later edges are drawn, their number is the label.
+    // Without temporal sampling, the number of neighbors reveals the label.
     let kind = ModelKind::Sage { aggregation: Aggregation::Sum };
     let found = accuracy(dir.path(), kind, SamplerConfig::new(vec![Fanout::All; 2])).expect("a run");
     assert!(found > 0.9, "the label is in the graph: {found}");
@@ -178,7 +179,7 @@ fn loaders_give_no_degrees_that_count_later_edges() {
         assert!(error.contains("in-degrees") && error.contains("GCN"), "{error}");
         let wanted = Wanted { degrees: false, ..config.wanted };
         assert!(loader(by_time(), &LoaderConfig { wanted, ..config.clone() }).is_ok());
-        // Degrees themselves may be had of a weighted batch, but not a GCN's normalisation.
+        // A weighted batch may have degrees, but not the normalization of a GCN.
         let weighted = SamplerConfig::new(vec![Fanout::All; 2]).with_weights(true);
         let loader = loader(weighted, &config).expect("a valid loader");
         let schema = Arc::new(GraphSchema::new(node.part().meta()).expect("types"));

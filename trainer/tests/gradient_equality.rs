@@ -1,4 +1,5 @@
-//! Two ranks with batch B and full neighbors take the same steps as one rank with the same 2 B seeds.
+//! Tests that two ranks with batch size B and full neighborhoods take the same steps as one rank with the same 2 B
+//! seeds.
 
 #[path = "../../dist-loader/tests/support/mod.rs"]
 mod support;
@@ -31,15 +32,15 @@ enum Which {
     OwnTrainingNodes,
 }
 
-/// What makes a model's settings of a graph's types.
+/// A function from a graph's types to the settings of a model.
 type Model = dyn Fn(&GraphSchema) -> ModelConfig + Sync;
 
-/// A stack of two convolutions.
+/// Returns the settings of a stack of two convolutions.
 fn stack(kind: ModelKind) -> impl Fn(&GraphSchema) -> ModelConfig + Sync {
     move |_| NodeModelConfig::new(kind, 3, 8, 4, 2).with_normalize_features(true).into()
 }
 
-/// The gradients of every step of an epoch with Adam, on every rank.
+/// Returns the gradients of every step of an epoch with Adam on every rank.
 fn steps(dir: &Path, world_size: usize, batch_size: usize, model: &Model, which: &Which) -> Vec<Vec<StepGradients>> {
     on_ranks(dir, world_size, &SamplingNodeConfig::default(), |node, world| {
         let device = Default::default();
@@ -118,7 +119,7 @@ fn ranks_together_step_like_one() {
     for parts in [1, 2, 3] {
         write_parts(&dataset, parts, Method::Metis { recursive: false }, &dir.path().join(parts.to_string()));
     }
-    // 50 seeds in batches of 8: in the last step one rank has 2 seeds and the others none.
+    // With 50 seeds in batches of 8, one rank has 2 seeds in the last step and the others have none.
     let seeds = Which::Listed((0..50).map(|i| (i * 37 + 5) % 200).collect());
     for kind in kinds() {
         for parts in [2, 3] {
@@ -133,9 +134,10 @@ fn ranks_together_step_like_one() {
 fn unequal_parts_do_not_skew_the_mean() {
     let dataset = support::graph(120, 500, 12);
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let (one, two) = (dir.path().join("1"), dir.path().join("2"));
+    let one = dir.path().join("1");
+    let two = dir.path().join("2");
     write_parts(&dataset, 1, Method::Random, &one);
-    // Part 0 gets a tenth of the nodes, so a tenth of the seeds.
+    // Part 0 has a tenth of the nodes and of the seeds.
     let assignment = Assignment { parts: vec![(0..120).map(|n| u32::from(n % 10 != 0)).collect()] };
     edgecut_partition::write_parts(&dataset, &assignment, &PartitionOptions::new(2), &two).expect("write the parts");
     let book: PartitionBook = edgecut_graph::Meta::read(&two).expect("read META.json").node_types[0].book.clone();

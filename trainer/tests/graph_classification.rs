@@ -1,5 +1,5 @@
-//! Graph classification over several ranks, which talk over real sockets: each graph once, the same steps as one rank, and
-//! batch normalisation.
+//! Tests of graph classification over several ranks that are connected by real sockets: each graph counts once, the
+//! steps equal those of one rank, and batch normalization.
 
 use burn::backend::Autodiff;
 use burn::module::AutodiffModule;
@@ -29,7 +29,7 @@ fn graphs(num_graphs: usize) -> Arc<GraphDataset> {
     Arc::new(fake_graphs(&options).unwrap().with_degrees_as_labels())
 }
 
-/// What `run` gives on each of several ranks, in their order.
+/// Runs `run` on several ranks and returns their results in the order of the ranks.
 fn on_ranks<T: Send>(world_size: usize, run: impl Fn(&mut ProcessGroup) -> T + Sync) -> Vec<T> {
     let ranks = Cluster::join_local(world_size, |_| {}).unwrap();
     let of_rank = |cluster: Cluster| {
@@ -49,7 +49,7 @@ fn loader(graphs: &Arc<GraphDataset>, packing: Packing, world: &ProcessGroup) ->
     GraphDataLoader::new(graphs.clone(), all, config, world.rank(), world.size()).unwrap()
 }
 
-/// The gradients of every step of an epoch with Adam, on every rank.
+/// Returns the gradients of every step of an epoch with Adam on every rank.
 fn steps(graphs: &Arc<GraphDataset>, world_size: usize, batch_size: usize) -> Vec<Vec<StepGradients>> {
     let options = GraphBatchOptions { for_training: true, ..Default::default() };
     let config = GraphNetConfig { batch_norm: false, ..GraphNetConfig::new(GIN, graphs.feature_dim(), 8, 2, 2) };
@@ -70,7 +70,7 @@ fn steps(graphs: &Arc<GraphDataset>, world_size: usize, batch_size: usize) -> Ve
 
 #[test]
 fn several_ranks_take_the_steps_of_one() {
-    // The last step has 13 graphs: unequal shares, with four ranks 3, 3, 3 and 4.
+    // The last step has 13 graphs, so the ranks have unequal shares: 3, 3, 3 and 4 on four ranks.
     let graphs = graphs(61);
     let expected = &steps(&graphs, 1, 24)[0];
     assert_eq!(expected.len(), 3);
@@ -124,7 +124,7 @@ fn batch_normalisation_is_per_rank_in_training_and_averaged_before_evaluation() 
     let config = GraphNetConfig::new(GIN, graphs.feature_dim(), 8, 2, 2);
     let options = GraphBatchOptions { for_training: true, ..Default::default() };
     let mode = Mode::Train(DropoutKey::new(0, 0, 0));
-    // Shares of 24 and 16 graphs, each as a job of one rank, which gives its gradient and its statistics.
+    // Each share of 24 and 16 graphs first runs as a job of one rank, for the expected gradient and statistics.
     let shares: [Vec<u32>; 2] = [(0..24).collect(), (24..40).collect()];
     let of_share = |share: &[u32], world: &mut ProcessGroup| {
         let model: GraphNet<Autodiff<Cpu>> = config.init(3, &Default::default()).unwrap();
@@ -158,7 +158,7 @@ fn batch_normalisation_is_per_rank_in_training_and_averaged_before_evaluation() 
     assert_ne!(alone[0].1, alone[1].1);
 }
 
-/// Counts what it is told.
+/// An observer that records its calls.
 #[derive(Default)]
 struct Counts {
     epochs: Vec<GraphEpochReport>,
@@ -201,7 +201,7 @@ fn one_rank_and_two_learn_what_is_in_the_structure() {
                 assert!(counts.improved > 0 && counts.epochs.iter().all(|epoch| epoch.graphs == 480));
                 (trained.result, flatten_parameters(&trained.model))
             });
-            // A tenth of the graphs has a random structure, half of which is the other class's.
+            // A tenth of the graphs has a random structure, which belongs to the other class in half of the cases.
             let (result, parameters) = &results[0];
             assert!(result.test_acc > Some(0.85), "{conv:?}, {world_size} ranks: {result:?}");
             assert!(results.iter().all(|other| (&other.0, &other.1) == (result, parameters)));
@@ -245,7 +245,7 @@ fn a_rank_without_a_batch_does_not_pull_the_running_statistics_back() {
     let statistics = on_ranks(3, |world| {
         let model: GraphNet<Autodiff<Cpu>> = config.init(3, &Default::default()).unwrap();
         let mut own = 0;
-        // All graphs are one batch, of rank 0.
+        // All graphs form a single batch, on rank 0.
         for batch in graph_batches(&loader(&graphs, Packing::Nodes(100_000), world), 0, options, &Default::default()) {
             let batch = batch.unwrap().unwrap();
             own += u64::from(batch.input().is_some());
@@ -279,7 +279,7 @@ fn what_cannot_be_trained_is_refused() {
         "dataset fake-graphs: 2 training graphs for 3 processes: start at most as many processes as there are graphs";
     assert_eq!(why(vec![0, 1], 3), expected);
     assert_eq!(why(vec![], 1), "dataset fake-graphs: there are no training graphs");
-    assert!(why(vec![11, 12], 1).contains("graph 11 is unknown, the set has 10"));
+    assert!(why(vec![11, 12], 1).contains("graph 11 does not exist, the set has 10 graphs"));
     let config = GraphTrainingConfig { drop_last: true, ..config };
     let split = GraphSplit { train: (0..8).collect(), valid: vec![8], test: vec![9] };
     let refused = |config: &GraphTrainingConfig| {
@@ -296,7 +296,7 @@ fn what_cannot_be_trained_is_refused() {
     assert!(refused(&config).starts_with(expected), "{}", refused(&config));
     let vast = GraphTrainingConfig { drop_last: false, hidden_channels: 1_000_003, ..config.clone() };
     assert!(refused(&vast).contains("lower --hidden-channels"), "{}", refused(&vast));
-    // One validation graph is of one class.
+    // A single validation graph has a single class, for which the ROC AUC is undefined.
     let config = GraphTrainingConfig { drop_last: false, metric: Metric::RocAuc, ..config };
-    assert_eq!(refused(&config), "metric roc-auc is not defined on the validation graphs: take accuracy");
+    assert_eq!(refused(&config), "metric roc-auc is not defined on the validation graphs: use --metric accuracy");
 }

@@ -1,4 +1,4 @@
-//! Node classification on a graph of several types, on one rank and on two.
+//! Tests of node classification on a heterogeneous graph, on one rank and on two.
 
 #[path = "../../dist-loader/tests/support/mod.rs"]
 mod support;
@@ -24,7 +24,8 @@ use support::{on_ranks, write_parts};
 type Cpu = NdArray<f32>;
 const NUM_CLASSES: usize = 4;
 
-/// v0 has labels. The generator gives v2 no features: unless it gets some here, its nodes have embeddings.
+/// Generates a graph in which v0 has labels. The generator gives v2 no features; without `with_v2` its nodes have
+/// embeddings.
 fn graph(with_v2: bool) -> Dataset {
     let options = FakeOptions {
         avg_num_nodes: 600,
@@ -58,7 +59,7 @@ fn config(kind: ModelKind) -> NodeTrainingConfig {
     NodeTrainingConfig { training, metric: Metric::MacroF1 }
 }
 
-/// Keeps what it is told.
+/// An observer that records the reports of epochs.
 #[derive(Default)]
 struct Log(Vec<EpochReport>);
 
@@ -75,14 +76,15 @@ impl Observer<Cpu> for Log {
     }
 }
 
-/// The result of every rank, by training and by evaluating the model that came of it.
+/// Trains a model and evaluates it again. Returns both results of every rank.
 fn train(
     dir: &Path,
     ranks: usize,
     config: &NodeTrainingConfig,
 ) -> Vec<Result<(ClassificationResult, ClassificationResult), TrainError>> {
     on_ranks(dir, ranks, &SamplingNodeConfig::default(), |node, world| {
-        let (device, mut log) = (Default::default(), Log::default());
+        let device = Default::default();
+        let mut log = Log::default();
         let trained = train_node::<Autodiff<Cpu>>(&node, config, world, &device, &mut log)?;
         let TrainedNodeModel { model, config: model_config, embeddings, result } = trained;
         assert_eq!(log.0.len() as u64, config.training.num_epochs);
@@ -151,7 +153,7 @@ fn what_cannot_be_trained_is_said() {
     let message = error("with", &NodeTrainingConfig { training, ..sage.clone() });
     assert!(message.contains("the model has ") && message.contains("lower --hidden-channels"), "{message}");
     let auc = NodeTrainingConfig { metric: Metric::RocAuc, ..sage };
-    assert!(error("with", &auc).contains("metric roc-auc is for two classes, and there are 4"));
+    assert!(error("with", &auc).contains("metric roc-auc needs two classes, but there are 4"));
 }
 
 #[test]
@@ -160,7 +162,7 @@ fn more_classes_than_the_labels_of_all_parts_allow_are_an_error_on_every_rank() 
     write_parts(&graph(true), 2, Method::Random, dir.path());
     let path = dir.path().join(META_FILE);
     let text = std::fs::read_to_string(&path).expect("a description");
-    // The nodes would allow as many, but no part knows more than four labels.
+    // The number of nodes would allow 5000 classes, but all parts together have only four different labels.
     std::fs::write(&path, text.replace("\"num_classes\": 4", "\"num_classes\": 5000")).expect("another description");
     for result in train(dir.path(), 2, &config(ModelKind::Sage { aggregation: Aggregation::Mean })) {
         let error = result.expect_err("too many classes").to_string();

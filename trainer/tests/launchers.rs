@@ -1,4 +1,4 @@
-//! Processes that find their rank in what a launcher sets in the environment.
+//! Tests of processes that take their rank from a launcher's environment variables.
 
 mod programs;
 
@@ -15,7 +15,7 @@ fn start(parts: &Path, variables: Variables<'_>) -> Child {
     command.spawn().expect("start train")
 }
 
-/// Starts a process for each set of variables; all have to end well together.
+/// Starts one process for each set of variables. All of them must succeed.
 fn trains(parts: &Path, ranks: &[Variables<'_>]) {
     let children: Vec<Child> = ranks.iter().map(|variables| start(parts, variables)).collect();
     for child in children {
@@ -24,14 +24,14 @@ fn trains(parts: &Path, ranks: &[Variables<'_>]) {
     }
 }
 
-/// What one process ends with at once, as wrong usage.
+/// Runs one process, which must fail with the status of invalid usage, and returns its error.
 fn usage_error(parts: &Path, flags: &[&str], variables: Variables<'_>) -> String {
     let output = run(node(parts).args(flags).envs(variables.iter().copied()));
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     error_of(&output)
 }
 
-/// The number of a Slurm job that is given a free port.
+/// Returns the number of a Slurm job whose derived port is free.
 fn slurm_job() -> String {
     let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     let port = (10_000 + std::process::id() as u16 % 5000..20_000).find(free).expect("a free port");
@@ -40,7 +40,8 @@ fn slurm_job() -> String {
 
 #[test]
 fn srun_places_ranks_and_names_the_first_node() {
-    let (parts, job) = (parts(2, 21), slurm_job());
+    let parts = parts(2, 21);
+    let job = slurm_job();
     let task = |rank: &'static str| {
         [
             ("SLURM_JOB_ID", job.as_str()),
@@ -52,7 +53,7 @@ fn srun_places_ranks_and_names_the_first_node() {
             ("SLURM_PROCID", rank),
             ("SLURM_NODEID", rank),
             ("SLURM_LOCALID", "0"),
-            // What a batch script for torchrun would export: not a place without a RANK.
+            // A batch script for torchrun may export this. Without RANK it must be ignored.
             ("WORLD_SIZE", "64"),
         ]
     };
@@ -64,7 +65,7 @@ fn srun_places_ranks_and_names_the_first_node() {
 fn a_shell_in_a_batch_job_starts_its_own_ranks() {
     let parts = parts(2, 22);
     let shells: [Variables<'_>; 2] = [
-        // The batch script itself, and `srun --pty bash`.
+        // The environments of a batch script and of `srun --pty bash`.
         &[("SLURM_JOB_ID", "7"), ("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("SLURM_NODEID", "0")],
         &[("SLURM_PROCID", "0"), ("SLURM_STEP_NODELIST", "n1"), ("SLURM_STEP_NUM_TASKS", "1")],
     ];
@@ -78,7 +79,8 @@ fn a_shell_in_a_batch_job_starts_its_own_ranks() {
 
 #[test]
 fn mpirun_places_ranks() {
-    let (parts, port) = (parts(2, 23), free_port().to_string());
+    let parts = parts(2, 23);
+    let port = free_port().to_string();
     let open_mpi = |rank: &'static str| {
         [
             ("OMPI_COMM_WORLD_RANK", rank),
@@ -130,7 +132,8 @@ fn mpirun_itself_places_ranks() {
 
 #[test]
 fn the_index_of_a_kubernetes_job_is_a_rank() {
-    let (parts, port) = (parts(2, 25), free_port().to_string());
+    let parts = parts(2, 25);
+    let port = free_port().to_string();
     let pod = |index: &'static str| {
         [
             ("JOB_COMPLETION_INDEX", index),
@@ -142,7 +145,8 @@ fn the_index_of_a_kubernetes_job_is_a_rank() {
         ]
     };
     trains(&parts.path, &[&pod("0"), &pod("1")]);
-    let (pod, no_master) = (pod("1"), [("JOB_COMPLETION_INDEX", "1"), ("WORLD_SIZE", "2")]);
+    let pod = pod("1");
+    let no_master = [("JOB_COMPLETION_INDEX", "1"), ("WORLD_SIZE", "2")];
     assert!(usage_error(&parts.path, &["--nproc-per-node", "2"], &pod).contains("JOB_COMPLETION_INDEX"));
     assert!(usage_error(&parts.path, &[], &no_master).contains("--master-addr"));
 }
@@ -153,7 +157,7 @@ fn the_kubernetes_manifest_starts_train_as_it_is() {
     let after = |start: &str| manifest.split_once(start).expect("a part of the manifest").1;
     let args = after(" args:\n").split_once(" env:\n").expect("the variables after the flags").0;
     let args = args.lines().filter_map(|line| line.trim().strip_prefix("- "));
-    // What is the test's own: the parts, the length, and where the model goes.
+    // The test sets these flags itself: the parts, the number of epochs, and the model's file.
     let own = ["--dataset-root-dir=", "--num-epochs=", "--save-model="];
     let args: Vec<&str> = args.filter(|arg| !own.iter().any(|flag| arg.starts_with(flag))).collect();
     assert!(!args.is_empty(), "flags are left");
@@ -161,7 +165,8 @@ fn the_kubernetes_manifest_starts_train_as_it_is() {
     let names: Vec<&str> = names.take(5).collect();
     assert_eq!(names, ["WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "EDGECUT_LISTEN_ADDR", "EDGECUT_TOKEN"]);
 
-    let (parts, port) = (parts(2, 30), free_port().to_string());
+    let parts = parts(2, 30);
+    let port = free_port().to_string();
     let started = ["0", "1"].map(|index| {
         let mut command = Command::new(TRAIN);
         unplace(&mut command);
@@ -179,7 +184,8 @@ fn the_kubernetes_manifest_starts_train_as_it_is() {
 
 #[test]
 fn flags_win_over_any_launcher() {
-    let (parts, port) = (parts(2, 26), free_port().to_string());
+    let parts = parts(2, 26);
+    let port = free_port().to_string();
     let others = [("RANK", "7"), ("WORLD_SIZE", "9"), ("OMPI_COMM_WORLD_RANK", "3"), ("MASTER_PORT", port.as_str())];
     let mut command = node(&parts.path);
     command.args(["--num-nodes", "1", "--nproc-per-node", "2", "--num-epochs", "1"]).envs(others);
@@ -200,11 +206,12 @@ fn torchruns_variables_do_not_go_with_several_processes() {
 
 #[test]
 fn the_environment_names_the_address_to_listen_on() {
-    let (parts, port) = (parts(2, 28), free_port().to_string());
+    let parts = parts(2, 28);
+    let port = free_port().to_string();
     let rank = |rank: &'static str| {
         let place = [("RANK", rank), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", port.as_str())];
         let mut command = node(&parts.path);
-        // An address for documentation, which no machine has.
+        // An address reserved for documentation, which no machine has.
         command.envs(place).env("EDGECUT_LISTEN_ADDR", "192.0.2.1").env("EDGECUT_TOKEN", "a secret of the tests");
         command.args(["--num-epochs", "1"]);
         command
@@ -220,8 +227,8 @@ fn the_environment_names_the_address_to_listen_on() {
 
 #[test]
 fn threads_are_limited_by_flags_alone() {
-    // The library that burn-ndarray multiplies matrices with has threads of its own, as many as this variable says, and
-    // complains of it when it is first used. Nothing of `train` may use it, or ranks of a node would crowd each other.
+    // burn-ndarray's library of matrix products has its own threads. It reads their number from this variable at its
+    // first use, and reports an invalid value. `train` must not use it, or the ranks of a node would compete for cores.
     let parts = parts(1, 29);
     let model = parts.path.join("../model.safetensors");
     for kind in ["sage", "gcn"] {

@@ -1,4 +1,4 @@
-//! `train link` as users run it: real processes, real sockets, and what is said of wrong flags.
+//! Tests of `train link` with real processes and real sockets, including invalid flags.
 
 mod programs;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// `train link` on two processes, or on one.
+/// Runs `train link` on the given number of processes.
 fn link(parts: &Path, nproc: u32, flags: &[&str]) -> Output {
     let mut command = Command::new(TRAIN);
     unplace(&mut command);
@@ -63,7 +63,7 @@ fn two_processes_train_links_and_say_how_it_went() {
         ["mrr", "hits@1", "roc_auc"].map(|name| format!("{:.4}", trained["test"][name].as_f64().expect("a score")));
     let test = said.lines().find(|line| line.starts_with("test: MRR ")).expect("a line about test edges");
     assert!(expected.iter().all(|number| test.contains(number)), "{test}, not {expected:?}");
-    // Ranked among all nodes, the same model says something else, and the same of any number of processes.
+    // Ranked against all nodes, the same model has other metrics, which are equal on any number of processes.
     let all = |nproc: u32| {
         let flags = ["--num-neighbors=-1,-1", "--eval-negatives", "all", "--json", "--load-model", text(&model)];
         json(&link(&parts.path, nproc, &flags))
@@ -71,19 +71,19 @@ fn two_processes_train_links_and_say_how_it_went() {
     let (two, four) = (all(2), all(4));
     for split in ["valid", "test"] {
         assert_eq!([&two[split]["edges"], &four[split]["edges"]], [&trained[split]["edges"]; 2]);
-        // Batches of other sizes may round the last bit of a score in another way.
+        // Batches of other sizes may round the last bit of a score differently.
         assert!((score(&two, split, "mrr") - score(&four, split, "mrr")).abs() < 1e-3, "{two} and {four}");
     }
     assert!(two["test"]["roc_auc"].is_null() && score(&two, "test", "mrr") < score(&trained, "test", "mrr"), "{two}");
 
     let output = run(node(&parts.path).args(["--nproc-per-node", "2", "--load-model"]).arg(&model));
     assert_each_says(&output, &format!("model {}: ", text(&model)));
-    assert_each_says(&output, "it describes a model for links, which train link reads");
+    assert_each_says(&output, "it describes a model for links: use it with `train link`");
     let output = link(&parts.path, 2, &["--num-neighbors", "5", "--load-model", text(&model)]);
-    assert_each_says(&output, "the model has 2 layers, but there are fan-outs for 1");
+    assert_each_says(&output, "the model has 2 layers, but --num-neighbors has 1 fan-outs");
 }
 
-/// Each process that failed by itself said why in one line; one that did not names the rank that did.
+/// Checks that both processes failed and that each printed exactly one error, which contains `why`.
 fn assert_each_says(output: &Output, why: &str) {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(output));
     let text = stderr(output);
@@ -114,8 +114,10 @@ fn embeddings_and_relations_are_trained_saved_and_loaded() {
         let shape = ["--decoder", "distmult", "--eval-negatives", "all", "--edge-types", "e0,e4", "--json"];
         let training = ["--loss", "softmax", "--num-epochs", "3", "--save-model", text(&model)];
         let trained = json(&link(&parts.path, 2, &[flags, &shape, &training].concat()));
-        // A rank among 300 nodes has a mean reciprocal of 0.021 by chance.
-        assert!(trained["test"]["mrr"].as_f64() > Some(0.024), "{trained}");
+        // A random ranking of 300 nodes has an MRR of 0.021. The edges are random too, so little can be learned from them:
+        // a high MRR would be a leak.
+        let mrr = trained["test"]["mrr"].as_f64().expect("a score");
+        assert!(mrr > 0.015 && mrr < 0.15, "{trained}");
         let loaded = json(&link(&parts.path, 2, &[flags, &shape, &["--load-model", text(&model)]].concat()));
         assert_eq!((&loaded["valid"], &loaded["test"]), (&trained["valid"], &trained["test"]));
     }
@@ -130,10 +132,10 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
         (&["--metric", "accuracy"], "expected mrr, hits@10 or roc-auc"),
         (&["--in-batch-negatives"], "--shared-negatives"),
         (&["--shared-negatives", "--exclude-positives"], "cannot be used with"),
-        (&["--reverse-types", "writes"], "is no pair of edge types"),
+        (&["--reverse-types", "writes"], "is not a pair of edge types"),
         (&["--n3-weight=-1"], "not a finite number"),
         (&["--num-negatives", "0"], "num-negatives"),
-        (&["--prefetch-bytes", "much"], "is no number of bytes"),
+        (&["--prefetch-bytes", "much"], "is not a number of bytes"),
         (&["--decoder", "complex"], "expected dot or distmult"),
     ] {
         let output = link(&parts.path, 1, flags);
@@ -152,7 +154,7 @@ fn what_does_not_fit_the_graph_is_one_error() {
         (
             &plain,
             &["--exclude-positives", "--num-negatives", "400"],
-            "400 negatives were asked for an edge of type node__to__node, but only ",
+            "400 negatives were requested for an edge of type node__to__node, but only ",
         ),
         (&plain, &["--weighted"], "weight"),
         (&plain, &["--time-attr", "node_time"], "no nodes of dataset fake have times"),
@@ -172,7 +174,7 @@ fn what_does_not_fit_the_graph_is_one_error() {
     let output = link(&timed.path, 1, &flags);
     assert!(output.status.success(), "held-out edges have their own times: {}", stderr(&output));
     let error = error_of(&link(&timed.path, 1, &[&flags[..], &["--eval-negatives", "all"]].concat()));
-    assert!(error.contains("all nodes are ranked without times"), "{error}");
+    assert!(error.contains("ranking all nodes ignores times"), "{error}");
     let error =
         error_of(&run(train("link", &timed.path).args(["--num-nodes", "1", "--load-model", "absent.safetensors"])));
     assert!(error.contains("absent.safetensors"), "{error}");

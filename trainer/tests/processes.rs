@@ -1,4 +1,4 @@
-//! The program as users run it: real processes, real sockets, and what happens when something breaks.
+//! Tests of the program `train` with real processes and real sockets, including failures.
 
 mod programs;
 
@@ -25,7 +25,7 @@ fn two_processes_train_and_say_how_it_went() {
         serde_json::from_slice(&output.stdout).expect("--json prints one JSON object")
     };
     let trained = result(&["--num-epochs", "4", "--save-model", model.to_str().expect("a UTF-8 path")]);
-    // Ten classes; what the features alone give is about 40 %.
+    // There are ten classes, and the features alone allow an accuracy of about 40 %.
     assert!(trained["test_acc"].as_f64().expect("an accuracy") > 0.7, "{trained}");
     let lines: Vec<Value> = std::fs::read_to_string(&metrics)
         .expect("read the metrics")
@@ -151,7 +151,7 @@ fn node_types_without_features_have_embeddings_that_are_saved_and_loaded() {
     };
     let model_path = model.to_str().expect("a UTF-8 path");
     let trained = result(&["--num-epochs", "6", "--embedding-lr", "0.02", "--save-model", model_path]);
-    // Ten classes.
+    // There are ten classes, so chance is 0.1.
     assert!(trained["test_acc"].as_f64() > Some(0.3), "{trained}");
     let shards = std::fs::read_dir(format!("{model_path}.embeddings")).expect("a folder");
     let shards: Vec<PathBuf> = shards.map(|entry| entry.expect("a file").path()).collect();
@@ -165,7 +165,7 @@ fn node_types_without_features_have_embeddings_that_are_saved_and_loaded() {
     assert_eq!(shards.iter().map(|shard| rows(shard)[0]).sum::<usize>(), 300);
     let loaded = result(&["--load-model", model_path]);
     assert_eq!((&loaded["test_acc"], &loaded["valid_acc"]), (&trained["test_acc"], &trained["valid_acc"]));
-    // They count: without what they have learned, the same model says something else.
+    // The embeddings matter: with untrained ones the same model has another accuracy.
     let untrained = result(&["--num-epochs", "6", "--embedding-lr", "0"]);
     assert_ne!(untrained["test_acc"], trained["test_acc"]);
 }
@@ -188,7 +188,7 @@ fn a_restarted_attempt_appends_metrics_and_keeps_the_better_model() {
     };
     let (attempts, good, _) = attempt("0", &["--num-epochs", "4", "--lr", "0.01"]);
     assert_eq!(attempts, [0; 5]);
-    // One epoch with a learning rate of almost nothing.
+    // One epoch with a learning rate near zero gives a worse model.
     let worse = ["--num-epochs", "1", "--lr", "1e-9", "--seed", "9"];
     let (attempts, kept, said) = attempt("1", &worse);
     assert_eq!(attempts, [0, 0, 0, 0, 0, 1, 1]);
@@ -228,9 +228,9 @@ fn python_reads_batches_as_the_readme_shows() {
     command.args(["--nproc-per-node", "2", "--batch-size", "16", "--num-batches", "2", "--out", "data/batches"]);
     let output = run(command.current_dir(dir.path()));
     assert!(output.status.success(), "{}", stderr(&output));
-    let blocks = include_str!("../../README.md").split("```python\n").skip(1);
+    let blocks = include_str!("../../docs/src/batches.md").split("```python\n").skip(1);
     let mut blocks = blocks.filter_map(|block| block.split("```").next()).filter(|block| block.contains("np.load"));
-    let shown = blocks.next().expect("README.md shows how to read a batch");
+    let shown = blocks.next().expect("the guide shows how to read a batch");
     let checks = "assert edge_index.shape[1] > 0 and edge_index.max() < len(x) and len(y) == len(seeds) == 16\n\
                   assert batch['hop_offsets'].tolist()[0] == 16 and batch['hop_offsets'][-1] == len(x)\n\
                   assert x.dtype == np.float32 and rows.max() < batch['hop_offsets'][-2]";
@@ -252,7 +252,7 @@ fn a_killed_rank_ends_the_others_with_its_name() {
             command.spawn().expect("start train")
         })
         .collect();
-    // Once an epoch is reported, the job is in the midst of the next ones.
+    // Once an epoch is reported, the job is training the next ones.
     let deadline = Instant::now() + ENDS_WITHIN;
     while std::fs::read_to_string(&metrics).unwrap_or_default().lines().count() < 2 {
         assert!(Instant::now() < deadline, "training did not start");
@@ -292,7 +292,8 @@ fn a_missing_master_is_named() {
 
 #[test]
 fn ranks_of_different_partitionings_do_not_start() {
-    let (these, others) = (parts(2, 6), parts(2, 7));
+    let these = parts(2, 6);
+    let others = parts(2, 7);
     let port = free_port();
     let children = [rank(&these.path, 0, 2, port), rank(&others.path, 1, 2, port)];
     let started = children.map(|mut command| command.spawn().expect("start train"));
@@ -334,7 +335,7 @@ fn a_wrong_token_is_said_on_both_sides() {
 #[test]
 fn a_damaged_part_is_named_on_all_ranks_and_nothing_is_written() {
     let features = "part_1/nodes/node/features.npy";
-    // A wrong length shows at once, a wrong bit where checksums are compared.
+    // A wrong file size is always detected; a flipped bit only with checksums.
     for (damage, flags, why) in [("truncate", &[][..], "truncated"), ("flip", &["--verify"], "corrupt")] {
         let parts = parts(2, 9);
         let file = parts.path.join(features);
@@ -375,7 +376,7 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
         (&["--eval-num-neighbors", "-1"], "1 fan-outs"),
         (&["--num-neighbors", "0,1"], "fan-out"),
         (&["--num-nodes", "2"], "--node-rank is missing"),
-        (&["--num-nodes", "2", "--node-rank", "2"], "not below"),
+        (&["--num-nodes", "2", "--node-rank", "2"], "must be less than --num-nodes"),
         (&["--dropout", "1.5"], "1.5"),
         (&["--lr", "NaN"], "NaN"),
         (&["--batch-size", "0"], "batch-size"),

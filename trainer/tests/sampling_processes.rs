@@ -1,4 +1,4 @@
-//! `train sample` by weights and times, as users run it.
+//! Tests of `train sample` with weights and times, with real processes.
 
 mod programs;
 
@@ -10,7 +10,7 @@ use std::process::Output;
 const NODES: usize = 500;
 const SEEDS: usize = 60;
 
-/// What `partition-graph --dataset fake --edge-attributes` makes, without attributes if that is asked for.
+/// Writes the graph of `partition-graph --dataset fake`, with or without `--edge-attributes`.
 fn graph(num_parts: u32, edge_attributes: bool) -> Parts {
     let options = FakeOptions { avg_num_nodes: NODES, num_channels: 8, edge_attributes, ..FakeOptions::default() };
     written_by(&fake(&options).expect("a fake graph"), num_parts)
@@ -23,10 +23,11 @@ struct Given {
 }
 
 impl Given {
-    /// Seeds at half of the time that nodes have, one of them twice.
+    /// Writes seeds, one of them twice, with times at half of the time range of the nodes.
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let (seeds, times) = (dir.path().join("seeds.npy"), dir.path().join("times.npy"));
+        let seeds = dir.path().join("seeds.npy");
+        let times = dir.path().join("times.npy");
         let ids: Vec<i64> = (0..SEEDS as i64).map(|i| (i.max(1) * 7 + 3) % NODES as i64).collect();
         edgecut_graph::write_npy(&seeds, &[SEEDS], &ids).expect("write the seeds");
         edgecut_graph::write_npy(&times, &[SEEDS], &vec![500_i64; SEEDS]).expect("write the times");
@@ -39,7 +40,7 @@ impl Given {
         run(command.arg(self.dir.path().join(out)).args(flags))
     }
 
-    /// The four batches that a run writes.
+    /// Runs `train sample` and returns the four batches that it writes.
     fn batches(&self, num_parts: u32, out: &str, flags: &[&str]) -> Vec<Vec<u8>> {
         let output = self.sample(&graph(num_parts, true), num_parts, out, flags);
         assert!(output.status.success(), "{}", stderr(&output));
@@ -53,7 +54,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a UTF-8 path")
 }
 
-/// The values of an array of 64-bit integers in an uncompressed archive.
+/// Returns the values of an array of 64-bit integers in an uncompressed archive.
 fn array(npz: &[u8], name: &str) -> Option<Vec<i64>> {
     let mut zip = zip::ZipArchive::new(std::io::Cursor::new(npz)).expect("an archive");
     let mut file = zip.by_name(&format!("{name}.npy")).ok()?;
@@ -65,7 +66,7 @@ fn array(npz: &[u8], name: &str) -> Option<Vec<i64>> {
     Some(words.iter().map(|word| i64::from_le_bytes(*word)).collect())
 }
 
-/// Every sampled edge joins nodes of one seed's neighborhood.
+/// Checks that every sampled edge connects nodes of the same seed's neighborhood.
 fn assert_disjoint(npz: &[u8]) {
     let get = |name: &str| array(npz, name).unwrap_or_else(|| panic!("{name} is there"));
     let (batch, nodes, offsets) = (get("batch"), get("input_nodes"), get("hop_offsets"));
@@ -87,7 +88,8 @@ fn batches_by_weight_do_not_depend_on_the_parts() {
     let flags = |more: &[&'static str]| -> Vec<String> {
         ["--seeds", text(&given.seeds)].iter().chain(more).map(|&flag| flag.to_owned()).collect()
     };
-    // A seed that is listed twice has no second row, unless each has a neighborhood of its own.
+    // A seed that is listed twice has one row, except in disjoint sampling, where each listing has its own
+    // neighborhood.
     let sample = |num_parts: u32, out: &str, more: &[&'static str]| {
         let flags = flags(more);
         given.batches(num_parts, out, &flags.iter().map(String::as_str).collect::<Vec<_>>())
@@ -116,7 +118,7 @@ fn batches_by_time_do_not_depend_on_the_parts() {
         assert!(all.iter().all(|other| *other != one), "{attr} and {strategy} count");
         all.push(one);
     }
-    // Nothing but seeds may be later than they are.
+    // Only the seeds themselves may be later than the time of the seeds.
     let options =
         FakeOptions { avg_num_nodes: NODES, num_channels: 8, edge_attributes: true, ..FakeOptions::default() };
     let graph = fake(&options).expect("a fake graph");

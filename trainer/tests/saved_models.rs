@@ -1,4 +1,4 @@
-//! Models with embeddings that several ranks hold, on disk.
+//! Tests of saved models whose embeddings are spread over several ranks.
 
 #[path = "../../dist-loader/tests/support/mod.rs"]
 mod support;
@@ -25,7 +25,8 @@ use support::{on_ranks, write_parts};
 type Cpu = NdArray<f32>;
 const DIM: usize = 6;
 
-/// A graph of which one node type has no features, in as many parts as are asked for.
+/// A temporary folder with a graph in any number of parts, in which one node type has no features, and with a saved
+/// model.
 struct Scratch(tempfile::TempDir);
 
 impl Scratch {
@@ -47,7 +48,7 @@ impl Scratch {
         self.0.path().join("model.safetensors")
     }
 
-    /// The files with embeddings, in order.
+    /// Returns the files with embeddings in the order of the ranks.
     fn shards(&self) -> Vec<PathBuf> {
         let folder = std::fs::read_dir(self.0.path().join("model.safetensors.embeddings")).expect("a folder");
         let mut shards: Vec<PathBuf> = folder.map(|entry| entry.expect("a file").path()).collect();
@@ -63,7 +64,7 @@ impl Scratch {
         saved.into_iter().map(|saved| saved.expect("a saved model")).collect()
     }
 
-    /// The tables that each rank sees after all have loaded the model.
+    /// Loads the model on all ranks and returns the tables that each rank reads.
     fn load(&self, num_parts: u32, ranks: usize) -> Vec<Result<Vec<EmbeddingTable>, TrainError>> {
         on_ranks(&self.parts(num_parts), ranks, &SamplingNodeConfig::default(), |node, world| {
             let path = self.model();
@@ -86,7 +87,7 @@ struct Save {
     attempt: Attempt,
     epoch: u64,
     valid_metric: f64,
-    /// Rank 0 has other settings than its model.
+    /// True to save settings that do not match the model, which fails.
     is_wrong: bool,
 }
 
@@ -185,7 +186,7 @@ fn ranks_that_lack_files_name_them_and_those_that_do_not_need_them_load() {
     let missing = scratch.shards().remove(1);
     let kept = std::fs::read(&missing).expect("the shard");
     std::fs::remove_file(&missing).expect("the shard");
-    // As on a node without a shared file system: rank 0 has all that it needs.
+    // As on nodes without a shared file system: rank 0 has all the files that it needs.
     let loaded = scratch.load(2, 2);
     assert!(loaded[0].is_ok(), "{:?}", loaded[0].as_ref().err());
     let error = loaded[1].as_ref().expect_err("half of the rows are missing").to_string();
@@ -207,18 +208,18 @@ fn damaged_files_are_named() {
         assert!(error.contains(shard.to_str().expect("a path")), "{error} names no file");
         error
     };
-    assert!(error_of(&whole[..whole.len() - 1]).contains("no valid safetensors file"));
+    assert!(error_of(&whole[..whole.len() - 1]).contains("not a valid safetensors file"));
     let mut infinite = whole.clone();
     let end = infinite.len();
     infinite[end - 4..].copy_from_slice(&f32::INFINITY.to_le_bytes());
     assert!(error_of(&infinite).contains("row 199 of its embeddings holds inf"));
-    // A shard of another save under this one's name.
+    // The shard of another save under the name of this save's shard.
     scratch.save(1, 1, &Save::of(0, "a", 2, 0.5));
     let other = std::fs::read(scratch.shards().remove(0)).expect("the shard");
     let shard = scratch.shards().remove(0);
     std::fs::write(&shard, &whole).expect("the shard");
     let error = scratch.load(1, 1).remove(0).expect_err("another save's file").to_string();
-    assert!(error.contains("it holds no embeddings of this model"), "{error}");
+    assert!(error.contains("it does not hold embeddings of this model"), "{error}");
     std::fs::write(&shard, other).expect("the shard");
     assert!(scratch.load(1, 1).remove(0).is_ok());
 }
@@ -234,7 +235,7 @@ fn a_failed_save_leaves_the_old_model_whole() {
     let is_foreign = |error: &TrainError| matches!(error, TrainError::Model(source) if matches!(**source, ModelFileError::ForeignConfig { .. }));
     assert!(failed[0].as_ref().is_err_and(is_foreign), "{:?}", failed[0]);
     assert!(scratch.load(1, 1).remove(0).expect("the old model") == tables);
-    // What it has left is removed by the next save.
+    // The next save removes the files that the failed one left behind.
     assert_eq!(scratch.shards().len(), 2);
     scratch.save(1, 1, &Save::of(0, "a", 3, 0.7));
     assert_eq!(scratch.shards().len(), 1);
@@ -259,7 +260,7 @@ fn a_restarted_attempt_replaces_the_model_of_its_run_only_by_a_better_one() {
     assert_eq!(save(0, "b", 6, 0.05), None, "a fresh start");
     assert_eq!(epoch(), 6);
     assert!(scratch.load(2, 2).iter().all(Result::is_ok));
-    // A file that is no model is nobody's.
+    // A file that is not a model belongs to no run and is replaced.
     std::fs::write(scratch.model(), "no model").expect("a file");
     assert_eq!(save(3, "b", 7, 0.01), None);
 }

@@ -1,4 +1,4 @@
-//! Processes of a node that have the same part keep its files in memory once.
+//! Tests that processes of a node with the same part share one copy of its files in memory.
 #![cfg(target_os = "linux")]
 
 mod programs;
@@ -13,18 +13,18 @@ use std::time::{Duration, Instant};
 
 const PROCESSES: usize = 4;
 
-/// What one process has of a file that it maps, in KiB. The file itself may be removed by now.
+/// The memory of one mapped file in a process, in KiB. The file may already be removed.
 #[derive(Default)]
 struct Mapped {
     size: u64,
     resident: u64,
     /// The resident pages, each divided by the number of processes that map it.
     share: u64,
-    /// Pages that were written to, so that they are no longer the file's.
+    /// The pages that were written to, which are private copies.
     own: u64,
 }
 
-/// The files under `dir` that a process maps.
+/// Returns the files under `dir` that a process maps.
 fn mapped(pid: u32, dir: &Path) -> BTreeMap<PathBuf, Mapped> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps")).expect("the mappings of a process");
     let mut files: BTreeMap<PathBuf, Mapped> = BTreeMap::new();
@@ -33,7 +33,7 @@ fn mapped(pid: u32, dir: &Path) -> BTreeMap<PathBuf, Mapped> {
         let mut fields = line.split_whitespace();
         let key = fields.next().unwrap_or_default();
         if !key.ends_with(':') {
-            // A new mapping: addresses, permissions, offset, device, inode, path.
+            // A new mapping starts with: addresses, permissions, offset, device, inode, path.
             current = line.find('/').map(|at| PathBuf::from(&line[at..])).filter(|path| path.starts_with(dir));
             continue;
         }
@@ -56,7 +56,7 @@ fn graph() -> Dataset {
     fake(&options).expect("a fake graph")
 }
 
-/// The files under `dir` that each of the processes of a running job maps, taken when all are in the midst of their epochs.
+/// Starts a job, waits until all processes are training, and returns the files under `dir` that each of them maps.
 fn files_of_job(mut command: Command, dir: &Path) -> Vec<BTreeMap<PathBuf, Mapped>> {
     let dir = dir.canonicalize().expect("a folder");
     let metrics = dir.join("metrics.jsonl");
@@ -78,12 +78,14 @@ fn files_of_job(mut command: Command, dir: &Path) -> Vec<BTreeMap<PathBuf, Mappe
 }
 
 fn maps_edges(files: &BTreeMap<PathBuf, Mapped>) -> bool {
-    // Of a file that is removed, the kernel says so behind its path.
+    // The kernel appends " (deleted)" to the path of a removed file.
     files.keys().any(|path| path.to_string_lossy().contains("indices.npy"))
 }
 
 fn assert_in_memory_once(processes: &[BTreeMap<PathBuf, Mapped>]) {
-    let (mut once, mut resident, mut share) = (BTreeMap::new(), 0, 0);
+    let mut once = BTreeMap::new();
+    let mut resident = 0;
+    let mut share = 0;
     for files in processes {
         assert!(maps_edges(files), "the edges are read from the mapped file: {:?}", files.keys());
         for (path, file) in files {
@@ -94,9 +96,9 @@ fn assert_in_memory_once(processes: &[BTreeMap<PathBuf, Mapped>]) {
         }
     }
     let once: u64 = once.values().sum();
-    // The edges and the features of an epoch are touched by every process.
+    // Every process reads the edges and the features of an epoch.
     assert!(resident > 2 * once, "{PROCESSES} processes have {resident} KiB of {once} KiB of files");
-    // Page sizes and rounding aside, no page counts more than once in the sum of all shares.
+    // Apart from page sizes and rounding, each page counts once in the sum of all shares.
     assert!(share < once * 5 / 4, "{once} KiB of files take {share} KiB");
 }
 
@@ -117,7 +119,8 @@ fn edges_are_copied_where_that_is_asked_for() {
 #[test]
 fn processes_have_a_dataset_that_is_not_partitioned_in_memory_once() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let (set, shared) = (dir.path().join("set"), dir.path().join("tmp"));
+    let set = dir.path().join("set");
+    let shared = dir.path().join("tmp");
     std::fs::create_dir(&shared).expect("make a folder");
     export_npy(&graph(), &set).expect("write the dataset");
     let mut command = node(&set);

@@ -1,4 +1,5 @@
-//! Training under a real Slurm, whose two nodes are this machine. Needs root, munge and slurm-wlm; else it is skipped.
+//! Tests of training under a real Slurm with two nodes on this machine. They need root, munge and slurm-wlm, and are
+//! skipped without them.
 
 mod programs;
 mod slurm_cluster;
@@ -33,13 +34,13 @@ fn jobs_train_as_processes_of_one_node_do() {
 
 const FLAGS: [&str; 5] = ["--num-epochs", "3", "--rendezvous-timeout", "20", "--json"];
 
-/// The one result that the processes of a job print.
+/// Returns the single result that the processes of a job print.
 fn result(output: &Output) -> Value {
     assert!(output.status.success(), "{}", stderr(output));
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("one JSON object: {output:?}"))
 }
 
-/// `train node` behind a program of Slurm.
+/// Returns the command `train node`, started by a program of Slurm.
 fn under(slurm: &SlurmCluster, starter: &[&str], parts: &Path) -> Command {
     let train = node(parts);
     let mut command = slurm.command(starter[0]);
@@ -58,7 +59,7 @@ fn tasks_in_turn_are_refused(slurm: &SlurmCluster, parts: &Parts) {
     assert!(stderr(&output).contains("--distribution=block"), "{}", stderr(&output));
 }
 
-/// The template, with the numbers that this cluster has.
+/// Runs the batch script of the repository with the sizes of this cluster.
 fn batch_script(slurm: &SlurmCluster, parts: &Parts) -> Value {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let log = dir.path().join("job.log");
@@ -67,14 +68,15 @@ fn batch_script(slurm: &SlurmCluster, parts: &Parts) -> Value {
     command.args(["--wait", "--ntasks-per-node=2", "--cpus-per-task=1", "--chdir"]).arg(dir.path());
     command.arg("--output").arg(&log).arg(SCRIPT);
     let train = node(&parts.path);
-    // After the subcommand, which the script gives itself.
+    // The script adds the subcommand itself, so it is skipped here.
     command.args(train.get_args().skip(1)).args(FLAGS).env("EDGECUT_BIN", dir.path());
     let output = run(&mut command);
     let log = std::fs::read_to_string(&log).unwrap_or_default();
     assert!(output.status.success(), "{}\n{log}", stderr(&output));
 
     let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).expect("what train recorded");
-    let (tokens, lines) = (read("tokens"), read("command-lines"));
+    let tokens = read("tokens");
+    let lines = read("command-lines");
     let token = tokens.lines().next().expect("a secret");
     assert!(token.len() == 64 && tokens.lines().all(|other| other == token), "one secret for all");
     assert_eq!(tokens.lines().count(), 4);
@@ -84,7 +86,7 @@ fn batch_script(slurm: &SlurmCluster, parts: &Parts) -> Value {
     serde_json::from_str(results[0]).expect("a JSON object")
 }
 
-/// A `train` that writes down how it was started.
+/// Writes a wrapper script named `train` that records its token and command line, and then runs `train`.
 fn recorder(dir: &Path) {
     let script = format!(
         "#!/bin/sh\necho \"$EDGECUT_TOKEN\" >> {0}/tokens\necho \"$*\" >> {0}/command-lines\nexec {TRAIN} \"$@\"\n",
@@ -95,7 +97,8 @@ fn recorder(dir: &Path) {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("make it executable");
 }
 
-/// On other nodes than its own, mpirun starts its daemons with srun, and the ranks see Slurm's variables of those.
+/// Runs `mpirun` in a Slurm allocation. It starts its daemons on other nodes with srun, so the ranks inherit the Slurm
+/// variables of the daemons and must ignore them.
 fn mpirun_in_an_allocation(slurm: &SlurmCluster, parts: &Parts, expected: &Value) {
     let mpirun = "mpirun.openmpi";
     if Command::new(mpirun).arg("--version").output().is_err() {

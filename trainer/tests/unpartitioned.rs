@@ -1,4 +1,4 @@
-//! Jobs of one machine on a dataset that nobody has partitioned.
+//! Tests of jobs on one machine with a dataset that is not partitioned.
 
 mod programs;
 
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// The folder of a dataset, and an empty one for what is temporary.
+/// The folder of a dataset, and an empty folder for temporary files.
 struct Set {
     root: tempfile::TempDir,
 }
@@ -27,14 +27,14 @@ impl Set {
         self.root.path().join(name)
     }
 
-    /// `train node` on the dataset, with the temporary folder.
+    /// Returns the command `train node` on the dataset, with the temporary folder.
     fn node(&self, processes: usize, flags: &[&str]) -> Command {
         let mut command = node(&self.path("set"));
         command.args(["--nproc-per-node", &processes.to_string()]).args(flags).env("TMPDIR", self.path("tmp"));
         command
     }
 
-    /// What lies in the temporary folder.
+    /// Returns the contents of the temporary folder.
     fn left(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.path("tmp")).expect("the temporary folder");
         entries.map(|entry| entry.expect("an entry").path()).collect()
@@ -52,7 +52,7 @@ fn succeed(command: &mut Command) -> Output {
     output
 }
 
-/// What each epoch and the result say, but for times.
+/// Returns the fields of each epoch and of the result, without times.
 fn said(command: &mut Command, metrics: &Path) -> Vec<[Value; 6]> {
     succeed(command.args(["--num-epochs", "3", "--metrics"]).arg(metrics));
     let text = std::fs::read_to_string(metrics).expect("the metrics");
@@ -119,7 +119,7 @@ fn an_error_while_reading_is_said_once_and_ends_all() {
     let file = set.path("set/x.npy");
     let bytes = std::fs::read(&file).expect("the features");
     std::fs::write(&file, &bytes[..bytes.len() - 5]).expect("truncate the features");
-    // What a process that was killed has left.
+    // A folder that a killed process left behind.
     std::fs::create_dir(set.path("tmp/edgecut-dataset-4194999-0")).expect("make a folder");
     let output = run(&mut set.node(3, &[]));
     assert_eq!(output.status.code(), Some(1));
@@ -142,7 +142,7 @@ fn a_temporary_folder_that_cannot_be_written_is_named() {
     assert!(error.contains("/nonexistent") && error.contains("TMPDIR"), "{error}");
 }
 
-/// The process of a rank among the children of `parent`.
+/// Returns the process of a rank among the children of `parent`.
 fn child_of_rank(parent: u32, rank: usize) -> u32 {
     let wanted = format!("RANK={rank}");
     let is_wanted = |pid: &u32| {
@@ -201,11 +201,11 @@ fn how_a_dataset_is_read_is_no_matter_of_its_parts() {
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
         let error = error_of(&output);
         let flag = flags[0].replace('_', "-");
-        assert!(error.contains(&flag) && error.contains("made without it: give it to partition-graph"), "{error}");
+        assert!(error.contains(&flag) && error.contains("made without it: pass it to partition-graph"), "{error}");
     }
     let output = run(node(&part.path).args(["--nproc-per-node", "2", "--overlap", "remove"]));
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(error_of(&output).contains("made with --overlap error: leave it out"), "{}", stderr(&output));
+    assert!(error_of(&output).contains("made with --overlap error: leave the flag out"), "{}", stderr(&output));
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_published_graph_trains_as_it_is() {
     let data = data.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"));
     let tolokers = data.join("tolokers");
     if !tolokers.is_dir() {
-        return skip("a_published_graph_trains_as_it_is", &format!("{} is not there", tolokers.display()));
+        return skip("a_published_graph_trains_as_it_is", &format!("{} does not exist", tolokers.display()));
     }
     let mut command = node(&tolokers);
     command.args(["--nproc-per-node", "2", "--num-epochs", "2", "--json"]);

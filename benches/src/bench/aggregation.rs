@@ -1,4 +1,4 @@
-//! Fused aggregation against burn's gather and scatter-add, and against copies in memory.
+//! Fused aggregation, compared with burn's gather and scatter-add and with memory copies.
 
 use crate::args::{AggregationArgs, Common};
 use crate::limits::memory_copy;
@@ -21,14 +21,14 @@ pub(crate) fn run(args: &AggregationArgs, common: &Common, report: &mut Report) 
         Some(dir) => sampled_block(dir, args, common)?,
         None => random_block(args.num_src as usize)?,
     };
-    // The transposed edges are made once per batch; here they are timed apart.
+    // The transposed edges are made once per batch, and are timed separately below.
     block.prepare_backward();
     let width = args.width as usize;
     let limit = memory_copy(common.array_bytes(), common.threads(), common.reps())?;
     let bench = Bench { block, width, reps: common.reps(), threads: common.threads() };
     let row_bytes = (bench.block.num_edges() * width * 4) as f64;
     for (name, timing) in bench.timings()? {
-        // A backward pass reads a row per edge as well.
+        // The backward pass reads one row per edge as well.
         let passes = if name.contains("backward") { 2.0 } else { 1.0 };
         let record = bench.record(name, timing, passes * row_bytes, "B/s");
         let edges_per_s = bench.block.num_edges() as f64 / timing.median_s;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &AggregationArgs, common: &Common, report: &mut Report) 
     Ok(())
 }
 
-/// The block of the first layer of a sampled batch, which is the largest.
+/// Returns the block of the first layer of a sampled batch, which is its largest block.
 fn sampled_block(dir: &Path, args: &AggregationArgs, common: &Common) -> anyhow::Result<Block> {
     let job = LocalJob::start(dir, common.threads())?;
     let sampler = job.sampler(&args.draw.num_neighbors.0)?;
@@ -51,11 +51,12 @@ fn sampled_block(dir: &Path, args: &AggregationArgs, common: &Common) -> anyhow:
     let mut sampled = sample_all(&sampler, &seeds, 1, |sampled| sampled)?;
     drop(sampler);
     job.end()?;
-    let mut batch = sampled.pop().context("a batch was sampled")?;
-    let (nodes, edges) = (&batch.nodes[0], std::mem::take(&mut batch.edges[0]));
+    let mut batch = sampled.pop().context("no batch was sampled")?;
+    let edges = std::mem::take(&mut batch.edges[0]);
+    let nodes = &batch.nodes[0];
     let graph = Arc::new(BatchGraph::new(edges.indptr, edges.indices, nodes.ids.len())?);
     let within_hop: Vec<usize> = nodes.hop_offsets.iter().map(|&nodes| nodes as usize).collect();
-    Block::layers(&graph, &within_hop)?.into_iter().next().context("a batch has a block per hop")
+    Block::layers(&graph, &within_hop)?.into_iter().next().context("the sampled batch has no hops")
 }
 
 struct Bench {
@@ -71,7 +72,8 @@ impl Bench {
         let self_loops = random_values(self.block.graph().num_rows(), 3);
         let weights = EdgeWeights::new(self.block.graph(), edges, Some(self_loops))?;
         let weighted = Reduce::WeightedSum(Arc::new(weights));
-        let (slow, slow_grad) = (SlowMean::<Cpu>::new(&self.block), SlowMean::<Grad>::new(&self.block));
+        let slow = SlowMean::<Cpu>::new(&self.block);
+        let slow_grad = SlowMean::<Grad>::new(&self.block);
         Ok(vec![
             ("fused mean, forward", self.forward(|x| aggregate(x, &self.block, &Reduce::Mean))?),
             ("fused mean, forward + backward", self.both(|x| aggregate(x, &self.block, &Reduce::Mean))?),
@@ -102,12 +104,12 @@ impl Bench {
         })
     }
 
-    /// Keyed dropout on as many rows as the layer computes, and burn's.
+    /// Times keyed dropout and burn's dropout on the output rows of the layer.
     fn dropouts(&self) -> anyhow::Result<[(&'static str, Timing); 2]> {
         let x = random_tensor::<Cpu>(self.block.num_dst(), self.width, 5);
         let ours = self.time(|| drop(dropout(x.clone(), 0.5, DropoutKey::new(0, 0, 0))))?;
         let burns = burn::nn::DropoutConfig::new(0.5).init();
-        // Without a backend that has gradients burn's does nothing.
+        // On a backend without gradients, burn's dropout does nothing.
         let x = Tensor::<Grad, 2>::from_inner(x);
         Ok([("keyed dropout", ours), ("burn's dropout", self.time(|| drop(burns.forward(x.clone())))?)])
     }
@@ -120,7 +122,9 @@ impl Bench {
     }
 
     fn record(&self, name: &str, timing: Timing, amount: f64, unit: &'static str) -> Record {
-        let (num_src, num_dst, num_edges) = (self.block.num_src(), self.block.num_dst(), self.block.num_edges());
+        let num_src = self.block.num_src();
+        let num_dst = self.block.num_dst();
+        let num_edges = self.block.num_edges();
         let work = format!("[{num_src}, {}], {num_edges} edges", self.width);
         Record::new("aggregation", name, work, timing, amount, unit)
             .param("num_src", num_src)

@@ -1,4 +1,5 @@
-//! All benchmarks that the given data permit, each in a process of its own, so that none inherits another's memory.
+//! All benchmarks that the given data permits. Each runs in its own process, so that it does not inherit another's
+//! memory.
 
 use crate::args::{AllArgs, Common};
 use crate::child_program;
@@ -16,7 +17,7 @@ pub(crate) fn run(args: &AllArgs, common: &Common, report: &mut Report) -> anyho
         let json = folder.path().join("records.json");
         match run_one(&benchmark, &json, common) {
             Ok(records) => report.extend(records),
-            // The others are worth running all the same.
+            // A failed benchmark does not prevent the others from running.
             Err(error) => {
                 eprintln!("error: {}: {error:#}", benchmark[0]);
                 failed.push(benchmark[0].clone());
@@ -29,14 +30,15 @@ pub(crate) fn run(args: &AllArgs, common: &Common, report: &mut Report) -> anyho
     Ok(())
 }
 
-/// The command lines, cheap ones first.
+/// Returns the command lines of the benchmarks, cheap ones first.
 fn benchmarks(args: &AllArgs) -> Vec<Vec<String>> {
     let line = |words: &[&str], data: &[Option<&Path>]| {
         let mut line: Vec<String> = words.iter().map(|&word| word.into()).collect();
         line.extend(data.iter().flatten().map(|dir| format!("--data={}", dir.display())));
         line
     };
-    let (one, two) = (args.data.as_deref(), args.data_2.as_deref());
+    let one = args.data.as_deref();
+    let two = args.data_2.as_deref();
     let [neighbors, size, batches] = [
         format!("--num-neighbors={}", args.draw.num_neighbors.text()),
         format!("--batch-size={}", args.draw.batch_size),
@@ -52,7 +54,7 @@ fn benchmarks(args: &AllArgs) -> Vec<Vec<String>> {
     if one.or(two).is_some() {
         match child_program::find(None, "train", "edgecut-trainer", "--train-bin of `bench epoch`") {
             Ok(_) => lines.push(line(&["epoch", &neighbors, &size], &[one, two])),
-            Err(error) => eprintln!("without epoch: {error:#}"),
+            Err(error) => eprintln!("skipping epoch: {error:#}"),
         }
     }
     lines.extend(args.npy.as_deref().map(|dir| line(&["partition"], &[Some(dir)])));
@@ -65,7 +67,7 @@ fn run_one(benchmark: &[String], json: &Path, common: &Common) -> anyhow::Result
     let mut command = Command::new(program);
     let status = command.args(benchmark).args(common.as_args()).arg("--json").arg(json).status();
     let status = status.context("start this program again")?;
-    ensure!(status.success(), "it ended with {status}");
+    ensure!(status.success(), "the benchmark ended with {status}");
     let text = std::fs::read(json).with_context(|| format!("read {}", json.display()))?;
     serde_json::from_slice(&text).with_context(|| format!("read {}", json.display()))
 }

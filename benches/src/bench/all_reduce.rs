@@ -1,7 +1,7 @@
-//! The ring all-reduce between processes, against a plain exchange of the same bytes.
+//! The ring all-reduce between processes, compared with a plain exchange of the same bytes.
 //!
-//! Every call is timed on rank 0, after a barrier. The CPU time is that of all ranks together. The limits are measured
-//! between ranks 0 and 1 while the others wait.
+//! Rank 0 times every call after a barrier. The CPU time is the sum over all ranks. The limits are measured between
+//! ranks 0 and 1 while the other ranks wait.
 
 use crate::allreduce_limits::AllReduceLimits;
 use crate::args::{AllReduceArgs, Common};
@@ -12,10 +12,10 @@ use crate::timing::{Timing, cpu_time};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use std::time::Instant;
 
-/// What a repetition of a small size moves, by calls one after the other.
+/// The bytes that a repetition moves: a small size is repeated in several calls.
 const BYTES_PER_REP: usize = 20_000_000;
 const MAX_CALLS_PER_REP: usize = 200;
-/// The first calls are not counted: they grow the sockets' buffers.
+/// The number of first calls that are not timed: they grow the socket buffers.
 const WARM_UP: usize = 3;
 
 pub(crate) fn run(args: &AllReduceArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
@@ -33,13 +33,13 @@ pub(crate) fn run(args: &AllReduceArgs, common: &Common, report: &mut Report) ->
     peers.end(cluster)
 }
 
-/// What was measured for a size; of a barrier the all-reduce alone.
+/// The measurements of a barrier, or of an all-reduce of one size and its limits.
 pub(crate) enum Measured {
     Barrier(Timing),
     AllReduce { bytes: usize, all_reduce: Timing, exchange: Timing, there_and_back: Timing, copy: Timing },
 }
 
-/// Measures all sizes together with the other ranks, which call this with the same sizes and repetitions.
+/// Measures all sizes. All ranks call this with the same sizes and repetitions.
 pub(crate) fn take_part(
     world: &mut ProcessGroup,
     limits: &mut AllReduceLimits,
@@ -51,7 +51,7 @@ pub(crate) fn take_part(
     then(Measured::Barrier(barrier))?;
     for &bytes in sizes {
         let calls = reps * (BYTES_PER_REP / bytes.max(1)).clamp(1, MAX_CALLS_PER_REP);
-        // Zeros, whose sums stay finite however often they are added.
+        // Zeros: their sums stay finite in any number of repetitions.
         let mut gradients = vec![0.0_f32; bytes / 4];
         let all_reduce = time_calls(calls, world, |world| Ok(world.all_reduce(&mut gradients, ReduceOp::Sum)?))?;
         let exchange = time_calls(calls, world, |world| limits.exchange(wire_bytes(bytes, world.size())))?;
@@ -65,7 +65,7 @@ pub(crate) fn take_part(
     Ok(())
 }
 
-/// What a rank sends, and receives, in a ring: twice all blocks but one.
+/// Returns the bytes that a rank sends, and receives, in a ring all-reduce: all blocks but one, twice.
 fn wire_bytes(bytes: usize, ranks: usize) -> usize {
     2 * (ranks - 1) * bytes / ranks
 }
@@ -75,10 +75,12 @@ fn time_calls(
     world: &mut ProcessGroup,
     mut call: impl FnMut(&mut ProcessGroup) -> anyhow::Result<()>,
 ) -> anyhow::Result<Timing> {
-    let (mut walls, mut cpu_s) = (Vec::with_capacity(calls), 0.0);
+    let mut walls = Vec::with_capacity(calls);
+    let mut cpu_s = 0.0;
     for number in 0..WARM_UP + calls {
         world.barrier()?;
-        let (start, cpu) = (Instant::now(), cpu_time());
+        let start = Instant::now();
+        let cpu = cpu_time();
         call(world)?;
         if number >= WARM_UP {
             walls.push(start.elapsed().as_secs_f64());

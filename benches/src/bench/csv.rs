@@ -1,4 +1,4 @@
-//! Reading a dataset in OGB's raw layout, against decompressing its files and doing nothing with them.
+//! Reading of a dataset in OGB's raw layout, compared with decompressing its files alone.
 
 use crate::args::{Common, CsvArgs};
 use crate::child_program;
@@ -13,14 +13,14 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The files of `raw/` that are large.
+/// The large files in `raw/`.
 const FILES: [&str; 3] = ["edge.csv.gz", "node-feat.csv.gz", "node-label.csv.gz"];
 const CHUNK_BYTES: usize = 1 << 16;
 
 pub(crate) fn run(args: &CsvArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
     let raw = args.data.join("raw");
     let files: Vec<PathBuf> = FILES.iter().map(|file| raw.join(file)).filter(|path| path.is_file()).collect();
-    ensure!(!files.is_empty(), "{}: there is no {}", raw.display(), FILES[0]);
+    ensure!(!files.is_empty(), "{}: the folder holds no {}", raw.display(), FILES[0]);
     let mut bytes = 0;
     let decompressing = Timing::measure(common.long_reps(), |stopwatch| {
         bytes = stopwatch.time(|| decompress_all(&files))?;
@@ -38,13 +38,13 @@ pub(crate) fn run(args: &CsvArgs, common: &Common, report: &mut Report) -> anyho
     report.add(&record("read_ogb", reading).against(limit, "decompressing alone, a thread per file"))?;
     report.add(&record("decompressing alone", decompressing))?;
     if Command::new("gzip").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
-        eprintln!("there is no program gzip to compare with");
+        eprintln!("gzip is not installed: skipping the comparison with it");
         return Ok(());
     }
     report.add(&record("gzip -dc, one process per file", gzip(&files, common)?))
 }
 
-/// Decompresses all files side by side, as the reader does; gives the number of bytes.
+/// Decompresses all files in parallel, like the reader does. Returns the number of bytes.
 fn decompress_all(files: &[PathBuf]) -> anyhow::Result<u64> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = files.iter().map(|file| scope.spawn(|| decompress(file))).collect();
@@ -56,7 +56,8 @@ fn decompress(path: &Path) -> anyhow::Result<u64> {
     let name = || format!("decompress {}", path.display());
     let file = File::open(path).with_context(name)?;
     let mut text = MultiGzDecoder::new(BufReader::with_capacity(CHUNK_BYTES, file));
-    let (mut chunk, mut bytes) = (vec![0; CHUNK_BYTES], 0);
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut bytes = 0;
     loop {
         match text.read(&mut chunk).with_context(name)? {
             0 => return Ok(bytes),

@@ -1,4 +1,4 @@
-//! Epochs of the program `train`, as a user runs it.
+//! Epochs of the program `train`, run as by a user.
 
 use crate::args::{Common, EpochArgs};
 use crate::child_program::{self, Finished};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// What would place the program in another job than its own.
+/// Variables to remove from the environment of `train`: they would make it join a launcher's job or change its threads.
 const PLACES: [&str; 6] = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "MATMUL_NUM_THREADS"];
 
 pub(crate) fn run(args: &EpochArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
@@ -43,7 +43,7 @@ fn train(program: &Path, dir: &Path, args: &EpochArgs, common: &Common) -> anyho
         format!("--batch-size={}", args.batch_size),
         format!("--hidden-channels={}", args.hidden),
         format!("--num-epochs={}", args.num_epochs),
-        // Validation only once, since it is not what is measured.
+        // Validation is not measured, so it runs only once, at the end.
         format!("--eval-every={}", args.num_epochs),
         format!("--num-workers={threads}"),
         format!("--num-threads={threads}"),
@@ -56,7 +56,7 @@ fn train(program: &Path, dir: &Path, args: &EpochArgs, common: &Common) -> anyho
     Ok(record(&meta, args, threads, &epochs, &finished))
 }
 
-/// The lines of the metrics file that are epochs.
+/// Returns the epochs in a metrics file.
 fn epochs(metrics: &Path) -> anyhow::Result<Vec<Value>> {
     let text = std::fs::read_to_string(metrics).with_context(|| format!("read {}", metrics.display()))?;
     let lines: Vec<Value> =
@@ -70,9 +70,10 @@ fn record(meta: &Meta, args: &EpochArgs, threads: usize, epochs: &[Value], finis
     let field = |name: &str| epochs.iter().filter_map(|epoch| epoch[name].as_f64()).collect::<Vec<_>>();
     let ranks = meta.num_parts as usize;
     let seeds: u64 = meta.report.parts.iter().map(|part| part.train_nodes).sum();
+    // All ranks take as many steps as the rank with the most seeds.
     let largest = meta.report.parts.iter().map(|part| part.train_nodes).max().unwrap_or(0);
     let steps = largest.div_ceil(u64::from(args.batch_size)).max(1);
-    // The run's CPU time has its start and the evaluation in it, so that it is shown apart as well.
+    // The CPU time includes the start of the run and the evaluation, so the CPU time of the whole run is reported too.
     let cpu_s = finished.cpu.as_secs_f64() / epochs.len() as f64;
     let timing = Timing::of(&field("seconds"), &[cpu_s]);
     let largest_of = |of: fn(&crate::process_memory::ProcessMemory) -> u64| {

@@ -1,4 +1,4 @@
-//! Sampling and features in memory through the loader, and the gathering of features alone.
+//! Sampling with features in memory through the loader, and gathering of features alone.
 
 use crate::args::{BatchArgs, Common};
 use crate::bench::gather_ranks;
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &BatchArgs, common: &Common, report: &mut Report) -> any
     }
     let mut job = LocalJob::start(&args.data, common.threads())?;
     let dim = job.node.part().meta().node_types[0].feature_dim;
-    ensure!(dim > 0, "{}: its nodes have no features to gather", args.data.display());
+    ensure!(dim > 0, "{}: the nodes have no features to gather", args.data.display());
     let seeds = seed_batches(job.node.part(), args.draw.batch_size as usize, args.draw.batches as usize)?;
     let limit = memory_copy(common.array_bytes(), common.threads(), common.reps())?;
     let loading = loading(args, common, &mut job, &seeds, dim)?;
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &BatchArgs, common: &Common, report: &mut Report) -> any
     job.end()
 }
 
-/// Whole batches, as a trainer gets them.
+/// Times complete batches, as a trainer receives them.
 fn loading(
     args: &BatchArgs,
     common: &Common,
@@ -67,7 +67,7 @@ fn loading(
         .detail("rows_per_s", rows_per_batch / timing.median_s))
 }
 
-/// The rows of batches that were sampled before.
+/// Times the gathering of the rows of batches that are already sampled.
 fn gathering(
     args: &BatchArgs,
     common: &Common,
@@ -94,14 +94,14 @@ pub(crate) fn fetch_all(node: &Arc<SamplingNode>, batches: Vec<Vec<u32>>, concur
     let fetch = |ids: Vec<u32>| {
         let node_of_task = node.clone();
         let task = node.handle().spawn(async move {
-            // The rows are dropped in the task, as soon as they are there.
+            // The task drops the rows as soon as they arrive.
             node_of_task.fetch(NODES, ids, wanted).await.map(|rows| rows.features.len())
         });
         async move { Ok::<usize, anyhow::Error>(task.await.context("a fetching task ended early")??) }
     };
     let fetched = futures::stream::iter(batches).map(fetch).buffered(concurrency.max(1));
     let values: Vec<usize> = node.handle().block_on(fetched.try_collect())?;
-    ensure!(values.iter().all(|&values| values > 0), "a fetch gave no features");
+    ensure!(values.iter().all(|&values| values > 0), "a fetch returned no features");
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Sampling and features over several ranks, each of which is started on its own, as on as many nodes.
+//! Sampling with features over several ranks. Each rank is started separately, as on several nodes.
 
 use crate::args::{BatchArgs, Common};
 use crate::local_job::NODES;
@@ -14,10 +14,10 @@ use edgecut_graph::{Meta, Split};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How many batches a rank has in the making: one is worked on while another waits for its peers.
+/// The number of batches in flight per rank: the rank works on one while another waits for its peers.
 const BATCHES_IN_FLIGHT: usize = 2;
 
-/// Runs as the rank that the variables of torchrun say.
+/// Runs as the rank that torchrun's variables name.
 pub(crate) fn run(place: &EnvRanks, args: &BatchArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
     let start = (Instant::now(), cpu_time());
     let meta = Meta::read(&args.data)?;
@@ -37,7 +37,7 @@ pub(crate) fn run(place: &EnvRanks, args: &BatchArgs, common: &Common, report: &
     };
     let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Split(Split::Train), config, &mut world)?;
     let batches = (args.draw.batches as usize).min(loader.num_steps());
-    ensure!(batches > 0, "dataset {}: there are no training nodes to make batches for", meta.dataset);
+    ensure!(batches > 0, "dataset {} has no training nodes to make batches of", meta.dataset);
     let mut first_batch_s = 0.0;
     let mut traffic = node.traffic().count();
     let mut rows = 0;
@@ -67,7 +67,7 @@ pub(crate) fn run(place: &EnvRanks, args: &BatchArgs, common: &Common, report: &
     Ok(outcome?)
 }
 
-/// Takes the first batches of an epoch, and waits until all ranks have theirs; the rows that they hold.
+/// Takes the first batches of an epoch, and waits until all ranks have theirs. Returns the number of their rows.
 fn take(
     made: &mut impl Iterator<Item = Result<edgecut_dist_loader::MiniBatch, edgecut_dist_loader::LoaderError>>,
     batches: usize,
@@ -77,7 +77,7 @@ fn take(
 ) -> anyhow::Result<u64> {
     let mut rows = 0;
     for _ in 0..batches {
-        let batch = made.next().context("an epoch has more batches than were taken")??;
+        let batch = made.next().context("the epoch has too few batches")??;
         if *first_batch_s == 0.0 {
             *first_batch_s = start.elapsed().as_secs_f64();
         }

@@ -1,4 +1,4 @@
-//! Batches of small graphs, and training on them, against a plain loop that builds each batch alone.
+//! Batches of small graphs, and training on them, compared with a straightforward loop that builds each batch.
 
 use crate::args::{Common, GraphsArgs};
 use crate::plain_graphs::{PlainGraph, plain_batch};
@@ -24,7 +24,8 @@ pub(crate) fn run(args: &GraphsArgs, common: &Common, report: &mut Report) -> an
     let options = FakeGraphsOptions { num_graphs: args.num_graphs as usize, ..FakeGraphsOptions::default() };
     let graphs = Arc::new(fake_graphs(&options)?.with_degrees_as_labels());
     let record = |name: &str, timing: Timing| {
-        let (graphs, size) = (args.num_graphs, args.batch_size);
+        let graphs = args.num_graphs;
+        let size = args.batch_size;
         let work = format!("{graphs} graphs in batches of {size}");
         Record::new("graphs", name, work, timing, f64::from(graphs), "graphs/s")
             .param("num_graphs", graphs)
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &GraphsArgs, common: &Common, report: &mut Report) -> an
     Ok(cluster.shutdown()?)
 }
 
-/// Graph by graph, edge by edge, as lists of edges and dense rows are put together.
+/// Times batching graph by graph and edge by edge, with edge lists and dense rows.
 fn plain_batches(args: &GraphsArgs, common: &Common, graphs: &GraphDataset) -> anyhow::Result<Timing> {
     let list: Vec<PlainGraph> = (0..graphs.num_graphs()).map(|graph| PlainGraph::of(graphs, graph)).collect();
     Timing::measure(common.reps(), |stopwatch| {
@@ -70,7 +71,7 @@ fn built_batches(args: &GraphsArgs, common: &Common, graphs: &GraphDataset) -> a
     })
 }
 
-/// Epochs of a GIN with two layers, as `train graph` runs them.
+/// Times epochs of a GIN with two layers, as in `train graph`.
 fn epoch(
     args: &GraphsArgs,
     common: &Common,
@@ -79,7 +80,8 @@ fn epoch(
     world: &mut ProcessGroup,
 ) -> anyhow::Result<Timing> {
     let conv = GraphConvKind::Gin { mlp_layers: 2, learn_epsilon: false };
-    let (dim, classes) = (graphs.feature_dim(), graphs.classes().len());
+    let dim = graphs.feature_dim();
+    let classes = graphs.classes().len();
     let config = GraphNetConfig::new(conv, dim, args.hidden as usize, classes, 2);
     let device = Default::default();
     let mut model: GraphNet<Cpu> = config.init(0, &device)?;

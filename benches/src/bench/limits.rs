@@ -1,11 +1,11 @@
-//! The machine's limits by themselves.
+//! The limits of the machine by themselves.
 
 use crate::args::Common;
 use crate::limits::{Limit, Pages, RandomReads, RawTcp, memory_copy, sgemm};
 use crate::record::Record;
 use crate::report::Report;
 
-/// Replies of 1000 and of 10 000 rows of 100 numbers.
+/// The sizes of replies with 1000 and with 10 000 rows of 100 numbers.
 const REPLY_BYTES: [usize; 2] = [400_000, 4_000_000];
 const IN_FLIGHT: usize = 4;
 
@@ -36,7 +36,7 @@ pub(crate) fn run(common: &Common, report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One and all, which may be the same.
+/// Returns the numbers of threads to measure: one, and all if that is another number.
 fn thread_counts(common: &Common) -> Vec<usize> {
     let all = common.threads();
     if all == 1 { vec![1] } else { vec![1, all] }

@@ -1,4 +1,4 @@
-//! Dense layers as the models compute them, against products of matrices in cache, and against burn's operations.
+//! Dense layers of the models, compared with matrix products in cache and with burn's operations.
 
 use crate::args::{Common, LinearArgs, Shape};
 use crate::dense_layer::HiddenLayer;
@@ -9,9 +9,9 @@ use crate::synthetic::{Cpu, Grad, random_tensor};
 use crate::timing::Timing;
 use burn::tensor::Tensor;
 
-/// As in evaluation.
+/// The layer in evaluation.
 const FORWARD: HiddenLayer = HiddenLayer { dropout: 0.0 };
-/// As in training.
+/// The layer in training.
 const BOTH: HiddenLayer = HiddenLayer { dropout: 0.5 };
 
 pub(crate) fn run(args: &LinearArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
@@ -55,7 +55,7 @@ fn both(
     let bias = random_tensor::<Grad>(1, shape.outputs, 3).reshape([shape.outputs]).detach().require_grad();
     Timing::measure(common.reps(), |stopwatch| {
         let (x, weight, bias) = (x.clone(), weight.clone(), bias.clone());
-        // The sum, and making its gradient, is the least that starts a backward pass; it is in the time.
+        // A sum is the cheapest scalar to start a backward pass from. Its time is included.
         stopwatch.time(|| drop(layer(x, weight, bias).sum().backward()));
         Ok(())
     })
@@ -63,7 +63,7 @@ fn both(
 
 fn record(name: &str, shape: Shape, timing: Timing, common: &Common, limit: &Limit) -> Record {
     let Shape { rows, inputs, outputs } = shape;
-    // Backward has two products of the same size: for the weight's gradient and for the input's.
+    // The backward pass has two products of the same size, for the gradients of the weight and of the input.
     let products = if name.contains("backward") { 3.0 } else { 1.0 };
     let flops = products * 2.0 * rows as f64 * inputs as f64 * outputs as f64;
     let work = format!("[{rows}, {inputs}] x [{inputs}, {outputs}]");

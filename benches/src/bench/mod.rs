@@ -1,4 +1,4 @@
-//! The benchmarks, a file each.
+//! The benchmarks, one per file.
 
 pub(crate) mod aggregation;
 pub(crate) mod all;

@@ -1,4 +1,4 @@
-//! The program `partition-graph`, as a user runs it.
+//! The program `partition-graph`, run as by a user.
 
 use crate::args::{Common, PartitionArgs};
 use crate::child_program;
@@ -40,11 +40,12 @@ fn partition(program: &Path, data: &Path, method: &str, num_parts: u32, common: 
         output = serde_json::from_str(&finished.stdout).context("read the report of partition-graph")?;
         Ok(())
     })?;
-    // The program's own peak, not that of this process.
+    // The peak of `partition-graph`, not of this process.
     timing.peak_rss_bytes = output["peak_memory_bytes"].as_u64();
     let parts = output["report"]["parts"].as_array().map(Vec::as_slice).unwrap_or_default();
     let sum = |field: &str| parts.iter().filter_map(|part| part[field].as_u64()).sum::<u64>();
-    let (nodes, edges) = (sum("nodes"), sum("edges"));
+    let nodes = sum("nodes");
+    let edges = sum("edges");
     let work = format!("{nodes} nodes, {edges} edges, {num_parts} parts");
     let mut record = Record::new("partition", method, work, timing, edges as f64, "edges/s")
         .param("dataset", name)

@@ -1,4 +1,4 @@
-//! Feature rows from a part that another process holds, against plain replies of the same size.
+//! Fetching of feature rows from a part in another process, compared with plain replies of the same size.
 
 use crate::args::{Common, RpcArgs};
 use crate::bench::gather::fetch_all;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// The generated graph has 40 MB of features in each part.
 const GENERATED_NODES: usize = 200_000;
 const GENERATED_CHANNELS: usize = 100;
-/// What a repetition fetches, at least.
+/// The bytes that a repetition fetches, within the limits on the number of fetches.
 const BYTES_PER_REP: usize = 64 << 20;
 const MIN_FETCHES: usize = 16;
 const MAX_FETCHES: usize = 500;
@@ -36,9 +36,14 @@ pub(crate) fn run(args: &RpcArgs, common: &Common, report: &mut Report) -> anyho
 
 fn run_on(dir: &Path, args: &RpcArgs, common: &Common, report: &mut Report) -> anyhow::Result<()> {
     let meta = Meta::read(dir)?;
-    ensure!(meta.num_parts == 2, "{}: it has {} parts, but this takes two", dir.display(), meta.num_parts);
+    ensure!(
+        meta.num_parts == 2,
+        "{}: the graph has {} parts, but this benchmark needs two parts: partition with --num-partitions 2",
+        dir.display(),
+        meta.num_parts
+    );
     let dim = meta.node_types[0].feature_dim;
-    ensure!(dim > 0, "{}: its nodes have no features to fetch", dir.display());
+    ensure!(dim > 0, "{}: the nodes have no features to fetch", dir.display());
     let mut peer_args = vec![format!("--data={}", dir.display())];
     peer_args.extend(common.as_args());
     let (cluster, mut peers) = Peers::join(2, &meta.fingerprint(), &peer_args)?;
@@ -49,7 +54,8 @@ fn run_on(dir: &Path, args: &RpcArgs, common: &Common, report: &mut Report) -> a
         let batches = remote_rows(&meta, rows, row_bytes)?;
         for &in_flight in &args.in_flight {
             let (timing, server_cpu_s) = fetch(&node, &mut peers, &batches, in_flight, common.reps())?;
-            let (rows, bytes) = (batches[0].len(), batches[0].len() * row_bytes);
+            let rows = batches[0].len();
+            let bytes = rows * row_bytes;
             let limit = tcp.measure(bytes, in_flight, common.reps())?;
             let work = format!("{rows} rows of {dim}, {in_flight} in flight");
             let record = Record::new("rpc", "features from a peer", work, timing, bytes as f64, "B/s")
@@ -68,7 +74,7 @@ fn run_on(dir: &Path, args: &RpcArgs, common: &Common, report: &mut Report) -> a
     peers.end(cluster)
 }
 
-/// The nodes of each fetch of a repetition: of the other part, in random order.
+/// Returns the nodes of each fetch in a repetition: nodes of the other part in random order.
 fn remote_rows(meta: &Meta, rows: usize, row_bytes: usize) -> anyhow::Result<Vec<Vec<u32>>> {
     let mut ids: Vec<u32> = meta.node_types[0].book.range(PartitionId(1)).collect();
     ensure!(!ids.is_empty(), "part 1 has no {} nodes to fetch", meta.node_types[NODES.index()].name);
@@ -85,7 +91,7 @@ fn remote_rows(meta: &Meta, rows: usize, row_bytes: usize) -> anyhow::Result<Vec
     Ok(batches)
 }
 
-/// Times a fetch; also gives the peer's CPU seconds for it.
+/// Times a fetch. Also returns the peer's CPU seconds per fetch.
 fn fetch(
     node: &Arc<SamplingNode>,
     peers: &mut Peers,
@@ -95,11 +101,12 @@ fn fetch(
 ) -> anyhow::Result<(Timing, f64)> {
     let mut server_cpu_s = 0.0;
     let timing = Timing::measure(reps, |stopwatch| {
-        let (batches, before) = (batches.to_vec(), peers.cpu_s()?);
+        let batches = batches.to_vec();
+        let before = peers.cpu_s()?;
         stopwatch.time(|| fetch_all(node, batches, in_flight)).context("fetch from the peer")?;
         server_cpu_s = peers.cpu_s()? - before;
         Ok(())
     })?;
-    // Of the last repetition, which is as good as any.
+    // The peer's CPU time is that of the last repetition, which represents all of them.
     Ok((timing.per(batches.len()), server_cpu_s / batches.len() as f64))
 }

@@ -1,4 +1,4 @@
-//! Multi-hop sampling on one part, against random reads of memory.
+//! Multi-hop sampling on one part, compared with random memory reads.
 
 use crate::args::{BatchArgs, Common};
 use crate::limits::{Pages, RandomReads};
@@ -23,10 +23,11 @@ pub(crate) fn run(args: &BatchArgs, common: &Common, report: &mut Report) -> any
     drop(sampler);
     let dataset = job.node.part().meta().dataset.clone();
     job.end()?;
-    // The part's files are mapped in pages of 4 KiB.
+    // The part's files are mapped in pages of 4 KiB, so the limit is measured with small pages.
     let reads = RandomReads::new(common.array_bytes(), Pages::Small)?.measure(threads, common.reps())?;
     let total = BatchSize::total(&sizes);
-    let (seeds, fanouts) = (seeds[0].len(), args.draw.num_neighbors.text());
+    let seeds = seeds[0].len();
+    let fanouts = args.draw.num_neighbors.text();
     let edges = total.edges as f64 / batches as f64;
     let work = format!("batch of {seeds} seeds, {fanouts}");
     let record = Record::new("sampling", "sampling in memory", work, timing.per(batches), edges, "edges/s")

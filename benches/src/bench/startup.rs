@@ -1,4 +1,4 @@
-//! From nothing to the first batch, with the part's files in the page cache.
+//! The time from the start to the first batch, with the part's files in the page cache.
 
 use crate::args::{BatchArgs, Common};
 use crate::local_job::{LocalJob, NODES};
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &BatchArgs, common: &Common, report: &mut Report) -> any
     report.add(&record.param("batch_size", args.draw.batch_size).param("num_neighbors", fanouts))
 }
 
-/// Opens the part, joins, serves, and waits for a batch.
+/// Opens the part, joins the job, serves the part, and waits for a batch.
 fn first_batch(args: &BatchArgs, common: &Common) -> anyhow::Result<LocalJob> {
     let mut job = LocalJob::start(&args.data, common.threads())?;
     let seeds = seed_batches(job.node.part(), args.draw.batch_size as usize, 1)?;
@@ -53,7 +53,7 @@ fn first_batch(args: &BatchArgs, common: &Common) -> anyhow::Result<LocalJob> {
     };
     let sampler = job.sampler(&args.draw.num_neighbors.0)?;
     let loader = DistNeighborLoader::new(sampler, NODES, Seeds::Listed(seeds.concat()), config, &mut job.world)?;
-    let batch = loader.epoch(0).next().context("there is a batch")??;
+    let batch = loader.epoch(0).next().context("the epoch has no batch")??;
     ensure!(batch.num_seeds == seeds[0].len(), "the first batch lacks seeds");
     Ok(job)
 }

@@ -1,4 +1,4 @@
-//! A training step alone, and with the making of batches overlapped.
+//! A training step alone, and overlapped with sampling.
 
 use crate::args::{Common, StepArgs};
 use crate::local_job::{LocalJob, NODES};
@@ -21,7 +21,8 @@ pub(crate) fn run(args: &StepArgs, common: &Common, report: &mut Report) -> anyh
     drop(batches);
     let record = |name: &str, timing: Timing| {
         let fanouts = draw.num_neighbors.text();
-        let (size, hidden) = (seeds[0].len(), args.hidden);
+        let size = seeds[0].len();
+        let hidden = args.hidden;
         let work = format!("batch of {size} seeds, {fanouts}, hidden {hidden}");
         Record::new("step", name, work, timing.per(seeds.len()), size as f64, "seeds/s")
             .param("batch_size", size)
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &StepArgs, common: &Common, report: &mut Report) -> anyh
     let loading = loading(args, common, &job, &loader)?;
     report.add(&record("batches alone", loading).param("concurrency", args.concurrency))?;
     let overlapped = overlapped(args, common, &mut job, &loader)?;
-    // Where the machine has the cores for both at once, the slower of the two is the limit.
+    // If the machine has enough cores to run both at once, the slower of the two is the limit.
     let slower = alone.median_s.max(loading.median_s) / seeds.len() as f64;
     let record = record("step with batches overlapped", overlapped)
         .against(seeds[0].len() as f64 / slower, "the slower of step and batches")
@@ -60,8 +61,8 @@ fn loader(args: &StepArgs, job: &mut LocalJob, seeds: &[Vec<u32>]) -> anyhow::Re
     Ok(DistNeighborLoader::new(sampler, NODES, Seeds::Listed(seeds.concat()), config, &mut job.world)?)
 }
 
-/// Steps on batches that are there; copying them and making tensors of them, which `train` does on the loader's threads,
-/// is not part of the time.
+/// Times steps on existing batches. The time excludes copying the batches and converting them into tensors, which
+/// `train` does on the loader's threads.
 fn alone(args: &StepArgs, common: &Common, job: &mut LocalJob, batches: &[MiniBatch]) -> anyhow::Result<Timing> {
     let draw = &args.batch.draw;
     let mut trainee = trainee(job, &draw.num_neighbors.0, args.hidden as usize, draw.batch_size as usize)?;
@@ -74,7 +75,7 @@ fn alone(args: &StepArgs, common: &Common, job: &mut LocalJob, batches: &[MiniBa
     })
 }
 
-/// What the loader needs for an epoch if nobody trains.
+/// Times an epoch of the loader without training.
 fn loading(args: &StepArgs, common: &Common, job: &LocalJob, loader: &DistNeighborLoader) -> anyhow::Result<Timing> {
     let draw = &args.batch.draw;
     let trainee = trainee(job, &draw.num_neighbors.0, args.hidden as usize, draw.batch_size as usize)?;
@@ -88,7 +89,7 @@ fn loading(args: &StepArgs, common: &Common, job: &LocalJob, loader: &DistNeighb
     })
 }
 
-/// Epochs as `train node` runs them.
+/// Times epochs with overlapped loading and training, as in `train node`.
 fn overlapped(
     args: &StepArgs,
     common: &Common,

@@ -1,10 +1,10 @@
-//! Copies in memory: what limits the gathering of rows.
+//! Memory copies: the limit of gathering rows.
 
 use super::on_threads::on_threads;
 use super::{Limit, plural};
 use crate::timing::Timing;
 
-/// Times the copy of `bytes` bytes by so many threads, each a stretch of it. Bytes count once, though each is read and
+/// Times a copy of `bytes` bytes, divided over `threads` threads. Each byte counts once, although it is read and
 /// written.
 pub(crate) fn memory_copy(bytes: usize, threads: usize, reps: usize) -> anyhow::Result<Limit> {
     let from = vec![1_u8; bytes];

@@ -1,4 +1,4 @@
-//! What the machine allows, measured with as little in between as there can be.
+//! The limits of the machine, measured with as little overhead as possible.
 
 mod memory_copy;
 mod on_threads;
@@ -11,16 +11,16 @@ pub(crate) use random_reads::{Pages, RandomReads};
 pub(crate) use raw_tcp::RawTcp;
 pub(crate) use sgemm::sgemm;
 
-/// A time and the work that was done in it.
+/// A measured limit: a time, and the amount of work done in it.
 pub(crate) struct Limit {
     pub(crate) timing: crate::timing::Timing,
     pub(crate) amount: f64,
-    /// What it is, with its parameters.
+    /// The name of the limit with its parameters.
     pub(crate) name: String,
 }
 
 impl Limit {
-    /// Work per second, by the median.
+    /// Returns the amount of work per second at the median time.
     pub(crate) fn rate(&self) -> f64 {
         self.amount / self.timing.median_s
     }

@@ -1,11 +1,11 @@
-//! The same work on several threads at once.
+//! Timing of work on several threads at once.
 
 use crate::timing::cpu_time;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// Runs `work` once for each item, each on a thread of its own, and gives the wall-clock and CPU time from the moment
-/// that all threads are there until the last is done.
+/// Runs `work` once for each item, each on its own thread. Returns the wall-clock and CPU time from the moment that all
+/// threads have started until the last one is done.
 pub(crate) fn on_threads<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) -> (Duration, Duration) {
     let barrier = Barrier::new(items.len() + 1);
     std::thread::scope(|scope| {
@@ -20,9 +20,10 @@ pub(crate) fn on_threads<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) -> (Du
             })
             .collect();
         barrier.wait();
-        let (start, cpu) = (Instant::now(), cpu_time());
+        let start = Instant::now();
+        let cpu = cpu_time();
         for thread in threads {
-            // A panic of the thread goes on here.
+            // Propagates a panic of the thread.
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         }
         (start.elapsed(), cpu_time() - cpu)

@@ -1,4 +1,4 @@
-//! Random reads of memory that do not wait for each other: what limits sampling.
+//! Independent random memory reads: the limit of sampling.
 
 use super::on_threads::on_threads;
 use super::{Limit, plural};
@@ -8,31 +8,31 @@ use edgecut_graph::prefetch;
 use edgecut_graph::rng::CounterRng;
 use memmap2::{Advice, MmapMut};
 
-/// Reads of a thread in a repetition.
+/// The number of reads per thread and repetition.
 const READS: usize = 4 << 20;
-/// Reads that are asked for before the first of them is used; more than a core can have under way.
+/// The number of reads that are prefetched before the first of them is used: more than a core can have in flight.
 const AHEAD: usize = 64;
 
-/// How the array is mapped. A mapped file has pages of 4 KiB, and each read of another page may need a second one for
-/// its address.
+/// The page size of the array. A mapped file has pages of 4 KiB, and a read from another page may need a second read
+/// for its address translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
     Small,
     Huge,
 }
 
-/// An array that does not fit the caches.
+/// An array that exceeds the caches.
 pub(crate) struct RandomReads {
     array: MmapMut,
     pages: Pages,
 }
 
 impl RandomReads {
-    /// An array of so many bytes.
+    /// Allocates and fills an array of `bytes` bytes.
     pub(crate) fn new(bytes: usize, pages: Pages) -> anyhow::Result<Self> {
         let mut array = MmapMut::map_anon(bytes).context("map the array of the random reads")?;
         let advice = if pages == Pages::Huge { Advice::HugePage } else { Advice::NoHugePage };
-        // A kernel without huge pages refuses the advice, and then has small ones either way.
+        // A kernel without huge pages rejects the advice and uses small pages in both cases.
         let _ = array.advise(advice);
         for (i, value) in bytemuck::cast_slice_mut::<u8, u64>(&mut array).iter_mut().enumerate() {
             *value = i as u64;
@@ -40,7 +40,7 @@ impl RandomReads {
         Ok(Self { array, pages })
     }
 
-    /// Times reads of 8 bytes on so many threads.
+    /// Times reads of 8 bytes on `threads` threads.
     pub(crate) fn measure(&self, threads: usize, reps: usize) -> anyhow::Result<Limit> {
         let values: &[u64] = bytemuck::cast_slice(&self.array);
         let timing = Timing::measure(reps, |stopwatch| {
@@ -67,6 +67,7 @@ fn sum_at_random(values: &[u64], mut rng: CounterRng, reads: usize) -> u64 {
         places
     };
     let mut sum = 0_u64;
+    // The next group of positions is prefetched while the current group is summed.
     let mut places = draw();
     for _ in 0..reads / AHEAD {
         let next = draw();

@@ -1,4 +1,4 @@
-//! Requests and replies over loopback, by plain threads and sockets: what limits fetching from a peer.
+//! Requests and replies over loopback with plain threads and sockets: the limit of fetching from a peer.
 
 use super::Limit;
 use crate::timing::Timing;
@@ -8,16 +8,16 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What a repetition receives, at least.
+/// The bytes that a repetition receives, within the limits on the number of replies.
 const BYTES: usize = 64 << 20;
 const MIN_REPLIES: usize = 16;
 const MAX_REPLIES: usize = 2000;
-/// A request: the number of bytes that are wanted.
+/// A request: the requested number of bytes, little-endian.
 type Request = [u8; 8];
-/// Nothing on loopback takes so long.
+/// The timeout of reads and writes, longer than any transfer over loopback takes.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A connection to a thread that answers each request with as many bytes as it asks for.
+/// A connection to a thread that answers each request with the requested number of bytes.
 pub(crate) struct RawTcp {
     stream: Option<TcpStream>,
     server: Option<JoinHandle<io::Result<()>>>,
@@ -40,7 +40,7 @@ impl RawTcp {
         connect().context("connect over loopback")
     }
 
-    /// Times replies of so many bytes with so many requests under way.
+    /// Times replies of `reply_bytes` bytes with `in_flight` requests in flight.
     pub(crate) fn measure(&mut self, reply_bytes: usize, in_flight: usize, reps: usize) -> anyhow::Result<Limit> {
         let stream = self.stream.as_mut().context("the connection is closed")?;
         let replies = (BYTES / reply_bytes.max(1)).clamp(MIN_REPLIES, MAX_REPLIES).max(in_flight);
@@ -57,7 +57,7 @@ impl RawTcp {
 
 impl Drop for RawTcp {
     fn drop(&mut self) {
-        // The server ends when the connection does.
+        // Closing the connection ends the server thread.
         self.stream = None;
         if let Some(server) = self.server.take() {
             let _ = server.join();

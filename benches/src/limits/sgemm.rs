@@ -1,16 +1,16 @@
-//! Products of matrices that fit the caches: what limits dense layers.
+//! Products of matrices that fit into the caches: the limit of dense layers.
 
 use super::on_threads::on_threads;
 use super::{Limit, plural};
 use crate::timing::Timing;
 use std::time::Instant;
 
-/// Rows, columns and depth of each product.
+/// The rows, columns and depth of each product.
 const SIZE: usize = 256;
-/// How long a repetition is to take, so that starting threads does not matter.
+/// The target time of a repetition in seconds: long enough that starting threads does not matter.
 const REPETITION_S: f64 = 0.05;
 
-/// Times products of `f32` matrices on so many threads, each with matrices of its own.
+/// Times products of `f32` matrices on `threads` threads, each with its own matrices.
 pub(crate) fn sgemm(threads: usize, reps: usize) -> anyhow::Result<Limit> {
     let mut products: Vec<Product> = (0..threads).map(|_| Product::new()).collect();
     let products_per_thread = calibrate(&mut products[0]);
@@ -28,14 +28,16 @@ pub(crate) fn sgemm(threads: usize, reps: usize) -> anyhow::Result<Limit> {
     Ok(Limit { timing: timing.per(products_per_thread), amount: flops * threads as f64, name })
 }
 
+/// Returns the number of products that take about [`REPETITION_S`].
 fn calibrate(product: &mut Product) -> usize {
+    // The first product warms up the caches.
     product.compute();
     let start = Instant::now();
     product.compute();
     (REPETITION_S / start.elapsed().as_secs_f64().max(1e-9)).ceil() as usize
 }
 
-/// Two square matrices and the place for their product.
+/// Two square matrices, and the buffer for their product.
 struct Product {
     left: Vec<f32>,
     right: Vec<f32>,
@@ -49,9 +51,11 @@ impl Product {
     }
 
     fn compute(&mut self) {
-        let (rows, columns) = (1, SIZE as isize);
-        // SAFETY: all three matrices hold SIZE x SIZE elements, which the strides do not leave, and the result is
-        // borrowed mutably and apart from the others.
+        // The matrices are row-major: the next column is 1 element away, and the next row SIZE elements.
+        let rows = 1;
+        let columns = SIZE as isize;
+        // SAFETY: all three matrices have SIZE x SIZE elements, the strides stay within them, and the result is
+        // borrowed mutably and does not overlap the others.
         unsafe {
             gemm::gemm(
                 SIZE,

@@ -1,13 +1,13 @@
-//! The number of restarts of a run, as the programs that restart it say in the environment.
+//! The restart count and the identity of a run, from environment variables of the programs that restart it.
 
 use super::variables::Variables;
 use crate::error::ClusterError;
 use std::ffi::OsString;
 
-/// Counters of restarts, each of a program that starts a whole job again: `launch`, torchrun, Slurm after a requeue.
+/// The variables that count restarts of a whole job: by `launch`, by torchrun, and by Slurm after a requeue.
 const RESTART_COUNTS: [&str; 3] = ["EDGECUT_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"];
 
-/// An attempt at a run: a run that fails may be started again.
+/// An attempt at a run. A run that fails may be restarted.
 ///
 /// ```
 /// use edgecut_cluster::Attempt;
@@ -22,11 +22,11 @@ const RESTART_COUNTS: [&str; 3] = ["EDGECUT_RESTART_COUNT", "TORCHELASTIC_RESTAR
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attempt {
-    /// Restarts before this attempt, 0 for the first one: the sum of `EDGECUT_RESTART_COUNT`, `TORCHELASTIC_RESTART_COUNT`
-    /// and `SLURM_RESTART_COUNT`.
+    /// The number of restarts before this attempt, 0 for the first one: the sum of `EDGECUT_RESTART_COUNT`,
+    /// `TORCHELASTIC_RESTART_COUNT` and `SLURM_RESTART_COUNT`.
     pub number: u64,
-    /// Names the run in all of its attempts: `EDGECUT_RUN_ID`, else `TORCHELASTIC_RUN_ID`, else `SLURM_JOB_ID` and
-    /// `SLURM_STEP_ID`.
+    /// The identity of the run, the same in all of its attempts: `EDGECUT_RUN_ID`, else `TORCHELASTIC_RUN_ID`, else
+    /// `SLURM_JOB_ID` and `SLURM_STEP_ID`.
     pub run: Option<String>,
 }
 
@@ -34,7 +34,7 @@ impl Attempt {
     /// Reads the environment of this process.
     ///
     /// # Errors
-    /// A variable whose value is not what it should be; the error names it.
+    /// A variable with an invalid value; the error names it.
     pub fn read() -> Result<Self, ClusterError> {
         Self::read_from(|name| std::env::var_os(name))
     }
@@ -65,7 +65,8 @@ impl Attempt {
     }
 }
 
-/// The job and the step. A job that is requeued keeps its number and counts its steps from 0 again.
+/// Returns the identity of a Slurm step. A requeued job keeps its number and counts its steps from 0 again, so the
+/// identity stays the same.
 fn slurm_step(variables: &Variables<'_>) -> Result<Option<String>, ClusterError> {
     let Some(job) = variables.text("SLURM_JOB_ID")? else { return Ok(None) };
     let step = variables.text("SLURM_STEP_ID")?.unwrap_or_default();

@@ -4,8 +4,8 @@ use super::variables::Variables;
 use super::{EnvRanks, Launcher};
 use crate::error::ClusterError;
 
-/// Kubernetes tells the index alone; the manifest adds `WORLD_SIZE`. Without that, the pods of a Job have nothing to do
-/// with each other.
+/// Reads the rank of a pod. Kubernetes sets only the index; the manifest must set `WORLD_SIZE`. Without `WORLD_SIZE`,
+/// the pods of a Job are independent of each other, and this returns `None`.
 pub(super) fn place(variables: &Variables<'_>) -> Result<Option<EnvRanks>, ClusterError> {
     let Some(world_size) = variables.number("WORLD_SIZE")?.filter(|&size| size > 1) else { return Ok(None) };
     let Some(rank) = variables.number("JOB_COMPLETION_INDEX")? else { return Ok(None) };

@@ -2,24 +2,24 @@
 
 use std::fmt;
 
-/// Who started this process as one of a job, and told it its place.
+/// A program that starts the processes of a job and assigns their ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Launcher {
-    /// torchrun, or whoever sets `RANK` and `WORLD_SIZE`.
+    /// torchrun, or any program that sets `RANK` and `WORLD_SIZE`.
     Torchrun,
     /// Open MPI's `mpirun`.
     OpenMpi,
-    /// The `mpiexec` of MPICH and its kin.
+    /// The `mpiexec` (Hydra) of MPICH and its derivatives.
     Hydra,
     /// Slurm's `srun`.
     Slurm,
-    /// A Kubernetes Job whose pods are indexed.
+    /// A Kubernetes Job with indexed pods.
     Kubernetes,
 }
 
 impl Launcher {
-    /// The environment variable that holds a process's rank.
+    /// Returns the environment variable that holds the rank of a process.
     pub fn rank_variable(self) -> &'static str {
         match self {
             Self::Torchrun => "RANK",

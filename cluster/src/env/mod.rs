@@ -1,4 +1,4 @@
-//! The place of a process in its job, as the program that started it says in the environment.
+//! The rank of a process in its job, from the environment variables of the launcher that started it.
 
 mod attempt;
 mod kubernetes;
@@ -16,14 +16,15 @@ pub use attempt::Attempt;
 pub use launcher::Launcher;
 use variables::Variables;
 
-/// What the environment says about this process's place in a job; `None` where it says nothing.
+/// The settings of this process in its job, from the environment; `None` for each one that is not set.
 ///
-/// A launcher's rank and world size are taken together. `RANK` (torchrun, or by hand) wins over `mpirun`, that over
-/// Slurm's `srun`, and that over the index of a Kubernetes Job: the inner of two launchers wins, for `mpirun` starts
-/// its daemons with `srun`, and both may run in a pod. A job of one process that one of the latter three started is
-/// no place: it may be a shell, in which programs run as anywhere.
+/// Rank and world size always come from the same launcher. `RANK` (torchrun, or set by hand) takes precedence over
+/// `mpirun`, which takes precedence over Slurm's `srun`, which takes precedence over the index of a Kubernetes Job. So
+/// the inner of two launchers wins: `mpirun` starts its daemons with `srun`, and both may run in a pod. The variables
+/// of the latter three are ignored in a job of one process, which may be a shell from which the user starts other
+/// programs.
 ///
-/// A command-line flag wins over the environment, so a caller takes `flag.or(env.rank)`.
+/// Command-line flags take precedence over the environment, so callers use `flag.or(env.rank)`.
 ///
 /// ```
 /// use edgecut_cluster::{EnvRanks, Launcher};
@@ -45,38 +46,41 @@ use variables::Variables;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnvRanks {
-    /// Whose variables `rank` and `world_size` are.
+    /// The launcher that has set `rank` and `world_size`.
     pub launcher: Option<Launcher>,
-    /// Host name or IP address of rank 0: `MASTER_ADDR`, or what the launcher tells.
+    /// Host name or IP address of rank 0: `MASTER_ADDR`, or derived from the variables of the launcher.
     pub master_addr: Option<String>,
-    /// The port of rank 0: `MASTER_PORT`, or what follows from the number of the Slurm job.
+    /// The port of rank 0: `MASTER_PORT`, or derived from the number of the Slurm job.
     pub master_port: Option<u16>,
-    /// This process in the job, from 0.
+    /// The rank of this process in the job, from 0.
     pub rank: Option<usize>,
-    /// Number of processes of the job.
+    /// The number of processes of the job.
     pub world_size: Option<usize>,
-    /// This process among those of its node, from 0.
+    /// The rank of this process among the processes of its node, from 0.
     pub local_rank: Option<usize>,
-    /// Number of processes of this node.
+    /// The number of processes on this node.
     pub local_world_size: Option<usize>,
-    /// The cores that the launcher gives each process, where it says so (Slurm's `--cpus-per-task`).
+    /// The number of cores per process, if the launcher sets it (Slurm's `--cpus-per-task`).
     pub cores: Option<usize>,
-    /// `EDGECUT_LISTEN_ADDR`: the address that this process is to listen on.
+    /// The address that this process listens on: `EDGECUT_LISTEN_ADDR`.
     pub listen_addr: Option<IpAddr>,
     /// The number of restarts of the job before this process was started: `EDGECUT_RESTART_COUNT` (set by `launch`), or
-    /// `SLURM_RESTART_COUNT`. That of torchrun is not read, for it may differ between the nodes of a job.
+    /// `SLURM_RESTART_COUNT`. The count of torchrun is not used, since it may differ between the nodes of a job.
     pub attempt: Option<u64>,
 }
 
-/// The variables of launchers that count restarts, the innermost launcher first.
+/// The variables that count restarts, the innermost launcher first.
 const RESTARTS: [&str; 2] = ["EDGECUT_RESTART_COUNT", "SLURM_RESTART_COUNT"];
 
 impl EnvRanks {
     /// Reads the environment of this process.
     ///
     /// # Errors
-    /// A variable whose value is not what it should be, or which a launcher that set others has not set; the error
-    /// names it. Ranks that Slurm has not laid out node by node.
+    /// * a variable with an invalid value;
+    /// * a variable that is missing although its launcher has set others;
+    /// * ranks that Slurm has not assigned node by node.
+    ///
+    /// The error names the variable.
     pub fn read() -> Result<Self, ClusterError> {
         Self::read_from(|name| std::env::var_os(name))
     }
@@ -102,6 +106,7 @@ impl EnvRanks {
     }
 }
 
+/// Returns the settings of the first launcher whose variables are complete, in the order of precedence.
 fn placed(variables: &Variables<'_>) -> Result<EnvRanks, ClusterError> {
     let plain = EnvRanks {
         launcher: None,
@@ -126,12 +131,12 @@ fn placed(variables: &Variables<'_>) -> Result<EnvRanks, ClusterError> {
 mod tests {
     use super::*;
 
-    /// What is read where nothing else is set.
+    /// Reads an environment of only these variables.
     pub(super) fn read(set: &[(&str, &str)]) -> Result<EnvRanks, ClusterError> {
         EnvRanks::read_from(|name| set.iter().find(|(set, _)| *set == name).map(|(_, value)| value.into()))
     }
 
-    /// The error, which must name the variable and show its value.
+    /// Returns the error of an environment. It must name the variable and show its value.
     pub(super) fn error(set: &[(&str, &str)], variable: &str, value: &str) -> String {
         let error = read(set).unwrap_err().to_string();
         assert!(error.contains(variable) && error.contains(value), "{error}");
@@ -171,7 +176,7 @@ mod tests {
         assert_eq!(read(&set[..1]).unwrap().listen_addr, Some("10.0.0.7".parse().unwrap()));
     }
 
-    /// Every launcher's variables at once; each place is told by its rank.
+    /// The variables of all launchers at once, each with another rank.
     const ALL: [(&str, &str); 16] = [
         ("JOB_COMPLETION_INDEX", "1"),
         ("SLURM_PROCID", "2"),
@@ -200,7 +205,8 @@ mod tests {
     fn one_launcher_gives_rank_and_size_together() {
         let of = |env: EnvRanks| (env.launcher.unwrap(), env.rank.unwrap(), env.world_size.unwrap(), env.local_rank);
         assert_eq!(of(all_but(&[])), (Launcher::Torchrun, 4, 6, Some(0)));
-        // A world size alone, which scripts for torchrun like to export, does not mix with another launcher's ranks.
+        // `WORLD_SIZE` without `RANK`, as scripts for torchrun often export it, is not mixed with another launcher's
+        // rank.
         assert_eq!(of(all_but(&["RANK"])), (Launcher::OpenMpi, 3, 5, Some(3)));
         assert_eq!(of(all_but(&["RANK", "OMPI"])), (Launcher::Slurm, 2, 4, Some(0)));
         assert_eq!(of(all_but(&["RANK", "OMPI", "SLURM"])), (Launcher::Kubernetes, 1, 6, None));

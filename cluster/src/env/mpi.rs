@@ -1,4 +1,4 @@
-//! The variables that the starters of MPI programs set. No MPI is needed: only the ranks are theirs.
+//! The variables of MPI launchers. Only the ranks come from them; no MPI library is needed.
 
 use super::variables::Variables;
 use super::{EnvRanks, Launcher};
@@ -31,7 +31,8 @@ const HYDRA: Names = Names {
 };
 
 impl Names {
-    /// The place, if the local rank is set too: Slurm's `srun --mpi=pmi2` sets `PMI_RANK`, but none of Hydra's own.
+    /// Reads the variables if rank and local rank are both set. Slurm's `srun --mpi=pmi2` sets `PMI_RANK` too, but not
+    /// Hydra's variables for local ranks.
     fn place(&self, variables: &Variables<'_>) -> Result<Option<EnvRanks>, ClusterError> {
         let name = self.launcher.rank_variable();
         let (Some(rank), Some(local_rank)) = (variables.number(name)?, variables.number(self.local_rank)?) else {
@@ -48,7 +49,7 @@ impl Names {
             world_size: Some(world_size),
             local_rank: Some(local_rank),
             local_world_size: Some(local_world_size),
-            // Where the first rank of several nodes runs, the others are not told.
+            // On several nodes the launcher does not tell where rank 0 runs, so the user must set MASTER_ADDR.
             master_addr: (world_size == local_world_size).then(|| "127.0.0.1".to_owned()),
             ..EnvRanks::default()
         }))

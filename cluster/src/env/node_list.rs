@@ -1,12 +1,12 @@
-//! Slurm's short form of a list of nodes: `n[1-3,07],gpu-[01-02]x,solo`.
+//! Slurm's compact form of a list of nodes: `n[1-3,07],gpu-[01-02]x,solo`.
 
-/// The most nodes that Slurm knows; a list of more is a mistake.
+/// The most nodes in a Slurm cluster. A longer list is an error.
 pub(super) const MAX_NODES: usize = 65_536;
 
-/// The nodes that a list stands for, in order. Where a name has several brackets, the last one counts fastest.
+/// Expands a list into the names of the nodes, in order. If a name has several brackets, the last one varies fastest.
 ///
 /// # Errors
-/// What is wrong with the list.
+/// A malformed list, or one of more than [`MAX_NODES`] nodes. The text describes the problem.
 pub(super) fn expand(list: &str) -> Result<Vec<String>, String> {
     let mut nodes = Vec::new();
     for pattern in patterns(list)? {
@@ -15,6 +15,7 @@ pub(super) fn expand(list: &str) -> Result<Vec<String>, String> {
         while let Some((before, bracket)) = rest.split_once('[') {
             let (inside, after) = bracket.split_once(']').ok_or("a bracket is not closed")?;
             let numbers = numbers(inside)?;
+            // Check before expanding: a few brackets can stand for more names than fit into memory.
             if names.len() * numbers.len() > MAX_NODES {
                 return Err(too_many());
             }
@@ -29,7 +30,7 @@ pub(super) fn expand(list: &str) -> Result<Vec<String>, String> {
     Ok(nodes)
 }
 
-/// The list cut at the commas outside of brackets.
+/// Splits the list at the commas outside of brackets.
 fn patterns(list: &str) -> Result<Vec<&str>, String> {
     let mut inside = false;
     let mut patterns = Vec::new();
@@ -46,14 +47,17 @@ fn patterns(list: &str) -> Result<Vec<&str>, String> {
         }
     }
     patterns.push(&list[start..]);
-    match patterns.iter().any(|pattern| pattern.is_empty()) {
-        true => Err("it has an empty name".to_owned()),
-        false if inside => Err("a bracket is not closed".to_owned()),
-        false => Ok(patterns),
+    if patterns.iter().any(|pattern| pattern.is_empty()) {
+        Err("it has an empty name".to_owned())
+    } else if inside {
+        Err("a bracket is not closed".to_owned())
+    } else {
+        Ok(patterns)
     }
 }
 
-/// What a bracket stands for: `1-3,07` is 1, 2, 3, 07. The first number of a range has as many digits as all of it.
+/// Expands the text inside a bracket: `1-3,07` is 1, 2, 3, 07. The number of digits of a range's first number is the
+/// minimum for the whole range.
 fn numbers(inside: &str) -> Result<Vec<String>, String> {
     let mut numbers = Vec::new();
     for range in inside.split(',') {
@@ -73,14 +77,14 @@ fn numbers(inside: &str) -> Result<Vec<String>, String> {
     Ok(numbers)
 }
 
-/// Digits alone, for `parse` would take a sign as well, and no more of them than a number has.
+/// Parses a number of at most 20 digits. `parse` alone would also accept a sign.
 fn number(text: &str) -> Option<u64> {
     let is_number = text.len() <= 20 && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok())?
 }
 
 fn too_many() -> String {
-    format!("it stands for more than {MAX_NODES} nodes")
+    format!("it has more than {MAX_NODES} nodes")
 }
 
 #[cfg(test)]
@@ -128,15 +132,17 @@ mod tests {
         }
     }
 
-    /// A piece of a list with the nodes that it stands for: a name, in which brackets are replaced one number at a time.
+    /// Generates a pattern of a list and the nodes that it expands to, by replacing one bracket at a time.
     fn pattern() -> impl Strategy<Value = (String, Vec<String>)> {
         let range = (0u64..1200, 0u64..5, 1usize..5);
         let bracket = prop::collection::vec(range, 1..4);
         let text = "[a-z][a-z0-9.-]{0,4}";
         (text, prop::collection::vec((bracket, "[a-z.-]{0,3}"), 0..3)).prop_map(|(prefix, groups)| {
-            let (mut list, mut nodes) = (prefix.clone(), vec![prefix]);
+            let mut list = prefix.clone();
+            let mut nodes = vec![prefix];
             for (ranges, suffix) in groups {
-                let (mut inside, mut numbers) = (Vec::new(), Vec::new());
+                let mut inside = Vec::new();
+                let mut numbers = Vec::new();
                 for (first, more, width) in ranges {
                     let padded: Vec<String> = (first..=first + more).map(|n| format!("{n:0width$}")).collect();
                     inside.push(if more == 0 { padded[0].clone() } else { format!("{}-{}", padded[0], first + more) });

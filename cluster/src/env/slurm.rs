@@ -1,4 +1,4 @@
-//! The variables that Slurm's `srun` sets for the tasks of a step.
+//! The variables of Slurm's `srun`, set for the tasks of a step.
 
 use super::node_list::{self, MAX_NODES};
 use super::variables::{Variables, wrong};
@@ -10,7 +10,7 @@ const NODES: &str = "SLURM_STEP_NODELIST";
 const TASKS: &str = "SLURM_STEP_TASKS_PER_NODE";
 
 pub(super) fn place(variables: &Variables<'_>) -> Result<Option<EnvRanks>, ClusterError> {
-    // A batch script's own shell has a SLURM_PROCID too, but is no task of a step.
+    // The shell of a batch script has a SLURM_PROCID too, but no node list of a step.
     let (Some(rank), Some(node_list)) = (variables.number(RANK)?, variables.text(NODES)?) else { return Ok(None) };
     let world_size = match variables.number("SLURM_STEP_NUM_TASKS")? {
         Some(size) => size,
@@ -29,16 +29,20 @@ pub(super) fn place(variables: &Variables<'_>) -> Result<Option<EnvRanks>, Clust
         world_size: Some(world_size),
         local_rank: Some(local_rank),
         local_world_size: Some(local_world_size),
-        // Between processes of one node a name, which the network may know under another address, is not needed.
+        // On one node, loopback always works. The node's name may resolve to an address of another network.
         master_addr: if world_size == local_world_size { Some("127.0.0.1".into()) } else { nodes.into_iter().next() },
-        // Jobs that share a node have ports of their own: 10000 and the last four digits, as in PyG's tutorial.
+        // The port depends on the job, so that jobs on one node differ: 10000 plus the last four digits of the job's
+        // number, as in PyG's tutorial.
         master_port: u16::try_from(10_000 + job % 10_000).ok(),
         cores: variables.number("SLURM_CPUS_PER_TASK")?,
         ..EnvRanks::default()
     }))
 }
 
-/// How many tasks the node of this one has; they must be contiguous.
+/// Returns the number of tasks on this task's node.
+///
+/// # Errors
+/// Missing or invalid variables, or tasks of a node that are not contiguous.
 fn tasks_of_node(variables: &Variables<'_>, rank: usize, local_rank: usize) -> Result<usize, ClusterError> {
     let node = variables.number_beside("SLURM_NODEID", RANK)?;
     let text = variables.text(TASKS)?.ok_or_else(|| wrong(TASKS, format!("it is not set, but {RANK} is")))?;
@@ -50,8 +54,8 @@ fn tasks_of_node(variables: &Variables<'_>, rank: usize, local_rank: usize) -> R
     let first: usize = tasks[..node].iter().sum();
     if first + local_rank != rank {
         let why = format!(
-            "task {rank} is number {local_rank} on node {node}, where task {} belongs if those of a node follow one \
-             another, as they must: start the step with srun --distribution=block",
+            "task {rank} has SLURM_LOCALID {local_rank} on node {node}, but consecutive tasks per node would put task \
+             {} there: start the step with srun --distribution=block",
             first + local_rank
         );
         return Err(wrong(RANK, why));
@@ -59,7 +63,7 @@ fn tasks_of_node(variables: &Variables<'_>, rank: usize, local_rank: usize) -> R
     Ok(here)
 }
 
-/// Reads `2(x3),1`: two tasks on each of the first three nodes, one on the fourth.
+/// Parses the tasks of each node: `2(x3),1` is two tasks on each of the first three nodes and one on the fourth.
 fn tasks_per_node(text: &str) -> Option<Vec<usize>> {
     let mut tasks = Vec::new();
     for entry in text.split(',') {
@@ -67,7 +71,7 @@ fn tasks_per_node(text: &str) -> Option<Vec<usize>> {
             Some((count, nodes)) => (count, nodes.strip_suffix(')')?.parse().ok()?),
             None => (entry, 1),
         };
-        // A task has a process id, so that more than fit into 32 bits cannot be.
+        // A node cannot have more tasks than process ids. With 32 bits, the sum over all nodes cannot overflow.
         let count: u32 = count.parse().ok()?;
         if nodes > MAX_NODES - tasks.len() {
             return None;

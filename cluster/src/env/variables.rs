@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use crate::error::ClusterError;
 
-/// Where variables are looked up: the environment of this process, or what a test puts in its place.
+/// A lookup of variables: the environment of this process, or a substitute in tests.
 pub(super) struct Variables<'a>(pub(super) &'a dyn Fn(&str) -> Option<OsString>);
 
 impl Variables<'_> {
-    /// The value, if the variable is set; `wanted` says what it should be.
+    /// Returns the parsed value if the variable is set. `wanted` describes valid values in the error.
     pub(super) fn parse<T: FromStr>(&self, name: &str, wanted: &str) -> Result<Option<T>, ClusterError> {
         let Some(value) = (self.0)(name) else { return Ok(None) };
         match value.to_str().map(str::trim).filter(|text| !text.is_empty()).map(str::parse) {
@@ -26,13 +26,13 @@ impl Variables<'_> {
         self.parse(name, "text")
     }
 
-    /// A number that a launcher sets together with `beside`, which is set.
+    /// Returns a number that a launcher sets together with the variable `beside`, which is set.
     pub(super) fn number_beside(&self, name: &str, beside: &str) -> Result<usize, ClusterError> {
         self.number(name)?.ok_or_else(|| wrong(name, format!("it is not set, but {beside} is")))
     }
 }
 
-/// The error of a variable that is missing or makes no sense.
+/// Returns the error of a variable that is missing or invalid.
 pub(super) fn wrong(variable: &str, reason: String) -> ClusterError {
     ClusterError::Env { variable: variable.to_owned(), reason }
 }

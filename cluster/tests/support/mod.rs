@@ -1,6 +1,6 @@
 //! Jobs inside one process, for the tests.
 
-// Each test binary uses its own part of this.
+// Each test binary uses only a part of this module.
 #![allow(dead_code)]
 
 pub(crate) mod worker;
@@ -10,7 +10,7 @@ use std::thread;
 
 use edgecut_cluster::{Cluster, ClusterConfig, ClusterError};
 
-/// Joins each rank on a thread of its own. The first configuration is rank 0's, whose listener is bound already, so
+/// Joins each rank on a thread of its own. The first configuration is that of rank 0. Its listener is bound already, so
 /// that no other test can take its port.
 pub(crate) fn join_each(listener: TcpListener, configs: Vec<ClusterConfig>) -> Vec<Result<Cluster, ClusterError>> {
     thread::scope(|scope| {
@@ -23,7 +23,7 @@ pub(crate) fn join_each(listener: TcpListener, configs: Vec<ClusterConfig>) -> V
     })
 }
 
-/// A bound loopback listener and a configuration for each of `ranks`.
+/// Returns a bound loopback listener and a configuration for each of `ranks`.
 pub(crate) fn configs(ranks: &[usize], world_size: usize) -> (TcpListener, Vec<ClusterConfig>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("a bound socket").port();
@@ -36,7 +36,7 @@ pub(crate) fn configs(ranks: &[usize], world_size: usize) -> (TcpListener, Vec<C
     (listener, configs)
 }
 
-/// Runs `work` for each rank on a thread of its own; the results in order of ranks.
+/// Runs `work` for each rank on a thread of its own. Returns the results in rank order.
 pub(crate) fn on_each<T: Send>(clusters: Vec<Cluster>, work: impl Fn(Cluster) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let work = &work;
@@ -45,7 +45,7 @@ pub(crate) fn on_each<T: Send>(clusters: Vec<Cluster>, work: impl Fn(Cluster) ->
     })
 }
 
-/// The errors of ranks that all must have failed.
+/// Returns the errors of ranks, all of which must have failed.
 pub(crate) fn errors<T: std::fmt::Debug>(outcomes: Vec<Result<T, ClusterError>>) -> Vec<String> {
     outcomes.into_iter().map(|outcome| outcome.expect_err("the job cannot take place").to_string()).collect()
 }

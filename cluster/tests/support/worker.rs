@@ -1,6 +1,6 @@
-//! A rank as a process of its own that exchanges data with all others until it is told to end, and what starts it.
+//! A rank in a process of its own, which exchanges data with all other ranks until it is told to end.
 
-// Each test binary uses its own part of this.
+// Each test binary uses only a part of this module.
 #![allow(dead_code)]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,12 +15,12 @@ use edgecut_cluster::{Blame, Cluster, ClusterConfig, ReduceOp, Token};
 use rustix::process::{Pid, Signal, kill_process};
 
 const PLACE: &str = "EDGECUT_TEST_WORKER";
-/// Rounds after which the connections are known to work.
+/// The number of rounds after which all connections are known to work.
 const WARM_UP: usize = 20;
-/// The test that is the worker, in each test binary that has one.
+/// The name of the test that runs the worker, in each test binary that has workers.
 pub(crate) const TEST: &str = "worker_process";
 
-/// The place of a worker in its job.
+/// The settings of a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) rank: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Place {
     pub(crate) heartbeat_timeout_ms: u64,
 }
 
-/// Runs as a worker, in a process that [`Worker::start`] has started. In others it does nothing.
+/// Runs a worker in a process that [`Worker::start`] has started. Does nothing in other processes.
 pub(crate) fn run_if_started() {
     let Ok(text) = std::env::var(PLACE) else { return };
     let words: Vec<&str> = text.split(' ').collect();
@@ -50,7 +50,7 @@ pub(crate) fn run_if_started() {
     }
 }
 
-/// The harness of the tests may have begun a line.
+/// Prints a line. The newline before it ends a line that the test harness may have begun.
 fn say(line: &str) {
     println!("\n{line}");
 }
@@ -69,7 +69,7 @@ fn exchange(cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {
     });
     let mut world = cluster.world()?;
     for round in 0.. {
-        // Rank 0 alone is told to end, and tells the others.
+        // Only rank 0 is told to end. It tells the others through the sum.
         let mut data = vec![0.0_f32; 20_000];
         data[0] = if cluster.rank() == 0 && stop.load(Ordering::SeqCst) { 1.0 } else { 0.0 };
         world.all_reduce(&mut data, ReduceOp::Sum)?;
@@ -79,7 +79,7 @@ fn exchange(cluster: &Cluster) -> Result<(), Box<dyn std::error::Error>> {
         if round == WARM_UP {
             say("RUNNING");
         }
-        // Leaves the machine to the other tests.
+        // Leave CPU time to other tests.
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())
@@ -116,7 +116,7 @@ fn call_echo(stream: TcpStream) {
     std::thread::spawn(call);
 }
 
-/// A worker process; it ends with this value.
+/// A worker process, killed on drop.
 pub(crate) struct Worker {
     pub(crate) rank: usize,
     child: Child,
@@ -124,7 +124,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts a worker by `command`, which runs the program and the arguments that follow.
+    /// Starts a worker by `command`, to which the program and its arguments are appended.
     pub(crate) fn start(mut command: Command, place: &Place, token: Option<&str>) -> Self {
         let Place { rank, world_size, master_addr, master_port, heartbeat_timeout_ms } = place;
         command.arg(std::env::current_exe().unwrap()).args(["--exact", TEST, "--nocapture", "--test-threads=1"]);
@@ -144,13 +144,13 @@ impl Worker {
         Self { rank: *rank, child, lines }
     }
 
-    /// Waits until the connections of the worker work.
+    /// Waits until all connections of the worker are known to work.
     pub(crate) fn wait_until_running(&self, patience: Duration) {
         let line = self.line(patience, |line| line == "RUNNING");
         assert!(line.is_some(), "rank {} does not run", self.rank);
     }
 
-    /// Waits for the line that the worker ends with: "DONE", or "OWN" or "OTHER" and an error.
+    /// Waits for the last line of the worker: "DONE", or "OWN" or "OTHER" with an error.
     pub(crate) fn end(&self, patience: Duration) -> String {
         let is_end = |line: &str| ["DONE", "OWN ", "OTHER "].iter().any(|start| line.starts_with(start));
         self.line(patience, is_end).unwrap_or_else(|| panic!("rank {} does not end within {patience:?}", self.rank))
@@ -167,7 +167,7 @@ impl Worker {
         }
     }
 
-    /// Tells a worker of rank 0 to end the job in good order.
+    /// Tells the worker of rank 0 to end the job without an error.
     pub(crate) fn tell_to_end(&mut self) {
         drop(self.child.stdin.take());
     }

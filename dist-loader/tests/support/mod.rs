@@ -1,4 +1,4 @@
-//! A job of several ranks in one process, over real sockets, on parts in a temporary folder.
+//! Support for tests: runs a job of several ranks in one process, over real sockets, on parts in a temporary folder.
 #![allow(dead_code, unreachable_pub)]
 
 use edgecut_cluster::{Cluster, ProcessGroup};
@@ -19,21 +19,22 @@ impl Numbers {
     }
 }
 
-/// The label of a node: mostly 1, so that the gradients of a batch do not cancel out.
+/// Returns the label of a node. Most labels are 1, so that the gradients of a batch do not cancel out.
 pub fn label(node: u32) -> i64 {
     if node.is_multiple_of(5) { i64::from(node / 5 % 4) } else { 1 }
 }
 
-/// A graph with hubs, duplicate edges, self loops and isolated nodes (the last tenth), features that name their node,
-/// labels, and splits of uneven spread.
+/// Returns a graph with hubs, duplicate edges, self-loops and isolated nodes (the last tenth), with a feature row for
+/// each node, labels, and splits that parts share unevenly.
 pub fn graph(num_nodes: usize, num_edges: usize, seed: u64) -> Dataset {
     let mut numbers = Numbers(seed);
     let connected = (num_nodes * 9 / 10) as u64;
-    let (mut src, mut dst): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+    let mut src: Vec<u32> = Vec::new();
+    let mut dst: Vec<u32> = Vec::new();
     for i in 0..num_edges {
         let from = numbers.below(connected);
         let to = match i % 7 {
-            0 => from,             // a self loop
+            0 => from,             // a self-loop
             1 => numbers.below(5), // into a hub
             2 if i > 2 => u64::from(dst[dst.len() - 1]),
             _ => numbers.below(connected),
@@ -67,7 +68,7 @@ pub fn write_parts(dataset: &Dataset, num_parts: u32, method: Method, dir: &Path
     partition(dataset, &options, dir, &()).expect("partition a valid graph")
 }
 
-/// Runs `work` on every rank of a job of `world_size` over the parts in `dir`, and gives what each rank returned.
+/// Runs `work` on every rank of a job of `world_size` ranks over the parts in `dir`. Returns the result of each rank.
 pub fn on_ranks<T: Send>(
     dir: &Path,
     world_size: usize,
@@ -95,7 +96,7 @@ pub fn on_ranks<T: Send>(
     })
 }
 
-/// A batch without what depends on the partitioning, which is the numbering of the parts alone.
+/// Replaces global ids by original ids. Only global ids depend on the partitioning.
 pub fn in_original_ids(mut batch: MiniBatch) -> MiniBatch {
     for nodes in &mut batch.nodes {
         nodes.input_nodes.clone_from(&nodes.original_ids);

@@ -4,7 +4,7 @@ use edgecut_graph::{Csc, EdgeAttributes, HeldOutEdges, NodeTypeId};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// A star: row 0 has a neighbor per weight and time, node `i + 1` at position `i`.
+/// Returns a star: row 0 has `degree` neighbors, with node `i + 1` at position `i`.
 fn star(weights: Option<Vec<f32>>, times: Option<Vec<i64>>, degree: usize) -> PartEdges {
     let indices: Vec<u32> = (1..=degree as u32).collect();
     PartEdges {
@@ -31,7 +31,7 @@ fn temporal(strategy: TemporalStrategy, weighted: bool) -> Rule {
     Rule { replace: false, weighted, temporal: Some(Temporal { attr: TimeAttr::EdgeTime, strategy }) }
 }
 
-/// The probability that drawing one after the other, each time by the weights that are left, gives just this set.
+/// Returns the probability that sequential draws, each in proportion to the remaining weights, give exactly this set.
 fn probability_of(set: u32, weights: &[f32]) -> f64 {
     fn orders(left: u32, taken: u32, weights: &[f32]) -> f64 {
         if left == 0 {

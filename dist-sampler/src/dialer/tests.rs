@@ -1,4 +1,4 @@
-//! Dialing over real sockets: peers that refuse, reset, keep silent, and come back.
+//! Tests of dialing over real sockets, with peers that refuse, reset, stay silent, and come back.
 
 use super::*;
 use crate::config::SamplingNodeConfig;
@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A peer at an address, to which a connection is open after one byte was sent and one came back.
+/// A peer at an address. A connection is open once one byte was sent and one was received.
 struct FakeTarget {
     addr: SocketAddr,
     attempts: AtomicU32,
@@ -53,7 +53,7 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener, addr)
 }
 
-/// Resets the first `resets` connections, since it closes them without reading what came. Then answers all.
+/// Resets the first `resets` connections by closing them with unread data, then answers all others.
 fn serve_after_resets(listener: TcpListener, resets: usize) {
     std::thread::spawn(move || {
         let mut served = Vec::new();
@@ -79,7 +79,7 @@ async fn a_peer_that_refuses_then_resets_then_accepts_is_connected_to() {
     let (first, addr) = listener();
     drop(first);
     let mut target = FakeTarget::at(addr);
-    // Nobody listens at the first two attempts.
+    // No process listens during the first two attempts.
     target.before_attempt = Box::new(move |attempt| {
         if attempt == 3 {
             serve_after_resets(TcpListener::bind(addr).expect("the port is free again"), 3);
@@ -93,7 +93,7 @@ async fn a_peer_that_refuses_then_resets_then_accepts_is_connected_to() {
 
 #[tokio::test]
 async fn a_silent_peer_fails_once_for_all_requests_and_is_remembered() {
-    // The system accepts connections for the listener, but nobody answers.
+    // The system accepts connections for the listener, but no process answers them.
     let (_silent, addr) = listener();
     let target = Arc::new(FakeTarget::at(addr));
     let dialer = Arc::new(dialer(target.clone(), 1_000));
@@ -101,12 +101,12 @@ async fn a_silent_peer_fails_once_for_all_requests_and_is_remembered() {
     let start = Instant::now();
     let errors = join_all((0..64).map(|i| {
         let connection = connections[i % 2].clone();
-        async move { connection.get().await.err().expect("nobody answers") }
+        async move { connection.get().await.err().expect("no process answers") }
     }));
     for error in errors.await {
         let SampleError::Connect { rank: 1, .. } = error else { panic!("{error:?}") };
     }
-    // One after the other they would take 64 s.
+    // Sequential waits would take 64 s.
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     let attempts = target.attempts.load(Ordering::Relaxed);
     let error = connections[0].get().await.err().expect("the failure is remembered");
@@ -129,9 +129,9 @@ async fn a_forgotten_failure_is_tried_again() {
     let target = Arc::new(FakeTarget::at(addr));
     let limits = DialLimits { budget: Duration::from_millis(200), failure_memory: Duration::ZERO };
     let dialer = Dialer::new(1, target, limits, Arc::new(Semaphore::new(1)));
-    dialer.dial().await.expect_err("nobody listens");
+    dialer.dial().await.expect_err("no process listens");
     serve_after_resets(TcpListener::bind(addr).expect("the port is free"), 0);
-    dialer.dial().await.expect("somebody listens now");
+    dialer.dial().await.expect("a process listens now");
 }
 
 #[tokio::test]
@@ -140,7 +140,7 @@ async fn the_failure_of_the_job_ends_the_attempts_and_is_the_error() {
     drop(first);
     let failure = Failure { rank: 1, addr, reason: "died".into(), link_to: None };
     let target = Arc::new(FakeTarget { failure: Some(failure), ..FakeTarget::at(addr) });
-    let error = dialer(target.clone(), 60_000).dial().await.expect_err("nobody listens");
+    let error = dialer(target.clone(), 60_000).dial().await.expect_err("no process listens");
     assert_eq!(target.attempts.load(Ordering::Relaxed), 1);
     let SampleError::Connect { source, .. } = error else { panic!("{error:?}") };
     assert!(source.to_string().ends_with("failed: died"), "{source}");
@@ -158,7 +158,7 @@ async fn callers_share_one_connection_until_it_is_forgotten() {
     assert_eq!(generations(join_all((0..8).map(|_| connection.get())).await), [1; 8]);
     connection.forget(1).await;
     assert_eq!(generations(join_all((0..8).map(|_| connection.get())).await), [2; 8]);
-    // A request on the first connection finds out late that it broke.
+    // A late failure of a request on the first connection must not drop the second one.
     connection.forget(1).await;
     assert_eq!(generations(vec![connection.get().await]), [2]);
     assert_eq!(target.attempts.load(Ordering::Relaxed), 2);

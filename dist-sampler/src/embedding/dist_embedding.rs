@@ -1,4 +1,4 @@
-//! An embedding over all processes.
+//! An embedding that is sharded over all processes.
 
 use super::shard::{SetRow, Shard, Update};
 use super::sparse_adam::SparseAdam;
@@ -16,43 +16,43 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-/// What an embedding looks like before it has learned anything.
+/// The configuration of an embedding.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EmbeddingConfig {
-    /// Values per node.
+    /// The number of values per node.
     pub dim: usize,
-    /// The seed of the initial values, which depend on it and on a node's original id alone.
+    /// The seed of the initial values, which depend only on it, the node type and a node's original id.
     pub seed: u64,
     /// The standard deviation of the initial values.
     pub scale: f32,
 }
 
-/// A learnable vector for each node of a type, sharded over the processes by the partition book: the process that owns a
-/// node holds its vector and the moments of its optimizer. Only the rows that a batch touches cross the network.
+/// A learnable vector for each node of a type, sharded over the processes by the partition book. The process that owns
+/// a node holds its vector and the optimizer's moments. Only the rows of a batch cross the network.
 ///
-/// In each step every rank [pulls](DistEmbedding::pull) the rows of its batch, [pushes](DistEmbedding::push) their gradients,
-/// takes part in a collective of all ranks, and calls [`DistEmbedding::step`]. What is pulled afterwards waits until its
-/// owner has made the step.
+/// In each step every rank [pulls](DistEmbedding::pull) the rows of its batch, [pushes](DistEmbedding::push) their
+/// gradients, takes part in a collective of all ranks, and calls [`DistEmbedding::step`]. A later pull waits until the
+/// owner has taken the step.
 pub struct DistEmbedding {
     node: Arc<SamplingNode>,
     node_type: NodeTypeId,
     table: u16,
     dim: usize,
     shard: Option<Arc<Shard>>,
-    /// By part the process that holds its rows; none where it is this one.
+    /// By part, the client of the process that holds its rows, `None` for this process.
     owners: Vec<Option<Arc<Peer>>>,
     version: u64,
-    /// Pieces that were pushed since the last step.
+    /// The number of pieces pushed since the last step.
     pieces: AtomicU32,
 }
 
-/// The rows that a process holds, at some time.
+/// A snapshot of the rows that a process holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ShardValues(Option<Vec<f32>>);
 
 impl DistEmbedding {
-    /// An embedding of the nodes of a type. Every rank has to make its embeddings in the same order, and none may pull
-    /// before all have.
+    /// Makes an embedding of the nodes of a type. Every rank must make its embeddings in the same order, and no rank
+    /// may pull before all ranks have made them.
     ///
     /// # Errors
     /// [`SampleError::Layout`] for a dimension of 0, or an error of the connections.
@@ -73,33 +73,30 @@ impl DistEmbedding {
         });
         let owner = |p: u32| {
             let rank = p as usize * sharers;
-            match rank == node.cluster().rank() {
-                true => Ok(None),
-                false => node.peer_of(p, rank).map(Some),
-            }
+            if rank == node.cluster().rank() { Ok(None) } else { node.peer_of(p, rank).map(Some) }
         };
         let owners = (0..part.meta().num_parts).map(owner).collect::<Result<_, _>>()?;
         let table = node.shards.add(shard.clone());
         Ok(Self { node, node_type, table, dim: config.dim, shard, owners, version: 0, pieces: AtomicU32::new(0) })
     }
 
-    /// The type of the nodes.
+    /// Returns the type of the nodes.
     pub fn node_type(&self) -> NodeTypeId {
         self.node_type
     }
 
-    /// Values per node.
+    /// Returns the number of values per node.
     pub fn dim(&self) -> usize {
         self.dim
     }
 
-    /// The vectors of nodes, global ids, in the order asked for.
+    /// Returns the vectors of nodes, which are global ids, in their order.
     ///
     /// # Shapes
     /// - output: `[nodes.len(), dim]`, row-major
     ///
     /// # Errors
-    /// An error of a peer, or one that has not made its last step before the deadline of a request.
+    /// An error of a peer, or a peer that has not taken its last step before the deadline of the request.
     pub async fn pull(&self, nodes: &[u32]) -> Result<Vec<f32>, SampleError> {
         let sources = self.sources(nodes);
         let per_piece = self.rows_per_piece();
@@ -132,21 +129,27 @@ impl DistEmbedding {
         Ok(values)
     }
 
-    /// Sends the gradients of nodes to their owners, for the step that follows; what is pushed for a node several
-    /// times, here or by others, is added up.
+    /// Sends the gradients of nodes to their owners, for the next step. Gradients that are pushed for a node several
+    /// times, by this or other ranks, are added up.
     ///
     /// # Shapes
     /// - `gradients`: `[nodes.len(), dim]`, row-major
     ///
     /// # Errors
-    /// [`SampleError::Layout`] for gradients of another length; an error of a peer, also for gradients of a step that it has
-    /// made already or that is more than one ahead.
+    /// [`SampleError::Layout`] for gradients of the wrong length, or an error of a peer. An owner refuses gradients of
+    /// a step that it has already taken or that is more than one step ahead.
     pub async fn push(&self, nodes: &[u32], gradients: &[f32]) -> Result<(), SampleError> {
         if gradients.len() != nodes.len() * self.dim {
-            let what = format!("{} gradients for {} nodes of {} values", gradients.len(), nodes.len(), self.dim);
+            let what = format!(
+                "{} gradient values do not match {} nodes of {} values each",
+                gradients.len(),
+                nodes.len(),
+                self.dim
+            );
             return Err(SampleError::Layout { what });
         }
-        let (rank, sources) = (self.node.cluster().rank() as u32, self.sources(nodes));
+        let rank = self.node.cluster().rank() as u32;
+        let sources = self.sources(nodes);
         let update = |rows: &[u32], positions: &[u32]| Update {
             rows: rows.to_vec(),
             gradients: (positions.iter())
@@ -174,8 +177,8 @@ impl DistEmbedding {
         try_join_all(pieces).await.map(|_| ())
     }
 
-    /// Applies what all ranks have pushed, times `scale`, to the rows that this process holds. A collective of all ranks has
-    /// to lie between the pushes and this.
+    /// Applies the gradients that all ranks have pushed, multiplied by `scale`, to the rows that this process holds. A
+    /// collective of all ranks must lie between the pushes and this call.
     pub fn step(&mut self, optimizer: &SparseAdam, scale: f32) {
         if let Some(shard) = &self.shard {
             shard.step(optimizer, scale);
@@ -184,7 +187,7 @@ impl DistEmbedding {
         *self.pieces.get_mut() = 0;
     }
 
-    /// Copies the values that this process holds to `values`, whose memory is used again.
+    /// Copies the values that this process holds to `values` and reuses its memory.
     pub fn copy_shard(&self, values: &mut ShardValues) {
         let Some(shard) = &self.shard else {
             values.0 = None;
@@ -202,28 +205,32 @@ impl DistEmbedding {
         values
     }
 
-    /// Nodes of the type, over all processes.
+    /// Returns the number of nodes of the type, over all processes.
     pub fn num_nodes(&self) -> usize {
         self.node.part().meta().node_types[self.node_type.index()].book.num_nodes()
     }
 
-    /// The original ids of the nodes whose rows this process holds, ascending; `None` for a process that holds none
-    /// because another one of its part does.
+    /// Returns the original ids of the nodes whose rows this process holds, ascending. Returns `None` if another
+    /// process that shares the part holds them.
     pub fn own_nodes(&self) -> Option<&[u32]> {
         self.shard.as_ref().map(|_| &self.node.part().nodes(self.node_type).original_ids[..])
     }
 
-    /// Copies consecutive rows of those that this process holds, in the order of [`DistEmbedding::own_nodes`].
+    /// Copies a range of the rows that this process holds, in the order of [`DistEmbedding::own_nodes`].
     ///
     /// # Shapes
     /// - `values`: `[rows.len(), dim]`, row-major
     ///
     /// # Errors
-    /// [`SampleError::Layout`] for rows that this process does not hold, or values of another length.
+    /// [`SampleError::Layout`] for rows that this process does not hold, or for `values` of the wrong length.
     pub fn read_rows(&self, rows: Range<usize>, values: &mut [f32]) -> Result<(), SampleError> {
         let held = self.shard.as_ref().map_or(0, |shard| shard.num_rows());
         if rows.start > rows.end || rows.end > held || values.len() != rows.len() * self.dim {
-            let what = format!("rows {rows:?} of {held} were asked for, as {} values of {}", values.len(), self.dim);
+            let what = format!(
+                "rows {rows:?} of {held} were requested, with {} values of {} per row as output",
+                values.len(),
+                self.dim
+            );
             return Err(SampleError::Layout { what });
         }
         if let Some(shard) = &self.shard {
@@ -232,23 +239,23 @@ impl DistEmbedding {
         Ok(())
     }
 
-    /// Lets `write` set the rows that this process holds, numbered in the order of [`DistEmbedding::own_nodes`], with `dim`
-    /// values each; on all ranks together, with collectives before and after. Moments start anew. It does nothing in a
-    /// process that holds no rows.
+    /// Calls `write` to set the rows that this process holds, numbered in the order of [`DistEmbedding::own_nodes`],
+    /// with `dim` values each. All ranks must call this together, with collectives before and after. Moments are reset.
+    /// Does nothing in a process that holds no rows.
     ///
     /// # Errors
-    /// Those of `write`; some rows may have been set then.
+    /// The errors of `write`. Some rows may already be set then.
     ///
     /// # Panics
-    /// If `write` sets a row that this process does not hold, or gives it another number of values.
+    /// If `write` sets a row that this process does not hold, or passes the wrong number of values.
     pub fn fill_rows<E>(&mut self, write: impl FnOnce(SetRow<'_>) -> Result<(), E>) -> Result<(), E> {
         self.version = 0;
         *self.pieces.get_mut() = 0;
         self.shard.as_ref().map_or(Ok(()), |shard| shard.fill(write))
     }
 
-    /// Puts back what [`DistEmbedding::shard_values`] gave, on all ranks together: with collectives before and after it.
-    /// Moments start anew.
+    /// Restores values from [`DistEmbedding::shard_values`]. All ranks must call this together, with collectives before
+    /// and after. Moments are reset.
     pub fn restore(&mut self, values: &ShardValues) {
         if let (Some(shard), Some(values)) = (&self.shard, &values.0) {
             shard.replace(values);
@@ -257,20 +264,20 @@ impl DistEmbedding {
         *self.pieces.get_mut() = 0;
     }
 
-    /// Sets the rows that this process holds from a table of all nodes by original id, as [`DistEmbedding::table`] gives it;
-    /// on all ranks together.
+    /// Sets the rows that this process holds from a table of all nodes by original id, as returned by
+    /// [`DistEmbedding::table`]. All ranks must call this together.
     ///
     /// # Shapes
     /// - `table`: `[num_nodes, dim]`, row-major
     ///
     /// # Errors
-    /// [`SampleError::Layout`] if it is of another length.
+    /// [`SampleError::Layout`] for a table of the wrong length.
     pub fn load(&mut self, table: &[f32]) -> Result<(), SampleError> {
         let part = self.node.part();
         let num_nodes = self.num_nodes();
         if table.len() != num_nodes * self.dim {
             let what = format!(
-                "an embedding of {} values was given for {num_nodes} nodes of {} values",
+                "an embedding of {} values does not match {num_nodes} nodes of {} values each",
                 table.len(),
                 self.dim
             );
@@ -282,13 +289,13 @@ impl DistEmbedding {
         Ok(())
     }
 
-    /// The vectors of all nodes by original id, fetched from all parts in bounded pieces.
+    /// Returns the vectors of all nodes by original id, fetched from all parts in bounded pieces.
     ///
     /// # Shapes
     /// - output: `[num_nodes, dim]`, row-major
     ///
     /// # Errors
-    /// As [`DistEmbedding::pull`].
+    /// The errors of [`DistEmbedding::pull`].
     pub async fn table(&self) -> Result<Vec<f32>, SampleError> {
         let num_nodes = self.node.part().meta().node_types[self.node_type.index()].book.num_nodes() as u32;
         let mut table = vec![0.0; num_nodes as usize * self.dim];
@@ -300,7 +307,7 @@ impl DistEmbedding {
             let originals = self.node.fetch(self.node_type, nodes, wanted).await?.original_ids;
             for (&id, row) in originals.iter().zip(values.chunks_exact(self.dim)) {
                 let Some(place) = table.get_mut(id as usize * self.dim..(id as usize + 1) * self.dim) else {
-                    let what = format!("a peer says that a node has the original id {id} of {num_nodes}");
+                    let what = format!("a peer returned original id {id}, but the graph has {num_nodes} nodes");
                     return Err(SampleError::NoSuchNode { what });
                 };
                 place.copy_from_slice(row);
@@ -316,7 +323,7 @@ impl DistEmbedding {
             if tokio::time::timeout(deadline, shard.wait_for(self.version)).await.is_ok() {
                 return Ok(());
             }
-            // A suspension of this process does not count.
+            // A suspension of this process does not count against the deadline.
             if !self.node.cluster().was_suspended_since(start) {
                 let what = format!("the embedding did not reach step {}: step() was not called", self.version);
                 return Err(SampleError::Internal { what });
@@ -328,7 +335,7 @@ impl DistEmbedding {
         (self.node.config.fetch_chunk_bytes / (self.dim * size_of::<f32>())).max(1)
     }
 
-    /// By part the rows of `nodes`, this process's part among them.
+    /// Returns the rows of `nodes` by part, including this process's part.
     fn sources(&self, nodes: &[u32]) -> Vec<Elsewhere> {
         let part = self.node.part();
         let book = &part.meta().node_types[self.node_type.index()].book;
@@ -343,7 +350,7 @@ impl DistEmbedding {
     }
 }
 
-/// The values of a reply, whose length was checked.
+/// Returns the values of a reply, whose length was checked. Copies only if the bytes are misaligned.
 fn floats(data: &[u8]) -> Cow<'_, [f32]> {
     match bytemuck::try_cast_slice(data) {
         Ok(values) => values.into(),

@@ -1,4 +1,4 @@
-//! Learnable vectors of nodes, each held by the process that owns the node.
+//! Learnable embeddings of nodes, each held by the process that owns the node.
 
 mod dist_embedding;
 mod shard;
@@ -11,12 +11,12 @@ pub use sparse_adam::SparseAdam;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The shards that a process serves, by the table's number.
+/// The shards that a process serves, by the number of their table.
 #[derive(Debug, Default)]
 pub(crate) struct Shards(RwLock<Vec<Option<Arc<Shard>>>>);
 
 impl Shards {
-    /// Adds a table, of which this process may hold nothing, and gives its number.
+    /// Adds a table and returns its number. `None` means that this process holds no rows of the table.
     pub(crate) fn add(&self, shard: Option<Arc<Shard>>) -> u16 {
         let mut shards = self.0.write().unwrap_or_else(PoisonError::into_inner);
         shards.push(shard);

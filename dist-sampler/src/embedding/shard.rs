@@ -7,17 +7,18 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError, RwLock};
 use tokio::sync::watch;
 
-/// Rows that are updated as one task.
+/// The number of gradient rows per parallel task.
 const ROWS_PER_TASK: usize = 256;
 
-/// Rows of an embedding with their moments, and gradients on their way into them.
+/// Rows of an embedding with their moments, and the gradients for the next steps.
 ///
-/// A row is read at a version, the number of steps that it has gone through; gradients are sent for the step that follows.
+/// A row is read at a version, which is the number of steps that it has taken. Gradients are sent for the step after a
+/// version.
 #[derive(Debug)]
 pub(crate) struct Shard {
     dim: usize,
     num_rows: usize,
-    /// Per row its values, then both moments: what one step touches lies together.
+    /// For each row its values, then both moments, so that a step touches one stretch of memory per row.
     rows: RwLock<Vec<f32>>,
     pending: Mutex<Pending>,
     version: watch::Sender<u64>,
@@ -28,14 +29,15 @@ pub(crate) struct Shard {
 struct Pending {
     /// The version whose gradients the next step applies.
     version: u64,
-    /// Of this version and of the one after it.
+    /// The gradients of this version and of the one after it.
     by_version: BTreeMap<u64, Pieces>,
 }
 
-/// What was sent for a step, by sender and piece: a piece that is sent twice counts once, and sums have one order.
+/// The gradients sent for a step, by sender and piece. A piece that is sent twice counts once, and sums have a fixed
+/// order.
 type Pieces = BTreeMap<(u32, u32), Update>;
 
-/// Sets the values of a row of a process, `[dim]`.
+/// A function that sets the values of one of a process's rows, `[dim]`.
 pub type SetRow<'a> = &'a mut dyn FnMut(usize, &[f32]);
 
 /// Gradients of some rows.
@@ -47,7 +49,7 @@ pub(crate) struct Update {
 }
 
 impl Shard {
-    /// Rows that `init(row, values)` fills.
+    /// Makes rows and fills them with `init(row, values)`.
     pub(crate) fn new(num_rows: usize, dim: usize, init: impl Fn(usize, &mut [f32]) + Sync) -> Self {
         let mut rows = vec![0.0; num_rows * 3 * dim];
         rows.par_chunks_exact_mut(3 * dim).enumerate().for_each(|(row, values)| init(row, &mut values[..dim]));
@@ -63,23 +65,23 @@ impl Shard {
         self.num_rows
     }
 
-    /// Steps that were applied.
+    /// Returns the number of steps taken.
     #[cfg(test)]
     pub(crate) fn version(&self) -> u64 {
         *self.version.borrow()
     }
 
-    /// Waits until `version` steps were applied. The caller sets the deadline.
+    /// Waits until `version` steps have been taken. The caller sets the deadline.
     pub(crate) async fn wait_for(&self, version: u64) {
-        // The sender lives as long as this, so that the wait cannot fail.
+        // The sender lives as long as `self`, so the wait cannot fail.
         let _ = self.version.subscribe().wait_for(|&current| current >= version).await;
     }
 
-    /// The values of rows, which have to be in range, `[rows.len(), dim]`.
+    /// Returns the values of rows, which must be in range, as `[rows.len(), dim]`.
     pub(crate) fn read(&self, wanted: &[u32]) -> Vec<f32> {
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
         let mut values = vec![0.0; wanted.len() * self.dim];
-        // On one thread: it may be one of the network's, which must not wait for those that compute.
+        // Sequential, since this may run on a network thread, which must not wait for the worker threads.
         for (values, &row) in values.chunks_exact_mut(self.dim).zip(wanted) {
             let start = row as usize * 3 * self.dim;
             values.copy_from_slice(&rows[start..start + self.dim]);
@@ -87,7 +89,7 @@ impl Shard {
         values
     }
 
-    /// Writes the values of consecutive rows, which have to be in range, to `values`, `[range.len(), dim]`.
+    /// Copies the values of consecutive rows, which must be in range, to `values`, `[range.len(), dim]`.
     pub(crate) fn read_range(&self, range: Range<usize>, values: &mut [f32]) {
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
         let rows = &rows[range.start * 3 * self.dim..range.end * 3 * self.dim];
@@ -95,7 +97,7 @@ impl Shard {
         values.par_chunks_exact_mut(self.dim).zip(rows.par_chunks_exact(3 * self.dim)).for_each(copy);
     }
 
-    /// Sets the values of all rows and forgets moments, steps and pending gradients.
+    /// Sets the values of all rows. Resets moments, steps and pending gradients.
     pub(crate) fn replace(&self, values: &[f32]) {
         let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
         rows.par_chunks_exact_mut(3 * self.dim).zip(values.par_chunks_exact(self.dim)).for_each(|(row, values)| {
@@ -105,7 +107,7 @@ impl Shard {
         self.start_anew();
     }
 
-    /// Lets `write` set the values of rows, which have to be in range, and forgets moments, steps and pending gradients.
+    /// Calls `write` to set the values of rows, which must be in range. Resets moments, steps and pending gradients.
     pub(crate) fn fill<E>(&self, write: impl FnOnce(SetRow<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
         rows.par_chunks_exact_mut(3 * self.dim).for_each(|row| row[self.dim..].fill(0.0));
@@ -120,34 +122,36 @@ impl Shard {
         self.version.send_replace(0);
     }
 
-    /// Takes gradients for the step that follows `version`; their rows have to be in range.
+    /// Stores gradients for the step after `version`. Their rows must be in range.
     ///
-    /// A collective of all ranks lies between the pushes for a step and the step. So a rank can be one step ahead of this
-    /// process, which has not called [`Shard::step`] yet, but never two, and never behind.
+    /// A collective of all ranks lies between the pushes for a step and the step. A rank can therefore be one step
+    /// ahead of this process, which has not called [`Shard::step`] yet, but never two, and never behind.
     ///
     /// # Errors
-    /// Gradients for another step than the next one and the one after it.
+    /// A message for gradients that belong to neither the next step nor the one after it.
     pub(crate) fn push(&self, version: u64, from: (u32, u32), update: Update) -> Result<(), String> {
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock, so that a step does not come between the check and the insertion.
+        // The lock is held throughout, so that no step happens between the check and the insertion.
         let current = pending.version;
         if version != current && version != current.saturating_add(1) {
             let step = version.saturating_add(1);
             return Err(format!(
-                "gradients for step {step} of an embedding that has made {current} steps: all ranks have to take every step, \
-                 with a collective before it"
+                "gradients for step {step} of an embedding that has made {current} steps: all ranks must take every \
+                 step, with a collective before it"
             ));
         }
         pending.by_version.entry(version).or_default().insert(from, update);
         Ok(())
     }
 
-    /// Applies the gradients that were sent for this step, added up row by row and multiplied by `scale`.
+    /// Applies the gradients that were sent for this step, summed row by row and multiplied by `scale`.
     pub(crate) fn step(&self, optimizer: &SparseAdam, scale: f32) {
         let (step, updates) = self.take_pending();
         let mut touched: Vec<(u32, u32, u32)> = (updates.iter().enumerate())
             .flat_map(|(u, update)| update.rows.iter().enumerate().map(move |(at, &row)| (row, u as u32, at as u32)))
             .collect();
+        // The full sort key fixes the order in which gradients of a row are added, so sums have the same bits every
+        // time.
         touched.par_sort_unstable();
         let mut rows = self.rows.write().unwrap_or_else(PoisonError::into_inner);
         let apply = Apply { dim: self.dim, updates: &updates, optimizer, scale, step };
@@ -156,7 +160,8 @@ impl Shard {
         self.version.send_replace(step);
     }
 
-    /// The number of the next step and the gradients for it, which count as applied from now on.
+    /// Takes the gradients of the next step, which count as applied from now on. Returns the number of the step and the
+    /// gradients.
     fn take_pending(&self) -> (u64, Vec<Update>) {
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         let version = pending.version;
@@ -166,7 +171,7 @@ impl Shard {
     }
 }
 
-/// One step over the touched rows.
+/// The application of one step to the touched rows.
 struct Apply<'a> {
     dim: usize,
     updates: &'a [Update],
@@ -176,12 +181,13 @@ struct Apply<'a> {
 }
 
 impl Apply<'_> {
-    /// `touched` are (row, update, position in it), sorted; `rows` begins at the row `first`.
+    /// Applies the gradients in `touched`, which are (row, update, position in the update), sorted. `rows` begins at
+    /// row `first`. Splits the work between rows, so that each row is updated by one thread.
     fn run(&self, touched: &[(u32, u32, u32)], first: u32, rows: &mut [f32]) {
         if touched.len() > ROWS_PER_TASK {
             let middle_row = touched[touched.len() / 2].0;
             let middle = touched.partition_point(|&(row, ..)| row < middle_row);
-            // If one row has most of the gradients, it is not split.
+            // A row with most of the gradients cannot be split further.
             if middle > 0 {
                 let (head, tail) = rows.split_at_mut((middle_row - first) as usize * 3 * self.dim);
                 rayon::join(
@@ -212,13 +218,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Adam on a dense table in f64, which skips rows without a gradient.
+    /// Applies Adam to a dense table in f64, skipping rows without a gradient.
     fn slow_step(table: &mut [[f64; 3]], gradients: &[Option<f64>], lr: f64, step: i32) {
         for (row, gradient) in table.iter_mut().zip(gradients) {
             let Some(g) = gradient else { continue };
             row[1] = 0.9 * row[1] + 0.1 * g;
             row[2] = 0.999 * row[2] + 0.001 * g * g;
-            let (first, second) = (row[1] / (1.0 - 0.9_f64.powi(step)), row[2] / (1.0 - 0.999_f64.powi(step)));
+            let first = row[1] / (1.0 - 0.9_f64.powi(step));
+            let second = row[2] / (1.0 - 0.999_f64.powi(step));
             row[0] -= lr * first / (second.sqrt() + 1e-8 / (1.0 - 0.999_f64.powi(step)).sqrt());
         }
     }
@@ -232,7 +239,7 @@ mod tests {
             let shard = Shard::new(40, dim, |row, values| values.fill(row as f32 * 0.1));
             let mut slow: Vec<[f64; 3]> = (0..40).map(|row| [f64::from(row as f32 * 0.1), 0.0, 0.0]).collect();
             for (step, gradients) in steps.iter().enumerate() {
-                // From two ranks in turn, the second sending one piece twice.
+                // Two ranks send in turn, and the second sends one piece twice.
                 let mut sums = [None; 40];
                 for rank in 0..2 {
                     let mine: Vec<_> = gradients.iter().skip(rank).step_by(2).collect();
@@ -252,7 +259,7 @@ mod tests {
             for (row, expected) in slow.iter().enumerate() {
                 for column in 0..dim {
                     let found = f64::from(found[row * dim + column]);
-                    // Near a gradient of zero Adam divides rounding by rounding.
+                    // Near a gradient of zero Adam divides one rounding error by another.
                     prop_assert!((found - expected[0]).abs() < 2e-3, "row {}: {} for {}", row, found, expected[0]);
                 }
             }

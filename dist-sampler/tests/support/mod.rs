@@ -1,4 +1,4 @@
-//! A job of several ranks in one process, over real sockets, on parts in a temporary folder.
+//! Support for tests: runs a job of several ranks in one process, over real sockets, on parts in a temporary folder.
 #![allow(dead_code, unreachable_pub)]
 
 use edgecut_cluster::{Cluster, ClusterConfig};
@@ -12,8 +12,8 @@ use tempfile::TempDir;
 pub const NODES: NodeTypeId = NodeTypeId(0);
 pub const DIM: usize = 8;
 
-/// A ring with chords in which every node has three in-edges and features that name it, and the edges of `hub` from all
-/// others.
+/// Returns a ring with chords, in which every node has three in-edges and a distinct feature row. If `hub` is set, that
+/// node also has in-edges from all other nodes.
 pub fn dataset(num_nodes: u32, hub: Option<u32>) -> Dataset {
     let mut src = Vec::new();
     let mut dst = Vec::new();
@@ -61,7 +61,7 @@ pub fn join(dir: &Path, adjust: impl Fn(&mut ClusterConfig) + Sync) -> Vec<Clust
     Cluster::join_local(meta.num_parts as usize, adjust).expect("all ranks join")
 }
 
-/// Serves the part of a rank.
+/// Starts the service for the part of a rank.
 pub fn start(dir: &Path, cluster: &Cluster, config: &SamplingNodeConfig) -> Arc<SamplingNode> {
     let meta = Meta::read(dir).expect("read META.json");
     let id = SamplingNode::part_of_rank(&meta, cluster.rank(), cluster.world_size()).expect("a part for the rank");
@@ -78,7 +78,7 @@ pub fn shut_down(ranks: Vec<Cluster>) {
     });
 }
 
-/// The global ids of the nodes of a part.
+/// Returns the global ids of the nodes of a part.
 pub fn nodes_of(node: &SamplingNode, part: u32) -> Vec<u32> {
     let book = &node.part().meta().node_types[0].book;
     book.range(edgecut_graph::PartitionId(part)).collect()

@@ -1,4 +1,4 @@
-//! The data: IMDB-BINARY, with the degrees of its nodes for features.
+//! The data: IMDB-BINARY, with node degrees as features.
 
 use anyhow::anyhow;
 use edgecut_cluster::Cluster;
@@ -10,7 +10,8 @@ use edgecut_graph::graph_splits::split_dataset;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The graphs, in memory once for all processes; generated ones where none are asked for and IMDB-BINARY is absent.
+/// Loads the graphs, which all processes share in memory. Without a dataset name and without IMDB-BINARY, generates
+/// graphs.
 pub(crate) fn load(root_dir: &Path, dataset: Option<&str>, cluster: &Cluster) -> anyhow::Result<Arc<GraphDataset>> {
     let mut source = GraphSource::new(dataset.unwrap_or("IMDB-BINARY"), root_dir);
     if let (None, Err(absent)) = (dataset, source.folder()) {
@@ -22,7 +23,7 @@ pub(crate) fn load(root_dir: &Path, dataset: Option<&str>, cluster: &Cluster) ->
     Ok(Arc::new(share_graphs(cluster, || load_graphs(&source).map(GraphDataset::with_degrees_as_labels))?))
 }
 
-/// Loaders of training, validation and test graphs: 80, 10 and 10 per cent.
+/// Returns the loaders of the training, validation and test graphs: 80, 10 and 10 percent.
 pub(crate) fn loaders(
     graphs: &Arc<GraphDataset>,
     batch_size: usize,

@@ -1,4 +1,4 @@
-//! A GIN that classifies graphs, trained by several processes of one machine: DGL's multi-GPU tutorial.
+//! Data-parallel training of a graph classifier by several processes of one machine, like DGL's multi-GPU tutorial.
 
 mod data;
 mod model;
@@ -23,22 +23,22 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 type Cpu = NdArray<f32>;
 
-/// Trains a GIN on IMDB-BINARY, or on another set of graphs.
+/// Trains a GIN on IMDB-BINARY or another graph dataset.
 #[derive(Parser)]
 struct Args {
-    /// The folder that holds IMDB-BINARY/IMDB-BINARY_A.txt and so on
+    /// Folder with IMDB-BINARY/IMDB-BINARY_A.txt and so on
     #[arg(long, default_value = "data")]
     root_dir: PathBuf,
-    /// The set of graphs, in TUDataset's format [default: IMDB-BINARY, or generated graphs where it is absent]
+    /// Name of a graph dataset in TUDataset format [default: IMDB-BINARY, or generated graphs if it is missing]
     #[arg(long)]
     dataset: Option<String>,
-    /// Processes
+    /// Number of processes
     #[arg(long, default_value_t = 2)]
     nproc_per_node: usize,
     /// Graphs per batch and process
     #[arg(long, default_value_t = 32)]
     batch_size: usize,
-    /// Epochs
+    /// Number of epochs
     #[arg(long, default_value_t = 5)]
     num_epochs: u64,
 }

@@ -1,4 +1,4 @@
-//! The model: two GIN convolutions, and the sum over each graph's nodes.
+//! The model: two GIN convolutions, then a sum over the nodes of each graph.
 
 use burn::module::Module;
 use burn::tensor::activation::relu;
@@ -15,7 +15,7 @@ pub(crate) struct Gin<B: Backend> {
 }
 
 impl<B: Backend> Gin<B> {
-    /// With the same weights on every rank.
+    /// Creates the model. The fixed seed gives the same initial weights on every rank.
     pub(crate) fn new(in_channels: usize, num_classes: usize, device: &B::Device) -> Self {
         let mut init = WeightInit::new(0);
         let mut conv = |fan_in| GinConvConfig::new(fan_in, num_classes).with_mlp_layers(1).init(&mut init, device);

@@ -1,10 +1,10 @@
-//! The example as users start it, with one process and with several.
+//! Tests that start the example like users do, with one process and with several.
 
 use std::process::Command;
 
 fn run(processes: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_graph-classification"));
-    // Whatever is there, this folder holds no graphs.
+    // The crate's own folder holds no graphs, so the example generates them.
     command.args(["--root-dir", env!("CARGO_MANIFEST_DIR"), "--nproc-per-node", processes, "--num-epochs", "8"]);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! The data: a synthetic graph that every node makes for itself, in as many parts as there are nodes.
+//! The data: a synthetic graph with one part per node. Every node generates the graph itself.
 
 use anyhow::Context;
 use edgecut_cluster::{Cluster, ProcessGroup};
@@ -11,15 +11,15 @@ use edgecut_trainer::BatchOptions;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens this node's part and serves it to the others. The first process of each node makes the graph, unless it is there:
-/// all nodes make the same one, so nothing has to be copied.
+/// Opens this node's part and serves it to the others. The first process of each node generates and partitions the
+/// graph, unless the parts exist. All nodes generate the same graph, so nothing has to be copied.
 pub(crate) fn open(root: &Path, avg_num_nodes: usize, cluster: &Cluster) -> anyhow::Result<Arc<SamplingNode>> {
     let config = cluster.config();
     let num_parts = config.world_size / config.local_world_size;
     let even = num_parts * config.local_world_size == config.world_size;
     anyhow::ensure!(
         even,
-        "start as many processes on every node: {} over nodes of {}",
+        "{} processes do not divide into nodes with {} processes each: start the same number on every node",
         config.world_size,
         config.local_world_size
     );
@@ -28,8 +28,8 @@ pub(crate) fn open(root: &Path, avg_num_nodes: usize, cluster: &Cluster) -> anyh
     if config.local_rank == 0 && !dir.exists() {
         let graph = fake(&FakeOptions { avg_num_nodes, ..FakeOptions::default() })?;
         let parent = dir.parent().context("a folder for the parts")?;
-        std::fs::create_dir_all(parent).with_context(|| format!("make the folder {}", parent.display()))?;
-        // On a file system that nodes share, another one may be first.
+        std::fs::create_dir_all(parent).with_context(|| format!("create the folder {}", parent.display()))?;
+        // On a file system that nodes share, another node may have written the parts first.
         match partition(&graph, &PartitionOptions::new(u32::try_from(num_parts)?), &dir, &()) {
             Err(error) if !dir.exists() => return Err(error.into()),
             _ => {}
@@ -41,7 +41,7 @@ pub(crate) fn open(root: &Path, avg_num_nodes: usize, cluster: &Cluster) -> anyh
     Ok(SamplingNode::start(Arc::new(part), cluster.clone(), SamplingNodeConfig::default())?)
 }
 
-/// A loader of one split: 50 neighbors of a seed, and 50 of each of those.
+/// Returns a loader of one split that samples 50 neighbors per node over two hops.
 pub(crate) fn loader(
     node: &Arc<SamplingNode>,
     split: Split,

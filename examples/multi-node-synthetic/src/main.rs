@@ -1,5 +1,5 @@
-//! A GCN on a synthetic graph, trained data-parallel on several nodes: PyG's multi-node tutorial, with the graph spread
-//! over the nodes as well.
+//! Data-parallel training of a GCN on several nodes, like PyG's multi-node tutorial. Unlike there, the graph is
+//! partitioned over the nodes too.
 
 mod data;
 mod model;
@@ -26,22 +26,23 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 type Cpu = NdArray<f32>;
 
-/// Iterations that are not timed.
+/// The number of first iterations that are not timed.
 const WARM_UP: usize = 10;
 
-/// Trains a GCN on a synthetic graph. Start it with launch, srun, mpirun or torchrun's variables; alone it is a job of one.
+/// Trains a GCN on a synthetic graph. Start it with launch, srun, mpirun or torchrun's variables; without them it is a
+/// job with one process.
 #[derive(Parser)]
 struct Args {
-    /// Where the graph is made, on each node
+    /// Folder for the generated graph, on each node
     #[arg(long, default_value = "data")]
     root_dir: PathBuf,
-    /// Nodes of the graph
+    /// Number of nodes in the graph
     #[arg(long, default_value_t = 100_000)]
     avg_num_nodes: usize,
     /// Seeds per batch and process
     #[arg(long, default_value_t = 128)]
     batch_size: usize,
-    /// Epochs
+    /// Number of epochs
     #[arg(long, default_value_t = 3)]
     num_epochs: u64,
 }
@@ -51,7 +52,7 @@ fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let cluster = Cluster::join(ClusterConfig::from_env()?)?;
     let result = run(&args, &cluster);
-    // The others hear of an error before the connections to them are closed.
+    // Tells the other ranks about an error before the connections to them close, so that they report its cause.
     if let Err(error) = &result {
         cluster.abort(&format!("{error:#}"));
     }
@@ -76,7 +77,8 @@ fn run(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
     let mut model: Gcn<Autodiff<Cpu>> = Gcn::new(nodes.feature_dim, 64, nodes.num_classes, &device);
     let mut optimizer = adam(5e-4);
 
-    let (mut timed, mut iterations) = (Duration::ZERO, 0);
+    let mut timed = Duration::ZERO;
+    let mut iterations = 0;
     for epoch in 0..args.num_epochs {
         let mut batches = tensor_batches(&train, epoch, &schema, training, &device);
         for step in 0..train.num_steps() {

@@ -16,7 +16,7 @@ pub(crate) struct Gcn<B: Backend> {
 }
 
 impl<B: Backend> Gcn<B> {
-    /// With the same weights on every rank.
+    /// Creates the model. The fixed seed gives the same initial weights on every rank.
     pub(crate) fn new(in_channels: usize, hidden: usize, num_classes: usize, device: &B::Device) -> Self {
         let mut init = WeightInit::new(12345);
         Self {
@@ -30,7 +30,8 @@ impl<B: GnnBackend> NodeClassifier<B> for Gcn<B> {
     fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
         let [in_channels, _] = self.conv1.weight.dims();
         input.check(2, in_channels)?;
-        let (blocks, norm) = (input.blocks(), input.gcn_norm()?);
+        let blocks = input.blocks();
+        let norm = input.gcn_norm()?;
         let x = self.conv1.forward(input.features(), &blocks[0], norm, mode.relu_and_dropout(DROPOUT, 1));
         Ok(self.conv2.forward(x, &blocks[1], norm, Activation::Identity))
     }

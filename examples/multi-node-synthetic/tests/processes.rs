@@ -1,4 +1,4 @@
-//! The example as users start it: alone, and as two processes that a launcher has placed.
+//! Tests that start the example like users do: alone, and as two processes with a launcher's variables.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -21,7 +21,8 @@ fn accuracy(text: &str) -> f64 {
     value.parse().unwrap()
 }
 
-/// Two processes, each a node of its own with a folder of its own, or both on one node.
+/// Runs two processes and returns their outputs. With `local_world_size` 1 each process is a node with its own folder;
+/// with 2 both processes are on one node.
 fn two(roots: [&Path; 2], local_world_size: usize) -> [String; 2] {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let start = |rank: usize| -> Child {
@@ -41,10 +42,10 @@ fn one_process_and_two_learn_the_same() {
     let alone = text(&example(dirs[0].path()).output().unwrap());
     assert!(alone.contains("epoch 5: validation accuracy") && alone.contains("mean iteration time"), "{alone}");
     let [nodes, silent] = two([dirs[0].path(), dirs[1].path()], 1);
-    assert_eq!(silent, "", "rank 0 speaks for both");
+    assert_eq!(silent, "", "only rank 0 prints");
     let [processes, _] = two([dirs[0].path(), dirs[0].path()], 2);
     for text in [&nodes, &processes] {
-        // 400 test nodes.
+        // The bound allows for the noise of 400 test nodes.
         assert!(accuracy(&alone) > 0.8 && (accuracy(text) - accuracy(&alone)).abs() < 0.05, "{alone}\n{text}");
     }
     let parts = |number: usize, name: &str| dirs[number].path().join("fake-2000").join(name).join("META.json").exists();

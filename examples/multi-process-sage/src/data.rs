@@ -1,4 +1,4 @@
-//! The data: a dataset that one process reads for all of them.
+//! The data: a dataset that one process reads and all processes share.
 
 use edgecut_cluster::{Cluster, ProcessGroup, share_of_cores};
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
@@ -10,17 +10,17 @@ use edgecut_graph::{NodeTypeId, Split};
 use edgecut_trainer::BatchOptions;
 use std::sync::Arc;
 
-/// Maps the dataset into this process, and makes it ready for sampling.
+/// Maps the dataset into this process and starts a sampling node on it.
 pub(crate) fn open(source: &DatasetSource, cluster: &Cluster) -> anyhow::Result<Arc<SamplingNode>> {
     let part = share_dataset(cluster, || load(source))?;
-    // Who shares the edges with nobody is faster with a copy in memory.
+    // A single process shares the edges with nobody, and samples faster from a copy in memory.
     let part = if cluster.world_size() == 1 { part.with_edges_in_memory() } else { part };
     let num_workers = share_of_cores(cluster.local_world_size());
     let config = SamplingNodeConfig { num_workers, ..SamplingNodeConfig::default() };
     Ok(SamplingNode::start(Arc::new(part), cluster.clone(), config)?)
 }
 
-/// A loader of this rank's share of a split: 25 neighbors of a seed, and 10 of each of those.
+/// Returns a loader of this rank's share of a split with fan-outs 25 and 10.
 pub(crate) fn loader(
     node: &Arc<SamplingNode>,
     split: Split,

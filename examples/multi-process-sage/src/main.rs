@@ -1,5 +1,5 @@
-//! GraphSAGE on one machine, trained data-parallel by several processes that share one copy of the dataset: PyG's multi-GPU
-//! tutorial.
+//! Data-parallel training of GraphSAGE by several processes of one machine, which share one copy of the dataset, like
+//! PyG's multi-GPU tutorial.
 
 mod data;
 mod model;
@@ -29,19 +29,19 @@ type Cpu = NdArray<f32>;
 /// Trains GraphSAGE with several processes that share one copy of the dataset.
 #[derive(Parser)]
 struct Args {
-    /// The dataset's folder: .npy arrays, OGB's raw CSV files, or triples [default: a generated graph]
+    /// Folder of the dataset: .npy arrays, OGB's raw CSV files, or triples [default: a generated graph]
     #[arg(long)]
     dataset_dir: Option<PathBuf>,
-    /// The split scheme, where the dataset has several
+    /// Split scheme to use if the dataset has several
     #[arg(long, requires = "dataset_dir")]
     split: Option<String>,
-    /// Nodes of the generated graph
+    /// Number of nodes in the generated graph
     #[arg(long, default_value_t = 100_000, conflicts_with = "dataset_dir")]
     avg_num_nodes: usize,
-    /// Processes
+    /// Number of processes
     #[arg(long, default_value_t = 2)]
     nproc_per_node: usize,
-    /// Epochs
+    /// Number of epochs
     #[arg(long, default_value_t = 10)]
     num_epochs: u64,
 }
@@ -70,7 +70,8 @@ fn run(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
     let mut optimizer = adam(0.0);
 
     for epoch in 0..args.num_epochs {
-        let (start, mut totals) = (Instant::now(), SeedTotals::default());
+        let start = Instant::now();
+        let mut totals = SeedTotals::default();
         for (step, batch) in tensor_batches(&train, epoch, &schema, training, &device).enumerate() {
             let key = DropoutKey::new(0, epoch, step as u64).for_rank(rank as u64);
             let gradients = step_gradients(&model, batch??, Mode::Train(key), &mut world)?;

@@ -14,7 +14,7 @@ pub(crate) struct Sage<B: Backend> {
 }
 
 impl<B: Backend> Sage<B> {
-    /// With the same weights on every rank.
+    /// Creates the model. The fixed seed gives the same initial weights on every rank.
     pub(crate) fn new(in_channels: usize, hidden: usize, num_classes: usize, device: &B::Device) -> Self {
         let mut init = WeightInit::new(12345);
         Self {

@@ -1,4 +1,4 @@
-//! The example as users start it.
+//! Tests that start the example like users do.
 
 use edgecut_graph::datasets::{FakeOptions, export_npy, fake};
 use std::path::Path;
@@ -21,7 +21,7 @@ fn accuracy(text: &str) -> f64 {
     value.parse().unwrap()
 }
 
-/// The losses, which tell whether two runs are the same.
+/// Returns the losses of a run. Two equal runs have equal losses.
 fn losses(text: &str) -> Vec<&str> {
     text.lines().filter_map(|line| line.split_once("loss ")?.1.split(',').next()).collect()
 }
@@ -29,14 +29,15 @@ fn losses(text: &str) -> Vec<&str> {
 #[test]
 fn one_process_and_two_learn_the_same_from_a_generated_graph_and_from_its_files() {
     let dir = tempfile::tempdir().unwrap();
-    let (tmp, set) = (dir.path().join("tmp"), dir.path().join("set"));
+    let tmp = dir.path().join("tmp");
+    let set = dir.path().join("set");
     std::fs::create_dir(&tmp).unwrap();
     let generated = ["--avg-num-nodes", "8000", "--num-epochs", "8"];
     let one = text(&example(1, &tmp).args(generated).output().unwrap());
     let two = text(&example(2, &tmp).args(generated).output().unwrap());
-    assert_eq!(two.lines().count(), 9, "rank 0 speaks for both: {two}");
+    assert_eq!(two.lines().count(), 9, "only rank 0 prints: {two}");
     assert!(one.contains("epoch  8: loss ") && one.contains("validation accuracy"), "{one}");
-    // 1600 test nodes.
+    // The bound allows for the noise of 1600 test nodes.
     assert!(accuracy(&one) > 0.7 && (accuracy(&one) - accuracy(&two)).abs() < 0.1, "{one}\n{two}");
     export_npy(&fake(&FakeOptions { avg_num_nodes: 8000, ..FakeOptions::default() }).unwrap(), &set).unwrap();
     let mut read = example(2, &tmp);

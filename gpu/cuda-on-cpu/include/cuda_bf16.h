@@ -1,4 +1,4 @@
-// Numbers of 16 bits with the range of float, as kernels use them.
+// 16-bit numbers with the exponent range of float, with the operations that kernels use.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -11,7 +11,7 @@ struct __nv_bfloat16 {
         const float wide = float(x);
         uint32_t word;
         memcpy(&word, &wide, sizeof word);
-        // To the nearest, between two to the even one.
+        // Round to nearest, ties to even.
         bits = isnan(wide) ? uint16_t(0x7fff) : uint16_t((word + 0x7fff + (word >> 16 & 1)) >> 16);
     }
     operator float() const {

@@ -1,4 +1,4 @@
-// Numbers of 16 bits, as kernels use them.
+// 16-bit numbers, with the operations that kernels use.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -44,7 +44,7 @@ struct __half {
     inline bool __hisnan(type a) { return isnan(float(a)); }                                                                         \
     inline type __hfma(type a, type b, type c) { return type(fmaf(float(a), float(b), float(c))); }
 
-// Two at a time.
+// Pairs of numbers.
 #define CUDA_ON_CPU_PAIR(pair, type)                                                                                                 \
     struct pair {                                                                                                                    \
         type x, y;                                                                                                                   \

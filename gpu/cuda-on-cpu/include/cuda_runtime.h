@@ -1,8 +1,8 @@
-// What kernels of CUDA C++ find on a GPU, on the CPU: their qualifiers, their place in the grid, barriers, warps, atomics and
-// functions. compiler.cpp compiles kernels with this in place of NVIDIA's header.
+// The CUDA C++ environment of kernels on the CPU: qualifiers, thread indices, barriers, warps, atomics and functions.
+// compiler.cpp compiles kernels with this header in place of NVIDIA's.
 //
-// The threads of a block take turns on one thread of the CPU, each until it waits for others. A kernel in which some wait for
-// what others never do would hang a GPU, or be undefined there: here it fails.
+// The threads of a block take turns on one CPU thread, each until it waits for others. A kernel in which threads wait
+// for something that never happens would hang on a GPU, or be undefined. Here it fails.
 #pragma once
 
 #include <math.h>
@@ -44,12 +44,13 @@ struct Thread {
     uint3 index;
     unsigned flat;
     Wait wait;
-    // Exchanges with the warp that it has taken part in.
+    // The number of warp exchanges that the thread has taken part in.
     unsigned exchanges;
     ucontext_t context;
 };
 
-// One for each warp: what its threads show each other, twice, since the first may go on while the last still reads.
+// The values that the threads of a warp exchange. There are two sets, since the first thread may continue to the next
+// exchange while the last one still reads this one.
 struct Warp {
     uint64_t shown[2][WARP];
     bool there[2][WARP];
@@ -66,7 +67,7 @@ struct Block {
     void *argument;
 };
 
-// Not static, so that no compiler thinks it knows who changes it.
+// Not static, so that the compiler cannot assume that no other code changes it.
 extern thread_local Block *block;
 thread_local Block *block = nullptr;
 
@@ -81,7 +82,7 @@ inline void wait(Wait what) {
     swapcontext(&self->context, &block->scheduler);
 }
 
-// What the thread of the warp in lane `source(own lane)` shows; its own where there is none.
+// Returns the value of the thread in lane `source(own lane)` of the warp, or the own value if that lane does not exist.
 template <typename T, typename Source> T exchange(T value, Source source) {
     static_assert(sizeof(T) <= sizeof(uint64_t), "a register or two");
     Thread *self = block->current;
@@ -114,7 +115,7 @@ inline void thread_body() {
     wait(Wait::DONE);
 }
 
-// Stacks that stay with the thread of a stream.
+// Returns a stack for a thread of a block. Stacks are kept by the CPU thread of the stream.
 inline char *stack(size_t thread) {
     static thread_local std::vector<char *> stacks;
     while (stacks.size() <= thread) {
@@ -128,7 +129,7 @@ inline char *stack(size_t thread) {
     return stacks[thread];
 }
 
-// Lets the threads that wait for each other go on. False when none can.
+// Lets threads continue whose wait is over. Returns false if there are none.
 inline bool release(Block &b) {
     bool any = false, all_at_barrier = true;
     const size_t count = b.threads.size();
@@ -149,7 +150,7 @@ inline bool release(Block &b) {
         for (size_t i = start; i < end; i++)
             if (b.threads[i].wait == Wait::WARP_MATES)
                 turn = (b.threads[i].exchanges - 1) % 2, b.threads[i].wait = Wait::NOTHING;
-        // The other turn is over for all.
+        // All threads have finished reading the other turn.
         for (bool &there : warp.there[1 - turn])
             there = false;
     }
@@ -162,7 +163,7 @@ inline bool release(Block &b) {
     return any;
 }
 
-// Runs the threads of a block whose threads wait for each other.
+// Runs a block whose threads wait for each other. Returns false if some wait for ever.
 inline bool run_together(Block &b) {
     for (Warp &warp : b.warps)
         memset(&warp, 0, sizeof warp);
@@ -188,6 +189,7 @@ inline bool run_together(Block &b) {
     return true;
 }
 
+// A launch: the kernel and a copy of its arguments.
 template <typename... Args> struct Call {
     void (*kernel)(Args...);
     std::tuple<std::remove_cv_t<Args>...> arguments;
@@ -204,7 +206,7 @@ template <typename... Args> void *capture(void (*kernel)(Args...), void **parame
     return capture(kernel, parameters, std::index_sequence_for<Args...>());
 }
 
-// Zero when all is well.
+// Runs all blocks of a launch. Returns zero on success.
 template <typename... Args>
 int run(void (*)(Args...), const char *name, bool together, void *captured, const unsigned *grid, const unsigned *dim,
         unsigned shared_bytes) {
@@ -229,7 +231,7 @@ int run(void (*)(Args...), const char *name, bool together, void *captured, cons
         for (unsigned y = 0; y < grid[1]; y++)
             for (unsigned x = 0; x < grid[0]; x++) {
                 b.index = {x, y, z};
-                // Not a number, so that what is read before it is written shows.
+                // NaN, so that reads of unwritten shared memory show in results.
                 b.shared.assign(shared_bytes + 128, char(0xff));
                 if (together) {
                     if (!run_together(b)) {
@@ -254,7 +256,7 @@ int run(void (*)(Args...), const char *name, bool together, void *captured, cons
 #define gridDim (cuda_on_cpu::block->grid)
 #define warpSize 32
 
-// What compiler.cpp adds to a kernel.
+// The entry points that compiler.cpp adds to a kernel.
 #define CUDA_ON_CPU_KERNEL(kernel, together)                                                                                         \
     extern "C" __attribute__((visibility("default"))) void *cuda_on_cpu_capture(void **parameters) {                                 \
         return cuda_on_cpu::capture(&kernel, parameters);                                                                            \
@@ -268,7 +270,7 @@ inline void __syncthreads() { cuda_on_cpu::wait(cuda_on_cpu::Wait::BLOCK); }
 inline void __syncwarp(unsigned = ~0u) { cuda_on_cpu::ballot(false); }
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
-// Masks name the whole warp.
+// Masks are ignored: they always name the whole warp.
 template <typename T> T __shfl_sync(unsigned, T value, int lane) {
     return cuda_on_cpu::exchange(value, [=](unsigned) { return unsigned(lane) % 32; });
 }
@@ -305,7 +307,7 @@ template <typename T> T atomicCAS(T *at, T expected, T value) {
     return cuda_on_cpu_atomic(at, [=](T old) { return old == expected ? value : old; });
 }
 
-// As CUDA orders them, a number wins over what is none.
+// As in CUDA, a number wins over NaN.
 inline float min(float a, float b) { return fminf(a, b); }
 inline float max(float a, float b) { return fmaxf(a, b); }
 inline double min(double a, double b) { return fmin(a, b); }

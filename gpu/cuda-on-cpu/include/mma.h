@@ -1,5 +1,5 @@
-// Products of small matrices by a warp, as GPUs compute them on tensor cores. Each fragment is whole in the first thread of its
-// warp, which does the work of all.
+// Matrix products of a warp, which GPUs compute on tensor cores. The whole fragment is in the first thread of its warp,
+// which does all the work.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,7 +15,7 @@ struct col_major;
 enum layout_t { mem_row_major, mem_col_major };
 
 namespace precision {
-// A float of which 10 bits of the fraction count.
+// A float of which only 10 bits of the fraction are used.
 struct tf32;
 } // namespace precision
 

@@ -1,4 +1,4 @@
-//! The library that compiles kernels at run time, and the headers that they include.
+//! The library that compiles kernels at run time (libnvrtc), and the headers that kernels include.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::PathBuf;
@@ -8,24 +8,25 @@ use crate::cuda::library::{CudaLibrary, names_of};
 use crate::device::CudaGpu;
 use crate::device::DeviceError;
 
-/// What kernels include: each of them the first, those in half precision the next two, products on tensor cores the rest.
+/// The headers that kernels include: all kernels the first one, those in half precision the next two, and products on
+/// tensor cores the rest.
 const HEADERS: [&str; 5] = ["cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "mma.h", "crt/mma.h"];
 const PROBE: &str = "extern \"C\" __global__ void probe(float *x) { x[threadIdx.x] = 2.0f; }\n";
 
 const SUCCESS: c_int = 0;
-/// The longest log that is read, in bytes: it only has to show its first line.
+/// The longest log that is read, in bytes. Only its first line is shown.
 const MAX_LOG_BYTES: usize = 1 << 20;
 
 /// A program of the compiler, `nvrtcProgram`.
 type Program = *mut c_void;
 
-/// libnvrtc.
+/// The loaded libnvrtc.
 pub(crate) struct Compiler {
     calls: Calls,
     version: (u32, u32),
 }
 
-/// Its functions.
+/// The functions of libnvrtc.
 struct Calls {
     version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int,
     count_archs: unsafe extern "C" fn(*mut c_int) -> c_int,
@@ -63,12 +64,13 @@ impl Calls {
 }
 
 impl Compiler {
-    /// Loads the one that CubeCL will.
+    /// Loads the same library that CubeCL will load.
     pub(crate) fn open() -> Result<Self, DeviceError> {
         let no_compiler = |cause| DeviceError::NoCompiler { cause };
         let library = CudaLibrary::open(names_of("nvrtc")).map_err(no_compiler)?;
         let calls = Calls::load(library).map_err(no_compiler)?;
-        let (mut major, mut minor) = (0, 0);
+        let mut major = 0;
+        let mut minor = 0;
         // SAFETY: the compiler writes two ints.
         match unsafe { (calls.version)(&mut major, &mut minor) } {
             SUCCESS => Ok(Self { calls, version: (major.unsigned_abs(), minor.unsigned_abs()) }),
@@ -76,15 +78,18 @@ impl Compiler {
         }
     }
 
-    /// CubeCL has PTX made, which only a driver of the same or a newer CUDA version loads.
+    /// Checks that the driver can load the compiler's output. CubeCL compiles to PTX, which only a driver of the same
+    /// or a newer CUDA version loads.
     pub(crate) fn check_driver(&self, driver: (u32, u32)) -> Result<(), DeviceError> {
-        match ptx_version(self.version) > ptx_version(driver) {
-            true => Err(DeviceError::NewCompiler { versions: Some([self.version, driver]) }),
-            false => Ok(()),
+        if ptx_version(self.version) > ptx_version(driver) {
+            Err(DeviceError::NewCompiler { versions: Some([self.version, driver]) })
+        } else {
+            Ok(())
         }
     }
 
-    /// A compiler knows neither GPUs that came after it nor those that it has dropped.
+    /// Checks that the compiler supports a GPU. It supports neither GPUs that are newer than itself nor those that it
+    /// has dropped.
     pub(crate) fn check_gpu(&self, gpu: &CudaGpu) -> Result<(), DeviceError> {
         let known = self.known_gpus().map_err(|cause| DeviceError::NoCompiler { cause })?;
         if known.contains(&arch(gpu)) {
@@ -98,10 +103,11 @@ impl Compiler {
         })
     }
 
-    /// Compiles a small kernel as CubeCL would: parts of the compiler that are missing, and headers of another version, are
-    /// noticed in no other way. This takes some tenths of a second.
+    /// Compiles a small kernel in the same way as CubeCL. This is the only way to notice missing parts of the compiler,
+    /// and headers of another version. It takes some tenths of a second.
     pub(crate) fn check_kernel(&self, gpu: &CudaGpu, headers: &Headers) -> Result<(), DeviceError> {
         let includes: String = HEADERS.iter().map(|header| format!("#include <{header}>\n")).collect();
+        // CubeCL compiles for architecture-specific targets such as sm_90a from Hopper on.
         let suffix = if arch(gpu) >= 90 { "a" } else { "" };
         let mut options = vec![format!("--gpu-architecture=sm_{}{suffix}", arch(gpu)), "-lineinfo".to_owned()];
         options.extend(headers.folders.iter().map(|folder| format!("--include-path={}", folder.display())));
@@ -112,7 +118,7 @@ impl Compiler {
         })
     }
 
-    /// The compute capabilities that it compiles for, (8, 9) as 89.
+    /// Returns the compute capabilities that the compiler supports, (8, 9) as 89.
     fn known_gpus(&self) -> Result<Vec<u32>, String> {
         let mut number = 0;
         // SAFETY: the compiler writes one int.
@@ -125,7 +131,7 @@ impl Compiler {
         }
     }
 
-    /// Compiles and forgets. What the compiler said when it fails.
+    /// Compiles a kernel and discards the result. Returns the compiler's log as the error.
     fn compile(&self, source: &str, options: Vec<String>) -> Result<(), String> {
         let source = CString::new(source).map_err(|error| error.to_string())?;
         let options: Result<Vec<_>, _> = options.into_iter().map(CString::new).collect();
@@ -145,6 +151,7 @@ impl Compiler {
         outcome
     }
 
+    /// Returns the compiler's log, or the result code if there is no log.
     fn log(&self, program: Program, code: c_int) -> String {
         let mut size = 0;
         // SAFETY: the program lives; the compiler writes one size.
@@ -159,13 +166,14 @@ impl Compiler {
     }
 }
 
-/// The toolkit's headers, where CubeCL looks for them.
+/// The toolkit's headers, in the folders where CubeCL looks for them.
 pub(crate) struct Headers {
-    // One at least.
+    // At least one.
     folders: Vec<PathBuf>,
 }
 
 impl Headers {
+    /// Finds the headers, and checks that all of [`HEADERS`] exist.
     pub(crate) fn find() -> Result<Self, DeviceError> {
         let Some(toolkit) = cubecl::cuda::install::cuda_path() else {
             let cause = "CUDA_PATH is not set, and there is neither /usr/local/cuda nor /opt/cuda".to_owned();
@@ -183,12 +191,12 @@ impl Headers {
     }
 }
 
-/// (8, 9) as 89.
+/// Returns the compute capability as one number: (8, 9) as 89.
 fn arch(gpu: &CudaGpu) -> u32 {
     10 * gpu.compute_capability.0 + gpu.compute_capability.1
 }
 
-/// What orders CUDA versions by the PTX that they know: 12.6 has that of 12.5.
+/// Returns a CUDA version for comparison by the PTX version that it supports. CUDA 12.6 has the PTX version of 12.5.
 fn ptx_version(cuda: (u32, u32)) -> (u32, u32) {
     if cuda == (12, 6) { (12, 5) } else { cuda }
 }

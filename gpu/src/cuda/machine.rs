@@ -1,7 +1,7 @@
-//! What this machine has for NVIDIA GPUs.
+//! The state of this machine's NVIDIA GPUs, driver and compiler.
 //!
-//! CubeCL panics when a driver, a GPU, the run-time compiler or its headers are missing at the first use, some of it on a
-//! thread of its own; so all are looked at before. Nothing here makes a context on a device.
+//! If a driver, a GPU, the run-time compiler or its headers are missing, CubeCL panics at the first use, partly on a
+//! thread of its own. So all of them are checked before. No function here creates a context on a device.
 
 use std::ffi::{c_char, c_int, c_uint};
 
@@ -10,13 +10,16 @@ use crate::cuda::library::{CudaLibrary, names_of};
 use crate::device::DeviceError;
 use crate::device::{CudaGpu, Machine, visible_devices};
 
-/// The oldest CUDA version whose driver will do, major and minor.
+/// The oldest sufficient CUDA version of a driver, major and minor.
 ///
-/// All that CubeCL 0.10 always calls is in drivers of CUDA 11.2 (`cuMemAllocAsync` is the newest), but its kernels for
-/// Hopper need `cuTensorMapEncodeTiled` of 12.0, and it loads functions at their first call, where a missing one is a panic.
+/// All functions that CubeCL 0.10 always calls exist in drivers of CUDA 11.2 (`cuMemAllocAsync` is the newest). But its
+/// kernels for Hopper need `cuTensorMapEncodeTiled` of 12.0, and it loads functions at their first call, where a
+/// missing one panics.
 pub(crate) const MIN_DRIVER: (u32, u32) = (12, 0);
 
+/// `CUDA_SUCCESS`.
 const SUCCESS: c_int = 0;
+/// `CUDA_ERROR_NO_DEVICE`.
 const NO_DEVICE: c_int = 100;
 
 /// The machine that the program runs on.
@@ -52,7 +55,7 @@ impl Driver {
         Ok(Self { library })
     }
 
-    /// A function of the driver.
+    /// Returns a function of the driver.
     ///
     /// # Safety
     /// As [`CudaLibrary::function`].
@@ -62,7 +65,7 @@ impl Driver {
             .map_err(|cause| DeviceError::NotADriver { library: "libcuda.so.1".to_owned(), cause })
     }
 
-    /// The newest CUDA version that the driver supports. It answers before it is initialised.
+    /// Returns the newest CUDA version that the driver supports. It works before the driver is initialized.
     fn version(&self) -> Result<(u32, u32), DeviceError> {
         // SAFETY: the type is that of `CUresult cuDriverGetVersion(int *)`.
         let get: unsafe extern "C" fn(*mut c_int) -> c_int = unsafe { self.function("cuDriverGetVersion") }?;
@@ -72,6 +75,7 @@ impl Driver {
         Ok(version_of(version))
     }
 
+    /// Initializes the driver. Repeated calls do nothing.
     fn initialise(&self) -> Result<(), DeviceError> {
         // SAFETY: the type is that of `CUresult cuInit(unsigned int)`.
         let init: unsafe extern "C" fn(c_uint) -> c_int = unsafe { self.function("cuInit") }?;
@@ -79,7 +83,7 @@ impl Driver {
         self.check("cuInit", unsafe { init(0) })
     }
 
-    /// The number of GPUs, one at least.
+    /// Returns the number of GPUs, at least one.
     fn count(&self) -> Result<usize, DeviceError> {
         // SAFETY: the type is that of `CUresult cuDeviceGetCount(int *)`.
         let get: unsafe extern "C" fn(*mut c_int) -> c_int = unsafe { self.function("cuDeviceGetCount") }?;
@@ -92,6 +96,7 @@ impl Driver {
         }
     }
 
+    /// Returns the properties of the GPU `index`.
     fn gpu(&self, index: usize, driver_version: (u32, u32)) -> Result<CudaGpu, DeviceError> {
         const MAJOR: c_int = 75;
         const MINOR: c_int = 76;
@@ -107,7 +112,10 @@ impl Driver {
         let get_attribute: unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int =
             unsafe { self.function("cuDeviceGetAttribute") }?;
 
-        let (mut device, mut name, mut memory, mut capability) = (0, [0_u8; 256], 0_usize, [0, 0]);
+        let mut device = 0;
+        let mut name = [0_u8; 256];
+        let mut memory = 0_usize;
+        let mut capability = [0, 0];
         // SAFETY: the driver writes one device.
         self.check("cuDeviceGet", unsafe { get(&mut device, index as c_int) })?;
         // SAFETY: the driver writes at most as many bytes as it is told; the last one stays zero.
@@ -138,7 +146,7 @@ impl Driver {
     }
 }
 
-/// A failed call of the driver, in words. The name does not come from the driver, which may be what is broken.
+/// Describes a failed call of the driver. The names are listed here instead of asking the driver, which may be broken.
 pub(crate) fn driver_error(call: &'static str, code: c_int) -> DeviceError {
     let (name, hint) = match code {
         2 => return DeviceError::OutOfMemory { asked_bytes: None },
@@ -168,7 +176,7 @@ pub(crate) fn driver_error(call: &'static str, code: c_int) -> DeviceError {
     DeviceError::Driver { call, code, name: name.to_owned(), hint }
 }
 
-/// 12080 is 12.8.
+/// Splits a CUDA version number: 12080 is 12.8.
 fn version_of(number: c_int) -> (u32, u32) {
     let number = number.unsigned_abs();
     (number / 1000, number % 1000 / 10)

@@ -1,4 +1,4 @@
-//! The driver's context and a stream of our own, for work that does not go through CubeCL.
+//! The driver's context and a stream of its own, for work that does not go through CubeCL.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::marker::PhantomData;
@@ -9,8 +9,9 @@ use crate::cuda::machine::driver_error;
 use crate::device::DeviceError;
 
 const SUCCESS: c_int = 0;
+/// `CUDA_ERROR_NOT_READY`.
 const NOT_READY: c_int = 600;
-/// `CU_STREAM_NON_BLOCKING`: no implicit waiting for the default stream.
+/// `CU_STREAM_NON_BLOCKING`: a stream that does not wait implicitly for the default stream.
 const NON_BLOCKING: c_uint = 1;
 
 /// A `CUstream`.
@@ -61,12 +62,13 @@ impl Calls {
 }
 
 impl DeviceContext {
-    /// Retains the primary context of the GPU `index`. Who has it calls [`release`](Self::release) at the end.
+    /// Retains the primary context of the GPU `index`. The owner must call [`release`](Self::release) at the end.
     pub(crate) fn retain(library: CudaLibrary, index: usize) -> Result<Self, DeviceError> {
         let calls = Calls::load(library)
             .map_err(|cause| DeviceError::NotADriver { library: "libcuda.so.1".to_owned(), cause })?;
         let index = c_int::try_from(index).unwrap_or(c_int::MAX);
-        let (mut device, mut context) = (0, null_mut());
+        let mut device = 0;
+        let mut context = null_mut();
         // SAFETY: zero is the only value that the driver takes; it may be called any number of times.
         check("cuInit", unsafe { (calls.init)(0) })?;
         // SAFETY: the driver writes one device.
@@ -76,14 +78,14 @@ impl DeviceContext {
         Ok(Self { calls, device, context })
     }
 
-    /// Makes the context the current one of this thread until the value is dropped.
+    /// Makes the context current on this thread until the returned value is dropped.
     pub(crate) fn enter(&self) -> Result<Entered<'_>, DeviceError> {
         // SAFETY: the context is retained.
         check("cuCtxPushCurrent", unsafe { (self.calls.push)(self.context) })?;
         Ok(Entered { context: self, not_send: PhantomData })
     }
 
-    /// Whether all work of the stream is done.
+    /// Returns true if all work of the stream is done.
     ///
     /// # Safety
     /// The stream must be one of this context that has not been destroyed.
@@ -95,7 +97,7 @@ impl DeviceContext {
         }
     }
 
-    /// Destroys the stream, once its work is done.
+    /// Destroys the stream once its work is done.
     ///
     /// # Safety
     /// As [`is_idle`](Self::is_idle); the stream must not be used any more.
@@ -104,22 +106,22 @@ impl DeviceContext {
         let _ = unsafe { (self.calls.stream_destroy)(stream) };
     }
 
-    /// Gives the context back; nothing may be done in it afterwards.
+    /// Releases the context, which must not be used afterwards.
     pub(crate) fn release(self) {
         // SAFETY: it was retained once. Nothing can be done about a failure.
         let _ = unsafe { (self.calls.release)(self.device) };
     }
 }
 
-/// This thread, while a context is its current one.
+/// A guard that keeps a context current on this thread.
 pub(crate) struct Entered<'a> {
     context: &'a DeviceContext,
-    // What is current belongs to the thread.
+    // The current context is a property of the thread.
     not_send: PhantomData<*mut c_void>,
 }
 
 impl Entered<'_> {
-    /// A new stream, which waits for no other one.
+    /// Creates a stream that waits for no other one.
     pub(crate) fn stream(&self) -> Result<RawStream, DeviceError> {
         let mut stream = null_mut();
         // SAFETY: the driver writes one stream.

@@ -1,133 +1,134 @@
-//! Why a device cannot be used, in words that say what to do about it.
+//! The errors of choosing and using a device.
 
 use std::fmt;
 
-/// What stands between a program and the device that it was told to use.
+/// An error that keeps a program from using a device.
 ///
-/// Each message names the cause and the remedy; flags are those of `train`.
+/// Each message names the cause and the remedy. Flags in it are those of `train`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// A device was named that there is no such kind of.
-    #[error("'{0}' is no device: give auto, cpu, cuda or cuda:K (the GPU number K, from 0)")]
+    /// The text names no kind of device.
+    #[error("'{0}' is not a device: give auto, cpu, cuda or cuda:K (the GPU number K, from 0)")]
     NoSuchChoice(String),
 
-    /// The program was built without what the device needs.
+    /// The program was built without support for the device.
     #[error(
         "--device {choice}: this program was built without the feature 'cuda': build it with \
          cargo build --release --features cuda"
     )]
     NotBuilt {
-        /// The device that was asked for.
+        /// The requested device.
         choice: String,
     },
 
-    /// The driver's library is not there, or cannot be loaded.
+    /// The driver's library does not exist, or cannot be loaded.
     #[error(
         "no NVIDIA driver was found ({cause}): install it so that nvidia-smi lists the GPU; a container has to be started \
          with GPUs (docker run --gpus all)"
     )]
     NoDriver {
-        /// What the dynamic loader said.
+        /// The message of the dynamic loader.
         cause: String,
     },
 
-    /// The driver's library is there, but lacks a function.
-    #[error("the library {library} is no usable NVIDIA driver: {cause}")]
+    /// The driver's library exists, but lacks a function.
+    #[error("the library {library} is not a usable NVIDIA driver: {cause}")]
     NotADriver {
-        /// The library.
+        /// The name of the library.
         library: String,
-        /// What the dynamic loader said.
+        /// The message of the dynamic loader.
         cause: String,
     },
 
     /// A call of the driver failed.
     #[error("the NVIDIA driver does not work: {call} failed with {name} ({code}){hint}")]
     Driver {
-        /// The function.
+        /// The name of the function.
         call: &'static str,
-        /// Its result, a `CUresult`.
+        /// The result, a `CUresult`.
         code: i32,
-        /// The result's name.
+        /// The name of the result.
         name: String,
-        /// What to do about it, after a colon; or nothing.
+        /// The remedy, after a colon, or an empty text.
         hint: &'static str,
     },
 
-    /// The driver works, and sees no GPU.
+    /// The driver works, but sees no GPU.
     #[error("the NVIDIA driver finds no GPU{}", Visible(visible))]
     NoGpu {
-        /// `CUDA_VISIBLE_DEVICES`, where it is set: which GPUs the driver lets this process see.
+        /// The value of `CUDA_VISIBLE_DEVICES`, if it is set. It restricts the GPUs that the driver shows to this
+        /// process.
         visible: Option<String>,
     },
 
-    /// The driver is older than the kernels' runtime needs.
+    /// The driver is older than the runtime of the kernels requires.
     #[error(
-        "the NVIDIA driver is too old: it supports CUDA {}.{}, and {}.{} is needed: install driver 525 or newer",
+        "the NVIDIA driver is too old: it supports CUDA {}.{}, but {}.{} is needed: install driver 525 or newer",
         found.0, found.1, needed.0, needed.1
     )]
     OldDriver {
         /// The newest CUDA version that the driver supports, major and minor.
         found: (u32, u32),
-        /// The oldest that will do.
+        /// The oldest sufficient CUDA version.
         needed: (u32, u32),
     },
 
-    /// Each process takes a GPU of its own, and there are not enough.
+    /// Each process takes a GPU of its own, and there are too few.
     #[error(
-        "--nproc-per-node is {processes}, but this machine has {}{}: start at most {} a node, or give --device cpu",
+        "--nproc-per-node is {processes}, but this machine has {}{}: start at most {} per node, or give --device cpu",
         Gpus(*gpus), Visible(visible), Processes(*gpus)
     )]
     TooFewGpus {
-        /// Processes of this node.
+        /// The number of processes of this node.
         processes: usize,
-        /// GPUs that they can see.
+        /// The number of GPUs that they can see.
         gpus: usize,
-        /// `CUDA_VISIBLE_DEVICES`, where it is set.
+        /// The value of `CUDA_VISIBLE_DEVICES`, if it is set.
         visible: Option<String>,
     },
 
-    /// A GPU was named that is not there.
+    /// A GPU was requested that does not exist.
     #[error("--device cuda:{index}: this machine has {}{}: {}", Gpus(names.len()), Visible(visible), Listed(names))]
     NoSuchGpu {
-        /// The number that was asked for.
+        /// The requested number.
         index: usize,
-        /// The names of the GPUs that there are, by number.
+        /// The names of the existing GPUs, by number.
         names: Vec<String>,
-        /// `CUDA_VISIBLE_DEVICES`, where it is set.
+        /// The value of `CUDA_VISIBLE_DEVICES`, if it is set.
         visible: Option<String>,
     },
 
-    /// One GPU was named, for several processes.
+    /// One GPU was requested for several processes.
     #[error(
         "--device cuda:{index} is one GPU, but --nproc-per-node is {processes}: give --device cuda, which takes a GPU for \
-         each process, or start one process a node"
+         each process, or start one process per node"
     )]
     SharedGpu {
-        /// The number that was asked for.
+        /// The requested number.
         index: usize,
-        /// Processes of this node.
+        /// The number of processes of this node.
         processes: usize,
     },
 
-    /// The library that compiles kernels at run time is not there.
+    /// The library that compiles kernels at run time does not exist, or cannot be loaded.
     #[error(
         "libnvrtc, which compiles the kernels at run time, was not found ({cause}): install the package cuda-nvrtc of the \
          driver's CUDA version (or the whole CUDA toolkit), and name its folder in LD_LIBRARY_PATH"
     )]
     NoCompiler {
-        /// What the dynamic loader said.
+        /// The message of the dynamic loader.
         cause: String,
     },
 
-    /// The library that compiles kernels is newer than the driver, which does not understand what it makes.
+    /// The library that compiles kernels is newer than the driver, which cannot load its output.
     #[error("{}", NewCompiler(versions))]
     NewCompiler {
-        /// The CUDA versions of the compiler and of the driver, where they are known.
+        /// The CUDA versions of the compiler and of the driver, if they are known.
         versions: Option<[(u32, u32); 2]>,
     },
 
-    /// The library that compiles kernels does not know this GPU.
+    /// The library that compiles kernels does not support this GPU.
     #[error(
         "libnvrtc {}.{} does not compile for {gpu} (compute capability {}.{}): install {} one",
         compiler.0, compiler.1, capability.0, capability.1, if *newer { "a newer" } else { "an older" }
@@ -139,21 +140,21 @@ pub enum DeviceError {
         gpu: String,
         /// Its compute capability.
         capability: (u32, u32),
-        /// Whether a newer compiler would know it, or an older one.
+        /// True if a newer compiler would support it, false if an older one would.
         newer: bool,
     },
 
-    /// The toolkit's headers, which every kernel includes, are not there.
+    /// The toolkit's headers, which every kernel includes, do not exist.
     #[error(
         "the CUDA headers, which compiling the kernels at run time needs, were not found ({cause}): install the packages \
          cuda-cudart-dev and cuda-nvcc of libnvrtc's version, and set CUDA_PATH to the folder that has their include/"
     )]
     NoHeaders {
-        /// Which ones are missing, and where.
+        /// The missing headers, and the folder that was searched.
         cause: String,
     },
 
-    /// The compiler and the headers are there, and do not compile a small kernel.
+    /// The compiler and the headers exist, but fail to compile a small kernel.
     #[error(
         "libnvrtc {}.{} cannot compile a kernel with the headers in {headers}: {log}: install cuda-nvrtc, cuda-cudart-dev and \
          cuda-nvcc of the same version",
@@ -164,34 +165,36 @@ pub enum DeviceError {
         compiler: (u32, u32),
         /// The folder of the headers.
         headers: String,
-        /// The first line of what the compiler said.
+        /// The first line of the compiler's log.
         log: String,
     },
 
-    /// The GPU's memory is used up.
+    /// The GPU's memory is exhausted.
     #[error(
-        "the GPU is out of memory{}: a smaller --batch-size, a smaller --gpu-cache-bytes or a narrower --num-neighbors needs \
-         less of it",
+        "the GPU is out of memory{}: a smaller --batch-size, a smaller --gpu-cache-bytes or a smaller --num-neighbors needs \
+         less memory",
         Asked(*asked_bytes)
     )]
     OutOfMemory {
-        /// The size of what did not fit, in bytes, where it is known. CubeCL takes memory in pages of up to a quarter of the
-        /// GPU's, so that this can be more than was asked for; more at once cannot be had.
+        /// The size in bytes of the allocation that failed, if it is known. CubeCL allocates memory in pages of up to a
+        /// quarter of the GPU's memory, so this can be more than was requested; a single larger allocation is
+        /// impossible.
         asked_bytes: Option<u64>,
     },
 
-    /// Something else that went wrong on the GPU.
+    /// Another failure of the GPU.
     #[error(
-        "the GPU failed: {cause}: if it does so again with another driver and libnvrtc, please report what RUST_BACKTRACE=1 adds"
+        "the GPU failed: {cause}: if it fails again with another driver and libnvrtc, please report it with the output of \
+         RUST_BACKTRACE=1"
     )]
     Failed {
-        /// What the driver or the compiler said.
+        /// The message of the driver or the compiler.
         cause: String,
     },
 }
 
 impl DeviceError {
-    /// The cause alone where nothing is broken: a machine that simply has no GPU.
+    /// Returns the message without the remedy if nothing is broken: the machine simply has no GPU.
     pub(crate) fn without_remedy(&self) -> String {
         match self {
             Self::NoDriver { .. } => "no NVIDIA driver was found".to_owned(),
@@ -199,16 +202,16 @@ impl DeviceError {
         }
     }
 
-    /// Recognises the device's failure in what a panic of CubeCL or one of its errors says; nothing if it is something
+    /// Recognizes a failure of the device in the message of a panic or an error of CubeCL. Returns `None` for anything
     /// else.
     ///
-    /// What CubeCL 0.10 does when an allocation fails depends on whose it was:
-    /// * that of a new buffer panics on the device's own thread (`can't allocate buffer of size: N`). Nobody is told: the
-    ///   next read of the buffer panics there too, and so in the caller's thread, with `CallError`. So messages have to be
-    ///   read where panics pass ([`watch_panics`](crate::watch_panics));
-    /// * that of a kernel's arguments, or a launch, is kept with the stream, and returned by the next read or sync as
-    ///   `ServerError::ServerUnhealthy`, whose text has the same words, or `CUDA_ERROR_OUT_OF_MEMORY`;
-    /// * a context or stream that cannot be made panics with `CUDA_ERROR_OUT_OF_MEMORY`.
+    /// The behavior of CubeCL 0.10 when an allocation fails depends on its purpose:
+    /// * For a new buffer, the device's own thread panics (`can't allocate buffer of size: N`), and the caller does not
+    ///   learn of it: its next read of the buffer panics with `CallError`. So messages have to be read in the panic
+    ///   hook ([`watch_panics`](crate::watch_panics)).
+    /// * For a kernel's arguments, or a launch, the error is kept with the stream, and the next read or sync returns it
+    ///   as `ServerError::ServerUnhealthy`, whose text has the same words, or `CUDA_ERROR_OUT_OF_MEMORY`.
+    /// * For a context or stream, CubeCL panics with `CUDA_ERROR_OUT_OF_MEMORY`.
     ///
     /// ```
     /// use edgecut_gpu::DeviceError;
@@ -258,7 +261,7 @@ impl DeviceError {
     }
 }
 
-/// "2 GPUs".
+/// Displays a number of GPUs: "2 GPUs".
 struct Gpus(usize);
 
 impl fmt::Display for Gpus {
@@ -267,7 +270,7 @@ impl fmt::Display for Gpus {
     }
 }
 
-/// "2 processes".
+/// Displays a number of processes: "2 processes".
 struct Processes(usize);
 
 impl fmt::Display for Processes {
@@ -276,7 +279,7 @@ impl fmt::Display for Processes {
     }
 }
 
-/// What the user has hidden, since it is the first thing to look at when a GPU is missing.
+/// Displays the restriction by `CUDA_VISIBLE_DEVICES`, the first thing to check when a GPU is missing.
 struct Visible<'a>(&'a Option<String>);
 
 impl fmt::Display for Visible<'_> {
@@ -287,7 +290,7 @@ impl fmt::Display for Visible<'_> {
     }
 }
 
-/// "cuda:0 (NVIDIA L4), cuda:1 (NVIDIA L4)".
+/// Displays GPUs: "cuda:0 (NVIDIA L4), cuda:1 (NVIDIA L4)".
 struct Listed<'a>(&'a [String]);
 
 impl fmt::Display for Listed<'_> {
@@ -299,6 +302,7 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
+/// Displays the versions of a compiler that is too new, if they are known.
 struct NewCompiler<'a>(&'a Option<[(u32, u32); 2]>);
 
 impl fmt::Display for NewCompiler<'_> {
@@ -318,7 +322,7 @@ impl fmt::Display for NewCompiler<'_> {
     }
 }
 
-/// " (2.0 GiB more did not fit)".
+/// Displays the size of a failed allocation: " (2.0 GiB more did not fit)".
 struct Asked(Option<u64>);
 
 impl fmt::Display for Asked {
@@ -344,7 +348,7 @@ mod tests {
             explain("Can create a new stream.: DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\")"),
             memory(None)
         );
-        // What a sync returns.
+        // The error that a sync returns.
         let unhealthy = "The server is in an invalid state\nCaused by:\n  [Launch(An io error happened during launch\nCaused \
                          by:\n  can't allocate buffer of size: 12\n)]";
         assert_eq!(explain(unhealthy), memory(Some(12)));
@@ -376,7 +380,7 @@ mod tests {
         assert_eq!(
             DeviceError::OutOfMemory { asked_bytes: Some(3 << 29) }.to_string(),
             "the GPU is out of memory (1.5 GiB more did not fit): a smaller --batch-size, a smaller --gpu-cache-bytes or a \
-             narrower --num-neighbors needs less of it"
+             smaller --num-neighbors needs less memory"
         );
         assert_eq!(
             DeviceError::NewCompiler { versions: Some([(12, 8), (12, 4)]) }.to_string(),

@@ -1,19 +1,20 @@
-//! Why a device has failed, where only a panic on another thread says so.
+//! Detection of device failures that show only as panics on other threads.
 
 use std::panic::PanicHookInfo;
 use std::sync::{Mutex, Once, PoisonError};
 
 use crate::device::DeviceError;
 
+/// The first recognized failure.
 static NOTED: Mutex<Option<DeviceError>> = Mutex::new(None);
 
-/// From now on notes the first panic of any thread that [`DeviceError::explain`] recognises. Such panics, and those for want of
-/// an answer of a device that has failed, are not printed unless `RUST_BACKTRACE` asks for it; all others go on to the hook that
-/// was set before.
+/// Installs a panic hook that notes the first panic of any thread that [`DeviceError::explain`] recognizes. Such
+/// panics, and panics that follow from a failed device, are not printed unless `RUST_BACKTRACE` is set. All others go
+/// to the hook that was set before.
 ///
-/// CubeCL runs a device's work on a thread of its own. When memory runs out there, that thread says so in a panic that it
-/// catches itself, and the caller's next use of the device panics for want of an answer. Who catches that one asks
-/// [`noted_failure`].
+/// CubeCL runs a device's work on a thread of its own. When memory runs out there, that thread reports it in a panic
+/// that it catches itself, and the caller's next use of the device panics without naming the cause. A caller that
+/// catches this panic gets the cause from [`noted_failure`].
 ///
 /// ```
 /// use edgecut_gpu::{DeviceError, noted_failure, watch_panics};
@@ -36,12 +37,12 @@ pub fn watch_panics() {
     });
 }
 
-/// The first device failure that a panic told of since [`watch_panics`]; nothing if there was none.
+/// Returns the first device failure that a panic has reported since [`watch_panics`], if any.
 pub fn noted_failure() -> Option<DeviceError> {
     NOTED.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Whether a panic tells of a device's failure, which is noted then.
+/// Returns true if a panic reports a failure of the device, which it notes.
 fn note(panic: &PanicHookInfo<'_>) -> bool {
     let error = panic.payload_as_str().and_then(DeviceError::explain);
     let recognised = error.is_some();
@@ -51,7 +52,7 @@ fn note(panic: &PanicHookInfo<'_>) -> bool {
     recognised
 }
 
-/// Whether it is what CubeCL and burn say when a device has failed before.
+/// Returns true if a panic is one of those that CubeCL and burn raise after a device has failed.
 fn follows(panic: &PanicHookInfo<'_>) -> bool {
     const SAID: [&str; 4] =
         ["CallError", "couldn't find resource", "The server is in an invalid state", "the device failed"];

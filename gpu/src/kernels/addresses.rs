@@ -1,22 +1,23 @@
-//! How wide the indices of a kernel have to be.
+//! The width of a kernel's indices.
 
 use crate::kernels::error::KernelError;
 use crate::kernels::grid::IDLE_THREADS;
 use cubecl::prelude::*;
 
-/// The indices of a kernel whose longest array has `longest` elements and that has work for so many `units`. Only where 32 bits do
-/// not suffice are they 64 bits wide, which takes more registers and time.
+/// Returns the index type of a kernel whose longest array has `longest` elements, and that has `units` units of work.
+/// Indices are 64 bits wide only if 32 bits do not suffice, because they take more registers and time.
 ///
 /// # Errors
-/// [`KernelError::Unsupported`] if the device has not as wide ones.
+/// Returns [`KernelError::Unsupported`] if the device lacks indices of that width.
 pub(crate) fn address_type<R: Runtime>(
     client: &ComputeClient<R>,
     longest: usize,
     units: usize,
 ) -> Result<AddressType, KernelError> {
     let addresses = AddressType::from_len(longest.max(units.saturating_add(IDLE_THREADS)));
-    match client.properties().supports_address(addresses) {
-        true => Ok(addresses),
-        false => Err(KernelError::Unsupported { what: format!("cannot address {longest} elements of an array") }),
+    if client.properties().supports_address(addresses) {
+        Ok(addresses)
+    } else {
+        Err(KernelError::Unsupported { what: format!("cannot address {longest} elements of an array") })
     }
 }

@@ -1,7 +1,7 @@
-//! Sums, means, weighted sums and maxima over the edges of each row, and their backward passes.
+//! Sums, means and weighted sums over the edges of each row, and their backward passes, including that of the maximum.
 //!
-//! A few threads side by side sum one row, a vector of columns each, in edge order: results do not depend on the device. Rows
-//! with very many edges are cut into tasks, whose sums are added in order.
+//! A few adjacent threads sum one row, one vector of columns each, in the order of its edges, so results do not depend
+//! on the device. Rows with very many edges are cut into tasks, whose sums are added in order.
 
 use cubecl::prelude::*;
 use cubecl::server::Handle;
@@ -10,63 +10,63 @@ use super::edges::{DeviceEdges, Edges, HubTasks};
 use super::grid::{addresses, row_number, rows};
 use super::matrix::{Element, Matrix, Rows, array, vector_size, with_element};
 
-/// What a row of the other end counts.
+/// The factor of the row at the other end of an edge.
 #[derive(Clone, Copy, Debug)]
 pub enum Factor<'a> {
     /// One.
     One,
     /// The weight of the edge, `[num_edges]` `f32`.
     Weight(&'a Handle),
-    /// One over the number of edges of the other end, whose CSR this is: the backward pass of a mean.
+    /// One over the number of edges of the other end, whose CSR this is: for the backward pass of a mean.
     InverseDegree(&'a DeviceEdges),
-    /// One where the edge is the winner of the element, `[rows of x, columns]` `u32`, zero elsewhere: the backward pass of a
-    /// maximum.
+    /// One if the edge is the winner of the element, `[rows of x, columns]` `u32`, else zero: for the backward pass of
+    /// a maximum.
     Won(&'a Handle),
 }
 
-/// What a row's own values are to its sum. Only the first `num_own` rows have some.
+/// The contribution of a row's own values to its sum. Only the first `num_own` rows have own values.
 #[derive(Clone, Copy, Debug)]
 pub enum Own<'a> {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// They count too, times a weight a row, `[rows]` `f32`.
+    /// The own values times a weight per row, `[rows]` `f32`.
     Weighted(&'a Handle),
 }
 
-/// One sum over edges.
+/// A sum over the edges of each row.
 #[derive(Clone, Copy, Debug)]
 pub struct Aggregation<'a> {
-    /// The edges, by the rows that are computed.
+    /// The edges, by the rows to compute.
     pub edges: &'a DeviceEdges,
-    /// How many rows are computed: the first of the CSR.
+    /// The number of rows to compute: the first of the CSR.
     pub num_rows: usize,
-    /// Columns that are summed, the first of `x`.
+    /// The number of columns to sum: the first of `x`.
     pub width: usize,
-    /// What is summed.
+    /// The factor of each edge.
     pub factor: Factor<'a>,
-    /// Whether sums are divided by their number of edges.
+    /// True to divide sums by their number of edges.
     pub mean: bool,
-    /// What the row's own values add.
+    /// The contribution of the row's own values.
     pub own: Own<'a>,
-    /// How many rows have own values: row `r` is row `r` of `x`.
+    /// The number of rows with own values. Those of row `r` are in row `r` of `x`.
     pub num_own: usize,
-    /// Own values besides the sum: of a forward pass copied to the output's columns from `width` on; of a backward pass, whose
-    /// `x` has as many columns more, added from there.
+    /// The treatment of own values besides the sum: a forward pass copies them to the output's columns from `width` on.
+    /// A backward pass, whose `x` has twice as many columns, adds the columns from `width` on.
     pub appended: Appended,
 }
 
-/// What becomes of own values that are not part of the sum.
+/// The treatment of own values that are not part of the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Appended {
     /// There are none.
     No,
-    /// They are written behind the sum.
+    /// They are written to the columns after the sum.
     Write,
-    /// They are read from behind the columns that are summed, and added.
+    /// They are read from the columns after those that are summed, and added to the sum.
     Read,
 }
 
-/// Which of the factors a kernel is compiled for.
+/// The factors that a kernel is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     One,
@@ -75,19 +75,19 @@ enum Kind {
     Won,
 }
 
-/// Everything but `x` and the edges.
+/// The inputs of a sum besides `x` and the edges.
 #[derive(CubeType, CubeLaunch)]
 struct Terms {
-    /// By edge.
+    /// The weight of each edge.
     weights: Array<f32>,
-    /// The CSR of the other ends.
+    /// The CSR of the other ends, for their degrees.
     degrees: Array<u32>,
-    /// By element of `x`.
+    /// The winning edge of each element of `x`.
     winners: Array<u32>,
-    /// By row.
+    /// The weight of each row's own values.
     own_weights: Array<f32>,
     num_own: usize,
-    /// Vectors of a row.
+    /// The number of vectors in a row.
     lanes: usize,
     #[cube(comptime)]
     kind: Kind,
@@ -99,7 +99,7 @@ struct Terms {
     appended: Appended,
 }
 
-/// What the edge at `at` adds to a vector of its row.
+/// Returns the term that the edge at `at` adds to a vector of its row.
 #[cube]
 fn term<E: Float, N: Size>(x: &Rows<E, N>, edges: &Edges, terms: &Terms, at: usize, lane: usize) -> Vector<f32, N> {
     let other = edges.other(at);
@@ -126,7 +126,7 @@ fn term<E: Float, N: Size>(x: &Rows<E, N>, edges: &Edges, terms: &Terms, at: usi
     }
 }
 
-/// The sum of the edges from `start` to `end`, in order; four at a time so that their loads overlap.
+/// Returns the sum of the edges from `start` to `end`, in order. It reads four at a time, so that their loads overlap.
 #[cube]
 fn sum<E: Float, N: Size>(
     x: &Rows<E, N>,
@@ -153,7 +153,7 @@ fn sum<E: Float, N: Size>(
     total
 }
 
-/// Writes a row whose edges have been summed.
+/// Completes the sum of a row's edges, and writes it.
 #[cube]
 fn finish<E: Float, N: Size>(
     x: &Rows<E, N>,
@@ -166,6 +166,7 @@ fn finish<E: Float, N: Size>(
 ) {
     let mut total = total;
     if comptime!(terms.mean) {
+        // The mean of one edge is its sum, and a row without edges stays zero.
         let degree = edges.degree(row);
         if degree > 1 {
             total *= Vector::new(1.0 / f32::cast_from(degree));
@@ -185,12 +186,14 @@ fn finish<E: Float, N: Size>(
     out.set(row, lane, total);
 }
 
+/// Sums the rows that are one task. Rows with more edges are left to the kernels of hubs.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn sum_rows<E: Float, N: Size>(x: &Rows<E, N>, edges: &Edges, terms: &Terms, out: &mut Rows<E, N>, num_rows: usize) {
     let row = row_number();
     if row < num_rows {
         if edges.is_one_task(row) {
-            let (start, end) = (edges.start(row), edges.start(row + 1));
+            let start = edges.start(row);
+            let end = edges.start(row + 1);
             let mut lane = UNIT_POS_X as usize;
             while lane < terms.lanes {
                 let total = sum(x, edges, terms, start, end, lane);
@@ -201,6 +204,7 @@ fn sum_rows<E: Float, N: Size>(x: &Rows<E, N>, edges: &Edges, terms: &Terms, out
     }
 }
 
+/// Sums each task of a hub: a stretch of its edges.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn sum_tasks<E: Float, N: Size>(
     x: &Rows<E, N>,
@@ -219,6 +223,7 @@ fn sum_tasks<E: Float, N: Size>(
     }
 }
 
+/// Adds the sums of each hub's tasks, in the order of its edges.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn sum_hubs<E: Float, N: Size>(
     x: &Rows<E, N>,
@@ -244,14 +249,14 @@ fn sum_hubs<E: Float, N: Size>(
 }
 
 impl Aggregation<'_> {
-    /// Sums rows of `x`, of any of the element types, in `f32`; the result is of the type of `x`.
+    /// Sums rows of `x`, of any element type, in `f32`. The result has the type of `x`.
     ///
     /// # Shapes
     /// - `x`: `[others, columns]`
-    /// - output: `[num_rows, width]`, twice as many columns where own values are [`Appended::Write`]
+    /// - output: `[num_rows, width]`, or twice as many columns for [`Appended::Write`]
     ///
     /// # Panics
-    /// If `x` has fewer columns than are read.
+    /// Panics if `x` has fewer columns than are read.
     pub fn run<R: Runtime>(&self, client: &ComputeClient<R>, x: &Matrix) -> Matrix {
         let Self { edges, num_rows, width, num_own, appended, .. } = *self;
         let read = if appended == Appended::Read { 2 * width } else { width };
@@ -265,7 +270,9 @@ impl Aggregation<'_> {
         let vector = vector_size(&[&summed, &out, &Matrix { columns: width, ..out.clone() }]);
         let lanes = width / vector;
         let none = &edges.indptr;
-        let (mut weights, mut degrees, mut winners) = (none, none, none);
+        let mut weights = none;
+        let mut degrees = none;
+        let mut winners = none;
         let kind = match self.factor {
             Factor::One => Kind::One,
             Factor::Weight(by_edge) => {
@@ -285,7 +292,7 @@ impl Aggregation<'_> {
             Own::Nothing => (none, false),
             Own::Weighted(by_row) => (by_row, true),
         };
-        // What is not read is an array of any length.
+        // Arrays that the kernel does not read can be any array.
         let terms = || {
             TermsLaunch::new(
                 array(weights, edges.num_edges()),

@@ -5,13 +5,13 @@ use cubecl::prelude::*;
 use super::grid::{addresses, row_number, rows};
 use super::matrix::{Element, Matrix, Rows, vector_size, with_element};
 
-/// Rows that one task adds up.
+/// The number of rows that one task sums.
 const ROWS_PER_TASK: usize = 64;
 
-/// What is added of a row `a`.
+/// The summand of a row `a`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
-    /// The row.
+    /// `a`.
     Row,
     /// `(a - mean)²`.
     SquaredDeviation,
@@ -19,7 +19,7 @@ enum Kind {
     TimesDeviation,
 }
 
-/// What rows are compared with; the first row of the statistics are means.
+/// The inputs of a summand besides `a`. The first row of the statistics holds means.
 #[derive(CubeType, CubeLaunch)]
 struct Compared<E: Float, N: Size> {
     b: Rows<E, N>,
@@ -29,6 +29,7 @@ struct Compared<E: Float, N: Size> {
     kind: Kind,
 }
 
+/// Sums the rows of each task. A task is a fixed number of rows, so that results do not depend on the device.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn sum_tasks<E: Float, O: Float, N: Size>(
     a: &Rows<E, N>,
@@ -69,7 +70,8 @@ fn sum_tasks<E: Float, O: Float, N: Size>(
     }
 }
 
-/// The sum of the rows of `a`, in `f32` and in an order that depends on their number alone; the result is of type `element`.
+/// Returns the sum of the rows of `a`, in `f32` and in an order that depends only on their number. The result has the
+/// type `element`.
 ///
 /// # Shapes
 /// - output: `[1, columns]`
@@ -77,12 +79,12 @@ pub fn column_sums<R: Runtime>(client: &ComputeClient<R>, a: &Matrix, element: E
     reduce(client, a, None, Kind::Row, element)
 }
 
-/// The sum of the squares of what rows are from their mean, the first row of `statistics`; `[1, columns]`.
+/// Returns the sum of squared deviations from the mean, which is the first row of `statistics`: `[1, columns]`.
 pub(crate) fn squared_deviations<R: Runtime>(client: &ComputeClient<R>, a: &Matrix, statistics: &Matrix) -> Matrix {
     reduce(client, a, Some((a, statistics)), Kind::SquaredDeviation, Element::F32)
 }
 
-/// The sum of rows of `a` times what those of `b` are from their mean, the first row of `statistics`; `[1, columns]`.
+/// Returns the sum of `a` times the deviation of `b` from its mean, the first row of `statistics`: `[1, columns]`.
 pub(crate) fn deviation_products<R: Runtime>(
     client: &ComputeClient<R>,
     a: &Matrix,
@@ -92,6 +94,7 @@ pub(crate) fn deviation_products<R: Runtime>(
     reduce(client, a, Some((b, statistics)), Kind::TimesDeviation, Element::F32)
 }
 
+/// Sums rows in rounds: each turns the rows of a task into one row, until one is left.
 fn reduce<R: Runtime>(
     client: &ComputeClient<R>,
     a: &Matrix,
@@ -105,7 +108,7 @@ fn reduce<R: Runtime>(
     let num_tasks = a.rows.div_ceil(ROWS_PER_TASK);
     let of_out = if num_tasks == 1 { element } else { Element::F32 };
     let out = Matrix::empty(client, [num_tasks, a.columns], of_out);
-    // What is not read is any matrix.
+    // Inputs that the kernel does not read can be any matrix.
     let (b, statistics) = compared.unwrap_or((a, a));
     let vector = vector_size(&[a, b, statistics, &out]);
     let lanes = a.columns / vector;

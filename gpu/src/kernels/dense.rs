@@ -1,4 +1,4 @@
-//! What dense layers do to the products of their matrices: bias, ReLU, dropout, and the way back.
+//! The operations of dense layers after the matrix product: bias, ReLU and dropout, and their backward passes.
 
 use cubecl::prelude::*;
 
@@ -6,12 +6,12 @@ use super::dropout::{Draws, Mask};
 use super::grid::{addresses, row_number, rows};
 use super::matrix::{Matrix, Rows, vector_size, with_element};
 
-/// What is done to each value after the bias was added.
+/// The operation on each value after the bias.
 #[derive(Clone, Copy, Debug)]
 pub enum Activation {
     /// Nothing.
     Identity,
-    /// The positive part, a NaN staying one, then a mask.
+    /// The positive part, which keeps NaN, followed by a mask.
     Relu(Mask),
 }
 
@@ -28,7 +28,7 @@ impl Activation {
     }
 }
 
-/// The positive part; false comparisons keep a NaN.
+/// Returns the positive part. A comparison with NaN is false, so NaN is kept.
 #[cube]
 pub(crate) fn rectify<N: Size>(values: Vector<f32, N>) -> Vector<f32, N> {
     let mut positive = values;
@@ -40,7 +40,8 @@ pub(crate) fn rectify<N: Size>(values: Vector<f32, N>) -> Vector<f32, N> {
     positive
 }
 
-/// `grad * scale` where the output is positive: there it was so before the activation, and was not dropped.
+/// Returns `grad * scale` where the output is positive, else zero. A positive output was positive before the
+/// activation, and was not dropped.
 #[cube]
 pub(crate) fn passed<N: Size>(grad: Vector<f32, N>, output: Vector<f32, N>, scale: f32) -> Vector<f32, N> {
     let mut passed = grad;
@@ -52,6 +53,7 @@ pub(crate) fn passed<N: Size>(grad: Vector<f32, N>, output: Vector<f32, N>, scal
     passed
 }
 
+/// Adds the bias, and applies ReLU and the mask, in place.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn activate_in_place<E: Float, B: Float, N: Size>(
     values: &mut Rows<E, N>,
@@ -76,7 +78,7 @@ fn activate_in_place<E: Float, B: Float, N: Size>(
     }
 }
 
-/// `activation(values + bias)`, in the place of `values`, whose rows lie end to end. `bias` is `[1, columns]`.
+/// Computes `activation(values + bias)` in place of `values`, whose rows must be contiguous. `bias` is `[1, columns]`.
 pub fn activate<R: Runtime>(client: &ComputeClient<R>, values: &Matrix, bias: &Matrix, activation: Activation) {
     if values.rows == 0 || values.columns == 0 {
         return;
@@ -95,6 +97,7 @@ pub fn activate<R: Runtime>(client: &ComputeClient<R>, values: &Matrix, bias: &M
     }));
 }
 
+/// Applies [`passed`] to each value.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn pass_back<E: Float, N: Size>(
     grad: &Rows<E, N>,
@@ -114,10 +117,10 @@ fn pass_back<E: Float, N: Size>(
     }
 }
 
-/// The gradient before ReLU and a mask, for the gradient after them and what they gave, both of one element type.
+/// Returns the gradient before ReLU and a mask, from the gradient after them and their output.
 ///
 /// # Panics
-/// If these are of different types.
+/// Panics if the gradient and the output have different element types.
 pub fn before_relu<R: Runtime>(client: &ComputeClient<R>, grad: &Matrix, output: &Matrix, mask: Mask) -> Matrix {
     assert_eq!(grad.element, output.element, "element types of a gradient and its output");
     let out = Matrix::empty(client, [grad.rows, grad.columns], grad.element);
@@ -139,6 +142,7 @@ pub fn before_relu<R: Runtime>(client: &ComputeClient<R>, grad: &Matrix, output:
     out
 }
 
+/// Applies a mask to each value.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn apply_mask<E: Float, N: Size>(x: &Rows<E, N>, draws: &Draws, out: &mut Rows<E, N>, num_rows: usize, lanes: usize) {
     let row = row_number();
@@ -152,7 +156,7 @@ fn apply_mask<E: Float, N: Size>(x: &Rows<E, N>, draws: &Draws, out: &mut Rows<E
     }
 }
 
-/// `x` times a mask over its values in row-major order.
+/// Returns `x` times a mask over its values in row-major order.
 pub fn masked<R: Runtime>(client: &ComputeClient<R>, x: &Matrix, mask: Mask) -> Matrix {
     let out = Matrix::empty(client, [x.rows, x.columns], x.element);
     if x.rows == 0 || x.columns == 0 {

@@ -1,26 +1,26 @@
-//! Masks that are a function of a key, the same ones as on the CPU.
+//! Dropout masks as a function of a key, the same as on the CPU.
 
 use cubecl::prelude::*;
 
 use super::random::nth;
 
-/// Values that share one 64-bit draw: 16 bits decide about each.
+/// The number of values that share a 64-bit draw, which has 16 bits for each.
 const LANES: usize = 4;
 
-/// A dropout mask over the values of a tensor, in row-major order: of every four, the draw of their number gives 16 bits to
-/// each; a value is kept, and multiplied by `scale`, if its bits are at least `threshold`.
+/// A dropout mask over the values of a tensor in row-major order. Draw `i` of the key has 16 bits for each of the
+/// values `4 i` to `4 i + 3`. A value is kept, and multiplied by `scale`, if its bits are at least `threshold`.
 #[derive(Clone, Copy, Debug)]
 pub struct Mask {
-    /// Names the draws.
+    /// The key of the random draws.
     pub key: u64,
-    /// From 0, which keeps all, to 65,536, which keeps none.
+    /// The threshold from 0, which keeps all values, to 65,536, which drops all.
     pub threshold: u32,
-    /// What is kept is multiplied by it.
+    /// The factor of the kept values.
     pub scale: f32,
 }
 
 impl Mask {
-    /// The mask that keeps everything as it is.
+    /// The mask that keeps all values unchanged.
     pub const KEEP: Self = Self { key: 0, threshold: 0, scale: 1.0 };
 
     pub(crate) fn arg<R: Runtime>(self) -> DrawsLaunch<R> {
@@ -28,7 +28,7 @@ impl Mask {
     }
 }
 
-/// A mask as kernels see it.
+/// A mask in the form that kernels take.
 #[derive(CubeType, CubeLaunch)]
 pub(crate) struct Draws {
     key: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Draws {
 
 #[cube]
 impl Draws {
-    /// What value number `at` is multiplied by.
+    /// Returns the factor of the value with number `at`.
     pub(crate) fn factor(&self, at: usize) -> f32 {
         let mut factor = 1.0f32;
         if comptime!(!self.keeps_all) {
@@ -57,7 +57,7 @@ impl Draws {
             #[unroll]
             for i in 0..size {
                 let factor = self.factor(at + i);
-                // A choice and not a product: a dropped infinity must not become NaN.
+                // A selection instead of a product, because a dropped infinity must not become NaN.
                 masked[i] = select(factor == 0.0, 0.0, values[i] * factor);
             }
         }

@@ -6,16 +6,16 @@ use cubecl::server::Handle;
 use super::matrix::array;
 use super::upload::upload;
 
-/// Edges that one task sums at most. Rows with more are cut into as many tasks as they need, so that a hub keeps a whole
-/// device busy instead of a few of its threads.
+/// The maximum number of edges that one task sums. Rows with more (hubs) are cut into as many tasks as they need, so
+/// that a hub occupies the whole device instead of a few of its threads.
 const EDGES_PER_TASK: u32 = 256;
 
-/// A CSR on a device: the edges of destinations, or, transposed, of sources. Any prefix of its rows can be worked on.
+/// A CSR on a device: the edges by destination, or, transposed, by source. Kernels can work on any prefix of its rows.
 #[derive(Clone, Debug)]
 pub struct DeviceEdges {
     pub(crate) indptr: Handle,
     pub(crate) indices: Handle,
-    /// Of transposed edges, the position of each in the CSR that was transposed.
+    /// For transposed edges, the position of each in the original CSR.
     pub(crate) positions: Option<Handle>,
     num_rows: usize,
     num_edges: usize,
@@ -25,19 +25,20 @@ pub struct DeviceEdges {
 /// The rows that are cut into tasks.
 #[derive(Clone, Debug)]
 struct Hubs {
+    /// The hubs' rows, ascending.
     rows: Vec<u32>,
-    /// The first task of each hub, and the end of the last.
+    /// The first task of each hub, followed by the number of all tasks.
     tasks_of: Vec<u32>,
     edges_per_task: u32,
     /// `rows` on the device.
     device_rows: Handle,
     /// `tasks_of` on the device.
     device_tasks_of: Handle,
-    /// First edge, end and row of each task.
+    /// The first edge, the end and the row of each task.
     tasks: Handle,
 }
 
-/// The hubs among a prefix of the rows.
+/// The hubs in a prefix of the rows.
 pub(crate) struct HubsOfPrefix<'a> {
     hubs: &'a Hubs,
     pub(crate) num_hubs: usize,
@@ -50,18 +51,18 @@ impl DeviceEdges {
     /// # Shapes
     /// - `indptr`: `[num_rows + 1]`, from 0 and never decreasing
     /// - `indices`: `[num_edges]`
-    /// - `positions`: `[num_edges]`, where the CSR is a transposed one
+    /// - `positions`: `[num_edges]`, if the CSR is a transposed one
     ///
     /// # Panics
-    /// If a length does not fit the others.
+    /// Panics if the lengths do not fit each other.
     pub fn new<R: Runtime>(device: &R::Device, indptr: &[u32], indices: &[u32], positions: Option<&[u32]>) -> Self {
         Self::with_tasks_of::<R>(EDGES_PER_TASK, device, indptr, indices, positions)
     }
 
-    /// As [`DeviceEdges::new`], with tasks of another size.
+    /// Like [`DeviceEdges::new`], with another maximum number of edges per task.
     ///
     /// # Panics
-    /// As [`DeviceEdges::new`], and for tasks of no edges.
+    /// Those of [`DeviceEdges::new`], and if `edges_per_task` is 0.
     pub fn with_tasks_of<R: Runtime>(
         edges_per_task: u32,
         device: &R::Device,
@@ -82,17 +83,17 @@ impl DeviceEdges {
         }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn num_rows(&self) -> usize {
         self.num_rows
     }
 
-    /// Number of edges.
+    /// Returns the number of edges.
     pub fn num_edges(&self) -> usize {
         self.num_edges
     }
 
-    /// The hubs among the first `num_rows` rows, if there is one.
+    /// Returns the hubs in the first `num_rows` rows, if there are any.
     pub(crate) fn hubs(&self, num_rows: usize) -> Option<HubsOfPrefix<'_>> {
         let hubs = self.hubs.as_ref()?;
         let num_hubs = hubs.rows.partition_point(|&row| (row as usize) < num_rows);
@@ -100,7 +101,7 @@ impl DeviceEdges {
         (num_hubs > 0).then_some(HubsOfPrefix { hubs, num_hubs, num_tasks })
     }
 
-    /// What a kernel gets.
+    /// Returns the edges as an argument of a kernel.
     pub(crate) fn arg<R: Runtime>(&self) -> EdgesLaunch<R> {
         let positions = self.positions.as_ref().unwrap_or(&self.indices);
         EdgesLaunch::new(
@@ -114,8 +115,11 @@ impl DeviceEdges {
 }
 
 impl Hubs {
+    /// Finds the rows with more than `edges_per_task` edges, and cuts them into tasks.
     fn find<R: Runtime>(device: &R::Device, indptr: &[u32], edges_per_task: u32) -> Option<Self> {
-        let (mut rows, mut tasks_of, mut tasks) = (Vec::new(), vec![0], Vec::new());
+        let mut rows = Vec::new();
+        let mut tasks_of = vec![0];
+        let mut tasks = Vec::new();
         for (row, ends) in indptr.windows(2).enumerate() {
             if ends[1] - ends[0] > edges_per_task {
                 for start in (ends[0]..ends[1]).step_by(edges_per_task as usize) {
@@ -137,7 +141,7 @@ impl Hubs {
 }
 
 impl HubsOfPrefix<'_> {
-    /// What a kernel gets.
+    /// Returns the tasks as an argument of a kernel.
     pub(crate) fn arg<R: Runtime>(&self) -> HubTasksLaunch<R> {
         let Hubs { rows, device_rows, device_tasks_of, tasks, tasks_of, .. } = self.hubs;
         let num_tasks = tasks_of[rows.len()] as usize;
@@ -151,13 +155,13 @@ impl HubsOfPrefix<'_> {
     }
 }
 
-/// Edges as kernels see them.
+/// Edges in the form that kernels take.
 #[derive(CubeType, CubeLaunch)]
 pub(crate) struct Edges {
     pub(crate) indptr: Array<u32>,
     pub(crate) indices: Array<u32>,
     positions: Array<u32>,
-    /// A row with more edges is cut into tasks.
+    /// The maximum number of edges of a row that is not cut into tasks.
     edges_per_task: u32,
     #[cube(comptime)]
     transposed: bool,
@@ -173,28 +177,28 @@ impl Edges {
         self.indptr[row + 1] - self.indptr[row]
     }
 
-    /// Whether one task sums the row.
+    /// Returns true if one task sums the row.
     pub(crate) fn is_one_task(&self, row: usize) -> bool {
         self.degree(row) <= self.edges_per_task
     }
 
-    /// The other end of the edge at `at`.
+    /// Returns the other end of the edge at `at`.
     pub(crate) fn other(&self, at: usize) -> usize {
         self.indices[at] as usize
     }
 
-    /// Source and destination of an edge between a row and `other`.
+    /// Returns the source and the destination of an edge between a row and `other`.
     pub(crate) fn ends(&self, row: usize, other: usize) -> (usize, usize) {
         if comptime!(self.transposed) { (row, other) } else { (other, row) }
     }
 
-    /// The number of the edge at `at` in the CSR that is not transposed.
+    /// Returns the number of the edge at `at` in the original, not transposed CSR.
     pub(crate) fn number(&self, at: usize) -> usize {
         if comptime!(self.transposed) { self.positions[at] as usize } else { at }
     }
 }
 
-/// The tasks of hubs as kernels see them.
+/// The tasks of hubs in the form that kernels take.
 #[derive(CubeType, CubeLaunch)]
 pub(crate) struct HubTasks {
     rows: Array<u32>,
@@ -206,27 +210,27 @@ pub(crate) struct HubTasks {
 
 #[cube]
 impl HubTasks {
-    /// The row of a hub.
+    /// Returns the row of a hub.
     pub(crate) fn row_of_hub(&self, hub: usize) -> usize {
         self.rows[hub] as usize
     }
 
-    /// The first task of a hub; the end of the last is the first of the next.
+    /// Returns the first task of a hub. It is also the end of the tasks of the hub before.
     pub(crate) fn first_task(&self, hub: usize) -> usize {
         self.tasks_of[hub] as usize
     }
 
-    /// The first edge of a task.
+    /// Returns the first edge of a task.
     pub(crate) fn start(&self, task: usize) -> usize {
         self.tasks[3 * task] as usize
     }
 
-    /// The end of a task's edges.
+    /// Returns the end of a task's edges.
     pub(crate) fn end(&self, task: usize) -> usize {
         self.tasks[3 * task + 1] as usize
     }
 
-    /// The row of a task.
+    /// Returns the row of a task.
     pub(crate) fn row(&self, task: usize) -> usize {
         self.tasks[3 * task + 2] as usize
     }

@@ -1,42 +1,43 @@
-//! What can go wrong on a device.
+//! The errors of kernels.
 
 use cubecl::server::ServerError;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use thiserror::Error;
 
-/// A device did not do what it was asked for.
+/// An error of work on a device.
 #[derive(Debug, Error)]
 pub enum KernelError {
-    /// Given arrays contradict each other.
+    /// The given arrays contradict each other.
     #[error("{what}")]
     Invalid {
-        /// What does not fit.
+        /// The mismatch.
         what: String,
     },
-    /// The device cannot run a kernel, or not hold an array.
+    /// The device cannot run a kernel, or cannot hold an array.
     #[error("the device {what}")]
     Unsupported {
-        /// What it lacks.
+        /// The missing ability, as a predicate: "has no numbers of type f16".
         what: String,
     },
     /// The device, its driver or its compiler failed.
     #[error("{operation}: the device failed: {why}")]
     Failed {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
-        /// What the runtime said.
+        /// The runtime's message.
         why: String,
     },
 }
 
 impl KernelError {
+    /// Wraps an error of the runtime.
     pub(crate) fn failed(operation: &'static str, error: &ServerError) -> Self {
         Self::Failed { operation, why: error.to_string() }
     }
 }
 
-/// Runs `work`, which speaks with a device: the client of a device whose thread has died panics.
+/// Runs `work`, which uses a device, and turns panics into errors: the client of a device whose thread has died panics.
 pub(crate) fn guarded<T>(
     operation: &'static str,
     work: impl FnOnce() -> Result<T, KernelError>,

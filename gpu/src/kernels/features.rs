@@ -1,4 +1,4 @@
-//! Puts a batch's features together on a device.
+//! Assembly of a batch's features on a device, from cached and fetched rows.
 
 use crate::kernels::addresses::address_type;
 use crate::kernels::error::{KernelError, guarded};
@@ -11,39 +11,43 @@ use cubecl::server::Handle;
 
 /// The slot of a node that is not cached.
 const NOT_CACHED: u32 = u32::MAX;
-/// Set in what says that a row is the cache's.
+/// The bit of a source that marks a row of the cache.
 const OF_CACHE: u32 = 1 << 31;
-/// Elements that a unit copies, where rows have a multiple of them.
+/// The number of elements that a unit copies if it divides the width of rows.
 const ELEMENTS: usize = 4;
 
 /// Rows of features on a device: `[num_rows, width]`, row-major and without gaps.
 #[derive(Clone, Copy, Debug)]
 pub struct FeatureRows<'a> {
-    /// The array; of no rows as well it has to be there.
+    /// The array. It must exist even if it has no rows.
     pub handle: &'a Handle,
     /// The number of rows.
     pub num_rows: usize,
 }
 
-/// The features of a batch's nodes: of node `i` row `cache_slots[i]` of `cache`, or where that is `u32::MAX` the next of `rows`, which
-/// are those of the nodes that are not cached, in order. Elements of type `I` become `O`; the answer is
-/// `[cache_slots.len(), width]`, and is there already: a loader's thread may make it, and nothing it is made of is read later.
+/// Assembles the features of a batch's nodes. Node `i` gets row `cache_slots[i]` of `cache`, or, if that is `u32::MAX`,
+/// the next row of `rows`, which holds the rows of uncached nodes in order. Elements are converted from `I` to `O`.
+///
+/// The result is `[cache_slots.len(), width]`, and the device has finished writing it. So a loader's thread may make
+/// it, and the inputs may change afterwards.
 ///
 /// ```no_run
 /// # fn features<R: cubecl::Runtime>(client: &cubecl::client::ComputeClient<R>) -> Result<(), edgecut_gpu::kernels::KernelError> {
 /// use edgecut_gpu::kernels::{FeatureRows, assemble_rows};
 /// let array = |values: &[f32]| client.create_from_slice(bytemuck::cast_slice(values));
-/// let (cache, fetched) = (array(&[1.0, 2.0]), array(&[5.0]));
-/// let (cache, fetched) = (FeatureRows { handle: &cache, num_rows: 2 }, FeatureRows { handle: &fetched, num_rows: 1 });
+/// let cache = array(&[1.0, 2.0]);
+/// let fetched = array(&[5.0]);
+/// let cache = FeatureRows { handle: &cache, num_rows: 2 };
+/// let fetched = FeatureRows { handle: &fetched, num_rows: 1 };
 /// let features = assemble_rows::<R, f32, f32>(client, 1, cache, fetched, &[1, u32::MAX, 0])?; // 2.0, 5.0, 1.0
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// # Errors
-/// [`KernelError::Invalid`] for a slot that the cache has not, another number of `rows` than of nodes that are not cached, 2^31 or
-/// more of either, or arrays that are too short; [`KernelError::Unsupported`] if the device has no numbers of these types;
-/// [`KernelError::Failed`] if it has stopped.
+/// Returns [`KernelError::Invalid`] for a slot outside of the cache, a number of `rows` that differs from the number of
+/// uncached nodes, 2^31 or more rows of either kind, and arrays that are too short. Returns
+/// [`KernelError::Unsupported`] if the device lacks one of the types, and [`KernelError::Failed`] if it has failed.
 pub fn assemble_rows<R: Runtime, I: Float + CubeElement, O: Float + CubeElement>(
     client: &ComputeClient<R>,
     width: usize,
@@ -65,12 +69,12 @@ pub fn assemble_rows<R: Runtime, I: Float + CubeElement, O: Float + CubeElement>
             return Err(KernelError::Unsupported { what: format!("has no numbers of type {storage}") });
         }
     }
-    guarded("put features together on the device", || {
+    guarded("assemble features on the device", || {
         let len = cache_slots.len() * width;
         let out = client.empty((len * size_of::<O>()).max(size_of::<u32>()));
         if len > 0 {
             launch::<R, I, O>(client, width, cache, rows, &sources, &out)?;
-            let operation = "put features together on the device";
+            let operation = "assemble features on the device";
             block_on(client.sync()).map_err(|error| KernelError::failed(operation, &error))?;
         }
         hand_over(&out);
@@ -78,6 +82,7 @@ pub fn assemble_rows<R: Runtime, I: Float + CubeElement, O: Float + CubeElement>
     })
 }
 
+/// Launches the kernel that copies the rows.
 fn launch<R: Runtime, I: Float, O: Float>(
     client: &ComputeClient<R>,
     width: usize,
@@ -90,7 +95,8 @@ fn launch<R: Runtime, I: Float, O: Float>(
     let units = sources.len() * width / elements;
     let longest = sources.len().max(cache.num_rows).max(rows.num_rows) * width;
     let addresses = address_type(client, longest, units)?;
-    // SAFETY: the lengths are those of the arrays, and `sources` has checked what it names; there is a unit for each vector.
+    // SAFETY: the lengths are those of the arrays, `sources` has checked the row numbers, and there is a unit for each
+    // vector.
     unsafe {
         let matrix = |rows: FeatureRows<'_>| ArrayArg::from_raw_parts(rows.handle.clone(), rows.num_rows * width);
         copy_rows::launch_unchecked::<I, O, R>(
@@ -109,7 +115,7 @@ fn launch<R: Runtime, I: Float, O: Float>(
     Ok(())
 }
 
-/// Where each row of the answer is: with [`OF_CACHE`] in the cache, else among the fetched rows.
+/// Returns the source of each row of the result: a row of the cache if it has [`OF_CACHE`], else a fetched row.
 fn sources(cache_slots: &[u32], num_cached: usize, num_rows: usize) -> Result<Vec<u32>, KernelError> {
     let invalid = |what: String| Err(KernelError::Invalid { what });
     let most = OF_CACHE as usize;
@@ -130,13 +136,14 @@ fn sources(cache_slots: &[u32], num_cached: usize, num_rows: usize) -> Result<Ve
             return invalid(format!("node {i} is in slot {slot} of a cache of {num_cached} rows"));
         }
     }
-    match next == num_rows {
-        true => Ok(sources),
-        false => invalid(format!("{next} nodes of a batch are not cached, but {num_rows} rows were fetched")),
+    if next == num_rows {
+        Ok(sources)
+    } else {
+        invalid(format!("{next} nodes of a batch are not cached, but {num_rows} rows were fetched"))
     }
 }
 
-/// A unit for each vector of the answer.
+/// Copies one vector of the result per unit.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn copy_rows<I: Float, O: Float, N: Size>(
     cache: &Array<Vector<I, N>>,

@@ -7,6 +7,7 @@ use super::columns::column_sums;
 use super::grid::{addresses, threads, unit_number};
 use super::matrix::{Element, Matrix, Rows, array, with_element};
 
+/// Computes each row's cross entropy, the logarithm of its sum of exponentials, and whether its class is predicted.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn entropy_of_rows<E: Float, N: Size>(
     logits: &Rows<E, N>,
@@ -28,6 +29,7 @@ fn entropy_of_rows<E: Float, N: Size>(
                 at = column;
             }
         }
+        // The maximum is subtracted so that the exponentials do not overflow.
         let mut total = 0.0f32;
         for column in 0..num_classes {
             total += f32::exp(logits.get(row, column)[0] - greatest);
@@ -39,6 +41,7 @@ fn entropy_of_rows<E: Float, N: Size>(
     }
 }
 
+/// Computes the gradients of logits: the softmax minus the one-hot class, times the gradient of the loss.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn entropy_to_logits<E: Float, G: Float, N: Size>(
     logits: &Rows<E, N>,
@@ -51,19 +54,21 @@ fn entropy_to_logits<E: Float, G: Float, N: Size>(
 ) {
     let unit = unit_number();
     if unit < num_rows * num_classes {
-        let (row, column) = (unit / num_classes, unit % num_classes);
+        let row = unit / num_classes;
+        let column = unit % num_classes;
         let probability = Vector::exp(logits.get(row, column) - Vector::new(log_sums[row]));
         let target = select(classes[row] as usize == column, 1.0, 0.0);
         out.set(row, column, (probability - Vector::new(target)) * grad.get(0, 0));
     }
 }
 
-/// The sum of the rows' cross entropies and the number of rows whose greatest logit, the first if there are several, is their
-/// class's and whose entropy is a number, `[1, 2]` in `f32`; and what the backward pass wants, `f32` a row.
+/// Returns `[1, 2]` in `f32`: the sum of the rows' cross entropies, and the number of correct rows. A row is correct if
+/// its largest logit, the first of equal ones, is its class's, and its entropy is not NaN. The second result is saved
+/// for the backward pass: one `f32` per row.
 ///
 /// # Shapes
 /// - `logits`: `[rows, classes]`
-/// - `classes`: `[rows]` `i32`, from 0 to the number of classes less one
+/// - `classes`: `[rows]` `i32`, from 0 to the number of classes minus one
 pub fn cross_entropy<R: Runtime>(client: &ComputeClient<R>, logits: &Matrix, classes: &Handle) -> (Matrix, Handle) {
     let Matrix { rows, columns, .. } = *logits;
     let log_sums = client.empty(rows.max(1) * size_of::<f32>());
@@ -84,7 +89,7 @@ pub fn cross_entropy<R: Runtime>(client: &ComputeClient<R>, logits: &Matrix, cla
     (column_sums(client, &judged, Element::F32), log_sums)
 }
 
-/// The gradient of `logits`, of their shape and type, for that of the sum of the entropies, `[1, 1]`.
+/// Returns the gradient of `logits`, in their shape and type, from the gradient of the summed entropies, `[1, 1]`.
 pub fn cross_entropy_backward<R: Runtime>(
     client: &ComputeClient<R>,
     logits: &Matrix,

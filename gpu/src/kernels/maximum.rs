@@ -1,5 +1,5 @@
-//! The greatest value over the edges of each row, and the edge that it is of. A NaN counts as greater than any number, so that a
-//! row with one has a NaN, as in torch.
+//! The maximum over the edges of each row, and the edge that attains it. As in torch, NaN counts as greater than any
+//! number, so a row with a NaN has NaN as its maximum.
 
 use cubecl::prelude::*;
 use cubecl::server::Handle;
@@ -8,7 +8,7 @@ use super::edges::{DeviceEdges, Edges, HubTasks};
 use super::grid::{addresses, row_number, rows};
 use super::matrix::{Element, Matrix, Rows, array, with_element};
 
-/// The greatest values and their edges. A size of one: vectors of comparisons are no faster where loads are from anywhere.
+/// Maxima and their edges. Vectors have size one: comparisons of longer ones are no faster when loads are scattered.
 #[derive(CubeType, CubeLaunch)]
 struct Greatest<E: Float, N: Size> {
     values: Rows<E, N>,
@@ -28,13 +28,13 @@ fn greatest_arg<E: Float, N: Size, R: Runtime>(values: &Matrix, winners: &Handle
     GreatestLaunch::new(values.arg(1), array(winners, values.rows * values.columns), values.columns)
 }
 
-/// Returns whether `value` takes the place of the greatest value so far. A NaN does, and stays: no value is greater than one.
+/// Returns true if `value` replaces the maximum so far. A NaN does, and stays, since no value is greater than NaN.
 #[cube]
 fn wins<N: Size>(value: Vector<f32, N>, greatest: Vector<f32, N>) -> bool {
     value[0] > greatest[0] || f32::is_nan(value[0])
 }
 
-/// The first greatest value from `start` to `end`, which hold an edge, or the last NaN.
+/// Returns the first maximum from `start` to `end`, or the last NaN, and its edge. The range must not be empty.
 #[cube]
 fn greatest<E: Float, N: Size>(
     x: &Rows<E, N>,
@@ -55,12 +55,14 @@ fn greatest<E: Float, N: Size>(
     (value, edge)
 }
 
+/// Reduces the rows that are one task. Rows with more edges are left to the kernels of hubs.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn greatest_of_rows<E: Float, N: Size>(x: &Rows<E, N>, edges: &Edges, out: &mut Greatest<E, N>, num_rows: usize) {
     let row = row_number();
     if row < num_rows {
         if edges.is_one_task(row) {
-            let (start, end) = (edges.start(row), edges.start(row + 1));
+            let start = edges.start(row);
+            let end = edges.start(row + 1);
             let mut column = UNIT_POS_X as usize;
             while column < out.columns {
                 if start == end {
@@ -75,6 +77,7 @@ fn greatest_of_rows<E: Float, N: Size>(x: &Rows<E, N>, edges: &Edges, out: &mut 
     }
 }
 
+/// Reduces each task of a hub: a stretch of its edges.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn greatest_of_tasks<E: Float, N: Size>(
     x: &Rows<E, N>,
@@ -93,6 +96,7 @@ fn greatest_of_tasks<E: Float, N: Size>(
     }
 }
 
+/// Reduces the tasks of each hub, in the order of their edges.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn greatest_of_hubs<E: Float, N: Size>(partial: &Greatest<f32, N>, hubs: &HubTasks, out: &mut Greatest<E, N>) {
     let hub = row_number();
@@ -116,15 +120,16 @@ fn greatest_of_hubs<E: Float, N: Size>(partial: &Greatest<f32, N>, hubs: &HubTas
     }
 }
 
-/// The greatest values of the first `width` columns of `x` over the edges of each of the first `num_rows` rows, and the first
-/// edges that have them: `u32::MAX` and zero for a row without edges. A column with a NaN has NaN, and the last edge of one.
+/// Computes the maximum of the first `width` columns of `x` over the edges of each of the first `num_rows` rows, and
+/// the first edge that attains it. A row without edges gets zero and `u32::MAX`. A column with a NaN gets NaN and the
+/// last edge with one.
 ///
 /// # Shapes
 /// - `x`: `[others, columns]`
 /// - output: `[num_rows, width]`, and as many `u32`
 ///
 /// # Panics
-/// If `x` has fewer columns than `width`.
+/// Panics if `x` has fewer columns than `width`.
 pub fn maximum<R: Runtime>(
     client: &ComputeClient<R>,
     x: &Matrix,

@@ -1,6 +1,6 @@
 //! CubeCL kernels over a batch's edges and features.
 
-// In a kernel both sides of `&&` are computed: a condition that reads what another one guards is nested.
+// In a kernel both sides of `&&` are computed, so a condition that guards a read is an `if` of its own.
 #![allow(clippy::collapsible_if)]
 
 mod addresses;

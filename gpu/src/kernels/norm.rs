@@ -1,4 +1,4 @@
-//! Batch normalisation: statistics, scale and shift, activation and dropout, and the way back.
+//! Batch normalization with activation and dropout, and its backward pass.
 
 use cubecl::prelude::*;
 
@@ -8,7 +8,7 @@ use super::dropout::Draws;
 use super::grid::{addresses, row_number, rows, threads, unit_number};
 use super::matrix::{Element, Matrix, Rows, array, vector_size, with_element};
 
-/// Writes `sums / rows` to one of the rows of statistics.
+/// Writes `sums / rows` to one of the rows of the statistics.
 #[cube(launch_unchecked)]
 fn place_means(sums: &Array<f32>, statistics: &mut Array<f32>, first: usize, columns: usize, rows: f32) {
     let column = unit_number();
@@ -17,13 +17,13 @@ fn place_means(sums: &Array<f32>, statistics: &mut Array<f32>, first: usize, col
     }
 }
 
-/// `gamma * (x - mean) / sqrt(variance + epsilon) + beta`, and the activation. A batch normalisation has mean and biased
-/// variance of each column of `x`; these are the second result.
+/// Returns `gamma * (x - mean) / sqrt(variance + epsilon) + beta` with the activation applied (Ioffe & Szegedy 2015),
+/// and the statistics: the mean and the biased variance of each column of `x`.
 ///
 /// # Shapes
 /// - `x` and output: `[rows, channels]`, of one element type
 /// - `gamma`, `beta`: `[1, channels]`, of one element type
-/// - statistics: `[2, channels]`, means and then variances, `f32`
+/// - statistics: `[2, channels]`, means followed by variances, `f32`
 pub fn batch_norm<R: Runtime>(
     client: &ComputeClient<R>,
     x: &Matrix,
@@ -37,7 +37,7 @@ pub fn batch_norm<R: Runtime>(
         return (out, Matrix::zeros(client, [2, columns], Element::F32));
     }
     let statistics = Matrix::empty(client, [2, columns], Element::F32);
-    // Two passes, since a difference of squares would lose the variance of columns far from zero.
+    // Two passes, because a difference of squares would lose the variance of columns far from zero.
     let place = |sums: &Matrix, first: usize| {
         let (count, dim) = threads(columns);
         // SAFETY: threads beyond the columns do nothing.
@@ -73,10 +73,10 @@ pub fn batch_norm<R: Runtime>(
     (out, statistics)
 }
 
-/// What columns are normalised by.
+/// The statistics and scales by which columns are normalized.
 #[derive(CubeType, CubeLaunch)]
 struct Norm<P: Float, N: Size> {
-    /// Means, then variances.
+    /// Means, followed by variances.
     statistics: Rows<f32, N>,
     gamma: Rows<P, N>,
     epsilon: f32,
@@ -94,6 +94,7 @@ impl<P: Float, N: Size> Norm<P, N> {
     }
 }
 
+/// Normalizes, scales and shifts each value, and applies the activation.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn normalize<E: Float, P: Float, N: Size>(
     x: &Rows<E, N>,
@@ -121,6 +122,7 @@ fn normalize<E: Float, P: Float, N: Size>(
     }
 }
 
+/// Computes the gradient of gamma: the sum of `grad * (x - mean)`, times the inverse deviation.
 #[cube(launch_unchecked)]
 fn gamma_of_products<P: Float, N: Size>(
     products: &Rows<f32, N>,
@@ -134,6 +136,8 @@ fn gamma_of_products<P: Float, N: Size>(
     }
 }
 
+/// Computes the gradient of the input:
+/// `gamma / deviation * (grad - mean(grad) - normalized * mean(grad * normalized))`.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn to_input<E: Float, P: Float, N: Size>(
     grad: &Rows<E, N>,
@@ -160,20 +164,20 @@ fn to_input<E: Float, P: Float, N: Size>(
     }
 }
 
-/// What the forward pass of a batch normalisation leaves for the backward pass.
+/// The tensors that the forward pass of a batch normalization saves for the backward pass.
 #[derive(Clone, Copy, Debug)]
 pub struct SavedNorm<'a> {
     /// `[rows, channels]`.
     pub x: &'a Matrix,
     /// `[1, channels]`.
     pub gamma: &'a Matrix,
-    /// After the activation, `[rows, channels]`.
+    /// The output after the activation, `[rows, channels]`.
     pub output: &'a Matrix,
-    /// Means, then variances, `[2, channels]`, `f32`.
+    /// Means, followed by variances, `[2, channels]`, `f32`.
     pub statistics: &'a Matrix,
 }
 
-/// The gradients of `x`, gamma and beta for that of the output, the latter two `[1, channels]` in `f32`.
+/// Returns the gradients of `x`, gamma and beta from that of the output. The latter two are `[1, channels]` in `f32`.
 pub fn batch_norm_backward<R: Runtime>(
     client: &ComputeClient<R>,
     saved: SavedNorm<'_>,

@@ -1,4 +1,4 @@
-//! Copies from the host, beside what the device computes.
+//! Copies from the host that overlap with the device's computations.
 
 use cubecl::bytes::{AllocationProperty, Bytes};
 use cubecl::device::Device;
@@ -13,18 +13,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::in_flight::hand_over;
 use super::matrix::{Element, Matrix};
 
-/// The stream of all copies to the device, whichever threads ask for them: none waits for a kernel, and kernels wait for the
-/// copies that they read.
+/// The stream of all copies to the device, from whichever thread. Copies do not wait for kernels, while kernels wait
+/// for the copies that they read.
 const COPIES: StreamId = StreamId { value: 127 };
 
-/// After so many bytes, page-locked memory that has been copied is given back.
+/// The number of bytes after which the page-locked memory of finished copies is released.
 const BYTES_TO_LET_GO: usize = 32 << 20;
 static SENT_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Copies values to a device through page-locked memory, where the runtime has such: then the copy goes on beside the work of
+/// Copies values to a device through page-locked memory if the runtime has it. The copy then overlaps with the work of
 /// this thread and of the device.
 pub(crate) fn upload<R: Runtime, T: bytemuck::Pod>(device: &R::Device, values: &[T]) -> Handle {
-    // No runtime has buffers of no bytes, and copies are of whole words.
+    // No runtime has empty buffers, and copies are of whole words.
     let words = size_of_val(values).next_multiple_of(4).max(4);
     let mut bytes = Vec::with_capacity(words);
     bytes.extend_from_slice(bytemuck::cast_slice(values));
@@ -32,6 +32,7 @@ pub(crate) fn upload<R: Runtime, T: bytemuck::Pod>(device: &R::Device, values: &
     send::<R>(device, Bytes::from_bytes_vec(bytes))
 }
 
+/// Copies bytes to a device on the stream of copies.
 fn send<R: Runtime>(device: &R::Device, mut bytes: Bytes) -> Handle {
     let handle = COPIES.executes(|| {
         let client = R::client(device);
@@ -39,17 +40,17 @@ fn send<R: Runtime>(device: &R::Device, mut bytes: Bytes) -> Handle {
         if bytes.property() != AllocationProperty::Pinned {
             return client.create(bytes);
         }
-        // `create` would copy the bytes to ordinary memory first.
+        // `create` would first copy the bytes to ordinary memory.
         let handle = client.empty(bytes.len());
         let descriptor = CopyDescriptor::new(handle.clone().binding(), [bytes.len()].into(), [1].into(), 1);
         let server = DeviceHandle::<R::Server>::new(device.to_id());
-        // On a stream without kernels nobody else lets go of host memory whose copy is done.
+        // On a stream without kernels nothing else releases the host memory of finished copies.
         let len = bytes.len();
         let lets_go = SENT_BYTES.fetch_add(len, Ordering::Relaxed) % BYTES_TO_LET_GO + len >= BYTES_TO_LET_GO;
         server.submit(move |server| {
             server.write(vec![(descriptor, bytes)], COPIES);
             if lets_go {
-                // What fails here fails again, and is told, where the copy is read.
+                // A failure here occurs again, and is reported, where the copy is read.
                 let _ = server.flush(COPIES);
             }
         });
@@ -59,10 +60,10 @@ fn send<R: Runtime>(device: &R::Device, mut bytes: Bytes) -> Handle {
     handle
 }
 
-/// A matrix on a device in the given type, copied beside what it computes.
+/// Copies a matrix of the given type to a device, overlapping with the device's computations.
 ///
 /// # Panics
-/// If there are not as many values as the shape says.
+/// Panics if the number of values differs from the shape's.
 pub fn place<R: Runtime>(device: &R::Device, values: Vec<f32>, shape: [usize; 2], element: Element) -> Matrix {
     assert_eq!(values.len(), shape[0] * shape[1], "values of a matrix");
     if values.is_empty() {
@@ -84,12 +85,12 @@ pub fn place<R: Runtime>(device: &R::Device, values: Vec<f32>, shape: [usize; 2]
     Matrix::new(handle, shape, element)
 }
 
-/// Weights of edges, and of rows' own values, on a device, `f32`.
+/// The weights of edges, and of rows' own values, on a device, as `f32`.
 #[derive(Clone, Debug)]
 pub struct DeviceWeights {
     /// `[num_edges]`.
     pub edges: Handle,
-    /// `[num_rows]`, where rows count themselves.
+    /// `[num_rows]`, if rows aggregate their own values too.
     pub own: Option<Handle>,
 }
 

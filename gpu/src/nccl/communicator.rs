@@ -1,4 +1,4 @@
-//! A communicator of NCCL that never waits for ever, on raw device pointers.
+//! A communicator of NCCL on raw device pointers, with a time limit on every wait.
 
 use std::ffi::c_int;
 use std::fmt::Display;
@@ -12,10 +12,11 @@ use crate::nccl::NcclConfig;
 use crate::nccl::error::NcclError;
 use crate::nccl::library::{Comm, Config, FLOAT32, IN_PROGRESS, Nccl, SUCCESS, SUM, UniqueId};
 
-/// How often a wait looks again before it begins to pause in between: about as long as summing gradients takes.
+/// The number of polls without a pause in between: about as long as an all-reduce of gradients takes.
 const EAGER_LOOKS: u32 = 2_000;
+/// The pause between later polls.
 const PAUSE: Duration = Duration::from_micros(50);
-/// How long an abort may take, in some versions of NCCL for ever; and the end of a healthy communicator.
+/// The time limit of an abort, which hangs in some versions of NCCL, and of closing a healthy communicator.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A rank's end of a communicator, with a stream of its own. Every call waits until its work on the device is done.
@@ -25,18 +26,19 @@ pub(crate) struct Communicator {
     config: NcclConfig,
     comm: Comm,
     stream: RawStream,
+    /// The error that broke the communicator, if any.
     broken: Option<String>,
-    // What an abort that does not return may still use is never given back.
+    // True if an abort hangs. The resources that it may still use are never released.
     stuck: bool,
     end_timeout: Duration,
 }
 
-// SAFETY: NCCL and the driver allow their objects to be used from any thread, one at a time; `&mut self` sees to that, and the
-// context is made current in whichever thread calls.
+// SAFETY: NCCL and the driver allow their objects to be used from any thread, one at a time. `&mut self` ensures that,
+// and the context is made current in whichever thread calls.
 unsafe impl Send for Communicator {}
 
 impl Communicator {
-    /// Meets the other ranks. `exchange` gets the group's id on local rank 0, and returns it on all.
+    /// Joins the other ranks. `exchange` gets the group's id on local rank 0, and must return it on all ranks.
     pub(crate) fn join<E: Display>(
         nccl: Nccl,
         context: DeviceContext,
@@ -53,12 +55,13 @@ impl Communicator {
             stuck: false,
             end_timeout: END_TIMEOUT,
         };
-        // From here on dropping `this` gives everything back.
+        // From here on dropping `this` releases everything.
         let outcome = this.init(exchange);
         outcome.inspect_err(|error| this.give_up(error))?;
         Ok(this)
     }
 
+    /// Creates the stream and the communicator.
     fn init<E: Display>(
         &mut self,
         exchange: impl FnOnce(Option<[u8; 128]>) -> Result<[u8; 128], E>,
@@ -75,7 +78,7 @@ impl Communicator {
 
         let mine = if rank == 0 { Some(self.unique_id()?.0) } else { None };
         let id = exchange(mine).map_err(|error| NcclError::Exchange { cause: error.to_string() })?;
-        // All ranks come here at about the same time, when the id does.
+        // The time starts after the exchange, from which all ranks return at about the same time.
         let deadline = self.deadline();
         let mut config = Config::non_blocking();
         // SAFETY: NCCL writes one communicator, and copies the configuration.
@@ -92,7 +95,7 @@ impl Communicator {
         Ok(id)
     }
 
-    /// Adds up `len` numbers of all ranks, in place on the device.
+    /// Sums `len` numbers over all ranks, in place on the device.
     ///
     /// # Safety
     /// `buffer` must be a device address of this context with room for `len` f32, which nothing else reads or writes until
@@ -105,7 +108,7 @@ impl Communicator {
         })
     }
 
-    /// Copies `len` numbers of the rank `root` to all others.
+    /// Copies `len` numbers from the rank `root` to all others.
     ///
     /// # Safety
     /// As [`all_reduce_sum`](Self::all_reduce_sum).
@@ -120,6 +123,7 @@ impl Communicator {
         })
     }
 
+    /// Runs a collective, unless an earlier error has broken the communicator.
     fn collective(
         &mut self,
         operation: &str,
@@ -131,25 +135,26 @@ impl Communicator {
         self.run(operation, start).inspect_err(|error| self.give_up(error))
     }
 
+    /// Starts a collective, and waits until its work on the device is done.
     fn run(&mut self, operation: &str, start: impl FnOnce(&Nccl, Comm, RawStream) -> c_int) -> Result<(), NcclError> {
         let deadline = self.deadline();
         let context = self.context;
         let _entered = context.enter().map_err(|cause| device(operation, cause))?;
         self.check(operation, start(&self.nccl, self.comm, self.stream))?;
-        // Only what NCCL has accepted is on the stream.
+        // A non-blocking call puts its work on the stream only once NCCL has accepted it.
         self.wait(operation, deadline, |this| this.is_accepted(operation))?;
         self.wait(operation, deadline, |this| {
             // SAFETY: the stream is this one's own.
             let idle = unsafe { this.context.is_idle(this.stream) }.map_err(|cause| device(operation, cause))?;
             if !idle {
-                // What NCCL itself has noticed is seen here alone: the stream would wait for it.
+                // Only NCCL reports errors that it has noticed itself. The stream would wait for ever.
                 this.is_accepted(operation)?;
             }
             Ok(idle)
         })
     }
 
-    /// Whether NCCL has nothing more to prepare.
+    /// Returns true if NCCL has accepted all calls so far.
     fn is_accepted(&self, operation: &str) -> Result<bool, NcclError> {
         let mut state = SUCCESS;
         // SAFETY: the communicator lives; NCCL writes one result.
@@ -159,6 +164,7 @@ impl Communicator {
         Ok(state == SUCCESS)
     }
 
+    /// Turns a result of NCCL into an error.
     fn check(&self, operation: &str, code: c_int) -> Result<(), NcclError> {
         match code {
             SUCCESS | IN_PROGRESS => Ok(()),
@@ -168,6 +174,7 @@ impl Communicator {
         }
     }
 
+    /// Polls `done` until it returns true. Fails at the deadline.
     fn wait(
         &self,
         operation: &str,
@@ -181,7 +188,7 @@ impl Communicator {
         Err(NcclError::TimedOut { operation: operation.to_owned(), local_rank, local_size, timeout_ms })
     }
 
-    /// Looks until it is done, which is true, or late, which is false.
+    /// Polls `done`. Returns true when it does, and false at the deadline.
     fn wait_until(
         &self,
         deadline: Instant,
@@ -203,19 +210,21 @@ impl Communicator {
         Instant::now() + Duration::from_millis(self.config.timeout_ms)
     }
 
+    /// Notes the error that breaks the communicator, and aborts it.
     fn give_up(&mut self, error: &NcclError) {
         self.broken = Some(error.to_string());
         self.abort();
     }
 
-    /// Ends what runs on the device, and the communicator. Some versions of NCCL have hung in this, so it is done by a thread
-    /// that is left behind when it does.
+    /// Aborts the work on the device and the communicator. Some versions of NCCL hang in an abort, so a thread does it,
+    /// which is abandoned if it hangs.
     fn abort(&mut self) {
         let comm = SendComm(std::mem::replace(&mut self.comm, null_mut()));
         if comm.0.is_null() {
             return;
         }
-        let (nccl, context) = (self.nccl, self.context);
+        let nccl = self.nccl;
+        let context = self.context;
         let (done, ended) = channel();
         let thread = std::thread::Builder::new().name("nccl-abort".to_owned()).spawn(move || {
             let comm = comm;
@@ -227,7 +236,7 @@ impl Communicator {
         self.stuck = thread.is_err() || ended.recv_timeout(self.end_timeout).is_err();
     }
 
-    /// Ends a healthy communicator, which waits for nobody else's work but this rank's, of which none is left.
+    /// Closes a healthy communicator. It waits only for this rank's own work, of which none is left.
     fn close(&mut self) {
         let finalized = |this: &Self| {
             // SAFETY: the communicator lives.
@@ -250,6 +259,7 @@ impl Drop for Communicator {
         if !self.comm.is_null() {
             let context = self.context;
             match context.enter() {
+                // A panic may come from inside a collective, whose work has not ended.
                 Ok(_entered) if !std::thread::panicking() => self.close(),
                 _ => self.abort(),
             }
@@ -265,16 +275,18 @@ impl Drop for Communicator {
     }
 }
 
-/// A communicator on its way to the thread that aborts it.
+/// A communicator that is moved to the thread that aborts it.
 struct SendComm(Comm);
 
 // SAFETY: NCCL allows a communicator to be aborted from any thread.
 unsafe impl Send for SendComm {}
 
+/// Describes an all-reduce in errors.
 pub(crate) fn all_reduce_text(len: usize) -> String {
     format!("all-reduce(sum) of {len} f32 between the GPUs of the node")
 }
 
+/// Describes a broadcast in errors.
 pub(crate) fn broadcast_text(len: usize, root: usize) -> String {
     format!("broadcast from local rank {root} of {len} f32 between the GPUs of the node")
 }

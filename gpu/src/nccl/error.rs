@@ -1,4 +1,4 @@
-//! What can go wrong between the GPUs of a node.
+//! The errors of collectives between the GPUs of a node.
 
 use crate::device::DeviceError;
 
@@ -8,99 +8,100 @@ use crate::device::DeviceError;
 pub enum NcclError {
     /// NCCL is not installed, or cannot be loaded.
     #[error(
-        "NCCL, which adds up gradients between GPUs, was not found ({cause}): install libnccl2, or name its folder in LD_LIBRARY_PATH"
+        "NCCL, which sums gradients between GPUs, was not found ({cause}): install libnccl2, or add its folder to \
+         LD_LIBRARY_PATH"
     )]
     Missing {
-        /// What the dynamic loader said.
+        /// The message of the dynamic loader.
         cause: String,
     },
 
-    /// NCCL is there, but lacks a function, or does not answer.
+    /// NCCL exists, but lacks a function, or does not respond.
     #[error("NCCL cannot be used: {cause}")]
     Unusable {
-        /// What was tried, and why it failed.
+        /// The failed operation, and the reason.
         cause: String,
     },
 
-    /// NCCL is older than what is needed.
+    /// NCCL is older than required.
     #[error("NCCL {found} is too old: {needed} or newer is needed")]
     TooOld {
-        /// The version that is installed.
+        /// The installed version.
         found: String,
-        /// The oldest that will do.
+        /// The oldest sufficient version.
         needed: String,
     },
 
-    /// A place that is none.
-    #[error("local rank {local_rank} of {local_size} is no place in a group")]
+    /// The rank is outside of the group.
+    #[error("local rank {local_rank} is out of range: the group has {local_size} ranks")]
     NoSuchRank {
         /// The rank on the node.
         local_rank: usize,
-        /// The processes of the node.
+        /// The number of processes of the node.
         local_size: usize,
     },
 
-    /// The caller could not hand over the group's id.
-    #[error("pass on the id of the NCCL group: {cause}")]
+    /// The caller could not distribute the group's id.
+    #[error("distribute the id of the NCCL group: {cause}")]
     Exchange {
-        /// What the caller said.
+        /// The caller's message.
         cause: String,
     },
 
-    /// The device, or its driver, failed.
+    /// The device or its driver failed.
     #[error("{operation}: {cause}")]
     Device {
-        /// What was being done.
+        /// The operation.
         operation: String,
-        /// Why it failed.
+        /// The cause.
         cause: DeviceError,
     },
 
-    /// CubeCL failed to give the buffer, or to finish the work on it.
+    /// CubeCL failed to return the buffer, or to finish the work on it.
     #[error("{operation}: {cause}")]
     Runtime {
-        /// What was being done.
+        /// The operation.
         operation: String,
-        /// What CubeCL said.
+        /// CubeCL's message.
         cause: String,
     },
 
-    /// The buffer is smaller than what was to be sent.
+    /// The buffer is shorter than the data to send.
     #[error("{operation}: the buffer has only {bytes} bytes")]
     TooShort {
-        /// What was asked for.
+        /// The operation.
         operation: String,
         /// The buffer's size in bytes.
         bytes: u64,
     },
 
-    /// NCCL failed: on this rank, or because another one did.
-    #[error("{operation}: NCCL says: {cause}")]
+    /// NCCL failed on this rank, or because another rank failed.
+    #[error("{operation}: NCCL failed: {cause}")]
     Failed {
-        /// What was being done.
+        /// The operation.
         operation: String,
-        /// NCCL's result and last error.
+        /// The result of NCCL, and its last error.
         cause: String,
     },
 
-    /// The other ranks did not come within the time allowed.
+    /// The other ranks did not join the operation within the time limit.
     #[error(
         "{operation}: local rank {local_rank} of {local_size} has waited {timeout_ms} ms: another process of the node has \
-         failed or stands still"
+         failed or hangs"
     )]
     TimedOut {
-        /// What was being done.
+        /// The operation.
         operation: String,
         /// The rank on the node that waited.
         local_rank: usize,
-        /// The processes of the node.
+        /// The number of processes of the node.
         local_size: usize,
-        /// How long it waited, in milliseconds.
+        /// The time that it waited, in milliseconds.
         timeout_ms: u64,
     },
 
-    /// The group is unusable since an earlier error.
-    #[error("the NCCL group is broken since: {earlier}")]
+    /// The group is unusable because of an earlier error.
+    #[error("the NCCL group is broken by an earlier error: {earlier}")]
     Broken {
         /// The error that broke it.
         earlier: String,

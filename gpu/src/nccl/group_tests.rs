@@ -1,4 +1,5 @@
-//! Communicators over stubs of the driver and of NCCL, whose ranks are threads and whose device memory is the host's.
+//! Tests of communicators over stubs of the driver and of NCCL, in which ranks are threads and device memory is host
+//! memory.
 
 use std::ffi::c_int;
 use std::process::Command;
@@ -14,18 +15,18 @@ use crate::nccl::error::NcclError;
 use crate::nccl::library::Nccl;
 use crate::nccl::{NcclConfig, NcclGroup};
 
-/// Longer than any test takes that is not about waiting.
+/// A time limit that only a failing test reaches.
 const LONG_MS: u64 = 60_000;
 const SHORT_MS: u64 = 100;
 
 struct Stub {
     library: CudaLibrary,
-    // The library stays loaded, and its file may go.
+    // The library stays loaded, so its file may be deleted.
     _folder: tempfile::TempDir,
 }
 
 impl Stub {
-    /// A stub of its own for each test; none where there is no C compiler, which is said.
+    /// Compiles a stub for one test. Returns `None`, with a message, if there is no C compiler.
     fn new(macros: &[&str]) -> Option<Self> {
         if !Command::new("cc").arg("--version").output().is_ok_and(|output| output.status.success()) {
             eprintln!("skipped: no C compiler (cc) makes the stubs of NVIDIA's libraries");
@@ -43,7 +44,7 @@ impl Stub {
     }
 
     fn join(&self, local_rank: usize, local_size: usize, timeout_ms: u64) -> Result<Communicator, NcclError> {
-        // All ids of the stub are alike.
+        // All ids of the stub are the same.
         let id = std::array::from_fn(|i| (3 * i + 1) as u8);
         self.join_with(local_rank, local_size, timeout_ms, |mine| {
             assert_eq!(mine, (local_rank == 0).then_some(id));
@@ -63,7 +64,7 @@ impl Stub {
         Communicator::join(Nccl::of(self.library)?, context, config, exchange)
     }
 
-    /// A number that the stub keeps.
+    /// Returns a counter of the stub.
     fn counter(&self, name: &str) -> c_int {
         // SAFETY: the stub has an int of that name, which is only ever added to.
         unsafe { *self.library.function::<*const c_int>(name).unwrap() }
@@ -95,7 +96,8 @@ fn ranks_add_up_and_copy() {
         let results = Mutex::new(Vec::new());
         thread::scope(|scope| {
             for rank in 0..size {
-                let (stub, results) = (&stub, &results);
+                let stub = &stub;
+                let results = &results;
                 scope.spawn(move || {
                     let mut communicator = stub.join(rank, size, LONG_MS).unwrap();
                     for step in 0..20 {
@@ -138,7 +140,7 @@ fn the_id_of_rank_0_reaches_the_others() {
     });
     // The stub knows an id that was damaged on the way.
     let wrong = text(stub.join_with(1, 2, LONG_MS, |_| Ok([0; 128])));
-    assert_eq!(wrong, "join the NCCL group: NCCL says: invalid argument (4): the stub said so");
+    assert_eq!(wrong, "join the NCCL group: NCCL failed: invalid argument (4): the stub said so");
 }
 
 #[test]
@@ -147,12 +149,12 @@ fn a_rank_that_does_not_come_is_not_waited_for_for_ever() {
     let mut communicator = stub.join(1, 2, SHORT_MS).unwrap();
     let begin = Instant::now();
     let expected = "all-reduce(sum) of 4 f32 between the GPUs of the node: local rank 1 of 2 has waited 100 ms: another \
-                    process of the node has failed or stands still";
+                    process of the node has failed or hangs";
     assert_eq!(text(sum(&mut communicator, &mut [1.0; 4])), expected);
     assert!(begin.elapsed() >= Duration::from_millis(SHORT_MS));
     assert_eq!(stub.counter("stub_aborted"), 1);
-    // And not tried again.
-    let broken = format!("the NCCL group is broken since: {expected}");
+    // A broken group does not try again.
+    let broken = format!("the NCCL group is broken by an earlier error: {expected}");
     assert_eq!(text(sum(&mut communicator, &mut [1.0; 4])), broken);
     assert_eq!(text(broadcast(&mut communicator, &mut [1.0; 4], 0)), broken);
     drop(communicator);
@@ -164,7 +166,7 @@ fn a_rank_that_does_not_come_is_not_waited_for_for_ever() {
 fn joining_is_bounded_too() {
     let Some(stub) = Stub::new(&["INIT_HANGS"]) else { return };
     let expected = "join the NCCL group: local rank 0 of 2 has waited 100 ms: another process of the node has failed or \
-                    stands still";
+                    hangs";
     assert_eq!(text(stub.join(0, 2, SHORT_MS)), expected);
     assert_eq!(stub.counter("stub_aborted"), 1);
     assert!(stub.given_back());
@@ -173,15 +175,15 @@ fn joining_is_bounded_too() {
 #[test]
 fn failures_are_told_in_words() {
     for (macros, expected) in [
-        ("ID_CODE=2", "make the id of the NCCL group: NCCL says: some error (2): the stub said so"),
-        ("INIT_CODE=5", "join the NCCL group: NCCL says: some error (5): the stub said so"),
+        ("ID_CODE=2", "make the id of the NCCL group: NCCL failed: some error (2): the stub said so"),
+        ("INIT_CODE=5", "join the NCCL group: NCCL failed: some error (5): the stub said so"),
     ] {
         let Some(stub) = Stub::new(&[macros]) else { return };
         assert_eq!(text(stub.join(0, 1, LONG_MS)), expected);
         assert!(stub.given_back());
     }
     for (macros, expected) in [
-        ("ASYNC_CODE=6", "NCCL says: remote process exited (6): the stub said so"),
+        ("ASYNC_CODE=6", "NCCL failed: remote process exited (6): the stub said so"),
         (
             "STREAM_CODE=719",
             "the NVIDIA driver does not work: cuStreamQuery failed with CUDA_ERROR_LAUNCH_FAILED (719)",
@@ -204,7 +206,7 @@ fn an_abort_that_hangs_is_left_behind() {
     communicator.set_end_timeout(Duration::from_millis(SHORT_MS));
     assert!(text(sum(&mut communicator, &mut [1.0])).contains("has waited 100 ms"));
     drop(communicator);
-    // What the abort may still use stays.
+    // The resources that the abort may still use are not released.
     assert_eq!((stub.counter("stub_streams"), stub.counter("stub_contexts")), (1, 1));
 }
 
@@ -221,12 +223,15 @@ fn an_end_that_hangs_is_aborted() {
 #[test]
 fn places_and_roots_have_to_exist() {
     let Some(stub) = Stub::new(&[]) else { return };
-    assert_eq!(text(stub.join(2, 2, LONG_MS)), "local rank 2 of 2 is no place in a group");
+    assert_eq!(text(stub.join(2, 2, LONG_MS)), "local rank 2 is out of range: the group has 2 ranks");
     let refused = text(stub.join_with(0, 1, LONG_MS, |_| Err("rank 1 failed".to_owned())));
-    assert_eq!(refused, "pass on the id of the NCCL group: rank 1 failed");
+    assert_eq!(refused, "distribute the id of the NCCL group: rank 1 failed");
     let mut communicator = stub.join(0, 1, LONG_MS).unwrap();
-    assert_eq!(text(broadcast(&mut communicator, &mut [1.0], 1)), "local rank 1 of 1 is no place in a group");
-    // Nothing has begun, so nothing is broken.
+    assert_eq!(
+        text(broadcast(&mut communicator, &mut [1.0], 1)),
+        "local rank 1 is out of range: the group has 1 ranks"
+    );
+    // No operation has begun, so the group is not broken.
     assert_eq!(sum(&mut communicator, &mut [1.0]), Ok(()));
 }
 
@@ -238,7 +243,7 @@ fn an_old_or_foreign_library_is_refused() {
     let error = text(Nccl::of(stub.library));
     assert!(error.starts_with("NCCL cannot be used: "), "{error}");
     assert!(error.ends_with("undefined symbol: ncclCommAbort"), "{error}");
-    // Wherever there is none, and so no group.
+    // Without NCCL there is no group.
     match NcclGroup::check_present() {
         Ok(()) => assert!(NcclGroup::is_present()),
         Err(NcclError::Missing { cause }) => assert!(cause.contains("libnccl.so"), "{cause}"),

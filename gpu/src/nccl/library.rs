@@ -1,4 +1,4 @@
-//! The functions of NCCL that are needed, as nccl.h declares them.
+//! The functions of NCCL that this crate uses, as declared in nccl.h.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null;
@@ -7,9 +7,10 @@ use crate::cuda::library::CudaLibrary;
 use crate::cuda::stream::RawStream;
 use crate::nccl::error::NcclError;
 
-/// Where NCCL may be. cudarc, and so CubeCL, would not find the first one, under which distributions and wheels install it.
+/// The names of the library. cudarc, and so CubeCL, would not find the first one, under which distributions and wheels
+/// install it.
 pub(crate) const NAMES: [&str; 2] = ["libnccl.so.2", "libnccl.so"];
-/// The oldest NCCL that will do, as its version number: 2.18.0, where communicators that do not block are complete.
+/// The oldest sufficient version number: 2.18.0, the first in which non-blocking communicators are complete.
 pub(crate) const MIN_VERSION: c_int = 21800;
 
 /// `ncclResult_t`.
@@ -29,8 +30,8 @@ pub(crate) type Comm = *mut c_void;
 #[repr(C)]
 pub(crate) struct UniqueId(pub(crate) [u8; 128]);
 
-/// `ncclConfig_t` of NCCL 2.17 to 2.26. A newer NCCL reads as many bytes as `size` says and takes its defaults for what was
-/// added after `version`.
+/// `ncclConfig_t` of NCCL 2.17 to 2.26. A newer NCCL reads as many bytes as `size` says, and uses defaults for the
+/// fields that were added after `version`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Config {
@@ -43,12 +44,12 @@ pub(crate) struct Config {
     max_ctas: c_int,
     net_name: *const c_char,
     split_share: c_int,
-    // Padding before NCCL 2.26, where a field is added without a change of size.
+    // Padding before NCCL 2.26, which added this field without a change of size.
     traffic_class: c_int,
 }
 
 impl Config {
-    /// Defaults, but for calls that return at once.
+    /// Returns the default configuration with calls that return at once.
     pub(crate) fn non_blocking() -> Self {
         const UNDEFINED: c_int = c_int::MIN;
         Self {
@@ -66,7 +67,7 @@ impl Config {
     }
 }
 
-/// NCCL's functions.
+/// The functions of NCCL.
 #[derive(Clone, Copy)]
 pub(crate) struct Nccl {
     pub(crate) get_unique_id: unsafe extern "C" fn(*mut UniqueId) -> c_int,
@@ -89,7 +90,7 @@ impl Nccl {
         Self::of(CudaLibrary::open(NAMES).map_err(|cause| NcclError::Missing { cause })?)
     }
 
-    /// The functions of a library.
+    /// Returns the functions of a library, whose version it checks.
     pub(crate) fn of(library: CudaLibrary) -> Result<Self, NcclError> {
         let unusable = |cause| NcclError::Unusable { cause };
         // SAFETY: the type is that of `ncclResult_t ncclGetVersion(int *)`.
@@ -122,7 +123,7 @@ impl Nccl {
         }
     }
 
-    /// A result in words, with what NCCL says about the last error. `comm` may be null.
+    /// Describes a result, with NCCL's message about the last error. `comm` may be null.
     pub(crate) fn describe(&self, code: c_int, comm: Comm) -> String {
         // SAFETY: NCCL returns a text that it keeps, or null.
         let name = unsafe { text((self.error_string)(code)) }.unwrap_or_default();
@@ -132,16 +133,16 @@ impl Nccl {
     }
 }
 
-/// A copy of NCCL's text; nothing of null.
+/// Copies a text of NCCL. Returns `None` for null.
 ///
 /// # Safety
-/// The pointer must be null, or to a text that ends with a zero.
+/// The pointer must be null or point to a text that ends with a zero.
 unsafe fn text(pointer: *const c_char) -> Option<String> {
     // SAFETY: the caller vouches for it.
     (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) }.to_string_lossy().trim().to_owned())
 }
 
-/// 21805 is 2.18.5.
+/// Formats a version number: 21805 is 2.18.5.
 fn version_text(version: c_int) -> String {
     format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
 }
@@ -152,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    // As a C compiler lays it out for nccl.h of 2.19 and 2.28.
+    // The layout that a C compiler gives nccl.h of 2.19 and 2.28.
     #[test]
     fn the_configuration_lies_as_in_nccl_h() {
         assert_eq!(size_of::<Config>(), 48);

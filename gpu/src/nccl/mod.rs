@@ -1,4 +1,4 @@
-//! Sums between the GPUs of one node, over NVLink or PCIe, where NCCL is installed.
+//! Collectives between the GPUs of one node by NCCL, over NVLink or PCIe.
 
 mod communicator;
 mod error;
@@ -19,32 +19,32 @@ use crate::device::DeviceError;
 use crate::nccl::communicator::{Communicator, all_reduce_text, broadcast_text};
 use crate::nccl::library::Nccl;
 
-/// A process's place in an [`NcclGroup`].
+/// The position of a process in an [`NcclGroup`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NcclConfig {
-    /// This process among those of its node, from 0.
+    /// This process's rank among those of its node, from 0.
     pub local_rank: usize,
-    /// The processes of the node, each on a GPU of its own.
+    /// The number of processes of the node, each of which has its own GPU.
     pub local_size: usize,
     /// The number of this process's GPU, as in [`CudaGpu::index`](crate::CudaGpu::index).
     pub device: usize,
-    /// How long joining, and each collective, may wait for the other ranks, in milliseconds.
+    /// The time limit for joining, and for each collective, in milliseconds.
     pub timeout_ms: u64,
 }
 
-/// The GPUs of one node, one per process, which run collectives together. All members call the same ones, in the same order
-/// and with the same lengths; each call blocks the calling thread until this rank's part is done.
+/// The GPUs of one node, one per process, which run collectives together. All members must call the same collectives,
+/// in the same order and with the same lengths. Each call blocks the calling thread until this rank's part is done.
 ///
-/// Nothing waits for ever for another rank: NCCL's calls return at once and are polled, and when the time is up, or NCCL
-/// notices a failure, the communicator is aborted, which ends what runs on the device. A peer's death within a node is mostly
-/// noticed by the time running out, so what the process group over TCP says about it may come first. Not bounded is the
-/// wait for this rank's own kernels, which depend on nobody else.
+/// No wait for another rank is unbounded: NCCL's calls return at once and are polled. At the time limit, or when NCCL
+/// notices a failure, the communicator is aborted, which also ends its work on the device. The death of a process of
+/// the same node is usually noticed only by the time limit, so an error of the process group over TCP may come first.
+/// The wait for this rank's own kernels, which depend on nobody else, is not bounded.
 ///
-/// Where the device has failed before, CubeCL panics instead of answering, here as elsewhere
+/// If the device has failed before, CubeCL panics instead of returning an error, here as elsewhere
 /// ([`watch_panics`](crate::watch_panics)).
 ///
-/// After an error the group is broken, its buffers are undefined, and every further call says so: the job has to end, or to
-/// start over.
+/// An error breaks the group: its buffers are undefined, and every further call fails. The job has to end or to
+/// restart.
 ///
 /// ```no_run
 /// # fn pass_on(id: Option<[u8; 128]>) -> Result<[u8; 128], &'static str> { id.ok_or("no process group") }
@@ -65,28 +65,28 @@ pub struct NcclGroup {
 }
 
 impl NcclGroup {
-    /// Whether this machine has an NCCL that will do. It is loaded, but does not touch a device.
+    /// Returns true if this machine has a usable NCCL. The library is loaded, but does not touch a device.
     ///
-    /// All processes of the node have to ask, and to agree, before any of them joins.
+    /// All processes of the node have to call this, and to agree on the result, before any of them joins.
     pub fn is_present() -> bool {
         Self::check_present().is_ok()
     }
 
-    /// As [`is_present`](Self::is_present), with the reason.
+    /// Like [`is_present`](Self::is_present), with the reason as an error.
     ///
     /// # Errors
-    /// NCCL is missing, too old or unusable.
+    /// Fails if NCCL is missing, too old or unusable.
     pub fn check_present() -> Result<(), NcclError> {
         Nccl::open().map(drop)
     }
 
-    /// Meets the other processes of the node. `exchange` gets the group's id on local rank 0, nothing on the others, and
-    /// returns that id on all: a broadcast over the process group that there is already.
+    /// Joins the other processes of the node. `exchange` gets the group's id on local rank 0 and `None` on the others,
+    /// and must return the id on all of them: a broadcast over an existing process group.
     ///
     /// # Errors
-    /// No NCCL; a place that is none; a driver or GPU that fails; what `exchange` says; ranks that do not come within
-    /// [`timeout_ms`](NcclConfig::timeout_ms) after it. Where local rank 0 fails before, the others are still in
-    /// `exchange`, and learn of it there.
+    /// Fails if there is no usable NCCL, if the rank is out of range, if the driver or GPU fails, if `exchange` fails,
+    /// and if ranks do not join within [`timeout_ms`](NcclConfig::timeout_ms) after it. If local rank 0 fails before
+    /// `exchange`, the others are still waiting there, and learn of the failure there.
     pub fn join<E: fmt::Display>(
         config: NcclConfig,
         exchange: impl FnOnce(Option<[u8; 128]>) -> Result<[u8; 128], E>,
@@ -99,35 +99,36 @@ impl NcclGroup {
         Ok(Self { communicator: Communicator::join(nccl, context, config, exchange)?, config })
     }
 
-    /// This process's place.
+    /// Returns the position of this process.
     pub fn config(&self) -> NcclConfig {
         self.config
     }
 
-    /// Adds up the first `len` f32 of `buffer` over all ranks, in place on the device, with the same bits on all ranks. It
-    /// waits until the work that the calling thread has given to `client` is done, and what comes after sees the sum.
+    /// Sums the first `len` f32 of `buffer` over all ranks, in place on the device, with the same bits on all ranks. It
+    /// first waits for the work that the calling thread has given to `client`, and later work sees the sum.
     ///
-    /// The buffer must be no other one's: parts of it that are in use under another handle would change as well.
+    /// The buffer must not share memory with other handles in use, whose values would change as well.
     ///
     /// # Errors
-    /// A buffer that is too short; CubeCL's own; what [`NcclGroup`] says about other ranks.
+    /// Fails on a buffer that is too short, on errors of CubeCL, and on the failures of other ranks that [`NcclGroup`]
+    /// describes.
     pub fn all_reduce_sum(
         &mut self,
         client: &ComputeClient<CudaRuntime>,
         buffer: &Handle,
         len: usize,
     ) -> Result<(), NcclError> {
-        // SAFETY: `with_address` hands over a device address that holds.
+        // SAFETY: `with_address` passes a device address that is valid during the call.
         with_address(client, buffer, len, all_reduce_text(len), |address| unsafe {
             self.communicator.all_reduce_sum(address, len)
         })
     }
 
-    /// Copies the first `len` f32 of `buffer` of the local rank `root` to the other ranks' buffers, otherwise as
+    /// Copies the first `len` f32 of `buffer` from the local rank `root` to the other ranks' buffers. The rest is as in
     /// [`all_reduce_sum`](Self::all_reduce_sum).
     ///
     /// # Errors
-    /// As [`all_reduce_sum`](Self::all_reduce_sum); a root that is no member.
+    /// Those of [`all_reduce_sum`](Self::all_reduce_sum), and a root outside of the group.
     pub fn broadcast(
         &mut self,
         client: &ComputeClient<CudaRuntime>,
@@ -148,10 +149,10 @@ impl fmt::Debug for NcclGroup {
     }
 }
 
-/// Calls `collective` with the device address of `buffer`, when all work on it is done.
+/// Calls `collective` with the device address of `buffer`, after all work on it is done.
 ///
-/// CubeCL gives nobody its streams, so no event can make one wait for the other: the wait is the processor's, once before
-/// and once (in `collective`) after. A sum of gradients comes after all of the backward pass anyway.
+/// CubeCL does not expose its streams, so no event can make one stream wait for the other. Instead the CPU waits, once
+/// before and once (in `collective`) after. A sum of gradients comes after the whole backward pass anyway.
 fn with_address(
     client: &ComputeClient<CudaRuntime>,
     buffer: &Handle,
@@ -167,14 +168,14 @@ fn with_address(
             None => NcclError::Runtime { operation: operation.clone(), cause },
         }
     };
-    // Makes this thread's stream wait for the one that last wrote the buffer, and keeps its memory from being used again.
+    // Makes this thread's stream wait for the one that last wrote the buffer, and keeps its memory from being reused.
     let resource = client.get_resource(buffer.clone()).map_err(failed)?;
-    // So this waits for both.
+    // So this waits for both streams.
     cubecl::future::block_on(client.sync()).map_err(failed)?;
     collective(resource.resource().ptr)
 }
 
-/// Whether `len` f32 are in so many bytes.
+/// Checks that a buffer of `bytes` bytes holds `len` f32.
 fn check_length(operation: &str, len: usize, bytes: u64) -> Result<(), NcclError> {
     match (len as u64).checked_mul(size_of::<f32>() as u64) {
         Some(needed) if needed <= bytes => Ok(()),

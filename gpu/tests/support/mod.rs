@@ -6,8 +6,8 @@ use cubecl::client::ComputeClient;
 use cubecl::cuda::{CudaDevice, CudaRuntime};
 use edgecut_gpu::{DeviceChoice, resolve};
 
-/// A GPU, or what `scripts/cuda_on_cpu.sh` has put in its place. Without one a test has nothing to run on: it says so and passes,
-/// unless `EDGECUT_REQUIRE_CUDA` is set.
+/// Returns a GPU, or the stand-in of `scripts/cuda_on_cpu.sh`. Without a device the test is skipped with a message, or
+/// fails if `EDGECUT_REQUIRE_CUDA` is set.
 pub fn device() -> Option<ComputeClient<CudaRuntime>> {
     match resolve(DeviceChoice::Cuda, 0, 1) {
         Ok(_) => Some(CudaRuntime::client(&CudaDevice::new(0))),

@@ -1,4 +1,4 @@
-//! Whether a dataset contradicts itself.
+//! Consistency checks of a dataset.
 
 use super::{Dataset, EdgeData, EdgeList, NodeData, Split};
 use crate::classes::check_num_classes;
@@ -7,19 +7,20 @@ use crate::{Features, GraphError};
 
 impl Dataset {
     /// Checks that ids are in range, arrays have the right length, features are finite, weights are finite and not
-    /// negative, and split nodes are labelled.
+    /// negative, and split nodes are labeled.
     ///
     /// # Errors
-    /// [`GraphError::Dataset`] names the type, the row and the value. Readers that know the file and line of a bad
-    /// value report it themselves; this check is for what is made in memory.
+    /// [`GraphError::Dataset`] with the type, the row and the value. Readers that know the file and line of a bad value
+    /// report it themselves, so this check is mainly for graphs made in memory.
     pub fn validate(&self) -> Result<(), GraphError> {
         self.check(true)
     }
 
-    /// [`Dataset::validate`] without a look at the values of features, by far the largest arrays of many graphs.
+    /// Checks the same as [`Dataset::validate`], except the values of features. These are by far the largest arrays of
+    /// many graphs.
     ///
     /// # Errors
-    /// Those of [`Dataset::validate`].
+    /// As [`Dataset::validate`].
     pub fn validate_structure(&self) -> Result<(), GraphError> {
         self.check(false)
     }
@@ -43,7 +44,7 @@ impl Dataset {
         for edges in &self.edge_types {
             let nodes = |t: crate::NodeTypeId| self.node_types.get(t.index());
             let (Some(src_type), Some(dst_type)) = (nodes(edges.src_type), nodes(edges.dst_type)) else {
-                return fail(format!("edge type {} joins a node type that is not there", edges.relation));
+                return fail(format!("edge type {} joins a node type that does not exist", edges.relation));
             };
             if let Err(why) = edges.check(src_type, dst_type, feature_values) {
                 return fail(format!("edge type {}: {why}", self.edge_type_name(edges)));
@@ -79,7 +80,8 @@ impl NodeData {
     }
 
     fn check_split(&self, split: Split) -> Result<(), String> {
-        let (ids, name) = (self.splits.get(split), split.name());
+        let ids = self.splits.get(split);
+        let name = split.name();
         if let Some(at) = ids.windows(2).position(|w| w[0] >= w[1]) {
             return Err(format!("the {name} split is not ascending at entry {}", at + 1));
         }
@@ -145,7 +147,7 @@ fn check_ends((src, dst): (&[u32], &[u32]), edge: &str, types: [&NodeData; 2]) -
 
 fn check_features(features: &Features, rows: usize, of: &str, values: bool) -> Result<(), String> {
     if features.dim() == 0 {
-        return Err(format!("features of {of}s have no column; leave them out"));
+        return Err(format!("{of} features have no columns; omit the features"));
     }
     if features.num_rows() != rows {
         return Err(format!("{} feature rows for {rows} {of}s", features.num_rows()));
@@ -156,12 +158,12 @@ fn check_features(features: &Features, rows: usize, of: &str, values: bool) -> R
     Ok(())
 }
 
-/// The first weight that edges cannot be drawn by.
+/// Returns the index of the first weight that is not finite or is negative.
 pub(crate) fn first_bad_weight(weights: &[f32]) -> Option<usize> {
     first_position(weights, |weight| !(weight.is_finite() && weight >= 0.0))
 }
 
-/// What is wrong with a weight that [`first_bad_weight`] has found.
+/// Describes a weight that [`first_bad_weight`] found.
 pub(crate) fn bad_weight(edge: usize, weight: f32) -> String {
     let why = if weight < 0.0 { "negative" } else { "not finite" };
     format!("edge {edge} has weight {weight}, which is {why}")

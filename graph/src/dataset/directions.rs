@@ -1,37 +1,38 @@
-//! The other direction of edges.
+//! Reverse edges.
 
 use super::{Dataset, EdgeData, HeldOutEdges};
 use crate::NodeTypeId;
 use rayon::prelude::*;
 
-/// An edge as one number, which sorts by source and then by destination.
+/// Packs an edge into one number, which sorts by source, then by destination.
 pub(super) fn pack(src: u32, dst: u32) -> u64 {
     u64::from(src) << 32 | u64::from(dst)
 }
 
 impl Dataset {
-    /// Adds the reverse of every edge of a type that joins a node type to itself, except where the reverse is there
-    /// already; duplicates collapse to one edge. What results is sorted by (source, destination), and symmetric where
-    /// no edge is held out; self loops stay single.
+    /// Adds the reverse of every edge of each type that joins a node type to itself, unless it already exists.
+    /// Duplicates collapse to one edge. The result is sorted by (source, destination). It is symmetric except around
+    /// held-out edges. Self loops stay single.
     ///
-    /// An edge keeps its weight, time and features, of duplicates those of the first; an edge that is added has those
-    /// of the edge that it is the reverse of. Held-out edges stay as they are, and no edge is added between the ends of
-    /// one, which would give it away.
+    /// An edge keeps its weight, time and features; of duplicates the first one is kept. An added edge copies them from
+    /// the edge that it reverses. Held-out edges do not change, and no edge is added between the ends of a held-out
+    /// edge, because it would leak that edge.
     pub fn to_undirected(&mut self) {
         for edges in self.edge_types.iter_mut().filter(|e| e.src_type == e.dst_type) {
-            let keys = match edges.attributes.is_empty() {
-                true => both_directions(edges),
-                false => both_directions_with_attributes(edges),
+            let keys = if edges.attributes.is_empty() {
+                both_directions(edges)
+            } else {
+                both_directions_with_attributes(edges)
             };
             edges.src = keys.par_iter().map(|k| (k >> 32) as u32).collect::<Vec<_>>().into();
             edges.dst = keys.par_iter().map(|k| *k as u32).collect::<Vec<_>>().into();
         }
     }
 
-    /// Adds to each edge type, `writes` from authors to papers, another one in the other direction, `rev_writes` from
-    /// papers to authors, so that messages flow both ways and a model tells them apart. A type that joins a node type
-    /// to itself gets one as well; one whose reverse of that name is there already does not. A reverse edge has the
-    /// weight, time and features of its edge, and the reverse of a held-out edge is held out as well.
+    /// Adds a reverse type to each edge type, such as `rev_writes` from papers to authors for `writes` from authors to
+    /// papers. Messages then flow both ways, and a model can distinguish the directions. A type that joins a node type
+    /// to itself also gets a reverse type; a type whose reverse type of that name exists does not. A reverse edge has
+    /// the weight, time and features of its edge, and the reverse of a held-out edge is held out as well.
     pub fn add_reverse_edges(&mut self) {
         let known: Vec<(NodeTypeId, String, NodeTypeId)> =
             self.edge_types.iter().map(|e| (e.src_type, e.relation.clone(), e.dst_type)).collect();
@@ -58,40 +59,43 @@ impl Dataset {
     }
 }
 
-/// The sorted edges in both directions, without duplicates.
+/// Returns the edges in both directions, sorted and without duplicates.
 fn both_directions(edges: &EdgeData) -> Vec<u64> {
     let held_out = HeldOutPairs::new(&edges.held_out);
     let ends = || edges.src.par_iter().zip(&edges.dst[..]);
     let mut keys: Vec<u64> = Vec::with_capacity(2 * edges.src.len());
     keys.par_extend(ends().map(|(&src, &dst)| pack(src, dst)));
-    match held_out.is_empty() {
-        true => keys.par_extend(ends().map(|(&src, &dst)| pack(dst, src))),
-        false => keys.par_extend(ends().map(|(&src, &dst)| pack(dst, src)).filter(|&key| !held_out.contains(key))),
+    if held_out.is_empty() {
+        keys.par_extend(ends().map(|(&src, &dst)| pack(dst, src)));
+    } else {
+        keys.par_extend(ends().map(|(&src, &dst)| pack(dst, src)).filter(|&key| !held_out.contains(key)));
     }
     keys.par_sort_unstable();
     keys.dedup();
     keys
 }
 
-/// The same where edges carry something, which is put in their new order.
+/// Like [`both_directions`] for edges with attributes, which are moved to the new order.
 fn both_directions_with_attributes(edges: &mut EdgeData) -> Vec<u64> {
     let held_out = HeldOutPairs::new(&edges.held_out);
     let num_edges = edges.src.len() as u64;
     let ends = || edges.src.par_iter().zip(&edges.dst[..]).enumerate();
-    // An edge that is there sorts before the reverse of another, and the first of duplicates before the others.
+    // Positions break ties: an existing edge sorts before the reverse of another, and the first of duplicates before
+    // the rest. So `dedup` keeps the right attributes.
     let mut keys: Vec<(u64, u64)> = Vec::with_capacity(2 * edges.src.len());
     keys.par_extend(ends().map(|(at, (&src, &dst))| (pack(src, dst), at as u64)));
     let reverse = ends().map(|(at, (&src, &dst))| (pack(dst, src), num_edges + at as u64));
     keys.par_extend(reverse.filter(|&(key, _)| !held_out.contains(key)));
     keys.par_sort_unstable();
     keys.dedup_by_key(|&mut (key, _)| key);
+    // Both directions of an edge have the attributes at the edge's position.
     let positions: Vec<u64> =
         keys.par_iter().map(|&(_, at)| if at < num_edges { at } else { at - num_edges }).collect();
     edges.attributes = edges.attributes.select(&positions);
     keys.into_par_iter().map(|(key, _)| key).collect()
 }
 
-/// The pairs of nodes that held-out edges join, in whatever direction.
+/// The pairs of nodes that held-out edges join, in either direction.
 struct HeldOutPairs(Vec<u64>);
 
 impl HeldOutPairs {
@@ -107,7 +111,8 @@ impl HeldOutPairs {
     }
 
     fn contains(&self, key: u64) -> bool {
-        let (a, b) = ((key >> 32) as u32, key as u32);
+        let a = (key >> 32) as u32;
+        let b = key as u32;
         self.0.binary_search(&pack(a.min(b), a.max(b))).is_ok()
     }
 }

@@ -1,62 +1,62 @@
-//! The edges of one type, with what they carry.
+//! The edges of one type and their attributes.
 
 use crate::{Buffer, Features, NodeTypeId};
 use bytemuck::Pod;
 use rayon::prelude::*;
 
-/// The edges of one type, each from a source to a destination.
+/// The edges of one type, directed from source to destination.
 #[derive(Clone, Debug)]
 pub struct EdgeData {
     /// The type of the sources.
     pub src_type: NodeTypeId,
-    /// The relation's name.
+    /// The name of the relation.
     pub relation: String,
     /// The type of the destinations.
     pub dst_type: NodeTypeId,
-    /// The source of every edge, an original id.
+    /// The source of every edge, as an original id.
     pub src: Buffer<u32>,
-    /// The destination of every edge, an original id.
+    /// The destination of every edge, as an original id.
     pub dst: Buffer<u32>,
-    /// What edges carry besides their ends, in their order.
+    /// The attributes of the edges, in the order of the edges.
     pub attributes: EdgeAttributes,
-    /// Edges that are not among those above.
+    /// The held-out edges, which are not among the edges above.
     pub held_out: HeldOutEdges,
 }
 
-/// What edges carry besides their ends, a row an edge.
+/// The attributes of edges, with one row per edge.
 #[derive(Clone, Debug, Default)]
 pub struct EdgeAttributes {
-    /// Features `[num_edges, dim]`.
+    /// The features, `[num_edges, dim]`.
     pub features: Option<Features>,
-    /// How likely an edge is to be drawn against the others into its destination; finite, not negative.
+    /// The sampling weight of each edge relative to the other edges into its destination. Finite and not negative.
     pub weights: Option<Buffer<f32>>,
-    /// When each edge came to be, in any unit.
+    /// The creation time of each edge, in any unit.
     pub times: Option<Buffer<i64>>,
 }
 
-/// Edges that link prediction is judged by: no message flows over them. The ids are of the id space that the edges
-/// beside them have.
+/// Edges for the evaluation of link prediction. No messages flow over them. Their ids are in the same id space as the
+/// training edges that they belong to.
 #[derive(Clone, Debug, Default)]
 pub struct HeldOutEdges {
-    /// Edges that choose the epoch.
+    /// Edges that select the best epoch.
     pub valid: EdgeList,
-    /// Edges that are looked at once, at the end.
+    /// Edges for the final evaluation.
     pub test: EdgeList,
 }
 
-/// Edges as their two ends, and when they came to be.
+/// A list of edges with optional times.
 #[derive(Clone, Debug, Default)]
 pub struct EdgeList {
-    /// Sources.
+    /// The source of each edge.
     pub src: Buffer<u32>,
-    /// Destinations, as many.
+    /// The destination of each edge, as many as sources.
     pub dst: Buffer<u32>,
-    /// The time of each edge, if times are known, in the unit of the times of the edges beside them.
+    /// The time of each edge, if known, in the unit of the training edges' times.
     pub times: Option<Buffer<i64>>,
 }
 
 impl EdgeData {
-    /// Edges without attributes.
+    /// Creates edges that have neither attributes nor held-out edges.
     pub fn new(
         src_type: NodeTypeId,
         relation: impl Into<String>,
@@ -70,15 +70,15 @@ impl EdgeData {
 }
 
 impl EdgeAttributes {
-    /// Whether edges carry nothing.
+    /// Returns true if there are no attributes.
     pub fn is_empty(&self) -> bool {
         self.features.is_none() && self.weights.is_none() && self.times.is_none()
     }
 
-    /// The rows at `positions`, in that order.
+    /// Returns the rows at `positions`, in that order.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If a position is out of range.
     pub fn select(&self, positions: &[u64]) -> Self {
         let features = self.features.as_ref().map(|features| match features {
             Features::F32 { values, dim } => Features::F32 { values: select_rows(values, *dim, positions), dim: *dim },
@@ -93,67 +93,67 @@ impl EdgeAttributes {
 }
 
 impl EdgeList {
-    /// Edges without times.
+    /// Creates a list without times.
     pub fn new(src: Buffer<u32>, dst: Buffer<u32>) -> Self {
         Self { src, dst, times: None }
     }
 
-    /// The number of edges.
+    /// Returns the number of edges.
     pub fn len(&self) -> usize {
         self.src.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if the list is empty.
     pub fn is_empty(&self) -> bool {
         self.src.is_empty()
     }
 
-    /// The same edges from destination to source.
+    /// Returns the list with sources and destinations swapped.
     pub fn reversed(&self) -> Self {
         Self { src: self.dst.clone(), dst: self.src.clone(), times: self.times.clone() }
     }
 }
 
 impl HeldOutEdges {
-    /// Whether there is none of either kind.
+    /// Returns true if there are no held-out edges.
     pub fn is_empty(&self) -> bool {
         self.valid.is_empty() && self.test.is_empty()
     }
 
-    /// The same edges from destination to source.
+    /// Returns both lists with sources and destinations swapped.
     pub fn reversed(&self) -> Self {
         Self { valid: self.valid.reversed(), test: self.test.reversed() }
     }
 
-    /// Returns whether there are held-out edges and all of them have times.
+    /// Returns true if there are held-out edges and all of them have times.
     pub fn has_times(&self) -> bool {
         !self.is_empty() && self.lists().iter().all(|(_, list)| list.is_empty() || list.times.is_some())
     }
 
-    /// Checks that both lists have times, or neither has.
+    /// Checks that both non-empty lists have times or neither has.
     ///
     /// # Errors
-    /// The list that has no times.
+    /// Names the list without times.
     pub(crate) fn check_times(&self) -> Result<(), String> {
         for (name, list) in self.lists() {
             let other_has_times = self.lists().iter().any(|(_, list)| !list.is_empty() && list.times.is_some());
             if !list.is_empty() && list.times.is_none() && other_has_times {
                 return Err(format!(
-                    "the held-out {name} edges have no times, but the other held-out edges have: give both times, or \
-                     neither"
+                    "the held-out {name} edges have no times, but the other held-out edges do: add times to both \
+                     lists or to neither"
                 ));
             }
         }
         Ok(())
     }
 
-    /// Both lists with the names that files and errors have for them.
+    /// Returns both lists with their names in files and errors.
     pub fn lists(&self) -> [(&'static str, &EdgeList); 2] {
         [("valid", &self.valid), ("test", &self.test)]
     }
 }
 
-/// Rows of a row-major matrix.
+/// Returns rows of a row-major matrix.
 fn select_rows<T: Pod + Send + Sync>(values: &[T], dim: usize, positions: &[u64]) -> Buffer<T> {
     let mut out = vec![T::zeroed(); positions.len() * dim];
     let copy = |(out, &row): (&mut [T], &u64)| out.copy_from_slice(&values[row as usize * dim..][..dim]);

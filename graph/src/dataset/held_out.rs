@@ -1,4 +1,4 @@
-//! Choosing the edges that are held out.
+//! Selection of held-out edges.
 
 use super::{Dataset, EdgeData, EdgeList, HeldOutEdges};
 use crate::rng::{CounterRng, combine};
@@ -8,16 +8,17 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Mixed into the seed of what chooses held-out edges.
+/// A constant that is mixed into the seed, so that the choice of held-out edges is independent of other uses of the
+/// seed.
 const HOLD_OUT: u64 = 0x686f_6c64_206f_7574;
 
-/// The word before the shares that asks for the latest edges.
+/// The prefix of the shares that requests the latest edges.
 const LATEST: &str = "latest:";
 
-/// The number of edges that are held out, and their choice.
+/// The criterion and the shares of the edges to hold out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HoldOut {
-    /// The edges that are held out.
+    /// The criterion by which edges are chosen.
     pub choice: HoldOutChoice,
     /// The share of validation edges, in `0..1`.
     pub valid_fraction: f64,
@@ -27,29 +28,29 @@ pub struct HoldOut {
     pub seed: u64,
 }
 
-/// The edges that are held out.
+/// The criterion by which edges are held out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HoldOutChoice {
-    /// Edges at random.
+    /// Random edges.
     #[default]
     Random,
-    /// The latest edges: the test edges are the last ones, and the validation edges the last ones before them.
+    /// The latest edges. The test edges are the last ones, and the validation edges the last ones before them.
     Latest,
 }
 
 impl HoldOut {
-    /// Edges chosen at random by `seed`.
+    /// Holds out random edges, determined by `seed`.
     pub const fn random(valid_fraction: f64, test_fraction: f64, seed: u64) -> Self {
         Self { choice: HoldOutChoice::Random, valid_fraction, test_fraction, seed }
     }
 
-    /// The latest edges; `seed` chooses among edges of the same time.
+    /// Holds out the latest edges. `seed` decides between edges of the same time.
     pub const fn latest(valid_fraction: f64, test_fraction: f64, seed: u64) -> Self {
         Self { choice: HoldOutChoice::Latest, valid_fraction, test_fraction, seed }
     }
 
-    /// Reads the shares of validation and test edges, such as `0.05,0.1`, or `latest:0.05,0.1`.
+    /// Parses the shares of validation and test edges, such as `0.05,0.1` or `latest:0.05,0.1`.
     ///
     /// ```
     /// use edgecut_graph::HoldOut;
@@ -59,7 +60,7 @@ impl HoldOut {
     /// ```
     ///
     /// # Errors
-    /// A message that says what is expected, or what [`HoldOut::check`] says.
+    /// A message with the expected form, or the error of [`HoldOut::check`].
     pub fn parse(text: &str, seed: u64) -> Result<Self, String> {
         let (choice, fractions) = match text.strip_prefix(LATEST) {
             Some(fractions) => (HoldOutChoice::Latest, fractions),
@@ -74,10 +75,10 @@ impl HoldOut {
         Ok(hold_out)
     }
 
-    /// Checks that something is held out, and something left.
+    /// Checks that some edges are held out and some remain.
     ///
     /// # Errors
-    /// A message that names the fraction and its value.
+    /// A message with the fraction and its value.
     pub fn check(&self) -> Result<(), String> {
         for (name, fraction) in [("validation", self.valid_fraction), ("test", self.test_fraction)] {
             if !(0.0..1.0).contains(&fraction) {
@@ -89,12 +90,13 @@ impl HoldOut {
             return Err(format!("validation and test edges are {sum} of all, which leaves none to train on"));
         }
         if sum == 0.0 {
-            return Err("the shares of validation and test edges are both 0; leave them out to hold out nothing".into());
+            return Err("the shares of validation and test edges are both 0; omit them to hold out no edges".into());
         }
         Ok(())
     }
 }
 
+/// The list that an edge is moved to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Kept,
@@ -103,22 +105,23 @@ enum Side {
 }
 
 impl Dataset {
-    /// Moves edges of some types to their [held-out](EdgeData::held_out) ones, with their times; the others keep their
-    /// order and attributes. [`Dataset::edge_type_ids`] are all types.
+    /// Moves edges of the given types, with their times, to their [held-out](EdgeData::held_out) lists. The other edges
+    /// keep their order and attributes. Pass [`Dataset::edge_type_ids`] for all types.
     ///
-    /// At random, all edges that join the same two nodes go to the same side: duplicates, both directions of an
-    /// undirected edge, and edges of other types, such as the reverse ones, if those are in `edge_types` too. So no
-    /// remaining edge gives a held-out one away. The choice depends on the seed and on the two nodes alone. Each pair is
-    /// drawn by itself, so that shares are met nearly, not exactly.
+    /// [`HoldOutChoice::Random`] moves all edges between the same two nodes to the same list: duplicates, both
+    /// directions of an undirected edge, and edges of other given types, such as reverse types. So no remaining edge of
+    /// these types reveals a held-out one. The choice depends only on the seed and the two nodes. Each pair of nodes is
+    /// drawn independently, so the shares are met approximately.
     ///
-    /// The latest edges are the latest of all types together: no training edge is later than a held-out one, and no
-    /// validation edge later than a test edge. Of edges with the same time, those that join the same two nodes go to
-    /// the same side. Earlier edges between the ends of a held-out one stay: they are the past.
+    /// [`HoldOutChoice::Latest`] selects the latest edges of all given types together. No training edge is later than a
+    /// held-out edge, and no validation edge is later than a test edge. Edges with the same time and the same two nodes
+    /// go to the same list. Earlier edges between the ends of a held-out edge remain for training, because they are
+    /// known at its time.
     ///
     /// # Errors
-    /// [`GraphError::Dataset`] for fractions that [`HoldOut::check`] rejects, for an edge type that is not there or
-    /// has held-out edges already, for one without times where the latest edges are asked for, and if no edge would be
-    /// left; then nothing has changed.
+    /// [`GraphError::Dataset`] in the following cases, without changing the dataset: [`HoldOut::check`] rejects the
+    /// fractions, an edge type does not exist or already has held-out edges, an edge type has no times but the latest
+    /// edges are requested, or no edge would remain.
     pub fn hold_out_edges(&mut self, edge_types: &[EdgeTypeId], hold_out: &HoldOut) -> Result<(), GraphError> {
         let fail = |why: String| Err(GraphError::Dataset { dataset: self.name.clone(), why });
         if let Err(why) = hold_out.check() {
@@ -127,15 +130,18 @@ impl Dataset {
         let latest = hold_out.choice == HoldOutChoice::Latest;
         for &edge_type in edge_types {
             let Some(edges) = self.edge_types.get(edge_type.index()) else {
-                return fail(format!("there is no edge type {} to hold out edges of", edge_type.0));
+                return fail(format!("cannot hold out edges: there is no edge type {}", edge_type.0));
             };
             let name = || self.edge_type_name(edges);
             if !edges.held_out.is_empty() {
-                return fail(format!("edge type {} has held-out edges already; hold out none of it", name()));
+                return fail(format!(
+                    "edge type {} already has held-out edges; load the dataset without holding out more",
+                    name()
+                ));
             }
             if latest && edges.attributes.times.is_none() && !edges.src.is_empty() {
                 return fail(format!(
-                    "edge type {} has no times, so that its latest edges are unknown: give it edge times, or hold out \
+                    "edge type {} has no times, so its latest edges are unknown: add edge times, or hold out \
                      edges at random",
                     name()
                 ));
@@ -150,8 +156,12 @@ impl Dataset {
         }
         let of_types: Vec<&EdgeData> = chosen.iter().map(|e| &self.edge_types[e.index()]).collect();
         let Some(cutoffs) = Cutoffs::find(&of_types, hold_out) else { return Ok(()) };
+        // Edges of the same age go to the same list, so all edges may be held out. This is checked before anything
+        // changes.
         if cutoffs.leave_nothing(&of_types, hold_out.seed) {
-            return fail("too many edges have the same ends and time: holding out the latest would leave none".into());
+            return fail(
+                "too many edges share ends and time: holding out the latest would leave no training edges".into(),
+            );
         }
         for edge_type in chosen {
             self.edge_types[edge_type.index()].hold_out_latest(cutoffs, hold_out.seed);
@@ -160,20 +170,20 @@ impl Dataset {
     }
 }
 
-/// The order of edges by which the latest are chosen: by time, then at random by the two nodes.
+/// The sort key by which the latest edges are selected: the time, then a random number determined by the two nodes.
 type Age = (i64, u64);
 
-/// The ages at which validation and test edges begin.
+/// The ages at which validation and test edges start.
 #[derive(Clone, Copy)]
 struct Cutoffs {
-    /// The first validation edge, unless there is none.
+    /// The age of the first validation edge, or `None` without validation edges.
     valid: Option<Age>,
-    /// The first test edge, unless there is none.
+    /// The age of the first test edge, or `None` without test edges.
     test: Option<Age>,
 }
 
 impl Cutoffs {
-    /// The cutoffs that meet the shares over all types; nothing if there are no edges.
+    /// Finds the cutoffs that meet the shares over all types. Returns `None` if there are no edges.
     fn find(types: &[&EdgeData], hold_out: &HoldOut) -> Option<Self> {
         let times = types.iter().filter_map(|edges| edges.attributes.times.as_deref());
         let mut times = times.collect::<Vec<_>>().concat();
@@ -184,6 +194,7 @@ impl Cutoffs {
         let num_test = share(hold_out.test_fraction);
         let num_held_out = share(hold_out.test_fraction + hold_out.valid_fraction).max(num_test);
         let num_edges = times.len();
+        // Ages at these ranks are those of the first held-out edges, because ages are ascending.
         let mut at_rank = |rank: usize| age_at_rank(types, &mut times, rank, hold_out.seed);
         let test = (num_test > 0).then(|| at_rank(num_edges - num_test));
         let valid = (num_held_out > num_test).then(|| at_rank(num_edges - num_held_out));
@@ -208,9 +219,10 @@ impl Cutoffs {
     }
 }
 
-/// The age that `rank` edges of all types are younger than, of ages in ascending order. `times` are all times, in any
-/// order.
+/// Returns the age at position `rank` of the ascending ages of all types. `times` are all times, in any order.
 fn age_at_rank(types: &[&EdgeData], times: &mut [i64], rank: usize, seed: u64) -> Age {
+    // Selects by time first, then by random number among the edges of that time. So only the ages of these ties are
+    // computed.
     let time = *times.select_nth_unstable(rank).1;
     let earlier = times.par_iter().filter(|&&other| other < time).count();
     let ties = types.iter().flat_map(|edges| {
@@ -222,8 +234,9 @@ fn age_at_rank(types: &[&EdgeData], times: &mut [i64], rank: usize, seed: u64) -
 }
 
 impl EdgeData {
-    /// The random numbers of the two nodes of an edge, in whatever order.
+    /// Returns the random numbers of an edge. They depend on its two nodes, but not on its direction.
     fn draws(&self, at: usize, seed: u64) -> CounterRng {
+        // The smaller end comes first, so that both directions of an edge have the same random numbers.
         let ends = [(self.src_type.0, self.src[at]), (self.dst_type.0, self.dst[at])];
         let first = ends[0].min(ends[1]);
         let second = ends[0].max(ends[1]);
@@ -238,6 +251,7 @@ impl EdgeData {
 
     fn hold_out_at_random(&mut self, hold_out: &HoldOut) {
         self.hold_out(|edges, at| {
+            // All edges between the same two nodes draw the same number, so they go to the same list.
             let drawn = edges.draws(at, hold_out.seed).unit();
             if drawn < hold_out.valid_fraction {
                 Side::Valid
@@ -253,7 +267,7 @@ impl EdgeData {
         self.hold_out(|edges, at| cutoffs.side(edges.age(at, seed)));
     }
 
-    /// Moves each edge to the side that it is given.
+    /// Moves each edge to the list that `side` returns for it.
     fn hold_out(&mut self, side: impl Fn(&Self, usize) -> Side + Sync) {
         let sides: Vec<Side> = (0..self.src.len()).into_par_iter().map(|at| side(self, at)).collect();
         let of = |wanted: Side| EdgeList {
@@ -273,7 +287,7 @@ impl EdgeData {
     }
 }
 
-/// The values of the edges on one side.
+/// Returns the values of the edges on one side.
 fn pick<T: Pod + Send + Sync>(values: &[T], sides: &[Side], wanted: Side) -> Buffer<T> {
     let picked = values.par_iter().zip(sides).filter(|&(_, &side)| side == wanted).map(|(&value, _)| value);
     picked.collect::<Vec<T>>().into()

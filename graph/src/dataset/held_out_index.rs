@@ -1,4 +1,4 @@
-//! Finding edges among the held-out ones.
+//! An index for looking up edges among the held-out ones.
 
 use super::EdgeList;
 use super::directions::pack;
@@ -6,29 +6,30 @@ use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Bits of the filter per held-out edge: about one lookup in sixteen of an edge that is not held out passes it.
+/// The minimum number of filter bits per held-out edge. About one in sixteen lookups of other edges passes the filter.
 const FILTER_BITS_PER_EDGE: usize = 16;
-/// A held-out edge is a training edge as well.
+/// Mark of a held-out edge that is also a training edge.
 pub(super) const SAME: u8 = 1;
-/// The reverse of a held-out edge is a training edge of the same type.
+/// Mark of a held-out edge whose reverse is a training edge of the same type.
 pub(super) const MIRRORED: u8 = 2;
-/// The reverse of a held-out edge is a training edge of the type that is declared as its reverse.
+/// Mark of a held-out edge whose reverse is a training edge of the declared reverse type.
 pub(super) const IN_REVERSE_TYPE: u8 = 4;
-/// Set at the first held-out edge of a pair of nodes that a training edge joins at another time.
+/// Mark of the first held-out edge of a pair of nodes that a training edge joins at another time.
 const AT_OTHER_TIME: u8 = 8;
 
-/// The held-out edges of one type, for lookups by many threads. It takes about 27 bytes per held-out edge, whatever the
-/// number of training edges.
+/// The held-out edges of one type, for lookups from many threads. It takes 27 to 29 bytes per held-out edge, regardless
+/// of the number of training edges.
 ///
-/// If held-out and training edges have times, two edges are the same if their ends and their times are: later
-/// interactions of the same two nodes are edges of their own.
+/// If held-out and training edges have times, two edges are the same only if their ends and times are equal. Later
+/// interactions of the same two nodes are separate edges.
 pub(super) struct HeldOutIndex {
-    /// A bit is set for each pair of nodes. Its length is a power of two.
+    /// A Bloom filter with one hash function over the pairs of nodes. Its length is a power of two.
     filter: Vec<u64>,
-    /// Ascending by pair, time and split.
+    /// The edges, sorted by pair, time and split.
     edges: Vec<HeldOut>,
-    /// The marks of each of `edges`.
+    /// The marks of each edge in `edges`.
     found: Vec<AtomicU8>,
+    /// True if times distinguish edges.
     timed: bool,
 }
 
@@ -36,7 +37,7 @@ pub(super) struct HeldOutIndex {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct HeldOut {
     pair: u64,
-    /// 0 where times do not count.
+    /// The time, or 0 if times do not distinguish edges.
     time: i64,
     /// 0 for validation, 1 for test.
     split: u8,
@@ -51,15 +52,15 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// The same edge from destination to source.
+    /// Returns the edge with source and destination swapped.
     pub(super) fn reversed(self) -> Self {
         Self { src: self.dst, dst: self.src, time: self.time }
     }
 }
 
 impl HeldOutIndex {
-    /// Indexes validation and test edges, each in any number of lists. `timed` tells whether the edges that will be
-    /// looked up have times.
+    /// Indexes validation and test edges, each given in any number of lists. `timed` says if the edges to look up have
+    /// times.
     pub(super) fn new(lists: &[Vec<&EdgeList>; 2], timed: bool) -> Self {
         let all = || lists.iter().flatten().filter(|list| !list.is_empty());
         let timed = timed && all().all(|list| list.times.is_some());
@@ -90,18 +91,21 @@ impl HeldOutIndex {
         self.edges.is_empty()
     }
 
+    /// Returns the word and the bit of a pair in the filter.
     fn filter_place(&self, pair: u64) -> (usize, u64) {
+        // Multiplicative hashing by the golden ratio.
         let hash = pair.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // The upper bits depend on all bits of the pair.
+        // The upper bits of the product depend on all bits of the pair.
         let place = (hash >> 20) as usize % (self.filter.len() * 64);
         (place / 64, 1 << (place % 64))
     }
 
-    /// Finds the edges that are the same as `candidate`, and the first one of its pair of nodes. A candidate
-    /// without a time is the same as all edges between its ends.
+    /// Finds the edges that equal `candidate`, and the first edge of its pair of nodes. A candidate without a time
+    /// equals all edges between its ends.
     fn find(&self, candidate: Candidate) -> Option<Found> {
         let pair = pack(candidate.src, candidate.dst);
         let (word, bit) = self.filter_place(pair);
+        // Most training edges are not held out, so the filter spares them the binary search and its cache misses.
         if self.filter[word] & bit == 0 {
             return None;
         }
@@ -120,23 +124,24 @@ impl HeldOutIndex {
         Some(Found { first_of_pair, same: first_of_pair + start..first_of_pair + end })
     }
 
-    /// Returns whether `candidate` is held out.
+    /// Returns true if `candidate` is held out.
     pub(super) fn contains(&self, candidate: Candidate) -> bool {
         self.find(candidate).is_some_and(|found| !found.same.is_empty())
     }
 
-    /// Returns whether `candidate` is a test edge.
+    /// Returns true if `candidate` is a test edge.
     pub(super) fn is_test_edge(&self, candidate: Candidate) -> bool {
-        // Test edges are the last of the same ones.
+        // Equal edges are sorted by split, so a test edge is the last of them.
         self.find(candidate).is_some_and(|found| self.edges[found.same].last().is_some_and(|edge| edge.split == 1))
     }
 
-    /// Notes at the held-out edges that are the same as `candidate` what it is: `SAME`, `MIRRORED` or
-    /// `IN_REVERSE_TYPE`.
+    /// Sets the mark `what`, one of `SAME`, `MIRRORED` and `IN_REVERSE_TYPE`, on the held-out edges that equal
+    /// `candidate`.
     pub(super) fn mark(&self, candidate: Candidate, what: u8) {
         let Some(found) = self.find(candidate) else { return };
         let is_marked = |at: usize| self.found[at].load(Ordering::Relaxed) & what != 0;
-        // Many training edges may be the same as many held-out ones, which are then marked once.
+        // Many training edges may equal many held-out ones, so a range that is already marked is skipped. Marks are set
+        // in ascending order, so a marked first and last edge mean that a thread has marked the whole range.
         if !found.same.clone().next().is_some_and(is_marked) || !found.same.clone().next_back().is_some_and(is_marked) {
             for at in found.same.clone() {
                 self.found[at].fetch_or(what, Ordering::Relaxed);
@@ -147,7 +152,7 @@ impl HeldOutIndex {
         }
     }
 
-    /// Counts the validation and the test edges that [`HeldOutIndex::mark`] was called for with `what`.
+    /// Counts the validation and test edges with the mark `what`.
     pub(super) fn marked(&self, what: u8) -> [u64; 2] {
         let mut counts = [0, 0];
         for (edge, found) in self.edges.iter().zip(&self.found) {
@@ -158,12 +163,13 @@ impl HeldOutIndex {
         counts
     }
 
-    /// Counts the validation and the test edges whose ends a training edge joins, but at other times only.
+    /// Counts the validation and test edges whose ends are joined by training edges, but only at other times.
     pub(super) fn at_other_times(&self) -> [u64; 2] {
         let mut counts = [0, 0];
         let mut at = 0;
         for of_pair in self.edges.chunk_by(|a, b| a.pair == b.pair) {
             let found = &self.found[at..at + of_pair.len()];
+            // The mark is on the first edge of a pair, and applies to all of its edges that are not training edges.
             if found[0].load(Ordering::Relaxed) & AT_OTHER_TIME != 0 {
                 for (edge, found) in of_pair.iter().zip(found) {
                     counts[usize::from(edge.split)] += u64::from(found.load(Ordering::Relaxed) & SAME == 0);
@@ -174,7 +180,7 @@ impl HeldOutIndex {
         counts
     }
 
-    /// Counts the validation edges that are test edges as well, and those whose reverse is one.
+    /// Counts the validation edges that are also test edges, and those whose reverse is a test edge.
     pub(super) fn valid_in_test(&self) -> [u64; 2] {
         let valid = self.edges.par_iter().filter(|edge| edge.split == 0);
         let in_test = valid.map(|edge| {
@@ -187,8 +193,9 @@ impl HeldOutIndex {
     }
 }
 
-/// The position of a looked-up edge.
+/// The positions in the index that match a looked-up edge.
 struct Found {
     first_of_pair: usize,
+    /// The edges that equal the candidate, empty if only the nodes match.
     same: Range<usize>,
 }

@@ -1,4 +1,4 @@
-//! Training data among the data that judges a model.
+//! Overlaps between training data and held-out data.
 
 mod count;
 mod remove;
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The treatment of held-out edges that are training edges as well, and of nodes that are in two splits.
+/// The treatment of held-out edges that are also training edges, and of nodes in two splits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OverlapPolicy {
-    /// Reading fails, with the counts.
+    /// Loading fails and reports the counts.
     #[default]
     Error,
-    /// Training edges that are held out are dropped, and validation edges that are test edges. A node stays in the last
-    /// of its splits: test, else validation.
+    /// Drops training edges that are held out, and validation edges that are also test edges. A node stays only in the
+    /// last of its splits, in the order training, validation, test.
     Remove,
-    /// Everything stays as it is.
+    /// Keeps everything.
     Allow,
 }
 
@@ -41,59 +41,60 @@ impl FromStr for OverlapPolicy {
             "error" => Ok(Self::Error),
             "remove" => Ok(Self::Remove),
             "allow" => Ok(Self::Allow),
-            _ => Err(format!("{word:?} is none of error, remove and allow")),
+            _ => Err(format!("{word:?} is not one of error, remove and allow")),
         }
     }
 }
 
-/// The overlaps of a graph: only types with an overlap are listed.
+/// The overlaps of a graph. Only types with an overlap are listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Overlaps {
-    /// Node types with nodes in two splits.
+    /// The node types with nodes in two splits.
     pub node_types: Vec<NodeOverlap>,
-    /// Edge types with held-out edges that are found elsewhere.
+    /// The edge types with held-out edges that also appear elsewhere.
     pub edge_types: Vec<EdgeOverlap>,
 }
 
-/// Nodes of one type that are in two splits.
+/// The nodes of one type that are in two splits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NodeOverlap {
-    /// The type's name.
+    /// The name of the type.
     pub node_type: String,
-    /// Training nodes that are validation nodes.
+    /// The number of training nodes that are also validation nodes.
     pub train_valid: u64,
-    /// Training nodes that are test nodes.
+    /// The number of training nodes that are also test nodes.
     pub train_test: u64,
-    /// Validation nodes that are test nodes.
+    /// The number of validation nodes that are also test nodes.
     pub valid_test: u64,
 }
 
-/// Held-out edges of one type that are found elsewhere. Pairs of numbers count validation and test edges.
+/// The held-out edges of one type that also appear elsewhere. Each pair of numbers counts validation and test edges.
 ///
-/// If training and held-out edges have times, two edges are the same if their ends and their times are.
+/// If both training and held-out edges have times, two edges are the same only if their ends and times are equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EdgeOverlap {
-    /// The type's name, such as `author__writes__paper`.
+    /// The name of the type, such as `author__writes__paper`.
     pub edge_type: String,
-    /// Held-out edges.
+    /// The number of held-out edges.
     pub held_out: [u64; 2],
-    /// Held-out edges that are training edges.
+    /// The number of held-out edges that are also training edges.
     pub in_train: [u64; 2],
-    /// Held-out edges whose reverse is a training edge of the same type. In a directed graph that is an edge of its
-    /// own; in an undirected one it is the same edge.
+    /// The number of held-out edges whose reverse is a training edge of the same type. In a directed graph the reverse
+    /// is a separate edge; in an undirected graph it is the same edge.
     pub mirrored_in_train: [u64; 2],
-    /// Held-out edges whose reverse is a training edge of the type that `rev_` declares as the reverse of this one.
+    /// The number of held-out edges whose reverse is a training edge of the type declared as reverse by the prefix
+    /// `rev_`.
     pub in_reverse_type: [u64; 2],
-    /// Held-out edges whose ends a training edge joins at another time only.
+    /// The number of held-out edges whose ends are joined by training edges, but only at other times.
     pub at_other_times: [u64; 2],
-    /// Validation edges that are test edges.
+    /// The number of validation edges that are also test edges.
     pub valid_in_test: u64,
-    /// Validation edges whose reverse is a test edge.
+    /// The number of validation edges whose reverse is a test edge.
     pub valid_mirrored_in_test: u64,
 }
 
 impl Overlaps {
-    /// Returns whether nothing overlaps.
+    /// Returns true if there are no overlaps.
     pub fn is_empty(&self) -> bool {
         self.node_types.is_empty() && self.edge_types.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Text files as blocks of whole lines: one thread decompresses, several parse.
+//! Text files as blocks of whole lines: one thread decompresses and several parse.
 
 use crate::GraphError;
 use flate2::bufread::MultiGzDecoder;
@@ -9,65 +9,66 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of a block, unless a single line is longer.
+/// The size of a block in bytes, unless a single line is longer.
 const BLOCK_BYTES: usize = 2 << 20;
-/// The longest line that is read, in bytes.
+/// The maximum length of a line in bytes.
 const MAX_LINE_BYTES: usize = 256 << 20;
-/// Bytes of compressed input that are read at once.
+/// The number of bytes of compressed input read at once.
 const READ_BYTES: usize = 1 << 18;
-/// The first bytes of every gzip file.
+/// The first two bytes of every gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// Parsing threads of one file; more than this outrun any decompression.
+/// The maximum number of parsing threads per file. More threads would be faster than any decompression.
 const MAX_PARSERS: usize = 16;
 
-/// How the lines of one kind of file become values.
+/// A parser of the lines of one kind of file.
 pub(super) trait BlockParser: Sync {
-    /// What a block becomes.
+    /// The result of parsing a block.
     type Output: Send;
 
-    /// Looks at the first line of the file, without its end, before any block is parsed.
+    /// Receives the first line of the file, without its line end, before any block is parsed.
     fn first_line(&mut self, _line: &[u8]) {}
 
-    /// Parses a block of whole lines. The last line may lack its end.
+    /// Parses a block of whole lines. The last line may lack its line end.
     fn parse(&self, block: &[u8]) -> Result<Self::Output, BadLine>;
 }
 
-/// What is wrong in a block.
+/// An error in a line of a block.
 #[derive(Debug)]
 pub(super) struct BadLine {
-    /// A byte of the bad line, as an offset in the block.
+    /// The offset in the block of a byte of the bad line.
     pub(super) offset: usize,
-    /// The message, to be read after "FILE line N".
+    /// The message, which follows "FILE: line N: ".
     pub(super) why: String,
 }
 
-/// `dir/name.gz`, or else `dir/name`, if either is there.
+/// Returns `dir/name.gz` if it exists, otherwise `dir/name` if that exists.
 pub(super) fn find_text(dir: &Path, name: &str) -> Option<PathBuf> {
     [format!("{name}.gz"), name.to_owned()].iter().map(|name| dir.join(name)).find(|path| path.is_file())
 }
 
-/// `dir/stem.csv.gz`, or else `dir/stem.csv`, if either is there.
+/// Returns `dir/stem.csv.gz` if it exists, otherwise `dir/stem.csv` if that exists.
 pub(super) fn find_csv(dir: &Path, stem: &str) -> Option<PathBuf> {
     find_text(dir, &format!("{stem}.csv"))
 }
 
-/// Like [`find_csv`], for a file that has to be there.
+/// Like [`find_csv`], but fails if neither file exists.
 pub(super) fn require_csv(dir: &Path, stem: &str) -> Result<PathBuf, GraphError> {
-    let absent = || GraphError::format(dir, format!("neither {stem}.csv.gz nor {stem}.csv is there"));
+    let absent = || GraphError::format(dir, format!("it contains neither {stem}.csv.gz nor {stem}.csv"));
     find_csv(dir, stem).ok_or_else(absent)
 }
 
-/// Parses the file at `path`, gzipped if its name ends in `.gz`, and returns what its blocks became, in file order.
+/// Parses the file at `path`, gzipped if its name ends in `.gz`, and returns the results of its blocks in file order.
 ///
-/// The calling thread decompresses. Parsing has threads of its own, so that a caller on a rayon thread cannot starve
-/// it. Of several bad lines the first is reported.
+/// The calling thread decompresses. Parsing has its own threads, so it cannot be starved by a caller on a rayon thread.
+/// If several lines are bad, the first one is reported.
 ///
 /// # Errors
-/// An unreadable or truncated file, and a line that `parser` rejects, by its number counted from 1.
+/// Fails for an unreadable or truncated file, and for a line that `parser` rejects, with its number counted from 1.
 pub(super) fn parse_file<P: BlockParser>(path: &Path, mut parser: P) -> Result<Vec<P::Output>, GraphError> {
     let mut blocks = Blocks::open(path)?;
     let Some(first) = blocks.next_block()? else { return Ok(Vec::new()) };
     parser.first_line(line_at(&first, 0));
+    // Small files have a single block, which is parsed here without starting threads.
     let results = Results { parser: &parser, done: Mutex::default(), failed: AtomicBool::new(false) };
     results.parse(0, &first);
     drop(first);
@@ -80,7 +81,7 @@ pub(super) fn parse_file<P: BlockParser>(path: &Path, mut parser: P) -> Result<V
     results.in_order(path)
 }
 
-/// Parses block 1, which is `second`, and all that follow.
+/// Parses the remaining blocks. `second` is the block with index 1.
 fn parse_rest<P: BlockParser>(
     blocks: &mut Blocks<'_>,
     second: Vec<u8>,
@@ -88,7 +89,7 @@ fn parse_rest<P: BlockParser>(
 ) -> Result<(), GraphError> {
     let parsers = rayon::current_num_threads().clamp(1, MAX_PARSERS);
     let (queue, blocks_to_parse) = sync_channel::<(usize, Vec<u8>)>(parsers);
-    // Only parsers hold the receiver, so that sending fails, rather than waits for ever, when all of them panicked.
+    // Only the parsers hold the receiver. If all of them panic, sending fails instead of waiting forever.
     let blocks_to_parse = Arc::new(Mutex::new(blocks_to_parse));
     std::thread::scope(|scope| {
         for _ in 0..parsers {
@@ -100,7 +101,7 @@ fn parse_rest<P: BlockParser>(
             });
         }
         drop(blocks_to_parse);
-        let queue = queue; // Dropped at the end of this closure, which ends the parsers.
+        let queue = queue; // Dropped at the end of this closure, which stops the parsers.
         let mut next = Some(second);
         let mut index = 1;
         while let Some(block) = next
@@ -124,29 +125,31 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The line that starts at `offset`, without its end.
+/// Returns the line that starts at `offset`, without its line end.
 pub(super) fn line_at(block: &[u8], offset: usize) -> &[u8] {
     let rest = &block[offset..];
     let line = &rest[..rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len())];
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Where the line after the one at `offset` starts.
+/// Returns the offset of the line after the one at `offset`.
 pub(super) fn after_line(block: &[u8], offset: usize) -> usize {
     block[offset..].iter().position(|&b| b == b'\n').map_or(block.len(), |length| offset + length + 1)
 }
 
 fn count_newlines(bytes: &[u8]) -> usize {
-    // Short runs of one-byte sums are what the compiler turns into vector code.
+    // At most 255 newlines fit into a byte. The compiler vectorizes such short sums of bytes.
     bytes.chunks(255).map(|run| usize::from(run.iter().map(|&b| u8::from(b == b'\n')).sum::<u8>())).sum()
 }
 
+/// The result of parsing one block, with the number of its newlines, or of those before the bad line.
 struct Parsed<T> {
     index: usize,
     lines: usize,
     result: Result<T, BadLine>,
 }
 
+/// The results of all blocks, collected from several threads.
 struct Results<'a, P: BlockParser> {
     parser: &'a P,
     done: Mutex<Vec<Parsed<P::Output>>>,
@@ -166,6 +169,7 @@ impl<P: BlockParser> Results<'_, P> {
         lock(&self.done).push(Parsed { index, lines, result });
     }
 
+    /// Returns the outputs in file order, or the error of the first bad line.
     fn in_order(self, path: &Path) -> Result<Vec<P::Output>, GraphError> {
         let mut done = self.done.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.sort_unstable_by_key(|parsed| parsed.index);
@@ -179,16 +183,16 @@ impl<P: BlockParser> Results<'_, P> {
     }
 }
 
-/// The error for a bad line, counted from 1.
+/// Returns the error for a bad line, counted from 1.
 pub(super) fn bad_line(path: &Path, line: usize, why: &str) -> GraphError {
     GraphError::format(path, format!("line {line}: {why}"))
 }
 
-/// The blocks of a file: each ends with a line, or with the file.
+/// The blocks of a file. Each block ends with a line, or with the file.
 struct Blocks<'a> {
     path: &'a Path,
     input: Box<dyn Read>,
-    /// The start of a line whose end was not in the last block.
+    /// The incomplete last line of the previous block.
     rest: Vec<u8>,
     ended: bool,
 }
@@ -214,6 +218,7 @@ impl<'a> Blocks<'a> {
         let mut block = std::mem::take(&mut self.rest);
         loop {
             let start = block.len();
+            // The target doubles while no line end is found, so a long line is not searched again in small steps.
             self.fill(&mut block, BLOCK_BYTES.max(2 * start))?;
             if self.ended {
                 return Ok((!block.is_empty()).then_some(block));
@@ -264,7 +269,7 @@ mod tests {
     use proptest::prelude::*;
     use std::io::Write;
 
-    /// Gives every block back as it came.
+    /// Returns every block unchanged.
     struct Echo;
 
     impl BlockParser for Echo {
@@ -364,7 +369,7 @@ mod tests {
         assert_eq!(pool.install(|| read("a.csv", &text)).unwrap().concat(), text);
     }
 
-    /// Panics at every block but the first.
+    /// Panics on every block except the first.
     struct Panicking(AtomicBool);
 
     impl BlockParser for Panicking {

@@ -1,10 +1,10 @@
-//! How many rows a file should have, in the words of an error.
+//! Expected row counts of files and their wording in errors.
 
 use crate::GraphError;
 use std::fmt;
 use std::path::Path;
 
-/// A number of nodes or edges that other files have told.
+/// An expected number of nodes or edges, known from another file.
 #[derive(Clone, Copy)]
 pub(super) struct Count<'a> {
     pub(super) number: usize,
@@ -12,6 +12,7 @@ pub(super) struct Count<'a> {
 }
 
 #[derive(Clone, Copy)]
+/// The items that are counted.
 enum Of<'a> {
     Nodes,
     NodesOfType(&'a str),
@@ -20,27 +21,27 @@ enum Of<'a> {
 }
 
 impl<'a> Count<'a> {
-    /// The nodes of a homogeneous graph.
+    /// Creates the count of all nodes of a homogeneous graph.
     pub(super) fn nodes(number: usize) -> Self {
         Self { number, of: Of::Nodes }
     }
 
-    /// The nodes of one type.
+    /// Creates the count of the nodes of one type.
     pub(super) fn nodes_of_type(number: usize, node_type: &'a str) -> Self {
         Self { number, of: Of::NodesOfType(node_type) }
     }
 
-    /// The edges beside the file.
+    /// Creates the count of the edges in the same folder as the file.
     pub(super) fn edges(number: usize) -> Self {
         Self { number, of: Of::Edges }
     }
 
-    /// The held-out edges in another file.
+    /// Creates the count of the held-out edges in another file.
     pub(super) fn held_out_edges(number: usize, file: &'a Path) -> Self {
         Self { number, of: Of::HeldOutEdges(file) }
     }
 
-    /// What is counted.
+    /// Returns the name of a counted item.
     pub(super) fn item(self) -> &'static str {
         match self.of {
             Of::Nodes | Of::NodesOfType(_) => "node",
@@ -48,10 +49,10 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// Checks that the file at `path` has a row for each.
+    /// Checks that the file at `path` has one row per item.
     ///
     /// # Errors
-    /// Both numbers.
+    /// An error with both numbers.
     pub(super) fn check_rows(self, path: &Path, rows: usize) -> Result<(), GraphError> {
         if rows != self.number {
             return Err(GraphError::format(path, format!("it has {rows} rows, but {self}")));

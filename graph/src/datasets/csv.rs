@@ -1,4 +1,4 @@
-//! The columns of OGB's CSV files: edges, features, labels and node ids.
+//! Parsers of OGB's CSV files: edges, features, labels and node ids.
 
 use super::blocks::{BadLine, BlockParser, after_line, line_at, parse_file};
 use super::count::Count;
@@ -6,24 +6,25 @@ use super::numbers::{finite_f32, leading_digits, quote, short_decimal, whole};
 use crate::GraphError;
 use std::path::Path;
 
-/// Edges as they are in the file: sources and destinations.
+/// Sources and destinations, in the order of the file.
 pub(super) type EdgeList = (Vec<u32>, Vec<u32>);
 
-/// Reads `source,destination` lines; blank lines are skipped.
+/// Reads `source,destination` lines. Blank lines are skipped.
 ///
 /// # Errors
-/// A line that is not an id of one of `sources` and one of `destinations`.
+/// Fails for a line that is not a pair of ids in the range of `sources` and of `destinations`.
 pub(super) fn read_edges(path: &Path, sources: Count, destinations: Count) -> Result<EdgeList, GraphError> {
     let parser = EdgeParser { sources, destinations };
     let (src, dst): (Vec<_>, Vec<_>) = parse_file(path, parser)?.into_iter().unzip();
     Ok((concat(src), concat(dst)))
 }
 
-/// Reads a row of numbers a line; blank lines are skipped. Returns the values, row-major, and the number of columns,
-/// 0 for an empty file.
+/// Reads a row of numbers per line. Blank lines are skipped. Returns the values, row-major, and the number of columns,
+/// which is 0 for an empty file.
 ///
 /// # Errors
-/// A value that is no finite number, by line and column counted from 1, and a row of another length than the first.
+/// Fails for a value that is not a finite number, with its line and column counted from 1, and for a row of another
+/// length than the first.
 pub(super) fn read_rows(path: &Path) -> Result<(Vec<f32>, usize), GraphError> {
     let mut columns = 0;
     let parser = RowParser { columns: &mut columns };
@@ -31,11 +32,11 @@ pub(super) fn read_rows(path: &Path) -> Result<(Vec<f32>, usize), GraphError> {
     Ok((values, columns))
 }
 
-/// Reads a class a line: a whole number, or `nan`, -1 or nothing for -1, which is "unlabelled". Blank lines past
-/// `num_nodes` are the end of the file.
+/// Reads a class per line: a whole number, or `nan`, -1 or a blank line for -1, which is "unlabeled". Blank lines past
+/// `num_nodes` belong to the end of the file.
 ///
 /// # Errors
-/// A line that is no class, and several columns.
+/// Fails for a line that is not a class, and for several columns.
 pub(super) fn read_labels(path: &Path, num_nodes: usize) -> Result<Vec<i64>, GraphError> {
     let mut labels = concat(parse_file(path, Lines(|line: &[u8]| label(line).map(Some)))?);
     while labels.len() > num_nodes && labels.last() == Some(&None) {
@@ -44,10 +45,10 @@ pub(super) fn read_labels(path: &Path, num_nodes: usize) -> Result<Vec<i64>, Gra
     Ok(labels.into_iter().map(|label| label.unwrap_or(-1)).collect())
 }
 
-/// Reads a node id a line, in file order; blank lines are skipped.
+/// Reads a node id per line, in the order of the file. Blank lines are skipped.
 ///
 /// # Errors
-/// A line that is no id of one of `nodes`.
+/// Fails for a line that is not an id in the range of `nodes`.
 pub(super) fn read_ids(path: &Path, nodes: Count) -> Result<Vec<u32>, GraphError> {
     let id = |line: &[u8]| match line.trim_ascii() {
         b"" => Ok(None),
@@ -56,15 +57,15 @@ pub(super) fn read_ids(path: &Path, nodes: Count) -> Result<Vec<u32>, GraphError
     Ok(concat(parse_file(path, Lines(id))?))
 }
 
-/// Reads a time a line: a whole number, which may be written with decimals that are 0; blank lines are skipped.
+/// Reads a time per line: a whole number, which may have zeros as decimals. Blank lines are skipped.
 ///
 /// # Errors
-/// A line that is no whole number.
+/// Fails for a line that is not a whole number.
 pub(super) fn read_times(path: &Path) -> Result<Vec<i64>, GraphError> {
     Ok(concat(parse_file(path, Lines(time))?))
 }
 
-/// Reads the fields of each line as text; blank lines are skipped.
+/// Reads the comma-separated fields of each line as text. Blank lines are skipped.
 pub(super) fn read_fields(path: &Path) -> Result<Vec<Vec<String>>, GraphError> {
     let fields = |line: &[u8]| match line.trim_ascii() {
         b"" => Ok(None),
@@ -76,7 +77,7 @@ pub(super) fn read_fields(path: &Path) -> Result<Vec<Vec<String>>, GraphError> {
     Ok(parse_file(path, Lines(fields))?.into_iter().flatten().collect())
 }
 
-/// Reads whole numbers, one a line; blank lines are skipped.
+/// Reads a whole number per line. Blank lines are skipped.
 pub(super) fn read_counts(path: &Path) -> Result<Vec<u64>, GraphError> {
     let count = |line: &[u8]| match line.trim_ascii() {
         b"" => Ok(None),
@@ -94,19 +95,20 @@ fn node_id(field: &[u8], role: &str, nodes: Count) -> Result<u32, String> {
 }
 
 fn time(line: &[u8]) -> Result<Option<i64>, String> {
-    /// Up to here `f64` holds every whole number.
+    /// Up to this bound, `f64` represents every whole number.
     const EXACT: f64 = (1_u64 << 53) as f64;
     let line = line.trim_ascii();
     if line.is_empty() {
         return Ok(None);
     }
     let text = str::from_utf8(line).unwrap_or_default();
+    // Numbers with decimals or exponents are parsed as `f64`, and accepted only if they are exact.
     let decimal = || text.parse().ok().filter(|value: &f64| value.fract() == 0.0 && value.abs() <= EXACT);
     let whole = text.parse().ok().or_else(|| decimal().map(|value| value as i64));
-    whole.map(Some).ok_or_else(|| format!("{} is not a time: one whole number", quote(line)))
+    whole.map(Some).ok_or_else(|| format!("{} is not a time: expected one whole number", quote(line)))
 }
 
-/// A class, or `None` for a blank line.
+/// Parses a class. Returns `None` for a blank line.
 fn label(line: &[u8]) -> Result<Option<i64>, String> {
     let line = line.trim_ascii();
     if line.is_empty() {
@@ -114,13 +116,15 @@ fn label(line: &[u8]) -> Result<Option<i64>, String> {
     }
     if line.contains(&b',') {
         let columns = line.iter().filter(|&&b| b == b',').count() + 1;
-        return Err(format!("{columns} columns of labels; a node has one class here, multi-task labels are not read"));
+        return Err(format!(
+            "{columns} columns of labels; expected one class per node, multi-task labels are not supported"
+        ));
     }
     let number = str::from_utf8(line).ok().and_then(|text| text.parse::<f64>().ok());
     match number {
         Some(value) if value.is_nan() || value == -1.0 => Ok(Some(-1)),
         Some(value) if value.fract() == 0.0 && (0.0..=f64::from(i32::MAX)).contains(&value) => Ok(Some(value as i64)),
-        _ => Err(format!("{} is not a class: 0, 1, 2 and so on, or -1 or nan where there is none", quote(line))),
+        _ => Err(format!("{} is not a class: 0, 1, 2 and so on, or -1 or nan if unlabeled", quote(line))),
     }
 }
 
@@ -130,7 +134,8 @@ struct EdgeParser<'a> {
 }
 
 impl EdgeParser<'_> {
-    /// The edge at the start of `bytes` and the length of its line, if it is spelled the usual way and in range.
+    /// Parses the edge at the start of `bytes` on the fast path. Returns `None` unless it has the usual spelling and
+    /// both ids are in range. Returns the ends and the length of the line.
     fn usual(&self, bytes: &[u8]) -> Option<(u32, u32, usize)> {
         let (src, src_length) = leading_digits(bytes);
         let rest = bytes.get(src_length + 1..)?;
@@ -148,6 +153,7 @@ impl EdgeParser<'_> {
         legal.then_some((src as u32, dst as u32, src_length + 1 + dst_length + end))
     }
 
+    /// Parses a line of any spelling, and reports errors.
     fn unusual(&self, line: &[u8]) -> Result<Option<(u32, u32)>, String> {
         if line.trim_ascii().is_empty() {
             return Ok(None);
@@ -166,8 +172,10 @@ impl BlockParser for EdgeParser<'_> {
     type Output = EdgeList;
 
     fn parse(&self, block: &[u8]) -> Result<EdgeList, BadLine> {
+        // A typical line has ten bytes or more.
         let lines = block.len() / 10;
-        let (mut src, mut dst) = (Vec::with_capacity(lines), Vec::with_capacity(lines));
+        let mut src = Vec::with_capacity(lines);
+        let mut dst = Vec::with_capacity(lines);
         let mut at = 0;
         while at < block.len() {
             if let Some((from, to, length)) = self.usual(&block[at..]) {
@@ -195,7 +203,7 @@ struct RowParser<'a> {
 }
 
 impl RowParser<'_> {
-    /// Appends the row at the start of `bytes` and returns how many bytes its line has.
+    /// Appends the row at the start of `bytes` to `out`, and returns the length of its line.
     fn row(&self, bytes: &[u8], out: &mut Vec<f32>) -> Result<usize, String> {
         let mut at = 0;
         for column in 1..=*self.columns {
@@ -221,13 +229,14 @@ impl RowParser<'_> {
         }
     }
 
+    /// Returns the error for a row of the wrong length.
     fn ragged(&self, line: &[u8]) -> String {
         let found = line.iter().filter(|&&b| b == b',').count() + 1;
         format!("{found} values, but the first line has {}", self.columns)
     }
 }
 
-/// The number that ends at the next comma or line end, and its length with the white space around it.
+/// Parses the number before the next comma or line end. Returns it with its length, including white space.
 fn long_number(bytes: &[u8]) -> Result<(f32, usize), String> {
     let length = bytes.iter().position(|&b| b == b',' || b == b'\n').unwrap_or(bytes.len());
     let field = bytes[..length].strip_suffix(b"\r").unwrap_or(&bytes[..length]);
@@ -245,7 +254,7 @@ impl BlockParser for RowParser<'_> {
         let mut values = Vec::with_capacity(block.len() / 2);
         let mut at = 0;
         while at < block.len() {
-            // A row of one column may be blank only by mistake, so a blank line is skipped at any width.
+            // Even with a single column, blank lines are skipped: a blank row can only be a mistake.
             if matches!(block[at], b'\n' | b'\r' | b' ') && line_at(block, at).trim_ascii().is_empty() {
                 at = after_line(block, at);
                 continue;
@@ -260,7 +269,7 @@ impl BlockParser for RowParser<'_> {
     }
 }
 
-/// Parses each line by itself; `None` leaves a line out.
+/// A parser of single lines. `None` skips a line.
 pub(super) struct Lines<F>(pub(super) F);
 
 impl<T: Send, F: Fn(&[u8]) -> Result<Option<T>, String> + Sync> BlockParser for Lines<F> {
@@ -280,7 +289,7 @@ impl<T: Send, F: Fn(&[u8]) -> Result<Option<T>, String> + Sync> BlockParser for 
     }
 }
 
-/// Joins blocks; each is freed as soon as it is copied.
+/// Concatenates blocks. Each block is freed as soon as it is copied.
 pub(super) fn concat<T: Copy>(blocks: Vec<Vec<T>>) -> Vec<T> {
     if blocks.len() < 2 {
         return blocks.into_iter().next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A synthetic graph with communities, hubs, and features that a graph network can learn from.
+//! Synthetic graphs with communities, hubs, and features that a graph neural network can learn from.
 
 use super::fake_attributes::{Ends, edge_attributes, node_times};
 use super::weighted_nodes::{WeightedNodes, fractional_power};
@@ -7,13 +7,13 @@ use crate::{Buffer, DEFAULT_NODE_TYPE, Dataset, Features, GraphError, NodeData, 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// The name under which [`load`](super::load) generates a graph in place of reading one.
+/// The name for which [`load`](super::load) generates a graph.
 pub const FAKE_NAME: &str = "fake";
 
-/// How often an edge that would be a self loop is drawn again.
+/// The number of attempts to draw an edge that is not a self loop.
 const MAX_TRIES: usize = 16;
 
-/// What [`fake`] generates. The first four fields have the names and defaults of PyG's `FakeDataset`.
+/// The options of [`fake`]. The first four fields have the names and defaults of PyG's `FakeDataset`.
 ///
 /// ```
 /// use edgecut_graph::datasets::{FakeOptions, fake};
@@ -25,29 +25,30 @@ const MAX_TRIES: usize = 16;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FakeOptions {
-    /// The number of nodes, exactly; PyG draws a number near it. Default 1000.
+    /// The exact number of nodes. PyG draws a number near it. Default 1000.
     pub avg_num_nodes: usize,
     /// The mean in-degree, counting both directions of each edge. Default 10.
     pub avg_degree: f64,
-    /// Features per node; 0 for none. Default 64.
+    /// The number of features per node, 0 for none. Default 64.
     pub num_channels: usize,
-    /// Classes, each of which is a community. Default 10.
+    /// The number of classes, each of which is a community. Default 10.
     pub num_classes: usize,
-    /// The share of edges that stay in their class, in `0..=1`. Default 0.8.
+    /// The probability that an edge stays in its class, in `0..=1`. Default 0.8.
     pub homophily: f64,
-    /// The exponent of the degrees' power law, above 2: a node has degree `d` with a probability near
+    /// The exponent of the power law of degrees, above 2. The probability of degree `d` is about proportional to
     /// `d^-degree_exponent`, up to about `avg_degree * sqrt(nodes) / 3`. Default 2.5.
     pub degree_exponent: f64,
-    /// How far the mean of a class lies from the origin; the noise of each feature has variance 1. Default 1.5, with
-    /// which features alone tell about half of the nodes of ten classes.
+    /// The distance of a class mean from the origin. The noise of each feature has variance 1. Default 1.5, with which
+    /// features alone identify the class of about half of the nodes with ten classes.
     pub feature_signal: f64,
     /// The share of training nodes. Default 0.6.
     pub train_fraction: f64,
-    /// The share of validation nodes; the others are test nodes. Default 0.2.
+    /// The share of validation nodes. The remaining nodes are test nodes. Default 0.2.
     pub valid_fraction: f64,
-    /// The seed of every random choice. Default 0.
+    /// The seed of all random choices. Default 0.
     pub seed: u64,
-    /// Whether edges have weights, times and features, and nodes times. Edges within a class weigh more. Default false.
+    /// True to give edges weights, times and features, and nodes times. Edges within a class have larger weights.
+    /// Default false.
     pub edge_attributes: bool,
 }
 
@@ -69,17 +70,19 @@ impl Default for FakeOptions {
     }
 }
 
-/// Generates a graph: a degree-corrected stochastic block model (Karrer and Newman, 2011) whose blocks are the classes.
+/// Generates a graph by a degree-corrected stochastic block model (Karrer and Newman, 2011) whose blocks are the
+/// classes.
 ///
-/// Nodes get a class at random and a weight from a power law. Each edge joins two nodes drawn by weight, of the same
-/// class with probability `homophily`. Features are the mean of the class, a random direction of length
-/// `feature_signal`, plus noise. The same options give the same graph, bit for bit, on any number of threads.
+/// Each node gets a random class and a weight from a power law. Each edge joins two nodes drawn by weight, which are of
+/// the same class with probability `homophily`. The features of a node are the mean of its class plus noise. The mean
+/// is a random vector of length `feature_signal`. The same options give the same graph, bit for bit, on any number of
+/// threads.
 ///
-/// Every edge is stored in both directions, sorted by (source, destination). There is no self loop; hubs may have
-/// the same edge more than once, and a few nodes may have none.
+/// Every edge is stored in both directions, sorted by (source, destination). There are no self loops. Hubs may have
+/// duplicate edges, and a few nodes may have no edges.
 ///
 /// # Errors
-/// [`GraphError::Dataset`] for an option out of its range.
+/// [`GraphError::Dataset`] if an option is out of range.
 pub fn fake(options: &FakeOptions) -> Result<Dataset, GraphError> {
     options.check().map_err(|why| GraphError::Dataset { dataset: FAKE_NAME.into(), why })?;
     let classes = classes(options);
@@ -103,7 +106,7 @@ pub fn fake(options: &FakeOptions) -> Result<Dataset, GraphError> {
     Ok(dataset)
 }
 
-/// What a random number is for; each purpose has a stream of its own.
+/// The purpose of a random number. Each purpose has its own stream.
 #[derive(Clone, Copy)]
 enum Stream {
     Class = 1,
@@ -115,12 +118,12 @@ enum Stream {
 }
 
 impl FakeOptions {
-    /// The random numbers of one item: they depend neither on the other items nor on the number of threads.
+    /// Returns the random numbers of one item, which depend neither on other items nor on the number of threads.
     fn rng(&self, stream: Stream, item: usize) -> CounterRng {
         CounterRng::new(combine(combine(self.seed, stream as u64), item as u64))
     }
 
-    /// The number of edges, each counted once.
+    /// Returns the number of undirected edges.
     fn num_pairs(&self) -> usize {
         if self.avg_num_nodes < 2 { 0 } else { (self.avg_num_nodes as f64 * self.avg_degree / 2.0).round() as usize }
     }
@@ -162,6 +165,7 @@ pub(super) fn classes(options: &FakeOptions) -> Vec<u32> {
 fn edges(options: &FakeOptions, classes: &[u32]) -> (Buffer<u32>, Buffer<u32>) {
     let weights = weights(options);
     let nodes = WeightedNodes::new(classes, &weights, options.num_classes);
+    // Both directions of every edge, packed so that sorting orders them by (source, destination).
     let mut keys = vec![0_u64; 2 * options.num_pairs()];
     keys.par_chunks_exact_mut(2).enumerate().for_each(|(index, both)| {
         let (a, b) = edge(options, &nodes, &mut options.rng(Stream::Edge, index));
@@ -174,9 +178,10 @@ fn edges(options: &FakeOptions, classes: &[u32]) -> (Buffer<u32>, Buffer<u32>) {
     (src.into(), dst.into())
 }
 
-/// A weight per node, at least 1, from a Pareto law. It is capped at the square root of the number of nodes, above
-/// which two hubs would share more than one edge on average.
+/// Draws a weight for each node, at least 1, from a Pareto distribution. Weights are capped at the square root of the
+/// number of nodes, above which two hubs would share more than one edge on average.
 pub(super) fn weights(options: &FakeOptions) -> Vec<f64> {
+    // Inverse transform sampling: the probability of a weight above `w` is `w^(1 - degree_exponent)`.
     let exponent = 1.0 / (options.degree_exponent - 1.0);
     let cap = (options.avg_num_nodes as f64).sqrt();
     let weight = |node| (1.0 / fractional_power(1.0 - options.rng(Stream::Weight, node).unit(), exponent)).min(cap);
@@ -193,7 +198,7 @@ fn edge(options: &FakeOptions, nodes: &WeightedNodes, draws: &mut CounterRng) ->
             return ends;
         }
     }
-    // A class of one node, or of one that outweighs all others: join it to the next node.
+    // The class has a single node, or one that outweighs all others: join it to the node with the next id.
     (ends.0, (ends.0 + 1) % options.avg_num_nodes as u32)
 }
 
@@ -214,7 +219,7 @@ pub(super) fn features(options: &FakeOptions, classes: &[u32]) -> Option<Feature
     Some(Features::F32 { values: values.into(), dim })
 }
 
-/// A random direction of length `feature_signal` per class, end to end.
+/// Returns a random vector of length `feature_signal` for each class, end to end.
 fn class_means(options: &FakeOptions) -> Vec<f32> {
     let mean = |class| {
         let mut draws = options.rng(Stream::ClassMean, class);
@@ -227,6 +232,7 @@ fn class_means(options: &FakeOptions) -> Vec<f32> {
 
 pub(super) fn splits(options: &FakeOptions) -> Splits {
     let num_nodes = options.avg_num_nodes;
+    // Sorting by random keys shuffles the nodes in parallel.
     let mut order: Vec<(u64, u32)> =
         (0..num_nodes).into_par_iter().map(|node| (options.rng(Stream::Split, node).next_u64(), node as u32)).collect();
     order.par_sort_unstable();

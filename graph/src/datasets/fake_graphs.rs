@@ -1,30 +1,30 @@
-//! Synthetic graphs whose class is in their structure.
+//! Synthetic sets of graphs whose class is visible in their structure.
 
 use crate::rng::{CounterRng, combine};
 use crate::{GraphData, GraphDataset, GraphError};
 use rayon::prelude::*;
 
-/// The name under which [`load_graphs`](super::load_graphs) generates graphs in place of reading some.
+/// The name for which [`load_graphs`](super::load_graphs) generates graphs.
 pub const FAKE_GRAPHS_NAME: &str = "fake-graphs";
-/// Nodes that edges of the later classes lead to.
+/// The number of hub nodes per graph. Graphs of later classes have more edges to hubs.
 const HUBS: u64 = 3;
-/// Edges per node, counting each once.
+/// The number of undirected edges per node.
 const EDGES_PER_NODE: usize = 2;
-/// Graphs that are drawn before they are put together.
+/// The number of graphs that are generated in parallel before they are appended.
 const GRAPHS_AT_ONCE: usize = 1 << 12;
 /// The share of graphs that have the structure of a random class.
 const NOISE: f64 = 0.1;
 
-/// What [`fake_graphs`] generates.
+/// The options of [`fake_graphs`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FakeGraphsOptions {
     /// The number of graphs. Default 1000.
     pub num_graphs: usize,
-    /// The mean number of nodes; half of it to half as much again. Default 20.
+    /// The mean number of nodes. Sizes range from half to one and a half times this. Default 20.
     pub avg_num_nodes: usize,
     /// The number of classes. Default 2.
     pub num_classes: usize,
-    /// The seed of every random choice. Default 0.
+    /// The seed of all random choices. Default 0.
     pub seed: u64,
 }
 
@@ -34,12 +34,13 @@ impl Default for FakeGraphsOptions {
     }
 }
 
-/// Generates graphs without features: twice as many edges as nodes, each in both directions, of which a share leads to one of
-/// three hubs; the later the class, the greater the share. A tenth of the graphs has the structure of a class at random, so
-/// that no model can be right about all. The same options give the same graphs on any number of threads.
+/// Generates graphs without features. Each graph has two undirected edges per node, stored in both directions. A share
+/// of the edges leads to one of three hubs, and this share grows with the class. A tenth of the graphs have the
+/// structure of a random class, so no model can classify all graphs correctly. The same options give the same graphs on
+/// any number of threads.
 ///
 /// # Errors
-/// [`GraphError::Dataset`] for an option out of its range.
+/// [`GraphError::Dataset`] if an option is out of range.
 ///
 /// ```
 /// use edgecut_graph::datasets::{FakeGraphsOptions, fake_graphs};
@@ -51,11 +52,15 @@ pub fn fake_graphs(options: &FakeGraphsOptions) -> Result<GraphDataset, GraphErr
     let FakeGraphsOptions { num_graphs, avg_num_nodes, num_classes, seed } = *options;
     let fail = |why: String| Err(GraphError::Dataset { dataset: FAKE_GRAPHS_NAME.into(), why });
     if !(1..=1 << 16).contains(&num_classes) || num_graphs < num_classes {
-        return fail(format!("{num_classes} classes of {num_graphs} graphs: at least 1 class, and a graph for each"));
+        return fail(format!(
+            "{num_classes} classes of {num_graphs} graphs: expected at least 1 class and at least one graph per class"
+        ));
     }
     let most_nodes = avg_num_nodes.saturating_mul(3).div_ceil(2).saturating_mul(num_graphs);
     if avg_num_nodes < 2 || most_nodes > u32::MAX as usize {
-        return fail(format!("avg_num_nodes is {avg_num_nodes}: at least 2, and not 2^32 in all graphs together"));
+        return fail(format!(
+            "avg_num_nodes is {avg_num_nodes}: expected at least 2, and fewer than 2^32 nodes in all graphs together"
+        ));
     }
     let mut data = GraphData { node_offsets: vec![0], ..GraphData::default() };
     let mut first = 0;
@@ -76,7 +81,7 @@ pub fn fake_graphs(options: &FakeGraphsOptions) -> Result<GraphDataset, GraphErr
     GraphDataset::new(FAKE_GRAPHS_NAME, data)
 }
 
-/// The number of nodes, and the edges.
+/// Draws a graph. Returns the number of nodes and the undirected edges.
 fn draw(options: &FakeGraphsOptions, graph: usize, seed: u64) -> (u32, Vec<(u32, u32)>) {
     let mut rng = CounterRng::new(combine(combine(0xfa4e, seed), graph as u64));
     let avg = options.avg_num_nodes as u64;
@@ -86,8 +91,10 @@ fn draw(options: &FakeGraphsOptions, graph: usize, seed: u64) -> (u32, Vec<(u32,
     let to_hubs = (class as f64 + 0.5) / classes as f64;
     let edge = |_| {
         let from = rng.below(num_nodes);
+        // The hubs are the first nodes of a graph.
         let among = if rng.unit() < to_hubs { HUBS.min(num_nodes) } else { num_nodes };
         let to = rng.below(among);
+        // An edge that would be a self loop leads to the next node.
         let to = if to == from { (to + 1) % num_nodes } else { to };
         (from as u32, to as u32)
     };

@@ -1,4 +1,4 @@
-//! A synthetic graph with several types of nodes and edges, of which all carry a part of what is to be learned.
+//! Synthetic heterogeneous graphs whose node and edge types all contribute to the labels.
 
 use super::fake::{FakeOptions, classes, features, splits, weights};
 use super::fake_attributes::{Ends, edge_attributes, node_times};
@@ -7,26 +7,28 @@ use crate::rng::{CounterRng, combine};
 use crate::{Dataset, EdgeData, GraphError, NodeData, NodeTypeId, Splits};
 use rayon::prelude::*;
 
-/// The name under which [`load`](super::load) generates a heterogeneous graph in place of reading one.
+/// The name for which [`load`](super::load) generates a heterogeneous graph.
 pub const FAKE_HETERO_NAME: &str = "fake-hetero";
 
-/// Node types as (name, share of `num_channels` that its features have).
+/// The node types, as (name, number of features relative to `num_channels`).
 const NODE_TYPES: [(&str, f64); 3] = [("v0", 1.0), ("v1", 0.5), ("v2", 0.0)];
-/// Edge types as (source, destination): a ring in each direction.
+/// The edge types, as (source, destination): a ring in each direction.
 const EDGE_TYPES: [(usize, usize); 6] = [(0, 1), (1, 0), (1, 2), (2, 1), (2, 0), (0, 2)];
-/// Mixed into the seed of what edges are drawn by.
+/// A constant that is mixed into the seed of edges, so that they are independent of other random numbers.
 const EDGES: u64 = 0x6865_7465_726f;
 
-/// Generates a heterogeneous graph: three node types and six edge types, as PyG's `FakeHeteroDataset` has by default.
+/// Generates a heterogeneous graph with three node types and six edge types, like PyG's `FakeHeteroDataset` by default.
 ///
-/// Each type has `avg_num_nodes` nodes, and each edge type `avg_degree` edges per destination on average. Every node has a
-/// class, nodes of type `v0` show it as their label. An edge joins nodes of the same class with probability `homophily`,
-/// each drawn by a weight from a power law. `v0` and `v1` have features, of which those of `v1` are half as wide; those of
-/// `v0` are scaled down to half the signal, so that neighbors tell more about a node than the node itself; `v2` has none. The same
-/// options give the same graph, bit for bit, on any number of threads.
+/// Each node type has `avg_num_nodes` nodes, and each edge type has `avg_degree` edges per destination on average.
+/// Every node has a class, but only nodes of type `v0` have it as their label. An edge joins nodes of the same class
+/// with probability `homophily`, each drawn by a weight from a power law.
+///
+/// `v0` has `num_channels` features with half the signal, so that neighbors reveal more about a node than the node
+/// itself. `v1` has half as many features, and `v2` has none. The same options give the same graph, bit for bit, on any
+/// number of threads.
 ///
 /// # Errors
-/// [`GraphError::Dataset`] for an option out of its range.
+/// [`GraphError::Dataset`] if an option is out of range.
 pub fn fake_hetero(options: &FakeOptions) -> Result<Dataset, GraphError> {
     options.check().map_err(|why| GraphError::Dataset { dataset: FAKE_HETERO_NAME.into(), why })?;
     let of_type: Vec<FakeOptions> = (0..NODE_TYPES.len()).map(|t| options_of_type(options, t)).collect();
@@ -66,7 +68,8 @@ pub fn fake_hetero(options: &FakeOptions) -> Result<Dataset, GraphError> {
             let destinations = Ends { classes: &classes[dst], times: dst_times };
             edge_attributes(combine(options.seed, e as u64), (&src_ids, &dst_ids), (sources, destinations), false)
         });
-        let (src, dst) = (NodeTypeId(src as u16), NodeTypeId(dst as u16));
+        let src = NodeTypeId(src as u16);
+        let dst = NodeTypeId(dst as u16);
         let edges = EdgeData::new(src, format!("e{e}"), dst, src_ids.into(), dst_ids.into());
         EdgeData { attributes: attributes.unwrap_or_default(), ..edges }
     };
@@ -77,6 +80,7 @@ pub fn fake_hetero(options: &FakeOptions) -> Result<Dataset, GraphError> {
     })
 }
 
+/// Returns the options for generating the nodes of one type.
 fn options_of_type(options: &FakeOptions, t: usize) -> FakeOptions {
     FakeOptions {
         seed: combine(options.seed, t as u64),
@@ -86,7 +90,7 @@ fn options_of_type(options: &FakeOptions, t: usize) -> FakeOptions {
     }
 }
 
-/// An edge between a node of the source's type and one of the destination's.
+/// Draws an edge between a node of the source type and a node of the destination type.
 fn edge(options: &FakeOptions, src: &WeightedNodes, dst: &WeightedNodes, draws: &mut CounterRng) -> (u32, u32) {
     let class = dst.draw_class(draws);
     let to = dst.draw(class, draws);
@@ -122,7 +126,7 @@ mod tests {
 
     #[test]
     fn edges_join_the_same_class_as_often_as_asked_also_over_types_without_labels() {
-        // Through v1: a neighbor's neighbor of type v0 is of the same class with at least homophily squared.
+        // A path through v1 joins two nodes of type v0. They are of the same class at least with homophily squared.
         let graph = fake_hetero(&FakeOptions { homophily: 0.9, ..small() }).unwrap();
         let labels = graph.node_types[0].labels.as_ref().unwrap();
         let (to_v1, to_v0) = (&graph.edge_types[0], &graph.edge_types[1]);
@@ -150,7 +154,7 @@ mod tests {
             let attributes = &edges.attributes;
             assert!(attributes.times.is_some() && attributes.features.is_some() && attributes.weights.is_some());
         }
-        // Homophily is 0.8: about that share of edges joins the same class and weighs more.
+        // With homophily 0.8, about that share of the edges joins the same class and has a larger weight.
         let heavy = weights(0).iter().filter(|&&weight| weight >= 2.0).count() as f64 / weights(0).len() as f64;
         assert!((0.7..0.9).contains(&heavy), "{heavy}");
         assert!(weights(0)[..] != weights(1)[..]);

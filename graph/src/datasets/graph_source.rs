@@ -1,4 +1,4 @@
-//! Finding a set of graphs by name.
+//! Lookup of sets of graphs by name.
 
 use super::blocks::find_text;
 use super::fake_graphs::{FAKE_GRAPHS_NAME, FakeGraphsOptions, fake_graphs};
@@ -6,19 +6,19 @@ use super::tu::{find_edges, read_tu};
 use crate::{GraphDataset, GraphError};
 use std::path::PathBuf;
 
-/// Which set of graphs to load.
+/// The description of a set of graphs to load.
 #[derive(Clone, Debug)]
 pub struct GraphSource {
-    /// Its name; `fake-graphs` generates one.
+    /// The name of the set. `fake-graphs` generates one.
     pub name: String,
-    /// The folder under which it is looked for.
+    /// The folder that contains sets of graphs.
     pub root_dir: PathBuf,
-    /// What is generated under the name `fake-graphs`.
+    /// The options for generating `fake-graphs`.
     pub fake: FakeGraphsOptions,
 }
 
 impl GraphSource {
-    /// The set `name` under `root_dir`.
+    /// Describes the set `name` in `root_dir`.
     ///
     /// ```
     /// use edgecut_graph::datasets::{GraphSource, load_graphs};
@@ -29,12 +29,12 @@ impl GraphSource {
         Self { name: name.into(), root_dir: root_dir.into(), fake: FakeGraphsOptions::default() }
     }
 
-    /// The folder that holds the set's files: the first with a file of edges among `{root_dir}/{name}`, `{root_dir}/{name}/raw`,
-    /// which is PyG's, or `root_dir` itself if it has
-    /// `{name}_A.txt`; `None` where the set is generated.
+    /// Returns the folder with the files of the set, or `None` if the set is generated. It is the first folder with a
+    /// file of edges among `{root_dir}/{name}`, `{root_dir}/{name}/raw` (the layout of PyG), and `root_dir` itself if
+    /// it contains `{name}_A.txt`.
     ///
     /// # Errors
-    /// [`GraphError::Dataset`] listing what was looked for if there is none.
+    /// [`GraphError::Dataset`] with the searched folders if there is no such folder.
     pub fn folder(&self) -> Result<Option<PathBuf>, GraphError> {
         if self.name == FAKE_GRAPHS_NAME {
             return Ok(None);
@@ -46,7 +46,8 @@ impl GraphSource {
                 return Ok(Some(folder.clone()));
             }
         }
-        // Its files may have any name in a folder of its own, but not beside those of other sets.
+        // In a folder of its own, the set's files may have any prefix. In `root_dir` they may lie next to those of
+        // other sets.
         if find_text(&self.root_dir, &format!("{}_A.txt", self.name)).is_some() {
             return Ok(Some(self.root_dir.clone()));
         }
@@ -59,7 +60,7 @@ impl GraphSource {
 /// Loads or generates a set of graphs.
 ///
 /// # Errors
-/// Those of [`GraphSource::folder`], [`read_tu`] and [`fake_graphs`](fn@fake_graphs).
+/// As [`GraphSource::folder`], [`read_tu`] and [`fake_graphs`](fn@fake_graphs).
 pub fn load_graphs(source: &GraphSource) -> Result<GraphDataset, GraphError> {
     match source.folder()? {
         Some(folder) => read_tu(&source.name, &folder),

@@ -1,21 +1,22 @@
-//! Graphs from files and from a generator.
+//! Readers and generators of graphs.
 //!
-//! [`load`] finds a dataset by name and tells its layout by what is in its folder:
+//! [`load`] finds a dataset by name and detects its layout from the contents of its folder:
 //!
-//! | layout | told by | reader |
+//! | layout | detected by | reader |
 //! |---|---|---|
 //! | `.npy` folder: arrays saved from PyG, DGL or NumPy | `edge_index.npy` | [`read_npy_folder`] |
-//! | the same with a folder per type | `nodes/` and `edges/` | [`read_npy_types`] |
+//! | `.npy` folder with one folder per type | `nodes/` and `edges/` | [`read_npy_types`] |
 //! | OGB raw CSV | `raw/` | [`read_ogb`] |
-//! | OGB raw CSV with several types | `raw/triplet-type-list` | [`read_ogb_hetero`] |
+//! | heterogeneous OGB raw CSV | `raw/triplet-type-list` | [`read_ogb_hetero`] |
 //! | triples of a knowledge graph | `train.ids.tsv` or `train.tsv` | [`read_triples`] |
-//! | none, generated | the name `fake` | [`fake`](fn@fake) |
-//! | none, generated with several types | the name `fake-hetero` | [`fake_hetero`](fn@fake_hetero) |
+//! | none, generated homogeneous graph | the name `fake` | [`fake`](fn@fake) |
+//! | none, generated heterogeneous graph | the name `fake-hetero` | [`fake_hetero`](fn@fake_hetero) |
 //!
-//! [`load_graphs`] does the same for sets of many small graphs: TUDataset's text files ([`read_tu`]), or `fake-graphs`
-//! ([`fake_graphs`](fn@fake_graphs)).
+//! [`load_graphs`] does the same for sets of many small graphs: the text files of TUDataset ([`read_tu`]), or
+//! `fake-graphs` ([`fake_graphs`](fn@fake_graphs)).
 //!
-//! What they return passes [`Dataset::validate`](crate::Dataset::validate); every reader reports bad values with their file and place.
+//! The returned datasets pass [`Dataset::validate`](crate::Dataset::validate). Every reader reports bad values with the
+//! file and the position.
 
 mod blocks;
 mod count;

@@ -1,4 +1,4 @@
-//! Whole numbers from `.npy` files of several types.
+//! Whole numbers from `.npy` files of several integer types.
 
 use crate::npy::map_npy_bool;
 use crate::scan::first_position;
@@ -6,14 +6,14 @@ use crate::{Buffer, GraphError, NpyElement, map_npy, npy_shape};
 use rayon::prelude::*;
 use std::path::Path;
 
-/// Numbers that are converted as one task.
+/// The number of values that one task converts.
 const RUN: usize = 1 << 14;
 
-/// A type that whole numbers are stored in.
+/// A stored integer type.
 trait Integer: NpyElement + Ord {
-    /// The number; past `i64::MAX` it counts as that.
+    /// Returns the number, or `i64::MAX` if it is larger.
     fn wide(self) -> i64;
-    /// The number modulo 2^32.
+    /// Returns the number modulo 2^32.
     fn low(self) -> u32;
 }
 
@@ -35,7 +35,7 @@ integer!(i32, i64::from, |v| v as u32);
 integer!(u32, i64::from, |v| v);
 integer!(u8, i64::from, u32::from);
 
-/// Whole numbers as they are stored.
+/// An array of whole numbers in its stored type.
 pub(super) enum Integers {
     I64(Buffer<i64>),
     U64(Buffer<u64>),
@@ -60,7 +60,7 @@ impl Integers {
     /// Maps the array in `path`.
     ///
     /// # Errors
-    /// Those of [`map_npy`], and a type that holds no whole numbers.
+    /// As [`map_npy`], and for a type that does not hold whole numbers.
     pub(super) fn map(path: &Path) -> Result<(Vec<usize>, Self), GraphError> {
         let (_, dtype) = npy_shape(path)?;
         fn of<T: NpyElement>(
@@ -82,37 +82,38 @@ impl Integers {
         }
     }
 
-    /// How many there are.
+    /// Returns the length of the array.
     pub(super) fn len(&self) -> usize {
         for_each_type!(self, values => values.len())
     }
 
-    /// The largest, if there is any; numbers past `i64::MAX` count as that.
+    /// Returns the largest number, if any. Numbers above `i64::MAX` count as `i64::MAX`.
     pub(super) fn max(&self) -> Option<i64> {
         for_each_type!(self, values => values.par_iter().max().map(|v| v.wide()))
     }
 
-    /// The number at `index`; numbers past `i64::MAX` count as that.
+    /// Returns the number at `index`. Numbers above `i64::MAX` count as `i64::MAX`.
     pub(super) fn get(&self, index: usize) -> i64 {
         for_each_type!(self, values => values[index].wide())
     }
 
-    /// The first index at which `wrong` holds.
+    /// Returns the first index whose number is `wrong`.
     pub(super) fn position(&self, wrong: impl Fn(i64) -> bool + Sync + Send) -> Option<usize> {
         for_each_type!(self, values => first_position(values, |v| wrong(v.wide())))
     }
 
-    /// `range` as node ids, or `None` if one of them is not below `num_nodes`: one pass over what may be gigabytes.
+    /// Converts `range` to node ids. Returns `None` if one of them is not below `num_nodes`. Checks and converts in one
+    /// pass, since the array may have gigabytes.
     pub(super) fn to_checked_ids(&self, range: std::ops::Range<usize>, num_nodes: usize) -> Option<Vec<u32>> {
         for_each_type!(self, values => checked_ids(&values[range], num_nodes))
     }
 
-    /// `range` as node ids. They have to be known to fit.
+    /// Converts `range` to node ids, which must be in range.
     pub(super) fn to_ids(&self, range: std::ops::Range<usize>) -> Vec<u32> {
         for_each_type!(self, values => values[range].par_iter().map(|v| v.low()).collect())
     }
 
-    /// All of them as `i64`, without a copy where they are stored so.
+    /// Converts the array to `i64`, without a copy if it is stored in this type.
     pub(super) fn into_i64(self) -> Buffer<i64> {
         match self {
             Self::I64(values) => values,
@@ -125,7 +126,8 @@ fn checked_ids<T: Integer>(values: &[T], num_nodes: usize) -> Option<Vec<u32>> {
     let mut ids = vec![0; values.len()];
     let runs = ids.par_chunks_mut(RUN).zip(values.par_chunks(RUN));
     let fit = runs.map(|(ids, values)| {
-        // Without a branch between values, which lets the compiler use vector instructions.
+        // Without a branch between values, the compiler can use vector instructions. Negative numbers wrap to large
+        // ones.
         ids.iter_mut().zip(values).fold(true, |fit, (id, value)| {
             *id = value.low();
             fit & ((value.wide() as u64) < num_nodes as u64)
@@ -138,10 +140,11 @@ fn widen<T: Integer>(values: &[T]) -> Buffer<i64> {
     values.par_iter().map(|v| v.wide()).collect::<Vec<_>>().into()
 }
 
-/// The shape of a mask and the positions where it is true, ascending. NumPy's `bool` and `uint8` are masks.
+/// Returns the shape of a mask and the positions where it is true, ascending. Masks are of NumPy's types `bool` and
+/// `uint8`.
 ///
 /// # Errors
-/// Those of [`map_npy`].
+/// As [`map_npy`].
 pub(super) fn read_mask(path: &Path) -> Result<(Vec<usize>, Vec<u32>), GraphError> {
     let (_, dtype) = npy_shape(path)?;
     let (shape, mask) = if dtype == "|u1" { map_npy(path)? } else { map_npy_bool(path)? };

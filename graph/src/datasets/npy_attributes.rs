@@ -1,4 +1,4 @@
-//! What nodes and edges carry, from `.npy` files.
+//! Attributes of nodes and edges from `.npy` files.
 
 use super::count::Count;
 use super::node_ids::Integers;
@@ -8,7 +8,7 @@ use half::f16;
 use rayon::prelude::*;
 use std::path::Path;
 
-/// The features in `path`, a row for each of `rows`, if the file is there and has columns.
+/// Reads features from `path`, one row for each of `rows`. Returns `None` if the file does not exist or has no columns.
 pub(super) fn read_features(path: &Path, rows: Count) -> Result<Option<Features>, GraphError> {
     if !path.exists() {
         return Ok(None);
@@ -34,14 +34,15 @@ pub(super) fn read_features(path: &Path, rows: Count) -> Result<Option<Features>
         return Err(GraphError::format(path, why));
     }
     Ok(Some(match features {
-        // Mapped again, because a fresh map has no pages in memory: it may be long before they are used.
+        // The file is mapped again, because the check has read all pages of this map, and they may not be needed for a
+        // long time.
         Features::F32 { dim, .. } if dtype == "<f4" => Features::F32 { values: map_npy(path)?.1, dim },
         Features::F16 { dim, .. } => Features::F16 { values: map_npy(path)?.1, dim },
         converted => converted,
     }))
 }
 
-/// The weights in `path`, one for each of `rows`, if the file is there.
+/// Reads weights from `path`, one for each of `rows`, if the file exists.
 pub(super) fn read_weights(path: &Path, rows: Count) -> Result<Option<Buffer<f32>>, GraphError> {
     if !path.exists() {
         return Ok(None);
@@ -60,13 +61,14 @@ pub(super) fn read_weights(path: &Path, rows: Count) -> Result<Option<Buffer<f32
     }
 }
 
-/// The times in `path`, one for each of `rows`, if the file is there.
+/// Reads times from `path`, one for each of `rows`, if the file exists.
 pub(super) fn read_times(path: &Path, rows: Count) -> Result<Option<Buffer<i64>>, GraphError> {
     if !path.exists() {
         return Ok(None);
     }
     let (shape, times) = Integers::map(path)?;
     check_list(path, &shape, rows)?;
+    // Values that do not fit into `i64` read as `i64::MAX`.
     if let Some(row) = times.position(|time| time == i64::MAX) {
         let why = format!("the time of {} {row} does not fit into 63 bits", rows.item());
         return Err(GraphError::format(path, why));

@@ -1,4 +1,4 @@
-//! The edge files of a folder of `.npy` arrays.
+//! The edge files in a folder of `.npy` arrays.
 
 use super::count::Count;
 use super::node_ids::Integers;
@@ -7,16 +7,16 @@ use super::npy_folder::only_file;
 use crate::{EdgeAttributes, EdgeData, EdgeList, GraphError, HeldOutEdges, NodeTypeId};
 use std::path::{Path, PathBuf};
 
-/// The file that makes a folder a `.npy` folder.
+/// The file that identifies a folder of `.npy` arrays.
 pub(super) const EDGE_INDEX_FILE: &str = "edge_index.npy";
-/// The files of held-out edges, the first of which is the one that is written.
+/// The accepted names of the file of validation edges. The exporter writes the first one.
 pub(super) const VALID_EDGE_FILES: [&str; 2] = ["valid_edge_index.npy", "val_edge_index.npy"];
 pub(super) const TEST_EDGE_FILE: &str = "test_edge_index.npy";
-/// The files of the times of held-out edges, the first of which is the one that is written.
+/// The accepted names of the file of validation edges' times. The exporter writes the first one.
 pub(super) const VALID_TIME_FILES: [&str; 2] = ["valid_edge_time.npy", "val_edge_time.npy"];
 pub(super) const TEST_TIME_FILE: &str = "test_edge_time.npy";
 
-/// The edge lists of one type, mapped.
+/// The mapped edge lists of one type.
 pub(super) struct EdgeFiles {
     folder: PathBuf,
     edges: EdgeIndex,
@@ -25,7 +25,7 @@ pub(super) struct EdgeFiles {
 }
 
 impl EdgeFiles {
-    /// Maps what is there.
+    /// Maps the edge lists in `folder`. Only the training edges are required.
     pub(super) fn open(folder: &Path) -> Result<Self, GraphError> {
         let edges = EdgeIndex::open(folder.join(EDGE_INDEX_FILE))?;
         let valid = only_file(VALID_EDGE_FILES.iter().map(|name| folder.join(name)))?;
@@ -34,13 +34,14 @@ impl EdgeFiles {
         Ok(Self { folder: folder.into(), edges, valid: open(valid)?, test: open(test)? })
     }
 
-    /// The largest node id of any edge.
+    /// Returns the largest node id of all edges.
     pub(super) fn largest_id(&self) -> Option<i64> {
         let lists = [Some(&self.edges), self.valid.as_ref(), self.test.as_ref()];
         lists.into_iter().flatten().filter_map(|list| list.ends.max()).max()
     }
 
-    /// The edges between nodes of `types`, of which there are `counts`, with all that the folder has about them.
+    /// Reads the edges between nodes of `types`, with their attributes and held-out edges. `counts` are the numbers of
+    /// nodes of both types.
     pub(super) fn read(
         &self,
         [src_type, dst_type]: [NodeTypeId; 2],
@@ -63,7 +64,7 @@ impl EdgeFiles {
         Ok(EdgeData { src_type, relation: relation.into(), dst_type, src, dst, attributes, held_out })
     }
 
-    /// The held-out edges of `list`, if the folder has them, with the times of one of `time_files`.
+    /// Reads the held-out edges of `list`, if it exists, with the times from one of `time_files`.
     fn read_held_out(
         &self,
         list: Option<&EdgeIndex>,
@@ -75,7 +76,7 @@ impl EdgeFiles {
             (None, None) => Ok(EdgeList::default()),
             (None, Some(path)) => Err(GraphError::format(
                 path,
-                "the held-out edges that it has the times of are missing: save their edge index as well",
+                "the held-out edges of these times are missing: save their edge index as well",
             )),
             (Some(list), times_file) => {
                 let edges = list.read(counts)?;
@@ -87,7 +88,7 @@ impl EdgeFiles {
     }
 }
 
-/// A row of sources and a row of destinations.
+/// A mapped edge list: a row of sources and a row of destinations.
 struct EdgeIndex {
     path: PathBuf,
     ends: Integers,
@@ -106,17 +107,20 @@ impl EdgeIndex {
         Err(GraphError::format(path, why))
     }
 
-    /// The edges, whose ends are below `counts`.
+    /// Converts the edges and checks that their ends are below `counts`.
     fn read(&self, counts: [Count; 2]) -> Result<EdgeList, GraphError> {
         let num_edges = self.ends.len() / 2;
         let ids = |range, end: usize| self.ends.to_checked_ids(range, counts[end].number);
         if let (Some(src), Some(dst)) = (ids(0..num_edges, 0), ids(num_edges..2 * num_edges, 1)) {
             return Ok(EdgeList::new(src.into(), dst.into()));
         }
+        // Only after the fast check has failed is the first bad entry searched for.
         let legal = |at: usize| (0..counts[at / num_edges].number as i64).contains(&self.ends.get(at));
         let at = (0..2 * num_edges).find(|&at| !legal(at)).unwrap_or(0);
-        let (end, nodes) = (["source", "destination"][at / num_edges], counts[at / num_edges]);
-        let (edge, node) = (at % num_edges, self.ends.get(at));
+        let end = ["source", "destination"][at / num_edges];
+        let nodes = counts[at / num_edges];
+        let edge = at % num_edges;
+        let node = self.ends.get(at);
         let why = format!("the {end} of edge {edge} is node {node}, which is out of range: {nodes}");
         Err(GraphError::format(&self.path, why))
     }

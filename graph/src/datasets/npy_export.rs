@@ -1,4 +1,4 @@
-//! Writing a graph as a folder of `.npy` arrays.
+//! Export of graphs to folders of `.npy` arrays.
 
 use super::npy_edges::{EDGE_INDEX_FILE, TEST_EDGE_FILE, TEST_TIME_FILE, VALID_EDGE_FILES, VALID_TIME_FILES};
 use crate::{Dataset, EdgeList, EdgeTypeId, Features, GraphError, NodeTypeId, NpyElement, Split, write_npy};
@@ -7,13 +7,13 @@ use rayon::prelude::*;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Writes a homogeneous dataset to `folder`, which is made, as [`read_npy_folder`](super::read_npy_folder) reads it:
-/// ids, labels, times and counts as `int64`, weights as `float32`, features as well (`float16` stays). Files of another
-/// graph that are there already are replaced or removed, which leaves maps of them intact. `edge_index.npy` goes first
-/// and comes last, so that a folder that is only partly written does not load.
+/// Writes a homogeneous dataset to `folder` in the layout that [`read_npy_folder`](super::read_npy_folder) reads.
+/// Creates the folder if necessary. Ids, labels, times and counts are `int64`, weights are `float32`, and features keep
+/// their type, `float32` or `float16`. Existing files of another graph are replaced or removed, without affecting maps
+/// of them. `edge_index.npy` is removed first and written last, so that a partly written folder does not load.
 ///
 /// # Errors
-/// [`GraphError::Dataset`] for several node or edge types, and any I/O error.
+/// [`GraphError::Dataset`] if there are several node or edge types, and any I/O error.
 pub fn export_npy(dataset: &Dataset, folder: &Path) -> Result<(), GraphError> {
     if dataset.node_types.len() != 1 || dataset.edge_types.len() != 1 {
         let why = "it has several node or edge types; only a homogeneous graph can be exported".into();
@@ -78,7 +78,7 @@ fn write_list<T: NpyElement>(folder: &Path, name: &str, values: Option<&[T]>) ->
     }
 }
 
-/// Removes what another graph may have left.
+/// Removes a file that another graph may have left.
 fn remove(folder: &Path, name: &str) -> Result<(), GraphError> {
     let path = folder.join(name);
     match std::fs::remove_file(&path) {
@@ -87,7 +87,7 @@ fn remove(folder: &Path, name: &str) -> Result<(), GraphError> {
     }
 }
 
-/// Writes beside the old file and renames, because the old one may be mapped, by this very dataset too.
+/// Writes to a temporary file and renames it, because the old file may be mapped, even by this dataset itself.
 fn replace<T: NpyElement>(folder: &Path, name: &str, shape: &[usize], values: &[T]) -> Result<(), GraphError> {
     let path = folder.join(name);
     let output = OutputFile::create(&path).map_err(|e| GraphError::io(&path, e))?;

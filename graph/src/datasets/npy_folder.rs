@@ -1,4 +1,4 @@
-//! A graph as a folder of `.npy` arrays, the way PyG and DGL users have it at hand.
+//! Graphs as folders of `.npy` arrays, as PyG and DGL users save them.
 
 use super::count::Count;
 use super::node_ids::{Integers, read_mask};
@@ -13,7 +13,7 @@ use crate::{
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 
-/// The folders that hold a folder per type.
+/// The folders that contain one folder per node type and per edge type.
 pub(super) const NODES_FOLDER: &str = "nodes";
 pub(super) const EDGES_FOLDER: &str = "edges";
 
@@ -22,28 +22,28 @@ pub(super) const EDGES_FOLDER: &str = "edges";
 /// | file | shape | type |
 /// |---|---|---|
 /// | `edge_index.npy` | `[2, E]`, row 0 sources, row 1 destinations | whole numbers |
-/// | `edge_attr.npy` | `[E, F]`, features of edges; optional | floats |
+/// | `edge_attr.npy` | `[E, F]`, edge features; optional | floats |
 /// | `edge_weight.npy` | `[E]` or `[E, 1]`, finite, not negative; optional | floats |
 /// | `edge_time.npy` | `[E]` or `[E, 1]`, in any unit; optional | whole numbers |
 /// | `valid_edge_index.npy` or `val_edge_index.npy`, `test_edge_index.npy` | `[2, n]`, held-out edges; each optional | whole numbers |
 /// | `valid_edge_time.npy` or `val_edge_time.npy`, `test_edge_time.npy` | `[n]` or `[n, 1]`, the times of the held-out edges; optional | whole numbers |
 /// | `x.npy` | `[N, F]`; optional | floats |
-/// | `y.npy` | `[N]` or `[N, 1]`, -1 or NaN where unlabelled; optional | whole numbers or floats |
+/// | `y.npy` | `[N]` or `[N, 1]`, -1 or NaN if unlabeled; optional | whole numbers or floats |
 /// | `train_idx.npy`, `valid_idx.npy` or `val_idx.npy`, `test_idx.npy` | node ids in any order; each optional | whole numbers |
-/// | `train_mask.npy`, `valid_mask.npy` or `val_mask.npy`, `test_mask.npy` | `[N]`, in place of ids | `bool`, `uint8` |
+/// | `train_mask.npy`, `valid_mask.npy` or `val_mask.npy`, `test_mask.npy` | `[N]`, instead of ids | `bool`, `uint8` |
 /// | `node_time.npy` | `[N]` or `[N, 1]`, in any unit; optional | whole numbers |
 /// | `num_nodes.npy` | one number; optional | whole number |
 ///
-/// Whole numbers are `int64`, `uint64`, `int32`, `uint32` or `uint8`; floats are `float32`, `float16` or `float64`,
-/// which becomes `float32`. Without `num_nodes.npy` the number of nodes is the number of rows of `x`, else of `y`, else
-/// of a mask, else of `node_time`, else one more than the largest id in `edge_index` and the held-out edges. As in PyG,
-/// messages flow from source to destination. Edges keep their order. Mapped files must not change while the dataset is
-/// in use.
+/// Whole numbers are `int64`, `uint64`, `int32`, `uint32` or `uint8`. Floats are `float32`, `float16` or `float64`,
+/// which is converted to `float32`. Without `num_nodes.npy`, the number of nodes is the number of rows of the first
+/// array that exists among `x`, `y`, the masks and `node_time`. Without these, it is one more than the largest id in
+/// `edge_index` and the held-out edges. As in PyG, messages flow from source to destination. Edges keep their order.
+/// Mapped files must not change while the dataset is in use.
 ///
 /// # Errors
-/// A missing, damaged or Fortran-ordered array, another shape or type, counts that contradict each other, ids out of
-/// range, a node twice in a split, a split node without label, features that are not finite, and weights that are not
-/// finite or negative. Each names the file, and the entry counted from 0.
+/// Fails for a missing, damaged or Fortran-ordered array, a wrong shape or type, inconsistent counts, ids out of range,
+/// duplicate nodes in a split, split nodes without a label, features that are not finite, and weights that are negative
+/// or not finite. Each error names the file, and the entry counted from 0.
 pub fn read_npy_folder(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
     let edges = EdgeFiles::open(folder)?;
     let largest = || (edges.largest_id().map_or(0, |largest| largest.saturating_add(1)), folder.join(EDGE_INDEX_FILE));
@@ -53,20 +53,20 @@ pub fn read_npy_folder(name: &str, folder: &Path) -> Result<Dataset, GraphError>
     Ok(Dataset { name: name.into(), node_types: vec![node_type], edge_types: vec![edge_type] })
 }
 
-/// Reads a heterogeneous graph from a folder of `.npy` arrays, a folder per type.
+/// Reads a heterogeneous graph from a folder of `.npy` arrays with one folder per type.
 ///
-/// `nodes/TYPE/` holds the files of [`read_npy_folder`] that are about nodes: `x.npy`, `y.npy`, the splits,
-/// `node_time.npy`, and `num_nodes.npy`, which only a type without any other needs. `edges/SRC__REL__DST/` holds those
-/// that are about edges, from nodes of type SRC to nodes of type DST, ids from 0 within their types. Types are taken in
-/// the order of their names.
+/// `nodes/TYPE/` contains the node files of [`read_npy_folder`]: `x.npy`, `y.npy`, the splits, `node_time.npy`, and
+/// `num_nodes.npy`, which is required only without any other array that has a row per node. `edges/SRC__REL__DST/`
+/// contains the edge files, for edges from nodes of type SRC to nodes of type DST, with ids from 0 within their types.
+/// Types are in the order of their names.
 ///
 /// # Errors
-/// As [`read_npy_folder`], an edge type of an unknown node type, and a folder whose name is none.
+/// As [`read_npy_folder`], and for an edge type of an unknown node type or with an invalid folder name.
 pub fn read_npy_types(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
     let mut node_types = Vec::new();
     for (type_name, dir) in folders(&folder.join(NODES_FOLDER))? {
         let Some(said) = said_count(&dir)? else {
-            let why = "nothing in it says how many nodes there are: save x.npy, y.npy or num_nodes.npy";
+            let why = "the number of nodes is unknown: save x.npy, y.npy or num_nodes.npy";
             return Err(GraphError::format(dir, why));
         };
         let num_nodes = node_count(said, &format!("type {type_name}"))?;
@@ -76,13 +76,14 @@ pub fn read_npy_types(name: &str, folder: &Path) -> Result<Dataset, GraphError> 
     for (triple, dir) in folders(&folder.join(EDGES_FOLDER))? {
         let fields: Vec<&str> = triple.split("__").collect();
         let [src, relation, dst] = fields[..] else {
-            return Err(GraphError::format(dir, "its name is not that of an edge type, such as author__writes__paper"));
+            return Err(GraphError::format(dir, "its name is not an edge type like author__writes__paper"));
         };
         let find = |wanted: &str| match node_types.iter().position(|nodes: &NodeData| nodes.name == wanted) {
             Some(position) => Ok(position),
             None => Err(GraphError::format(&dir, format!("there is no node type {wanted} in {NODES_FOLDER}/"))),
         };
-        let (from, to) = (find(src)?, find(dst)?);
+        let from = find(src)?;
+        let to = find(dst)?;
         let counts = [from, to].map(|t| Count::nodes_of_type(node_types[t].num_nodes, &node_types[t].name));
         let types = [from, to].map(|t| NodeTypeId(t as u16));
         edge_types.push(EdgeFiles::open(&dir)?.read(types, relation, counts)?);
@@ -90,7 +91,7 @@ pub fn read_npy_types(name: &str, folder: &Path) -> Result<Dataset, GraphError> 
     Ok(Dataset { name: name.into(), node_types, edge_types })
 }
 
-/// The folders in a folder, by name.
+/// Returns the names and paths of the folders in `dir`, sorted by name.
 fn folders(dir: &Path) -> Result<Vec<(String, PathBuf)>, GraphError> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(|e| GraphError::io(dir, e))? {
@@ -100,13 +101,13 @@ fn folders(dir: &Path) -> Result<Vec<(String, PathBuf)>, GraphError> {
         }
     }
     found.sort();
-    match found.is_empty() {
-        true => Err(GraphError::format(dir, "it has no folder in it, expected one per type")),
-        false => Ok(found),
+    if found.is_empty() {
+        return Err(GraphError::format(dir, "it contains no folders, expected one per type"));
     }
+    Ok(found)
 }
 
-/// All that a folder holds about the nodes of one type.
+/// Reads all files about the nodes of one type.
 fn node_type(folder: &Path, name: &str, nodes: Count) -> Result<NodeData, GraphError> {
     let labels_file = folder.join("y.npy");
     let labels = read_labels(&labels_file, nodes)?;
@@ -122,7 +123,7 @@ fn node_type(folder: &Path, name: &str, nodes: Count) -> Result<NodeData, GraphE
     })
 }
 
-/// The number of nodes, from the first file in `folder` that tells it.
+/// Returns the number of nodes from the first file in `folder` that determines it, and the path of that file.
 fn said_count(folder: &Path) -> Result<Option<(i64, PathBuf)>, GraphError> {
     let count_path = folder.join("num_nodes.npy");
     if count_path.exists() {
@@ -145,6 +146,7 @@ fn node_count((count, path): (i64, PathBuf), of: &str) -> Result<usize, GraphErr
     }
 }
 
+/// Returns the paths of the files that have one row per node.
 fn per_node_files(folder: &Path) -> Vec<PathBuf> {
     ["x", "y", "train_mask", "valid_mask", "val_mask", "test_mask", "node_time"]
         .iter()
@@ -160,7 +162,8 @@ fn read_labels(path: &Path, nodes: Count) -> Result<Option<Buffer<i64>>, GraphEr
     match shape[..] {
         [_] | [_, 1] => {}
         [_, columns] => {
-            let why = format!("it has {columns} columns; a node has one class here, multi-task labels are not read");
+            let why =
+                format!("it has {columns} columns; expected one class per node, multi-task labels are not supported");
             return Err(GraphError::format(path, why));
         }
         _ => return Err(GraphError::format(path, format!("its shape is {shape:?}, expected [num_nodes]"))),
@@ -173,18 +176,18 @@ fn read_labels(path: &Path, nodes: Count) -> Result<Option<Buffer<i64>>, GraphEr
     };
     let class = |label: i64| (-1..=i64::from(i32::MAX)).contains(&label);
     if let Some(node) = first_position(&labels, |label| !class(label)) {
-        let why = format!("node {node} has label {}, which is no class: 0, 1, 2 and so on, or -1", labels[node]);
+        let why = format!("node {node} has label {}, which is not a class: 0, 1, 2 and so on, or -1", labels[node]);
         return Err(GraphError::format(path, why));
     }
     Ok(Some(labels))
 }
 
-/// Floats that are classes, with NaN for "unlabelled".
+/// Converts floats to classes, and NaN to -1 (unlabeled).
 fn classes<T: Copy + Into<f64> + Sync>(path: &Path, values: &[T]) -> Result<Buffer<i64>, GraphError> {
     let not_whole = |v: f64| !v.is_nan() && v.fract() != 0.0;
     if let Some(node) = first_position(values, |v| not_whole(v.into())) {
         let value: f64 = values[node].into();
-        return Err(GraphError::format(path, format!("node {node} has label {value}, which is no class")));
+        return Err(GraphError::format(path, format!("node {node} has label {value}, which is not a class")));
     }
     let class = |&v: &T| {
         let value: f64 = v.into();
@@ -206,12 +209,12 @@ fn read_splits(folder: &Path, nodes: Count, labels: Option<&Buffer<i64>>) -> Res
     Ok(splits)
 }
 
-/// The only one of some files that mean the same, if any is there.
+/// Returns the only existing file among alternatives with the same meaning, if any. Fails if several exist.
 pub(super) fn only_file(paths: impl Iterator<Item = PathBuf>) -> Result<Option<PathBuf>, GraphError> {
     let mut found = paths.filter(|path| path.exists());
     let first = found.next();
     if let (Some(one), Some(other)) = (&first, found.next()) {
-        let why = format!("{} is there as well; keep one of them", other.display());
+        let why = format!("{} exists as well; keep one of them", other.display());
         return Err(GraphError::format(one, why));
     }
     Ok(first)

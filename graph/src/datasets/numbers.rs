@@ -1,12 +1,12 @@
-//! Numbers out of CSV bytes.
+//! Parsing of numbers in CSV bytes.
 //!
-//! The common spellings have a short way of their own; all others go through the standard library, so that both give
-//! the same value.
+//! Common spellings have a fast path, and all others use the standard library. Both give the same values.
 
-/// Powers of ten that `f32` holds exactly.
+/// The powers of ten that `f32` represents exactly.
 const POWERS_OF_TEN: [f32; 11] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10];
 
-/// The digits that `bytes` starts with, as a number and their count; at most ten are read, so that it cannot overflow.
+/// Parses the digits at the start of `bytes`. Returns their value and their count. Reads at most ten digits, so the
+/// value cannot overflow.
 pub(super) fn leading_digits(bytes: &[u8]) -> (u64, usize) {
     let mut value = 0;
     let mut length = 0;
@@ -21,11 +21,11 @@ pub(super) fn leading_digits(bytes: &[u8]) -> (u64, usize) {
     (value, length)
 }
 
-/// The number that `bytes` starts with and its length, if it is short enough to be exact, has no exponent, and ends
-/// at a comma, at a line end or at the end of `bytes`.
+/// Parses the number at the start of `bytes` and returns it with its length. Returns `None` unless it is short enough
+/// to be exact, has no exponent, and ends at a comma, at a line end or at the end of `bytes`.
 ///
-/// With at most seven significant digits and ten decimals, both the digits and the power of ten are exact in `f32`,
-/// so their quotient is the nearest `f32` (W. D. Clinger, How to Read Floating Point Numbers Accurately, 1990).
+/// With at most seven significant digits and ten decimals, both the digits and the power of ten are exact in `f32`. So
+/// their quotient is the nearest `f32` (W. D. Clinger, "How to Read Floating Point Numbers Accurately", 1990).
 pub(super) fn short_decimal(bytes: &[u8]) -> Option<(f32, usize)> {
     let negative = bytes.first() == Some(&b'-');
     let mut at = usize::from(negative);
@@ -34,6 +34,7 @@ pub(super) fn short_decimal(bytes: &[u8]) -> Option<(f32, usize)> {
     let mut point = false;
     let mut any = false;
     loop {
+        // These bounds keep `digits` below 10^7, and thereby below 2^24, and the power of ten within the table.
         match bytes.get(at) {
             Some(byte @ b'0'..=b'9') if digits < 1_000_000 && decimals < 10 => {
                 digits = digits * 10 + u32::from(byte - b'0');
@@ -50,10 +51,10 @@ pub(super) fn short_decimal(bytes: &[u8]) -> Option<(f32, usize)> {
     Some((if negative { -value } else { value }, at))
 }
 
-/// A finite `f32`, with white space around it allowed.
+/// Parses a finite `f32`, with optional white space around it.
 ///
 /// # Errors
-/// A message that quotes what is there.
+/// A message that quotes the field.
 pub(super) fn finite_f32(field: &[u8]) -> Result<f32, String> {
     let field = field.trim_ascii();
     if let Some((value, length)) = short_decimal(field)
@@ -70,10 +71,10 @@ pub(super) fn finite_f32(field: &[u8]) -> Result<f32, String> {
     }
 }
 
-/// A whole number, with white space around it allowed.
+/// Parses a whole number, with optional white space around it.
 ///
 /// # Errors
-/// A message that quotes what is there and says `what` it should be.
+/// A message that quotes the field and names the expected item, `what`.
 pub(super) fn whole(field: &[u8], what: &str) -> Result<u64, String> {
     let field = field.trim_ascii();
     let digits = field.strip_prefix(b"+").unwrap_or(field);
@@ -81,7 +82,7 @@ pub(super) fn whole(field: &[u8], what: &str) -> Result<u64, String> {
     parsed.ok_or_else(|| format!("{} is not {what}", quote(field)))
 }
 
-/// The first 40 characters of a field, in quotes.
+/// Returns the first 40 characters of a field in quotes.
 pub(super) fn quote(field: &[u8]) -> String {
     let text = String::from_utf8_lossy(field);
     let shown: String = text.chars().take(40).collect();

@@ -1,4 +1,4 @@
-//! The raw CSV layout of the Open Graph Benchmark's node data sets.
+//! The raw CSV layout of the Open Graph Benchmark's homogeneous node datasets.
 
 use super::blocks::{find_csv, require_csv};
 use super::count::Count;
@@ -9,28 +9,28 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::ScopedJoinHandle;
 
-/// Reads a homogeneous graph from `folder` in the raw CSV layout of OGB's node property prediction sets.
+/// Reads a homogeneous graph from `folder` in the raw CSV layout of OGB's node property prediction datasets.
 ///
-/// Each file is `NAME.csv.gz`, or `NAME.csv`; where both are there, the compressed one is read. No file has a header.
+/// Each file is `NAME.csv.gz` or `NAME.csv`. If both exist, the compressed file is read. No file has a header.
 ///
 /// | file | content |
 /// |---|---|
 /// | `raw/num-node-list` | the number of nodes |
 /// | `raw/num-edge-list` | the number of edges |
-/// | `raw/edge` | `source,destination` a line, ids from 0 |
-/// | `raw/node-feat` | a row of numbers a node; optional |
-/// | `raw/node-label` | a class a node; `nan`, `-1` or nothing where unlabelled; optional |
-/// | `raw/node_year` | a time a node, a whole number; optional |
-/// | `raw/edge-feat` | a row of numbers an edge; optional |
-/// | `split/SCHEME/{train,valid,test}` | a node id a line, in any order; optional |
+/// | `raw/edge` | `source,destination` per line, ids from 0 |
+/// | `raw/node-feat` | a row of numbers per node; optional |
+/// | `raw/node-label` | a class per node; `nan`, `-1` or empty if unlabeled; optional |
+/// | `raw/node_year` | a time per node, a whole number; optional |
+/// | `raw/edge-feat` | a row of numbers per edge; optional |
+/// | `split/SCHEME/{train,valid,test}` | a node id per line, in any order; optional |
 ///
-/// Other files are ignored. With one scheme in `split/`, `split` may be left out.
-/// The files are decompressed side by side, each on a thread of its own. Edges keep the order of the file.
+/// Other files are ignored. If `split/` has a single scheme, `split` may be `None`. Files are decompressed
+/// concurrently, most of them on a thread of their own. Edges keep the order of the file.
 ///
 /// # Errors
-/// A missing or truncated file, a count that another file contradicts, a split scheme that is not there or not
-/// chosen, and any bad line: an id out of range, a value that is no finite number, a row of another length.
-/// Each names the file, and the line counted from 1.
+/// Fails if a file is missing or truncated, if a count contradicts another file, if the split scheme does not exist or
+/// is ambiguous, and for any bad line: an id out of range, a value that is not a finite number, or a row of another
+/// length. Each error names the file and the line, counted from 1.
 pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Dataset, GraphError> {
     let raw = folder.join("raw");
     let edge_file = edge_file(&raw)?;
@@ -68,7 +68,7 @@ pub(super) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// `raw/edge.csv.gz`, or an error that recognises OGB's other layouts.
+/// Returns `raw/edge.csv.gz`, or an error that recognizes OGB's other layouts.
 fn edge_file(raw: &Path) -> Result<PathBuf, GraphError> {
     require_csv(raw, "edge").map_err(|absent| {
         let other = if raw.join("relations").exists() || find_csv(raw, "num-node-dict").is_some() {
@@ -82,7 +82,7 @@ fn edge_file(raw: &Path) -> Result<PathBuf, GraphError> {
     })
 }
 
-/// The single number in `raw/stem`.
+/// Reads the single number in `raw/stem`.
 fn read_count(raw: &Path, stem: &str) -> Result<(u64, PathBuf), GraphError> {
     let path = require_csv(raw, stem)?;
     match read_counts(&path)?[..] {
@@ -103,7 +103,7 @@ pub(super) fn node_count(count: u64, path: &Path, of: &str) -> Result<usize, Gra
     }
 }
 
-/// How many edges `raw/num-edge-list` promises, and that file.
+/// Returns the number of edges in `raw/num-edge-list`, and the path of that file.
 pub(super) fn read_num_edges(dir: &Path) -> Result<(Count<'static>, PathBuf), GraphError> {
     let (number, path) = read_count(dir, "num-edge-list")?;
     let number = usize::try_from(number).map_err(|_| GraphError::format(&path, "more edges than can be addressed"))?;
@@ -130,7 +130,7 @@ pub(super) fn read_features(dir: &Path, stem: &str, rows: Count) -> Result<Optio
     Ok((dim > 0).then(|| Features::F32 { values: values.into(), dim }))
 }
 
-/// The labels of a node type, if it has any, and the number of their classes.
+/// The labels of a node type, if any, and the number of their classes.
 #[derive(Default)]
 pub(super) struct NodeLabels {
     pub(super) labels: Option<Buffer<i64>>,
@@ -152,7 +152,7 @@ pub(super) fn read_node_years(dir: &Path, nodes: Count) -> Result<Option<Buffer<
     Ok(Some(years.into()))
 }
 
-/// The folder of the split scheme to read, if the data set has any.
+/// Returns the folder of the split scheme to read, if the dataset has any.
 pub(super) fn split_scheme(folder: &Path, wanted: Option<&str>) -> Result<Option<PathBuf>, GraphError> {
     let dir = folder.join("split");
     let mut schemes = Vec::new();
@@ -174,10 +174,10 @@ pub(super) fn split_scheme(folder: &Path, wanted: Option<&str>) -> Result<Option
         )),
         (Some(wanted), schemes) if schemes.iter().any(|s| s == wanted) => Ok(Some(dir.join(wanted))),
         (Some(wanted), []) => {
-            Err(GraphError::format(&dir, format!("split scheme {wanted} was asked for, but there is none")))
+            Err(GraphError::format(&dir, format!("split scheme {wanted} was requested, but there are none")))
         }
         (Some(wanted), schemes) => {
-            let why = format!("split scheme {wanted} is not there; it has: {}", schemes.join(", "));
+            let why = format!("it has no split scheme {wanted}; choose one of: {}", schemes.join(", "));
             Err(GraphError::format(&dir, why))
         }
     }

@@ -1,4 +1,4 @@
-//! The raw CSV layout of the Open Graph Benchmark's heterogeneous node data sets, ogbn-mag's.
+//! The raw CSV layout of the Open Graph Benchmark's heterogeneous node datasets, such as ogbn-mag.
 
 use super::blocks::require_csv;
 use super::count::Count;
@@ -11,38 +11,38 @@ use crate::{Dataset, EdgeData, GraphError, NodeData, NodeTypeId};
 use rayon::prelude::*;
 use std::path::Path;
 
-/// What makes a folder one of this layout.
+/// The file that identifies this layout.
 pub(super) const TRIPLETS: &str = "triplet-type-list";
 
 /// Reads a heterogeneous graph from `folder` in the raw CSV layout of OGB's heterogeneous node property prediction
-/// sets.
+/// datasets.
 ///
-/// Each file is `NAME.csv.gz`, or `NAME.csv`; where both are there, the compressed one is read.
+/// Each file is `NAME.csv.gz` or `NAME.csv`. If both exist, the compressed file is read.
 ///
 /// | file | content |
 /// |---|---|
-/// | `raw/num-node-dict` | a line of node types, a line with the number of nodes of each |
-/// | `raw/triplet-type-list` | `source type,relation,destination type` a line |
-/// | `raw/relations/SRC___REL___DST/edge` | `source,destination` a line, ids from 0 within their types |
+/// | `raw/num-node-dict` | a line of node types and a line with the number of nodes of each |
+/// | `raw/triplet-type-list` | `source type,relation,destination type` per line |
+/// | `raw/relations/SRC___REL___DST/edge` | `source,destination` per line, ids from 0 within their types |
 /// | `raw/relations/SRC___REL___DST/num-edge-list` | the number of edges |
-/// | `raw/relations/SRC___REL___DST/edge-feat` | a row of numbers an edge; optional |
-/// | `raw/node-feat/TYPE/node-feat` | a row of numbers a node; optional |
-/// | `raw/node-feat/TYPE/node_year` | a time a node, a whole number; optional |
-/// | `raw/node-label/TYPE/node-label` | a class a node; `nan`, `-1` or nothing where unlabelled; optional |
-/// | `split/SCHEME/TYPE/{train,valid,test}` | a node id a line, in any order; optional |
+/// | `raw/relations/SRC___REL___DST/edge-feat` | a row of numbers per edge; optional |
+/// | `raw/node-feat/TYPE/node-feat` | a row of numbers per node; optional |
+/// | `raw/node-feat/TYPE/node_year` | a time per node, a whole number; optional |
+/// | `raw/node-label/TYPE/node-label` | a class per node; `nan`, `-1` or empty if unlabeled; optional |
+/// | `split/SCHEME/TYPE/{train,valid,test}` | a node id per line, in any order; optional |
 ///
-/// Other files, such as `nodetype-has-feat` and `edge_reltype`, are ignored: what is there is read. With one scheme in
-/// `split/`, `split` may be left out. Types and edges keep the order of their files.
+/// Other files, such as `nodetype-has-feat` and `edge_reltype`, are ignored: a file above is read if it exists. If
+/// `split/` has a single scheme, `split` may be `None`. Types and edges keep the order of their files.
 ///
 /// # Errors
-/// As [`read_ogb`](super::read_ogb), and node types or triplets that are there twice, or a triplet of an unknown type.
+/// As [`read_ogb`](super::read_ogb), and for duplicate node types or triplets, and triplets with an unknown type.
 pub fn read_ogb_hetero(name: &str, folder: &Path, split: Option<&str>) -> Result<Dataset, GraphError> {
     let raw = folder.join("raw");
     let counts = node_counts(&raw)?;
     let triplets = triplets(&raw, &counts)?;
     let scheme = split_scheme(folder, split)?;
     std::thread::scope(|scope| {
-        // Files are decompressed side by side.
+        // Files are decompressed concurrently.
         let nodes = scope.spawn(|| {
             let read = |(name, count): &(String, usize)| node_type(&raw, scheme.as_deref(), name, *count);
             counts.par_iter().map(read).collect::<Result<Vec<_>, _>>()
@@ -53,7 +53,7 @@ pub fn read_ogb_hetero(name: &str, folder: &Path, split: Option<&str>) -> Result
     })
 }
 
-/// The node types and how many nodes they have.
+/// Reads the names of the node types and their numbers of nodes.
 fn node_counts(raw: &Path) -> Result<Vec<(String, usize)>, GraphError> {
     let path = require_csv(raw, "num-node-dict")?;
     let lines = read_fields(&path)?;
@@ -70,14 +70,14 @@ fn node_counts(raw: &Path) -> Result<Vec<(String, usize)>, GraphError> {
             return Err(GraphError::format(path, format!("{count:?} is not the number of nodes of type {name}")));
         };
         if types.iter().any(|(known, _)| known == name) {
-            return Err(GraphError::format(path, format!("node type {name} is there twice")));
+            return Err(GraphError::format(path, format!("node type {name} is listed twice")));
         }
         types.push((name.clone(), node_count(number, &path, &format!("type {name}"))?));
     }
     Ok(types)
 }
 
-/// An edge type by the positions of its node types.
+/// An edge type, with its node types by position.
 struct Triplet {
     src: usize,
     relation: String,
@@ -98,7 +98,7 @@ fn triplets(raw: &Path, types: &[(String, usize)]) -> Result<Vec<Triplet>, Graph
             return fail(format!("there is no node type {unknown}"));
         };
         if triplets.iter().any(|t| (t.src, &t.relation, t.dst) == (from, relation, to)) {
-            return fail(format!("edge type {src},{relation},{dst} is there twice"));
+            return fail(format!("edge type {src},{relation},{dst} is listed twice"));
         }
         triplets.push(Triplet { src: from, relation: relation.clone(), dst: to });
     }
@@ -132,7 +132,8 @@ fn edge_type(raw: &Path, types: &[(String, usize)], triplet: &Triplet) -> Result
     let destinations = Count::nodes_of_type(*num_destinations, dst_name);
     let (sources, destinations) = read_edges(&file, sources, destinations)?;
     check_num_edges(&file, sources.len(), expected, &count_file)?;
-    let (src_type, dst_type) = (NodeTypeId(*src as u16), NodeTypeId(*dst as u16));
+    let src_type = NodeTypeId(*src as u16);
+    let dst_type = NodeTypeId(*dst as u16);
     let mut edges = EdgeData::new(src_type, relation, dst_type, sources.into(), destinations.into());
     edges.attributes.features = read_features(&dir, "edge-feat", expected)?;
     Ok(edges)

@@ -1,4 +1,4 @@
-//! Finding a dataset by name.
+//! Lookup of datasets by name.
 
 use super::blocks::find_csv;
 use super::fake::{FAKE_NAME, FakeOptions, fake};
@@ -11,33 +11,33 @@ use super::triples::{find_train_triples, read_triples};
 use crate::{Dataset, GraphError, HoldOut, OverlapPolicy};
 use std::path::{Path, PathBuf};
 
-/// Which dataset to load, and how.
+/// The description of a dataset to load.
 #[derive(Clone, Debug)]
 pub struct DatasetSource {
-    /// The dataset's name, under which parts will be stored; `fake` generates one.
+    /// The name of the dataset, under which its parts are stored. `fake` generates a dataset.
     pub name: String,
-    /// The folder under which datasets are looked for by name.
+    /// The folder that contains datasets by name.
     pub root_dir: PathBuf,
-    /// The dataset's own folder, in place of a search under `root_dir`. With it, `fake` is a name like any other.
+    /// The dataset's own folder, instead of a search in `root_dir`. If it is set, `fake` has no special meaning.
     pub folder: Option<PathBuf>,
-    /// The split scheme, where an OGB folder has several.
+    /// The split scheme, if an OGB folder has several.
     pub split: Option<String>,
-    /// Whether to add the reverse of every edge, as [`Dataset::to_undirected`] does. A generated graph has both
-    /// directions as it is, and keeps its edges.
+    /// True to add the reverse of every edge, see [`Dataset::to_undirected`]. Ignored for generated graphs: a
+    /// homogeneous one already has both directions.
     pub to_undirected: bool,
-    /// Whether each edge type gets a reverse, see [`Dataset::add_reverse_edges`].
+    /// True to add a reverse type for each edge type, see [`Dataset::add_reverse_edges`].
     pub add_reverse_edges: bool,
-    /// The edges of all types that are held out, if any, see [`Dataset::hold_out_edges`].
+    /// The edges of all types to hold out, if any, see [`Dataset::hold_out_edges`].
     pub hold_out_edges: Option<HoldOut>,
-    /// The treatment of held-out edges that are training edges as well, and of nodes in two splits. With
-    /// `to_undirected`, an edge and its reverse are the same edge.
+    /// The treatment of held-out edges that are also training edges, and of nodes in two splits. With `to_undirected`,
+    /// an edge and its reverse are the same edge.
     pub overlap: OverlapPolicy,
-    /// What is generated under the name `fake`.
+    /// The options for generating `fake` and `fake-hetero`.
     pub fake: FakeOptions,
 }
 
 impl DatasetSource {
-    /// The dataset `name` under `root_dir`, as it is on disk.
+    /// Describes the dataset `name` in `root_dir`, without changes to it.
     ///
     /// ```
     /// use edgecut_graph::datasets::{DatasetSource, load};
@@ -60,7 +60,7 @@ impl DatasetSource {
         }
     }
 
-    /// The dataset in a folder of its own, by whose name it goes, as it is on disk.
+    /// Describes the dataset in `folder`, named after the folder, without changes to it.
     ///
     /// ```
     /// use edgecut_graph::datasets::DatasetSource;
@@ -72,8 +72,8 @@ impl DatasetSource {
         Self { folder: Some(folder.clone()), ..Self::new(name, folder) }
     }
 
-    /// The folders that are looked at, in order. OGB's own downloads have underscores in their folder names, and PyG
-    /// puts them into `dataset/NAME`.
+    /// Returns the folders to search, in order. OGB's own downloads have underscores in their folder names, and PyG
+    /// stores them in `dataset/NAME`.
     fn candidates(&self) -> Vec<PathBuf> {
         if let Some(folder) = &self.folder {
             return vec![folder.clone()];
@@ -92,35 +92,38 @@ impl DatasetSource {
     }
 }
 
-/// A dataset that was loaded, and what its user should know of it.
+/// A loaded dataset with warnings for its user.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The dataset.
     pub dataset: Dataset,
-    /// A sentence each about overlaps of training and held-out data that were removed, were allowed, or may be legal.
+    /// One sentence each about overlaps of training and held-out data that were removed, were allowed, or may be
+    /// intended.
     pub warnings: Vec<String>,
 }
 
-/// Loads or generates a dataset, as [`load_with_warnings`] does, without its warnings.
+/// Loads or generates a dataset. Same as [`load_with_warnings`], but without the warnings.
 ///
 /// # Errors
-/// Those of [`load_with_warnings`].
+/// As [`load_with_warnings`].
 pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
     load_with_warnings(source).map(|loaded| loaded.dataset)
 }
 
 /// Loads or generates a dataset.
 ///
-/// Unless `folder` is given, the dataset is looked for in `{root_dir}/{name}`, then in `{root_dir}/dataset/{name}`,
-/// which is PyG's convention, each also with OGB's underscores in place of hyphens. The first that holds
+/// If `folder` is not given, the dataset is searched for in `{root_dir}/{name}`, then in `{root_dir}/dataset/{name}`,
+/// which is PyG's convention. Both are also tried with OGB's underscores in place of hyphens. The first folder with
 /// files of a known layout is read. Then [`DatasetSource::to_undirected`], `overlap`, `hold_out_edges` and
-/// `add_reverse_edges` are done, in that order.
+/// `add_reverse_edges` are applied, in this order.
 ///
 /// # Errors
-/// [`GraphError::Dataset`] listing what was looked for if there is no dataset, held-out edges that are training edges as
-/// well and nodes that are in two splits, with their counts, unless `overlap` says otherwise, a split scheme for a
-/// dataset that has no choice of them, and the errors of [`read_ogb`], [`read_npy_folder`], [`read_triples`] and
-/// [`fake`](fn@fake).
+/// * [`GraphError::Dataset`] with the searched folders if there is no dataset.
+/// * [`GraphError::Dataset`] with counts if held-out edges are also training edges or nodes are in two splits, unless
+///   `overlap` allows or removes them.
+/// * An error for a split scheme of a dataset without a choice of schemes.
+/// * The errors of [`read_ogb`], [`read_ogb_hetero`], [`read_npy_folder`], [`read_npy_types`], [`read_triples`],
+///   [`fake`](fn@fake) and [`fake_hetero`](fn@fake_hetero).
 pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> {
     let mut warnings = Vec::new();
     let mut dataset = match source.name.as_str() {
@@ -135,7 +138,8 @@ pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> 
             dataset
         }
     };
-    // Before reverse edges are added, so that those of held-out edges are held out as well.
+    // Held-out edges are chosen before reverse edges are added, so that the reverses of held-out edges are held out as
+    // well.
     if let Some(hold_out) = &source.hold_out_edges {
         dataset.hold_out_edges(&dataset.edge_type_ids(), hold_out)?;
     }
@@ -145,7 +149,7 @@ pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> 
     Ok(Loaded { dataset, warnings })
 }
 
-/// Treats overlaps of training and held-out data as `source` says, and returns what a user should know of them.
+/// Applies the overlap policy of `source`, and returns warnings about overlaps.
 fn settle_overlaps(dataset: &mut Dataset, source: &DatasetSource) -> Result<Vec<String>, GraphError> {
     let overlaps = dataset.overlaps();
     let leaks = overlaps.leaks(source.to_undirected);
@@ -157,7 +161,7 @@ fn settle_overlaps(dataset: &mut Dataset, source: &DatasetSource) -> Result<Vec<
     let found = match source.overlap {
         OverlapPolicy::Error => {
             let why = format!(
-                "{leaks}. A model would be judged by what it was trained on. Remove the overlap from the data, or give \
+                "{leaks}. The model would be evaluated on its training data. Remove the overlap from the data, or pass \
                  --overlap remove (drops held-out edges from the training edges, and keeps each node in its last \
                  split) or --overlap allow"
             );
@@ -167,20 +171,20 @@ fn settle_overlaps(dataset: &mut Dataset, source: &DatasetSource) -> Result<Vec<
             dataset.remove_overlaps(source.to_undirected);
             format!("removed overlaps: {leaks}")
         }
-        OverlapPolicy::Allow => format!("allowed overlaps, metrics are too good: {leaks}"),
+        OverlapPolicy::Allow => format!("allowed overlaps, so metrics will be too high: {leaks}"),
     };
     Ok(std::iter::once(found).chain(remarks).collect())
 }
 
-/// Whether `folder` holds files of a layout that [`load`] reads; they may be wrong.
+/// Returns true if `folder` has files of a layout that [`load`] reads. Does not check their contents.
 pub fn is_dataset(folder: &Path) -> bool {
     Layout::of(folder).is_some()
 }
 
-/// What to generate, of which there is only one split.
+/// Returns the options of a generated graph, which has only one split scheme.
 fn fake_options(source: &DatasetSource) -> Result<&FakeOptions, GraphError> {
     if let Some(split) = &source.split {
-        let why = format!("split scheme {split} was asked for, but a generated graph has only one split");
+        let why = format!("split scheme {split} was requested, but a generated graph has only one split");
         return Err(GraphError::Dataset { dataset: source.name.clone(), why });
     }
     Ok(&source.fake)
@@ -191,7 +195,8 @@ fn read(source: &DatasetSource) -> Result<Dataset, GraphError> {
     let Some((folder, layout)) = candidates.iter().find_map(|folder| Some((folder, Layout::of(folder)?))) else {
         let looked: Vec<String> = candidates.iter().map(|c| c.display().to_string()).collect();
         let why = format!(
-            "no dataset found; looked for {EDGE_INDEX_FILE} or {NODES_FOLDER}/ and {EDGES_FOLDER}/ (.npy arrays), for raw/ (OGB's CSV files) and for train.tsv (triples of a knowledge graph) in: {}",
+            "no dataset found; looked for {EDGE_INDEX_FILE} or {NODES_FOLDER}/ and {EDGES_FOLDER}/ (.npy arrays), for \
+             raw/ (OGB's CSV files) and for train.tsv (triples of a knowledge graph) in: {}",
             looked.join(", ")
         );
         return Err(GraphError::Dataset { dataset: source.name.clone(), why });
@@ -199,7 +204,7 @@ fn read(source: &DatasetSource) -> Result<Dataset, GraphError> {
     let split = source.split.as_deref();
     if let (Layout::Npy | Layout::NpyTypes | Layout::Triples, Some(split)) = (layout, split) {
         let what = if matches!(layout, Layout::Triples) { "triples" } else { ".npy arrays" };
-        let why = format!("split scheme {split} was asked for, but a folder of {what} has only one split");
+        let why = format!("split scheme {split} was requested, but a folder of {what} has only one split");
         return Err(GraphError::format(folder, why));
     }
     match layout {
@@ -211,6 +216,7 @@ fn read(source: &DatasetSource) -> Result<Dataset, GraphError> {
     }
 }
 
+/// The layout of the files of a dataset.
 #[derive(Clone, Copy)]
 enum Layout {
     Npy,
@@ -221,7 +227,7 @@ enum Layout {
 }
 
 impl Layout {
-    /// The layout of `folder`. Where it is both, the arrays win: someone converted the CSV files to them.
+    /// Detects the layout of `folder`. Arrays take precedence over CSV files, which they were probably converted from.
     fn of(folder: &Path) -> Option<Self> {
         if folder.join(EDGE_INDEX_FILE).is_file() {
             return Some(Self::Npy);

@@ -1,14 +1,15 @@
-//! Checks that node files share, whatever their layout.
+//! Checks that the readers of all layouts share.
 
 use crate::classes::check_num_classes;
 use crate::{Buffer, GraphError};
 use rayon::prelude::*;
 use std::path::Path;
 
-/// Sorts the ids of a split and checks that none is there twice and that all are labelled, where labels are known.
+/// Sorts the ids of a split, and checks that there are no duplicates and that all nodes are labeled, if there are
+/// labels.
 ///
 /// # Errors
-/// The first node that breaks a rule, with the file.
+/// Names the first invalid node and the file.
 pub(super) fn checked_split(
     path: &Path,
     mut ids: Vec<u32>,
@@ -16,7 +17,7 @@ pub(super) fn checked_split(
 ) -> Result<Buffer<u32>, GraphError> {
     ids.sort_unstable();
     if let Some(twice) = ids.windows(2).find(|w| w[0] == w[1]) {
-        return Err(GraphError::format(path, format!("node {} is there twice", twice[0])));
+        return Err(GraphError::format(path, format!("node {} is listed twice", twice[0])));
     }
     if let Some(labels) = labels
         && let Some(node) = ids.iter().find(|&&id| labels.get(id as usize).is_none_or(|&label| label < 0))
@@ -26,10 +27,10 @@ pub(super) fn checked_split(
     Ok(ids.into())
 }
 
-/// Returns the number of classes of the labels in `path`: one more than the largest label.
+/// Returns the number of classes of the labels in `path`, which is one more than the largest label.
 ///
 /// # Errors
-/// More classes than the number of different labels allows, with the node of the largest label.
+/// Fails if there are many more classes than different labels, and names the node with the largest label.
 pub(super) fn count_classes(path: &Path, labels: &[i64]) -> Result<usize, GraphError> {
     let num_classes = labels.par_iter().max().map_or(0, |&largest| usize::try_from(largest + 1).unwrap_or(0));
     match check_num_classes(labels, num_classes, "node") {

@@ -1,4 +1,4 @@
-//! Knowledge graphs as files of triples: head, relation, tail.
+//! Knowledge graphs as files of (head, relation, tail) triples.
 
 use super::blocks::{bad_line, find_text, parse_file};
 use super::csv::Lines;
@@ -6,17 +6,17 @@ use super::vocabulary::{Vocabulary, columns, number, text};
 use crate::{Dataset, EdgeData, EdgeList, GraphError, HeldOutEdges, NodeData, NodeTypeId, Splits};
 use std::path::{Path, PathBuf};
 
-/// The only node type of a knowledge graph.
+/// The name of the only node type of a knowledge graph.
 const ENTITY: &str = "entity";
-/// The files of triples that are no edges.
+/// The lists of held-out triples.
 const HELD_OUT: [&str; 2] = ["valid", "test"];
 
-/// How triples are spelled.
+/// The notation of triples.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spelling {
-    /// `train.ids.tsv`: numbers from 0.
+    /// Numbers from 0, in `train.ids.tsv`.
     Ids,
-    /// `train.tsv`: names.
+    /// Names, in `train.tsv`.
     Names,
 }
 
@@ -29,38 +29,37 @@ impl Spelling {
     }
 }
 
-/// The file of training triples, what makes a folder one of this layout. Numbers are preferred to names.
+/// Finds the file of training triples, which identifies this layout. Numbers are preferred over names.
 pub(super) fn find_train_triples(folder: &Path) -> Option<(Spelling, PathBuf)> {
     [Spelling::Ids, Spelling::Names]
         .into_iter()
         .find_map(|spelling| Some((spelling, find_text(folder, &spelling.file("train"))?)))
 }
 
-/// Reads a knowledge graph from `folder`, the layout in which FB15k, WN18 and others are published.
+/// Reads a knowledge graph from `folder` in the layout in which FB15k, WN18 and others are published.
 ///
-/// Each file is `NAME.tsv.gz`, or `NAME.tsv`; where both are there, the compressed one is read. Columns are separated
-/// by tabs.
+/// Each file is `NAME.tsv.gz` or `NAME.tsv`. If both exist, the compressed file is read. Columns are separated by tabs.
 ///
 /// | file | content |
 /// |---|---|
-/// | `train.ids`, `valid.ids`, `test.ids` | the numbers of head, relation and tail a line; the last two may be absent |
-/// | `train`, `valid`, `test` | the same by name, read where there is no `train.ids` |
-/// | `entities`, `relations` | number, name a line, all numbers from 0; optional |
+/// | `train.ids`, `valid.ids`, `test.ids` | the numbers of head, relation and tail per line; the last two are optional |
+/// | `train`, `valid`, `test` | the same by name, read if there is no `train.ids` |
+/// | `entities`, `relations` | number and name per line, with all numbers from 0; optional |
 ///
-/// Without `entities` or `relations`, numbers go up to the largest, and names are numbered as they first appear in
-/// `train`, `valid`, `test`, the head of a triple before its tail.
+/// Without `entities` or `relations`, numbers range up to the largest one used. Names are numbered in the order of
+/// their first appearance in `train`, `valid` and `test`, with the head of a triple before its tail.
 ///
-/// The graph has one node type, `entity`, and an edge type per relation, also one without triples. Its name is the
-/// relation's with `_` for what a folder's name cannot have (`/people/person` becomes `_people_person`), or `rel_3`
-/// where relations have numbers only. Training triples are the edges, from head to tail, in the order of the file; the
-/// others are held out.
+/// The graph has one node type, `entity`, and one edge type per relation, including relations without triples. The name
+/// of an edge type is the relation's name, with `_` in place of characters that are invalid in folder names
+/// (`/people/person` becomes `_people_person`). It is `rel_3` if relation 3 has no name. Training triples become edges
+/// from head to tail, in the order of the file. The other triples become held-out edges.
 ///
 /// # Errors
-/// A missing or truncated file, a line of another number of columns, an unknown entity or relation, a number that is
-/// there twice or left out. Each names the file, and the line counted from 1 where there is one.
+/// Fails for a missing or truncated file, a line with another number of columns, an unknown entity or relation, and a
+/// duplicate or missing number. Each error names the file, and where possible the line, counted from 1.
 pub fn read_triples(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
     let Some((spelling, train_file)) = find_train_triples(folder) else {
-        return Err(GraphError::format(folder, "neither train.ids.tsv nor train.tsv is there, with or without .gz"));
+        return Err(GraphError::format(folder, "it contains neither train.ids.tsv nor train.tsv, with or without .gz"));
     };
     let mut entities = Vocabulary::read(folder, "entities.tsv", "entity")?;
     let mut relations = Vocabulary::read(folder, "relations.tsv", "relation")?;
@@ -97,7 +96,7 @@ pub fn read_triples(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
     Ok(Dataset { name: name.into(), node_types: vec![nodes], edge_types })
 }
 
-/// The file of held-out triples, if there is one.
+/// Returns the file of held-out triples, if it exists. Fails if only the file in the other notation exists.
 fn held_out_file(folder: &Path, list: &str, spelling: Spelling) -> Result<Option<PathBuf>, GraphError> {
     let found = find_text(folder, &spelling.file(list));
     let names_only = spelling == Spelling::Ids && found.is_none();
@@ -108,10 +107,10 @@ fn held_out_file(folder: &Path, list: &str, spelling: Spelling) -> Result<Option
     Ok(found)
 }
 
-/// Head, relation and tail by number.
+/// The numbers of head, relation and tail.
 type Triple = [u32; 3];
 
-/// Reads a file of triples: `parse` understands a column, `resolve` tells its number.
+/// Reads a file of triples. `parse` parses a column, and `resolve` returns the number of an entity or relation.
 fn read_list<T: Send>(
     path: &Path,
     parse: impl Fn(&[u8]) -> Result<T, String> + Sync,
@@ -125,6 +124,7 @@ fn read_list<T: Send>(
     };
     let lines = parse_file(path, Lines(line))?;
     let mut triples = Vec::with_capacity(lines.iter().map(Vec::len).sum());
+    // Parsing is parallel. Names are resolved in file order, because their numbers depend on it.
     for (at, line) in lines.into_iter().flatten().enumerate() {
         let Some([head, relation, tail]) = line else { continue };
         let number = |column, of: &mut Vocabulary| resolve(column, of).map_err(|why| bad_line(path, at + 1, &why));
@@ -133,7 +133,7 @@ fn read_list<T: Send>(
     Ok(triples)
 }
 
-/// The triples of each relation, in their order.
+/// Groups the triples by relation, in their order.
 fn by_relation(triples: &[Triple], num_relations: usize) -> Vec<EdgeList> {
     let mut lists = vec![(Vec::new(), Vec::new()); num_relations];
     for &[head, relation, tail] in triples {

@@ -6,20 +6,29 @@ use super::numbers::{quote, whole};
 use crate::{Features, GraphData, GraphDataset, GraphError, NodeLabels};
 use std::path::{Path, PathBuf};
 
-/// What the file of edges ends with; by it a folder is told.
+/// The suffix of the file of edges, which identifies the layout.
 const EDGES: &str = "_A.txt";
 
-/// Reads the graphs in `folder` (Morris et al., "TUDataset: a collection of benchmark datasets for learning with graphs",
-/// 2020): `NAME_A.txt` with an edge a line, both directions, nodes counted from 1 over all graphs; `NAME_graph_indicator.txt` with
-/// each node's graph, counted from 1; `NAME_graph_labels.txt`; and where they are there `NAME_node_labels.txt`,
-/// `NAME_node_attributes.txt` and `NAME_edge_labels.txt`. Each may be gzipped.
+/// Reads the graphs in `folder` in the format of TUDataset (Morris et al., "TUDataset: A collection of benchmark
+/// datasets for learning with graphs", 2020).
 ///
-/// Graphs, nodes and edges keep their order, self loops and duplicates are kept. Labels of nodes and edges are whole numbers,
-/// which become columns in ascending order; of several labels a node each has columns of its own.
+/// | file | content |
+/// |---|---|
+/// | `NAME_A.txt` | an edge per line, each direction by itself, with nodes counted from 1 over all graphs |
+/// | `NAME_graph_indicator.txt` | the graph of each node, counted from 1 |
+/// | `NAME_graph_labels.txt` | the label of each graph |
+/// | `NAME_node_labels.txt` | the labels of each node; optional |
+/// | `NAME_node_attributes.txt` | the features of each node; optional |
+/// | `NAME_edge_labels.txt` | the label of each edge; optional |
+///
+/// Each file may be gzipped. Graphs, nodes and edges keep their order, and self loops and duplicates are kept. Labels
+/// of nodes and edges are whole numbers, which become columns in ascending order. If nodes have several labels, each
+/// label has its own columns.
 ///
 /// # Errors
-/// A missing or truncated file, an indicator that does not ascend, an edge between two graphs or of a node that is not there,
-/// more or fewer labels or attributes than graphs, nodes or edges. Each names the file, and the line counted from 1.
+/// Fails for a missing or truncated file, an indicator that does not ascend, an edge between two graphs or with an
+/// unknown node, and a number of labels or attributes that differs from that of graphs, nodes or edges. Each error
+/// names the file, and where possible the line, counted from 1.
 pub fn read_tu(name: &str, folder: &Path) -> Result<GraphDataset, GraphError> {
     let edges = find_edges(folder)?
         .ok_or_else(|| GraphError::format(folder, format!("no file ends with {EDGES}, which holds the edges")))?;
@@ -45,7 +54,7 @@ pub fn read_tu(name: &str, folder: &Path) -> Result<GraphDataset, GraphError> {
     GraphDataset::new(name, GraphData { node_offsets, src, dst, labels, features, node_labels, edge_labels })
 }
 
-/// The file of edges in a folder, if there is one.
+/// Returns the file of edges in a folder, if there is one. Fails if there are several.
 pub(super) fn find_edges(folder: &Path) -> Result<Option<PathBuf>, GraphError> {
     let fail = |e| GraphError::io(folder, e);
     let mut found = Vec::new();
@@ -60,13 +69,13 @@ pub(super) fn find_edges(folder: &Path) -> Result<Option<PathBuf>, GraphError> {
         [] => Ok(None),
         [only] => Ok(Some(only.clone())),
         [one, other, ..] => {
-            let why = format!("two sets of graphs are there, {} and {}", one.display(), other.display());
+            let why = format!("it contains two sets of graphs, {} and {}", one.display(), other.display());
             Err(GraphError::format(folder, why))
         }
     }
 }
 
-/// The files of a set, which begin alike.
+/// The files of a set, which share a prefix.
 struct Files {
     folder: PathBuf,
     prefix: String,
@@ -93,7 +102,7 @@ impl Files {
     }
 }
 
-/// What each line says, with its number; blank lines are left out.
+/// Parses each line and returns the values with their line numbers. Blank lines are skipped.
 fn read_lines<T: Send>(
     path: &Path,
     parse: impl Fn(&[u8]) -> Result<T, String> + Sync,
@@ -106,10 +115,12 @@ fn read_lines<T: Send>(
     Ok(lines.filter_map(|(value, number)| value.map(|value| (number, value))).collect())
 }
 
-/// Where each graph's nodes start. A graph that the indicator leaves out has none.
+/// Returns the first node of each graph, followed by the number of nodes. A graph that the indicator skips has no
+/// nodes.
 fn read_indicator(path: &Path) -> Result<Vec<u64>, GraphError> {
     let lines = read_lines(path, |line| whole(line, "the number of a graph"))?;
     let mut offsets = vec![0_u64];
+    // A graph may have no nodes, but a stray number must not allocate billions of empty graphs.
     let limit = lines.len() as u64 + u64::from(u16::MAX);
     for (node, (line, graph)) in lines.iter().enumerate() {
         let last = offsets.len() as u64 - 1;
@@ -117,9 +128,11 @@ fn read_indicator(path: &Path) -> Result<Vec<u64>, GraphError> {
         match *graph {
             0 => return fail("graph 0: graphs are counted from 1".into()),
             graph if graph < last => {
-                return fail(format!("graph {graph} comes after graph {last}: the indicator has to ascend"));
+                return fail(format!("graph {graph} comes after graph {last}: the indicator must ascend"));
             }
-            graph if graph > limit => return fail(format!("graph {graph} of a set of {} nodes", lines.len())),
+            graph if graph > limit => {
+                return fail(format!("graph {graph} is out of range for a set of {} nodes", lines.len()));
+            }
             graph => offsets.resize(graph as usize + 1, node as u64),
         }
         if let Some(end) = offsets.last_mut() {
@@ -132,7 +145,7 @@ fn read_indicator(path: &Path) -> Result<Vec<u64>, GraphError> {
     }
 }
 
-/// Sources and destinations, counted from 0 over all graphs.
+/// Reads the edges. Returns sources and destinations, counted from 0 over all graphs.
 fn read_edges(path: &Path, node_offsets: &[u64]) -> Result<[Vec<u32>; 2], GraphError> {
     let num_nodes = node_offsets[node_offsets.len() - 1];
     let edge = |line: &[u8]| {
@@ -140,10 +153,13 @@ fn read_edges(path: &Path, node_offsets: &[u64]) -> Result<[Vec<u32>; 2], GraphE
         let (Some(from), Some(to), None) = (ends.next(), ends.next(), ends.next()) else {
             return Err(format!("{} is not an edge, two nodes with a comma between", quote(line)));
         };
-        let (from, to) = (from?, to?);
+        let from = from?;
+        let to = to?;
         if let Some(node) = [from, to].into_iter().find(|node| !(1..=num_nodes).contains(node)) {
-            return Err(format!("node {node} is not there: the indicator has {num_nodes}, counted from 1"));
+            return Err(format!("node {node} is out of range: the indicator has {num_nodes} nodes, counted from 1"));
         }
+        // Graphs are counted from 1, like nodes: the start of every graph up to the node's own is below the node's
+        // number.
         let graph = |node: u64| node_offsets.partition_point(|&start| start < node);
         match (graph(from), graph(to)) {
             (a, b) if a == b => Ok(((from - 1) as u32, (to - 1) as u32)),
@@ -154,7 +170,7 @@ fn read_edges(path: &Path, node_offsets: &[u64]) -> Result<[Vec<u32>; 2], GraphE
     Ok([src, dst])
 }
 
-/// How many rows a file has to have.
+/// The expected number of rows of a file, and its source.
 #[derive(Clone, Copy)]
 struct Rows {
     number: usize,
@@ -176,9 +192,9 @@ impl Rows {
     }
 }
 
-/// Labels, a row of columns each.
+/// The labels of items, one row per item.
 struct LabelColumns {
-    /// Row-major.
+    /// The labels, row-major.
     values: Vec<i64>,
     columns: usize,
 }
@@ -203,11 +219,11 @@ impl LabelColumns {
     fn single(self, path: &Path) -> Result<Vec<i64>, GraphError> {
         match self.columns {
             1 => Ok(self.values),
-            columns => Err(GraphError::format(path, format!("{columns} labels a line, one is expected"))),
+            columns => Err(GraphError::format(path, format!("{columns} labels per line, expected one"))),
         }
     }
 
-    /// Each distinct label of each column as a column of ones and zeros.
+    /// Converts the labels to one-hot columns, one for each distinct label of each column.
     fn into_ones(self) -> NodeLabels {
         let mut columns = vec![0; self.values.len()];
         let mut dim = 0;
@@ -223,7 +239,7 @@ impl LabelColumns {
     }
 }
 
-/// The place of each value among the distinct ones, and how many of these there are.
+/// Returns the rank of each value among the distinct values, and the number of these.
 fn ranks(values: &[i64]) -> (Vec<u32>, usize) {
     let mut distinct = values.to_vec();
     distinct.sort_unstable();

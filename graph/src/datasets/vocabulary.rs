@@ -1,4 +1,4 @@
-//! The entities or the relations of a knowledge graph.
+//! The numbered entities or relations of a knowledge graph.
 
 use super::blocks::{bad_line, find_text, parse_file};
 use super::csv::Lines;
@@ -7,24 +7,26 @@ use crate::GraphError;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// Things that have a number, from 0, and where it is known a name.
+/// Items with a number, from 0, and optionally a name.
 pub(super) struct Vocabulary {
-    /// What one of them is called in errors.
+    /// The name of an item in errors.
     item: &'static str,
-    /// The file that lists all of them, if there is one; without it new ones come as they are met.
+    /// The file that lists all items, if it exists. Without it, new items are added as they appear.
     file: Option<&'static str>,
-    /// How many there are.
+    /// The number of items.
     len: usize,
-    /// By number; empty where only numbers are known.
+    /// The names by number. Empty if only numbers are known.
     names: Vec<String>,
+    /// The numbers by name.
     numbers: HashMap<String, u32>,
 }
 
 impl Vocabulary {
-    /// Those that `file` in `folder` lists, a number and a name a line, or none if it is not there.
+    /// Reads the items from `file` in `folder`, with a number and a name per line. Returns an empty vocabulary if the
+    /// file does not exist.
     ///
     /// # Errors
-    /// A line that is something else, and numbers or names that are there twice, or numbers left out.
+    /// Fails for a malformed line, for duplicate numbers or names, and for missing numbers.
     pub(super) fn read(folder: &Path, file: &'static str, item: &'static str) -> Result<Self, GraphError> {
         let Some(path) = find_text(folder, file) else {
             return Ok(Self { item, file: None, len: 0, names: Vec::new(), numbers: HashMap::new() });
@@ -42,7 +44,7 @@ impl Vocabulary {
             let fail = |why: String| Err(bad_line(&path, at + 1, &why));
             match names.get_mut(id as usize) {
                 None => return fail(format!("{item} {id} is out of range: there are {len}, counted from 0")),
-                Some(place) if !place.is_empty() => return fail(format!("{item} {id} is there twice")),
+                Some(place) if !place.is_empty() => return fail(format!("{item} {id} is listed twice")),
                 Some(place) => place.clone_from(&name),
             }
             if let Some(other) = numbers.insert(name, id as u32) {
@@ -52,12 +54,12 @@ impl Vocabulary {
         Ok(Self { item, file: Some(file), len, names, numbers })
     }
 
-    /// How many there are.
+    /// Returns the number of items.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Checks a number, which is a new one where nothing lists them.
+    /// Checks a number. Without a file, a new number extends the vocabulary.
     pub(super) fn number(&mut self, number: u64) -> Result<u32, String> {
         if number >= u64::from(u32::MAX) {
             return Err(format!("{} {number} is too large: numbers are below 2^32 - 1", self.item));
@@ -71,7 +73,7 @@ impl Vocabulary {
         Ok(number as u32)
     }
 
-    /// The number of a name, which is a new one where nothing lists them.
+    /// Returns the number of a name. Without a file, a new name gets the next number.
     pub(super) fn named(&mut self, name: &str) -> Result<u32, String> {
         if let Some(&number) = self.numbers.get(name) {
             return Ok(number);
@@ -85,11 +87,12 @@ impl Vocabulary {
         Ok(number)
     }
 
-    /// Names by number that folders can have, each different from the others.
+    /// Returns distinct names by number that are valid folder names.
     pub(super) fn folder_names(&self) -> Vec<String> {
         let mut taken = HashSet::new();
         let name = |number: usize| {
             let mut name = self.names.get(number).map_or_else(|| format!("rel_{number}"), |name| folder_name(name));
+            // Different names can become equal when invalid characters are replaced.
             while !taken.insert(name.clone()) {
                 name = format!("{name}_{number}");
             }
@@ -99,7 +102,7 @@ impl Vocabulary {
     }
 }
 
-/// The name with `_` for each character that a folder's name cannot have.
+/// Replaces each character that is invalid in a folder name by `_`.
 fn folder_name(name: &str) -> String {
     let legal = |(at, c): (usize, char)| {
         let illegal = matches!(c, '/' | '\\') || c.is_control() || (at == 0 && c == '.');
@@ -108,7 +111,7 @@ fn folder_name(name: &str) -> String {
     name.chars().enumerate().map(legal).collect()
 }
 
-/// The columns of a line, with tabs between, or `None` for a blank line.
+/// Splits a line into its columns, which are separated by tabs. Returns `None` for a blank line.
 pub(super) fn columns<'a, const N: usize>(line: &'a [u8], what: &str) -> Result<Option<[&'a [u8]; N]>, String> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
@@ -118,12 +121,12 @@ pub(super) fn columns<'a, const N: usize>(line: &'a [u8], what: &str) -> Result<
     fields.try_into().map(Some).map_err(|_| format!("{found} columns, expected {what} with tabs between"))
 }
 
-/// A number from 0.
+/// Parses a number, counted from 0.
 pub(super) fn number(column: &[u8]) -> Result<u64, String> {
     whole(column, "a number from 0")
 }
 
-/// A name, without the white space around it.
+/// Parses a name, without surrounding white space.
 pub(super) fn text(column: &[u8]) -> Result<String, String> {
     match str::from_utf8(column.trim_ascii()) {
         Ok("") => Err("a column is empty".into()),

@@ -1,19 +1,19 @@
-//! Drawing nodes in proportion to a weight, over all classes, in one, or in all but one.
+//! Sampling of nodes by weight, from all classes, from one class, or from all classes except one.
 
 use crate::rng::CounterRng;
 use rayon::prelude::*;
 
-/// Nodes grouped by class, with an alias table per class (M. D. Vose, A Linear Algorithm for Generating Random Numbers
-/// with a Given Distribution, 1991), so that a draw costs one look into the table.
+/// Nodes grouped by class, with an alias table per class (M. D. Vose, "A Linear Algorithm for Generating Random Numbers
+/// with a Given Distribution", 1991). A draw within a class takes a single table lookup.
 pub(super) struct WeightedNodes {
     slots: Vec<Slot>,
-    /// Where the slots of each class start, and their end.
+    /// The start of the slots of each class, followed by the end of the last class.
     starts: Vec<usize>,
-    /// The weight of all classes before each class, and the weight of all.
+    /// The total weight of all classes before each class, followed by the total of all classes.
     weight_before: Vec<f64>,
 }
 
-/// One entry of an alias table: `node` if the coin is below `threshold`, else `alias`.
+/// An entry of an alias table: `node` if a random number is below `threshold`, otherwise `alias`.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     threshold: u32,
@@ -22,7 +22,7 @@ struct Slot {
 }
 
 impl WeightedNodes {
-    /// Groups nodes `0..classes.len()`, each with a class below `num_classes` and a positive weight.
+    /// Groups the nodes `0..classes.len()`. Each has a class below `num_classes` and a positive weight.
     pub(super) fn new(classes: &[u32], weights: &[f64], num_classes: usize) -> Self {
         let mut starts = vec![0_usize; num_classes + 1];
         for &class in classes {
@@ -48,30 +48,34 @@ impl WeightedNodes {
         Self { slots, starts, weight_before }
     }
 
-    /// A class, by the weight of its nodes.
+    /// Draws a class in proportion to the total weight of its nodes.
     pub(super) fn draw_class(&self, draws: &mut CounterRng) -> usize {
         self.class_at(draws.unit() * self.total())
     }
 
-    /// A class other than `class`, by the weight of its nodes; `class` itself if no other has nodes.
+    /// Draws a class other than `class` in proportion to the total weight of its nodes. Returns `class` if no other
+    /// class has nodes.
     pub(super) fn draw_other_class(&self, class: usize, draws: &mut CounterRng) -> usize {
-        let (before, after) = (self.weight_before[class], self.weight_before[class + 1]);
+        let before = self.weight_before[class];
+        let after = self.weight_before[class + 1];
         let others = self.total() - (after - before);
         let at = draws.unit() * others;
+        // The range of `class` is cut out of the cumulative weights.
         let other = self.class_at(if at < before { at } else { at + (after - before) });
-        // Rounding can land on an empty class or on `class` itself; both only at the very border of a range.
+        // Rounding at the border of a range can select an empty class, which is replaced by `class`, or `class` itself.
         if self.starts[other] == self.starts[other + 1] { class } else { other }
     }
 
-    /// A node of `class`, which is not empty, by its weight.
+    /// Draws a node of the nonempty `class` in proportion to its weight.
     pub(super) fn draw(&self, class: usize, draws: &mut CounterRng) -> u32 {
         let slots = &self.slots[self.starts[class]..self.starts[class + 1]];
+        // The upper 32 bits choose the slot, and the lower 32 bits decide between node and alias.
         let bits = draws.next_u64();
         let slot = slots[(((bits >> 32) * slots.len() as u64) >> 32) as usize];
         if (bits as u32) < slot.threshold { slot.node } else { slot.alias }
     }
 
-    /// Whether there are nodes of `class`.
+    /// Returns true if `class` has nodes.
     pub(super) fn has(&self, class: usize) -> bool {
         self.starts[class] < self.starts[class + 1]
     }
@@ -96,7 +100,7 @@ fn split_at_starts<'a>(mut slots: &'a mut [Slot], starts: &[usize]) -> Vec<&'a m
     classes
 }
 
-/// Fills in thresholds and aliases, and returns the weight of all nodes in `slots`.
+/// Fills in thresholds and aliases. Returns the total weight of the nodes in `slots`.
 fn fill_alias_table(slots: &mut [Slot], weights: &[f64]) -> f64 {
     let total: f64 = slots.iter().map(|slot| weights[slot.node as usize]).sum();
     let scale = slots.len() as f64 / total;
@@ -105,7 +109,10 @@ fn fill_alias_table(slots: &mut [Slot], weights: &[f64]) -> f64 {
     for slot in slots.iter_mut() {
         (slot.threshold, slot.alias) = (u32::MAX, slot.node);
     }
+    // Each small slot is filled up by a large one, which gives away this share and may become small itself. Slots left
+    // over by rounding keep their own node.
     while let (Some(under), Some(&over)) = (small.pop(), large.last()) {
+        // The share of the slot that its own node keeps, as a fraction of 2^32.
         slots[under].threshold = (shares[under] * 4_294_967_296.0) as u32;
         slots[under].alias = slots[over].node;
         shares[over] -= 1.0 - shares[under];
@@ -117,8 +124,9 @@ fn fill_alias_table(slots: &mut [Slot], weights: &[f64]) -> f64 {
     total
 }
 
-/// `base` to the power of `exponent`, both in `0..=1`, by repeated square roots. IEEE 754 fixes every bit of a square
-/// root, so unlike `powf` this is the same number on every machine. The exponent is taken to 24 binary places.
+/// Raises `base` to the power of `exponent`, both in `0..=1`, by repeated square roots. IEEE 754 fixes every bit of a
+/// square root, so unlike `powf` the result is the same on every machine. The exponent is rounded down to 24 binary
+/// places.
 pub(super) fn fractional_power(base: f64, exponent: f64) -> f64 {
     let mut power = if exponent >= 1.0 { base } else { 1.0 };
     let mut remaining = exponent.fract();

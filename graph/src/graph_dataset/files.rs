@@ -1,35 +1,36 @@
-//! A set of graphs as files that processes map together.
+//! The files of a set of graphs, which the processes of a machine map.
 
 use super::{GraphDataset, NodeLabels, check_offsets};
 use crate::{Buffer, FeatureDtype, Features, GraphError, NpyElement, NpyWriter, map_npy};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The file that describes a folder of graphs; written last, so that a folder without it is none.
+/// The file that describes a folder of graphs. It is written last, so a folder without it is incomplete.
 const META_FILE: &str = "GRAPHS.json";
 const FORMAT_NAME: &str = "edgecut-graphs";
 const FORMAT_VERSION: u32 = 1;
 
-/// What `GRAPHS.json` says.
+/// The contents of `GRAPHS.json`.
 #[derive(Debug, Serialize, Deserialize)]
 struct GraphsMeta {
     format: String,
     version: u32,
     dataset: String,
-    /// The label that each class has in the data.
+    /// The original label of each class.
     classes: Vec<i64>,
+    /// The number of features per node and their stored type.
     features: Option<(usize, FeatureDtype)>,
-    /// Labels per node, and columns of these as ones among zeros.
+    /// The number of labels per node, and the number of their columns.
     node_labels: Option<(usize, usize)>,
     has_edge_labels: bool,
 }
 
 impl GraphDataset {
-    /// Writes the graphs to files in `dir`, which is there, for [`GraphDataset::open`] in processes of this machine: the files are
-    /// not synced to disk.
+    /// Writes the graphs to files in the existing folder `dir`, for [`GraphDataset::open`] in processes of the same
+    /// machine. The files are not synced to disk.
     ///
     /// # Errors
-    /// Any I/O error, naming the file.
+    /// Any I/O error, with the path of the file.
     pub fn write(&self, dir: &Path) -> Result<(), GraphError> {
         put(&file(dir, "node_offsets"), &[self.node_offsets.len()], &self.node_offsets)?;
         put(&file(dir, "indptr"), &[self.indptr.len()], &self.indptr)?;
@@ -60,16 +61,17 @@ impl GraphDataset {
         std::fs::write(&path, text).map_err(|e| GraphError::io(&path, e))
     }
 
-    /// Maps the graphs that [`GraphDataset::write`] wrote. The files may be removed afterwards.
+    /// Maps the graphs that [`GraphDataset::write`] wrote. The files may be deleted afterwards.
     ///
     /// # Errors
-    /// A file that is missing, truncated or contradicts the others.
+    /// Fails if a file is missing, truncated or inconsistent with the others.
     pub fn open(dir: &Path) -> Result<Self, GraphError> {
         let path = dir.join(META_FILE);
         let text = std::fs::read(&path).map_err(|e| GraphError::io(&path, e))?;
         let meta: GraphsMeta = serde_json::from_slice(&text).map_err(|e| GraphError::format(&path, e.to_string()))?;
         if (meta.format.as_str(), meta.version) != (FORMAT_NAME, FORMAT_VERSION) {
-            let why = format!("it is {} {}, expected {FORMAT_NAME} {FORMAT_VERSION}", meta.format, meta.version);
+            let why =
+                format!("its format is {} {}, expected {FORMAT_NAME} {FORMAT_VERSION}", meta.format, meta.version);
             return Err(GraphError::format(path, why));
         }
         let features = match meta.features {
@@ -111,19 +113,19 @@ impl GraphDataset {
             view.indices.iter().any(|&source| source as usize >= view.num_nodes())
         };
         if let Some(graph) = (0..self.num_graphs()).find(|&graph| strays(graph)) {
-            return Err(format!("graph {graph} has an edge from a node that it does not have"));
+            return Err(format!("graph {graph} has an edge from a node outside the graph"));
         }
         if self.labels.len() != self.num_graphs() {
-            return Err(format!("{} labels of {} graphs", self.labels.len(), self.num_graphs()));
+            return Err(format!("{} labels for {} graphs", self.labels.len(), self.num_graphs()));
         }
         if self.classes.len() > self.num_graphs() {
-            return Err(format!("{} classes of {} graphs", self.classes.len(), self.num_graphs()));
+            return Err(format!("{} classes for {} graphs", self.classes.len(), self.num_graphs()));
         }
         if self.labels.iter().any(|&class| class as usize >= self.classes.len()) {
-            return Err(format!("a class of a graph is not below {}", self.classes.len()));
+            return Err(format!("the class of a graph is not below {}, the number of classes", self.classes.len()));
         }
         if self.edge_labels.as_ref().is_some_and(|labels| labels.len() != self.indices.len()) {
-            return Err("not a label for every edge".into());
+            return Err("the number of edge labels is not the number of edges".into());
         }
         self.check_nodes(num_nodes)
     }

@@ -1,4 +1,4 @@
-//! What makes a set of graphs, and what does not.
+//! Tests of building a set of graphs from valid and inconsistent data.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn features_come_before_labels_and_degrees() {
     let features = Features::F32 { values: vec![0.5, 1.5, 2.5, 3.5, 4.5].into(), dim: 1 };
     let graphs = GraphDataset::new("small", GraphData { features: Some(features), ..data() }).expect("good data");
     let graphs = graphs.with_degrees_as_labels();
-    // In-degrees are 1, 1, 2, 0 and 1.
+    // The in-degrees are 1, 1, 2, 0 and 1.
     assert_eq!(graphs.feature_dim(), 4);
     assert_ne!(graphs.fingerprint(), GraphDataset::new("small", data()).expect("good data").fingerprint());
     let mut rows = vec![9.0];
@@ -50,7 +50,7 @@ fn contradictions_are_named() {
     assert!(why(offsets(vec![0, 3, 2, 5])).contains("decrease after graph 1"));
     assert!(why(offsets(vec![0, 5, 5, 6_000_000_000])).contains("at most 2^32"));
     assert!(why(offsets(vec![0, 2, 3, 5])).contains("edge 1 goes from node 4 of graph 2 to node 2 of graph 1"));
-    assert!(why(offsets(vec![0, 2, 2, 4])).contains("edge 1 is of node 4, there are 4"));
+    assert!(why(offsets(vec![0, 2, 2, 4])).contains("edge 1 joins node 4, but there are 4 nodes"));
     assert!(why(GraphData { labels: vec![1], ..data() }).contains("1 labels of graphs, expected 3"));
     assert!(why(GraphData { dst: vec![], ..data() }).contains("0 destinations of edges, expected 5"));
     assert!(why(GraphData { edge_labels: Some(vec![]), ..data() }).contains("0 labels of edges"));
@@ -59,5 +59,5 @@ fn contradictions_are_named() {
     let labels = |columns: Vec<u32>| Some(NodeLabels { columns: columns.into(), per_node: 1, dim: 2 });
     let with_labels = |columns| GraphData { node_labels: labels(columns), ..data() };
     assert!(why(with_labels(vec![0])).contains("1 labels of nodes, expected 1 for each of 5"));
-    assert!(why(with_labels(vec![0, 1, 2, 0, 0])).contains("node 2 has label 2, there are 2"));
+    assert!(why(with_labels(vec![0, 1, 2, 0, 0])).contains("node 2 has label 2, but there are 2 labels"));
 }

@@ -1,4 +1,4 @@
-//! Mapping the files of a part, and checking what they hold.
+//! Mapping and validation of the files of a part.
 
 use super::{PartEdges, PartNodes, edge_dir, node_dir};
 use crate::classes::check_num_classes;
@@ -12,13 +12,14 @@ use crate::{
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Opens the files of one part, whose folder is `root`.
+/// Maps and checks the files of the part in the folder `root`.
 pub(super) struct Opener<'a> {
     pub(super) root: &'a Path,
     pub(super) part: PartitionId,
 }
 
 impl Opener<'_> {
+    /// Opens the arrays of the node type `t`.
     pub(super) fn nodes(&self, t: &NodeTypeMeta) -> Result<PartNodes, GraphError> {
         let dir = self.root.join(node_dir(&t.name));
         let rows = t.book.range(self.part).len();
@@ -30,7 +31,8 @@ impl Opener<'_> {
         let features = features(dir.join("features.npy"), rows, t.feature_dim, t.feature_dtype)?;
         let labels = t.has_labels.then(|| labels(dir.join("labels.npy"), rows, t.num_classes)).transpose()?;
         if let Some(labels) = labels.as_deref().filter(|_| rows == t.book.num_nodes()) {
-            // This part has the labels of all nodes. Those of several parts are counted together by who opens them all.
+            // Only a part that holds all nodes can be checked alone. With several parts, the caller that opens all of
+            // them counts the labels together.
             check_num_classes(labels, t.num_classes, "row")
                 .map_err(|why| GraphError::format(dir.join("labels.npy"), why))?;
         }
@@ -47,6 +49,7 @@ impl Opener<'_> {
         Ok(PartNodes { original_ids, features, labels, splits, times })
     }
 
+    /// Opens the arrays of the edge type `e`.
     pub(super) fn edges(&self, e: &EdgeTypeMeta, meta: &Meta) -> Result<PartEdges, GraphError> {
         let dir = self.root.join(edge_dir(e));
         let find = |name: &str| meta.node_types.iter().position(|t| t.name == name).map(|i| NodeTypeId(i as u16));
@@ -98,7 +101,7 @@ fn weights(path: PathBuf, num_edges: usize) -> Result<Buffer<f32>, GraphError> {
     }
 }
 
-/// Edges into the owned `destinations`, as a row of sources and a row of destinations.
+/// Maps held-out edges into the owned `destinations`. The file holds a row of sources and a row of destinations.
 fn edge_list(path: PathBuf, num_sources: usize, destinations: Range<u32>) -> Result<EdgeList, GraphError> {
     let (shape, ends) = map_npy::<u32>(&path)?;
     let [2, num_edges] = shape[..] else {

@@ -1,4 +1,4 @@
-//! The files of all parts, written in parallel, each in pieces.
+//! The files of all parts, written in parallel and in pieces.
 
 use super::in_edges::{HeldOutInPart, RenumberedInEdges};
 use super::renumber::Renumbering;
@@ -12,17 +12,17 @@ use rayon::prelude::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// About this many bytes are gathered at a time, for each file that is being written.
+/// The approximate number of bytes gathered at a time for each file.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Writes files below a folder, and tells how far it has come.
+/// A writer of files in a folder that reports progress.
 pub(super) struct FileWriter<'a> {
     dir: &'a Path,
     meter: Meter<'a>,
 }
 
 impl<'a> FileWriter<'a> {
-    /// A writer for all files of a dataset.
+    /// Creates a writer for all files of a dataset.
     pub(super) fn new(
         dir: &'a Path,
         progress: &'a dyn WriteProgress,
@@ -30,13 +30,14 @@ impl<'a> FileWriter<'a> {
         edge_types: &[InEdges],
         options: &WriteOptions,
     ) -> Self {
-        let (num_parts, is_synced) = (options.num_parts, options.is_synced);
+        let num_parts = options.num_parts;
+        let is_synced = options.is_synced;
         let edge_bytes = |edges: &InEdges| edge_bytes(edges, &node_types[edges.src_type], num_parts);
         let bytes = node_types.iter().map(node_bytes).chain(edge_types.iter().map(edge_bytes));
         Self { dir, meter: Meter { progress, done: AtomicU64::new(0), total: bytes.sum::<usize>() as u64, is_synced } }
     }
 
-    /// Does `jobs` in parallel, and returns sizes and checksums.
+    /// Writes the files of `jobs` in parallel, and returns their sizes and checksums.
     pub(super) fn write(&self, jobs: Vec<Job>) -> Result<Files, WriteError> {
         for job in &jobs {
             if let Some(parent) = self.dir.join(&job.name).parent() {
@@ -44,13 +45,13 @@ impl<'a> FileWriter<'a> {
             }
         }
         let write = |job: &Job| Ok((job.name.clone(), job.content.write(&self.dir.join(&job.name), &self.meter)?));
-        // Collected in order, so that the error is the same one whichever thread fails first.
+        // The results are collected in order, so the reported error does not depend on which thread fails first.
         let written: Vec<Result<(String, FileMeta), WriteError>> = jobs.par_iter().map(write).collect();
         written.into_iter().collect()
     }
 }
 
-/// The bytes of data of a node type's files.
+/// Returns the number of data bytes in the files of a node type.
 fn node_bytes(nodes: &NodeData) -> usize {
     let row = size_of::<u32>()
         + nodes.features.as_ref().map_or(0, |features| features.dim() * features.dtype().size())
@@ -60,7 +61,7 @@ fn node_bytes(nodes: &NodeData) -> usize {
     nodes.num_nodes * row + in_splits * size_of::<u32>()
 }
 
-/// The bytes of data of an edge type's files.
+/// Returns the number of data bytes in the files of an edge type.
 fn edge_bytes(edges: &InEdges, src_type: &NodeData, num_parts: u32) -> usize {
     let attributes = &edges.attributes;
     let edge = size_of::<u32>()
@@ -74,7 +75,7 @@ fn edge_bytes(edges: &InEdges, src_type: &NodeData, num_parts: u32) -> usize {
     indptr + edges.num_edges() * edge + held_out
 }
 
-/// The node files of all parts.
+/// Returns the node files of all parts.
 pub(super) fn node_jobs<'a>(
     node_types: &'a [NodeData],
     types: &'a [Renumbering],
@@ -107,7 +108,7 @@ pub(super) fn node_jobs<'a>(
     jobs
 }
 
-/// The edge files of all parts.
+/// Returns the edge files of all parts.
 pub(super) fn edge_jobs<'a>(
     edges: &'a [RenumberedInEdges],
     edge_types: &[EdgeTypeMeta],
@@ -158,31 +159,32 @@ pub(super) struct Job<'a> {
     content: Content<'a>,
 }
 
+/// The content of a file.
 enum Content<'a> {
-    /// As they are.
+    /// Ids, written unchanged.
     Ids(&'a [u32]),
-    /// As they are, in two rows.
+    /// Sources followed by destinations, written as two rows.
     Edges(&'a [u32]),
-    /// As they are.
+    /// Times, written unchanged.
     Times(&'a [i64]),
-    /// Rows of the whole matrix.
+    /// Rows of the feature matrix of a whole type.
     Features(&'a Features, Rows<'a>),
-    /// Entries of the whole array.
+    /// Entries of an integer array of a whole type.
     Whole(&'a [i64], Rows<'a>),
-    /// Entries of the whole array.
+    /// Entries of a float array of a whole type.
     Floats(&'a [f32], Rows<'a>),
-    /// The times of nodes that are given by their global ids.
+    /// The times of nodes given by global id.
     SourceTimes { times: &'a [i64], original: &'a [u32], sources: &'a [u32] },
-    /// Less the first one.
+    /// Offsets, written relative to the first one.
     Indptr(&'a [u64]),
 }
 
-/// Which rows of what the dataset has.
+/// A selection of rows of the dataset's arrays.
 #[derive(Clone, Copy)]
 enum Rows<'a> {
-    /// Those of nodes, by original id.
+    /// Rows of nodes, by original id.
     Nodes(&'a [u32]),
-    /// Those of edges, by their position in the original edge list.
+    /// Rows of edges, by position in the original edge list.
     Edges(&'a [u64]),
 }
 
@@ -211,7 +213,7 @@ impl Content<'_> {
     }
 }
 
-/// Writes rows of a row-major matrix, or without `dim`, entries of an array.
+/// Writes selected rows of a row-major matrix, or, without `dim`, selected entries of an array.
 fn gather<T: NpyElement>(
     path: &Path,
     values: &[T],
@@ -258,7 +260,8 @@ fn write_pieces<T: NpyElement, P: AsRef<[T]> + Send + Sync>(
             writer.write(piece)?;
             meter.add(size_of_val(piece))
         };
-        // The next piece is gathered meanwhile: few parts have few files, but there may be many cores.
+        // The next piece is gathered while this one is written. With few parts there are few files, but there may be
+        // many cores.
         let (written, gathered) = rayon::join(&mut write, || pieces.next());
         written?;
         next = gathered;
@@ -266,6 +269,7 @@ fn write_pieces<T: NpyElement, P: AsRef<[T]> + Send + Sync>(
     Ok(if meter.is_synced { writer.finish()? } else { writer.finish_unsynced()? })
 }
 
+/// The progress over all files, shared by the writing threads.
 struct Meter<'a> {
     progress: &'a dyn WriteProgress,
     done: AtomicU64,
@@ -275,8 +279,10 @@ struct Meter<'a> {
 }
 
 impl Meter<'_> {
+    /// Counts written bytes and reports progress.
+    ///
     /// # Errors
-    /// [`WriteError::Cancelled`].
+    /// [`WriteError::Cancelled`] if the caller asked to stop.
     fn add(&self, bytes: usize) -> Result<(), WriteError> {
         let done = self.done.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
         self.progress.written(done, self.total);

@@ -1,22 +1,22 @@
-//! A dataset whose edges are grouped by destination.
+//! Datasets with edges grouped by destination.
 
 use super::InEdges;
 use crate::{Dataset, EdgeData, NodeData};
 
-/// A dataset that is known to be good. In place of edge lists it has the in-edges of every destination: half the
-/// memory, and what both the symmetric graph and the parts are made of.
+/// A validated dataset with the in-edges of every destination in place of edge lists. This halves the memory, and both
+/// the symmetric graph and the parts are built from it.
 pub struct Grouped {
-    /// The dataset's name.
+    /// The name of the dataset.
     pub name: String,
-    /// Node types.
+    /// The node types.
     pub node_types: Vec<NodeData>,
-    /// Edge types.
+    /// The edge types.
     pub edge_types: Vec<InEdges>,
 }
 
 impl Grouped {
-    /// Groups the edges of a dataset that [`Dataset::validate`] or [`Dataset::validate_structure`] has found to be good. Each edge list is let go of when it is grouped, which
-    /// frees its memory unless the caller holds another copy.
+    /// Groups the edges of a dataset that has passed [`Dataset::validate`] or [`Dataset::validate_structure`]. Each
+    /// edge list is dropped once it is grouped, which frees its memory unless the caller holds another copy.
     pub fn new(dataset: Dataset) -> Self {
         let Dataset { name, node_types, edge_types } = dataset;
         let group = |edges: EdgeData| {
@@ -27,7 +27,7 @@ impl Grouped {
         Self { name, node_types, edge_types }
     }
 
-    /// The number of edges over all types.
+    /// Returns the number of edges over all types.
     pub fn num_edges(&self) -> usize {
         self.edge_types.iter().map(InEdges::num_edges).sum()
     }

@@ -1,14 +1,14 @@
-//! Values by row: the one structure that in-edges and the symmetric graph are made of.
+//! Values grouped by row, the structure behind in-edges and the symmetric graph.
 
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Pairs of a row and a value. They can be gone through several times, always in the same order.
+/// A sequence of (row, value) pairs that can be visited several times, always in the same order.
 pub trait Pairs: Sync {
-    /// An id, or where ids do not suffice, a position among edges.
+    /// The type of values: ids, or positions among edges if ids do not suffice.
     type Value: Copy + Default + Send + Sync;
 
-    /// Shows every pair to `visit`.
+    /// Calls `visit` for every pair.
     fn for_each(&self, visit: impl FnMut(u32, Self::Value));
 }
 
@@ -20,26 +20,27 @@ impl Pairs for Vec<(u32, u32)> {
     }
 }
 
-/// Values by row.
+/// Values grouped by row.
 ///
-/// Invariants: `offsets` has `num_rows + 1` entries, starts at 0, never decreases and ends at `values.len()`; the
+/// Invariants: `offsets` has `num_rows + 1` entries, starts at 0, never decreases and ends at `values.len()`. The
 /// values of row `r` are `values[offsets[r]..offsets[r + 1]]`.
 #[derive(Debug, Default)]
 pub struct Groups<V = u32> {
-    /// Where each row begins, and the end of the last one.
+    /// The start of each row, followed by the end of the last row.
     pub offsets: Vec<u64>,
-    /// The values of all rows, one after the other.
+    /// The values of all rows, end to end.
     pub values: Vec<V>,
 }
 
-/// Every worker goes through all pairs, so that more than this many would only compete for memory.
+/// The maximum number of workers. Every worker visits all pairs, so more workers would only compete for memory
+/// bandwidth.
 const MAX_WORKERS: usize = 16;
-/// Rows that are written as one task.
+/// The number of rows that one task writes.
 const ROWS_PER_TASK: usize = 4096;
 
 impl<V: Copy + Default + Send + Sync> Groups<V> {
-    /// A stable counting sort of `pairs` by row. Each worker owns a range of rows and passes over all pairs: pairs are
-    /// read in order, writes stay in the worker's range, and no temporary copy of them is made.
+    /// Groups `pairs` by row with a stable counting sort. Each worker owns a range of rows and visits all pairs. So
+    /// pairs are read in order, writes stay in the worker's range, and no temporary copy of the pairs is needed.
     pub fn new(num_rows: usize, pairs: &impl Pairs<Value = V>) -> Self {
         let workers = rayon::current_num_threads().clamp(1, MAX_WORKERS);
         let mut offsets = vec![0_u64; num_rows + 1];
@@ -47,6 +48,8 @@ impl<V: Copy + Default + Send + Sync> Groups<V> {
         offsets[1..].par_chunks_mut(rows_per_worker).enumerate().for_each(|(worker, counts)| {
             let first = (worker * rows_per_worker) as u32;
             pairs.for_each(|row, _| {
+                // A row before `first` wraps around to a large index, so that `get_mut` rejects rows on both sides of
+                // the range.
                 if let Some(count) = counts.get_mut(row.wrapping_sub(first) as usize) {
                     *count += 1;
                 }
@@ -58,6 +61,7 @@ impl<V: Copy + Default + Send + Sync> Groups<V> {
         let mut values = vec![V::default(); offsets[num_rows] as usize];
         split_by_weight(&offsets, &mut values, workers).into_par_iter().for_each(|(first, offsets, values)| {
             let base = offsets[0];
+            // The position in `values` of the next value of each row.
             let mut next: Vec<u64> = offsets[..offsets.len() - 1].iter().map(|offset| offset - base).collect();
             pairs.for_each(|row, value| {
                 if let Some(next) = next.get_mut(row.wrapping_sub(first) as usize) {
@@ -69,8 +73,8 @@ impl<V: Copy + Default + Send + Sync> Groups<V> {
         Self { offsets, values }
     }
 
-    /// Rows that `fill` writes, in parallel. Row `r` gets room for `bounds[r + 1] - bounds[r]` values, zeros at first;
-    /// `fill(r, room)` returns how many it has used, from the start.
+    /// Builds rows that `fill` writes in parallel. Row `r` gets zeroed room for `bounds[r + 1] - bounds[r]` values.
+    /// `fill(r, room)` returns the number of values that it wrote at the start of the room.
     pub fn from_rows(bounds: Vec<u64>, fill: impl Fn(usize, &mut [V]) -> usize + Sync) -> Self {
         let num_rows = bounds.len() - 1;
         let mut values = vec![V::default(); bounds[num_rows] as usize];
@@ -81,8 +85,11 @@ impl<V: Copy + Default + Send + Sync> Groups<V> {
                 let mut kept = 0;
                 let mut lengths = Vec::with_capacity(bounds.len() - 1);
                 for (row, ends) in bounds.windows(2).enumerate() {
-                    let (start, end) = ((ends[0] - bounds[0]) as usize, (ends[1] - bounds[0]) as usize);
+                    let start = (ends[0] - bounds[0]) as usize;
+                    let end = (ends[1] - bounds[0]) as usize;
                     let length = fill(first as usize + row, &mut values[start..end]);
+                    // Rows that use less than their room leave gaps. They are closed within a task here, and between
+                    // tasks at the end.
                     if kept < start {
                         values.copy_within(start..start + length, kept);
                     }
@@ -97,7 +104,7 @@ impl<V: Copy + Default + Send + Sync> Groups<V> {
         groups
     }
 
-    /// Moves the values of tasks together: (lengths of its rows, room it had) of each.
+    /// Moves the values of all tasks together. Each task is given by the lengths of its rows and its room.
     fn close_gaps(&mut self, tasks: Vec<(Vec<u64>, usize)>) {
         let (mut row, mut read, mut written) = (0, 0, 0);
         for (lengths, room) in tasks {
@@ -118,35 +125,36 @@ impl<V: Copy + Default + Send + Sync> Groups<V> {
         }
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn num_rows(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// The values of a row.
+    /// Returns the values of a row.
     pub fn row(&self, row: usize) -> &[V] {
         &self.values[self.offsets[row] as usize..self.offsets[row + 1] as usize]
     }
 
-    /// The number of values in a row.
+    /// Returns the number of values in a row.
     pub fn row_len(&self, row: usize) -> u64 {
         self.offsets[row + 1] - self.offsets[row]
     }
 
-    /// Splits the rows into ranges with about as many values each, one per thread.
+    /// Splits the rows into one range per thread with about the same number of values each.
     pub fn row_ranges(&self) -> Vec<Range<usize>> {
         let shares = rayon::current_num_threads().clamp(1, MAX_WORKERS);
         row_ranges(&self.offsets, shares)
     }
 }
 
-/// Splits the rows into at most `shares` ranges with about as many values each.
+/// Splits the rows into at most `shares` ranges with about the same number of values each.
 fn row_ranges(offsets: &[u64], shares: usize) -> Vec<Range<usize>> {
     let num_rows = offsets.len() - 1;
     let total = offsets[num_rows];
     let mut ranges = Vec::with_capacity(shares);
     let mut first = 0;
     for share in 1..=shares {
+        // `total * share` may exceed 64 bits.
         let goal = (u128::from(total) * share as u128 / shares as u128) as u64;
         let end = if share == shares { num_rows } else { offsets.partition_point(|&o| o < goal).min(num_rows) };
         if end > first {
@@ -157,7 +165,8 @@ fn row_ranges(offsets: &[u64], shares: usize) -> Vec<Range<usize>> {
     ranges
 }
 
-/// The ranges of [`row_ranges`] with what lies in them: (first row, its offsets and the end, its values).
+/// Returns the ranges of [`row_ranges`] with their contents: the first row, the offsets including the end, and the
+/// values.
 fn split_by_weight<'a, V>(
     offsets: &'a [u64],
     mut values: &'a mut [V],
@@ -196,7 +205,7 @@ mod tests {
 
     #[test]
     fn rows_that_use_less_than_their_room_are_moved_together_over_several_tasks() {
-        // Row r has room for r % 4 values, and uses one less if it is odd.
+        // Row r has room for r % 4 values, and uses one value less if r is odd.
         let num_rows = 30_000_u64;
         let mut bounds = vec![0];
         (0..num_rows).for_each(|row| bounds.push(bounds[row as usize] + row % 4));

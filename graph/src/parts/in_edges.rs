@@ -1,14 +1,14 @@
-//! In-edges, in the original numbering and in the new one.
+//! In-edges in the original and in the new numbering.
 
 use super::renumber::Renumbering;
 use super::{EdgeSlice, Groups, Pairs};
 use crate::{EdgeAttributes, EdgeData, EdgeList, GlobalNodeId, HeldOutEdges};
 use rayon::prelude::*;
 
-/// All in-edges of one edge type. Rows are original ids of destinations; values are original ids of sources, in the
+/// All in-edges of one edge type in original ids. Each row is a destination, and its values are its sources in the
 /// order of the original edge list.
 pub struct InEdges {
-    /// The relation's name.
+    /// The name of the relation.
     pub relation: String,
     /// The type of the sources.
     pub src_type: usize,
@@ -16,12 +16,12 @@ pub struct InEdges {
     pub dst_type: usize,
     /// The sources of each destination.
     pub rows: Groups,
-    /// In the order of the original edge list.
+    /// The attributes, in the order of the original edge list.
     pub attributes: EdgeAttributes,
-    /// In original ids.
+    /// The held-out edges, in original ids.
     pub held_out: HeldOutEdges,
-    /// Where in the original edge list each edge is, if it carries something: by 64 bits, since a type may have more
-    /// than 2^32 edges.
+    /// The position of each edge in the original edge list, if edges have attributes. Positions have 64 bits, since a
+    /// type may have more than 2^32 edges.
     positions: Option<Groups<u64>>,
 }
 
@@ -30,19 +30,22 @@ impl InEdges {
     pub(crate) fn new(edges: EdgeData, num_rows: usize) -> Self {
         let rows = Groups::new(num_rows, &edges);
         let positions = (!edges.attributes.is_empty()).then(|| Groups::new(num_rows, &Positions(&edges)));
-        let (src_type, dst_type) = (edges.src_type.index(), edges.dst_type.index());
+        let src_type = edges.src_type.index();
+        let dst_type = edges.dst_type.index();
         let EdgeData { relation, attributes, held_out, .. } = edges;
         Self { relation, src_type, dst_type, rows, attributes, held_out, positions }
     }
 
-    /// The number of edges.
+    /// Returns the number of edges.
     pub fn num_edges(&self) -> usize {
         self.rows.values.len()
     }
 
-    /// The same edges in the new numbering of node types.
+    /// Renumbers the edges. `types` are the new numberings of all node types.
     pub(crate) fn renumber(self, types: &[Renumbering]) -> RenumberedInEdges {
-        let (src, dst) = (&types[self.src_type], &types[self.dst_type]);
+        let src = &types[self.src_type];
+        let dst = &types[self.dst_type];
+        // Renumbered rows have the sizes of the original rows, in the new order.
         let mut ends = Vec::with_capacity(dst.original.len() + 1);
         ends.push(0);
         let mut end = 0;
@@ -78,7 +81,7 @@ impl Pairs for EdgeData {
     }
 }
 
-/// Every (destination, position of the edge).
+/// The pairs (destination, position of the edge) of all edges.
 struct Positions<'a>(&'a EdgeData);
 
 impl Pairs for Positions<'_> {
@@ -89,31 +92,31 @@ impl Pairs for Positions<'_> {
     }
 }
 
-/// All in-edges of one edge type. Rows are global ids of destinations, so that each part's rows are contiguous; values
-/// are global ids of sources, in the order of the original edge list.
+/// All in-edges of one edge type in global ids. Each row is a destination, so the rows of a part are contiguous. Its
+/// values are its sources in the order of the original edge list.
 pub(crate) struct RenumberedInEdges {
     pub(crate) src_type: usize,
     dst_type: usize,
     rows: Groups,
-    /// In the order of the original edge list.
+    /// The attributes, in the order of the original edge list.
     pub(crate) attributes: EdgeAttributes,
-    /// Where in the original edge list each value is, if edges carry something.
+    /// The position of each value in the original edge list, if edges have attributes.
     positions: Option<Vec<u64>>,
-    /// The validation and the test edges into each part, in the order of the original lists.
+    /// The validation and test edges into each part, in the order of the original lists.
     pub(crate) held_out: Option<[Vec<HeldOutInPart>; 2]>,
 }
 
 /// The held-out edges of one split into one part.
 #[derive(Default)]
 pub(crate) struct HeldOutInPart {
-    /// Global ids, all sources before all destinations.
+    /// The global ids of all sources, followed by those of all destinations.
     pub(crate) ends: Vec<u32>,
-    /// Their times, if they have any.
+    /// The times of the edges, if any.
     pub(crate) times: Option<Vec<i64>>,
 }
 
 impl RenumberedInEdges {
-    /// The rows that `part` owns.
+    /// Returns the rows that `part` owns.
     pub(crate) fn of_part(&self, part: u32, types: &[Renumbering]) -> EdgeSlice<'_> {
         let rows = types[self.dst_type].range(part);
         let indptr = &self.rows.offsets[rows.start..=rows.end];
@@ -121,15 +124,15 @@ impl RenumberedInEdges {
         EdgeSlice { src_type: self.src_type, dst_type: self.dst_type, indptr, indices }
     }
 
-    /// Where in the original edge list the edges of `slice`, of [`RenumberedInEdges::of_part`], are; nothing where they
-    /// carry nothing.
+    /// Returns the positions in the original edge list of the edges of `slice`, which [`RenumberedInEdges::of_part`]
+    /// returned. Returns an empty slice if edges have no attributes.
     pub(crate) fn positions(&self, slice: &EdgeSlice<'_>) -> &[u64] {
         let edges = slice.indptr[0] as usize..slice.indptr[slice.indptr.len() - 1] as usize;
         self.positions.as_ref().map_or(&[], |positions| &positions[edges])
     }
 }
 
-/// The edges of a list by the part that owns their destination.
+/// Groups the edges of a list by the part that owns their destination.
 fn by_part(edges: &EdgeList, src: &Renumbering, dst: &Renumbering) -> Vec<HeldOutInPart> {
     let num_parts = dst.book.num_parts();
     let global: Vec<(u32, u32)> = edges

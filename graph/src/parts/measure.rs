@@ -1,29 +1,30 @@
-//! What a partitioning is worth: cut and halo.
+//! Quality measures of a partitioning: cut and halo.
 
 use crate::{PartMeta, Report};
 use std::ops::Range;
 
-/// The in-edges of one part by one edge type. `indptr` has an entry per owned destination and one more, and need not
-/// start at 0; `indices` are global ids of sources.
+/// The in-edges of one part for one edge type. `indptr` has one entry per owned destination plus one, and need not
+/// start at 0. `indices` are global ids of sources.
 pub struct EdgeSlice<'a> {
     /// The type of the sources.
     pub src_type: usize,
     /// The type of the destinations.
     pub dst_type: usize,
-    /// Where the in-edges of each owned destination begin.
+    /// The start of the in-edges of each owned destination, followed by the end of the last one.
     pub indptr: &'a [u64],
-    /// The sources.
+    /// The sources of the in-edges.
     pub indices: &'a [u32],
 }
 
 impl EdgeSlice<'_> {
+    /// Returns the sources of each row.
     fn rows(&self) -> impl Iterator<Item = &[u32]> {
         let base = self.indptr[0];
         self.indptr.windows(2).map(move |w| &self.indices[(w[0] - base) as usize..(w[1] - base) as usize])
     }
 }
 
-/// What the edges of one part say.
+/// The measures of the edges of one part.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PartMeasure {
     edges: u64,
@@ -34,8 +35,8 @@ pub struct PartMeasure {
 }
 
 impl PartMeasure {
-    /// Measures a part that owns the global ids `owned` of each node type, of which there are `num_nodes`. Sums are
-    /// taken in a fixed order, so that they are the same for whoever measures.
+    /// Measures a part that owns the global ids `owned` of each node type. `num_nodes` are the sizes of the node types.
+    /// Sums are computed in a fixed order, so the result has the same bits on every machine.
     pub fn new(owned: &[Range<usize>], num_nodes: &[usize], edges: &[EdgeSlice]) -> Self {
         let mut measure = Self::default();
         for node_type in 0..owned.len() {
@@ -46,6 +47,7 @@ impl PartMeasure {
     }
 
     fn add_halo(&mut self, src_type: usize, owned: &Range<usize>, num_nodes: usize, edges: &[EdgeSlice]) {
+        // One bit per node of the type marks the sources already counted.
         let mut seen = vec![0_u64; num_nodes.div_ceil(64)];
         for slice in edges.iter().filter(|e| e.src_type == src_type) {
             for node in slice.indices.iter().map(|&i| i as usize).filter(|node| !owned.contains(node)) {
@@ -73,7 +75,7 @@ impl PartMeasure {
     }
 }
 
-/// The report of all parts: (nodes, training nodes, measure) of each.
+/// Combines the measures of all parts, given as (nodes, training nodes, measure), into a report.
 pub fn report(parts: &[(u64, u64, PartMeasure)]) -> Report {
     let edges: u64 = parts.iter().map(|(_, _, m)| m.edges).sum();
     let cut_edges = parts.iter().map(|(_, _, m)| m.cut_edges).sum();
@@ -93,7 +95,8 @@ pub fn report(parts: &[(u64, u64, PartMeasure)]) -> Report {
     }
 }
 
-/// A share to nine decimals, or 0 of nothing: such numbers survive every JSON reader to the bit.
+/// Returns `part / whole` rounded to nine decimals, or 0 if `whole` is 0. Such numbers survive every JSON reader bit
+/// for bit.
 pub fn fraction(part: f64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { (part / whole as f64 * 1e9).round() / 1e9 }
 }
@@ -104,7 +107,7 @@ mod tests {
 
     #[test]
     fn counts_cut_edges_halo_nodes_and_remote_shares() {
-        // The part owns 2 and 3 of 6 nodes; 2 has neighbors 0, 0, 3, and 3 has only itself.
+        // The part owns nodes 2 and 3 of 6. Node 2 has neighbors 0, 0 and 3, and node 3 has only itself.
         let edges = [EdgeSlice { src_type: 0, dst_type: 0, indptr: &[7, 10, 11], indices: &[0, 0, 3, 3] }];
         let owned = 2..4;
         let measure = PartMeasure::new(std::slice::from_ref(&owned), &[6], &edges);

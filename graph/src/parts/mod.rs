@@ -1,7 +1,8 @@
-//! Writing parts: a dataset whose nodes are assigned to parts becomes files under the contract of `docs/format.md`.
+//! Writing of parts: turns a dataset and an assignment of nodes to parts into files, as specified in
+//! `docs/src/format.md`.
 //!
-//! Who decides which node goes where is not here but in edgecut-partition. [`write_one_part`] needs no decision: a whole
-//! dataset, as the one part that processes of a node may map together.
+//! The crate edgecut-partition computes assignments. [`write_one_part`] needs none: it writes a whole dataset as a
+//! single part, which the processes of a node can map together.
 
 mod files;
 mod grouped;

@@ -1,17 +1,17 @@
-//! Names of types, which become folders.
+//! Checks of type names, which become folder names.
 
 use crate::{Dataset, NodeTypeId, edge_dir_name, is_folder_name};
 use std::collections::BTreeSet;
 
-/// Checks that every type can have a folder of its own.
+/// Checks that every type has a valid and distinct folder name.
 ///
 /// # Errors
-/// Which name cannot be a folder's, or is there twice.
+/// Names the type whose name cannot be a folder name or is not distinct.
 pub fn check_names(dataset: &Dataset) -> Result<(), String> {
     let mut taken = BTreeSet::new();
     for nodes in &dataset.node_types {
         if !is_folder_name(&nodes.name) {
-            return Err(format!("the node type's name {:?} cannot be a folder", nodes.name));
+            return Err(format!("the node type's name {:?} cannot be a folder name", nodes.name));
         }
         if !taken.insert(&nodes.name) {
             return Err(format!("two node types have the name {}", nodes.name));
@@ -20,7 +20,7 @@ pub fn check_names(dataset: &Dataset) -> Result<(), String> {
     let mut taken = BTreeSet::new();
     for edges in &dataset.edge_types {
         if !is_folder_name(&edges.relation) {
-            return Err(format!("the relation's name {:?} cannot be a folder", edges.relation));
+            return Err(format!("the relation's name {:?} cannot be a folder name", edges.relation));
         }
         let known = |t: NodeTypeId| t.index() < dataset.node_types.len();
         if known(edges.src_type) && known(edges.dst_type) {

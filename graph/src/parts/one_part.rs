@@ -4,12 +4,13 @@ use super::{Grouped, WriteError, WriteOptions, check_names, write_parts};
 use crate::{Dataset, GraphError, HoldOutChoice, Meta, OverlapPolicy, Provenance};
 use std::path::Path;
 
-/// The `provenance.method` of a graph that nobody has split. How it was loaded is not noted beside it.
+/// The `provenance.method` of a graph that was not partitioned. The other fields of its provenance do not record how it
+/// was loaded.
 pub const WHOLE: &str = "whole";
 
-/// Writes `dataset`, which [`datasets::load`](crate::datasets::load) has returned, as its only part to the empty folder
-/// `dir`, without waiting until the files are on the disk. Nodes keep their ids, and edges their order within each
-/// destination. Its edge list is let go of as soon as it is grouped.
+/// Writes `dataset` as a single part to the empty folder `dir`, without syncing the files to disk. The dataset must
+/// come from [`datasets::load`](crate::datasets::load). Nodes keep their ids, and edges keep their order within each
+/// destination. The edge lists are dropped once they are grouped.
 ///
 /// ```
 /// use edgecut_graph::datasets::{FakeOptions, fake};
@@ -23,7 +24,7 @@ pub const WHOLE: &str = "whole";
 /// ```
 ///
 /// # Errors
-/// A dataset that contradicts itself, or an I/O error; then what is written so far stays.
+/// Fails if the dataset is inconsistent, or on an I/O error. Files that were already written remain.
 pub fn write_one_part(dataset: Dataset, dir: &Path) -> Result<Meta, GraphError> {
     dataset.validate_structure()?;
     check_names(&dataset).map_err(|why| GraphError::Dataset { dataset: dataset.name.clone(), why })?;
@@ -43,6 +44,6 @@ pub fn write_one_part(dataset: Dataset, dir: &Path) -> Result<Meta, GraphError> 
     let options = WriteOptions { num_parts: 1, provenance, is_synced: false };
     write_parts(Grouped::new(dataset), &assignment, options, dir, &()).map_err(|error| match error {
         WriteError::Graph(error) => error,
-        WriteError::Cancelled => unreachable!("nobody asks to stop"),
+        WriteError::Cancelled => unreachable!("the progress `()` never cancels"),
     })
 }

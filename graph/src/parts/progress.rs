@@ -1,14 +1,14 @@
-//! How a caller watches and stops writing.
+//! Progress and cancellation of writing.
 
 use crate::GraphError;
 use thiserror::Error;
 
-/// A caller's view of writing. All methods have defaults, and `()` is a `WriteProgress` that shows nothing.
+/// An observer of writing. All methods have defaults, and `()` is an observer that ignores progress.
 pub trait WriteProgress: Sync {
-    /// Of `total` bytes `done` are written. Called from several threads.
+    /// Called when `done` of `total` bytes are written, from several threads.
     fn written(&self, _done: u64, _total: u64) {}
 
-    /// Whether to stop. Asked often.
+    /// Returns true if writing should stop. Called often.
     fn cancelled(&self) -> bool {
         false
     }
@@ -16,13 +16,13 @@ pub trait WriteProgress: Sync {
 
 impl WriteProgress for () {}
 
-/// Why parts were not written.
+/// An error while writing parts.
 #[derive(Debug, Error)]
 pub enum WriteError {
-    /// The dataset is wrong, or a file could not be written.
+    /// The dataset is inconsistent, or a file could not be written.
     #[error(transparent)]
     Graph(#[from] GraphError),
-    /// The caller's [`WriteProgress`] asked to stop.
+    /// The caller's [`WriteProgress`] cancelled the writing.
     #[error("stopped while writing parts")]
     Cancelled,
 }

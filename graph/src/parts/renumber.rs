@@ -1,11 +1,11 @@
-//! New ids: each part's nodes are contiguous, in ascending order of their original ids.
+//! New node ids: the nodes of each part are contiguous, in ascending order of their original ids.
 
 use crate::{GlobalNodeId, GraphError, PartitionBook, PartitionId};
 use std::ops::Range;
 
-/// The new numbering of one node type.
+/// The new numbering of the nodes of one type.
 ///
-/// Invariants: `original[new[id]] == id` for every original id; within each of the book's ranges `original` ascends.
+/// Invariants: `original[new[id]] == id` for every original id, and `original` ascends within each range of the book.
 #[derive(Debug)]
 pub(crate) struct Renumbering {
     /// The range of global ids of each part.
@@ -17,7 +17,7 @@ pub(crate) struct Renumbering {
 }
 
 impl Renumbering {
-    /// Renumbers every node type of an assignment that fits.
+    /// Renumbers every node type. The assignment must be valid.
     pub(crate) fn of_types(assignment: &[Vec<u32>], num_parts: u32) -> Result<Vec<Self>, GraphError> {
         assignment.iter().map(|parts| Self::new(parts, num_parts)).collect()
     }
@@ -31,6 +31,7 @@ impl Renumbering {
         let mut next = starts.clone();
         let mut new = vec![0; parts.len()];
         let mut original = vec![0; parts.len()];
+        // Visiting original ids in ascending order keeps them ascending within each part.
         for (id, &part) in parts.iter().enumerate() {
             let global = next[part as usize];
             next[part as usize] += 1;
@@ -40,7 +41,7 @@ impl Renumbering {
         Ok(Self { book: PartitionBook::new(starts)?, new, original })
     }
 
-    /// Cuts ascending original ids into rows per part, ascending.
+    /// Splits ascending original ids by part and converts them to rows, which ascend as well.
     pub(crate) fn rows_by_part(&self, ids: &[u32]) -> Vec<Vec<u32>> {
         let mut rows = vec![Vec::new(); self.book.num_parts()];
         for &id in ids {
@@ -51,7 +52,7 @@ impl Renumbering {
         rows
     }
 
-    /// The global ids of a part, as indices.
+    /// Returns the global ids of a part as indices.
     pub(crate) fn range(&self, part: u32) -> Range<usize> {
         let range = self.book.range(PartitionId(part));
         range.start as usize..range.end as usize

@@ -1,4 +1,4 @@
-//! Writing parts.
+//! Writing of all parts.
 
 use super::files::{self, FileWriter};
 use super::in_edges::RenumberedInEdges;
@@ -15,23 +15,23 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-/// How parts are written.
+/// The options for writing parts.
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
     /// The number of parts.
     pub num_parts: u32,
-    /// What `META.json` says of how the parts came to be.
+    /// The provenance to record in `META.json`.
     pub provenance: Provenance,
-    /// Whether to wait until all files are on the disk, so that they outlive a crash of the machine.
+    /// True to sync all files to disk, so that they survive a crash of the machine.
     pub is_synced: bool,
 }
 
-/// Writes the parts of a dataset to `dir`, an empty folder; `META.json` comes last. Per node type, `assignment` is the part
-/// of each node by its original id. In-edges are let go of when they are renumbered.
+/// Writes the parts of a dataset to `dir`, an empty folder. `META.json` is written last. `assignment` is the part of
+/// each node of each node type, by original id. In-edges are dropped once they are renumbered.
 ///
 /// # Errors
-/// An assignment that does not fit the dataset, names that cannot be folders, an I/O error, or
-/// [`WriteError::Cancelled`]; then what is written so far stays.
+/// Fails for an assignment that does not match the dataset, for names that cannot be folder names, on an I/O error, or
+/// with [`WriteError::Cancelled`]. Files that were already written remain.
 pub fn write_parts(
     dataset: Grouped,
     assignment: &[Vec<u32>],
@@ -47,7 +47,7 @@ pub fn write_parts(
     let splits: Vec<SplitRows> = node_types.iter().zip(&types).map(|(nodes, t)| split_rows(nodes, t)).collect();
     let edge_types: Vec<EdgeTypeMeta> = in_edges.iter().map(|e| edge_type_meta(&node_types, e)).collect();
     let writer = FileWriter::new(dir, progress, &node_types, &in_edges, &options);
-    // The two halves use different arrays, and where one waits for the disk, the other computes.
+    // The two halves use different arrays, and one can compute while the other waits for the disk.
     let (node_files, edge_files) = rayon::join(
         || writer.write(files::node_jobs(&node_types, &types, &splits, num_parts)),
         || {
@@ -73,10 +73,10 @@ pub fn write_parts(
     Ok(Meta::read(dir)?)
 }
 
-/// Checks that an assignment has a part below `num_parts` for every node.
+/// Checks that an assignment gives every node a part below `num_parts`.
 ///
 /// # Errors
-/// What does not fit.
+/// Describes the mismatch.
 pub fn check_assignment(assignment: &[Vec<u32>], node_types: &[NodeData], num_parts: u32) -> Result<(), String> {
     if assignment.len() != node_types.len() {
         return Err(format!("{} node types, but the dataset has {}", assignment.len(), node_types.len()));
@@ -86,7 +86,10 @@ pub fn check_assignment(assignment: &[Vec<u32>], node_types: &[NodeData], num_pa
             return Err(format!("{} nodes of type {}, expected {}", parts.len(), nodes.name, nodes.num_nodes));
         }
         if let Some(node) = parts.iter().position(|&part| part >= num_parts) {
-            return Err(format!("node {node} of type {} goes to part {}", nodes.name, parts[node]));
+            return Err(format!(
+                "node {node} of type {} is assigned to part {}, outside 0..{num_parts}",
+                nodes.name, parts[node]
+            ));
         }
     }
     Ok(())
@@ -152,8 +155,8 @@ fn write_meta(meta: &Meta, dir: &Path, is_synced: bool) -> Result<(), GraphError
     write().map_err(|e| GraphError::io(&path, e))
 }
 
-/// The rows of each split of a node type, per part.
+/// The rows of each split of a node type, for each part.
 pub(super) type SplitRows = [Vec<Vec<u32>>; 3];
 
-/// Sizes and checksums by path.
+/// The sizes and checksums of files by path.
 pub(super) type Files = BTreeMap<String, FileMeta>;

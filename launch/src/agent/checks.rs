@@ -1,4 +1,4 @@
-//! What must be right on a node before a job starts.
+//! The checks of a node before a job starts.
 
 use crate::messages::{Check, Checked, Listen, Program};
 use crate::parts::PartsMeta;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Looks at everything, so that one run shows all that is wrong.
+/// Does all checks even if some fail, so that one run reports all problems.
 pub(crate) fn check(check: &Check) -> Checked {
     let mut checked = Checked { machine: machine(), ..Checked::default() };
     let workspace = expand(&check.workspace);
@@ -21,6 +21,7 @@ pub(crate) fn check(check: &Check) -> Checked {
     }
     if let Some(parts) = &check.parts {
         let dir = workspace.join(&parts.dir);
+        // The graph may be of another program: then its files are that program's business, and nothing is checked.
         let right = PartsMeta::read_if_ours(&dir).and_then(|meta| {
             let Some(meta) = meta else { return Ok(()) };
             checked.meta = Some(meta.checksum.clone());
@@ -37,7 +38,7 @@ pub(crate) fn check(check: &Check) -> Checked {
     checked
 }
 
-/// The address that the node's processes are to listen on.
+/// Returns the address on which the node's processes are to listen. An interface's IPv4 address comes before IPv6.
 pub(crate) fn listen_addr(listen: &Listen) -> Result<IpAddr, String> {
     let found = nix::ifaddrs::getifaddrs().map_err(|error| format!("list the network interfaces: {error}"))?;
     let addresses: Vec<(String, IpAddr)> = found
@@ -63,7 +64,7 @@ pub(crate) fn listen_addr(listen: &Listen) -> Result<IpAddr, String> {
     }
 }
 
-/// The folder of the workspace: `~` is the home directory, and what is relative is relative to it.
+/// Returns the folder of a workspace. `~` is the home directory, and relative paths are relative to it.
 pub(crate) fn expand(path: &str) -> PathBuf {
     let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
     match path.strip_prefix("~") {
@@ -72,13 +73,13 @@ pub(crate) fn expand(path: &str) -> PathBuf {
     }
 }
 
-/// Kernel and processor, as `uname -sm` names them.
+/// Returns kernel and processor, as `uname -sm` names them.
 pub(crate) fn machine() -> String {
     let name = rustix::system::uname();
     format!("{} {}", name.sysname().to_string_lossy(), name.machine().to_string_lossy())
 }
 
-/// The program's file.
+/// Returns the path of the program's file, or the reason why it cannot be run.
 pub(crate) fn find_program(workspace: &Path, program: &Program) -> Result<PathBuf, String> {
     let runs =
         |path: &Path| path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
@@ -89,10 +90,7 @@ pub(crate) fn find_program(workspace: &Path, program: &Program) -> Result<PathBu
             Some(copied) => std::env::current_exe().unwrap_or_default().with_file_name(copied),
             None => workspace.join(name),
         };
-        return match runs(&path) {
-            true => Ok(path),
-            false => Err(format!("there is no program {}: {remedy}", path.display())),
-        };
+        return if runs(&path) { Ok(path) } else { Err(format!("there is no program {}: {remedy}", path.display())) };
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| runs(path));

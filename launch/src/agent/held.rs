@@ -1,4 +1,4 @@
-//! The master's port, held from the check until the start.
+//! A hold on the master's port from the check until the start.
 
 use edgecut_cluster::{ClusterConfig, Token};
 use std::net::{IpAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long the connection to the master's port may take.
+/// The time that a connection to the master's port may take.
 const PROBE: Duration = Duration::from_secs(4);
-/// How often who has come is let go.
+/// The interval at which connections to the held port are accepted.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A held port: who connects is let in and forgotten. Dropping it frees the port.
+/// A held port. Connections to it are accepted and closed. Dropping it frees the port.
 pub(super) struct Held {
     free: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Held {
-    /// Takes the port as rank 0 will take it.
+    /// Listens on the port in the same way as rank 0 will.
     pub(super) fn take(host: &str, port: u16, listen_addr: Option<IpAddr>) -> Result<Self, String> {
-        // More than one node, and a secret: the place that rank 0 of such a job listens at.
+        // Two nodes and a secret, so that it listens on the address that rank 0 of a job over several nodes uses.
         let mut config = ClusterConfig::new(0, 2, host, port);
         config.listen_addr = listen_addr;
         config.token = Some(Token::random().map_err(|error| error.to_string())?);
@@ -39,6 +39,7 @@ impl Held {
     }
 }
 
+/// Accepts and drops connections until the port is freed.
 fn let_in(listener: &TcpListener, freed: &AtomicBool) {
     while !freed.load(Ordering::SeqCst) {
         if listener.accept().is_err() {
@@ -50,12 +51,12 @@ fn let_in(listener: &TcpListener, freed: &AtomicBool) {
 impl Drop for Held {
     fn drop(&mut self) {
         self.free.store(true, Ordering::SeqCst);
-        // A thread that has panicked has let go of the port.
+        // If the thread has panicked, the port is free already.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Connects to the master's port.
+/// Checks that the master's port accepts connections.
 pub(super) fn probe(host: &str, port: u16) -> Result<(), String> {
     let addresses = (host, port).to_socket_addrs().map_err(|error| format!("look up {host}: {error}"))?;
     let mut last = format!("{host} has no address");

@@ -1,5 +1,5 @@
-//! The agent: one per node, started over SSH. It checks the node, runs its ranks, and ends them when it is told to, when
-//! the launcher falls silent, and when it dies itself.
+//! The agent: one process per node, started over SSH. It checks the node and runs its ranks. It ends them on the
+//! launcher's order, when the launcher falls silent, and when it dies itself.
 
 mod checks;
 mod held;
@@ -21,29 +21,29 @@ pub(crate) use checks::machine;
 pub(crate) use ranks::{become_rank, sweep_job};
 pub(crate) use receive::{DeliveredFile, Delivery, Receipt, run as receive};
 
-/// What the agent waits for.
+/// An event that the agent waits for.
 pub(crate) enum Event {
+    /// An order of the launcher.
     Order(Order),
-    /// The launcher has gone, or somebody wants the agent to end.
+    /// The launcher has gone, or a signal asks the agent to end.
     Gone,
-    Ended {
-        rank: usize,
-        ending: crate::messages::Ending,
-    },
+    /// A rank of this node has ended.
+    Ended { rank: usize, ending: crate::messages::Ending },
 }
 
-/// The time in which the last reports have to be written.
+/// The time for writing the last reports.
 const LAST_REPORTS: Duration = Duration::from_secs(1);
 
-/// Runs an agent until the launcher goes, or says nothing for so many seconds.
+/// Runs an agent until the launcher ends the connection, or sends nothing for `silence_seconds`.
 pub(crate) fn run(silence_seconds: Option<&str>) -> ExitCode {
     let silence = silence_seconds.and_then(|seconds| seconds.parse().ok()).map_or(SILENCE, Duration::from_secs);
     let (events, waiting) = mpsc::channel();
     let heard = Arc::new(Mutex::new(Instant::now()));
     let signalled = events.clone();
-    // The SSH server ends what it started when a connection is cut; the ranks come first.
+    // The SSH server ends the agent when the connection breaks. The handler lets it end its ranks first.
     let _ = ctrlc::set_handler(move || drop(signalled.send(Event::Gone)));
-    let (orders, hearing) = (events.clone(), heard.clone());
+    let orders = events.clone();
+    let hearing = heard.clone();
     std::thread::spawn(move || read_orders(&orders, &hearing));
     let out = Out::start();
     let beating = out.clone();
@@ -58,7 +58,7 @@ pub(crate) fn run(silence_seconds: Option<&str>) -> ExitCode {
     loop {
         let event = waiting.recv_timeout(BEAT / 2);
         if standstill.look().is_some() {
-            // What the launcher has said meanwhile may not be read yet.
+            // The launcher's messages of the meantime may not be read yet, so the silence is measured anew.
             *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         }
         match event {
@@ -81,6 +81,7 @@ pub(crate) fn run(silence_seconds: Option<&str>) -> ExitCode {
     }
 }
 
+/// Reads orders from standard input until it ends.
 fn read_orders(events: &mpsc::Sender<Event>, heard: &Mutex<Instant>) {
     for line in stdin().lock().lines() {
         let Ok(order) = line.map_err(drop).and_then(|line| serde_json::from_str(&line).map_err(drop)) else { break };
@@ -92,18 +93,22 @@ fn read_orders(events: &mpsc::Sender<Event>, heard: &Mutex<Instant>) {
     let _ = events.send(Event::Gone);
 }
 
+/// The state of an agent.
 struct Agent {
     out: Out,
     ranks: Ranks,
-    /// Holds the master's port from the check until the start.
+    /// The hold on the master's port from the check until the start.
     held: Option<Held>,
+    /// True if the launcher has gone, and the ranks are being ended.
     gone: bool,
 }
 
 impl Agent {
+    /// Carries out an order.
     fn obey(&mut self, order: Order) {
         match order {
             Order::Check { check, round } => {
+                // A port that an earlier check holds would make this one fail.
                 self.held = None;
                 let mut checked = checks::check(&check);
                 match check.master.map(|(host, port)| Held::take(&host, port, checked.listen_addr)) {
@@ -117,6 +122,7 @@ impl Agent {
                 self.out.say(Report::Probed { problem: probe(&host, port).err(), round });
             }
             Order::Start(start) => {
+                // Rank 0 is about to listen on the port.
                 self.held = None;
                 self.ranks.start(start);
             }
@@ -126,6 +132,7 @@ impl Agent {
         }
     }
 
+    /// Asks the ranks to end. The agent exits after them.
     fn leave(&mut self) {
         if !self.gone {
             self.gone = true;

@@ -1,23 +1,24 @@
-//! The agent's reports.
+//! Output of the agent's reports.
 
 use crate::messages::Report;
 use std::io::{Write, stdout};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Writes reports to standard output, a line each. The ranks' output is written by the threads that read it, so that a
-/// slow terminal slows the ranks down and fills no memory; all else goes through a thread of its own, so that whoever
-/// says it never waits.
+/// The writer of reports to standard output, one line each. The ranks' output is written by the threads that read it
+/// ([`Out::write`]), so that a slow terminal slows the ranks down instead of filling memory. All other reports go
+/// through a thread of their own, so that their senders never wait.
 #[derive(Clone)]
 pub(crate) struct Out(mpsc::Sender<Said>);
 
 enum Said {
     Report(Report),
-    /// All that was said before is written.
+    /// Report when all earlier reports are written.
     Flush(mpsc::Sender<()>),
 }
 
 impl Out {
+    /// Prints the agent's first line, and starts the writing thread.
     pub(crate) fn start() -> Self {
         let (sender, reports) = mpsc::channel::<Said>();
         println!("{}", crate::messages::HELLO);
@@ -32,19 +33,20 @@ impl Out {
         Self(sender)
     }
 
-    /// Says something without waiting.
+    /// Queues a report without waiting.
     pub(crate) fn say(&self, report: Report) {
         let _ = self.0.send(Said::Report(report));
     }
 
-    /// Waits until all is written that was said so far, but no longer than `patience`.
+    /// Waits until all reports so far are written, for at most `patience`.
     pub(crate) fn flush(&self, patience: Duration) {
         let (done, written) = mpsc::channel();
         let _ = self.0.send(Said::Flush(done));
         let _ = written.recv_timeout(patience);
     }
 
-    /// Writes a report before it returns. If nobody listens any more, the end of standard input says so.
+    /// Writes a report before it returns. Errors are ignored: the end of standard input tells that the launcher is
+    /// gone.
     pub(crate) fn write(report: &Report) {
         if let Ok(mut line) = serde_json::to_string(report) {
             line.push('\n');

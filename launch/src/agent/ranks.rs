@@ -1,4 +1,5 @@
-//! The ranks of a node: processes that are started, read, and ended with all that they started.
+//! The ranks of a node: starts them, forwards their output, and ends them together with all processes that they
+//! started.
 
 use super::Event;
 use super::checks::{expand, find_program, listen_addr};
@@ -14,37 +15,42 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// Names the agent, by job and process: a rank must not outlive it, nor must anything that a rank has started.
+/// The variable that names the agent, by job and process id. Nothing that carries it may outlive the agent.
 const AGENT: &str = "EDGECUT_AGENT";
-/// The address to listen on, for programs that read it.
+/// The variable for the address to listen on.
 const LISTEN_ADDR: &str = "EDGECUT_LISTEN_ADDR";
-/// Longer lines are cut in pieces.
+/// The length at which longer lines are cut.
 const MAX_LINE_BYTES: usize = 64 << 10;
-/// What the rest of an ended rank's process group gets to end by itself: it may be writing the last lines.
+/// The time that the rest of an ended rank's process group has to end by itself. It may be writing the last lines.
 const ENDING: Duration = Duration::from_millis(500);
-/// An ended rank that has written nothing for so long has written all, though somebody still holds its output open.
+/// The silence after which an ended rank's output is complete, even if another process still holds it open.
 const LAST_OUTPUT: Duration = Duration::from_secs(1);
-/// The same where something goes on writing: by then all has come that the rank itself wrote before it ended.
+/// The same if another process keeps writing: by then, everything that the rank wrote before it ended has been read.
 const OTHERS_OUTPUT: Duration = Duration::from_secs(3);
-/// More than two pipes and their readers hold.
+/// More bytes than two pipes and their readers hold. Once so many bytes have come, the rank's own output is complete.
 const OTHERS_BYTES: usize = 256 << 10;
-/// Times that what has left its process group is looked for again: it may be starting others meanwhile.
+/// The number of searches for processes that have left their process group. They may start others meanwhile.
 const SWEEPS: usize = 5;
-/// What a killed process gets to disappear.
+/// The time that a killed process has to disappear.
 const REAPING: Duration = Duration::from_secs(2);
 
-/// A rank's process group, until its leader is reaped.
+/// A rank's process group. `None` once its leader is reaped, since its number may then belong to others.
 type Group = Arc<Mutex<Option<Pid>>>;
 
+/// The ranks of this node.
 pub(crate) struct Ranks {
     events: mpsc::Sender<Event>,
     out: Out,
-    /// What the ranks' environment calls this agent.
+    /// The value of [`AGENT`] in the ranks' environment.
     name: String,
+    /// The ranks that have not ended.
     running: Vec<(usize, Group)>,
+    /// The time at which the ranks were asked to end.
     stopped: Option<Instant>,
-    /// The same for the threads that wait for ranks: their last lines are worth less than an end.
+    /// True once the ranks are asked to end, for the threads that wait for them: ending soon matters more than the last
+    /// lines.
     hurried: Arc<AtomicBool>,
+    /// The time at which the ranks were killed.
     killed: Option<Instant>,
 }
 
@@ -61,10 +67,12 @@ impl Ranks {
         }
     }
 
-    /// Starts the ranks of a job. The last one's are gone by then.
+    /// Starts the ranks of a job. Those of an earlier attempt have ended.
     pub(crate) fn start(&mut self, start: Start) {
         self.sweep();
-        (self.stopped, self.killed, self.hurried) = (None, None, Arc::default());
+        self.stopped = None;
+        self.killed = None;
+        self.hurried = Arc::default();
         self.name = format!("{}/{}", start.job_id, std::process::id());
         for rank in &start.ranks {
             match spawn(&start, &self.name, &rank.env).map(|child| self.watch(rank.rank, child)) {
@@ -77,7 +85,7 @@ impl Ranks {
         }
     }
 
-    /// Reads and waits for a rank on threads of their own.
+    /// Starts threads that read a rank's output and wait for its end.
     fn watch(&self, rank: usize, mut child: Child) -> Group {
         let (read, reading) = mpsc::channel::<()>();
         let delivery = Arc::new(Delivery::new());
@@ -95,13 +103,16 @@ impl Ranks {
         drop(read);
         let pid = Pid::from_raw(child.id() as i32);
         let group: Group = Arc::new(Mutex::new(pid));
-        let (events, own, hurried) = (self.events.clone(), group.clone(), self.hurried.clone());
+        let events = self.events.clone();
+        let own = group.clone();
+        let hurried = self.hurried.clone();
         std::thread::spawn(move || {
             if let Some(pid) = pid {
-                // Before the process is reaped its number is nobody else's, so this kills what it has left behind.
+                // Waits without reaping: until the process is reaped its number belongs to nobody else, so the process
+                // group can be killed safely below.
                 let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
                 if !hurried.load(Ordering::SeqCst) {
-                    // Ends when both readers have dropped their ends.
+                    // Returns when both readers have dropped their senders.
                     let _ = reading.recv_timeout(ENDING);
                 }
                 let _ = kill_process_group(pid, Signal::KILL);
@@ -120,6 +131,7 @@ impl Ranks {
         group
     }
 
+    /// Reports the end of a rank. After the last one, kills what they have left.
     pub(crate) fn ended(&mut self, rank: usize, ending: Ending) {
         self.running.retain(|(other, _)| *other != rank);
         if self.running.is_empty() {
@@ -128,6 +140,7 @@ impl Ranks {
         self.out.say(Report::Ended { rank, ending });
     }
 
+    /// Asks all ranks to end.
     pub(crate) fn stop(&mut self) {
         if self.stopped.is_none() {
             self.stopped = Some(Instant::now());
@@ -136,6 +149,7 @@ impl Ranks {
         }
     }
 
+    /// Kills all ranks and what they have started.
     pub(crate) fn kill(&mut self) {
         self.stopped.get_or_insert_with(Instant::now);
         self.hurried.store(true, Ordering::SeqCst);
@@ -144,17 +158,19 @@ impl Ranks {
         self.sweep();
     }
 
+    /// Kills the ranks that have not ended within [`GRACE`].
     pub(crate) fn kill_if_overdue(&mut self) {
         if self.killed.is_none() && self.stopped.is_some_and(|at| at.elapsed() > GRACE) {
             self.kill();
         }
     }
 
-    /// Whether nothing runs any more, or nothing more can be done about it.
+    /// Returns true if nothing runs any more, or a killed process does not disappear.
     pub(crate) fn are_gone(&self) -> bool {
         self.running.is_empty() || self.killed.is_some_and(|at| at.elapsed() > REAPING)
     }
 
+    /// Signals the process groups of all ranks that run.
     fn signal(&self, signal: Signal) {
         for (_, group) in &self.running {
             if let Some(pid) = *group.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -163,7 +179,7 @@ impl Ranks {
         }
     }
 
-    /// Kills what has left its process group: everything that carries this agent's name.
+    /// Kills the processes that have left their process group: all that carry this agent's name in their environment.
     fn sweep(&self) {
         if !self.name.is_empty() {
             kill_marked(|variable| variable == format!("{AGENT}={}", self.name).as_bytes());
@@ -171,12 +187,12 @@ impl Ranks {
     }
 }
 
-/// Kills what is left of a job whose agent on this node is lost.
+/// Kills the remaining processes of a job whose agent on this node is lost.
 pub(crate) fn sweep_job(job_id: &str) {
     kill_marked(|variable| variable == format!("{JOB_ID}={job_id}").as_bytes());
 }
 
-/// Kills the processes whose environment has such a variable, until there is none.
+/// Kills all processes whose environment has a variable that `is_mark` accepts, until none is found.
 fn kill_marked(is_mark: impl Fn(&[u8]) -> bool) {
     for _ in 0..SWEEPS {
         let Ok(processes) = std::fs::read_dir("/proc") else { return };
@@ -197,6 +213,7 @@ fn kill_marked(is_mark: impl Fn(&[u8]) -> bool) {
     }
 }
 
+/// Starts a rank, as this program in the role that becomes it.
 fn spawn(start: &Start, agent: &str, env: &std::collections::BTreeMap<String, String>) -> anyhow::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
     let workspace = expand(&start.workspace);
@@ -211,8 +228,8 @@ fn spawn(start: &Start, agent: &str, env: &std::collections::BTreeMap<String, St
     command.spawn().with_context(|| format!("start {}", start.program.name))
 }
 
-/// Makes this process a rank: it is killed when the agent dies, and is then replaced by the program. `command` is the
-/// program's file, the name it is called by, and its arguments.
+/// Makes this process a rank: the kernel kills it when the agent dies, and the program replaces it. `command` is the
+/// program's file, the name that it is called by, and its arguments.
 pub(crate) fn become_rank(command: &[OsString]) -> ExitCode {
     let Err(error) = try_become_rank(command);
     eprintln!("error: {error:#}");
@@ -223,6 +240,7 @@ fn try_become_rank(command: &[OsString]) -> anyhow::Result<std::convert::Infalli
     let agent = std::env::var(AGENT).ok();
     let agent = agent.and_then(|name| name.rsplit('/').next()?.parse::<i32>().ok()).context("no agent started this")?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).context("watch the agent")?;
+    // The agent may have died before the signal was set, in which case the parent is another process now.
     let lives = rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == agent);
     anyhow::ensure!(lives, "the agent has ended");
     let [program, name, args @ ..] = command else { anyhow::bail!("no program") };
@@ -230,11 +248,13 @@ fn try_become_rank(command: &[OsString]) -> anyhow::Result<std::convert::Infalli
     Err(error).with_context(|| format!("start {}", program.display()))
 }
 
-/// How the delivery of a rank's output goes.
+/// The state of the delivery of a rank's output.
 struct Delivery {
+    /// The time of the last delivery.
     last: Mutex<Instant>,
-    /// Lines that the launcher does not take yet: its terminal may be slow.
+    /// The number of lines that the launcher has not taken yet. Its terminal may be slow.
     under_way: AtomicUsize,
+    /// The number of bytes delivered.
     bytes: AtomicUsize,
 }
 
@@ -243,6 +263,7 @@ impl Delivery {
         Self { last: Mutex::new(Instant::now()), under_way: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
     }
 
+    /// Writes a line of `bytes` bytes, and notes it.
     fn deliver(&self, report: &Report, bytes: usize) {
         self.under_way.fetch_add(1, Ordering::SeqCst);
         Out::write(report);
@@ -251,13 +272,16 @@ impl Delivery {
         self.under_way.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Waits for the end of a rank's output. Somebody may hold it open for ever, and write to it; so the wait ends when
-    /// nothing comes, when all has come that the rank can have written, or, where all is to end, soon.
+    /// Waits for the end of a rank's output. Another process may hold it open for ever, and write to it. So the wait
+    /// also ends when nothing comes any more, when more has come than the rank itself can have written, and soon after
+    /// all ranks were asked to end.
     fn wait_for_last(&self, reading: &mpsc::Receiver<()>, hurried: &AtomicBool) {
-        let (mut hurried_for, mut taken_for) = (Duration::ZERO, Duration::ZERO);
+        let mut hurried_for = Duration::ZERO;
+        let mut taken_for = Duration::ZERO;
         let before = self.bytes.load(Ordering::SeqCst);
         while reading.recv_timeout(ENDING / 5) == Err(mpsc::RecvTimeoutError::Timeout) {
             let quiet = self.last.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
+            // Time counts only while the launcher takes lines: a slow terminal must not cost the rank its last lines.
             let all_taken = self.under_way.load(Ordering::SeqCst) == 0;
             hurried_for += if hurried.load(Ordering::SeqCst) { ENDING / 5 } else { Duration::ZERO };
             taken_for += if all_taken { ENDING / 5 } else { Duration::ZERO };
@@ -269,7 +293,7 @@ impl Delivery {
     }
 }
 
-/// Reports what a rank writes, line by line.
+/// Reports the output of a rank line by line.
 fn forward(rank: usize, stream: Stream, pipe: impl Read, delivery: &Delivery) {
     let mut reader = BufReader::new(pipe);
     let mut line = Vec::new();

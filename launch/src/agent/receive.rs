@@ -1,4 +1,4 @@
-//! Receives files: those that are not there yet, each checked before it takes its name.
+//! Receives files that the node does not have yet. Each is checked before it gets its name.
 
 use crate::checksum::xxh3;
 use crate::messages::HELLO;
@@ -12,37 +12,40 @@ use std::path::{Component, Path};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Files to receive: a line of JSON, after which the bytes of the wanted ones follow end to end.
+/// Files to receive: a line of JSON, followed by the bytes of the wanted files one after another.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Delivery {
     pub(crate) workspace: String,
-    /// Relative to the workspace.
+    /// The destination folder, relative to the workspace.
     pub(crate) dir: String,
     pub(crate) files: Vec<DeliveredFile>,
 }
 
+/// A file of a delivery.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct DeliveredFile {
-    /// Relative to the folder.
+    /// The path relative to the destination folder.
     pub(crate) name: String,
     pub(crate) bytes: u64,
     pub(crate) xxh3: String,
 }
 
-/// Time between two signs that the receiver works.
+/// The time between two reports that the receiver works.
 const WORKING: Duration = Duration::from_secs(2);
-/// Bytes between two waits for the disk: one wait for a whole part would be longer than the launcher waits for a sign.
+/// Bytes between two syncs. Syncing a whole part at once could exceed the launcher's patience.
 const SYNC_BYTES: usize = 64 << 20;
 
-/// What the receiver answers: first what it wants, then that it is done.
+/// An answer of the receiver: first the wanted files, and at the end that it is done.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Receipt {
-    /// It has read or written something since it last said so.
+    /// It has read or written something since its last answer.
     Working,
-    /// Positions in the delivery.
+    /// The positions in the delivery of the files that the node needs.
     Wanted(Vec<usize>),
+    /// All files are written.
     Done,
+    /// The delivery failed, for this reason.
     Problem(String),
 }
 
@@ -53,7 +56,7 @@ pub(crate) fn run() -> ExitCode {
         Ok(()) if answer(&Receipt::Done).is_ok() => ExitCode::SUCCESS,
         Ok(()) => ExitCode::FAILURE,
         Err(error) => {
-            // If the launcher has gone, it needs no answer.
+            // If the launcher has gone, nobody reads the answer.
             let _ = answer(&Receipt::Problem(format!("{error:#}")));
             ExitCode::FAILURE
         }
@@ -64,6 +67,7 @@ fn answer(receipt: &Receipt) -> std::io::Result<()> {
     writeln!(stdout(), "{}", serde_json::to_string(receipt)?)
 }
 
+/// Reads the delivery, asks for the files that are missing or differ, and writes them.
 fn receive() -> anyhow::Result<()> {
     let mut input = stdin().lock();
     let mut line = String::new();
@@ -71,8 +75,9 @@ fn receive() -> anyhow::Result<()> {
     let delivery: Delivery = serde_json::from_str(&line).context("read what is delivered")?;
     let dir = super::checks::expand(&delivery.workspace).join(&delivery.dir);
     for file in &delivery.files {
+        // A path with `..` or a root would write outside of the folder.
         let plain = Path::new(&file.name).components().all(|part| matches!(part, Component::Normal(_)));
-        ensure!(plain && !file.name.is_empty(), "{:?} is no name of a file in the folder", file.name);
+        ensure!(plain && !file.name.is_empty(), "{:?} is not a path inside the destination folder", file.name);
     }
     let mut progress = Progress(Instant::now());
     let mut is_there = |file: &DeliveredFile| {
@@ -82,7 +87,8 @@ fn receive() -> anyhow::Result<()> {
     };
     let wanted: Vec<usize> = (0..delivery.files.len()).filter(|&i| !is_there(&delivery.files[i])).collect();
     if wanted.iter().any(|&i| delivery.files[i].name == META_FILE) {
-        // Until all of another partitioning's files are replaced, the folder is none.
+        // Without its metadata the folder is not a valid partitioned graph, until all files of the other partitioning
+        // are replaced.
         let meta = dir.join(META_FILE);
         match std::fs::remove_file(&meta) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -98,10 +104,11 @@ fn receive() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says now and then that something was done.
+/// The progress reports of the receiver.
 struct Progress(Instant);
 
 impl Progress {
+    /// Reports progress if the last report is [`WORKING`] ago.
     fn report(&mut self) -> std::io::Result<()> {
         if self.0.elapsed() > WORKING {
             self.0 = Instant::now();
@@ -111,14 +118,14 @@ impl Progress {
     }
 }
 
-/// Writes the next file of the stream beside its place, checks it, and gives it its name. Other nodes may be writing the
-/// same file to the same place.
+/// Writes the next file of the stream to a temporary file beside its destination, checks it, and renames it. Other
+/// nodes may write the same file to the same shared folder.
 fn write(dir: &Path, file: &DeliveredFile, input: &mut impl Read, progress: &mut Progress) -> anyhow::Result<()> {
     let path = dir.join(&file.name);
     let shown = path.display().to_string();
-    let folder = path.parent().context("a file without a folder")?;
+    let folder = path.parent().context("the file has no parent folder")?;
     std::fs::create_dir_all(folder).with_context(|| format!("make the folder {}", folder.display()))?;
-    // A file that cannot be removed does no harm, but for the space it takes.
+    // A file that cannot be removed does no harm except for the space it takes.
     let _ = remove_abandoned(&path);
     let output = OutputFile::create(&path).with_context(|| format!("write {shown}"))?;
     let mut bytes = 0;

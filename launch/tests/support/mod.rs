@@ -1,5 +1,5 @@
-//! Hosts of a cluster on this machine: network namespaces with an address, a file system view and a real SSH server each;
-//! or, where those are not to be had, SSH servers on loopback ports.
+//! Hosts of a cluster on this machine: network namespaces with an address, a file system view and a real SSH server
+//! each, or, if namespaces are not available, SSH servers on loopback ports.
 
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
@@ -12,64 +12,65 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Nothing that is waited for here takes longer.
+/// The time limit of every wait in these tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 const SSHD: &str = "/usr/sbin/sshd";
 const SUBNET: &str = "10.99.0";
 
 static LABS: AtomicU32 = AtomicU32::new(0);
 
-/// Why a test cannot run, for [`skip`].
+/// The reason why a test cannot run, for [`skip`].
 pub(crate) type Missing = String;
 
-/// Says that a test is skipped, and why.
+/// Reports that a test is skipped, and why.
 pub(crate) fn skip(test: &str, why: &str) {
-    assert!(std::env::var_os("EDGECUT_REQUIRE_SSH").is_none(), "{test} has to run here, but: {why}");
+    assert!(std::env::var_os("EDGECUT_REQUIRE_SSH").is_none(), "{test} must not be skipped, but: {why}");
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }
 
-/// Runs a command and wants it to succeed.
+/// Runs a command, and returns its output if it succeeds.
 pub(crate) fn run(program: &str, args: &[&str]) -> Result<String, Missing> {
     let done = Command::new(program).args(args).stdin(Stdio::null()).output();
     let done = done.map_err(|error| format!("{program}: {error}"))?;
-    match done.status.success() {
-        true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
-        false => Err(format!("{program} {}: {}", args.join(" "), String::from_utf8_lossy(&done.stderr).trim())),
+    if done.status.success() {
+        Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+    } else {
+        Err(format!("{program} {}: {}", args.join(" "), String::from_utf8_lossy(&done.stderr).trim()))
     }
 }
 
-/// A machine of the lab.
+/// A host of the lab.
 pub(crate) struct Host {
-    /// Its address.
+    /// The address.
     pub(crate) addr: String,
-    /// Its network namespace.
+    /// The network namespace.
     namespace: Option<String>,
     port: u16,
-    /// What it sees at [`Lab::workspace`].
+    /// The host's content of [`Lab::workspace`].
     pub(crate) files: PathBuf,
     sshd: Option<Child>,
 }
 
-/// Machines that reach each other, and a place to launch from.
+/// Hosts that reach each other, and a place from which to launch.
 pub(crate) struct Lab {
     dir: TempDir,
     name: String,
     pub(crate) hosts: Vec<Host>,
     launcher: Option<String>,
-    /// The folder that jobs run in, on every host.
+    /// The folder in which jobs run, on every host.
     pub(crate) workspace: PathBuf,
     /// The configuration of the SSH client.
     pub(crate) ssh_config: PathBuf,
-    /// All processes of the lab's jobs carry this variable.
+    /// The variable that all processes of the lab's jobs have.
     pub(crate) mark: String,
-    /// Where rank 0 listens.
+    /// The port on which rank 0 listens.
     pub(crate) master_port: u16,
-    /// Whether the hosts have one home directory.
+    /// True if the hosts share a home directory.
     shared_home: bool,
 }
 
 impl Lab {
-    /// Hosts in network namespaces; an error says what they lack.
+    /// Creates hosts in network namespaces. The error tells what is missing.
     pub(crate) fn namespaces(count: usize) -> Result<Self, Missing> {
         if !rustix::process::geteuid().is_root() {
             return Err("network namespaces need root".into());
@@ -107,10 +108,10 @@ impl Lab {
         Ok(lab)
     }
 
-    /// SSH servers on ports of this machine, for the user who runs the tests.
+    /// Starts SSH servers on ports of this machine, for the user who runs the tests.
     pub(crate) fn loopback(count: usize) -> Result<Self, Missing> {
         let mut lab = Self::empty()?;
-        // All labs share this machine's ports.
+        // All loopback labs share this machine's ports.
         lab.master_port = free_port()?;
         for _ in 0..count {
             let port = free_port()?;
@@ -160,7 +161,7 @@ impl Lab {
         })
     }
 
-    /// Starts a host's SSH server, with further lines of its configuration.
+    /// Starts a host's SSH server, with additional lines of configuration.
     pub(crate) fn start_sshd(&mut self, number: usize, more: &str) -> Result<(), Missing> {
         let dir = self.dir.path().to_owned();
         let path = |file: &str| dir.join(file).display().to_string();
@@ -179,7 +180,7 @@ impl Lab {
         fs::write(&file, config).map_err(|e| e.to_string())?;
         let log = fs::File::create(path(&format!("sshd-{number}.log"))).map_err(|e| e.to_string())?;
         let mut command = match &host.namespace {
-            // Its own view of the workspace, as if it had a disk of its own.
+            // The host's own view of the workspace, as if it had its own disk.
             Some(namespace) => {
                 let mut command = Command::new("ip");
                 let view = format!(
@@ -197,7 +198,9 @@ impl Lab {
             }
         };
         let sshd = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
-        let (addr, port, namespace) = (host.addr.clone(), host.port, host.namespace.clone());
+        let addr = host.addr.clone();
+        let port = host.port;
+        let namespace = host.namespace.clone();
         self.hosts[number].sshd = Some(sshd.map_err(|e| format!("start sshd: {e}"))?);
         let listens = || match &namespace {
             Some(namespace) => {
@@ -206,13 +209,14 @@ impl Lab {
             }
             None => TcpStream::connect((addr.as_str(), port)).is_ok(),
         };
-        match wait_until(listens) {
-            true => Ok(()),
-            false => Err(format!("sshd does not start: {}", read(path(&format!("sshd-{number}.log"))))),
+        if wait_until(listens) {
+            Ok(())
+        } else {
+            Err(format!("sshd does not start: {}", read(path(&format!("sshd-{number}.log")))))
         }
     }
 
-    /// Gives the hosts one home directory, as clusters often have.
+    /// Gives the hosts a shared home directory, as many clusters have.
     pub(crate) fn share_home(&mut self) {
         self.shared_home = true;
         for number in 0..self.hosts.len() {
@@ -221,7 +225,7 @@ impl Lab {
         }
     }
 
-    /// Ends a host's SSH server; its sessions go on.
+    /// Ends a host's SSH server. Its sessions continue.
     pub(crate) fn stop_sshd(&mut self, number: usize) {
         if let Some(mut sshd) = self.hosts[number].sshd.take() {
             let _ = sshd.kill();
@@ -229,7 +233,7 @@ impl Lab {
         }
     }
 
-    /// Writes down the hosts' key as known.
+    /// Adds the hosts' keys to the known hosts.
     pub(crate) fn trust_all(&self) -> Result<(), Missing> {
         let key = read(self.dir.path().join("host_key.pub"));
         let key: Vec<&str> = key.split_whitespace().take(2).collect();
@@ -246,7 +250,7 @@ impl Lab {
         fs::write(self.dir.path().join("known_hosts"), lines).unwrap();
     }
 
-    /// Another key for a host: as if the machine had been replaced.
+    /// Changes a host's key, as if the machine had been replaced.
     pub(crate) fn replace_host_key(&mut self, number: usize) {
         let path = self.dir.path().join("host_key");
         for file in [path.clone(), path.with_extension("pub")] {
@@ -257,7 +261,7 @@ impl Lab {
         self.start_sshd(number, "").unwrap();
     }
 
-    /// An `ip_config.yaml` of the hosts.
+    /// Writes an `ip_config.yaml` of the hosts.
     pub(crate) fn ip_config(&self, processes: usize) -> PathBuf {
         let host =
             |host: &Host| format!("  - {{address: {}, ssh_port: {}, processes: {processes}}}\n", host.addr, host.port);
@@ -271,17 +275,17 @@ impl Lab {
         path
     }
 
-    /// A folder of the launching side.
+    /// Returns a path in the folder of the launching side.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// Writes an executable script into every host's workspace.
+    /// Writes an executable script to every host's workspace.
     pub(crate) fn script(&self, name: &str, text: &str) {
         self.hosts.iter().for_each(|host| write_script(&host.files.join(name), text));
     }
 
-    /// `launch` with the given flags, in the launcher's namespace.
+    /// Returns `launch` with the given flags, to be run in the launcher's namespace.
     pub(crate) fn launch(&self, flags: &[&str]) -> Command {
         let program = env!("CARGO_BIN_EXE_launch");
         let mut command = match &self.launcher {
@@ -310,12 +314,12 @@ impl Lab {
         Running::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
-    /// Processes of the lab's jobs that are alive, on all hosts.
+    /// Returns the live processes of the lab's jobs, on all hosts.
     pub(crate) fn job_processes(&self) -> Vec<i32> {
         processes_with(&self.mark)
     }
 
-    /// How long it takes until no process of the lab's jobs is left.
+    /// Returns the time until no process of the lab's jobs is left.
     pub(crate) fn time_until_all_are_gone(&self) -> Duration {
         let start = Instant::now();
         assert!(wait_until(|| self.job_processes().is_empty()), "still there: {:?}", self.describe());
@@ -335,7 +339,7 @@ impl Lab {
         run("ip", &[&["-n", launcher, "link", "set", &device], end.as_slice()].concat()).unwrap();
     }
 
-    /// Runs a command on a host, beside its SSH server.
+    /// Runs a command on a host, outside of its SSH server.
     pub(crate) fn on_host(&self, number: usize, command: &str) -> Result<String, Missing> {
         let namespace = self.hosts[number].namespace.as_deref().unwrap();
         run("ip", &[&["netns", "exec", namespace], command.split(' ').collect::<Vec<_>>().as_slice()].concat())
@@ -347,7 +351,7 @@ impl Drop for Lab {
         for number in 0..self.hosts.len() {
             self.stop_sshd(number);
         }
-        // What a failed test has left: by namespace or by mark, so only the lab's own.
+        // Ends what a failed test has left, by namespace or by mark, so that only the lab's own processes are ended.
         let namespaces: Vec<&String> =
             self.hosts.iter().filter_map(|h| h.namespace.as_ref()).chain(&self.launcher).collect();
         let mut left = self.job_processes();
@@ -364,7 +368,7 @@ impl Drop for Lab {
     }
 }
 
-/// A `launch` that runs.
+/// A running `launch`.
 pub(crate) struct Running {
     pub(crate) child: Child,
     out: std::thread::JoinHandle<String>,
@@ -372,7 +376,7 @@ pub(crate) struct Running {
     seen: std::sync::Arc<std::sync::Mutex<String>>,
 }
 
-/// One that has ended.
+/// The result of a `launch` that has ended.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) status: ExitStatus,
@@ -386,7 +390,8 @@ impl Running {
         let reader = |mut pipe: Box<dyn Read + Send>| {
             let seen = seen.clone();
             std::thread::spawn(move || {
-                let (mut all, mut block) = (Vec::new(), [0; 4096]);
+                let mut all = Vec::new();
+                let mut block = [0; 4096];
                 while let Ok(read @ 1..) = pipe.read(&mut block) {
                     all.extend_from_slice(&block[..read]);
                     seen.lock().unwrap().push_str(&String::from_utf8_lossy(&block[..read]));
@@ -399,7 +404,7 @@ impl Running {
         Self { child, out, err, seen }
     }
 
-    /// Waits until its output contains `text` so many times.
+    /// Waits until the output contains `text` at least `times` times.
     pub(crate) fn wait_for(&self, text: &str, times: usize) {
         let found = || self.seen.lock().unwrap().matches(text).count() >= times;
         assert!(wait_until(found), "{text:?} is not {times} times in:\n{}", self.seen.lock().unwrap());
@@ -421,7 +426,7 @@ impl Running {
     }
 }
 
-/// Processes whose environment has the variable, but for `launch` itself, which has it on its command line only.
+/// Returns the processes whose environment has the variable. `launch` itself has it only on its command line.
 pub(crate) fn processes_with(variable: &str) -> Vec<i32> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let pids = processes.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok());
@@ -432,7 +437,7 @@ pub(crate) fn processes_with(variable: &str) -> Vec<i32> {
     pids.filter(has).collect()
 }
 
-/// A port that nobody listens on now.
+/// Returns a port on which nobody listens now.
 fn free_port() -> Result<u16, Missing> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| e.to_string())?;
     Ok(listener.local_addr().map_err(|e| e.to_string())?.port())
@@ -460,7 +465,7 @@ pub(crate) fn write_script(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// What a command printed, if it succeeded.
+/// Returns the output of a command, if it succeeded.
 pub(crate) fn text(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned()

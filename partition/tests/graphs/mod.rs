@@ -1,4 +1,4 @@
-//! Small graphs for tests, and the folders they are written to.
+//! Small graphs for tests, and temporary folders.
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
 use edgecut_graph::{
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// `num_nodes` nodes with nothing but their number.
+/// Returns `num_nodes` nodes without features, labels and splits.
 pub(crate) fn bare_nodes(name: &str, num_nodes: usize) -> NodeData {
     NodeData {
         name: name.into(),
@@ -22,13 +22,13 @@ pub(crate) fn bare_nodes(name: &str, num_nodes: usize) -> NodeData {
     }
 }
 
-/// A homogeneous graph of bare nodes.
+/// Returns a homogeneous graph of bare nodes.
 pub(crate) fn bare(num_nodes: usize, edges: &[(u32, u32)]) -> Dataset {
     let (src, dst): (Vec<u32>, Vec<u32>) = edges.iter().copied().unzip();
     Dataset::homogeneous("test", bare_nodes("node", num_nodes), src.into(), dst.into())
 }
 
-/// Two cliques of `size` nodes, joined by one edge; every edge in both directions.
+/// Returns two cliques of `size` nodes, joined by one edge, with every edge in both directions.
 pub(crate) fn two_cliques(size: u32) -> Dataset {
     let mut edges = vec![(0, size), (size, 0)];
     for start in [0, size] {
@@ -39,8 +39,8 @@ pub(crate) fn two_cliques(size: u32) -> Dataset {
     bare(2 * size as usize, &edges)
 }
 
-/// A graph with everything: two node types, features of both types, labels, splits, times, three edge types, of which
-/// the second carries everything, and the first has held-out edges.
+/// Returns a graph with everything: two node types, features of both types, labels, splits, times, and three edge
+/// types. The second edge type has all attributes, and the first has held-out edges.
 pub(crate) fn rich() -> Dataset {
     let mut paper = bare_nodes("paper", 40);
     paper.features =
@@ -75,8 +75,8 @@ fn edge_list(pairs: Vec<(u32, u32)>) -> EdgeList {
     EdgeList::new(src.into(), dst.into())
 }
 
-/// Any small graph: homogeneous or typed, with or without features, labels, splits, times, edges, what those carry and
-/// held-out ones; self loops, duplicates, isolated nodes and empty types included.
+/// Generates any small graph: homogeneous or typed, with or without features, labels, splits, times, edges, edge
+/// attributes and held-out edges, including self loops, duplicates, isolated nodes and empty types.
 pub(crate) fn any_graph() -> impl Strategy<Value = Dataset> {
     prop::collection::vec(any_nodes(), 1..4)
         .prop_filter("no nodes", |types| types.iter().any(|t| t.num_nodes > 0))
@@ -138,7 +138,8 @@ fn any_features(num_nodes: usize) -> impl Strategy<Value = Option<Features>> {
 fn any_edges(sizes: Vec<usize>) -> impl Strategy<Value = EdgeData> {
     let types = sizes.len() as u16;
     (0..types, 0..types).prop_flat_map(move |(src_type, dst_type)| {
-        let (sources, destinations) = (sizes[src_type as usize], sizes[dst_type as usize]);
+        let sources = sizes[src_type as usize];
+        let destinations = sizes[dst_type as usize];
         let most = if sources * destinations == 0 { 0 } else { 90 };
         let pair = (0..sources.max(1) as u32, 0..destinations.max(1) as u32);
         let list = |most| prop::collection::vec(pair.clone(), 0..=most).prop_map(edge_list);
@@ -154,7 +155,7 @@ fn any_edges(sizes: Vec<usize>) -> impl Strategy<Value = EdgeData> {
     })
 }
 
-/// The same edges with a time each, of few different ones.
+/// Returns the same edges with a time each, of few distinct times.
 pub(crate) fn with_times(held_out: &HeldOutEdges) -> HeldOutEdges {
     let timed = |list: &EdgeList| {
         let times: Vec<i64> = (0..list.len() as i64).map(|edge| edge * 5 % 7).collect();
@@ -173,7 +174,7 @@ fn any_attributes(num_edges: usize) -> impl Strategy<Value = EdgeAttributes> {
     })
 }
 
-/// Every file below `dir`, by its path, with its bytes.
+/// Returns the content of every file below `dir`, by its path.
 pub(crate) fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![dir.to_path_buf()];
@@ -191,7 +192,7 @@ pub(crate) fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// The names in `dir`, sorted.
+/// Returns the names in `dir`, sorted.
 pub(crate) fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).unwrap();
     let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
@@ -199,7 +200,7 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// A temporary folder, in memory where the system has such: parts are synced, which takes time on a disk.
+/// Returns a temporary folder, in memory if possible: parts are synced, which takes time on a disk.
 pub(crate) fn tempdir() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Turns graphs side by side into what a training step takes.
+//! Conversion of a batch of graphs into the input of a training step.
 
 use crate::batch_input::place;
 use crate::data_parallel::{ClassifiedBatch, Logits};
@@ -10,18 +10,18 @@ use burn::tensor::backend::Backend;
 use edgecut_dist_loader::{GraphBatch, GraphBatchIter, GraphDataLoader};
 use std::sync::Arc;
 
-/// What of a batch of graphs is made into tensors.
+/// The parts of a batch of graphs to convert into tensors, and their form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GraphBatchOptions {
-    /// What [`GcnConv`](crate::nn::GcnConv) needs.
+    /// True to compute the normalization weights of [`GcnConv`](crate::nn::GcnConv).
     pub gcn_norm: bool,
-    /// What only a backward pass reads.
+    /// True to prepare the data that only a backward pass reads.
     pub for_training: bool,
-    /// In what features get to a device with memory of its own.
+    /// The type in which features are copied to a device with its own memory.
     pub precision: Precision,
 }
 
-/// The batches of an epoch made into tensors, on the loader's thread.
+/// Returns the batches of an epoch as tensors. The conversion runs on the loader's thread.
 pub fn graph_batches<B: GnnBackend>(
     loader: &GraphDataLoader,
     epoch: u64,
@@ -32,21 +32,21 @@ pub fn graph_batches<B: GnnBackend>(
     loader.epoch_map(epoch, move |batch| GraphTensorBatch::new(batch, options, &device))
 }
 
-/// Graphs as a training step takes them.
+/// The input of a training step: a batch of graphs as tensors.
 #[derive(Debug)]
 pub struct GraphTensorBatch<B: Backend> {
-    /// What the model reads; nothing for a batch without graphs.
+    /// The model's input; `None` for a batch without graphs.
     input: Option<GraphInput<B>>,
     /// The class of each graph.
     labels: Vec<i64>,
 }
 
 impl<B: GnnBackend> GraphTensorBatch<B> {
-    /// Moves a batch to `device`. Does all that can be done without the model, so that a loader's thread can do it ahead of the
-    /// trainer ([`graph_batches`]).
+    /// Moves a batch to `device`. Performs all work that does not depend on the model, so that the loader's thread can
+    /// run it ahead of the trainer ([`graph_batches`]).
     ///
     /// # Errors
-    /// [`TrainError::Batch`] if the arrays contradict each other.
+    /// [`TrainError::Batch`] if the arrays are inconsistent.
     pub fn new(batch: GraphBatch, options: GraphBatchOptions, device: &B::Device) -> Result<Self, TrainError> {
         if batch.graphs.is_empty() {
             return Ok(Self { input: None, labels: Vec::new() });
@@ -54,10 +54,8 @@ impl<B: GnnBackend> GraphTensorBatch<B> {
         let wrong = |what: String| TrainError::Batch { what };
         let num_nodes = batch.num_nodes();
         let GraphBatch { node_offsets, indptr, indices, features, feature_dim, labels, .. } = batch;
-        let degrees: Vec<u32> = match options.gcn_norm {
-            true => indptr.windows(2).map(|ends| ends[1] - ends[0]).collect(),
-            false => Vec::new(),
-        };
+        let degrees: Vec<u32> =
+            if options.gcn_norm { indptr.windows(2).map(|ends| ends[1] - ends[0]).collect() } else { Vec::new() };
         let graph = Arc::new(BatchGraph::new(indptr, indices, num_nodes).map_err(|e| wrong(e.to_string()))?);
         let block = Block::new(graph, num_nodes, num_nodes).map_err(|e| wrong(e.to_string()))?;
         let segments = Segments::new(node_offsets).map_err(|e| wrong(e.to_string()))?;
@@ -66,7 +64,10 @@ impl<B: GnnBackend> GraphTensorBatch<B> {
             || B::gnn_prepare_block(segments.block(), options.for_training, device),
         );
         if features.len() != num_nodes * feature_dim {
-            return Err(wrong(format!("{} features of {num_nodes} nodes", features.len())));
+            let given = features.len();
+            return Err(wrong(format!(
+                "{given} feature values for {num_nodes} nodes with {feature_dim} features each"
+            )));
         }
         let features = place::<B>(features, ([num_nodes, feature_dim], options.precision), None, device);
         let norm = options.gcn_norm.then(|| GcnNorm::new(block.graph(), &degrees)).transpose();
@@ -80,12 +81,12 @@ impl<B: GnnBackend> GraphTensorBatch<B> {
         Ok(Self { input: Some(input), labels })
     }
 
-    /// What the model reads; nothing for a batch without graphs.
+    /// Returns the model's input; `None` for a batch without graphs.
     pub fn input(&self) -> Option<&GraphInput<B>> {
         self.input.as_ref()
     }
 
-    /// The class of each graph.
+    /// Returns the class of each graph.
     pub fn labels(&self) -> &[i64] {
         &self.labels
     }

@@ -1,4 +1,4 @@
-//! What graph classification trains.
+//! The settings of graph classification.
 
 use crate::metrics::Metric;
 use crate::models::{GraphConvKind, GraphNetConfig, Readout};
@@ -7,50 +7,51 @@ use crate::train_error::TrainError;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, GraphLoaderConfig, Packing};
 use edgecut_graph::GraphDataset;
 
-/// What graph classification trains, and how.
+/// The settings of a graph classifier and its training.
 #[derive(Clone, Debug)]
 pub struct GraphTrainingConfig {
-    /// Which convolution.
+    /// The convolution.
     pub conv: GraphConvKind,
-    /// Number of convolutions.
+    /// The number of convolutions.
     pub num_layers: usize,
-    /// Width of the hidden layers.
+    /// The width of the hidden layers.
     pub hidden_channels: usize,
-    /// How the nodes of a graph become one row.
+    /// The pooling of the nodes of a graph into one row.
     pub pooling: Aggregation,
-    /// What is pooled.
+    /// The node representations to pool.
     pub readout: Readout,
-    /// Whether layers are followed by batch normalisation.
+    /// True to apply batch normalization after layers.
     pub batch_norm: bool,
-    /// Dropout on what was pooled.
+    /// The dropout probability of the pooled rows.
     pub dropout: f64,
-    /// How many graphs make a batch, per rank.
+    /// The size of a rank's batch.
     pub packing: Packing,
-    /// Whether graphs that do not fill the last step of an epoch are left out of it.
+    /// True to skip the last step of an epoch if its batches are not full.
     pub drop_last: bool,
-    /// Epochs.
+    /// The number of epochs.
     pub num_epochs: u64,
-    /// Adam's learning rate.
+    /// The initial learning rate of Adam.
     pub lr: f64,
-    /// Epochs after which the learning rate is multiplied by `lr_gamma`, again and again; 0 for never.
+    /// The number of epochs after which the learning rate is multiplied by `lr_gamma`, repeatedly; 0 keeps it constant.
     pub lr_step: u64,
-    /// See `lr_step`.
+    /// The factor of the learning rate decay, see `lr_step`.
     pub lr_gamma: f64,
-    /// L2 penalty on all parameters.
+    /// The L2 penalty on all parameters.
     pub weight_decay: f64,
-    /// What chooses the epoch.
+    /// The metric that selects the best epoch.
     pub metric: Metric,
-    /// The seed of everything random.
+    /// The random seed of the run.
     pub seed: u64,
-    /// Batches that are made ahead of the trainer.
+    /// The number of batches to prefetch.
     pub concurrency: usize,
-    /// The most bytes of batches that are made ahead of the trainer; a larger batch passes alone.
+    /// The maximum number of bytes of prefetched batches. A single batch may exceed it.
     pub prefetch_bytes: usize,
 }
 
 impl GraphTrainingConfig {
-    /// The settings of the GIN paper for social networks, the defaults of the program `train`: four layers of 64 channels, sums,
-    /// dropout 0.5, batches of 32, Adam with 0.01 that is halved every 50 epochs.
+    /// Returns the settings of the GIN paper for social networks, which are the defaults of the program `train`: four
+    /// layers of 64 channels, sum pooling, dropout 0.5, batches of 32 graphs, Adam with a learning rate of 0.01 that is
+    /// halved every 50 epochs.
     pub fn new(conv: GraphConvKind) -> Self {
         Self {
             conv,
@@ -74,14 +75,16 @@ impl GraphTrainingConfig {
         }
     }
 
-    /// The model that is trained on these graphs.
+    /// Returns the settings of the model for these graphs.
     ///
     /// # Errors
-    /// [`TrainError::Config`] if the graphs have neither features nor labels of nodes, or settings fit neither them nor each other.
+    /// [`TrainError::Config`] if the nodes have neither attributes nor labels, or settings contradict the graphs or
+    /// each other.
     pub fn model_config(&self, graphs: &GraphDataset) -> Result<GraphNetConfig, TrainError> {
         let fail = |what: String| TrainError::Config { what: format!("dataset {}: {what}", graphs.name()) };
         if graphs.feature_dim() == 0 {
-            let what = "its nodes have neither attributes nor labels: take their degrees (with_degrees_as_labels)";
+            let what =
+                "its nodes have neither attributes nor labels: use their degrees as labels (with_degrees_as_labels)";
             return Err(fail(what.into()));
         }
         let classes = graphs.classes().len();
@@ -99,7 +102,7 @@ impl GraphTrainingConfig {
         }
     }
 
-    /// The learning rate of an epoch, counted from 0.
+    /// Returns the learning rate of an epoch, counted from 0.
     pub(crate) fn lr_of(&self, epoch: u64) -> f64 {
         let steps = epoch.checked_div(self.lr_step).unwrap_or(0);
         self.lr * self.lr_gamma.powi(i32::try_from(steps).unwrap_or(i32::MAX))
@@ -116,7 +119,7 @@ impl GraphTrainingConfig {
         }
     }
 
-    /// In order, and nothing left out.
+    /// Returns the loader configuration of evaluation: all graphs, in order.
     pub(crate) fn eval_loader(&self) -> GraphLoaderConfig {
         GraphLoaderConfig { shuffle: false, drop_last: false, ..self.train_loader() }
     }

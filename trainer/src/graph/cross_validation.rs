@@ -1,4 +1,4 @@
-//! Graph classification over several folds.
+//! Cross-validation of graph classification.
 
 use super::config::GraphTrainingConfig;
 use super::report::{GraphEpochReport, GraphObserver};
@@ -18,31 +18,33 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// One part in so many of a fold's training graphs chooses its epoch.
+/// One of this number of parts of a fold's training graphs is held out to select its epoch.
 const VALIDATION_PARTS: usize = 10;
 
-/// How the epochs of a cross-validation are chosen.
+/// The selection of the epochs of a cross-validation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
-    /// In each fold by a tenth of its training graphs, which are not trained on. The test graphs are looked at once: an honest
-    /// figure (Errica et al., "A fair comparison of graph neural networks for graph classification", ICLR 2020).
+    /// Selects the epoch of each fold on a tenth of its training graphs, which are excluded from training. The test
+    /// graphs are evaluated once, so the estimate is unbiased (Errica et al., "A fair comparison of graph neural
+    /// networks for graph classification", ICLR 2020).
     #[default]
     Validation,
-    /// One epoch for all folds, the one whose mean over their test graphs is the best (Xu et al., "How powerful are graph neural
-    /// networks?", ICLR 2019): an upper figure, since test graphs choose.
+    /// Selects one epoch for all folds: the epoch with the best mean metric over their test graphs (Xu et al., "How
+    /// powerful are graph neural networks?", ICLR 2019). The estimate is optimistic, because the test graphs select the
+    /// epoch.
     BestMeanEpoch,
 }
 
 impl Protocol {
-    /// What it means, in a line.
+    /// Returns an explanation in one line.
     pub fn explanation(self) -> &'static str {
         match self {
             Self::Validation => {
-                "a tenth of each fold's training graphs chose its epoch, test graphs were looked at once"
+                "the epoch of each fold was selected on a tenth of its training graphs; test graphs were evaluated once"
             }
             Self::BestMeanEpoch => {
-                "one epoch for all folds, chosen on the test graphs: an upper figure, as in the GIN paper"
+                "one epoch for all folds, selected on the test graphs as in the GIN paper: an optimistic estimate"
             }
         }
     }
@@ -69,18 +71,18 @@ impl FromStr for Protocol {
     }
 }
 
-/// The end of a cross-validation.
+/// The result of a cross-validation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CrossValidationResult {
-    /// How epochs were chosen.
+    /// The selection of the epochs.
     pub protocol: Protocol,
     /// The metric on the test graphs of each fold.
     pub test: Vec<f64>,
-    /// Their mean.
+    /// The mean over the folds.
     pub mean: f64,
-    /// Their standard deviation, of the population.
+    /// The population standard deviation over the folds.
     pub deviation: f64,
-    /// The epoch of each fold, counted from 1.
+    /// The selected epoch of each fold, counted from 1.
     pub epochs: Vec<u64>,
 }
 
@@ -91,10 +93,11 @@ impl CrossValidationResult {
     }
 }
 
-/// Trains a model per fold, each from initial weights of its own.
+/// Trains one model per fold, each with its own initial weights.
 ///
 /// # Errors
-/// Those of [`train_graph`]; and a fold whose test graphs have no metric, such as no ROC AUC where all are of one class.
+/// The errors of [`train_graph`]; and a fold whose test graphs leave the metric undefined, such as the ROC AUC if all
+/// of them have the same class.
 pub fn cross_validate<B>(
     graphs: &Arc<GraphDataset>,
     folds: &[Fold],
@@ -109,9 +112,15 @@ where
     B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
 {
     let undefined = |fold: usize| TrainError::Config {
-        what: format!("fold {}: metric {} is not defined on its test graphs: take accuracy", fold + 1, config.metric),
+        what: format!(
+            "fold {}: metric {} is not defined on its test graphs: use --metric accuracy",
+            fold + 1,
+            config.metric
+        ),
     };
-    let (mut test, mut epochs, mut histories) = (Vec::new(), Vec::new(), Vec::new());
+    let mut test = Vec::new();
+    let mut epochs = Vec::new();
+    let mut histories = Vec::new();
     for (number, fold) in folds.iter().enumerate() {
         let config = GraphTrainingConfig { seed: combine(config.seed, number as u64), ..config.clone() };
         let split = split(graphs, fold, protocol, config.seed);
@@ -136,6 +145,8 @@ where
     Ok(CrossValidationResult::new(protocol, test, epochs))
 }
 
+/// Returns the split of one fold. With [`Protocol::BestMeanEpoch`] the test graphs take the place of the validation
+/// graphs, since their history selects the epoch.
 fn split(graphs: &GraphDataset, fold: &Fold, protocol: Protocol, seed: u64) -> GraphSplit {
     match protocol {
         Protocol::Validation => {
@@ -146,7 +157,7 @@ fn split(graphs: &GraphDataset, fold: &Fold, protocol: Protocol, seed: u64) -> G
     }
 }
 
-/// The first epoch, counted from 0, with the best mean over folds.
+/// Returns the first epoch, counted from 0, with the best mean over the folds.
 fn best_mean_epoch(histories: &[Vec<f64>]) -> usize {
     let epochs = histories.iter().map(Vec::len).min().unwrap_or(0);
     let mean = |epoch: usize| histories.iter().map(|history| history[epoch]).sum::<f64>();
@@ -159,7 +170,7 @@ fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     (mean, (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt())
 }
 
-/// Adds the fold to the reports of its epochs. Models of folds are not kept.
+/// An observer that adds the number of the fold to the reports of its epochs. The models of folds are not saved.
 struct OfFold<'a, B: Backend> {
     observer: &'a mut dyn GraphObserver<B>,
     fold: usize,
@@ -167,7 +178,7 @@ struct OfFold<'a, B: Backend> {
 
 impl<B: Backend> GraphObserver<B> for OfFold<'_, B> {
     fn started(&mut self, parameters: ParameterCount) {
-        // The models of all folds are alike.
+        // The models of all folds have the same number of parameters: report it once.
         if self.fold == 1 {
             self.observer.started(parameters);
         }

@@ -1,4 +1,4 @@
-//! Graph classification, data-parallel.
+//! Data-parallel training and evaluation of graph classification.
 
 use super::batch::{GraphBatchOptions, graph_batches};
 use super::config::GraphTrainingConfig;
@@ -26,34 +26,35 @@ use edgecut_graph::GraphDataset;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Which graphs train, validate and test.
+/// The training, validation and test graphs, by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphSplit {
-    /// Graphs to train on.
+    /// The graphs to train on.
     pub train: Vec<u32>,
-    /// Graphs that choose the epoch; without any the last one counts.
+    /// The graphs that select the best epoch. If empty, the last epoch is the best.
     pub valid: Vec<u32>,
-    /// Graphs that are looked at once, at the end.
+    /// The graphs that are evaluated once, at the end.
     pub test: Vec<u32>,
 }
 
-/// What comes of training.
+/// The result of training a graph classifier.
 pub struct TrainedGraphModel<B: Backend> {
     /// The model of the best epoch.
     pub model: GraphNet<B>,
-    /// Its settings.
+    /// The model's settings.
     pub config: GraphNetConfig,
-    /// How good it is.
+    /// The model's validation and test results.
     pub result: ClassificationResult,
     /// The metric on the validation graphs after each epoch.
     pub history: Vec<Option<f64>>,
 }
 
-/// Trains a model on this rank's share of the training graphs, and tests the one of the best validation epoch. Every rank calls
-/// it and gets the same model and the same result.
+/// Trains a model on this rank's share of the training graphs, and tests the model of the best validation epoch. Every
+/// rank calls this function and gets the same model and the same result.
 ///
 /// # Errors
-/// Options that do not fit the graphs, more ranks than training graphs, a failure of the job, or a loss that is not finite.
+/// Options that do not match the graphs, more ranks than training graphs, a failure of the job, or a loss that is not
+/// finite.
 pub fn train_graph<B>(
     graphs: &Arc<GraphDataset>,
     split: &GraphSplit,
@@ -92,10 +93,12 @@ where
             let Some(batch) = clock.waiting(|| batches.next()) else { break };
             let key = DropoutKey::new(config.seed, epoch, step as u64).for_rank(world.rank() as u64);
             let batch = batch??;
+            // A rank may have no graphs in a step. Only batches with graphs update the running statistics.
             own_batches += u64::from(batch.input().is_some());
             let gradients = step_gradients(&model, batch, Mode::Train(key), world)?;
             clock.compute += gradients.compute;
             clock.exchange += gradients.allreduce;
+            // The loss is summed over all ranks, so all of them stop at the same step.
             if !gradients.totals.loss.is_finite() {
                 return Err(TrainError::NotFinite { epoch, step, loss: gradients.totals.loss });
             }
@@ -113,9 +116,11 @@ where
         let valid = evaluation.run(&evaluation.valid, &model.valid(), world, device)?;
         if valid.metric.is_none() && !split.valid.is_empty() {
             let metric = config.metric;
-            return Err(invalid(format!("metric {metric} is not defined on the validation graphs: take accuracy")));
+            return Err(invalid(format!(
+                "metric {metric} is not defined on the validation graphs: use --metric accuracy"
+            )));
         }
-        // Without validation graphs the last epoch counts.
+        // Without validation graphs, the last epoch is the best.
         let better = match valid.metric {
             Some(_) => best.as_ref().is_none_or(|best| valid.metric > best.valid.metric),
             None => last && best.is_none(),
@@ -150,10 +155,12 @@ where
         })?;
     }
     let mut model = model.valid();
-    let (mut best_epoch, mut valid) = (0, Judged::default());
+    let mut best_epoch = 0;
+    let mut valid = Judged::default();
     if let Some(best) = best {
         model = load_parameters(model, &best.parameters).map_err(|e| invalid(e.to_string()))?;
-        (best_epoch, valid) = (best.epoch, best.valid);
+        best_epoch = best.epoch;
+        valid = best.valid;
     }
     let test = evaluation.run(&evaluation.test, &model, world, device)?;
     let result = ClassificationResult::new(best_epoch, config.metric, valid, test);
@@ -163,7 +170,7 @@ where
 /// Evaluates a trained model on the validation and test graphs.
 ///
 /// # Errors
-/// A model that does not fit the graphs, or a failure of the job.
+/// A model that does not match the graphs, or a failure of the job.
 pub fn evaluate_graph<B: GnnBackend>(
     graphs: &Arc<GraphDataset>,
     split: &GraphSplit,
@@ -172,10 +179,11 @@ pub fn evaluate_graph<B: GnnBackend>(
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> Result<ClassificationResult, TrainError> {
-    let (given, expected) = (model_config, config.model_config(graphs)?);
+    let given = model_config;
+    let expected = config.model_config(graphs)?;
     if (given.in_channels, given.num_classes) != (expected.in_channels, expected.num_classes) {
         let what = format!(
-            "the model takes {} features to {} classes, but the graphs of {} have {} and {}",
+            "the model has {} features and {} classes, but the graphs of {} have {} and {}",
             given.in_channels,
             given.num_classes,
             graphs.name(),
@@ -191,9 +199,9 @@ pub fn evaluate_graph<B: GnnBackend>(
     Ok(ClassificationResult::new(0, config.metric, valid, test))
 }
 
-/// The model with the mean of all ranks' running statistics, so that all have the same again; each rank's count by the `batches`
-/// that they have followed since the last time, so that one without any does not pull the others back. What is frozen has to be
-/// the same on all ranks.
+/// Returns the model with the weighted mean of the running statistics of all ranks, so that all ranks have the same
+/// again. The weight of a rank is `batches`, the number of batches that have updated its statistics since the last
+/// call: the outdated statistics of a rank without batches do not count. Frozen parameters must be equal on all ranks.
 ///
 /// # Errors
 /// A failure of the job.
@@ -219,7 +227,7 @@ pub fn average_statistics<B: AutodiffBackend, M: AutodiffModule<B>>(
     }
 }
 
-/// Why an epoch has no step.
+/// Returns the error message for an epoch without a step.
 fn no_step(split: &GraphSplit, config: &GraphTrainingConfig, world: &ProcessGroup) -> String {
     let (graphs, packing, ranks) = (split.train.len(), config.packing, world.size());
     let batch = match packing {
@@ -227,14 +235,15 @@ fn no_step(split: &GraphSplit, config: &GraphTrainingConfig, world: &ProcessGrou
         Packing::Nodes(nodes) => format!("{nodes} nodes"),
     };
     format!(
-        "{graphs} training graphs do not fill one step of {ranks} processes with {batch} each, and drop_last leaves out what does \
-         not fill one: do without it, or take smaller batches"
+        "{graphs} training graphs do not fill one step of {ranks} processes with {batch} each, and drop_last leaves \
+         out incomplete steps: disable it, or use smaller batches"
     )
 }
 
-/// A rank without a graph would only wait for the others.
+/// Checks that each rank has a training graph. A rank without one would only wait for the others.
 fn check_share(graphs: &GraphDataset, split: &GraphSplit, world: &ProcessGroup) -> Result<(), TrainError> {
-    let (train, ranks) = (split.train.len(), world.size());
+    let train = split.train.len();
+    let ranks = world.size();
     let what = match train {
         0 => format!("dataset {}: there are no training graphs", graphs.name()),
         _ if train < ranks => format!(
@@ -262,7 +271,7 @@ struct Best {
     parameters: Vec<f32>,
 }
 
-/// Evaluates models on validation and test graphs.
+/// The evaluation of models on the validation and test graphs.
 struct Evaluation<'a> {
     config: &'a GraphTrainingConfig,
     num_classes: usize,
@@ -285,7 +294,7 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    /// Over all ranks, each graph counted once.
+    /// Evaluates a model on the graphs of one loader over all ranks. Each graph counts once.
     fn run<B: GnnBackend>(
         &self,
         loader: &GraphDataLoader,

@@ -9,35 +9,39 @@ use burn::tensor::backend::Backend;
 use edgecut_dist_loader::{LinkBatch, Negatives, SharedCandidates};
 use std::sync::Arc;
 
-/// A batch of edges as a training step takes it. Nodes are positions among the rows of all types' seeds, one type after the
-/// other.
+/// The input of a training step: a batch of edges as tensors. Nodes are identified by their row in the encoder's
+/// output, which holds the seeds of all node types, one type after the other.
 pub(super) struct LinkTensorBatch<B: Backend> {
     pub(super) graph: TensorBatch<B>,
-    /// By edge.
+    /// The type of each edge.
     pub(super) edge_types: Vec<u16>,
+    /// The row of each edge's source.
     pub(super) src: Vec<u32>,
+    /// The row of each edge's destination.
     pub(super) dst: Vec<u32>,
     pub(super) negatives: NegativeRows,
 }
 
 /// The negatives of a batch's edges.
 pub(super) enum NegativeRows {
-    /// `num` for each edge, row-major.
+    /// Separate negatives: the rows of `num` destinations per edge, `[num_edges, num]` row-major.
     OfEach { num: usize, rows: Vec<u32> },
-    /// For groups of edges with the same destination type, what all of them share.
+    /// Shared negatives, one entry for each group of edges with the same destination type.
     Shared(Vec<SharedRows>),
 }
 
-/// Edges with the same destination type, and their negatives.
+/// A group of edges with the same destination type, and the negatives that they share.
 pub(super) struct SharedRows {
+    /// The edges, as positions in the batch.
     pub(super) edges: Vec<u32>,
+    /// The rows of the negative destinations.
     pub(super) rows: Vec<u32>,
-    /// (edge, row), both by position: pairs that are no negatives, each once.
+    /// Pairs that are not negatives, each once: a position in `edges` and a position in `rows`.
     pub(super) masked: Vec<(u32, u32)>,
 }
 
 impl SharedRows {
-    /// The negatives of each edge that are not masked, if any is masked.
+    /// Returns the number of unmasked negatives of each edge, or `None` if no pair is masked.
     pub(super) fn num_negatives(&self) -> Option<Vec<u32>> {
         if self.masked.is_empty() {
             return None;
@@ -61,6 +65,8 @@ impl<B: GnnBackend> LinkTensorBatch<B> {
     ) -> Result<Self, TrainError> {
         let shared = batch.shared_candidates(in_batch);
         let LinkBatch { graph, edge_types, mut src, mut dst, negatives, .. } = batch;
+        // The loader numbers the seeds of each node type from 0. Adding the start of a type's rows converts these
+        // numbers to rows of the encoder's output.
         let mut starts = Vec::with_capacity(graph.nodes.len());
         let mut end = 0;
         for nodes in &graph.nodes {

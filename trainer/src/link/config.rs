@@ -1,4 +1,4 @@
-//! What link prediction trains, and on what.
+//! The settings of link prediction, and their checks against the graph.
 
 use crate::models::{GraphSchema, LinkModelConfig, RelationalConfig};
 use crate::nn::DecoderKind;
@@ -11,60 +11,62 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// What link prediction trains, and by what it is judged.
+/// The settings of link prediction.
 #[derive(Clone, Debug)]
 pub struct LinkTrainingConfig {
-    /// The encoder, and how it is trained.
+    /// The settings of the encoder and its training.
     pub training: TrainingConfig,
-    /// How pairs are scored.
+    /// The decoder that scores pairs of nodes.
     pub decoder: DecoderKind,
     /// The negatives of training.
     pub negatives: NegativeSampling,
-    /// True if the ends of a batch's edges are shared negatives too. An edge's own source, and destinations that an edge of
-    /// the batch or its reverse joins its source to, are none of its negatives.
+    /// True to use the end nodes of a batch's edges as shared negatives too. The negatives of an edge exclude its own
+    /// source, and the destinations that an edge of the batch or its reverse connects the source to.
     pub in_batch_negatives: bool,
-    /// How wrong scores are.
+    /// The loss.
     pub loss: LinkLoss,
-    /// Weight of the third powers of the rows of an edge's ends and of its relation (Lacroix, Usunier and Obozinski,
-    /// "Canonical tensor decomposition for knowledge base completion", ICML 2018).
+    /// The weight of the N3 regularization, the sum of the third powers of the absolute values in the vectors of an
+    /// edge's end nodes and relation (Lacroix, Usunier and Obozinski, "Canonical tensor decomposition for knowledge
+    /// base completion", ICML 2018).
     pub n3_weight: f64,
-    /// The edge types to predict, by name; all that have held-out edges if there is none.
+    /// The names of the edge types to predict. If empty, all types with held-out edges.
     pub edge_types: Vec<String>,
-    /// Pairs of edge types that are each other's reverse, by name, beside those that `rev_` tells.
+    /// The names of pairs of edge types that are the reverse of each other, in addition to the pairs `NAME` and
+    /// `rev_NAME`.
     pub reverse_types: Vec<(String, String)>,
-    /// What held-out edges are ranked among.
+    /// The candidates that held-out edges are ranked against.
     pub evaluation: LinkEvaluation,
-    /// What chooses the epoch.
+    /// The metric that selects the best epoch.
     pub metric: LinkMetric,
 }
 
-/// How wrong scores are.
+/// The loss of link prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkLoss {
-    /// Binary cross entropy, the mean over an edge and its negatives.
+    /// Binary cross-entropy, the mean over an edge and its negatives.
     Bce,
-    /// Cross entropy of choosing the edge among it and its negatives.
+    /// Cross-entropy of classifying the edge among itself and its negatives.
     Softmax,
 }
 
-/// What held-out edges are ranked among.
+/// The candidates that held-out edges are ranked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkEvaluation {
-    /// So many destinations each, none of them one of a known edge.
+    /// This number of sampled destinations per edge, excluding those of known edges.
     Sampled(usize),
-    /// All nodes of the destination's type but those of known edges.
+    /// All nodes of the destination's type, excluding those of known edges.
     Filtered,
 }
 
-/// A measure of link prediction; greater is better.
+/// A metric of link prediction; greater is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LinkMetric {
     /// The mean reciprocal rank.
     Mrr,
-    /// The share of edges among the first ten.
+    /// The fraction of edges ranked among the first ten.
     #[serde(rename = "hits@10")]
     HitsAt10,
     /// The area under the ROC curve of edges and sampled negatives.
@@ -113,22 +115,23 @@ impl fmt::Display for LinkLoss {
     }
 }
 
-/// The edge types that `config` names, or that have held-out edges.
+/// Returns the edge types that `config` names, or else all types with held-out edges.
 ///
 /// # Errors
-/// [`TrainError::Config`] for a name that no edge type has, or several have, and if nothing is held out to be judged by.
+/// [`TrainError::Config`] for an unknown or ambiguous name, if no edges are held out for validation, or if the metric
+/// does not support the evaluation.
 pub fn target_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec<EdgeTypeId>, TrainError> {
     let fail = |what: String| Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) });
     if config.metric == LinkMetric::RocAuc && config.evaluation == LinkEvaluation::Filtered {
         return fail(
-            "the area under the ROC curve is of sampled negatives: say how many, or choose another metric".into(),
+            "the area under the ROC curve needs sampled negatives: set their number, or choose another metric".into(),
         );
     }
     let types: Vec<EdgeTypeId> = if config.edge_types.is_empty() {
         let held_out = |e: &usize| meta.edge_types[*e].held_out.iter().any(|&count| count > 0);
         (0..meta.edge_types.len()).filter(held_out).map(|e| EdgeTypeId(e as u16)).collect()
     } else {
-        // One that is named twice is one.
+        // The set removes types that are named twice.
         let named = config.edge_types.iter().map(|name| edge_type(meta, name)).collect::<Result<BTreeSet<_>, _>>()?;
         named.into_iter().collect()
     };
@@ -141,10 +144,10 @@ pub fn target_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec
     Ok(types)
 }
 
-/// The pairs of edge types that `config` declares as each other's reverse.
+/// Returns the pairs of edge types that `config` declares as the reverse of each other.
 ///
 /// # Errors
-/// [`TrainError::Config`] for a name that no edge type has, or several have.
+/// [`TrainError::Config`] for an unknown or ambiguous name.
 pub(crate) fn reverse_edge_types(
     meta: &Meta,
     config: &LinkTrainingConfig,
@@ -153,7 +156,7 @@ pub(crate) fn reverse_edge_types(
     config.reverse_types.iter().map(pair).collect()
 }
 
-/// The edge type of a name: `author__writes__paper`, or the relation alone where only one has it.
+/// Returns the edge type with a name: `author__writes__paper`, or only the relation if it is unique.
 pub(crate) fn edge_type(meta: &Meta, name: &str) -> Result<EdgeTypeId, TrainError> {
     let all: Vec<String> =
         meta.edge_types.iter().map(|e| format!("{}__{}__{}", e.src_type, e.relation, e.dst_type)).collect();
@@ -167,15 +170,15 @@ pub(crate) fn edge_type(meta: &Meta, name: &str) -> Result<EdgeTypeId, TrainErro
             Err(TrainError::Config { what: format!("there is no edge type {name}: the graph has {}", all.join(", ")) })
         }
         _ => Err(TrainError::Config {
-            what: format!("several edge types have the relation {name}: name one as {}", all[found[0]]),
+            what: format!("several edge types have the relation {name}: use a full name such as {}", all[found[0]]),
         }),
     }
 }
 
-/// The model that `config` describes for a graph.
+/// Returns the model that `config` describes for a graph.
 ///
 /// # Errors
-/// [`TrainError::Config`] if settings fit neither the graph nor each other.
+/// [`TrainError::Config`] if settings contradict the graph or each other.
 pub fn link_model_config(meta: &Meta, config: &LinkTrainingConfig) -> Result<LinkModelConfig, TrainError> {
     let fail = |what: String| TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) };
     let training = &config.training;

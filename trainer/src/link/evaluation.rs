@@ -1,4 +1,4 @@
-//! Held-out edges among sampled negatives.
+//! Evaluation of link prediction: ranks held-out edges against sampled negatives.
 
 use super::batch::{LinkTensorBatch, NegativeRows};
 use super::config::{LinkEvaluation, LinkMetric, LinkTrainingConfig, reverse_edge_types, target_edge_types};
@@ -19,8 +19,9 @@ use edgecut_dist_sampler::{DistNeighborSampler, SamplingNode};
 use edgecut_graph::Split;
 use std::sync::Arc;
 
-/// Judges models by the validation and the test edges.
+/// The evaluation of models on the validation and test edges.
 pub(super) enum Evaluation {
+    /// Ranks each edge against sampled destinations.
     Sampled {
         valid: DistLinkNeighborLoader,
         test: DistLinkNeighborLoader,
@@ -28,11 +29,12 @@ pub(super) enum Evaluation {
         options: BatchOptions,
         wants_roc_auc: bool,
     },
+    /// Ranks each edge against all nodes of the destination's type.
     Filtered(Box<FilteredRanking>),
 }
 
 impl Evaluation {
-    /// Every rank has to call this.
+    /// Creates the loaders of the held-out edges. Every rank must call this.
     pub(super) fn new(
         node: &Arc<SamplingNode>,
         schema: &Arc<GraphSchema>,
@@ -50,7 +52,9 @@ impl Evaluation {
         let edge_types = target_edge_types(node.part().meta(), config)?;
         let reverse_types = reverse_edge_types(node.part().meta(), config)?;
         let mut loader = |split: Split| {
-            // About as many seeds as a batch of training with one negative an edge; what is trained with has no say in it.
+            // An edge has two end nodes and `num` negatives as seeds. The batch size is chosen so that a batch has
+            // about as many seeds as a training batch with one negative per edge (3 seeds), whatever the negatives of
+            // training.
             let seeds = config.training.batch_size.saturating_mul(3);
             let loader_config = LoaderConfig {
                 batch_size: (seeds / (2 + num)).max(1),
@@ -62,19 +66,20 @@ impl Evaluation {
                 exclude: Exclude::EdgesAndHeldOut,
                 shared: false,
             };
-            // Held-out edges are not among those that messages flow over. Where times count, the ends of one may be
-            // joined by others, such as its own reverse at the same time; as in training, no message flows over these.
+            // Held-out edges are never message-passing edges. In a temporal graph, however, other edges may connect the
+            // same two nodes, such as the reverse at the same time. As in training, no message passes over these.
             let exclude_seed_edges = config.training.sampler.temporal.is_some();
             let link = LinkConfig { negatives, exclude_seed_edges, reverse_types: reverse_types.clone() };
             let seeds = EdgeSeeds::Split(split, edge_types.clone());
             DistLinkNeighborLoader::new(sampler.clone(), seeds, loader_config, link, world)
         };
-        let (valid, test) = (loader(Split::Valid)?, loader(Split::Test)?);
+        let valid = loader(Split::Valid)?;
+        let test = loader(Split::Test)?;
         let wants_roc_auc = config.metric == LinkMetric::RocAuc;
         Ok(Self::Sampled { valid, test, schema: Arc::clone(schema), options, wants_roc_auc })
     }
 
-    /// Over all ranks, each edge counted once.
+    /// Evaluates a model on one split over all ranks. Each edge counts once.
     pub(super) fn run<B: GnnBackend>(
         &self,
         split: Split,
@@ -94,7 +99,7 @@ impl Evaluation {
         let batches =
             loader.epoch_map(0, move |batch| LinkTensorBatch::<B>::new(batch, &of, options, false, None, &on));
         let mut ranks = RankingMetrics::default();
-        // Scores take memory, 4 bytes each: they are kept only where the metric needs them.
+        // Each score takes 4 bytes, so scores are kept only if the metric needs them all.
         let mut scored = wants_roc_auc.then(ScoredLabels::default);
         for batch in batches {
             let mut batch = batch??;
@@ -102,7 +107,7 @@ impl Evaluation {
             if let Some(input) = batch.graph.take_input() {
                 judge(model, &input, &batch, &mut ranks, scored.as_mut())?;
             }
-            // Step by step, so that no rank is waited for longer than a batch takes.
+            // Meeting at every step bounds the wait for a slow rank to the time of one batch.
             world.barrier()?;
         }
         ranks.all_reduce(world)?;
@@ -114,6 +119,7 @@ impl Evaluation {
     }
 }
 
+/// Scores a batch and adds the rank of each edge among its negatives to `ranks`, and the scores to `scored`.
 fn judge<B: GnnBackend>(
     model: &LinkModel<B>,
     input: &crate::models::ModelInput<B>,

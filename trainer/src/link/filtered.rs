@@ -1,4 +1,4 @@
-//! Held-out edges among all nodes of their destination's type.
+//! Filtered ranking: ranks held-out edges against all nodes of the destination's type.
 
 use super::config::{LinkTrainingConfig, target_edge_types};
 use super::report::LinkScores;
@@ -18,28 +18,29 @@ use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// The most scores that are held at once.
+/// The maximum number of scores in memory at once, 32 MiB in `f32`.
 const SCORES_AT_ONCE: usize = 1 << 23;
-/// The most edges that are ranked at once.
+/// The maximum number of edges that are ranked at once.
 const EDGES_AT_ONCE: usize = 1024;
 
-/// Ranks each held-out edge among the pairs of its source with all nodes of its destination's type, those of known edges left
-/// out (Bordes et al., "Translating embeddings for modeling multi-relational data", NIPS 2013). Every rank encodes the nodes
-/// that it owns and scores them for the edges of all; only queries and counts cross the network.
+/// The filtered ranking of held-out edges: each edge is ranked against the pairs of its source with all nodes of its
+/// destination's type, except the destinations of known edges (Bordes et al., "Translating embeddings for modeling
+/// multi-relational data", NIPS 2013). Every rank encodes the nodes that it owns and scores them for the edges of all
+/// ranks; only queries and counts cross the network.
 pub(super) struct FilteredRanking {
     node: Arc<SamplingNode>,
     schema: Arc<GraphSchema>,
     options: BatchOptions,
-    /// By node type that the edges join.
+    /// A loader of this rank's nodes for each node type that the edges connect.
     loaders: BTreeMap<NodeTypeId, DistNeighborLoader>,
     valid: Ranked,
     test: Ranked,
 }
 
-/// The held-out edges of a split, and what is known of their sources.
+/// The held-out edges of a split, and the known edges of their sources.
 struct Ranked {
     edges: Vec<HeldOutEdge>,
-    /// For each edge type and source the positions of this rank's nodes that it is known to lead to.
+    /// For each edge type and source: the known destinations, as positions among this rank's nodes.
     known: HashMap<(EdgeTypeId, u32), Vec<u32>>,
 }
 
@@ -52,11 +53,11 @@ struct HeldOutEdge {
     dst: u32,
 }
 
-/// Rows of the nodes that this rank encodes, of one type.
+/// The encoded rows of this rank's nodes of one type.
 struct OwnedRows {
     /// Global ids, ascending.
     ids: Vec<u32>,
-    /// `[ids.len(), channels]`.
+    /// The rows, `[ids.len(), channels]` row-major.
     values: Vec<f32>,
     channels: usize,
 }
@@ -78,7 +79,9 @@ impl FilteredRanking {
     ) -> Result<Self, TrainError> {
         let training = &config.training;
         if training.sampler.temporal.is_some() {
-            let what = "all nodes are ranked without times: rank temporal edges among sampled negatives".into();
+            let what = "ranking all nodes ignores times: with temporal sampling, rank against sampled negatives \
+                        (--eval-negatives with a number)"
+                .into();
             return Err(TrainError::Config { what });
         }
         let sampler = Arc::new(DistNeighborSampler::new(node.clone(), training.eval_sampler())?);
@@ -98,7 +101,8 @@ impl FilteredRanking {
             let known = known(node, &edges);
             Ok(Ranked { edges, known })
         };
-        let (valid, test) = (ranked(Split::Valid)?, ranked(Split::Test)?);
+        let valid = ranked(Split::Valid)?;
+        let test = ranked(Split::Test)?;
         Ok(Self { node: node.clone(), schema: Arc::clone(schema), options, loaders, valid, test })
     }
 
@@ -123,12 +127,14 @@ impl FilteredRanking {
             let candidates = &rows[&of_type[0].dst_type];
             let matrix = TensorData::new(candidates.values.clone(), [candidates.ids.len(), candidates.channels]);
             let matrix = Tensor::<B, 2>::from_data(matrix, device).transpose();
-            // The same on all ranks, whose candidates are of different numbers.
+            // Ranks have different numbers of candidates, but must cut the edges into the same chunks. The largest
+            // number of candidates therefore sets the chunk size on all ranks.
             let mut most = [candidates.ids.len() as u64];
             world.all_reduce(&mut most, ReduceOp::Max)?;
             let at_once = (SCORES_AT_ONCE / (most[0] as usize).max(1)).clamp(1, EDGES_AT_ONCE);
             for chunk in of_type.chunks(at_once) {
                 let counts = self.rank_chunk(chunk, &rows, &matrix, known, model, device, world)?;
+                // Ties count half, so that a model that gives all pairs the same score gets the expected rank.
                 for [above, tied] in counts {
                     ranks.add(1.0 + above as f64 + tied as f64 / 2.0);
                 }
@@ -137,7 +143,7 @@ impl FilteredRanking {
         Ok(LinkScores::new(&ranks, None))
     }
 
-    /// The rows of the nodes that this rank owns.
+    /// Encodes the nodes of one type that this rank owns.
     fn encode<B: GnnBackend>(
         &self,
         loader: &DistNeighborLoader,
@@ -167,8 +173,9 @@ impl FilteredRanking {
         Ok(OwnedRows { ids, values, channels })
     }
 
-    /// How many nodes score above each edge's destination, and how many alike, over all ranks.
-    #[expect(clippy::too_many_arguments, reason = "all of it is of one run over one chunk")]
+    /// Returns for each edge the number of nodes over all ranks that score above its destination, and the number of
+    /// nodes with an equal score.
+    #[expect(clippy::too_many_arguments, reason = "all arguments describe one run over one chunk")]
     fn rank_chunk<B: GnnBackend>(
         &self,
         edges: &[HeldOutEdge],
@@ -180,6 +187,7 @@ impl FilteredRanking {
         world: &mut ProcessGroup,
     ) -> Result<Vec<[u64; 2]>, TrainError> {
         let channels = model.encoder.config().hidden_channels;
+        // The owner of a source contributes its row and all other ranks zeros, so the sum gives all ranks all rows.
         let mut sources = vec![0.0_f32; edges.len() * channels];
         for (edge, source) in edges.iter().zip(sources.chunks_exact_mut(channels)) {
             let src_type = self.node.part().edges(edge.edge_type).src_type;
@@ -192,20 +200,24 @@ impl FilteredRanking {
         let edge_types: Vec<u16> = edges.iter().map(|edge| edge.edge_type.0).collect();
         let query = model.decoder.query(sources, &edge_types);
         let own = &rows[&edges[0].dst_type].ids;
-        let scores: Vec<f32> = match own.is_empty() {
-            true => Vec::new(),
-            false => matmul(query, candidates.clone()).into_data().iter::<f32>().collect(),
+        let scores: Vec<f32> = if own.is_empty() {
+            Vec::new()
+        } else {
+            matmul(query, candidates.clone()).into_data().iter::<f32>().collect()
         };
         let row = |edge: usize| &scores[edge * own.len()..(edge + 1) * own.len()];
         let positions: Vec<Option<usize>> = edges.iter().map(|edge| own.binary_search(&edge.dst).ok()).collect();
-        // Read from the same product as the others, so that rounding does not tell them apart.
+        // The destination's score is read from the same matrix product as the others: a separately computed score could
+        // differ by rounding and break ties.
         let mut targets: Vec<f32> =
             positions.iter().enumerate().map(|(edge, at)| at.map_or(0.0, |at| row(edge)[at])).collect();
         world.all_reduce(&mut targets, ReduceOp::Sum)?;
         let count = |(edge, target): (usize, &f32)| {
             let filtered = known.get(&(edges[edge].edge_type, edges[edge].src)).map_or(&[][..], Vec::as_slice);
+            // Both the known positions and the columns ascend, so one pass over both skips the known destinations.
             let mut filtered = filtered.iter().copied().peekable();
-            let (mut above, mut tied) = (0_u64, 0_u64);
+            let mut above = 0_u64;
+            let mut tied = 0_u64;
             for (at, score) in row(edge).iter().enumerate() {
                 if filtered.next_if_eq(&(at as u32)).is_some() || positions[edge] == Some(at) {
                     continue;
@@ -213,6 +225,7 @@ impl FilteredRanking {
                 match target.partial_cmp(score) {
                     Some(std::cmp::Ordering::Greater) => {}
                     Some(std::cmp::Ordering::Equal) => tied += 1,
+                    // A NaN score counts against the model.
                     Some(std::cmp::Ordering::Less) | None => above += 1,
                 }
             }
@@ -225,13 +238,15 @@ impl FilteredRanking {
     }
 }
 
-/// The nodes of a type that this rank encodes, ascending, as the loader cuts them into batches.
+/// Returns the global ids of the nodes of a type that this rank encodes, ascending, in the order of the loader's
+/// batches. Ranks that share a part take its nodes in turn.
 fn encoded_ids(node: &SamplingNode, node_type: NodeTypeId) -> Vec<u32> {
     let (sharers, mine) = node.sharers();
     node.part().owned(node_type).skip(mine).step_by(sharers).collect()
 }
 
-/// For each edge type and source of `edges`: the positions of this rank's nodes that it is known to lead to, ascending.
+/// Returns for each edge type and source of `edges` the known destinations, training and held-out, as ascending
+/// positions among this rank's nodes.
 fn known(node: &SamplingNode, edges: &[HeldOutEdge]) -> HashMap<(EdgeTypeId, u32), Vec<u32>> {
     let mut known: HashMap<(EdgeTypeId, u32), Vec<u32>> =
         edges.iter().map(|edge| ((edge.edge_type, edge.src), Vec::new())).collect();
@@ -260,13 +275,15 @@ fn known(node: &SamplingNode, edges: &[HeldOutEdge]) -> HashMap<(EdgeTypeId, u32
     known
 }
 
-/// The held-out edges of all parts, in one order on all ranks: by destination type first.
+/// Returns the held-out edges of all parts in the same order on all ranks, sorted by destination type first.
 fn gather_held_out(
     node: &SamplingNode,
     edge_types: &[EdgeTypeId],
     split: Split,
     world: &mut ProcessGroup,
 ) -> Result<Vec<HeldOutEdge>, TrainError> {
+    // Only the first of the ranks that share a part sends its edges. An edge is encoded as three little-endian `u32`:
+    // edge type, source, destination.
     let (_, mine) = node.sharers();
     let mut bytes = Vec::new();
     for &edge_type in edge_types.iter().filter(|_| mine == 0) {

@@ -1,9 +1,9 @@
-//! Link prediction: edges are told from pairs of nodes that are none.
+//! Link prediction: a model learns to distinguish edges from negative pairs.
 //!
-//! - [`LinkTrainingConfig`]: what is trained;
+//! - [`LinkTrainingConfig`]: the settings;
 //! - `batch`: a batch of edges as tensors;
-//! - `step`: the loss of a batch;
-//! - `evaluation`: held-out edges against sampled negatives; `filtered`: against all nodes;
+//! - `step`: the scores and the loss of a batch;
+//! - `evaluation`: the ranking of held-out edges against sampled negatives; `filtered`: against all nodes;
 //! - [`train_link`]: the training loop.
 
 mod batch;

@@ -10,35 +10,34 @@ use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
 use serde::Serialize;
 
-/// Ranking metrics of held-out edges among negative pairs.
+/// The ranking metrics of held-out edges against negative destinations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LinkScores {
-    /// How many edges were ranked.
+    /// The number of ranked edges.
     pub edges: u64,
     /// The mean reciprocal rank.
     pub mrr: Option<f64>,
-    /// The share that is ranked first.
+    /// The fraction of edges ranked first.
     #[serde(rename = "hits@1")]
     pub hits_at_1: Option<f64>,
-    /// The share among the first three.
+    /// The fraction of edges ranked among the first three.
     #[serde(rename = "hits@3")]
     pub hits_at_3: Option<f64>,
-    /// The share among the first ten.
+    /// The fraction of edges ranked among the first ten.
     #[serde(rename = "hits@10")]
     pub hits_at_10: Option<f64>,
-    /// The area under the ROC curve, where negatives are sampled and it is the metric that chooses the epoch: it needs all
-    /// scores, the others need only sums.
+    /// The area under the ROC curve. It is computed only with sampled negatives and as the metric that selects the best
+    /// epoch, because it needs all scores, while the other metrics need only sums.
     pub roc_auc: Option<f64>,
 }
 
 impl LinkScores {
     pub(super) fn new(ranks: &RankingMetrics, roc_auc: Option<f64>) -> Self {
         let [one, three, ten] = ranks.hits().map_or([None; 3], |hits| hits.map(Some));
-        let (edges, mrr) = (ranks.count(), ranks.mrr());
-        Self { edges, mrr, hits_at_1: one, hits_at_3: three, hits_at_10: ten, roc_auc }
+        Self { edges: ranks.count(), mrr: ranks.mrr(), hits_at_1: one, hits_at_3: three, hits_at_10: ten, roc_auc }
     }
 
-    /// One of the measures.
+    /// Returns the value of one metric.
     pub fn get(&self, metric: LinkMetric) -> Option<f64> {
         match metric {
             LinkMetric::Mrr => self.mrr,
@@ -48,53 +47,53 @@ impl LinkScores {
     }
 }
 
-/// One epoch over all ranks.
+/// The results of one epoch over all ranks.
 #[derive(Clone, Debug, Serialize)]
 pub struct LinkEpochReport {
     /// The epoch, counted from 1.
     pub epoch: u64,
-    /// Mean training loss over all edges of all ranks.
+    /// The mean training loss over the edges of all ranks.
     pub loss: Option<f64>,
-    /// The share of training edges that scored above all their negatives.
+    /// The fraction of training edges that scored above all of their negatives.
     pub train_acc: Option<f64>,
-    /// On the validation edges, in epochs that validate.
+    /// The metrics on the validation edges; `None` in epochs without validation.
     pub valid: Option<LinkScores>,
-    /// What the epoch cost.
+    /// The time and network traffic of the epoch.
     #[serde(flatten)]
     pub cost: EpochCost,
 }
 
-/// The end of a run.
+/// The result of a training or evaluation run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkResult {
-    /// The epoch with the best metric on the validation edges, counted from 1; 0 where nothing was trained.
+    /// The epoch with the best metric on the validation edges, counted from 1; 0 if nothing was trained.
     pub best_epoch: u64,
-    /// What chose it.
+    /// The metric that selected the epoch.
     pub metric: LinkMetric,
-    /// On the validation edges.
+    /// The metrics of that epoch's model on the validation edges.
     pub valid: LinkScores,
-    /// On the test edges with that epoch's model.
+    /// The metrics of that epoch's model on the test edges.
     pub test: LinkScores,
 }
 
-/// Watches a run.
+/// An observer of a training run.
 pub trait LinkObserver<B: Backend> {
-    /// Training begins, of so many values. Does nothing unless implemented.
+    /// Called once when training starts, with the number of trained values. Does nothing by default.
     fn started(&mut self, _parameters: ParameterCount) {}
 
-    /// `done` of `total` steps of `epoch` (counted from 1) are done.
+    /// Called after each step: `done` of `total` steps of `epoch` (counted from 1) are complete.
     fn step(&mut self, epoch: u64, done: usize, total: usize);
 
-    /// An epoch has ended.
+    /// Called at the end of each epoch.
     ///
     /// # Errors
-    /// The report cannot be written; the run then ends.
+    /// The report cannot be written. An error ends the run.
     fn epoch(&mut self, report: &LinkEpochReport) -> std::io::Result<()>;
 
-    /// A model is the best so far. All ranks call it at the same time, so that it may use collectives.
+    /// Called when a model is the best so far, on all ranks at the same time, so that it may use collectives.
     ///
     /// # Errors
-    /// The model cannot be saved; the run then ends.
+    /// The model cannot be saved. An error ends the run.
     fn improved(
         &mut self,
         best: &Improved<'_, LinkModel<B>, LinkModelConfig>,

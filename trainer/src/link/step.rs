@@ -1,4 +1,4 @@
-//! Scores and the loss of a batch of edges.
+//! The scores and the loss of a batch of edges.
 
 use super::batch::{LinkTensorBatch, NegativeRows, SharedRows};
 use super::config::{LinkLoss, LinkTrainingConfig};
@@ -13,28 +13,30 @@ use burn::tensor::{Bool, Int, Tensor, TensorData};
 use edgecut_cluster::ProcessGroup;
 use std::time::Instant;
 
-/// The score of a masked pair: so low that it adds nothing to a loss and gets no gradient.
+/// The score of a masked pair: so low that its loss and gradient are 0, but finite, because infinity could cause NaN.
 const NO_SCORE: f32 = -1e30;
 
 /// The scores of a batch's edges and of their negatives.
 pub(super) struct Scores<B: Backend> {
-    /// Groups of edges with as many columns of negatives.
+    /// Groups of edges with the same number of columns of negatives.
     pub(super) groups: Vec<ScoredEdges<B>>,
-    /// The third powers of the rows of all ends and relations, summed, `[1]`; where they are wanted.
+    /// The sum of the third powers of the absolute values of all source, destination and relation vectors, `[1]`;
+    /// `None` if not requested.
     cubes: Option<Tensor<B, 1>>,
 }
 
-/// The scores of some edges and of their negatives.
+/// The scores of a group of edges and of their negatives.
 pub(super) struct ScoredEdges<B: Backend> {
     /// The score of each edge, `[edges, 1]`.
     pub(super) positive: Tensor<B, 2>,
     /// The scores of its negatives, `[edges, columns]`; [`NO_SCORE`] for masked pairs.
     pub(super) negatives: Tensor<B, 2>,
-    /// The negatives of each edge that are not masked, where any is masked.
+    /// The number of unmasked negatives of each edge; `None` if no pair is masked.
     pub(super) num_negatives: Option<Vec<u32>>,
 }
 
-/// Forward, backward and exchange of one batch, as [`step_gradients`](crate::step_gradients) for nodes.
+/// Runs the forward pass, the backward pass and the exchange between ranks for one batch of edges, like
+/// [`step_gradients`](crate::step_gradients) for nodes.
 pub(super) fn step<B: AutodiffBackend + GnnBackend>(
     model: &LinkModel<B>,
     embeddings: &mut Embeddings,
@@ -64,7 +66,7 @@ pub(super) fn step<B: AutodiffBackend + GnnBackend>(
     exchange(model, forward, Some((embeddings, pulled, config.training.embedding_lr)), world)
 }
 
-/// Scores of all pairs of a batch.
+/// Scores all pairs of a batch.
 pub(super) fn scores<B: GnnBackend>(
     model: &LinkModel<B>,
     input: &ModelInput<B>,
@@ -73,9 +75,11 @@ pub(super) fn scores<B: GnnBackend>(
     with_cubes: bool,
 ) -> Result<Scores<B>, TrainError> {
     let rows = model.encode(input, mode).map_err(|e| TrainError::Batch { what: e.to_string() })?;
-    let (device, [_, channels]) = (rows.device(), rows.dims());
+    let device = rows.device();
+    let [_, channels] = rows.dims();
     let select = |wanted: &[u32]| rows.clone().select(0, indices::<B>(wanted, &device));
-    let (src, dst) = (select(&batch.src), select(&batch.dst));
+    let src = select(&batch.src);
+    let dst = select(&batch.dst);
     let cube = |x: &Tensor<B, 2>| x.clone().abs().powi_scalar(3).sum();
     let cubes = with_cubes.then(|| {
         let ends = cube(&src) + cube(&dst);
@@ -84,6 +88,8 @@ pub(super) fn scores<B: GnnBackend>(
             None => ends,
         }
     });
+    // Both decoders are dot products of a query, made of source and relation, with the destination. A query is computed
+    // once per edge and serves the edge and all of its negatives.
     let query = model.decoder.query(src, &batch.edge_types);
     let positive = (query.clone() * dst).sum_dim(1);
     let groups = match &batch.negatives {
@@ -102,14 +108,14 @@ pub(super) fn scores<B: GnnBackend>(
             let of_group = |shared: &SharedRows| {
                 let SharedRows { edges, rows: negatives, masked } = shared;
                 let all = edges.len() == batch.src.len();
-                let part = |x: &Tensor<B, 2>| match all {
-                    true => x.clone(),
-                    false => x.clone().select(0, indices::<B>(edges, &device)),
+                let part = |x: &Tensor<B, 2>| {
+                    if all { x.clone() } else { x.clone().select(0, indices::<B>(edges, &device)) }
                 };
                 let scores = matmul(part(&query), select(negatives).transpose());
-                let scores = match masked.is_empty() {
-                    true => scores,
-                    false => scores.mask_fill(mask::<B>(masked, [edges.len(), negatives.len()], &device), NO_SCORE),
+                let scores = if masked.is_empty() {
+                    scores
+                } else {
+                    scores.mask_fill(mask::<B>(masked, [edges.len(), negatives.len()], &device), NO_SCORE)
                 };
                 let num_negatives = shared.num_negatives();
                 ScoredEdges { positive: part(&positive), negatives: scores, num_negatives }
@@ -121,7 +127,8 @@ pub(super) fn scores<B: GnnBackend>(
 }
 
 impl<B: Backend> Scores<B> {
-    /// The sum of the edges' losses, `[1]`, and how many edges score above all their negatives, `[1]`.
+    /// Returns the sum of the edges' losses, `[1]`, and the number of edges that score above all of their negatives,
+    /// `[1]`.
     fn loss(&self, kind: LinkLoss) -> (Tensor<B, 1>, Tensor<B, 1>) {
         let device = self.groups.first().map(|group| group.positive.device()).unwrap_or_default();
         let mut correct = Tensor::zeros([1], &device);
@@ -139,13 +146,13 @@ impl<B: Backend> Scores<B> {
                 None => loss,
             });
         }
-        // A batch with edges has a group, and with it a loss.
+        // Only a batch without edges has no group; its loss is 0.
         (total.unwrap_or_else(|| Tensor::zeros([1], &device)), correct)
     }
 }
 
 impl<B: Backend> ScoredEdges<B> {
-    /// The sum over the edges of the mean over an edge and its negatives, `[1]`.
+    /// Returns the sum over the edges of the mean binary cross-entropy of an edge and its negatives, `[1]`.
     fn binary_cross_entropy(&self) -> Tensor<B, 1> {
         let [_, columns] = self.negatives.dims();
         let positive = log_sigmoid(self.positive.clone());
@@ -156,19 +163,21 @@ impl<B: Backend> ScoredEdges<B> {
         let Some(num_negatives) = &self.num_negatives else {
             return (positive.sum() + negatives.sum()).neg().div_scalar(1.0 + columns as f64);
         };
-        // A masked pair adds 0, so only the divisor knows of it.
+        // A masked pair contributes 0 to the sum, so only the divisor has to exclude it.
         let pairs: Vec<f32> = num_negatives.iter().map(|&num| 1.0 + num as f32).collect();
         let pairs = Tensor::from_data(TensorData::new(pairs, [num_negatives.len(), 1]), &self.positive.device());
         ((positive + negatives.sum_dim(1)) / pairs).sum().neg()
     }
 
-    /// The sum over the edges of the cross entropy of choosing an edge among it and its negatives, `[1]`.
+    /// Returns the sum over the edges of the cross-entropy of classifying an edge among itself and its negatives,
+    /// `[1]`.
     fn cross_entropy(&self) -> Tensor<B, 1> {
         let all = Tensor::cat(vec![self.positive.clone(), self.negatives.clone()], 1);
         log_softmax(all, 1).narrow(1, 0, 1).sum().neg()
     }
 
-    /// The number of edges that score above all their negatives, `[1]`. Edges without negatives are not among them.
+    /// Returns the number of edges that score above all of their negatives, `[1]`. Edges without negatives do not
+    /// count.
     fn correct(&self) -> Option<Tensor<B, 1>> {
         let [_, columns] = self.negatives.dims();
         if columns == 0 {
@@ -176,12 +185,13 @@ impl<B: Backend> ScoredEdges<B> {
         }
         let best = self.negatives.clone().max_dim(1);
         let above = self.positive.clone().greater(best.clone()).float();
+        // If all pairs of an edge are masked, its best negative is `NO_SCORE`.
         let judged = best.greater_elem(NO_SCORE / 2.0).float();
         Some((above * judged).sum())
     }
 }
 
-/// True at some places.
+/// Returns a matrix that is true at the given (row, column) positions.
 fn mask<B: Backend>(places: &[(u32, u32)], [rows, columns]: [usize; 2], device: &B::Device) -> Tensor<B, 2, Bool> {
     let mut mask = vec![false; rows * columns];
     places.iter().for_each(|&(row, column)| mask[row as usize * columns + column as usize] = true);

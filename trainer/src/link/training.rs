@@ -1,4 +1,4 @@
-//! Link prediction, data-parallel.
+//! Data-parallel training and evaluation of link prediction.
 
 use super::batch::LinkTensorBatch;
 use super::config::{LinkTrainingConfig, link_model_config, reverse_edge_types, target_edge_types};
@@ -26,15 +26,15 @@ use edgecut_graph::Split;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What comes of training.
+/// The result of training a link prediction model.
 pub struct TrainedLinkModel<B: Backend> {
     /// The model of the best epoch.
     pub model: LinkModel<B>,
-    /// Its settings.
+    /// The model's settings.
     pub config: LinkModelConfig,
-    /// The embeddings that it reads.
+    /// The embeddings that the model reads.
     pub embeddings: Embeddings,
-    /// How good it is.
+    /// The model's validation and test results.
     pub result: LinkResult,
 }
 
@@ -46,11 +46,11 @@ struct Best {
     shards: EmbeddingShards,
 }
 
-/// Trains a model to tell this rank's share of the edges from pairs that are none, and tests the one of the best validation
-/// epoch. Every rank calls it and gets the same model and the same result.
+/// Trains a model to distinguish edges from negative pairs on this rank's share of the training edges, and tests the
+/// model of the best validation epoch. Every rank calls this function and gets the same model and the same result.
 ///
 /// # Errors
-/// Options that do not fit the graph, a failure of the job, or a loss that is not finite.
+/// Options that do not match the graph, a failure of the job, or a loss that is not finite.
 pub fn train_link<B>(
     node: &Arc<SamplingNode>,
     config: &LinkTrainingConfig,
@@ -65,8 +65,8 @@ where
     let invalid = |what: String| TrainError::Config { what };
     let training = &config.training;
     if config.in_batch_negatives && (training.sampler.disjoint || training.sampler.temporal.is_some()) {
-        let what =
-            "ends of other edges are no negatives where each edge has a neighborhood of its own: leave out one of both";
+        let what = "in-batch negatives cannot be combined with disjoint or temporal sampling, where each edge has its \
+             own neighborhood: leave out --in-batch-negatives, or --disjoint and --time-attr";
         return Err(invalid(what.into()));
     }
     let model_config = link_model_config(node.part().meta(), config)?;
@@ -82,6 +82,8 @@ where
     });
     let options = BatchOptions { precision: training.device_memory.precision, ..options(&model_config, true) };
     let memory = training.device_memory;
+    // The edges come first: counting the frequencies of nodes below already samples on the device, and the features get
+    // the rest of the memory.
     let left = memory.hold_edges::<B>(node, device)?;
     let mut loader = training_loader(node, config, options, world)?;
     let count = |batches| loader.hotness(0, batches);
@@ -97,7 +99,9 @@ where
     for epoch in 0..training.num_epochs {
         let mut clock = EpochClock::start(loader.sampler());
         let mut totals = SeedTotals::default();
-        let (on, of, in_batch) = (device.clone(), Arc::clone(&schema), config.in_batch_negatives);
+        let on = device.clone();
+        let of = Arc::clone(&schema);
+        let in_batch = config.in_batch_negatives;
         let kept = cache.clone();
         let mut batches = loader.epoch_map(epoch, move |batch| {
             LinkTensorBatch::<B>::new(batch, &of, options, in_batch, kept.as_ref(), &on)
@@ -108,6 +112,7 @@ where
             let gradients = step(&model, &mut embeddings, batch??, config, Mode::Train(key), device, world)?;
             clock.steps.compute += gradients.compute;
             clock.steps.exchange += gradients.allreduce;
+            // The loss is summed over all ranks, so all of them stop at the same step.
             if !gradients.totals.loss.is_finite() {
                 return Err(TrainError::NotFinite { epoch, step: number, loss: gradients.totals.loss });
             }
@@ -118,7 +123,8 @@ where
             clock.steps.compute += start.elapsed();
             observer.step(epoch + 1, number + 1, loader.num_steps());
         }
-        let (loss, train_acc) = (totals.mean_loss(), totals.accuracy());
+        let loss = totals.mean_loss();
+        let train_acc = totals.accuracy();
         let mut report = LinkEpochReport { epoch: epoch + 1, loss, train_acc, valid: None, cost: clock.stop(world)? };
         let start = Instant::now();
         if epoch + 1 == training.num_epochs || (epoch + 1) % training.eval_every.max(1) == 0 {
@@ -126,6 +132,7 @@ where
             report.valid = Some(scores);
             let better = |best: &Best| scores.get(config.metric) > best.scores.get(config.metric);
             let last = epoch + 1 == training.num_epochs;
+            // If the metric is never defined, the last epoch is the best.
             if (last || scores.get(config.metric).is_some()) && best.as_ref().is_none_or(better) {
                 let improved = Improved {
                     epoch: epoch + 1,
@@ -146,11 +153,14 @@ where
         observer.epoch(&report)?;
     }
     let mut model = model.valid();
-    let (mut best_epoch, mut valid) = (0, LinkScores::default());
+    let mut best_epoch = 0;
+    let mut valid = LinkScores::default();
     if let Some(best) = best {
         model = load_parameters(model, &best.parameters).map_err(|e| invalid(e.to_string()))?;
-        (best_epoch, valid) = (best.epoch, best.scores);
-        // No rank reads before all have put their rows back.
+        best_epoch = best.epoch;
+        valid = best.scores;
+        // The first barrier ends all reads of the last epoch's rows; the second one ensures that all ranks have
+        // restored their rows before any rank reads.
         world.barrier()?;
         embeddings.restore(&best.shards);
         world.barrier()?;
@@ -160,10 +170,10 @@ where
     Ok(TrainedLinkModel { model, config: model_config, embeddings, result })
 }
 
-/// Evaluates a trained model, with the embeddings of node types without features, on the validation and test edges.
+/// Evaluates a trained model and its embeddings on the validation and test edges. Every rank calls this function.
 ///
 /// # Errors
-/// A model that does not fit the graph or the options, or a failure of the job.
+/// A model that does not match the graph or the options, or a failure of the job.
 pub fn evaluate_link<'a, B: GnnBackend>(
     node: &Arc<SamplingNode>,
     config: &LinkTrainingConfig,
@@ -176,11 +186,12 @@ pub fn evaluate_link<'a, B: GnnBackend>(
     let fail = |what: String| Err(TrainError::Config { what });
     let asked = link_model_config(node.part().meta(), config)?;
     if let Some(what) = model_config.encoder.graph.difference(&asked.encoder.graph) {
-        return fail(format!("the model is for another graph: this one has {what}"));
+        return fail(format!("the model was trained for another graph: this graph has {what}"));
     }
     if model_config.encoder.num_layers != asked.encoder.num_layers {
-        let (has, given) = (model_config.encoder.num_layers, asked.encoder.num_layers);
-        return fail(format!("the model has {has} layers, but there are fan-outs for {given}"));
+        let has = model_config.encoder.num_layers;
+        let given = asked.encoder.num_layers;
+        return fail(format!("the model has {has} layers, but --num-neighbors has {given} fan-outs: make them equal"));
     }
     let schema = Arc::new(asked.encoder.graph);
     let mut embeddings = Embeddings::new(node, &schema, model_config.encoder.hidden_channels, config.training.seed)?;
@@ -203,7 +214,8 @@ fn training_loader(
     options: BatchOptions,
     world: &mut ProcessGroup,
 ) -> Result<DistLinkNeighborLoader, TrainError> {
-    let (training, meta) = (&config.training, node.part().meta());
+    let training = &config.training;
+    let meta = node.part().meta();
     let sampler = Arc::new(DistNeighborSampler::new(node.clone(), training.sampler.clone())?);
     let loader_config = training.train_loader(options.wanted());
     let reverse_types = reverse_edge_types(meta, config)?;

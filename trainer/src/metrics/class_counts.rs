@@ -1,11 +1,12 @@
-//! Counts of labels, predictions and matches of each class, and the F1 scores that follow from them.
+//! Counts of labels, predictions and matches per class, and the F1 scores that are computed from them.
 
 use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
 
-/// Three counters per class: seeds with the label, predictions of the class, and seeds where both are the class.
+/// Three counters per class: the seeds with this label, the predictions of this class, and the correct predictions of
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassCounts {
-    /// `[num_classes * 3]`: labelled, predicted and correct of class 0, then of class 1, and so on.
+    /// `[num_classes * 3]`: the labelled, predicted and correct seeds of class 0, then of class 1, and so on.
     counts: Vec<u64>,
 }
 
@@ -18,12 +19,12 @@ struct OfClass {
 }
 
 impl ClassCounts {
-    /// Counters of 0.
+    /// Makes counters of 0.
     pub fn new(num_classes: usize) -> Self {
         Self { counts: vec![0; 3 * num_classes] }
     }
 
-    /// Adds a seed; a seed whose label or prediction is not a class is left out.
+    /// Adds a seed. A seed whose label or prediction is not a class is ignored.
     pub fn add(&mut self, label: i64, prediction: i64) {
         let (Some(label), Some(prediction)) = (self.class(label), self.class(prediction)) else { return };
         self.counts[3 * label] += 1;
@@ -31,8 +32,8 @@ impl ClassCounts {
         self.counts[3 * label + 2] += u64::from(label == prediction);
     }
 
-    /// Adds a seed that the model has classified as nothing, because its logits are not numbers. The seed is a miss of its
-    /// class, and a prediction of none.
+    /// Adds a seed without a prediction, because its logits contain NaN. It counts as a false negative of its class,
+    /// and not as a prediction of any class.
     pub fn add_unclassified(&mut self, label: i64) {
         if let Some(label) = self.class(label) {
             self.counts[3 * label] += 1;
@@ -43,10 +44,10 @@ impl ClassCounts {
         usize::try_from(value).ok().filter(|class| 3 * class < self.counts.len())
     }
 
-    /// Adds the seeds of all other ranks.
+    /// Adds the counts of all other ranks. Every rank must call this.
     ///
     /// # Errors
-    /// A failure of the job.
+    /// [`ClusterError`] if the collective fails.
     pub fn all_reduce(&mut self, world: &mut ProcessGroup) -> Result<(), ClusterError> {
         world.all_reduce(&mut self.counts, ReduceOp::Sum)
     }
@@ -56,18 +57,19 @@ impl ClassCounts {
         classes.iter().map(|&[labelled, predicted, correct]| OfClass { labelled, predicted, correct })
     }
 
-    /// Returns F1 of all decisions together, if there was a seed. With one label and one prediction per seed, each wrong
-    /// decision is a false positive of one class and a false negative of another: it equals the accuracy.
+    /// Returns F1 over all decisions, or `None` without seeds. With one label and one prediction per seed, each wrong
+    /// decision is a false positive of one class and a false negative of another, so micro F1 equals the accuracy.
     pub fn micro_f1(&self) -> Option<f64> {
         let seeds: u64 = self.classes().map(|class| class.labelled).sum();
         let correct: u64 = self.classes().map(|class| class.correct).sum();
         (seeds > 0).then(|| correct as f64 / seeds as f64)
     }
 
-    /// Returns the mean F1 of the classes that have seeds or were predicted, if there is one. A class without a correct seed
-    /// has an F1 of 0.
+    /// Returns the mean F1 of the classes that have seeds or predictions, or `None` if there are none. A class without
+    /// a correct seed has an F1 of 0.
     pub fn macro_f1(&self) -> Option<f64> {
         let f1 = |class: OfClass| {
+            // F1 = 2 TP / (2 TP + FP + FN), and labelled + predicted = 2 TP + FP + FN.
             let both = class.labelled + class.predicted;
             (both > 0).then(|| 2.0 * class.correct as f64 / both as f64)
         };

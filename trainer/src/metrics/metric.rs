@@ -1,4 +1,4 @@
-//! The measures that can choose an epoch.
+//! The metrics of classification that can select the best epoch.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,29 +6,28 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// A measure of classification; greater is better.
+/// A metric of classification. Greater is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
     /// The share of seeds that are classified correctly.
     #[default]
     Accuracy,
-    /// The area under the ROC curve, of two classes.
+    /// The area under the ROC curve, for two classes.
     RocAuc,
-    /// F1 of all decisions together; with one label per seed this is the accuracy.
+    /// F1 over all decisions. With one label per seed it equals the accuracy.
     MicroF1,
-    /// The mean of the classes' F1.
+    /// The mean F1 of the classes.
     MacroF1,
 }
 
 impl Metric {
     const ALL: [Self; 4] = [Self::Accuracy, Self::RocAuc, Self::MicroF1, Self::MacroF1];
 
-    /// What is wrong with it for so many classes, if anything is.
+    /// Returns an error text if the metric is not defined for `num_classes` classes.
     pub fn problem(self, num_classes: usize) -> Option<String> {
-        (self == Self::RocAuc && num_classes != 2).then(|| {
-            format!("metric {self} is for two classes, and there are {num_classes}: take macro-f1 or accuracy")
-        })
+        (self == Self::RocAuc && num_classes != 2)
+            .then(|| format!("metric {self} needs two classes, but there are {num_classes}: use macro-f1 or accuracy"))
     }
 }
 
@@ -43,7 +42,7 @@ impl fmt::Display for Metric {
     }
 }
 
-/// A word that names no metric.
+/// The error of parsing an unknown metric.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("unknown metric {0:?}: expected accuracy, roc-auc, micro-f1 or macro-f1")]
 pub struct ParseMetricError(String);

@@ -1,4 +1,4 @@
-//! A metric while batches are evaluated.
+//! The state of a metric during an evaluation.
 
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
@@ -8,19 +8,19 @@ use super::class_counts::ClassCounts;
 use super::metric::Metric;
 use super::roc_auc::ScoredLabels;
 
-/// What one rank has seen of its seeds.
+/// The state of a metric over the seeds that one rank has evaluated.
 #[derive(Debug, Clone)]
 pub enum MetricState {
-    /// Seeds that are classified correctly, and seeds.
+    /// The number of correctly classified seeds, and the number of seeds.
     Accuracy([f64; 2]),
     /// The scores of this rank's seeds.
     RocAuc(ScoredLabels),
-    /// Counts of labels and predictions; and which F1 of them.
+    /// The counts of labels and predictions, and the metric: micro or macro F1.
     F1(ClassCounts, Metric),
 }
 
 impl MetricState {
-    /// No seeds yet.
+    /// Makes a state without seeds.
     pub fn new(metric: Metric, num_classes: usize) -> Self {
         match metric {
             Metric::Accuracy => Self::Accuracy([0.0; 2]),
@@ -29,11 +29,11 @@ impl MetricState {
         }
     }
 
-    /// Adds a batch, whose labels are classes. A seed with a NaN among its logits is classified wrongly.
+    /// Adds a batch. A seed with NaN among its logits counts as misclassified.
     ///
     /// # Shapes
     /// - `logits`: `[seeds, classes]`
-    /// - `labels`: `[seeds]`
+    /// - `labels`: `[seeds]`, each a class
     pub fn add<B: Backend>(&mut self, logits: &Tensor<B, 2>, labels: &[i64]) {
         let [rows, classes] = logits.dims();
         if rows == 0 || classes == 0 {
@@ -47,7 +47,8 @@ impl MetricState {
                 *seeds += labels.len() as f64;
             }
             Self::RocAuc(scored) => {
-                // The greater the logit of class 1 is over that of class 0, the more probable it is.
+                // The probability of class 1 grows with the difference of the two logits, so the difference is the
+                // score.
                 let values: Vec<f32> = logits.clone().into_data().iter::<f32>().collect();
                 for (row, &label) in values.chunks_exact(classes).zip(labels) {
                     scored.push(row[classes - 1] - row[0], label == classes as i64 - 1);
@@ -64,10 +65,11 @@ impl MetricState {
         }
     }
 
-    /// The metric over the seeds of all ranks, the same on each; nothing where it is not defined, as without seeds.
+    /// Returns the metric over the seeds of all ranks, the same on each rank, or `None` if it is not defined, for
+    /// example without seeds. Every rank must call this.
     ///
     /// # Errors
-    /// A failure of the job.
+    /// [`ClusterError`] if a collective fails.
     pub fn over_all_ranks(self, world: &mut ProcessGroup) -> Result<Option<f64>, ClusterError> {
         match self {
             Self::Accuracy(mut sums) => {
@@ -84,8 +86,8 @@ impl MetricState {
     }
 }
 
-/// Returns the class with the greatest logit of each row; nothing for a row with a NaN, of which backends make different
-/// classes.
+/// Returns the class with the greatest logit of each row, or `None` for a row with NaN, because the argmax of such a
+/// row differs between backends.
 fn predictions<B: Backend>(logits: &Tensor<B, 2>) -> Vec<Option<i64>> {
     let classes = logits.clone().argmax(1).into_data();
     let is_nan = logits.clone().is_nan().any_dim(1).into_data();

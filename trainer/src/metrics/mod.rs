@@ -1,7 +1,7 @@
-//! How good predictions are, over the seeds of all ranks.
+//! The metrics of predictions, over the seeds of all ranks.
 //!
-//! Metrics are computed from plain numbers. Ranks keep counts or scores of their own seeds and combine them by collectives at
-//! the end of an evaluation.
+//! Metrics are computed from plain numbers. Each rank keeps the counts or scores of its own seeds, and the ranks
+//! combine them by collectives at the end of an evaluation.
 
 mod class_counts;
 mod metric;

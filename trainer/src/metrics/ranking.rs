@@ -1,15 +1,17 @@
-//! How high true edges rank among false ones.
+//! Ranking metrics of link prediction.
 
 use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
 
-/// The depths at which hits are counted.
+/// The values of k of the metric hits@k.
 const DEPTHS: [f64; 3] = [1.0, 3.0, 10.0];
 
-/// The rank of a true edge among false ones, from 1: the mean of the optimistic one, where ties rank below it, and of the
-/// pessimistic one, where they rank above it (Berrendorf et al., "On the ambiguity of rank-based evaluation of entity
-/// alignment or link prediction methods", 2020). A model that scores all alike so gains nothing.
+/// Returns the rank of a positive edge with score `score` among negative edges with scores `others`, from 1.
 ///
-/// A NaN is no score: a true edge with one ranks last, false ones with one rank above it.
+/// It is the realistic rank: the mean of the optimistic rank, where ties rank below the edge, and the pessimistic rank,
+/// where ties rank above it (Berrendorf et al., "On the ambiguity of rank-based evaluation of entity alignment or link
+/// prediction methods", 2020). A model that gives all edges the same score gains nothing by it.
+///
+/// A positive edge whose score is NaN ranks last. Negative edges whose scores are NaN rank above the positive edge.
 pub fn realistic_rank(score: f32, others: &[f32]) -> f64 {
     let (above, tied) = others.iter().fold((0_u64, 0_u64), |(above, tied), &other| match score.partial_cmp(&other) {
         Some(std::cmp::Ordering::Greater) => (above, tied),
@@ -19,17 +21,17 @@ pub fn realistic_rank(score: f32, others: &[f32]) -> f64 {
     1.0 + above as f64 + tied as f64 / 2.0
 }
 
-/// Sums over ranks of true edges.
+/// The sums of ranking metrics over positive edges.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RankingMetrics {
     reciprocals: f64,
-    /// At 1, 3 and 10.
+    /// The numbers of edges with a rank of at most 1, 3 and 10.
     hits: [f64; 3],
     count: f64,
 }
 
 impl RankingMetrics {
-    /// Adds the rank of an edge, from 1; a half one counts as the next whole one for hits.
+    /// Adds the rank of an edge, from 1. For hits a half rank counts as the next whole rank.
     pub fn add(&mut self, rank: f64) {
         self.reciprocals += 1.0 / rank;
         for (hits, depth) in self.hits.iter_mut().zip(DEPTHS) {
@@ -38,10 +40,10 @@ impl RankingMetrics {
         self.count += 1.0;
     }
 
-    /// Adds the ranks that all other processes have seen.
+    /// Adds the sums of all other processes. Every process must call this.
     ///
     /// # Errors
-    /// A failure of the job.
+    /// [`ClusterError`] if the collective fails.
     pub fn all_reduce(&mut self, world: &mut ProcessGroup) -> Result<(), ClusterError> {
         let [one, three, ten] = self.hits;
         let mut sums = [self.reciprocals, one, three, ten, self.count];
@@ -51,17 +53,17 @@ impl RankingMetrics {
         Ok(())
     }
 
-    /// How many ranks there were.
+    /// Returns the number of ranked edges.
     pub fn count(&self) -> u64 {
         self.count as u64
     }
 
-    /// The mean reciprocal rank, if there was a rank.
+    /// Returns the mean reciprocal rank, or `None` without edges.
     pub fn mrr(&self) -> Option<f64> {
         self.share(self.reciprocals)
     }
 
-    /// The shares of ranks of at most 1, 3 and 10, if there was a rank.
+    /// Returns the shares of edges with a rank of at most 1, 3 and 10, or `None` without edges.
     pub fn hits(&self) -> Option<[f64; 3]> {
         let [one, three, ten] = self.hits.map(|hits| self.share(hits));
         Some([one?, three?, ten?])

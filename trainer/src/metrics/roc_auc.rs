@@ -3,12 +3,14 @@
 use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
 use rayon::prelude::*;
 
-/// Scores that all ranks together exchange in one round.
+/// The number of scores that all ranks together exchange per round.
 const SCORES_PER_ROUND: usize = 1 << 20;
 
-/// Returns the probability that a positive scores higher than a negative, ties counting half: exact, by midranks (Hanley and
-/// McNeil, "The meaning and use of the area under a receiver operating characteristic curve", Radiology 1982). `None`
-/// without positives or without negatives, or if a score is NaN.
+/// Returns the area under the ROC curve: the probability that a positive scores higher than a negative, where ties
+/// count half (Hanley and McNeil, "The meaning and use of the area under a receiver operating characteristic curve",
+/// Radiology 1982).
+///
+/// The result is exact. It is `None` without positives, without negatives, or if a score is NaN.
 ///
 /// ```
 /// use edgecut_trainer::metrics::roc_auc;
@@ -53,14 +55,15 @@ impl ScoredLabels {
         Some(pairs.share_in_order(twice_above(&self.positives, &self.negatives)))
     }
 
-    /// Returns the area under the ROC curve of the seeds of all ranks, see [`roc_auc`]; the same on each. Every rank has to
-    /// call this.
+    /// Returns the area under the ROC curve of the seeds of all ranks, see [`roc_auc`]. The result is the same on each
+    /// rank. Every rank must call this.
     ///
-    /// The pairs in the right order are counted where the scores of the more frequent kind are: these never leave their
-    /// rank. The scores of the other kind visit all ranks, at most 4 MiB at a time.
+    /// The scores of the more frequent kind (positive or negative) stay on their ranks. The scores of the other kind
+    /// are gathered on all ranks, at most 4 MiB at a time, and each rank counts the correctly ordered pairs with its
+    /// own scores.
     ///
     /// # Errors
-    /// A failure of the job.
+    /// [`ClusterError`] if a collective fails.
     pub fn roc_auc_over_all_ranks(self, world: &mut ProcessGroup) -> Result<Option<f64>, ClusterError> {
         let mut totals = [self.positives.len() as u64, self.negatives.len() as u64, u64::from(self.has_nan())];
         world.all_reduce(&mut totals, ReduceOp::Sum)?;
@@ -75,11 +78,13 @@ impl ScoredLabels {
         let mut twice_won = 0_u128;
         for_each_round(world, &travelling, |scores| {
             let twice_above = twice_above(scores, &staying);
-            // Of two scores one is above, or both count half.
+            // If the negatives travel, `twice_above` counts for the negatives. A pair counts 2 in total for both sides,
+            // so the positives have the rest.
             let twice_pairs = 2 * scores.len() as u128 * staying.len() as u128;
             twice_won += if positives_travel { twice_above } else { twice_pairs - twice_above };
         })?;
-        // Sums of 32 bits each, so that those of all ranks fit in 64.
+        // All-reduce adds 64-bit numbers. The 128-bit count is split into limbs of 32 bits, so that sums over all ranks
+        // fit.
         let low = u128::from(u32::MAX);
         let mut limbs = [twice_won & low, (twice_won >> 32) & low, twice_won >> 64].map(|limb| limb as u64);
         world.all_reduce(&mut limbs, ReduceOp::Sum)?;
@@ -88,24 +93,25 @@ impl ScoredLabels {
     }
 }
 
-/// All pairs of a positive and a negative.
+/// The numbers of positives and negatives, whose product is the number of pairs.
 struct Pairs {
     positives: u64,
     negatives: u64,
 }
 
 impl Pairs {
-    /// Returns the share of pairs that are in order, given twice their number.
+    /// Returns the share of correctly ordered pairs, given twice their number.
     fn share_in_order(&self, twice_won: u128) -> f64 {
         twice_won as f64 / 2.0 / (self.positives as f64 * self.negatives as f64)
     }
 }
 
-/// Counts the pairs of a score and one of `sorted` that is below it, twice, and those of equal scores, once. Doubled counts
-/// keep ties whole numbers.
+/// Returns twice the number of pairs of a score and a smaller entry of `sorted`, plus the number of pairs of equal
+/// values. Counts are doubled so that ties, which count half, are integers.
 fn twice_above(scores: &[f32], sorted: &[f32]) -> u128 {
     let of_score = |&score: &f32| {
-        // Comparisons take zeros of both signs as one score, as the order of `sorted` allows.
+        // `<` and `<=` treat -0.0 and 0.0 as equal. `total_cmp` sorts them next to each other, so the partitions are
+        // valid.
         let below = sorted.partition_point(|&other| other < score);
         let tied = sorted[below..].partition_point(|&other| other <= score);
         2 * below as u128 + tied as u128
@@ -113,7 +119,8 @@ fn twice_above(scores: &[f32], sorted: &[f32]) -> u128 {
     scores.par_iter().map(of_score).sum()
 }
 
-/// Gives `work` the scores of all ranks, piece by piece.
+/// Calls `work` with the scores of all ranks, piece by piece. All ranks take part in the same number of rounds, also
+/// those that have no scores left.
 fn for_each_round(world: &mut ProcessGroup, mine: &[f32], mut work: impl FnMut(&[f32])) -> Result<(), ClusterError> {
     let scores_per_rank = (SCORES_PER_ROUND / world.size()).max(1);
     let mut rounds = [mine.len().div_ceil(scores_per_rank) as u64];

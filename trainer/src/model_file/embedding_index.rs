@@ -1,4 +1,4 @@
-//! The list of files that hold a model's embeddings.
+//! The index of the files that hold a model's embeddings.
 
 use super::ModelFileError;
 use edgecut_output::destination;
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The entry of a model file's metadata that holds the index as JSON.
+/// The key of the metadata of a model file under which the index is stored as JSON.
 pub(super) const INDEX: &str = "embeddings";
-/// The end of the name of the folder with the shards, after that of the model file.
+/// The suffix that is appended to the name of the model file to name the folder with its shards.
 const FOLDER: &str = ".embeddings";
 const SHARD_EXTENSION: &str = ".safetensors";
 
-/// Tables of embeddings, and the files with their rows.
+/// The embedding tables of a model, and the shards: the files with their rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct EmbeddingIndex {
-    /// Names the save that the shards belong to; empty where the model file itself holds the tables.
+    /// The id of the save that the shards belong to. It is empty if the model file itself holds the tables.
     pub(super) save: String,
     pub(super) tables: Vec<TableEntry>,
     pub(super) shards: Vec<ShardEntry>,
 }
 
-/// A table of embeddings.
+/// The size of an embedding table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TableEntry {
     pub(super) node_type: String,
@@ -32,25 +32,26 @@ pub(super) struct TableEntry {
 /// A file with rows of all tables.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ShardEntry {
-    /// A name in the folder.
+    /// The name of the file in the folder.
     pub(super) file: String,
-    /// Rows by table, in the order of the index.
+    /// The number of rows of each table, in the order of the index.
     pub(super) rows: Vec<usize>,
 }
 
 impl EmbeddingIndex {
-    /// Reads the index in the metadata of `path`.
+    /// Parses the index of the model file `path`.
     ///
     /// # Errors
-    /// [`ModelFileError::Shard`] for text that is no index, or that names files outside of the folder.
+    /// [`ModelFileError::Shard`] if the text is not an index, or names files that are not shards of this save.
     pub(super) fn parse(text: &str, path: &Path) -> Result<Self, ModelFileError> {
         let wrong = |what: String| ModelFileError::Shard { path: path.to_owned(), what };
         let index: Self =
             serde_json::from_str(text).map_err(|e| wrong(format!("its list of embeddings cannot be read: {e}")))?;
         for shard in &index.shards {
+            // The names are joined to the folder, so a damaged index must not lead to files elsewhere.
             if !is_shard(&shard.file, &index.save) {
                 return Err(wrong(format!(
-                    "its list of embeddings names {:?}, which is no file of this model",
+                    "its list of embeddings names {:?}, which is not a file of this model",
                     shard.file
                 )));
             }
@@ -62,10 +63,10 @@ impl EmbeddingIndex {
     }
 }
 
-/// The folder with the shards of a model. It lies beside the file that the path leads to.
+/// Returns the folder with the shards of a model. It is next to the file that the path refers to after following links.
 ///
 /// # Errors
-/// [`ModelFileError::Read`] for links that lead nowhere.
+/// [`ModelFileError::Read`] if the links cannot be followed.
 pub(super) fn shard_folder(model: &Path) -> Result<PathBuf, ModelFileError> {
     let model = destination(model).map_err(|source| ModelFileError::Read { path: model.to_owned(), source })?;
     let mut name = OsString::from(model.file_name().unwrap_or_default());
@@ -73,7 +74,7 @@ pub(super) fn shard_folder(model: &Path) -> Result<PathBuf, ModelFileError> {
     Ok(model.with_file_name(name))
 }
 
-/// The name of the shard that a rank writes.
+/// Returns the file name of the shard that a rank writes.
 pub(super) fn shard_name(save: &str, rank: usize, world_size: usize) -> String {
     format!("{save}.rank_{rank}-of-{world_size}{SHARD_EXTENSION}")
 }
@@ -83,7 +84,7 @@ fn is_shard(name: &str, save: &str) -> bool {
     save_of(name) == Some(save)
 }
 
-/// The save that a shard belongs to, by its name; `None` for other files.
+/// Returns the id of the save that a shard belongs to, parsed from its file name, or `None` for other files.
 pub(super) fn save_of(name: &str) -> Option<&str> {
     let (save, place) = name.strip_suffix(SHARD_EXTENSION)?.split_once(".rank_")?;
     let (rank, world_size) = place.split_once("-of-")?;
@@ -113,7 +114,7 @@ mod tests {
         assert!(EmbeddingIndex::parse(&text("1.rank_0-of-1.safetensors"), path).is_ok());
         for file in ["2.rank_0-of-1.safetensors", "/etc/passwd", "../1.rank_0-of-1.safetensors"] {
             let error = EmbeddingIndex::parse(&text(file), path).expect_err("another file").to_string();
-            assert!(error.contains("no file of this model"), "{error}");
+            assert!(error.contains("not a file of this model"), "{error}");
         }
         assert!(EmbeddingIndex::parse("{}", path).is_err());
     }

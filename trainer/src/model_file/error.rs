@@ -1,4 +1,4 @@
-//! What can be wrong with a model file.
+//! The errors of model files.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::models::ModelError;
 use edgecut_cluster::ClusterError;
 
-/// A model file that cannot be written or is not one.
+/// An error of reading or writing a model file.
 #[derive(Debug, Error)]
 pub enum ModelFileError {
     /// The file cannot be read.
@@ -28,44 +28,44 @@ pub enum ModelFileError {
         /// Why.
         source: io::Error,
     },
-    /// Not safetensors, or damaged.
-    #[error("model {path}: no valid safetensors file")]
+    /// The file is not a safetensors file, or is damaged.
+    #[error("model {path}: not a valid safetensors file")]
     Format {
         /// The file.
         path: PathBuf,
         /// Why.
         source: SafeTensorError,
     },
-    /// Safetensors, but not from here.
+    /// The file is a safetensors file, but not a model of this program.
     #[error("model {path}: metadata {key} is {found:?}, expected {expected:?}")]
     Metadata {
         /// The file.
         path: PathBuf,
-        /// The entry.
+        /// The key of the entry.
         key: &'static str,
-        /// What it says, if it is there.
+        /// The value of the entry, if it exists.
         found: Option<String>,
-        /// What it should say.
+        /// The expected value.
         expected: &'static str,
     },
-    /// The settings in the file are no settings.
-    #[error("model {path}: metadata config is no model configuration")]
+    /// The configuration in the metadata cannot be parsed.
+    #[error("model {path}: metadata config is not a valid model configuration")]
     Config {
         /// The file.
         path: PathBuf,
         /// Why.
         source: serde_json::Error,
     },
-    /// The settings in the file make no model.
-    #[error("model {path}: configuration")]
+    /// The configuration in the metadata is invalid.
+    #[error("model {path}: invalid configuration")]
     Model {
         /// The file.
         path: PathBuf,
         /// Why.
         source: ModelError,
     },
-    /// The settings given for a model are not its own.
-    #[error("write model {path}: it has {held} parameters, its configuration asks for {expected:?}")]
+    /// The configuration to save does not describe the model to save.
+    #[error("write model {path}: the model has {held} parameters, its configuration describes {expected:?}")]
     ForeignConfig {
         /// The file.
         path: PathBuf,
@@ -74,8 +74,8 @@ pub enum ModelFileError {
         /// Parameters by the configuration.
         expected: Option<usize>,
     },
-    /// The file's settings ask for another amount of data than the file has.
-    #[error("model {path}: {given} parameters, its configuration asks for {expected}")]
+    /// The number of parameters in the file differs from that of its configuration.
+    #[error("model {path}: the file has {given} parameters, its configuration describes {expected}")]
     ParameterCount {
         /// The file.
         path: PathBuf,
@@ -84,7 +84,7 @@ pub enum ModelFileError {
         /// Parameters by the configuration.
         expected: usize,
     },
-    /// A parameter is not there.
+    /// A tensor is missing.
     #[error("model {path}: tensor {tensor} is missing")]
     MissingTensor {
         /// The file.
@@ -92,37 +92,37 @@ pub enum ModelFileError {
         /// The tensor.
         tensor: String,
     },
-    /// A tensor that the model does not have.
-    #[error("model {path}: tensor {tensor} is none of this model's")]
+    /// The file has a tensor that the model does not have.
+    #[error("model {path}: tensor {tensor} does not belong to this model")]
     UnexpectedTensor {
         /// The file.
         path: PathBuf,
         /// The tensor.
         tensor: String,
     },
-    /// A tensor of another type.
+    /// A tensor has another element type than `F32`.
     #[error("model {path}: tensor {tensor} has type {found:?}, expected F32")]
     TensorType {
         /// The file.
         path: PathBuf,
         /// The tensor.
         tensor: String,
-        /// Its type.
+        /// The element type in the file.
         found: Dtype,
     },
-    /// A tensor of another shape.
+    /// A tensor has another shape than the configuration describes.
     #[error("model {path}: tensor {tensor} has shape {found:?}, expected {expected:?}")]
     TensorShape {
         /// The file.
         path: PathBuf,
         /// The tensor.
         tensor: String,
-        /// Its shape.
+        /// The shape in the file.
         found: Vec<usize>,
         /// The shape by the configuration.
         expected: Vec<usize>,
     },
-    /// A file with embeddings is not what the model file says.
+    /// A file with embeddings contradicts the model file or the graph.
     #[error("model {path}: {what}")]
     Shard {
         /// The file.
@@ -130,10 +130,11 @@ pub enum ModelFileError {
         /// The fault.
         what: String,
     },
-    /// Files with embeddings are not on this node.
+    /// Files with embeddings are missing on this node.
     #[error(
-        "model {path}: {rows} embeddings of node type {node_type} that this process needs may be in files that are missing on \
-         this node ({}): copy them from the nodes that saved the model, or load it with the same nodes, processes and parts",
+        "model {path}: {rows} embeddings of node type {node_type} that this process needs may be in files that are \
+         missing on this node ({}): copy them from the nodes that saved the model, or load it with the same nodes, \
+         processes and parts",
         files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
     )]
     MissingShards {
@@ -141,29 +142,29 @@ pub enum ModelFileError {
         path: PathBuf,
         /// The node type.
         node_type: String,
-        /// Rows that were not found.
+        /// Number of rows that were not found.
         rows: usize,
-        /// The files.
+        /// The missing files.
         files: Vec<PathBuf>,
     },
-    /// The ranks could not save the model together.
-    #[error("save model {path} with the other ranks")]
+    /// A collective failed while the ranks saved the model.
+    #[error("save model {path} together with the other ranks")]
     Job {
         /// The file.
         path: PathBuf,
         /// Why.
         source: Box<ClusterError>,
     },
-    /// A value that is not finite.
+    /// A value is not finite.
     #[error("model {path}: tensor {tensor} holds {value} at element {position}")]
     NotFinite {
         /// The file.
         path: PathBuf,
         /// The tensor.
         tensor: String,
-        /// The element, row-major.
+        /// The row-major position of the value.
         position: usize,
-        /// Its value.
+        /// The value.
         value: f32,
     },
 }

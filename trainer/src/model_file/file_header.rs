@@ -1,4 +1,4 @@
-//! The header of a safetensors file, apart from the tensors: these may be larger than memory.
+//! The header of a safetensors file, which is read without the tensors, because these may be larger than memory.
 
 use super::ModelFileError;
 use safetensors::tensor::{Metadata, TensorInfo, TensorView, serialize};
@@ -8,12 +8,12 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// The bytes that say how long the header is.
+/// The number of bytes of the length field before the header.
 const LENGTH_BYTES: u64 = 8;
-/// A header that claims to be longer is refused before it is read.
+/// The maximum length of a header. A longer one is rejected before memory is allocated for it.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
 
-/// An open safetensors file whose header was read and checked: all tensors are inside of the file, and fill it.
+/// An open safetensors file whose header was read and checked: the tensors lie within the file and fill it.
 pub(super) struct FileHeader<'a> {
     pub(super) path: &'a Path,
     pub(super) file: File,
@@ -23,6 +23,8 @@ pub(super) struct FileHeader<'a> {
 }
 
 impl<'a> FileHeader<'a> {
+    /// Opens a file and reads its header.
+    ///
     /// # Errors
     /// [`ModelFileError::Read`] if the file cannot be read, [`ModelFileError::Format`] if it is damaged.
     pub(super) fn read(path: &'a Path) -> Result<Self, ModelFileError> {
@@ -53,12 +55,12 @@ impl<'a> FileHeader<'a> {
         Ok(Self { path, file, header, data_start })
     }
 
-    /// The metadata, empty where there is none.
+    /// Returns the metadata, which is empty if the file has none.
     pub(super) fn metadata(&self) -> HashMap<String, String> {
         self.header.metadata().clone().unwrap_or_default()
     }
 
-    /// The names of the tensors, in the order of their data.
+    /// Returns the names of the tensors in the order of their data.
     pub(super) fn names(&self) -> Vec<String> {
         self.header.offset_keys()
     }
@@ -67,10 +69,10 @@ impl<'a> FileHeader<'a> {
         self.header.info(name)
     }
 
-    /// Reads bytes of a tensor, from `offset` on.
+    /// Reads `bytes.len()` bytes of a tensor, from `offset` on.
     ///
     /// # Errors
-    /// [`ModelFileError::Read`].
+    /// [`ModelFileError::Read`] if the file cannot be read.
     pub(super) fn read_at(&self, info: &TensorInfo, offset: usize, bytes: &mut [u8]) -> Result<(), ModelFileError> {
         let start = self.data_start + info.data_offsets.0 as u64 + offset as u64;
         self.file
@@ -78,10 +80,11 @@ impl<'a> FileHeader<'a> {
             .map_err(|source| ModelFileError::Read { path: self.path.to_owned(), source })
     }
 
-    /// A safetensors file with some of the tensors and other metadata.
+    /// Makes the bytes of a safetensors file with the tensors whose names `wanted` accepts, and with other metadata.
     ///
     /// # Errors
-    /// [`ModelFileError::Read`], or [`ModelFileError::Format`] for tensors that do not fit a header.
+    /// [`ModelFileError::Read`] if the file cannot be read, [`ModelFileError::Format`] if the result cannot be
+    /// serialised.
     pub(super) fn extract(
         &self,
         wanted: impl Fn(&str) -> bool,
@@ -104,17 +107,17 @@ impl<'a> FileHeader<'a> {
     }
 }
 
-/// A tensor whose data follows the header.
+/// A tensor that the header lists before its data is written.
 pub(super) struct Announced {
     pub(super) name: String,
     pub(super) dtype: Dtype,
     pub(super) shape: Vec<usize>,
 }
 
-/// The beginning of a file, up to its tensors, whose data has to follow in this order without gaps.
+/// Makes the header of a file. The data of the tensors must follow in this order without gaps.
 ///
 /// # Errors
-/// Sizes that overflow.
+/// [`SafeTensorError`] if a size overflows or the header cannot be serialised.
 pub(super) fn header_bytes(
     metadata: HashMap<String, String>,
     tensors: Vec<Announced>,
@@ -129,7 +132,7 @@ pub(super) fn header_bytes(
         start = end;
     }
     let mut text = serde_json::to_vec(&Metadata::new(Some(metadata), infos)?)?;
-    // The tensors begin at a multiple of 8 bytes.
+    // Pads the header, so that the tensors begin at a multiple of 8 bytes.
     text.resize(text.len().next_multiple_of(LENGTH_BYTES as usize), b' ');
     let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
     bytes.extend(text);

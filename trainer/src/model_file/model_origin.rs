@@ -1,4 +1,4 @@
-//! The training that a model file comes from.
+//! The origin of a model file: the training run that saved it.
 
 use super::ModelFileError;
 use super::file_header::FileHeader;
@@ -6,29 +6,29 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// The entry of a model file's metadata that holds the origin as JSON.
+/// The key of the metadata of a model file under which the origin is stored as JSON.
 pub(super) const ORIGIN: &str = "origin";
 
-/// The quality of a saved model, and the training that it comes from.
+/// The training run that saved a model, and the quality of the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelOrigin {
-    /// The run, in all of its attempts, where it has a name.
+    /// The name of the run, which all its attempts share, if it has a name.
     pub run: Option<String>,
-    /// Restarts of the run before the attempt that saved the model.
+    /// The number of restarts before the attempt that saved the model.
     pub attempt: u64,
     /// The epoch, counted from 1.
     pub epoch: u64,
-    /// The metric that chose the epoch.
+    /// The metric that selected the epoch.
     pub metric: String,
-    /// This metric on the validation data; `None` without any.
+    /// The value of the metric on the validation data; `None` without validation data.
     pub valid_metric: Option<f64>,
 }
 
 impl ModelOrigin {
-    /// Reads the origin of a model file; `None` if the file says nothing about it.
+    /// Reads the origin of a model file; `None` if the file has none.
     ///
     /// # Errors
-    /// [`ModelFileError::Read`] or [`ModelFileError::Format`].
+    /// [`ModelFileError::Read`] if the file cannot be read, [`ModelFileError::Format`] if it is damaged.
     pub fn read(path: &Path) -> Result<Option<Self>, ModelFileError> {
         Ok(Self::from_metadata(&FileHeader::read(path)?.metadata()))
     }
@@ -37,7 +37,7 @@ impl ModelOrigin {
         metadata.get(ORIGIN).and_then(|text| serde_json::from_str(text).ok())
     }
 
-    /// Returns whether this model is at least as good as another one of the same run.
+    /// Returns whether this model is of the same run and metric as another model, and at least as good.
     pub(super) fn is_as_good_as(&self, other: &Self) -> bool {
         self.run.is_some()
             && self.run == other.run

@@ -1,4 +1,4 @@
-//! Saving the best model of a run.
+//! The saver of the best model of a run.
 
 use super::embedding_index::{EmbeddingIndex, ShardEntry, shard_folder};
 use super::model_origin::ModelOrigin;
@@ -13,24 +13,27 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Saves the best model of a run, from all ranks together. Rank 0 writes the network; each rank writes the rows of
-/// embeddings that it holds, to a file of its own. The model file comes last and lists the others, so that the old model
-/// is whole until the new one is.
+/// The saver of the best model of a run, which all ranks use together.
 ///
-/// A restarted attempt replaces the model of an earlier attempt at the same run only by a better one.
+/// Rank 0 writes the network. Each rank writes the embedding rows that it holds to its own file. The model file is
+/// written last and lists the other files, so that the old model stays complete until the new model is complete.
+///
+/// A restarted attempt replaces the model of an earlier attempt of the same run only by a better model.
 pub struct ModelSaver {
     path: PathBuf,
     attempt: Attempt,
-    /// The model of an earlier attempt.
+    /// The origin of the model of an earlier attempt, while that model is in place.
     kept: Option<ModelOrigin>,
 }
 
 impl ModelSaver {
-    /// Checks that the files can be written and, in a restarted attempt, looks for the model of an earlier one. Every rank
-    /// calls it. `has_embeddings` says that the model will be saved with embeddings.
+    /// Checks that the files can be written and, in a restarted attempt, looks for the model of an earlier attempt.
+    ///
+    /// Every rank must call this. `has_embeddings` is true if the model will be saved with embeddings.
     ///
     /// # Errors
-    /// [`ModelFileError::Write`] if there is no folder, or something else than a file is at `path`; or a failure of the job.
+    /// [`ModelFileError::Write`] if the folder does not exist or `path` is not a regular file, [`ModelFileError::Job`]
+    /// if a collective fails.
     pub fn new(
         path: &Path,
         attempt: Attempt,
@@ -41,7 +44,7 @@ impl ModelSaver {
         if world.rank() == 0 {
             check_output(path).map_err(|source| ModelFileError::Write { path: path.to_owned(), source })?;
             let found = if attempt.is_restart() { model_of_earlier_attempt(path, &attempt)? } else { None };
-            // All ranks decide by the attempt of rank 0, whatever their own environments say.
+            // All ranks use the attempt of rank 0, so that they decide alike even if their environments differ.
             kept = serde_json::to_vec(&(found, attempt.number, &attempt.run))
                 .map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
         }
@@ -55,10 +58,14 @@ impl ModelSaver {
         Ok(Self { kept, attempt: Attempt { number, run }, ..saver })
     }
 
-    /// Saves a model; gives the model of an earlier attempt if that one is better and stays. Every rank calls it.
+    /// Saves a model. If the model of an earlier attempt is at least as good, nothing is written and its origin is
+    /// returned.
+    ///
+    /// Every rank must call this.
     ///
     /// # Errors
-    /// [`ModelFileError`] if a file cannot be written; the old model is still there then. Or a failure of the job.
+    /// [`ModelFileError`] if a file cannot be written or a collective fails. The old model is kept if the new model
+    /// file was not written.
     pub fn save<B: Backend, M: Module<B>, C: ModelSettings>(
         &mut self,
         best: &Improved<'_, M, C>,
@@ -85,7 +92,8 @@ impl ModelSaver {
         }
         match &index {
             Some(index) => {
-                // The shards of the old model are needed until the new one has its name.
+                // The old model needs its shards until the new model file replaces the old one, which rank 0 has done
+                // before it reaches the barrier.
                 world.barrier().map_err(self.job_error())?;
                 remove_other_saves(&folder, &index.save);
             }
@@ -95,13 +103,14 @@ impl ModelSaver {
         Ok(None)
     }
 
-    /// Writes the shards of all ranks, and lists them.
+    /// Writes this rank's shard and returns the index of the shards of all ranks.
     fn write_shards<M, C>(
         &self,
         best: &Improved<'_, M, C>,
         folder: &Path,
         world: &mut ProcessGroup,
     ) -> Result<EmbeddingIndex, ModelFileError> {
+        // A random id for each save keeps the new shards from overwriting those of the old model.
         let mut save = match world.rank() {
             0 => format!("{:016x}", RandomState::new().build_hasher().finish()).into_bytes(),
             _ => Vec::new(),
@@ -126,10 +135,11 @@ impl ModelSaver {
     }
 }
 
-/// The model at `path`, if another attempt at the same run saved it. A file that is no model is none of the run's.
+/// Returns the origin of the model at `path` if another attempt of the same run saved it. A missing file, or one that
+/// is not a model file, gives `None`.
 ///
 /// # Errors
-/// [`ModelFileError::Read`].
+/// [`ModelFileError::Read`] if the file cannot be read.
 fn model_of_earlier_attempt(path: &Path, attempt: &Attempt) -> Result<Option<ModelOrigin>, ModelFileError> {
     match ModelOrigin::read(path) {
         Ok(found) => Ok(found.filter(|found| found.run.is_some() && found.run == attempt.run)),

@@ -1,4 +1,4 @@
-//! The embeddings of a saved model, read row by row.
+//! The reader of the embeddings of a saved model, row by row.
 
 use super::embedding_index::{EmbeddingIndex, shard_folder};
 use super::file_header::FileHeader;
@@ -12,13 +12,13 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// About so many bytes of a table are in memory at a time.
+/// The approximate number of bytes of a table that are in memory at a time.
 const PIECE_BYTES: usize = 1 << 20;
-/// Rows that are not wanted are read together with those around them if they have no more bytes.
+/// The maximum number of unneeded bytes between two wanted rows that are read in one system call instead of two.
 const GAP_BYTES: usize = 16 << 10;
 
-/// The embeddings that a saved model reads: in memory, or still in their files. Each process takes the rows that it needs
-/// from there, so that no process holds a whole table.
+/// The embeddings of a saved model, in memory or in their files. Each process reads only the rows that it needs, so
+/// that no process holds a whole table.
 #[derive(Clone, Debug)]
 pub struct SavedEmbeddings {
     contents: Contents,
@@ -30,14 +30,14 @@ enum Contents {
     InFiles { model: PathBuf, index: EmbeddingIndex },
 }
 
-/// Rows that are wanted of a table.
+/// The rows of a table that a process needs.
 pub(crate) struct WantedRows<'a> {
     pub(crate) node_type: &'a str,
     pub(crate) dim: usize,
     pub(crate) num_nodes: usize,
-    /// Original ids, ascending.
+    /// The original ids of the rows' nodes, ascending.
     pub(crate) nodes: &'a [u32],
-    /// The shard that is looked at first: the one that held these nodes when the model was saved by as many processes.
+    /// The shard to read first. It holds these nodes if as many processes saved the model.
     pub(crate) first_shard: usize,
 }
 
@@ -50,7 +50,7 @@ impl SavedEmbeddings {
         Self { contents: Contents::InFiles { model: model.to_owned(), index } }
     }
 
-    /// Reads all tables whole.
+    /// Reads all tables completely into memory.
     ///
     /// # Errors
     /// [`ModelFileError`] if a file is missing or damaged.
@@ -80,11 +80,11 @@ impl SavedEmbeddings {
         Ok(tables)
     }
 
-    /// Gives each wanted row once to `set`, by its position among the wanted ones.
+    /// Calls `set` once for each wanted row, with its position in `wanted.nodes` and its values.
     ///
     /// # Errors
-    /// [`ModelFileError::Shard`] for a table of another size, rows that are in no file, or a damaged file;
-    /// [`ModelFileError::MissingShards`] if files are missing that may hold some of the rows.
+    /// [`ModelFileError::Shard`] if the table has another size, if no file holds a row, or if a file is damaged;
+    /// [`ModelFileError::MissingShards`] if files that may hold some of the rows are missing.
     pub(crate) fn read_rows(&self, wanted: &WantedRows<'_>, set: SetRow<'_>) -> Result<(), ModelFileError> {
         match &self.contents {
             Contents::InMemory(tables) => read_from_memory(tables, wanted, set),
@@ -98,7 +98,10 @@ fn read_from_memory(tables: &[EmbeddingTable], wanted: &WantedRows<'_>, set: Set
     let table = tables.iter().find(|table| table.node_type == node_type);
     let held = table.map_or(0, |table| table.values.len());
     let Some(table) = table.filter(|_| held == num_nodes * dim) else {
-        let what = format!("an embedding of {held} values was given for {num_nodes} nodes of {dim} values");
+        let what = format!(
+            "its embedding of node type {node_type} has {held} values, but the graph needs {num_nodes} nodes of {dim} \
+             values"
+        );
         return Err(ModelFileError::Shard { path: PathBuf::from("model"), what });
     };
     for (row, &node) in nodes.iter().enumerate() {
@@ -107,7 +110,7 @@ fn read_from_memory(tables: &[EmbeddingTable], wanted: &WantedRows<'_>, set: Set
     Ok(())
 }
 
-/// The files of a model, and what is wanted of them.
+/// The files of a model, and the rows to read from them.
 struct Files<'a> {
     model: &'a Path,
     index: &'a EmbeddingIndex,
@@ -128,8 +131,8 @@ impl Files<'_> {
         let table = &self.index.tables[number];
         if (table.num_nodes, table.dim) != (num_nodes, dim) {
             return Err(self.wrong(format!(
-                "its embedding of node type {node_type} is for {} nodes of {} values, but the graph has {num_nodes} nodes of \
-                 {dim} values",
+                "its embedding of node type {node_type} is for {} nodes of {} values, but the graph has {num_nodes} \
+                 nodes of {dim} values",
                 table.num_nodes, table.dim
             )));
         }
@@ -137,6 +140,8 @@ impl Files<'_> {
         if self.index.save.is_empty() {
             self.read_shard(self.model, num_nodes, &mut rows, set)?;
         }
+        // Shards that are missing are only an error if the others do not hold all wanted rows: a process does not need
+        // the rows of other nodes' shards.
         let folder = shard_folder(self.model)?;
         let mut missing = Vec::new();
         let count = self.index.shards.len();
@@ -157,7 +162,8 @@ impl Files<'_> {
             let left = rows.left;
             let node = nodes[lacking];
             return Err(self.wrong(format!(
-                "its files hold no row of {left} nodes of type {node_type}, the first of which is {node}: it is not complete"
+                "it is incomplete: its files lack the rows of {left} nodes of type {node_type}, the first of them is \
+                 node {node}"
             )));
         }
         Err(ModelFileError::MissingShards {
@@ -168,7 +174,7 @@ impl Files<'_> {
         })
     }
 
-    /// Reads the wanted rows of one file, which holds `num_rows` of the table.
+    /// Reads the wanted rows of one file, which holds `num_rows` rows of the table.
     fn read_shard(
         &self,
         path: &Path,
@@ -197,7 +203,7 @@ impl Files<'_> {
             let metadata = header.metadata();
             let entry = |key: &str| metadata.get(key).map(String::as_str);
             if entry("format") != Some(SHARD_FORMAT) || entry("save") != Some(self.index.save.as_str()) {
-                return Err(wrong("it holds no embeddings of this model".into()));
+                return Err(wrong("it does not hold embeddings of this model".into()));
             }
         }
         let ids_name = original_ids_name(node_type);
@@ -208,16 +214,16 @@ impl Files<'_> {
         for start in (0..num_rows).step_by(rows_per_piece) {
             let piece = start..num_rows.min(start + rows_per_piece);
             let nodes = match &ids {
-                // A single file holds all rows in the order of the original ids.
+                // A model file that holds the tables itself has all rows in the order of the original ids.
                 None => piece.clone().map(|row| row as u32).collect(),
                 Some(ids) => shard.ids(ids, &piece)?,
             };
             if last >= nodes.first().copied() || !nodes.is_sorted_by(|a, b| a < b) {
-                return Err(wrong(format!("the ids of node type {node_type} do not ascend")));
+                return Err(wrong(format!("the original ids of node type {node_type} are not in ascending order")));
             }
             last = nodes.last().copied();
             let taken = rows.take(&nodes).map_err(|node| {
-                wrong(format!("it holds a row of node {node} of type {node_type} that another file holds as well"))
+                wrong(format!("it holds the row of node {node} of type {node_type}, which another file holds as well"))
             })?;
             shard.read(start, &taken, set)?;
             if rows.left == 0 {
@@ -228,24 +234,24 @@ impl Files<'_> {
     }
 }
 
-/// The rows that are wanted, and those that were found.
+/// The wanted rows, and which of them were found.
 struct Rows<'a> {
     nodes: &'a [u32],
     found: Vec<bool>,
     left: usize,
 }
 
-/// A row of a piece of a file, and its position among those that are wanted.
+/// The position of a row in a piece of a file, and its position among the wanted rows.
 struct Taken {
     in_piece: usize,
     wanted: usize,
 }
 
 impl Rows<'_> {
-    /// The wanted ones of some nodes, which ascend.
+    /// Marks the wanted nodes among `nodes` as found and returns their positions. `nodes` must ascend.
     ///
     /// # Errors
-    /// A node that was found before.
+    /// The node, if a wanted node was found before.
     fn take(&mut self, nodes: &[u32]) -> Result<Vec<Taken>, u32> {
         let mut taken = Vec::new();
         let Some(first) = nodes.first() else { return Ok(taken) };
@@ -277,7 +283,7 @@ struct Shard<'a> {
 }
 
 impl Shard<'_> {
-    /// The original ids of some rows.
+    /// Reads the original ids of some rows.
     fn ids(&mut self, info: &TensorInfo, rows: &Range<usize>) -> Result<Vec<u32>, ModelFileError> {
         self.bytes.resize(rows.len() * size_of::<u32>(), 0);
         self.header.read_at(info, rows.start * size_of::<u32>(), &mut self.bytes)?;
@@ -285,7 +291,8 @@ impl Shard<'_> {
         Ok(words.iter().map(|word| u32::from_le_bytes(*word)).collect())
     }
 
-    /// Reads rows of the piece that begins at the row `start`. Rows that lie near each other are read together.
+    /// Reads rows of the piece that begins at row `start` and passes them to `set`. Rows near each other are read
+    /// together.
     fn read(&mut self, start: usize, taken: &[Taken], set: SetRow<'_>) -> Result<(), ModelFileError> {
         let row_bytes = self.dim * size_of::<f32>();
         let max_gap = GAP_BYTES / row_bytes + 1;
@@ -299,7 +306,8 @@ impl Shard<'_> {
                 self.row.iter_mut().zip(words).for_each(|(value, word)| *value = f32::from_le_bytes(*word));
                 if let Some(column) = self.row.iter().position(|value| !value.is_finite()) {
                     let row = start + taken.in_piece;
-                    let what = format!("row {row} of its embeddings holds {}", self.row[column]);
+                    let value = self.row[column];
+                    let what = format!("row {row} of its embeddings holds {value}, expected finite values");
                     return Err(ModelFileError::Shard { path: self.header.path.to_owned(), what });
                 }
                 set(taken.wanted, &self.row);

@@ -1,4 +1,4 @@
-//! Writing the rows of embeddings that one process holds.
+//! The writer of the embedding rows that one process holds.
 
 use super::embedding_index::{ShardEntry, TableEntry, save_of, shard_name};
 use super::file_header::{Announced, header_bytes};
@@ -12,15 +12,16 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-/// The entry `format` in the metadata of a shard.
+/// The value of `format` in the metadata of a shard.
 pub(super) const SHARD_FORMAT: &str = "edgecut-embeddings";
-/// About so many bytes of a table are in memory at a time.
+/// The approximate number of bytes of a table that are in memory at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Makes the folder, checks that this process can write its shard to it, and removes what killed processes left there.
+/// Creates the folder, checks that this process can write its shard there, and removes temporary files of killed
+/// processes.
 ///
 /// # Errors
-/// [`ModelFileError::Write`].
+/// [`ModelFileError::Write`] if one of these steps fails.
 pub(super) fn check_folder(folder: &Path, rank: usize, world_size: usize) -> Result<(), ModelFileError> {
     let is_shard = |name: &OsStr| name.to_str().is_some_and(|name| save_of(name).is_some());
     fs::create_dir_all(folder)
@@ -29,7 +30,7 @@ pub(super) fn check_folder(folder: &Path, rank: usize, world_size: usize) -> Res
         .map_err(|source| ModelFileError::Write { path: folder.to_owned(), source })
 }
 
-/// The tables of all processes.
+/// Returns the sizes of the tables over all processes.
 pub(super) fn table_entries(embeddings: &Embeddings) -> Vec<TableEntry> {
     let entry = |(node_type, table): (&str, &edgecut_dist_sampler::DistEmbedding)| TableEntry {
         node_type: node_type.to_owned(),
@@ -39,10 +40,10 @@ pub(super) fn table_entries(embeddings: &Embeddings) -> Vec<TableEntry> {
     embeddings.named_tables().map(entry).collect()
 }
 
-/// Writes the rows that this process holds, piece by piece; `None` if it holds none.
+/// Writes the rows that this process holds, piece by piece. Returns `None` if it holds no rows.
 ///
 /// # Errors
-/// [`ModelFileError::Write`] or [`ModelFileError::Format`]; no file with the shard's name is there then.
+/// [`ModelFileError::Write`] or [`ModelFileError::Format`]. No file with the shard's name exists then.
 pub(super) fn write_shard(
     folder: &Path,
     save: &str,
@@ -67,6 +68,8 @@ pub(super) fn write_shard(
         announced.push(Announced { name: ids, dtype: Dtype::U32, shape: vec![nodes.len()] });
         announced.push(Announced { name: values, dtype: Dtype::F32, shape: vec![nodes.len(), table.dim()] });
     }
+    // The header lists the sizes of all tensors, so it is written first and the data follows without being held in
+    // memory.
     let header =
         header_bytes(metadata, announced).map_err(|source| ModelFileError::Format { path: path.clone(), source })?;
     let write = || -> std::io::Result<()> {
@@ -89,13 +92,13 @@ pub(super) fn write_shard(
     Ok(Some(ShardEntry { file, rows: tables.iter().map(|(_, _, nodes)| nodes.len()).collect() }))
 }
 
-/// Removes the shards of other saves. Other processes may be doing the same.
+/// Removes the shards of other saves. Other processes may do the same concurrently.
 pub(super) fn remove_other_saves(folder: &Path, save: &str) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let is_other = entry.file_name().to_str().and_then(save_of).is_some_and(|found| found != save);
         if is_other {
-            // A file that cannot be removed does no harm, but for the space it takes.
+            // A file that cannot be removed only takes space, so the error is ignored.
             let _ = fs::remove_file(entry.path());
         }
     }

@@ -13,14 +13,14 @@ use super::node_model_config::NodeModelConfig;
 use crate::nn::{GatConv, GatConvConfig, WeightInit};
 use crate::ops::{GnnBackend, masked};
 
-/// The number of a layer's attention mask beside that of its output.
+/// The offset from the number of a layer's output mask to that of its attention mask, so that they differ.
 const ATTENTION: u64 = 1 << 32;
 
-/// A graph attention network (Veličković et al., ICLR 2018; Brody, Alon and Yahav, ICLR 2022): heads side by side and ELU
-/// after hidden layers, one head to the classes.
+/// A graph attention network (Veličković et al., ICLR 2018; Brody, Alon and Yahav, ICLR 2022). Hidden layers
+/// concatenate their heads and are followed by ELU. The last layer has one head.
 #[derive(Module, Debug)]
 pub struct Gat<B: Backend> {
-    /// The convolutions, the first reads the features.
+    /// The convolutions. The first one reads the features.
     pub layers: Vec<GatConv<B>>,
     /// The normalisations of the inputs of all layers but the first; empty without normalisation.
     pub norms: Vec<LayerNorm<B>>,
@@ -29,7 +29,7 @@ pub struct Gat<B: Backend> {
 }
 
 impl<B: Backend> Gat<B> {
-    /// The heads have to divide the hidden channels.
+    /// Makes the network. The number of heads must divide the hidden channels.
     pub(super) fn new(config: &NodeModelConfig, gat: GatSettings, seed: u64, device: &B::Device) -> Self {
         let mut init = WeightInit::new(seed);
         let last = config.num_layers.saturating_sub(1);
@@ -51,13 +51,13 @@ impl<B: Backend> Gat<B> {
 }
 
 impl<B: GnnBackend> Gat<B> {
-    /// Logits of the batch's seeds.
+    /// Computes the logits of the batch's seeds.
     ///
     /// # Shapes
     /// - output: `[num_seeds, num_classes]`
     ///
     /// # Errors
-    /// [`ModelError`] if the batch has another number of blocks or of feature columns than the model reads.
+    /// [`ModelError`] if the number of layers or feature columns of the batch does not match the model.
     pub fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
         let in_channels = self.layers.first().map_or(0, |layer| layer.weight_src.dims()[0]);
         let num_classes = self.layers.last().map_or(0, |layer| layer.weight_src.dims()[1]);
@@ -73,8 +73,10 @@ impl<B: GnnBackend> Gat<B> {
     }
 }
 
-/// Returns `x` where it is positive, else `exp(x) - 1`. Unlike burn's own, its gradient is finite for any `x`: the exponential
-/// of a great one is never taken. A NaN stays one.
+/// Returns `x` for positive elements and `exp(x) - 1` for others. NaN stays NaN.
+///
+/// Unlike burn's ELU, it never computes the exponential of a large positive number, so its gradient is finite for any
+/// `x`.
 fn elu<B: GnnBackend>(x: Tensor<B, 2>) -> Tensor<B, 2> {
     Mode::Eval.relu_and_dropout(0.0, 0).apply(x.clone()) + (x.clamp_max(0.0).exp() - 1.0)
 }

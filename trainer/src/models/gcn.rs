@@ -15,7 +15,7 @@ use crate::ops::GnnBackend;
 /// A graph convolutional network (Kipf and Welling, ICLR 2017).
 #[derive(Module, Debug)]
 pub struct Gcn<B: Backend> {
-    /// The convolutions, the first reads the features.
+    /// The convolutions. The first one reads the features.
     pub layers: Vec<GcnConv<B>>,
     /// The normalisations of the inputs of all layers but the first; empty without normalisation.
     pub norms: Vec<LayerNorm<B>>,
@@ -35,14 +35,14 @@ impl<B: Backend> Gcn<B> {
 }
 
 impl<B: GnnBackend> Gcn<B> {
-    /// Logits of the batch's seeds.
+    /// Computes the logits of the batch's seeds.
     ///
     /// # Shapes
     /// - output: `[num_seeds, num_classes]`
     ///
     /// # Errors
-    /// [`ModelError`] if the batch has no normalisation, or another number of blocks or of feature columns than the model
-    /// reads.
+    /// [`ModelError`] if the batch has no normalisation, or if its number of layers or feature columns does not match
+    /// the model.
     pub fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
         let in_channels = self.layers.first().map_or(0, |layer| layer.weight.dims()[0]);
         let num_classes = self.layers.last().map_or(0, |layer| layer.weight.dims()[1]);

@@ -1,4 +1,4 @@
-//! What a model of whole graphs reads.
+//! The input of a model for whole graphs.
 
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
@@ -9,9 +9,10 @@ use crate::nn::GcnNorm;
 use crate::ops::{Block, GnnBackend, Segments};
 use burn::module::Module;
 
-/// Several graphs side by side, as tensors. Cloning is cheap.
+/// A batch of whole graphs as tensors: one graph of several components. Cloning is cheap.
 ///
-/// Invariants: the block's destinations and sources are all nodes, of which features and segments have as many.
+/// Invariants: the destinations and the sources of the block are all nodes, and the features and the segments have as
+/// many rows.
 #[derive(Debug, Clone)]
 pub struct GraphInput<B: Backend> {
     features: Tensor<B, 2>,
@@ -21,13 +22,13 @@ pub struct GraphInput<B: Backend> {
 }
 
 impl<B: Backend> GraphInput<B> {
-    /// Graphs with these features, edges, and nodes of each.
+    /// Makes a batch from the features of all nodes, the edges of all graphs and the segment of nodes of each graph.
     ///
     /// # Shapes
     /// - `features`: `[num_nodes, in_channels]`
     ///
     /// # Errors
-    /// [`ModelError::Graphs`] if these disagree on the number of nodes.
+    /// [`ModelError::Graphs`] if the arguments have different numbers of nodes.
     pub fn new(features: Tensor<B, 2>, block: Block, segments: Segments) -> Result<Self, ModelError> {
         let [rows, _] = features.dims();
         let given = [rows, block.num_dst(), block.num_src(), segments.num_rows()];
@@ -37,10 +38,10 @@ impl<B: Backend> GraphInput<B> {
         Ok(Self { features, block, segments, gcn_norm: None })
     }
 
-    /// Adds what a GCN needs.
+    /// Adds the normalisation that a GCN needs.
     ///
     /// # Errors
-    /// [`ModelError::ForeignNorm`] if it was not computed for these graphs.
+    /// [`ModelError::ForeignNorm`] if the normalisation was made for a batch of another size.
     pub fn with_gcn_norm(mut self, norm: GcnNorm) -> Result<Self, ModelError> {
         if !norm.weights().fits(self.block.graph()) {
             return Err(ModelError::ForeignNorm);
@@ -49,7 +50,7 @@ impl<B: Backend> GraphInput<B> {
         Ok(self)
     }
 
-    /// The features of all nodes.
+    /// Returns the features of all nodes.
     ///
     /// # Shapes
     /// - output: `[num_nodes, in_channels]`
@@ -57,33 +58,33 @@ impl<B: Backend> GraphInput<B> {
         self.features.clone()
     }
 
-    /// The edges of all graphs, which every layer works on.
+    /// Returns the edges of all graphs. Every layer works on the same block.
     pub fn block(&self) -> &Block {
         &self.block
     }
 
-    /// Which nodes are of which graph.
+    /// Returns the segments: the range of nodes of each graph.
     pub fn segments(&self) -> &Segments {
         &self.segments
     }
 
-    /// The number of graphs.
+    /// Returns the number of graphs.
     pub fn num_graphs(&self) -> usize {
         self.segments.num_segments()
     }
 
-    /// What a [`GcnConv`](crate::nn::GcnConv) scales edges by.
+    /// Returns the normalisation that a [`GcnConv`](crate::nn::GcnConv) needs.
     ///
     /// # Errors
-    /// [`ModelError::MissingNorm`] if the batch was made without it.
+    /// [`ModelError::MissingNorm`] if the batch was made without normalisation.
     pub fn gcn_norm(&self) -> Result<&GcnNorm, ModelError> {
         self.gcn_norm.as_ref().ok_or(ModelError::MissingNorm)
     }
 
-    /// Fails unless features have these columns.
+    /// Checks that the features have `in_channels` columns.
     ///
     /// # Errors
-    /// [`ModelError::FeatureWidth`].
+    /// [`ModelError::FeatureWidth`] if not.
     pub fn check(&self, in_channels: usize) -> Result<(), ModelError> {
         match self.features.dims() {
             [_, given] if given != in_channels => Err(ModelError::FeatureWidth { given, expected: in_channels }),
@@ -92,14 +93,14 @@ impl<B: Backend> GraphInput<B> {
     }
 }
 
-/// A network that classifies graphs: what training and evaluation take, those of this crate and your own.
+/// A model that classifies whole graphs. Training and evaluation take any implementation.
 pub trait GraphClassifier<B: GnnBackend>: Module<B> {
-    /// Logits of the graphs.
+    /// Computes the logits of the graphs.
     ///
     /// # Shapes
     /// - output: `[num_graphs, num_classes]`
     ///
     /// # Errors
-    /// [`ModelError`] if the batch does not fit the model.
+    /// [`ModelError`] if the batch does not match the model.
     fn forward(&self, input: &GraphInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError>;
 }

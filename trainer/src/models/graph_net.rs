@@ -1,4 +1,4 @@
-//! A network for graph classification.
+//! The model for graph classification.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -13,15 +13,15 @@ use crate::nn::{
 };
 use crate::ops::{Activation, GnnBackend, masked, pool};
 
-/// `[convolution, batch normalisation, ReLU]` several times, pooling, dropout, and a dense layer to the classes. Made by
-/// [`GraphNetConfig::init`].
+/// A model that classifies whole graphs: a stack of `[convolution, batch normalisation, ReLU]`, pooling, dropout, and a
+/// dense layer to the classes. [`GraphNetConfig::init`] makes it.
 #[derive(Module, Debug)]
 pub struct GraphNet<B: Backend> {
-    /// The convolutions, the first reads the features.
+    /// The convolutions. The first one reads the features.
     pub layers: Vec<GraphConv<B>>,
-    /// One after each convolution, or none at all.
+    /// The normalisation after each convolution; empty without batch normalisation.
     pub norms: Vec<BatchNorm<B>>,
-    /// From what was pooled to the classes.
+    /// The dense layer from the pooled rows to the classes.
     pub output: Dense<B>,
     in_channels: usize,
     pooling: Aggregation,
@@ -29,19 +29,19 @@ pub struct GraphNet<B: Backend> {
     dropout: f64,
 }
 
-/// One of the convolutions.
+/// A convolution of a [`GraphNet`].
 #[derive(Module, Debug)]
 pub enum GraphConv<B: Backend> {
-    /// That of graph isomorphism networks.
+    /// A graph isomorphism layer.
     Gin(GinConv<B>),
-    /// The graph convolution of Kipf and Welling.
+    /// A graph convolutional layer.
     Gcn(GcnConv<B>),
-    /// GraphSAGE's.
+    /// A GraphSAGE layer.
     Sage(SageConv<B>),
 }
 
 impl<B: Backend> GraphNet<B> {
-    /// The network that settings describe, which make one.
+    /// Makes the network. The settings must be valid.
     pub(super) fn new(config: &GraphNetConfig, seed: u64, device: &B::Device) -> Self {
         let mut init = WeightInit::new(seed);
         let hidden = config.hidden_channels;

@@ -1,4 +1,4 @@
-//! Settings of a model for graph classification.
+//! The settings of a model for graph classification.
 
 use burn::tensor::backend::Backend;
 use serde::{Deserialize, Serialize};
@@ -7,63 +7,64 @@ use super::graph_net::GraphNet;
 use super::model_error::ModelError;
 use crate::nn::Aggregation;
 
-/// Which convolution.
+/// The kind of the convolutions of a [`GraphNet`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GraphConvKind {
-    /// That of graph isomorphism networks.
+    /// The layer of graph isomorphism networks.
     Gin {
-        /// Dense layers of each MLP.
+        /// Number of dense layers of each MLP.
         mlp_layers: usize,
-        /// Whether epsilon is learned.
+        /// True if epsilon is learned.
         learn_epsilon: bool,
     },
-    /// The graph convolution of Kipf and Welling.
+    /// The graph convolutional layer of Kipf and Welling.
     Gcn,
-    /// GraphSAGE's.
+    /// The layer of GraphSAGE.
     Sage {
-        /// How it combines neighbors.
+        /// Aggregation of the neighbors.
         aggregation: Aggregation,
     },
 }
 
-/// What of a graph's nodes is pooled.
+/// The node rows that are pooled for the output of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Readout {
-    /// What the last convolution makes of them.
+    /// The rows after the last convolution.
     Last,
-    /// Their features and what each convolution makes of them, side by side (Xu et al., "Representation learning on graphs
+    /// The features and the rows after each convolution, concatenated (Xu et al., "Representation learning on graphs
     /// with jumping knowledge networks", ICML 2018, as in the GIN paper).
     JumpingKnowledge,
 }
 
-/// Settings of a [`GraphNet`]; what its model file holds beside the weights.
+/// The settings of a [`GraphNet`], which its model file stores in addition to the weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphNetConfig {
-    /// Which convolution.
+    /// Kind of the convolutions.
     pub conv: GraphConvKind,
     /// Columns of the features.
     pub in_channels: usize,
-    /// Columns between layers.
+    /// Columns of the rows between layers.
     pub hidden_channels: usize,
     /// Columns of the output.
     pub num_classes: usize,
     /// Number of convolutions.
     pub num_layers: usize,
-    /// How the nodes of a graph become one row.
+    /// Aggregation of the nodes of a graph to one row.
     pub pooling: Aggregation,
-    /// What is pooled.
+    /// Rows that are pooled.
     pub readout: Readout,
-    /// Whether each convolution, and each layer of an MLP but the last, is followed by batch normalisation.
+    /// True if each convolution, and each layer of an MLP but the last, is followed by batch normalisation.
     pub batch_norm: bool,
-    /// Probability of dropout on what was pooled.
+    /// Probability of dropout on the pooled rows.
     pub dropout: f64,
 }
 
 impl GraphNetConfig {
-    /// The network of the GIN paper: sums, batch normalisation, a readout of all layers, no dropout.
+    /// Makes the settings of the GIN paper's network: sum pooling, batch normalisation, a readout of all layers, no
+    /// dropout.
     ///
     /// ```
     /// use burn::backend::NdArray;
@@ -97,7 +98,7 @@ impl GraphNetConfig {
     /// Checks the settings.
     ///
     /// # Errors
-    /// [`ModelError`] for sizes of 0 or beyond memory, and a dropout outside `[0, 1)`.
+    /// [`ModelError`] for sizes of 0 or too large for memory, and for a dropout outside `[0, 1)`.
     pub fn validate(&self) -> Result<(), ModelError> {
         let mlp_layers = match self.conv {
             GraphConvKind::Gin { mlp_layers, .. } => mlp_layers,
@@ -117,17 +118,19 @@ impl GraphNetConfig {
         self.num_parameters().map(|_| ()).ok_or(ModelError::TooLarge)
     }
 
-    /// The model with its initial weights, which depend on the seed alone.
+    /// Makes the model with its initial weights, which depend on the seed only.
     ///
     /// # Errors
-    /// As [`GraphNetConfig::validate`].
+    /// The errors of [`GraphNetConfig::validate`].
     pub fn init<B: Backend>(&self, seed: u64, device: &B::Device) -> Result<GraphNet<B>, ModelError> {
         self.validate()?;
         Ok(GraphNet::new(self, seed, device))
     }
 
-    /// Number of parameters of the model, running statistics included; `None` if their bytes cannot be addressed.
+    /// Returns the number of parameters of the model including running statistics, or `None` if their bytes cannot be
+    /// addressed.
     pub fn num_parameters(&self) -> Option<usize> {
+        // Scale, shift, running mean and running variance of each channel.
         const OF_NORM: usize = 4;
         let hidden = self.hidden_channels;
         let dense = |fan_in: usize, fan_out: usize| fan_in.checked_mul(fan_out)?.checked_add(fan_out);
@@ -148,7 +151,7 @@ impl GraphNetConfig {
         (total <= isize::MAX as usize / size_of::<f32>()).then_some(total)
     }
 
-    /// Columns of what is pooled of a graph.
+    /// Returns the number of columns of a graph's pooled row, or `None` if it overflows.
     pub(super) fn pooled_channels(&self) -> Option<usize> {
         match self.readout {
             Readout::Last => Some(self.hidden_channels),

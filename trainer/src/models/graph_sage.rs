@@ -15,7 +15,7 @@ use crate::ops::GnnBackend;
 /// GraphSAGE (Hamilton, Ying and Leskovec, NeurIPS 2017).
 #[derive(Module, Debug)]
 pub struct GraphSage<B: Backend> {
-    /// The convolutions, the first reads the features.
+    /// The convolutions. The first one reads the features.
     pub layers: Vec<SageConv<B>>,
     /// The normalisations of the inputs of all layers but the first; empty without normalisation.
     pub norms: Vec<LayerNorm<B>>,
@@ -37,13 +37,13 @@ impl<B: Backend> GraphSage<B> {
 }
 
 impl<B: GnnBackend> GraphSage<B> {
-    /// Logits of the batch's seeds.
+    /// Computes the logits of the batch's seeds.
     ///
     /// # Shapes
     /// - output: `[num_seeds, num_classes]`
     ///
     /// # Errors
-    /// [`ModelError`] if the batch has another number of blocks or of feature columns than the model reads.
+    /// [`ModelError`] if the number of layers or feature columns of the batch does not match the model.
     pub fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
         let in_channels = self.layers.first().map_or(0, |layer| layer.weight_self.dims()[0]);
         let num_classes = self.layers.last().map_or(0, |layer| layer.weight_self.dims()[1]);

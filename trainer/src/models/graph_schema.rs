@@ -1,11 +1,11 @@
-//! What a model has to know of a graph.
+//! The schema of a graph: its node types and edge types, as a model knows them.
 
 use edgecut_graph::{Meta, NodeTypeId};
 use serde::{Deserialize, Serialize};
 
 use super::model_error::ModelError;
 
-/// The node types and edge types of a graph. Batches and models of one graph have equal ones.
+/// The node types and edge types of a graph. A batch and a model of the same graph have equal schemas.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphSchema {
@@ -15,33 +15,33 @@ pub struct GraphSchema {
     pub edge_types: Vec<EdgeTypeSchema>,
 }
 
-/// One node type.
+/// A node type of a [`GraphSchema`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeTypeSchema {
-    /// Its name.
+    /// Name of the node type.
     pub name: String,
-    /// Columns of its features; 0 if it has none, so that each node has a learned embedding in their place.
+    /// Columns of its features. 0 if it has no features; each node then has a learned embedding.
     pub feature_dim: usize,
 }
 
-/// One edge type.
+/// An edge type of a [`GraphSchema`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgeTypeSchema {
-    /// The type of the sources.
+    /// Node type of the sources.
     pub src: NodeTypeId,
-    /// The relation's name.
+    /// Name of the relation.
     pub relation: String,
-    /// The type of the destinations.
+    /// Node type of the destinations.
     pub dst: NodeTypeId,
 }
 
 impl GraphSchema {
-    /// The types of a partitioned graph.
+    /// Reads the schema of a partitioned graph.
     ///
     /// # Errors
-    /// [`ModelError::Schema`] if an edge type joins a node type that is not there.
+    /// [`ModelError::Schema`] if an edge type names a node type that does not exist.
     pub fn new(meta: &Meta) -> Result<Self, ModelError> {
         let id = |name: &str| {
             let found = meta.node_types.iter().position(|nodes| nodes.name == name);
@@ -53,7 +53,8 @@ impl GraphSchema {
             feature_dim: nodes.feature_dim,
         };
         let edge_type = |edges: &edgecut_graph::EdgeTypeMeta| {
-            let (src, dst) = (id(&edges.src_type)?, id(&edges.dst_type)?);
+            let src = id(&edges.src_type)?;
+            let dst = id(&edges.dst_type)?;
             Ok(EdgeTypeSchema { src, relation: edges.relation.clone(), dst })
         };
         Ok(Self {
@@ -62,37 +63,41 @@ impl GraphSchema {
         })
     }
 
-    /// A graph of one node type and one edge type.
+    /// Makes the schema of a graph with one node type and one edge type.
     pub fn homogeneous(feature_dim: usize) -> Self {
         let edges = EdgeTypeSchema { src: NodeTypeId(0), relation: "edge".into(), dst: NodeTypeId(0) };
         Self { node_types: vec![NodeTypeSchema { name: "node".into(), feature_dim }], edge_types: vec![edges] }
     }
 
-    /// Whether there are one node type and one edge type.
+    /// Returns whether there is exactly one node type and one edge type.
     pub fn is_homogeneous(&self) -> bool {
         (self.node_types.len(), self.edge_types.len()) == (1, 1)
     }
 
-    /// Source and destination of each edge type, as positions among the node types.
+    /// Returns the source and destination node type of each edge type, as positions in `node_types`.
     pub fn edge_ends(&self) -> Vec<(usize, usize)> {
         self.edge_types.iter().map(|edges| (edges.src.index(), edges.dst.index())).collect()
     }
 
-    /// The names of the node types without features.
+    /// Returns the names of the node types without features, which have learned embeddings.
     pub fn embedded_types(&self) -> Vec<&str> {
         self.node_types.iter().filter(|nodes| nodes.feature_dim == 0).map(|nodes| nodes.name.as_str()).collect()
     }
 
-    /// Where another graph's types differ, if they do. Of a homogeneous graph names do not matter.
+    /// Describes the first difference to the schema of another graph, or returns `None` if a model of one graph fits
+    /// the other. Names do not matter if both graphs are homogeneous.
     pub fn difference(&self, other: &Self) -> Option<String> {
         if self == other {
             return None;
         }
         let shape = |schema: &Self| {
             let names = !schema.is_homogeneous();
-            let nodes = schema.node_types.iter().map(|nodes| match names {
-                true => format!("node type {} of {} features", nodes.name, nodes.feature_dim),
-                false => format!("nodes of {} features", nodes.feature_dim),
+            let nodes = schema.node_types.iter().map(|nodes| {
+                if names {
+                    format!("node type {} with {} features", nodes.name, nodes.feature_dim)
+                } else {
+                    format!("nodes with {} features", nodes.feature_dim)
+                }
             });
             let edges = schema.edge_types.iter().filter(|_| names).map(|edges| {
                 let name = |id: NodeTypeId| schema.node_types.get(id.index()).map_or("?", |nodes| nodes.name.as_str());
@@ -100,24 +105,27 @@ impl GraphSchema {
             });
             nodes.chain(edges).collect::<Vec<_>>()
         };
-        let (mine, theirs) = (shape(self), shape(other));
+        let mine = shape(self);
+        let theirs = shape(other);
         let position = (0..mine.len().max(theirs.len())).find(|&i| mine.get(i) != theirs.get(i))?;
         let describe = |list: &[String]| list.get(position).cloned().unwrap_or_else(|| "nothing".into());
         Some(format!("{} instead of {}", describe(&theirs), describe(&mine)))
     }
 
-    /// Checks that there are types, and that edge types join those that are there.
+    /// Checks that there are node types and edge types, and that edge types join existing node types.
     ///
     /// # Errors
-    /// [`ModelError::Schema`].
+    /// [`ModelError::Schema`] if not.
     pub fn validate(&self) -> Result<(), ModelError> {
         let fail = |what: String| Err(ModelError::Schema { what });
         if self.node_types.is_empty() || self.edge_types.is_empty() {
-            return fail("it needs a node type and an edge type".into());
+            return fail("at least one node type and one edge type are needed".into());
         }
         let count = self.node_types.len();
         match self.edge_types.iter().find(|edges| edges.src.index() >= count || edges.dst.index() >= count) {
-            Some(edges) => fail(format!("edge type {} joins node types beyond the {count} there are", edges.relation)),
+            Some(edges) => {
+                fail(format!("edge type {} joins a node type that does not exist, there are {count}", edges.relation))
+            }
             None => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! A stack of convolutions, with an activation, dropout, residuals and normalisation between them.
+//! A stack of convolutions with activations, dropout, residuals and normalisation between them.
 
 use burn::nn::LayerNorm;
 use burn::tensor::Tensor;
@@ -7,44 +7,44 @@ use burn::tensor::backend::Backend;
 use super::model_input::Mode;
 use crate::ops::{Activation, Block, DropoutMask, GnnBackend, dropout};
 
-/// Settings of a stack that are not tensors.
+/// The settings of a stack that are not tensors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct StackSettings {
     /// Probability of dropout on the input features.
     pub(super) input_dropout: f64,
     /// Probability of dropout after every layer but the last.
     pub(super) hidden_dropout: f64,
-    /// True if layers between hidden rows add their input to their output.
+    /// True if layers add their input to their output. It applies to all layers but the first and the last.
     pub(super) residual: bool,
 }
 
-/// The layers of a model, and what goes between them.
+/// The layers of a model, with the normalisation and the settings of what is between them.
 pub(super) struct Stack<'a, B: Backend, L> {
     pub(super) layers: &'a [L],
-    /// By layer, from the second on; empty without normalisation.
+    /// The normalisation of the input of each layer but the first; empty without normalisation.
     pub(super) norms: &'a [LayerNorm<B>],
     pub(super) settings: StackSettings,
     pub(super) num_classes: usize,
 }
 
-/// Where in the stack a convolution is.
+/// The position of a convolution in the stack.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// Counted from 1.
+    /// The number of the layer, from 1.
     pub(super) layer: u64,
-    /// The dropout after it; none for the last.
+    /// The mask of the dropout that follows a hidden layer; `None` for the last layer.
     pub(super) hidden: Option<DropoutMask>,
 }
 
 impl Place {
-    /// ReLU and dropout after a hidden layer.
+    /// Returns ReLU and dropout for a hidden layer, and no activation for the last layer.
     pub(super) fn relu(self) -> Activation {
         self.hidden.map_or(Activation::Identity, Activation::Relu)
     }
 }
 
 impl<B: GnnBackend, L> Stack<'_, B, L> {
-    /// Runs `convolve`, which applies what follows a layer as well, for every layer.
+    /// Runs all layers. `convolve` computes one layer including its activation and dropout.
     ///
     /// # Shapes
     /// - `x`: `[blocks[0].num_src, in_channels]`
@@ -59,14 +59,15 @@ impl<B: GnnBackend, L> Stack<'_, B, L> {
         if blocks.last().is_none_or(|block| block.num_dst() == 0) {
             return Tensor::zeros([0, self.num_classes], &x.device());
         }
-        // Masks are numbered by what they follow: 0 is the input, l the l-th layer.
+        // The mask of the input has number 0, the mask after layer l has number l.
         if let Mode::Train(key) = mode {
             x = dropout(x, self.settings.input_dropout, key.for_layer(0));
         }
         for ((layer, block), number) in self.layers.iter().zip(blocks).zip(1..) {
             let is_hidden = (number as usize) < self.layers.len();
             let hidden = is_hidden.then(|| mode.mask(self.settings.hidden_dropout, number));
-            // Rows of features have another width, and so may have those of classes.
+            // The first layer reads features and the last one writes logits. Their widths may differ from the hidden
+            // width, so neither layer has a residual.
             let reads_hidden_rows = number > 1;
             let residual = self.settings.residual && reads_hidden_rows && is_hidden;
             let added = residual.then(|| prefix(x.clone(), block.num_dst()));
@@ -83,7 +84,7 @@ impl<B: GnnBackend, L> Stack<'_, B, L> {
     }
 }
 
-/// Returns the first rows, without a copy where these are all.
+/// Returns the first `count` rows. All rows are returned without a copy.
 pub(super) fn prefix<B: Backend>(rows: Tensor<B, 2>, count: usize) -> Tensor<B, 2> {
     let [all, columns] = rows.dims();
     if count == all { rows } else { rows.slice([0..count, 0..columns]) }

@@ -1,7 +1,8 @@
-//! Networks for the classification of nodes and of graphs, and for links.
+//! The models: node classification, link prediction and graph classification.
 //!
-//! For nodes of homogeneous graphs stacks of `[convolution, activation, dropout]`, ending in a convolution to the classes; for typed
-//! ones [`RelationalNet`]. For whole graphs [`GraphNet`].
+//! [`NodeModel`] classifies nodes. On a homogeneous graph it is a stack of `[convolution, activation, dropout]` that
+//! ends in a convolution to the classes; on a heterogeneous graph it is a [`RelationalNet`]. [`LinkModel`] scores node
+//! pairs, and [`GraphNet`] classifies whole graphs.
 
 mod gat;
 mod gcn;

@@ -1,4 +1,4 @@
-//! Settings of any of the models.
+//! The settings of any model for node classification.
 
 use burn::tensor::backend::Backend;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use super::node_model::NodeModel;
 use super::node_model_config::NodeModelConfig;
 use super::relational_config::RelationalConfig;
 
-/// Settings of a [`NodeModel`]; what a model file holds beside the weights.
+/// The settings of a [`NodeModel`], which its model file stores in addition to the weights.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum ModelConfig {
@@ -21,18 +21,20 @@ pub enum ModelConfig {
 }
 
 impl ModelConfig {
-    /// Reads what serialising has written. Which of the two it is follows from whether it describes a graph, so that errors
-    /// name the entry that is wrong.
+    /// Parses the settings from the JSON that serialising writes.
+    ///
+    /// An entry `graph` marks a [`RelationalConfig`]. The variant is chosen by this entry instead of by trying both, so
+    /// that errors name the wrong entry.
     ///
     /// # Errors
-    /// Text that is no JSON or holds other entries.
+    /// If the text is not JSON or has other entries.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let value: serde_json::Value = serde_json::from_str(text)?;
         if value.get("decoder").is_some() {
-            return Err(serde_json::Error::custom("it describes a model for links, which train link reads"));
+            return Err(serde_json::Error::custom("it describes a model for links: use it with `train link`"));
         }
         if value.get("conv").is_some() {
-            return Err(serde_json::Error::custom("it describes a model for whole graphs, which train graph reads"));
+            return Err(serde_json::Error::custom("it describes a model for whole graphs: use it with `train graph`"));
         }
         if value.get("graph").is_some() {
             serde_json::from_value(value).map(Self::Relational)
@@ -44,7 +46,7 @@ impl ModelConfig {
     /// Checks the settings.
     ///
     /// # Errors
-    /// As [`NodeModelConfig::validate`] and [`RelationalConfig::validate`].
+    /// The errors of [`NodeModelConfig::validate`] and [`RelationalConfig::validate`].
     pub fn validate(&self) -> Result<(), ModelError> {
         match self {
             Self::Stack(config) => config.validate(),
@@ -52,10 +54,10 @@ impl ModelConfig {
         }
     }
 
-    /// The model with its initial weights, which depend on the seed alone.
+    /// Makes the model with its initial weights, which depend on the seed only.
     ///
     /// # Errors
-    /// As [`ModelConfig::validate`].
+    /// The errors of [`ModelConfig::validate`].
     pub fn init<B: Backend>(&self, seed: u64, device: &B::Device) -> Result<NodeModel<B>, ModelError> {
         match self {
             Self::Stack(config) => config.init(seed, device),
@@ -63,7 +65,7 @@ impl ModelConfig {
         }
     }
 
-    /// Number of parameters of the model; `None` if their bytes cannot be addressed.
+    /// Returns the number of parameters of the model, or `None` if their bytes cannot be addressed.
     pub fn num_parameters(&self) -> Option<usize> {
         match self {
             Self::Stack(config) => config.num_parameters(),
@@ -71,7 +73,7 @@ impl ModelConfig {
         }
     }
 
-    /// Which network.
+    /// Returns the kind of the model.
     pub fn kind(&self) -> ModelKind {
         match self {
             Self::Stack(config) => config.kind,
@@ -79,7 +81,7 @@ impl ModelConfig {
         }
     }
 
-    /// Whether feature rows are divided by their sums.
+    /// Returns whether feature rows are divided by their sums.
     pub fn normalize_features(&self) -> bool {
         match self {
             Self::Stack(config) => config.normalize_features,

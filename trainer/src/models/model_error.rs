@@ -1,158 +1,164 @@
-//! What can be wrong with a model's settings or input.
+//! The errors of a model's settings and input.
 
 use thiserror::Error;
 
-/// Settings that make no model, or a batch that does not fit one.
+/// An error of a model's settings, or of a batch that does not match a model.
 #[derive(Debug, Error, PartialEq)]
 pub enum ModelError {
-    /// A number of settings that has to be at least 1.
-    #[error("model setting {setting} is 0, it has to be at least 1")]
+    /// A setting of 0 that must be at least 1.
+    #[error("model setting {setting} is 0, it must be at least 1")]
     Zero {
         /// Name of the setting.
         setting: &'static str,
     },
-    /// A dropout that is no probability below 1.
-    #[error("model setting {setting} is {value}, it has to be at least 0 and below 1")]
+    /// A dropout probability outside `[0, 1)`.
+    #[error("model setting {setting} is {value}, it must be at least 0 and below 1")]
     Probability {
         /// Name of the setting.
         setting: &'static str,
-        /// Its value.
+        /// Value of the setting.
         value: f64,
     },
     /// More parameters than memory can address.
-    #[error("model settings ask for more parameters than fit in memory")]
+    #[error("model settings: the parameters do not fit in memory, use smaller sizes")]
     TooLarge,
-    /// Blocks that do not follow on each other.
-    #[error("block {block} reads {num_src} nodes, but {given} come in")]
+    /// A block that reads another number of nodes than the features or the block before supply.
+    #[error("block {block} reads {num_src} nodes, but the features or the block before it have {given}")]
     BlocksDoNotChain {
-        /// Position of the block, 0 is the first layer's.
+        /// Position of the block. 0 is the block of the first layer.
         block: usize,
-        /// Rows it reads.
+        /// Rows that the block reads.
         num_src: usize,
-        /// Rows that the features, or the block before, supply.
+        /// Rows that the features or the block before supply.
         given: usize,
     },
-    /// Not one block per layer.
-    #[error("a batch of {blocks} blocks for a model of {layers} layers")]
+    /// A number of blocks that differs from the number of layers.
+    #[error("a batch of {blocks} blocks for a model of {layers} layers, expected one block per layer")]
     LayerCount {
         /// Blocks of the batch.
         blocks: usize,
         /// Layers of the model.
         layers: usize,
     },
-    /// Features of another width.
+    /// Features whose width differs from the input width of the model.
     #[error("features have {given} columns, the model reads {expected}")]
     FeatureWidth {
         /// Columns of the features.
         given: usize,
-        /// The model's `in_channels`.
+        /// Input columns of the model.
         expected: usize,
     },
-    /// Types that make no graph.
-    #[error("types of a graph: {what}")]
+    /// An invalid schema of a graph.
+    #[error("schema of the graph: {what}")]
     Schema {
-        /// What is wrong.
+        /// Fault of the schema.
         what: String,
     },
     /// Settings that contradict each other.
     #[error("model settings: {what}")]
     Settings {
-        /// What is wrong, and what to do.
+        /// The fault, and a way to correct it.
         what: String,
     },
-    /// A batch of other types than the model was made for.
+    /// A batch of a graph with another schema than the model's.
     #[error("the batch is of another graph than the model: {what}")]
     ForeignSchema {
-        /// Where they differ.
+        /// First difference of the schemas.
         what: String,
     },
-    /// A batch of several types for a model of one.
+    /// A batch of a heterogeneous graph for a model of homogeneous graphs.
     #[error(
-        "a batch of {node_types} node types and {edge_types} edge types for a model of homogeneous graphs: take a \
-         relational one"
+        "a batch of {node_types} node types and {edge_types} edge types for a model of homogeneous graphs: use a \
+         relational model"
     )]
     Heterogeneous {
         /// Node types of the batch.
         node_types: usize,
-        /// Its edge types.
+        /// Edge types of the batch.
         edge_types: usize,
     },
-    /// Not one entry per type.
-    #[error("{given} {what} types in a batch of a graph that has {expected}")]
+    /// A number of entries that differs from the number of types.
+    #[error("a batch with {given} {what} types for a graph with {expected}")]
     TypeCount {
         /// "node" or "edge".
         what: &'static str,
-        /// How many were given.
+        /// Number of entries of the batch.
         given: usize,
-        /// How many the graph has.
+        /// Number of types of the graph.
         expected: usize,
     },
-    /// A node type that is not there.
-    #[error("node type {node_type} of a batch that has {types}")]
+    /// A node type that does not exist.
+    #[error("node type number {node_type} does not exist, there are {types} node types")]
     NoSuchNodeType {
-        /// The type that was asked for.
+        /// Requested node type.
         node_type: usize,
-        /// How many there are.
+        /// Number of node types.
         types: usize,
     },
-    /// Prefix lengths that are none.
-    #[error("node type {node_type}: prefix lengths have to ascend and be one more than the {layers} layers")]
+    /// Prefix lengths that decrease or have the wrong number.
+    #[error(
+        "node type {node_type}: prefix lengths must not decrease, and there must be one more than the {layers} layers"
+    )]
     Prefixes {
-        /// The node type's name.
+        /// Name of the node type.
         node_type: String,
         /// Layers of the batch.
         layers: usize,
     },
-    /// Not a row per node.
+    /// A number of rows that differs from the number of nodes.
     #[error("node type {node_type}: {given} rows of features or embeddings for {expected} nodes")]
     FeatureRows {
-        /// The node type's name.
+        /// Name of the node type.
         node_type: String,
-        /// Rows given.
+        /// Number of given rows.
         given: usize,
         /// Nodes of the type.
         expected: usize,
     },
-    /// Rows of another width, or none at all.
+    /// Features or embeddings that are missing or have another width than the model reads.
     #[error("node type {node_type}: {given} columns of features or embeddings, the model reads {expected}")]
     NodeWidth {
-        /// The node type's name.
+        /// Name of the node type.
         node_type: String,
-        /// Columns given.
+        /// Number of given columns; 0 if there are no features.
         given: usize,
         /// Columns that the model reads.
         expected: usize,
     },
-    /// A block of another size than its ends' prefixes.
+    /// A block whose size differs from the prefixes of its node types.
     #[error(
         "edge type {relation}, layer {layer}: a block of {given:?} destinations and sources, expected {expected:?}"
     )]
     BlockSize {
-        /// The relation's name.
+        /// Name of the relation.
         relation: String,
-        /// The layer, counted from 0.
+        /// Layer, counted from 0.
         layer: usize,
         /// Destinations and sources of the block.
         given: [usize; 2],
-        /// Those that the nodes' prefixes ask for.
+        /// Destinations and sources by the prefixes of the node types.
         expected: [usize; 2],
     },
-    /// Graphs whose arrays disagree.
-    #[error("graphs side by side: {} rows of features, {} destinations, {} sources and {} pooled rows have to be as many", given[0], given[1], given[2], given[3])]
+    /// A batch of whole graphs whose arrays have different numbers of nodes.
+    #[error(
+        "batch of graphs: {} rows of features, {} destinations, {} sources and {} pooled rows, but all four numbers \
+         must be equal",
+        given[0], given[1], given[2], given[3]
+    )]
     Graphs {
-        /// Rows of features, destinations and sources of the edges, pooled rows.
+        /// Rows of features, destinations and sources of the edges, and pooled rows.
         given: [usize; 4],
     },
-    /// A GCN's batch without normalisation.
-    #[error("a GCN needs the batch's normalisation, and this batch came without it")]
+    /// A batch without normalisation for a GCN.
+    #[error("a GCN needs the normalisation of the batch, but this batch was made without it")]
     MissingNorm,
     /// A normalisation of another batch.
-    #[error("the normalisation was made for a batch of another size")]
+    #[error("the GCN normalisation was made for a batch of another size")]
     ForeignNorm,
 }
 
 impl ModelError {
-    /// Fails unless `value` can be the probability of a dropout.
+    /// Checks that `value` is a valid dropout probability.
     pub(super) fn check_probability(setting: &'static str, value: f64) -> Result<(), Self> {
         if (0.0..1.0).contains(&value) { Ok(()) } else { Err(Self::Probability { setting, value }) }
     }

@@ -1,4 +1,4 @@
-//! What a model reads.
+//! The input of a model: a batch as tensors.
 
 use std::sync::Arc;
 
@@ -11,22 +11,23 @@ use super::model_error::ModelError;
 use crate::nn::GcnNorm;
 use crate::ops::{Activation, Block, DropoutKey, DropoutMask};
 
-/// Whether a pass is for training.
+/// The mode of a forward pass: training or evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// No dropout.
+    /// Evaluation, without dropout.
     Eval,
-    /// Dropout with the masks of this key.
+    /// Training, with the dropout masks of this key.
     Train(DropoutKey),
 }
 
 impl Mode {
-    /// What follows a hidden layer: ReLU, and dropout in training. `layer` counts from 1; each has masks of its own.
+    /// Returns the activation after a hidden layer: ReLU, and in training dropout. `layer` counts from 1, and each
+    /// layer has its own mask.
     pub fn relu_and_dropout(self, probability: f64, layer: u64) -> Activation {
         Activation::Relu(self.mask(probability, layer))
     }
 
-    /// A layer's dropout mask in training; else the one that keeps everything.
+    /// Returns the dropout mask of a layer in training, and the mask that keeps everything in evaluation.
     pub fn mask(self, probability: f64, layer: u64) -> DropoutMask {
         let (key, probability) = match self {
             Self::Train(key) => (key, probability),
@@ -39,17 +40,18 @@ impl Mode {
 /// The nodes of one type in a batch.
 #[derive(Debug, Clone)]
 pub struct NodeInput<B: Backend> {
-    /// `[nodes, feature_dim]`; nothing for a type without features, until [`ModelInput::with_embeddings`] puts embeddings in
-    /// their place.
+    /// The features, `[nodes, feature_dim]`. `None` for a type without features, until [`ModelInput::with_embeddings`]
+    /// sets learned embeddings.
     pub features: Option<Tensor<B, 2>>,
-    /// How many nodes are within each number of hops of the seeds, from 0 on: an entry more than there are layers.
+    /// The number of nodes within `h` hops of the seeds for each `h`, `[num_layers + 1]`.
     pub within_hop: Vec<usize>,
 }
 
-/// One batch as tensors, of a graph of one or of several types. Cloning is cheap.
+/// A batch of a homogeneous or heterogeneous graph as tensors. Cloning is cheap.
 ///
-/// Invariants: nodes and blocks are as many as the schema has node and edge types; layer `l` of
-/// `L` computes the nodes of each type within `L - 1 - l` hops from those within `L - l`, and its blocks have these sizes.
+/// Invariants: there is one [`NodeInput`] per node type and one list of blocks per edge type of the schema. Layer `l`
+/// of `L` computes the nodes of each type within `L - 1 - l` hops from the nodes within `L - l` hops, and its blocks
+/// have these sizes.
 #[derive(Debug, Clone)]
 pub struct ModelInput<B: Backend> {
     schema: Arc<GraphSchema>,
@@ -60,13 +62,14 @@ pub struct ModelInput<B: Backend> {
 }
 
 impl<B: Backend> ModelInput<B> {
-    /// A batch of a homogeneous graph: features, and blocks, the first layer's first.
+    /// Makes a batch of a homogeneous graph. `blocks` are in the order of the layers.
     ///
     /// # Shapes
     /// - `features`: `[blocks[0].num_src, in_channels]`
     ///
     /// # Errors
-    /// [`ModelError::LayerCount`] without blocks, [`ModelError::BlocksDoNotChain`] if sizes do not follow on each other.
+    /// [`ModelError::LayerCount`] without blocks, [`ModelError::BlocksDoNotChain`] if a block does not read as many
+    /// nodes as the features or the block before supply.
     pub fn new(features: Tensor<B, 2>, blocks: Vec<Block>) -> Result<Self, ModelError> {
         if blocks.is_empty() {
             return Err(ModelError::LayerCount { blocks: 0, layers: 1 });
@@ -85,19 +88,19 @@ impl<B: Backend> ModelInput<B> {
         Self::typed(schema, vec![NodeInput { features: Some(features), within_hop }], vec![blocks])
     }
 
-    /// A batch of a graph of these types: nodes by node type; blocks by edge type, the first layer's first.
+    /// Makes a batch of a graph with the types of `schema`. `nodes` are by node type, `blocks` by edge type and then by
+    /// layer.
     ///
     /// # Errors
-    /// [`ModelError`] if counts or sizes contradict each other.
+    /// [`ModelError`] if the numbers or sizes are inconsistent.
     pub fn typed(
         schema: Arc<GraphSchema>,
         nodes: Vec<NodeInput<B>>,
         blocks: Vec<Vec<Block>>,
     ) -> Result<Self, ModelError> {
         schema.validate()?;
-        let counts = |given: usize, expected: usize, what: &'static str| match given == expected {
-            true => Ok(()),
-            false => Err(ModelError::TypeCount { what, given, expected }),
+        let counts = |given: usize, expected: usize, what: &'static str| {
+            if given == expected { Ok(()) } else { Err(ModelError::TypeCount { what, given, expected }) }
         };
         counts(nodes.len(), schema.node_types.len(), "node")?;
         counts(blocks.len(), schema.edge_types.len(), "edge")?;
@@ -120,7 +123,8 @@ impl<B: Backend> ModelInput<B> {
             if blocks.len() != layers {
                 return Err(ModelError::LayerCount { blocks: blocks.len(), layers });
             }
-            let (src, dst) = (&nodes[edges.src.index()].within_hop, &nodes[edges.dst.index()].within_hop);
+            let src = &nodes[edges.src.index()].within_hop;
+            let dst = &nodes[edges.dst.index()].within_hop;
             for (layer, block) in blocks.iter().enumerate() {
                 let expected = [dst[layers - 1 - layer], src[layers - layer]];
                 let given = [block.num_dst(), block.num_src()];
@@ -132,10 +136,10 @@ impl<B: Backend> ModelInput<B> {
         Ok(Self { schema, nodes, blocks, gcn_norm: None })
     }
 
-    /// Adds what a GCN needs.
+    /// Adds the normalisation that a GCN needs.
     ///
     /// # Errors
-    /// [`ModelError::ForeignNorm`] if it was not computed for this batch.
+    /// [`ModelError::ForeignNorm`] if the normalisation was made for a batch of another size.
     pub fn with_gcn_norm(mut self, norm: GcnNorm) -> Result<Self, ModelError> {
         if self.blocks().iter().any(|block| !norm.weights().fits(block.graph())) {
             return Err(ModelError::ForeignNorm);
@@ -144,19 +148,21 @@ impl<B: Backend> ModelInput<B> {
         Ok(self)
     }
 
-    /// Puts learned embeddings in the place of the features that a node type does not have.
+    /// Sets learned embeddings as the features of a node type without features.
     ///
     /// # Shapes
     /// - `rows`: `[nodes of the type, columns]`
     ///
     /// # Errors
-    /// [`ModelError::NoSuchNodeType`], and [`ModelError::FeatureRows`] if there are more or fewer nodes.
+    /// [`ModelError::NoSuchNodeType`] if the node type does not exist, [`ModelError::FeatureRows`] if the number of
+    /// rows differs from the number of nodes.
     pub fn with_embeddings(mut self, node_type: NodeTypeId, rows: Tensor<B, 2>) -> Result<Self, ModelError> {
         let types = self.nodes.len();
         let Some(nodes) = self.nodes.get_mut(node_type.index()) else {
             return Err(ModelError::NoSuchNodeType { node_type: node_type.index(), types });
         };
-        let ([given, _], expected) = (rows.dims(), nodes.within_hop.last().copied().unwrap_or(0));
+        let [given, _] = rows.dims();
+        let expected = nodes.within_hop.last().copied().unwrap_or(0);
         if given != expected {
             let node_type = self.schema.node_types[node_type.index()].name.clone();
             return Err(ModelError::FeatureRows { node_type, given, expected });
@@ -165,33 +171,33 @@ impl<B: Backend> ModelInput<B> {
         Ok(self)
     }
 
-    /// The types of the batch's graph.
+    /// Returns the node types and edge types of the batch's graph.
     pub fn schema(&self) -> &Arc<GraphSchema> {
         &self.schema
     }
 
-    /// The nodes of each type.
+    /// Returns the nodes of each type.
     pub fn nodes(&self) -> &[NodeInput<B>] {
         &self.nodes
     }
 
-    /// The blocks of an edge type, the first layer's first; none if there is no such edge type.
+    /// Returns the blocks of an edge type in the order of the layers; empty if the edge type does not exist.
     pub fn blocks_of(&self, edge_type: EdgeTypeId) -> &[Block] {
         self.blocks.get(edge_type.index()).map_or(&[], Vec::as_slice)
     }
 
-    /// Number of layers.
+    /// Returns the number of layers.
     pub fn num_layers(&self) -> usize {
         self.blocks().len()
     }
 
-    /// Nodes of a type that are seeds; 0 if there is no such type.
+    /// Returns the number of seeds of a node type; 0 if the node type does not exist.
     pub fn num_seeds_of(&self, node_type: NodeTypeId) -> usize {
         self.nodes.get(node_type.index()).and_then(|nodes| nodes.within_hop.first()).copied().unwrap_or(0)
     }
 
-    /// The features of all nodes of a homogeneous batch, of a typed one those of the first node type; without columns if there
-    /// are none.
+    /// Returns the features of the first node type, which is the only one of a homogeneous batch. Without features the
+    /// tensor has no columns.
     ///
     /// # Shapes
     /// - output: `[blocks[0].num_src, in_channels]`
@@ -201,37 +207,39 @@ impl<B: Backend> ModelInput<B> {
         nodes.features.clone().unwrap_or_else(|| Tensor::empty([rows, 0], &self.device()))
     }
 
-    /// Where the features are; the backend's default if no node type has some.
+    /// Returns the device of the features, or the backend's default device if no node type has features.
     pub(crate) fn device(&self) -> B::Device {
         let features = self.nodes.iter().find_map(|nodes| nodes.features.as_ref());
         features.map(Tensor::device).unwrap_or_default()
     }
 
-    /// What a [`GcnConv`](crate::nn::GcnConv) scales edges by.
+    /// Returns the normalisation that a [`GcnConv`](crate::nn::GcnConv) needs.
     ///
     /// # Errors
-    /// [`ModelError::MissingNorm`] if the batch was made without it.
+    /// [`ModelError::MissingNorm`] if the batch was made without normalisation.
     pub fn gcn_norm(&self) -> Result<&GcnNorm, ModelError> {
         self.gcn_norm.as_ref().ok_or(ModelError::MissingNorm)
     }
 
-    /// Seeds of all types.
+    /// Returns the number of seeds of all node types.
     pub fn num_seeds(&self) -> usize {
         self.nodes.iter().filter_map(|nodes| nodes.within_hop.first()).sum()
     }
 
-    /// The blocks of a homogeneous batch, the first layer's first; of a typed one those of the first edge type.
+    /// Returns the blocks of the first edge type, which is the only one of a homogeneous batch, in the order of the
+    /// layers.
     pub fn blocks(&self) -> &[Block] {
         &self.blocks[0]
     }
 
-    /// Fails unless this is a homogeneous batch of these many layers and columns of features.
+    /// Checks that this is a homogeneous batch with `layers` layers and `in_channels` feature columns.
     ///
     /// # Errors
-    /// [`ModelError::Heterogeneous`], [`ModelError::LayerCount`] or [`ModelError::FeatureWidth`].
+    /// [`ModelError::Heterogeneous`], [`ModelError::LayerCount`] or [`ModelError::FeatureWidth`] if it is not.
     pub fn check(&self, layers: usize, in_channels: usize) -> Result<(), ModelError> {
         if !self.schema.is_homogeneous() {
-            let (node_types, edge_types) = (self.nodes.len(), self.blocks.len());
+            let node_types = self.nodes.len();
+            let edge_types = self.blocks.len();
             return Err(ModelError::Heterogeneous { node_types, edge_types });
         }
         if self.num_layers() != layers {

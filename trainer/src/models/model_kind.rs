@@ -1,4 +1,4 @@
-//! The kinds of networks.
+//! The kinds of models.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,13 +6,13 @@ use super::model_error::ModelError;
 use crate::nn::{Aggregation, Decomposition};
 use crate::ops::AttentionVersion;
 
-/// Which network.
+/// The kind of a model: its convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ModelKind {
     /// GraphSAGE.
     Sage {
-        /// How it combines neighbors.
+        /// Aggregation of the neighbors.
         aggregation: Aggregation,
     },
     /// A graph convolutional network.
@@ -21,29 +21,29 @@ pub enum ModelKind {
     Gat(GatSettings),
     /// A relational graph convolutional network.
     Rgcn {
-        /// How the weights of edge types are kept few.
+        /// Decomposition of the weights of edge types.
         decomposition: Decomposition,
     },
 }
 
-/// Settings of a graph attention network.
+/// The settings of a graph attention network.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GatSettings {
-    /// Attention heads of hidden layers, which divide the hidden channels.
+    /// Number of attention heads of hidden layers. It must divide the hidden channels.
     pub heads: usize,
-    /// How edges are scored.
+    /// Formula of the edges' scores.
     pub version: AttentionVersion,
-    /// Probability of dropout of the attention's weights.
+    /// Probability of dropout of the attention weights.
     pub attention_dropout: f64,
-    /// True if the two projections of the second version have biases, as PyG's have. Model files that do not say so were
-    /// written before and have none.
+    /// True if the two projections of [`AttentionVersion::V2`] have biases, as in PyG. Older model files lack this
+    /// entry; their projections have no biases.
     #[serde(default)]
     pub projection_bias: bool,
 }
 
 impl ModelKind {
-    /// Checks what of the settings concerns this kind alone.
+    /// Checks the settings that are specific to this kind.
     pub(super) fn validate(self, hidden_channels: usize) -> Result<(), ModelError> {
         match self {
             Self::Sage { .. } | Self::Gcn => Ok(()),

@@ -1,4 +1,4 @@
-//! The model that node classification trains.
+//! The models that classify nodes.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -12,19 +12,19 @@ use super::model_input::{Mode, ModelInput};
 use super::relational_net::RelationalNet;
 use crate::ops::GnnBackend;
 
-/// A network that classifies the seeds of a batch: what training and evaluation take, those of this crate and your own.
+/// A model that classifies the seeds of a batch. Training and evaluation take any implementation.
 pub trait NodeClassifier<B: GnnBackend>: Module<B> {
-    /// Logits of the batch's seeds.
+    /// Computes the logits of the batch's seeds.
     ///
     /// # Shapes
     /// - output: `[num_seeds, num_classes]`
     ///
     /// # Errors
-    /// [`ModelError`] if the batch does not fit the model.
+    /// [`ModelError`] if the batch does not match the model.
     fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError>;
 }
 
-/// One of the networks. Made by [`ModelConfig::init`](super::ModelConfig::init).
+/// The models for node classification of this crate. [`ModelConfig::init`](super::ModelConfig::init) makes them.
 #[derive(Module, Debug)]
 pub enum NodeModel<B: Backend> {
     /// GraphSAGE.

@@ -1,4 +1,4 @@
-//! Settings of a model for node classification.
+//! The settings of a model for node classification.
 
 use burn::nn::{LayerNorm, LayerNormConfig};
 use burn::tensor::backend::Backend;
@@ -13,22 +13,23 @@ use super::model_kind::{GatSettings, ModelKind};
 use super::node_model::NodeModel;
 use crate::ops::AttentionVersion;
 
-/// Settings of a [`NodeModel`] for homogeneous graphs: a stack of convolutions; what its model file holds beside the weights.
+/// The settings of a [`NodeModel`] for homogeneous graphs, which is a stack of convolutions. Its model file stores them
+/// in addition to the weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeModelConfig {
-    /// Which network.
+    /// Kind of the convolutions.
     pub kind: ModelKind,
     /// Columns of the features.
     pub in_channels: usize,
-    /// Columns between layers.
+    /// Columns of the rows between layers.
     pub hidden_channels: usize,
     /// Columns of the output.
     pub num_classes: usize,
-    /// Number of convolutions, and so of hops.
+    /// Number of convolutions, which is the number of hops.
     pub num_layers: usize,
-    /// True if a layer's input is added to its output, where both are of the hidden width: in all layers but the first and the
-    /// last.
+    /// True if the input of a layer is added to its output. It applies to all layers but the first and the last, whose
+    /// input and output have the same width.
     #[serde(default)]
     pub residual: bool,
     /// True if the input of each layer but the first is normalised (Ba, Kiros and Hinton, "Layer normalization", 2016).
@@ -38,13 +39,13 @@ pub struct NodeModelConfig {
     pub dropout: f64,
     /// Probability of dropout on the features.
     pub input_dropout: f64,
-    /// Whether each feature row is divided by its sum, or by 1 if that is smaller, before the model sees it (PyG's
-    /// `NormalizeFeatures`). The model takes its input as it is; [`TensorBatch`](crate::TensorBatch) does it.
+    /// True if each feature row is divided by its sum, or by 1 if the sum is smaller, before the model reads it (PyG's
+    /// `NormalizeFeatures`). [`TensorBatch`](crate::TensorBatch) does this; the model uses its input unchanged.
     pub normalize_features: bool,
 }
 
 impl NodeModelConfig {
-    /// A model without dropout, residuals and normalisation.
+    /// Makes the settings of a model without dropout, residuals and normalisation.
     ///
     /// ```
     /// use burn::backend::NdArray;
@@ -95,7 +96,7 @@ impl NodeModelConfig {
         self
     }
 
-    /// Sets whether a layer's input is added to its output.
+    /// Sets whether the input of a layer is added to its output.
     pub fn with_residual(mut self, residual: bool) -> Self {
         self.residual = residual;
         self
@@ -110,8 +111,9 @@ impl NodeModelConfig {
     /// Checks the settings.
     ///
     /// # Errors
-    /// [`ModelError`] for sizes of 0 or beyond memory, for dropouts outside `[0, 1)`, for heads that do not divide the hidden
-    /// channels, for residuals and normalisation of fewer layers than have some, and for an R-GCN, which is no stack.
+    /// [`ModelError`] for sizes of 0 or too large for memory, dropouts outside `[0, 1)`, heads that do not divide the
+    /// hidden channels, residuals or normalisation with too few layers to have an effect, and an R-GCN, which is not a
+    /// stack.
     pub fn validate(&self) -> Result<(), ModelError> {
         let sizes = [
             ("in_channels", self.in_channels),
@@ -127,20 +129,20 @@ impl NodeModelConfig {
         }
         self.kind.validate(self.hidden_channels)?;
         if let ModelKind::Rgcn { .. } = self.kind {
-            let what = "an R-GCN is a network over typed edges: describe it by a RelationalConfig".into();
+            let what = "an R-GCN is a network over typed edges: use a RelationalConfig".into();
             return Err(ModelError::Settings { what });
         }
         self.check_hidden_rows()?;
         self.num_parameters().map(|_| ()).ok_or(ModelError::TooLarge)
     }
 
-    /// Fails for a setting that no layer would follow.
+    /// Checks that residuals and normalisation, if set, apply to at least one layer.
     fn check_hidden_rows(&self) -> Result<(), ModelError> {
         let Self { num_layers, residual, layer_norm, .. } = *self;
         let what = if residual && num_layers < 3 {
-            "residuals add the input of a layer to its output where both are of the hidden width, which needs at least 3 layers"
+            "residuals apply to all layers but the first and the last, so they need at least 3 layers"
         } else if layer_norm && num_layers < 2 {
-            "layer norm normalises the input of each layer but the features, which needs at least 2 layers"
+            "layer norm applies to the input of all layers but the first, so it needs at least 2 layers"
         } else {
             return Ok(());
         };
@@ -149,26 +151,27 @@ impl NodeModelConfig {
             ModelKind::Gcn => "add layers",
             _ => "add layers, or an encoder and a decoder (--encoder-decoder)",
         };
-        Err(ModelError::Settings { what: format!("{what}, and there are {num_layers}: {advice}") })
+        Err(ModelError::Settings { what: format!("{what}, but the model has {num_layers}: {advice}") })
     }
 
-    /// The model with its initial weights, which depend on the seed alone.
+    /// Makes the model with its initial weights, which depend on the seed only.
     ///
     /// # Errors
-    /// As [`NodeModelConfig::validate`].
+    /// The errors of [`NodeModelConfig::validate`].
     pub fn init<B: Backend>(&self, seed: u64, device: &B::Device) -> Result<NodeModel<B>, ModelError> {
         self.validate()?;
         Ok(match self.kind {
             ModelKind::Sage { aggregation } => NodeModel::Sage(GraphSage::new(self, aggregation, seed, device)),
             ModelKind::Gcn => NodeModel::Gcn(Gcn::new(self, seed, device)),
             ModelKind::Gat(gat) => NodeModel::Gat(Gat::new(self, gat, seed, device)),
-            ModelKind::Rgcn { .. } => unreachable!("validate refuses it"),
+            ModelKind::Rgcn { .. } => unreachable!("validate rejects an R-GCN"),
         })
     }
 
-    /// Number of parameters of the model; `None` if their bytes cannot be addressed.
+    /// Returns the number of parameters of the model, or `None` if their bytes cannot be addressed.
     pub fn num_parameters(&self) -> Option<usize> {
-        // Matrices, and vectors as long as the output, as the documentation of PyG's layers lists them.
+        // The numbers of `[fan_in, fan_out]` matrices and of `[fan_out]` vectors per layer, as in the documentation of
+        // PyG.
         let (matrices, vectors) = match self.kind {
             ModelKind::Sage { .. } => (2, 1),
             ModelKind::Gcn | ModelKind::Rgcn { .. } => (1, 1),
@@ -178,7 +181,8 @@ impl NodeModelConfig {
         };
         let layer =
             |fan_in: usize, fan_out: usize| fan_in.checked_mul(matrices)?.checked_add(vectors)?.checked_mul(fan_out);
-        let (hidden, classes) = (self.hidden_channels, self.num_classes);
+        let hidden = self.hidden_channels;
+        let classes = self.num_classes;
         let total = match self.num_layers {
             0 => 0,
             1 => layer(self.in_channels, classes)?,
@@ -192,12 +196,12 @@ impl NodeModelConfig {
         (total <= isize::MAX as usize / size_of::<f32>()).then_some(total)
     }
 
-    /// Layers whose input is normalised.
+    /// Returns the number of layers whose input is normalised.
     fn num_norms(&self) -> usize {
         if self.layer_norm { self.num_layers.saturating_sub(1) } else { 0 }
     }
 
-    /// Columns in and out of each layer.
+    /// Returns the input and output columns of each layer.
     pub(super) fn layer_channels(&self) -> impl Iterator<Item = (usize, usize)> {
         let last = self.num_layers.saturating_sub(1);
         (0..self.num_layers).map(move |layer| {
@@ -211,7 +215,7 @@ impl NodeModelConfig {
         StackSettings { input_dropout: self.input_dropout, hidden_dropout: self.dropout, residual: self.residual }
     }
 
-    /// The normalisation of the input of each layer but the first; empty without any.
+    /// Makes the normalisation of the input of each layer but the first; empty without normalisation.
     pub(super) fn norms<B: Backend>(&self, device: &B::Device) -> Vec<LayerNorm<B>> {
         (0..self.num_norms()).map(|_| LayerNormConfig::new(self.hidden_channels).init(device)).collect()
     }

@@ -1,4 +1,4 @@
-//! Settings of a network over typed edges.
+//! The settings of a network over typed edges.
 
 use burn::tensor::backend::Backend;
 use edgecut_graph::NodeTypeId;
@@ -10,48 +10,51 @@ use super::model_kind::ModelKind;
 use super::relational_net::RelationalNet;
 use crate::nn::{RelationAggregation, TypedConvConfig, TypedConvKind};
 
-/// Settings of a [`RelationalNet`]; what its model file holds beside the weights.
+/// The settings of a [`RelationalNet`], which its model file stores in addition to the weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RelationalConfig {
-    /// Which convolution.
+    /// Kind of the convolutions.
     pub kind: ModelKind,
-    /// The graph that the model is for.
+    /// Node types and edge types of the graph that the model is for.
     pub graph: GraphSchema,
-    /// What the model computes of seeds, by node type; the first is what it classifies. Seeds of a type that is not among them
-    /// come out as the last layer left them, which without any outputs ends in the convolution itself: dot products of rows
-    /// that are nowhere negative could tell no pair from an edge by a score below zero.
+    /// Output layers by node type. The model classifies the node type of the first one.
+    ///
+    /// Seeds of a node type without an output layer keep the rows of the last convolution. If there are no output
+    /// layers at all, the last convolution has no ReLU: dot products of non-negative rows are never negative, so a link
+    /// model could not give a negative pair a score below zero.
     pub outputs: Vec<RelationalOutput>,
-    /// Columns of all node types between layers, and of learned embeddings.
+    /// Columns of the rows of all node types between layers, and of learned embeddings.
     pub hidden_channels: usize,
-    /// Number of convolutions, and so of hops. Without any, nodes are mapped one by one.
+    /// Number of convolutions, which is the number of hops. With 0, each node is mapped on its own.
     pub num_layers: usize,
-    /// How a node combines what it hears over several edge types; an R-GCN sums.
+    /// Combination of the messages that a node receives over several edge types. An R-GCN always sums.
     pub relation_aggregation: RelationAggregation,
-    /// True if a layer's input is added to its output.
+    /// True if the input of a layer is added to its output.
     pub residual: bool,
-    /// Whether a layer's input is normalised (Ba, Kiros and Hinton, "Layer normalization", 2016).
+    /// True if the input of each layer is normalised (Ba, Kiros and Hinton, "Layer normalization", 2016).
     pub layer_norm: bool,
-    /// Probability of dropout after every layer, and after features were mapped.
+    /// Probability of dropout after every layer and after the encoders.
     pub dropout: f64,
     /// Probability of dropout on the features.
     pub input_dropout: f64,
-    /// As [`NodeModelConfig::normalize_features`](super::NodeModelConfig::normalize_features).
+    /// True if feature rows are divided by their sums, see
+    /// [`NodeModelConfig::normalize_features`](super::NodeModelConfig::normalize_features).
     pub normalize_features: bool,
 }
 
-/// What a model computes of the seeds of one type.
+/// The output layer for the seeds of one node type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RelationalOutput {
-    /// The seeds' type.
+    /// Node type of the seeds.
     pub node_type: NodeTypeId,
-    /// Columns of the output, such as classes.
+    /// Columns of the output, for example the number of classes.
     pub channels: usize,
 }
 
 impl RelationalConfig {
-    /// A model without residuals, normalisation and dropout that classifies nodes of one type.
+    /// Makes the settings of a model that classifies nodes of one type, without residuals, normalisation and dropout.
     pub fn new(
         kind: ModelKind,
         graph: GraphSchema,
@@ -77,8 +80,8 @@ impl RelationalConfig {
     /// Checks the settings.
     ///
     /// # Errors
-    /// [`ModelError`] for sizes of 0 or beyond memory, dropouts outside `[0, 1)`, heads or blocks that do not divide the hidden
-    /// channels, a kind of model that has no typed form, and outputs of types that are not there.
+    /// [`ModelError`] for sizes of 0 or too large for memory, dropouts outside `[0, 1)`, heads or blocks that do not
+    /// divide the hidden channels, a kind of model that has no typed form, and outputs of node types that do not exist.
     pub fn validate(&self) -> Result<(), ModelError> {
         self.graph.validate()?;
         let sizes = [("hidden_channels", self.hidden_channels)];
@@ -93,7 +96,8 @@ impl RelationalConfig {
         let settings = |what: String| Err(ModelError::Settings { what });
         for (position, output) in self.outputs.iter().enumerate() {
             if output.node_type.index() >= self.graph.node_types.len() {
-                let (node_type, types) = (output.node_type.index(), self.graph.node_types.len());
+                let node_type = output.node_type.index();
+                let types = self.graph.node_types.len();
                 return Err(ModelError::NoSuchNodeType { node_type, types });
             }
             if self.outputs[..position].iter().any(|other| other.node_type == output.node_type) {
@@ -104,18 +108,19 @@ impl RelationalConfig {
         self.num_parameters().map(|_| ()).ok_or(ModelError::TooLarge)
     }
 
-    /// The model with its initial weights, which depend on the seed alone.
+    /// Makes the model with its initial weights, which depend on the seed only.
     ///
     /// # Errors
-    /// As [`RelationalConfig::validate`].
+    /// The errors of [`RelationalConfig::validate`].
     pub fn init<B: Backend>(&self, seed: u64, device: &B::Device) -> Result<RelationalNet<B>, ModelError> {
         self.validate()?;
         RelationalNet::new(self, seed, device)
     }
 
-    /// Number of parameters of the model; `None` if their bytes cannot be addressed.
+    /// Returns the number of parameters of the model, or `None` if their bytes cannot be addressed.
     pub fn num_parameters(&self) -> Option<usize> {
-        let (hidden, ends) = (self.hidden_channels, self.graph.edge_ends());
+        let hidden = self.hidden_channels;
+        let ends = self.graph.edge_ends();
         let conv = self.conv(&ends).ok()?.num_parameters()?;
         let norms = if self.layer_norm { hidden.checked_mul(2)?.checked_mul(self.graph.node_types.len())? } else { 0 };
         let layers = conv.checked_add(norms)?.checked_mul(self.num_layers)?;
@@ -128,7 +133,7 @@ impl RelationalConfig {
         (total <= isize::MAX as usize / size_of::<f32>()).then_some(total)
     }
 
-    /// The convolution of each layer, `edge_types` being the graph's.
+    /// Returns the settings of the convolution of each layer. `edge_types` are those of the graph.
     pub(super) fn conv<'a>(&self, edge_types: &'a [(usize, usize)]) -> Result<TypedConvConfig<'a>, ModelError> {
         Ok(TypedConvConfig {
             kind: self.conv_kind()?,
@@ -145,7 +150,8 @@ impl RelationalConfig {
             ModelKind::Gat(gat) => Ok(TypedConvKind::Gat { version: gat.version, heads: gat.heads }),
             ModelKind::Rgcn { decomposition } => Ok(TypedConvKind::Rgcn { decomposition }),
             ModelKind::Gcn => Err(ModelError::Settings {
-                what: "a GCN takes homogeneous graphs with features, without an encoder and a decoder, to classify nodes: take sage, gat, gatv2 or rgcn"
+                what: "a GCN takes homogeneous graphs with features, without --encoder-decoder, and classifies nodes \
+                       only: use sage, gat, gatv2 or rgcn"
                     .into(),
             }),
         }

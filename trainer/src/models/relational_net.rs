@@ -15,49 +15,52 @@ use super::relational_config::RelationalConfig;
 use crate::nn::{Dense, Incoming, TypedConv, WeightInit};
 use crate::ops::{Activation, GnnBackend, masked};
 
-/// The numbers of dropout masks; layer `l`, counted from 0, adds `l` to its two.
+// The numbers of dropout masks. Layer `l`, counted from 0, adds `l` to `HIDDEN` and `ATTENTION`.
 const INPUT: u64 = 0;
 const ENCODED: u64 = 1;
 const HIDDEN: u64 = 2;
 const ATTENTION: u64 = 1 << 32;
 
-/// Typed convolutions between nodes of all types, which are mapped to one width first.
+/// A stack of typed convolutions over all node types. Encoders map the features of all node types to the same width
+/// first.
 ///
-/// With residuals a layer adds `dropout(relu(conv(norm(h))))` to `h`, without it replaces it. Where the model has no outputs,
-/// what comes last has neither ReLU nor dropout. A node type that no edge type enters keeps its rows. Only what the seeds
-/// need is computed: each layer the nodes within as many hops as layers follow.
+/// With residuals a layer computes `h + dropout(relu(conv(norm(h))))`, without residuals it replaces `h`. If the model
+/// has no output layers, the last layer has neither ReLU nor dropout. A node type that is not the destination of any
+/// edge type keeps its rows. Each layer computes only the rows that the seeds need: those within as many hops as layers
+/// follow.
 #[derive(Module, Debug)]
 pub struct RelationalNet<B: Backend> {
-    /// What maps features, by node type; nothing where embeddings take their place.
+    /// The encoder of the features of each node type; `None` for node types with learned embeddings.
     pub encoders: Vec<Option<Dense<B>>>,
     /// The convolutions.
     pub layers: Vec<RelationalLayer<B>>,
-    /// What maps seeds to the output, by node type.
+    /// The output layer of each node type, if it has one.
     pub outputs: Vec<Option<Dense<B>>>,
     settings: Settings,
 }
 
-/// One convolution.
+/// A layer of a [`RelationalNet`].
 #[derive(Module, Debug)]
 pub struct RelationalLayer<B: Backend> {
-    /// By node type; empty without normalisation.
+    /// The normalisation of each node type's rows; empty without normalisation.
     pub norms: Vec<LayerNorm<B>>,
-    /// The convolution itself.
+    /// The convolution.
     pub conv: TypedConv<B>,
 }
 
-/// What of the settings is no tensor.
+/// The settings of a network that are not tensors.
 #[derive(Debug, Clone)]
 struct Settings(Box<RelationalConfig>);
 
-/// The rows of each node type; nothing for a type of which the batch has no nodes.
+/// The rows of each node type; `None` for node types without nodes in the batch.
 type Rows<B> = Vec<Option<Tensor<B, 2>>>;
 
 impl<B: Backend> RelationalNet<B> {
-    /// The settings have to be valid.
+    /// Makes the network. The settings must be valid.
     pub(super) fn new(config: &RelationalConfig, seed: u64, device: &B::Device) -> Result<Self, ModelError> {
         let mut init = WeightInit::new(seed);
-        let (hidden, node_types) = (config.hidden_channels, &config.graph.node_types);
+        let hidden = config.hidden_channels;
+        let node_types = &config.graph.node_types;
         let encoders = node_types.iter().map(|nodes| nodes.feature_dim);
         let encoders = encoders.map(|dim| (dim > 0).then(|| Dense::new(dim, hidden, &mut init, device))).collect();
         let ends = config.graph.edge_ends();
@@ -74,20 +77,22 @@ impl<B: Backend> RelationalNet<B> {
         Ok(Self { encoders, layers, outputs, settings: Settings(Box::new(config.clone())) })
     }
 
-    /// The settings that the model was made with.
+    /// Returns the settings of the model.
     pub fn config(&self) -> &RelationalConfig {
         &self.settings.0
     }
 }
 
 impl<B: GnnBackend> RelationalNet<B> {
-    /// The outputs of the batch's seeds by node type, nothing for a type without seeds.
+    /// Computes the outputs of the batch's seeds by node type; `None` for node types without seeds.
     ///
     /// # Shapes
-    /// - of each type: `[seeds of the type, channels]`, `hidden_channels` for a type without an output of its own
+    /// - of each node type: `[seeds of the type, channels]`, with `hidden_channels` columns for a type without an
+    ///   output layer
     ///
     /// # Errors
-    /// [`ModelError`] if the batch is of another graph or another number of layers, or lacks features or embeddings.
+    /// [`ModelError`] if the batch has another schema or number of layers than the model, or lacks features or
+    /// embeddings.
     pub fn forward_by_type(&self, input: &ModelInput<B>, mode: Mode) -> Result<Rows<B>, ModelError> {
         if let Some(what) = self.config().graph.difference(input.schema()) {
             return Err(ModelError::ForeignSchema { what });
@@ -106,7 +111,7 @@ impl<B: GnnBackend> RelationalNet<B> {
         Ok(rows.into_iter().zip(&self.outputs).map(output).collect())
     }
 
-    /// Rows of the hidden width for the nodes of all types.
+    /// Maps the features of all node types to rows of the hidden width.
     fn encode(&self, input: &ModelInput<B>, mode: Mode) -> Result<Rows<B>, ModelError> {
         let config = self.config();
         let mut all = Vec::with_capacity(self.encoders.len());
@@ -134,15 +139,17 @@ impl<B: GnnBackend> RelationalNet<B> {
         Ok(all)
     }
 
-    /// One layer: the rows of the nodes that the next one reads.
+    /// Applies one layer. Returns the rows of the nodes that the next layer reads.
     fn convolve(&self, number: usize, rows: &Rows<B>, input: &ModelInput<B>, mode: Mode) -> Rows<B> {
-        let (config, layer) = (self.config(), &self.layers[number]);
+        let config = self.config();
+        let layer = &self.layers[number];
         let hop = self.layers.len() - 1 - number;
-        // Rows that are the result themselves may be negative, as the result of an output may.
+        // Without output layers these rows are the result, which must be able to be negative: no ReLU.
         let is_last = hop == 0 && config.outputs.is_empty();
-        let normalised: Rows<B> = match layer.norms.is_empty() {
-            true => rows.clone(),
-            false => rows.iter().zip(&layer.norms).map(|(rows, norm)| Some(norm.forward(rows.clone()?))).collect(),
+        let normalised: Rows<B> = if layer.norms.is_empty() {
+            rows.clone()
+        } else {
+            rows.iter().zip(&layer.norms).map(|(rows, norm)| Some(norm.forward(rows.clone()?))).collect()
         };
         let attention_dropout = match config.kind {
             ModelKind::Gat(gat) => gat.attention_dropout,
@@ -177,7 +184,7 @@ impl<B: GnnBackend> RelationalNet<B> {
 impl<B: GnnBackend> NodeClassifier<B> for RelationalNet<B> {
     fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
         let Some(output) = self.config().outputs.first() else {
-            return Err(ModelError::Settings { what: "a model without outputs classifies nothing".into() });
+            return Err(ModelError::Settings { what: "a model without output layers cannot classify nodes".into() });
         };
         let mut rows = self.forward_by_type(&input, mode)?;
         let NodeTypeId(seed_type) = output.node_type;

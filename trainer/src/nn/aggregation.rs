@@ -8,21 +8,21 @@ use thiserror::Error;
 
 use crate::ops::Reduce;
 
-/// How a SAGE layer combines neighbors; PyG's `aggr`.
+/// The neighbor aggregation of a SAGE layer; PyG's `aggr`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Aggregation {
-    /// The mean.
+    /// The mean of the neighbors.
     #[default]
     Mean,
-    /// The sum.
+    /// The sum of the neighbors.
     Sum,
-    /// The greatest value of each feature, without a layer before it.
+    /// The maximum of each feature, without a dense layer before it.
     Max,
 }
 
 impl Aggregation {
-    /// The operation that computes it.
+    /// Returns the operation that computes the aggregation.
     pub fn reduce(self) -> Reduce {
         match self {
             Self::Mean => Reduce::Mean,
@@ -31,7 +31,7 @@ impl Aggregation {
         }
     }
 
-    /// Whether it commutes with a linear map.
+    /// Returns whether the aggregation commutes with a linear map.
     pub fn is_linear(self) -> bool {
         match self {
             Self::Mean | Self::Sum => true,
@@ -50,7 +50,7 @@ impl fmt::Display for Aggregation {
     }
 }
 
-/// A word that names no aggregation.
+/// The error of parsing an unknown aggregation.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("unknown aggregation {0:?}: expected mean, sum or max")]
 pub struct ParseAggregationError(String);

@@ -7,17 +7,20 @@ use burn::tensor::backend::Backend;
 use crate::models::Mode;
 use crate::ops::{Activation, BatchNormalization, GnnBackend, batch_norm};
 
-/// What is added to variances, as in PyTorch.
+/// The number that is added to variances, as in PyTorch.
 const EPSILON: f64 = 1e-5;
 /// The weight of a batch in the running statistics, as in PyTorch.
 const MOMENTUM: f64 = 0.1;
 
-/// `activation(gamma (x - mean) / sqrt(variance + 1e-5) + beta)`, channel by channel: in training with the statistics of the
-/// batch, which the running ones follow with momentum 0.1; in evaluation with the running ones. PyTorch's `BatchNorm1d`.
+/// Batch normalisation per channel, `activation(gamma (x - mean) / sqrt(variance + 1e-5) + beta)`, as PyTorch's
+/// `BatchNorm1d`.
 ///
-/// **Several ranks.** Each rank normalises by its own share of the batch, as PyTorch's `BatchNorm1d` does under
-/// `DistributedDataParallel`. The running statistics are averaged over all ranks before each evaluation
-/// ([`average_statistics`](crate::average_statistics)), so that all ranks evaluate, and save, the same model.
+/// Training uses the statistics of the batch and updates the running statistics with momentum 0.1. Evaluation uses the
+/// running statistics.
+///
+/// **Several ranks.** Each rank normalises by the statistics of its own share of the batch, as PyTorch's `BatchNorm1d`
+/// does under `DistributedDataParallel`. The running statistics are averaged over all ranks before each evaluation
+/// ([`average_statistics`](crate::average_statistics)), so that all ranks evaluate and save the same model.
 #[derive(Module, Debug)]
 pub struct BatchNorm<B: Backend> {
     /// `[channels]`.
@@ -26,12 +29,12 @@ pub struct BatchNorm<B: Backend> {
     pub beta: Param<Tensor<B, 1>>,
     /// `[channels]`.
     pub running_mean: RunningState<Tensor<B, 1>>,
-    /// `[channels]`; of the unbiased variances.
+    /// `[channels]`; follows the unbiased variances.
     pub running_var: RunningState<Tensor<B, 1>>,
 }
 
 impl<B: Backend> BatchNorm<B> {
-    /// With a scale of 1 and no shift.
+    /// Makes a layer with scale 1, shift 0, running mean 0 and running variance 1.
     pub fn new(channels: usize, device: &B::Device) -> Self {
         Self {
             gamma: Param::from_tensor(Tensor::ones([channels], device)),
@@ -43,15 +46,16 @@ impl<B: Backend> BatchNorm<B> {
 }
 
 impl<B: GnnBackend> BatchNorm<B> {
-    /// Normalises, and applies `activation`.
+    /// Normalises the rows and applies `activation`.
     ///
     /// # Shapes
     /// - `x` and output: `[rows, channels]`
     ///
     /// # Panics
-    /// If `x` has other columns.
+    /// If `x` does not have `channels` columns.
     pub fn forward(&self, x: Tensor<B, 2>, mode: Mode, activation: Activation) -> Tensor<B, 2> {
-        let (gamma, beta) = (self.gamma.val(), self.beta.val());
+        let gamma = self.gamma.val();
+        let beta = self.beta.val();
         match mode {
             Mode::Train(_) => {
                 let [rows, channels] = x.dims();
@@ -59,6 +63,8 @@ impl<B: GnnBackend> BatchNorm<B> {
                 let (output, statistics) = batch_norm(x, gamma, beta, normalization);
                 if rows > 0 {
                     let of_row = |row: usize| statistics.clone().slice([row..row + 1, 0..channels]).reshape([channels]);
+                    // The factor from the biased to the unbiased variance; `max(2)` avoids a division by 0 for a single
+                    // row.
                     let unbiased = rows as f64 / (rows.max(2) - 1) as f64;
                     follow(&self.running_mean, of_row(0));
                     follow(&self.running_var, of_row(1).mul_scalar(unbiased));
@@ -74,8 +80,9 @@ impl<B: GnnBackend> BatchNorm<B> {
     }
 }
 
+/// Moves a running statistic towards the statistic of a batch.
 fn follow<B: Backend>(running: &RunningState<Tensor<B, 1>>, of_batch: Tensor<B, 1>) {
     running.update(running.value_sync().mul_scalar(1.0 - MOMENTUM) + of_batch.mul_scalar(MOMENTUM));
-    // What was updated last only counts once it is asked for.
+    // burn applies an update only when the value is read next.
     running.value_sync();
 }

@@ -7,7 +7,7 @@ use burn::tensor::backend::Backend;
 use super::weight_init::WeightInit;
 use crate::ops::{Activation, GnnBackend, linear};
 
-/// `activation(x W + b)`.
+/// A dense layer, `activation(x W + b)`.
 #[derive(Module, Debug)]
 pub struct Dense<B: Backend> {
     /// `[in_channels, out_channels]`.
@@ -17,7 +17,7 @@ pub struct Dense<B: Backend> {
 }
 
 impl<B: Backend> Dense<B> {
-    /// Initial weights uniform within `1 / sqrt(in_channels)`, as torch draws them.
+    /// Makes a layer whose weights and bias are uniform in `±1 / sqrt(in_channels)`, as PyTorch initialises them.
     pub fn new(in_channels: usize, out_channels: usize, init: &mut WeightInit, device: &B::Device) -> Self {
         let bound = WeightInit::kaiming_bound(in_channels);
         let weight = init.uniform([in_channels, out_channels], bound, device);
@@ -33,7 +33,7 @@ impl<B: GnnBackend> Dense<B> {
     /// - output: `[rows, out_channels]`
     ///
     /// # Panics
-    /// If `x` has other columns.
+    /// If `x` does not have `in_channels` columns.
     pub fn forward(&self, x: Tensor<B, 2>, activation: Activation) -> Tensor<B, 2> {
         linear(x, self.weight.val(), Some(self.bias.val()), activation)
     }

@@ -10,60 +10,61 @@ use crate::ops::{
     Activation, Attention, AttentionVersion, Block, DropoutMask, GnnBackend, gat_attention, gatv2_attention, linear,
 };
 
-/// Settings of a [`GatConv`].
+/// The settings of a [`GatConv`].
 #[derive(Config, Debug)]
 pub struct GatConvConfig {
     /// Features of each source.
     pub in_channels: usize,
-    /// Features of each destination where it is of another node type than sources; its weights are then its own.
+    /// Features of each destination if destinations have another node type than sources. Destinations then have their
+    /// own weights.
     pub dst_channels: Option<usize>,
-    /// Features that each head computes.
+    /// Output features of each head.
     pub out_channels: usize,
-    /// Attention heads.
+    /// Number of attention heads.
     pub heads: usize,
-    /// How edges are scored.
+    /// Formula of the edges' scores.
     #[config(default = "AttentionVersion::V2")]
     pub version: AttentionVersion,
-    /// Whether heads are put side by side; else they are averaged.
+    /// True to concatenate the outputs of the heads, false to average them.
     #[config(default = true)]
     pub concat: bool,
-    /// What negative arguments of the LeakyReLU are multiplied by.
+    /// Factor of negative arguments of the LeakyReLU.
     #[config(default = 0.2)]
     pub negative_slope: f64,
-    /// Whether nodes attend to themselves besides their edges. Not between two node types.
+    /// True to add an edge from each node to itself. Not possible between two node types.
     #[config(default = true)]
     pub self_edges: bool,
-    /// Whether to add a learned constant.
+    /// True to add a bias to the output.
     #[config(default = true)]
     pub bias: bool,
-    /// Whether, with `bias`, the two projections of the second version add learned constants too.
+    /// True to add biases to both projections of [`AttentionVersion::V2`] as well, if `bias` is true.
     #[config(default = true)]
     pub projection_bias: bool,
 }
 
-/// Attention of several heads (Veličković et al., "Graph attention networks", ICLR 2018; Brody, Alon and Yahav, "How
-/// attentive are graph attention networks?", ICLR 2022), as PyG's `GATConv` and `GATv2Conv`.
+/// A multi-head graph attention layer (Veličković et al., "Graph attention networks", ICLR 2018; Brody, Alon and Yahav,
+/// "How attentive are graph attention networks?", ICLR 2022), as PyG's `GATConv` and `GATv2Conv`.
 #[derive(Module, Debug)]
 pub struct GatConv<B: Backend> {
     /// `[in_channels, heads * out_channels]`; PyG's `lin_src.weight` or `lin_l.weight`, transposed.
     pub weight_src: Param<Tensor<B, 2>>,
-    /// `[dst_channels, heads * out_channels]`; PyG's `lin_dst.weight` or `lin_r.weight`, transposed. The first version has it
-    /// between two node types alone.
+    /// `[dst_channels, heads * out_channels]`; PyG's `lin_dst.weight` or `lin_r.weight`, transposed. In version 1 it
+    /// exists only between two node types.
     pub weight_dst: Option<Param<Tensor<B, 2>>>,
-    /// `[heads * out_channels]`; PyG's `lin_l.bias` of the second version.
+    /// `[heads * out_channels]`; PyG's `lin_l.bias`, in version 2 only.
     pub bias_src: Option<Param<Tensor<B, 1>>>,
-    /// `[heads * out_channels]`; PyG's `lin_r.bias` of the second version.
+    /// `[heads * out_channels]`; PyG's `lin_r.bias`, in version 2 only.
     pub bias_dst: Option<Param<Tensor<B, 1>>>,
     /// `[1, heads, out_channels]`; PyG's `att_src` or `att`.
     pub attention_src: Param<Tensor<B, 3>>,
-    /// `[1, heads, out_channels]`; PyG's `att_dst`, which the second version does not have.
+    /// `[1, heads, out_channels]`; PyG's `att_dst`, in version 1 only.
     pub attention_dst: Option<Param<Tensor<B, 3>>>,
     /// `[heads * out_channels]`, or `[out_channels]` if heads are averaged.
     pub bias: Option<Param<Tensor<B, 1>>>,
     settings: Settings,
 }
 
-/// Settings that are not tensors.
+/// The settings of a layer that are not tensors.
 #[derive(Debug, Clone, Copy)]
 struct Settings {
     version: AttentionVersion,
@@ -73,10 +74,11 @@ struct Settings {
 }
 
 impl GatConvConfig {
-    /// The layer with Glorot-uniform weights, biases of projections uniform within `1 / sqrt(in_channels)`, and a bias of zero,
-    /// as in PyG.
+    /// Makes the layer with the initial values of PyG: Glorot-uniform weights, biases of the projections uniform in
+    /// `±1 / sqrt(in_channels)`, and an output bias of zero.
     pub fn init<B: Backend>(&self, init: &mut WeightInit, device: &B::Device) -> GatConv<B> {
-        let (heads, channels) = (self.heads, self.out_channels);
+        let heads = self.heads;
+        let channels = self.out_channels;
         let width = heads * channels;
         let additive = self.version == AttentionVersion::V1;
         let mut weight = |fan_in: usize| init.uniform([fan_in, width], WeightInit::glorot_bound(fan_in, width), device);
@@ -100,22 +102,23 @@ impl GatConvConfig {
 }
 
 impl<B: GnnBackend> GatConv<B> {
-    /// Applies the layer to edges within one node type, with `dropout` of the attention's weights.
+    /// Applies the layer to edges within one node type, with `dropout` of the attention weights.
     ///
     /// # Shapes
     /// - `x`: `[num_src, in_channels]`
     /// - output: `[num_dst, heads * out_channels]`, or `[num_dst, out_channels]` if heads are averaged
     ///
     /// # Panics
-    /// If the shape of `x` is another, or there are more destinations than sources.
+    /// If `x` has another shape, or if there are more destinations than sources.
     pub fn forward(&self, x: Tensor<B, 2>, block: &Block, dropout: DropoutMask) -> Tensor<B, 2> {
-        let (num_dst, [_, fan_in]) = (block.num_dst(), x.dims());
+        let num_dst = block.num_dst();
+        let [_, fan_in] = x.dims();
         assert!(num_dst <= block.num_src(), "GatConv::forward: {num_dst} destinations, {} sources", block.num_src());
         if self.settings.version == AttentionVersion::V2 || self.weight_dst.is_some() {
             let x_dst = x.clone().slice([0..num_dst, 0..fan_in]);
             return self.forward_between(x, x_dst, block, dropout);
         }
-        // Both scores of all nodes as one product, instead of a copy of the destinations' rows.
+        // One product computes both scores of all nodes, which avoids copying the destinations' rows.
         let [_, heads, _] = self.attention_src.dims();
         let of_scores = Tensor::cat(vec![self.score_weight(true), self.score_weight(false)], 1);
         let scores = linear(x.clone(), of_scores, None, Activation::Identity);
@@ -130,10 +133,10 @@ impl<B: GnnBackend> GatConv<B> {
     /// # Shapes
     /// - `x_src`: `[num_src, in_channels]`
     /// - `x_dst`: `[num_dst, dst_channels]`
-    /// - output: as that of [`GatConv::forward`]
+    /// - output: that of [`GatConv::forward`]
     ///
     /// # Panics
-    /// If shapes are others, or with self edges where there are more destinations than sources.
+    /// If a tensor has another shape, or if the layer has self edges and there are more destinations than sources.
     pub fn forward_between(
         &self,
         x_src: Tensor<B, 2>,
@@ -162,27 +165,33 @@ impl<B: GnnBackend> GatConv<B> {
     }
 
     fn attention(&self, block: &Block, dropout: DropoutMask) -> Attention {
-        let ([_, heads, _], settings) = (self.attention_src.dims(), self.settings);
+        let [_, heads, _] = self.attention_src.dims();
+        let settings = self.settings;
         Attention::new(block.clone(), settings.version, heads)
             .with_negative_slope(settings.negative_slope as f32)
             .with_self_edges(settings.self_edges)
             .with_dropout(dropout)
     }
 
-    /// What makes scores of features, `[in, heads]`: `a · (x W)` is `x (W a)`, which is a narrow product.
+    /// Returns the matrix that maps features to scores, `[in, heads]`. It uses `a · (x W) = x (W a)`: the product with
+    /// `W a` has only `heads` columns.
     fn score_weight(&self, of_sources: bool) -> Tensor<B, 2> {
         let (weight, vector) = if of_sources {
             (&self.weight_src, &self.attention_src)
         } else {
-            let (weight, vector) = (self.weight_dst.as_ref(), self.attention_dst.as_ref());
+            let weight = self.weight_dst.as_ref();
+            let vector = self.attention_dst.as_ref();
             (weight.unwrap_or(&self.weight_src), vector.unwrap_or(&self.attention_src))
         };
-        let ([fan_in, _], [_, heads, channels]) = (weight.dims(), vector.dims());
+        let [fan_in, _] = weight.dims();
+        let [_, heads, channels] = vector.dims();
         (weight.val().reshape([fan_in, heads, channels]) * vector.val()).sum_dim(2).reshape([fan_in, heads])
     }
 
+    /// Averages the heads unless they are concatenated, and adds the bias.
     fn finish(&self, output: Tensor<B, 2>) -> Tensor<B, 2> {
-        let ([rows, _], [_, heads, channels]) = (output.dims(), self.attention_src.dims());
+        let [rows, _] = output.dims();
+        let [_, heads, channels] = self.attention_src.dims();
         let output = if self.settings.concat || heads == 1 {
             output
         } else {

@@ -1,4 +1,4 @@
-//! The graph convolution of Kipf and Welling.
+//! The graph convolutional layer of Kipf and Welling.
 
 use burn::config::Config;
 use burn::module::{Module, Param};
@@ -10,20 +10,21 @@ use super::order::Order;
 use super::weight_init::WeightInit;
 use crate::ops::{Activation, Block, GnnBackend, aggregate, linear};
 
-/// Settings of a [`GcnConv`].
+/// The settings of a [`GcnConv`].
 #[derive(Config, Debug)]
 pub struct GcnConvConfig {
     /// Features of each source.
     pub in_channels: usize,
     /// Features of each destination.
     pub out_channels: usize,
-    /// Whether to add a learned constant.
+    /// True to add a bias to the output.
     #[config(default = true)]
     pub bias: bool,
 }
 
-/// `out = D^-1/2 (A + I) D^-1/2 · x · W + b` (Kipf and Welling, "Semi-supervised classification with graph convolutional
-/// networks", ICLR 2017). The normalisation comes with the batch, see [`GcnNorm`].
+/// A graph convolutional layer, `out = activation(D^-1/2 (A + I) D^-1/2 · x · W + b)` (Kipf and Welling,
+/// "Semi-supervised classification with graph convolutional networks", ICLR 2017). The caller computes the
+/// normalisation once per batch, see [`GcnNorm`].
 #[derive(Module, Debug)]
 pub struct GcnConv<B: Backend> {
     /// `[in_channels, out_channels]`; PyG's `lin.weight`, transposed.
@@ -33,7 +34,7 @@ pub struct GcnConv<B: Backend> {
 }
 
 impl GcnConvConfig {
-    /// The layer with Glorot-uniform weights and a bias of zero, as in PyG.
+    /// Makes the layer with the initial values of PyG: Glorot-uniform weights and a bias of zero.
     pub fn init<B: Backend>(&self, init: &mut WeightInit, device: &B::Device) -> GcnConv<B> {
         let bound = WeightInit::glorot_bound(self.in_channels, self.out_channels);
         GcnConv {
@@ -44,14 +45,14 @@ impl GcnConvConfig {
 }
 
 impl<B: GnnBackend> GcnConv<B> {
-    /// Applies the layer and `activation`, in the order that costs less for this block.
+    /// Applies the layer and `activation` in the order that costs less for this block.
     ///
     /// # Shapes
     /// - `x`: `[num_src, in_channels]`
     /// - output: `[num_dst, out_channels]`
     ///
     /// # Panics
-    /// If the shape of `x` is another, or `norm` is of another batch.
+    /// If `x` has another shape, or if `norm` was made for a batch of another size.
     pub fn forward(&self, x: Tensor<B, 2>, block: &Block, norm: &GcnNorm, activation: Activation) -> Tensor<B, 2> {
         let [fan_in, fan_out] = self.weight.dims();
         self.forward_in_order(x, block, norm, activation, Order::choose(block, fan_in, fan_out))
@@ -60,10 +61,10 @@ impl<B: GnnBackend> GcnConv<B> {
     /// Applies the layer in a given order.
     ///
     /// # Shapes
-    /// As [`GcnConv::forward`].
+    /// Those of [`GcnConv::forward`].
     ///
     /// # Panics
-    /// As [`GcnConv::forward`].
+    /// In the cases of [`GcnConv::forward`].
     pub fn forward_in_order(
         &self,
         x: Tensor<B, 2>,
@@ -72,7 +73,8 @@ impl<B: GnnBackend> GcnConv<B> {
         activation: Activation,
         order: Order,
     ) -> Tensor<B, 2> {
-        let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
+        let weight = self.weight.val();
+        let bias = self.bias.as_ref().map(Param::val);
         match order {
             Order::AggregateFirst => linear(aggregate(x, block, &norm.reduce()), weight, bias, activation),
             Order::TransformFirst => {

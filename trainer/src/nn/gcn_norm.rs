@@ -8,32 +8,34 @@ use crate::ops::{BatchGraph, EdgeWeights, Reduce};
 
 /// The weights `D^-1/2 (A + I) D^-1/2` of a batch, with the degrees of the *full* graph.
 ///
-/// With all neighbors the result is exact: edge `u -> v` weighs `1 / sqrt((deg_v + 1) (deg_u + 1))`, node `v` itself
-/// `1 / (deg_v + 1)` (Kipf and Welling, "Semi-supervised classification with graph convolutional networks", ICLR 2017;
-/// degrees count in-edges, as in PyG). Where only `k_v` of the `deg_v` neighbors were drawn, edge weights are multiplied by
-/// `deg_v / k_v`, so that the sum over uniformly drawn neighbors has the full sum as its expectation.
+/// If all neighbors are sampled, the result is exact: edge `u -> v` has weight `1 / sqrt((deg_v + 1) (deg_u + 1))`, and
+/// node `v` itself has weight `1 / (deg_v + 1)` (Kipf and Welling, "Semi-supervised classification with graph
+/// convolutional networks", ICLR 2017; degrees count in-edges, as in PyG). If only `k_v` of the `deg_v` neighbors are
+/// sampled, edge weights are multiplied by `deg_v / k_v`. The expectation of the sum over uniformly sampled neighbors
+/// is then the full sum.
 ///
-/// Neighbors that are drawn by weight would bias that sum, and degrees of the full graph count edges of all times. So training
-/// refuses a GCN where neighbors are drawn by weights or times.
+/// Weighted sampling would bias this sum, and the degrees of the full graph count edges of all times. Therefore
+/// training rejects a GCN with weighted or temporal sampling.
 ///
-/// Unlike PyG's `GCNConv`, which drops self loops of the data before it adds its own, a self loop among the edges counts
-/// as an edge like any other.
+/// PyG's `GCNConv` drops self loops of the data before it adds its own. Here a self loop among the edges is kept as an
+/// ordinary edge.
 #[derive(Debug, Clone)]
 pub struct GcnNorm {
     weights: Arc<EdgeWeights>,
 }
 
 impl GcnNorm {
-    /// Computes the weights, once per batch for all layers.
+    /// Computes the weights of a batch. All layers share them.
     ///
     /// # Shapes
     /// - `degrees`: `[num_nodes]`, the in-degree in the full graph of every node of the batch
     ///
     /// # Errors
-    /// [`GcnNormError`] if degrees are missing, or 0 for a node that has neighbors, or if the edges are between two node
-    /// types.
+    /// [`GcnNormError`] if the number of degrees is wrong, if a node with neighbors has degree 0, or if the graph has
+    /// more rows than nodes, as it can between two node types.
     pub fn new(graph: &BatchGraph, degrees: &[u32]) -> Result<Self, GcnNormError> {
-        let (num_rows, num_nodes) = (graph.num_rows(), graph.num_nodes());
+        let num_rows = graph.num_rows();
+        let num_nodes = graph.num_nodes();
         if num_rows > num_nodes {
             return Err(GcnNormError::RowsWithoutNodes { num_rows, num_nodes });
         }
@@ -54,42 +56,44 @@ impl GcnNorm {
             edges.extend(sources.iter().map(|&source| (of_row * inverse_roots[source as usize]) as f32));
         }
         let self_loops = inverse_roots[..graph.num_rows()].iter().map(|root| (root * root) as f32).collect();
-        let weights = EdgeWeights::new(graph, edges, Some(self_loops)).expect("one weight per edge and row was made");
+        let weights = EdgeWeights::new(graph, edges, Some(self_loops)).expect("one weight per edge and row");
         Ok(Self { weights: Arc::new(weights) })
     }
 
-    /// The aggregation with these weights.
+    /// Returns the weighted sum with these weights.
     pub fn reduce(&self) -> Reduce {
         Reduce::WeightedSum(Arc::clone(&self.weights))
     }
 
-    /// The weights themselves.
+    /// Returns the weights of edges and self loops.
     pub fn weights(&self) -> &EdgeWeights {
         &self.weights
     }
 }
 
-/// Why degrees do not fit a batch.
+/// An error of the degrees or the graph of a [`GcnNorm`].
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum GcnNormError {
-    /// Not one degree per node.
-    #[error("{given} degrees for a batch of {expected} nodes")]
+    /// A wrong number of degrees.
+    #[error("GCN normalisation: {given} degrees for a batch of {expected} nodes, expected one per node")]
     DegreeCount {
-        /// How many were given.
+        /// Number of given degrees.
         given: usize,
         /// Nodes of the batch.
         expected: usize,
     },
-    /// Edges whose destinations are not among their sources' nodes.
-    #[error("{num_rows} rows for {num_nodes} nodes: a GCN takes edges within one node type")]
+    /// A graph with more rows than nodes: its edges are between two node types.
+    #[error("GCN normalisation: {num_rows} rows but {num_nodes} source nodes, a GCN needs edges within one node type")]
     RowsWithoutNodes {
         /// Rows of the graph.
         num_rows: usize,
-        /// Its nodes.
+        /// Source nodes of the graph.
         num_nodes: usize,
     },
     /// A degree that contradicts the edges.
-    #[error("node {node} of the batch has {neighbors} neighbors but an in-degree of 0 in the full graph")]
+    #[error(
+        "GCN normalisation: node {node} of the batch has {neighbors} neighbors but an in-degree of 0 in the full graph"
+    )]
     NeighborsWithoutDegree {
         /// The node, in batch numbering.
         node: usize,
@@ -113,7 +117,7 @@ mod tests {
 
     #[test]
     fn drawn_neighbors_stand_for_all() {
-        // Node 0 has 6 neighbors of which 2 were drawn, with degrees 0 and 3.
+        // Node 0 has 6 neighbors. Two of them are sampled; they have degrees 0 and 3.
         let graph = BatchGraph::new(vec![0, 2], vec![1, 2], 3).expect("a valid graph");
         let norm = GcnNorm::new(&graph, &[6, 0, 3]).expect("degrees that fit");
         let expected = [3.0 / 7f32.sqrt(), 3.0 / 28f32.sqrt()];

@@ -11,39 +11,39 @@ use super::weight_init::WeightInit;
 use crate::models::Mode;
 use crate::ops::{Activation, Block, GnnBackend, Reduce, aggregate, linear};
 
-/// Settings of a [`GinConv`].
+/// The settings of a [`GinConv`].
 #[derive(Config, Debug)]
 pub struct GinConvConfig {
     /// Features of each source.
     pub in_channels: usize,
     /// Features of each destination.
     pub out_channels: usize,
-    /// Dense layers of the MLP, at least 1.
+    /// Number of dense layers of the MLP, at least 1.
     #[config(default = 2)]
     pub mlp_layers: usize,
-    /// Whether the MLP normalises between its layers.
+    /// True to apply batch normalisation between the layers of the MLP.
     #[config(default = true)]
     pub batch_norm: bool,
-    /// Whether epsilon is learned; else it is 0.
+    /// True to learn epsilon. Otherwise it is 0.
     #[config(default = false)]
     pub learn_epsilon: bool,
 }
 
-/// `out = MLP((1 + epsilon) x + sum of the neighbors)` (Xu, Hu, Leskovec and Jegelka, "How powerful are graph neural
-/// networks?", ICLR 2019), as PyG's `GINConv`.
+/// A graph isomorphism layer, `out = MLP((1 + epsilon) x + sum of the neighbors)` (Xu, Hu, Leskovec and Jegelka, "How
+/// powerful are graph neural networks?", ICLR 2019), as PyG's `GINConv`.
 #[derive(Module, Debug)]
 pub struct GinConv<B: Backend> {
-    /// What is applied to the sums.
+    /// The MLP that is applied to the sums.
     pub mlp: Mlp<B>,
-    /// `[1]`, if it is learned.
+    /// `[1]`, if epsilon is learned.
     pub epsilon: Option<Param<Tensor<B, 1>>>,
 }
 
 impl GinConvConfig {
-    /// The layer with initial weights as torch draws them, and epsilon 0.
+    /// Makes the layer with weights as PyTorch initialises them, and epsilon 0.
     ///
     /// # Panics
-    /// If the MLP has no layer.
+    /// If `mlp_layers` is 0.
     pub fn init<B: Backend>(&self, init: &mut WeightInit, device: &B::Device) -> GinConv<B> {
         let mut channels = vec![self.in_channels];
         channels.resize(self.mlp_layers + 1, self.out_channels);
@@ -53,14 +53,15 @@ impl GinConvConfig {
 }
 
 impl<B: GnnBackend> GinConv<B> {
-    /// Applies the layer, in the order that costs less for this block: the MLP's first product commutes with the sum.
+    /// Applies the layer in the order that costs less for this block: the first product of the MLP commutes with the
+    /// sum.
     ///
     /// # Shapes
     /// - `x`: `[num_src, in_channels]`
     /// - output: `[num_dst, out_channels]`
     ///
     /// # Panics
-    /// If the shape of `x` is another, or the block has more destinations than sources.
+    /// If `x` has another shape, or if the block has more destinations than sources.
     pub fn forward(&self, x: Tensor<B, 2>, block: &Block, mode: Mode) -> Tensor<B, 2> {
         let [fan_in, fan_out] = self.mlp.layers[0].weight.dims();
         self.forward_in_order(x, block, mode, Order::choose(block, fan_in, fan_out))
@@ -69,10 +70,10 @@ impl<B: GnnBackend> GinConv<B> {
     /// Applies the layer in a given order.
     ///
     /// # Shapes
-    /// As [`GinConv::forward`].
+    /// Those of [`GinConv::forward`].
     ///
     /// # Panics
-    /// As [`GinConv::forward`].
+    /// In the cases of [`GinConv::forward`].
     pub fn forward_in_order(&self, x: Tensor<B, 2>, block: &Block, mode: Mode, order: Order) -> Tensor<B, 2> {
         match order {
             Order::AggregateFirst => self.mlp.forward(self.with_neighbors(x, block), mode),
@@ -85,7 +86,7 @@ impl<B: GnnBackend> GinConv<B> {
         }
     }
 
-    /// `(1 + epsilon) x + sum of the neighbors`.
+    /// Returns `(1 + epsilon) x + sum of the neighbors`.
     fn with_neighbors(&self, x: Tensor<B, 2>, block: &Block) -> Tensor<B, 2> {
         let [_, width] = x.dims();
         let sums = aggregate(x.clone(), block, &Reduce::Sum);

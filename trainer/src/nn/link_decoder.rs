@@ -1,4 +1,4 @@
-//! Scores of pairs of nodes.
+//! The decoder of link prediction: scores of node pairs.
 
 use burn::module::{Module, Param};
 use burn::tensor::backend::Backend;
@@ -9,14 +9,14 @@ use std::str::FromStr;
 
 use super::weight_init::WeightInit;
 
-/// How a pair of nodes is scored.
+/// The formula of the score of a node pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DecoderKind {
-    /// The dot product of both rows, whatever the edge type.
+    /// The dot product of both rows, for every edge type.
     Dot,
-    /// `Σ source · relation · destination` with a learned row per edge type (Yang et al., "Embedding entities and relations for
-    /// learning and inference in knowledge bases", ICLR 2015).
+    /// `Σ source · relation · destination` with a learned row per edge type (Yang et al., "Embedding entities and
+    /// relations for learning and inference in knowledge bases", ICLR 2015).
     DistMult,
 }
 
@@ -40,26 +40,29 @@ impl FromStr for DecoderKind {
     }
 }
 
-/// Scores pairs of nodes. Both kinds are a dot product of a destination's row with a query, which its source and the edge type
-/// make, so that many destinations are one matrix product.
+/// The decoder of a link model, which scores node pairs.
+///
+/// Both kinds are the dot product of a destination's row with a query vector. The query depends on the source and the
+/// edge type only, so many destinations are scored by one matrix product.
 ///
 /// ```
 /// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
 /// use edgecut_trainer::nn::{DecoderKind, LinkDecoder, WeightInit};
 /// let device = Default::default();
 /// let decoder = LinkDecoder::<NdArray>::new(DecoderKind::Dot, 1, 2, &mut WeightInit::new(0), &device);
-/// let (source, destinations) = (Tensor::from_data([[1.0, 2.0]], &device), Tensor::from_data([[3.0, 1.0], [0.0, 1.0]], &device));
+/// let source = Tensor::from_data([[1.0, 2.0]], &device);
+/// let destinations = Tensor::from_data([[3.0, 1.0], [0.0, 1.0]], &device);
 /// let query = decoder.query(source, &[0]);
 /// assert_eq!(query.matmul(Tensor::transpose(destinations)).into_data(), TensorData::from([[5.0f32, 2.0]]));
 /// ```
 #[derive(Module, Debug)]
 pub struct LinkDecoder<B: Backend> {
-    /// `[edge types, channels]`, if edge types are told apart.
+    /// `[edge types, channels]`, for [`DecoderKind::DistMult`] only.
     pub relations: Option<Param<Tensor<B, 2>>>,
 }
 
 impl<B: Backend> LinkDecoder<B> {
-    /// A decoder of rows of `channels` columns.
+    /// Makes a decoder of rows with `channels` columns.
     pub fn new(
         kind: DecoderKind,
         num_edge_types: usize,
@@ -67,15 +70,15 @@ impl<B: Backend> LinkDecoder<B> {
         init: &mut WeightInit,
         device: &B::Device,
     ) -> Self {
-        // Relations near one leave the products of embeddings as large as they are.
+        // Relations are drawn around 1, so that the initial scores have the magnitude of plain dot products.
         let relations = || init.uniform_around([num_edge_types, channels], 1.0, 1.0, device);
         Self { relations: (kind == DecoderKind::DistMult).then(relations) }
     }
 
-    /// What a destination's row is multiplied with.
+    /// Returns the query vector of each edge. The score of an edge is its dot product with the destination's row.
     ///
     /// # Shapes
-    /// - `src`: `[edges, channels]`
+    /// - `src`: `[edges, channels]`, the sources' rows
     /// - `edge_types`: `[edges]`
     /// - output: `[edges, channels]`
     pub fn query(&self, src: Tensor<B, 2>, edge_types: &[u16]) -> Tensor<B, 2> {
@@ -85,7 +88,7 @@ impl<B: Backend> LinkDecoder<B> {
         }
     }
 
-    /// The learned row of each edge's type, if there are any.
+    /// Returns the learned row of each edge's type, or `None` for [`DecoderKind::Dot`].
     ///
     /// # Shapes
     /// - output: `[edges, channels]`

@@ -6,35 +6,34 @@ use thiserror::Error;
 
 use crate::ops::{GnnBackend, cross_entropy_sum};
 
-/// How well a batch was classified.
+/// The loss and the number of correct predictions of a batch.
 #[derive(Debug, Clone)]
 pub struct Classification<B: Backend> {
-    /// Mean cross entropy over the seeds, `[1]`; 0 for no seeds.
+    /// The mean cross entropy over the seeds, `[1]`; 0 without seeds.
     pub loss: Tensor<B, 1>,
-    /// The sum of the seeds' cross entropies, and the number of seeds whose greatest logit is their label's, `[2]`, without
-    /// gradients.
+    /// The sum of the seeds' cross entropies and the number of correctly classified seeds, `[2]`, without gradients.
     pub judged: Tensor<B, 1>,
-    /// Seeds.
+    /// The number of seeds.
     pub num_seeds: usize,
 }
 
 impl<B: Backend> Classification<B> {
-    /// Seeds whose greatest logit is their label's. It waits for the device.
+    /// Returns the number of seeds whose greatest logit belongs to their label. Waits for the device.
     pub fn num_correct(&self) -> usize {
         self.judged.clone().into_data().iter::<f64>().nth(1).unwrap_or(0.0) as usize
     }
 }
 
-/// Mean cross entropy between logits and labels, and the number of correct predictions.
+/// Computes the mean cross entropy between logits and labels, and counts the correct predictions.
 ///
-/// A batch without seeds has loss 0 and gradients that are zero or absent, never NaN.
+/// A batch without seeds has loss 0. Its gradients are zero or absent, never NaN.
 ///
 /// # Shapes
 /// - `logits`: `[num_seeds, num_classes]`
 /// - `labels`: `[num_seeds]`, from 0 to `num_classes - 1`
 ///
 /// # Errors
-/// [`LabelError`] if there are more or fewer labels than rows, or a label is no class.
+/// [`LabelError`] if the number of labels differs from the number of rows, or if a label is not a class.
 ///
 /// ```
 /// use burn::{backend::NdArray, tensor::Tensor};
@@ -55,34 +54,34 @@ pub fn cross_entropy<B: GnnBackend>(logits: Tensor<B, 2>, labels: &[i64]) -> Res
     }
     let device = logits.device();
     if num_seeds == 0 {
-        // A leaf of its own, since burn refuses a backward pass from a tensor that nothing tracks.
+        // A separate leaf tensor, because burn rejects a backward pass from a tensor that is not tracked.
         let loss = Tensor::zeros([1], &device).require_grad();
         return Ok(Classification { loss, judged: Tensor::zeros([2], &device), num_seeds });
     }
     let classes = labels.iter().map(|&label| label as i32).collect::<Vec<_>>();
     let classes = Tensor::<B, 1, Int>::from_data(TensorData::new(classes, [num_seeds]), &device);
     let (sum, judged) = cross_entropy_sum(logits, classes);
-    // Not a division, of which burn takes the gradient in `f32`.
+    // A multiplication instead of a division, because burn computes the gradient of a division by a scalar in `f32`.
     Ok(Classification { loss: sum.mul_scalar(1.0 / num_seeds as f64), judged, num_seeds })
 }
 
-/// Labels that do not fit logits.
+/// Labels that do not match the logits.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum LabelError {
-    /// Not one label per row.
-    #[error("{labels} labels for {rows} predictions")]
+    /// A wrong number of labels.
+    #[error("{labels} labels for {rows} predictions, expected one label per prediction")]
     Count {
-        /// Labels given.
+        /// Number of given labels.
         labels: usize,
         /// Rows of the logits.
         rows: usize,
     },
-    /// A label that is no class.
-    #[error("seed {row} of the batch has label {label}, classes go from 0 to {num_classes} (exclusive)")]
+    /// A label that is not a class.
+    #[error("seed {row} of the batch has label {label}, but labels must be at least 0 and below {num_classes} classes")]
     NoSuchClass {
         /// The seed, in batch numbering.
         row: usize,
-        /// Its label.
+        /// The label of the seed.
         label: i64,
         /// Number of classes.
         num_classes: usize,

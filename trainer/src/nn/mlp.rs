@@ -1,4 +1,4 @@
-//! Several dense layers.
+//! Multilayer perceptrons.
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -10,22 +10,26 @@ use super::weight_init::WeightInit;
 use crate::models::Mode;
 use crate::ops::{Activation, GnnBackend, linear};
 
-/// Dense layers, with batch normalisation if wanted and ReLU between them.
+/// A sequence of dense layers with optional batch normalisation and ReLU between them.
 #[derive(Module, Debug)]
 pub struct Mlp<B: Backend> {
-    /// At least one.
+    /// The dense layers, at least one.
     pub layers: Vec<Dense<B>>,
-    /// One after each layer but the last, or none at all.
+    /// The normalisation after each layer but the last; empty without batch normalisation.
     pub norms: Vec<BatchNorm<B>>,
 }
 
 impl<B: Backend> Mlp<B> {
-    /// Layers between these channels: `[in, hidden, out]` makes two.
+    /// Makes one layer between each two successive entries of `channels`: `[in, hidden, out]` makes two layers.
     ///
     /// # Panics
-    /// If there are fewer than two.
+    /// If `channels` has fewer than two entries.
     pub fn new(channels: &[usize], batch_norm: bool, init: &mut WeightInit, device: &B::Device) -> Self {
-        assert!(channels.len() >= 2, "an MLP goes from some channels to others");
+        assert!(
+            channels.len() >= 2,
+            "MLP: {} channel counts, at least 2 are needed (input and output)",
+            channels.len()
+        );
         let layers = channels.windows(2).map(|ends| Dense::new(ends[0], ends[1], init, device)).collect();
         let between = if batch_norm { &channels[1..channels.len() - 1] } else { &[] };
         Self { layers, norms: between.iter().map(|&channels| BatchNorm::new(channels, device)).collect() }
@@ -40,10 +44,12 @@ impl<B: GnnBackend> Mlp<B> {
     /// - output: `[rows, out_channels]`
     ///
     /// # Panics
-    /// If `x` has other columns.
+    /// If `x` does not have `in_channels` columns.
     pub fn forward(&self, x: Tensor<B, 2>, mode: Mode) -> Tensor<B, 2> {
         let first = &self.layers[0];
-        let (weight, bias) = (first.weight.val(), Some(first.bias.val()));
+        let weight = first.weight.val();
+        let bias = Some(first.bias.val());
+        // Without normalisation, product, bias and ReLU are one fused operation.
         if self.layers.len() > 1 && self.norms.is_empty() {
             let x = linear(x, weight, bias, mode.relu_and_dropout(0.0, 0));
             return self.forward_from(1, x, mode);
@@ -51,7 +57,7 @@ impl<B: GnnBackend> Mlp<B> {
         self.after_first(linear(x, weight, bias, Activation::Identity), mode)
     }
 
-    /// Goes on from what the first layer's product and bias have made of its input.
+    /// Applies all that follows the first layer's product and bias.
     pub(super) fn after_first(&self, x: Tensor<B, 2>, mode: Mode) -> Tensor<B, 2> {
         if self.layers.len() == 1 {
             return x;
@@ -64,6 +70,7 @@ impl<B: GnnBackend> Mlp<B> {
         self.forward_from(1, x, mode)
     }
 
+    /// Applies the layers from number `layer` on.
     fn forward_from(&self, layer: usize, mut x: Tensor<B, 2>, mode: Mode) -> Tensor<B, 2> {
         let relu = mode.relu_and_dropout(0.0, 0);
         for (number, dense) in self.layers.iter().enumerate().skip(layer) {

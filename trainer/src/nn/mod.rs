@@ -1,4 +1,4 @@
-//! Graph convolutions over the blocks of a batch, and the loss.
+//! The layers of models: graph convolutions over the blocks of a batch, dense layers, decoders and the loss.
 
 mod aggregation;
 mod batch_norm;

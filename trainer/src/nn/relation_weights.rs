@@ -1,4 +1,4 @@
-//! A weight matrix for each edge type, or what makes one.
+//! The weight matrix of each edge type, optionally decomposed.
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -8,27 +8,28 @@ use serde::{Deserialize, Serialize};
 use super::weight_init::WeightInit;
 use crate::ops::{GnnBackend, matmul};
 
-/// How the weights of many edge types are kept few (Schlichtkrull et al., ESWC 2018, section 2.2).
+/// The decomposition of the weights of edge types, which reduces the number of parameters (Schlichtkrull et al.,
+/// "Modeling relational data with graph convolutional networks", ESWC 2018, section 2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decomposition {
-    /// Not at all: a matrix per edge type.
+    /// No decomposition: one matrix per edge type.
     #[default]
     None,
-    /// Every matrix is a weighted sum of the same few.
+    /// Every matrix is a weighted sum of the same basis matrices.
     Basis {
-        /// How many there are.
+        /// Number of basis matrices.
         num_bases: usize,
     },
-    /// Every matrix has blocks along its diagonal, and zeros elsewhere.
+    /// Every matrix is block-diagonal.
     BlockDiagonal {
-        /// How many blocks; they divide the columns in and out.
+        /// Number of blocks. It must divide the input and output channels.
         num_blocks: usize,
     },
 }
 
 impl Decomposition {
-    /// Parameters of the weights of `num_relations` edge types; `None` if they cannot be counted.
+    /// Returns the number of parameters of the weights of `num_relations` edge types, or `None` if it overflows.
     pub fn num_parameters(self, num_relations: usize, fan_in: usize, fan_out: usize) -> Option<usize> {
         let matrix = fan_in.checked_mul(fan_out)?;
         match self {
@@ -38,11 +39,11 @@ impl Decomposition {
         }
     }
 
-    /// What is wrong with it for matrices of this size, if anything is.
+    /// Returns an error text if the decomposition is not possible for matrices of this size.
     pub fn problem(self, fan_in: usize, fan_out: usize) -> Option<String> {
         match self {
-            Self::Basis { num_bases: 0 } => Some("num_bases is 0, it has to be at least 1".into()),
-            Self::BlockDiagonal { num_blocks: 0 } => Some("num_blocks is 0, it has to be at least 1".into()),
+            Self::Basis { num_bases: 0 } => Some("num_bases is 0, it must be at least 1".into()),
+            Self::BlockDiagonal { num_blocks: 0 } => Some("num_blocks is 0, it must be at least 1".into()),
             Self::BlockDiagonal { num_blocks } if ![fan_in, fan_out].iter().all(|c| c.is_multiple_of(num_blocks)) => {
                 let and = if fan_in == fan_out { String::new() } else { format!(" and {fan_out}") };
                 Some(format!("{num_blocks} blocks do not divide {fan_in}{and} channels"))
@@ -55,18 +56,18 @@ impl Decomposition {
 /// The weights of all edge types of a layer.
 #[derive(Module, Debug)]
 pub struct RelationWeights<B: Backend> {
-    /// `[in_channels, out_channels]` of each edge type, without decomposition.
+    /// The matrix of each edge type without decomposition, `[in_channels, out_channels]`.
     pub matrices: Vec<Param<Tensor<B, 2>>>,
-    /// `[num_bases, in_channels, out_channels]`.
+    /// The basis matrices, `[num_bases, in_channels, out_channels]`.
     pub bases: Option<Param<Tensor<B, 3>>>,
-    /// `[num_relations, num_bases]`.
+    /// The coefficients of the basis matrices, `[num_relations, num_bases]`.
     pub coefficients: Option<Param<Tensor<B, 2>>>,
-    /// `[num_blocks, in_channels / num_blocks, out_channels / num_blocks]` of each edge type.
+    /// The diagonal blocks of each edge type, `[num_blocks, in_channels / num_blocks, out_channels / num_blocks]`.
     pub blocks: Vec<Param<Tensor<B, 3>>>,
 }
 
 impl<B: Backend> RelationWeights<B> {
-    /// Glorot-uniform weights. Sizes have to be those of which [`Decomposition::problem`] knows none.
+    /// Makes Glorot-uniform weights. The caller checks the sizes with [`Decomposition::problem`].
     pub fn new(
         num_relations: usize,
         [fan_in, fan_out]: [usize; 2],
@@ -97,13 +98,13 @@ impl<B: Backend> RelationWeights<B> {
 }
 
 impl<B: GnnBackend> RelationWeights<B> {
-    /// The matrix of an edge type.
+    /// Returns the matrix of an edge type.
     ///
     /// # Shapes
     /// - output: `[in_channels, out_channels]`
     ///
     /// # Panics
-    /// If there is no such edge type.
+    /// If the edge type does not exist.
     pub fn of_relation(&self, relation: usize) -> Tensor<B, 2> {
         if let (Some(bases), Some(coefficients)) = (&self.bases, &self.coefficients) {
             let [num_bases, fan_in, fan_out] = bases.dims();
@@ -118,9 +119,10 @@ impl<B: GnnBackend> RelationWeights<B> {
     }
 }
 
-/// `[num_blocks, rows, columns]` as the matrix that has these blocks along its diagonal.
+/// Makes the block-diagonal matrix of blocks of shape `[num_blocks, rows, columns]`.
 fn block_diagonal<B: Backend>(blocks: Tensor<B, 3>) -> Tensor<B, 2> {
-    let (device, [num_blocks, rows, columns]) = (blocks.device(), blocks.dims());
+    let device = blocks.device();
+    let [num_blocks, rows, columns] = blocks.dims();
     let strip = |block: usize| {
         let values = blocks.clone().slice([block..block + 1, 0..rows, 0..columns]).reshape([rows, columns]);
         let zeros = |count: usize| (count > 0).then(|| Tensor::zeros([rows, count * columns], &device));

@@ -1,4 +1,4 @@
-//! The relational graph convolution.
+//! The relational graph convolutional layer.
 
 use burn::config::Config;
 use burn::module::{Module, Param};
@@ -10,40 +10,40 @@ use super::relation_weights::{Decomposition, RelationWeights};
 use super::weight_init::WeightInit;
 use crate::ops::{Activation, GnnBackend, Reduce, linear};
 
-/// Settings of an [`RgcnConv`].
+/// The settings of an [`RgcnConv`].
 #[derive(Config, Debug)]
 pub struct RgcnConvConfig {
-    /// Edge types.
+    /// Number of edge types.
     pub num_relations: usize,
-    /// Features of each node, of whatever type.
+    /// Features of each node, the same for all node types.
     pub in_channels: usize,
-    /// Features of each destination.
+    /// Output features of each destination.
     pub out_channels: usize,
-    /// How the weights of edge types are kept few.
+    /// Decomposition of the weights of edge types.
     #[config(default = "Decomposition::None")]
     pub decomposition: Decomposition,
-    /// Whether to add a learned constant.
+    /// True to add a bias to the output.
     #[config(default = true)]
     pub bias: bool,
 }
 
-/// `out_i = sum_r mean_{j in N_r(i)} x_j W_r + x_i W_0 + b` (Schlichtkrull et al., "Modeling relational data with graph
-/// convolutional networks", ESWC 2018), as PyG's `RGCNConv`.
+/// A relational graph convolutional layer, `out_i = sum_r mean_{j in N_r(i)} x_j W_r + x_i W_0 + b` (Schlichtkrull et
+/// al., "Modeling relational data with graph convolutional networks", ESWC 2018), as PyG's `RGCNConv`.
 #[derive(Module, Debug)]
 pub struct RgcnConv<B: Backend> {
-    /// `W_r`.
+    /// The weights `W_r` of the edge types.
     pub weights: RelationWeights<B>,
     /// `W_0`, `[in_channels, out_channels]`; PyG's `root`.
     pub weight_self: Param<Tensor<B, 2>>,
-    /// `[out_channels]`.
+    /// `b`, `[out_channels]`.
     pub bias: Option<Param<Tensor<B, 1>>>,
 }
 
 impl RgcnConvConfig {
-    /// The layer with Glorot-uniform weights and a bias of zero, as in PyG.
+    /// Makes the layer with the initial values of PyG: Glorot-uniform weights and a bias of zero.
     ///
     /// # Panics
-    /// If blocks do not divide the channels, see [`Decomposition::problem`].
+    /// If the decomposition is not possible for these channels, see [`Decomposition::problem`].
     pub fn init<B: Backend>(&self, init: &mut WeightInit, device: &B::Device) -> RgcnConv<B> {
         let shape = [self.in_channels, self.out_channels];
         let problem = self.decomposition.problem(self.in_channels, self.out_channels);
@@ -57,7 +57,7 @@ impl RgcnConvConfig {
 }
 
 impl<B: GnnBackend> RgcnConv<B> {
-    /// Applies the layer to the destinations of one node type. Edge types without edges cost nothing.
+    /// Applies the layer to the destinations of one node type. Edge types without edges are skipped.
     ///
     /// # Shapes
     /// - `x_dst`: `[num_dst, in_channels]`
@@ -65,7 +65,7 @@ impl<B: GnnBackend> RgcnConv<B> {
     /// - output: `[num_dst, out_channels]`
     ///
     /// # Panics
-    /// If shapes are others, or there is no such edge type.
+    /// If a tensor has another shape, or if an edge type does not exist.
     pub fn forward(&self, x_dst: Tensor<B, 2>, incoming: &[Incoming<B>]) -> Tensor<B, 2> {
         let bias = self.bias.as_ref().map(Param::val);
         let own = linear(x_dst, self.weight_self.val(), bias, Activation::Identity);

@@ -1,4 +1,4 @@
-//! GraphSAGE's layer.
+//! The layer of GraphSAGE.
 
 use burn::config::Config;
 use burn::module::{Module, Param};
@@ -10,23 +10,24 @@ use super::order::Order;
 use super::weight_init::WeightInit;
 use crate::ops::{Activation, Block, GnnBackend, aggregate, aggregate_with_self, linear};
 
-/// Settings of a [`SageConv`].
+/// The settings of a [`SageConv`].
 #[derive(Config, Debug)]
 pub struct SageConvConfig {
     /// Features of each source.
     pub in_channels: usize,
     /// Features of each destination.
     pub out_channels: usize,
-    /// How neighbors are combined.
+    /// Aggregation of the neighbors.
     #[config(default = "Aggregation::Mean")]
     pub aggregation: Aggregation,
-    /// Whether to add a learned constant.
+    /// True to add a bias to the output.
     #[config(default = true)]
     pub bias: bool,
 }
 
-/// `out = aggregated · W_neighbors + x[:num_dst] · W_self + b` (Hamilton, Ying and Leskovec, "Inductive representation
-/// learning on large graphs", NeurIPS 2017), as PyG's `SAGEConv` without normalisation of the output.
+/// A GraphSAGE layer, `out = activation(aggregated · W_neighbors + x[:num_dst] · W_self + b)` (Hamilton, Ying and
+/// Leskovec, "Inductive representation learning on large graphs", NeurIPS 2017), as PyG's `SAGEConv` without
+/// normalisation of the output.
 #[derive(Module, Debug)]
 pub struct SageConv<B: Backend> {
     /// Weights for the aggregated neighbors, `[in_channels, out_channels]`; PyG's `lin_l.weight`, transposed.
@@ -39,7 +40,7 @@ pub struct SageConv<B: Backend> {
 }
 
 impl SageConvConfig {
-    /// The layer with initial weights uniform within `1 / sqrt(in_channels)`, as torch and PyG draw them.
+    /// Makes the layer with weights and bias uniform in `±1 / sqrt(in_channels)`, as PyTorch and PyG initialise them.
     pub fn init<B: Backend>(&self, init: &mut WeightInit, device: &B::Device) -> SageConv<B> {
         let shape = [self.in_channels, self.out_channels];
         let bound = WeightInit::kaiming_bound(self.in_channels);
@@ -53,14 +54,14 @@ impl SageConvConfig {
 }
 
 impl<B: GnnBackend> SageConv<B> {
-    /// Applies the layer and `activation`, in the order that costs less for this block.
+    /// Applies the layer and `activation` in the order that costs less for this block.
     ///
     /// # Shapes
     /// - `x`: `[num_src, in_channels]`
     /// - output: `[num_dst, out_channels]`
     ///
     /// # Panics
-    /// If the shape of `x` is another.
+    /// If `x` has another shape, or if the block has more destinations than sources.
     pub fn forward(&self, x: Tensor<B, 2>, block: &Block, activation: Activation) -> Tensor<B, 2> {
         let [fan_in, fan_out] = self.weight_neighbors.dims();
         let order =
@@ -68,13 +69,14 @@ impl<B: GnnBackend> SageConv<B> {
         self.forward_in_order(x, block, activation, order)
     }
 
-    /// Applies the layer in a given order. A maximum does not commute with the weights: it always aggregates first.
+    /// Applies the layer in a given order. A maximum does not commute with the weights, so it is always aggregated
+    /// first.
     ///
     /// # Shapes
-    /// As [`SageConv::forward`].
+    /// Those of [`SageConv::forward`].
     ///
     /// # Panics
-    /// As [`SageConv::forward`].
+    /// In the cases of [`SageConv::forward`].
     pub fn forward_in_order(
         &self,
         x: Tensor<B, 2>,
@@ -84,7 +86,8 @@ impl<B: GnnBackend> SageConv<B> {
     ) -> Tensor<B, 2> {
         let reduce = self.aggregation.reduce();
         let [fan_in, _] = self.weight_neighbors.dims();
-        let (weight_neighbors, weight_self) = (self.weight_neighbors.val(), self.weight_self.val());
+        let weight_neighbors = self.weight_neighbors.val();
+        let weight_self = self.weight_self.val();
         let bias = self.bias.as_ref().map(Param::val);
         if order == Order::TransformFirst && self.aggregation.is_linear() {
             let own = x.clone().slice([0..block.num_dst(), 0..fan_in]);
@@ -92,7 +95,7 @@ impl<B: GnnBackend> SageConv<B> {
             let neighbors = linear(x, weight_neighbors, None, Activation::Identity);
             activation.apply(aggregate(neighbors, block, &reduce) + own)
         } else {
-            // Both products as one: [aggregated | own] · [W_neighbors; W_self].
+            // One product instead of two: [aggregated | own] · [W_neighbors; W_self].
             let weight = Tensor::cat(vec![weight_neighbors, weight_self], 0);
             linear(aggregate_with_self(x, block, &reduce), weight, bias, activation)
         }

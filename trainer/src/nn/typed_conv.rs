@@ -18,14 +18,14 @@ use super::rgcn_conv::{RgcnConv, RgcnConvConfig};
 use super::weight_init::WeightInit;
 use crate::ops::{Activation, AttentionVersion, DropoutMask, GnnBackend};
 
-/// How a destination combines what it hears over several edge types.
+/// The combination of the messages that a destination receives over several edge types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RelationAggregation {
-    /// The sum.
+    /// The sum over edge types.
     #[default]
     Sum,
-    /// The mean over all edge types into its node type, those without edges included.
+    /// The mean over all edge types into the destination's node type, including those without edges.
     Mean,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for RelationAggregation {
     }
 }
 
-/// A word that names no such aggregation.
+/// The error of parsing an unknown aggregation over edge types.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("unknown aggregation over edge types {0:?}: expected sum or mean")]
 pub struct ParseRelationAggregationError(String);
@@ -55,76 +55,83 @@ impl FromStr for RelationAggregation {
     }
 }
 
-/// Which convolution.
+/// The kind of a [`TypedConv`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum TypedConvKind {
-    /// A SAGE layer's aggregation per edge type.
+    /// The aggregation of a SAGE layer per edge type.
     Sage {
-        /// How neighbors are combined.
+        /// Aggregation of the neighbors.
         aggregation: Aggregation,
     },
     /// Attention per edge type.
     Gat {
-        /// How edges are scored.
+        /// Formula of the edges' scores.
         version: AttentionVersion,
-        /// Heads, side by side.
+        /// Number of heads, whose outputs are concatenated.
         heads: usize,
     },
-    /// An R-GCN's.
+    /// An R-GCN layer.
     Rgcn {
-        /// How the weights of edge types are kept few.
+        /// Decomposition of the weights of edge types.
         decomposition: Decomposition,
     },
 }
 
-/// Settings of a [`TypedConv`]. All node types have rows of the same width.
+/// The settings of a [`TypedConv`]. The rows of all node types have the same width.
 #[derive(Debug, Clone)]
 pub struct TypedConvConfig<'a> {
-    /// Which convolution.
+    /// Kind of the layer.
     pub kind: TypedConvKind,
-    /// Source and destination type of each edge type.
+    /// Source and destination node type of each edge type.
     pub edge_types: &'a [(usize, usize)],
-    /// Node types.
+    /// Number of node types.
     pub num_node_types: usize,
-    /// Columns in and out.
+    /// Input and output features of each node.
     pub channels: usize,
-    /// How what edge types say is combined; an R-GCN sums.
+    /// Combination of the messages of edge types. An R-GCN always sums.
     pub combine: RelationAggregation,
 }
 
-/// `out_i = combine_r message_r(i) + x_i W_self + b`, with weights per edge type, and `W_self` and `b` per node type that an
-/// edge type enters. A message is the aggregated sources times `W_r` (the typed form of [`SageConv`](super::SageConv)), or
-/// attention over them ([`GatConv`] without self edges). [`RgcnConv`] has one `W_0` and `b` for all.
+/// A layer over several edge types, `out_i = combine_r message_r(i) + x_i W_self + b`.
+///
+/// A message is the aggregated sources times `W_r` (the typed form of [`SageConv`](super::SageConv)), or attention over
+/// the sources ([`GatConv`] without self edges). Each edge type has its own weights. Each node type that is the
+/// destination of an edge type has its own `W_self` and `b`; [`RgcnConv`] shares one `W_0` and `b` between all node
+/// types.
 #[derive(Module, Debug)]
 pub struct TypedConv<B: Backend> {
-    /// `W_r`, `[channels, channels]`, of a SAGE layer.
+    /// `W_r` of each edge type, `[channels, channels]`, of a SAGE layer.
     pub weights: Vec<Param<Tensor<B, 2>>>,
-    /// The attention of each edge type.
+    /// The attention of each edge type, of a GAT layer.
     pub attentions: Vec<GatConv<B>>,
-    /// By node type; nothing for those that no edge type enters.
+    /// `W_self` and `b` of each node type; `None` for node types that are not the destination of any edge type.
     pub own: Vec<Option<Dense<B>>>,
-    /// An R-GCN's layer.
+    /// The layer of an R-GCN.
     pub rgcn: Option<RgcnConv<B>>,
     settings: Settings,
 }
 
-/// What of the settings is no tensor.
+/// The settings of a layer that are not tensors.
 #[derive(Debug, Clone)]
 struct Settings {
     aggregation: Aggregation,
-    /// What the sum over edge types is multiplied by, by node type.
+    /// The factor of the sum over edge types, by node type.
     scales: Vec<f64>,
 }
 
 impl TypedConvConfig<'_> {
-    /// The layer; weights of SAGE as in [`SageConvConfig`](super::SageConvConfig), of the others Glorot-uniform.
+    /// Makes the layer. A SAGE layer is initialised as by [`SageConvConfig`](super::SageConvConfig), the weights of the
+    /// other kinds are Glorot-uniform.
     ///
     /// # Panics
     /// If heads or blocks do not divide the channels.
     pub fn init<B: Backend>(&self, init: &mut WeightInit, device: &B::Device) -> TypedConv<B> {
-        let (channels, relations) = (self.channels, self.edge_types.len());
+        let channels = self.channels;
+        let relations = self.edge_types.len();
         let bound = WeightInit::kaiming_bound(channels);
-        let (mut weights, mut attentions, mut rgcn) = (Vec::new(), Vec::new(), None);
+        let mut weights = Vec::new();
+        let mut attentions = Vec::new();
+        let mut rgcn = None;
         let mut aggregation = Aggregation::Mean;
         match self.kind {
             TypedConvKind::Sage { aggregation: chosen } => {
@@ -132,7 +139,10 @@ impl TypedConvConfig<'_> {
                 weights = (0..relations).map(|_| init.uniform([channels, channels], bound, device)).collect();
             }
             TypedConvKind::Gat { version, heads } => {
-                assert!(heads > 0 && channels.is_multiple_of(heads), "TypedConv: {heads} heads, {channels} channels");
+                assert!(
+                    heads > 0 && channels.is_multiple_of(heads),
+                    "TypedConv: {heads} heads do not divide {channels} channels"
+                );
                 let layer = |&(src, dst): &(usize, usize)| {
                     GatConvConfig::new(channels, channels / heads, heads)
                         .with_dst_channels((src != dst).then_some(channels))
@@ -161,9 +171,10 @@ impl TypedConvConfig<'_> {
         TypedConv { weights, attentions, own, rgcn, settings }
     }
 
-    /// Parameters of the layer; `None` if they cannot be counted.
+    /// Returns the number of parameters of the layer, or `None` if it overflows.
     pub fn num_parameters(&self) -> Option<usize> {
-        let (channels, relations) = (self.channels, self.edge_types.len());
+        let channels = self.channels;
+        let relations = self.edge_types.len();
         let matrix = channels.checked_mul(channels)?;
         let dense = matrix.checked_add(channels)?;
         let entered = (0..self.num_node_types).filter(|&t| self.edge_types.iter().any(|&(_, dst)| dst == t)).count();
@@ -186,8 +197,8 @@ impl TypedConvConfig<'_> {
 }
 
 impl<B: GnnBackend> TypedConv<B> {
-    /// Applies the layer to the destinations of one node type, with `dropout` of attention's weights. Edge types without
-    /// edges cost nothing.
+    /// Applies the layer to the destinations of one node type, with `dropout` of the attention weights. Edge types
+    /// without edges are skipped.
     ///
     /// # Shapes
     /// - `x_dst`: `[num_dst, channels]`
@@ -195,7 +206,7 @@ impl<B: GnnBackend> TypedConv<B> {
     /// - output: `[num_dst, channels]`
     ///
     /// # Panics
-    /// If shapes are others, or there is no such edge type or node type.
+    /// If a tensor has another shape, or if an edge type or the node type does not exist.
     pub fn forward(
         &self,
         node_type: usize,

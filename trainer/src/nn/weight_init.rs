@@ -1,4 +1,4 @@
-//! Initial weights that depend on nothing but a seed.
+//! Initial weights that depend on a seed only.
 
 use burn::module::Param;
 use burn::tensor::backend::Backend;
@@ -6,10 +6,10 @@ use burn::tensor::{Tensor, TensorData};
 
 use edgecut_graph::rng::{CounterRng, combine};
 
-/// Draws the initial weights of a model, tensor after tensor.
+/// The generator of the initial weights of a model.
 ///
-/// The values depend on the seed and on the order of the tensors alone, not on burn's process-wide generator: every rank
-/// that builds the same model from the same seed holds the same bits.
+/// The values depend only on the seed and the order of the tensors, and not on burn's process-wide generator. All ranks
+/// that build the same model from the same seed get the same bits.
 #[derive(Debug, Clone)]
 pub struct WeightInit {
     seed: u64,
@@ -17,12 +17,12 @@ pub struct WeightInit {
 }
 
 impl WeightInit {
-    /// Starts at the first tensor of a model.
+    /// Makes a generator that starts at the first tensor of a model.
     pub fn new(seed: u64) -> Self {
         Self { seed, next_tensor: 0 }
     }
 
-    /// A tensor with uniform values in `[-bound, bound)`.
+    /// Makes a tensor with uniform values in `[-bound, bound)`.
     pub fn uniform<B: Backend, const D: usize>(
         &mut self,
         shape: [usize; D],
@@ -32,7 +32,7 @@ impl WeightInit {
         self.uniform_around(shape, 0.0, bound, device)
     }
 
-    /// A tensor with uniform values in `[centre - bound, centre + bound)`.
+    /// Makes a tensor with uniform values in `[centre - bound, centre + bound)`.
     pub fn uniform_around<B: Backend, const D: usize>(
         &mut self,
         shape: [usize; D],
@@ -47,20 +47,20 @@ impl WeightInit {
         Param::from_data(TensorData::new(values, shape), device)
     }
 
-    /// A tensor of zeros.
+    /// Makes a tensor of zeros. It counts as one tensor in the order.
     pub fn zeros<B: Backend, const D: usize>(&mut self, shape: [usize; D], device: &B::Device) -> Param<Tensor<B, D>> {
         self.next_tensor += 1;
         Param::from_tensor(Tensor::zeros(shape, device))
     }
 
-    /// Torch's default bound for the weights and biases of a linear layer, `1 / sqrt(fan_in)` (He et al., "Delving deep
-    /// into rectifiers", ICCV 2015, with a negative slope of `sqrt(5)`).
+    /// Returns PyTorch's default bound for the weights and biases of a linear layer, `1 / sqrt(fan_in)` (He et al.,
+    /// "Delving deep into rectifiers", ICCV 2015, with a negative slope of `sqrt(5)`).
     pub fn kaiming_bound(fan_in: usize) -> f32 {
         1.0 / (fan_in.max(1) as f32).sqrt()
     }
 
-    /// `sqrt(6 / (fan_in + fan_out))` (Glorot and Bengio, "Understanding the difficulty of training deep feedforward
-    /// neural networks", AISTATS 2010).
+    /// Returns the bound `sqrt(6 / (fan_in + fan_out))` (Glorot and Bengio, "Understanding the difficulty of training
+    /// deep feedforward neural networks", AISTATS 2010).
     pub fn glorot_bound(fan_in: usize, fan_out: usize) -> f32 {
         (6.0 / (fan_in + fan_out).max(1) as f32).sqrt()
     }

@@ -1,4 +1,4 @@
-//! What node classification trains, and on what.
+//! The settings of node classification, and their checks against the graph.
 
 use crate::batch_input::WEIGHTED_GCN;
 use crate::metrics::Metric;
@@ -9,43 +9,43 @@ use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::SamplingNode;
 use edgecut_graph::{Meta, NodeTypeId, count_distinct_labels, max_classes};
 
-/// What node classification trains, and by what it is judged.
+/// The settings of node classification.
 #[derive(Clone, Debug)]
 pub struct NodeTrainingConfig {
-    /// The model, and how it is trained.
+    /// The settings of the model and its training.
     pub training: TrainingConfig,
-    /// What chooses the epoch.
+    /// The metric that selects the best epoch.
     pub metric: Metric,
 }
 
-/// Why a GCN takes no neighbors that are drawn by time.
-const TEMPORAL_GCN: &str = "a GCN scales messages by in-degrees of the whole graph, which count edges that are later than the seed: leave \
-    out the times (--time-attr), or take another model (--model sage, gat or gatv2)";
+/// The error message for a GCN with temporal sampling.
+const TEMPORAL_GCN: &str = "a GCN scales messages by in-degrees of the whole graph, which count edges that are later \
+    than the seed: leave out the times (--time-attr), or choose another model (--model sage, gat or gatv2)";
 
-/// The type of the seeds: the only one with training nodes, or else with labels.
+/// Returns the node type of the seeds: the only labelled type with training nodes, or else the only labelled type.
 ///
 /// # Errors
-/// [`TrainError::Config`] if no node type has labels, or several have.
+/// [`TrainError::Config`] if no node type has labels, or several candidates have.
 pub fn seed_type(meta: &Meta) -> Result<NodeTypeId, TrainError> {
     let labelled = meta.node_types.iter().enumerate().filter(|(_, nodes)| nodes.has_labels && nodes.num_classes > 0);
     let labelled: Vec<_> = labelled.map(|(t, nodes)| (NodeTypeId(t as u16), nodes)).collect();
     let trained: Vec<_> = labelled.iter().filter(|(_, nodes)| nodes.split_sizes[0] > 0).collect();
     let what = match (&trained[..], &labelled[..]) {
         ([(only, _)], _) | ([], [(only, _)]) => return Ok(*only),
-        (_, []) => "its nodes have no labels to train on".to_owned(),
+        (_, []) => "no node type has labels, which train node needs".to_owned(),
         (_, several) => {
             let names = several.iter().map(|(_, nodes)| nodes.name.as_str()).collect::<Vec<_>>().join(", ");
-            format!("its node types {names} have labels, train node takes graphs where one type has")
+            format!("the node types {names} have labels, but train node supports only one labelled type")
         }
     };
     Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) })
 }
 
-/// Checks that the seeds' type has not many more classes than different labels: a model has outputs for each class. A part
-/// knows its own labels only, so that the ranks count together.
+/// Checks that the number of classes does not far exceed the number of distinct labels, since a model has one output
+/// per class. A part knows only its own labels, so the ranks count together.
 ///
 /// # Errors
-/// [`TrainError::Config`] with the number of classes and the bound; [`TrainError::Cluster`] if the ranks cannot count.
+/// [`TrainError::Config`] with the number of classes and the bound; [`TrainError::Cluster`] on a failure of the job.
 pub(crate) fn check_num_classes(node: &SamplingNode, world: &mut ProcessGroup) -> Result<(), TrainError> {
     let part = node.part();
     let meta = part.meta();
@@ -54,7 +54,8 @@ pub(crate) fn check_num_classes(node: &SamplingNode, world: &mut ProcessGroup) -
     if nodes.num_classes <= max_classes(0) {
         return Ok(());
     }
-    // One of the ranks that share a part counts for all of them. A label that several parts have is counted in each.
+    // One of the ranks that share a part counts for all of them. A label in several parts counts once per part, so the
+    // sum is an upper bound.
     let (_, mine) = node.sharers();
     let labels = part.nodes(node_type).labels.as_deref().filter(|_| mine == 0).unwrap_or_default();
     let mut distinct = [count_distinct_labels(labels) as u64];
@@ -65,18 +66,19 @@ pub(crate) fn check_num_classes(node: &SamplingNode, world: &mut ProcessGroup) -
     }
     Err(TrainError::Config {
         what: format!(
-            "dataset {}: node type {} has {} classes, but its labels have at most {} different values, which allow at most \
-             {most} classes: partition the graph again with its classes numbered 0, 1, 2 and so on",
+            "dataset {}: node type {} has {} classes, but its labels have at most {} different values, which allow at \
+             most {most} classes: partition the graph again with its classes numbered 0, 1, 2 and so on",
             meta.dataset, nodes.name, nodes.num_classes, distinct[0]
         ),
     })
 }
 
-/// Returns the model that `config` describes for the graph of `node`: a stack of convolutions for a homogeneous graph with
-/// features, unless it has an encoder and a decoder, no hops, or is an R-GCN; else a network over typed edges.
+/// Returns the model that `config` describes for the graph of `node`. A homogeneous graph with features gets a stack of
+/// convolutions, unless the model has an encoder and decoder, has no hops, or is an R-GCN. All others get a network
+/// over typed edges.
 ///
 /// # Errors
-/// [`TrainError::Config`] if the graph lacks features or labels, or settings fit neither it nor each other.
+/// [`TrainError::Config`] if the graph lacks labels, or settings contradict the graph or each other.
 pub fn model_config(node: &SamplingNode, config: &NodeTrainingConfig) -> Result<ModelConfig, TrainError> {
     let NodeTrainingConfig { training: config, metric } = config;
     let meta = node.part().meta();
@@ -86,7 +88,8 @@ pub fn model_config(node: &SamplingNode, config: &NodeTrainingConfig) -> Result<
         || matches!(config.kind, ModelKind::Rgcn { .. })
         || config.sampler.num_neighbors.num_hops() == 0
         || !graph.embedded_types().is_empty();
-    let (layers, hidden) = (config.sampler.num_neighbors.num_hops(), config.hidden_channels);
+    let layers = config.sampler.num_neighbors.num_hops();
+    let hidden = config.hidden_channels;
     let node_type = seed_type(meta)?;
     let classes = meta.node_types[node_type.index()].num_classes;
     let model: ModelConfig = if graph.is_homogeneous() && !is_relational {
@@ -123,14 +126,15 @@ pub fn model_config(node: &SamplingNode, config: &NodeTrainingConfig) -> Result<
     }
 }
 
-/// Fails unless a saved model is one for this graph and these fan-outs.
+/// Checks that a saved model matches this graph and these fan-outs.
 pub(crate) fn check_fit(
     node: &SamplingNode,
     config: &NodeTrainingConfig,
     model: &ModelConfig,
 ) -> Result<(), TrainError> {
     let fail = |what: String| Err(TrainError::Config { what });
-    // What the model was made with counts, not what is asked for now.
+    // The saved model's own settings apply, not those of the flags. Residuals and normalization do not change the
+    // shapes that are compared below.
     let (hidden_channels, encoder_decoder) = match model {
         ModelConfig::Stack(model) => (model.hidden_channels, false),
         ModelConfig::Relational(model) => (model.hidden_channels, true),
@@ -151,7 +155,8 @@ pub(crate) fn check_fit(
                 return Ok(());
             }
             fail(format!(
-                "the model takes {} features to {} classes in {} layers, but the graph and the fan-outs have {}, {} and {}",
+                "the model has {} features, {} classes and {} layers, but the graph and the fan-outs have {}, {} and \
+                 {}",
                 model.in_channels,
                 model.num_classes,
                 model.num_layers,
@@ -162,18 +167,19 @@ pub(crate) fn check_fit(
         }
         (ModelConfig::Relational(expected), ModelConfig::Relational(model)) => {
             if let Some(what) = model.graph.difference(&expected.graph) {
-                return fail(format!("the model is for another graph: this one has {what}"));
+                return fail(format!("the model was trained for another graph: this graph has {what}"));
             }
             if (&model.outputs[..], model.num_layers) == (&expected.outputs[..], expected.num_layers) {
                 return Ok(());
             }
             fail(format!(
-                "the model computes {:?} in {} layers, but the graph and the fan-outs have {:?} and {}",
+                "the model has outputs {:?} and {} layers, but the graph and the fan-outs have {:?} and {}",
                 model.outputs, model.num_layers, expected.outputs, expected.num_layers
             ))
         }
         _ => fail(
-            "the model takes graphs of one node type with features and one edge type, and this graph is another".into(),
+            "the model is for graphs with one node type, with features, and one edge type, but this graph differs"
+                .into(),
         ),
     }
 }

@@ -9,43 +9,44 @@ use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
 use serde::Serialize;
 
-/// One epoch over all ranks.
+/// The results of one epoch over all ranks.
 #[derive(Clone, Debug, Serialize)]
 pub struct EpochReport {
     /// The epoch, counted from 1.
     pub epoch: u64,
-    /// Mean training loss over all seeds of all ranks.
+    /// The mean training loss over the seeds of all ranks.
     pub loss: Option<f64>,
-    /// Accuracy on the training seeds while they were trained on.
+    /// The accuracy of the training batches, each measured before its update.
     pub train_acc: Option<f64>,
-    /// Accuracy on the validation nodes, in epochs that validate.
+    /// The accuracy on the validation nodes; `None` in epochs without validation.
     pub valid_acc: Option<f64>,
-    /// What chooses the epoch.
+    /// The metric that selects the best epoch.
     pub metric: Metric,
-    /// This metric on the validation nodes, in epochs that validate.
+    /// The value of this metric on the validation nodes; `None` in epochs without validation.
     pub valid_metric: Option<f64>,
-    /// What the epoch cost.
+    /// The time and network traffic of the epoch.
     #[serde(flatten)]
     pub cost: EpochCost,
 }
 
-/// Watches a run.
+/// An observer of a training run.
 pub trait Observer<B: Backend> {
-    /// Training begins, of so many values. Does nothing unless implemented.
+    /// Called once when training starts, with the number of trained values. Does nothing by default.
     fn started(&mut self, _parameters: ParameterCount) {}
 
-    /// `done` of `total` steps of `epoch` (counted from 1) are done.
+    /// Called after each step: `done` of `total` steps of `epoch` (counted from 1) are complete.
     fn step(&mut self, epoch: u64, done: usize, total: usize);
-    /// An epoch has ended.
+
+    /// Called at the end of each epoch.
     ///
     /// # Errors
-    /// The report cannot be written; the run then ends.
+    /// The report cannot be written. An error ends the run.
     fn epoch(&mut self, report: &EpochReport) -> std::io::Result<()>;
 
-    /// A model is the best so far. All ranks call it at the same time, so that it may use collectives.
+    /// Called when a model is the best so far, on all ranks at the same time, so that it may use collectives.
     ///
     /// # Errors
-    /// The model cannot be saved; the run then ends.
+    /// The model cannot be saved. An error ends the run.
     fn improved(
         &mut self,
         best: &Improved<'_, NodeModel<B>, ModelConfig>,

@@ -1,4 +1,4 @@
-//! Node classification, data-parallel.
+//! Data-parallel training and evaluation of node classification.
 
 use super::config::{NodeTrainingConfig, check_fit, check_num_classes, model_config, seed_type};
 use super::report::{EpochReport, Observer};
@@ -25,23 +25,23 @@ use edgecut_graph::{NodeTypeId, Split};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What comes of training.
+/// The result of training a node classifier.
 pub struct TrainedNodeModel<B: Backend> {
     /// The model of the best epoch.
     pub model: NodeModel<B>,
-    /// Its settings.
+    /// The model's settings.
     pub config: ModelConfig,
-    /// The embeddings that it reads.
+    /// The embeddings that the model reads.
     pub embeddings: Embeddings,
-    /// How good it is.
+    /// The model's validation and test results.
     pub result: ClassificationResult,
 }
 
-/// Trains a model on this rank's share of the training nodes, and tests the one of the best validation epoch. Every
-/// rank calls it and gets the same model and the same result.
+/// Trains a model on this rank's share of the training nodes, and tests the model of the best validation epoch. Every
+/// rank calls this function and gets the same model and the same result.
 ///
 /// # Errors
-/// Options that do not fit the graph, a failure of the job, or a loss that is not finite.
+/// Options that do not match the graph, a failure of the job, or a loss that is not finite.
 pub fn train_node<B>(
     node: &Arc<SamplingNode>,
     config: &NodeTrainingConfig,
@@ -77,6 +77,8 @@ where
     let precision = config.training.device_memory.precision;
     let options = BatchOptions { precision, ..BatchOptions::of_model(&model_config, true) };
     let memory = config.training.device_memory;
+    // The edges come first: counting the frequencies of nodes below already samples on the device, and the features get
+    // the rest of the memory.
     let left = memory.hold_edges::<B>(node, device)?;
     let mut loader = data.split_loader(config, Split::Train, options, world)?;
     let count = |batches| loader.hotness(0, batches);
@@ -95,11 +97,13 @@ where
         let mut batches = cached_tensor_batches::<B>(&loader, epoch, &data.schema, options, cache.as_ref(), device);
         for step in 0..loader.num_steps() {
             let Some(batch) = clock.steps.waiting(|| batches.next()) else { break };
+            // A key per rank and step: ranks need different masks, and a run with the same seed must repeat them.
             let key = DropoutKey::new(config.training.seed, epoch, step as u64).for_rank(world.rank() as u64);
             let embedded = (&mut embeddings, config.training.embedding_lr);
             let gradients = step_with_embeddings(&model, embedded, batch??, Mode::Train(key), device, world)?;
             clock.steps.compute += gradients.compute;
             clock.steps.exchange += gradients.allreduce;
+            // The loss is summed over all ranks, so all of them stop at the same step.
             if !gradients.totals.loss.is_finite() {
                 return Err(TrainError::NotFinite { epoch, step, loss: gradients.totals.loss });
             }
@@ -124,7 +128,7 @@ where
         if last || (epoch + 1) % config.training.eval_every.max(1) == 0 {
             let valid = evaluation.run(Split::Valid, &model.valid(), &embeddings, world, device)?;
             (report.valid_acc, report.valid_metric) = (valid.accuracy, valid.metric);
-            // Without validation nodes the last epoch counts.
+            // Without validation nodes, the last epoch is the best.
             let better = match valid.metric {
                 Some(_) => best.as_ref().is_none_or(|best| valid.metric > best.valid.metric),
                 None => last && best.is_none(),
@@ -140,6 +144,7 @@ where
                 };
                 observer.improved(&improved, world)?;
                 let parameters = flatten_parameters(&model.valid());
+                // Reuses the memory of the previous best, since embeddings may be large.
                 let mut shards = best.take().map(|best| best.shards).unwrap_or_default();
                 embeddings.copy_shards(&mut shards);
                 best = Some(Best { epoch: epoch + 1, valid, parameters, shards });
@@ -149,11 +154,14 @@ where
         observer.epoch(&report)?;
     }
     let mut model = model.valid();
-    let (mut best_epoch, mut valid) = (0, Judged::default());
+    let mut best_epoch = 0;
+    let mut valid = Judged::default();
     if let Some(best) = best {
         model = load_parameters(model, &best.parameters).map_err(|e| invalid(e.to_string()))?;
-        (best_epoch, valid) = (best.epoch, best.valid);
-        // No rank reads before all have put their rows back.
+        best_epoch = best.epoch;
+        valid = best.valid;
+        // The first barrier ends all reads of the last epoch's rows; the second one ensures that all ranks have
+        // restored their rows before any rank reads.
         world.barrier()?;
         embeddings.restore(&best.shards);
         world.barrier()?;
@@ -163,10 +171,10 @@ where
     Ok(TrainedNodeModel { model, config: model_config, embeddings, result })
 }
 
-/// Evaluates a trained model, with the embeddings of node types without features, on the validation and test nodes.
+/// Evaluates a trained model and its embeddings on the validation and test nodes. Every rank calls this function.
 ///
 /// # Errors
-/// A model that does not fit the graph or the options, or a failure of the job.
+/// A model that does not match the graph or the options, or a failure of the job.
 pub fn evaluate_node<'a, B: GnnBackend>(
     node: &Arc<SamplingNode>,
     config: &NodeTrainingConfig,
@@ -187,7 +195,7 @@ pub fn evaluate_node<'a, B: GnnBackend>(
     Ok(ClassificationResult::new(0, config.metric, valid, test))
 }
 
-/// The embeddings that a model reads. A collective has to follow before any rank reads them.
+/// Creates the embeddings that a model reads. A collective must follow before any rank reads them.
 fn embeddings_of(data: &Data<'_>, model: &ModelConfig, seed: u64) -> Result<Embeddings, TrainError> {
     match model {
         ModelConfig::Stack(_) => Ok(Embeddings::default()),
@@ -195,7 +203,7 @@ fn embeddings_of(data: &Data<'_>, model: &ModelConfig, seed: u64) -> Result<Embe
     }
 }
 
-/// A part, and the types of its graph.
+/// The part of this rank, and the types of its graph.
 struct Data<'a> {
     node: &'a Arc<SamplingNode>,
     schema: Arc<GraphSchema>,
@@ -209,7 +217,7 @@ impl<'a> Data<'a> {
         Ok(Self { node, schema: Arc::new(schema), seed_type: seed_type(meta)? })
     }
 
-    /// The loader of one split: shuffled for training, in order for evaluation.
+    /// Returns the loader of one split: shuffled for training, in order for evaluation.
     fn split_loader(
         &self,
         config: &NodeTrainingConfig,
@@ -235,7 +243,7 @@ struct Best {
     shards: EmbeddingShards,
 }
 
-/// Evaluates models on validation and test nodes.
+/// The evaluation of models on the validation and test nodes.
 struct Evaluation {
     schema: Arc<GraphSchema>,
     options: BatchOptions,
@@ -264,7 +272,7 @@ impl Evaluation {
         })
     }
 
-    /// Over all ranks, each node counted once.
+    /// Evaluates a model on one split over all ranks. Each node counts once.
     fn run<B: GnnBackend>(
         &self,
         split: Split,

@@ -1,4 +1,4 @@
-//! What an aggregation is, and the traits through which backends compute it.
+//! The neighbor aggregation, and the traits through which backends compute the operations of this module.
 
 use std::sync::Arc;
 
@@ -17,20 +17,21 @@ use super::edge_weights::EdgeWeights;
 use super::linear::Activation;
 use super::precision::Precision;
 
-/// How the neighbors of a node become one row. Without neighbors the row is zero.
+/// The reduction of a node's neighbor rows to one row. A node without neighbors gets zeros.
 #[derive(Debug, Clone)]
 pub enum Reduce {
-    /// Their sum.
+    /// The sum of the rows.
     Sum,
-    /// Their sum over their number; parallel edges count each.
+    /// The mean of the rows. Each parallel edge counts.
     Mean,
-    /// The greatest value of each feature; NaN if a neighbor's is. On ties the first in edge order gets the gradient.
+    /// The maximum of each feature, or NaN if a neighbor has NaN. On ties the first neighbor in edge order gets the
+    /// gradient.
     Max,
-    /// Their sum weighted by constants, plus the node's own weighted row if the weights have self loops.
+    /// The sum weighted by constants, plus the node's own weighted row if the weights have self loops.
     WeightedSum(Arc<EdgeWeights>),
 }
 
-/// One aggregation: everything but the features.
+/// The block and the settings of an aggregation, without the features.
 #[derive(Debug, Clone)]
 pub struct Aggregate {
     block: Block,
@@ -39,14 +40,14 @@ pub struct Aggregate {
 }
 
 impl Aggregate {
-    /// The aggregation of `block` by `reduce`.
+    /// Makes the aggregation of `block` by `reduce`.
     ///
     /// # Panics
-    /// If the weights of [`Reduce::WeightedSum`] were made for a graph of another size, or have self loops where there are
-    /// more destinations than sources.
+    /// If the weights of [`Reduce::WeightedSum`] were made for a graph of another size, or if they have self loops and
+    /// the block has more destinations than sources.
     pub fn new(block: Block, reduce: Reduce) -> Self {
         if let Reduce::WeightedSum(weights) = &reduce {
-            assert!(weights.fits(block.graph()), "edge weights made for another batch");
+            assert!(weights.fits(block.graph()), "aggregate: the edge weights were made for another batch");
             if weights.self_loops().is_some() {
                 block.assert_rows_are_nodes("aggregate with self loops");
             }
@@ -54,88 +55,93 @@ impl Aggregate {
         Self { block, reduce, append_self: false }
     }
 
-    /// Appends each destination's own row to its aggregated one: the output gets twice the columns.
+    /// Appends each destination's own row to its aggregated row, which doubles the columns of the output.
     ///
     /// # Panics
-    /// If there are more destinations than sources, so that these cannot be the first of those.
+    /// If there are more destinations than sources, so that the destinations cannot be the first sources.
     pub fn appending_self(mut self) -> Self {
         self.block.assert_rows_are_nodes("aggregate_with_self");
         self.append_self = true;
         self
     }
 
-    /// The rows and nodes that it works on.
+    /// Returns the block: the rows and nodes that the operation works on.
     pub fn block(&self) -> &Block {
         &self.block
     }
 
-    /// How rows are combined.
+    /// Returns the reduction.
     pub fn reduce(&self) -> &Reduce {
         &self.reduce
     }
 
-    /// Columns of the output for `width` columns of the input.
+    /// Returns the number of output columns for `width` input columns.
     pub fn output_width(&self, width: usize) -> usize {
         if self.append_self { 2 * width } else { width }
     }
 
-    /// Whether the output carries the destinations' own rows.
+    /// Returns whether the output contains the destinations' own rows.
     pub fn appends_self(&self) -> bool {
         self.append_self
     }
 }
 
-/// What draws hops on a device and the bytes that it takes there, if the device is a place for it; or what the device says.
+/// A kernel that samples hops on a device with the bytes of device memory that it takes, `None` if the backend samples
+/// on the CPU, or the error of the device.
 pub type HopsOnDevice = Result<Option<(Arc<dyn HopKernel>, u64)>, Box<dyn Error + Send + Sync>>;
 
-/// A backend that models of this crate run on.
+/// A backend that the models of this crate run on.
 ///
-/// A plain backend implements it by its own [`GnnKernels`]; `Autodiff<B>` has it for every `B: GnnKernels`.
+/// A plain backend implements it by its own [`GnnKernels`]. `Autodiff<B>` implements it for every `B: GnnKernels`;
+/// there the outputs have gradients, except where a method says otherwise.
 pub trait GnnBackend: Backend {
-    /// Whether its devices have memory of their own, to which batches are copied.
+    /// True if devices of this backend have their own memory, to which batches are copied.
     const HAS_OWN_MEMORY: bool;
 
-    /// Whether `device` computes with numbers of a type.
+    /// Returns whether `device` can compute with numbers of type `precision`.
     fn gnn_supports(precision: Precision, device: &Self::Device) -> bool;
 
-    /// Features on `device`, `[rows, columns]`, row-major. On a device with memory of its own they are of the given type, and
-    /// the copy goes on beside what that computes.
+    /// Makes a tensor of features on `device`, `[rows, columns]`, from row-major values. On a device with its own
+    /// memory the tensor has type `precision`, and the copy runs concurrently with the device's computation.
     fn gnn_place(values: Vec<f32>, shape: [usize; 2], precision: Precision, device: &Self::Device)
     -> FloatTensor<Self>;
 
-    /// The features of a batch's nodes, from what [`GnnBackend::gnn_place`] has placed: of node `i` row `slots[i]` of `cache`,
-    /// or where that is [`NodeBatch::NOT_CACHED`](edgecut_dist_loader::NodeBatch::NOT_CACHED) the next of `rows`; without a
-    /// cache all of `rows`. In the type that models compute in, without gradients.
+    /// Assembles the features of a batch's nodes from tensors that [`GnnBackend::gnn_place`] has made.
+    ///
+    /// `cached` is `(cache, slots)`. Node `i` gets row `slots[i]` of `cache`. If the slot is
+    /// [`NodeBatch::NOT_CACHED`](edgecut_dist_loader::NodeBatch::NOT_CACHED), the node gets the next row of `rows`.
+    /// Without a cache the result is `rows`. The result has the type that models compute in and no gradient.
     ///
     /// # Panics
-    /// If slots do not fit the cache and the rows.
+    /// If the slots do not match the cache and the rows.
     fn gnn_assemble(rows: FloatTensor<Self>, cached: Option<(FloatTensor<Self>, &[u32])>) -> FloatTensor<Self>;
 
-    /// What draws hops of `part` on `device`, of the edge types that fit into `budget_bytes`, and the bytes that it takes; nothing
-    /// where the device is no better place than the CPU.
+    /// Copies edges of `part` to `device` and returns a kernel that samples hops there, with the bytes that it takes.
+    ///
+    /// The kernel covers the edge types that fit into `budget_bytes`. Returns `None` if the backend samples on the CPU.
     ///
     /// # Errors
-    /// What the device says.
+    /// The error of the device.
     fn gnn_hop_kernel(part: &Part, budget_bytes: u64, device: &Self::Device) -> HopsOnDevice;
 
-    /// Gets a block's edges ready for the kernels, and for those of a backward pass if there will be one.
+    /// Prepares a block's edges for the forward kernels, and for the backward kernels if `for_backward` is true.
     ///
-    /// Worth calling on a loader's thread; without it the first pass does it.
+    /// Call it on a loader thread. Otherwise the first pass prepares the edges.
     fn gnn_prepare_block(block: &Block, for_backward: bool, device: &Self::Device);
 
-    /// Gets the weights of edges ready for the kernels, as [`GnnBackend::gnn_prepare_block`].
+    /// Prepares edge weights for the kernels, see [`GnnBackend::gnn_prepare_block`].
     fn gnn_prepare_weights(weights: &EdgeWeights, device: &Self::Device);
 
-    /// Aggregates `x`, `[num_src, features]`, into `[num_dst, output_width]`, differentiably where the backend is.
+    /// Aggregates `x`, `[num_src, features]`, into `[num_dst, output_width]`.
     fn gnn_aggregate(x: FloatTensor<Self>, aggregate: &Aggregate) -> FloatTensor<Self>;
 
-    /// Zeroes and rescales the elements of `x`, differentiably where the backend is.
+    /// Multiplies the elements of `x` by a dropout mask.
     fn gnn_dropout(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
 
-    /// The positive part of `x`, then dropout; a NaN stays one. Differentiably where the backend is.
+    /// Applies ReLU, then dropout. NaN stays NaN.
     fn gnn_relu(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
 
-    /// `activation(x · weight + bias)`, differentiably where the backend is.
+    /// Computes `activation(x · weight + bias)`, see [`linear`](super::linear()).
     fn gnn_linear(
         x: FloatTensor<Self>,
         weight: FloatTensor<Self>,
@@ -143,7 +149,7 @@ pub trait GnnBackend: Backend {
         activation: Activation,
     ) -> FloatTensor<Self>;
 
-    /// See [`batch_norm`](super::batch_norm); the output differentiably where the backend is.
+    /// Normalises a batch, see [`batch_norm`](super::batch_norm()). The statistics have no gradient.
     fn gnn_batch_norm(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
@@ -151,30 +157,30 @@ pub trait GnnBackend: Backend {
         normalization: BatchNormalization,
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
 
-    /// Attention over the in-edges of each destination, `[num_dst, heads * channels]`, differentiably where the backend is.
+    /// Computes attention over the in-edges of each destination, `[num_dst, heads * channels]`.
     fn gnn_attention(inputs: AttentionTensors<Self>, attention: &Attention) -> FloatTensor<Self>;
 
-    /// See [`cross_entropy_sum`](super::cross_entropy_sum): the sum, `[1]`, differentiably where the backend is; and it again
-    /// with the number of correct rows, `[2]`.
+    /// Computes the sum of cross entropies, `[1]`, and the same sum with the number of correct rows, `[2]`, which has
+    /// no gradient. See [`cross_entropy_sum`](super::cross_entropy_sum).
     fn gnn_cross_entropy(logits: FloatTensor<Self>, classes: IntTensor<Self>)
     -> (FloatTensor<Self>, FloatTensor<Self>);
 }
 
-/// What the forward pass of a dense layer leaves for the backward pass.
+/// The tensors that the forward pass of a dense layer keeps for the backward pass.
 #[derive(Debug, Clone)]
 pub struct SavedLinear<B: Backend> {
     /// `[rows, in]`.
     pub x: FloatTensor<B>,
     /// `[in, out]`.
     pub weight: FloatTensor<B>,
-    /// After the activation, `[rows, out]`.
+    /// The output after the activation, `[rows, out]`.
     pub output: FloatTensor<B>,
 }
 
 /// The gradients of a dense layer's inputs.
 #[derive(Debug)]
 pub struct LinearGradients<B: Backend> {
-    /// `[rows, in]`, if it was wanted.
+    /// `[rows, in]`, if it was requested.
     pub x: Option<FloatTensor<B>>,
     /// `[in, out]`.
     pub weight: FloatTensor<B>,
@@ -187,7 +193,7 @@ pub trait GnnKernels: Backend {
     /// See [`GnnBackend::HAS_OWN_MEMORY`].
     const OWN_MEMORY: bool = false;
 
-    /// See [`GnnBackend::gnn_supports`]; on the CPU precisions have no effect.
+    /// See [`GnnBackend::gnn_supports`]. On the CPU the precision has no effect.
     fn supports(_precision: Precision, _device: &Self::Device) -> bool {
         true
     }
@@ -200,7 +206,9 @@ pub trait GnnKernels: Backend {
     /// See [`GnnBackend::gnn_assemble`].
     fn assemble(rows: FloatTensor<Self>, cached: Option<(FloatTensor<Self>, &[u32])>) -> FloatTensor<Self> {
         let Some((cache, slots)) = cached else { return rows };
-        let (kept, mut next) = (cache.shape()[0] as i64, 0);
+        // Selects from the cache followed by the fetched rows: fetched row `n` has position `kept + n`.
+        let kept = cache.shape()[0] as i64;
+        let mut next = 0;
         let source = |&slot: &u32| match slot {
             u32::MAX => {
                 next += 1;
@@ -217,7 +225,7 @@ pub trait GnnKernels: Backend {
     /// See [`GnnBackend::gnn_hop_kernel`].
     ///
     /// # Errors
-    /// What the device says.
+    /// The error of the device.
     fn hop_kernel(_part: &Part, _budget_bytes: u64, _device: &Self::Device) -> HopsOnDevice {
         Ok(None)
     }
@@ -232,22 +240,23 @@ pub trait GnnKernels: Backend {
     /// See [`GnnBackend::gnn_prepare_weights`].
     fn prepare_weights(_weights: &EdgeWeights, _device: &Self::Device) {}
 
-    /// `[num_src, features]` to `[num_dst, output_width]`.
+    /// Aggregates `[num_src, features]` into `[num_dst, output_width]`.
     fn aggregate_forward(x: FloatTensor<Self>, aggregate: &Aggregate) -> FloatTensor<Self>;
 
-    /// As [`GnnKernels::aggregate_forward`] for [`Reduce::Max`]; also the winning edge of each element,
-    /// `[num_dst, features]`, `u32::MAX` where a row has no edges. Only the backward pass below reads it.
+    /// Aggregates by [`Reduce::Max`] and also returns the winning edge of each element, `[num_dst, features]`.
+    ///
+    /// The winning edge is `u32::MAX` for rows without edges. Only [`GnnKernels::aggregate_backward`] reads the edges.
     fn aggregate_forward_argmax(x: FloatTensor<Self>, aggregate: &Aggregate) -> (FloatTensor<Self>, IntTensor<Self>);
 
-    /// The gradient of the input, `[num_src, features]`, for that of the output, `[num_dst, output_width]`. `argmax` is
-    /// there for [`Reduce::Max`] and for nothing else.
+    /// Computes the gradient of the input, `[num_src, features]`, from the gradient of the output,
+    /// `[num_dst, output_width]`. `argmax` is given for [`Reduce::Max`] only.
     fn aggregate_backward(
         grad: FloatTensor<Self>,
         argmax: Option<IntTensor<Self>>,
         aggregate: &Aggregate,
     ) -> FloatTensor<Self>;
 
-    /// Multiplies by the mask. It is its own backward pass.
+    /// Multiplies by the mask. The backward pass is the same operation.
     fn dropout_multiply(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self>;
 
     /// See [`GnnBackend::gnn_relu`].
@@ -255,12 +264,12 @@ pub trait GnnKernels: Backend {
         Self::dropout_multiply(Self::relu(x), mask)
     }
 
-    /// The gradient of the input for that of the output.
+    /// Computes the gradient of the input from the output and its gradient.
     fn relu_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
         <Self as ActivationOps<Self>>::relu_backward(output, Self::dropout_multiply(grad, mask))
     }
 
-    /// `activation(x · weight + bias)` for `[rows, in]`, `[in, out]` and `[out]`.
+    /// Computes `activation(x · weight + bias)` for `[rows, in]`, `[in, out]` and `[out]`.
     fn linear_forward(
         x: FloatTensor<Self>,
         weight: FloatTensor<Self>,
@@ -268,7 +277,8 @@ pub trait GnnKernels: Backend {
         activation: Activation,
     ) -> FloatTensor<Self>;
 
-    /// The gradients for that of the output, `[rows, out]`.
+    /// Computes the gradients of the inputs from the gradient of the output, `[rows, out]`; that of `x` only if
+    /// `wants_x`.
     fn linear_backward(
         saved: SavedLinear<Self>,
         grad: FloatTensor<Self>,
@@ -276,7 +286,7 @@ pub trait GnnKernels: Backend {
         wants_x: bool,
     ) -> LinearGradients<Self>;
 
-    /// The output, `[rows, channels]`, and the statistics of [`SavedBatchNorm`].
+    /// Computes the output, `[rows, channels]`, and the statistics of [`SavedBatchNorm`].
     fn batch_norm_forward(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
@@ -284,34 +294,34 @@ pub trait GnnKernels: Backend {
         normalization: BatchNormalization,
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
 
-    /// The gradients of `x`, gamma and beta for that of the output.
+    /// Computes the gradients of `x`, gamma and beta from the gradient of the output.
     fn batch_norm_backward(
         saved: SavedBatchNorm<Self>,
         grad: FloatTensor<Self>,
         normalization: BatchNormalization,
     ) -> [FloatTensor<Self>; 3];
 
-    /// The output, `[num_dst, heads * channels]`, and the weights of [`SavedAttention`].
+    /// Computes the output, `[num_dst, heads * channels]`, and the weights of [`SavedAttention`].
     fn attention_forward(
         inputs: &AttentionTensors<Self>,
         attention: &Attention,
     ) -> (FloatTensor<Self>, FloatTensor<Self>);
 
-    /// The gradients of all inputs for that of the output, `[num_dst, heads * channels]`.
+    /// Computes the gradients of all inputs from the gradient of the output, `[num_dst, heads * channels]`.
     fn attention_backward(
         saved: SavedAttention<Self>,
         grad: FloatTensor<Self>,
         attention: &Attention,
     ) -> AttentionTensors<Self>;
 
-    /// The sum of the rows' cross entropies and the number of correct rows, `[2]`, and what the backward pass wants. Classes,
-    /// `[rows]`, are in range.
+    /// Computes the sum of the rows' cross entropies with the number of correct rows, `[2]`, and the tensors that the
+    /// backward pass needs. Callers ensure that `classes`, `[rows]`, are in range.
     fn cross_entropy_forward(
         logits: FloatTensor<Self>,
         classes: IntTensor<Self>,
     ) -> (FloatTensor<Self>, SavedCrossEntropy<Self>);
 
-    /// The gradient of the logits, `[rows, classes]`, for that of the sum, `[1]`.
+    /// Computes the gradient of the logits, `[rows, classes]`, from the gradient of the sum, `[1]`.
     fn cross_entropy_backward(saved: SavedCrossEntropy<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self>;
 }
 
@@ -401,7 +411,7 @@ pub(super) use by_own_kernels;
 /// - output: `[num_dst, features]`
 ///
 /// # Panics
-/// If `x` does not have `num_src` rows, or weights are not this batch's.
+/// In the cases of [`Aggregate::new`], and if `x` does not have `num_src` rows.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -420,15 +430,15 @@ pub fn aggregate<B: GnnBackend>(x: Tensor<B, 2>, block: &Block, reduce: &Reduce)
 
 /// Aggregates the neighbors of each destination and appends the destination's own row.
 ///
-/// One operation, because the gradient of both halves then is one pass over the sources instead of two tensors that are
-/// made and added.
+/// It is one operation so that the gradient of both halves is computed in one pass over the sources, instead of as two
+/// tensors that are added.
 ///
 /// # Shapes
 /// - `x`: `[num_src, features]`
 /// - output: `[num_dst, 2 * features]`, the aggregated columns first
 ///
 /// # Panics
-/// As [`aggregate`], and if there are more destinations than sources.
+/// In the cases of [`aggregate`], and if there are more destinations than sources.
 pub fn aggregate_with_self<B: GnnBackend>(x: Tensor<B, 2>, block: &Block, reduce: &Reduce) -> Tensor<B, 2> {
     run(x, &Aggregate::new(block.clone(), reduce.clone()).appending_self())
 }

@@ -9,22 +9,22 @@ use super::aggregate::GnnBackend;
 use super::block::Block;
 use super::dropout::{DropoutKey, DropoutMask};
 
-/// How an edge is scored.
+/// The formula of an edge's score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AttentionVersion {
-    /// `LeakyReLU(a_dst · z_i + a_src · z_j)` (Veličković et al., "Graph attention networks", ICLR 2018): what is a good
-    /// neighbor is the same for all destinations.
+    /// `LeakyReLU(a_dst · z_i + a_src · z_j)` (Veličković et al., "Graph attention networks", ICLR 2018). All
+    /// destinations rank their neighbors in the same order.
     V1,
-    /// `a · LeakyReLU(z_i' + z_j)` (Brody, Alon and Yahav, "How attentive are graph attention networks?", ICLR 2022): each
-    /// destination can have neighbors of its own choice.
+    /// `a · LeakyReLU(z_i' + z_j)` (Brody, Alon and Yahav, "How attentive are graph attention networks?", ICLR 2022).
+    /// The ranking of neighbors can differ between destinations.
     V2,
 }
 
-/// One attention: everything but the tensors.
+/// The block and the settings of an attention operation, without its tensors.
 ///
-/// An edge `j -> i` has a score per head; a softmax over the in-edges of `i` makes weights of them, by which the rows of the
-/// sources are summed.
+/// An edge `j -> i` has one score per head. A softmax over the in-edges of `i` turns the scores into weights, and the
+/// output of `i` is the weighted sum of its sources' rows.
 #[derive(Debug, Clone)]
 pub struct Attention {
     block: Block,
@@ -36,27 +36,28 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// Attention over the edges of `block` with a negative slope of 0.2, no self edges and no dropout.
+    /// Makes an attention over the edges of `block` with a negative slope of 0.2, no self edges and no dropout.
     ///
     /// # Panics
     /// If `heads` is 0.
     pub fn new(block: Block, version: AttentionVersion, heads: usize) -> Self {
-        assert!(heads > 0, "attention: it has to have a head");
+        assert!(heads > 0, "attention: the number of heads is 0, at least 1 is needed");
         let dropout = DropoutMask::new(0.0, DropoutKey::new(0, 0, 0));
         Self { block, heads, version, negative_slope: 0.2, self_edges: false, dropout }
     }
 
-    /// Sets what negative arguments of the LeakyReLU are multiplied by.
+    /// Sets the factor of negative arguments of the LeakyReLU.
     pub fn with_negative_slope(mut self, negative_slope: f32) -> Self {
         self.negative_slope = negative_slope;
         self
     }
 
-    /// Sets whether every destination has an edge to itself besides those of the block, as PyG's layers add it. A self
-    /// loop among the edges stays an edge like any other.
+    /// Sets whether every destination gets an edge to itself in addition to the block's edges, as PyG's layers add it.
+    /// Self loops among the block's edges are kept as ordinary edges.
     ///
     /// # Panics
-    /// If there are more destinations than sources, so that these cannot be the first of those.
+    /// If self edges are requested and there are more destinations than sources, so that the destinations cannot be the
+    /// first sources.
     pub fn with_self_edges(mut self, self_edges: bool) -> Self {
         if self_edges {
             self.block.assert_rows_are_nodes("attention with self edges");
@@ -65,64 +66,65 @@ impl Attention {
         self
     }
 
-    /// Sets the dropout of weights, after the softmax: an element of the mask per entry and head, where the entries of a row
-    /// are its edges and then its self edge.
+    /// Sets the dropout of the weights, which follows the softmax. The mask has one element per entry and head. The
+    /// entries of a row are its edges, then its self edge.
     pub fn with_dropout(mut self, dropout: DropoutMask) -> Self {
         self.dropout = dropout;
         self
     }
 
-    /// The rows and nodes that it works on.
+    /// Returns the block: the rows and nodes that the operation works on.
     pub fn block(&self) -> &Block {
         &self.block
     }
 
-    /// Attention heads, each with its own share of the columns.
+    /// Returns the number of attention heads. Each head has an equal share of the columns.
     pub fn heads(&self) -> usize {
         self.heads
     }
 
-    /// How edges are scored.
+    /// Returns the formula of the edges' scores.
     pub fn version(&self) -> AttentionVersion {
         self.version
     }
 
-    /// What negative arguments of the LeakyReLU are multiplied by.
+    /// Returns the factor of negative arguments of the LeakyReLU.
     pub fn negative_slope(&self) -> f32 {
         self.negative_slope
     }
 
-    /// Whether destinations attend to themselves.
+    /// Returns whether destinations attend to themselves.
     pub fn has_self_edges(&self) -> bool {
         self.self_edges
     }
 
-    /// The dropout of weights.
+    /// Returns the dropout mask of the weights.
     pub fn dropout(&self) -> DropoutMask {
         self.dropout
     }
 }
 
-/// The tensors of an attention, or their gradients.
+/// The input tensors of an attention, or their gradients.
 ///
 /// # Shapes
-/// - `[z_src, score_src, score_dst]`, `[num_src, heads * channels]`, `[num_src, heads]` and `[num_dst, heads]`
-///   ([`AttentionVersion::V1`])
-/// - `[z_src, z_dst, vector]`, `[num_src, heads * channels]`, `[num_dst, heads * channels]` and `[heads * channels]`
-///   ([`AttentionVersion::V2`])
+/// - [`AttentionVersion::V1`]: `[z_src, score_src, score_dst]` of `[num_src, heads * channels]`, `[num_src, heads]` and
+///   `[num_dst, heads]`
+/// - [`AttentionVersion::V2`]: `[z_src, z_dst, vector]` of `[num_src, heads * channels]`, `[num_dst, heads * channels]`
+///   and `[heads * channels]`
 pub type AttentionTensors<B> = [FloatTensor<B>; 3];
 
-/// What the forward pass of an attention leaves for the backward pass.
+/// The tensors that the forward pass of an attention keeps for the backward pass.
 #[derive(Debug, Clone)]
 pub struct SavedAttention<B: Backend> {
-    /// The inputs.
+    /// The inputs of the forward pass.
     pub inputs: AttentionTensors<B>,
-    /// The weights before dropout, `[entries, heads]`: of each row those of its edges, then that of its self edge. Only the
-    /// backward pass reads them.
+    /// The weights before dropout, `[entries, heads]`. The entries of a row are its edges, then its self edge. Only the
+    /// backward pass reads the weights.
     pub weights: FloatTensor<B>,
 }
 
-/// Sums the sources of each destination by the weights of [`AttentionVersion::V1`]. A destination without edges gets zeros.
+/// Computes the weighted sum of each destination's sources with the weights of [`AttentionVersion::V1`]. A destination
+/// without edges gets zeros.
 ///
 /// # Shapes
 /// - `z_src`: `[num_src, heads * channels]`
@@ -131,7 +133,7 @@ pub struct SavedAttention<B: Backend> {
 /// - output: `[num_dst, heads * channels]`
 ///
 /// # Panics
-/// If shapes do not fit the block or each other, or the attention is of another version.
+/// If the shapes do not match the block or each other, or if the attention has another version.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -152,23 +154,25 @@ pub fn gat_attention<B: GnnBackend>(
     score_dst: Tensor<B, 2>,
     attention: &Attention,
 ) -> Tensor<B, 2> {
-    let (block, heads) = (&attention.block, attention.heads);
+    let block = &attention.block;
+    let heads = attention.heads;
     assert_eq!(attention.version, AttentionVersion::V1, "gat_attention: version");
     assert_eq!(score_src.dims(), [block.num_src(), heads], "gat_attention: shape of score_src");
     assert_eq!(score_dst.dims(), [block.num_dst(), heads], "gat_attention: shape of score_dst");
     run(z_src, score_src.into_primitive(), score_dst.into_primitive(), attention)
 }
 
-/// Sums the sources of each destination by the weights of [`AttentionVersion::V2`]. A destination without edges gets zeros.
+/// Computes the weighted sum of each destination's sources with the weights of [`AttentionVersion::V2`]. A destination
+/// without edges gets zeros.
 ///
 /// # Shapes
-/// - `z_src`: `[num_src, heads * channels]`, which are also what is summed
+/// - `z_src`: `[num_src, heads * channels]`, the rows that are scored and summed
 /// - `z_dst`: `[num_dst, heads * channels]`
 /// - `vector`: `[heads * channels]`
 /// - output: `[num_dst, heads * channels]`
 ///
 /// # Panics
-/// As [`gat_attention`].
+/// In the cases of [`gat_attention`].
 pub fn gatv2_attention<B: GnnBackend>(
     z_src: Tensor<B, 2>,
     z_dst: Tensor<B, 2>,

@@ -1,7 +1,8 @@
-//! Attention over plain slices: the CPU's forward and backward passes.
+//! The forward and backward passes of attention on the CPU, over plain slices.
 //!
-//! A row's scores, their softmax and the sum of its sources are one pass, while the sources' rows are in cache. Kept are the
-//! weights, `[entries, heads]`. The backward pass goes over the destinations, where the softmax is, and then over the sources.
+//! The forward pass computes the scores of a row, their softmax and the weighted sum of the sources together, while the
+//! sources' rows are in cache. It keeps the weights, `[entries, heads]`. The backward pass first goes over the
+//! destinations, because the softmax is per destination, and then over the sources.
 
 use std::mem::MaybeUninit;
 
@@ -13,10 +14,10 @@ use super::attention_scores::{AdditiveScores, DynamicScores, Scores, sum_of};
 use super::real::Real;
 use super::row_tasks::{EntryRows, Rows, Sum, for_each_row, sum_over_rows};
 
-/// How many sources ahead of the one that is read are asked for.
+/// The number of edges between the source row that is read and the one that is prefetched.
 const SOURCES_AHEAD: usize = 4;
 
-/// The output, `[num_dst, width]`, and the weights before dropout, `[entries, heads]`.
+/// Returns the output, `[num_dst, width]`, and the weights before dropout, `[entries, heads]`.
 pub(super) fn forward<T: Real>(inputs: [&[T]; 3], width: usize, attention: &Attention) -> (Vec<T>, Vec<T>) {
     let pass = Pass::new(inputs[0], width, attention);
     match attention.version() {
@@ -25,7 +26,7 @@ pub(super) fn forward<T: Real>(inputs: [&[T]; 3], width: usize, attention: &Atte
     }
 }
 
-/// The gradients of the inputs for that of the output, `[num_dst, width]`.
+/// Returns the gradients of the inputs from the gradient of the output, `[num_dst, width]`.
 pub(super) fn backward<T: Real>(
     inputs: [&[T]; 3],
     weights: &[T],
@@ -61,25 +62,25 @@ fn dynamic<'a, T: Real>(
     DynamicScores { z_src, z_dst, vector, channels: width / attention.heads(), negative_slope }
 }
 
-/// The gradients of what scores are made of.
+/// The gradients of the inputs of an attention.
 struct ScoreGradients<T> {
-    /// Of the rows that are summed, `[num_src, width]`.
+    /// The gradient of the rows that are summed, `[num_src, width]`.
     z: Vec<T>,
-    /// Of the sources' own scores.
+    /// The gradient of the sources' scores, `[num_src, source_width]`.
     source: Vec<T>,
-    /// Of the destinations.
+    /// The gradient of the destinations' scores or rows, `[num_dst, destination_width]`.
     destination: Vec<T>,
-    /// Of what all edges share.
+    /// The gradient of the parameters that all edges share, `[shared_width]`.
     shared: Vec<T>,
 }
 
-/// What both passes read.
+/// The inputs of both passes.
 struct Pass<'a, T> {
     z: &'a [T],
     width: usize,
     channels: usize,
     heads: usize,
-    /// Entries of a row besides its edges: 1 if it has a self edge, after them.
+    /// The number of entries that follow a row's edges: 1 if rows have self edges, otherwise 0.
     own: usize,
     attention: &'a Attention,
 }
@@ -94,27 +95,28 @@ impl<'a, T: Real> Pass<'a, T> {
         self.attention.block().num_edges() + self.own * self.attention.block().num_dst()
     }
 
-    /// The number of a row's first entry.
+    /// Returns the position of a row's first entry.
     #[inline(always)]
     fn first_entry(&self, row: usize) -> usize {
         self.attention.block().indptr()[row] as usize + self.own * row
     }
 
-    /// The sources of a row's entries, in order.
+    /// Returns the sources of a row's entries: of its edges, then of its self edge.
     #[inline(always)]
     fn sources(&self, row: usize) -> impl Iterator<Item = usize> + use<'a, T> {
-        let (indptr, indices) = (self.attention.block().indptr(), self.attention.block().indices());
+        let indptr = self.attention.block().indptr();
+        let indices = self.attention.block().indices();
         let edges = &indices[indptr[row] as usize..indptr[row + 1] as usize];
         edges.iter().map(|&source| source as usize).chain(std::iter::repeat_n(row, self.own))
     }
 
-    /// A head's columns of a row.
+    /// Returns a head's columns of a row.
     #[inline(always)]
     fn columns<'v>(&self, values: &'v [T], row: usize, head: usize) -> &'v [T] {
         &values[row * self.width + head * self.channels..][..self.channels]
     }
 
-    /// Asks for the rows of `z` that a row's edges read soon.
+    /// Prefetches the row of `z` that is read [`SOURCES_AHEAD`] edges after `edge`.
     #[inline(always)]
     fn prefetch(&self, edge: usize) {
         if let Some(&source) = self.attention.block().indices().get(edge + SOURCES_AHEAD) {
@@ -122,7 +124,7 @@ impl<'a, T: Real> Pass<'a, T> {
         }
     }
 
-    /// Adds a row of `values` to `out`, each head times its `factor`.
+    /// Adds a row of `values` to `out`. The columns of each head are multiplied by its `factor`.
     #[inline(always)]
     fn add_row(&self, out: &mut [T], values: &[T], row: usize, factor: impl Fn(usize) -> T) {
         for head in 0..self.heads {
@@ -136,7 +138,9 @@ impl<'a, T: Real> Pass<'a, T> {
 
     fn forward(&self, scores: &impl Scores<T>) -> (Vec<T>, Vec<T>) {
         let block = self.attention.block();
-        let (indptr, heads, dropout) = (block.indptr(), self.heads, self.attention.dropout());
+        let indptr = block.indptr();
+        let heads = self.heads;
+        let dropout = self.attention.dropout();
         let compute = |row: usize, out: &mut [MaybeUninit<T>], weights: &mut [T]| {
             let out = zeroed(out);
             for ((source, weights), edge) in self.sources(row).zip(weights.chunks_exact_mut(heads)).zip(indptr[row]..) {
@@ -146,6 +150,8 @@ impl<'a, T: Real> Pass<'a, T> {
                 }
             }
             softmax(weights, heads);
+            // Dropout changes the factors of the sum but not the stored weights: the gradient of the softmax needs them
+            // as they were before dropout.
             let first = self.first_entry(row) * heads;
             for (position, source) in self.sources(row).enumerate() {
                 let at = position * heads;
@@ -157,7 +163,7 @@ impl<'a, T: Real> Pass<'a, T> {
         let entries = EntryRows::new(indptr, &mut weights, heads, self.own);
         let fill =
             |memory: &mut [MaybeUninit<T>]| for_each_row(indptr, Rows::new(memory, self.width), entries, &compute);
-        // SAFETY: every row is computed once, and written as zeros first.
+        // SAFETY: `compute` runs once for every row and initialises it with zeros first.
         let output = unsafe { vec_from(block.num_dst() * self.width, fill) };
         (output, weights)
     }
@@ -169,7 +175,10 @@ impl<'a, T: Real> Pass<'a, T> {
         ScoreGradients { z, source, destination, shared }
     }
 
-    /// The gradients of the destinations and of what all edges share; `of_scores`, `[entries, heads]`, gets those of the scores.
+    /// Returns the gradients of the destinations and of the shared parameters.
+    ///
+    /// Writes to `of_scores`, `[entries, heads]`, the gradients of the scores in the form that
+    /// [`Pass::backward_to_sources`] needs.
     fn backward_to_destinations(
         &self,
         scores: &impl Scores<T>,
@@ -178,7 +187,9 @@ impl<'a, T: Real> Pass<'a, T> {
         of_scores: &mut [T],
     ) -> (Vec<T>, Vec<T>) {
         let block = self.attention.block();
-        let (indptr, heads, dropout) = (block.indptr(), self.heads, self.attention.dropout());
+        let indptr = block.indptr();
+        let heads = self.heads;
+        let dropout = self.attention.dropout();
         let compute = |row: usize, out: &mut [MaybeUninit<T>], of_scores: &mut [T], shared: &mut Vec<T>| {
             let out = zeroed(out);
             let first = self.first_entry(row) * heads;
@@ -187,8 +198,10 @@ impl<'a, T: Real> Pass<'a, T> {
                 self.sources(row).zip(of_scores.chunks_exact_mut(heads)).zip((0..).zip(indptr[row]..))
             {
                 self.prefetch(edge as usize);
+                // The gradient of a weight is the inner product of the output's gradient and the source's row.
                 for (head, of_score) in of_scores.iter_mut().enumerate() {
-                    let (grad, z) = (self.columns(grad, row, head), self.columns(self.z, source, head));
+                    let grad = self.columns(grad, row, head);
+                    let z = self.columns(self.z, source, head);
                     let of_weight = sum_of(self.channels, |c| grad[c] * z[c]);
                     *of_score = of_weight * dropout.factor::<T>(first + entry * heads + head);
                 }
@@ -209,12 +222,12 @@ impl<'a, T: Real> Pass<'a, T> {
             let entries = EntryRows::new(indptr, of_scores, heads, self.own);
             shared = sum_over_rows(indptr, self.width, Rows::new(memory, width), entries, &sum);
         };
-        // SAFETY: every row is computed once, and written as zeros first.
+        // SAFETY: `compute` runs once for every row and initialises it with zeros first.
         let destination = unsafe { vec_from(block.num_dst() * width, fill) };
         (destination, shared)
     }
 
-    /// The gradients of the rows that were summed, and of the sources' own scores.
+    /// Returns the gradients of the rows that were summed, and of the sources' scores.
     fn backward_to_sources(
         &self,
         scores: &impl Scores<T>,
@@ -223,8 +236,10 @@ impl<'a, T: Real> Pass<'a, T> {
         of_scores: &[T],
     ) -> (Vec<T>, Vec<T>) {
         let block = self.attention.block();
-        let (indptr, transposed) = (block.indptr(), block.transposed());
-        let (heads, dropout) = (self.heads, self.attention.dropout());
+        let indptr = block.indptr();
+        let transposed = block.transposed();
+        let heads = self.heads;
+        let dropout = self.attention.dropout();
         let compute = |source: usize, out: &mut [MaybeUninit<T>], of_source: &mut [T]| {
             let out = zeroed(out);
             let mut add_entry = |row: usize, entry: usize| {
@@ -234,6 +249,7 @@ impl<'a, T: Real> Pass<'a, T> {
                 scores.to_source(source, row, &of_scores[at..at + heads], out, of_source);
             };
             let range = transposed.indptr[source] as usize..transposed.indptr[source + 1] as usize;
+            // With self edges, the rows before `row` have one more entry each than they have edges.
             for (&row, &edge) in transposed.rows[range.clone()].iter().zip(&transposed.edges[range]) {
                 add_entry(row as usize, edge as usize + self.own * row as usize);
             }
@@ -247,14 +263,14 @@ impl<'a, T: Real> Pass<'a, T> {
         let fill = |memory: &mut [MaybeUninit<T>]| {
             for_each_row(&transposed.indptr, Rows::new(memory, self.width), aux, &compute);
         };
-        // SAFETY: every row is computed once, and written as zeros first.
+        // SAFETY: `compute` runs once for every row and initialises it with zeros first.
         let z = unsafe { vec_from(block.num_src() * self.width, fill) };
         (z, of_sources)
     }
 }
 
-/// Makes weights of a row's scores, `[entries, heads]`, head by head. The greatest score becomes `exp(0)`, so that none
-/// overflows.
+/// Replaces the scores of a row, `[entries, heads]`, by their softmax per head. Subtracting the greatest score keeps
+/// `exp` from overflowing.
 #[inline(always)]
 fn softmax<T: Real>(scores: &mut [T], heads: usize) {
     for head in 0..heads {
@@ -273,7 +289,7 @@ fn softmax<T: Real>(scores: &mut [T], heads: usize) {
     }
 }
 
-/// Makes gradients of a row's scores of those of its weights, `[entries, heads]`.
+/// Replaces the gradients of a row's weights, `[entries, heads]`, by the gradients of its scores.
 #[inline(always)]
 fn softmax_backward<T: Real>(grads: &mut [T], weights: &[T], heads: usize) {
     for head in 0..heads {

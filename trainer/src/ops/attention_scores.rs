@@ -1,36 +1,43 @@
-//! How attention scores an edge, and where the gradient of a score goes.
+//! The scores of edges in attention, and their gradients.
 
 use super::real::Real;
 
-/// The scores of one version of attention.
+/// The scores of one version of attention, forward and backward.
 pub(super) trait Scores<T: Real>: Sync {
-    /// The score of the edge from `source` to `row`.
+    /// Returns the score of the edge from `source` to `row`.
     fn score(&self, source: usize, row: usize, head: usize) -> T;
 
-    /// Columns of the gradient that [`Scores::to_destination`] writes.
+    /// Returns the columns of a destination's gradient, which [`Scores::to_destination`] writes.
     fn destination_width(&self) -> usize;
 
-    /// Columns of the gradient that [`Scores::to_source`] writes besides that of `z`.
+    /// Returns the columns of the gradient of a source's scores, which [`Scores::to_source`] writes in addition to that
+    /// of `z`.
     fn source_width(&self) -> usize;
 
-    /// Entries of the gradient that all edges share.
+    /// Returns the length of the gradient of the parameters that all edges share.
     fn shared_width(&self) -> usize;
 
-    /// Takes the gradient of an edge's scores, `[heads]`, to the destination (`out`) and to what all edges share; `grad`
-    /// becomes what [`Scores::to_source`] reads.
+    /// Adds the contribution of one edge to the gradients of its destination (`out`) and of the shared parameters
+    /// (`shared`).
+    ///
+    /// `grad`, `[heads]`, holds the gradient of the edge's scores. It is overwritten with the values that
+    /// [`Scores::to_source`] needs.
     fn to_destination(&self, source: usize, row: usize, grad: &mut [T], out: &mut [T], shared: &mut [T]);
 
-    /// Takes what [`Scores::to_destination`] left to the source: to its row of `z`, and to its own scores.
+    /// Adds the contribution of one edge to the gradients of its source: of its row of `z`, and of its scores
+    /// (`score`).
+    ///
+    /// `grad`, `[heads]`, holds the values that [`Scores::to_destination`] left.
     fn to_source(&self, source: usize, row: usize, grad: &[T], z: &mut [T], score: &mut [T]);
 }
 
-/// The derivative of LeakyReLU, by which its argument is multiplied as well.
+/// Returns the derivative of LeakyReLU. `LeakyReLU(x)` is `x * slope(x)`.
 #[inline(always)]
 fn slope<T: Real>(argument: T, negative_slope: T) -> T {
     if argument > T::ZERO { T::ONE } else { negative_slope }
 }
 
-/// `LeakyReLU(score_dst + score_src)`.
+/// The scores `LeakyReLU(score_dst + score_src)` of [`AttentionVersion::V1`](super::attention::AttentionVersion::V1).
 pub(super) struct AdditiveScores<'a, T> {
     /// `[num_src, heads]`.
     pub(super) src: &'a [T],
@@ -82,7 +89,8 @@ impl<T: Real> Scores<T> for AdditiveScores<'_, T> {
     }
 }
 
-/// `vector · LeakyReLU(z_dst + z_src)`, head by head.
+/// The scores `vector · LeakyReLU(z_dst + z_src)` per head of
+/// [`AttentionVersion::V2`](super::attention::AttentionVersion::V2).
 pub(super) struct DynamicScores<'a, T> {
     /// `[num_src, heads * channels]`.
     pub(super) z_src: &'a [T],
@@ -95,7 +103,7 @@ pub(super) struct DynamicScores<'a, T> {
 }
 
 impl<T: Real> DynamicScores<'_, T> {
-    /// A head's columns of a row.
+    /// Returns a head's columns of a row.
     #[inline(always)]
     fn columns<'a>(&self, values: &'a [T], row: usize, head: usize) -> &'a [T] {
         &values[row * self.vector.len() + head * self.channels..][..self.channels]
@@ -105,7 +113,8 @@ impl<T: Real> DynamicScores<'_, T> {
 impl<T: Real> Scores<T> for DynamicScores<'_, T> {
     #[inline(always)]
     fn score(&self, source: usize, row: usize, head: usize) -> T {
-        let (src, dst) = (self.columns(self.z_src, source, head), self.columns(self.z_dst, row, head));
+        let src = self.columns(self.z_src, source, head);
+        let dst = self.columns(self.z_dst, row, head);
         let vector = self.columns(self.vector, 0, head);
         sum_of(self.channels, |c| {
             let argument = src[c] + dst[c];
@@ -128,10 +137,12 @@ impl<T: Real> Scores<T> for DynamicScores<'_, T> {
     #[inline(always)]
     fn to_destination(&self, source: usize, row: usize, grad: &mut [T], out: &mut [T], shared: &mut [T]) {
         for (head, &grad) in grad.iter().enumerate() {
-            let (src, dst) = (self.columns(self.z_src, source, head), self.columns(self.z_dst, row, head));
+            let src = self.columns(self.z_src, source, head);
+            let dst = self.columns(self.z_dst, row, head);
             let vector = self.columns(self.vector, 0, head);
             let columns = head * self.channels..(head + 1) * self.channels;
-            let (out, shared) = (&mut out[columns.clone()], &mut shared[columns]);
+            let out = &mut out[columns.clone()];
+            let shared = &mut shared[columns];
             for ((((out, shared), &src), &dst), &vector) in out.iter_mut().zip(shared).zip(src).zip(dst).zip(vector) {
                 let argument = src + dst;
                 let grad = grad * slope(argument, self.negative_slope);
@@ -144,7 +155,8 @@ impl<T: Real> Scores<T> for DynamicScores<'_, T> {
     #[inline(always)]
     fn to_source(&self, source: usize, row: usize, grad: &[T], z: &mut [T], _: &mut [T]) {
         for (head, &grad) in grad.iter().enumerate() {
-            let (src, dst) = (self.columns(self.z_src, source, head), self.columns(self.z_dst, row, head));
+            let src = self.columns(self.z_src, source, head);
+            let dst = self.columns(self.z_dst, row, head);
             let vector = self.columns(self.vector, 0, head);
             let z = &mut z[head * self.channels..(head + 1) * self.channels];
             for (((z, &src), &dst), &vector) in z.iter_mut().zip(src).zip(dst).zip(vector) {
@@ -154,7 +166,10 @@ impl<T: Real> Scores<T> for DynamicScores<'_, T> {
     }
 }
 
-/// The sum of `term(0)`, `term(1)` and so on: in eight sums side by side, so that it vectorises, always the same way.
+/// Returns the sum of `term(0)` to `term(count - 1)`.
+///
+/// The terms go to eight partial sums, so that the loop vectorises. Their order is fixed, so the result does not depend
+/// on the instruction set.
 #[inline(always)]
 pub(super) fn sum_of<T: Real>(count: usize, term: impl Fn(usize) -> T) -> T {
     const LANES: usize = 8;

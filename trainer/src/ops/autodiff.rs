@@ -1,4 +1,4 @@
-//! Gradients of the fused operations, for every backend that has the kernels.
+//! Gradients of the fused operations, for every backend that implements [`GnnKernels`].
 
 use burn::tensor::backend::AutodiffBackend;
 use burn::tensor::ops::{FloatTensor, IntTensor};
@@ -47,7 +47,7 @@ impl<B: GnnKernels> Backward<B, 1> for DropoutBackward {
 struct ReluBackward;
 
 impl<B: GnnKernels> Backward<B, 1> for ReluBackward {
-    /// The output, from which follows what was positive and kept.
+    /// The output and the mask. Positive outputs mark the elements that ReLU passed and dropout kept.
     type State = (FloatTensor<B>, DropoutMask);
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
@@ -60,7 +60,7 @@ impl<B: GnnKernels> Backward<B, 1> for ReluBackward {
 struct LinearBackward;
 
 impl<B: GnnKernels> Backward<B, 3> for LinearBackward {
-    // Gradients are multiplied in what the forward pass was.
+    // Includes the precision of the forward pass: the backward pass multiplies in the same precision.
     type State = (SavedLinear<B>, Activation, Precision);
 
     fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _checkpointer: &mut Checkpointer) {
@@ -155,7 +155,7 @@ impl<B: GnnKernels, C: CheckpointStrategy> GnnBackend for Autodiff<B, C> {
     }
 
     fn gnn_aggregate(x: FloatTensor<Self>, aggregate: &Aggregate) -> FloatTensor<Self> {
-        // The backward pass needs the edges, never the features: nothing large is kept but the winners of a maximum.
+        // The backward pass needs the edges but not the features, so only the winning edges of a maximum are kept.
         match Backward::<B, 1>::prepare::<C>(AggregateBackward, [x.node.clone()]).compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
                 let (output, argmax) = match aggregate.reduce() {
@@ -197,7 +197,9 @@ impl<B: GnnKernels, C: CheckpointStrategy> GnnBackend for Autodiff<B, C> {
         activation: Activation,
     ) -> FloatTensor<Self> {
         let nodes = [x.node.clone(), weight.node.clone(), bias.node.clone()];
-        let (x, weight, bias) = (x.primitive, weight.primitive, bias.primitive);
+        let x = x.primitive;
+        let weight = weight.primitive;
+        let bias = bias.primitive;
         match Backward::<B, 3>::prepare::<C>(LinearBackward, nodes).compute_bound().stateful() {
             OpsKind::Tracked(prep) => {
                 let output = B::linear_forward(x.clone(), weight.clone(), bias, activation);
@@ -215,7 +217,9 @@ impl<B: GnnKernels, C: CheckpointStrategy> GnnBackend for Autodiff<B, C> {
         normalization: BatchNormalization,
     ) -> (FloatTensor<Self>, FloatTensor<Self>) {
         let nodes = [x.node.clone(), gamma.node.clone(), beta.node.clone()];
-        let (x, gamma, beta) = (x.primitive, gamma.primitive, beta.primitive);
+        let x = x.primitive;
+        let gamma = gamma.primitive;
+        let beta = beta.primitive;
         let (output, statistics) = B::batch_norm_forward(x.clone(), gamma.clone(), beta, normalization);
         let given_out = Self::from_inner(statistics.clone());
         let output = match Backward::<B, 3>::prepare::<C>(BatchNormBackward, nodes).compute_bound().stateful() {
@@ -266,14 +270,15 @@ mod tests {
     fn input_that_needs_no_gradient_costs_no_backward_pass() -> Result<(), BlockError> {
         type B = Autodiff<NdArray>;
         let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
-        let (device, block) = (Default::default(), Block::new(graph, 1, 3)?);
+        let device = Default::default();
+        let block = Block::new(graph, 1, 3)?;
         let x = Tensor::<B, 2>::from_data([[9.0], [1.0], [3.0]], &device);
         let weight = Tensor::<B, 2>::from_data([[2.0]], &device).require_grad();
         let run = |x: Tensor<B, 2>| aggregate(x, &block, &Reduce::Max).matmul(weight.clone()).sum().backward();
 
         let gradients = run(x.clone());
         assert!(weight.grad(&gradients).is_some() && x.grad(&gradients).is_none());
-        assert!(!block.is_prepared(), "the edges were transposed for nothing");
+        assert!(!block.is_prepared(), "the edges were transposed although the input needs no gradient");
 
         let x = x.require_grad();
         let gradients = run(x.clone());

@@ -2,16 +2,16 @@
 
 use thiserror::Error;
 
-/// The in-edges of all nodes that a batch expanded, as one CSR in batch numbering: row = destination, column = source. Of
-/// several edge types each has its own.
+/// The in-edges of all nodes that a batch expanded, as one CSR in batch numbering: row = destination, column = source.
+/// A heterogeneous batch has one graph per edge type.
 ///
 /// Invariants, checked by [`BatchGraph::new`]:
 /// - `indptr` has `num_rows + 1` entries, starts at 0, never decreases and ends at `indices.len()`;
 /// - every entry of `indices` is below `num_nodes`.
 ///
-/// Rows are nodes of the destination's type, `num_nodes` counts those of the source's. Where these are one type, row `r`
-/// belongs to node `r`; operations that read a destination's own row need that, and check that there are as many nodes.
-/// Layers work on prefixes of it, see [`Block`](super::Block).
+/// Rows are nodes of the destination's type; `num_nodes` counts the nodes of the source's type. If both types are the
+/// same, row `r` belongs to node `r`. Operations that read a destination's own row need this, and check that there are
+/// enough nodes. Layers work on prefixes of the graph, see [`Block`](super::Block).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchGraph {
     indptr: Vec<u32>,
@@ -64,41 +64,41 @@ impl BatchGraph {
         })
     }
 
-    /// Number of nodes that have a row, whether or not it holds edges.
+    /// Returns the number of rows, including those without edges.
     pub fn num_rows(&self) -> usize {
         self.indptr.len() - 1
     }
 
-    /// Number of nodes of the source's type in the batch, those without a row included.
+    /// Returns the number of nodes of the source's type in the batch, including those without a row.
     pub fn num_nodes(&self) -> usize {
         self.num_nodes
     }
 
-    /// Number of edges.
+    /// Returns the number of edges.
     pub fn num_edges(&self) -> usize {
         self.indices.len()
     }
 
-    /// Where each row's edges start, `num_rows + 1` entries.
+    /// Returns the CSR offsets of the rows' edges, `[num_rows + 1]`.
     pub fn indptr(&self) -> &[u32] {
         &self.indptr
     }
 
-    /// The edges on a device, copied there when they are first asked for. A process has one device.
+    /// Returns the edges on the device. The first call copies them there. A process uses one device.
     #[cfg(feature = "cuda")]
     pub(super) fn on_device<R: cubecl::Runtime>(&self, device: &R::Device) -> &edgecut_gpu::kernels::DeviceEdges {
         self.on_device.get(|| edgecut_gpu::kernels::DeviceEdges::new::<R>(device, &self.indptr, &self.indices, None))
     }
 
-    /// The source of each edge, row after row.
+    /// Returns the source of each edge, row after row, `[num_edges]`.
     pub fn indices(&self) -> &[u32] {
         &self.indices
     }
 }
 
-/// The first edge whose source is not below `limit`.
+/// Returns the position of the first edge whose source is at least `limit`.
 pub(super) fn position_at_least(indices: &[u32], limit: usize) -> Option<usize> {
-    // The maximum is a vectorised scan; the search for the culprit only happens on the error path.
+    // The maximum is a vectorised scan. The search for the position only runs on the error path.
     let max = indices.iter().copied().fold(0, u32::max);
     if indices.is_empty() || (max as usize) < limit {
         return None;
@@ -106,11 +106,11 @@ pub(super) fn position_at_least(indices: &[u32], limit: usize) -> Option<usize> 
     indices.iter().position(|&source| source as usize >= limit)
 }
 
-/// Why arrays do not make a batch, or a prefix of a batch does not make a layer.
+/// An error of the arrays of a batch, or of the prefix of a layer.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum BlockError {
     /// `indptr` has no entry.
-    #[error("batch graph: indptr is empty, it needs one entry more than there are rows")]
+    #[error("batch graph: indptr is empty, expected one entry more than there are rows")]
     EmptyIndptr,
     /// `indptr` does not span the edges.
     #[error("batch graph: indptr goes from {first} to {last}, expected 0 to {num_edges} (the number of edges)")]
@@ -128,9 +128,10 @@ pub enum BlockError {
         /// The row whose end lies before its start.
         row: usize,
     },
-    /// Self loops where rows are no nodes of the source's type.
+    /// Self loops of a graph with more rows than nodes.
     #[error(
-        "self loops for {num_rows} rows and {num_nodes} nodes: an edge type between two node types has none, leave them out"
+        "self-loop weights for {num_rows} rows but {num_nodes} source nodes: an edge type between two node types has \
+         no self loops, pass none"
     )]
     MoreRowsThanNodes {
         /// Number of rows.
@@ -138,7 +139,7 @@ pub enum BlockError {
         /// Number of nodes.
         num_nodes: usize,
     },
-    /// An edge from a node that the batch or the block does not have.
+    /// An edge from a node that is not in the batch or the block.
     #[error("edge {edge} comes from node {source_node}, but there are only {num_src} source nodes")]
     SourceOutOfRange {
         /// Position of the edge.
@@ -148,8 +149,10 @@ pub enum BlockError {
         /// Number of source nodes.
         num_src: usize,
     },
-    /// Numbers beyond 32 bits.
-    #[error("batch graph of {num_nodes} nodes and {num_edges} edges: batch numbering has 32 bits")]
+    /// More nodes or edges than 32 bits can number.
+    #[error(
+        "batch graph of {num_nodes} nodes and {num_edges} edges: a batch numbers both with 32 bits, use smaller batches"
+    )]
     TooLarge {
         /// Number of nodes.
         num_nodes: usize,
@@ -162,9 +165,9 @@ pub enum BlockError {
          needs destinations <= rows and sources <= nodes"
     )]
     NotAPrefix {
-        /// Destinations asked for.
+        /// Requested destinations.
         num_dst: usize,
-        /// Sources asked for.
+        /// Requested sources.
         num_src: usize,
         /// Rows of the graph.
         num_rows: usize,
@@ -174,25 +177,25 @@ pub enum BlockError {
     /// Too few prefix lengths.
     #[error("layers of a batch: {given} prefix lengths, at least 2 are needed (seeds, and nodes after the first hop)")]
     TooFewPrefixes {
-        /// How many were given.
+        /// Number of given prefix lengths.
         given: usize,
     },
-    /// Prefixes of the two ends of an edge type that speak of different numbers of hops.
-    #[error("layers of a batch: prefix lengths for {dst} hops of the destinations, but for {src} of the sources")]
+    /// Different numbers of prefix lengths for the two ends of an edge type.
+    #[error("layers of a batch: {dst} prefix lengths of destinations but {src} of sources, expected as many of both")]
     PrefixCounts {
         /// Prefix lengths of the destinations.
         dst: usize,
         /// Prefix lengths of the sources.
         src: usize,
     },
-    /// Edge or node weights of the wrong number.
+    /// A wrong number of edge or self-loop weights.
     #[error("{given} {what} weights, expected {expected}")]
     WeightCount {
         /// "edge" or "self-loop".
         what: &'static str,
-        /// How many were given.
+        /// Number of given weights.
         given: usize,
-        /// How many are needed.
+        /// Number of edges or rows.
         expected: usize,
     },
 }
@@ -212,6 +215,6 @@ mod tests {
         assert_eq!(new(vec![0, 2], vec![1, 2], 2), Err(out_of_range));
         assert!(new(vec![0], vec![], 0).is_ok());
         assert!(new(vec![0, 0], vec![], 5).is_ok());
-        assert!(new(vec![0, 1, 2], vec![0, 0], 1).is_ok(), "two destinations of another type than their one source");
+        assert!(new(vec![0, 1, 2], vec![0, 0], 1).is_ok(), "two destinations and one source of another node type");
     }
 }

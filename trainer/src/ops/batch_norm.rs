@@ -7,31 +7,33 @@ use burn::tensor::{Tensor, TensorPrimitive};
 use super::aggregate::GnnBackend;
 use super::linear::Activation;
 
-/// What a batch normalisation does after it has found mean and variance.
+/// The settings of a batch normalisation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BatchNormalization {
-    /// What is added to the variance.
+    /// The number that is added to the variance, which keeps the division finite.
     pub epsilon: f64,
-    /// What follows.
+    /// The activation that is applied to the normalised rows.
     pub activation: Activation,
 }
 
-/// What the forward pass of a batch normalisation leaves for the backward pass.
+/// The tensors that the forward pass of a batch normalisation keeps for the backward pass.
 #[derive(Debug, Clone)]
 pub struct SavedBatchNorm<B: Backend> {
     /// `[rows, channels]`.
     pub x: FloatTensor<B>,
     /// `[channels]`.
     pub gamma: FloatTensor<B>,
-    /// After the activation, `[rows, channels]`.
+    /// The output after the activation, `[rows, channels]`.
     pub output: FloatTensor<B>,
-    /// Mean and variance of the batch, `[2, channels]`.
+    /// The means and variances of the batch, `[2, channels]`.
     pub statistics: FloatTensor<B>,
 }
 
-/// `activation(gamma * (x - mean) / sqrt(variance + epsilon) + beta)` with the mean and the biased variance of each column of
-/// `x` (Ioffe and Szegedy, "Batch normalization", ICML 2015), and these two: the gradient flows through the first, not through
-/// the statistics that are given out. A single row is its own mean and becomes `beta`.
+/// Computes `activation(gamma * (x - mean) / sqrt(variance + epsilon) + beta)` with the mean and the biased variance of
+/// each column of `x` (Ioffe and Szegedy, "Batch normalization", ICML 2015).
+///
+/// Also returns the means and variances. Only the first output has a gradient; the returned statistics have none. A
+/// single row equals its mean, so it becomes `activation(beta)`.
 ///
 /// # Shapes
 /// - `x`: `[rows, channels]`
@@ -39,7 +41,7 @@ pub struct SavedBatchNorm<B: Backend> {
 /// - output: `[rows, channels]`, and `[2, channels]`: means, then variances
 ///
 /// # Panics
-/// If the shapes do not fit each other.
+/// If the shapes do not match.
 pub fn batch_norm<B: GnnBackend>(
     x: Tensor<B, 2>,
     gamma: Tensor<B, 1>,
@@ -53,7 +55,9 @@ pub fn batch_norm<B: GnnBackend>(
         "batch_norm: columns of x against gamma and beta"
     );
     let float = |primitive: TensorPrimitive<B>| primitive.tensor();
-    let (x, gamma, beta) = (float(x.into_primitive()), float(gamma.into_primitive()), float(beta.into_primitive()));
+    let x = float(x.into_primitive());
+    let gamma = float(gamma.into_primitive());
+    let beta = float(beta.into_primitive());
     let (output, statistics) = B::gnn_batch_norm(x, gamma, beta, normalization);
     let tensor = |primitive| Tensor::from_primitive(TensorPrimitive::Float(primitive));
     (tensor(output), tensor(statistics))

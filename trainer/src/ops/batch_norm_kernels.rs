@@ -1,7 +1,7 @@
-//! Batch normalisation over plain slices: the CPU's forward and backward passes.
+//! The forward and backward passes of batch normalisation on the CPU, over plain slices.
 //!
-//! Rows are cut into chunks by their number alone, each chunk sums in order, and the chunks are added in order: results do not
-//! depend on the number of threads.
+//! Rows are cut into chunks of a fixed size. Each chunk sums in order, and the chunks' sums are added in order, so
+//! results do not depend on the number of threads.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -14,10 +14,10 @@ use super::dense::{add_columns, before_relu, rectify};
 use super::linear::Activation;
 use super::real::Real;
 
-/// Rows that are worked on at once: with some hundred channels they stay in the second-level cache.
+/// The number of rows of a chunk: with a few hundred channels a chunk fits the second-level cache.
 const CHUNK_ROWS: usize = 256;
 
-/// The output, and the statistics: means, then variances.
+/// Returns the output, and the statistics: means, then variances.
 pub(super) fn forward<T: Real>(
     x: &[T],
     gamma: &[T],
@@ -45,12 +45,12 @@ pub(super) fn forward<T: Real>(
             }
         });
     };
-    // SAFETY: every row is written as zeros first.
+    // SAFETY: `fill` initialises every row with zeros first.
     let output = unsafe { vec_from_rows(rows, channels, CHUNK_ROWS, fill) };
     (output, statistics)
 }
 
-/// What the forward pass leaves for the backward pass.
+/// The values that the forward pass keeps for the backward pass.
 #[derive(Clone, Copy)]
 pub(super) struct Saved<'a, T> {
     pub(super) x: &'a [T],
@@ -60,7 +60,7 @@ pub(super) struct Saved<'a, T> {
     pub(super) statistics: &'a [T],
 }
 
-/// The gradients of `x`, gamma and beta for that of the output.
+/// Returns the gradients of `x`, gamma and beta from the gradient of the output.
 pub(super) fn backward<T: Real>(
     saved: Saved<'_, T>,
     grad: &[T],
@@ -70,7 +70,7 @@ pub(super) fn backward<T: Real>(
     let rows = saved.x.len() / channels.max(1);
     let (mean, variance) = saved.statistics.split_at(channels);
     let inverses = inverse_deviations(variance, epsilon);
-    // The gradient before the activation, of the chunk that starts at `first_row`.
+    // Writes the gradient of the normalised values (before the activation) of a range of elements to `scratch`.
     let before = |range: Range<usize>, scratch: &mut Vec<T>| match activation {
         Activation::Identity => {
             scratch.clear();
@@ -78,7 +78,8 @@ pub(super) fn backward<T: Real>(
         }
         Activation::Relu(mask) => before_relu(&grad[range.clone()], &saved.output[range], mask.scale(), scratch),
     };
-    // Sums of the gradient, and of the gradient times the normalised input.
+    // The column sums of the gradient (the gradient of beta), then those of the gradient times the normalised input
+    // (the gradient of gamma).
     let sums = sum_chunks(rows, channels, 2 * channels, |range, sums: &mut [T]| {
         let mut grad = Vec::new();
         before(range.clone(), &mut grad);
@@ -92,7 +93,8 @@ pub(super) fn backward<T: Real>(
         }
     });
     let (of_beta, of_gamma) = sums.split_at(channels);
-    // dx = gamma / deviation * (grad - mean(grad) - normalised * mean(grad * normalised))
+    // With `normalised = (x - mean) / deviation`, the gradient of `x` is
+    // gamma / deviation * (grad - mean(grad) - normalised * mean(grad * normalised)).
     let per_row = T::reciprocal(rows.max(1) as u32);
     let factors: Vec<[T; 4]> = (0..channels)
         .map(|c| [saved.gamma[c] * inverses[c], of_beta[c] * per_row, of_gamma[c] * per_row * inverses[c], mean[c]])
@@ -113,12 +115,14 @@ pub(super) fn backward<T: Real>(
             }
         });
     };
-    // SAFETY: every row is written as zeros first.
+    // SAFETY: `fill` initialises every row with zeros first.
     let x = unsafe { vec_from_rows(rows, channels, CHUNK_ROWS, fill) };
     [x, of_gamma.to_vec(), of_beta.to_vec()]
 }
 
-/// Two passes, since a difference of squares would lose the variance of columns far from zero.
+/// Returns the means of the columns, then their biased variances.
+///
+/// It takes two passes: the one-pass formula `mean(x²) - mean(x)²` cancels for columns whose mean is large.
 fn mean_and_variance<T: Real>(x: &[T], rows: usize, channels: usize) -> Vec<T> {
     let per_row = T::reciprocal(rows.max(1) as u32);
     let mut mean = sum_chunks(rows, channels, channels, |range, sums| add_columns(sums, &x[range]));
@@ -134,11 +138,12 @@ fn mean_and_variance<T: Real>(x: &[T], rows: usize, channels: usize) -> Vec<T> {
     mean
 }
 
+/// Returns `1 / sqrt(variance + epsilon)` of each column.
 fn inverse_deviations<T: Real>(variance: &[T], epsilon: f64) -> Vec<T> {
     variance.iter().map(|&variance| (variance + T::from_f64(epsilon)).sqrt().recip()).collect()
 }
 
-/// `num_sums` sums over the elements of all rows, to which `add` adds those of a range.
+/// Returns `num_sums` sums over the elements of all rows. `add` adds a range of elements to the sums.
 fn sum_chunks<T: Real>(
     rows: usize,
     channels: usize,

@@ -1,4 +1,4 @@
-//! The part of a batch that one layer works on.
+//! The message-flow block: the prefix of a batch that one layer works on.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -8,11 +8,11 @@ use super::transposed::TransposedBlock;
 
 /// The prefix of a batch's rows and nodes that one layer works on (a message-flow block).
 ///
-/// A layer maps `[num_src, in]` to `[num_dst, out]`. Where both ends of its edges are of one node type, its destinations are
-/// the first `num_dst` of its sources. Cloning is cheap: the graph and the transposed edges are shared.
+/// A layer maps `[num_src, in]` to `[num_dst, out]`. If both ends of the edges have the same node type, the
+/// destinations are the first `num_dst` sources. Cloning is cheap: clones share the graph and the transposed edges.
 ///
-/// Invariants: `num_dst <= num_rows`, `num_src <= num_nodes`, and every edge of the first `num_dst` rows comes from one of
-/// the first `num_src` nodes.
+/// Invariants: `num_dst <= num_rows`, `num_src <= num_nodes`, and every edge of the first `num_dst` rows comes from one
+/// of the first `num_src` nodes.
 #[derive(Clone)]
 pub struct Block {
     graph: Arc<BatchGraph>,
@@ -24,12 +24,14 @@ pub struct Block {
 }
 
 impl Block {
-    /// The block of the first `num_dst` rows and the first `num_src` nodes.
+    /// Makes the block of the first `num_dst` rows and the first `num_src` nodes.
     ///
     /// # Errors
-    /// [`BlockError::NotAPrefix`], or [`BlockError::SourceOutOfRange`] if an edge comes from beyond `num_src`.
+    /// [`BlockError::NotAPrefix`] if the graph has fewer rows or nodes, [`BlockError::SourceOutOfRange`] if an edge
+    /// comes from a node at or beyond `num_src`.
     pub fn new(graph: Arc<BatchGraph>, num_dst: usize, num_src: usize) -> Result<Self, BlockError> {
-        let (num_rows, num_nodes) = (graph.num_rows(), graph.num_nodes());
+        let num_rows = graph.num_rows();
+        let num_nodes = graph.num_nodes();
         if num_dst > num_rows || num_src > num_nodes {
             return Err(BlockError::NotAPrefix { num_dst, num_src, num_rows, num_nodes });
         }
@@ -47,18 +49,19 @@ impl Block {
         })
     }
 
-    /// The blocks of all layers in the order of the forward pass: the widest first, the last one ends at the seeds.
+    /// Makes the blocks of all layers in the order of the forward pass: the first is the widest, the last ends at the
+    /// seeds.
     ///
-    /// `nodes_within_hop[h]` is the number of nodes known after `h` hops, seeds included (so `[0]` is the number of seeds):
-    /// `L + 1` entries give `L` blocks.
+    /// `nodes_within_hop[h]` is the number of nodes found within `h` hops, including the seeds. Entry 0 is therefore
+    /// the number of seeds. `L + 1` entries give `L` blocks.
     ///
     /// # Errors
-    /// As [`Block::new`], and [`BlockError::TooFewPrefixes`].
+    /// The errors of [`Block::new`], and [`BlockError::TooFewPrefixes`] for fewer than two entries.
     ///
     /// ```
     /// # use std::sync::Arc;
     /// use edgecut_trainer::ops::{BatchGraph, Block};
-    /// // One seed (0) with the neighbors 1 and 2; 1 has the neighbor 3, 2 has none.
+    /// // The seed 0 has the neighbors 1 and 2, node 1 has the neighbor 3, node 2 has no neighbors.
     /// let graph = Arc::new(BatchGraph::new(vec![0, 2, 3, 3], vec![1, 2, 3], 4)?);
     /// let blocks = Block::layers(&graph, &[1, 3, 4])?;
     /// assert_eq!((blocks[0].num_dst(), blocks[0].num_src()), (3, 4));
@@ -69,17 +72,20 @@ impl Block {
         Self::layers_between(graph, nodes_within_hop, nodes_within_hop)
     }
 
-    /// As [`Block::layers`] for edges whose ends are of two node types, each with prefixes of its own: layer `l` of `L`
-    /// computes `dst_within_hop[L - 1 - l]` nodes from `src_within_hop[L - l]`.
+    /// Makes the blocks of all layers for edges between two node types, each with its own prefixes.
+    ///
+    /// Layer `l` of `L` computes `dst_within_hop[L - 1 - l]` nodes from `src_within_hop[L - l]` nodes. See
+    /// [`Block::layers`].
     ///
     /// # Errors
-    /// As [`Block::layers`], and [`BlockError::PrefixCounts`] if there are more prefixes of one end than of the other.
+    /// The errors of [`Block::layers`], and [`BlockError::PrefixCounts`] if the two lists differ in length.
     pub fn layers_between(
         graph: &Arc<BatchGraph>,
         dst_within_hop: &[usize],
         src_within_hop: &[usize],
     ) -> Result<Vec<Self>, BlockError> {
-        let (dst, src) = (dst_within_hop.len(), src_within_hop.len());
+        let dst = dst_within_hop.len();
+        let src = src_within_hop.len();
         if dst != src {
             return Err(BlockError::PrefixCounts { dst, src });
         }
@@ -90,52 +96,53 @@ impl Block {
         (0..dst - 1).rev().map(layer).collect()
     }
 
-    /// Number of nodes that the layer computes.
+    /// Returns the number of nodes that the layer computes.
     pub fn num_dst(&self) -> usize {
         self.num_dst
     }
 
-    /// Number of nodes that the layer reads.
+    /// Returns the number of nodes that the layer reads.
     pub fn num_src(&self) -> usize {
         self.num_src
     }
 
-    /// Number of edges into the destinations.
+    /// Returns the number of edges into the destinations.
     pub fn num_edges(&self) -> usize {
         self.graph.indptr()[self.num_dst] as usize
     }
 
-    /// Fails unless every destination can be one of the sources, as operations need that read a destination's own row.
+    /// Checks that every destination can be a source. Operations that read the destinations' own rows need this.
     ///
     /// # Panics
     /// If there are more destinations than sources.
     pub(super) fn assert_rows_are_nodes(&self, operation: &str) {
-        let (num_dst, num_src) = (self.num_dst, self.num_src);
+        let num_dst = self.num_dst;
+        let num_src = self.num_src;
         assert!(
             num_dst <= num_src,
-            "{operation}: reads the own rows of {num_dst} destinations among {num_src} sources"
+            "{operation}: reads the own rows of {num_dst} destinations, but the block has only {num_src} sources"
         );
     }
 
-    /// The whole batch's edges.
+    /// Returns the edges of the whole batch.
     pub fn graph(&self) -> &Arc<BatchGraph> {
         &self.graph
     }
 
-    /// Where each destination's edges start, `num_dst + 1` entries.
+    /// Returns the CSR offsets of the destinations' edges, `[num_dst + 1]`.
     pub fn indptr(&self) -> &[u32] {
         &self.graph.indptr()[..=self.num_dst]
     }
 
-    /// The source of each of the block's edges.
+    /// Returns the source of each edge of the block, `[num_edges]`.
     pub fn indices(&self) -> &[u32] {
         &self.graph.indices()[..self.num_edges()]
     }
 
-    /// Builds the transposed edges that the backward pass reads, if they are not there yet.
+    /// Builds the transposed edges that the backward pass reads, unless they exist already.
     ///
-    /// Worth calling on a loader thread for every block whose input needs a gradient, that is all but a model's first;
-    /// without it the first backward pass does it.
+    /// Call it on a loader thread for every block whose input needs a gradient, that is, for all but a model's first.
+    /// Otherwise the first backward pass builds them on the training thread.
     pub fn prepare_backward(&self) {
         self.transposed();
     }
@@ -152,7 +159,7 @@ impl Block {
 
 #[cfg(feature = "cuda")]
 impl Block {
-    /// The transposed edges on a device, copied there when they are first asked for. A process has one device.
+    /// Returns the transposed edges on the device. The first call copies them there. A process uses one device.
     pub(super) fn transposed_on_device<R: cubecl::Runtime>(
         &self,
         device: &R::Device,
@@ -165,7 +172,7 @@ impl Block {
 }
 
 impl fmt::Debug for Block {
-    // The edges themselves would flood a log line.
+    // Prints the sizes only: the edges would flood a log line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Block")
             .field("num_dst", &self.num_dst)
@@ -197,7 +204,7 @@ mod tests {
 
     #[test]
     fn each_end_of_an_edge_type_has_its_own_prefixes() -> Result<(), BlockError> {
-        // Destinations: two seeds, and two that the first hop found. Sources: none, two, then three.
+        // Destinations: two seeds and two nodes of the first hop. Sources: no seeds, two nodes, then three.
         let graph = Arc::new(BatchGraph::new(vec![0, 1, 2, 4, 4], vec![0, 1, 2, 0], 3)?);
         let blocks = Block::layers_between(&graph, &[2, 4, 4], &[0, 2, 3])?;
         let sizes: Vec<_> = blocks.iter().map(|b| (b.num_dst(), b.num_src(), b.num_edges())).collect();

@@ -10,31 +10,33 @@ use std::mem::MaybeUninit;
 use super::aggregate::GnnBackend;
 use super::real::Real;
 
-/// Rows of one task.
+/// The number of rows per parallel task.
 const ROWS_PER_TASK: usize = 128;
 
-/// What the forward pass of a cross entropy leaves for the backward pass.
+/// The tensors that the forward pass of a cross entropy keeps for the backward pass.
 #[derive(Debug, Clone)]
 pub struct SavedCrossEntropy<B: Backend> {
     /// `[rows, classes]`.
     pub logits: FloatTensor<B>,
     /// `[rows]`.
     pub classes: IntTensor<B>,
-    /// The logarithm of the sum of a row's exponentials, `[rows]`.
+    /// The log-sum-exp of each row, `[rows]`.
     pub log_sums: FloatTensor<B>,
 }
 
-/// The sum over the rows of `-log softmax(logits)[class]`; and it again, with the number of rows whose greatest logit, the
-/// first if there are several, is their class's. A row whose entropy is no number, as one with a NaN, is not correct. What
-/// comes second has no gradient.
+/// Computes the sum over the rows of `-log softmax(logits)[class]` and counts the correctly classified rows.
+///
+/// The first output is the sum. The second output holds the same sum and the number of correct rows; it has no
+/// gradient. A row is correct if its greatest logit (the first one on ties) belongs to its class. A row whose
+/// log-sum-exp is NaN is not correct.
 ///
 /// # Shapes
 /// - `logits`: `[rows, classes]`
-/// - `classes`: `[rows]`, each from 0 to the number of classes less one, which callers check
+/// - `classes`: `[rows]`, each below the number of classes, which callers check
 /// - output: `[1]` and `[2]`
 ///
 /// # Panics
-/// If there is not one class per row.
+/// If `logits` and `classes` have different numbers of rows.
 pub fn cross_entropy_sum<B: GnnBackend>(
     logits: Tensor<B, 2>,
     classes: Tensor<B, 1, Int>,
@@ -45,7 +47,7 @@ pub fn cross_entropy_sum<B: GnnBackend>(
     (tensor(sum), tensor(judged))
 }
 
-/// The sum of the rows' entropies and the number of correct rows, and the logarithms of the rows' sums.
+/// Returns the sum of the rows' cross entropies with the number of correct rows, and the log-sum-exp of each row.
 pub(super) fn forward<T: Real>(logits: &[T], classes: &[usize]) -> ([T; 2], Vec<T>) {
     let columns = logits.len() / classes.len().max(1);
     let of_row = |(row, &class): (&[T], &usize)| {
@@ -55,6 +57,7 @@ pub(super) fn forward<T: Real>(logits: &[T], classes: &[usize]) -> ([T; 2], Vec<
                 at = column;
             }
         }
+        // Subtracting the greatest logit keeps the exponentials from overflowing.
         let greatest = row[at];
         let total = row.iter().fold(T::ZERO, |total, &logit| total + (logit - greatest).exp());
         let log_sum = greatest + total.ln();
@@ -62,13 +65,15 @@ pub(super) fn forward<T: Real>(logits: &[T], classes: &[usize]) -> ([T; 2], Vec<
     };
     let rows = logits.par_chunks_exact(columns.max(1)).zip(classes).with_min_len(ROWS_PER_TASK);
     let rows: Vec<(T, T, bool)> = rows.map(of_row).collect();
+    // A sequential sum, so that the result does not depend on the number of threads.
     let judged = rows.iter().fold([T::ZERO; 2], |[loss, correct], &(_, entropy, is_correct)| {
         [loss + entropy, if is_correct { correct + T::ONE } else { correct }]
     });
     (judged, rows.into_iter().map(|(log_sum, _, _)| log_sum).collect())
 }
 
-/// The gradient of the logits for that of the sum.
+/// Returns the gradient of the logits, `(softmax(logits) - one_hot(class)) * grad`, where `grad` is the gradient of the
+/// sum.
 pub(super) fn backward<T: Real>(logits: &[T], classes: &[usize], log_sums: &[T], grad: T) -> Vec<T> {
     let columns = logits.len() / classes.len().max(1);
     let fill = |first: usize, out: &mut [MaybeUninit<T>]| {
@@ -79,6 +84,6 @@ pub(super) fn backward<T: Real>(logits: &[T], classes: &[usize], log_sums: &[T],
             }
         }
     };
-    // SAFETY: every value of every row is written.
+    // SAFETY: `fill` writes every value of every row.
     unsafe { vec_from_rows(classes.len(), columns, ROWS_PER_TASK, fill) }
 }

@@ -1,4 +1,4 @@
-//! The kernels on burn's CubeCL backends, of which CUDA's is built.
+//! The operations on burn's CubeCL backends, by the kernels of `edgecut-gpu`. Only the CUDA backend is built.
 
 use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, FloatTensorOps, IntTensor, IntTensorOps};
@@ -54,7 +54,7 @@ where
         if cached.is_none() && rows.dtype == DType::F32 {
             return rows;
         }
-        // Without a cache all rows are the fetched ones.
+        // Reached without a cache if the rows must be converted to `f32`. All slots are then `NOT_CACHED`.
         let all_fetched;
         let (cache, slots) = match cached {
             Some((cache, slots)) => (into_contiguous(cache), slots),
@@ -68,7 +68,9 @@ where
                 (none, &all_fetched[..])
             }
         };
-        let (client, device, dim) = (rows.client.clone(), rows.device.clone(), rows.meta.shape()[1]);
+        let client = rows.client.clone();
+        let device = rows.device.clone();
+        let dim = rows.meta.shape()[1];
         let kept = FeatureRows { handle: &cache.handle, num_rows: cache.meta.shape()[0] };
         let fetched = FeatureRows { handle: &rows.handle, num_rows: rows.meta.shape()[0] };
         let assembled = match cache.dtype {
@@ -101,8 +103,10 @@ where
         if matches!(aggregate.reduce(), Reduce::Max) {
             return Self::aggregate_forward_argmax(x, aggregate).0;
         }
-        let (client, x) = (x.client.clone(), Rows::new(x));
-        let (block, device) = (aggregate.block(), &x.tensor.device);
+        let client = x.client.clone();
+        let x = Rows::new(x);
+        let block = aggregate.block();
+        let device = &x.tensor.device;
         let edges = block.graph().on_device::<R>(device);
         let mut sum = Aggregation {
             edges,
@@ -123,13 +127,16 @@ where
     }
 
     fn aggregate_forward_argmax(x: FloatTensor<Self>, aggregate: &Aggregate) -> (FloatTensor<Self>, IntTensor<Self>) {
-        let (client, x) = (x.client.clone(), Rows::new(x));
-        let (block, width, device) = (aggregate.block(), x.matrix.columns, x.tensor.device.clone());
+        let client = x.client.clone();
+        let x = Rows::new(x);
+        let block = aggregate.block();
+        let width = x.matrix.columns;
+        let device = x.tensor.device.clone();
         let edges = block.graph().on_device::<R>(&device);
         let (out, winners) = gpu::maximum(&client, &x.matrix, edges, block.num_dst(), width);
         let out = tensor(&client, &device, out);
         let winners = values(&client, &device, winners, [block.num_dst(), width], DType::U32);
-        // A GPU refuses to copy no rows.
+        // Copying zero rows fails on a GPU.
         let out = if aggregate.appends_self() && block.num_dst() > 0 {
             let own = Self::float_slice(x.tensor, &[(0..block.num_dst()).into(), (0..width).into()]);
             Self::float_cat(vec![out, own], 1)
@@ -146,8 +153,10 @@ where
         argmax: Option<IntTensor<Self>>,
         aggregate: &Aggregate,
     ) -> FloatTensor<Self> {
-        let (client, grad) = (grad.client.clone(), Rows::new(grad));
-        let (block, device) = (aggregate.block(), &grad.tensor.device);
+        let client = grad.client.clone();
+        let grad = Rows::new(grad);
+        let block = aggregate.block();
+        let device = &grad.tensor.device;
         let width = grad.matrix.columns / if aggregate.appends_self() { 2 } else { 1 };
         let mut sum = Aggregation {
             edges: block.transposed_on_device::<R>(device),
@@ -163,7 +172,7 @@ where
             Reduce::Sum => {}
             Reduce::Mean => sum.factor = Factor::InverseDegree(block.graph().on_device::<R>(device)),
             Reduce::Max => {
-                let winners = argmax.as_ref().expect("the backward pass of a maximum has its winners");
+                let winners = argmax.as_ref().expect("the forward pass of a maximum saves the winning edges");
                 sum.factor = Factor::Won(&winners.handle);
             }
             Reduce::WeightedSum(weights) => {
@@ -176,9 +185,11 @@ where
     }
 
     fn dropout_multiply(x: FloatTensor<Self>, mask: DropoutMask) -> FloatTensor<Self> {
-        let (client, shape) = (x.client.clone(), x.meta.shape().clone());
-        // The mask counts elements in row-major order, whatever the rank.
+        let client = x.client.clone();
+        let shape = x.meta.shape().clone();
+        // The mask counts elements in row-major order for any number of dimensions.
         let x = into_contiguous(x);
+        // The shape does not matter to the mask. Four columns let the kernel read vectors of four values.
         let elements = shape.num_elements();
         let columns = if elements.is_multiple_of(4) { 4 } else { 1 };
         let flat = Matrix::new(x.handle.clone(), [elements / columns, columns], element(x.dtype));
@@ -192,8 +203,10 @@ where
         bias: FloatTensor<Self>,
         activation: Activation,
     ) -> FloatTensor<Self> {
-        let (client, device) = (x.client.clone(), x.device.clone());
-        let (rows, columns) = (x.meta.shape()[0], weight.meta.shape()[1]);
+        let client = x.client.clone();
+        let device = x.device.clone();
+        let rows = x.meta.shape()[0];
+        let columns = weight.meta.shape()[1];
         if rows == 0 {
             return tensor(&client, &device, Matrix::empty(&client, [0, columns], element(x.dtype)));
         }
@@ -210,7 +223,9 @@ where
         wants_x: bool,
     ) -> LinearGradients<Self> {
         let SavedLinear { x, weight, output } = saved;
-        let (client, device, dtype) = (x.client.clone(), x.device.clone(), weight.dtype);
+        let client = x.client.clone();
+        let device = x.device.clone();
+        let dtype = weight.dtype;
         let [fan_in, fan_out] = [weight.meta.shape()[0], weight.meta.shape()[1]];
         if x.meta.shape()[0] == 0 {
             let zeros = |shape: [usize; 2]| Matrix::zeros(&client, shape, element(dtype));
@@ -245,7 +260,8 @@ where
         beta: FloatTensor<Self>,
         normalization: BatchNormalization,
     ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let (client, device) = (x.client.clone(), x.device.clone());
+        let client = x.client.clone();
+        let device = x.device.clone();
         let [x, gamma, beta] = [x, gamma, beta].map(Rows::new);
         let BatchNormalization { epsilon, activation } = normalization;
         let parameters = [&gamma.matrix, &beta.matrix];
@@ -259,7 +275,9 @@ where
         grad: FloatTensor<Self>,
         normalization: BatchNormalization,
     ) -> [FloatTensor<Self>; 3] {
-        let (client, device, channels) = (grad.client.clone(), grad.device.clone(), saved.gamma.meta.shape()[0]);
+        let client = grad.client.clone();
+        let device = grad.device.clone();
+        let channels = saved.gamma.meta.shape()[0];
         let dtype = saved.gamma.dtype;
         let SavedBatchNorm { x, gamma, output, statistics } = saved;
         let [x, gamma, output, statistics, grad] = [x, gamma, output, statistics, grad].map(Rows::new);
@@ -283,7 +301,8 @@ where
         inputs: &AttentionTensors<Self>,
         attention: &Attention,
     ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let (client, device) = (inputs[0].client.clone(), inputs[0].device.clone());
+        let client = inputs[0].client.clone();
+        let device = inputs[0].device.clone();
         let inputs = same_type::<Self, R>(inputs);
         let edges = attention.block().graph().on_device::<R>(&device);
         let kernel = attention_on_device(attention, edges);
@@ -299,7 +318,8 @@ where
         grad: FloatTensor<Self>,
         attention: &Attention,
     ) -> AttentionTensors<Self> {
-        let (client, device) = (grad.client.clone(), grad.device.clone());
+        let client = grad.client.clone();
+        let device = grad.device.clone();
         let shapes = saved.inputs.each_ref().map(|input| (input.meta.shape().clone(), input.dtype));
         let inputs = same_type::<Self, R>(&saved.inputs);
         let block = attention.block();
@@ -313,7 +333,7 @@ where
         );
         let mut shapes = shapes.into_iter();
         gradients.map(|gradient| {
-            let (shape, dtype) = shapes.next().expect("a gradient for each input");
+            let (shape, dtype) = shapes.next().expect("there are as many inputs as gradients");
             let given = float_type(gradient.element);
             let gradient = CubeTensor::new_contiguous(client.clone(), device.clone(), shape, gradient.handle, given);
             cast::<Self, R>(gradient, dtype)
@@ -324,7 +344,9 @@ where
         logits: FloatTensor<Self>,
         classes: IntTensor<Self>,
     ) -> (FloatTensor<Self>, SavedCrossEntropy<Self>) {
-        let (client, device, logits) = (logits.client.clone(), logits.device.clone(), Rows::new(logits));
+        let client = logits.client.clone();
+        let device = logits.device.clone();
+        let logits = Rows::new(logits);
         let classes = Self::int_cast(classes, IntDType::I32);
         let (judged, log_sums) = gpu::cross_entropy(&client, &logits.matrix, &classes.handle);
         let rows = logits.matrix.rows;
@@ -335,8 +357,11 @@ where
 
     fn cross_entropy_backward(saved: SavedCrossEntropy<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
         let SavedCrossEntropy { logits, classes, log_sums } = saved;
-        let (client, logits, grad) = (logits.client.clone(), Rows::new(logits), Rows::new(grad));
-        let (classes, log_sums) = (&classes.handle, &log_sums.handle);
+        let client = logits.client.clone();
+        let logits = Rows::new(logits);
+        let grad = Rows::new(grad);
+        let classes = &classes.handle;
+        let log_sums = &log_sums.handle;
         let out = gpu::cross_entropy_backward(&client, &logits.matrix, classes, log_sums, &grad.matrix);
         tensor(&client, &logits.tensor.device, out)
     }
@@ -352,11 +377,13 @@ where
     by_own_kernels!();
 }
 
-/// A copy of something on the process's device, made when it is first asked for. It is no part of what it is a copy of: a
-/// clone has none, and all are equal.
+/// A lazily made copy of a value on the process's device.
+///
+/// The copy is a cache and not a part of the value: a clone starts without one, and all `DeviceCopy`s compare equal.
 pub(super) struct DeviceCopy<T>(OnceLock<T>);
 
 impl<T> DeviceCopy<T> {
+    /// Returns the copy. The first call makes it.
     pub(super) fn get(&self, make: impl FnOnce() -> T) -> &T {
         self.0.get_or_init(make)
     }
@@ -388,7 +415,8 @@ impl<T> fmt::Debug for DeviceCopy<T> {
     }
 }
 
-/// A tensor of one or two dimensions whose rows are contiguous, and the matrix that kernels read: a vector is one row.
+/// A tensor of one or two dimensions whose rows are contiguous, and the matrix view of it that kernels read. A vector
+/// is a matrix with one row.
 struct Rows<R: CubeRuntime> {
     tensor: CubeTensor<R>,
     matrix: Matrix,
@@ -400,21 +428,22 @@ impl<R: CubeRuntime> Rows<R> {
         let (rows, columns, stride) = match *tensor.meta.shape().as_slice() {
             [columns] => (1, columns, columns),
             [rows, columns] => (rows, columns, tensor.meta.strides()[0].max(columns)),
-            ref other => unreachable!("operations on batches are of matrices and vectors, not of {other:?}"),
+            ref other => unreachable!("operations on batches take matrices and vectors, got shape {other:?}"),
         };
         let matrix = Matrix { stride, ..Matrix::new(tensor.handle.clone(), [rows, columns], element(tensor.dtype)) };
         Self { tensor, matrix }
     }
 }
 
-/// Whether the values of each row lie side by side, and rows do not overlap.
+/// Returns whether the values of each row are contiguous and rows do not overlap.
 fn has_rows<R: CubeRuntime>(tensor: &CubeTensor<R>) -> bool {
-    let (shape, strides) = (tensor.meta.shape(), tensor.meta.strides());
+    let shape = tensor.meta.shape();
+    let strides = tensor.meta.strides();
     let last = shape.num_dims() - 1;
     (strides[last] == 1 || shape[last] == 1) && (last == 0 || shape[0] == 1 || strides[0] >= shape[last])
 }
 
-/// The product of two matrices of one type, in that type.
+/// Returns the product of two matrices of the same type, in that type. It is computed in the precision of [`products`].
 fn product<B, R>(a: CubeTensor<R>, b: CubeTensor<R>) -> CubeTensor<R>
 where
     B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
@@ -430,10 +459,13 @@ where
     }
 }
 
-/// The product of two matrices without tensor cores: those round `f32` to 10 bits of the fraction, and burn's own products take
-/// them wherever there are some.
+/// Returns the product of two matrices, computed without tensor cores.
+///
+/// Tensor cores round `f32` to 10 bits of the fraction, and burn's own products use them wherever they exist.
 fn full_product<R: CubeRuntime>(a: CubeTensor<R>, b: CubeTensor<R>) -> CubeTensor<R> {
-    let (client, device, dtype) = (a.client.clone(), a.device.clone(), a.dtype);
+    let client = a.client.clone();
+    let device = a.device.clone();
+    let dtype = a.dtype;
     let shape = Shape::new([a.meta.shape()[0], b.meta.shape()[1]]);
     let out = empty_device_dtype(client.clone(), device, shape, dtype);
     let storage = dtype.into();
@@ -441,7 +473,7 @@ fn full_product<R: CubeRuntime>(a: CubeTensor<R>, b: CubeTensor<R>) -> CubeTenso
     let input = |tensor: CubeTensor<R>| InputBinding::new(tensor.binding(), storage);
     let strategy = Strategy::SimpleUnit(Default::default());
     launch_ref(&strategy, &client, input(a), input(b), out.clone().binding(), &mut types)
-        .unwrap_or_else(|error| panic!("the device cannot multiply matrices: {error:?}"));
+        .unwrap_or_else(|error| panic!("cannot multiply two matrices on the device: {error:?}"));
     out
 }
 
@@ -458,7 +490,7 @@ fn element(dtype: DType) -> Element {
         DType::F32 | DType::Flex32 => Element::F32,
         DType::F16 => Element::F16,
         DType::BF16 => Element::Bf16,
-        other => unreachable!("models compute in f32, f16 or bf16, not in {other:?}"),
+        other => unreachable!("models compute in f32, f16 or bf16, got {other:?}"),
     }
 }
 
@@ -470,11 +502,12 @@ fn float_type(element: Element) -> DType {
     }
 }
 
-/// A matrix whose rows lie end to end, as a tensor.
+/// Makes a tensor of a matrix whose rows are contiguous and adjacent.
 fn tensor<R: CubeRuntime>(client: &ComputeClient<R>, device: &R::Device, matrix: Matrix) -> CubeTensor<R> {
     values(client, device, matrix.handle, [matrix.rows, matrix.columns], float_type(matrix.element))
 }
 
+/// Makes a contiguous tensor of the memory of `handle`.
 fn values<R: CubeRuntime, const D: usize>(
     client: &ComputeClient<R>,
     device: &R::Device,
@@ -485,7 +518,7 @@ fn values<R: CubeRuntime, const D: usize>(
     CubeTensor::new_contiguous(client.clone(), device.clone(), Shape::from(shape), handle, dtype)
 }
 
-/// The tensor in another float type, itself if it has it.
+/// Converts a tensor to a float type. A tensor that has the type already is returned unchanged.
 fn cast<B, R>(tensor: CubeTensor<R>, dtype: DType) -> CubeTensor<R>
 where
     B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
@@ -494,7 +527,7 @@ where
     if tensor.dtype == dtype { tensor } else { B::float_cast(tensor, dtype.into()) }
 }
 
-/// The inputs of an attention in the type of the first.
+/// Converts the inputs of an attention to the type of the first input.
 fn same_type<B, R>(inputs: &[CubeTensor<R>; 3]) -> [Rows<R>; 3]
 where
     B: Backend<FloatTensorPrimitive = CubeTensor<R>>,

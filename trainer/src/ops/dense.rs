@@ -1,4 +1,5 @@
-//! Dense layers on CPU: the product of a few rows, and what is done to it while it is in cache.
+//! Dense layers on the CPU: each chunk of rows is multiplied, and bias and activation follow while its product is in
+//! cache.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -10,13 +11,13 @@ use super::dropout::DropoutMask;
 use super::linear::Activation;
 use super::real::Real;
 
-/// Rows that are multiplied at once: the rows, their product and the weights fit the second-level cache.
+/// The number of rows per product: the rows, their product and the weights fit the second-level cache.
 const CHUNK_ROWS: usize = 256;
-/// Values that one task activates.
+/// The number of values per task of an activation.
 const CHUNK_VALUES: usize = 1 << 14;
-/// At most so many sums of a weight's gradient, which are then added up: as many threads can work on it.
+/// The maximum number of partial sums of a weight's gradient, which limits the threads that compute it.
 const MAX_GROUPS: usize = 64;
-/// The most memory of those sums.
+/// The maximum memory of these partial sums.
 const MAX_GROUP_BYTES: usize = 64 << 20;
 
 /// The sizes of a layer.
@@ -27,7 +28,7 @@ pub(super) struct Shape {
     pub(super) fan_out: usize,
 }
 
-/// A matrix as a product reads it: row-major, or the transpose of one that is.
+/// A factor of a product: a row-major matrix, or the transpose of one.
 #[derive(Clone, Copy)]
 struct Matrix<'a, T> {
     values: &'a [T],
@@ -38,7 +39,7 @@ struct Matrix<'a, T> {
 
 impl<'a, T> Matrix<'a, T> {
     fn new(values: &'a [T], rows: usize, columns: usize) -> Self {
-        assert_eq!(values.len(), rows * columns, "values of a matrix");
+        assert_eq!(values.len(), rows * columns, "dense layer: number of values against rows times columns");
         Self { values, rows, columns, transposed: false }
     }
 
@@ -46,42 +47,49 @@ impl<'a, T> Matrix<'a, T> {
         Self { rows: self.columns, columns: self.rows, transposed: !self.transposed, ..self }
     }
 
-    /// Elements from one row to the next, and from one column to the next.
+    /// Returns the distance in elements from one row to the next, and from one column to the next.
     fn strides(&self) -> (isize, isize) {
         if self.transposed { (1, self.rows as isize) } else { (self.columns as isize, 1) }
     }
 }
 
-/// `out = a · b`, row-major, in memory that nothing has been written to.
+/// Computes `out = a · b`, row-major, into uninitialised memory.
 fn product<'o, T: Real>(out: &'o mut [MaybeUninit<T>], a: Matrix<'_, T>, b: Matrix<'_, T>) -> &'o mut [T] {
     if a.columns == 0 {
         return zeroed(out);
     }
-    assert_eq!(out.len(), a.rows * b.columns, "a product's outer sizes");
-    // SAFETY: `out` is as large as the product, and is only written.
+    assert_eq!(out.len(), a.rows * b.columns, "dense layer: length of the output against the sizes of the product");
+    // SAFETY: `out` has the size of the product, and `multiply` only writes to it.
     unsafe { multiply(out.as_mut_ptr().cast(), a, b, false) };
-    // SAFETY: a product over at least one column writes every element.
+    // SAFETY: a product whose inner size is at least 1 writes every element.
     unsafe { out.assume_init_mut() }
 }
 
-/// `out += a · b`, row-major.
+/// Computes `out += a · b`, row-major.
 fn add_product<T: Real>(out: &mut [T], a: Matrix<'_, T>, b: Matrix<'_, T>) {
-    assert_eq!(out.len(), a.rows * b.columns, "a product's outer sizes");
-    // SAFETY: `out` is as large as the product, and initialised.
+    assert_eq!(out.len(), a.rows * b.columns, "dense layer: length of the output against the sizes of the product");
+    // SAFETY: `out` has the size of the product and is initialised.
     unsafe { multiply(out.as_mut_ptr(), a, b, true) };
 }
 
-/// `out = a · b`, or `out += a · b`.
+/// Computes `out = a · b`, or `out += a · b` if `add` is true.
 ///
 /// # Safety
-/// `out` has to be valid for `a.rows * b.columns` elements, which are read if the product is added.
+/// `out` must be valid for writes of `a.rows * b.columns` elements, and for reads of them if `add` is true.
 unsafe fn multiply<T: Real>(out: *mut T, a: Matrix<'_, T>, b: Matrix<'_, T>, add: bool) {
-    assert_eq!(a.columns, b.rows, "a product's inner sizes");
-    let ((a_row, a_column), (b_row, b_column)) = (a.strides(), b.strides());
-    let (rows, columns, inner) = (a.rows, b.columns, a.columns);
-    let (a, b) = (a.values.as_ptr(), b.values.as_ptr());
-    let (one, plain) = (T::ONE, false);
-    // SAFETY: `Matrix::new` has checked that sizes and strides stay within the slices, the caller vouches for `out`.
+    assert_eq!(a.columns, b.rows, "dense layer: columns of the left factor against rows of the right factor");
+    let (a_row, a_column) = a.strides();
+    let (b_row, b_column) = b.strides();
+    let rows = a.rows;
+    let columns = b.columns;
+    let inner = a.columns;
+    let a = a.values.as_ptr();
+    let b = b.values.as_ptr();
+    let one = T::ONE;
+    // No factor is conjugated.
+    let plain = false;
+    // `Parallelism::None`, because the callers already run in parallel over chunks of rows.
+    // SAFETY: `Matrix::new` has checked that sizes and strides stay within the slices. The caller guarantees `out`.
     unsafe {
         gemm::gemm(
             rows,
@@ -107,7 +115,7 @@ unsafe fn multiply<T: Real>(out: *mut T, a: Matrix<'_, T>, b: Matrix<'_, T>, add
     }
 }
 
-/// `activation(x · weight + bias)`.
+/// Returns `activation(x · weight + bias)`, `[rows, fan_out]`.
 pub(super) fn forward<T: Real>(x: &[T], weight: &[T], bias: &[T], shape: Shape, activation: Activation) -> Vec<T> {
     let Shape { rows, fan_in, fan_out } = shape;
     let weight = Matrix::new(weight, fan_in, fan_out);
@@ -123,7 +131,7 @@ pub(super) fn forward<T: Real>(x: &[T], weight: &[T], bias: &[T], shape: Shape, 
             }
         });
     };
-    // SAFETY: a product writes all of the memory that it is given.
+    // SAFETY: `product` writes every element of `out`.
     unsafe { vec_from_rows(rows, fan_out, CHUNK_ROWS, fill) }
 }
 
@@ -136,10 +144,11 @@ fn add_bias<T: Real>(out: &mut [T], bias: &[T]) {
     }
 }
 
+/// Applies ReLU in place. NaN stays NaN.
 #[inline(always)]
 pub(super) fn rectify<T: Real>(values: &mut [T]) {
     for value in values {
-        // A comparison that is false for NaN, so that a NaN is not hidden.
+        // The comparison is false for NaN, so NaN is kept; `max` would replace it by zero.
         *value = if *value < T::ZERO { T::ZERO } else { *value };
     }
 }
@@ -154,7 +163,7 @@ pub(super) fn activate<T: Real>(values: &mut [T], mask: DropoutMask) {
     });
 }
 
-/// The gradient of the input of [`activate`], for that of its output.
+/// Returns the gradient of the input of [`activate`] from its output and the gradient of its output.
 pub(super) fn before_activation<T: Real>(output: &[T], grad: &[T], mask: DropoutMask) -> Vec<T> {
     let chunks = grad.par_chunks(CHUNK_VALUES).zip(output.par_chunks(CHUNK_VALUES));
     let mut gradients = vec![T::ZERO; grad.len()];
@@ -169,7 +178,7 @@ pub(super) fn before_activation<T: Real>(output: &[T], grad: &[T], mask: Dropout
     gradients
 }
 
-/// What the forward pass leaves for the backward pass.
+/// The values that the forward pass keeps for the backward pass.
 #[derive(Clone, Copy)]
 pub(super) struct Saved<'a, T> {
     pub(super) x: &'a [T],
@@ -177,23 +186,23 @@ pub(super) struct Saved<'a, T> {
     pub(super) output: &'a [T],
 }
 
-/// The gradients of a layer's inputs; that of `x` is there if it was wanted.
+/// The gradients of a layer's inputs. The gradient of `x` is present if it was requested.
 pub(super) struct Gradients<T> {
     pub(super) x: Option<Vec<T>>,
     pub(super) weight: Vec<T>,
     pub(super) bias: Vec<T>,
 }
 
-/// The sums of one group of rows.
+/// The partial sums of the parameters' gradients over one group of rows.
 struct Sums<T> {
     weight: Vec<T>,
     bias: Vec<T>,
 }
 
-/// The gradients of `x`, weight and bias for that of the output.
+/// Returns the gradients of `x`, weight and bias from the gradient of the output.
 ///
-/// Rows are cut into groups whose number depends on the shape alone, each group sums in order, and the groups are added
-/// in order: the result does not depend on the number of threads.
+/// Rows are cut into groups whose number depends on the shape only. Each group sums in order, and the groups' sums are
+/// added in order, so the result does not depend on the number of threads.
 pub(super) fn backward<T: Real>(
     saved: Saved<'_, T>,
     grad: &[T],
@@ -211,7 +220,7 @@ pub(super) fn backward<T: Real>(
         let rows_of = |group: usize| group * group_rows..((group + 1) * group_rows).min(rows);
         let mut sums = groups.iter_mut();
         let jobs: Vec<_> = (0..num_groups).filter_map(|group| sums.next().map(|sums| (rows_of(group), sums))).collect();
-        // SAFETY: a pass writes the gradients of all its rows.
+        // SAFETY: `Pass::run` writes the gradients of all its rows.
         Some(unsafe { vec_from_groups(fan_in, jobs, |rows, sums, out| pass.run(rows, sums, Some(out))) })
     } else {
         groups.par_iter_mut().enumerate().for_each(|(group, sums)| {
@@ -223,13 +232,15 @@ pub(super) fn backward<T: Real>(
     Gradients { x, weight, bias }
 }
 
+/// Returns the number of rows per group: a multiple of [`CHUNK_ROWS`] that keeps the groups' sums within
+/// [`MAX_GROUP_BYTES`].
 fn rows_per_group<T>(shape: Shape) -> usize {
     let weight_bytes = (shape.fan_in * shape.fan_out * size_of::<T>()).max(1);
     let groups = (MAX_GROUP_BYTES / weight_bytes).clamp(1, MAX_GROUPS);
     shape.rows.div_ceil(groups).next_multiple_of(CHUNK_ROWS).max(CHUNK_ROWS)
 }
 
-/// The backward pass, before it is cut into groups.
+/// The inputs of the backward pass, which all groups share.
 struct Pass<'a, T> {
     saved: Saved<'a, T>,
     grad: &'a [T],
@@ -238,7 +249,7 @@ struct Pass<'a, T> {
 }
 
 impl<T: Real> Pass<'_, T> {
-    /// Adds what `rows` contribute to `sums`, and writes their gradients of `x` to `out`.
+    /// Adds the contributions of `rows` to `sums`, and writes their gradients of `x` to `out` if it is given.
     fn run(&self, rows: Range<usize>, sums: &mut Sums<T>, mut out: Option<&mut [MaybeUninit<T>]>) {
         let Shape { fan_in, fan_out, .. } = self.shape;
         let weight = Matrix::new(self.saved.weight, fan_in, fan_out);
@@ -246,7 +257,8 @@ impl<T: Real> Pass<'_, T> {
         for start in rows.clone().step_by(CHUNK_ROWS) {
             let len = CHUNK_ROWS.min(rows.end - start);
             let of = |columns: usize| start * columns..(start + len) * columns;
-            let (grad, sum) = (&self.grad[of(fan_out)], &mut sums.bias);
+            let grad = &self.grad[of(fan_out)];
+            let sum = &mut sums.bias;
             let grad = match self.activation {
                 Activation::Identity => grad,
                 Activation::Relu(mask) => {
@@ -267,7 +279,7 @@ impl<T: Real> Pass<'_, T> {
     }
 }
 
-/// The gradient of the sums that ReLU and dropout were applied to: what is positive in the output was positive before and
+/// Writes to `sums` the gradient before ReLU and dropout. A positive output means that the input was positive and was
 /// not dropped.
 #[inline(always)]
 pub(super) fn before_relu<T: Real>(grad: &[T], output: &[T], scale: f32, sums: &mut Vec<T>) {
@@ -277,10 +289,10 @@ pub(super) fn before_relu<T: Real>(grad: &[T], output: &[T], scale: f32, sums: &
     sums.extend(grad.iter().zip(output).map(passed));
 }
 
-/// Adds the sum of each column to `sums`, an entry a column.
+/// Adds the sum of each column of `values` to the column's entry of `sums`.
 #[inline(always)]
 pub(super) fn add_columns<T: Real>(sums: &mut [T], values: &[T]) {
-    // A few columns at a time, whose sums then stay in registers.
+    // Sums a few columns at a time, so that the sums stay in registers.
     const COLUMNS: usize = 64;
     let columns = sums.len();
     for (first, sums) in (0..columns).step_by(COLUMNS).zip(sums.chunks_mut(COLUMNS)) {
@@ -293,7 +305,7 @@ pub(super) fn add_columns<T: Real>(sums: &mut [T], values: &[T]) {
     }
 }
 
-/// The sum of all groups, in their order.
+/// Returns the sum of all groups, added in their order, or `None` if there are no groups.
 fn add_up<T: Real>(groups: Vec<Sums<T>>) -> Option<Sums<T>> {
     const VALUES_PER_TASK: usize = 1 << 13;
     let mut groups = groups.into_iter();

@@ -1,4 +1,4 @@
-//! Dropout whose mask is a function of a key, not of a process-wide generator.
+//! Dropout whose mask is a function of a key instead of the state of a process-wide generator.
 
 use burn::tensor::{Tensor, TensorPrimitive};
 use edgecut_graph::rng::{CounterRng, combine};
@@ -7,41 +7,44 @@ use rayon::prelude::*;
 use super::aggregate::GnnBackend;
 use super::real::Real;
 
-/// Elements that share one 64-bit draw: 16 bits decide about each.
+/// The number of elements that share one 64-bit draw: 16 bits decide for each.
 const LANES: usize = 4;
-/// One more than the greatest value that 16 bits hold.
+/// The number of values of 16 bits.
 const LEVELS: u32 = 1 << 16;
 
-/// Names one draw of dropout masks: the same key always drops the same elements, on every thread count and backend.
+/// The random key of a dropout mask. The same key drops the same elements for any number of threads and on any backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DropoutKey(u64);
 
+// The constants below are the ASCII codes of "RANK", "LAYER" and "TYPE". They keep, for example, the key of rank 1
+// apart from the key of layer 1.
 impl DropoutKey {
-    /// The key of a training step.
+    /// Makes the key of a training step.
     pub fn new(seed: u64, epoch: u64, step: u64) -> Self {
         Self(combine(combine(combine(0xD0, seed), epoch), step))
     }
 
-    /// The key of this step on one rank. Ranks see different seeds, so they want different masks.
+    /// Derives the key of one rank. Ranks train on different seeds, so they need different masks.
     pub fn for_rank(self, rank: u64) -> Self {
         Self(combine(self.0 ^ 0x5241_4E4B, rank))
     }
 
-    /// The key of this step in one layer.
+    /// Derives the key of one layer.
     pub fn for_layer(self, layer: u64) -> Self {
         Self(combine(self.0 ^ 0x4C41_5945_5200, layer))
     }
 
-    /// The key of one node type or edge type, where a layer has a tensor of each.
+    /// Derives the key of one node type or edge type, for layers that have one tensor per type.
     pub fn for_type(self, number: u64) -> Self {
         Self(combine(self.0 ^ 0x5459_5045, number))
     }
 }
 
-/// A mask over the elements of a tensor in row-major order: 0 with the given probability, otherwise one over the
-/// probability to be kept (Srivastava et al., "Dropout", JMLR 2014, inverted as in PyTorch).
+/// A mask over the elements of a tensor in row-major order. An element of the mask is 0 with probability `p` and
+/// `1 / (1 - p)` otherwise (Srivastava et al., "Dropout", JMLR 2014, inverted as in PyTorch).
 ///
-/// Probabilities are rounded to multiples of 2⁻¹⁶, and the scale belongs to the rounded one, so expectations are exact.
+/// The probability is rounded to a multiple of 2⁻¹⁶. The scale is computed from the rounded probability, so
+/// expectations are exact.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DropoutMask {
     key: DropoutKey,
@@ -49,33 +52,33 @@ pub struct DropoutMask {
 }
 
 impl DropoutMask {
-    /// The mask of `key`. Probabilities outside `[0, 1]`, and NaN, count as the nearest end, NaN as 0.
+    /// Makes the mask of `key`. The probability is clamped to `[0, 1]`; NaN counts as 0.
     pub fn new(probability: f64, key: DropoutKey) -> Self {
         Self { key, threshold: (probability.clamp(0.0, 1.0) * f64::from(LEVELS)).round() as u32 }
     }
 
-    /// As this mask, with the key of one node type or edge type ([`DropoutKey::for_type`]).
+    /// Returns this mask with the key of one node type or edge type ([`DropoutKey::for_type`]).
     pub fn for_type(self, number: u64) -> Self {
         Self { key: self.key.for_type(number), ..self }
     }
 
-    /// Whether the mask keeps everything.
+    /// Returns whether the mask keeps every element.
     pub fn is_identity(&self) -> bool {
         self.threshold == 0
     }
 
-    /// The key of the draws, and what 16 bits of them have to reach.
+    /// Returns the key of the draws, and the threshold: an element is kept if its 16 bits reach it.
     #[cfg(feature = "cuda")]
     pub(super) fn draws(self) -> (u64, u32) {
         (self.key.0, self.threshold)
     }
 
-    /// What kept elements are multiplied by; 0 if none is kept.
+    /// Returns the factor of kept elements; 0 if no element is kept.
     pub fn scale(&self) -> f32 {
         if self.threshold == LEVELS { 0.0 } else { LEVELS as f32 / (LEVELS - self.threshold) as f32 }
     }
 
-    /// What element number `element` is multiplied by.
+    /// Returns the factor of the element at the row-major position `element`.
     #[inline(always)]
     pub(super) fn factor<T: Real>(self, element: usize) -> T {
         if self.is_identity() {
@@ -86,18 +89,18 @@ impl DropoutMask {
         if level >= self.threshold { T::from_f32(self.scale()) } else { T::ZERO }
     }
 
-    /// Masks the elements from `LANES * group` on.
+    /// Masks the `LANES` elements that start at position `LANES * group`.
     #[inline(always)]
     fn apply_to_group<T: Real>(self, group: u64, scale: T, values: &mut [T; LANES]) {
         let bits = CounterRng::new(self.key.0).nth(group);
         for (lane, value) in values.iter_mut().enumerate() {
             let level = (bits >> (16 * lane)) as u32 & (LEVELS - 1);
-            // A selection and not a product: a dropped infinity must not become NaN.
+            // A selection instead of a product, because 0 times infinity would be NaN.
             *value = if level >= self.threshold { *value * scale } else { T::ZERO };
         }
     }
 
-    /// Multiplies in place. `values` are all elements of a tensor in row-major order.
+    /// Multiplies by the mask in place, in parallel. `values` are all elements of a tensor in row-major order.
     pub(super) fn apply<T: Real>(self, values: &mut [T]) {
         const CHUNK: usize = 1 << 14;
         values.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
@@ -105,14 +108,14 @@ impl DropoutMask {
         });
     }
 
-    /// Multiplies in place, on this thread. `values` are elements of a tensor in row-major order, the first of them its
-    /// `start`-th.
+    /// Multiplies by the mask in place, on this thread. `values` are consecutive elements of a tensor in row-major
+    /// order; the first one has position `start`.
     ///
     /// # Panics
-    /// If `start` is no multiple of [`LANES`].
+    /// If `start` is not a multiple of [`LANES`].
     #[inline(always)]
     pub(super) fn apply_from<T: Real>(self, start: usize, values: &mut [T]) {
-        assert!(start.is_multiple_of(LANES), "dropout from the middle of a group");
+        assert!(start.is_multiple_of(LANES), "dropout: element {start} is not the start of a group of {LANES}");
         if self.is_identity() {
             return;
         }
@@ -123,6 +126,7 @@ impl DropoutMask {
         for (group, values) in (first_group..).zip(groups) {
             self.apply_to_group(group, scale, values);
         }
+        // The last elements may fill only a part of a group.
         let mut last = [T::ZERO; LANES];
         last[..rest.len()].copy_from_slice(rest);
         self.apply_to_group(first_group + num_groups, scale, &mut last);
@@ -130,7 +134,7 @@ impl DropoutMask {
     }
 }
 
-/// Drops each element with `probability` and scales the others up.
+/// Drops each element with `probability` and scales up the others.
 ///
 /// # Shapes
 /// - `x` and output: any
@@ -147,7 +151,7 @@ pub fn dropout<B: GnnBackend, const D: usize>(x: Tensor<B, D>, probability: f64,
     masked(x, DropoutMask::new(probability, key))
 }
 
-/// Multiplies by a mask.
+/// Multiplies the elements of `x` by a mask.
 ///
 /// # Shapes
 /// - `x` and output: any

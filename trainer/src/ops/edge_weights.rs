@@ -2,8 +2,8 @@
 
 use super::batch_graph::{BatchGraph, BlockError};
 
-/// One constant weight per edge of a batch, and optionally one per row for the node itself (a self loop that is not among
-/// the edges). No gradient flows to them.
+/// One constant weight per edge of a batch, and optionally one weight per row for the node itself (a self loop that is
+/// not among the edges). Weights have no gradient.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EdgeWeights {
     edges: Vec<f32>,
@@ -13,15 +13,15 @@ pub struct EdgeWeights {
 }
 
 impl EdgeWeights {
-    /// Weights for a batch.
+    /// Checks and takes the weights of a batch.
     ///
     /// # Shapes
     /// - `edges`: `[num_edges]`, in the order of [`BatchGraph::indices`]
     /// - `self_loops`: `[num_rows]`
     ///
     /// # Errors
-    /// [`BlockError::WeightCount`] if a length differs, [`BlockError::MoreRowsThanNodes`] for self loops where rows are not
-    /// among the nodes.
+    /// [`BlockError::WeightCount`] if a length is wrong, [`BlockError::MoreRowsThanNodes`] for self loops of a graph
+    /// that has more rows than nodes.
     pub fn new(graph: &BatchGraph, edges: Vec<f32>, self_loops: Option<Vec<f32>>) -> Result<Self, BlockError> {
         let check = |what, given, expected| {
             if given == expected { Ok(()) } else { Err(BlockError::WeightCount { what, given, expected }) }
@@ -29,7 +29,8 @@ impl EdgeWeights {
         check("edge", edges.len(), graph.num_edges())?;
         if let Some(weights) = &self_loops {
             check("self-loop", weights.len(), graph.num_rows())?;
-            let (num_rows, num_nodes) = (graph.num_rows(), graph.num_nodes());
+            let num_rows = graph.num_rows();
+            let num_nodes = graph.num_nodes();
             if num_rows > num_nodes {
                 return Err(BlockError::MoreRowsThanNodes { num_rows, num_nodes });
             }
@@ -42,23 +43,23 @@ impl EdgeWeights {
         })
     }
 
-    /// The weights on a device, copied there when they are first asked for. A process has one device.
+    /// Returns the weights on the device. The first call copies them there. A process uses one device.
     #[cfg(feature = "cuda")]
     pub(super) fn on_device<R: cubecl::Runtime>(&self, device: &R::Device) -> &edgecut_gpu::kernels::DeviceWeights {
         self.on_device.get(|| edgecut_gpu::kernels::DeviceWeights::new::<R>(device, &self.edges, self.self_loops()))
     }
 
-    /// The weight of each edge.
+    /// Returns the weight of each edge, `[num_edges]`.
     pub fn edges(&self) -> &[f32] {
         &self.edges
     }
 
-    /// The weight of each row's own node, if nodes count themselves.
+    /// Returns the self-loop weight of each row, `[num_rows]`, if there are self loops.
     pub fn self_loops(&self) -> Option<&[f32]> {
         self.self_loops.as_deref()
     }
 
-    /// Whether these are weights for a graph of this size.
+    /// Returns whether the numbers of weights match the numbers of edges and rows of `graph`.
     pub fn fits(&self, graph: &BatchGraph) -> bool {
         self.edges.len() == graph.num_edges()
             && self.self_loops.as_ref().is_none_or(|weights| weights.len() == graph.num_rows())

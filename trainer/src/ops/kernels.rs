@@ -1,7 +1,7 @@
-//! Aggregation over plain slices: the CPU's forward and backward passes.
+//! The forward and backward passes of aggregation on the CPU, over plain slices.
 //!
-//! Features are contiguous within a row, so every inner loop runs over features and vectorises. Sums go in edge order
-//! whatever the number of threads: results are equal to the bit.
+//! The features of a row are contiguous, so every inner loop runs over features and vectorises. Sums are in edge order,
+//! so results have the same bits for any number of threads.
 
 use std::mem::MaybeUninit;
 
@@ -12,12 +12,13 @@ use super::aggregate::{Aggregate, Reduce};
 use super::real::Real;
 use super::row_tasks::{Rows, for_each_row};
 
-/// How many rows of the next destination are asked for while one is summed.
+/// The number of source rows, those of the edges that follow a destination's edges, that are prefetched while it is
+/// summed.
 const ROW_AHEAD: usize = 6;
-/// What marks an element of an arg-max whose row has no edges.
+/// The winning edge of the elements of rows without edges.
 const NO_EDGE: u32 = u32::MAX;
 
-/// A row-major matrix of which the first `width` columns are read.
+/// A view of the first `width` columns of a row-major matrix.
 #[derive(Clone, Copy)]
 struct Matrix<'a, T> {
     values: &'a [T],
@@ -32,7 +33,7 @@ impl<'a, T: Copy> Matrix<'a, T> {
         &self.values[start..start + self.width]
     }
 
-    /// Asks for rows that are read soon.
+    /// Prefetches rows.
     #[inline]
     fn prefetch(self, rows: &[u32]) {
         for &row in rows {
@@ -41,13 +42,13 @@ impl<'a, T: Copy> Matrix<'a, T> {
     }
 }
 
-/// `[num_src, width]` to `[num_dst, output_width]`.
+/// Aggregates `x`, `[num_src, width]`, into `[num_dst, output_width]`.
 pub(super) fn forward<T: Real>(x: &[T], width: usize, aggregate: &Aggregate) -> Vec<T> {
     let mut argmax = [];
     forward_rows(x, width, aggregate, Rows::new(&mut argmax, 0))
 }
 
-/// As [`forward`] for a maximum; also the winning edges, `[num_dst, width]`.
+/// Aggregates as [`forward`] does, by a maximum, and also returns the winning edges, `[num_dst, width]`.
 pub(super) fn forward_argmax<T: Real>(x: &[T], width: usize, aggregate: &Aggregate) -> (Vec<T>, Vec<u32>) {
     let mut argmax = vec![NO_EDGE; aggregate.block().num_dst() * width];
     let output = forward_rows(x, width, aggregate, Rows::new(&mut argmax, width));
@@ -56,7 +57,8 @@ pub(super) fn forward_argmax<T: Real>(x: &[T], width: usize, aggregate: &Aggrega
 
 fn forward_rows<T: Real>(x: &[T], width: usize, aggregate: &Aggregate, argmax: Rows<'_, u32>) -> Vec<T> {
     let block = aggregate.block();
-    let (indptr, indices) = (block.indptr(), block.indices());
+    let indptr = block.indptr();
+    let indices = block.indices();
     let stride = aggregate.output_width(width);
     let x = Matrix { values: x, stride: width, width };
     let edges_of = |row: usize| indptr[row] as usize..indptr[row + 1] as usize;
@@ -88,17 +90,20 @@ fn forward_rows<T: Real>(x: &[T], width: usize, aggregate: &Aggregate, argmax: R
         }
     };
     let fill = |memory: &mut [MaybeUninit<T>]| for_each_row(indptr, Rows::new(memory, stride), argmax, &compute);
-    // SAFETY: every row is computed once, and written as zeros first.
+    // SAFETY: `compute` runs once for every row and initialises it with zeros first.
     unsafe { vec_from(block.num_dst() * stride, fill) }
 }
 
-/// The gradient of the input, `[num_src, width]`, for that of the output, `[num_dst, output_width]`.
+/// Returns the gradient of the input, `[num_src, width]`, from the gradient of the output, `[num_dst, output_width]`.
+///
+/// Each source gathers from its out-edges, so that no two threads add to the same row.
 ///
 /// # Panics
-/// If a maximum comes without its winners.
+/// If the reduction is a maximum and `argmax` is missing.
 pub(super) fn backward<T: Real>(grad: &[T], argmax: Option<&[u32]>, width: usize, aggregate: &Aggregate) -> Vec<T> {
     let block = aggregate.block();
-    let (transposed, indptr) = (block.transposed(), block.indptr());
+    let transposed = block.transposed();
+    let indptr = block.indptr();
     let stride = aggregate.output_width(width);
     let grad_neighbors = Matrix { values: grad, stride, width };
     let argmax = argmax.map(|values| Matrix { values, stride: width, width });
@@ -107,7 +112,8 @@ pub(super) fn backward<T: Real>(grad: &[T], argmax: Option<&[u32]>, width: usize
     let compute = |source: usize, out: &mut [MaybeUninit<T>], _: &mut [()]| {
         let out = zeroed(out);
         let range = transposed.indptr[source] as usize..transposed.indptr[source + 1] as usize;
-        let (rows, edges) = (&transposed.rows[range.clone()], &transposed.edges[range]);
+        let rows = &transposed.rows[range.clone()];
+        let edges = &transposed.edges[range];
         if source < block.num_dst() {
             if aggregate.appends_self() {
                 let start = source * stride + width;
@@ -127,7 +133,7 @@ pub(super) fn backward<T: Real>(grad: &[T], argmax: Option<&[u32]>, width: usize
                 add_weighted_rows(out, grad_neighbors, rows, |i| T::from_f32(weights[edges[i] as usize]));
             }
             Reduce::Max => {
-                let argmax = argmax.expect("the backward pass of a maximum has its winners");
+                let argmax = argmax.expect("the forward pass of a maximum saves the winning edges");
                 add_won(out, grad_neighbors, argmax, rows, edges);
             }
         }
@@ -135,18 +141,18 @@ pub(super) fn backward<T: Real>(grad: &[T], argmax: Option<&[u32]>, width: usize
     let fill = |memory: &mut [MaybeUninit<T>]| {
         for_each_row(&transposed.indptr, Rows::new(memory, width), Rows::new(&mut [(); 0], 0), &compute);
     };
-    // SAFETY: every row is computed once, and written as zeros first.
+    // SAFETY: `compute` runs once for every row and initialises it with zeros first.
     unsafe { vec_from(block.num_src() * width, fill) }
 }
 
-/// The four rows after the `group`-th four, or what there is of them.
+/// Returns the next up to four rows after the `group`-th group of four, to prefetch them.
 #[inline]
 fn following(rows: &[u32], group: usize) -> &[u32] {
     let rest = &rows[4 * group + 4..];
     &rest[..rest.len().min(4)]
 }
 
-/// Adds rows of `x`, four at a time so that their loads overlap, each element still in order.
+/// Adds rows of `x` to `acc`, four at a time so that their loads overlap. Each element is still summed in edge order.
 #[inline(always)]
 fn add_rows<T: Real>(acc: &mut [T], x: Matrix<'_, T>, rows: &[u32]) {
     let mut fours = rows.chunks_exact(4);
@@ -164,7 +170,7 @@ fn add_rows<T: Real>(acc: &mut [T], x: Matrix<'_, T>, rows: &[u32]) {
     }
 }
 
-/// As [`add_rows`], row `rows[i]` times `weight(i)`.
+/// Adds rows of `x` as [`add_rows`] does, with row `rows[i]` multiplied by `weight(i)`.
 #[inline(always)]
 fn add_weighted_rows<T: Real>(acc: &mut [T], x: Matrix<'_, T>, rows: &[u32], weight: impl Fn(usize) -> T) {
     let mut fours = rows.chunks_exact(4);
@@ -196,15 +202,20 @@ fn scale<T: Real>(values: &mut [T], factor: T) {
     }
 }
 
-/// Returns whether `value` takes the place of the greatest value so far. A NaN does, and stays: no value is greater than one. The two
-/// comparisons are combined without a branch, so that loops over them vectorise.
+/// Returns whether `value` replaces the greatest value so far.
+///
+/// A NaN replaces any value, and only another NaN replaces a NaN, because no value compares greater than NaN. The two
+/// conditions are combined without a branch, so that loops over them vectorise.
 #[inline(always)]
 fn wins<T: Real>(value: T, greatest: T) -> bool {
     (value > greatest) | value.is_nan()
 }
 
-/// The greatest of some rows, NaN where one of them has a NaN, as in torch; `argmax`, if there is room for it, gets
-/// `first_edge` plus the position of the first such, or of the last NaN.
+/// Writes the elementwise maximum of the rows of `sources` to `acc`. An element is NaN if one of the rows has NaN
+/// there, as in PyTorch.
+///
+/// Unless `argmax` is empty, it gets `first_edge` plus the position of the first row with the maximum, or of the last
+/// row with NaN. Without sources nothing is written.
 #[inline(always)]
 fn max_rows<T: Real>(acc: &mut [T], argmax: &mut [u32], x: Matrix<'_, T>, sources: &[u32], first_edge: u32) {
     let Some((&first, others)) = sources.split_first() else {
@@ -228,11 +239,12 @@ fn max_rows<T: Real>(acc: &mut [T], argmax: &mut [u32], x: Matrix<'_, T>, source
     }
 }
 
-/// Adds those elements of gradient rows that this source's edges won.
+/// Adds the elements of the gradient rows for which an edge of this source was the winning edge.
 #[inline(always)]
 fn add_won<T: Real>(acc: &mut [T], grad: Matrix<'_, T>, argmax: Matrix<'_, u32>, rows: &[u32], edges: &[u32]) {
     for (&row, &edge) in rows.iter().zip(edges) {
-        let (grad, winners) = (grad.row(row as usize), argmax.row(row as usize));
+        let grad = grad.row(row as usize);
+        let winners = argmax.row(row as usize);
         for ((acc, &grad), &winner) in acc.iter_mut().zip(grad).zip(winners) {
             *acc += if winner == edge { grad } else { T::ZERO };
         }

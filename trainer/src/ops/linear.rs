@@ -6,24 +6,24 @@ use super::aggregate::GnnBackend;
 use super::dropout::DropoutMask;
 use super::precision::{Precision, multiplying_in};
 
-/// What a dense layer does to its sums.
+/// The elementwise function that a dense layer applies to its sums.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Activation {
-    /// Nothing.
+    /// No change.
     Identity,
-    /// The positive part, then dropout; a NaN stays one.
+    /// ReLU, then dropout. NaN stays NaN.
     Relu(DropoutMask),
 }
 
 impl Activation {
-    /// Applies it to a tensor that no [`linear`] has made.
+    /// Applies the activation to a tensor. [`linear`] applies it to its own output.
     ///
     /// # Shapes
     /// - `x` and output: any
     pub fn apply<B: GnnBackend, const D: usize>(self, x: Tensor<B, D>) -> Tensor<B, D> {
         match self {
             Self::Identity => x,
-            // burn's own ReLU makes zeros of NaNs on the CPU.
+            // burn's ReLU turns NaN into zero on the CPU, which would hide a diverged model.
             Self::Relu(mask) => {
                 Tensor::from_primitive(TensorPrimitive::Float(B::gnn_relu(x.into_primitive().tensor(), mask)))
             }
@@ -31,7 +31,8 @@ impl Activation {
     }
 }
 
-/// `activation(x · weight + bias)`, in one pass over the rows while they are in cache, and so its backward pass.
+/// Computes `activation(x · weight + bias)` in one pass over the rows while they are in cache. The backward pass is one
+/// pass as well. Without a bias, zeros are added.
 ///
 /// # Shapes
 /// - `x`: `[rows, in]`
@@ -40,7 +41,7 @@ impl Activation {
 /// - output: `[rows, out]`
 ///
 /// # Panics
-/// If the shapes do not fit each other.
+/// If the shapes do not match.
 ///
 /// ```
 /// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
@@ -58,25 +59,31 @@ pub fn linear<B: GnnBackend>(
     bias: Option<Tensor<B, 1>>,
     activation: Activation,
 ) -> Tensor<B, 2> {
-    let ([_, width], [fan_in, fan_out]) = (x.dims(), weight.dims());
+    let [_, width] = x.dims();
+    let [fan_in, fan_out] = weight.dims();
     assert_eq!(width, fan_in, "linear: columns of x against rows of the weight");
     let bias = bias.unwrap_or_else(|| Tensor::zeros([fan_out], &x.device()));
     assert_eq!(bias.dims(), [fan_out], "linear: length of the bias against columns of the weight");
     let float = |primitive: TensorPrimitive<B>| primitive.tensor();
-    let (x, weight, bias) = (float(x.into_primitive()), float(weight.into_primitive()), float(bias.into_primitive()));
+    let x = float(x.into_primitive());
+    let weight = float(weight.into_primitive());
+    let bias = float(bias.into_primitive());
     Tensor::from_primitive(TensorPrimitive::Float(B::gnn_linear(x, weight, bias, activation)))
 }
 
-/// `a · b` in the precision of `f32`, and its gradients too, also where dense layers multiply in less
-/// ([`multiply_in`](super::multiply_in)), and on GPUs whose tensor cores would round.
+/// Computes `a · b` and its gradients in full `f32` precision.
+///
+/// This holds even if dense layers multiply in a lower precision ([`multiply_in`](super::multiply_in)), and on GPUs
+/// whose tensor cores would round `f32`.
 ///
 /// # Shapes
 /// - `a`: `[rows, inner]`
 /// - `b`: `[inner, columns]`
 /// - output: `[rows, columns]`
 pub(crate) fn matmul<B: GnnBackend>(a: Tensor<B, 2>, b: Tensor<B, 2>) -> Tensor<B, 2> {
-    match B::HAS_OWN_MEMORY {
-        true => multiplying_in(Precision::F32, || linear(a, b, None, Activation::Identity)),
-        false => a.matmul(b),
+    if B::HAS_OWN_MEMORY {
+        multiplying_in(Precision::F32, || linear(a, b, None, Activation::Identity))
+    } else {
+        a.matmul(b)
     }
 }

@@ -1,8 +1,10 @@
 //! Fused operations over the edges of a batch, with their own backward passes.
 //!
-//! A layer's neighbor aggregation is one sparse-dense product over a [`Block`], not a gather of one row per edge followed
-//! by a scatter: nothing of size `[num_edges, features]` ever exists. [`GnnBackend`] is the seam between models and
-//! backends: a backend that implements [`GnnKernels`] gets gradients through `Autodiff` without further code.
+//! The neighbor aggregation of a layer is one sparse-dense product over a [`Block`]. It does not gather one row per
+//! edge and scatter the result, so no tensor of shape `[num_edges, features]` is allocated.
+//!
+//! [`GnnBackend`] is the interface between models and backends. A backend that implements [`GnnKernels`] gets gradients
+//! through `Autodiff` without further code.
 
 mod aggregate;
 mod attention;
@@ -28,12 +30,12 @@ mod real;
 mod row_tasks;
 mod transposed;
 
-/// To be called by the thread that computes when it has waited for the device, so that memory of batches that have been read is
-/// given back.
+/// Releases the device memory of batches that have been read. The computing thread calls it after each wait for the
+/// device.
 #[cfg(feature = "cuda")]
 pub(crate) use edgecut_gpu::kernels::consumed;
 
-/// The CPU gives back memory by itself.
+/// Does nothing: without a device, tensors free their memory when they are dropped.
 #[cfg(not(feature = "cuda"))]
 pub(crate) fn consumed() {}
 

@@ -1,4 +1,4 @@
-//! The kernels on burn's CPU backend.
+//! The operations on burn's CPU backend, by the kernels of this module's siblings.
 
 use std::borrow::Cow;
 
@@ -22,9 +22,9 @@ use super::linear::Activation;
 use super::precision::Precision;
 use super::real::Real;
 
-/// An element type that burn-ndarray has float tensors of.
+/// An element type of burn-ndarray's float tensors.
 trait Elements: Real {
-    /// The elements in row-major order, copied only if they lie otherwise.
+    /// Returns the elements in row-major order. They are copied only if the tensor stores them in another order.
     fn of(tensor: &NdArrayTensor) -> Cow<'_, [Self]>;
 }
 
@@ -33,7 +33,7 @@ macro_rules! elements {
         impl Elements for $type {
             fn of(tensor: &NdArrayTensor) -> Cow<'_, [Self]> {
                 let NdArrayTensor::$variant(storage) = tensor else {
-                    unreachable!("one operation's tensors are of one type")
+                    unreachable!("the tensors of an operation have the same element type")
                 };
                 let view = storage.view();
                 view.to_slice().map_or_else(|| view.iter().copied().collect(), Cow::Borrowed)
@@ -44,18 +44,19 @@ macro_rules! elements {
 elements!(f32, F32);
 elements!(f64, F64);
 
-/// Calls `$function::<T>($arguments)` for the type of `$tensor`'s elements.
+/// Calls `$function::<T>($arguments)` with the element type `T` of `$tensor`.
 macro_rules! with_type_of {
     ($tensor:expr, $function:ident($($argument:expr),*)) => {
         match &$tensor {
             NdArrayTensor::F32(_) => $function::<f32>($($argument),*),
             NdArrayTensor::F64(_) => $function::<f64>($($argument),*),
-            other => unreachable!("burn-ndarray has no float tensor such as {other:?}"),
+            other => unreachable!("float tensors of burn-ndarray are f32 or f64, got {other:?}"),
         }
     };
 }
 
-/// Evaluates `$change` on the `$values` of a tensor: in its own memory if nobody else holds it, in a copy otherwise.
+/// Evaluates `$change` on the `$values` of a tensor, in place if the tensor's memory is not shared, otherwise on a
+/// copy.
 macro_rules! change_in_place {
     ($storage:expr, $values:ident => $change:expr) => {{
         let array = $storage.into_shared();
@@ -64,7 +65,7 @@ macro_rules! change_in_place {
             Ok(owned) => owned.as_standard_layout().into_owned(),
             Err(shared) => shared.as_standard_layout().into_owned(),
         };
-        let $values = owned.as_slice_mut().expect("the standard layout is contiguous");
+        let $values = owned.as_slice_mut().expect("an array in standard layout is contiguous");
         $change;
         NdArrayTensor::from(owned.into_shared())
     }};
@@ -160,7 +161,7 @@ where
         match x {
             NdArrayTensor::F32(storage) => change_in_place!(storage, values => mask.apply::<f32>(values)),
             NdArrayTensor::F64(storage) => change_in_place!(storage, values => mask.apply::<f64>(values)),
-            other => unreachable!("burn-ndarray has no float tensor such as {other:?}"),
+            other => unreachable!("float tensors of burn-ndarray are f32 or f64, got {other:?}"),
         }
     }
 
@@ -168,7 +169,7 @@ where
         match x {
             NdArrayTensor::F32(storage) => change_in_place!(storage, values => dense::activate::<f32>(values, mask)),
             NdArrayTensor::F64(storage) => change_in_place!(storage, values => dense::activate::<f64>(values, mask)),
-            other => unreachable!("burn-ndarray has no float tensor such as {other:?}"),
+            other => unreachable!("float tensors of burn-ndarray are f32 or f64, got {other:?}"),
         }
     }
 
@@ -200,7 +201,8 @@ fn aggregate_forward<T: Elements>(x: &NdArrayTensor, aggregate: &Aggregate) -> N
 }
 
 fn aggregate_forward_argmax<T: Elements>(x: &NdArrayTensor, aggregate: &Aggregate) -> (NdArrayTensor, NdArrayTensor) {
-    let (num_dst, width) = (aggregate.block().num_dst(), columns(x));
+    let num_dst = aggregate.block().num_dst();
+    let width = columns(x);
     let (output, argmax) = kernels::forward_argmax(&T::of(x), width, aggregate);
     let output = tensor(output, [num_dst, aggregate.output_width(width)]);
     (output, NdArrayTensor::from_data(TensorData::new(argmax, [num_dst, width])))
@@ -225,7 +227,8 @@ fn attention_forward<T: Elements>(
     inputs: &[NdArrayTensor; 3],
     attention: &Attention,
 ) -> (NdArrayTensor, NdArrayTensor) {
-    let (width, heads) = (columns(&inputs[0]), attention.heads());
+    let width = columns(&inputs[0]);
+    let heads = attention.heads();
     let values = inputs.each_ref().map(T::of);
     let (output, weights) = attention_kernels::forward(values.each_ref().map(|v| &**v), width, attention);
     let entries = weights.len() / heads;
@@ -238,7 +241,9 @@ fn attention_backward<T: Elements>(
     grad: &NdArrayTensor,
     attention: &Attention,
 ) -> [NdArrayTensor; 3] {
-    let (block, width, heads) = (attention.block(), columns(grad), attention.heads());
+    let block = attention.block();
+    let width = columns(grad);
+    let heads = attention.heads();
     let values = inputs.each_ref().map(T::of);
     let values = values.each_ref().map(|v| &**v);
     let [z, second, third] = attention_kernels::backward(values, &T::of(weights), &T::of(grad), width, attention);
@@ -300,12 +305,12 @@ fn relu_backward<T: Elements>(output: &NdArrayTensor, grad: &NdArrayTensor, mask
     tensor(dense::before_activation(&T::of(output), &T::of(grad), mask), shape)
 }
 
-/// The values of an integer tensor.
+/// Returns the values of an integer tensor.
 fn integers(tensor: &NdArrayTensor) -> Vec<usize> {
     match tensor {
         NdArrayTensor::I64(storage) => storage.view().iter().map(|&value| value as usize).collect(),
         NdArrayTensor::I32(storage) => storage.view().iter().map(|&value| value as usize).collect(),
-        other => unreachable!("classes are of 32 or 64 bits, not {other:?}"),
+        other => unreachable!("classes are integers of 32 or 64 bits, got {other:?}"),
     }
 }
 

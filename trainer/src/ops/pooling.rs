@@ -1,4 +1,4 @@
-//! Pooling: the rows of each graph of a batch as one.
+//! Pooling: combines the node rows of each graph of a batch into one row.
 
 use std::sync::Arc;
 
@@ -8,17 +8,20 @@ use super::aggregate::{GnnBackend, Reduce, aggregate};
 use super::batch_graph::{BatchGraph, BlockError};
 use super::block::Block;
 
-/// Which stretch of rows belongs to which graph of a batch. Cloning is cheap.
+/// The contiguous row ranges of the graphs of a batch. Cloning is cheap.
 ///
-/// Pooling is an aggregation whose destinations are graphs and whose sources are their nodes, and computed as one.
+/// Pooling is computed as an aggregation whose destinations are the graphs and whose sources are their nodes.
 #[derive(Debug, Clone)]
 pub struct Segments(Block);
 
 impl Segments {
-    /// The segments that `offsets` cut, from 0 to the number of rows: an entry more than there are segments, which may be empty.
+    /// Makes the segments `offsets[i]..offsets[i + 1]`. Segments may be empty.
+    ///
+    /// # Shapes
+    /// - `offsets`: `[num_segments + 1]`, from 0 to the number of rows
     ///
     /// # Errors
-    /// [`BlockError`] for offsets that do not start at 0 or that decrease.
+    /// [`BlockError`] if `offsets` is empty, does not start at 0 or decreases.
     pub fn new(offsets: Vec<u32>) -> Result<Self, BlockError> {
         let rows = offsets.last().copied().unwrap_or(0);
         let num_segments = offsets.len().saturating_sub(1);
@@ -26,35 +29,35 @@ impl Segments {
         Ok(Self(Block::new(Arc::new(graph), num_segments, rows as usize)?))
     }
 
-    /// The number of segments.
+    /// Returns the number of segments.
     pub fn num_segments(&self) -> usize {
         self.0.num_dst()
     }
 
-    /// Rows of all segments.
+    /// Returns the number of rows of all segments.
     pub fn num_rows(&self) -> usize {
         self.0.num_src()
     }
 
-    /// The block whose destinations are the segments.
+    /// Returns the block whose destinations are the segments and whose sources are the rows.
     pub fn block(&self) -> &Block {
         &self.0
     }
 
-    /// Builds what the backward pass reads, as [`Block::prepare_backward`].
+    /// Builds the transposed edges that the backward pass reads, see [`Block::prepare_backward`].
     pub fn prepare_backward(&self) {
         self.0.prepare_backward();
     }
 }
 
-/// The sum, mean or maximum of the rows of each segment; zero for an empty one.
+/// Computes the sum, mean or maximum of the rows of each segment. Empty segments get zeros.
 ///
 /// # Shapes
 /// - `x`: `[num_rows, features]`
 /// - output: `[num_segments, features]`
 ///
 /// # Panics
-/// If `x` has other rows, or for weights, which edges have and segments do not.
+/// If `x` does not have `num_rows` rows, or if `reduce` is [`Reduce::WeightedSum`]: segments have no weights.
 ///
 /// ```
 /// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};

@@ -1,4 +1,4 @@
-//! Float types by name.
+//! Float types that GPUs store features in and multiply in.
 
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -6,34 +6,36 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-/// A float type that a GPU copies, keeps or multiplies numbers in. Sums are always in `f32`.
+/// A float type in which a GPU copies, stores or multiplies numbers. Sums are always accumulated in `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// 32 bits.
     #[default]
     F32,
-    /// 16 bits with 11 of precision, up to 65,504.
+    /// 16 bits: 11 bits of precision, values up to 65,504.
     F16,
-    /// 16 bits with 8 of precision and the range of `f32`.
+    /// 16 bits: 8 bits of precision, the range of `f32`.
     Bf16,
 }
 
-/// What products of dense layers are computed in on GPUs.
+/// The process-wide precision of dense layers' products on GPUs.
 static PRODUCTS: OnceLock<Precision> = OnceLock::new();
 
-/// From now on dense layers of this process multiply in `precision` on GPUs, sums of products rounded to it; all else stays `f32`:
-/// mixed-precision training.
-/// Only the first call has an effect; it belongs before the first model is computed.
+/// Makes the dense layers of this process multiply in `precision` on GPUs (mixed-precision training).
+///
+/// The sums of products are rounded to `precision`; all other operations stay in `f32`. Only the first call has an
+/// effect. Call it before the first model is computed.
 pub fn multiply_in(precision: Precision) {
     PRODUCTS.get_or_init(|| precision);
 }
 
 thread_local! {
+    /// The precision that [`multiplying_in`] sets for this thread.
     static HERE: Cell<Option<Precision>> = const { Cell::new(None) };
 }
 
-/// Runs `work`, in which this thread multiplies in `precision` whatever [`multiply_in`] was given.
+/// Runs `work` with products of this thread in `precision`, overriding [`multiply_in`].
 pub(crate) fn multiplying_in<T>(precision: Precision, work: impl FnOnce() -> T) -> T {
     let before = HERE.replace(Some(precision));
     let result = work();
@@ -41,13 +43,13 @@ pub(crate) fn multiplying_in<T>(precision: Precision, work: impl FnOnce() -> T) 
     result
 }
 
-/// What products are to be computed in.
+/// Returns the precision of products on this thread.
 pub(crate) fn products() -> Precision {
     HERE.get().or_else(|| PRODUCTS.get().copied()).unwrap_or_default()
 }
 
 impl Precision {
-    /// Bytes of a number.
+    /// Returns the number of bytes per number.
     pub fn size(self) -> usize {
         match self {
             Self::F32 => 4,
@@ -74,7 +76,7 @@ impl FromStr for Precision {
             "f32" => Ok(Self::F32),
             "f16" => Ok(Self::F16),
             "bf16" => Ok(Self::Bf16),
-            _ => Err(format!("{text:?} is no float type: give f32, f16 or bf16")),
+            _ => Err(format!("unknown float type {text:?}: use f32, f16 or bf16")),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The elements of float tensors.
+//! The element types of float tensors.
 
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
-/// An element of a float tensor.
+/// The arithmetic that the CPU kernels need of an element of a float tensor.
 pub(super) trait Real:
     Copy
     + Send
@@ -22,7 +22,7 @@ pub(super) trait Real:
     const ONE: Self;
     const NEG_INFINITY: Self;
     fn from_f32(value: f32) -> Self;
-    /// One over a number of neighbors, of which there is at least one.
+    /// Returns `1 / count` for a number of neighbors, which is at least 1.
     fn reciprocal(count: u32) -> Self;
     fn exp(self) -> Self;
     fn ln(self) -> Self;

@@ -1,19 +1,19 @@
-//! Parallel loops over the rows of a CSR, balanced by edges.
+//! Parallel loops over the rows of a CSR, balanced by the number of edges.
 
 use std::ops::Range;
 
-/// Below this many values a task is not split further: about 50 µs of work.
+/// The size at which a task is not split further: about 50 µs of work.
 const VALUES_PER_TASK: usize = 1 << 15;
 
-/// A buffer of which each row of a CSR has a stretch, end to end.
+/// A buffer that holds one contiguous range per row of a CSR, in row order.
 pub(super) trait PerRow: Sized + Send {
-    /// What it holds.
+    /// The type of the buffer's values.
     type Value;
 
-    /// The first `rows` rows, and the others.
+    /// Splits the buffer into the first `rows` rows and the others.
     fn split(self, rows: usize) -> (Self, Self);
 
-    /// The stretch of a row, counted from the buffer's first.
+    /// Returns the values of a row. Rows count from the first row of this buffer.
     fn row(&mut self, row: usize) -> &mut [Self::Value];
 }
 
@@ -24,8 +24,10 @@ pub(super) struct Rows<'a, T> {
 }
 
 impl<'a, T> Rows<'a, T> {
+    /// Takes a buffer with `stride` values per row. A stride of 0 with no values stands for an absent buffer.
+    ///
     /// # Panics
-    /// If `values` is not a whole number of rows; `stride` 0 stands for a buffer that is not there.
+    /// If `values` is not a whole number of rows.
     pub(super) fn new(values: &'a mut [T], stride: usize) -> Self {
         assert!(if stride == 0 { values.is_empty() } else { values.len().is_multiple_of(stride) });
         Self { values, stride }
@@ -46,7 +48,7 @@ impl<T: Send> PerRow for Rows<'_, T> {
     }
 }
 
-/// A buffer with a fixed number of values per entry of a row: per edge, and `own` more entries after them.
+/// A buffer with `stride` values per entry. The entries of a row are its edges, then `own` more entries.
 pub(super) struct EntryRows<'a, T> {
     indptr: &'a [u32],
     values: &'a mut [T],
@@ -55,14 +57,21 @@ pub(super) struct EntryRows<'a, T> {
 }
 
 impl<'a, T> EntryRows<'a, T> {
+    /// Takes a buffer with `stride` values per entry of the rows of `indptr`.
+    ///
     /// # Panics
-    /// If `values` does not have the entries of all rows.
+    /// If the number of values does not match the number of entries.
     pub(super) fn new(indptr: &'a [u32], values: &'a mut [T], stride: usize, own: usize) -> Self {
         let this = Self { indptr, values, stride, own };
-        assert_eq!(this.start(indptr.len() - 1), this.values.len(), "values of a buffer by entry");
+        assert_eq!(
+            this.start(indptr.len() - 1),
+            this.values.len(),
+            "row tasks: values of all rows against length of the buffer"
+        );
         this
     }
 
+    /// Returns the position of the row's first value. After a split, `indptr[0]` is not 0.
     fn start(&self, row: usize) -> usize {
         ((self.indptr[row] - self.indptr[0]) as usize + self.own * row) * self.stride
     }
@@ -83,39 +92,42 @@ impl<T: Send> PerRow for EntryRows<'_, T> {
 
     #[inline]
     fn row(&mut self, row: usize) -> &mut [T] {
-        let (start, end) = (self.start(row), self.start(row + 1));
+        let start = self.start(row);
+        let end = self.start(row + 1);
         &mut self.values[start..end]
     }
 }
 
 /// Calls `compute(row, out_row, aux_row)` once for each row of `indptr`, in parallel.
 ///
-/// Work is split where the number of edges, not of rows, halves, so that skewed degrees do not leave threads idle. Each
-/// row is computed by one task alone: results do not depend on the number of threads.
+/// Work is split in halves by the number of edges instead of rows, so that skewed degrees do not leave threads idle.
+/// Each row is computed by exactly one task, so results do not depend on the number of threads.
 pub(super) fn for_each_row<T, A, F>(indptr: &[u32], out: Rows<'_, T>, aux: A, compute: &F)
 where
     T: Send,
     A: PerRow,
     F: Fn(usize, &mut [T], &mut [A::Value]) + Sync,
 {
-    // Columns per edge decide how much work an edge is.
+    // The work of an edge is proportional to the columns of the output.
     let values_per_edge = out.stride;
     let compute = |row: usize, out: &mut [T], aux: &mut [A::Value], (): &mut ()| compute(row, out, aux);
     sum_over_rows(indptr, values_per_edge, out, aux, &Sum { zero: || (), add: |(), ()| (), compute });
 }
 
-/// What is computed for each row, and how what tasks have summed up is added.
+/// The functions of [`sum_over_rows`].
 pub(super) struct Sum<Z, M, F> {
-    /// The sum of no rows.
+    /// Makes the sum of no rows.
     pub(super) zero: Z,
-    /// Two sums as one.
+    /// Adds the sums of two adjacent ranges of rows.
     pub(super) add: M,
-    /// Called with a row, its stretch of both buffers, and the sum to add to.
+    /// Computes a row, given its number, its values in both buffers and the sum to add to.
     pub(super) compute: F,
 }
 
-/// As [`for_each_row`], and gives what rows added up. How work is split, and so the order of the sum, follows from the shape
-/// alone. `values_per_edge` says how much work an edge is.
+/// Computes each row as [`for_each_row`] does, and returns the sum over the rows.
+///
+/// The splits, and therefore the order of the additions, depend on the shape only. `values_per_edge` is the work per
+/// edge.
 pub(super) fn sum_over_rows<T, A, S, Z, M, F>(
     indptr: &[u32],
     values_per_edge: usize,
@@ -151,9 +163,10 @@ where
     M: Fn(S, S) -> S + Sync,
     F: Fn(usize, &mut [T], &mut [A::Value], &mut S) + Sync,
 {
-    // A row without edges still has to be written, hence one unit of work per row.
+    // A row without edges must be written too, hence one unit of work per row in addition to its edges.
     let work_before = |row: usize| indptr[row] as usize + row;
-    let (first, last) = (work_before(rows.start), work_before(rows.end));
+    let first = work_before(rows.start);
+    let last = work_before(rows.end);
     if rows.len() <= 1 || last - first <= grain {
         let mut total = (sum.zero)();
         pulp::Arch::new().dispatch(|| {
@@ -163,6 +176,7 @@ where
         });
         return total;
     }
+    // Both halves get at least one row, so that the recursion ends even if one row has most of the work.
     let half = first + (last - first) / 2;
     let middle = split_point(rows.start + 1..rows.end - 1, |row| work_before(row) < half);
     let (out_head, out_tail) = out.split(middle - rows.start);
@@ -174,9 +188,10 @@ where
     (sum.add)(head, tail)
 }
 
-/// The first number of the range for which `before` no longer holds, or its end.
+/// Returns the first number of the range for which `before` is false, or the end of the range, by binary search.
 fn split_point(range: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (range.start, range.end);
+    let mut low = range.start;
+    let mut high = range.end;
     while low < high {
         let middle = low + (high - low) / 2;
         if before(middle) {

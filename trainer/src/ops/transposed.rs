@@ -1,12 +1,12 @@
-//! A block's edges by source, for the backward pass.
+//! The edges of a block grouped by source, for the backward pass.
 
-/// The edges of a block sorted by source; within a source in edge order, so destinations ascend.
+/// The edges of a block sorted by source. The edges of a source keep their edge order, so their destinations ascend.
 ///
-/// It is built per block and not once per batch: blocks shrink geometrically from layer to layer, and the widest one, which
-/// reads the input features, usually needs no backward pass at all.
+/// It is built per block instead of once per batch: blocks shrink geometrically from layer to layer, and the widest
+/// block, which reads the input features, usually needs no backward pass.
 #[derive(Debug)]
 pub(super) struct TransposedBlock {
-    /// Where each source's edges start, `num_src + 1` entries.
+    /// The offsets of the sources' edges, `[num_src + 1]`.
     pub(super) indptr: Vec<u32>,
     /// The destination of each edge.
     pub(super) rows: Vec<u32>,
@@ -15,7 +15,9 @@ pub(super) struct TransposedBlock {
 }
 
 impl TransposedBlock {
-    /// A counting sort by source; linear, and stable, so that sums have one order.
+    /// Transposes a CSR of `num_src` sources by a counting sort.
+    ///
+    /// The sort takes linear time and is stable, so that sums over a source's edges always have the same order.
     pub(super) fn new(indptr: &[u32], indices: &[u32], num_src: usize) -> Self {
         let mut starts = vec![0u32; num_src + 1];
         for &source in indices {
@@ -24,6 +26,7 @@ impl TransposedBlock {
         for source in 0..num_src {
             starts[source + 1] += starts[source];
         }
+        // `next[source]` is the slot of the source's next edge.
         let mut next = starts.clone();
         let mut rows = vec![0u32; indices.len()];
         let mut edges = vec![0u32; indices.len()];

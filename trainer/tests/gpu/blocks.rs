@@ -1,4 +1,4 @@
-//! Random blocks, and two backends side by side.
+//! Random blocks, and the comparison of two backends.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use edgecut_trainer::{Cpu, Cuda};
 pub(crate) type OnCpu = Autodiff<Cpu>;
 pub(crate) type OnGpu = Autodiff<Cuda>;
 
-/// The device, unless there is none: then the test is skipped, and says so.
+/// Returns the device. Without a device it prints that the test is skipped and returns `None`, or panics if
+/// `EDGECUT_REQUIRE_CUDA` is set.
 pub(crate) fn device() -> Option<CudaDevice> {
     match resolve(DeviceChoice::Cuda, 0, 1) {
         Ok(_) => Some(CudaDevice::new(0)),
@@ -25,7 +26,7 @@ pub(crate) fn device() -> Option<CudaDevice> {
     }
 }
 
-/// A block with these in-degrees; sources are anywhere.
+/// Makes a block with these in-degrees and random sources.
 pub(crate) fn block(degrees: &[u32], num_src: usize, seed: u64) -> Block {
     let mut indptr = vec![0];
     degrees.iter().for_each(|degree| indptr.push(indptr[indptr.len() - 1] + degree));
@@ -36,7 +37,7 @@ pub(crate) fn block(degrees: &[u32], num_src: usize, seed: u64) -> Block {
     Block::new(graph, degrees.len(), num_src).expect("a block of it")
 }
 
-/// Blocks with what kernels may get wrong: empty rows, none at all, hubs, more rows than cubes along one axis.
+/// Makes blocks with cases that kernels may get wrong: empty rows, hubs, no edges, no rows and a single row.
 pub(crate) fn blocks() -> Vec<(&'static str, Block)> {
     let mut rng = CounterRng::new(9);
     let mut degrees = |rows: usize, most: u64| (0..rows).map(|_| rng.below(most + 1) as u32).collect::<Vec<_>>();
@@ -54,13 +55,13 @@ pub(crate) fn blocks() -> Vec<(&'static str, Block)> {
     ]
 }
 
-/// `count` values around zero.
+/// Draws `count` normally distributed values.
 pub(crate) fn random(count: usize, seed: u64) -> Vec<f32> {
     let mut rng = CounterRng::new(combine(2, seed));
     (0..count).map(|_| rng.gaussian()).collect()
 }
 
-/// What an operation gives and the gradients of its inputs, for an output whose gradient is random.
+/// Returns the output of an operation and the gradients of its inputs, for a random gradient of the output.
 pub(crate) fn run<B: GnnBackend + burn::tensor::backend::AutodiffBackend>(
     device: &B::Device,
     inputs: &[(Vec<f32>, Vec<usize>)],
@@ -73,7 +74,7 @@ pub(crate) fn run<B: GnnBackend + burn::tensor::backend::AutodiffBackend>(
     let output = operation(inputs.clone());
     let [rows, columns] = output.dims();
     if rows * columns == 0 {
-        // What burn does with such tensors is not tested here.
+        // Gradients of empty tensors are burn's own, and are not tested here.
         return vec![values(output)];
     }
     let weights = Tensor::<B, 2>::from_data(TensorData::new(random(rows * columns, 77), [rows, columns]), device);
@@ -90,7 +91,7 @@ pub(crate) fn values<B: burn::tensor::backend::Backend>(tensor: Tensor<B, 2>) ->
     tensor.into_data().convert::<f32>().into_vec().expect("f32")
 }
 
-/// Fails unless values agree to 1e-4 of the greatest, or of 0.1 where all are smaller.
+/// Fails unless values agree up to 1e-4 times the greatest absolute value, or times 0.1 if all are smaller than 0.1.
 #[track_caller]
 pub(crate) fn assert_close(what: &str, found: &[Vec<f32>], expected: &[Vec<f32>]) {
     assert_eq!(found.len(), expected.len(), "{what}");

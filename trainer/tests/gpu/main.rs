@@ -1,4 +1,5 @@
-//! The kernels on a GPU against those of the CPU: on an NVIDIA GPU, or on what `scripts/cuda_on_cpu.sh` puts in its place.
+//! The kernels on a GPU compared with those on the CPU. They run on an NVIDIA GPU, or under `scripts/cuda_on_cpu.sh`,
+//! which emulates one on the CPU.
 
 mod blocks;
 mod operations;

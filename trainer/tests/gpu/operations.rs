@@ -1,4 +1,4 @@
-//! Every operation, forward and backward.
+//! All operations on the GPU compared with the CPU, forward and backward.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use edgecut_trainer::ops::{
 
 use crate::blocks::{OnCpu, OnGpu, assert_close, block, blocks, device, random, run};
 
-/// An operation on both backends.
+/// Runs an operation on both backends and compares the results.
 macro_rules! compare {
     ($what:expr, $device:expr, $inputs:expr, $operation:expr) => {{
         let inputs = $inputs;
@@ -67,7 +67,7 @@ fn more_rows_than_cubes_along_an_axis_and_a_hub_of_100_000_edges() {
     let mut degrees = vec![1; 70_000];
     degrees[3] = 0;
     let rows = block(&degrees, 70_000, 8);
-    // With one vector a row, a cube has 256 rows; with 258 columns, one has 2.
+    // A cube has 256 rows if a row is a single vector, and 2 rows if a row has 258 columns.
     for width in [1, 258] {
         compare!(format!("rows, width {width}"), &device, [features(70_000, width, 4)], |x| aggregated(
             x,
@@ -85,7 +85,7 @@ fn more_rows_than_cubes_along_an_axis_and_a_hub_of_100_000_edges() {
 #[test]
 fn a_nan_is_found_where_the_cpu_finds_it() {
     let Some(device) = device() else { return };
-    // Rows that one thread group sums, and a hub whose tasks are combined.
+    // Rows that a single thread group reduces, and a hub whose partial results are combined.
     for (name, block) in [("rows", block(&[4, 0, 1, 30], 40, 10)), ("hub", block(&[100_000, 2], 500, 11))] {
         let (mut values, shape) = features(block.num_src(), 13, 7);
         values.iter_mut().skip(5).step_by(97).for_each(|value| *value = f32::NAN);
@@ -141,7 +141,9 @@ fn attention_is_that_of_the_cpu() {
                         let mask = DropoutMask::new(dropped, DropoutKey::new(1, 2, 3));
                         let attention =
                             Attention::new(block.clone(), version, heads).with_self_edges(own).with_dropout(mask);
-                        let (src, dst, width) = (block.num_src(), block.num_dst(), heads * channels);
+                        let src = block.num_src();
+                        let dst = block.num_dst();
+                        let width = heads * channels;
                         let inputs = match version {
                             AttentionVersion::V1 => {
                                 [features(src, width, 1), features(src, heads, 2), features(dst, heads, 3)]

@@ -1,4 +1,4 @@
-//! Whole training runs, as users start them.
+//! Complete training runs on a GPU, started as users start them.
 
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::blocks::device;
 use crate::programs::{Parts, TRAIN, end_within, error_of, fake_parts_of, link_parts, stderr, typed_parts, unplace};
 
-/// A CPU in place of a GPU is slow.
+/// The maximum duration of a run. It is long because a GPU that is emulated on the CPU is slow.
 const ENDS_WITHIN: Duration = Duration::from_secs(240);
 
 fn parts(num_parts: u32) -> Parts {
@@ -26,7 +26,7 @@ fn train(subcommand: &str, device: &str, flags: &[&str]) -> Output {
     end_within(ENDS_WITHIN, command.spawn().expect("start train"))
 }
 
-/// The losses of the epochs, and what came of them.
+/// Trains and returns the losses of the epochs and the final result, both from the metrics file.
 fn said(parts: Option<&Parts>, subcommand: &str, device: &str, flags: &[&str]) -> (Vec<f64>, Value) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let metrics = folder.path().join("metrics.jsonl");
@@ -46,7 +46,7 @@ fn said(parts: Option<&Parts>, subcommand: &str, device: &str, flags: &[&str]) -
     (lines.iter().map(|line| line["loss"].as_f64().expect("a loss")).collect(), result)
 }
 
-/// Fails unless the losses are those of the CPU, up to `tolerance`.
+/// Fails unless the losses on the GPU equal those on the CPU up to the relative `tolerance`.
 fn compare(parts: Option<&Parts>, subcommand: &str, flags: &[&str], on_gpu: &[&str], tolerance: f64) {
     let (expected, _) = said(parts, subcommand, "cpu", flags);
     let (found, _) = said(parts, subcommand, "cuda", &[flags, on_gpu].concat());
@@ -89,14 +89,14 @@ fn the_graph_and_hot_features_in_device_memory_change_nothing() {
     if device().is_none() {
         return;
     }
-    // Each process has a GPU of its own.
+    // Each process needs its own GPU.
     let processes = if resolve(DeviceChoice::Cuda, 1, 2).is_ok() { 2 } else { 1 };
     let parts = parts(processes);
     let processes = processes.to_string();
     let two = [&SMALL[..], &["--nproc-per-node", &processes]].concat();
     let kept = ["--gpu-cache-bytes", "60KB", "--graph-on-device"];
     compare(Some(&parts), "node", &two, &kept, 2e-3);
-    // All features fit, and lose some of their bits.
+    // All features fit into the cache, with reduced precision.
     let halves = ["--gpu-cache-bytes", "1MiB", "--feature-precision", "f16"];
     compare(Some(&parts), "node", &two, &halves, 1e-2);
     compare(Some(&parts), "node", &two, &["--mixed-precision", "f16"], 2e-2);
@@ -127,11 +127,11 @@ fn wrong_devices_are_refused_before_anything_is_started() {
     assert!(error.contains("--device is cpu"), "{error}");
 }
 
-/// Whether this is the CPU in place of a GPU, which can be told to have little memory or to be late.
+/// Returns whether the GPU is emulated on the CPU. Only an emulated GPU can be set to have little memory or to be slow.
 fn is_stand_in() -> bool {
     let stand_in = std::env::var_os("CUDA_ON_CPU_GPUS").is_some();
     if !stand_in {
-        eprintln!("skipped: only scripts/cuda_on_cpu.sh can set such a GPU up");
+        eprintln!("skipped: this test needs the emulated GPU of scripts/cuda_on_cpu.sh");
     }
     stand_in
 }
@@ -156,7 +156,7 @@ fn a_gpu_that_fails_is_one_error_with_a_remedy() {
     };
     let said = fails("CUDA_ON_CPU_MEMORY", "200000", &["out of memory", "--batch-size"]);
     assert!(!said.contains("panicked"), "{said}");
-    // CubeCL's thread may panic before it is asked for the cause.
+    // CubeCL's thread may panic before the cause is read from it, so this output is not checked for panics.
     for launches in ["30", "300"] {
         fails("CUDA_ON_CPU_LAUNCHES", launches, &["the GPU failed: CUDA_ERROR_LAUNCH_FAILED"]);
     }
@@ -175,7 +175,7 @@ fn late_copies_and_kernels_change_nothing() {
         let mut command = Command::new(TRAIN);
         unplace(&mut command);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).env("CUDA_ON_CPU_DELAY", delay);
-        // Small batches, so that one is copied while kernels still read another.
+        // Small batches, so that a batch is copied while kernels still read another one.
         command.args(["node", "--device", "cuda", "--num-neighbors", "5,3", "--batch-size", "16"]);
         command.args(["--hidden-channels", "16", "--num-epochs", "3", "--gpu-cache-bytes", "20KB"]);
         command.args(["--dataset-root-dir", path]).arg("--metrics").arg(&metrics);
@@ -188,6 +188,6 @@ fn late_copies_and_kernels_change_nothing() {
     };
     let expected = epochs("0");
     assert_eq!(expected.len(), 3);
-    // To the last bit: nothing depends on when a stream gets to it.
+    // The results have the same bits, because they do not depend on the timing of streams.
     assert_eq!(epochs("1000"), expected);
 }

@@ -14,7 +14,7 @@ use edgecut_trainer::models::ModelKind;
 use edgecut_trainer::nn::Aggregation;
 
 const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
-/// The mean reciprocal rank of a model that knows nothing, among twenty negatives.
+/// The mean reciprocal rank of a random model with twenty negatives.
 const CHANCE_MRR: f64 = 0.174;
 
 fn nodes(num_nodes: usize, features: Option<Features>) -> NodeData {
@@ -29,7 +29,7 @@ fn nodes(num_nodes: usize, features: Option<Features>) -> NodeData {
     }
 }
 
-/// The mean reciprocal rank of the test edges after training on two ranks.
+/// Trains on two ranks and returns the mean reciprocal rank of the test edges.
 fn test_mrr(graph: &Dataset, config: &LinkTrainingConfig) -> f64 {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let parts = dir.path().join("2");
@@ -78,8 +78,9 @@ const CHANNELS: usize = 16;
 const TRAINED: u32 = 150;
 const JUDGED: u32 = 1000;
 
-/// In each group of three nodes the last one mentions the other two, of which the first gets to know the second. The
-/// groups to train on have mentions before; the others after `time`, when the held-out edges come to be.
+/// Generates groups of three nodes. The third node mentions the other two at one time, and an edge from the first to
+/// the second node appears at another time. In the training groups the mentions come first, at time 5, and the edges at
+/// time 10. In all other groups the mentions have time 100, and the held-out edges have time `time`.
 fn mentions(time: i64) -> Dataset {
     let num_nodes = 3 * (TRAINED + JUDGED);
     let mut numbers = Numbers(5);

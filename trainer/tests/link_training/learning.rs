@@ -1,4 +1,4 @@
-//! What is planted in a graph is found, on one rank and on two.
+//! Tests that models learn the structure of generated graphs, on one rank and on two.
 
 use super::support::{on_ranks, write_parts};
 use super::{Cpu, Log, config, no_layers};
@@ -18,7 +18,7 @@ use std::path::Path;
 
 const HOLD_OUT: HoldOut = HoldOut::random(0.1, 0.1, 3);
 const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
-/// The mean reciprocal rank of a model that knows nothing, among twenty negatives.
+/// The mean reciprocal rank of a random model with twenty negatives.
 const CHANCE_MRR: f64 = 0.174;
 
 fn options(num_channels: usize) -> FakeOptions {
@@ -38,7 +38,7 @@ fn communities(num_channels: usize) -> Dataset {
     graph
 }
 
-/// `e0` and `e4` have held-out edges, and so have their reverses; v2 has embeddings.
+/// Generates a graph in which `e0`, `e4` and their reverses have held-out edges, and v2 has embeddings.
 fn typed_communities() -> Dataset {
     let mut graph = fake_hetero(&FakeOptions { avg_degree: 6.0, ..options(8) }).expect("a fake graph");
     graph.hold_out_edges(&[EdgeTypeId(0), EdgeTypeId(4)], &HOLD_OUT).expect("held-out edges");
@@ -46,10 +46,11 @@ fn typed_communities() -> Dataset {
     graph
 }
 
-/// The result of every rank, by training and by evaluating the model that came of it.
+/// Trains a model and evaluates it again. Returns both results of every rank.
 fn train(dir: &Path, ranks: usize, config: &LinkTrainingConfig) -> Vec<Result<(LinkResult, LinkResult), TrainError>> {
     on_ranks(dir, ranks, &SamplingNodeConfig::default(), |node, world| {
-        let (device, mut log) = (Default::default(), Log::default());
+        let device = Default::default();
+        let mut log = Log::default();
         let trained = train_link::<Autodiff<Cpu>>(&node, config, world, &device, &mut log)?;
         log.check(config, &trained.result);
         let tables = trained.embeddings.tables()?;
@@ -59,7 +60,7 @@ fn train(dir: &Path, ranks: usize, config: &LinkTrainingConfig) -> Vec<Result<(L
     })
 }
 
-/// The result of training on one rank and on two, which is the same on both.
+/// Returns the results of training on one rank and on two. All ranks of a job must have the same result.
 fn learned(graph: &Dataset, config: &LinkTrainingConfig) -> [LinkResult; 2] {
     let dir = tempfile::tempdir().expect("a temporary folder");
     [1, 2].map(|ranks| {
@@ -127,12 +128,12 @@ fn embeddings_alone_learn_communities() {
     for (loss, num, in_batch_negatives) in [(LinkLoss::Softmax, 64, true), (LinkLoss::Bce, 2, false)] {
         let negatives = NegativeSampling { num, ..negatives };
         let config = LinkTrainingConfig { loss, negatives, in_batch_negatives, n3_weight: 1e-3, ..base.clone() };
-        // Without being asked for, the ROC AUC is not computed.
+        // The ROC AUC is computed only if it is the metric.
         assert_learned(&learned(&communities(0), &config), 1.6 * CHANCE_MRR, None);
         let config = LinkTrainingConfig { metric: LinkMetric::RocAuc, ..config };
         assert_learned(&learned(&communities(0), &config), 1.6 * CHANCE_MRR, Some(0.75));
     }
-    // Among all nodes a model that knows nothing has an MRR of 0.014.
+    // A random ranking of all nodes has an MRR of 0.014.
     let config = LinkTrainingConfig {
         evaluation: LinkEvaluation::Filtered,
         metric: LinkMetric::HitsAt10,
@@ -167,7 +168,7 @@ fn what_cannot_be_trained_is_said() {
     write_parts(&fake(&options(4)).expect("a fake graph"), 1, Method::Random, &dir.path().join("whole"));
     write_parts(&communities(0), 1, Method::Random, &dir.path().join("embedded"));
     let base = config(SAGE, "3".parse().expect("fan-outs"));
-    // More than the memory of any machine.
+    // These models exceed the memory of any machine.
     let vast = |config: LinkTrainingConfig, hidden_channels| {
         let training = TrainingConfig { hidden_channels, ..config.training.clone() };
         LinkTrainingConfig { training, ..config }
@@ -186,7 +187,7 @@ fn what_cannot_be_trained_is_said() {
         ("typed", named("e9"), "there is no edge type e9: the graph has v0__e0__v1, "),
         ("typed", named("e2"), "no edges are held out for validation"),
         ("typed", reversed, "there is no edge type e9"),
-        ("typed", auc, "the area under the ROC curve is of sampled negatives"),
+        ("typed", auc, "the area under the ROC curve needs sampled negatives"),
         ("typed", LinkTrainingConfig { negatives: shared, ..base.clone() }, "draw them for each edge"),
         ("typed", gcn, "a GCN takes homogeneous graphs"),
         ("typed", vast(base.clone(), 1_000_003), "parameters, which take "),

@@ -1,4 +1,4 @@
-//! Ranks that share the edges of a step out among themselves train what one rank trains on all of them.
+//! Tests that several ranks, which divide the edges of a step, train the same model as one rank with all edges.
 
 use super::support::{Numbers, on_ranks, write_parts};
 use super::{Cpu, Log, config, no_layers};
@@ -16,11 +16,12 @@ use std::path::Path;
 
 const PEOPLE: usize = 30;
 const THINGS: usize = 14;
-/// Things that each person likes, held-out ones aside; all others are the negatives.
+/// The number of things that each person likes, without held-out edges. All other things are negatives.
 const LIKED: usize = 8;
 
-/// People like things. Everyone likes as many, so that as many negatives as there are other things are always the same ones,
-/// whatever batch an edge is in. What messages flow over is not what is predicted: no batch leaves any of it out.
+/// Generates a graph of people who like things. Everyone likes the same number of things, and the number of negatives
+/// equals the number of other things, so the negatives of an edge are the same in every batch. The message-passing
+/// edges have another type than the predicted edges, so no batch excludes any of them.
 fn graph() -> Dataset {
     let mut numbers = Numbers(5);
     let (mut likes, mut held_out) = (EdgeList::default(), HeldOutEdges::default());
@@ -67,7 +68,7 @@ fn graph() -> Dataset {
     }
 }
 
-/// What comes of a run on one rank.
+/// The result of a run on one rank.
 struct Run {
     epochs: Vec<LinkEpochReport>,
     parameters: Vec<f32>,
@@ -113,7 +114,7 @@ fn ranks_together_train_like_one() {
         (rgcn, one_layer(), DecoderKind::DistMult, LinkLoss::Bce, 0.0),
     ] {
         let base = config(kind, num_neighbors);
-        // One step an epoch, and the model after the last one.
+        // Each epoch has one step, so the steps can be compared by epoch, and the model after the last one.
         let training = TrainingConfig { batch_size: 10_000, num_epochs: 6, eval_every: 6, ..base.training.clone() };
         let edge_types = vec!["likes".to_owned()];
         let evaluation = LinkEvaluation::Filtered;

@@ -1,4 +1,4 @@
-//! Link prediction over real sockets: what it learns, how it ranks, and that ranks together train like one.
+//! Tests of link prediction over real sockets: learning, ranking, and the equality of several ranks with one.
 
 #[path = "../../../dist-loader/tests/support/mod.rs"]
 mod support;
@@ -22,7 +22,7 @@ use edgecut_trainer::nn::DecoderKind;
 
 type Cpu = NdArray<f32>;
 
-/// A short run with one negative per edge, judged by twenty.
+/// Returns the settings of a short run with one negative per training edge, evaluated with twenty.
 fn config(kind: ModelKind, num_neighbors: NumNeighbors) -> LinkTrainingConfig {
     let training = TrainingConfig {
         hidden_channels: 16,
@@ -53,12 +53,12 @@ fn config(kind: ModelKind, num_neighbors: NumNeighbors) -> LinkTrainingConfig {
     }
 }
 
-/// The fan-outs of a model without convolutions.
+/// Returns the fan-outs of a model without convolutions.
 fn no_layers() -> NumNeighbors {
     Vec::<Fanout>::new().into()
 }
 
-/// Keeps what it is told.
+/// An observer that records its calls.
 #[derive(Default)]
 struct Log {
     epochs: Vec<LinkEpochReport>,
@@ -84,7 +84,7 @@ impl LinkObserver<Cpu> for Log {
 }
 
 impl Log {
-    /// The result is that of the best epoch.
+    /// Checks that the result is that of the best epoch.
     fn check(&self, config: &LinkTrainingConfig, result: &LinkResult) {
         assert_eq!(self.epochs.len() as u64, config.training.num_epochs);
         let scores: Vec<Option<f64>> =

@@ -1,4 +1,4 @@
-//! Filtered ranking against plain loops over all pairs.
+//! Tests of the filtered ranking against plain loops over all pairs.
 
 use super::support::{on_ranks, write_parts};
 use super::{Cpu, config, no_layers};
@@ -19,7 +19,8 @@ use std::sync::Arc;
 
 const NODES: usize = 60;
 
-/// Each node type is a destination of held-out edges. v2 has no features, and without `features` no type has any.
+/// Generates a graph in which each node type is a destination of held-out edges. v2 has no features; without `features`
+/// no type has features.
 fn graph(features: bool) -> Dataset {
     let num_channels = if features { 6 } else { 0 };
     let options = FakeOptions { avg_num_nodes: NODES, avg_degree: 5.0, num_channels, ..FakeOptions::default() };
@@ -29,7 +30,7 @@ fn graph(features: bool) -> Dataset {
     graph
 }
 
-/// Parts, and ranks that share them.
+/// The jobs of the tests: numbers of parts and of ranks.
 const JOBS: [(u32, usize); 4] = [(1, 1), (2, 2), (3, 3), (2, 4)];
 
 fn written(graph: &Dataset, dir: &Path) -> Vec<(PathBuf, usize)> {
@@ -41,10 +42,11 @@ fn written(graph: &Dataset, dir: &Path) -> Vec<(PathBuf, usize)> {
     JOBS.iter().map(part).collect()
 }
 
-/// The ranks of one edge type's edges `list` among all destinations that are known from none of its edges, by the rows of
-/// all nodes by type.
+/// Returns the ranks of the edges `list` of one edge type against all destinations without a known edge from the same
+/// source. `rows` holds the rows of all nodes by type.
 fn ranks(edges: &EdgeData, list: &EdgeList, relation: &[f64], rows: &[Vec<Vec<f64>>]) -> Vec<f64> {
-    let (valid, test) = (&edges.held_out.valid, &edges.held_out.test);
+    let valid = &edges.held_out.valid;
+    let test = &edges.held_out.test;
     let lists = [(&edges.src, &edges.dst), (&valid.src, &valid.dst), (&test.src, &test.dst)];
     let known: HashSet<(u32, u32)> =
         lists.iter().flat_map(|(src, dst)| src.iter().copied().zip(dst.iter().copied())).collect();
@@ -63,7 +65,7 @@ fn ranks(edges: &EdgeData, list: &EdgeList, relation: &[f64], rows: &[Vec<Vec<f6
     list.src.iter().zip(&list.dst[..]).map(rank).collect()
 }
 
-/// What evaluation has to say of a model.
+/// Returns the expected evaluation of a model.
 fn expected(graph: &Dataset, valid: bool, model: &LinkModel<Cpu>, rows: &[Vec<Vec<f64>>]) -> LinkScores {
     let channels = model.encoder.config().hidden_channels;
     let relations: Option<Vec<f64>> =
@@ -96,12 +98,12 @@ fn assert_close(found: &LinkScores, expected: &LinkScores, what: &str) {
 
 fn filtered(kind: ModelKind, num_neighbors: NumNeighbors, decoder: DecoderKind) -> LinkTrainingConfig {
     let mut config = config(kind, num_neighbors);
-    // Batches of several sizes, and ranks with different numbers of them.
+    // This batch size gives batches of several sizes, and different numbers of batches on the ranks.
     config.training.batch_size = 7;
     LinkTrainingConfig { decoder, evaluation: LinkEvaluation::Filtered, ..config }
 }
 
-/// What every rank of every job says of a model.
+/// Checks that every rank of every job evaluates a model as expected.
 fn assert_ranked(
     graph: &Dataset,
     jobs: &[(PathBuf, usize)],
@@ -126,7 +128,7 @@ fn assert_ranked(
     }
 }
 
-/// Small whole numbers: sums of their products are exact, so that equal scores are ties, of which there are many.
+/// Uses small integers: sums of their products are exact, so that many scores are exactly equal.
 #[test]
 fn ranks_of_embeddings_are_those_of_plain_loops_ties_included() {
     let graph = graph(false);
@@ -170,15 +172,15 @@ fn ranks_of_encoded_nodes_are_those_of_plain_loops() {
         (ModelKind::Rgcn { decomposition: Decomposition::None }, DecoderKind::DistMult),
     ] {
         let mut config = filtered(kind, all(), decoder);
-        // The rows of layers that end in a ReLU would often be all zeros.
+        // Without residuals, the rows of layers that end in a ReLU would often be all zeros.
         config.training.residual = true;
         let (model, model_config, tables, rows) = encoded(&jobs[0].0, &config);
         assert_ranked(&graph, &jobs, &config, (&model, &model_config), &tables, &rows);
     }
 }
 
-/// A model with its first weights, its embeddings, and the rows of all nodes by type and original id.
-#[expect(clippy::type_complexity, reason = "what one model and one graph make")]
+/// Returns an untrained model, its embeddings, and the rows of all nodes by type and original id.
+#[expect(clippy::type_complexity, reason = "all values describe one model on one graph")]
 fn encoded(
     one_part: &Path,
     config: &LinkTrainingConfig,

@@ -1,22 +1,24 @@
-//! Fused aggregation against gather + scatter, finite differences, and itself on other thread counts.
+//! Fused aggregation compared with gather + scatter, with finite differences, and with itself on other numbers of
+//! threads.
 
 use std::sync::Arc;
 
 use crate::support::*;
 use burn::backend::{Autodiff, NdArray};
-use burn::tensor::{Element, Tensor, TensorData};
-use edgecut_trainer::ops::{BatchGraph, Block, GnnBackend, Reduce, Segments, aggregate, aggregate_with_self, pool};
+use burn::tensor::{Tensor, TensorData};
+use edgecut_trainer::ops::{BatchGraph, Block, GnnBackend, Reduce, aggregate, aggregate_with_self};
 use proptest::prelude::*;
 
 type Plain = NdArray<f64>;
 type Grad = Autodiff<Plain>;
 
-/// Output and input gradient of both ways, for a random gradient of the output.
+/// Compares the output and the gradient of the input of both implementations, for a random gradient of the output.
 fn compare(draws: &mut Draws, block: &Block, reduce: &Reduce, width: usize, with_self: bool) {
     let what = format!("{reduce:.20?} of {block:?}, width {width}, with_self {with_self}");
     let data = draws.matrix::<Grad>(block.num_src(), width).into_data();
     let input = || Tensor::<Grad, 2>::from_data(data.clone(), &Default::default()).require_grad();
-    let (ours, theirs) = (input(), input());
+    let ours = input();
+    let theirs = input();
     let (fused, naive) = if with_self {
         let own = theirs.clone().slice([0..block.num_dst(), 0..width]);
         let both = Tensor::cat(vec![gather_scatter(theirs.clone(), block, reduce), own], 1);
@@ -33,7 +35,7 @@ fn compare(draws: &mut Draws, block: &Block, reduce: &Reduce, width: usize, with
     let fused_gradients = (fused * upstream.clone()).sum().backward();
     let naive_gradients = (naive * upstream).sum().backward();
     let fused_gradient = values(ours.grad(&fused_gradients).expect("a gradient"));
-    // Without edges the naive way has no path to the input: its gradient is absent, ours is zero.
+    // Without edges the naive computation does not use the input, so its gradient is absent and ours is zero.
     let naive_gradient = theirs.grad(&naive_gradients).map_or_else(|| vec![0.0; fused_gradient.len()], values);
     assert_close(&fused_gradient, &naive_gradient, 1e-12, &what);
 }
@@ -93,7 +95,8 @@ fn gradients_are_those_of_finite_differences() {
     let mut draws = Draws(3);
     let graph = Arc::new(random_graph(&mut draws, 6, 9, 4));
     let block = prefix_block(&graph, 5);
-    let (width, step) = (3, 1e-6);
+    let width = 3;
+    let step = 1e-6;
     for reduce in all_reduces(&mut draws, &graph) {
         let base = draws.floats(block.num_src() * width);
         let upstream = draws.matrix::<Plain>(block.num_dst(), 2 * width);
@@ -129,48 +132,13 @@ fn single_block(indptr: Vec<u32>, indices: Vec<u32>, num_nodes: usize) -> Block 
 
 #[test]
 fn a_tied_maximum_gives_its_gradient_to_the_first_edge() {
-    // Node 0 has the neighbors 2, 1, 2 with equal values; node 1 has none, and its zero is nobody's.
+    // Node 0 has the neighbors 2, 1 and 2 with equal values. Node 1 has no neighbors, so no node gets its gradient.
     let block = single_block(vec![0, 3, 3], vec![2, 1, 2], 3);
     let x = Tensor::<Grad, 2>::from_data([[-9.0], [-4.0], [-4.0]], &Default::default()).require_grad();
     let output = aggregate(x.clone(), &block, &Reduce::Max);
     assert_eq!(values(output.clone()), [-4.0, 0.0]);
     let gradients = output.sum().backward();
     assert_eq!(values(x.grad(&gradients).expect("a gradient")), [0.0, 0.0, 1.0]);
-}
-
-#[test]
-fn a_maximum_over_a_nan_is_nan() {
-    fn check<B: GnnBackend>() {
-        // Node 0 reads a NaN first, last and in between; node 1 reads one alone, node 2 none, node 3 has no neighbors.
-        let block = single_block(vec![0, 3, 4, 6, 6], vec![0, 1, 2, 0, 1, 2], 4);
-        let nan = f64::NAN;
-        // One column for each place of the NaN, and more, so that vectors of several columns are read.
-        let rows = [[nan, 1.0, 1.0, 5.0, nan], [2.0, nan, 3.0, -1.0, nan], [4.0, 2.0, nan, 0.5, 1.0], [9.0; 5]];
-        let options = (&Default::default(), B::FloatElem::dtype());
-        let x = Tensor::<B, 2>::from_data(rows, options);
-        let expected = [[nan, nan, nan, 5.0, nan], [nan, 1.0, 1.0, 5.0, nan], [4.0, nan, nan, 0.5, nan], [0.0; 5]];
-        let same = |found: &[f64]| {
-            let expected = expected.as_flattened();
-            assert_eq!(found.len(), expected.len());
-            for (found, expected) in found.iter().zip(expected) {
-                assert!(found == expected || found.is_nan() && expected.is_nan(), "{found} instead of {expected}");
-            }
-        };
-        same(&values(aggregate(x.clone(), &block, &Reduce::Max)));
-        let with_own = aggregate_with_self(x.clone(), &block, &Reduce::Max);
-        same(&values(with_own.slice([0..4, 0..5])));
-        let x = x.require_grad();
-        same(&values(aggregate(x, &block, &Reduce::Max)));
-        let pooled = pool(Tensor::<B, 2>::from_data(rows, options), &segments(), &Reduce::Max);
-        assert!(values(pooled)[..2].iter().all(|value| value.is_nan()));
-    }
-    fn segments() -> Segments {
-        Segments::new(vec![0, 3, 4]).expect("segments")
-    }
-    // burn keeps the precision that a process uses first for tensors without one, and other tests need 64 bits.
-    check::<Plain>();
-    check::<Grad>();
-    check::<NdArray<f32>>();
 }
 
 #[test]
@@ -187,7 +155,7 @@ fn reads_tensors_that_are_shared_or_lie_transposed() {
         assert_eq!(values(aggregate(transposed.clone(), &block, &reduce)), expected);
         assert_eq!(values(aggregate(wide.clone().slice([0..30, 7..14]), &block, &reduce)), expected);
     }
-    // The gradient may lie transposed as well.
+    // The gradient may be stored transposed as well.
     let x = Tensor::<Grad, 2>::from_inner(straight).require_grad();
     let gradients = aggregate(x.clone(), &block, &Reduce::Sum).transpose().powi_scalar(2).sum().backward();
     let naive_gradients = gather_scatter(x.clone(), &block, &Reduce::Sum).powi_scalar(2).sum().backward();
@@ -198,7 +166,7 @@ fn reads_tensors_that_are_shared_or_lie_transposed() {
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let mut draws = Draws(21);
-    // A few hubs make the split of the work uneven.
+    // A few hubs, so that splitting the work by rows would be uneven.
     let mut indptr = vec![0u32];
     let mut indices = Vec::new();
     for row in 0..3000 {

@@ -1,4 +1,4 @@
-//! Fused attention against gathers and softmaxes row by row, and itself on other thread counts.
+//! Fused attention compared with gathers and softmaxes row by row, and with itself on other numbers of threads.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) fn key() -> DropoutKey {
     DropoutKey::new(4, 5, 6)
 }
 
-/// One case: everything but the tensors.
+/// The block and settings of a test case, without its tensors.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) block: Block,
@@ -41,7 +41,9 @@ impl Case {
     }
 
     fn inputs<B: Backend>(&self, draws: &mut Draws) -> [Tensor<B, 2>; 3] {
-        let (dst, src, width) = (self.block.num_dst(), self.block.num_src(), self.heads * self.channels);
+        let dst = self.block.num_dst();
+        let src = self.block.num_src();
+        let width = self.heads * self.channels;
         match self.version {
             AttentionVersion::V1 => [(src, width), (src, self.heads), (dst, self.heads)],
             AttentionVersion::V2 => [(src, width), (dst, width), (1, width)],
@@ -60,7 +62,8 @@ impl Case {
     }
 
     pub(crate) fn slow<B: GnnBackend>(&self, [z, second, third]: [Tensor<B, 2>; 3]) -> Tensor<B, 2> {
-        let (device, width) = (z.device(), self.heads * self.channels);
+        let device = z.device();
+        let width = self.heads * self.channels;
         let own = usize::from(self.self_edges);
         let entries = self.block.num_edges() + own * self.block.num_dst();
         let mask = dropout(Tensor::<B, 2>::ones([entries.max(1), self.heads], &device), self.dropout, key());
@@ -103,7 +106,8 @@ impl Case {
             let output = if fused { self.fused(inputs.clone()) } else { self.slow(inputs.clone()) };
             let gradients = (output.clone() * upstream.clone()).sum().backward();
             let of = |input: &Tensor<Grad, 2>| {
-                // Without any entry the slow way has no path to the input: its gradient is absent, ours is zero.
+                // Without entries the slow computation does not use the input, so its gradient is absent and ours is
+                // zero.
                 input.grad(&gradients).map_or_else(|| vec![0.0; input.dims().iter().product()], values)
             };
             [vec![values(output)], inputs.iter().map(of).collect()].concat()
@@ -114,7 +118,7 @@ impl Case {
     }
 }
 
-/// All versions of attention over a block.
+/// Returns test cases of all versions of attention over a block.
 fn cases(block: &Block) -> Vec<Case> {
     let mut cases = Vec::new();
     for version in [AttentionVersion::V1, AttentionVersion::V2] {
@@ -134,7 +138,7 @@ fn cases(block: &Block) -> Vec<Case> {
 #[test]
 fn equals_softmaxes_row_by_row() {
     let mut draws = Draws(31);
-    // Rows without edges, parallel edges and self loops among them.
+    // The graph has rows without edges, parallel edges and self loops.
     let graph = Arc::new(random_graph(&mut draws, 14, 20, 6));
     for num_dst in [1, 9, 14] {
         cases(&prefix_block(&graph, num_dst)).iter().for_each(|case| case.compare(&mut draws));
@@ -164,7 +168,7 @@ fn no_edges_at_all_give_zeros_and_zero_gradients() {
             let all = inputs.iter().flat_map(|input| values(input.grad(&gradients).expect("a gradient")));
             assert!(all.into_iter().all(|gradient| gradient == 0.0));
         } else if case.dropout == 0.0 {
-            // The one entry of a row has weight 1.
+            // The only entry of a row has weight 1.
             let own = inputs[0].clone().slice([0..3, 0..case.heads * case.channels]);
             assert_close(&values(output), &values(own), 1e-15, "own rows");
         }
@@ -187,8 +191,9 @@ fn huge_scores_do_not_overflow() {
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let mut draws = Draws(21);
-    // A few hubs make the split of the work uneven.
-    let (mut indptr, mut indices) = (vec![0u32], Vec::new());
+    // A few hubs, so that splitting the work by rows would be uneven.
+    let mut indptr = vec![0u32];
+    let mut indices = Vec::new();
     for row in 0..2000 {
         let degree = if row % 500 == 7 { 3000 } else { row % 5 };
         indices.extend((0..degree).map(|_| draws.below(3000) as u32));

@@ -13,7 +13,7 @@ fn the_gradient_passes_the_same_mask() {
     let key = DropoutKey::new(1, 2, 3);
     let output = dropout(ones.clone(), 0.3, key);
     let gradients = output.clone().sum().backward();
-    // At ones, output and gradient are both the mask itself.
+    // For an input of ones, the output and the gradient both equal the mask.
     assert_eq!(ones.grad(&gradients).expect("a gradient").into_data(), output.clone().into_data());
     let kept = values(output).iter().filter(|value| **value != 0.0).count() as f64 / (37.0 * 53.0);
     assert!((kept - 0.7).abs() < 0.05, "kept {kept}");
@@ -32,7 +32,7 @@ fn the_mask_follows_the_key_and_not_the_threads_or_the_layout() {
     assert_ne!(expected, run(1, key.for_layer(1)));
     let columns = Tensor::<NdArray, 2>::from_data(x.clone().transpose().into_data(), &Default::default());
     assert_eq!(expected, dropout(columns.transpose(), 0.5, key).into_data());
-    // A tensor that nobody shares is masked in place, with the same result.
+    // A tensor whose memory is not shared is masked in place, with the same result.
     let unshared = Tensor::<NdArray, 2>::from_data(x.to_data(), &Default::default());
     assert_eq!(expected, dropout(unshared, 0.5, key).into_data());
 }

@@ -1,4 +1,4 @@
-//! Gradients and parameters as flat vectors, there and back.
+//! The conversion of gradients and parameters to flat vectors and back.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn model(seed: u64) -> NodeModel<Grad> {
 
 fn gradients(model: &NodeModel<Grad>) -> GradientsParams {
     let mut draws = Draws(3);
-    // Any blocks that chain do: two graphs of their own.
+    // The blocks only have to chain, so each one has its own graph.
     let mut block = |num_dst, num_src| {
         Block::new(Arc::new(random_graph(&mut draws, num_dst, num_src, 5)), num_dst, num_src).expect("a block")
     };
@@ -62,7 +62,8 @@ fn absent_gradients_are_zeros() {
 
 #[test]
 fn parameters_load_and_keep_their_ids_and_their_training() {
-    let (source, target) = (model(1), model(2));
+    let source = model(1);
+    let target = model(2);
     let ids = list_param_ids(&target);
     let flat = flatten_parameters(&source);
     assert_ne!(flat, flatten_parameters(&target));

@@ -1,4 +1,4 @@
-//! Whole graphs: pooling, batch normalisation, GIN and its network against slower answers.
+//! Whole graphs: pooling, batch normalisation, GIN layers and `GraphNet` compared with slower implementations.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn key() -> DropoutKey {
     DropoutKey::new(1, 2, 3)
 }
 
-/// The rows of each segment cut out and reduced by burn's own operations.
+/// Pools by slicing the rows of each segment and reducing them with burn's own operations.
 fn slow_pool<B: Backend>(x: Tensor<B, 2>, offsets: &[u32], pooling: Aggregation) -> Tensor<B, 2> {
     let [_, width] = x.dims();
     let segment = |ends: &[u32]| {
@@ -57,7 +57,7 @@ fn slow_pool<B: Backend>(x: Tensor<B, 2>, offsets: &[u32], pooling: Aggregation)
 fn pooling_equals_each_graph_by_itself() {
     let mut draws = Draws(31);
     let long: Vec<u32> = (0..400).map(|graph| graph * 7 / 2).collect();
-    // Empty graphs at both ends and in the middle, single nodes, and one that is large.
+    // Empty graphs at both ends and in the middle, graphs of a single node, and a large graph.
     for offsets in [vec![0, 1], vec![0, 0, 3, 4, 4, 4, 900, 901, 901], vec![0, 0], long] {
         let rows = offsets[offsets.len() - 1] as usize;
         for width in [1, 5, 64] {
@@ -67,9 +67,10 @@ fn pooling_equals_each_graph_by_itself() {
                 let run = |fused: bool| {
                     let x = x.clone().require_grad();
                     let segments = Segments::new(offsets.clone()).expect("segments");
-                    let output = match fused {
-                        true => pool(x.clone(), &segments, &pooling.reduce()),
-                        false => slow_pool(x.clone(), &offsets, pooling),
+                    let output = if fused {
+                        pool(x.clone(), &segments, &pooling.reduce())
+                    } else {
+                        slow_pool(x.clone(), &offsets, pooling)
                     };
                     if rows == 0 {
                         return [values(output.inner()), Vec::new()];
@@ -113,16 +114,17 @@ fn batch_normalisation_equals_the_steps_one_by_one() {
     let mut draws = Draws(32);
     for (rows, channels) in [(1, 3), (2, 1), (255, 5), (256, 8), (1025, 33)] {
         for relu_dropout in [None, Some(0.0), Some(0.4)] {
-            // Far from zero, where a difference of squares would be wrong.
+            // Values far from zero, for which the one-pass formula of the variance would be wrong.
             let x = draws.matrix::<Grad>(rows, channels) + 100.0;
             let [gamma, beta] = [0, 1].map(|_| draws.matrix::<Grad>(1, channels).reshape([channels]));
             let grad = draws.matrix::<Grad>(rows, channels);
             let run = |fused: bool| {
                 let x = x.clone().require_grad();
                 let [gamma, beta] = [&gamma, &beta].map(|tensor| tensor.clone().require_grad());
-                let output = match fused {
-                    true => batch_norm(x.clone(), gamma.clone(), beta.clone(), normalization(relu_dropout)).0,
-                    false => slow_batch_norm(x.clone(), gamma.clone(), beta.clone(), relu_dropout),
+                let output = if fused {
+                    batch_norm(x.clone(), gamma.clone(), beta.clone(), normalization(relu_dropout)).0
+                } else {
+                    slow_batch_norm(x.clone(), gamma.clone(), beta.clone(), relu_dropout)
                 };
                 let gradients = (output.clone() * grad.clone()).sum().backward();
                 let of = |tensor: &Tensor<Grad, 1>| values(tensor.grad(&gradients).expect("a gradient"));
@@ -144,7 +146,8 @@ fn batch_normalisation_does_not_depend_on_the_number_of_threads() {
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
         pool.install(|| {
-            let (x, gamma) = (x.clone().require_grad(), ones.clone().require_grad());
+            let x = x.clone().require_grad();
+            let gamma = ones.clone().require_grad();
             let (output, statistics) = batch_norm(x.clone(), gamma.clone(), ones.clone(), normalization(Some(0.3)));
             let gradients = output.clone().powi_scalar(2).sum().backward();
             let bits = |tensor: TensorData| tensor.iter::<f32>().map(f32::to_bits).collect::<Vec<_>>();
@@ -160,7 +163,8 @@ fn batch_normalisation_does_not_depend_on_the_number_of_threads() {
 fn running_statistics_follow_the_batches_and_evaluation_uses_them() {
     let mut draws = Draws(34);
     let norm = BatchNorm::<Grad>::new(3, &Default::default());
-    let (mut mean, mut variance) = (vec![0.0; 3], vec![1.0; 3]);
+    let mut mean = vec![0.0; 3];
+    let mut variance = vec![1.0; 3];
     for rows in [50, 1, 9] {
         let x = draws.matrix::<Grad>(rows, 3) * 3.0 + 2.0;
         let of_batch = values(x.clone().inner());
@@ -212,7 +216,8 @@ fn running_statistics_have_no_gradients_and_no_optimizer_changes_them() {
 }
 
 fn whole(graph: BatchGraph) -> Block {
-    let (rows, nodes) = (graph.num_rows(), graph.num_nodes());
+    let rows = graph.num_rows();
+    let nodes = graph.num_nodes();
     Block::new(Arc::new(graph), rows, nodes).expect("a block")
 }
 
@@ -231,7 +236,8 @@ fn gin_equals_its_formula_in_both_orders() {
         if let Some(epsilon) = conv.epsilon {
             conv.epsilon = Some(epsilon.map(|epsilon| (epsilon + 0.3).detach().require_grad()));
         }
-        let (x, grad) = (draws.matrix::<Grad>(40, 6), draws.matrix::<Grad>(40, 8));
+        let x = draws.matrix::<Grad>(40, 6);
+        let grad = draws.matrix::<Grad>(40, 8);
         let slow = |x: Tensor<Grad, 2>| {
             let epsilon = conv.epsilon.as_ref().map_or(Tensor::zeros([1], &x.device()), |epsilon| epsilon.val());
             let sums = gather_scatter(x.clone(), &block, &Aggregation::Sum.reduce());
@@ -267,7 +273,7 @@ fn gin_equals_its_formula_in_both_orders() {
     }
 }
 
-/// A triangle, no node at all, a single node, a path with a self loop.
+/// Makes four graphs: a triangle, a graph without nodes, a single node, and a path with a self loop.
 fn graphs() -> GraphDataset {
     let data = GraphData {
         node_offsets: vec![0, 3, 3, 4, 7],
@@ -303,13 +309,14 @@ fn graphs_side_by_side_are_as_each_alone() {
                 let together = logits(vec![0, 1, 2, 3]);
                 let alone: Vec<f64> = (0..4).flat_map(|graph| logits(vec![graph])).collect();
                 assert_close(&together, &alone, 1e-9, &format!("{conv:?}, {readout:?}, {pooling}"));
-                assert_ne!(together[..3], together[9..], "another graph, another answer");
+                assert_ne!(together[..3], together[9..], "different graphs have different logits");
             }
         }
     }
 }
 
-/// How many parameters have a gradient that is not zero, how many have none, and how many are running statistics.
+/// The numbers of parameters with a non-zero gradient (`moving`), of parameters without one (`still`), and of running
+/// statistics.
 struct WithGradients<'a> {
     gradients: &'a GradientsParams,
     moving: usize,
@@ -345,7 +352,7 @@ fn every_parameter_gets_a_gradient_and_no_statistic_does() {
             let within = usize::from(matches!(conv, GraphConvKind::Gin { mlp_layers: 2, .. })) * 2;
             let norms = if batch_norm { 2 + within } else { 0 };
             assert_eq!(seen.statistics, 2 * norms, "{conv:?}");
-            // The constant before a normalisation has no effect, so its gradient is zero but for rounding.
+            // A bias before a normalisation has no effect, so its gradient is zero up to rounding.
             assert!(seen.still <= norms && seen.moving > 4, "{conv:?}: {} of {}", seen.still, seen.moving);
             assert_eq!(flatten_gradients(&model, gradients).len(), num_trained_parameters(&model));
         }
@@ -392,7 +399,7 @@ fn saved_models_come_back_with_their_running_statistics() {
         assert_eq!((flatten_parameters(&loaded), settings), (flatten_parameters(&model), config));
         let Err(error) = parse_model::<NdArray<f32>>(&bytes, &path, &device) else { panic!("no model for nodes") };
         let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-        assert!(source.contains("which train graph reads"), "{error}: {source}");
+        assert!(source.contains("use it with `train graph`"), "{error}: {source}");
     }
     let bytes = std::fs::read(&path).expect("the file");
     let tensors = safetensors::SafeTensors::deserialize(&bytes).expect("safetensors");

@@ -1,4 +1,4 @@
-//! Layers against dense formulas and naive loops.
+//! Layers compared with dense formulas and naive loops.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ type Plain = NdArray<f64>;
 type Grad = Autodiff<Plain>;
 
 fn whole(graph: BatchGraph) -> Block {
-    let (rows, nodes) = (graph.num_rows(), graph.num_nodes());
+    let rows = graph.num_rows();
+    let nodes = graph.num_nodes();
     Block::new(Arc::new(graph), rows, nodes).expect("a block")
 }
 
@@ -57,7 +58,7 @@ fn gcn_equals_the_dense_formula() {
 
 #[test]
 fn sampled_gcn_is_right_on_average() {
-    // Node 0 has the neighbors 1, 2 and 3: the mean over its three samples of two is the full sum.
+    // Node 0 has the neighbors 1, 2 and 3. The mean over the three possible samples of two neighbors is the full sum.
     let degrees = [3, 2, 0, 5];
     let device = Default::default();
     let x = Draws(4).matrix::<Plain>(4, 2);
@@ -159,7 +160,7 @@ fn initial_weights_depend_on_the_seed_alone() {
         assert_eq!(first, bits(42));
         assert_ne!(first, bits(43));
     }
-    // The very bits, so that a release cannot change what a seed means by accident.
+    // Pins the bits, so that a release does not change the weights of a seed by accident.
     let layer: GcnConv<NdArray> = GcnConvConfig::new(2, 1).init(&mut WeightInit::new(0), &device);
     let bits: Vec<u32> = layer.weight.val().into_data().iter::<f32>().map(f32::to_bits).collect();
     assert_eq!(bits, PINNED_BITS);

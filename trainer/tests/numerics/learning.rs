@@ -1,4 +1,4 @@
-//! Small graphs are learned, the same way every time.
+//! Models learn a small graph, and training is reproducible.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ type Grad = Autodiff<Plain>;
 const NODES: usize = 200;
 const CHANNELS: usize = 8;
 
-/// Two communities. A node's own features are noise around nothing; only the mean over its neighborhood, which mostly
-/// shares its class, tells the class.
+/// A graph of two communities, whose numbers are the classes. The features of a single node are mostly noise. The mean
+/// over its neighborhood, most of which is in the same community, reveals its class.
 struct Communities {
     graph: Arc<BatchGraph>,
     degrees: Vec<u32>,
@@ -35,7 +35,8 @@ impl Communities {
     fn new() -> Self {
         let mut draws = Draws(77);
         let labels: Vec<i64> = (0..NODES).map(|node| (node % 2) as i64).collect();
-        let (mut indptr, mut indices) = (vec![0u32], Vec::new());
+        let mut indptr = vec![0u32];
+        let mut indices = Vec::new();
         for node in 0..NODES {
             for _ in 0..15 {
                 let other = 2 * draws.below(NODES / 2);
@@ -89,9 +90,9 @@ fn every_model_learns_two_communities() {
     for kind in kinds.into_iter().chain([ModelKind::Gcn]).chain(gats) {
         let before = communities.accuracy(&communities.train(kind, 0).valid());
         let after = communities.accuracy(&communities.train(kind, 120).valid());
-        // Attention averages neighbors untrained as well, so that a lucky projection can already tell the classes.
+        // Untrained attention averages neighbors too, so a lucky initial projection can already separate the classes.
         let lucky = matches!(kind, ModelKind::Gat(_));
-        assert!(lucky || before < 0.9, "{kind:?} knows {before} untrained: a task that tells nothing");
+        assert!(lucky || before < 0.9, "{kind:?} has accuracy {before} untrained: the task is too easy for this test");
         assert!(after > 0.95, "{kind:?} learned {after}");
     }
 }
@@ -126,10 +127,11 @@ fn evaluation_ignores_dropout_and_training_follows_its_key() {
 
 #[test]
 fn a_sampled_batch_equals_the_whole_graph_where_all_neighbors_were_drawn() {
-    // Seeds 0 and 1, all neighbors in each hop: their logits are those of the whole graph.
+    // The batch of the seeds 0 and 1 with all neighbors of each hop. Their logits must equal those of the whole graph.
     let communities = Communities::new();
     let mut known: Vec<u32> = vec![0, 1];
-    let (mut indptr, mut indices) = (vec![0u32], Vec::new());
+    let mut indptr = vec![0u32];
+    let mut indices = Vec::new();
     let mut within_hop = vec![known.len()];
     for _ in 0..2 {
         // Expand the nodes that have no row yet.

@@ -1,4 +1,4 @@
-//! Scores of pairs against plain loops, and models for links on disk.
+//! Scores of node pairs compared with plain loops, and saved models for links.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -30,7 +30,8 @@ fn a_query_times_destinations_is_the_sum_over_channels() {
         let decoder = LinkDecoder::<Plain>::new(kind, EDGE_TYPES, CHANNELS, &mut init, &Default::default());
         let edge_types: Vec<u16> = (0..9).map(|_| draws.below(EDGE_TYPES) as u16).collect();
         assert!((0..EDGE_TYPES as u16).all(|t| edge_types.contains(&t)), "every edge type");
-        let (src, dst) = (draws.matrix::<Plain>(9, CHANNELS), draws.matrix::<Plain>(5, CHANNELS));
+        let src = draws.matrix::<Plain>(9, CHANNELS);
+        let dst = draws.matrix::<Plain>(5, CHANNELS);
         let scores = decoder.query(src.clone(), &edge_types).matmul(dst.clone().transpose());
         let relations = decoder.relations.as_ref().map(|relations| values(relations.val()));
         assert_eq!(relations.is_some(), kind == DecoderKind::DistMult);
@@ -38,7 +39,8 @@ fn a_query_times_destinations_is_the_sum_over_channels() {
             assert_eq!(relations.len(), EDGE_TYPES * CHANNELS);
             assert!(relations.iter().any(|value| value != &relations[0]), "relations differ");
         }
-        let (src, dst) = (values(src), values(dst));
+        let src = values(src);
+        let dst = values(dst);
         let mut expected = Vec::new();
         for (edge, &edge_type) in edge_types.iter().enumerate() {
             for other in 0..5 {
@@ -61,7 +63,7 @@ fn a_query_times_destinations_is_the_sum_over_channels() {
     }
 }
 
-/// Papers have features, authors and topics have none.
+/// Makes settings for a graph whose papers have features, and whose authors and topics have none.
 fn config(kind: ModelKind, decoder: DecoderKind, num_layers: usize) -> LinkModelConfig {
     let node = |(name, feature_dim): (&str, usize)| NodeTypeSchema { name: name.into(), feature_dim };
     let edge = |(src, relation, dst): (u16, &str, u16)| EdgeTypeSchema {
@@ -133,7 +135,7 @@ fn a_model_for_links_comes_back_to_the_bit_with_its_embeddings() {
         let relations = (decoder == DecoderKind::DistMult).then(|| vec![CHANNELS, 4]);
         assert_eq!(shape("decoder.relations"), relations);
         assert!(shape("encoder.encoders.0.weight").is_some());
-        // It classifies no nodes, and says so as one error.
+        // Loading it as a model for nodes is a single error.
         let error = load_model::<NdArray>(&path, &Default::default()).expect_err("no model for nodes");
         assert!(matches!(error, ModelFileError::Config { .. }), "{error:?}");
     }

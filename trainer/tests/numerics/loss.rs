@@ -1,4 +1,4 @@
-//! The loss against its formula, and its edge cases.
+//! The loss compared with its formula, and its edge cases.
 
 use burn::backend::{Autodiff, NdArray};
 use burn::optim::GradientsParams;
@@ -15,12 +15,15 @@ type Grad = Autodiff<NdArray<f64>>;
 #[test]
 fn equals_its_formula() {
     let mut draws = Draws(5);
-    let (seeds, classes) = (9, 4);
+    let seeds = 9;
+    let classes = 4;
     let logits = draws.matrix::<Grad>(seeds, classes).mul_scalar(5.0).require_grad();
     let labels: Vec<i64> = (0..seeds).map(|_| draws.below(classes) as i64).collect();
     let result = cross_entropy(logits.clone(), &labels).expect("labels that fit");
     let rows = values(logits.clone());
-    let (mut loss, mut correct, mut gradient) = (0.0, 0, Vec::new());
+    let mut loss = 0.0;
+    let mut correct = 0;
+    let mut gradient = Vec::new();
     for (row, &label) in rows.chunks(classes).zip(&labels) {
         let total: f64 = row.iter().map(|logit| logit.exp()).sum();
         loss -= (row[label as usize].exp() / total).ln() / seeds as f64;
@@ -29,7 +32,7 @@ fn equals_its_formula() {
         gradient.extend((0..classes).map(|class| share(class) / seeds as f64));
     }
     assert_eq!((result.num_correct(), result.num_seeds), (correct, seeds));
-    assert!(correct > 0 && correct < seeds, "a case that tells something");
+    assert!(correct > 0 && correct < seeds, "some predictions are correct and some are wrong");
     assert_close(&values(result.loss.clone()), &[loss], 1e-12, "loss");
     let gradients = result.loss.backward();
     assert_close(&values(logits.grad(&gradients).expect("a gradient")), &gradient, 1e-12, "gradient");

@@ -1,4 +1,4 @@
-//! Everything numeric, each part against a slower and more obvious answer.
+//! Numerical tests: each operation, layer and model against a slower and more obvious implementation.
 
 mod aggregate;
 mod attention;

@@ -1,4 +1,4 @@
-//! Models on disk: round trips, every kind of damage, and Python's view of the file.
+//! Model files: saving and loading, every kind of damage, and reading the file from Python.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -47,7 +47,7 @@ fn comes_back_to_the_bit() {
             let path = directory.path().join("model.safetensors");
             let model = config.init::<Autodiff<B>>(9, &Default::default()).expect("a valid model");
             save_model(&path, &model, &config, &[]).expect("a written file");
-            // Saving again replaces the file and leaves nothing beside it.
+            // Saving again replaces the file and leaves no other file in the folder.
             save_model(&path, &model, &config, &[]).expect("a written file");
             assert_eq!(std::fs::read_dir(directory.path()).expect("a listing").count(), 1);
             let (loaded, loaded_config) = load(&path).expect("a model");
@@ -60,7 +60,7 @@ fn comes_back_to_the_bit() {
 
 #[test]
 fn loads_files_that_were_written_before_settings_were_added() {
-    // Without biases of projections, as GATv2 had none then.
+    // GATv2 had no biases of projections when these files were written.
     let settings =
         GatSettings { heads: 1, version: AttentionVersion::V2, attention_dropout: 0.5, projection_bias: false };
     let config = NodeModelConfig { kind: ModelKind::Gat(settings), ..config() };
@@ -114,10 +114,10 @@ fn has_readable_names_and_pytorch_orientation() {
     assert_eq!(f32::from_le_bytes(words[4 * 3 + 1]), in_model);
 }
 
-/// A saved file's parts: name to type, shape and bytes; and the metadata.
+/// The parts of a model file: the type, shape and bytes of each tensor by name, and the metadata.
 type Parts = (Vec<(String, (Dtype, Vec<usize>, Vec<u8>))>, HashMap<String, String>);
 
-/// The error from loading a file of which `damage` changed the parts.
+/// Saves a model, changes the parts of its file by `damage`, and returns the error of loading it.
 fn damaged(damage: impl FnOnce(&mut Parts)) -> (String, ModelFileError) {
     let directory = directory();
     let (path, _) = saved(&directory);
@@ -136,7 +136,7 @@ fn damaged(damage: impl FnOnce(&mut Parts)) -> (String, ModelFileError) {
     std::fs::write(&path, serialize(views, Some(parts.1)).expect("a file")).expect("a written file");
     let error = load(&path).expect_err("a damaged file");
     let message = error.to_string();
-    assert!(message.contains(path.to_str().expect("a readable path")), "{message} names no file");
+    assert!(message.contains(path.to_str().expect("a readable path")), "the error does not name the file: {message}");
     (message, error)
 }
 
@@ -204,7 +204,7 @@ fn rejects_other_metadata() {
         parts.1.insert("config".to_owned(), serde_json::to_string(&zero).expect("JSON"));
     });
     assert!(matches!(error, ModelFileError::Model { .. }));
-    // It would take 400 TB to build this model: it must be refused before.
+    // This model would take 400 TB, so the file must be rejected before the model is made.
     let vast = NodeModelConfig { hidden_channels: 10_000_000, ..config() };
     let (_, error) = damaged(|parts| {
         parts.1.insert("config".to_owned(), serde_json::to_string(&vast).expect("JSON"));
@@ -242,7 +242,7 @@ fn a_failed_write_names_the_file_and_leaves_the_old_one() {
     let nowhere = directory.path().join("absent/model.safetensors");
     let error = save_model(&nowhere, &model, &config().into(), &[]).expect_err("no directory");
     assert!(matches!(error, ModelFileError::Write { .. }) && error.to_string().contains("absent/model"));
-    // A directory in the way: the rename fails, and the temporary file goes.
+    // A directory at the path makes saving fail, and the temporary file is removed.
     let in_the_way = directory.path().join("folder");
     std::fs::create_dir(&in_the_way).expect("a directory");
     assert!(matches!(save_model(&in_the_way, &model, &config().into(), &[]), Err(ModelFileError::Write { .. })));
@@ -254,7 +254,7 @@ fn python_reads_the_file() {
     let importable = Command::new("python3").args(["-c", "import numpy, safetensors.numpy"]).output();
     if !importable.is_ok_and(|output| output.status.success()) {
         assert!(std::env::var_os("EDGECUT_REQUIRE_PYTHON").is_none(), "python3 with numpy and safetensors is required");
-        // Not through println!, which the test harness keeps to itself.
+        // Writes to stderr directly, because the test harness captures `println!`.
         let _ = std::io::stderr().write_all(b"SKIPPED python_reads_the_file: no python3 with numpy and safetensors\n");
         return;
     }

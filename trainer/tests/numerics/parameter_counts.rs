@@ -1,4 +1,4 @@
-//! The number of trained parameters of each model, against the shapes that the documentation of PyG's layers lists.
+//! The number of trained parameters of each model, compared with the shapes in the documentation of PyG's layers.
 
 use burn::backend::{Autodiff, NdArray};
 use edgecut_trainer::gradients::num_trained_parameters;
@@ -19,33 +19,33 @@ const CLASSES: usize = 47;
 const HEADS: usize = 8;
 const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
 
-/// Parameters of tensors of these shapes.
+/// Returns the number of parameters of tensors with these shapes.
 fn sizes(shapes: &[&[usize]]) -> usize {
     shapes.iter().map(|shape| shape.iter().product::<usize>()).sum()
 }
 
-/// `SAGEConv`: `lin_l` with a bias, `lin_r` without.
+/// Counts `SAGEConv`: `lin_l` with a bias, `lin_r` without.
 fn sage_conv(fan_in: usize, fan_out: usize) -> usize {
     sizes(&[&[fan_out, fan_in], &[fan_out], &[fan_out, fan_in]])
 }
 
-/// `GCNConv`: `lin.weight` and `bias`.
+/// Counts `GCNConv`: `lin.weight` and `bias`.
 fn gcn_conv(fan_in: usize, fan_out: usize) -> usize {
     sizes(&[&[fan_out, fan_in], &[fan_out]])
 }
 
-/// `GATConv`: `lin.weight`, `att_src`, `att_dst` and `bias`.
+/// Counts `GATConv`: `lin.weight`, `att_src`, `att_dst` and `bias`.
 fn gat_conv(fan_in: usize, heads: usize, channels: usize) -> usize {
     sizes(&[&[heads * channels, fan_in], &[1, heads, channels], &[1, heads, channels], &[heads * channels]])
 }
 
-/// `GATv2Conv`: `lin_l` and `lin_r` with biases, `att` and `bias`.
+/// Counts `GATv2Conv`: `lin_l` and `lin_r` with biases, `att` and `bias`.
 fn gatv2_conv(fan_in: usize, heads: usize, channels: usize) -> usize {
     let width = heads * channels;
     sizes(&[&[width, fan_in], &[width], &[width, fan_in], &[width], &[1, heads, channels], &[width]])
 }
 
-/// `Linear`: `weight` and `bias`.
+/// Counts `Linear`: `weight` and `bias`.
 fn linear(fan_in: usize, fan_out: usize) -> usize {
     sizes(&[&[fan_out, fan_in], &[fan_out]])
 }
@@ -62,7 +62,7 @@ fn count_of_stack(config: &NodeModelConfig) -> usize {
 #[test]
 fn stacks_have_the_parameters_of_pyg() {
     let per_head = HIDDEN / HEADS;
-    // By PyG: the layers, and their parameters together.
+    // The layers by PyG, and the total number of their parameters.
     let cases = [
         (SAGE, [sage_conv(FEATURES, HIDDEN), sage_conv(HIDDEN, HIDDEN), sage_conv(HIDDEN, CLASSES)], 27_183),
         (ModelKind::Gcn, [gcn_conv(FEATURES, HIDDEN), gcn_conv(HIDDEN, HIDDEN), gcn_conv(HIDDEN, CLASSES)], 13_679),
@@ -89,7 +89,7 @@ fn stacks_have_the_parameters_of_pyg() {
         assert_eq!(config.num_parameters(), Some(expected), "{kind:?}");
         // A residual has no parameters.
         assert_eq!(count_of_stack(&config.clone().with_residual(true)), expected, "{kind:?}");
-        // torch's LayerNorm has a weight and a bias; one is before each layer but the first.
+        // PyTorch's LayerNorm has a weight and a bias. There is one before each layer but the first.
         let norms = sizes(&[&[2, HIDDEN], &[2, HIDDEN]]);
         let config = config.with_residual(true).with_layer_norm(true);
         assert_eq!(count_of_stack(&config), expected + norms, "{kind:?}");
@@ -102,7 +102,7 @@ fn an_encoder_and_a_decoder_are_two_linear_layers() {
     let output = RelationalOutput { node_type: NodeTypeId(0), channels: CLASSES };
     let ends = linear(FEATURES, HIDDEN) + linear(HIDDEN, CLASSES);
     let matrix = HIDDEN * HIDDEN;
-    // `RGCNConv` of one relation: `weight`, `root` and `bias`; with bases also `comp`.
+    // `RGCNConv` of one relation has `weight`, `root` and `bias`, and with bases also `comp`.
     let rgcn = |decomposition, weights: &[&[usize]]| {
         (ModelKind::Rgcn { decomposition }, sizes(weights) + sizes(&[&[HIDDEN, HIDDEN], &[HIDDEN]]))
     };
@@ -124,9 +124,9 @@ fn an_encoder_and_a_decoder_are_two_linear_layers() {
 
 #[test]
 fn networks_of_whole_graphs_have_the_parameters_of_pyg() {
-    // torch's BatchNorm1d has a weight and a bias; its running statistics are not trained.
+    // PyTorch's BatchNorm1d has a weight and a bias. Its running statistics are not trained.
     let batch_norm = sizes(&[&[HIDDEN], &[HIDDEN]]);
-    // `GINConv` of `MLP([in, HIDDEN, HIDDEN])`, with `eps` if that is trained.
+    // `GINConv` of `MLP([in, HIDDEN, HIDDEN])`, plus `eps` if it is trained.
     let gin_conv = |fan_in: usize, eps: usize| linear(fan_in, HIDDEN) + batch_norm + linear(HIDDEN, HIDDEN) + eps;
     let gin = |learn_epsilon| GraphConvKind::Gin { mlp_layers: 2, learn_epsilon };
     let cases = [

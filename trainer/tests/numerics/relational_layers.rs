@@ -1,4 +1,4 @@
-//! Layers over typed edges against gather + scatter and products one by one, forward and backward.
+//! Layers over typed edges compared with gather + scatter and separate products, forward and backward.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ type Grad = Autodiff<Plain>;
 type BackendGradients = <Grad as burn::tensor::backend::AutodiffBackend>::Gradients;
 
 const CHANNELS: usize = 6;
-/// The destinations are of type 0; the edge types come from these types.
+/// The source and destination node type of each edge type. The tests compute destinations of type 0.
 const EDGE_TYPES: [(usize, usize); 4] = [(0, 0), (1, 0), (1, 0), (2, 1)];
 
-/// What a destination type hears: from its own type (parallel edges and self loops among them), from a type with fewer nodes
-/// than there are destinations, and over an edge type without edges.
+/// Makes the inputs of destinations of type 0: edges from their own type (with parallel edges and self loops), edges
+/// from a type with fewer nodes than there are destinations, and an edge type without edges.
 fn incoming(draws: &mut Draws) -> Vec<Incoming<Grad>> {
     let own = prefix_block(&Arc::new(random_graph(draws, 9, 14, 4)), 8);
     let indptr = vec![0, 2, 2, 5, 6, 6, 6, 9, 9];
@@ -37,7 +37,7 @@ fn incoming(draws: &mut Draws) -> Vec<Incoming<Grad>> {
         .collect()
 }
 
-/// The first rows of the sources of the own type, which are the destinations.
+/// Returns the rows of the destinations: the first rows of the sources of their own type.
 fn own_rows(incoming: &[Incoming<Grad>]) -> Tensor<Grad, 2> {
     incoming[0].x.clone().slice([0..8, 0..CHANNELS])
 }
@@ -47,11 +47,11 @@ fn gradient<const D: usize>(tensor: &Tensor<Grad, D>, gradients: &BackendGradien
     tensor.grad(gradients).map_or_else(|| vec![0.0; count], values)
 }
 
-/// The gradients of a layer's parameters, end to end.
+/// A function that returns the gradients of a layer's parameters, concatenated.
 type ParameterGradients = Box<dyn Fn(&BackendGradients) -> Vec<f64>>;
 
-/// Compares outputs, and gradients of all sources and parameters. `run` gives the fused output or the slow one, each of a
-/// layer and of sources of its own, since a backward pass takes its graph apart.
+/// Compares outputs, and the gradients of all sources and parameters. `run` computes the fused or the slow output. Each
+/// has its own layer and sources, because a backward pass consumes its graph.
 fn compare(what: &str, seed: u64, run: impl Fn(bool, &[Incoming<Grad>]) -> (Tensor<Grad, 2>, ParameterGradients)) {
     let [fused, slow] = [true, false].map(|fused| {
         let incoming = incoming(&mut Draws(seed));
@@ -82,9 +82,10 @@ fn rgcn_equals_products_one_by_one() {
             let out = 9;
             let config = RgcnConvConfig::new(3, CHANNELS, out).with_decomposition(decomposition);
             let layer: RgcnConv<Grad> = config.init(&mut WeightInit::new(4), &device);
-            let output = match fused {
-                true => layer.forward(own_rows(incoming), incoming),
-                false => slow_rgcn(&layer, incoming, decomposition, out),
+            let output = if fused {
+                layer.forward(own_rows(incoming), incoming)
+            } else {
+                slow_rgcn(&layer, incoming, decomposition, out)
             };
             let parameters = move |gradients: &BackendGradients| {
                 let weights = &layer.weights;
@@ -101,7 +102,7 @@ fn rgcn_equals_products_one_by_one() {
     }
 }
 
-/// The formula, without a matrix that is made for an edge type.
+/// Computes the formula without making the matrix of an edge type.
 fn slow_rgcn(
     layer: &RgcnConv<Grad>,
     incoming: &[Incoming<Grad>],
@@ -122,7 +123,8 @@ fn slow_rgcn(
             (0..num_bases).map(product).reduce(|sum, product| sum + product).expect("a base")
         }
         Decomposition::BlockDiagonal { num_blocks } => {
-            let (rows, columns) = (CHANNELS / num_blocks, out / num_blocks);
+            let rows = CHANNELS / num_blocks;
+            let columns = out / num_blocks;
             let product = |block: usize| {
                 let weight = weights.blocks[relation].val().slice([block..block + 1, 0..rows, 0..columns]);
                 let x = x.clone().slice([0..8, block * rows..(block + 1) * rows]);
@@ -176,9 +178,10 @@ fn typed_sage_equals_products_one_by_one() {
     }
 }
 
-/// Attention row by row between what the layer projects.
+/// Computes attention row by row over the projections of a layer.
 fn slow_gat(layer: &GatConv<Grad>, [x_src, x_dst]: [Tensor<Grad, 2>; 2], case: &Case, concat: bool) -> Tensor<Grad, 2> {
-    let (heads, channels) = (case.heads, case.channels);
+    let heads = case.heads;
+    let channels = case.channels;
     let biased = |z: Tensor<Grad, 2>, bias: &Option<Param<Tensor<Grad, 1>>>| match bias {
         Some(bias) => z + bias.val().unsqueeze(),
         None => z,
@@ -220,7 +223,8 @@ fn attention_layers_equal_softmaxes_of_what_they_project() {
                     compare(&format!("{config}"), 5, |fused, incoming| {
                         let layer: GatConv<Grad> = config.init(&mut WeightInit::new(2), &device);
                         let Incoming { x, block, .. } = incoming[relation].clone();
-                        let (mask, x_dst) = (DropoutMask::new(dropout, key()), own_rows(incoming));
+                        let mask = DropoutMask::new(dropout, key());
+                        let x_dst = own_rows(incoming);
                         let output = match (fused, between) {
                             (true, true) => layer.forward_between(x, x_dst, &block, mask),
                             (true, false) => layer.forward(x, &block, mask),
@@ -261,7 +265,8 @@ fn typed_attention_adds_up_its_edge_types() {
                     let own = layer.own[0].as_ref().expect("a type that edges enter");
                     let own = own_rows(incoming).matmul(own.weight.val()) + own.bias.val().unsqueeze();
                     incoming.iter().fold(own, |sum, edges| {
-                        let (mask, block) = (mask.for_type(edges.relation as u64), &edges.block);
+                        let mask = mask.for_type(edges.relation as u64);
+                        let block = &edges.block;
                         let attention = &layer.attentions[edges.relation];
                         let message = attention.forward_between(edges.x.clone(), own_rows(incoming), block, mask);
                         sum + message.mul_scalar(scale)

@@ -1,4 +1,5 @@
-//! Networks over typed edges: against the layers one by one, on prefixes, on disk, and where batches do not fit.
+//! Networks over typed edges: compared with separate operations, on sampled batches, saved and loaded, and with batches
+//! that do not match.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ type Plain = NdArray<f64>;
 
 const HIDDEN: usize = 8;
 const COUNTS: [usize; 4] = [12, 9, 7, 5];
-/// No edge enters type 3.
+/// The source and destination node type of each edge type. Node type 3 is not a destination.
 const EDGE_TYPES: [(usize, usize); 6] = [(0, 0), (1, 0), (0, 1), (2, 1), (1, 2), (3, 2)];
 
 fn schema() -> GraphSchema {
@@ -58,7 +59,7 @@ fn kinds() -> Vec<ModelKind> {
     ]
 }
 
-/// All settings that change the layers.
+/// Returns all combinations of settings that change the layers.
 fn configs() -> Vec<RelationalConfig> {
     let with = |kind: ModelKind| {
         [(false, false), (true, false), (false, true), (true, true)].map(|(residual, layer_norm)| RelationalConfig {
@@ -71,7 +72,7 @@ fn configs() -> Vec<RelationalConfig> {
     kinds().into_iter().flat_map(with).collect()
 }
 
-/// A whole graph: in-neighbors of each node by edge type, and rows of each type.
+/// A whole graph: the in-neighbors of each node by edge type, and the rows of each node type.
 struct Whole {
     neighbors: Vec<Vec<Vec<u32>>>,
     rows: Vec<(usize, Vec<f64>)>,
@@ -92,7 +93,7 @@ impl Whole {
         Self { neighbors: neighbors.to_vec(), rows }
     }
 
-    /// The batch of some nodes of type 0, all neighbors of two hops: what a sampler gives that draws all.
+    /// Makes the batch of seeds of type 0 with all neighbors of two hops, as a sampler with unlimited fan-outs would.
     fn batch<B: Backend>(&self, seeds: &[u32]) -> ModelInput<B> {
         let mut known: Vec<Vec<u32>> = vec![seeds.to_vec(), vec![], vec![], vec![]];
         let mut numbers: Vec<HashMap<u32, u32>> = vec![HashMap::new(); 4];
@@ -124,7 +125,7 @@ impl Whole {
         self.input(&known, within_hop, blocks)
     }
 
-    /// All nodes, in both layers.
+    /// Makes the batch of all nodes in both layers.
     fn all<B: Backend>(&self) -> ModelInput<B> {
         let known: Vec<Vec<u32>> = COUNTS.iter().map(|&count| (0..count as u32).collect()).collect();
         let blocks = self.neighbors.iter().zip(EDGE_TYPES).map(|(neighbors, (src, dst))| {
@@ -185,7 +186,7 @@ fn seeds_of_every_type_come_out() {
     assert_eq!(shapes, [[12, 3], [9, 4], [7, HIDDEN], [5, HIDDEN]]);
 }
 
-/// The typed SAGE network, operation by operation.
+/// Computes the typed SAGE network by separate operations.
 fn slow_sage(model: &RelationalNet<Plain>, input: &ModelInput<Plain>) -> Tensor<Plain, 2> {
     let config = model.config();
     let mut rows: Vec<Tensor<Plain, 2>> = Vec::new();
@@ -197,16 +198,16 @@ fn slow_sage(model: &RelationalNet<Plain>, input: &ModelInput<Plain>) -> Tensor<
         });
     }
     for (number, layer) in model.layers.iter().enumerate() {
-        let normalised: Vec<Tensor<Plain, 2>> = match config.layer_norm {
-            true => rows
-                .iter()
+        let normalised: Vec<Tensor<Plain, 2>> = if config.layer_norm {
+            rows.iter()
                 .map(|rows| {
                     let centered = rows.clone() - rows.clone().mean_dim(1);
                     let variance = centered.clone().powi_scalar(2).mean_dim(1);
                     centered / (variance + 1e-5).sqrt()
                 })
-                .collect(),
-            false => rows.clone(),
+                .collect()
+        } else {
+            rows.clone()
         };
         let mut next = rows.clone();
         for (t, next) in next.iter_mut().enumerate() {
@@ -258,7 +259,7 @@ fn parameters_are_counted_and_come_back_from_disk() {
         let bits = |model| flatten_parameters(model).into_iter().map(f32::to_bits).collect::<Vec<_>>();
         assert_eq!(bits(&loaded), bits(&model));
         let again: NodeModel<NdArray> = config.init(1, &Default::default()).expect("a valid model");
-        assert_eq!(bits(&again), bits(&model), "the seed alone decides");
+        assert_eq!(bits(&again), bits(&model), "the initial weights depend on the seed only");
     }
 }
 
@@ -307,7 +308,8 @@ fn rejects_settings_and_batches_that_do_not_fit() {
     let vast = RelationalConfig { hidden_channels: usize::MAX / 2, ..config(sage) };
     assert_eq!(vast.validate(), Err(ModelError::TooLarge));
 
-    let (whole, device) = (Whole::new(), Default::default());
+    let whole = Whole::new();
+    let device = Default::default();
     let error = |config: RelationalConfig, input: ModelInput<Plain>| {
         let model: RelationalNet<Plain> = config.init(0, &device).expect("a valid model");
         model.forward(input, Mode::Eval).expect_err("a batch that does not fit").to_string()

@@ -1,4 +1,4 @@
-//! Residuals and normalisation of stacks, against the same layers one after the other.
+//! Residuals and normalisation of stacks, compared with the same layers run one by one.
 
 use std::sync::Arc;
 
@@ -16,10 +16,11 @@ type Plain = NdArray<f64>;
 
 const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
 
-/// The blocks of three layers over one random graph, whose nodes read those of the next hop.
+/// Makes the blocks of three layers over a random graph in which nodes read nodes of the next hop.
 fn blocks(draws: &mut Draws) -> Vec<Block> {
     let within_hop = [3, 8, 20, 40];
-    let (mut indptr, mut indices) = (vec![0], Vec::new());
+    let mut indptr = vec![0];
+    let mut indices = Vec::new();
     for row in 0..within_hop[2] {
         let hop = within_hop.iter().position(|&nodes| row < nodes).expect("a row of some hop");
         indices.extend((0..draws.below(4)).map(|_| draws.below(within_hop[hop + 1]) as u32));
@@ -29,7 +30,7 @@ fn blocks(draws: &mut Draws) -> Vec<Block> {
     Block::layers(&graph, &within_hop).expect("prefixes")
 }
 
-/// The rows divided by their deviations, as torch's `LayerNorm` does before its weight and bias.
+/// Normalises rows, as PyTorch's `LayerNorm` does before its weight and bias.
 fn normalised(x: Tensor<Plain, 2>) -> Tensor<Plain, 2> {
     let centred = x.clone() - x.mean_dim(1);
     let variance = centred.clone().powi_scalar(2).mean_dim(1);
@@ -39,7 +40,7 @@ fn normalised(x: Tensor<Plain, 2>) -> Tensor<Plain, 2> {
 #[test]
 fn residuals_and_normalisation_are_between_hidden_rows() {
     let mut draws = Draws(51);
-    // A feature matrix as wide as hidden rows is still not one of them.
+    // Features do not count as hidden rows, even if they have the hidden width.
     for in_channels in [5, 8] {
         let blocks = blocks(&mut draws);
         let x = draws.matrix::<Plain>(blocks[0].num_src(), in_channels);
@@ -72,12 +73,12 @@ fn a_flag_changes_only_what_it_names() {
     let plain = NodeModelConfig::new(SAGE, 5, 8, 3, 3);
     let of = |config: &NodeModelConfig| config.init::<NdArray>(6, &Default::default()).expect("a valid model");
     let parameters = flatten_parameters(&of(&plain));
-    // A residual adds no parameters, normalisation adds those of its layers: the others are the same to the bit.
+    // A residual adds no parameters, and normalisation adds its own. All other parameters have the same bits.
     assert_eq!(flatten_parameters(&of(&plain.clone().with_residual(true))), parameters);
     let normalised = flatten_parameters(&of(&plain.clone().with_layer_norm(true)));
     assert_eq!(normalised[..parameters.len()], parameters);
     assert_eq!(normalised[parameters.len()..].iter().sum::<f32>(), 16.0, "weights of one, biases of zero");
-    // Values of one model go into the other.
+    // The values of one model can be loaded into the other.
     let other = load_parameters(of(&plain.with_residual(true)), &parameters).expect("as many parameters");
     assert_eq!(flatten_parameters(&other), parameters);
 }
@@ -91,7 +92,7 @@ fn settings_without_effect_are_refused() {
         };
         let config = |num_layers| NodeModelConfig::new(kind, 8, 8, 8, num_layers);
         let message = error(config(2).with_residual(true));
-        assert!(message.contains("at least 3 layers, and there are 2"), "{message}");
+        assert!(message.contains("at least 3 layers, but the model has 2"), "{message}");
         // A GCN has no variant with an encoder and a decoder.
         assert_eq!(message.contains("--encoder-decoder"), kind == SAGE, "{message}");
         assert!(error(config(1).with_layer_norm(true)).contains("at least 2 layers"));

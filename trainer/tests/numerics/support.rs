@@ -1,4 +1,4 @@
-//! Random batches, and aggregation the slow and obvious way.
+//! Random batches, and a slow and obvious aggregation to compare with.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use burn::tensor::backend::Backend;
 use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
 use edgecut_trainer::ops::{BatchGraph, Block, EdgeWeights, Reduce};
 
-/// A small generator of its own, so that a test's data never depends on a library.
+/// A small random generator, so that the data of tests does not depend on a library.
 pub(crate) struct Draws(pub(crate) u64);
 
 impl Draws {
@@ -19,7 +19,7 @@ impl Draws {
         (self.next() % limit as u64) as usize
     }
 
-    /// In `[-1, 1)`.
+    /// Draws a number in `[-1, 1)`.
     pub(crate) fn float(&mut self) -> f64 {
         (self.next() % 2_000_003) as f64 / 1_000_001.5 - 1.0
     }
@@ -33,9 +33,10 @@ impl Draws {
     }
 }
 
-/// Rows of random length (some empty, parallel edges and self loops among them) over the nodes of a batch.
+/// Makes a graph with rows of random length. Some rows are empty, and there are parallel edges and self loops.
 pub(crate) fn random_graph(draws: &mut Draws, num_rows: usize, num_nodes: usize, max_degree: usize) -> BatchGraph {
-    let (mut indptr, mut indices) = (vec![0u32], Vec::new());
+    let mut indptr = vec![0u32];
+    let mut indices = Vec::new();
     for row in 0..num_rows {
         for _ in 0..draws.below(max_degree + 1) {
             indices.push(if draws.below(8) == 0 { row } else { draws.below(num_nodes) } as u32);
@@ -45,7 +46,7 @@ pub(crate) fn random_graph(draws: &mut Draws, num_rows: usize, num_nodes: usize,
     BatchGraph::new(indptr, indices, num_nodes).expect("a valid graph")
 }
 
-/// The narrowest block of the first `num_dst` rows.
+/// Makes the block of the first `num_dst` rows with as few sources as possible.
 pub(crate) fn prefix_block(graph: &Arc<BatchGraph>, num_dst: usize) -> Block {
     let edges = graph.indptr()[num_dst] as usize;
     let reached = graph.indices()[..edges].iter().map(|&source| source as usize + 1).max().unwrap_or(0);
@@ -60,11 +61,13 @@ pub(crate) fn random_weights(draws: &mut Draws, graph: &BatchGraph, self_loops: 
 }
 
 pub(crate) fn all_reduces(draws: &mut Draws, graph: &BatchGraph) -> Vec<Reduce> {
-    let (plain, looped) = (random_weights(draws, graph, false), random_weights(draws, graph, true));
+    let plain = random_weights(draws, graph, false);
+    let looped = random_weights(draws, graph, true);
     vec![Reduce::Sum, Reduce::Mean, Reduce::Max, plain, looped]
 }
 
-/// Gather one row per edge, scatter-add into the destinations; differentiable by burn's own operations.
+/// Aggregates by gathering one row per edge and scatter-adding to the destinations, with burn's own operations, which
+/// have gradients.
 pub(crate) fn gather_scatter<B: Backend>(x: Tensor<B, 2>, block: &Block, reduce: &Reduce) -> Tensor<B, 2> {
     let device = x.device();
     let [_, width] = x.dims();

@@ -1,4 +1,4 @@
-//! The program `train` as tests start it, and parts for it.
+//! Helpers of the tests: starting the program `train`, and writing parts for it.
 #![allow(dead_code, unreachable_pub)]
 
 #[path = "../../../dist-loader/tests/support/mod.rs"]
@@ -17,7 +17,7 @@ use support::write_parts;
 
 pub const TRAIN: &str = env!("CARGO_BIN_EXE_train");
 
-/// The longest that any job here may take to end once something has broken.
+/// The longest time in which a job must end after a failure.
 pub const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
 const HOLD_OUT: HoldOut = HoldOut::random(0.1, 0.1, 0);
@@ -31,7 +31,7 @@ pub fn parts(num_parts: u32, seed: u64) -> Parts {
     written(&support::graph(600, 3000, seed), num_parts, Method::Random)
 }
 
-/// A graph that can be learned.
+/// Writes a graph whose classes can be learned.
 pub fn fake_parts(num_parts: u32) -> Parts {
     fake_parts_of(&FakeOptions::default(), num_parts)
 }
@@ -41,13 +41,13 @@ pub fn fake_parts_of(options: &FakeOptions, num_parts: u32) -> Parts {
     written(&graph, num_parts, Method::Metis { recursive: false })
 }
 
-/// A graph of several node and edge types.
+/// Writes a graph with several node and edge types.
 pub fn typed_parts(num_parts: u32) -> Parts {
     let options = FakeOptions { avg_num_nodes: 300, avg_degree: 4.0, num_channels: 6, ..FakeOptions::default() };
     written(&fake_hetero(&options).expect("a fake graph"), num_parts, Method::Random)
 }
 
-/// A graph whose communities tell which of its edges are held out.
+/// Writes a graph with held-out edges, which its communities predict.
 pub fn link_parts(num_parts: u32) -> Parts {
     let options = FakeOptions { avg_num_nodes: 400, num_channels: 16, num_classes: 5, ..FakeOptions::default() };
     let mut graph = fake(&options).expect("a fake graph");
@@ -55,7 +55,7 @@ pub fn link_parts(num_parts: u32) -> Parts {
     written(&graph, num_parts, Method::Metis { recursive: false })
 }
 
-/// A graph of several node and edge types, of which `e0` and `e4` have held-out edges.
+/// Writes a graph with several node and edge types, of which `e0` and `e4` have held-out edges.
 pub fn typed_link_parts(num_parts: u32) -> Parts {
     let options = FakeOptions { avg_num_nodes: 300, num_channels: 6, num_classes: 5, ..FakeOptions::default() };
     let mut graph = fake_hetero(&options).expect("a fake graph");
@@ -78,7 +78,7 @@ pub fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr()).expect("a free port").port()
 }
 
-/// Takes from a program's environment what would place it in a job.
+/// Removes the variables of launchers from a program's environment.
 pub fn unplace(command: &mut Command) {
     let names = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "JOB_COMPLETION_INDEX"];
     let prefixes = ["MASTER_", "EDGECUT_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI_", "MPI_LOCAL"];
@@ -90,7 +90,7 @@ pub fn unplace(command: &mut Command) {
     }
 }
 
-/// `train` with what all tests give it, in an environment that does not place it.
+/// Returns the command `train` with the flags that all tests use, and without the variables of launchers.
 pub fn train(subcommand: &str, parts: &Path) -> Command {
     let mut command = Command::new(TRAIN);
     command.arg(subcommand).arg("--dataset-root-dir").arg(parts).args(["--num-neighbors", "5,3"]);
@@ -105,7 +105,7 @@ pub fn node(parts: &Path) -> Command {
     command
 }
 
-/// One rank of a job of `world_size` nodes.
+/// Returns the command of one rank in a job with `world_size` nodes.
 pub fn rank(parts: &Path, rank: usize, world_size: usize, port: u16) -> Command {
     let mut command = node(parts);
     command.args(["--num-nodes", &world_size.to_string(), "--node-rank", &rank.to_string()]);
@@ -113,16 +113,17 @@ pub fn rank(parts: &Path, rank: usize, world_size: usize, port: u16) -> Command 
     command
 }
 
-/// Waits for a process that must end in time; a process that hangs fails the test and is ended.
+/// Waits for a process, which must end within [`ENDS_WITHIN`]. A process that hangs is killed and fails the test.
 pub fn end(child: Child) -> Output {
     end_within(ENDS_WITHIN, child)
 }
 
-/// As [`end`], for a process that may take longer or shorter.
+/// Like [`end`], with another time limit.
 pub fn end_within(patience: Duration, mut child: Child) -> Output {
     let deadline = Instant::now() + patience;
-    // Read while it runs: who says more than a pipe holds waits until somebody reads.
-    let (stdout, stderr) = (drain(child.stdout.take()), drain(child.stderr.take()));
+    // Both pipes are read while the process runs: it would block on a full pipe.
+    let stdout = drain(child.stdout.take());
+    let stderr = drain(child.stderr.take());
     let status = loop {
         if let Some(status) = child.try_wait().expect("wait for a child") {
             break status;
@@ -131,7 +132,7 @@ pub fn end_within(patience: Duration, mut child: Child) -> Output {
             let _ = child.kill();
             let _ = child.wait();
             panic!(
-                "a process hung; it had said: {}",
+                "a process did not end in time; its standard error was: {}",
                 String::from_utf8_lossy(&stderr.join().expect("a child's output"))
             );
         }
@@ -142,7 +143,7 @@ pub fn end_within(patience: Duration, mut child: Child) -> Output {
     Output { status, stdout: read(stdout), stderr: read(stderr) }
 }
 
-/// All that comes out of a pipe; nothing where there is none.
+/// Reads a pipe to its end on a thread. Without a pipe, the result is empty.
 fn drain(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -159,7 +160,7 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The error that a process ended with: it failed, and said so in one line.
+/// Returns the error line of a process, which must have failed with exactly one error and without a panic.
 pub fn error_of(output: &Output) -> String {
     assert!(!output.status.success(), "it should have failed");
     let text = stderr(output);
@@ -169,12 +170,12 @@ pub fn error_of(output: &Output) -> String {
     lines[0].to_owned()
 }
 
-/// Says that a test is skipped, not through `eprintln!`, which the test harness keeps to itself.
+/// Prints that a test is skipped. It writes to standard error directly, because the test harness captures `eprintln!`.
 pub fn skip(test: &str, why: &str) {
     let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {why}\n").as_bytes());
 }
 
-/// The direct children of a process, by the process table.
+/// Returns the direct children of a process.
 pub fn children_of(pid: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process table");
     let lists =

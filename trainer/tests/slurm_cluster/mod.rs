@@ -1,4 +1,4 @@
-//! A Slurm of two nodes on this machine, with files and ports of its own, which ends with its value.
+//! A Slurm cluster with two nodes on this machine, with its own files and ports. Dropping the value stops it.
 
 use crate::programs::{ENDS_WITHIN, end, stderr, unplace};
 use std::fmt::Write;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The nodes' names are addresses of this machine, so that they can be looked up anywhere.
+/// The names of the nodes. They are loopback addresses, so every machine resolves them.
 const NODES: [&str; 2] = ["127.0.0.2", "127.0.0.3"];
-/// Where Debian puts what only root runs.
+/// The folder of Debian's system programs.
 const SYSTEM_BIN: &str = "/usr/sbin";
-/// The ports of this many jobs are free when the cluster starts.
+/// The number of jobs whose ports must be free when the cluster starts.
 const JOBS: u16 = 8;
 
 pub(crate) struct SlurmCluster {
@@ -21,10 +21,10 @@ pub(crate) struct SlurmCluster {
 }
 
 impl SlurmCluster {
-    /// Starts the daemons and waits until both nodes take jobs.
+    /// Starts the daemons and waits until both nodes accept jobs.
     ///
     /// # Errors
-    /// Why there is no Slurm here, or what its daemons complain of.
+    /// The reason why Slurm cannot run here, or the errors of its daemons.
     pub(crate) fn start() -> Result<Self, String> {
         if !rustix::process::getuid().is_root() {
             return Err("only root can start Slurm's daemons".to_owned());
@@ -55,7 +55,7 @@ impl SlurmCluster {
         Ok(slurm)
     }
 
-    /// A program of Slurm, which talks to this cluster.
+    /// Returns a command of Slurm that uses this cluster.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new(find(program).expect("a program of Slurm"));
         unplace(&mut command);
@@ -79,7 +79,7 @@ impl SlurmCluster {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("this machine's name");
         let host = host.trim().split('.').next().unwrap_or_default();
         let dir = self.dir.path().display();
-        // All held until the end, so that each is another one.
+        // All listeners stay open until all ports are chosen, so that the ports differ.
         let ports = [(); 3].map(|()| TcpListener::bind(("127.0.0.1", 0)).expect("a free port"));
         let [controller, first, second] = ports.each_ref().map(|p| p.local_addr().expect("its address").port());
         let mut text = format!(
@@ -123,7 +123,7 @@ impl SlurmCluster {
         self.daemons.push(command.spawn().expect("start a daemon"));
     }
 
-    /// Waits for something that the daemons do.
+    /// Waits until `is_done` is true. Fails at a timeout or if a daemon ends.
     fn wait(&mut self, what: &str, mut is_done: impl FnMut(&Self) -> bool) -> Result<(), String> {
         let deadline = Instant::now() + ENDS_WITHIN;
         loop {
@@ -138,7 +138,7 @@ impl SlurmCluster {
         }
     }
 
-    /// What the daemons' logs say of errors.
+    /// Returns the error lines in the logs of the daemons.
     fn complaints(&self) -> String {
         let files = std::fs::read_dir(self.dir.path()).expect("the cluster's folder").flatten().map(|file| file.path());
         let logs = files.filter(|path| path.extension().is_some_and(|ext| ext == "out"));
@@ -147,7 +147,7 @@ impl SlurmCluster {
         text.lines().filter(is_bad).collect::<Vec<_>>().join("\n")
     }
 
-    /// Ends jobs that a failed test has left.
+    /// Cancels the jobs that a failed test left behind.
     fn cancel_jobs(&self) {
         let cancelled = end(self.command("scancel").args(["--user", "root"]).spawn().expect("run scancel"));
         if !cancelled.status.success() {
@@ -161,7 +161,7 @@ impl Drop for SlurmCluster {
         if std::thread::panicking() && self.daemons.len() > 1 {
             self.cancel_jobs();
         }
-        // The nodes first, and munged, which the others ask, last.
+        // The daemons stop in reverse order: the nodes first, and munged, which all others need, last.
         for mut daemon in self.daemons.drain(..).rev() {
             if let Some(pid) = rustix::process::Pid::from_raw(daemon.id() as i32) {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
@@ -178,14 +178,14 @@ impl Drop for SlurmCluster {
     }
 }
 
-/// A program in the folders of `PATH`, or where Debian has its daemons.
+/// Returns the path of a program in the folders of `PATH` or in [`SYSTEM_BIN`].
 fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs = std::env::split_paths(&path).chain([Path::new(SYSTEM_BIN).to_owned()]);
     dirs.map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
-/// The number of the first job, such that the ports that follow from the jobs' numbers are free.
+/// Returns a number for the first job such that the ports derived from the next [`JOBS`] job numbers are free.
 fn first_job() -> u16 {
     let free = |port: u16| TcpListener::bind(("0.0.0.0", port)).is_ok();
     let start = 10_001 + std::process::id() as u16 % 5000;

@@ -1,7 +1,8 @@
-//! Attention over the in-edges of each destination, in two versions, with its backward pass.
+//! Attention over the in-edges of each destination, with two ways of scoring, and its backward pass.
 //!
-//! Whatever is per edge and head is one thread each, so that hubs are balanced by themselves; sums over a row's edges are cut
-//! into tasks as those of an aggregation. Entries of a row are its edges and then, if there is one, its self edge.
+//! Values per edge and head are computed by one thread each, so hubs need no balancing there. Sums over a row's edges
+//! are cut into tasks, as in an aggregation. The entries of a row are its edges, followed by its self edge if self
+//! edges are on.
 
 mod passes;
 
@@ -18,51 +19,51 @@ use passes::{
     sum_tasks, to_scores, to_weights,
 };
 
-/// How an edge is scored.
+/// The formula of an edge's score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scoring {
-    /// `LeakyReLU(score_dst + score_src)`.
+    /// `LeakyReLU(score_dst + score_src)`, of GAT (Veličković et al. 2018).
     Additive,
-    /// `vector · LeakyReLU(z_dst + z_src)`.
+    /// `vector · LeakyReLU(z_dst + z_src)`, of GATv2 (Brody et al. 2022).
     Dynamic,
 }
 
-/// One attention: everything but the matrices.
+/// An attention without its matrices.
 #[derive(Clone, Copy, Debug)]
 pub struct EdgeAttention<'a> {
     /// The in-edges of destinations.
     pub edges: &'a DeviceEdges,
-    /// Destinations: the first rows of `edges`.
+    /// The number of destinations: the first rows of `edges`.
     pub num_rows: usize,
-    /// Edges of these rows.
+    /// The number of edges of these rows.
     pub num_edges: usize,
-    /// Heads, each with its share of the columns.
+    /// The number of heads, each with an equal share of the columns.
     pub heads: usize,
-    /// How edges are scored.
+    /// The formula of scores.
     pub scoring: Scoring,
-    /// Whether each destination, then the first of the sources, has an edge to itself besides.
+    /// True if each destination has an additional edge from itself. Destinations are then the first of the sources.
     pub self_edges: bool,
-    /// What negative arguments of the LeakyReLU are multiplied by.
+    /// The factor for negative arguments of the LeakyReLU.
     pub negative_slope: f32,
-    /// Of weights after the softmax, by entry and head.
+    /// The dropout of weights after the softmax, by entry and head.
     pub dropout: Mask,
 }
 
-/// What the forward pass reads, of the element type of the first.
+/// The inputs of the forward pass, all of one element type.
 ///
 /// # Shapes
 /// - [`Scoring::Additive`]: `[num_src, heads * channels]`, `[num_src, heads]`, `[num_rows, heads]`
 /// - [`Scoring::Dynamic`]: `[num_src, heads * channels]`, `[num_rows, heads * channels]`, `[1, heads * channels]`
 pub type AttentionInputs<'a> = [&'a Matrix; 3];
 
-/// The arrays of entries that a kernel reads; what it does not is any other.
+/// The arrays of entries that a kernel reads. An array that it does not read can be any other.
 #[derive(Clone, Copy)]
 struct Arrays<'a> {
     weights: &'a Handle,
     values: &'a Handle,
 }
 
-/// The matrices by which entries are scored, as a kernel reads them.
+/// The matrices that entries are scored by, as a kernel reads them.
 #[derive(Clone, Copy)]
 struct Ends<'a> {
     z_src: &'a Matrix,
@@ -71,16 +72,17 @@ struct Ends<'a> {
 }
 
 impl EdgeAttention<'_> {
-    /// Entries of all rows.
+    /// Returns the number of entries of all rows.
     fn num_entries(&self) -> usize {
         self.num_edges + if self.self_edges { self.num_rows } else { 0 }
     }
 
-    /// Room for a value by entry and head.
+    /// Allocates a value for each entry and head.
     fn room<R: Runtime>(&self, client: &ComputeClient<R>) -> Handle {
         client.empty((self.num_entries() * self.heads).max(1) * size_of::<f32>())
     }
 
+    /// Returns the arguments that all kernels share.
     fn entries<E: Float, N: Size, R: Runtime>(
         &self,
         arrays: Arrays<'_>,
@@ -106,7 +108,8 @@ impl EdgeAttention<'_> {
         )
     }
 
-    /// The matrices that scores are made of, the length of vectors that they are read in, and vectors in a row.
+    /// Returns the matrices that scores are computed from, the length of the vectors in which they are read, and the
+    /// number of vectors in a row.
     fn scored<'a>(&self, [z, second, third]: AttentionInputs<'a>) -> (Ends<'a>, usize, usize) {
         match self.scoring {
             Scoring::Additive => (Ends { z_src: second, z_dst: third, vector: third }, 1, self.heads),
@@ -117,28 +120,31 @@ impl EdgeAttention<'_> {
         }
     }
 
-    /// Vectors that stay within a head.
+    /// Returns the length of the longest vectors that do not cross heads.
     fn vector_size(&self, matrices: &[&Matrix]) -> usize {
         let head = Matrix { columns: matrices[0].columns / self.heads, ..matrices[0].clone() };
         vector_size(&[matrices, &[&head]].concat())
     }
 
+    /// Returns the index type for these matrices and the entries.
     fn addresses(&self, matrices: &[&Matrix]) -> AddressType {
         let spans = matrices.iter().map(|matrix| matrix.span());
         addresses(&spans.chain([2 * self.num_entries() * self.heads]).collect::<Vec<_>>())
     }
 
-    /// Sums the rows of `z` by weights; also the weights before dropout, `f32` by entry and head.
+    /// Returns the sums of the rows of `z`, weighted by attention, and the weights before dropout, as `f32` by entry
+    /// and head.
     ///
     /// # Shapes
     /// - output: `[num_rows, heads * channels]`, of the element type of `z`, and `[entries, heads]`
     ///
     /// # Panics
-    /// If the matrices are not of one element type.
+    /// Panics if the matrices have different element types.
     pub fn forward<R: Runtime>(&self, client: &ComputeClient<R>, inputs: AttentionInputs<'_>) -> (Matrix, Handle) {
         let z = inputs[0];
         assert!(inputs.iter().all(|matrix| matrix.element == z.element), "an attention's element types");
-        let (scores, weights) = (self.room(client), self.room(client));
+        let scores = self.room(client);
+        let weights = self.room(client);
         let out = Matrix::empty(client, [self.num_rows, z.columns], z.element);
         if self.num_rows == 0 || z.columns == 0 {
             return (out, weights);
@@ -148,6 +154,7 @@ impl EdgeAttention<'_> {
         let (ends, vector, lanes) = self.scored(inputs);
         let addresses = self.addresses(&inputs);
         let num_entries = self.num_entries();
+        // For arrays that it does not read, each kernel gets ones that it does not write.
         let unread = Arrays { weights: &softmax, values: &softmax };
         let scored = Arrays { weights: &softmax, values: &scores };
         let scored_again = Arrays { weights: &self.edges.indptr, values: &scores };
@@ -192,11 +199,11 @@ impl EdgeAttention<'_> {
         (out, weights)
     }
 
-    /// The gradients of the inputs, of their shapes and element types, for that of the output, `[num_rows, heads * channels]`.
-    /// `transposed` are the edges by source, one row for each row of `z`.
+    /// Returns the gradients of the inputs, in their shapes and element types, from the gradient of the output,
+    /// `[num_rows, heads * channels]`. `transposed` are the edges by source, with one row for each row of `z`.
     ///
     /// # Panics
-    /// If `transposed` has other rows.
+    /// Panics if `transposed` has another number of rows.
     pub fn backward<R: Runtime>(
         &self,
         client: &ComputeClient<R>,
@@ -216,7 +223,8 @@ impl EdgeAttention<'_> {
             let zeros = |like: &Matrix| Matrix::zeros(client, [like.rows, like.columns], element);
             return [zeros(z), zeros(second), zeros(third)];
         }
-        let (of_weights, of_scores) = (self.room(client), self.room(client));
+        let of_weights = self.room(client);
+        let of_scores = self.room(client);
         let addresses = self.addresses(&[z, second, third, grad]);
         let by_entry = || threads(values);
         let vector = self.vector_size(&[z, grad]);
@@ -234,6 +242,7 @@ impl EdgeAttention<'_> {
                 );
             }
         });
+        // The backward pass of a softmax subtracts from each gradient of a weight their weighted mean over the row.
         let means = Matrix::empty(client, [self.num_rows, self.heads], Element::F32);
         let arrays = Arrays { weights, values: &of_weights };
         self.sum(client, grad, self.edges, arrays, inputs, Kind::WeightedValues, &means);
@@ -256,7 +265,8 @@ impl EdgeAttention<'_> {
         match self.scoring {
             Scoring::Additive => {
                 sum(grad, transposed, Kind::Weighted, &of_z);
-                let (of_src, of_dst) = (gradient(second), gradient(third));
+                let of_src = gradient(second);
+                let of_dst = gradient(third);
                 sum(grad, transposed, Kind::Values, &of_src);
                 sum(grad, self.edges, Kind::Values, &of_dst);
                 [of_z, of_src, of_dst]

@@ -8,24 +8,24 @@ use crate::kernels::edges::{Edges, HubTasks};
 use crate::kernels::grid::{row_number, unit_number};
 use crate::kernels::matrix::{Rows, total_of};
 
-/// What a sum over a row's entries adds up.
+/// The terms of a sum over a row's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
-    /// Rows of `x` times their weights.
+    /// The rows of `x` times the weights of entries.
     Weighted,
-    /// As above, and what comes back through the scores of [`Scoring::Dynamic`] to their sources.
+    /// `Weighted`, plus the gradients that flow through the scores of [`Scoring::Dynamic`] to their sources.
     ToSource,
-    /// What comes back through those scores to their destinations.
+    /// The gradients that flow through these scores to their destinations.
     ToDestination,
-    /// What comes back through them to the vector.
+    /// The gradients that flow through them to the vector.
     ToVector,
-    /// Values of entries.
+    /// The values of entries.
     Values,
-    /// Values of entries times their weights.
+    /// The values of entries times their weights.
     WeightedValues,
 }
 
-/// What is known of entries, by entry and head, and what kernels need of an attention.
+/// The data of entries, by entry and head, and the parameters of an attention that kernels need.
 #[derive(CubeType, CubeLaunch)]
 pub(super) struct Entries<E: Float, N: Size> {
     weights: Array<f32>,
@@ -33,12 +33,12 @@ pub(super) struct Entries<E: Float, N: Size> {
     z_src: Rows<E, N>,
     z_dst: Rows<E, N>,
     vector: Rows<E, N>,
-    /// The CSR of the destinations, transposed or not.
+    /// The CSR of the destinations, even where a kernel also reads transposed edges.
     indptr: Array<u32>,
     draws: Draws,
     num_rows: usize,
     heads: usize,
-    /// Vectors of a row that is summed.
+    /// The number of vectors in a row that is summed.
     lanes: usize,
     lanes_per_head: usize,
     negative_slope: f32,
@@ -46,12 +46,13 @@ pub(super) struct Entries<E: Float, N: Size> {
     self_edges: bool,
 }
 
-/// The derivative of LeakyReLU, by which its argument is multiplied as well.
+/// Returns the derivative of LeakyReLU. The argument times it is also the value of LeakyReLU.
 #[cube]
 fn slope(argument: f32, negative_slope: f32) -> f32 {
     select(argument > 0.0, 1.0, negative_slope)
 }
 
+/// Returns the derivative of LeakyReLU for each value of a vector.
 #[cube]
 fn slopes<N: Size>(arguments: Vector<f32, N>, negative_slope: f32) -> Vector<f32, N> {
     let mut slopes = Vector::<f32, N>::new(1.0);
@@ -65,7 +66,7 @@ fn slopes<N: Size>(arguments: Vector<f32, N>, negative_slope: f32) -> Vector<f32
 
 #[cube]
 impl<E: Float, N: Size> Entries<E, N> {
-    /// The first entry of a destination.
+    /// Returns the first entry of a destination.
     fn first(&self, row: usize) -> usize {
         let mut first = self.indptr[row] as usize;
         if comptime!(self.self_edges) {
@@ -74,7 +75,7 @@ impl<E: Float, N: Size> Entries<E, N> {
         first
     }
 
-    /// The entry of the edge with the given number, into `row`.
+    /// Returns the entry of the edge with the given number, which leads to `row`.
     fn of_edge(&self, number: usize, row: usize) -> usize {
         let mut entry = number;
         if comptime!(self.self_edges) {
@@ -83,12 +84,12 @@ impl<E: Float, N: Size> Entries<E, N> {
         entry
     }
 
-    /// The self edge of a destination: its last entry.
+    /// Returns the self edge of a destination, which is its last entry.
     fn own(&self, row: usize) -> usize {
         self.indptr[row + 1] as usize + row
     }
 
-    /// The destination of an entry, by bisection.
+    /// Returns the destination of an entry, by bisection.
     fn row_of(&self, entry: usize) -> usize {
         let mut low = 0usize;
         let mut high = self.num_rows;
@@ -103,7 +104,7 @@ impl<E: Float, N: Size> Entries<E, N> {
         low
     }
 
-    /// The source of an entry of `row`.
+    /// Returns the source of an entry of `row`.
     fn source_of(&self, edges: &Edges, row: usize, entry: usize) -> usize {
         let at = self.indptr[row] as usize + entry - self.first(row);
         let mut source = row;
@@ -113,14 +114,15 @@ impl<E: Float, N: Size> Entries<E, N> {
         source
     }
 
-    /// What the rows of an entry are multiplied by.
+    /// Returns the factor of the rows of an entry: its weight after dropout.
     fn factor(&self, entry: usize, head: usize) -> f32 {
         let at = entry * self.heads + head;
         self.weights[at] * self.draws.factor(at)
     }
 }
 
-/// What an entry from `source` to `destination` adds to a vector of a row's sum; `x_row` is the row of `x` that it reads.
+/// Returns the term that an entry from `source` to `destination` adds to one vector of a row's sum; `x_row` is the row
+/// of `x` that it reads.
 #[cube]
 fn term<E: Float, N: Size>(
     x: &Rows<E, N>,
@@ -151,7 +153,7 @@ fn term<E: Float, N: Size>(
             let argument = entries.z_src.get(source, lane) + entries.z_dst.get(destination, lane);
             value * slopes(argument, entries.negative_slope) * argument
         }
-        // Of these a lane is a head.
+        // In these kinds a lane is a head.
         Kind::Values => Vector::new(entries.values[entry * entries.heads + lane]),
         Kind::WeightedValues => {
             let at = entry * entries.heads + lane;
@@ -160,7 +162,8 @@ fn term<E: Float, N: Size>(
     }
 }
 
-/// The sum over the edges from `start` to `end` of `row`, a destination or, of transposed edges, a source.
+/// Returns the sum over the edges from `start` to `end` of `row`, which is a destination or, for transposed edges, a
+/// source.
 #[cube]
 fn sum<E: Float, N: Size>(
     x: &Rows<E, N>,
@@ -182,7 +185,7 @@ fn sum<E: Float, N: Size>(
     total
 }
 
-/// The sum of a row's edges, and its self edge if it has one.
+/// Returns the sum of a row's edges with the term of its self edge, if it has one.
 #[cube]
 fn with_own<E: Float, N: Size>(
     x: &Rows<E, N>,
@@ -194,6 +197,7 @@ fn with_own<E: Float, N: Size>(
 ) -> Vector<f32, N> {
     let mut total = total;
     if comptime!(entries.self_edges) {
+        // Sources that are no destinations have no self edge.
         if row < entries.num_rows {
             total += term(x, entries, entries.own(row), row, row, row, lane, kind);
         }
@@ -201,6 +205,7 @@ fn with_own<E: Float, N: Size>(
     total
 }
 
+/// Sums the rows that are one task. Rows with more edges are left to the kernels of hubs.
 #[cube(launch_unchecked, address_type = "dynamic")]
 pub(super) fn sum_rows<E: Float, O: Float, N: Size>(
     x: &Rows<E, N>,
@@ -213,7 +218,8 @@ pub(super) fn sum_rows<E: Float, O: Float, N: Size>(
     let row = row_number();
     if row < num_rows {
         if edges.is_one_task(row) {
-            let (start, end) = (edges.start(row), edges.start(row + 1));
+            let start = edges.start(row);
+            let end = edges.start(row + 1);
             let mut lane = UNIT_POS_X as usize;
             while lane < entries.lanes {
                 let total = sum(x, edges, entries, row, start, end, lane, kind);
@@ -224,6 +230,7 @@ pub(super) fn sum_rows<E: Float, O: Float, N: Size>(
     }
 }
 
+/// Sums each task of a hub: a stretch of its edges.
 #[cube(launch_unchecked, address_type = "dynamic")]
 pub(super) fn sum_tasks<E: Float, N: Size>(
     x: &Rows<E, N>,
@@ -245,6 +252,7 @@ pub(super) fn sum_tasks<E: Float, N: Size>(
     }
 }
 
+/// Adds the sums of each hub's tasks, in the order of its edges.
 #[cube(launch_unchecked, address_type = "dynamic")]
 pub(super) fn sum_hubs<E: Float, O: Float, N: Size>(
     x: &Rows<E, N>,
@@ -269,7 +277,7 @@ pub(super) fn sum_hubs<E: Float, O: Float, N: Size>(
     }
 }
 
-/// A score for each entry and head.
+/// Computes the score of each entry and head.
 #[cube(launch_unchecked, address_type = "dynamic")]
 pub(super) fn score_entries<E: Float, N: Size>(
     edges: &Edges,
@@ -280,7 +288,8 @@ pub(super) fn score_entries<E: Float, N: Size>(
 ) {
     let unit = unit_number();
     if unit < num_entries * entries.heads {
-        let (entry, head) = (unit / entries.heads, unit % entries.heads);
+        let entry = unit / entries.heads;
+        let head = unit % entries.heads;
         let row = entries.row_of(entry);
         let source = entries.source_of(edges, row, entry);
         if comptime!(scoring == Scoring::Additive) {
@@ -298,7 +307,8 @@ pub(super) fn score_entries<E: Float, N: Size>(
     }
 }
 
-/// The greatest score from `start` to `end` of a row, and the sum of the exponentials of the others less it.
+/// Returns the maximum of the scores from `start` to `end` of a row, and the sum of `exp(score - maximum)` over them.
+/// Subtracting the maximum keeps the exponentials from overflowing.
 #[cube]
 fn exponentials<E: Float, N: Size>(
     entries: &Entries<E, N>,
@@ -319,14 +329,14 @@ fn exponentials<E: Float, N: Size>(
     (greatest, total)
 }
 
-/// Two such pairs as one.
+/// Combines the pairs of two stretches into that of their union.
 #[cube]
 fn joined(a: (f32, f32), b: (f32, f32)) -> (f32, f32) {
     let greatest = select(b.0 > a.0, b.0, a.0);
     (greatest, a.1 * f32::exp(a.0 - greatest) + b.1 * f32::exp(b.0 - greatest))
 }
 
-/// Adds the self edge, and writes the greatest score and the total.
+/// Adds the self edge, and writes the maximum and the sum.
 #[cube]
 fn finish_softmax<E: Float, N: Size>(
     entries: &Entries<E, N>,
@@ -344,6 +354,7 @@ fn finish_softmax<E: Float, N: Size>(
     out[at + 1] = pair.1;
 }
 
+/// Computes the pairs of the rows that are one task.
 #[cube(launch_unchecked, address_type = "dynamic")]
 pub(super) fn softmax_rows<E: Float, N: Size>(edges: &Edges, entries: &Entries<E, N>, out: &mut Array<f32>) {
     let row = row_number();
@@ -359,6 +370,7 @@ pub(super) fn softmax_rows<E: Float, N: Size>(edges: &Edges, entries: &Entries<E
     }
 }
 
+/// Computes the pair of each task of a hub.
 #[cube(launch_unchecked, address_type = "dynamic")]
 pub(super) fn softmax_tasks<E: Float, N: Size>(entries: &Entries<E, N>, hubs: &HubTasks, partial: &mut Array<f32>) {
     let task = row_number();
@@ -374,6 +386,7 @@ pub(super) fn softmax_tasks<E: Float, N: Size>(entries: &Entries<E, N>, hubs: &H
     }
 }
 
+/// Combines the pairs of each hub's tasks.
 #[cube(launch_unchecked, address_type = "dynamic")]
 pub(super) fn softmax_hubs<E: Float, N: Size>(
     entries: &Entries<E, N>,
@@ -396,7 +409,7 @@ pub(super) fn softmax_hubs<E: Float, N: Size>(
     }
 }
 
-/// Makes weights of scores.
+/// Turns scores into weights.
 #[cube(launch_unchecked, address_type = "dynamic")]
 pub(super) fn normalize<E: Float, N: Size>(
     entries: &Entries<E, N>,
@@ -406,13 +419,14 @@ pub(super) fn normalize<E: Float, N: Size>(
 ) {
     let unit = unit_number();
     if unit < num_entries * entries.heads {
-        let (entry, head) = (unit / entries.heads, unit % entries.heads);
+        let entry = unit / entries.heads;
+        let head = unit % entries.heads;
         let at = 2 * (entries.row_of(entry) * entries.heads + head);
         weights[unit] = f32::exp(entries.values[unit] - softmax[at]) / softmax[at + 1];
     }
 }
 
-/// The gradients of weights: what a row of the output's gradient has to do with the rows that were summed.
+/// Computes the gradients of weights: the product of the output's gradient with the row that was summed, per head.
 #[cube(launch_unchecked, address_type = "dynamic")]
 pub(super) fn to_weights<E: Float, N: Size>(
     grad: &Rows<E, N>,
@@ -423,7 +437,8 @@ pub(super) fn to_weights<E: Float, N: Size>(
 ) {
     let unit = unit_number();
     if unit < num_entries * entries.heads {
-        let (entry, head) = (unit / entries.heads, unit % entries.heads);
+        let entry = unit / entries.heads;
+        let head = unit % entries.heads;
         let row = entries.row_of(entry);
         let source = entries.source_of(edges, row, entry);
         let mut product = Vector::<f32, N>::new(0.0);
@@ -435,7 +450,8 @@ pub(super) fn to_weights<E: Float, N: Size>(
     }
 }
 
-/// The gradients of scores for those of weights, and of the sum within LeakyReLU for additive ones.
+/// Computes the gradients of scores from those of weights. For additive scoring it goes on to the argument of
+/// LeakyReLU.
 #[cube(launch_unchecked, address_type = "dynamic")]
 pub(super) fn to_scores<E: Float, N: Size>(
     edges: &Edges,
@@ -447,7 +463,8 @@ pub(super) fn to_scores<E: Float, N: Size>(
 ) {
     let unit = unit_number();
     if unit < num_entries * entries.heads {
-        let (entry, head) = (unit / entries.heads, unit % entries.heads);
+        let entry = unit / entries.heads;
+        let head = unit % entries.heads;
         let row = entries.row_of(entry);
         let mut of_score = entries.weights[unit] * (entries.values[unit] - means[row * entries.heads + head]);
         if comptime!(scoring == Scoring::Additive) {

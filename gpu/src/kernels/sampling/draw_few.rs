@@ -1,12 +1,12 @@
-//! Short draws of neighbors, a unit for each row: what `Positions::draw` of the CPU finds.
+//! Draws of few neighbors per row, one row per unit. They give what `Positions::draw` gives on the CPU.
 
 use crate::kernels::grid::{THREADS, cube_number};
 use crate::kernels::random::{combine, nth_below};
 use crate::kernels::sampling::draw_many::degree_of;
 use cubecl::prelude::*;
 
-/// Writes the positions of the neighbors of each row of which some are drawn, ascending, to its stretch of `positions`, which is in
-/// order at all times.
+/// Draws for each row with more neighbors than its count. Writes the positions of the drawn neighbors, ascending, to
+/// the row's stretch of `positions`, which is kept sorted during the draw.
 #[cube(launch_unchecked)]
 pub(crate) fn draw_few(
     indptr: &Array<u64>,
@@ -34,6 +34,7 @@ pub(crate) fn draw_few(
     }
 }
 
+/// Draws `count` positions with replacement, by insertion sort.
 #[cube]
 fn with_replacement(positions: &mut Array<u32>, start: usize, count: u32, degree: u32, key: u64) {
     for drawn in 0..count {
@@ -43,17 +44,19 @@ fn with_replacement(positions: &mut Array<u32>, start: usize, count: u32, degree
     }
 }
 
-/// Floyd's algorithm. What was drawn is in order, so that a look for the place of a position finds it as well.
+/// Draws `count` distinct positions by Floyd's algorithm. Drawn positions are kept sorted, so the search for the
+/// insertion point of a position also finds the position itself.
 #[cube]
 fn distinct(positions: &mut Array<u32>, start: usize, count: u32, degree: u32, key: u64) {
     for drawn in 0..count {
         let last = degree - count + drawn;
         let position = nth_below(key, drawn, last + 1);
         let place = first_above(positions, start, drawn, position);
+        // The maximum keeps the index in range for `place` 0, since both sides of `&&` are computed.
         let before = start + max(place, 1u32) as usize - 1;
         let is_drawn = place > 0 && positions[before] == position;
         if is_drawn {
-            // Above all that were drawn.
+            // `last` is larger than all earlier positions.
             positions[start + drawn as usize] = last;
         } else {
             insert(positions, start, drawn, place, position);
@@ -61,7 +64,7 @@ fn distinct(positions: &mut Array<u32>, start: usize, count: u32, degree: u32, k
     }
 }
 
-/// Of `count` numbers from `start`, which ascend, the first that is above `value`.
+/// Returns the first of `count` ascending numbers from `start` that is above `value`.
 #[cube]
 fn first_above(positions: &Array<u32>, start: usize, count: u32, value: u32) -> u32 {
     let mut low = 0u32;
@@ -77,7 +80,7 @@ fn first_above(positions: &Array<u32>, start: usize, count: u32, value: u32) -> 
     low
 }
 
-/// Puts `value` before number `place` of `count`.
+/// Inserts `value` before number `place` of `count`.
 #[cube]
 fn insert(positions: &mut Array<u32>, start: usize, count: u32, place: u32, value: u32) {
     let mut at = count;

@@ -1,17 +1,19 @@
-//! Long draws of neighbors, shared out over as many units as there are neighbors: what `Positions::draw` of the CPU finds.
+//! Draws of many neighbors per row, one neighbor per unit. They give what `Positions::draw` gives on the CPU.
 //!
-//! Draw `j` of `count` from a list of `degree` takes a random position `t(j)` in `0..=last(j)`, where `last(j)` is
-//! `degree - count + j`. Without replacement Floyd's algorithm takes `last(j)` instead if `t(j)` was taken before, which seems to
-//! need all draws before it. But `t(j)` was taken before if and only if an earlier draw has the same random position, or it is
-//! `last(i)` of an earlier draw that took that. So each unit goes from draw to draw until one decides, which is after
-//! some `ln(count)` steps; first draws of positions are found among the draws sorted by position. Nothing here is a loop over a
-//! row's neighbors, and nothing depends on the order in which units come.
+//! Draw `j` of `count` from a list of `degree` neighbors takes a random position `t(j)` in `0..=last(j)`, where
+//! `last(j)` is `degree - count + j`. Without replacement Floyd's algorithm takes `last(j)` instead if `t(j)` was taken
+//! before, which seems to need all earlier draws. But `t(j)` was taken before if and only if an earlier draw has the
+//! same random position, or it is `last(i)` of an earlier draw `i` that took `last(i)`. So each unit follows this chain
+//! of draws until one decides, after about `ln(count)` steps. The first draw of a position is found by bisection in the
+//! draws, sorted by position. No kernel here loops over a row's neighbors, and no result depends on the order in which
+//! units run.
 
 use crate::kernels::grid::{THREADS, cube_number};
 use crate::kernels::random::{combine, nth_below};
 use cubecl::prelude::*;
 
-/// The last row that begins at `word` or before, counted within the piece. Rows without neighbors begin where the next does.
+/// Returns the last row that begins at `word` or before, counted within the piece. Rows without neighbors begin where
+/// the next row does, and so are never returned.
 #[cube]
 pub(crate) fn row_of(offsets: &Array<u32>, num_rows: usize, word: u32) -> usize {
     let mut low = 0usize;
@@ -27,13 +29,13 @@ pub(crate) fn row_of(offsets: &Array<u32>, num_rows: usize, word: u32) -> usize 
     low
 }
 
-/// In-neighbors of a row of a part.
+/// Returns the number of in-neighbors of a row of a part.
 #[cube]
 pub(crate) fn degree_of(indptr: &Array<u64>, row: u32) -> u32 {
     u32::cast_from(indptr[row as usize + 1] - indptr[row as usize])
 }
 
-/// A unit for each neighbor that is drawn: its random position, and without replacement the number of its draw.
+/// Computes the random position of each drawn neighbor, and without replacement the number of its draw.
 #[cube(launch_unchecked, address_type = "dynamic")]
 pub(crate) fn draw_each(
     indptr: &Array<u64>,
@@ -58,7 +60,7 @@ pub(crate) fn draw_each(
         if comptime!(replace) {
             positions[at] = nth_below(key, draw, degree);
         } else {
-            // Of rows that take all as well: draws are sorted by what they point to.
+            // Also for rows that take all neighbors: the sort uses draws as indices, so they must be in range.
             draws[at] = draw;
             if count < degree {
                 positions[at] = nth_below(key, draw, degree - count + draw + 1);
@@ -67,8 +69,8 @@ pub(crate) fn draw_each(
     }
 }
 
-/// A unit for each neighbor that is drawn: the position that its draw takes. `draws` are those of each row by their random position,
-/// and of equal ones in order.
+/// Computes the position that each draw takes. The `draws` of each row are sorted by their random position, and stably
+/// for equal ones.
 #[cube(launch_unchecked, address_type = "dynamic")]
 pub(crate) fn resolve(
     indptr: &Array<u64>,
@@ -96,7 +98,7 @@ pub(crate) fn resolve(
             while looking {
                 let position = positions[start + draw as usize];
                 takes_last = first_draw(positions, draws, start, count, position) < draw;
-                // An earlier draw, whose last position this is, may have taken it.
+                // An earlier draw has this position as its last one. It decides whether the position was taken.
                 looking = !takes_last && position >= base && position < base + draw;
                 if looking {
                     draw = position - base;
@@ -107,7 +109,7 @@ pub(crate) fn resolve(
     }
 }
 
-/// The first draw with a random position that some have.
+/// Returns the first draw with this random position, which at least one has.
 #[cube]
 fn first_draw(positions: &Array<u32>, draws: &Array<u32>, start: usize, count: u32, position: u32) -> u32 {
     let mut low = 0u32;
@@ -123,9 +125,10 @@ fn first_draw(positions: &Array<u32>, draws: &Array<u32>, start: usize, count: u
     draws[start + low as usize]
 }
 
-/// A step of sorting by merging: of the rows of which `fanout` neighbors are drawn, stretches of `width` positions, which ascend,
-/// become stretches of twice that; or of draws, which are then sorted by their `positions`. A unit for each, which counts how many
-/// of the other stretch come before it; of equal ones those of the left stretch do.
+/// Does one step of a merge sort, in the rows of which `fanout` neighbors are drawn: pairs of ascending stretches of
+/// `width` positions become ascending stretches of twice that length. With `of_draws` it sorts draws by their
+/// `positions`. Each unit places one element: it counts by bisection how many elements of the other stretch come before
+/// it. Among equal elements those of the left stretch come first, so the sort is stable.
 #[cube(launch_unchecked, address_type = "dynamic")]
 pub(crate) fn merge(
     offsets: &Array<u32>,
@@ -142,7 +145,7 @@ pub(crate) fn merge(
         let within = row_of(offsets, num_rows, at as u32);
         let start = offsets[within] as usize;
         let count = offsets[within + 1] - offsets[within];
-        // A row with fewer takes them all.
+        // A row with fewer takes all its neighbors and is not sorted.
         if count == fanout {
             let value = from[at];
             let position = position_of(positions, start, value, of_draws);
@@ -150,7 +153,7 @@ pub(crate) fn merge(
             let stretch = own / width;
             let side = stretch % 2;
             let begin = (stretch - side) * width;
-            // The other stretch, which may be shorter, or nothing.
+            // The other stretch of the pair, which may be shorter or empty.
             let other = min(begin + (1 - side) * width, count);
             let mut low = other;
             let mut high = min(other + width, count);
@@ -168,7 +171,7 @@ pub(crate) fn merge(
     }
 }
 
-/// What is compared of an element that is sorted.
+/// Returns the sort key of an element.
 #[cube]
 fn position_of(positions: &Array<u32>, start: usize, value: u32, #[comptime] of_draws: bool) -> u32 {
     let mut position = value;

@@ -1,4 +1,4 @@
-//! Draws hops of a part on a device.
+//! Hops of a part drawn on a device.
 
 use crate::kernels::error::KernelError;
 use crate::kernels::sampling::DeviceTopology;
@@ -7,22 +7,23 @@ use cubecl::prelude::*;
 use cubecl::stream_id::StreamId;
 use edgecut_graph::{EdgeTypeId, HopError, HopKernel, Part, PlainHop};
 
-/// The in-edges of a part on a device, of those edge types that fit: what a sampling process lets draw its plain hops.
+/// The in-edges of a part on a device, for the edge types that fit: the kernel that draws a process's plain hops.
 pub struct DeviceHops<R: Runtime> {
-    /// By edge type; `None` where it does not fit.
+    /// The edges by edge type; `None` for edge types that do not fit.
     topologies: Vec<Option<DeviceTopology<R>>>,
+    /// The number of rows below which the CPU draws a hop.
     min_rows: usize,
 }
 
 impl<R: Runtime> DeviceHops<R> {
-    /// Copies the edge types of `part`, in their order, to the device: each that fits into what is left of `budget_bytes`. Keep
-    /// the budget well below the memory that is free: a device that runs out of it cannot be used any more. First the device has
-    /// to draw what the CPU draws from a small graph, which also compiles the kernels.
+    /// Copies the edge types of `part` to the device, in their order: each that fits into the rest of `budget_bytes`.
+    /// The budget should be well below the free memory, since a device that runs out of memory cannot be used any more.
+    /// First it checks that the device draws the same as the CPU from a small graph, which also compiles the kernels.
     ///
     /// # Errors
-    /// As [`DeviceTopology::new`]; [`KernelError::Failed`] if the device draws something else.
+    /// Those of [`DeviceTopology::new`], and [`KernelError::Failed`] if the device draws something else than the CPU.
     pub fn new(client: &ComputeClient<R>, part: &Part, budget_bytes: u64) -> Result<Self, KernelError> {
-        // A thread that has only begun has a stream that no other uses, so that hops do not wait for the trainer's kernels.
+        // A new thread has a stream that no other thread uses, so that hops do not wait for the trainer's kernels.
         let stream = std::thread::spawn(StreamId::current).join().unwrap_or_else(|_| StreamId::current());
         stream.executes(|| Self::on_this_stream(client, part, budget_bytes))
     }
@@ -33,7 +34,8 @@ impl<R: Runtime> DeviceHops<R> {
         let mut topologies = Vec::new();
         for edge_type in part.edge_type_ids() {
             let edges = part.edges(edge_type);
-            let (csc, original_ids) = (&edges.csc, &part.nodes(edges.dst_type).original_ids[..]);
+            let csc = &edges.csc;
+            let original_ids = &part.nodes(edges.dst_type).original_ids[..];
             let bytes = DeviceTopology::<R>::bytes_of(original_ids.len(), csc.indices().len());
             let fits = bytes <= left;
             left -= if fits { bytes } else { 0 };
@@ -43,18 +45,19 @@ impl<R: Runtime> DeviceHops<R> {
         Ok(Self { topologies, min_rows: 0 })
     }
 
-    /// Leaves hops of fewer than `min_rows` rows to the CPU, which has drawn them before a device has begun. Default: 0.
+    /// Leaves hops of fewer than `min_rows` rows to the CPU, which is done with them before a device would start.
+    /// Default: 0.
     pub fn with_min_rows(mut self, min_rows: usize) -> Self {
         self.min_rows = min_rows;
         self
     }
 
-    /// The edge types that are on the device.
+    /// Returns the edge types that are on the device.
     pub fn held(&self) -> impl Iterator<Item = EdgeTypeId> {
         self.topologies.iter().enumerate().filter(|(_, held)| held.is_some()).map(|(e, _)| EdgeTypeId(e as u16))
     }
 
-    /// Bytes that they take.
+    /// Returns the bytes that they take.
     pub fn num_bytes(&self) -> u64 {
         self.topologies.iter().flatten().map(DeviceTopology::num_bytes).sum()
     }

@@ -1,4 +1,4 @@
-//! Draws in-neighbors on a device.
+//! Sampling of in-neighbors on a device.
 
 mod draw_few;
 mod draw_many;
@@ -21,12 +21,13 @@ use cubecl::server::Handle;
 use cubecl::stream_id::StreamId;
 use edgecut_graph::HopError;
 
-/// Words of neighbors that are drawn at a time.
+/// The default number of neighbors that are drawn at a time.
 const WORDS_PER_PIECE: usize = 32 << 20;
-/// What stands for no fan-out: no row has as many neighbors.
+/// The value that stands for no fan-out. No row has this many neighbors.
 const ALL: u32 = u32::MAX;
 
-/// One edge type's in-edges on a device: the compressed sparse columns, and the original ids of their rows, the destinations.
+/// The in-edges of one edge type on a device: the compressed sparse columns, and the original ids of their rows, the
+/// destinations.
 ///
 /// ```no_run
 /// # fn sample<R: cubecl::Runtime>(client: cubecl::client::ComputeClient<R>) -> Result<(), Box<dyn std::error::Error>> {
@@ -49,32 +50,34 @@ pub struct DeviceTopology<R: Runtime> {
     stream: StreamId,
 }
 
-/// How a hop is drawn.
+/// The parameters of a hop.
 #[derive(Clone, Copy)]
 pub(crate) struct Draw {
-    /// The most neighbors of a row; [`ALL`] for all.
+    /// The maximum number of neighbors per row; [`ALL`] for all.
     pub(crate) fanout: u32,
     pub(crate) replace: bool,
     pub(crate) key: u64,
 }
 
-/// Some of a hop's rows, and where their neighbors begin among those of the piece, one more than there are rows.
+/// A range of a hop's rows.
 struct Piece {
     first_row: usize,
+    /// The start of each row's neighbors within the piece, followed by the number of all of them.
     offsets: Vec<u32>,
 }
 
 impl<R: Runtime> DeviceTopology<R> {
-    /// Copies the in-edges to the device. All hops will run on the stream of the calling thread, whichever threads ask for them: a
-    /// stream keeps memory of its own, and each thread has one.
+    /// Copies the in-edges to the device. All hops will run on the stream of the calling thread, whichever thread asks
+    /// for them: each thread has a stream, and each stream keeps memory of its own.
     ///
     /// # Shapes
-    /// `indptr` has a number more than there are rows: it begins with 0, never decreases, and ends with the number of
-    /// `indices`; `original_ids` has one for each row. A row has fewer than 2^32 - 1 neighbors.
+    /// `indptr` has `num_rows + 1` entries: it starts with 0, never decreases, and ends with the number of `indices`.
+    /// `original_ids` is `[num_rows]`. A row has fewer than 2^32 - 1 neighbors.
     ///
     /// # Errors
-    /// [`KernelError::Invalid`] for other shapes, [`KernelError::Unsupported`] if the device has no integers of 64 bits or holds no
-    /// array as long as `indices`, and [`KernelError::Failed`] if it fails, for lack of memory, say.
+    /// Returns [`KernelError::Invalid`] for other shapes, [`KernelError::Unsupported`] if the device has no 64-bit
+    /// integers or cannot hold an array as long as `indices`, and [`KernelError::Failed`] if it fails, for example for
+    /// lack of memory.
     pub fn new(
         client: ComputeClient<R>,
         indptr: &[u64],
@@ -83,10 +86,10 @@ impl<R: Runtime> DeviceTopology<R> {
     ) -> Result<Self, KernelError> {
         check_shapes(indptr, indices, original_ids)?;
         if !client.properties().supports_type(ElemType::UInt(UIntKind::U64)) {
-            return Err(KernelError::Unsupported { what: "has no integers of 64 bits".into() });
+            return Err(KernelError::Unsupported { what: "has no 64-bit integers".into() });
         }
         Ok(Self {
-            // A number of 64 bits is two words, the low one first, on all devices.
+            // A 64-bit number is two words, the low one first, on all devices.
             indptr: upload(&client, bytemuck::cast_slice(indptr))?,
             indices: upload(&client, indices)?,
             original_ids: upload(&client, original_ids)?,
@@ -98,37 +101,38 @@ impl<R: Runtime> DeviceTopology<R> {
         })
     }
 
-    /// Draws up to `words` neighbors at a time, of whole rows, which bounds the memory that a hop takes on the device: 4 bytes for
-    /// each of them, and with fan-outs above 48 five times that. Default: 32 Mi.
+    /// Sets the maximum number of neighbors that are drawn at a time, in whole rows. It bounds the memory of a hop on
+    /// the device: 4 bytes per neighbor, and five times that for fan-outs above 48. Default: 32 Mi.
     pub fn with_words_per_piece(mut self, words: usize) -> Self {
         self.words_per_piece = words;
         self
     }
 
-    /// Bytes that an edge type takes on a device, but for what the device's allocator adds.
+    /// Returns the bytes that an edge type takes on a device, without the overhead of the device's allocator.
     pub const fn bytes_of(num_rows: usize, num_edges: usize) -> u64 {
         let words = 2 * (num_rows as u64 + 1) + num_edges as u64 + num_rows as u64;
         words * size_of::<u32>() as u64
     }
 
-    /// Bytes that this one takes; see [`DeviceTopology::bytes_of`].
+    /// Returns the bytes that this edge type takes; see [`DeviceTopology::bytes_of`].
     pub fn num_bytes(&self) -> u64 {
         Self::bytes_of(self.num_rows, self.num_edges)
     }
 
-    /// Rows, which are the destinations.
+    /// Returns the number of rows, which are the destinations.
     pub fn num_rows(&self) -> usize {
         self.num_rows
     }
 
-    /// Appends to `out` the number of neighbors drawn for each of `rows`, then the neighbors of all rows end to end, each row's in
-    /// the order of its in-edges: `indices` of the rows, as [`HopKernel`](edgecut_graph::HopKernel) says which. `fanout` is the
-    /// most neighbors of a row, or `None` for all, each once; `key` names the random numbers. Waits for the device; must not be
-    /// called from async code.
+    /// Appends to `out` the number of drawn neighbors of each of `rows`, followed by the neighbors of all rows, one row
+    /// after another, each in the order of its in-edges. Neighbors are entries of `indices`, chosen as
+    /// [`HopKernel`](edgecut_graph::HopKernel) defines. `fanout` is the maximum number of neighbors per row, or `None`
+    /// for each neighbor once. `key` is the key of the random numbers. The call waits for the device, so it must not be
+    /// made from async code.
     ///
     /// # Errors
-    /// [`HopError::TooLarge`] if `out` would be longer than `max_words`, before anything is drawn; [`HopError::Failed`] with a
-    /// [`KernelError`] for a row that is out of range, or if the device fails.
+    /// Returns [`HopError::TooLarge`] if `out` would be longer than `max_words`, before anything is drawn, and
+    /// [`HopError::Failed`] with a [`KernelError`] for a row that is out of range, or if the device fails.
     pub fn sample_hop(
         &self,
         rows: &[u32],
@@ -139,10 +143,10 @@ impl<R: Runtime> DeviceTopology<R> {
         out: &mut Vec<u32>,
     ) -> Result<(), HopError> {
         if let Some(row) = rows.iter().find(|&&row| row as usize >= self.num_rows) {
-            let what = format!("row {row} was asked for of {} on the device", self.num_rows);
+            let what = format!("row {row} is out of range: the device has {} rows", self.num_rows);
             return Err(failed(KernelError::Invalid { what }));
         }
-        // A fan-out that is no bound draws without replacement what all neighbors are.
+        // Without a fan-out all neighbors are taken once, so replacement does not apply.
         let draw = Draw { fanout: fanout.unwrap_or(ALL), replace: replace && fanout.is_some(), key };
         let start = out.len();
         let staged = self.run("count neighbors on the device", || self.count(rows, draw, out))?;
@@ -159,11 +163,12 @@ impl<R: Runtime> DeviceTopology<R> {
         Ok(())
     }
 
+    /// Runs `work` on the stream of this topology, with panics turned into errors.
     fn run<T>(&self, operation: &'static str, work: impl FnOnce() -> Result<T, KernelError>) -> Result<T, HopError> {
         self.stream.executes(|| guarded(operation, work)).map_err(failed)
     }
 
-    /// Appends the number of neighbors of each row. Gives back the rows on the device.
+    /// Appends the number of drawn neighbors of each row. Returns the rows on the device.
     fn count(&self, rows: &[u32], draw: Draw, out: &mut Vec<u32>) -> Result<Handle, KernelError> {
         let staged = stage(&self.client, rows);
         if rows.is_empty() {
@@ -187,7 +192,7 @@ impl<R: Runtime> DeviceTopology<R> {
         Ok(staged)
     }
 
-    /// Appends the neighbors of the rows of `piece`; `rows` are all of the hop, `num_rows` of them.
+    /// Appends the neighbors of the rows of `piece`. `rows` are all `num_rows` rows of the hop.
     fn draw(
         &self,
         rows: &Handle,
@@ -209,12 +214,13 @@ impl<R: Runtime> DeviceTopology<R> {
         };
         let longest = piece.offsets.windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0);
         let positions = match draw.fanout {
-            // All rows take all of their neighbors.
+            // All rows take all of their neighbors, so positions need not be drawn.
             fanout if longest < fanout => arrays.words(num_words),
             0..=SHORT_FANOUT => arrays.draw_few(),
+            // The merge sort doubles widths in 32 bits, which must not overflow.
             _ if i32::try_from(longest).is_ok() => arrays.draw_many(longest),
             fanout => {
-                return Err(KernelError::Unsupported { what: format!("draws no {fanout} neighbors of a node") });
+                return Err(KernelError::Unsupported { what: format!("cannot draw {fanout} neighbors of a node") });
             }
         };
         arrays.gather(&positions);
@@ -222,16 +228,16 @@ impl<R: Runtime> DeviceTopology<R> {
     }
 
     pub(crate) fn indptr(&self) -> ArrayArg<R> {
-        // SAFETY: that is its length.
+        // SAFETY: the array has this length.
         unsafe { ArrayArg::from_raw_parts(self.indptr.clone(), self.num_rows + 1) }
     }
 
-    /// Waits for an array of `num_words` and appends it.
+    /// Waits for an array of `num_words` words and appends it.
     fn read(&self, words: Handle, num_words: usize, out: &mut Vec<u32>) -> Result<(), KernelError> {
         let operation = "read neighbors from the device";
         let bytes = self.client.read_one(words).map_err(|error| KernelError::failed(operation, &error))?;
         let Some(bytes) = bytes.get(..num_words * size_of::<u32>()) else {
-            let why = format!("{} bytes came back for {num_words} words", bytes.len());
+            let why = format!("the device returned {} bytes for {num_words} words", bytes.len());
             return Err(KernelError::Failed { operation, why });
         };
         match bytemuck::try_cast_slice(bytes) {
@@ -248,7 +254,7 @@ impl Piece {
     }
 }
 
-/// Cuts a hop's rows into pieces of up to `most` neighbors; a row that has more is a piece of its own.
+/// Cuts a hop's rows into pieces of at most `most` neighbors. A row with more neighbors is a piece of its own.
 fn pieces(counts: &[u32], most: usize) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for (row, &count) in counts.iter().enumerate() {
@@ -257,20 +263,21 @@ fn pieces(counts: &[u32], most: usize) -> Vec<Piece> {
             pieces.push(Piece { first_row: row, offsets: vec![0] });
         }
         if let Some(piece) = pieces.last_mut() {
-            // A piece has either up to `most` neighbors or those of a row, which are fewer than 2^32.
+            // A piece has either at most `most` neighbors or those of one row, which are fewer than 2^32.
             piece.offsets.push(piece.num_words() as u32 + count);
         }
     }
     pieces
 }
 
+/// Checks the shapes that [`DeviceTopology::new`] documents.
 fn check_shapes(indptr: &[u64], indices: &[u32], original_ids: &[u32]) -> Result<(), KernelError> {
     let invalid = |what: String| Err(KernelError::Invalid { what });
     if indptr.len() != original_ids.len() + 1 || original_ids.len() >= u32::MAX as usize {
-        return invalid(format!("{} offsets do not belong to {} rows", indptr.len(), original_ids.len()));
+        return invalid(format!("{} offsets do not fit {} rows", indptr.len(), original_ids.len()));
     }
     if indptr.first() != Some(&0) || indptr.last() != Some(&(indices.len() as u64)) {
-        return invalid(format!("the offsets of rows do not go from 0 to the {} edges", indices.len()));
+        return invalid(format!("the offsets of rows do not start at 0 and end at the {} edges", indices.len()));
     }
     let is_degree = |ends: &[u64]| ends[1].checked_sub(ends[0]).is_some_and(|degree| degree < u64::from(ALL));
     match indptr.windows(2).position(|ends| !is_degree(ends)) {
@@ -283,7 +290,7 @@ fn failed(error: KernelError) -> HopError {
     HopError::Failed(Box::new(error))
 }
 
-/// A unit for each row: how many neighbors are drawn.
+/// Counts the drawn neighbors of each row.
 #[cube(launch_unchecked)]
 fn count_neighbors(
     indptr: &Array<u64>,

@@ -1,4 +1,4 @@
-//! The launches that draw a piece of a hop.
+//! The launches of the kernels that draw a piece of a hop.
 
 use crate::kernels::grid::{THREADS, cube_number, cubes};
 use crate::kernels::sampling::draw_few::draw_few;
@@ -7,34 +7,36 @@ use crate::kernels::sampling::{DeviceTopology, Draw};
 use cubecl::prelude::*;
 use cubecl::server::Handle;
 
-/// Up to this fan-out, a unit draws all neighbors of a row.
+/// The largest fan-out for which one unit draws all neighbors of a row.
 pub(crate) const SHORT_FANOUT: u32 = 48;
 
-/// What the kernels of a piece read.
+/// The inputs of the kernels of a piece.
 pub(crate) struct Arrays<'a, R: Runtime> {
     pub(crate) topology: &'a DeviceTopology<R>,
     pub(crate) draw: Draw,
-    /// The rows of the hop, and how many.
+    /// The rows of the hop, and their number.
     pub(crate) rows: (&'a Handle, usize),
     pub(crate) first_row: usize,
-    /// The offsets of the piece's rows, and how many.
+    /// The offsets of the piece's rows, and their number.
     pub(crate) offsets: (&'a Handle, usize),
+    /// The number of drawn neighbors of the piece.
     pub(crate) num_words: usize,
-    /// Of kernels with a unit for each neighbor.
+    /// The index type of kernels with a unit for each neighbor.
     pub(crate) by_word: AddressType,
-    /// Of those that read all edges.
+    /// The index type of kernels that read all edges.
     pub(crate) by_edge: AddressType,
 }
 
-/// An argument of a kernel that is an array of so many elements.
+/// Returns an array of `len` elements as an argument of a kernel.
 fn array<R: Runtime>((handle, len): (&Handle, usize)) -> ArrayArg<R> {
-    // SAFETY: all arrays are made with the lengths that they are given with.
+    // SAFETY: every array is passed with the length that it was allocated with.
     unsafe { ArrayArg::from_raw_parts(handle.clone(), len) }
 }
 
-// SAFETY of all launches: offsets ascend up to `num_words`, and are as many for a row as `count_neighbors` has counted, so that
-// each unit stays in what is its own; rows were checked, and positions are below the in-degree.
+// SAFETY of all launches: offsets ascend to `num_words`, and give each row the count of `count_neighbors`, so that each
+// unit writes only its own elements. Rows were checked, and positions are below the in-degree.
 impl<R: Runtime> Arrays<'_, R> {
+    /// Allocates an array of `num_words` words.
     pub(crate) fn words(&self, num_words: usize) -> Handle {
         self.topology.client.empty(num_words * size_of::<u32>())
     }
@@ -47,7 +49,7 @@ impl<R: Runtime> Arrays<'_, R> {
         array((&self.topology.original_ids, self.topology.num_rows))
     }
 
-    /// Positions of drawn neighbors, a unit for each row.
+    /// Draws positions of neighbors, one row per unit.
     pub(crate) fn draw_few(&self) -> Handle {
         let positions = self.words(self.num_words);
         // SAFETY: see above.
@@ -70,7 +72,8 @@ impl<R: Runtime> Arrays<'_, R> {
         positions
     }
 
-    /// Positions of drawn neighbors, a unit for each of them; `longest` are the most of a row.
+    /// Draws positions of neighbors, one neighbor per unit; `longest` is the maximum number of neighbors drawn in a
+    /// row.
     pub(crate) fn draw_many(&self, longest: u32) -> Handle {
         let replace = self.draw.replace;
         let positions = self.words(self.num_words);
@@ -97,11 +100,13 @@ impl<R: Runtime> Arrays<'_, R> {
         if replace {
             return self.sort(positions, None, longest);
         }
+        // The draws sorted by position give the first draw of each position; then the taken positions are sorted for
+        // the output.
         let draws = self.sort(draws, Some(&positions), longest);
         self.sort(self.resolve(&positions, &draws), None, longest)
     }
 
-    /// The positions that draws take, which are sorted by their random positions.
+    /// Computes the positions that draws take. The draws are sorted by their random positions.
     fn resolve(&self, positions: &Handle, draws: &Handle) -> Handle {
         let taken = self.words(self.num_words);
         // SAFETY: see above.
@@ -124,12 +129,12 @@ impl<R: Runtime> Arrays<'_, R> {
         taken
     }
 
-    /// Sorts what each row has: positions, or draws by their positions, of which a row has up to `longest`.
+    /// Sorts the positions of each row, or its draws by their positions. A row has at most `longest` of them.
     fn sort(&self, mut sorted: Handle, positions: Option<&Handle>, longest: u32) -> Handle {
         let mut other = self.words(self.num_words);
         let widths = std::iter::successors(Some(1_u32), |width| width.checked_mul(2));
         for width in widths.take_while(|&width| width < longest) {
-            // SAFETY: see above; where positions are sorted, no others are read.
+            // SAFETY: see above. When positions are sorted, the kernel reads no other positions.
             unsafe {
                 merge::launch_unchecked::<R>(
                     &self.topology.client,
@@ -151,7 +156,7 @@ impl<R: Runtime> Arrays<'_, R> {
         sorted
     }
 
-    /// Makes neighbors of positions, where they are.
+    /// Replaces positions by neighbors, in place.
     pub(crate) fn gather(&self, positions: &Handle) {
         let num_edges = self.topology.num_edges;
         // SAFETY: see above.
@@ -174,8 +179,8 @@ impl<R: Runtime> Arrays<'_, R> {
     }
 }
 
-/// A unit for each neighbor: takes it from the list, so that the lists of hubs are copied by many. `neighbors` holds the
-/// positions of those rows of which some are drawn.
+/// Replaces each position by the neighbor at it, one per unit, so that many units copy the lists of hubs. For rows that
+/// take all neighbors, `neighbors` holds nothing yet, and positions are counted.
 #[cube(launch_unchecked, address_type = "dynamic")]
 fn gather(
     indptr: &Array<u64>,

@@ -1,4 +1,4 @@
-//! Whether a device draws what the CPU draws.
+//! The check that a device draws the same as the CPU.
 
 use crate::kernels::error::KernelError;
 use crate::kernels::sampling::DeviceTopology;
@@ -9,17 +9,21 @@ use std::collections::BTreeSet;
 
 const KEY: u64 = 0x9d2c_5680_efc6_0000;
 
-/// Draws from a small graph in all ways that there are. The runtime drops launches whose compilation panics and still
-/// gives out the arrays that they should have filled, so that a device may be wrong without an error.
+/// Draws from a small graph in all ways and compares the results with the CPU's. The runtime drops launches whose
+/// compilation panics, and still returns the arrays that they should have filled. So a device can be wrong without an
+/// error.
 ///
 /// # Errors
-/// [`KernelError::Failed`] if what is drawn is something else than the CPU draws, or an error of the device.
+/// Returns [`KernelError::Failed`] if the device draws something else than the CPU, or an error of the device.
 pub(crate) fn check<R: Runtime>(client: &ComputeClient<R>) -> Result<(), KernelError> {
-    let (indptr, original_ids) = ([0, 0, 3, 503, 563], [7, 1 << 31, 40, 5]);
+    // No neighbors, fewer than any fan-out, and more than the short and long ones.
+    let indptr = [0, 0, 3, 503, 563];
+    let original_ids = [7, 1 << 31, 40, 5];
     let indices: Vec<u32> = (0..563_u32).map(|edge| edge.wrapping_mul(7_654_321)).collect();
     let topology = DeviceTopology::<R>::new(client.clone(), &indptr, &indices, &original_ids)?;
     for (fanout, replace) in [(Some(5), false), (Some(5), true), (Some(60), false), (Some(60), true), (None, false)] {
-        let (mut counts, mut neighbors) = (Vec::new(), Vec::new());
+        let mut counts = Vec::new();
+        let mut neighbors = Vec::new();
         for (ends, &id) in indptr.windows(2).zip(&original_ids) {
             let list = &indices[ends[0] as usize..ends[1] as usize];
             let drawn = positions(list.len() as u32, fanout, replace, combine(KEY, u64::from(id)));
@@ -34,14 +38,15 @@ pub(crate) fn check<R: Runtime>(client: &ComputeClient<R>) -> Result<(), KernelE
             HopError::TooLarge => KernelError::Failed { operation, why: error.to_string() },
         })?;
         if found != [counts, neighbors].concat() {
-            let why = format!("with a fan-out of {fanout:?} and replacement {replace} it is not what the CPU draws");
+            let why =
+                format!("with a fan-out of {fanout:?} and replacement {replace} it differs from what the CPU draws");
             return Err(KernelError::Failed { operation, why });
         }
     }
     Ok(())
 }
 
-/// The positions of drawn neighbors, ascending.
+/// Returns the positions of drawn neighbors, ascending, as a slow and obvious reference.
 fn positions(degree: u32, fanout: Option<u32>, replace: bool, key: u64) -> Vec<u32> {
     let mut rng = CounterRng::new(key);
     match fanout {

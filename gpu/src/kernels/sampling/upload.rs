@@ -1,4 +1,4 @@
-//! Brings arrays to a device.
+//! Copies of arrays to a device.
 
 use crate::kernels::error::{KernelError, guarded};
 use crate::kernels::grid::{THREADS, cube_number, cubes};
@@ -7,19 +7,23 @@ use cubecl::future::block_on;
 use cubecl::prelude::*;
 use cubecl::server::Handle;
 
-/// Words that are on their way to a device at a time: 64 MiB. The client copies what it is given, so that a long array would be
-/// in this machine's memory several times.
+/// The number of words that are copied at a time: 64 MiB. The client copies its input, so a long array would otherwise
+/// be in the host's memory several times.
 const WORDS_PER_PIECE: usize = 16 << 20;
 
-/// Copies `words` to an array of their own, which stays until it is dropped; an empty one gets a word of no meaning.
+/// Copies `words` to a device array of its own, which lives until it is dropped. An empty array becomes one word
+/// without meaning.
 ///
 /// # Errors
-/// [`KernelError::Unsupported`] if the device cannot hold that many in one array, [`KernelError::Failed`] if it fails.
+/// Returns [`KernelError::Unsupported`] if the device cannot hold that many words in one array, and
+/// [`KernelError::Failed`] if it fails.
 pub(crate) fn upload<R: Runtime>(client: &ComputeClient<R>, words: &[u32]) -> Result<Handle, KernelError> {
-    let (bytes, most) = (size_of_val(words) as u64, client.properties().memory.max_page_size);
-    // Arrays that stay are no part of a pool, whose pages have a largest size; what else bounds them are the addresses.
+    let bytes = size_of_val(words) as u64;
+    let most = client.properties().memory.max_page_size;
+    // Persistent arrays are outside of the pool, whose pages have a maximum size, so only the width of addresses bounds
+    // them.
     if bytes > most && !client.properties().supports_address(AddressType::U64) {
-        let what = format!("holds arrays of up to {most} bytes, but one has {bytes}");
+        let what = format!("holds arrays of up to {most} bytes, but one has {bytes} bytes");
         return Err(KernelError::Unsupported { what });
     }
     let operation = "copy an array to the device";
@@ -41,14 +45,14 @@ pub(crate) fn upload<R: Runtime>(client: &ComputeClient<R>, words: &[u32]) -> Re
                     i * WORDS_PER_PIECE,
                 );
             }
-            // So that no more than a piece is on its way.
+            // Wait, so that only one piece is in the host's memory at a time.
             block_on(client.sync()).map_err(|error| KernelError::failed(operation, &error))?;
         }
         Ok(array)
     })
 }
 
-/// Copies a short array to the device, to be used by the kernels that follow.
+/// Copies a short array to the device for the kernels that follow.
 pub(crate) fn stage<R: Runtime>(client: &ComputeClient<R>, words: &[u32]) -> Handle {
     let words = if words.is_empty() { &[0][..] } else { words };
     client.create(Bytes::from_elems(words.to_vec()))

@@ -72,7 +72,7 @@ fn validate_names_what_is_wrong() {
     assert!(uneven.validate().unwrap_err().to_string().contains("1 sources but 2 destinations"));
     let mut untyped = graph(nodes(3), &[(0, 1)]);
     untyped.edge_types[0].src_type = NodeTypeId(4);
-    assert!(untyped.validate().unwrap_err().to_string().contains("a node type that is not there"));
+    assert!(untyped.validate().unwrap_err().to_string().contains("a node type that does not exist"));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn attributes_and_held_out_edges_are_checked_like_the_rest() {
         (times(&[1, 2, 3]), "3 times for 2 edges"),
         (features(&[1.0; 3], 3), "1 feature rows for 2 edges"),
         (features(&[0.0, 1.0, 0.0, f32::NAN], 2), "feature 1 of edge 1 is NaN or infinite"),
-        (features(&[], 0), "features of edges have no column"),
+        (features(&[], 0), "edge features have no columns"),
         (
             held_out(&[0, 3], &[0, 0]),
             "the source of held-out test edge 1 is node 3, but there are 3 nodes of type node",

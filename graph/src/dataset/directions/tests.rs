@@ -45,13 +45,13 @@ fn edges_between_two_node_types_keep_their_direction() {
     assert_eq!(pairs(&dataset), [(2, 0), (0, 1)]);
 }
 
-/// An edge list from pairs.
+/// Returns an edge list of the given pairs.
 fn list(pairs: &[(u32, u32)]) -> EdgeList {
     let (src, dst): (Vec<u32>, Vec<u32>) = pairs.iter().copied().unzip();
     EdgeList::new(src.into(), dst.into())
 }
 
-/// Attributes that tell which edge they are of.
+/// Returns attributes that identify their edge by its number.
 fn numbered(num_edges: usize) -> EdgeAttributes {
     let floats: Vec<f32> = (0..num_edges).map(|edge| edge as f32).collect();
     EdgeAttributes {

@@ -7,7 +7,8 @@ fn nodes(name: &str, num_nodes: usize) -> NodeData {
     NodeData { name: name.into(), num_nodes, features, labels, num_classes: 0, splits: Splits::default(), times }
 }
 
-/// Two node types; a relation, its reverse, and a symmetric relation with duplicates.
+/// Returns a dataset with two node types, and three edge types: a relation, its reverse, and a symmetric relation with
+/// duplicates.
 fn dataset() -> Dataset {
     let across: Vec<(u32, u32)> = (0..3000).map(|i| (i * 7 % 200, i * 11 % 90)).collect();
     let within: Vec<(u32, u32)> = (0..3000).flat_map(|i| [(i % 200, i * 3 % 200), (i * 3 % 200, i % 200)]).collect();
@@ -56,7 +57,7 @@ fn every_edge_is_on_one_side_and_no_other_edge_between_its_nodes_is_on_another()
             let found = sides[side].0.len() as f64 / original.src.len() as f64;
             assert!((found - share).abs() < 0.06, "{found} of {}", edges.relation);
         }
-        // What is left has kept its order, and the times say which edges those are.
+        // The remaining edges keep their order, and their times identify them.
         let times = edges.attributes.times.as_ref().unwrap();
         assert!(times.is_sorted());
         for ((&src, &dst), &time) in edges.src.iter().zip(&edges.dst[..]).zip(&times[..]) {
@@ -99,14 +100,14 @@ fn nonsense_is_rejected_and_changes_nothing() {
     }
     let mut graph = held_out(7);
     let error = graph.hold_out_edges(&[EdgeTypeId(1)], &hold_out(0.1, 0.1)).unwrap_err().to_string();
-    assert!(error.contains("edge type paper__by__author has held-out edges already"), "{error}");
+    assert!(error.contains("edge type paper__by__author already has held-out edges"), "{error}");
     let error = graph.hold_out_edges(&[EdgeTypeId(9)], &hold_out(0.1, 0.1)).unwrap_err().to_string();
     assert!(error.contains("there is no edge type 9"), "{error}");
 }
 
 fn latest(valid: f64, test: f64) -> Dataset {
     let mut graph = dataset();
-    // Both directions of a relation have the same times, of which many are alike.
+    // Both directions of a relation have the same times, and many edges share a time.
     for edges in &mut graph.edge_types {
         let time = |(&a, &b): (&u32, &u32)| {
             if edges.relation == "by" { i64::from(b * 13 + a) % 50 } else { i64::from(a * 13 + b) % 50 }
@@ -134,7 +135,7 @@ fn the_latest_edges_are_those_after_all_others() {
         let found = found as f64 / total as f64;
         assert!((found - share).abs() < 0.02, "{found} instead of {share}");
     }
-    // Edges of the same time between the same two nodes are on one side, in whatever type and direction.
+    // Edges of the same time between the same two nodes are on one side, regardless of type and direction.
     let mut side_of: BTreeMap<([(u16, u32); 2], i64), usize> = BTreeMap::new();
     for edges in &graph.edge_types {
         let kept =
@@ -167,7 +168,7 @@ fn only_one_list_may_be_asked_for_and_nothing_without_times() {
     edges.dst = vec![2; 10].into();
     edges.attributes.times = Some(vec![7; 10].into());
     let error = same.hold_out_edges(&[EdgeTypeId(0)], &HoldOut::latest(0.1, 0.1, 0)).unwrap_err().to_string();
-    assert!(error.contains("holding out the latest would leave none"), "{error}");
+    assert!(error.contains("holding out the latest would leave no training edges"), "{error}");
 }
 
 #[test]

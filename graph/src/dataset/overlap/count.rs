@@ -6,25 +6,25 @@ use super::{EdgeOverlap, NodeOverlap, Overlaps};
 use crate::{EdgeTypeId, NodeTypeId, Part};
 use rayon::prelude::*;
 
-/// Shows every training edge of a type to a function, from many threads.
+/// A function that passes every training edge of a type to its argument, from many threads.
 type Stream<'a> = Box<dyn Fn(&(dyn Fn(Candidate) + Sync)) + 'a>;
 
-/// The training and held-out edges of one type, wherever they are.
+/// The training and held-out edges of one type, of a dataset or of parts.
 struct TypedEdges<'a> {
-    /// `author__writes__paper`.
+    /// The name, such as `author__writes__paper`.
     name: String,
     src_type: NodeTypeId,
     relation: &'a str,
     dst_type: NodeTypeId,
-    /// Validation and test edges.
+    /// The validation and test edges.
     held_out: [Vec<&'a EdgeList>; 2],
     has_times: bool,
     train: Stream<'a>,
 }
 
 impl Dataset {
-    /// Counts the held-out edges that are training edges as well, and the nodes that are in two splits. Training edges
-    /// are read once, or where a type has a reverse one, twice; memory is needed for the held-out edges only.
+    /// Counts the held-out edges that are also training edges, and the nodes that are in two splits. Training edges are
+    /// read once, or twice for a type with a declared reverse. Only the held-out edges take additional memory.
     pub fn overlaps(&self) -> Overlaps {
         let node_types = self.node_types.iter().map(|nodes| NodeOverlap::count(&nodes.name, &nodes.splits));
         let node_types = node_types.filter(NodeOverlap::is_some).collect();
@@ -45,7 +45,7 @@ impl Dataset {
     }
 }
 
-/// Counts the overlaps of a partitioned graph, of which `parts` are all parts.
+/// Counts the overlaps of a partitioned graph. `parts` must be all of its parts.
 pub(crate) fn count_in_parts(parts: &[Part]) -> Overlaps {
     let Some(meta) = parts.first().map(Part::meta) else { return Overlaps::default() };
     let mut node_types = Vec::new();
@@ -63,7 +63,8 @@ pub(crate) fn count_in_parts(parts: &[Part]) -> Overlaps {
     let typed = meta.edge_types.iter().enumerate().map(|(e, t)| {
         let edge_type = EdgeTypeId(e as u16);
         let of_parts = || parts.iter().map(move |part| part.edges(edge_type));
-        let (src_type, dst_type) = (parts[0].edges(edge_type).src_type, parts[0].edges(edge_type).dst_type);
+        let src_type = parts[0].edges(edge_type).src_type;
+        let dst_type = parts[0].edges(edge_type).dst_type;
         TypedEdges {
             name: format!("{}__{}__{}", t.src_type, t.relation, t.dst_type),
             src_type,
@@ -76,8 +77,10 @@ pub(crate) fn count_in_parts(parts: &[Part]) -> Overlaps {
             has_times: t.has_times,
             train: Box::new(move |visit| {
                 for part in parts {
-                    let (edges, start) = (part.edges(edge_type), part.owned(dst_type).start);
-                    let (csc, times) = (&edges.csc, edges.attributes.times.as_deref());
+                    let edges = part.edges(edge_type);
+                    let start = part.owned(dst_type).start;
+                    let csc = &edges.csc;
+                    let times = edges.attributes.times.as_deref();
                     (0..csc.num_rows()).into_par_iter().with_min_len(256).for_each(|row| {
                         let first = csc.indptr()[row] as usize;
                         for (at, &src) in csc.neighbors(row).iter().enumerate() {
@@ -101,6 +104,7 @@ impl TypedEdges<'_> {
     fn overlap(&self, types: &[TypedEdges]) -> EdgeOverlap {
         let index = HeldOutIndex::new(&self.held_out, self.has_times);
         let joins_one_type = self.src_type == self.dst_type;
+        // A reverse is only comparable within one id space. A self loop is its own reverse, and SAME already counts it.
         (self.train)(&|edge: Candidate| {
             index.mark(edge, SAME);
             if joins_one_type && edge.src != edge.dst {
@@ -128,7 +132,7 @@ impl TypedEdges<'_> {
     }
 }
 
-/// An edge type by its ends and its relation.
+/// An edge type, identified by its end types and its relation.
 #[derive(Clone, Copy)]
 pub(super) struct Triple<'a> {
     pub(super) src_type: NodeTypeId,
@@ -136,7 +140,7 @@ pub(super) struct Triple<'a> {
     pub(super) dst_type: NodeTypeId,
 }
 
-/// Returns whether the names of two edge types say that each holds the reverse edges of the other: `writes` and `rev_writes`.
+/// Returns true if the names say that each type holds the reverse edges of the other, as `writes` and `rev_writes` do.
 pub(super) fn is_declared_reverse(one: Triple, other: Triple) -> bool {
     let is_rev = |one: &str, other: &str| one.strip_prefix("rev_") == Some(other);
     let ends_swapped = one.src_type == other.dst_type && one.dst_type == other.src_type;
@@ -166,8 +170,9 @@ impl EdgeOverlap {
     }
 }
 
-/// The number of ids that are in both of two ascending lists.
+/// Returns the number of ids that are in both of two ascending lists.
 fn count_common(a: &[u32], b: &[u32]) -> u64 {
+    // Binary searches for the ids of the shorter list in the longer one.
     let (few, many) = if a.len() < b.len() { (a, b) } else { (b, a) };
     few.par_iter().filter(|id| many.binary_search(id).is_ok()).count() as u64
 }

@@ -1,4 +1,4 @@
-//! Removing overlaps.
+//! Removal of overlaps.
 
 use super::super::held_out_index::{Candidate, HeldOutIndex};
 use super::super::{Dataset, EdgeData, EdgeList, Splits};
@@ -7,9 +7,15 @@ use crate::Buffer;
 use rayon::prelude::*;
 
 impl Dataset {
-    /// Drops training edges that are held out or whose reverse is held out in the type that `rev_` declares as their
-    /// reverse, and validation edges that are test edges; a node stays in the last of its splits. With `undirected`,
-    /// an edge and its reverse are the same edge. The others keep their order and attributes.
+    /// Removes overlaps between splits and between training and held-out edges:
+    ///
+    /// * Training edges that are held out, or whose reverse is held out in the type that `rev_` declares as the
+    ///   reverse.
+    /// * Validation edges that are also test edges.
+    /// * Nodes in two splits, which stay only in the last of them.
+    ///
+    /// If `undirected` is true, an edge and its reverse are the same edge. The other edges keep their order and
+    /// attributes.
     pub fn remove_overlaps(&mut self, undirected: bool) {
         for nodes in &mut self.node_types {
             let Splits { train, valid, test } = &nodes.splits;
@@ -21,6 +27,7 @@ impl Dataset {
             let valid = not_in(valid, [test, &[]]);
             nodes.splits = Splits { train, valid, test: test.clone() };
         }
+        // All types are indexed before any is changed, since a type is compared with the held-out edges of its reverse.
         let indices: Vec<HeldOutIndex> = self.edge_types.iter().map(index).collect();
         let triples: Vec<(crate::NodeTypeId, String, crate::NodeTypeId)> =
             self.edge_types.iter().map(|e| (e.src_type, e.relation.clone(), e.dst_type)).collect();
@@ -34,6 +41,7 @@ impl Dataset {
                 .filter(|&other| is_declared_reverse(triple(at), triple(other)) && !indices[other].is_empty())
                 .map(|other| &indices[other])
                 .collect();
+            // The reverse of an edge can only equal another edge of the type if both ends have the same node type.
             let mirrors = undirected && edges.src_type == edges.dst_type;
             if own.is_empty() && reverse.is_empty() {
                 continue;
@@ -80,7 +88,7 @@ fn kept(list: EdgeList, keep: impl Fn(Candidate) -> bool + Sync) -> EdgeList {
     }
 }
 
-/// The positions of the edges to keep, ascending.
+/// Returns the positions of the edges to keep, ascending.
 fn positions(src: &[u32], dst: &[u32], times: Option<&[i64]>, keep: impl Fn(Candidate) -> bool + Sync) -> Vec<u64> {
     let edge = |at: usize| Candidate { src: src[at], dst: dst[at], time: times.map(|times| times[at]) };
     (0..src.len()).into_par_iter().filter(|&at| keep(edge(at))).map(|at| at as u64).collect()

@@ -135,7 +135,7 @@ fn edges_with_times_are_the_same_if_their_times_are() {
     assert_eq!(dataset.edge_types[0].attributes.times.as_ref().unwrap()[..], [5, 5, 7]);
     let valid = &dataset.edge_types[0].held_out.valid;
     assert_eq!((pairs(valid), &valid.times.as_ref().unwrap()[..]), (vec![(0, 1), (4, 5), (8, 8)], &[9, 7, 1][..]));
-    // Without times on one side the ends alone count.
+    // If one side has no times, only the ends are compared.
     dataset.edge_types[0].attributes.times = None;
     let overlaps = dataset.overlaps();
     assert_eq!((overlaps.edge_types[0].in_train, overlaps.edge_types[0].at_other_times), ([1, 2], [0, 0]));

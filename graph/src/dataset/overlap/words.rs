@@ -1,17 +1,18 @@
-//! Overlaps in words.
+//! Descriptions of overlaps for users.
 
 use super::{EdgeOverlap, NodeOverlap, Overlaps};
 
 impl Overlaps {
-    /// The overlaps through which a model is judged by what it was trained on, a sentence per type; empty if there are
-    /// none. With `undirected`, an edge and its reverse are the same edge, so that mirrored edges are among them.
+    /// Describes the overlaps through which a model would be evaluated on its training data, one sentence per type.
+    /// Returns an empty list if there are none. If `undirected` is true, an edge and its reverse are the same edge, so
+    /// mirrored edges are included.
     pub fn leaks(&self, undirected: bool) -> Vec<String> {
         let nodes = self.node_types.iter().map(NodeOverlap::leak);
         nodes.chain(self.edge_types.iter().filter_map(|edges| edges.leak(undirected))).collect()
     }
 
-    /// Returns what else a user should know of, a sentence per type and kind: edges whose reverse is held out, where these are
-    /// edges of their own, and edges whose ends interact at other times as well.
+    /// Describes possible leaks, one sentence per type and kind: directed edges whose reverse is held out, and training
+    /// edges that join the ends of held-out edges at other times.
     pub fn remarks(&self, undirected: bool) -> Vec<String> {
         self.edge_types.iter().flat_map(|edges| edges.remarks(undirected)).collect()
     }
@@ -59,15 +60,15 @@ impl EdgeOverlap {
             let [valid, test] = self.mirrored_in_train;
             remarks.push(format!(
                 "edge type {}: the reverse of {valid} of {num_valid} validation edges and of {test} of {num_test} test \
-                 edges is a training edge; if the graph is undirected, that gives them away",
+                 edges is a training edge; if the graph is undirected, this leaks held-out edges",
                 self.edge_type
             ));
         }
         if self.at_other_times != [0, 0] {
             let [valid, test] = self.at_other_times;
             remarks.push(format!(
-                "edge type {}: training edges join the ends of {valid} of {num_valid} validation edges and of {test} of \
-                 {num_test} test edges at other times; sample with --time-attr, or these give the held-out edges away",
+                "edge type {}: training edges join the ends of {valid} of {num_valid} validation edges and of {test} \
+                 of {num_test} test edges at other times; sample with --time-attr, otherwise they leak held-out edges",
                 self.edge_type
             ));
         }
@@ -75,7 +76,7 @@ impl EdgeOverlap {
     }
 }
 
-/// The counts above zero with their words.
+/// Joins the counts above zero with their descriptions.
 fn join<const N: usize>(counts: [(u64, impl AsRef<str>); N]) -> String {
     let words = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {}", what.as_ref()));
     words.collect::<Vec<_>>().join(", ")

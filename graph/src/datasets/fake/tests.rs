@@ -30,7 +30,7 @@ fn rows(dataset: &Dataset) -> Vec<Vec<f32>> {
     (0..features.num_rows()).map(row).collect()
 }
 
-/// A node's features averaged with those of its in-neighbors.
+/// Averages the features of each node with those of its in-neighbors.
 fn averaged(dataset: &Dataset) -> Vec<Vec<f32>> {
     let own = rows(dataset);
     let mut sums = own.clone();
@@ -46,7 +46,7 @@ fn averaged(dataset: &Dataset) -> Vec<Vec<f32>> {
     sums
 }
 
-/// The share of test nodes whose class has the nearest mean, the means being those of the training nodes.
+/// Returns the accuracy on test nodes of the nearest class mean, with means computed from training nodes.
 fn nearest_mean_accuracy(dataset: &Dataset, rows: &[Vec<f32>]) -> f64 {
     let nodes = dataset.nodes(NodeTypeId(0));
     let labels = nodes.labels.as_ref().unwrap();
@@ -133,7 +133,7 @@ fn degrees_have_a_power_law_tail() {
     let degrees = in_degrees(&fake(&small()).unwrap());
     let mean = degrees.iter().sum::<usize>() as f64 / degrees.len() as f64;
     assert_eq!(mean, 20.0);
-    // Hill's estimator over the degrees that lie above three times the mean and below the cap.
+    // Hill's estimator over the degrees between three times the mean and the cap.
     let cap = 20.0 / 3.0 * (degrees.len() as f64).sqrt();
     let (from, to) = (60.0, cap / 2.0);
     let share = |above: f64| degrees.iter().filter(|&&d| d as f64 >= above).count() as f64;
@@ -228,7 +228,7 @@ fn edges_carry_nothing_unless_asked_and_their_weights_tell_of_classes_if_they_do
         (*sum, *count) = (*sum + row[0], *count + 1);
         let carried = (weights[edge].to_bits(), times[edge], features.row_bytes(edge));
         let ends = (src.min(dst), src.max(dst));
-        assert_eq!(*by_ends.entry(ends).or_insert(carried), carried, "both directions carry the same");
+        assert_eq!(*by_ends.entry(ends).or_insert(carried), carried, "both directions have the same attributes");
     }
     let mean = |(sum, count): (f32, u32)| sum / count as f32;
     assert!((mean(within) - 1.0).abs() < 0.05 && mean(between).abs() < 0.05, "{within:?}, {between:?}");

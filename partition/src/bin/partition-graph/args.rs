@@ -1,4 +1,4 @@
-//! The command line, turned into plain options once.
+//! The command line, and its conversion to plain options.
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use edgecut_graph::datasets::{DatasetSource, FakeOptions};
@@ -17,8 +17,8 @@ Exit status: 0 done, 1 an error, 2 a wrong command line, 130 interrupted.";
 
 /// Splits a graph into parts for distributed training.
 ///
-/// The parts of N come to {root-dir}/partitions/{dataset}/{N}-parts, which appears when it is complete: META.json and
-/// one folder a part. The report goes to standard output, everything else to standard error.
+/// Writes N parts to {root-dir}/partitions/{dataset}/{N}-parts: META.json and one folder per part. The folder appears
+/// only when it is complete. The report goes to standard output, everything else to standard error.
 #[derive(Debug, Parser)]
 #[command(name = "partition-graph", version, after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -31,9 +31,9 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Check parts: checksums, and every invariant of the format, without the source graph.
+    /// Check the checksums and every invariant of the format, without the source graph.
     Verify(DirArgs),
-    /// Show what parts are, and their report.
+    /// Show the metadata of a partitioned graph and its report.
     Info(DirArgs),
 }
 
@@ -51,49 +51,51 @@ pub(crate) struct PartitionArgs {
     /// The dataset's name: a folder below --root-dir, or `fake` or `fake-hetero` for a generated graph.
     #[arg(long, required = true, value_name = "NAME")]
     dataset: Option<String>,
-    /// The folder that holds datasets, and gets the parts.
+    /// The folder that holds datasets; parts are written below it.
     #[arg(long, alias = "root_dir", value_name = "DIR", default_value = "data")]
     root_dir: PathBuf,
     /// The number of parts.
     #[arg(long, alias = "num_partitions", required = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     num_partitions: Option<u32>,
-    /// The dataset's own folder, in place of a search below --root-dir.
+    /// The dataset's own folder, instead of a search below --root-dir.
     #[arg(long, alias = "dataset_dir", value_name = "DIR")]
     dataset_dir: Option<PathBuf>,
-    /// Where to write [default: {root-dir}/partitions/{dataset}/{N}-parts].
+    /// The output folder [default: {root-dir}/partitions/{dataset}/{N}-parts].
     #[arg(long, alias = "output_dir", value_name = "DIR")]
     output_dir: Option<PathBuf>,
-    /// Who assigns nodes to parts: METIS has the smallest cut, ldg takes less time and memory and has no size limit.
+    /// The method that assigns nodes to parts: metis has the smallest cut; ldg takes less time and memory and has no
+    /// size limit.
     #[arg(long, value_enum, default_value_t = MethodName::Metis)]
     method: MethodName,
-    /// Let METIS bisect recursively, instead of finding all parts at once, and to a tighter balance.
+    /// Let METIS bisect recursively, with a tighter balance, instead of finding all parts at once.
     #[arg(long)]
     recursive: bool,
     /// The seed of every random choice.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// What to spread evenly, of nodes, edges and train (training nodes).
+    /// The quantities to spread evenly: nodes, edges and train (training nodes).
     #[arg(long, value_delimiter = ',', default_value = "nodes,edges,train", value_name = "LIST")]
     balance: Vec<Balance>,
-    /// The split scheme, where the dataset has several.
+    /// The split scheme, if the dataset has several.
     #[arg(long, value_name = "SCHEME")]
     split: Option<String>,
-    /// Add the reverse of every edge that is not there.
+    /// Add the missing reverse of every edge.
     #[arg(long, alias = "to_undirected")]
     to_undirected: bool,
-    /// Add to each edge type another one with its edges reversed, `rev_` and its name: for graphs with several types.
+    /// Add a reversed edge type named `rev_NAME` for each edge type NAME: for heterogeneous graphs.
     #[arg(long, alias = "add_reverse_edges")]
     add_reverse_edges: bool,
-    /// Hold out these shares of the edges for validation and test of link prediction: at random, or with `latest:` before
-    /// the shares, the latest by edge time. Both directions of an edge are on the same side; done before
-    /// --add-reverse-edges.
+    /// Hold out these fractions of the edges for validation and test of link prediction: at random, or with the prefix
+    /// `latest:` the latest by edge time. Both directions of an edge are held out together. Reverse edge types are
+    /// added afterwards.
     #[arg(long, alias = "hold_out_edges", value_name = "[latest:]VALID,TEST", value_parser = hold_out)]
     hold_out_edges: Option<HoldOut>,
-    /// If held-out edges are training edges as well, or nodes are in two splits: fail, remove the training edges and keep
-    /// each node in its last split, or allow it. With --to-undirected, an edge and its reverse are the same edge.
+    /// The treatment of held-out edges that are training edges as well, and of nodes in two splits: fail (error), drop
+    /// these training edges and keep each node in its last split only (remove), or keep them (allow). With
+    /// --to-undirected, an edge and its reverse are the same edge.
     #[arg(long, value_name = "error|remove|allow", default_value_t = OverlapPolicy::Error)]
     overlap: OverlapPolicy,
-    /// Replace a partitioned graph that is there already.
+    /// Replace an existing partitioned graph.
     #[arg(long)]
     overwrite: bool,
     /// Print the report as JSON.
@@ -103,31 +105,31 @@ pub(crate) struct PartitionArgs {
     fake: FakeArgs,
 }
 
-/// What `--dataset fake` and `fake-hetero` generate.
+/// The options of the graph that `--dataset fake` and `fake-hetero` generate.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Generated graph (--dataset fake, fake-hetero)")]
 struct FakeArgs {
-    /// Nodes; of fake-hetero, of each type.
+    /// Number of nodes; for fake-hetero, of each node type.
     #[arg(long, alias = "avg_num_nodes", default_value_t = FakeOptions::default().avg_num_nodes)]
     avg_num_nodes: usize,
-    /// Mean in-degree; of fake-hetero, by each edge type.
+    /// Mean in-degree; for fake-hetero, of each edge type.
     #[arg(long, alias = "avg_degree", default_value_t = FakeOptions::default().avg_degree)]
     avg_degree: f64,
-    /// Features per node.
+    /// Number of features per node.
     #[arg(long, alias = "num_channels", default_value_t = FakeOptions::default().num_channels)]
     num_channels: usize,
-    /// Classes.
+    /// Number of classes.
     #[arg(long, alias = "num_classes", default_value_t = FakeOptions::default().num_classes)]
     num_classes: usize,
     /// The seed of the generated graph.
     #[arg(long, alias = "fake_seed", default_value_t = FakeOptions::default().seed)]
     fake_seed: u64,
-    /// Give edges weights, times and features, and nodes times: edges within a class weigh more.
+    /// Generate weights, times and features of edges, and times of nodes; edges within a class weigh more.
     #[arg(long, alias = "edge_attributes")]
     edge_attributes: bool,
 }
 
-/// Parses what is held out; the seed is another argument.
+/// Parses the held-out fractions. The seed comes from another argument.
 fn hold_out(text: &str) -> Result<HoldOut, String> {
     HoldOut::parse(text, 0)
 }
@@ -139,7 +141,7 @@ enum MethodName {
     Random,
 }
 
-/// What is to be done.
+/// A run that the arguments ask for.
 pub(crate) struct Job {
     pub(crate) source: DatasetSource,
     pub(crate) options: PartitionOptions,
@@ -147,17 +149,17 @@ pub(crate) struct Job {
 }
 
 impl PartitionArgs {
-    /// The job that the arguments ask for; ends the process with status 2 if they contradict each other.
+    /// Converts the arguments. Ends the process with status 2 if they contradict each other.
     pub(crate) fn job(&self) -> anyhow::Result<Job> {
         let (Some(dataset), Some(num_parts)) = (&self.dataset, self.num_partitions) else {
-            usage(ErrorKind::MissingRequiredArgument, "--dataset and --num-partitions are needed");
+            usage(ErrorKind::MissingRequiredArgument, "--dataset and --num-partitions are required");
         };
         if !is_folder_name(dataset) {
-            usage(ErrorKind::InvalidValue, "--dataset is a name; give a folder with --dataset-dir");
+            usage(ErrorKind::InvalidValue, "--dataset takes a name, not a path: give a folder with --dataset-dir");
         }
         let method = match self.method {
             MethodName::Metis => Method::Metis { recursive: self.recursive },
-            _ if self.recursive => usage(ErrorKind::ArgumentConflict, "--recursive is for --method metis"),
+            _ if self.recursive => usage(ErrorKind::ArgumentConflict, "--recursive needs --method metis"),
             MethodName::Ldg => Method::Ldg,
             MethodName::Random => Method::Random,
         };

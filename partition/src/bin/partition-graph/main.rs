@@ -1,4 +1,4 @@
-//! Splits a graph into parts on one machine, before training; verifies and describes parts.
+//! Splits a graph into parts on one machine before training, and verifies and describes parts.
 
 mod args;
 mod interrupt;
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
 }
 
 fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
-    // Before any thread is started, since each inherits what is blocked.
+    // Signals are blocked before any thread is started, since each thread inherits the mask.
     let signals = interrupt::block()?;
     let results = Results::capture()?;
     let job = args.job()?;
@@ -68,14 +68,12 @@ fn run_verify(args: &DirArgs) -> anyhow::Result<()> {
     }
     check_overlaps(&report.overlaps, made)?;
     let gigabytes = report.bytes as f64 / 1e9;
-    let text = format!(
-        "{} parts of {}: {} files, {gigabytes:.3} GB, all in order\n",
-        meta.num_parts, meta.dataset, report.files
-    );
+    let text =
+        format!("{} parts of {}: {} files, {gigabytes:.3} GB, all valid\n", meta.num_parts, meta.dataset, report.files);
     results.text(&text)
 }
 
-/// Fails if a model would be judged by what it is trained on, unless whoever made the parts has allowed that.
+/// Fails if evaluation data is also training data, unless the parts were made with `--overlap allow`.
 fn check_overlaps(overlaps: &Overlaps, made: &Provenance) -> anyhow::Result<()> {
     warn(&overlaps.remarks(made.to_undirected));
     let leaks = overlaps.leaks(made.to_undirected);
@@ -85,7 +83,7 @@ fn check_overlaps(overlaps: &Overlaps, made: &Provenance) -> anyhow::Result<()> 
     }
     anyhow::ensure!(
         leaks.is_empty(),
-        "{}. A model would be judged by what it was trained on: partition again with --overlap remove or --overlap allow",
+        "{}. Evaluation would use training data: partition again with --overlap remove or --overlap allow",
         leaks.join("; ")
     );
     Ok(())
@@ -102,7 +100,7 @@ fn run_info(args: &DirArgs) -> anyhow::Result<()> {
     if args.json { results.json(&described) } else { results.text(&described.table()) }
 }
 
-/// The error and its causes, without those that the text before tells already.
+/// Formats the error and its causes, except for causes that the text so far contains already.
 fn describe(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |text, cause| {
         if text.contains(&cause) {
@@ -112,7 +110,7 @@ fn describe(error: &anyhow::Error) -> String {
     })
 }
 
-/// The name of a phase, as it is shown and as it is a key of the JSON output.
+/// Returns the name of a phase for the terminal and as a key of the JSON output.
 fn phase_name(phase: Phase) -> &'static str {
     match phase {
         Phase::Preparing => "preparing",

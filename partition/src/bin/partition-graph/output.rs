@@ -1,4 +1,4 @@
-//! What is printed as a result, on standard output.
+//! The results on standard output.
 
 use anyhow::Context;
 use edgecut_graph::{EdgeTypeMeta, Meta, NodeTypeMeta, OverlapPolicy, Provenance, Report};
@@ -11,32 +11,35 @@ use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// Standard output, for results alone: METIS prints to it when it meets something odd, which would spoil JSON, so that
-/// file descriptor 1 is made a copy of standard error.
+/// The standard output, reserved for results. METIS prints to file descriptor 1 when it meets something unusual, which
+/// would corrupt JSON, so that descriptor becomes a copy of standard error.
 pub(crate) struct Results(File);
 
 impl Results {
+    /// Takes standard output for results, and redirects file descriptor 1 to standard error.
     pub(crate) fn capture() -> anyhow::Result<Self> {
         let copy = std::io::stdout().as_fd().try_clone_to_owned().context("copy standard output")?;
         rustix::stdio::dup2_stdout(std::io::stderr()).context("redirect standard output")?;
         Ok(Self(copy.into()))
     }
 
+    /// Prints text.
     pub(crate) fn text(mut self, text: &str) -> anyhow::Result<()> {
         match self.0.write_all(text.as_bytes()) {
-            // Whoever closed the pipe does not want to read on.
+            // A reader that closed the pipe does not want the rest.
             Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("print the result"),
             _ => Ok(()),
         }
     }
 
+    /// Prints a value as JSON.
     pub(crate) fn json(self, value: &impl Serialize) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(value).context("write JSON")?;
         self.text(&format!("{text}\n"))
     }
 }
 
-/// A partitioned graph, as it is printed.
+/// A partitioned graph in the form that is printed.
 #[derive(Serialize)]
 pub(crate) struct Described<'a> {
     path: &'a Path,
@@ -53,12 +56,12 @@ pub(crate) struct Described<'a> {
     run: Option<Run>,
 }
 
-/// What a run took.
+/// The time and memory of a run.
 #[derive(Serialize)]
 pub(crate) struct Run {
     /// Seconds per phase.
     pub(crate) seconds: BTreeMap<&'static str, f64>,
-    /// The largest resident set, where the system tells it.
+    /// The largest resident set size, if the system reports it.
     pub(crate) peak_memory_bytes: Option<u64>,
 }
 
@@ -79,7 +82,7 @@ impl<'a> Described<'a> {
         }
     }
 
-    /// A line per part, the balance factors (largest over mean), and the cut.
+    /// Formats a line per part, the balance factors (largest over mean), and the cut.
     pub(crate) fn table(&self) -> String {
         let made = self.provenance;
         let recursive = if made.recursive { " --recursive" } else { "" };
@@ -112,13 +115,13 @@ impl<'a> Described<'a> {
             self.report.remote_neighbor_fraction * 100.0
         );
         if self.provenance.overlap == OverlapPolicy::Allow {
-            let _ = writeln!(text, "overlaps of splits allowed; verify counts them");
+            let _ = writeln!(text, "overlaps of splits are allowed; `partition-graph verify` counts them");
         }
         text
     }
 }
 
-/// The process's largest resident set so far.
+/// Returns the process's largest resident set size so far.
 pub(crate) fn peak_memory_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,4 +1,4 @@
-//! What is shown while the program runs, on standard error.
+//! The progress shown on standard error.
 
 use crate::phase_name;
 use edgecut_partition::{Method, PartitionOptions, Phase, Progress};
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 /// The exit status of an interrupted run.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Shows a line per phase when it is done, and on a terminal a bar while it lasts; takes the time.
+/// The progress display: a line per finished phase and, on a terminal, a bar for the current one. It also measures the
+/// time of each phase.
 pub(crate) struct Terminal {
     method: Method,
     bar: ProgressBar,
@@ -21,24 +22,27 @@ pub(crate) struct Terminal {
 
 #[derive(Default)]
 struct State {
+    /// The current phase and its start.
     current: Option<(&'static str, Instant)>,
+    /// The seconds of each finished phase.
     seconds: BTreeMap<&'static str, f64>,
-    /// Whether there are files to clean up.
+    /// True while an interrupt has to clean up files.
     writing: bool,
 }
 
 impl Terminal {
+    /// Creates a display that shows nothing yet.
     pub(crate) fn new(options: &PartitionOptions) -> Self {
         let bar = ProgressBar::no_length();
         Self { method: options.method, bar, state: Mutex::default(), stop: AtomicBool::new(false) }
     }
 
-    /// The dataset is being read or generated.
+    /// Shows that the dataset is being read or generated.
     pub(crate) fn reading(&self) {
         self.begin(&mut self.lock(), "reading");
     }
 
-    /// All is done. Returns the seconds of each phase.
+    /// Ends the last phase, and returns the seconds of each phase.
     pub(crate) fn finish(&self) -> BTreeMap<&'static str, f64> {
         let mut state = self.lock();
         self.end(&mut state);
@@ -46,19 +50,20 @@ impl Terminal {
         state.seconds.clone()
     }
 
-    /// Takes the bar away, before something else is printed.
+    /// Removes the bar before other output is printed.
     pub(crate) fn clear(&self) {
         self.bar.finish_and_clear();
     }
 
-    /// Calls `print`, with the bar out of its way.
+    /// Calls `print` while the bar is hidden.
     pub(crate) fn suspended(&self, print: impl FnOnce()) {
         self.bar.suspend(print);
     }
 
-    /// Ends the process, at once if nothing is on disk or it is asked for twice, or else when files are removed.
+    /// Ends the process: at once if nothing is on disk or this is the second interrupt, else as soon as the files are
+    /// removed.
     pub(crate) fn interrupt(&self) {
-        // While the lock is held, writing does not begin.
+        // Writing cannot begin while the lock is held.
         let state = self.lock();
         if !state.writing || self.stop.swap(true, Ordering::Relaxed) {
             self.clear();
@@ -85,7 +90,7 @@ impl Terminal {
         }
     }
 
-    /// The assigning phase goes by the method's name.
+    /// Returns the displayed name of a phase. The assigning phase is shown under the method's name.
     fn shown(&self, name: &'static str) -> String {
         if name != phase_name(Phase::Assigning) {
             return name.into();

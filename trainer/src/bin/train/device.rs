@@ -8,47 +8,51 @@ use edgecut_gpu::{DeviceChoice, DeviceError, Resolved, resolve};
 use edgecut_trainer::DeviceMemory;
 use edgecut_trainer::ops::{GnnBackend, Precision, multiply_in};
 
-/// Where models are computed; may differ from node to node.
+/// Flags of the compute device; may differ between nodes.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceArgs {
-    /// What computes: auto is a GPU for each process where the program is built for them and they work, else the CPU; cuda
-    /// takes the GPU with the number of the process on its node
+    /// Device to compute on. auto: one GPU per process if this binary is built for GPUs and the driver works, else the
+    /// CPU. cuda: the GPU with the local rank of the process as its number. cuda:K: GPU number K, for a single process
     #[arg(long, value_name = "auto|cpu|cuda|cuda:K", default_value_t = DeviceChoice::Auto)]
     pub(crate) device: DeviceChoice,
-    /// Multiply matrices in this type on GPUs, sums of products rounded to it; all else stays f32: mixed-precision training.
-    /// f16 has a narrow range
+    /// Mixed-precision training on GPUs: multiply matrices in this type and round the results to it; everything else
+    /// stays f32. f16 has a narrow range and may overflow
     #[arg(long, value_name = "bf16|f16")]
     pub(crate) mixed_precision: Option<Precision>,
 }
 
-/// What of the graph a GPU keeps.
+/// Flags of the graph data that stays in GPU memory.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceMemoryArgs {
-    /// Memory of a GPU for the features of the nodes that are wanted most often, and for the graph: 8GiB, 500MB. Nodes are
-    /// counted in some batches of the first epoch. Until training has begun, features take twice as much. No effect on the CPU
+    /// GPU memory for the features of the most frequently sampled nodes, and for the edges with --graph-on-device:
+    /// 8GiB, 500MB. The frequencies are counted on batches of the first epoch. Filling the cache needs up to twice as
+    /// much memory. No effect on the CPU
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = bytes)]
     pub(crate) gpu_cache_bytes: u64,
-    /// Draw neighbors on the GPU, of the edge types that fit into --gpu-cache-bytes
+    /// Sample neighbors on the GPU, for the edge types that fit into --gpu-cache-bytes
     #[arg(long)]
     pub(crate) graph_on_device: bool,
-    /// In what features are copied to a GPU and kept there
+    /// Data type of features on a GPU
     #[arg(long, value_name = "f32|f16|bf16", default_value_t = Precision::F32)]
     pub(crate) feature_precision: Precision,
 }
 
 impl DeviceMemoryArgs {
-    /// What these flags mean where `device` was asked for.
+    /// Checks these flags against `--device` and returns the settings.
     pub(crate) fn on(&self, device: &DeviceArgs) -> anyhow::Result<DeviceMemory> {
         let Self { gpu_cache_bytes: cache_bytes, graph_on_device: graph, feature_precision: precision } = *self;
         if graph && cache_bytes == 0 {
-            bail!(UsageError("--graph-on-device needs room: give --gpu-cache-bytes, say 4GiB".into()));
+            bail!(UsageError(
+                "--graph-on-device needs GPU memory for the edges: set --gpu-cache-bytes, for example to 4GiB".into()
+            ));
         }
         let is_given = cache_bytes > 0 || graph || precision != Precision::F32;
         if is_given && device.device == DeviceChoice::Cpu {
             bail!(UsageError(
-                "--gpu-cache-bytes, --graph-on-device and --feature-precision are about GPUs, but --device is cpu: leave one out"
+                "--gpu-cache-bytes, --graph-on-device and --feature-precision apply to GPUs, but --device is cpu: \
+                 leave them out, or choose another --device"
                     .into()
             ));
         }
@@ -71,17 +75,19 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     ];
     let unit = UNITS.into_iter().find_map(|(name, size)| Some((text.strip_suffix(name)?, size)));
     let (digits, size) = unit.unwrap_or((text, 1));
-    let wrong = || format!("{text:?} is no number of bytes: give 4GiB, 500MB or 1073741824");
+    let wrong = || format!("{text:?} is not a number of bytes: write for example 4GiB, 500MB or 1073741824");
     digits.trim_end().parse::<u64>().ok().and_then(|count| count.checked_mul(size)).ok_or_else(wrong)
 }
 
 impl DeviceArgs {
-    /// Fails if a node's processes cannot have the device; said once, before they are started.
+    /// Checks that the processes of this node can use the device. The parent process calls this before it starts them,
+    /// so that the error is printed once.
     pub(crate) fn check(&self, local_world_size: usize) -> anyhow::Result<()> {
         self.resolve(0, local_world_size).map(drop)
     }
 
-    /// The device of a rank. The first rank of a node says what it is, unless it is the CPU as a matter of course.
+    /// Returns the device of a rank and prints it: each rank on a GPU names its GPU, and the first rank of a node
+    /// explains a fallback to the CPU.
     pub(crate) fn of_rank(&self, rank: &mut Rank) -> anyhow::Result<Resolved> {
         let device = self.resolve(rank.local_rank, rank.local_world_size)?;
         if let Some(precision) = self.mixed_precision {
@@ -93,7 +99,7 @@ impl DeviceArgs {
                     eprintln!("{why}");
                 }
                 if let Some(precision) = self.mixed_precision {
-                    eprintln!("--mixed-precision {precision} is for GPUs: the CPU multiplies in f32");
+                    eprintln!("--mixed-precision {precision} applies to GPUs only: the CPU multiplies in f32");
                 }
             }
             Resolved::Cpu { .. } => {}
@@ -107,14 +113,15 @@ impl DeviceArgs {
         Ok(device)
     }
 
-    /// Fails if the device does not compute with the types that are asked for.
+    /// Checks that the device supports the types of `--mixed-precision` and of `--feature-precision`, which is
+    /// `features`.
     pub(crate) fn check_types<B: GnnBackend>(&self, features: Precision, device: &B::Device) -> anyhow::Result<()> {
         let asked =
             [("--mixed-precision", self.mixed_precision.unwrap_or_default()), ("--feature-precision", features)];
         match asked.into_iter().find(|&(_, precision)| !B::gnn_supports(precision, device)) {
             Some((flag, precision)) => {
                 bail!(UsageError(format!(
-                    "{flag}: the device does not compute in {precision}: give another type, or none"
+                    "{flag}: the device does not support {precision}: choose another type, or leave the flag out"
                 )))
             }
             None => Ok(()),
@@ -129,7 +136,7 @@ impl DeviceArgs {
     }
 }
 
-/// Calls `$($function)::+::<B>($arguments, &device)` for the backend `B` and the device that were resolved.
+/// Calls `$($function)::+::<B>($arguments, &device)` with the backend `B` and the device of `$resolved`.
 macro_rules! on_device {
     ($resolved:expr, $($function:ident)::+, $($argument:expr),*) => {
         match $resolved {
@@ -141,7 +148,7 @@ macro_rules! on_device {
                 $($function)::+::<edgecut_trainer::Cuda>($($argument,)* &cubecl::cuda::CudaDevice::new(gpu.index))
             }
             #[allow(unreachable_patterns)]
-            other => unreachable!("this program is not built for {other}"),
+            other => unreachable!("this program is built without support for {other}"),
         }
     };
 }

@@ -1,26 +1,26 @@
-//! Exit statuses, and the errors that have one of their own.
+//! Exit statuses, and the error types that map to them.
 
 pub(crate) use edgecut_cluster::OTHER_RANK_FAILED;
 use edgecut_cluster::RanksEnd;
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 
-/// An error of this process.
+/// The exit status of an error in this process.
 pub(crate) const ERROR: u8 = 1;
-/// Flags that are wrong or contradict each other.
+/// The exit status of invalid or contradictory flags.
 pub(crate) const USAGE: u8 = 2;
-/// An interrupt ended the program.
+/// The exit status after an interrupt (Ctrl-C).
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Flags that contradict each other.
+/// The error of invalid or contradictory flags.
 #[derive(Debug)]
 pub(crate) struct UsageError(pub(crate) String);
 
-/// An error that another rank is the cause of.
+/// An error that another rank caused.
 #[derive(Debug)]
 pub(crate) struct OtherRankFailed(pub(crate) String);
 
-/// The exit status that `error` means.
+/// Returns the exit status for `error`.
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     match error {
         error if error.is::<OtherRankFailed>() => OTHER_RANK_FAILED,
@@ -29,12 +29,13 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// The exit status of a process whose ranks have ended so.
+/// Returns the exit status of a parent process whose ranks ended with `end`.
 pub(crate) fn code_of_ranks(end: RanksEnd) -> u8 {
     match end {
         RanksEnd::Done => 0,
         RanksEnd::Interrupted => INTERRUPTED,
         RanksEnd::Failed { status, .. } => {
+            // A shell reports death by signal N as 128 + N.
             let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
             u8::try_from(code).unwrap_or(1)
         }

@@ -1,4 +1,4 @@
-//! `train graph`.
+//! The command `train graph`.
 
 use crate::graph_args::{GraphArgs, GraphDataArgs};
 use crate::job::{self, Job};
@@ -50,13 +50,13 @@ pub(crate) fn run<B: TrainingBackend>(args: &GraphArgs, rank: &Rank, device: &B:
     })
 }
 
-/// The graphs, with their nodes' degrees where they have nothing else.
+/// Loads the graphs. Node degrees serve as features if the dataset has neither node attributes nor node labels.
 fn load(source: &GraphSource) -> Result<GraphDataset, GraphError> {
     let graphs = load_graphs(source)?;
     Ok(if graphs.feature_dim() == 0 { graphs.with_degrees_as_labels() } else { graphs })
 }
 
-/// The folds that rank 0 finds, so that all ranks have the same whatever is on their disks.
+/// Returns the folds that rank 0 finds. Broadcasting them gives all ranks the same folds, whatever their disks hold.
 fn folds_of_rank_0(
     world: &mut ProcessGroup,
     find: impl FnOnce() -> anyhow::Result<Vec<Fold>>,
@@ -69,7 +69,7 @@ fn folds_of_rank_0(
     serde_json::from_slice(&text).context("read the folds of rank 0")
 }
 
-/// The folds that are read, or else drawn.
+/// Reads the folds from a folder if there is one, else samples them stratified by class.
 fn folds(
     args: &GraphDataArgs,
     source: &GraphSource,
@@ -82,7 +82,12 @@ fn folds(
         return drawn.map_err(|why| anyhow!("--folds: {why}"));
     };
     let folds = read_folds(&dir, graphs.num_graphs())?;
-    ensure!(folds.len() == num_folds, "--folds is {num_folds}, but {} has {}", dir.display(), folds.len());
+    ensure!(
+        folds.len() == num_folds,
+        "--folds is {num_folds}, but the folder {} has {} folds: make the numbers equal",
+        dir.display(),
+        folds.len()
+    );
     Ok(folds)
 }
 
@@ -100,10 +105,10 @@ fn evaluate<B: TrainingBackend>(
     result.with_context(|| format!("evaluate {}", path.display()))
 }
 
-/// Reports graph classification.
+/// The reporter of graph classification.
 struct GraphReporter {
     reporter: Reporter,
-    /// What chooses the epoch.
+    /// The name of the graphs that select the epoch: "valid", or "test" in a cross-validation by the best mean epoch.
     judge: &'static str,
 }
 

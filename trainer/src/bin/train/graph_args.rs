@@ -29,9 +29,9 @@ pub(crate) enum GraphModelName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ReadoutName {
-    /// The features and the output of every layer, side by side
+    /// The input features and the outputs of all layers, concatenated
     JumpingKnowledge,
-    /// The output of the last layer
+    /// The output of the last layer only
     Last,
 }
 
@@ -49,118 +49,121 @@ pub(crate) struct GraphArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// The graphs, and how they are divided.
+/// Flags that select the graphs and split them.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Graphs")]
 pub(crate) struct GraphDataArgs {
-    /// The name of a set of graphs in TUDataset's format; fake-graphs generates one
+    /// Name of a graph dataset in TUDataset format; fake-graphs generates one
     #[arg(long, value_name = "NAME")]
     pub(crate) dataset: String,
-    /// The folder that holds NAME/NAME_A.txt, or NAME/raw/NAME_A.txt as PyG has it, and so on
+    /// Folder with the files of the dataset: NAME/NAME_A.txt and so on, or NAME/raw/NAME_A.txt as in PyG
     #[arg(long, value_name = "DIR", default_value = "data")]
     pub(crate) dataset_root_dir: PathBuf,
-    /// Graphs that fake-graphs has [default: 1000]
+    /// fake-graphs: number of graphs [default: 1000]
     #[arg(long, value_name = "N")]
     pub(crate) num_graphs: Option<usize>,
-    /// Mean number of nodes of fake-graphs [default: 20]
+    /// fake-graphs: mean number of nodes per graph [default: 20]
     #[arg(long, value_name = "N")]
     pub(crate) avg_num_nodes: Option<usize>,
-    /// The seed of fake-graphs [default: 0]
+    /// fake-graphs: random seed of the generated graphs [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) fake_seed: Option<u64>,
-    /// Shares of training, validation and test graphs, which --split-seed draws
+    /// Fractions of training, validation and test graphs, which are chosen at random with --split-seed
     #[arg(long, value_name = "T,V,T", default_value = "0.8,0.1,0.1", value_parser = shares, conflicts_with = "folds")]
     pub(crate) split: Shares,
-    /// The seed of the split, and of folds that are not read
+    /// Random seed of the split, and of folds that are not read from files
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) split_seed: u64,
-    /// Cross-validate over so many folds: those of the folder Nfold beside the graphs (test_idx-1.txt, train_idx-1.txt, …, graphs
-    /// counted from 0) if there is one, else drawn evenly over the classes by --split-seed
+    /// Cross-validate over N folds. They are read from the folder Nfold beside the graphs if it exists
+    /// (train_idx-1.txt, test_idx-1.txt, …, with graph numbers from 0), else stratified by class and sampled with
+    /// --split-seed
     #[arg(long, value_name = "N", conflicts_with_all = ["save_model", "load_model"],
         value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) folds: Option<u32>,
-    /// The folder of the folds; rank 0 reads them
+    /// Folder to read the folds from; only rank 0 reads it
     #[arg(long, value_name = "DIR", requires = "folds")]
     pub(crate) folds_dir: Option<PathBuf>,
-    /// How the epochs of a cross-validation are chosen: in each fold by a tenth of its training graphs; or one for all folds, by
-    /// the mean over their test graphs, which is the GIN paper's upper figure
+    /// Selection of the epoch in a cross-validation. validation: the best epoch of each fold on a tenth of its training
+    /// graphs. best-mean-epoch: the one epoch with the best mean test metric over all folds, as in the GIN paper; its
+    /// figures are optimistic, because the test graphs select the epoch
     #[arg(long, value_name = "validation|best-mean-epoch", default_value_t = Protocol::Validation, requires = "folds")]
     pub(crate) protocol: Protocol,
 }
 
-/// What is trained; equal on all ranks. The defaults are the GIN paper's.
+/// Flags of the model and its training; equal on all ranks. The defaults are those of the GIN paper.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Training")]
 pub(crate) struct GraphTrainingArgs {
-    /// The model
+    /// Model to train
     #[arg(long, value_enum, default_value_t = GraphModelName::Gin)]
     pub(crate) model: GraphModelName,
-    /// Convolutions
+    /// Number of convolutions
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) num_layers: u32,
     /// Width of the hidden layers
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) hidden_channels: u32,
-    /// Dense layers of each of gin's MLPs
+    /// Dense layers in each MLP of gin
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) mlp_layers: u32,
-    /// Learn gin's epsilon; else it is 0
+    /// Learn the epsilon of gin; without this flag it is 0
     #[arg(long)]
     pub(crate) learn_epsilon: bool,
-    /// How GraphSAGE combines neighbors
+    /// Neighbor aggregation of GraphSAGE
     #[arg(long, value_name = "mean|sum|max", default_value_t = Aggregation::Mean)]
     pub(crate) aggregation: Aggregation,
-    /// How the nodes of a graph become one row
+    /// Pooling of the nodes of a graph into one vector
     #[arg(long, value_name = "sum|mean|max", default_value_t = Aggregation::Sum)]
     pub(crate) pooling: Aggregation,
-    /// What is pooled
+    /// Node representations to pool
     #[arg(long, value_enum, default_value_t = ReadoutName::JumpingKnowledge)]
     pub(crate) readout: ReadoutName,
-    /// Leave out batch normalisation. With it each process normalises by its own graphs; running statistics are averaged
+    /// Disable batch normalization. When enabled, each process normalizes over its own graphs, and running statistics
+    /// are averaged over the processes before each evaluation
     #[arg(long)]
     pub(crate) no_batch_norm: bool,
-    /// Dropout on what was pooled
+    /// Dropout probability of the pooled vectors
     #[arg(long, value_name = "P", default_value_t = 0.5, value_parser = probability)]
     pub(crate) dropout: f64,
     /// Graphs per batch and process
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_size: u32,
-    /// As many graphs per batch and process as have at most so many nodes, instead of --batch-size
+    /// Instead of --batch-size: fill the batch of a process with graphs up to this number of nodes
     #[arg(long, value_name = "N", conflicts_with = "batch_size", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_nodes: Option<u32>,
-    /// Leave out of each epoch the graphs that do not fill its last step
+    /// Skip the last step of an epoch if its batches are not full
     #[arg(long)]
     pub(crate) drop_last: bool,
-    /// Epochs
+    /// Number of epochs
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) num_epochs: u64,
-    /// Adam's learning rate
+    /// Initial learning rate of Adam
     #[arg(long, value_name = "LR", default_value_t = 0.01, value_parser = not_negative)]
     pub(crate) lr: f64,
-    /// Epochs after which the learning rate is multiplied by --lr-gamma, again and again; 0 for never
+    /// Multiply the learning rate by --lr-gamma every N epochs; 0 keeps it constant
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub(crate) lr_step: u64,
-    /// See --lr-step
+    /// Factor of the learning rate decay; see --lr-step
     #[arg(long, value_name = "G", default_value_t = 0.5, value_parser = not_negative)]
     pub(crate) lr_gamma: f64,
     /// L2 penalty on all parameters
     #[arg(long, value_name = "W", default_value_t = 0.0, value_parser = not_negative)]
     pub(crate) weight_decay: f64,
-    /// What chooses the epoch
+    /// Metric on the validation graphs that selects the best epoch
     #[arg(long, value_name = "accuracy|roc-auc|micro-f1|macro-f1", default_value_t = Metric::Accuracy)]
     pub(crate) metric: Metric,
-    /// The seed of weights, shuffles and dropout
+    /// Random seed of initial weights, shuffling and dropout
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Batches that are made ahead of the trainer; 0 makes each when it is needed
+    /// Batches to prefetch; 0 makes each batch when it is needed
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(..=1024))]
     pub(crate) concurrency: u32,
-    /// Memory of the batches that are made ahead or wait, at most: 1GiB, 500MB. A larger batch passes alone
+    /// Maximum memory of prefetched batches, for example 1GiB or 500MB. A single batch may exceed it
     #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
     pub(crate) prefetch_bytes: u64,
 }
 
-/// Shares of a split.
+/// The fractions of training, validation and test graphs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Shares(pub(crate) [f64; 3]);
 
@@ -168,7 +171,7 @@ fn shares(text: &str) -> Result<Shares, String> {
     let values: Result<Vec<f64>, String> = text.split(',').map(not_negative).collect();
     match values?.try_into() {
         Ok(shares) => split_dataset(0, shares, 0).map(|_| Shares(shares)),
-        Err(other) => Err(format!("{} shares, expected 3: training, validation and test", other.len())),
+        Err(other) => Err(format!("got {} numbers, expected 3: training, validation and test", other.len())),
     }
 }
 
@@ -199,7 +202,7 @@ impl GraphDataArgs {
 }
 
 impl GraphArgs {
-    /// Fails if flags about generated graphs are given with others.
+    /// Checks that flags of generated graphs are given only with `--dataset fake-graphs`.
     pub(crate) fn check(&self) -> Result<(), UsageError> {
         let data = &self.data;
         for (flag, is_given) in [
@@ -210,14 +213,14 @@ impl GraphArgs {
             if is_given && data.dataset != FAKE_GRAPHS_NAME {
                 let dataset = &data.dataset;
                 return Err(UsageError(format!(
-                    "{flag} is about {FAKE_GRAPHS_NAME}, not about {dataset}: leave it out"
+                    "{flag} applies only to --dataset {FAKE_GRAPHS_NAME}, but the dataset is {dataset}: leave it out"
                 )));
             }
         }
         Ok(())
     }
 
-    /// What is trained.
+    /// Returns the configuration of the model and its training.
     pub(crate) fn config(&self) -> GraphTrainingConfig {
         let args = &self.training;
         let conv = match args.model {
@@ -253,7 +256,7 @@ impl GraphArgs {
         }
     }
 
-    /// What has to be equal on all ranks, by flag.
+    /// Returns the values that must be equal on all ranks, by flag.
     pub(crate) fn parameters(&self) -> Value {
         let args = &self.training;
         let training = json!({

@@ -1,4 +1,4 @@
-//! Joins the job, and leaves it in good order or with one clear error.
+//! Joining the job, and leaving it in an orderly way or with one clear error.
 
 use crate::args::JobArgs;
 use crate::exit::OtherRankFailed;
@@ -10,18 +10,19 @@ use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
-/// A joined process.
+/// The membership of a process that has joined the job.
 pub(crate) struct Job<'a> {
     pub(crate) cluster: &'a Cluster,
-    /// All ranks.
+    /// The process group of all ranks.
     pub(crate) world: &'a mut ProcessGroup,
 }
 
-/// Joins the job, runs `work`, and leaves when all ranks are done. `fingerprint` tells the data and `parameters` the
-/// flags, by name, that must be equal on all ranks.
+/// Joins the job, runs `work`, and leaves when all ranks are done. `fingerprint` identifies the data, and `parameters`
+/// holds the flags by name; both must be equal on all ranks.
 ///
-/// What `work` connects to other ranks has to live until this returns, so in the caller: it is dropped only after they
-/// have heard of an error, so that none takes the consequence for the cause.
+/// The caller must own everything that `work` connects to other ranks, so that it outlives this call. On an error the
+/// connections then close only after the other ranks have heard of it, and these report the original failure, not the
+/// disconnect that it caused.
 pub(crate) fn run(
     args: &JobArgs,
     rank: &Rank,
@@ -43,10 +44,11 @@ pub(crate) fn run(
             eprintln!("{line}");
         }
         work(&mut Job { cluster: &cluster, world })?;
-        // Until all ranks are done, what serves them stays.
+        // Waits until all ranks are done: this process serves its part to the others until then.
         Ok(cluster.clone().shutdown()?)
     }));
-    // A device that fails makes whatever reads from it panic, or computes nothing that could be used.
+    // A failed device makes operations that read from it panic or return unusable values. Its noted failure therefore
+    // takes precedence over any result.
     let result = match (edgecut_gpu::noted_failure(), result) {
         (Some(failure), _) => Err(failure.into()),
         (None, Err(panic)) => {
@@ -58,7 +60,7 @@ pub(crate) fn run(
     result.map_err(|error| explain(&cluster, error))
 }
 
-/// The error that this process ends with; the others are told if it is its own.
+/// Returns the error that this process ends with. If this process caused it, tells the other ranks.
 fn explain(cluster: &Cluster, error: anyhow::Error) -> anyhow::Error {
     let rank = cluster.rank();
     match cluster.blame(format!("{error:#}")) {
@@ -79,22 +81,22 @@ fn cluster_config(args: &JobArgs, rank: &Rank, fingerprint: String) -> anyhow::R
     config.collective_timeout_ms = args.collective_timeout * 1000;
     config.set_heartbeat_timeout(Duration::from_secs(args.heartbeat_timeout));
     config.attempt = rank.attempt;
-    // A panic may tell of a device's failure, which `run` finds out before the others hear of it.
+    // `run` reports panics itself: it first finds out whether a device failure is behind the panic.
     config.report_panics = false;
     Ok(config)
 }
 
-/// Threads that sample, of this process.
+/// Returns the number of threads that sample in this process.
 pub(crate) fn num_workers(args: &JobArgs, rank: &Rank) -> usize {
     args.num_workers.map_or(rank.cores(), |n| n as usize)
 }
 
-/// Threads of the network, of this process.
+/// Returns the number of network threads of this process.
 pub(crate) fn num_network_threads(args: &JobArgs, rank: &Rank) -> usize {
     args.num_network_threads.map_or(SamplingNodeConfig::network_threads_of(rank.cores()), |n| n as usize)
 }
 
-/// Ranks that were started with different flags would train different models.
+/// Checks that all ranks were started with the same flags. Otherwise they would train different models.
 fn same_parameters(world: &mut ProcessGroup, parameters: &Value) -> anyhow::Result<()> {
     let mine = serde_json::to_vec(parameters).context("write the parameters as JSON")?;
     let all = world.all_gather(&mine)?;
@@ -103,17 +105,18 @@ fn same_parameters(world: &mut ProcessGroup, parameters: &Value) -> anyhow::Resu
             continue;
         }
         let read = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default();
-        let (first, other) = (read(&all[0]), read(theirs));
+        let first = read(&all[0]);
+        let other = read(theirs);
         let differs = first.as_object().into_iter().flatten().find(|(name, value)| other.get(name) != Some(value));
         match differs {
             Some((name, value)) => {
                 let theirs = other.get(name).cloned().unwrap_or_default();
                 bail!(
-                    "--{} is {theirs} on rank {rank}, but {value} on rank 0: start all ranks alike",
+                    "--{} is {theirs} on rank {rank}, but {value} on rank 0: start all ranks with the same flags",
                     name.replace('_', "-")
                 )
             }
-            None => bail!("rank {rank} was started with other flags than rank 0: start all ranks alike"),
+            None => bail!("the flags of rank {rank} differ from those of rank 0: start all ranks with the same flags"),
         }
     }
     Ok(())

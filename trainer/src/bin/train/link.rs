@@ -1,4 +1,4 @@
-//! `train link`.
+//! The command `train link`.
 
 use crate::job::num_workers;
 use crate::link_args::LinkArgs;
@@ -40,7 +40,7 @@ fn evaluate<B: TrainingBackend>(
     Ok(B::evaluate_link(&job.node, config, &model, &model_config, (&embeddings).into(), job.world, device)?)
 }
 
-/// Reports link prediction.
+/// The reporter of link prediction.
 struct LinkReporter(Reporter);
 
 impl LinkReporter {
@@ -55,7 +55,7 @@ impl LinkReporter {
     }
 }
 
-/// Scores in words.
+/// Formats ranking metrics as text.
 fn words(scores: &LinkScores) -> String {
     let number = |share: Option<f64>| share.map_or_else(|| "-".into(), |share| format!("{share:.4}"));
     let auc = scores.roc_auc.map(|auc| format!(", ROC AUC {auc:.4}")).unwrap_or_default();

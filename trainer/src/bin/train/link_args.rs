@@ -34,56 +34,60 @@ pub(crate) struct LinkArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// How likely each node is as a negative.
+/// The probability of each node to be sampled as a negative destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Distribution {
-    /// All alike
+    /// All nodes with equal probability
     Uniform,
-    /// In proportion to in-degrees
+    /// Proportional to in-degrees
     Degree,
 }
 
-/// What edges are told from, and by what they are judged.
+/// Flags of the edges to predict, their negatives, the loss and the evaluation.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Links")]
 pub(crate) struct LinksArgs {
-    /// The edge types to predict, by relation or as SRC__REL__DST, with commas between [default: all with held-out edges]
+    /// Edge types to predict, separated by commas: relation names or SRC__REL__DST [default: all types with held-out
+    /// edges]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) edge_types: Vec<String>,
-    /// Pairs of edge types that are each other's reverse, as ONE=OTHER with commas between, beside those that rev_ names: no
-    /// message flows over the reverse of an edge to be predicted
+    /// Pairs of edge types that are the reverse of each other: ONE=OTHER, separated by commas. NAME and rev_NAME are
+    /// always paired. Message passing excludes the seed edges of a batch and their reverses
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = pair)]
     pub(crate) reverse_types: Vec<(String, String)>,
-    /// How a pair of nodes is scored
+    /// Decoder that scores a pair of nodes
     #[arg(long, value_name = "dot|distmult", default_value_t = DecoderKind::Dot)]
     pub(crate) decoder: DecoderKind,
-    /// Binary cross entropy over an edge and its negatives, or choosing the edge among them
+    /// Loss: binary cross-entropy over an edge and its negatives (bce), or cross-entropy of classifying the edge among
+    /// its negatives (softmax)
     #[arg(long, value_name = "bce|softmax", default_value_t = LinkLoss::Bce)]
     pub(crate) loss: LinkLoss,
-    /// Negative destinations of each edge in training
+    /// Negative destinations per training edge
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) num_negatives: u32,
-    /// How likely each node is as a negative
+    /// Probability distribution of negative destinations
     #[arg(long, value_enum, default_value_t = Distribution::Uniform)]
     pub(crate) negatives: Distribution,
-    /// Take the same negatives for all edges of a batch: many cost little then
+    /// Use the same negatives for all edges of a batch, which makes large --num-negatives cheap
     #[arg(long)]
     pub(crate) shared_negatives: bool,
-    /// With --shared-negatives: take the ends of the batch's other edges as negatives too, but no source or positive pair of
-    /// the batch
+    /// With --shared-negatives: also use the end nodes of the other edges of the batch as negatives. The source of the
+    /// edge and destinations that an edge of the batch connects it to are excluded
     #[arg(long, requires = "shared_negatives")]
     pub(crate) in_batch_negatives: bool,
-    /// Take no edge that messages flow over as a negative, and none twice for an edge
+    /// Never sample an edge of the message-passing graph as a negative, nor the same negative twice for an edge
     #[arg(long, conflicts_with = "shared_negatives")]
     pub(crate) exclude_positives: bool,
-    /// Weight of the third powers of the rows of an edge's ends and relation in the loss
+    /// Weight of the N3 regularization: the cubed entries of the source, destination and relation vectors
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = not_negative)]
     pub(crate) n3_weight: f64,
-    /// Destinations that held-out edges are ranked among, none of them one of a known edge; `all` ranks among all nodes
+    /// Number of sampled destinations to rank each held-out edge against, or `all` nodes. Destinations of known edges
+    /// of the same source are excluded
     #[arg(long, value_name = "N|all", default_value = "100", value_parser = eval_negatives)]
     pub(crate) eval_negatives: LinkEvaluation,
-    /// The metric that chooses the epoch. The ROC AUC needs all scores in memory and is computed only if it is this metric
+    /// Metric on the validation edges that selects the best epoch. roc-auc keeps all scores in memory and is computed
+    /// only if selected here
     #[arg(long, value_name = "mrr|hits@10|roc-auc", default_value_t = LinkMetric::Mrr)]
     pub(crate) metric: LinkMetric,
 }
@@ -91,7 +95,7 @@ pub(crate) struct LinksArgs {
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((one, other)) if !one.is_empty() && !other.is_empty() => Ok((one.into(), other.into())),
-        _ => Err(format!("{text:?} is no pair of edge types, such as writes=written_by")),
+        _ => Err(format!("{text:?} is not a pair of edge types: write ONE=OTHER, such as writes=written_by")),
     }
 }
 
@@ -104,11 +108,14 @@ fn eval_negatives(text: &str) -> Result<LinkEvaluation, String> {
 }
 
 impl LinkArgs {
-    /// What is trained, and how.
+    /// Returns the configuration of the model, its training and its evaluation.
     pub(crate) fn config(&self, num_workers: usize, device_memory: DeviceMemory) -> anyhow::Result<LinkTrainingConfig> {
         let links = &self.links;
         if links.metric == LinkMetric::RocAuc && links.eval_negatives == LinkEvaluation::Filtered {
-            bail!(UsageError("--metric roc-auc is of sampled negatives: give --eval-negatives a number".into()));
+            bail!(UsageError(
+                "--metric roc-auc needs sampled negatives, but --eval-negatives is all: give --eval-negatives a number"
+                    .into()
+            ));
         }
         Ok(LinkTrainingConfig {
             training: self.training.config(&self.sampling, num_workers, device_memory)?,
@@ -132,7 +139,7 @@ impl LinkArgs {
         })
     }
 
-    /// What has to be equal on all ranks, by flag.
+    /// Returns the values that must be equal on all ranks, by flag.
     pub(crate) fn parameters(&self) -> Value {
         let links = &self.links;
         json!({

@@ -1,4 +1,4 @@
-//! `train`: trains and evaluates graph neural networks on a partitioned graph, and samples batches from one.
+//! `train`: trains and evaluates graph neural networks on partitioned graphs, and samples mini-batches from them.
 
 mod args;
 mod device;
@@ -39,7 +39,8 @@ fn main() -> ExitCode {
     edgecut_gpu::watch_panics();
     let cli = Cli::parse_from(std::env::args_os().map(with_dashes));
     let result = catch_unwind(AssertUnwindSafe(|| run(cli)));
-    // Of some failures of a device only a panic tells.
+    // Some device failures surface only as a panic deep inside the backend. The failure that `watch_panics` noted then
+    // explains the cause; the panic itself would not.
     let result = match (edgecut_gpu::noted_failure(), result) {
         (Some(failure), Err(_)) => Err(failure.into()),
         (None, Err(panic)) => resume_unwind(panic),
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            // In one piece, so that what several processes say at once stays in lines.
+            // A single write keeps the line intact when several processes report errors at the same time.
             let _ = std::io::stderr().write_all(format!("error: {error:#}\n").as_bytes());
             ExitCode::from(exit::exit_code(&error))
         }
@@ -76,7 +77,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         device.check(ranks.local_world_size)?;
     }
     if let Some(part) = part {
-        // Said once, before there are several processes.
+        // The parent checks this before it starts the ranks, so that the error is printed once.
         Source::find(part)?.check(&place)?;
     }
     match place {
@@ -97,7 +98,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Accepts PyG's spelling of flags: `--num_neighbors` for `--num-neighbors`. Values keep their underscores.
+/// Converts PyG's spelling of a flag to ours: `--num_neighbors` to `--num-neighbors`. Values keep their underscores.
 fn with_dashes(arg: OsString) -> OsString {
     match arg.to_str().filter(|text| text.starts_with("--")) {
         Some(text) => {

@@ -1,4 +1,4 @@
-//! The file of `--metrics`.
+//! The metrics file that `--metrics` names.
 
 use anyhow::Context;
 use edgecut_cluster::Attempt;
@@ -8,17 +8,17 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Metrics as JSON Lines. A line is written at once, so that whoever reads the file during the run sees whole lines. A
-/// restarted attempt goes on after the lines of earlier ones.
+/// A metrics file in JSON Lines format. Each line is written with one call, so that a reader during the run sees only
+/// complete lines. A restarted attempt appends to the lines of earlier attempts.
 pub(crate) struct MetricsFile {
     file: File,
     path: PathBuf,
-    /// Restarts before this attempt.
+    /// The number of restarts before this attempt.
     attempt: u64,
 }
 
 impl MetricsFile {
-    /// Opens the file: anew, or in a restarted attempt at its end.
+    /// Opens the file: truncates it, or in a restarted attempt continues at its end.
     pub(crate) fn open(path: &Path, attempt: &Attempt) -> anyhow::Result<Self> {
         let open = || -> std::io::Result<File> {
             if !attempt.is_restart() {
@@ -34,7 +34,7 @@ impl MetricsFile {
         Ok(Self { file, path: path.to_owned(), attempt: attempt.number })
     }
 
-    /// Adds a line.
+    /// Writes one line: the attempt, the event and the given fields.
     pub(crate) fn line(&mut self, event: &str, fields: impl Serialize) -> anyhow::Result<()> {
         let mut value = json!({ "attempt": self.attempt, "event": event });
         let fields = serde_json::to_value(fields).context("write metrics as JSON")?;
@@ -46,7 +46,7 @@ impl MetricsFile {
     }
 }
 
-/// Returns whether a regular file ends with a line that a killed process did not complete.
+/// Returns whether a regular file ends with an incomplete line, which a killed process leaves behind.
 fn ends_within_a_line(path: &Path) -> std::io::Result<bool> {
     let found = std::fs::metadata(path)?;
     if !found.is_file() || found.len() == 0 {
@@ -63,7 +63,7 @@ fn ends_within_a_line(path: &Path) -> std::io::Result<bool> {
 mod tests {
     use super::*;
 
-    /// The lines after an attempt has added one; a line that is no JSON as text.
+    /// Writes one line in an attempt and returns all lines of the file. A line that is not JSON is returned as text.
     fn write(path: &Path, number: u64) -> Vec<Value> {
         let mut file = MetricsFile::open(path, &Attempt { number, run: None }).expect("a file");
         file.line("epoch", json!({ "epoch": 1 })).expect("a line");

@@ -1,10 +1,11 @@
-//! Saved models, read once for all ranks.
+//! Reading of saved models, once for all ranks.
 
 use edgecut_cluster::ProcessGroup;
 use edgecut_trainer::model_file::read_network;
 use std::path::Path;
 
-/// The network of a model file, which rank 0 reads for all, so that all have the same. Embeddings stay in their files.
+/// Reads the network of a model file on rank 0 and broadcasts it, so that all ranks have the same one. Embeddings stay
+/// in their files.
 pub(crate) fn read_on_rank_0(path: &Path, world: &mut ProcessGroup) -> anyhow::Result<Vec<u8>> {
     let mut bytes = match world.rank() {
         0 => read_network(path)?,

@@ -1,4 +1,4 @@
-//! `train node`.
+//! The command `train node`.
 
 use crate::args::NodeArgs;
 use crate::job::num_workers;
@@ -48,7 +48,7 @@ fn evaluate<B: TrainingBackend>(
     Ok(B::evaluate_node(&job.node, config, &model, &model_config, (&embeddings).into(), job.world, device)?)
 }
 
-/// Reports node classification.
+/// The reporter of node classification.
 struct NodeReporter(Reporter);
 
 impl<B: Backend> Observer<B> for NodeReporter {

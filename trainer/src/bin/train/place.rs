@@ -1,4 +1,4 @@
-//! Finds out which process of the job this is.
+//! The role of this process in the job: the parent of a node's ranks, or a rank.
 
 use crate::args::JobArgs;
 use crate::exit::UsageError;
@@ -8,16 +8,16 @@ use edgecut_cluster::{
 };
 use std::net::IpAddr;
 
-/// What this process has to do.
+/// The role of this process.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// Start the ranks of this node and watch them.
+    /// The parent: starts the ranks of this node and monitors them.
     Parent(LocalRanks),
-    /// Be a rank.
+    /// A rank of the job.
     Rank(Rank),
 }
 
-/// One process of the job.
+/// The identity of a rank, and its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rank {
     pub(crate) rank: usize,
@@ -26,18 +26,22 @@ pub(crate) struct Rank {
     pub(crate) local_world_size: usize,
     pub(crate) master_addr: String,
     pub(crate) master_port: u16,
-    /// The address to listen on, if it is not to be found out.
+    /// The address to listen on, if the user set it.
     pub(crate) listen_addr: Option<IpAddr>,
-    /// The restarts of the job before this process was started.
+    /// The number of times the job was restarted before this process was started.
     pub(crate) attempt: u64,
-    /// The number of the NVIDIA GPU that it computes on, if it does.
+    /// The number of the NVIDIA GPU that the rank computes on, if any.
     pub(crate) gpu: Option<usize>,
-    /// The cores that the launcher gives each process, where it says so.
+    /// The number of cores that the launcher assigns to each process, if it reports one.
     launcher_cores: Option<usize>,
 }
 
 impl Place {
-    /// Flags win over `--ip-config`, and that over what a launcher says in the environment.
+    /// Determines the role from the flags, `--ip-config` and a launcher's environment variables, in this order of
+    /// precedence.
+    ///
+    /// # Errors
+    /// [`UsageError`] if these are incomplete or contradict each other; an unreadable file.
     pub(crate) fn find(args: &JobArgs) -> anyhow::Result<Self> {
         let env = EnvRanks::read()?;
         if std::env::var_os(SPAWNED).is_some() {
@@ -67,7 +71,7 @@ impl Place {
             return Ok(Self::Rank(first));
         }
         let token = match token(args)? {
-            // On one node nobody else has to know the secret, so one is made up.
+            // Without other nodes nobody else needs the secret, so a random one protects the job.
             None if slot.is_one_node() => Some(Token::random()?),
             token => token,
         };
@@ -81,7 +85,7 @@ impl Place {
         }))
     }
 
-    /// Whether processes of the job run on other nodes.
+    /// Returns whether processes of the job run on other nodes.
     pub(crate) fn has_other_nodes(&self) -> bool {
         match self {
             Self::Parent(ranks) => ranks.world_size != ranks.local_world_size,
@@ -89,6 +93,7 @@ impl Place {
         }
     }
 
+    /// Returns the rank that the parent process has assigned to this process by environment variables.
     fn spawned(args: &JobArgs, env: EnvRanks) -> anyhow::Result<Self> {
         let EnvRanks { master_addr, master_port, rank, world_size, local_rank, local_world_size, .. } = env;
         let all = || {
@@ -105,11 +110,13 @@ impl Place {
                 launcher_cores: None,
             })
         };
-        Ok(Self::Rank(all().with_context(|| format!("{SPAWNED} is set by hand: unset it"))?))
+        Ok(Self::Rank(all().with_context(|| {
+            format!("{SPAWNED} is set, but the variables of a started rank are not: do not set it by hand, unset it")
+        })?))
     }
 }
 
-/// The place of the first rank that this process is or starts, before it is known where the job meets.
+/// The rank of this process, or the first of the ranks that it starts, without the master's address.
 #[derive(Clone, Copy)]
 struct Slot {
     rank: usize,
@@ -119,7 +126,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// The rank that a launcher has made this process.
+    /// Returns the rank that a launcher has assigned to this process.
     fn from_env(env: &EnvRanks, args: &JobArgs) -> anyhow::Result<Option<Self>> {
         let (rank, world_size) = match (env.rank, env.world_size) {
             (Some(rank), Some(world_size)) => (rank, world_size),
@@ -130,35 +137,39 @@ impl Slot {
         if args.nproc_per_node > 1 {
             let variable = env.launcher.map_or("RANK", Launcher::rank_variable);
             bail!(usage(format!(
-                "{variable} makes this process rank {rank} of {world_size}, but --nproc-per-node starts several: let the \
-                 launcher start every process and leave the flag out, or give --num-nodes and --node-rank, or unset \
-                 {variable}"
+                "{variable} makes this process rank {rank} of {world_size}, but --nproc-per-node starts several \
+                 processes: let the launcher start every process and leave the flag out, or give --num-nodes and \
+                 --node-rank, or unset {variable}"
             )));
         }
-        // Without the size of the node, the place within it says nothing.
+        // A local rank without the number of processes on the node cannot be interpreted: assume one process.
         let (local_rank, local_world_size) =
             env.local_world_size.map_or((0, 1), |size| (env.local_rank.unwrap_or(0), size));
         Ok(Some(Self { rank, world_size, local_rank, local_world_size }))
     }
 
-    /// The first rank of this node.
+    /// Returns the first rank of this node.
     fn from_flags(args: &JobArgs, listed: Option<&IpConfig>) -> anyhow::Result<Self> {
         let per_node = args.nproc_per_node as usize;
         let num_nodes = args.num_nodes.map(|n| n as usize).or(listed.map(|l| l.nodes().len())).unwrap_or(1);
         let node_rank = match args.node_rank {
             Some(rank) => rank as usize,
             None if num_nodes == 1 => 0,
-            None => bail!(usage(format!("--node-rank is missing: which of the {num_nodes} nodes is this, from 0?"))),
+            None => bail!(usage(format!(
+                "--node-rank is missing: the job has {num_nodes} nodes, so give the number of this node, from 0"
+            ))),
         };
         if node_rank >= num_nodes {
-            bail!(usage(format!("--node-rank {node_rank} is not below --num-nodes {num_nodes}")));
+            bail!(usage(format!(
+                "--node-rank {node_rank} must be less than --num-nodes {num_nodes}: nodes count from 0"
+            )));
         }
         let listed = listed.map(IpConfig::nodes).unwrap_or_default().iter().take(num_nodes);
         if let Some((node, processes)) = listed.filter_map(|n| Some((n, n.processes?))).find(|(_, n)| *n != per_node) {
             let host = &node.host;
             bail!(usage(format!(
-                "--nproc-per-node is {per_node}, but --ip-config has {processes} processes on {host}: make them equal, or start \
-                 the job with launch"
+                "--nproc-per-node is {per_node}, but --ip-config lists {processes} processes on {host}: make the \
+                 numbers equal, or start the job with launch"
             )));
         }
         Ok(Self {
@@ -174,7 +185,7 @@ impl Slot {
     }
 }
 
-/// Where the job meets.
+/// Returns the address and port of rank 0, where all ranks meet.
 fn master(
     args: &JobArgs,
     listed: Option<&IpConfig>,
@@ -197,7 +208,7 @@ fn master(
     let port = args.master_port.or(listed.and_then(IpConfig::master_port)).or(env.master_port);
     let port = match port {
         Some(port) => port,
-        // The ranks that are started from here are told.
+        // A free port is enough: this process passes it to the ranks that it starts.
         None if slot.is_one_node() && !launched => free_port()?,
         None => DEFAULT_MASTER_PORT,
     };
@@ -205,7 +216,7 @@ fn master(
 }
 
 impl Rank {
-    /// The cores that this process may take: as many as its launcher says, or its share of the node's.
+    /// Returns the number of cores that this process may use: the launcher's number, or an equal share of the node's.
     pub(crate) fn cores(&self) -> usize {
         let available = share_of_cores(1);
         self.launcher_cores.map_or(share_of_cores(self.local_world_size), |cores| cores.clamp(1, available))
@@ -216,7 +227,7 @@ fn usage(what: impl Into<String>) -> UsageError {
     UsageError(what.into())
 }
 
-/// The job's shared secret, if there is one.
+/// Reads the job's shared secret from `--token-file` or the environment, if it is set.
 pub(crate) fn token(args: &JobArgs) -> anyhow::Result<Option<Token>> {
     Ok(match &args.token_file {
         Some(path) => Some(Token::from_file(path)?),

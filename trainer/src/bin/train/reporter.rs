@@ -1,4 +1,4 @@
-//! What rank 0 says; the other ranks are silent.
+//! Progress output of rank 0, metrics and saved models. The other ranks print nothing.
 
 use crate::args::OutputArgs;
 use crate::metrics_file::MetricsFile;
@@ -14,21 +14,22 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::io::IsTerminal;
 
-/// Says how a run goes, on a terminal and in files.
+/// The reporter of a run: progress on the terminal, the metrics file and the saved model.
 pub(crate) struct Reporter {
+    /// True on rank 0, the only one that prints.
     pub(crate) speaks: bool,
     pub(crate) json: bool,
     metrics: Option<MetricsFile>,
     saver: Option<ModelSaver>,
-    /// The model of an earlier attempt stays and was named.
+    /// True once a line has told the user that the model of an earlier attempt is kept.
     said_kept: bool,
     bar: ProgressBar,
     pub(crate) num_epochs: u64,
 }
 
 impl Reporter {
-    /// Opens and checks the files that the run writes to. Every rank calls it; `has_embeddings` says that a saved model has
-    /// some.
+    /// Opens and checks the files that the run writes to. Every rank calls it. `has_embeddings` is true if a saved
+    /// model has embeddings.
     pub(crate) fn new(
         args: &OutputArgs,
         num_epochs: u64,
@@ -39,14 +40,14 @@ impl Reporter {
         let speaks = rank.rank == 0;
         let attempt = Attempt::read()?;
         let saver = match &args.save_model {
-            // An error now is better than one after the training.
+            // Checked now: after the training an unwritable path would lose the model.
             Some(path) => {
                 let saver = ModelSaver::new(path, attempt.clone(), has_embeddings, world);
                 Some(saver.context("--save-model")?)
             }
             None => None,
         };
-        // Opened last: a model that cannot be saved leaves the old metrics alone.
+        // Opened last, because opening truncates the file: if the model cannot be saved, the old metrics survive.
         let open = |path| MetricsFile::open(path, &attempt);
         let metrics = args.metrics.as_deref().filter(|_| speaks).map(open).transpose()?;
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
@@ -59,12 +60,12 @@ impl Reporter {
         Ok(Self { speaks, json: args.json, metrics, saver, said_kept: false, bar, num_epochs })
     }
 
-    /// Adds a line to the metrics.
+    /// Appends a line to the metrics file, if there is one.
     pub(crate) fn line(&mut self, event: &str, fields: impl Serialize) -> anyhow::Result<()> {
         self.metrics.as_mut().map_or(Ok(()), |metrics| metrics.line(event, fields))
     }
 
-    /// Saves the best model so far, where that is wanted. Every rank calls it.
+    /// Saves the best model so far if `--save-model` is given. Every rank calls it.
     pub(crate) fn save<B: Backend, M: Module<B>, C: ModelSettings>(
         &mut self,
         best: &Improved<'_, M, C>,
@@ -74,7 +75,7 @@ impl Reporter {
         let kept = saver.save(best, world).map_err(std::io::Error::other)?;
         if let Some(kept) = kept.filter(|_| !self.said_kept) {
             let text = format!(
-                "--save-model: the model of attempt {}, epoch {}, stays until one is better: its {} is {}",
+                "--save-model: keeping the model of attempt {}, epoch {} until a better one is found: its {} is {}",
                 kept.attempt,
                 kept.epoch,
                 kept.metric,
@@ -86,23 +87,24 @@ impl Reporter {
         Ok(())
     }
 
-    /// Says a line above the progress bar.
+    /// Prints a line above the progress bar.
     pub(crate) fn say(&self, text: &str) {
         if !self.speaks {
             return;
         }
-        match self.bar.is_hidden() {
-            true => eprintln!("{text}"),
-            false => self.bar.println(text),
+        if self.bar.is_hidden() {
+            eprintln!("{text}");
+        } else {
+            self.bar.println(text);
         }
     }
 
-    /// Says how many values are trained.
+    /// Prints the number of trained values.
     pub(crate) fn started(&self, parameters: ParameterCount) {
         self.say(&format!("training {parameters}"));
     }
 
-    /// Moves the progress bar.
+    /// Updates the progress bar.
     pub(crate) fn step(&self, epoch: u64, done: usize, total: usize) {
         if done == 1 {
             self.bar.set_message(format!("epoch {epoch}/{}", self.num_epochs));
@@ -111,8 +113,8 @@ impl Reporter {
         self.bar.set_position(done as u64);
     }
 
-    /// Ends the progress bar, writes the result to the metrics and, where JSON is wanted, prints it; gives whether it is
-    /// still to be told to people.
+    /// Clears the progress bar, writes the result to the metrics file and prints it with `--json`. Returns true if the
+    /// caller should print the result as text.
     pub(crate) fn finish(&mut self, result: &impl Serialize) -> anyhow::Result<bool> {
         self.bar.finish_and_clear();
         self.line("result", result)?;
@@ -124,7 +126,7 @@ impl Reporter {
 }
 
 impl Reporter {
-    /// Says how good a classifier of nodes or graphs has become.
+    /// Reports the result of a node or graph classifier.
     pub(crate) fn classification(&mut self, result: &ClassificationResult) -> anyhow::Result<()> {
         if !self.finish(result)? {
             return Ok(());
@@ -132,14 +134,15 @@ impl Reporter {
         let best = if result.best_epoch > 0 { format!(" (epoch {})", result.best_epoch) } else { String::new() };
         println!("validation accuracy {}, test accuracy {}{best}", percent(result.valid_acc), percent(result.test_acc));
         if result.metric != Metric::Accuracy {
-            let (valid, test) = (percent(result.valid_metric), percent(result.test_metric));
+            let valid = percent(result.valid_metric);
+            let test = percent(result.test_metric);
             println!("validation {metric} {valid}, test {metric} {test}", metric = result.metric);
         }
         Ok(())
     }
 }
 
-/// An epoch's times and bytes in words.
+/// Formats the times and bytes of an epoch.
 pub(crate) fn cost(cost: &EpochCost) -> String {
     format!(
         "{:.2} s (wait {:.2}, compute {:.2}, all-reduce {:.2}), {} remote nodes, {:.1} MB received",
@@ -152,7 +155,7 @@ pub(crate) fn cost(cost: &EpochCost) -> String {
     )
 }
 
-/// A share in per cent.
+/// Formats a fraction as a percentage, or `-` if there is none.
 pub(crate) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".into(), |share| format!("{:.2} %", share * 100.0))
 }

@@ -1,4 +1,4 @@
-//! `train sample`.
+//! The command `train sample`.
 
 use crate::args::SampleArgs;
 use crate::place::Rank;
@@ -33,8 +33,11 @@ pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
         let loader = loader(args, given, job)?;
         if loader.total_seeds() == 0 {
             match &args.seeds {
-                Some(path) => bail!("{}: it holds no seeds", path.display()),
-                None => bail!("dataset {} has no training nodes to take as seeds", job.node.part().meta().dataset),
+                Some(path) => bail!("--seeds {}: the file has no entries", path.display()),
+                None => bail!(
+                    "dataset {} has no training nodes to use as seeds: list seeds with --seeds",
+                    job.node.part().meta().dataset
+                ),
             }
         }
         let written = write_batches(args, &loader, job)?;
@@ -45,7 +48,8 @@ pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
     })
 }
 
-/// Makes the folder, and sees to it that it holds no batches of an earlier run.
+/// Creates the folder and makes sure that it holds no batches of an earlier run: removes them with `overwrite`, else
+/// fails.
 fn prepare(dir: &Path, overwrite: bool) -> anyhow::Result<()> {
     let name = || dir.display().to_string();
     std::fs::create_dir_all(dir).with_context(|| format!("create {}", name()))?;
@@ -58,10 +62,10 @@ fn prepare(dir: &Path, overwrite: bool) -> anyhow::Result<()> {
             continue;
         }
         if !overwrite {
-            bail!("{}: it holds batches of an earlier run; give another --out, or --overwrite", name());
+            bail!("{} holds batches of an earlier run: choose another --out, or add --overwrite", name());
         }
         match std::fs::remove_file(&path) {
-            // Another rank of this node may have been faster.
+            // Another rank of this node may have removed it first.
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(error).with_context(|| format!("remove {}", path.display()));
             }
@@ -71,9 +75,9 @@ fn prepare(dir: &Path, overwrite: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Seeds that a file lists, and their times if another does.
+/// The seeds in the file of `--seeds`, and their times in the file of `--seed-times`.
 struct GivenSeeds {
-    /// Original ids.
+    /// Original node ids.
     ids: Vec<u32>,
     times: Option<Vec<i64>>,
 }
@@ -99,7 +103,7 @@ impl GivenSeeds {
     }
 }
 
-/// A one-dimensional array of whole numbers, each of which is a `what`.
+/// Reads a one-dimensional array of integers and converts them to `N`. `what` names an entry in errors.
 fn read_numbers<N: TryFrom<i64> + TryFrom<u64>>(path: &Path, what: &str) -> anyhow::Result<Vec<N>> {
     fn read<T: NpyElement + TryInto<N> + std::fmt::Display, N>(path: &Path, what: &str) -> anyhow::Result<Vec<N>> {
         let (shape, numbers) = map_npy::<T>(path)?;
@@ -107,7 +111,7 @@ fn read_numbers<N: TryFrom<i64> + TryFrom<u64>>(path: &Path, what: &str) -> anyh
             bail!("{}: its shape is {shape:?}, but it has to be one-dimensional", path.display());
         }
         let check = |(i, &number): (usize, &T)| {
-            number.try_into().map_err(|_| anyhow::anyhow!("{}: entry {i} is {number}, no {what}", path.display()))
+            number.try_into().map_err(|_| anyhow::anyhow!("{}: entry {i} is {number}, not a {what}", path.display()))
         };
         numbers.iter().enumerate().map(check).collect()
     }
@@ -123,7 +127,7 @@ fn read_numbers<N: TryFrom<i64> + TryFrom<u64>>(path: &Path, what: &str) -> anyh
 
 fn widen<N: TryFrom<i64>>(numbers: Vec<i64>, path: &Path, what: &str) -> anyhow::Result<Vec<N>> {
     let check = |(i, number): (usize, i64)| {
-        number.try_into().map_err(|_| anyhow::anyhow!("{}: entry {i} is {number}, no {what}", path.display()))
+        number.try_into().map_err(|_| anyhow::anyhow!("{}: entry {i} is {number}, not a {what}", path.display()))
     };
     numbers.into_iter().enumerate().map(check).collect()
 }
@@ -164,7 +168,7 @@ fn loader(args: &SampleArgs, given: Option<GivenSeeds>, job: &mut Serving<'_>) -
     Ok(DistNeighborLoader::new(sampler, seed_type, seeds, config, job.world)?)
 }
 
-/// The type of the seeds: the one that was asked for, or else the only one with training nodes.
+/// Returns the node type of the seeds: the type in `--seed-type`, or else the only type with training nodes.
 fn seed_type(args: &SampleArgs, meta: &Meta) -> anyhow::Result<NodeTypeId> {
     let types = meta.node_types.iter().enumerate().map(|(i, nodes)| (NodeTypeId(i as u16), nodes));
     let named = |wanted: &str| types.clone().find(|(_, nodes)| nodes.name == wanted).map(|(t, _)| t);
@@ -178,12 +182,14 @@ fn seed_type(args: &SampleArgs, meta: &Meta) -> anyhow::Result<NodeTypeId> {
     match (&trained[..], meta.node_types.len()) {
         ([only], _) => Ok(*only),
         (_, 1) => Ok(NodeTypeId(0)),
-        _ => bail!("dataset {} has node types {}: say with --seed-type which the seeds are of", meta.dataset, names()),
+        _ => {
+            bail!("dataset {} has node types {}: select the type of the seeds with --seed-type", meta.dataset, names())
+        }
     }
 }
 
-/// Writes this rank's batches, epoch after epoch until the job has written as many as asked for; gives the number over
-/// all ranks. Batches are numbered step by step and, within a step, by rank; empty ones have no number.
+/// Writes this rank's batches, epoch after epoch, until the job has written the requested number. Returns the number of
+/// batches over all ranks. Batches are numbered by step and, within a step, by rank; empty batches have no number.
 fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut Serving<'_>) -> anyhow::Result<u64> {
     let mine = loader.num_batches() as u64;
     let counts: Vec<u64> =
@@ -194,6 +200,8 @@ fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut Servi
     for epoch in 0..wanted.div_ceil(per_epoch.max(1)) {
         for (step, batch) in loader.epoch(epoch).enumerate() {
             let step = step as u64;
+            // A rank with fewer batches contributes to its first steps only, so the earlier steps hold
+            // sum(min(count, step)) batches, and this step one for each lower rank that still has batches.
             let before = epoch * per_epoch + counts.iter().map(|&count| count.min(step)).sum::<u64>();
             if before >= wanted {
                 break;
@@ -203,7 +211,7 @@ fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut Servi
             if batch.num_seeds > 0 && number < wanted {
                 write_batch(&args.out, number, &batch, job.node.part().meta(), loader.node_type())?;
             }
-            // Step by step, so that no rank is waited for longer than a batch takes.
+            // Meeting at every step bounds the wait for a slow rank to the time of one batch.
             job.world.barrier()?;
         }
     }
@@ -211,11 +219,11 @@ fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut Servi
 }
 
 fn u64_of(bytes: &[u8]) -> anyhow::Result<u64> {
-    Ok(u64::from_le_bytes(bytes.try_into().context("a rank sent no count of its batches")?))
+    Ok(u64::from_le_bytes(bytes.try_into().context("a rank sent an invalid number of batches")?))
 }
 
-/// Writes `batch_0000k.npz` beside and renames it. Node ids are original, `int64` as PyTorch takes them. Arrays of a type
-/// have its name before theirs where there are several.
+/// Writes `batch_0000k.npz` to a temporary file and renames it. Node ids are original ids, stored as `int64` as PyTorch
+/// expects them. In a graph with several types, the type's name precedes the names of its arrays.
 fn write_batch(dir: &Path, number: u64, batch: &MiniBatch, meta: &Meta, seed_type: NodeTypeId) -> anyhow::Result<()> {
     let path = dir.join(format!("batch_{number:05}.npz"));
     let write = || -> anyhow::Result<()> {
@@ -226,7 +234,7 @@ fn write_batch(dir: &Path, number: u64, batch: &MiniBatch, meta: &Meta, seed_typ
     write().with_context(|| format!("write {}", path.display()))
 }
 
-/// Writes the archive of a batch.
+/// Writes the arrays of a batch as an archive.
 fn write_arrays(file: &File, batch: &MiniBatch, meta: &Meta, seed_type: NodeTypeId) -> anyhow::Result<()> {
     let mut npz = Npz(ZipWriter::new(BufWriter::new(file)));
     npz.ids("seeds", &batch.nodes[seed_type.index()].original_ids[..batch.num_seeds])?;
@@ -245,7 +253,7 @@ fn write_arrays(file: &File, batch: &MiniBatch, meta: &Meta, seed_type: NodeType
     Ok(())
 }
 
-/// An uncompressed archive of arrays, as `numpy.savez` writes it.
+/// The writer of an uncompressed archive of arrays in the format of `numpy.savez`.
 struct Npz<W: Write + std::io::Seek>(ZipWriter<W>);
 
 impl<W: Write + std::io::Seek> Npz<W> {

@@ -1,33 +1,34 @@
-//! Which neighbors may be drawn, as flags.
+//! The flags that constrain neighbor sampling.
 
 use clap::Args;
 use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, Temporal, TemporalStrategy, TimeAttr};
 use serde_json::{Value, json};
 
-/// Which neighbors may be drawn, and how likely each is.
+/// Flags that select the eligible neighbors and their probabilities.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Sampling")]
 pub(crate) struct SamplingArgs {
-    /// Draw neighbors with replacement
+    /// Sample neighbors with replacement
     #[arg(long)]
     pub(crate) replace: bool,
-    /// Draw neighbors in proportion to their edges' weights, which the partitioned graph has to have; edges of weight 0 never
+    /// Sample neighbors with probabilities proportional to edge weights. The graph must have edge weights; edges of
+    /// weight 0 are never sampled
     #[arg(long)]
     pub(crate) weighted: bool,
-    /// Draw nothing that is later than its seed, by the times of edges or of the neighbors themselves. Each seed then has a
-    /// neighborhood of its own
+    /// Temporal sampling: sample no edge (edge_time) or no node (node_time) later than the time of the seed. Implies
+    /// --disjoint
     #[arg(long, value_name = "edge_time|node_time")]
     pub(crate) time_attr: Option<TimeAttr>,
-    /// With --time-attr: draw any of the neighbors that are not too late, or the latest
+    /// With --time-attr: sample uniformly among the neighbors that are not too late, or take the latest ones
     #[arg(long, value_name = "uniform|last", default_value = "uniform", requires = "time_attr")]
     pub(crate) temporal_strategy: TemporalStrategy,
-    /// Give each seed a neighborhood of its own, as if it were alone in its batch
+    /// Sample a separate neighborhood for each seed, as if it were the only seed of its batch
     #[arg(long)]
     pub(crate) disjoint: bool,
 }
 
 impl SamplingArgs {
-    /// The sampler with these fan-outs.
+    /// Returns the configuration of a sampler with these fan-outs.
     pub(crate) fn config(&self, num_neighbors: NumNeighbors) -> SamplerConfig {
         let temporal = self.time_attr.map(|attr| Temporal { attr, strategy: self.temporal_strategy });
         SamplerConfig::new(num_neighbors)
@@ -37,7 +38,7 @@ impl SamplingArgs {
             .with_disjoint(self.disjoint)
     }
 
-    /// What has to be equal on all ranks, by flag.
+    /// Returns the values that must be equal on all ranks, by flag.
     pub(crate) fn parameters(&self) -> Value {
         json!({
             "replace": self.replace,

@@ -1,4 +1,4 @@
-//! A rank that holds a part of the graph, and serves it to the others.
+//! Running a rank that holds a part of the graph and serves it to the other ranks.
 
 use crate::args::{JobArgs, PartArgs};
 use crate::job::{self, Job, num_network_threads, num_workers};
@@ -12,14 +12,14 @@ use edgecut_graph::{GraphError, Meta, Part};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A joined process with its part.
+/// A process that has joined the job and serves its part.
 pub(crate) struct Serving<'a> {
     pub(crate) node: Arc<SamplingNode>,
     pub(crate) world: &'a mut ProcessGroup,
 }
 
 impl Serving<'_> {
-    /// Returns whether models of the graph have embeddings: it has node types without features.
+    /// Returns whether models of this graph have embeddings, which is the case if a node type has no features.
     pub(crate) fn has_embeddings(&self) -> bool {
         self.node.part().meta().node_types.iter().any(|nodes| nodes.feature_dim == 0)
     }
@@ -39,20 +39,21 @@ pub(crate) fn run(
         SamplingNode::part_of_rank(meta, rank.rank, rank.world_size)?;
     }
     let parameters = merged([parameters.clone(), source.parameters()?]);
-    // It answers the other ranks until all have left, so it is dropped only after that.
+    // Declared outside of the closure: the sampling node answers other ranks until all have left, so it must outlive
+    // `job::run`.
     let mut serving = None;
     job::run(job, rank, source.fingerprint(), &parameters, |Job { cluster, world }| {
-        // That comes after the joining, so that a damaged part is an error on all ranks at once.
+        // The part is opened after joining, so that all ranks hear of a damaged part at once.
         let part = open(args, source, rank, cluster)?;
         let node = serving.insert(serve(job, args, rank, part, cluster)?).clone();
         node.handle().block_on(node.wait_until_connected())?;
-        // No rank may ask another before that one serves.
+        // No rank may send a request before all ranks serve.
         world.barrier()?;
         work(&mut Serving { node, world })
     })
 }
 
-/// Opens this rank's part, or all of a dataset that has none.
+/// Opens this rank's part. A dataset that is not partitioned is a single part, which the ranks share.
 fn open(args: &PartArgs, source: Source, rank: &Rank, cluster: &Cluster) -> anyhow::Result<Part> {
     let part = match source {
         Source::Parts(meta) => {
@@ -85,7 +86,8 @@ fn serve(
     Ok(SamplingNode::start(Arc::new(part), cluster.clone(), config)?)
 }
 
-/// Whether another process of this node has the same part: then the mapped files are in memory once for all of them.
+/// Returns whether another process of this node has the same part. These processes share one copy of the mapped files
+/// in memory.
 fn shares_part(meta: &Meta, rank: &Rank) -> anyhow::Result<bool> {
     let part_of = |other| SamplingNode::part_of_rank(meta, other, rank.world_size);
     let own = part_of(rank.rank)?;

@@ -1,4 +1,4 @@
-//! Where the graph comes from: parts that are there, or a dataset that nobody has partitioned.
+//! The source of the graph: existing parts, or a dataset that is not partitioned.
 
 use crate::args::{PartArgs, WholeArgs};
 use crate::exit::UsageError;
@@ -9,16 +9,19 @@ use edgecut_graph::{HoldOutChoice, META_FILE, Meta, Provenance};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// What `--dataset-root-dir` names.
+/// The graph in the folder `--dataset-root-dir`.
 pub(crate) enum Source {
     /// The parts that partition-graph wrote.
     Parts(Box<Meta>),
-    /// A dataset's own folder, all of which is one part.
+    /// A dataset that is not partitioned. The whole dataset is one part.
     Whole(Box<DatasetSource>),
 }
 
 impl Source {
-    /// Looks what is in the folder.
+    /// Detects the kind of data in the folder.
+    ///
+    /// # Errors
+    /// A folder with neither parts nor a dataset, or flags that contradict existing parts.
     pub(crate) fn find(args: &PartArgs) -> anyhow::Result<Self> {
         let dir = &args.dataset_root_dir;
         if dir.join(META_FILE).exists() {
@@ -31,23 +34,25 @@ impl Source {
         }
         let error = Meta::read(dir).err().map(|error| error.to_string()).unwrap_or_default();
         Err(anyhow!(
-            "{error}, nor is it a dataset: it holds no .npy arrays, no raw/ with OGB's CSV files and no triples"
+            "{error}, and the folder is not a dataset either: it holds no .npy arrays, no raw/ with OGB's CSV files \
+             and no triples"
         ))
     }
 
-    /// Checks that a job of this place can have it.
+    /// Checks that the job of this process can use the graph: a dataset that is not partitioned needs all processes on
+    /// one machine.
     pub(crate) fn check(&self, place: &Place) -> anyhow::Result<()> {
         match self {
             Self::Whole(dataset) if place.has_other_nodes() => bail!(UsageError(format!(
-                "--dataset-root-dir: dataset {} is not partitioned, and this job has processes on several nodes: partition it \
-                 first, with partition-graph",
+                "--dataset-root-dir: dataset {} is not partitioned, and this job has processes on several nodes: \
+                 partition it first with partition-graph",
                 dataset.name
             ))),
             _ => Ok(()),
         }
     }
 
-    /// What tells it from other data that the other ranks may have.
+    /// Returns a text that must be equal on all ranks, and differs between partitionings.
     pub(crate) fn fingerprint(&self) -> String {
         match self {
             Self::Parts(meta) => meta.fingerprint(),
@@ -55,7 +60,7 @@ impl Source {
         }
     }
 
-    /// What has to be equal on all ranks, by flag.
+    /// Returns the values that must be equal on all ranks, by flag.
     pub(crate) fn parameters(&self) -> anyhow::Result<Value> {
         let Self::Whole(dataset) = self else { return Ok(json!({})) };
         Ok(json!({
@@ -70,7 +75,7 @@ impl Source {
     }
 }
 
-/// The dataset in `dir`, which goes by the name of that folder.
+/// Returns the dataset in `dir`, named after that folder.
 fn whole(args: &WholeArgs, dir: &Path) -> anyhow::Result<DatasetSource> {
     let folder = dir.canonicalize().with_context(|| format!("find {}", dir.display()))?;
     let mut source = DatasetSource::of_folder(folder);
@@ -82,7 +87,7 @@ fn whole(args: &WholeArgs, dir: &Path) -> anyhow::Result<DatasetSource> {
     Ok(source)
 }
 
-/// How a dataset is read was decided when its parts were made.
+/// Rejects flags that control how a dataset is read: for existing parts, partition-graph has already applied them.
 fn refuse(args: &WholeArgs, dir: &Path, made: &Provenance) -> anyhow::Result<()> {
     let latest = if made.hold_out_choice == HoldOutChoice::Latest { "latest:" } else { "" };
     let shares = |[valid, test]: [f64; 2]| format!("{latest}{valid},{test}");
@@ -98,12 +103,12 @@ fn refuse(args: &WholeArgs, dir: &Path, made: &Provenance) -> anyhow::Result<()>
             let dir = dir.display();
             bail!(UsageError(match value {
                 None => format!(
-                    "{flag}: the parts in {dir} were made without it: give it to partition-graph, which makes them"
+                    "{flag}: the parts in {dir} were made without it: pass it to partition-graph and partition again"
                 ),
                 Some(value) => {
                     let made = format!("{flag} {value}");
                     format!(
-                        "{flag}: the parts in {dir} were made with {}: leave it out, or partition again",
+                        "{flag}: the parts in {dir} were made with {}: leave the flag out, or partition again",
                         made.trim_end()
                     )
                 }

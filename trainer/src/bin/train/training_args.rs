@@ -1,4 +1,4 @@
-//! What is trained, and how, as flags.
+//! The flags of the model and its training.
 
 use crate::args::{NumNeighborsArg, not_negative, num_neighbors, probability};
 use crate::device::bytes;
@@ -19,103 +19,106 @@ use serde_json::{Value, json};
 pub(crate) enum ModelName {
     /// GraphSAGE
     Sage,
-    /// Graph convolutional network, of homogeneous graphs whose neighbors are drawn uniformly: neither by --time-attr nor by
-    /// --weighted
+    /// Graph convolutional network; homogeneous graphs only, without --time-attr and --weighted
     Gcn,
     /// Graph attention network
     Gat,
-    /// Graph attention network whose attention depends on both ends of an edge
+    /// Graph attention network v2: the attention ranking of neighbors depends on the destination node
     Gatv2,
     /// Relational graph convolutional network
     Rgcn,
-    /// No convolution: embeddings, or mapped features, alone; without fan-outs
+    /// No convolution: node embeddings, or features after one dense layer. Ignores --num-neighbors
     Embedding,
 }
 
-/// What is trained; equal on all ranks.
+/// Flags of the model and its training; equal on all ranks.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Training")]
 pub(crate) struct TrainingArgs {
-    /// The model
+    /// Model to train
     #[arg(long, value_enum, default_value_t = ModelName::Sage)]
     pub(crate) model: ModelName,
-    /// How GraphSAGE combines neighbors
+    /// Neighbor aggregation of GraphSAGE
     #[arg(long, value_name = "mean|sum|max", default_value_t = Aggregation::Mean)]
     pub(crate) aggregation: Aggregation,
-    /// Attention heads of gat and gatv2; they divide the hidden channels
+    /// Attention heads of gat and gatv2; must divide --hidden-channels
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) heads: u32,
-    /// Dropout of the weights of attention
+    /// Dropout probability of the attention weights
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
     pub(crate) attention_dropout: f64,
-    /// Matrices that the weights of rgcn's edge types are sums of [default: each has its own]
+    /// Basis decomposition of rgcn: number of basis matrices, whose weighted sums are the weights of the edge types
+    /// [default: a separate weight matrix per edge type]
     #[arg(long, value_name = "N", conflicts_with = "num_blocks", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) num_bases: Option<u32>,
-    /// Diagonal blocks that the weights of rgcn's edge types consist of; they divide the hidden channels
+    /// Block-diagonal decomposition of rgcn: number of blocks in the weight matrix of an edge type; must divide
+    /// --hidden-channels
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) num_blocks: Option<u32>,
-    /// Add a layer's input to its output, where both have --hidden-channels columns: not in the layers that read features or
-    /// compute classes
+    /// Add the input of each hidden layer to its output. Layers that read features or compute classes are excluded,
+    /// since their widths differ
     #[arg(long)]
     pub(crate) residual: bool,
-    /// Normalise the input of each layer but the features
+    /// Apply layer normalization to the input of each layer, except to the features
     #[arg(long)]
     pub(crate) layer_norm: bool,
-    /// Map features to --hidden-channels by a dense layer before the first convolution, and by another one to the classes after
-    /// the last, of a homogeneous graph; other graphs, rgcn and train link always do
+    /// Add a dense layer from the features to --hidden-channels before the first convolution, and a dense layer to the
+    /// classes after the last one. Models of heterogeneous graphs and rgcn always have both; train link always has the
+    /// first
     #[arg(long)]
     pub(crate) encoder_decoder: bool,
-    /// How a node combines what it hears over several edge types; rgcn sums
+    /// Aggregation of the messages that a node receives over different edge types; rgcn always sums
     #[arg(long, value_name = "sum|mean", default_value_t = RelationAggregation::Sum)]
     pub(crate) relation_aggregation: RelationAggregation,
     /// Width of the hidden layers
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) hidden_channels: u32,
-    /// Layers [default: as many as --num-neighbors has fan-outs, which it must equal]
+    /// Number of layers; must equal the number of fan-outs in --num-neighbors, which is the default
     #[arg(long, value_name = "N")]
     pub(crate) num_layers: Option<usize>,
-    /// In-neighbors drawn per node, a number per layer, seeds' hop first; -1 takes all. By edge type: "cites=15,10;writes=10,0",
-    /// and "cites=15,10;5,5" for all others
+    /// Fan-outs: in-neighbors to sample per node, one number per layer, the hop at the seeds first; -1 takes all
+    /// neighbors. Per edge type: "cites=15,10;writes=10,0"; a list without a name is for all other types:
+    /// "cites=15,10;5,5"
     #[arg(long, value_name = "LIST", default_value = "15,10,5", value_parser = num_neighbors, allow_hyphen_values = true)]
     pub(crate) num_neighbors: NumNeighborsArg,
-    /// The same for validation and test [default: --num-neighbors]
+    /// Fan-outs of validation and test [default: --num-neighbors]
     #[arg(long, value_name = "LIST", value_parser = num_neighbors, allow_hyphen_values = true)]
     pub(crate) eval_num_neighbors: Option<NumNeighborsArg>,
-    /// Seeds per batch and rank, at most; a rank's seeds are spread evenly over the steps of an epoch
+    /// Maximum number of seeds per batch and rank. The seeds of a rank are spread evenly over the steps of an epoch
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_size: u32,
-    /// Epochs
+    /// Number of epochs
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) num_epochs: u64,
-    /// Adam's learning rate
+    /// Learning rate of Adam
     #[arg(long, value_name = "X", default_value_t = 0.0004, value_parser = not_negative)]
     pub(crate) lr: f64,
-    /// The learning rate of the embeddings of node types without features [default: --lr]
+    /// Learning rate of the embeddings, which node types without features have [default: --lr]
     #[arg(long, value_name = "X", value_parser = not_negative)]
     pub(crate) embedding_lr: Option<f64>,
-    /// L2 penalty on all parameters but embeddings
+    /// L2 penalty on all parameters except embeddings
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = not_negative)]
     pub(crate) weight_decay: f64,
-    /// Dropout between layers
+    /// Dropout probability between layers
     #[arg(long, value_name = "P", default_value_t = 0.5, value_parser = probability)]
     pub(crate) dropout: f64,
-    /// Dropout on the input features
+    /// Dropout probability of the input features
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
     pub(crate) input_dropout: f64,
     /// Divide each feature row by its sum
     #[arg(long)]
     pub(crate) normalize_features: bool,
-    /// The seed of everything random
+    /// Random seed
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Batches that are made at the same time, ahead of the trainer, as far as --prefetch-bytes allows. 0 makes a batch when it
-    /// is asked for [default: half of the threads that sample, from 2 to 8]
+    /// Batches to prefetch concurrently, within --prefetch-bytes. 0 makes each batch when it is needed [default: half
+    /// of --num-workers, at least 2 and at most 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1024))]
     pub(crate) concurrency: Option<u32>,
-    /// Memory of the batches that are made ahead or wait, at most: 1GiB, 500MB. A larger batch passes alone
+    /// Maximum memory of prefetched batches, for example 1GiB or 500MB. A single batch may exceed it
     #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
     pub(crate) prefetch_bytes: u64,
-    /// Epochs between validations
+    /// Evaluate on the validation set every N epochs, and after the last one
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) eval_every: u64,
 }
@@ -142,7 +145,10 @@ impl TrainingArgs {
         ModelKind::Gat(GatSettings { heads: heads as usize, version, attention_dropout, projection_bias: true })
     }
 
-    /// The model, and how it is trained.
+    /// Returns the configuration of the model and its training.
+    ///
+    /// # Errors
+    /// [`UsageError`] if the numbers of fan-outs and layers differ, or the model does not support the sampling flags.
     pub(crate) fn config(
         &self,
         sampling: &SamplingArgs,
@@ -155,7 +161,7 @@ impl TrainingArgs {
         if num_neighbors.num_hops() != layers {
             let given = num_neighbors.num_hops();
             bail!(UsageError(format!(
-                "--num-neighbors has {given} fan-outs, but --num-layers is {layers}: give one per layer"
+                "--num-neighbors has {given} fan-outs, but --num-layers is {layers}: give one fan-out per layer"
             )));
         }
         let eval_num_neighbors = match &self.eval_num_neighbors {
@@ -164,9 +170,10 @@ impl TrainingArgs {
         };
         if eval_num_neighbors.num_hops() != layers {
             let given = eval_num_neighbors.num_hops();
-            let text =
-                format!("--eval-num-neighbors has {given} fan-outs, but there are {layers} layers: give one per layer");
-            bail!(UsageError(text));
+            bail!(UsageError(format!(
+                "--eval-num-neighbors has {given} fan-outs, but the model has {layers} layers: give one fan-out per \
+                 layer"
+            )));
         }
         Ok(TrainingConfig {
             kind: self.kind(),
@@ -193,19 +200,22 @@ impl TrainingArgs {
         })
     }
 
-    /// Fails for a GCN whose neighbors are drawn by time or weight: its normalisation is of the whole graph.
+    /// Rejects a GCN with temporal or weighted sampling. Its symmetric normalization uses in-degrees of the whole graph
+    /// and is unbiased only for uniformly sampled neighbors.
     fn check_sampling(&self, sampling: &SamplingArgs) -> anyhow::Result<()> {
         if self.model != ModelName::Gcn {
             return Ok(());
         }
         let why = if sampling.time_attr.is_some() {
-            "--model gcn and --time-attr: a GCN scales messages by in-degrees of the whole graph, which count edges later than the seed"
+            "--model gcn does not support --time-attr: a GCN scales messages by in-degrees of the whole graph, which \
+             count edges later than the seed"
         } else if sampling.weighted {
-            "--model gcn and --weighted: a GCN's sum over drawn neighbors is unbiased only if these are drawn uniformly"
+            "--model gcn does not support --weighted: the sum over sampled neighbors is unbiased only if they are \
+             sampled uniformly"
         } else {
             return Ok(());
         };
-        bail!(UsageError(format!("{why}; take another --model (sage, gat, gatv2) or leave out the other flag")))
+        bail!(UsageError(format!("{why}; choose another --model (sage, gat, gatv2) or leave out the other flag")))
     }
 
     fn num_neighbors(&self) -> NumNeighbors {
@@ -215,7 +225,7 @@ impl TrainingArgs {
         }
     }
 
-    /// What has to be equal on all ranks, by flag.
+    /// Returns the values that must be equal on all ranks, by flag.
     pub(crate) fn parameters(&self) -> Value {
         json!({
             "model": self.model,
@@ -245,7 +255,7 @@ impl TrainingArgs {
     }
 }
 
-/// Several objects as one.
+/// Merges JSON objects into one.
 pub(crate) fn merged<const N: usize>(objects: [Value; N]) -> Value {
     let entries = objects.into_iter().filter_map(|object| match object {
         Value::Object(entries) => Some(entries),
