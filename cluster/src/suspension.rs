@@ -33,11 +33,12 @@ impl SuspensionWatch {
     /// Records a look at time `now`. Returns whether the process was suspended since the previous one.
     pub(crate) fn look(&self, now: Instant) -> bool {
         let now = self.millis(now);
-        let last = self.last_look.swap(now, Ordering::AcqRel);
-        let resumed = self.is_gap(last, now);
+        let resumed = self.is_gap(self.last_look.load(Ordering::Acquire), now);
         if resumed {
             self.last_resume.store(now, Ordering::Release);
         }
+        // Last, so that a reader that no longer sees the gap sees the resume. Only one thread looks.
+        self.last_look.store(now, Ordering::Release);
         resumed
     }
 
