@@ -2,9 +2,7 @@
 
 use crate::support::*;
 use edgecut_cluster::{Cluster, ProcessGroup};
-use edgecut_trainer::metrics::{
-    ClassCounts, Metric, MetricState, RankingMetrics, ScoredLabels, realistic_rank, roc_auc,
-};
+use edgecut_trainer::metrics::{ClassCounts, RankingMetrics, ScoredLabels, realistic_rank, roc_auc};
 
 /// Runs `work` on every rank of a job whose ranks are threads of this process. Returns the results by rank.
 fn on_ranks<T: Send>(world_size: usize, work: impl Fn(usize, &mut ProcessGroup) -> T + Sync) -> Vec<T> {
