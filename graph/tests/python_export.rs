@@ -47,7 +47,7 @@ fn python(script: &str, folder: &Path) -> bool {
 }
 
 fn check_export(lines: &str) {
-    assert!(include_str!("../../README.md").contains(lines), "README.md shows the lines that are tested");
+    assert!(include_str!("../../docs/src/data.md").contains(lines), "the guide shows the lines that are tested");
     let dir = tempfile::tempdir().unwrap();
     if !python(&format!("{STAND_INS}\n{lines}"), dir.path()) {
         return;
@@ -68,7 +68,9 @@ fn check_export(lines: &str) {
 
 #[test]
 fn a_pyg_graph_is_exported_in_five_lines() {
-    check_export(include_str!("export_pyg.py"));
+    let lines = include_str!("export_pyg.py");
+    assert!(include_str!("../../README.md").contains(lines), "README.md shows the lines that are tested");
+    check_export(lines);
 }
 
 #[test]

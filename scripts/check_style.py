@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Counts habits that make Rust code hard to read, and fails where a rule forbids one.
+
+    check_style.py [--json] [FOLDER]
+
+Counts in all .rs files of the workspace below FOLDER (default: the repository). Rules that must hold have a limit.
+"""
+import argparse
+import json
+import pathlib
+import re
+import sys
+
+SKIPPED = {"target", ".git"}
+
+DOC = re.compile(r"^\s*//[/!] ?(.*)$")
+PLAIN = re.compile(r"^\s*// ?\S")
+OPENING = re.compile(r"^(What|Which|How|Whether|Who|Where)\b(?!.*\?$)")
+TUPLE_LET = re.compile(r"^\s*let \([^=()]*\) = \((?!.*\bawait\b).*,.*\);\s*$")
+BOOL_ARM = re.compile(r"^\s*(true|false) =>")
+LOST_SOURCE = re.compile(r"map_err\(\|[^|]*\|[^|]*to_string\(\)")
+FUNCTION = re.compile(r"\bfn \w+\s*(?:<[^(]*>)?\(([^)]*)\)", re.S)
+PUBLIC = re.compile(r"^\s*pub (?:const fn|async fn|unsafe fn|fn|struct|enum|trait|type)\b")
+
+# The most that a rule allows, in all of the workspace.
+LIMITS = {"docs that open with a question word": 0, "matches on a bool": 0}
+
+
+def rust_files(folder):
+    for path in sorted(folder.rglob("*.rs")):
+        if not SKIPPED.intersection(path.relative_to(folder).parts):
+            yield path
+
+
+def parameters(text):
+    """The number of parameters in a function's list, `self` not counted."""
+    depth = 0
+    names = 0
+    for at, character in enumerate(text):
+        if character in "<([{":
+            depth += 1
+        elif character in ")]}" or character == ">" and text[at - 1] != "-":
+            depth -= 1
+        elif character == ":" and depth == 0 and text[at - 1 : at + 2].count(":") == 1:
+            names += 1
+    return names
+
+
+def count(folder):
+    totals = {
+        "lines": 0,
+        "plain comment lines": 0,
+        "docs": 0,
+        "docs that open with a question word": 0,
+        "lets of a tuple of values": 0,
+        "matches on a bool": 0,
+        "errors that lose their source": 0,
+        "functions with more than 6 parameters": 0,
+        "public items": 0,
+        "public items with an example": 0,
+    }
+    found = {name: [] for name in LIMITS}
+    for path in rust_files(folder):
+        text = path.read_text()
+        lines = text.splitlines()
+        totals["lines"] += len(lines)
+        in_doc = False
+        has_example = False
+        for number, line in enumerate(lines, 1):
+            doc = DOC.match(line)
+            if doc:
+                if not in_doc:
+                    has_example = False
+                    totals["docs"] += 1
+                    if OPENING.match(doc[1]):
+                        totals["docs that open with a question word"] += 1
+                        found["docs that open with a question word"].append(f"{path}:{number}")
+                has_example |= doc[1].startswith("```")
+                in_doc = True
+                continue
+            if PUBLIC.match(line):
+                totals["public items"] += 1
+                totals["public items with an example"] += in_doc and has_example
+            # Attributes may lie between a doc comment and its item.
+            if not line.lstrip().startswith("#["):
+                in_doc = False
+            totals["plain comment lines"] += bool(PLAIN.match(line))
+            totals["lets of a tuple of values"] += bool(TUPLE_LET.match(line))
+            totals["errors that lose their source"] += bool(LOST_SOURCE.search(line))
+            if BOOL_ARM.match(line) and re.search(r"^\s*true =>|^\s*match ", lines[number - 2]) and "match" in "".join(
+                lines[max(0, number - 3) : number - 1]
+            ):
+                if line.lstrip().startswith("true") or not re.match(r"\s*true", lines[number - 2]):
+                    totals["matches on a bool"] += 1
+                    found["matches on a bool"].append(f"{path}:{number}")
+        for function in FUNCTION.finditer(text):
+            totals["functions with more than 6 parameters"] += parameters(function[1]) > 6
+    return totals, found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", default=pathlib.Path(__file__).resolve().parent.parent, type=pathlib.Path)
+    parser.add_argument("--json", action="store_true", help="print the counts as JSON")
+    args = parser.parse_args()
+    totals, found = count(args.folder)
+    if args.json:
+        print(json.dumps(totals))
+    else:
+        for name, value in totals.items():
+            print(f"{value:7} {name}")
+    failed = False
+    for name, limit in LIMITS.items():
+        if totals[name] > limit:
+            failed = True
+            print(f"error: {totals[name]} {name}, at most {limit} are allowed:", file=sys.stderr)
+            for place in found[name]:
+                print(f"  {place}", file=sys.stderr)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
