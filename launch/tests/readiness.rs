@@ -284,7 +284,7 @@ fn wrong_files_and_flags_are_errors_before_anything_is_connected_to() {
     assert_eq!(lab.run(&["--ip-config", &bad, "--num-nodes", "0", "prog"]).status.code(), Some(2));
     let good = arg(&lab.ip_config(1));
     let run = lab.run(&["--ip-config", &good, "--copy-parts", "--", "prog"]);
-    assert!(run.err.contains("--copy-parts: the command names no --dataset-root-dir"), "{run:#?}");
+    assert!(run.err.contains("--copy-parts needs --dataset-root-dir in the command"), "{run:#?}");
     let run = lab.run(&["--ip-config", &good, "--sync-binary", "--", "./no-such-program"]);
     assert!(run.err.contains("--sync-binary: there is no program ./no-such-program on this machine"), "{run:#?}");
 }
