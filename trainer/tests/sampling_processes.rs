@@ -149,7 +149,12 @@ fn wrong_seed_times_are_one_error() {
         (&attributes, with(Path::new("absent.npy")), 1, "absent.npy"),
         (&attributes, only(&["--seed-times", text(&given.times)]), 2, "--time-attr"),
         (&attributes, only(&["--temporal-strategy", "last"]), 2, "--time-attr"),
-        (&attributes, only(&["--weighted", "--time-attr", "edge_time", "--temporal-strategy", "last"]), 1, "exclude each other"),
+        (
+            &attributes,
+            only(&["--weighted", "--time-attr", "edge_time", "--temporal-strategy", "last"]),
+            1,
+            "exclude each other",
+        ),
         (&plain, with(&given.times), 1, "edge_time: edge type node__to__node of dataset fake has no times"),
         (&plain, only(&["--time-attr", "node_time"]), 1, "node_time: no nodes of dataset fake have times"),
         (&plain, only(&["--weighted"]), 1, "with weights"),
