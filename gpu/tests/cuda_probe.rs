@@ -255,7 +255,7 @@ fn an_old_driver_is_refused() {
     let Some(stubs) = Stubs::working(1) else { return };
     stubs.driver(&[("VERSION", 11040), ("INIT", 0), ("GPUS", 1)]);
     let expected =
-        "the NVIDIA driver is too old: it supports CUDA 11.4, and 12.0 is needed: install driver 525 or newer";
+        "the NVIDIA driver is too old: it supports CUDA 11.4, but 12.0 is needed: install driver 525 or newer";
     assert_eq!(stubs.resolved("cuda 0 1"), format!("error: {expected}"));
     assert_eq!(stubs.resolved("auto 0 1"), format!("cpu: --device auto chooses the CPU: {expected}"));
 }

@@ -7,11 +7,12 @@ use crate::link::{LinkObserver, LinkResult, LinkTrainingConfig, TrainedLinkModel
 use crate::model_file::{ModelFileError, SavedEmbeddings};
 use crate::models::{GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, NodeModel};
 use crate::ops::GnnBackend;
-use crate::{
-    ClassificationResult, EmbeddingSource, NodeTrainingConfig, Observer, TrainError, TrainedNodeModel, graph, link,
-    model_file,
-};
+use crate::{ClassificationResult, EmbeddingSource, NodeTrainingConfig, Observer, TrainError, TrainedNodeModel};
+#[cfg(not(test))]
+use crate::{graph, link, model_file};
+#[cfg(not(test))]
 use burn::backend::Autodiff;
+#[cfg(not(test))]
 use burn::tensor::backend::BackendTypes;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::SamplingNode;
@@ -156,6 +157,7 @@ pub trait TrainingBackend: GnnBackend {
 }
 
 /// Implements [`TrainingBackend`] for a backend. A generic implementation would again be compiled in each program.
+#[cfg(not(test))]
 macro_rules! compile_training {
     ($backend:ty) => {
         impl TrainingBackend for $backend {
@@ -264,6 +266,8 @@ macro_rules! compile_training {
     };
 }
 
+// Unit tests do not train by `TrainingBackend`, and compiling it takes longer than all of them.
+#[cfg(not(test))]
 compile_training!(Cpu);
-#[cfg(feature = "cuda")]
+#[cfg(all(feature = "cuda", not(test)))]
 compile_training!(Cuda);
