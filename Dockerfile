@@ -10,7 +10,8 @@ WORKDIR /edgecut
 COPY . .
 RUN cargo build --locked --release --workspace --exclude edgecut-benches --bins \
     && install --directory /programs \
-    && install --target-directory /programs target/release/partition-graph target/release/train
+    && install --target-directory /programs target/release/partition-graph target/release/sampling-server \
+        target/release/train
 
 FROM docker.io/library/debian:${DEBIAN}-slim
 COPY --from=build /programs/ /usr/local/bin/

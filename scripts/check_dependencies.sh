@@ -17,6 +17,7 @@ never() {
 }
 
 never edgecut-output 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(graph|cluster|partition|dist-sampler|dist-loader|trainer|launch)'
+never edgecut-cli 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(output|graph|cluster|partition|dist-sampler|dist-loader|gpu|trainer|launch)'
 never edgecut-graph 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(cluster|partition|dist-sampler|dist-loader|trainer|launch)'
 never edgecut-partition 'tokio.*' 'burn.*' 'tarpc' 'edgecut-(cluster|dist-sampler|dist-loader|trainer|launch)'
 never edgecut-cluster 'metis.*' 'burn.*' 'tarpc' 'edgecut-(graph|partition|dist-sampler|dist-loader|trainer|launch)'
@@ -24,6 +25,7 @@ never edgecut-gpu 'tokio.*' 'metis.*' 'burn.*' 'tarpc' 'edgecut-(cluster|partiti
 never edgecut-launch 'metis.*' 'burn.*' 'tarpc' 'edgecut-(graph|partition|dist-sampler|dist-loader|trainer)'
 never edgecut-dist-sampler 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|dist-loader|trainer|launch)'
 never edgecut-dist-loader 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|trainer|launch)'
+never edgecut-server 'metis.*' 'burn.*' 'cubecl.*' 'edgecut-(gpu|partition|dist-loader|trainer|launch)'
 never edgecut-trainer 'metis.*' 'cubecl' 'cubecl-(core|runtime|cuda|wgpu)' 'edgecut-(partition|launch)'
 if cargo metadata --format-version 1 --no-deps | grep -q '"name":"edgecut-benches","source":null,"req"'; then
     echo "no package may depend on edgecut-benches" >&2

@@ -78,6 +78,8 @@ pub(crate) enum Command {
     Sampling(BatchArgs),
     /// Sampling with features in memory, and gathering of features alone
     Gather(BatchArgs),
+    /// Caches for the features of other parts: bytes saved by rows chosen in advance and by replacement
+    Cache(CacheArgs),
     /// Fetching feature rows from a peer in another process
     Rpc(RpcArgs),
     /// Ring all-reduce between processes
@@ -140,6 +142,18 @@ pub(crate) struct BatchArgs {
     pub(crate) data: PathBuf,
     #[command(flatten)]
     pub(crate) draw: DrawArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CacheArgs {
+    /// Folder with 2 or more parts, written by partition-graph
+    #[arg(long, value_name = "PARTS_DIR")]
+    pub(crate) data: PathBuf,
+    #[command(flatten)]
+    pub(crate) draw: DrawArgs,
+    /// Sizes of the caches, as fractions of the rows of other parts
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0.05,0.2,0.5")]
+    pub(crate) ratios: Vec<f64>,
 }
 
 #[derive(Debug, Args)]

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, ensure};
 use edgecut_cluster::{Cluster, ProcessGroup};
-use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNode, SamplingNodeConfig};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig};
 use edgecut_graph::{Meta, NodeTypeId, Part, PartitionId};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub(crate) const NODES: NodeTypeId = NodeTypeId(0);
 
 /// A job with one rank and one part.
 pub(crate) struct LocalJob {
-    pub(crate) node: Arc<SamplingNode>,
+    pub(crate) node: Arc<DistGraph>,
     pub(crate) world: ProcessGroup,
     cluster: Cluster,
 }
@@ -31,8 +31,8 @@ impl LocalJob {
         let cluster = Cluster::join_local(1, |config| config.fingerprint = meta.fingerprint())?;
         let cluster = cluster.into_iter().next().context("a job of one rank has a rank")?;
         let world = cluster.world()?;
-        let config = SamplingNodeConfig { num_workers: threads, ..SamplingNodeConfig::default() };
-        let node = SamplingNode::start(part, cluster.clone(), config)?;
+        let config = DistGraphConfig { num_workers: threads, ..DistGraphConfig::default() };
+        let node = DistGraph::start(part, cluster.clone(), config)?;
         Ok(Self { node, world, cluster })
     }
 

@@ -28,7 +28,7 @@ mod trainee;
 use anyhow::Context;
 use args::{Cli, Command};
 use clap::Parser;
-use edgecut_trainer::allocator::{MiMalloc, keep_memory};
+use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use report::Report;
 use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
@@ -83,6 +83,7 @@ fn measure(cli: &Cli, report: &mut Report) -> anyhow::Result<()> {
         Command::Limits => bench::limits::run(common, report),
         Command::Sampling(args) => bench::sampling::run(args, common, report),
         Command::Gather(args) => bench::gather::run(args, common, report),
+        Command::Cache(args) => bench::cache::run(args, common, report),
         Command::Rpc(args) => bench::rpc::run(args, common, report),
         Command::AllReduce(args) => bench::all_reduce::run(args, common, report),
         Command::Aggregation(args) => bench::aggregation::run(args, common, report),

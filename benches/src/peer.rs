@@ -6,7 +6,7 @@ use crate::bench::all_reduce;
 use crate::timing::cpu_time;
 use anyhow::{Context, bail, ensure};
 use edgecut_cluster::{Cluster, ClusterConfig, ProcessGroup};
-use edgecut_dist_sampler::{SamplingNode, SamplingNodeConfig};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig};
 use edgecut_graph::{Meta, Part};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -137,11 +137,11 @@ pub(crate) fn serving_node(
     meta: &Meta,
     cluster: &Cluster,
     threads: usize,
-) -> anyhow::Result<(Arc<SamplingNode>, ProcessGroup)> {
-    let part = SamplingNode::part_of_rank(meta, cluster.rank(), cluster.world_size())?;
+) -> anyhow::Result<(Arc<DistGraph>, ProcessGroup)> {
+    let part = DistGraph::part_of_rank(meta, cluster.rank(), cluster.world_size())?;
     let part = Arc::new(Part::open(dir, part, false)?.with_edges_in_memory());
-    let config = SamplingNodeConfig { num_workers: threads, ..SamplingNodeConfig::default() };
-    let node = SamplingNode::start(part, cluster.clone(), config)?;
+    let config = DistGraphConfig { num_workers: threads, ..DistGraphConfig::default() };
+    let node = DistGraph::start(part, cluster.clone(), config)?;
     let mut world = cluster.world()?;
     world.barrier()?;
     Ok((node, world))

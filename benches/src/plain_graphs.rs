@@ -46,7 +46,7 @@ pub(crate) fn plain_batch(graphs: &[PlainGraph]) -> (Vec<u32>, Vec<u32>, Vec<f32
 mod tests {
     use super::*;
     use edgecut_dist_loader::GraphBatch;
-    use edgecut_graph::datasets::{FakeGraphsOptions, fake_graphs};
+    use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
 
     #[test]
     fn both_ways_build_the_same() {

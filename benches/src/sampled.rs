@@ -16,7 +16,8 @@ pub(crate) fn sample_all<T: Send + 'static>(
 ) -> anyhow::Result<Vec<T>> {
     let handle = sampler.node().handle();
     let sample = |(batch, seeds): (usize, &Vec<u32>)| {
-        let (sampler, seeds) = (sampler.clone(), seeds.clone());
+        let sampler = sampler.clone();
+        let seeds = seeds.clone();
         let key = BatchKey { seed: 0, epoch: 0, batch: batch as u64 };
         let task =
             handle.spawn(async move { sampler.sample(SampleSeeds::of_type(NODES, seeds, 1), key).await.map(keep) });

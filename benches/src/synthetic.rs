@@ -4,7 +4,7 @@ use anyhow::Context;
 use burn::backend::{Autodiff, NdArray};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
-use edgecut_graph::datasets::{FakeOptions, fake};
+use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::rng::CounterRng;
 use edgecut_partition::{Method, PartitionOptions, partition};
 use edgecut_trainer::ops::{BatchGraph, Block};

@@ -1,6 +1,6 @@
 //! Smoke tests of the program `bench` on a graph so small that each benchmark takes seconds.
 
-use edgecut_graph::datasets::{FakeOptions, fake};
+use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -72,6 +72,20 @@ fn gathering_is_compared_with_copies() {
     assert_eq!(records.len(), 2);
     assert!(records.iter().all(|record| record["ratio"].as_f64() > Some(0.0)));
     assert_eq!(records[0]["details"]["rows_per_batch"], records[1]["details"]["rows_per_batch"]);
+}
+
+#[test]
+fn caches_save_bytes_and_none_more_than_the_best_rows() {
+    let parts = parts(2);
+    let path = parts.path.to_str().expect("a UTF-8 path");
+    let args = ["cache", "--data", path, "--num-neighbors=3,2", "--batch-size=8", "--ratios=0.2,1"];
+    let records = records(parts.dir.path(), &args);
+    assert_eq!(records.len(), 10);
+    let saved = |record: &Value| record["details"]["bytes_saved"].as_f64().expect("a fraction");
+    let (small, whole) = records.split_at(5);
+    assert!(small.iter().all(|record| saved(record) > 0.0 && saved(record) < 1.0));
+    // A cache of all rows chosen in advance by degree has no misses, and the best rows save everything.
+    assert_eq!((saved(&whole[1]), saved(&whole[4])), (1.0, 1.0));
 }
 
 #[test]

@@ -8,10 +8,31 @@ use std::time::Instant;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::config::ClusterConfig;
-use crate::error::ClusterError;
+use crate::error::{ClusterError, system};
+use crate::io_error::explain;
 
 /// The length of the accept queue. All ranks of a large job may connect at the same time.
 const ACCEPT_BACKLOG: i32 = 1024;
+
+impl ClusterConfig {
+    /// Opens the socket that rank 0 of this job listens on, for [`Cluster::join_on`](crate::Cluster::join_on), or to
+    /// check that it is available.
+    ///
+    /// ```
+    /// use edgecut_cluster::{ClusterConfig, ClusterError};
+    ///
+    /// let mut config = ClusterConfig::new(0, 2, "127.0.0.1", edgecut_cluster::free_port()?);
+    /// let held = config.listen()?;
+    /// assert!(matches!(config.listen(), Err(ClusterError::PortInUse { .. })));
+    /// # Ok::<(), edgecut_cluster::ClusterError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A port in use, an address of another machine, or a missing secret for an address that is not loopback.
+    pub fn listen(&self) -> Result<TcpListener, ClusterError> {
+        listen_as_master(self)
+    }
+}
 
 /// Checks that `addr` may be used. Without a secret only loopback addresses are allowed.
 pub(crate) fn check_allowed(
@@ -26,11 +47,11 @@ pub(crate) fn check_allowed(
 }
 
 /// Checks the address of a rank that another process has sent: it must have a port, be specific and be allowed.
-pub(crate) fn check_given(config: &ClusterConfig, addr: SocketAddr) -> Result<(), String> {
+pub(crate) fn check_given(config: &ClusterConfig, addr: SocketAddr) -> Result<(), ClusterError> {
     if addr.port() == 0 || addr.ip().to_canonical().is_unspecified() {
-        return Err(format!("{addr} is not an address to connect to"));
+        return Err(ClusterError::NoDestination { addr });
     }
-    check_allowed(config, "connect to", addr).map_err(|error| error.to_string())
+    check_allowed(config, "connect to", addr)
 }
 
 /// Returns whether an address is a loopback address, also in its IPv4-mapped form.
@@ -40,17 +61,23 @@ pub(crate) fn is_loopback(ip: IpAddr) -> bool {
 
 /// Resolves the addresses of rank 0; at least one.
 pub(crate) fn resolve_master(config: &ClusterConfig, deadline: Instant) -> Result<Vec<SocketAddr>, ClusterError> {
-    let host = config.master_addr.as_str();
-    let port = config.master_port;
+    resolve(&config.master_addr, config.master_port, deadline)
+}
+
+/// Resolves the addresses of a host; at least one.
+pub(crate) fn resolve(host: &str, port: u16, deadline: Instant) -> Result<Vec<SocketAddr>, ClusterError> {
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, port)]);
     }
-    let failed = |cause: String| ClusterError::Resolve { host: format!("{host}:{port}"), cause };
+    let failed = |cause| ClusterError::Resolve { host: format!("{host}:{port}"), cause };
     let name = host.to_owned();
     let look_up = move || (name.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
     let found = by_deadline(deadline, look_up).and_then(|found| found);
-    let addrs = found.map_err(|error| failed(error.to_string()))?;
-    if addrs.is_empty() { Err(failed("the name has no address".to_owned())) } else { Ok(addrs) }
+    let addrs = found.map_err(failed)?;
+    if addrs.is_empty() {
+        return Err(failed(io::Error::new(io::ErrorKind::NotFound, "the name has no address")));
+    }
+    Ok(addrs)
 }
 
 /// Runs `work` on a thread of its own and waits for its result until a deadline. After the deadline the thread is left
@@ -70,7 +97,7 @@ fn by_deadline<T: Send + 'static>(deadline: Instant, work: impl FnOnce() -> T + 
 pub(crate) fn listen_as_master(config: &ClusterConfig) -> Result<TcpListener, ClusterError> {
     if config.world_size == 1 {
         // No other rank connects, so a job of one process needs neither the master's port nor its address.
-        return listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), "--master-port");
+        return listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), "master_port");
     }
     if config.master_port == 0 {
         return Err(ClusterError::Config(
@@ -83,7 +110,7 @@ pub(crate) fn listen_as_master(config: &ClusterConfig) -> Result<TcpListener, Cl
     };
     let mut first_error = None;
     for addr in candidates {
-        match check_allowed(config, "listen on", addr).and_then(|()| listen(addr, "--master-port")) {
+        match check_allowed(config, "listen on", addr).and_then(|()| listen(addr, "master_port")) {
             Ok(listener) => return Ok(listener),
             Err(error) => first_error = first_error.or(Some(error)),
         }
@@ -111,7 +138,7 @@ pub(crate) fn listen_as_member(
 ) -> Result<(TcpListener, SocketAddr), ClusterError> {
     let addr = SocketAddr::new(config.listen_addr.unwrap_or(local_ip), config.listen_port);
     check_allowed(config, "listen on", addr)?;
-    let listener = listen(addr, "--listen-port")?;
+    let listener = listen(addr, "listen_port")?;
     let mut own = local_addr(&listener)?;
     if own.ip().is_unspecified() {
         own.set_ip(local_ip);
@@ -121,7 +148,7 @@ pub(crate) fn listen_as_member(
 
 /// Returns the address that a listener is bound to.
 pub(crate) fn local_addr(listener: &TcpListener) -> Result<SocketAddr, ClusterError> {
-    listener.local_addr().map_err(crate::error::system("ask for the own listening address"))
+    listener.local_addr().map_err(system("ask for the own listening address"))
 }
 
 /// Returns the address of rank 0 in its own roster; loopback if it listens on all addresses. The other ranks replace
@@ -135,14 +162,14 @@ pub(crate) fn master_own_addr(listener: &TcpListener) -> Result<SocketAddr, Clus
     Ok(addr)
 }
 
-fn listen(addr: SocketAddr, flag: &'static str) -> Result<TcpListener, ClusterError> {
+pub(crate) fn listen(addr: SocketAddr, setting: &'static str) -> Result<TcpListener, ClusterError> {
     open(addr).map_err(|cause| match cause.kind() {
-        io::ErrorKind::AddrInUse => ClusterError::PortInUse { addr, flag },
+        io::ErrorKind::AddrInUse => ClusterError::PortInUse { addr, setting },
         io::ErrorKind::AddrNotAvailable => ClusterError::Listen {
             addr,
             cause: io::Error::new(cause.kind(), "this host has no such address; does the rank run on the right node?"),
         },
-        _ => ClusterError::Listen { addr, cause: crate::descriptors::explain(cause) },
+        _ => ClusterError::Listen { addr, cause: explain(cause) },
     })
 }
 
@@ -171,11 +198,14 @@ mod tests {
         let mut config = ClusterConfig::new(0, 2, "localhost", 29500);
         let check = |config: &ClusterConfig, addr: &str| check_given(config, addr.parse().unwrap());
         check(&config, "127.0.0.1:5").unwrap();
-        assert!(check(&config, "203.0.113.5:80").unwrap_err().contains("without a shared secret"));
+        assert!(check(&config, "203.0.113.5:80").unwrap_err().to_string().contains("without a shared secret"));
         config.token = Some(crate::Token::random().unwrap());
         check(&config, "203.0.113.5:80").unwrap();
         for nowhere in ["127.0.0.1:0", "0.0.0.0:5", "[::]:5", "[::ffff:0.0.0.0]:5"] {
-            assert_eq!(check(&config, nowhere).unwrap_err(), format!("{nowhere} is not an address to connect to"));
+            assert_eq!(
+                check(&config, nowhere).unwrap_err().to_string(),
+                format!("{nowhere} is not an address to connect to")
+            );
         }
     }
 
@@ -202,7 +232,7 @@ mod tests {
     #[test]
     fn an_address_of_another_host_is_explained() {
         let addr = SocketAddr::from(([192, 0, 2, 1], 0));
-        let error = listen(addr, "--master-port").unwrap_err().to_string();
+        let error = format!("{:#}", listen(addr, "master_port").unwrap_err());
         assert!(error.contains("192.0.2.1:0") && error.contains("right node"), "{error}");
     }
 }

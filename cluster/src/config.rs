@@ -1,9 +1,8 @@
 //! The configuration with which a process joins a job.
 
-use std::net::{IpAddr, TcpListener};
+use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::address::listen_as_master;
 use crate::env::EnvRanks;
 use crate::error::ClusterError;
 use crate::token::Token;
@@ -88,6 +87,13 @@ pub struct ClusterConfig {
 
 impl ClusterConfig {
     /// Creates a configuration with the documented defaults, and one process per node.
+    ///
+    /// ```
+    /// use edgecut_cluster::ClusterConfig;
+    ///
+    /// let config = ClusterConfig::new(0, 4, "node-1", 29500);
+    /// assert_eq!((config.local_world_size, config.rendezvous_timeout_ms), (1, 60_000));
+    /// ```
     pub fn new(rank: usize, world_size: usize, master_addr: impl Into<String>, master_port: u16) -> Self {
         Self {
             rank,
@@ -149,15 +155,6 @@ impl ClusterConfig {
         Ok(config)
     }
 
-    /// Opens the socket that rank 0 of this job listens on, for [`Cluster::join_on`](crate::Cluster::join_on), or to
-    /// check that it is available.
-    ///
-    /// # Errors
-    /// A port in use, an address of another machine, or a missing secret for an address that is not loopback.
-    pub fn listen(&self) -> Result<TcpListener, ClusterError> {
-        listen_as_master(self)
-    }
-
     /// Returns the ranks on this node.
     pub fn local_ranks(&self) -> std::ops::Range<usize> {
         let first = self.rank.saturating_sub(self.local_rank);
@@ -168,7 +165,7 @@ impl ClusterConfig {
     ///
     /// # Errors
     /// An invalid field; the error names it.
-    pub fn validate(&self) -> Result<(), ClusterError> {
+    pub(crate) fn validate(&self) -> Result<(), ClusterError> {
         let problem = self.rank_problem().or_else(|| self.timing_problem());
         problem.map_or(Ok(()), |reason| Err(ClusterError::Config(reason)))
     }
@@ -223,6 +220,16 @@ impl ClusterConfig {
 
     /// Sets the heartbeat timeout, and the interval to a quarter of it, at most one second. So a single delayed
     /// heartbeat does not exceed the timeout.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use edgecut_cluster::ClusterConfig;
+    ///
+    /// let mut config = ClusterConfig::new(0, 2, "node-1", 29500);
+    /// config.set_heartbeat_timeout(Duration::from_secs(2));
+    /// assert_eq!((config.heartbeat_timeout_ms, config.heartbeat_interval_ms), (2_000, 500));
+    /// ```
     pub fn set_heartbeat_timeout(&mut self, timeout: Duration) {
         self.heartbeat_timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         self.heartbeat_interval_ms = (self.heartbeat_timeout_ms / 4).clamp(1, 1_000);

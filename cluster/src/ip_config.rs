@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::service::{DEFAULT_SERVER_PORT, ServiceAddress};
+
 /// The most processes per node. A larger number is a typing error.
 const MAX_PROCESSES: usize = 4096;
 
@@ -54,9 +56,40 @@ pub struct IpConfig {
     // Never empty.
     nodes: Vec<NodeAddress>,
     master_port: Option<u16>,
+    server_port: Option<u16>,
+}
+
+/// The role of a node in a job whose graph is on other machines than its training.
+///
+/// ```
+/// use edgecut_cluster::{IpConfig, NodeRole};
+///
+/// let text = "hosts:\n  - {address: store-1, role: server}\n  - {address: node-1, role: trainer}\n";
+/// let config = IpConfig::parse(text, "ip_config.yaml")?;
+/// assert_eq!(config.servers()[0].to_string(), "store-1:29600");
+/// assert_eq!(config.with_role(NodeRole::Trainer).expect("a trainer").master().host, "node-1");
+/// # Ok::<(), edgecut_cluster::IpConfigError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeRole {
+    /// It holds parts of the graph and samples.
+    Server,
+    /// It trains.
+    Trainer,
 }
 
 /// The address and the settings of a node; in YAML an entry of `hosts`.
+///
+/// ```
+/// use edgecut_cluster::IpConfig;
+///
+/// let text = "hosts:\n  - {address: node-1, processes: 2, interface: eth1}\n";
+/// let config = IpConfig::parse(text, "ip_config.yaml")?;
+/// let node = config.master();
+/// assert_eq!((node.host.as_str(), node.processes, node.interface.as_deref()), ("node-1", Some(2), Some("eth1")));
+/// # Ok::<(), edgecut_cluster::IpConfigError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeAddress {
@@ -81,6 +114,9 @@ pub struct NodeAddress {
     /// Environment variables of its processes.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// Its role, if some nodes are servers.
+    #[serde(default)]
+    pub role: Option<NodeRole>,
 }
 
 /// The contents of a YAML file.
@@ -89,19 +125,29 @@ pub struct NodeAddress {
 struct YamlConfig {
     #[serde(default)]
     master_port: Option<NonZero<u16>>,
+    #[serde(default)]
+    server_port: Option<NonZero<u16>>,
     hosts: Vec<NodeAddress>,
 }
 
 /// An error of reading a file of nodes.
+///
+/// ```
+/// use edgecut_cluster::{IpConfig, IpConfigError};
+///
+/// let error = IpConfig::parse("10.0.0.1\n10.0.0.300\n", "nodes.txt").unwrap_err();
+/// assert!(matches!(error, IpConfigError::Line { line: 2, .. }));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IpConfigError {
     /// The file cannot be read.
-    #[error("read {}: {cause}", path.display())]
+    #[error("read {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// The cause.
+        #[source]
         cause: io::Error,
     },
     /// A line of the plain form is neither `ip` nor `ip port`.
@@ -135,6 +181,14 @@ pub enum IpConfigError {
         number: usize,
         /// The address of the entry.
         host: String,
+        /// The problem.
+        reason: String,
+    },
+    /// The roles of the hosts contradict each other.
+    #[error("{}: {reason}", path.display())]
+    Roles {
+        /// The file.
+        path: PathBuf,
         /// The problem.
         reason: String,
     },
@@ -185,6 +239,29 @@ impl IpConfig {
         self.master_port
     }
 
+    /// Returns whether the file gives its nodes roles.
+    pub fn has_roles(&self) -> bool {
+        self.nodes.iter().any(|node| node.role.is_some())
+    }
+
+    /// Keeps the nodes with a role. Returns `None` if there are none.
+    pub fn with_role(mut self, role: NodeRole) -> Option<Self> {
+        self.nodes.retain(|node| node.role == Some(role));
+        if self.nodes.is_empty() { None } else { Some(self) }
+    }
+
+    /// Returns the addresses of the servers that the nodes with the role `server` run. The servers of one node have
+    /// consecutive ports, from `server_port` of the file on, or from [`DEFAULT_SERVER_PORT`].
+    pub fn servers(&self) -> Vec<ServiceAddress> {
+        let first = self.server_port.unwrap_or(DEFAULT_SERVER_PORT);
+        let of_node = |node: &NodeAddress| {
+            let host = node.listen_addr.map_or_else(|| node.host.clone(), |addr| addr.to_string());
+            let ports = (0..node.processes.unwrap_or(1)).map(move |number| first.saturating_add(number as u16));
+            ports.map(move |port| ServiceAddress::new(host.clone(), port)).collect::<Vec<_>>()
+        };
+        self.nodes.iter().filter(|node| node.role == Some(NodeRole::Server)).flat_map(of_node).collect()
+    }
+
     /// Keeps the first `count` nodes, but at least one; all of them if there are fewer.
     pub fn take(mut self, count: usize) -> Self {
         self.nodes.truncate(count.max(1));
@@ -214,7 +291,11 @@ fn parse_yaml(text: &str, path: &Path) -> Result<IpConfig, IpConfigError> {
             return Err(IpConfigError::Host { path: path.to_owned(), number: index + 1, host, reason });
         }
     }
-    Ok(IpConfig { nodes: config.hosts, master_port: config.master_port.map(NonZero::get) })
+    if let Some(reason) = roles_problem(&config.hosts) {
+        return Err(IpConfigError::Roles { path: path.to_owned(), reason });
+    }
+    let server_port = config.server_port.map(NonZero::get);
+    Ok(IpConfig { nodes: config.hosts, master_port: config.master_port.map(NonZero::get), server_port })
 }
 
 /// Returns the first line of a YAML error, without the position, which the error of this crate has already.
@@ -243,8 +324,20 @@ fn problem_of(node: &NodeAddress) -> Option<String> {
     bad.map(|name| format!("{name:?} is not a valid name of an environment variable"))
 }
 
+/// Returns what is wrong with the roles of the hosts; `None` if they are valid.
+fn roles_problem(hosts: &[NodeAddress]) -> Option<String> {
+    let without = hosts.iter().find(|node| node.role.is_none());
+    if let (Some(node), true) = (without, hosts.iter().any(|node| node.role.is_some())) {
+        let host = &node.host;
+        return Some(format!("host {host} has no role, but others have: add `role: server` or `role: trainer`"));
+    }
+    let unknown = hosts.iter().find(|node| node.role == Some(NodeRole::Server) && node.interface.is_some())?;
+    let host = &unknown.host;
+    Some(format!("host {host} is a server, whose address trainers need: give listen_addr instead of interface"))
+}
+
 fn parse_plain(text: &str, path: &Path) -> Result<IpConfig, IpConfigError> {
-    let mut config = IpConfig { nodes: Vec::new(), master_port: None };
+    let mut config = IpConfig { nodes: Vec::new(), master_port: None, server_port: None };
     for (index, line) in text.lines().enumerate() {
         let fields = line.split('#').next().unwrap_or_default();
         let parsed = parse_line(fields);

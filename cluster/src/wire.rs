@@ -4,99 +4,17 @@
 //! holds at most [`MAX_FRAME_BYTES`].
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
-use crate::error::Failure;
+use crate::io_error::invalid;
 
 /// The largest message: large enough for the roster of the largest job.
 pub(crate) const MAX_FRAME_BYTES: usize = 1 << 20;
 const LENGTH_BYTES: usize = 4;
-
-/// The first message on an authenticated connection: its purpose.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Hello {
-    /// The control connection of a rank that wants to join; answered with [`Admission`].
-    Register(Register),
-    /// A rank cannot join, for a reason of its own. Rank 0 tells it to the other ranks at once.
-    GiveUp { rank: usize, attempt: u64, reason: String },
-    /// A stream for the application; answered with [`Answer`].
-    Rpc { job: String, from: usize },
-    /// A connection of a process group; answered with [`Answer`].
-    Ring { job: String, key: RingKey },
-    /// A connection for heartbeats between two ranks that exchange data; answered with [`Answer`].
-    Pulse { job: String, from: usize },
-}
-
-/// The registration of a rank that joins.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Register {
-    pub(crate) rank: usize,
-    pub(crate) world_size: usize,
-    pub(crate) fingerprint: String,
-    pub(crate) listen: SocketAddr,
-    /// The number of restarts of the job before this process was started, as counted by its launcher.
-    pub(crate) attempt: u64,
-    /// The time since the process began to join, in milliseconds.
-    pub(crate) waited_ms: u64,
-}
-
-/// The identity of a connection of a process group. The group is the `instance`-th one with this name and these
-/// members; `from` is the rank that opened the connection.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct RingKey {
-    pub(crate) name: String,
-    pub(crate) members: Vec<usize>,
-    pub(crate) instance: u64,
-    pub(crate) from: usize,
-    pub(crate) lane: Lane,
-}
-
-/// The use of a connection of a process group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) enum Lane {
-    /// From the left neighbor in the ring.
-    Ring,
-    /// With a peer in recursive doubling.
-    Doubling,
-}
-
-/// The outcome of the rendezvous.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Admission {
-    /// All ranks have joined. The name of the job is random, so that connections from another job are recognized.
-    Roster { job: String, addrs: Vec<SocketAddr> },
-    /// The rendezvous failed, or this process cannot join.
-    Rejected { reason: String },
-}
-
-/// The answer to a connection of purpose RPC, ring or pulse.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Answer {
-    Welcome,
-    Refused { reason: String },
-}
-
-/// A message on a control connection after the rendezvous.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Message {
-    Heartbeat,
-    /// To rank 0: the failure of this rank or of another one. From rank 0: the failure that ends the job.
-    Failed(Failure),
-    /// To rank 0: this rank has waited too long for another one, which may itself wait for a third.
-    Suspected(Failure),
-    /// From rank 0: a request for [`Message::Waits`].
-    AskWaits,
-    /// To rank 0: the ranks that this rank waits for in its collectives.
-    Waits(Vec<usize>),
-    /// To rank 0: this rank is done and waits for the others.
-    Leaving,
-    /// From rank 0: all ranks are done, and connections may close.
-    Goodbye,
-}
 
 /// Encodes a message with its length.
 pub(crate) fn encode<M: Serialize>(message: &M) -> io::Result<Vec<u8>> {
@@ -141,10 +59,6 @@ fn checked_length(bytes: [u8; LENGTH_BYTES]) -> io::Result<usize> {
     }
 }
 
-pub(crate) fn invalid(reason: String) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, reason)
-}
-
 /// A blocking stream with one deadline for all reads and writes together.
 ///
 /// A timeout of the socket alone would restart with every read, so a peer that sends single bytes could extend it
@@ -181,6 +95,13 @@ impl Write for Timed<'_> {
     }
 }
 
+/// Removes the timeouts of the handshake from a stream and makes it non-blocking, for use with an event loop.
+pub(crate) fn make_nonblocking(stream: &TcpStream) -> io::Result<()> {
+    stream.set_read_timeout(None)?;
+    stream.set_write_timeout(None)?;
+    stream.set_nonblocking(true)
+}
+
 /// Turns the error of a socket timeout, "would block", into one that users understand.
 fn timed_out(error: io::Error) -> io::Error {
     match error.kind() {
@@ -191,7 +112,15 @@ fn timed_out(error: io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+
     use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    enum Message {
+        Heartbeat,
+        Leaving,
+    }
 
     #[test]
     fn a_frame_survives_any_split() {

@@ -48,7 +48,7 @@ fn child_rank() {
         Cluster::join(ClusterConfig::new(rank, world_size, "127.0.0.1", port as u16)).unwrap()
     };
     let error = reduce_until_error(&cluster, len, None);
-    println!("{error}");
+    println!("{error:#}");
 }
 
 /// A child process, killed on drop.

@@ -54,7 +54,7 @@ fn raise() {
 fn start_too_large_a_job() {
     limit_files(100, 500);
     let error = Cluster::join(ClusterConfig::new(0, 1_000, "127.0.0.1", 29_999)).unwrap_err();
-    println!("\nOUTCOME {error}");
+    println!("\nOUTCOME {error:#}");
 }
 
 fn run_out_while_others_connect() {
@@ -96,7 +96,7 @@ fn run_out_during_the_rendezvous() {
     let second = TcpStream::connect(addr).unwrap();
     let error = master.join().unwrap().unwrap_err();
     drop((files, second));
-    println!("\nOUTCOME {error}");
+    println!("\nOUTCOME {error:#}");
 }
 
 fn run_out_and_connect() {
@@ -105,7 +105,7 @@ fn run_out_and_connect() {
     let files = use_up_files(0);
     let error = cluster.connect_rpc(0).unwrap_err();
     drop(files);
-    println!("\nOUTCOME {error}");
+    println!("\nOUTCOME {error:#}");
 }
 
 fn run(part: &str) -> Vec<String> {

@@ -53,7 +53,7 @@ fn without_a_secret_only_loopback_works() {
     assert!(master.starts_with("listen on 0.0.0.0:29500 without a shared secret"), "{master}");
 
     // An address reserved for documentation. The check fails before any connection is attempted.
-    let member = Cluster::join(ClusterConfig::new(1, 2, "192.0.2.1", 29_500)).unwrap_err().to_string();
+    let member = format!("{:#}", Cluster::join(ClusterConfig::new(1, 2, "192.0.2.1", 29_500)).unwrap_err());
     assert!(member.starts_with("connect to 192.0.2.1:29500 without a shared secret"), "{member}");
     assert!(member.contains("EDGECUT_TOKEN"), "{member}");
 
@@ -78,7 +78,7 @@ fn a_master_that_never_comes_is_named() {
     let (listener, mut configs) = configs(&[1], 2);
     drop(listener);
     configs[0].rendezvous_timeout_ms = 300;
-    let error = Cluster::join(configs.remove(0)).unwrap_err().to_string();
+    let error = format!("{:#}", Cluster::join(configs.remove(0)).unwrap_err());
     assert!(error.contains("rank 1 has not reached the master within 0.3 s"), "{error}");
 }
 
@@ -137,7 +137,7 @@ fn a_port_in_use_is_explained() {
     let addr = holder.local_addr().unwrap();
     let error = Cluster::join(ClusterConfig::new(0, 2, "127.0.0.1", addr.port())).unwrap_err();
     assert!(matches!(error, ClusterError::PortInUse { .. }), "{error}");
-    let text = format!("listen on {addr}: port in use; choose another with --master-port");
+    let text = format!("listen on {addr}: port in use; choose another `master_port`");
     assert!(error.to_string().starts_with(&text), "{error}");
 
     // A rank whose own port is in use tells the others, so they do not wait until the deadline.

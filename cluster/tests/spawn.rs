@@ -31,7 +31,7 @@ fn program() {
     };
     match outcome {
         Ok(()) => println!("after: done"),
-        Err(error) => println!("after: {error}"),
+        Err(error) => println!("after: {error:#}"),
     }
 }
 
@@ -44,11 +44,11 @@ fn sum(cluster: Cluster) -> Result<(), ClusterError> {
 }
 
 fn fail_on_rank_1(cluster: Cluster) -> Result<(), String> {
-    let mut world = cluster.world().map_err(|error| error.to_string())?;
+    let mut world = cluster.world().map_err(|error| format!("{error:#}"))?;
     if cluster.rank() == 1 {
         return Err("x.npy is truncated".to_owned());
     }
-    world.barrier().map_err(|error| error.to_string())
+    world.barrier().map_err(|error| format!("{error:#}"))
 }
 
 fn panic_on_rank_1(cluster: Cluster) -> Result<(), ClusterError> {
@@ -66,8 +66,8 @@ fn kill_rank_1(cluster: Cluster) -> Result<(), ClusterError> {
 }
 
 fn rank_0_is_stuck(cluster: Cluster) -> Result<(), String> {
-    let mut world = cluster.world().map_err(|error| error.to_string())?;
-    world.barrier().map_err(|error| error.to_string())?;
+    let mut world = cluster.world().map_err(|error| format!("{error:#}"))?;
+    world.barrier().map_err(|error| format!("{error:#}"))?;
     if cluster.rank() == 1 {
         return Err("out of memory".to_owned());
     }

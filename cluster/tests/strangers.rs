@@ -119,7 +119,7 @@ fn child_rank() {
     config.token = Token::from_env().unwrap();
     match Cluster::join(config) {
         Ok(cluster) => println!("\nOUTCOME {:?}", cluster.shutdown()),
-        Err(error) => println!("\nOUTCOME {error}"),
+        Err(error) => println!("\nOUTCOME {error:#}"),
     }
 }
 
@@ -158,7 +158,7 @@ fn join_as_other_user(secret: Option<&str>) -> (String, String) {
         outcome,
         match master {
             Ok(ended) => format!("{ended:?}"),
-            Err(error) => error.to_string(),
+            Err(error) => format!("{error:#}"),
         },
     )
 }

@@ -1,6 +1,6 @@
 //! A mini-batch of nodes with its neighborhood.
 
-use crate::prefetch::bytes_held;
+use crate::prefetch_budget::bytes_held;
 use edgecut_dist_sampler::{BatchKey, SampledEdgeAttributes};
 
 /// All data of a training step, as plain arrays.
@@ -8,6 +8,16 @@ use edgecut_dist_sampler::{BatchKey, SampledEdgeAttributes};
 /// Nodes of each type are numbered in the order of discovery, seeds first. Layer `l` of `L` layers, counted from 0,
 /// computes the nodes within `L - 1 - l` hops of the seeds from the nodes within `L - l` hops. Both are prefixes of the
 /// node list. The edges of the layer are the rows of the shorter prefix in [`EdgeBatch`].
+///
+/// ```
+/// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_loader.rs"));
+/// let batch = loader.epoch(0).next().expect("a batch")?;
+/// let nodes = &batch.nodes[0];
+/// // The first nodes are the seeds.
+/// assert_eq!(nodes.input_nodes[..batch.num_seeds], (0..16).collect::<Vec<u32>>());
+/// assert_eq!(nodes.features.len(), nodes.input_nodes.len() * nodes.feature_dim);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct MiniBatch {
     /// The key of the batch.
@@ -24,6 +34,13 @@ pub struct MiniBatch {
 
 impl MiniBatch {
     /// Makes a batch without seeds.
+    ///
+    /// ```
+    /// use edgecut_dist_loader::MiniBatch;
+    /// use edgecut_dist_sampler::BatchKey;
+    /// let batch = MiniBatch::empty(BatchKey { seed: 1, epoch: 0, batch: 9 });
+    /// assert_eq!((batch.num_seeds, batch.num_bytes()), (0, 0));
+    /// ```
     pub fn empty(key: BatchKey) -> Self {
         Self { key, num_seeds: 0, nodes: Vec::new(), edges: Vec::new(), labels: Vec::new() }
     }
@@ -74,6 +91,16 @@ impl NodeBatch {
 }
 
 /// The sampled edges of one type, as a CSR with a row per destination. Nodes are given by their numbers in the batch.
+///
+/// ```
+/// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_loader.rs"));
+/// let batch = loader.epoch(0).next().expect("a batch")?;
+/// let edges = &batch.edges[0];
+/// // One hop expands the 16 seeds, and draws at most 5 neighbors of each.
+/// assert_eq!(edges.indptr.len(), 16 + 1);
+/// assert!(edges.indptr.windows(2).all(|ends| ends[1] - ends[0] <= 5));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EdgeBatch {
     /// Offsets into `indices`, one per row plus one. Each expanded node has a row.

@@ -2,7 +2,7 @@
 
 use crate::batch::NodeBatch;
 use crate::error::LoaderError;
-use edgecut_dist_sampler::{SampleError, SamplingNode, Wanted};
+use edgecut_dist_sampler::{DistGraph, SampleError, Wanted};
 use edgecut_graph::NodeTypeId;
 use rustc_hash::FxHashMap;
 use std::fmt;
@@ -62,12 +62,23 @@ impl CachedRows {
     /// Fetches the features of the nodes in some slots of one type, to fill the cache: `[slots.len(), feature_dim]`,
     /// row-major. Fetching ranges of slots one after the other bounds the memory that this takes.
     ///
+    /// ```
+    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_loader.rs"));
+    /// use edgecut_dist_loader::CachedRows;
+    /// use edgecut_graph::NodeTypeId;
+    /// let cached = CachedRows::new(vec![vec![7, 3]])?;
+    /// let node = loader.sampler().node();
+    /// let features = node.handle().block_on(cached.fetch(node, NodeTypeId(0), 0..2))?;
+    /// assert_eq!(features.len(), 2 * node.part().meta().node_types[0].feature_dim);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LoaderError::Config`] for slots that do not exist, [`LoaderError::Fetch`] if the type has no features or a
     /// peer fails.
     pub async fn fetch(
         &self,
-        node: &Arc<SamplingNode>,
+        node: &Arc<DistGraph>,
         node_type: NodeTypeId,
         slots: Range<usize>,
     ) -> Result<Vec<f32>, LoaderError> {
@@ -89,7 +100,7 @@ impl CachedRows {
     /// run on the sampling threads.
     pub(crate) async fn split(
         self: &Arc<Self>,
-        node: &SamplingNode,
+        node: &DistGraph,
         node_type: NodeTypeId,
         nodes: Vec<u32>,
     ) -> Result<(Vec<u32>, Vec<u32>), SampleError> {

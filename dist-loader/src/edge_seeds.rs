@@ -1,13 +1,17 @@
 //! Seed edges of a rank's batches.
 
-use edgecut_graph::{EdgeList, EdgeTypeId, Part, Split};
+use edgecut_dist_sampler::{DistGraph, SampleError};
+use edgecut_graph::{EdgeTypeId, Part, SeedEdgeEnds, Split};
+use futures::future::try_join_all;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The source of seed edges.
 #[derive(Clone, Debug)]
 pub enum EdgeSeeds {
     /// The edges of some types into this rank's nodes: the edges that carry messages for [`Split::Train`], the held-out
-    /// edges for the other splits. Ranks that share a part take them in turn.
+    /// edges for the other splits. Ranks that share a part take them in turn. A client of servers takes the edges of the
+    /// parts in its [`SeedShare`](edgecut_dist_sampler::SeedShare).
     Split(Split, Vec<EdgeTypeId>),
     /// A list of edges in global ids, the same on every rank. Batch `k` is the `k`-th stretch of the list, and rank `k`
     /// modulo the world size makes it.
@@ -15,6 +19,14 @@ pub enum EdgeSeeds {
 }
 
 /// A seed edge of a batch, in global ids.
+///
+/// ```
+/// use edgecut_dist_loader::{EdgeSeeds, SeedEdge};
+/// use edgecut_graph::EdgeTypeId;
+/// let edge = SeedEdge { edge_type: EdgeTypeId(0), src: 7, dst: 3, time: None };
+/// let seeds = EdgeSeeds::Listed(vec![edge]);
+/// assert!(matches!(seeds, EdgeSeeds::Listed(edges) if edges == [edge]));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SeedEdge {
     /// The edge type.
@@ -30,35 +42,46 @@ pub struct SeedEdge {
 /// Seed edges by position.
 #[derive(Debug)]
 pub(crate) enum EdgeIndex {
-    /// For each edge type, the range of positions of its edges in the part.
-    Part {
+    /// The edges of some types that some parts own, end to end.
+    Parts {
         split: Split,
-        types: Vec<(EdgeTypeId, Range<usize>)>,
+        edge_types: Vec<EdgeTypeId>,
+        sections: Vec<Section>,
     },
     Listed(Vec<SeedEdge>),
 }
 
+/// The edges of one type that one part owns.
+#[derive(Debug)]
+pub(crate) struct Section {
+    part: u32,
+    edge_type: EdgeTypeId,
+    /// The positions of the edges.
+    positions: Range<usize>,
+}
+
 impl EdgeIndex {
-    pub(crate) fn new(part: &Part, seeds: EdgeSeeds) -> Self {
-        match seeds {
-            EdgeSeeds::Listed(edges) => Self::Listed(edges),
-            EdgeSeeds::Split(split, edge_types) => {
-                let mut end = 0;
-                let range = |edge_type: EdgeTypeId| {
-                    let edges = part.edges(edge_type);
-                    let start = end;
-                    end += held_out(part, edge_type, split).map_or(edges.csc.num_edges(), |list| list.src.len());
-                    (edge_type, start..end)
-                };
-                Self::Part { split, types: edge_types.into_iter().map(range).collect() }
+    pub(crate) fn new(node: &DistGraph, seeds: EdgeSeeds) -> Result<Self, SampleError> {
+        let (split, edge_types) = match seeds {
+            EdgeSeeds::Listed(edges) => return Ok(Self::Listed(edges)),
+            EdgeSeeds::Split(split, edge_types) => (split, edge_types),
+        };
+        let mut sections = Vec::new();
+        let mut start = 0;
+        for part in node.seed_share().parts {
+            for &edge_type in &edge_types {
+                let end = start + node.num_seed_edges(part, edge_type, split)?;
+                sections.push(Section { part, edge_type, positions: start..end });
+                start = end;
             }
         }
+        Ok(Self::Parts { split, edge_types, sections })
     }
 
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Listed(edges) => edges.len(),
-            Self::Part { types, .. } => types.last().map_or(0, |(_, range)| range.end),
+            Self::Parts { sections, .. } => sections.last().map_or(0, |section| section.positions.end),
         }
     }
 
@@ -66,7 +89,7 @@ impl EdgeIndex {
     /// on it.
     pub(crate) fn lacks_times(&self, part: &Part) -> Option<String> {
         let (split, types) = match self {
-            Self::Part { split, types } => (*split, types),
+            Self::Parts { split, edge_types, .. } => (*split, edge_types),
             Self::Listed(edges) => {
                 let without = edges.iter().position(|edge| edge.time.is_none())?;
                 return Some(format!("temporal sampling needs a time for each seed edge: edge {without} has none"));
@@ -81,7 +104,7 @@ impl EdgeIndex {
                 Split::Test => edges.held_out[1] > 0 && !edges.held_out_has_times,
             }
         };
-        let edge_type = types.iter().map(|(edge_type, _)| edge_type).find(|edge_type| lacks(edge_type))?;
+        let edge_type = types.iter().find(|edge_type| lacks(edge_type))?;
         let edges = &meta.edge_types[edge_type.index()];
         let name = format!("{}__{}__{}", edges.src_type, edges.relation, edges.dst_type);
         Some(match split {
@@ -92,39 +115,36 @@ impl EdgeIndex {
             _ => format!(
                 "temporal sampling needs a time for each seed edge, but the held-out {} edges of type {name} have \
                  none: save {0}_edge_time.npy beside {0}_edge_index.npy, or hold out the latest edges with \
-                 --hold-out-edges latest:VALID,TEST, and partition again",
+                 `hold_out_edges=latest:VALID,TEST`, and partition again",
                 split.name()
             ),
         })
     }
 
-    /// Returns the edge at a position, which must be below [`EdgeIndex::len`].
-    pub(crate) fn edge(&self, part: &Part, position: usize) -> SeedEdge {
-        let (split, types) = match self {
-            Self::Listed(edges) => return edges[position],
-            Self::Part { split, types } => (*split, types),
+    /// Returns the edges at some positions, which must be below [`EdgeIndex::len`].
+    pub(crate) async fn edges(&self, node: &Arc<DistGraph>, positions: &[u32]) -> Result<Vec<SeedEdge>, SampleError> {
+        let (split, sections) = match self {
+            Self::Listed(edges) => return Ok(positions.iter().map(|&at| edges[at as usize]).collect()),
+            Self::Parts { split, sections, .. } => (*split, sections),
         };
-        let (edge_type, range) = &types[types.partition_point(|(_, range)| range.end <= position)];
-        let edge_type = *edge_type;
-        let at = position - range.start;
-        if let Some(list) = held_out(part, edge_type, split) {
-            let time = list.times.as_ref().map(|times| times[at]);
-            return SeedEdge { edge_type, src: list.src[at], dst: list.dst[at], time };
+        // By section: the places of its edges in the result, and their positions in the section.
+        let mut asked = vec![(Vec::new(), Vec::new()); sections.len()];
+        for (place, &position) in positions.iter().enumerate() {
+            let at = sections.partition_point(|section| section.positions.end <= position as usize);
+            asked[at].0.push(place);
+            asked[at].1.push((position as usize - sections[at].positions.start) as u32);
         }
-        let edges = part.edges(edge_type);
-        // The destination of the `at`-th in-edge is the row whose range of in-edges contains it.
-        let row = edges.csc.indptr().partition_point(|&end| end <= at as u64) - 1;
-        let dst = part.owned(edges.dst_type).start + row as u32;
-        let time = edges.attributes.times.as_ref().map(|times| times[at]);
-        SeedEdge { edge_type, src: edges.csc.indices()[at], dst, time }
-    }
-}
-
-fn held_out(part: &Part, edge_type: EdgeTypeId, split: Split) -> Option<&EdgeList> {
-    let held_out = &part.edges(edge_type).held_out;
-    match split {
-        Split::Train => None,
-        Split::Valid => Some(&held_out.valid),
-        Split::Test => Some(&held_out.test),
+        let read = asked.into_iter().zip(sections).filter(|((places, _), _)| !places.is_empty());
+        let read = read.map(|((places, positions), section)| async move {
+            let edges = node.seed_edges(section.part, section.edge_type, split, positions).await?;
+            Ok::<_, SampleError>((places, section.edge_type, edges))
+        });
+        let mut all = vec![SeedEdge { edge_type: EdgeTypeId(0), src: 0, dst: 0, time: None }; positions.len()];
+        for (places, edge_type, edges) in try_join_all(read).await? {
+            for (place, SeedEdgeEnds { src, dst, time }) in places.into_iter().zip(edges) {
+                all[place] = SeedEdge { edge_type, src, dst, time };
+            }
+        }
+        Ok(all)
     }
 }

@@ -5,6 +5,16 @@ use edgecut_dist_sampler::SampleError;
 use thiserror::Error;
 
 /// An error of a loader.
+///
+/// ```
+/// use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig, LoaderError};
+/// # use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
+/// # use std::sync::Arc;
+/// # let graphs = Arc::new(fake_graphs(&FakeGraphsOptions { num_graphs: 10, ..FakeGraphsOptions::default() })?);
+/// let loader = GraphDataLoader::new(graphs, vec![10], GraphLoaderConfig::new(4), 0, 1);
+/// assert!(matches!(loader, Err(LoaderError::Config { what }) if what.contains("graph 10 does not exist")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Error)]
 pub enum LoaderError {
     /// A batch could not be sampled, or its features could not be fetched.
@@ -20,6 +30,12 @@ pub enum LoaderError {
     /// Rows for a cache could not be fetched.
     #[error("fetch rows for the feature cache")]
     Fetch {
+        /// The cause.
+        source: Box<SampleError>,
+    },
+    /// The seeds could not be read from the servers.
+    #[error("read the seeds")]
+    Seeds {
         /// The cause.
         source: Box<SampleError>,
     },

@@ -3,7 +3,7 @@
 use crate::batch::{EdgeBatch, MiniBatch, NodeBatch};
 use crate::cached_rows::CachedRows;
 use edgecut_dist_sampler::{
-    BatchKey, NodeAttributes, SampleError, SampledEdgeAttributes, SampledEdges, SampledSubgraph, SamplingNode, Wanted,
+    BatchKey, DistGraph, NodeAttributes, SampleError, SampledEdgeAttributes, SampledEdges, SampledSubgraph, Wanted,
     WantedOfEdges,
 };
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
@@ -19,7 +19,7 @@ pub(crate) struct Filling {
 
 /// Fetches the requested attributes of the nodes and edges of a neighborhood, except labels.
 pub(crate) async fn fill(
-    node: &Arc<SamplingNode>,
+    node: &Arc<DistGraph>,
     subgraph: SampledSubgraph,
     &Filling { wanted, of_edges, ref cache }: &Filling,
     key: BatchKey,
@@ -83,7 +83,7 @@ pub(crate) async fn fill(
 /// Returns the slots of `nodes` and their attributes: features of the nodes without a slot, other attributes of all
 /// nodes.
 async fn fetch_uncached(
-    node: &Arc<SamplingNode>,
+    node: &Arc<DistGraph>,
     node_type: NodeTypeId,
     nodes: &[u32],
     wanted: Wanted,
@@ -103,7 +103,7 @@ async fn fetch_uncached(
 
 /// Fetches the requested attributes of `nodes`, unless none is requested.
 async fn fetch_if_any(
-    node: &Arc<SamplingNode>,
+    node: &Arc<DistGraph>,
     node_type: NodeTypeId,
     nodes: &[u32],
     wanted: Wanted,

@@ -1,12 +1,17 @@
 //! The assignment of graphs to ranks and steps.
 
 use crate::error::LoaderError;
-use crate::prefetch::DEFAULT_PREFETCH_BYTES;
+use crate::prefetch_budget::DEFAULT_PREFETCH_BYTES;
 use edgecut_graph::GraphDataset;
 use edgecut_graph::rng::{CounterRng, combine};
 use std::ops::Range;
 
 /// The rule by which graphs are packed into a batch.
+///
+/// ```
+/// use edgecut_dist_loader::{GraphLoaderConfig, Packing};
+/// assert_eq!(GraphLoaderConfig::new(32).packing, Packing::Graphs(32));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
     /// At most this many graphs per rank.
@@ -16,6 +21,12 @@ pub enum Packing {
 }
 
 /// The configuration of a [`GraphDataLoader`](crate::GraphDataLoader).
+///
+/// ```
+/// use edgecut_dist_loader::{GraphLoaderConfig, Packing};
+/// let config = GraphLoaderConfig { packing: Packing::Nodes(4096), ..GraphLoaderConfig::new(0) };
+/// assert!(config.shuffle && !config.drop_last);
+/// ```
 #[derive(Clone, Debug)]
 pub struct GraphLoaderConfig {
     /// The size of a batch.
@@ -56,6 +67,7 @@ impl GraphLoaderConfig {
 /// [`Packing::Nodes`] cuts the order into batches, which the ranks take in turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EpochPlan {
+    epoch: u64,
     order: Vec<u32>,
     /// Batches as ranges of the order, `world_size` per step.
     batches: Vec<Range<usize>>,
@@ -82,7 +94,11 @@ impl EpochPlan {
                 by_nodes(order.iter().map(nodes), budget, world_size, config.drop_last)
             }
         };
-        Self { order, batches, world_size }
+        Self { epoch, order, batches, world_size }
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     pub(crate) fn num_steps(&self) -> usize {
@@ -164,8 +180,8 @@ pub(crate) fn check(
                 Some(&graph) if nodes(graph) > budget => {
                     let most = nodes(graph);
                     fail(format!(
-                        "graph {graph} has {most} nodes, the most of all, but a batch may have {budget}: raise the \
-                         limit (--max-nodes) to at least {most}"
+                        "graph {graph} has {most} nodes, the most of all, but a batch may have {budget}: raise \
+                         `max_nodes` to at least {most}"
                     ))
                 }
                 _ => Ok(()),

@@ -6,37 +6,44 @@
 //! graphs. A [`MiniBatch`] consists of plain arrays: this crate does not depend on a tensor library.
 #![forbid(unsafe_code)]
 
-mod ahead;
 mod batch;
+mod batch_iter;
 mod cached_rows;
+mod edge_relations;
 mod edge_seeds;
 mod error;
 mod fill;
 mod graph_batch;
 mod graph_loader;
 mod graph_plan;
-mod hotness;
 mod link_batch;
+mod link_batches;
 mod link_loader;
-mod loader;
+mod loader_config;
+mod loader_threads;
 mod negatives;
-mod prefetch;
+mod node_batches;
+mod node_loader;
+mod prefetch_budget;
+mod prefetching_loader;
+mod seed_loader;
 mod seeds;
 mod shared_candidates;
 
-pub use ahead::BatchIter;
 pub use batch::{EdgeBatch, MiniBatch, NodeBatch};
+pub use batch_iter::BatchIter;
 pub use cached_rows::CachedRows;
+pub use edge_relations::EdgeRelations;
 pub use edge_seeds::{EdgeSeeds, SeedEdge};
 pub use error::LoaderError;
 pub use graph_batch::GraphBatch;
-pub use graph_loader::{GraphBatchIter, GraphDataLoader};
+pub use graph_loader::GraphDataLoader;
 pub use graph_plan::{GraphLoaderConfig, Packing};
-pub use hotness::Hotness;
 pub use link_batch::{LinkBatch, Negatives};
 pub use link_loader::{DistLinkNeighborLoader, LinkConfig};
-pub use loader::{DistNeighborLoader, LoaderConfig};
+pub use loader_config::LoaderConfig;
 pub use negatives::{Exclude, NegativeDistribution, NegativeSampling};
-pub use prefetch::DEFAULT_PREFETCH_BYTES;
+pub use node_loader::DistNeighborLoader;
+pub use prefetch_budget::DEFAULT_PREFETCH_BYTES;
 pub use seeds::Seeds;
-pub use shared_candidates::{EdgeRelations, SharedCandidates};
+pub use shared_candidates::{SharedCandidates, SharedNegatives};

@@ -1,8 +1,8 @@
 //! A mini-batch of edges with its neighborhood.
 
 use crate::batch::MiniBatch;
-use crate::prefetch::bytes_held;
-use crate::shared_candidates::EdgeRelations;
+use crate::edge_relations::EdgeRelations;
+use crate::prefetch_budget::bytes_held;
 use edgecut_graph::EdgeTypeId;
 use std::sync::Arc;
 

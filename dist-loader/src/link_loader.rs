@@ -1,24 +1,19 @@
 //! A loader of batches of edges, made ahead of the trainer.
 
-use crate::ahead::{BatchIter, run_ahead};
-use crate::batch::MiniBatch;
+use crate::batch_iter::BatchIter;
 use crate::cached_rows::CachedRows;
-use crate::edge_seeds::{EdgeIndex, EdgeSeeds, SeedEdge};
+use crate::edge_relations::EdgeRelations;
+use crate::edge_seeds::{EdgeIndex, EdgeSeeds};
 use crate::error::LoaderError;
-use crate::fill::{Filling, fill};
-use crate::hotness::Hotness;
-use crate::link_batch::{LinkBatch, Negatives};
-use crate::loader::{LoaderConfig, check_degrees, count, measured};
+use crate::link_batch::LinkBatch;
+use crate::link_batches::LinkBatches;
+use crate::loader_config::{LoaderConfig, check_degrees};
 use crate::negatives::{Exclude, NegativeSampler, NegativeSampling};
-use crate::prefetch::{Made, PrefetchBudget};
+use crate::seed_loader::SeedLoader;
 use crate::seeds::{SeedPlan, Shuffle};
-use crate::shared_candidates::EdgeRelations;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{
-    BatchKey, DistNeighborSampler, SampleError, SampleSeeds, SampledSubgraph, SamplingNode, Wanted,
-};
+use edgecut_dist_sampler::{DistNeighborSampler, Hotness};
 use edgecut_graph::{EdgeTypeId, Meta};
-use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -26,6 +21,18 @@ use std::sync::Arc;
 const MAX_NEGATIVES: usize = 1 << 25;
 
 /// The configuration of link batches, in addition to [`LoaderConfig`].
+///
+/// ```
+/// use edgecut_dist_loader::{Exclude, LinkConfig, NegativeDistribution, NegativeSampling};
+/// let negatives = NegativeSampling {
+///     num: 10,
+///     distribution: NegativeDistribution::Degree,
+///     exclude: Exclude::Edges,
+///     shared: false,
+/// };
+/// let link = LinkConfig { negatives, exclude_seed_edges: true, reverse_types: Vec::new() };
+/// assert_eq!(link.negatives.num, 10);
+/// ```
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
     /// The negatives to draw.
@@ -40,14 +47,18 @@ pub struct LinkConfig {
 }
 
 /// A loader of a rank's mini-batches of edges, epoch by epoch. All ranks of the job take the same number of steps.
+///
+/// ```
+/// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_link_loader.rs"));
+/// use edgecut_dist_loader::Negatives;
+/// let batch = loader.epoch(0).next().expect("a batch")?;
+/// assert_eq!(batch.src.len(), 32);
+/// let Negatives::OfEach { num: 2, dst } = &batch.negatives else { panic!("two negatives per edge") };
+/// assert_eq!(dst.len(), 64);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct DistLinkNeighborLoader {
-    maker: Arc<LinkMaker>,
-    plan: Arc<SeedPlan>,
-    concurrency: usize,
-    prefetch_bytes: usize,
-    budget: Arc<PrefetchBudget>,
-    num_steps: usize,
-    total_seeds: usize,
+    loader: SeedLoader<LinkBatches>,
 }
 
 impl DistLinkNeighborLoader {
@@ -56,7 +67,7 @@ impl DistLinkNeighborLoader {
     /// # Errors
     /// [`LoaderError::Config`] for a batch size of 0, for shared negatives with exclusion of edges or in temporal
     /// sampling, for too many negatives per batch, for wrong reverse types, and for edges without times in temporal
-    /// sampling. [`LoaderError::Directory`] if negatives cannot be looked up. [`LoaderError::Agree`] if the ranks
+    /// sampling. [`LoaderError::Seeds`] if servers do not tell the edges. [`LoaderError::Directory`] if negatives cannot be looked up. [`LoaderError::Agree`] if the ranks
     /// cannot agree on the number of steps.
     pub fn new(
         sampler: Arc<DistNeighborSampler>,
@@ -108,7 +119,7 @@ impl DistLinkNeighborLoader {
                 name(other)
             ));
         }
-        let index = EdgeIndex::new(part, seeds);
+        let index = EdgeIndex::new(node, seeds).map_err(|source| LoaderError::Seeds { source: Box::new(source) })?;
         if index.len() > u32::MAX as usize {
             return invalid(format!(
                 "{} seed edges in one part exceed the limit of 2^32 - 1: partition into more parts",
@@ -120,12 +131,12 @@ impl DistLinkNeighborLoader {
         }
         let negatives = Arc::new(NegativeSampler::new(link.negatives, node, &edge_types, world)?);
         let mut plan = SeedPlan::new(index.len(), listed, Shuffle::Permutation, &config, node, world);
-        let (num_steps, total_seeds) = plan.agree(config.even_batches, world)?;
+        let agreed = plan.agree(config.even_batches, world)?;
         let relations = Arc::new(EdgeRelations {
             ends: part.edge_type_ids().map(|e| (part.edges(e).src_type, part.edges(e).dst_type)).collect(),
             reverses: reverse_types(part.meta(), &link.reverse_types),
         });
-        let maker = LinkMaker {
+        let batches = LinkBatches {
             sampler,
             index: Arc::new(index),
             negatives,
@@ -133,45 +144,36 @@ impl DistLinkNeighborLoader {
             exclude_seed_edges: link.exclude_seed_edges,
             relations,
             wanted: config.wanted,
-            cache: config.cache,
+            cache: config.cache.clone(),
         };
-        Ok(Self {
-            maker: Arc::new(maker),
-            plan: Arc::new(plan),
-            concurrency: config.concurrency,
-            prefetch_bytes: config.prefetch_bytes,
-            budget: PrefetchBudget::new(config.prefetch_bytes),
-            num_steps,
-            total_seeds,
-        })
+        Ok(Self { loader: SeedLoader::new(batches, plan, agreed, &config) })
     }
 
     /// Returns the loader with a cache. From now on it does not fetch the features of cached nodes. Other ranks may use
     /// other caches.
     pub fn with_cache(self, cache: Arc<CachedRows>) -> Self {
-        let maker = LinkMaker { cache: Some(cache), ..(*self.maker).clone() };
-        Self { maker: Arc::new(maker), ..self }
+        Self { loader: self.loader.with_cache(cache) }
     }
 
     /// Returns the sampler of the neighborhoods.
     pub fn sampler(&self) -> &Arc<DistNeighborSampler> {
-        &self.maker.sampler
+        &self.loader.seeds().sampler
     }
 
     /// Returns the number of steps per epoch, the same on every rank. A rank that runs out of edges earlier gets empty
     /// batches.
     pub fn num_steps(&self) -> usize {
-        self.num_steps
+        self.loader.num_steps()
     }
 
     /// Returns the most bytes of finished batches that waited at the same time, over all epochs so far.
     pub fn peak_prefetch_bytes(&self) -> usize {
-        self.budget.peak_bytes()
+        self.loader.peak_bytes()
     }
 
     /// Returns the number of seed edges over all ranks.
     pub fn total_seeds(&self) -> usize {
-        self.total_seeds
+        self.loader.total_seeds()
     }
 
     /// Returns the batches of `epoch`, in order, made as in
@@ -181,48 +183,34 @@ impl DistLinkNeighborLoader {
     }
 
     /// Returns the batches of `epoch` after `prepare`, which runs on the sampling threads.
+    ///
+    /// ```
+    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_link_loader.rs"));
+    /// let sizes = loader.epoch_map(0, |batch| batch.src.len()).collect::<Result<Vec<usize>, _>>()?;
+    /// assert_eq!(sizes.iter().sum::<usize>(), loader.total_seeds());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn epoch_map<T: Send + 'static>(
         &self,
         epoch: u64,
         prepare: impl Fn(LinkBatch) -> T + Send + Sync + 'static,
     ) -> BatchIter<T> {
-        let maker = self.maker.clone();
-        let plan = self.plan.clone();
-        let prepare = Arc::new(prepare);
-        let order = plan.order(epoch);
-        let budget = self.budget.clone();
-        run_ahead(self.maker.node(), self.concurrency, budget, self.num_steps, move |step| {
-            let maker = maker.clone();
-            let prepare = prepare.clone();
-            let (seeds, key) = plan.batch(&order, epoch, step);
-            let make = async move {
-                let batch = maker.make(seeds, key).await?;
-                let num_bytes = batch.num_bytes();
-                let batch = maker.node().run_on_workers(move || prepare(batch)).await?;
-                Ok(Made { batch, num_bytes })
-            };
-            (key, make)
-        })
+        self.loader.epoch_map(epoch, prepare)
     }
 
     /// Counts how often nodes are inputs of the first `num_batches` batches of this rank in `epoch`. See
     /// [`DistNeighborLoader::hotness`](crate::DistNeighborLoader::hotness).
     ///
+    /// ```
+    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_link_loader.rs"));
+    /// assert!(loader.hotness(0, 1)?.hottest(&[4], 40)[0].len() == 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LoaderError::Batch`] if a neighborhood cannot be sampled.
     pub fn hotness(&self, epoch: u64, num_batches: usize) -> Result<Hotness, LoaderError> {
-        let maker = self.maker.clone();
-        let plan = self.plan.clone();
-        let order = plan.order(epoch);
-        let num_batches = num_batches.min(plan.num_batches());
-        // Neighborhoods are smaller than batches, so their sizes have an estimate of their own.
-        let budget = PrefetchBudget::new(self.prefetch_bytes);
-        let sampled = run_ahead(self.maker.node(), self.concurrency, budget, num_batches, move |step| {
-            let maker = maker.clone();
-            let (seeds, key) = plan.batch(&order, epoch, step);
-            (key, async move { maker.sample(&seeds, key).await.map(|sampled| measured(sampled.subgraph)) })
-        });
-        count(sampled, self.maker.node())
+        self.loader.hotness(epoch, num_batches)
     }
 }
 
@@ -247,148 +235,4 @@ fn reverse_types(meta: &Meta, given: &[(EdgeTypeId, EdgeTypeId)]) -> Vec<Vec<Edg
     };
     let reverses_of = |a: usize| (0..types.len()).filter(|&b| is_reverse(a, b)).map(|b| EdgeTypeId(b as u16)).collect();
     (0..types.len()).map(reverses_of).collect()
-}
-
-/// The state that turns seed edges into batches.
-#[derive(Clone)]
-struct LinkMaker {
-    sampler: Arc<DistNeighborSampler>,
-    index: Arc<EdgeIndex>,
-    negatives: Arc<NegativeSampler>,
-    num_negatives: NegativeSampling,
-    exclude_seed_edges: bool,
-    relations: Arc<EdgeRelations>,
-    wanted: Wanted,
-    cache: Option<Arc<CachedRows>>,
-}
-
-/// The ends of a batch's edges as seeds of its neighborhood, each node once, or once per edge if neighborhoods are
-/// disjoint.
-struct Ends {
-    seeds: SampleSeeds,
-    numbers: Vec<FxHashMap<(u32, u32), u32>>,
-    disjoint: bool,
-}
-
-impl Ends {
-    /// Returns the number of a node among the seeds of its type, and adds it if it is new.
-    fn number(&mut self, node_type: usize, edge: usize, id: u32) -> u32 {
-        let batch = if self.disjoint { edge as u32 } else { 0 };
-        let nodes = &mut self.seeds.nodes[node_type];
-        *self.numbers[node_type].entry((batch, id)).or_insert_with(|| {
-            nodes.push(id);
-            if self.disjoint {
-                self.seeds.batch[node_type].push(batch);
-            }
-            nodes.len() as u32 - 1
-        })
-    }
-}
-
-/// Seeds, and the numbers of the ends of edges and of their negatives among them.
-struct Numbered {
-    seeds: SampleSeeds,
-    src: Vec<u32>,
-    dst: Vec<u32>,
-    negatives: Negatives,
-}
-
-/// The neighborhood of edges, and the numbers of their ends and negatives among its seeds.
-struct Sampled {
-    subgraph: SampledSubgraph,
-    edges: Vec<SeedEdge>,
-    src: Vec<u32>,
-    dst: Vec<u32>,
-    negatives: Negatives,
-}
-
-impl LinkMaker {
-    fn node(&self) -> &Arc<SamplingNode> {
-        self.sampler.node()
-    }
-
-    async fn make(self: &Arc<Self>, positions: Vec<u32>, key: BatchKey) -> Result<LinkBatch, SampleError> {
-        if positions.is_empty() {
-            return Ok(LinkBatch::empty(MiniBatch::empty(key)));
-        }
-        let Sampled { subgraph, edges, src, dst, negatives } = self.sample(&positions, key).await?;
-        let filling =
-            Filling { wanted: self.wanted, of_edges: self.sampler.edge_attributes(), cache: self.cache.clone() };
-        let graph = fill(self.node(), subgraph, &filling, key, edges.len(), Vec::new()).await?;
-        let edge_types = edges.iter().map(|edge| edge.edge_type).collect();
-        Ok(LinkBatch { graph, edge_types, src, dst, negatives, relations: self.relations.clone() })
-    }
-
-    async fn sample(self: &Arc<Self>, positions: &[u32], key: BatchKey) -> Result<Sampled, SampleError> {
-        // Edges may be in a mapped file, and network threads must not wait for the disk.
-        let reader = self.clone();
-        let positions = positions.to_vec();
-        let read = move || -> Vec<SeedEdge> {
-            let part = reader.node().part();
-            positions.iter().map(|&at| reader.index.edge(part, at as usize)).collect()
-        };
-        let edges = self.node().run_on_workers(read).await?;
-        let drawn = self.negatives.draw(self.node(), key, &edges).await?;
-        let maker = self.clone();
-        let of = edges.clone();
-        let number = move || maker.number_ends(&of, &drawn);
-        let Numbered { seeds, src, dst, negatives } = self.node().run_on_workers(number).await?;
-        let subgraph = self.sampler.sample(seeds, key).await?;
-        Ok(Sampled { subgraph, edges, src, dst, negatives })
-    }
-
-    /// Numbers the ends of edges and their negatives as seeds.
-    fn number_ends(&self, edges: &[SeedEdge], drawn: &[Vec<u32>]) -> Numbered {
-        let part = self.node().part();
-        let num_types = part.meta().node_types.len();
-        let mut ends = Ends {
-            seeds: SampleSeeds {
-                nodes: vec![Vec::new(); num_types],
-                batch: vec![Vec::new(); num_types],
-                times: edges.iter().filter_map(|edge| edge.time).collect(),
-                excluded: self.excluded(edges),
-            },
-            numbers: vec![FxHashMap::default(); num_types],
-            disjoint: self.sampler.is_disjoint(),
-        };
-        let types_of = |edge: &SeedEdge| {
-            let edges = part.edges(edge.edge_type);
-            (edges.src_type.index(), edges.dst_type.index())
-        };
-        let src = edges.iter().enumerate().map(|(i, edge)| ends.number(types_of(edge).0, i, edge.src)).collect();
-        let dst = edges.iter().enumerate().map(|(i, edge)| ends.number(types_of(edge).1, i, edge.dst)).collect();
-        let negatives = if self.num_negatives.shared {
-            // Shared negatives belong to no edge, so disjoint sampling puts them into a neighborhood after those of the
-            // edges.
-            Negatives::Shared(
-                (drawn.iter().enumerate())
-                    .map(|(t, ids)| ids.iter().map(|&id| ends.number(t, edges.len(), id)).collect())
-                    .collect(),
-            )
-        } else {
-            Negatives::OfEach {
-                num: self.num_negatives.num,
-                dst: (edges.iter().zip(drawn).enumerate())
-                    .flat_map(|(i, (edge, ids))| ids.iter().map(move |&id| (types_of(edge).1, i, id)))
-                    .map(|(t, i, id)| ends.number(t, i, id))
-                    .collect(),
-            }
-        };
-        Numbered { seeds: ends.seeds, src, dst, negatives }
-    }
-
-    /// Returns the edges of a batch and their reverses, by edge type.
-    fn excluded(&self, edges: &[SeedEdge]) -> Vec<Vec<(u32, u32)>> {
-        if !self.exclude_seed_edges {
-            return Vec::new();
-        }
-        let mut excluded = vec![Vec::new(); self.relations.reverses.len()];
-        for edge in edges {
-            excluded[edge.edge_type.index()].push((edge.src, edge.dst));
-            for &reverse in &self.relations.reverses[edge.edge_type.index()] {
-                excluded[reverse.index()].push((edge.dst, edge.src));
-            }
-        }
-        excluded
-    }
 }

@@ -3,7 +3,7 @@
 use crate::edge_seeds::SeedEdge;
 use crate::error::LoaderError;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{BatchKey, SampleError, SamplingNode};
+use edgecut_dist_sampler::{BatchKey, DistGraph, SampleError};
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -19,6 +19,18 @@ const SCAN_PIECE: usize = 1 << 12;
 
 /// The rule by which negative destinations are drawn. They are drawn over all nodes of the type, whichever parts own
 /// them, and do not depend on the number of parts.
+///
+/// ```
+/// use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
+/// // One list of 64 negatives for all edges of a batch.
+/// let shared = NegativeSampling {
+///     num: 64,
+///     distribution: NegativeDistribution::Uniform,
+///     exclude: Exclude::Nothing,
+///     shared: true,
+/// };
+/// assert!(shared.shared);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NegativeSampling {
     /// The number of negatives per edge, or per batch and destination type if they are shared.
@@ -82,13 +94,21 @@ impl NegativeSampler {
     /// Makes a sampler, and the directories that it needs. Every rank must call this.
     pub(crate) fn new(
         config: NegativeSampling,
-        node: &SamplingNode,
+        node: &DistGraph,
         edge_types: &[EdgeTypeId],
         world: &mut ProcessGroup,
     ) -> Result<Self, LoaderError> {
         let part = node.part();
         let mut num_in_edges = vec![None; part.meta().node_types.len()];
         let by_degree = config.distribution == NegativeDistribution::Degree;
+        if node.is_client() {
+            if by_degree && config.num > 0 {
+                let what = "servers draw no negatives by degree: draw them uniformly (`negatives=uniform`)";
+                return Err(LoaderError::Config { what: what.into() });
+            }
+            // Lookups ask all servers, without a directory.
+            return Ok(Self { config, num_in_edges });
+        }
         let dst_types: BTreeSet<NodeTypeId> = edge_types.iter().map(|&e| part.edges(e).dst_type).collect();
         for dst_type in dst_types.into_iter().filter(|_| config.num > 0) {
             node.make_directory(dst_type, by_degree, world)
@@ -104,7 +124,7 @@ impl NegativeSampler {
     /// shared.
     pub(crate) async fn draw(
         self: &Arc<Self>,
-        node: &Arc<SamplingNode>,
+        node: &Arc<DistGraph>,
         key: BatchKey,
         edges: &[SeedEdge],
     ) -> Result<Vec<Vec<u32>>, SampleError> {
@@ -161,7 +181,7 @@ impl NegativeSampler {
 
     async fn draw_shared(
         &self,
-        node: &Arc<SamplingNode>,
+        node: &Arc<DistGraph>,
         stream: u64,
         edges: &[SeedEdge],
     ) -> Result<Vec<Vec<u32>>, SampleError> {
@@ -178,7 +198,7 @@ impl NegativeSampler {
     }
 
     /// Draws the number of a node of a type with the random numbers of `key`.
-    fn number(&self, node: &SamplingNode, node_type: NodeTypeId, key: u64) -> u64 {
+    fn number(&self, node: &DistGraph, node_type: NodeTypeId, key: u64) -> u64 {
         let num_nodes = node.part().meta().node_types[node_type.index()].book.num_nodes() as u64;
         CounterRng::new(key).below(self.num_in_edges[node_type.index()].unwrap_or(num_nodes))
     }
@@ -186,12 +206,12 @@ impl NegativeSampler {
     /// Returns the global ids of nodes of one type, given by number.
     async fn find_of_type(
         &self,
-        node: &SamplingNode,
+        node: &DistGraph,
         node_type: NodeTypeId,
         numbers: &[u64],
-        kind: Number,
+        meaning: Number,
     ) -> Result<Vec<u32>, SampleError> {
-        if kind == Number::Drawn && self.num_in_edges[node_type.index()].is_some() {
+        if meaning == Number::Drawn && self.num_in_edges[node_type.index()].is_some() {
             return node.find_by_in_edge(node_type, numbers).await;
         }
         let originals: Vec<u32> = numbers.iter().map(|&id| id as u32).collect();
@@ -201,11 +221,11 @@ impl NegativeSampler {
     /// Returns the global ids of nodes given by number, each of the destination type of its slot's edge.
     async fn find(
         &self,
-        node: &Arc<SamplingNode>,
+        node: &Arc<DistGraph>,
         edges: &[SeedEdge],
         slots: &[Slot],
         numbers: &[u64],
-        kind: Number,
+        meaning: Number,
     ) -> Result<Vec<u32>, SampleError> {
         let mut by_type: BTreeMap<NodeTypeId, Vec<usize>> = BTreeMap::new();
         for (position, slot) in slots.iter().enumerate() {
@@ -214,7 +234,7 @@ impl NegativeSampler {
         let mut ids = vec![0; slots.len()];
         for (node_type, positions) in by_type {
             let asked: Vec<u64> = positions.iter().map(|&position| numbers[position]).collect();
-            let found = self.find_of_type(node, node_type, &asked, kind).await?;
+            let found = self.find_of_type(node, node_type, &asked, meaning).await?;
             positions.iter().zip(found).for_each(|(&position, id)| ids[position] = id);
         }
         Ok(ids)
@@ -223,7 +243,7 @@ impl NegativeSampler {
     /// Returns whether each slot's destination is allowed as a negative.
     async fn are_legal(
         &self,
-        node: &Arc<SamplingNode>,
+        node: &Arc<DistGraph>,
         edges: &[SeedEdge],
         slots: &[Slot],
         ids: &[u32],
@@ -249,7 +269,7 @@ impl NegativeSampler {
     /// Searches all nodes in order, starting with a random one, and returns the first allowed negative.
     async fn first_legal(
         &self,
-        node: &Arc<SamplingNode>,
+        node: &Arc<DistGraph>,
         stream: u64,
         edges: &[SeedEdge],
         slot: Slot,
@@ -287,6 +307,6 @@ impl NegativeSampler {
     }
 }
 
-fn dst_type(node: &SamplingNode, edge: &SeedEdge) -> NodeTypeId {
+fn dst_type(node: &DistGraph, edge: &SeedEdge) -> NodeTypeId {
     node.part().edges(edge.edge_type).dst_type
 }

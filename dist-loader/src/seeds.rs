@@ -1,18 +1,20 @@
 //! Seeds of a rank's batches.
 
 use crate::error::LoaderError;
-use crate::loader::LoaderConfig;
+use crate::loader_config::LoaderConfig;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
-use edgecut_dist_sampler::{BatchKey, SamplingNode};
+use edgecut_dist_sampler::{BatchKey, DistGraph};
 use edgecut_graph::rng::{CounterRng, combine};
-use edgecut_graph::{NodeTypeId, Part, Permutation, Split};
+use edgecut_graph::{NodeTypeId, PartitionId, Permutation, Split};
+use std::ops::Range;
 
 /// The source of seeds.
 #[derive(Clone, Debug)]
 pub enum Seeds {
-    /// The nodes of a split that this rank's part owns. Ranks that share a part take them in turn.
+    /// The nodes of a split that this rank's part owns. Ranks that share a part take them in turn. A client of servers
+    /// takes the nodes of the parts in its [`SeedShare`](edgecut_dist_sampler::SeedShare).
     Split(Split),
-    /// All nodes that this rank's part owns. Ranks that share a part take them in turn.
+    /// All nodes that this rank's part owns, or for a client those of the same parts.
     Owned,
     /// A list of global ids, the same on every rank. Batch `k` is the `k`-th stretch of the list, and rank `k` modulo
     /// the world size makes it.
@@ -39,6 +41,13 @@ pub(crate) struct SeedPlan {
     pub(crate) sharers: (usize, usize),
     /// The part. It selects the shuffle, so that parts shuffle differently and the sharers of one part alike.
     pub(crate) part: u32,
+}
+
+/// The number of steps per epoch, and the number of seeds over all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Agreed {
+    pub(crate) num_steps: usize,
+    pub(crate) total_seeds: usize,
 }
 
 /// The representation of a shuffled order.
@@ -68,10 +77,11 @@ impl EpochOrder {
     }
 }
 
-/// Returns the global ids of the seeds of a split that a part owns.
-pub(crate) fn split_seeds(part: &Part, node_type: NodeTypeId, split: Split) -> Vec<u32> {
-    let start = part.owned(node_type).start;
-    part.nodes(node_type).splits.get(split).iter().map(|row| start + row).collect()
+/// Returns the global ids of the nodes of the parts whose seeds a process takes.
+pub(crate) fn owned_seeds(node: &DistGraph, node_type: NodeTypeId) -> Range<u32> {
+    let book = &node.part().meta().node_types[node_type.index()].book;
+    let parts = node.seed_share().parts;
+    book.range(PartitionId(parts.start)).start..book.range(PartitionId(parts.end - 1)).end
 }
 
 impl SeedPlan {
@@ -81,9 +91,10 @@ impl SeedPlan {
         listed: bool,
         shuffle: Shuffle,
         config: &LoaderConfig,
-        node: &SamplingNode,
+        node: &DistGraph,
         world: &ProcessGroup,
     ) -> Self {
+        let share = node.seed_share();
         Self {
             len,
             listed,
@@ -93,17 +104,13 @@ impl SeedPlan {
             seed: config.seed,
             rank: world.rank(),
             world_size: world.size(),
-            sharers: node.sharers(),
-            part: node.part().id().0,
+            sharers: (share.sharers, share.mine),
+            part: share.parts.start,
         }
     }
 
-    /// Agrees with all ranks on the number of steps, and sums up the seeds. Returns both.
-    pub(crate) fn agree(
-        &mut self,
-        even_batches: bool,
-        world: &mut ProcessGroup,
-    ) -> Result<(usize, usize), LoaderError> {
+    /// Agrees with all ranks on the number of steps, and sums up the seeds.
+    pub(crate) fn agree(&mut self, even_batches: bool, world: &mut ProcessGroup) -> Result<Agreed, LoaderError> {
         let mut steps = [self.num_batches() as u64];
         world.all_reduce(&mut steps, ReduceOp::Max)?;
         let num_steps = steps[0] as usize;
@@ -112,7 +119,7 @@ impl SeedPlan {
         let own_seeds = if self.listed && self.rank > 0 { 0 } else { self.num_seeds() as u64 };
         let mut total = [own_seeds];
         world.all_reduce(&mut total, ReduceOp::Sum)?;
-        Ok((num_steps, total[0] as usize))
+        Ok(Agreed { num_steps, total_seeds: total[0] as usize })
     }
 
     /// Returns the number of batches of an epoch in which this rank has seeds.
@@ -155,11 +162,15 @@ impl SeedPlan {
         }
     }
 
-    /// Returns the seeds and the key of this rank's batch in `step`, in the order of `epoch`. There are no seeds after
-    /// the last batch.
-    pub(crate) fn batch(&self, order: &EpochOrder, epoch: u64, step: usize) -> (Vec<u32>, BatchKey) {
-        let batch = step * self.world_size + self.rank;
-        let at = if self.listed { batch } else { step };
+    /// Returns the key of this rank's batch in `step`.
+    pub(crate) fn key(&self, epoch: u64, step: usize) -> BatchKey {
+        BatchKey { seed: self.seed, epoch, batch: self.batch_of(step) as u64 }
+    }
+
+    /// Returns the seeds of this rank's batch in `step`, in the order of an epoch. There are no seeds after the last
+    /// batch.
+    pub(crate) fn seeds(&self, order: &EpochOrder, step: usize) -> Vec<u32> {
+        let at = if self.listed { self.batch_of(step) } else { step };
         let num_seeds = self.num_seeds();
         let start = |at: usize| match self.even_steps {
             // Evenly spaced boundaries, so that the sizes of batches differ by at most one seed.
@@ -167,8 +178,12 @@ impl SeedPlan {
             None => (at * self.batch_size).min(num_seeds),
         };
         let (sharers, mine) = self.stride();
-        let seeds = (start(at)..start(at + 1)).map(|seed| order.at(mine + seed * sharers)).collect();
-        (seeds, BatchKey { seed: self.seed, epoch, batch: batch as u64 })
+        (start(at)..start(at + 1)).map(|seed| order.at(mine + seed * sharers)).collect()
+    }
+
+    /// Returns the number of this rank's batch in `step`, counted over all ranks.
+    fn batch_of(&self, step: usize) -> usize {
+        step * self.world_size + self.rank
     }
 }
 
@@ -196,7 +211,7 @@ mod tests {
 
     fn all_batches(plan: &SeedPlan, epoch: u64) -> Vec<(Vec<u32>, BatchKey)> {
         let order = plan.order(epoch);
-        (0..plan.num_batches()).map(|step| plan.batch(&order, epoch, step)).collect()
+        (0..plan.num_batches()).map(|step| (plan.seeds(&order, step), plan.key(epoch, step))).collect()
     }
 
     fn seeds_of(batches: &[(Vec<u32>, BatchKey)]) -> Vec<u32> {
@@ -254,7 +269,7 @@ mod tests {
         let many = SeedPlan { shuffle: Some(Shuffle::Permutation), ..plan(0, 1, (1, 0), false, u32::MAX) };
         let order = many.order(1);
         assert!(matches!(order, EpochOrder::Permutation(_)) && size_of_val(&order) < 256);
-        assert_eq!(many.batch(&order, 1, 1 << 29).0.len(), 4);
+        assert_eq!(many.seeds(&order, 1 << 29).len(), 4);
         assert!(matches!(SeedPlan { shuffle: None, ..many }.order(1), EpochOrder::Sequential));
     }
 
@@ -263,13 +278,13 @@ mod tests {
         for (seeds, steps) in [(10, 4), (4, 4), (3, 4), (0, 4), (4001, 7)] {
             let plan = SeedPlan { even_steps: Some(steps), ..plan(0, 1, (1, 0), false, seeds) };
             let order = plan.order(0);
-            let batches: Vec<Vec<u32>> = (0..steps).map(|step| plan.batch(&order, 0, step).0).collect();
+            let batches: Vec<Vec<u32>> = (0..steps).map(|step| plan.seeds(&order, step)).collect();
             let sizes: Vec<usize> = batches.iter().map(Vec::len).collect();
             assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1, "{sizes:?}");
             let EpochOrder::List(order) = order else { panic!("expected a list") };
             assert_eq!(batches.concat(), order);
             assert_eq!(plan.num_batches(), sizes.iter().filter(|&&size| size > 0).count());
-            assert!(plan.batch(&plan.order(0), 0, steps).0.is_empty());
+            assert!(plan.seeds(&plan.order(0), steps).is_empty());
         }
     }
 
@@ -277,6 +292,6 @@ mod tests {
     fn after_the_last_batch_there_are_no_seeds() {
         let plan = plan(0, 1, (1, 0), false, 5);
         assert_eq!(plan.num_batches(), 2);
-        assert!(plan.batch(&plan.order(0), 0, 2).0.is_empty());
+        assert!(plan.seeds(&plan.order(0), 2).is_empty());
     }
 }

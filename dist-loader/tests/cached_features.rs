@@ -8,18 +8,19 @@ use edgecut_dist_loader::{
     LoaderConfig, LoaderError, MiniBatch, NegativeDistribution, NegativeSampling, NodeBatch, Seeds,
 };
 use edgecut_dist_sampler::{
-    DistNeighborSampler, NumNeighbors, SamplerConfig, SamplingNode, SamplingNodeConfig, TrafficCount, Wanted,
+    CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, Hotness, NumNeighbors, SamplerConfig, TrafficCount,
+    Wanted,
 };
-use edgecut_graph::datasets::{FakeOptions, fake_hetero};
-use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
+use edgecut_graph::readers::{FakeOptions, fake_hetero};
+use edgecut_graph::{EdgeTypeId, Features, NodeTypeId, Split};
 use edgecut_partition::Method;
 use std::sync::Arc;
-use support::{on_ranks, write_parts};
+use support::{on_machines, on_ranks, write_parts};
 
 const FEATURES: Wanted = Wanted { labels: false, times: false, original_ids: false, degrees: false, features: true };
 const EVERYTHING: Wanted = Wanted { labels: true, times: false, original_ids: true, degrees: true, features: true };
 
-fn sampler(node: &Arc<SamplingNode>) -> Arc<DistNeighborSampler> {
+fn sampler(node: &Arc<DistGraph>) -> Arc<DistNeighborSampler> {
     let config = SamplerConfig::new("4,3".parse::<NumNeighbors>().expect("fan-outs"));
     Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a sampler"))
 }
@@ -37,11 +38,11 @@ fn config(wanted: Wanted, cache: Option<Arc<CachedRows>>) -> LoaderConfig {
     }
 }
 
-fn of_nodes(node: &Arc<SamplingNode>, world: &mut ProcessGroup, config: LoaderConfig) -> DistNeighborLoader {
+fn of_nodes(node: &Arc<DistGraph>, world: &mut ProcessGroup, config: LoaderConfig) -> DistNeighborLoader {
     DistNeighborLoader::new(sampler(node), NodeTypeId(0), Seeds::Owned, config, world).expect("a loader")
 }
 
-fn of_edges(node: &Arc<SamplingNode>, world: &mut ProcessGroup, config: LoaderConfig) -> DistLinkNeighborLoader {
+fn of_edges(node: &Arc<DistGraph>, world: &mut ProcessGroup, config: LoaderConfig) -> DistLinkNeighborLoader {
     let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
     let distribution = NegativeDistribution::Uniform;
     let exclude = Exclude::Nothing;
@@ -51,7 +52,7 @@ fn of_edges(node: &Arc<SamplingNode>, world: &mut ProcessGroup, config: LoaderCo
 }
 
 /// Returns the batches of an epoch and the traffic that they caused. `start` begins the epoch.
-fn epoch<T, I>(node: &SamplingNode, start: impl FnOnce() -> I) -> (Vec<T>, TrafficCount)
+fn epoch<T, I>(node: &DistGraph, start: impl FnOnce() -> I) -> (Vec<T>, TrafficCount)
 where
     I: Iterator<Item = Result<T, LoaderError>>,
 {
@@ -86,7 +87,7 @@ fn assemble(mut batch: MiniBatch, kept: &[Vec<f32>]) -> (MiniBatch, usize) {
 }
 
 /// Returns the features of all cached nodes by type, fetched in ranges of slots.
-fn fetch(node: &Arc<SamplingNode>, cache: &CachedRows) -> Vec<Vec<f32>> {
+fn fetch(node: &Arc<DistGraph>, cache: &CachedRows) -> Vec<Vec<f32>> {
     let of_type = |t: usize| {
         let node_type = NodeTypeId(t as u16);
         let meta = &node.part().meta().node_types[t];
@@ -104,7 +105,7 @@ fn fetch(node: &Arc<SamplingNode>, cache: &CachedRows) -> Vec<Vec<f32>> {
 }
 
 /// Chooses rows to cache from the counts, limited to a fraction 1 / `share` of the bytes.
-fn choose(node: &Arc<SamplingNode>, hotness: &edgecut_dist_loader::Hotness, share: u64) -> Arc<CachedRows> {
+fn choose(node: &Arc<DistGraph>, hotness: &Hotness, share: u64) -> Arc<CachedRows> {
     let row_bytes: Vec<u64> = node.part().meta().node_types.iter().map(|t| 4 * t.feature_dim as u64).collect();
     let all: u64 = hotness.hottest(&row_bytes, u64::MAX).iter().zip(&row_bytes).map(|(n, b)| n.len() as u64 * b).sum();
     let chosen = hotness.hottest(&row_bytes, all / share);
@@ -112,7 +113,7 @@ fn choose(node: &Arc<SamplingNode>, hotness: &edgecut_dist_loader::Hotness, shar
     Arc::new(CachedRows::new(chosen).expect("each node once"))
 }
 
-fn check_nodes(node: &Arc<SamplingNode>, world: &mut ProcessGroup, wanted: Wanted, share: u64) {
+fn check_nodes(node: &Arc<DistGraph>, world: &mut ProcessGroup, wanted: Wanted, share: u64) {
     let plain = of_nodes(node, world, config(wanted, None));
     let (expected, all_traffic) = epoch(node, || plain.epoch(0));
     let before = node.traffic().count();
@@ -145,7 +146,7 @@ fn check_nodes(node: &Arc<SamplingNode>, world: &mut ProcessGroup, wanted: Wante
     }
 }
 
-fn check_edges(node: &Arc<SamplingNode>, world: &mut ProcessGroup) {
+fn check_edges(node: &Arc<DistGraph>, world: &mut ProcessGroup) {
     let plain = of_edges(node, world, config(EVERYTHING, None));
     let (expected, all_traffic) = epoch(node, || plain.epoch(1));
     let cache = choose(node, &plain.hotness(0, usize::MAX).expect("all batches"), 2);
@@ -171,7 +172,7 @@ fn kept_and_fetched_rows_make_the_batch() {
     for (num_parts, world_size) in [(1, 1), (2, 2), (2, 4)] {
         let parts = dir.path().join(world_size.to_string());
         write_parts(&dataset, num_parts, Method::Random, &parts);
-        let limits = SamplingNodeConfig { num_workers: 2, fetch_chunk_bytes: 700, ..SamplingNodeConfig::default() };
+        let limits = DistGraphConfig { num_workers: 2, fetch_chunk_bytes: 700, ..DistGraphConfig::default() };
         on_ranks(&parts, world_size, &limits, |node, world| {
             for wanted in [FEATURES, EVERYTHING] {
                 for share in [1, 3, u64::MAX] {
@@ -180,5 +181,51 @@ fn kept_and_fetched_rows_make_the_batch() {
             }
             check_edges(&node, world);
         });
+    }
+}
+
+/// Every batch and every attribute is the same, whatever the cache and the number of processes that share it.
+#[test]
+fn a_cache_of_the_machine_changes_the_traffic_alone() {
+    let options = FakeOptions { avg_num_nodes: 150, avg_degree: 5.0, num_channels: 6, ..FakeOptions::default() };
+    let mut dataset = fake_hetero(&options).expect("a valid graph");
+    dataset.node_types[1].features = None;
+    // Halves of whole numbers are exact in 16 bits, too.
+    let values = (0..dataset.node_types[2].num_nodes * 2).map(|value| half::f16::from_f32(value as f32 / 2.0));
+    dataset.node_types[2].features = Some(Features::F16 { values: values.collect::<Vec<_>>().into(), dim: 2 });
+    let dir = tempfile::tempdir().expect("a folder");
+    for (parts, ranks, local) in [(1, 1, 1), (2, 2, 1), (2, 2, 2), (3, 3, 3), (2, 4, 4), (2, 4, 2)] {
+        let path = dir.path().join(format!("{parts}-{ranks}-{local}"));
+        write_parts(&dataset, parts, Method::Random, &path);
+        for wanted in [FEATURES, EVERYTHING] {
+            for (size, in_degree) in
+                [(CacheSize::Ratio(0.3), false), (CacheSize::Bytes(900), true), (CacheSize::Ratio(1.0), true)]
+            {
+                on_machines(&path, ranks, local, &DistGraphConfig::default(), |node, world| {
+                    let loader = of_nodes(&node, world, config(wanted, None));
+                    let (expected, before) = epoch(&node, || loader.epoch(0));
+                    let hotness =
+                        if in_degree { node.in_degrees_elsewhere() } else { Ok(loader.hotness(0, 4).expect("counts")) };
+                    let contents = node.cache_features(hotness.expect("counts"), size).expect("a cache");
+                    let (found, after) = epoch(&node, || loader.epoch(0));
+                    assert!(found == expected, "{parts} parts, {ranks} ranks, {local} on a machine, {size:?}");
+                    assert_eq!(after.remote_nodes + after.cached_nodes, before.remote_nodes);
+                    if parts == 1 {
+                        assert_eq!((contents.rows, after.cached_nodes), (0, 0));
+                    } else {
+                        assert!(after.cached_nodes > 0 && after.remote_bytes < before.remote_bytes, "{after:?}");
+                        assert_eq!(
+                            after.remote_nodes == 0,
+                            size == CacheSize::Ratio(1.0) && local <= ranks / parts as usize,
+                            "{after:?}"
+                        );
+                    }
+                    let limit = if let CacheSize::Bytes(bytes) = size { bytes } else { u64::MAX };
+                    assert!(contents.bytes <= limit, "{contents:?}");
+                    let again = node.cache_features(Hotness::new(3), size).unwrap_err().to_string();
+                    assert!(again.contains("already has a cache"), "{again}");
+                });
+            }
+        }
     }
 }

@@ -5,10 +5,10 @@ mod support;
 
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, NodeBatch, Seeds};
 use edgecut_dist_sampler::{
-    DistNeighborSampler, Fanout, NumNeighbors, SampledEdgeAttributes, SamplerConfig, SamplingNodeConfig, Temporal,
+    DistGraphConfig, DistNeighborSampler, Fanout, NumNeighbors, SampledEdgeAttributes, SamplerConfig, Temporal,
     TemporalStrategy, TimeAttr, Wanted, WantedOfEdges,
 };
-use edgecut_graph::datasets::{FakeOptions, fake_hetero};
+use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, Features, NodeTypeId, Split};
 use edgecut_partition::Method;
 use std::path::Path;
@@ -58,7 +58,7 @@ fn timed_seeds() -> Vec<(u32, i64)> {
     (0..NUM_SEEDS).map(|i| (i * 37 % 50, i64::from(i % 9) * 12 - 45)).collect()
 }
 
-fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig) -> Vec<Vec<MiniBatch>> {
+fn batches(dir: &Path, world_size: usize, config: &DistGraphConfig) -> Vec<Vec<MiniBatch>> {
     let per_rank = on_ranks(dir, world_size, config, |node, world| {
         let (originals, times): (Vec<u32>, Vec<i64>) = timed_seeds().into_iter().unzip();
         let ids = node.handle().block_on(node.find_originals(NODES, &originals)).expect("all seeds exist");
@@ -164,7 +164,8 @@ fn check_edges(dataset: &Dataset, wanted: WantedOfEdges, batch: &MiniBatch) {
     let rows =
         (0..drawn.indptr.len() - 1).flat_map(|row| (drawn.indptr[row]..drawn.indptr[row + 1]).map(move |e| (row, e)));
     for (row, e) in rows {
-        let (e, edge) = (e as usize, found.features[2 * e as usize] as usize);
+        let e = e as usize;
+        let edge = found.features[2 * e] as usize;
         let ends = (nodes.original_ids[drawn.indices[e] as usize], nodes.original_ids[row]);
         assert_eq!((edges.src[edge], edges.dst[edge]), ends);
         if wanted.weights {
@@ -189,11 +190,11 @@ fn check_groups(config: &SamplerConfig, nodes: &NodeBatch, num_seeds: usize) {
 fn batches_do_not_depend_on_the_partitioning_and_never_look_ahead() {
     let dataset = dataset();
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let small = |num_workers| SamplingNodeConfig {
+    let small = |num_workers| DistGraphConfig {
         num_workers,
         fetch_chunk_bytes: 200,
         max_message_bytes: 1200,
-        ..SamplingNodeConfig::default()
+        ..DistGraphConfig::default()
     };
     let one = dir.path().join("one");
     write_parts(&dataset, 1, Method::Random, &one);
@@ -222,7 +223,7 @@ fn edge_types_of_which_nothing_is_drawn_need_no_weights() {
     let num_edges = typed.edge_types[1].src.len();
     typed.edge_types[1].attributes.weights = Some(vec![1.0; num_edges].into());
     write_parts(&typed, 2, Method::Random, &dir.path().join("2"));
-    on_ranks(&dir.path().join("2"), 2, &SamplingNodeConfig::default(), |node, world| {
+    on_ranks(&dir.path().join("2"), 2, &DistGraphConfig::default(), |node, world| {
         let fanouts: NumNeighbors = "e1=3;e0=0;e2=0;e3=0;e4=0;e5=0".parse().expect("fan-outs");
         let sampler =
             DistNeighborSampler::new(node, SamplerConfig::new(fanouts).with_weights(true)).expect("a sampler");
@@ -260,7 +261,7 @@ fn what_the_graph_lacks_is_said() {
     let plain = || SamplerConfig::new(vec![Fanout::Count(2)]);
     let temporal = |attr, strategy| Some(Temporal { attr, strategy });
     let error_of = |dir: &Path, config: SamplerConfig| {
-        on_ranks(dir, 1, &SamplingNodeConfig::default(), |node, world| {
+        on_ranks(dir, 1, &DistGraphConfig::default(), |node, world| {
             let sampler = match DistNeighborSampler::new(node, config.clone()) {
                 Ok(sampler) => Arc::new(sampler),
                 Err(error) => return error.to_string(),

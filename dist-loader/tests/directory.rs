@@ -2,8 +2,8 @@
 
 mod support;
 
-use edgecut_dist_sampler::{SampleError, SamplingNodeConfig};
-use edgecut_graph::datasets::{FakeOptions, fake_hetero};
+use edgecut_dist_sampler::{DistGraphConfig, SampleError};
+use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, NodeTypeId};
 use edgecut_partition::Method;
 use std::path::Path;
@@ -17,13 +17,8 @@ fn dataset() -> Dataset {
 }
 
 /// Returns limits so small that a share takes several pages and a lookup several requests.
-fn small() -> SamplingNodeConfig {
-    SamplingNodeConfig {
-        num_workers: 1,
-        fetch_chunk_bytes: 40,
-        max_message_bytes: 400,
-        ..SamplingNodeConfig::default()
-    }
+fn small() -> DistGraphConfig {
+    DistGraphConfig { num_workers: 1, fetch_chunk_bytes: 40, max_message_bytes: 400, ..DistGraphConfig::default() }
 }
 
 fn num_nodes(dataset: &Dataset, node_type: NodeTypeId) -> u32 {
@@ -77,7 +72,7 @@ fn each_id_is_asked_of_one_part() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let num_parts = 8;
     parts(&dataset, num_parts, dir.path());
-    on_ranks(dir.path(), num_parts as usize, &SamplingNodeConfig::default(), |node, world| {
+    on_ranks(dir.path(), num_parts as usize, &DistGraphConfig::default(), |node, world| {
         let node_type = TYPES[1];
         let num_nodes = num_nodes(&dataset, node_type);
         let find = |ids: &[u32]| {

@@ -3,7 +3,7 @@
 mod support;
 
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{DistEmbedding, EmbeddingConfig, SamplingNode, SamplingNodeConfig, SparseAdam};
+use edgecut_dist_sampler::{DistEmbedding, DistGraph, DistGraphConfig, EmbeddingConfig, SparseAdam};
 use edgecut_graph::NodeTypeId;
 use edgecut_partition::Method;
 use std::path::Path;
@@ -26,8 +26,8 @@ fn gradients_of(step: u64, worker: u64) -> (Vec<u32>, Vec<f32>) {
 
 /// Trains over all ranks, which divide the four workers' work. Returns the table that each rank has at the end.
 fn train(dir: &Path, world_size: usize) -> Vec<Vec<f32>> {
-    let small = SamplingNodeConfig { num_workers: 1, fetch_chunk_bytes: 100, ..SamplingNodeConfig::default() };
-    on_ranks(dir, world_size, &small, |node: Arc<SamplingNode>, world| {
+    let small = DistGraphConfig { num_workers: 1, fetch_chunk_bytes: 100, ..DistGraphConfig::default() };
+    on_ranks(dir, world_size, &small, |node: Arc<DistGraph>, world| {
         let config = EmbeddingConfig { dim: DIM, seed: 3, scale: 0.5 };
         let mut embedding = DistEmbedding::new(node.clone(), NODES, config).expect("an embedding");
         world.barrier().expect("all have it");
@@ -90,7 +90,7 @@ fn rows_without_gradients_stay_and_others_move_by_adam() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let parts = dir.path().join("2");
     write_parts(&graph(NUM_NODES as usize, 300, 1), 2, Method::Random, &parts);
-    on_ranks(&parts, 2, &SamplingNodeConfig::default(), |node, world| {
+    on_ranks(&parts, 2, &DistGraphConfig::default(), |node, world| {
         let config = EmbeddingConfig { dim: 2, seed: 1, scale: 1.0 };
         let mut embedding = DistEmbedding::new(node.clone(), NODES, config).expect("an embedding");
         world.barrier().expect("all have it");

@@ -2,7 +2,7 @@
 //! graphs correctly.
 
 use edgecut_dist_loader::{GraphBatch, GraphDataLoader, GraphLoaderConfig, LoaderError, Packing};
-use edgecut_graph::datasets::{FakeGraphsOptions, fake_graphs};
+use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
 use edgecut_graph::{Features, GraphData, GraphDataset};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -180,6 +180,8 @@ fn what_makes_no_batches_is_refused() {
     );
     assert!(why(vec![1], Packing::Graphs(0)).contains("the batch size must be at least 1"));
     let nodes = dataset.num_nodes_of(4);
-    let expected = format!("graph 4 has {nodes} nodes, the most of all, but a batch may have 3: raise the limit");
+    let expected = format!(
+        "graph 4 has {nodes} nodes, the most of all, but a batch may have 3: raise `max_nodes` to at least {nodes}"
+    );
     assert!(why(vec![4], Packing::Nodes(3)).contains(&expected));
 }

@@ -7,7 +7,7 @@ use edgecut_dist_loader::{
     NegativeDistribution, NegativeSampling,
 };
 use edgecut_dist_sampler::{
-    DistNeighborSampler, Fanout, SamplerConfig, SamplingNode, SamplingNodeConfig, Temporal, TemporalStrategy, TimeAttr,
+    DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
     Wanted,
 };
 use edgecut_graph::{Dataset, EdgeList, EdgeTypeId, Split};
@@ -53,7 +53,7 @@ fn dataset() -> Dataset {
 
 /// Makes the loader that evaluation uses.
 fn loader(
-    node: &Arc<SamplingNode>,
+    node: &Arc<DistGraph>,
     world: &mut edgecut_cluster::ProcessGroup,
     attr: TimeAttr,
     split: Split,
@@ -93,7 +93,7 @@ fn check(dataset: &Dataset, dir: &Path, ranks: usize, split: Split) -> usize {
         EdgeList { times: edges.attributes.times.clone(), ..EdgeList::new(edges.src.clone(), edges.dst.clone()) };
     let messages = time_of(&train);
     let judged = time_of(held_out);
-    let seen = on_ranks(dir, ranks, &SamplingNodeConfig::default(), |node, world| {
+    let seen = on_ranks(dir, ranks, &DistGraphConfig::default(), |node, world| {
         let mut seen = (0, 0);
         for batch in loader(&node, world, TimeAttr::EdgeTime, split).expect("a valid loader").epoch(0) {
             let batch = batch.expect("a batch");
@@ -148,7 +148,7 @@ fn held_out_edges_without_times_are_an_error_on_every_rank() {
     let path = dir.path().join("2");
     write_parts(&dataset, 2, Method::Random, &path);
     for attr in [TimeAttr::EdgeTime, TimeAttr::NodeTime] {
-        let errors = on_ranks(&path, 2, &SamplingNodeConfig::default(), |node, world| {
+        let errors = on_ranks(&path, 2, &DistGraphConfig::default(), |node, world| {
             assert!(loader(&node, world, attr, Split::Train).is_ok());
             loader(&node, world, attr, Split::Test).err().expect("an error").to_string()
         });

@@ -3,10 +3,10 @@
 mod support;
 
 use edgecut_dist_sampler::{
-    BatchKey, DistNeighborSampler, NumNeighbors, SampleError, SampleSeeds, SampledSubgraph, SamplerConfig,
-    SamplingNode, SamplingNodeConfig, WantedOfEdges,
+    BatchKey, DistGraph, DistGraphConfig, DistNeighborSampler, NumNeighbors, SampleError, SampleSeeds, SampledSubgraph,
+    SamplerConfig, WantedOfEdges,
 };
-use edgecut_graph::datasets::{FakeOptions, fake_hetero};
+use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{EdgeTypeId, HopError, HopKernel, NodeTypeId, Part, PlainHop};
 use edgecut_partition::Method;
@@ -84,7 +84,7 @@ fn drawn(degree: u64, hop: &PlainHop<'_>, rng: &mut CounterRng) -> Vec<u64> {
     }
 }
 
-fn sample(node: &Arc<SamplingNode>, config: SamplerConfig) -> Result<SampledSubgraph, SampleError> {
+fn sample(node: &Arc<DistGraph>, config: SamplerConfig) -> Result<SampledSubgraph, SampleError> {
     let types = node.part().meta().node_types.len();
     let num_nodes = node.part().meta().node_types[0].book.num_nodes() as u32;
     let mut seeds = SampleSeeds::of_type(NodeTypeId(0), (0..num_nodes).step_by(3).collect(), types);
@@ -100,19 +100,19 @@ fn configs() -> Vec<SamplerConfig> {
     vec![plain("3,2"), plain("-1,4"), plain("4,3").with_replacement(true), plain("e0=2,2;e2=-1,0;1,1")]
 }
 
-fn kernel(node: &SamplingNode, fault: Fault) -> Arc<Kernel> {
+fn kernel(node: &DistGraph, fault: Fault) -> Arc<Kernel> {
     Arc::new(Kernel { part: node.part().clone(), hops: AtomicUsize::new(0), fault })
 }
 
 /// Runs on 1 and 2 ranks with one part each. Replies are so small that hops are requested in pieces.
-fn on_one_and_two_parts(work: impl Fn(Arc<SamplingNode>, &mut edgecut_cluster::ProcessGroup) + Sync) {
+fn on_one_and_two_parts(work: impl Fn(Arc<DistGraph>, &mut edgecut_cluster::ProcessGroup) + Sync) {
     let options = FakeOptions { avg_num_nodes: 150, avg_degree: 5.0, ..FakeOptions::default() };
     let dataset = fake_hetero(&options).expect("a valid graph");
     let dir = tempfile::tempdir().expect("a folder");
     for num_parts in [1, 2] {
         let parts = dir.path().join(num_parts.to_string());
         write_parts(&dataset, num_parts, Method::Random, &parts);
-        let config = SamplingNodeConfig { num_workers: 2, max_message_bytes: 2_000, ..SamplingNodeConfig::default() };
+        let config = DistGraphConfig { num_workers: 2, max_message_bytes: 2_000, ..DistGraphConfig::default() };
         on_ranks(&parts, num_parts as usize, &config, &work);
     }
 }

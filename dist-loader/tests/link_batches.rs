@@ -5,13 +5,13 @@ mod support;
 
 use edgecut_dist_loader::{
     DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkBatch, LinkConfig, LoaderConfig,
-    LoaderError, NegativeDistribution, NegativeSampling, Negatives, SeedEdge, SharedCandidates,
+    LoaderError, NegativeDistribution, NegativeSampling, Negatives, SeedEdge, SharedCandidates, SharedNegatives,
 };
 use edgecut_dist_sampler::{
-    DistNeighborSampler, Fanout, SamplerConfig, SamplingNode, SamplingNodeConfig, Temporal, TemporalStrategy, TimeAttr,
+    DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Temporal, TemporalStrategy, TimeAttr,
     Wanted,
 };
-use edgecut_graph::datasets::{FakeOptions, fake_hetero};
+use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, EdgeTypeId, HoldOut, Split};
 use edgecut_partition::Method;
 use std::collections::{BTreeSet, HashSet};
@@ -74,7 +74,7 @@ fn seeds(dataset: &Dataset) -> Vec<SeedEdge> {
     TYPES.into_iter().flat_map(of_type).collect()
 }
 
-fn to_global(node: &Arc<SamplingNode>, seeds: Vec<SeedEdge>) -> Vec<SeedEdge> {
+fn to_global(node: &Arc<DistGraph>, seeds: Vec<SeedEdge>) -> Vec<SeedEdge> {
     let find = |edge_type: EdgeTypeId, src: u32, dst: u32| {
         let edges = node.part().edges(edge_type);
         let find = |t, id| node.handle().block_on(node.find_originals(t, &[id])).expect("it exists")[0];
@@ -88,7 +88,7 @@ fn to_global(node: &Arc<SamplingNode>, seeds: Vec<SeedEdge>) -> Vec<SeedEdge> {
 }
 
 fn loader(
-    node: &Arc<SamplingNode>,
+    node: &Arc<DistGraph>,
     world: &mut edgecut_cluster::ProcessGroup,
     case: Case,
     seeds: EdgeSeeds,
@@ -97,7 +97,7 @@ fn loader(
 }
 
 fn shuffling_loader(
-    node: &Arc<SamplingNode>,
+    node: &Arc<DistGraph>,
     world: &mut edgecut_cluster::ProcessGroup,
     case: Case,
     seeds: EdgeSeeds,
@@ -132,7 +132,7 @@ fn in_original_ids(mut batch: LinkBatch) -> LinkBatch {
     batch
 }
 
-fn batches(dataset: &Dataset, dir: &Path, world_size: usize, config: &SamplingNodeConfig) -> Vec<Vec<LinkBatch>> {
+fn batches(dataset: &Dataset, dir: &Path, world_size: usize, config: &DistGraphConfig) -> Vec<Vec<LinkBatch>> {
     let per_rank = on_ranks(dir, world_size, config, |node, world| {
         let of_case = |case: Case| {
             let seeds = EdgeSeeds::Listed(to_global(&node, seeds(dataset)));
@@ -187,7 +187,8 @@ fn check(dataset: &Dataset, case: Case, batch: &LinkBatch, seeds: &[SeedEdge]) {
             assert!(case.negatives.exclude == Exclude::Edges || !held_out, "{pair:?} is held out");
         }
     }
-    for group in [batch.shared_candidates(true), batch.shared_candidates(false)].into_iter().flatten() {
+    let groups = |in_batch| batch.shared_candidates(SharedNegatives { in_batch, self_pairs: false });
+    for group in [groups(true), groups(false)].into_iter().flatten() {
         check_masked(dataset, batch, seeds, &group);
     }
     // Types 6 and 7 are the reverses of e0 and e1.
@@ -233,11 +234,11 @@ fn check_masked(dataset: &Dataset, batch: &LinkBatch, seeds: &[SeedEdge], group:
 fn batches_do_not_depend_on_the_partitioning() {
     let dataset = dataset();
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let small = |num_workers| SamplingNodeConfig {
+    let small = |num_workers| DistGraphConfig {
         num_workers,
         fetch_chunk_bytes: 200,
         max_message_bytes: 2400,
-        ..SamplingNodeConfig::default()
+        ..DistGraphConfig::default()
     };
     let one = dir.path().join("one");
     write_parts(&dataset, 1, Method::Random, &one);
@@ -266,7 +267,7 @@ fn every_edge_of_a_split_is_a_seed_once_over_all_ranks() {
     write_parts(&dataset, 2, Method::Random, &parts);
     for (split, shuffle) in Split::ALL.into_iter().flat_map(|split| [(split, false), (split, true)]) {
         let case = cases()[0];
-        let per_rank = on_ranks(&parts, 4, &SamplingNodeConfig::default(), |node, world| {
+        let per_rank = on_ranks(&parts, 4, &DistGraphConfig::default(), |node, world| {
             let seeds = EdgeSeeds::Split(split, TYPES.to_vec());
             let loader = shuffling_loader(&node, world, case, seeds, shuffle).expect("a valid loader");
             let batches = loader.epoch(0).map(|batch| batch.expect("a batch"));
@@ -305,7 +306,7 @@ fn every_edge_of_a_split_is_a_seed_once_over_all_ranks() {
 /// Returns the sources and destinations of all batches of an epoch over all ranks, in the order of the batches, as
 /// original ids.
 fn order_of_listed(dataset: &Dataset, dir: &Path, world_size: usize, epoch: u64) -> Vec<(u32, u32)> {
-    let per_rank = on_ranks(dir, world_size, &SamplingNodeConfig::default(), |node, world| {
+    let per_rank = on_ranks(dir, world_size, &DistGraphConfig::default(), |node, world| {
         let seeds = EdgeSeeds::Listed(to_global(&node, seeds(dataset)));
         let loader = shuffling_loader(&node, world, cases()[0], seeds, true).expect("a valid loader");
         let batches = loader.epoch(epoch).map(|batch| in_original_ids(batch.expect("a batch")));
@@ -363,7 +364,7 @@ fn check_negatives_by_degree(dataset: &Dataset, parts: &Path, world_size: usize)
         exclude: Exclude::Nothing,
         shared: false,
     };
-    let per_rank = on_ranks(parts, world_size, &SamplingNodeConfig::default(), |node, world| {
+    let per_rank = on_ranks(parts, world_size, &DistGraphConfig::default(), |node, world| {
         let case = Case { negatives, disjoint: false, temporal: false };
         let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
         let mut counts = vec![0.0_f64; 90];
@@ -396,7 +397,7 @@ fn more_negatives_than_there_are_is_an_error() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     write_parts(&dataset, 2, Method::Random, &dir.path().join("2"));
     let negatives = NegativeSampling { num: 90, ..cases()[0].negatives };
-    let errors = on_ranks(&dir.path().join("2"), 2, &SamplingNodeConfig::default(), |node, world| {
+    let errors = on_ranks(&dir.path().join("2"), 2, &DistGraphConfig::default(), |node, world| {
         let case = Case { negatives, disjoint: false, temporal: false };
         let seeds = EdgeSeeds::Split(Split::Train, vec![EdgeTypeId(0)]);
         let error = loader(&node, world, case, seeds).expect("a valid loader").epoch(0).find_map(Result::err);

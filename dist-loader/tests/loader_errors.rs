@@ -4,7 +4,7 @@ mod support;
 
 use edgecut_cluster::{Cluster, Failure};
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
-use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNode, SamplingNodeConfig, Wanted};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Wanted};
 use edgecut_graph::{Meta, NodeTypeId, Part, Split};
 use edgecut_partition::Method;
 use std::path::Path;
@@ -21,10 +21,10 @@ fn run(cluster: &Cluster, dir: &Path) -> Failure {
     let (sender, heard) = mpsc::channel();
     cluster.on_failure(move |failure| sender.send(failure).expect("the test listens"));
     let meta = Meta::read(dir).expect("read META.json");
-    let id = SamplingNode::part_of_rank(&meta, cluster.rank(), 2).expect("a part for the rank");
+    let id = DistGraph::part_of_rank(&meta, cluster.rank(), 2).expect("a part for the rank");
     let part = Part::open(dir, id, true).expect("open the part");
-    let config = SamplingNodeConfig::default();
-    let node = SamplingNode::start(Arc::new(part), cluster.clone(), config).expect("start the service");
+    let config = DistGraphConfig::default();
+    let node = DistGraph::start(Arc::new(part), cluster.clone(), config).expect("start the service");
     let mut world = cluster.world().expect("the world group");
     let sampler = DistNeighborSampler::new(node, SamplerConfig::new(vec![Fanout::Count(3)])).expect("a sampler");
     let wanted = Wanted::default();

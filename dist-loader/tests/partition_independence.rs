@@ -3,7 +3,7 @@
 mod support;
 
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
-use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNodeConfig, Wanted};
+use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Wanted};
 use edgecut_graph::{Dataset, NodeTypeId};
 use edgecut_partition::Method;
 use std::path::Path;
@@ -46,12 +46,12 @@ fn seeds(num_nodes: usize) -> Vec<u32> {
 
 /// Returns limits so small that features are requested in pieces and hops in halves. The neighbors of the largest hub
 /// still fit.
-fn small_limits(num_workers: usize) -> SamplingNodeConfig {
-    SamplingNodeConfig { num_workers, fetch_chunk_bytes: 200, max_message_bytes: 800, ..SamplingNodeConfig::default() }
+fn small_limits(num_workers: usize) -> DistGraphConfig {
+    DistGraphConfig { num_workers, fetch_chunk_bytes: 200, max_message_bytes: 800, ..DistGraphConfig::default() }
 }
 
 /// Returns all batches of all cases, in original ids, and the number of requests that they took.
-fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig, num_nodes: usize) -> (Vec<Vec<MiniBatch>>, u64) {
+fn batches(dir: &Path, world_size: usize, config: &DistGraphConfig, num_nodes: usize) -> (Vec<Vec<MiniBatch>>, u64) {
     let per_rank = on_ranks(dir, world_size, config, |node, world| {
         let ids = node.handle().block_on(node.find_originals(NODES, &seeds(num_nodes))).expect("all seeds exist");
         let mut all = Vec::new();
@@ -110,8 +110,8 @@ fn compare(dataset: &Dataset, num_nodes: usize, has_long_replies: bool) {
     assert_eq!(batches(&one, 3, &small_limits(1), num_nodes).0, expected, "1 part on 3 ranks");
     // The limit of a message changes the number of requests, not the result. The additional requests are hops in
     // halves.
-    let wide = SamplingNodeConfig { num_workers: 2, fetch_chunk_bytes: 790, ..SamplingNodeConfig::default() };
-    let halved = SamplingNodeConfig { max_message_bytes: 800, ..wide.clone() };
+    let wide = DistGraphConfig { num_workers: 2, fetch_chunk_bytes: 790, ..DistGraphConfig::default() };
+    let halved = DistGraphConfig { max_message_bytes: 800, ..wide.clone() };
     let (found, few) = batches(&two, 2, &wide, num_nodes);
     assert_eq!(found, expected, "with wide limits");
     let (found, many) = batches(&two, 2, &halved, num_nodes);

@@ -7,8 +7,9 @@ use edgecut_dist_loader::{
     GraphDataLoader, GraphLoaderConfig, LinkBatch, LinkConfig, LoaderConfig, MiniBatch, NegativeDistribution,
     NegativeSampling, Seeds,
 };
-use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNode, SamplingNodeConfig, Wanted};
-use edgecut_graph::datasets::{FakeGraphsOptions, FakeOptions, fake, fake_graphs};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Wanted};
+use edgecut_graph::readers::{FakeOptions, fake};
+use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
 use edgecut_partition::Method;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ fn config(prefetch_bytes: usize, concurrency: usize) -> LoaderConfig {
     }
 }
 
-fn sampler(node: &Arc<SamplingNode>) -> Arc<DistNeighborSampler> {
+fn sampler(node: &Arc<DistGraph>) -> Arc<DistNeighborSampler> {
     let config = SamplerConfig::new(vec![Fanout::Count(4), Fanout::Count(3)]);
     Arc::new(DistNeighborSampler::new(node.clone(), config).expect("a valid sampler"))
 }
@@ -41,7 +42,7 @@ fn a_bound_changes_neither_nodes_nor_edges_of_batches() {
     let dataset = fake(&options).expect("a valid graph");
     let dir = tempfile::tempdir().expect("a temporary folder");
     write_parts(&dataset, 2, Method::Random, dir.path());
-    on_ranks(dir.path(), 2, &SamplingNodeConfig::default(), |node, world| {
+    on_ranks(dir.path(), 2, &DistGraphConfig::default(), |node, world| {
         let mut expected: Option<(Vec<MiniBatch>, Vec<LinkBatch>)> = None;
         // The first case makes each batch on request.
         for (prefetch_bytes, concurrency) in [(0, 0)].into_iter().chain(BOUNDS.map(|bound| (bound, 6))) {
@@ -80,7 +81,7 @@ fn the_bytes_that_wait_keep_to_the_bound() {
     let dataset = fake(&options).expect("a valid graph");
     let dir = tempfile::tempdir().expect("a temporary folder");
     write_parts(&dataset, 1, Method::Random, dir.path());
-    on_ranks(dir.path(), 1, &SamplingNodeConfig::default(), |node, world| {
+    on_ranks(dir.path(), 1, &DistGraphConfig::default(), |node, world| {
         let mut run = |prefetch_bytes: usize| {
             let config = LoaderConfig { shuffle: false, ..config(prefetch_bytes, 8) };
             let loader = DistNeighborLoader::new(sampler(&node), NodeTypeId(0), Seeds::Owned, config, world);
@@ -131,7 +132,7 @@ fn the_bytes_of_a_batch_are_those_of_its_arrays() {
     let dataset = fake(&FakeOptions { num_channels: 16, ..FakeOptions::default() }).expect("a valid graph");
     let dir = tempfile::tempdir().expect("a temporary folder");
     write_parts(&dataset, 1, Method::Random, dir.path());
-    on_ranks(dir.path(), 1, &SamplingNodeConfig::default(), |node, world| {
+    on_ranks(dir.path(), 1, &DistGraphConfig::default(), |node, world| {
         let loader = DistNeighborLoader::new(
             sampler(&node),
             NodeTypeId(0),

@@ -1,6 +1,6 @@
 //! Tests that shared and in-batch negatives exclude an edge's source and the positive pairs of the batch.
 
-use edgecut_dist_loader::{EdgeRelations, LinkBatch, MiniBatch, Negatives, NodeBatch};
+use edgecut_dist_loader::{EdgeRelations, LinkBatch, MiniBatch, Negatives, NodeBatch, SharedNegatives};
 use edgecut_dist_sampler::BatchKey;
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
@@ -45,7 +45,7 @@ fn random_batch(relations: Arc<EdgeRelations>, num_edges: usize, duplicates: boo
 }
 
 /// Searches all edges of the batch to tell whether an edge's source and a candidate form a positive pair.
-fn is_positive(batch: &LinkBatch, edge: usize, candidate: u32) -> bool {
+fn is_positive(batch: &LinkBatch, edge: usize, candidate: u32, self_pairs: bool) -> bool {
     let id = |t: NodeTypeId, number: u32| batch.graph.nodes[t.index()].input_nodes[number as usize];
     let ends = |edge: usize| {
         let (src_type, dst_type) = batch.relations.ends[batch.edge_types[edge].index()];
@@ -54,7 +54,7 @@ fn is_positive(batch: &LinkBatch, edge: usize, candidate: u32) -> bool {
     let edge_type = batch.edge_types[edge];
     let (src_type, dst_type) = batch.relations.ends[edge_type.index()];
     let pair = (ends(edge).0, id(dst_type, candidate));
-    if src_type == dst_type && pair.0 == pair.1 {
+    if !self_pairs && src_type == dst_type && pair.0 == pair.1 {
         return true;
     }
     (0..batch.edge_types.len()).any(|other| {
@@ -64,8 +64,8 @@ fn is_positive(batch: &LinkBatch, edge: usize, candidate: u32) -> bool {
     })
 }
 
-fn check(batch: &LinkBatch, in_batch: bool) -> usize {
-    let groups = batch.shared_candidates(in_batch);
+fn check(batch: &LinkBatch, pairs: SharedNegatives) -> usize {
+    let groups = batch.shared_candidates(pairs);
     let mut grouped = 0;
     let mut masked = 0;
     for group in &groups {
@@ -73,13 +73,13 @@ fn check(batch: &LinkBatch, in_batch: bool) -> usize {
         for (position, &edge) in group.edges.iter().enumerate() {
             assert_eq!(batch.relations.ends[batch.edge_types[edge as usize].index()].1, group.dst_type);
             for (at, &candidate) in group.candidates.iter().enumerate() {
-                if is_positive(batch, edge as usize, candidate) {
+                if is_positive(batch, edge as usize, candidate, pairs.self_pairs) {
                     expected.push((position as u32, at as u32));
                 }
             }
         }
         assert_eq!(group.masked, expected);
-        if in_batch {
+        if pairs.in_batch {
             let seeds = batch.graph.nodes[group.dst_type.index()].hop_offsets[0];
             assert_eq!(group.candidates, (0..seeds).collect::<Vec<_>>());
         }
@@ -106,7 +106,12 @@ fn positives_and_sources_are_masked_as_a_slow_search_finds_them() {
             for (case, num_edges) in [1, 2, 7, 40, 150].into_iter().enumerate() {
                 let key = combine(combine(graph as u64, u64::from(duplicates)), case as u64);
                 let batch = random_batch(relations.clone(), num_edges, duplicates, key);
-                masked += check(&batch, true) + check(&batch, false);
+                for in_batch in [false, true] {
+                    let without = check(&batch, SharedNegatives { in_batch, self_pairs: true });
+                    let with = check(&batch, SharedNegatives { in_batch, self_pairs: false });
+                    assert!(without <= with);
+                    masked += without + with;
+                }
             }
         }
     }
@@ -118,14 +123,17 @@ fn an_edge_of_two_nodes_has_no_in_batch_negative() {
     let mut batch = random_batch(relations(&[(0, 0)], &[&[0]]), 1, false, 0);
     (batch.src[0], batch.dst[0]) = (3, 5);
     batch.graph.nodes[0].hop_offsets[0] = 6;
-    let groups = batch.shared_candidates(true);
-    assert_eq!(groups[0].masked, [(0, 3), (0, 5)]);
+    let pairs = SharedNegatives { in_batch: true, self_pairs: false };
+    assert_eq!(batch.shared_candidates(pairs)[0].masked, [(0, 3), (0, 5)]);
+    let pairs = SharedNegatives { self_pairs: true, ..pairs };
+    assert_eq!(batch.shared_candidates(pairs)[0].masked, [(0, 5)]);
 }
 
 #[test]
 fn negatives_of_each_edge_are_not_shared() {
     let mut batch = random_batch(relations(&[(0, 0)], &[&[]]), 4, false, 0);
     batch.negatives = Negatives::OfEach { num: 1, dst: vec![0; 4] };
-    assert!(batch.shared_candidates(true).is_empty());
-    assert!(LinkBatch::empty(MiniBatch::empty(batch.graph.key)).shared_candidates(true).is_empty());
+    let pairs = SharedNegatives { in_batch: true, ..SharedNegatives::default() };
+    assert!(batch.shared_candidates(pairs).is_empty());
+    assert!(LinkBatch::empty(MiniBatch::empty(batch.graph.key)).shared_candidates(pairs).is_empty());
 }

@@ -4,7 +4,7 @@
 mod support;
 
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNodeConfig, Wanted};
+use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Wanted};
 use edgecut_graph::{Dataset, NodeTypeId, Split};
 use edgecut_partition::Method;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn epoch(
     batch_size: usize,
     even_batches: bool,
 ) -> Vec<(usize, Vec<Vec<u32>>)> {
-    on_ranks(dir, world_size, &SamplingNodeConfig::default(), |node, world| {
+    on_ranks(dir, world_size, &DistGraphConfig::default(), |node, world| {
         let config = SamplerConfig::new(vec![Fanout::Count(3)]);
         let sampler = Arc::new(DistNeighborSampler::new(node, config).expect("a valid sampler"));
         let wanted = Wanted { original_ids: true, ..Wanted::default() };
@@ -107,7 +107,7 @@ fn an_unlucky_request_is_one_clear_error() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let parts = dir.path().join("parts");
     write_parts(&dataset, 2, Method::Random, &parts);
-    let errors = on_ranks(&parts, 2, &SamplingNodeConfig::default(), |node, world| {
+    let errors = on_ranks(&parts, 2, &DistGraphConfig::default(), |node, world| {
         let missing =
             node.handle().block_on(node.find_originals(NODES, &[3, 40])).expect_err("40 is not a node").to_string();
         let config = SamplerConfig::new(vec![Fanout::All]);

@@ -3,8 +3,8 @@
 mod support;
 
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, MiniBatch, Seeds};
-use edgecut_dist_sampler::{DistNeighborSampler, NumNeighbors, SamplerConfig, SamplingNodeConfig, Wanted};
-use edgecut_graph::datasets::{FakeOptions, fake_hetero};
+use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, NumNeighbors, SamplerConfig, Wanted};
+use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, NodeTypeId};
 use edgecut_partition::Method;
 use std::path::Path;
@@ -31,7 +31,7 @@ fn graph() -> Dataset {
 }
 
 /// Returns all batches of all cases, in original ids.
-fn batches(dir: &Path, world_size: usize, config: &SamplingNodeConfig) -> Vec<Vec<MiniBatch>> {
+fn batches(dir: &Path, world_size: usize, config: &DistGraphConfig) -> Vec<Vec<MiniBatch>> {
     let per_rank = on_ranks(dir, world_size, config, |node, world| {
         let seeds: Vec<u32> = (0..NUM_SEEDS).map(|i| (i * 37 + 11) % 150).collect();
         let ids = node.handle().block_on(node.find_originals(V0, &seeds)).expect("all seeds exist");
@@ -115,11 +115,11 @@ fn check_against_dataset(dataset: &Dataset, batch: &MiniBatch, fanouts: &[[i64; 
 fn batches_do_not_depend_on_the_partitioning() {
     let dataset = graph();
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let small = |num_workers| SamplingNodeConfig {
+    let small = |num_workers| DistGraphConfig {
         num_workers,
         fetch_chunk_bytes: 200,
         max_message_bytes: 800,
-        ..SamplingNodeConfig::default()
+        ..DistGraphConfig::default()
     };
     let one = dir.path().join("one");
     write_parts(&dataset, 1, Method::Random, &one);
@@ -142,7 +142,7 @@ fn batches_do_not_depend_on_the_partitioning() {
 fn fan_outs_that_do_not_fit_the_graph_are_refused() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     write_parts(&graph(), 1, Method::Random, &dir.path().join("one"));
-    on_ranks(&dir.path().join("one"), 1, &SamplingNodeConfig::default(), |node, _| {
+    on_ranks(&dir.path().join("one"), 1, &DistGraphConfig::default(), |node, _| {
         for (text, expected) in [("cites=3;2", "names edge type cites"), ("e0=3", "nothing for edge type v1__e1__v0")] {
             let config = SamplerConfig::new(text.parse::<NumNeighbors>().expect("fan-outs"));
             let error = DistNeighborSampler::new(node.clone(), config).err().expect("an error").to_string();

@@ -1,31 +1,65 @@
 //! Errors of sampling.
 
+use std::error::Error;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use thiserror::Error;
 
+/// A process that answers requests about a part.
+///
+/// ```
+/// use edgecut_dist_sampler::PeerName;
+/// assert_eq!(PeerName::Server("node-1:29600".into()).to_string(), "server node-1:29600");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PeerName {
+    /// A rank of the job, and its address.
+    Rank {
+        /// The rank.
+        rank: usize,
+        /// Its listening address.
+        addr: SocketAddr,
+    },
+    /// A sampling server, given by its address as `HOST:PORT`.
+    Server(String),
+}
+
+impl fmt::Display for PeerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rank { rank, addr } => write!(f, "rank {rank} ({addr})"),
+            Self::Server(address) => write!(f, "server {address}"),
+        }
+    }
+}
+
 /// An error of a sampler, with the operation, the peer and the cause.
+///
+/// ```
+/// use edgecut_dist_sampler::SampleError;
+/// let error = SampleError::NoSuchNode { what: "node 900 is not in the graph of 900 nodes".into() };
+/// assert_eq!(error.to_string(), "node 900 is not in the graph of 900 nodes");
+/// ```
 #[derive(Debug, Error)]
 pub enum SampleError {
     /// A request to a peer failed.
-    #[error("{operation} from part {part} at rank {rank} ({addr}): {why}")]
+    #[error("{operation} from part {part} at {peer}: {why}")]
     Rpc {
         /// The operation that failed.
         operation: String,
         /// The part that the request was for.
         part: u32,
-        /// The rank that serves the part.
-        rank: usize,
-        /// The address of the rank.
-        addr: SocketAddr,
+        /// The process that serves the part.
+        peer: PeerName,
         /// The cause.
         why: String,
     },
     /// No connection to a peer could be opened.
-    #[error("connect to rank {rank} ({attempts} attempts failed)")]
+    #[error("connect to {peer} (attempts: {attempts})")]
     Connect {
         /// The peer.
-        rank: usize,
+        peer: PeerName,
         /// The number of attempts.
         attempts: u32,
         /// The error of the last attempt, or the failure of the job that caused it. All requests that wait for the same
@@ -44,6 +78,12 @@ pub enum SampleError {
         /// The mismatch, and how to resolve it.
         what: String,
     },
+    /// A batch is larger than a server may sample for a client.
+    #[error("the neighborhood of a batch exceeds {max_bytes} bytes")]
+    BatchTooLarge {
+        /// The limit.
+        max_bytes: usize,
+    },
     /// A dataset could not be read, or not be written as one part.
     #[error("{what}")]
     Dataset {
@@ -59,10 +99,25 @@ pub enum SampleError {
     /// The communication between processes failed.
     #[error(transparent)]
     Cluster(#[from] edgecut_cluster::ClusterError),
+    /// The system did not let this process do something, or a task of it has ended early.
+    #[error("{what}")]
+    Process {
+        /// The operation.
+        what: String,
+        /// The cause.
+        source: Box<dyn Error + Send + Sync>,
+    },
     /// A fault of this process.
     #[error("{what}")]
     Internal {
         /// The cause.
         what: String,
     },
+}
+
+impl SampleError {
+    /// Makes the error of an operation of this process.
+    pub(crate) fn process(what: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Process { what: what.into(), source: source.into() }
+    }
 }

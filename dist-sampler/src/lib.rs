@@ -1,6 +1,6 @@
 //! Multi-hop neighbor sampling over a partitioned graph.
 //!
-//! A [`SamplingNode`] is the membership of one process in distributed sampling: the part that it holds, the service
+//! A [`DistGraph`] is the membership of one process in distributed sampling: the part that it holds, the service
 //! that answers its peers, and the connections to its peers. A [`DistNeighborSampler`] samples on a node. It groups the
 //! frontier of a hop by owner, sends each peer one request for all of the peer's nodes, expands its own nodes
 //! meanwhile, and stitches the replies in the order of the frontier. Features are fetched afterwards, once per distinct
@@ -13,59 +13,46 @@
 //! batch is therefore the same for any number of parts, threads or processes.
 #![forbid(unsafe_op_in_unsafe_fn)]
 
-mod batch_key;
+mod arrays;
+mod batch;
+mod cache;
 mod config;
-mod connection;
-mod constrained;
-mod dialer;
-mod directory;
 mod embedding;
 mod error;
-mod fetch;
-mod fetch_edges;
-mod find;
-mod has_edges;
-mod hop_times;
-mod hub_index;
-mod kernel;
-mod local;
 mod node;
-mod node_table;
-mod num_neighbors;
-mod peer;
-mod received;
-mod relabel;
-mod reply;
-mod route;
-mod rule;
-mod sampler;
-mod scratch;
-mod seeds;
-mod service;
-mod share;
-mod subgraph;
-mod traffic;
-mod transport;
-mod wire;
+mod numbering;
+mod part;
+mod rpc;
+mod servers;
+mod shared_dataset;
 mod workers;
 
-pub use batch_key::BatchKey;
-pub use config::{Fanout, SamplerConfig, SamplingNodeConfig, parse_num_neighbors};
-pub use embedding::{DistEmbedding, EmbeddingConfig, SetRow, ShardValues, SparseAdam};
-pub use error::SampleError;
-pub use fetch::NodeAttributes;
-pub use fetch_edges::SampledEdgeAttributes;
-pub use hop_times::HopTimes;
-pub use node::SamplingNode;
-pub use num_neighbors::NumNeighbors;
-pub use rule::{Temporal, TemporalStrategy, TimeAttr};
-pub use sampler::DistNeighborSampler;
-pub use scratch::remove_abandoned;
-pub use seeds::SampleSeeds;
-pub use share::{share_dataset, share_graphs};
-pub use subgraph::{SampledEdges, SampledNodes, SampledSubgraph};
-pub use traffic::{Traffic, TrafficCount};
-pub use wire::{Wanted, WantedOfEdges};
+pub use batch::batch_key::BatchKey;
+pub use batch::hop_times::HopTimes;
+pub use batch::sampler::DistNeighborSampler;
+pub use batch::seeds::SampleSeeds;
+pub use batch::subgraph::{SampledEdges, SampledNodes, SampledSubgraph};
+pub use cache::cached_features::CacheContents;
+pub use cache::hotness::Hotness;
+pub use config::cache_size::CacheSize;
+pub use config::dist_graph_config::DistGraphConfig;
+pub use config::fan_out::{Fanout, parse_num_neighbors};
+pub use config::num_neighbors::NumNeighbors;
+pub use config::rule::{Temporal, TemporalStrategy, TimeAttr};
+pub use config::sampler_config::SamplerConfig;
+pub use config::wanted::{Wanted, WantedOfEdges};
+pub use embedding::dist_embedding::{DistEmbedding, EmbeddingConfig, ShardValues};
+pub use error::{PeerName, SampleError};
+pub use node::dist_graph::{DistGraph, SeedShare};
+pub use node::edge_attributes::SampledEdgeAttributes;
+pub use node::node_attributes::NodeAttributes;
+pub use part::embedding_shard::SetRow;
+pub use part::sparse_adam::SparseAdam;
+pub use rpc::served::ServedCount;
+pub use rpc::traffic::{EdgeTraffic, FeatureTraffic, PeerTraffic, Traffic, TrafficCount};
+pub use servers::server_list::ServerList;
+pub use shared_dataset::share::{share_dataset, share_graphs};
+pub use shared_dataset::temporary_folder::remove_abandoned;
 
 #[cfg(target_endian = "big")]
 compile_error!("arrays on disk and on the wire are little-endian and used in place");

@@ -1,6 +1,6 @@
 //! The threads that sample and gather, separate from the threads of the network and of training.
 
-use crate::SampleError;
+use crate::error::SampleError;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Workers {
             .num_threads(num_workers)
             .thread_name(|i| format!("sampler-{i}"))
             .build()
-            .map_err(|e| SampleError::Internal { what: format!("start {num_workers} sampling threads: {e}") })?;
+            .map_err(|source| SampleError::process(format!("start {num_workers} sampling threads"), source))?;
         Ok(Self { pool, gathers: Arc::new(Semaphore::new(num_workers.min(Semaphore::MAX_PERMITS))) })
     }
 

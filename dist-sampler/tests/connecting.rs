@@ -2,7 +2,7 @@
 
 mod support;
 
-use edgecut_dist_sampler::{SampleError, SamplingNodeConfig, Wanted};
+use edgecut_dist_sampler::{DistGraphConfig, PeerName, SampleError, Wanted};
 use futures::future::join_all;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ fn a_rank_that_refuses_connections_until_it_serves_is_connected_to() {
     let dir = parts_of(&dataset(200, None), 2);
     // No thread accepts connections of rank 1 before its service starts, so its queue is full after the first one.
     let ranks = join(dir.path(), |config| config.rpc_backlog = 1);
-    let config = SamplingNodeConfig { connect_budget_ms: 60_000, ..SamplingNodeConfig::default() };
+    let config = DistGraphConfig { connect_budget_ms: 60_000, ..DistGraphConfig::default() };
     let _in_queue = ranks[0].connect_rpc(1).expect("the first connection fits");
     let refused = ranks[0].connect_rpc(1).expect_err("the second does not").to_string();
     assert!(refused.contains("too many connections wait to be served"), "{refused}");
@@ -40,7 +40,7 @@ fn a_rank_that_never_serves_fails_once_for_many_concurrent_requests() {
     let dir = parts_of(&dataset(200, None), 2);
     let ranks = join(dir.path(), |config| config.rpc_backlog = 1);
     let _in_queue = ranks[0].connect_rpc(1).expect("the first connection fits");
-    let config = SamplingNodeConfig { connect_budget_ms: 1_500, ..SamplingNodeConfig::default() };
+    let config = DistGraphConfig { connect_budget_ms: 1_500, ..DistGraphConfig::default() };
     let node = start(dir.path(), &ranks[0], &config);
     let wanted = nodes_of(&node, 1);
     let begin = Instant::now();
@@ -51,15 +51,17 @@ fn a_rank_that_never_serves_fails_once_for_many_concurrent_requests() {
     // Sequential requests would take 96 s plus the waits for the control plane.
     assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
     for error in errors {
-        let SampleError::Connect { rank: 1, source, .. } = error else { panic!("{error:?}") };
+        let SampleError::Connect { peer: PeerName::Rank { rank: 1, .. }, source, .. } = error else {
+            panic!("{error:?}")
+        };
         // On a busy machine the last attempt may end at its deadline instead.
-        let text = source.to_string();
+        let text = format!("{source:#}");
         let is_known =
             ["too many connections wait to be served", "no connection after", "deadline has passed", "timed out"];
         assert!(is_known.iter().any(|known| text.contains(known)), "{text}");
     }
     let error = node.handle().block_on(node.wait_until_connected()).expect_err("the failure is remembered");
-    assert!(matches!(error, SampleError::Connect { rank: 1, .. }), "{error:?}");
+    assert!(matches!(error, SampleError::Connect { peer: PeerName::Rank { rank: 1, .. }, .. }), "{error:?}");
     drop(node);
     shut_down(ranks);
 }
@@ -68,7 +70,7 @@ fn a_rank_that_never_serves_fails_once_for_many_concurrent_requests() {
 fn a_broken_connection_is_opened_again() {
     let dir = parts_of(&dataset(200, None), 2);
     let ranks = join(dir.path(), |_| ());
-    let config = SamplingNodeConfig::default();
+    let config = DistGraphConfig::default();
     // The first two connections of rank 0 are closed as soon as they are open.
     let mut incoming = ranks[1].take_rpc_incoming().expect("no other service takes them");
     let node = start(dir.path(), &ranks[0], &config);
@@ -95,7 +97,7 @@ fn thirty_two_ranks_connect_at_once_on_a_busy_machine() {
     const NUM_RANKS: u32 = 32;
     let dir = parts_of(&dataset(3200, None), NUM_RANKS);
     let ranks = join(dir.path(), |_| ());
-    let config = SamplingNodeConfig { num_workers: 1, ..SamplingNodeConfig::default() };
+    let config = DistGraphConfig { num_workers: 1, ..DistGraphConfig::default() };
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 * std::thread::available_parallelism().map_or(1, usize::from) {

@@ -2,7 +2,7 @@
 
 mod support;
 
-use edgecut_dist_sampler::SamplingNodeConfig;
+use edgecut_dist_sampler::DistGraphConfig;
 use edgecut_graph::{EdgeTypeId, PartitionId};
 use std::collections::HashSet;
 use support::{dataset, join, parts_of, shut_down, start};
@@ -13,7 +13,7 @@ fn edges_into_hubs_are_found_with_and_without_an_index() {
     let dir = parts_of(&dataset(num_nodes, Some(5)), 2);
     for max_hub_index_bytes in [0, 1 << 20] {
         let ranks = join(dir.path(), |_| ());
-        let config = SamplingNodeConfig { num_workers: 2, max_hub_index_bytes, ..SamplingNodeConfig::default() };
+        let config = DistGraphConfig { num_workers: 2, max_hub_index_bytes, ..DistGraphConfig::default() };
         let nodes: Vec<_> = ranks.iter().map(|cluster| start(dir.path(), cluster, &config)).collect();
         let mut edges = HashSet::new();
         let mut hub = 0;

@@ -2,7 +2,7 @@
 
 mod support;
 
-use edgecut_dist_sampler::{SamplingNodeConfig, Wanted};
+use edgecut_dist_sampler::{DistGraphConfig, Wanted};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -49,7 +49,7 @@ fn read_reply(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
 fn every_deadline_gets_an_answer_or_the_end_of_the_connection_and_the_server_lives() {
     let dir = parts_of(&dataset(200, None), 2);
     let ranks = join(dir.path(), |_| ());
-    let nodes: Vec<_> = ranks.iter().map(|c| start(dir.path(), c, &SamplingNodeConfig::default())).collect();
+    let nodes: Vec<_> = ranks.iter().map(|c| start(dir.path(), c, &DistGraphConfig::default())).collect();
     let connect = || {
         let stream = ranks[1].connect_rpc(0).expect("an authenticated connection");
         stream.set_nonblocking(false).expect("blocking");

@@ -3,8 +3,8 @@
 mod support;
 
 use edgecut_dist_sampler::{
-    BatchKey, DistEmbedding, DistNeighborSampler, EmbeddingConfig, Fanout, SampleError, SampleSeeds, SamplerConfig,
-    SamplingNode, SamplingNodeConfig, SparseAdam, Wanted,
+    BatchKey, DistEmbedding, DistGraph, DistGraphConfig, DistNeighborSampler, EmbeddingConfig, Fanout, SampleError,
+    SampleSeeds, SamplerConfig, SparseAdam, Wanted,
 };
 use futures::future::{join_all, select};
 use std::pin::pin;
@@ -20,16 +20,16 @@ const PATIENCE: Duration = Duration::from_secs(120);
 struct Job {
     _dir: tempfile::TempDir,
     ranks: Vec<edgecut_cluster::Cluster>,
-    nodes: Vec<Arc<SamplingNode>>,
+    nodes: Vec<Arc<DistGraph>>,
     embeddings: Vec<DistEmbedding>,
 }
 
 impl Job {
-    fn start(config: &SamplingNodeConfig) -> Self {
+    fn start(config: &DistGraphConfig) -> Self {
         let dir = parts_of(&dataset(600, None), 2);
         let ranks = join(dir.path(), |_| ());
         let nodes: Vec<_> = ranks.iter().map(|cluster| start(dir.path(), cluster, config)).collect();
-        let embedding = |node: &Arc<SamplingNode>| {
+        let embedding = |node: &Arc<DistGraph>| {
             let config = EmbeddingConfig { dim: 4, seed: 1, scale: 1.0 };
             DistEmbedding::new(node.clone(), NODES, config).expect("an embedding")
         };
@@ -45,7 +45,7 @@ impl Job {
 }
 
 /// Samples on `node` around seeds of part 0, and fetches the features of the sampled nodes.
-async fn sample_and_fetch(node: &Arc<SamplingNode>, batch: u64) -> Result<(), SampleError> {
+async fn sample_and_fetch(node: &Arc<DistGraph>, batch: u64) -> Result<(), SampleError> {
     let seeds = nodes_of(node, 0)[..50].to_vec();
     let fanouts = vec![Fanout::Count(3), Fanout::Count(2)];
     let sampler = Arc::new(DistNeighborSampler::new(node.clone(), SamplerConfig::new(fanouts))?);
@@ -60,7 +60,7 @@ async fn sample_and_fetch(node: &Arc<SamplingNode>, batch: u64) -> Result<(), Sa
 
 #[test]
 fn sixty_four_waiting_pulls_let_hops_features_and_their_own_release_through() {
-    let mut job = Job::start(&SamplingNodeConfig::default());
+    let mut job = Job::start(&DistGraphConfig::default());
     let node = job.nodes[1].clone();
     let rows = nodes_of(&node, 0);
     let [owner, waiting] = &mut job.embeddings[..] else { panic!("two ranks") };
@@ -90,7 +90,7 @@ fn sixty_four_waiting_pulls_let_hops_features_and_their_own_release_through() {
 
 #[test]
 fn expired_deadlines_free_the_connection() {
-    let config = SamplingNodeConfig { rpc_timeout_ms: 300, ..SamplingNodeConfig::default() };
+    let config = DistGraphConfig { rpc_timeout_ms: 300, ..DistGraphConfig::default() };
     let job = Job::start(&config);
     let node = job.nodes[1].clone();
     let rows = nodes_of(&node, 0);
@@ -122,8 +122,7 @@ fn expired_deadlines_free_the_connection() {
 
 #[test]
 fn requests_beyond_the_hard_bound_are_refused_and_named() {
-    let config =
-        SamplingNodeConfig { max_waiting_requests: 8, rpc_timeout_ms: 20_000, ..SamplingNodeConfig::default() };
+    let config = DistGraphConfig { max_waiting_requests: 8, rpc_timeout_ms: 20_000, ..DistGraphConfig::default() };
     let mut job = Job::start(&config);
     let node = job.nodes[1].clone();
     let rows = nodes_of(&node, 0);
@@ -162,7 +161,7 @@ fn requests_beyond_the_hard_bound_are_refused_and_named() {
 
 #[test]
 fn gradients_for_a_step_that_the_protocol_does_not_allow_are_refused() {
-    let mut job = Job::start(&SamplingNodeConfig::default());
+    let mut job = Job::start(&DistGraphConfig::default());
     let node = job.nodes[1].clone();
     let rows = nodes_of(&node, 0);
     // Rank 1 is already one step ahead of the owner, the most that a collective allows.

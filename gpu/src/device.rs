@@ -79,6 +79,19 @@ pub struct CudaGpu {
 }
 
 /// The device that a process computes on.
+///
+/// ```
+/// use edgecut_gpu::{CudaGpu, Resolved};
+///
+/// let gpu = CudaGpu {
+///     index: 1,
+///     name: "NVIDIA L4".to_owned(),
+///     total_memory_bytes: 24 << 30,
+///     compute_capability: (8, 9),
+///     driver_version: (12, 4),
+/// };
+/// assert_eq!(Resolved::Cuda(gpu).to_string(), "cuda:1 (NVIDIA L4, 24.0 GiB)");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolved {
     /// The CPU.
@@ -151,7 +164,7 @@ fn decide(choice: DeviceChoice, place: Place, machine: Option<&dyn Machine>) -> 
                 Ok(gpu) => Ok(Resolved::Cuda(gpu)),
                 Err(error @ DeviceError::TooFewGpus { .. }) => Err(error),
                 Err(error) => Ok(Resolved::Cpu {
-                    why: Some(format!("--device auto chooses the CPU: {}", error.without_remedy())),
+                    why: Some(format!("`device=auto` chooses the CPU: {}", error.without_remedy())),
                 }),
             }
         }
@@ -267,24 +280,24 @@ mod tests {
     #[test]
     fn too_many_processes_are_told_on_every_rank() {
         let machine = Fake(Ok(2), Ok(()));
-        let expected = "--nproc-per-node is 4, but this machine has 2 GPUs: start at most 2 processes per node, or give \
-                        --device cpu";
+        let expected = "`nproc_per_node` is 4, but this machine has 2 GPUs: start at most 2 processes per node, or use \
+                        `device=cpu`";
         for (choice, rank) in [("auto", 0), ("auto", 3), ("cuda", 0), ("cuda", 2)] {
             assert_eq!(on(&machine, choice, rank, 4), Err(expected.to_owned()));
         }
         let one = Fake(Ok(1), Ok(()));
-        let expected = "--nproc-per-node is 2, but this machine has 1 GPU: start at most 1 process per node, or give --device \
-                        cpu";
+        let expected = "`nproc_per_node` is 2, but this machine has 1 GPU: start at most 1 process per node, or use \
+                        `device=cpu`";
         assert_eq!(on(&one, "cuda", 0, 2), Err(expected.to_owned()));
     }
 
     #[test]
     fn a_number_is_for_one_process_and_has_to_exist() {
         let machine = Fake(Ok(2), Ok(()));
-        let expected = "--device cuda:1 is one GPU, but --nproc-per-node is 2: give --device cuda, which takes a GPU for each \
+        let expected = "`device=cuda:1` is one GPU, but `nproc_per_node` is 2: use `device=cuda`, which takes a GPU for each \
                         process, or start one process per node";
         assert_eq!(on(&machine, "cuda:1", 0, 2), Err(expected.to_owned()));
-        let expected = "--device cuda:2: this machine has 2 GPUs: cuda:0 (NVIDIA L4), cuda:1 (NVIDIA L4)";
+        let expected = "`device=cuda:2`: this machine has 2 GPUs: cuda:0 (NVIDIA L4), cuda:1 (NVIDIA L4)";
         assert_eq!(on(&machine, "cuda:2", 0, 1), Err(expected.to_owned()));
     }
 
@@ -295,9 +308,9 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let none = Fake(Err(DeviceError::NoDriver { cause: "libcuda.so.1: cannot open".to_owned() }), Ok(()));
-        assert_eq!(line(&none).as_deref(), Some("--device auto chooses the CPU: no NVIDIA driver was found"));
+        assert_eq!(line(&none).as_deref(), Some("`device=auto` chooses the CPU: no NVIDIA driver was found"));
         let no_compiler = Fake(Ok(2), Err(DeviceError::NoHeaders { cause: "x".to_owned() }));
-        assert!(line(&no_compiler).unwrap().starts_with("--device auto chooses the CPU: the CUDA headers"));
+        assert!(line(&no_compiler).unwrap().starts_with("`device=auto` chooses the CPU: the CUDA headers"));
         assert!(on(&no_compiler, "cuda", 0, 2).unwrap_err().starts_with("the CUDA headers"));
 
         let unbuilt = decide(DeviceChoice::Auto, Place { local_rank: 0, local_world_size: 1 }, None);
@@ -312,7 +325,7 @@ mod tests {
             assert_eq!(
                 error.to_string(),
                 format!(
-                    "--device {choice}: this program was built without the feature 'cuda': build it with cargo build \
+                    "`device={choice}`: this program was built without the feature 'cuda': build it with cargo build \
                      --release --features cuda"
                 )
             );

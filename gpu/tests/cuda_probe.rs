@@ -167,15 +167,15 @@ fn gpus_that_work_are_taken_by_local_rank() {
 #[test]
 fn more_processes_than_gpus_are_refused() {
     let Some(stubs) = Stubs::working(2) else { return };
-    let expected = "error: --nproc-per-node is 4, but this machine has 2 GPUs: start at most 2 processes per node, or give \
-                    --device cpu";
+    let expected = "error: `nproc_per_node` is 4, but this machine has 2 GPUs: start at most 2 processes per node, or use \
+                    `device=cpu`";
     assert_eq!(stubs.resolved("cuda 0 4"), expected);
     assert_eq!(stubs.resolved("auto 3 4"), expected);
     let hidden = stubs.resolved_with("cuda 0 4", &[("CUDA_VISIBLE_DEVICES", "0,3")]);
-    let expected = "error: --nproc-per-node is 4, but this machine has 2 GPUs that this process may see \
-                    (CUDA_VISIBLE_DEVICES is '0,3'): start at most 2 processes per node, or give --device cpu";
+    let expected = "error: `nproc_per_node` is 4, but this machine has 2 GPUs that this process may see \
+                    (CUDA_VISIBLE_DEVICES is '0,3'): start at most 2 processes per node, or use `device=cpu`";
     assert_eq!(hidden, expected);
-    let expected = "error: --device cuda:5: this machine has 2 GPUs: cuda:0 (Stub 0), cuda:1 (Stub 1)";
+    let expected = "error: `device=cuda:5`: this machine has 2 GPUs: cuda:0 (Stub 0), cuda:1 (Stub 1)";
     assert_eq!(stubs.resolved("cuda:5 0 1"), expected);
 }
 
@@ -185,7 +185,7 @@ fn a_machine_without_a_driver_computes_on_the_cpu() {
     if has_library("libcuda.so") || has_library("libcuda.so.1") {
         return;
     }
-    assert_eq!(stubs.resolved("auto 1 2"), "cpu: --device auto chooses the CPU: no NVIDIA driver was found");
+    assert_eq!(stubs.resolved("auto 1 2"), "cpu: `device=auto` chooses the CPU: no NVIDIA driver was found");
     let error = stubs.resolved("cuda 0 1");
     assert!(error.starts_with("error: no NVIDIA driver was found (libcuda.so"), "{error}");
     assert!(error.contains("No such file or directory"), "{error}");
@@ -210,7 +210,7 @@ fn a_driver_without_a_gpu_computes_on_the_cpu() {
     let Some(stubs) = Stubs::new() else { return };
     stubs.driver(&[("VERSION", 12080), ("INIT", 0), ("GPUS", 0)]);
     assert_eq!(stubs.resolved("cuda 0 1"), "error: the NVIDIA driver finds no GPU");
-    assert_eq!(stubs.resolved("auto 0 1"), "cpu: --device auto chooses the CPU: the NVIDIA driver finds no GPU");
+    assert_eq!(stubs.resolved("auto 0 1"), "cpu: `device=auto` chooses the CPU: the NVIDIA driver finds no GPU");
     let hidden = stubs.resolved_with("cuda 0 1", &[("CUDA_VISIBLE_DEVICES", "")]);
     let expected = "error: the NVIDIA driver finds no GPU that this process may see (CUDA_VISIBLE_DEVICES is '')";
     assert_eq!(hidden, expected);
@@ -242,7 +242,7 @@ fn a_driver_that_does_not_start_says_why() {
         stubs.driver(&[("VERSION", 12080), ("INIT", code), ("GPUS", 1)]);
         assert_eq!(stubs.resolved("cuda 0 1"), format!("error: the NVIDIA driver does not work: {expected}"));
         let auto = stubs.resolved("auto 0 1");
-        assert_eq!(auto, format!("cpu: --device auto chooses the CPU: the NVIDIA driver does not work: {expected}"));
+        assert_eq!(auto, format!("cpu: `device=auto` chooses the CPU: the NVIDIA driver does not work: {expected}"));
     }
     stubs.driver(&[("VERSION", 12080), ("INIT", 0), ("GPUS", 1), ("NO_MEMORY", 1)]);
     let error = stubs.resolved("cuda 0 1");
@@ -257,7 +257,7 @@ fn an_old_driver_is_refused() {
     let expected =
         "the NVIDIA driver is too old: it supports CUDA 11.4, but 12.0 is needed: install driver 525 or newer";
     assert_eq!(stubs.resolved("cuda 0 1"), format!("error: {expected}"));
-    assert_eq!(stubs.resolved("auto 0 1"), format!("cpu: --device auto chooses the CPU: {expected}"));
+    assert_eq!(stubs.resolved("auto 0 1"), format!("cpu: `device=auto` chooses the CPU: {expected}"));
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn the_headers_have_to_be_there() {
     };
     let lacks = without(&include, "mma.h, crt/mma.h");
     assert_eq!(stubs.resolved("cuda 0 1"), format!("error: {lacks}"));
-    assert_eq!(stubs.resolved("auto 0 1"), format!("cpu: --device auto chooses the CPU: {lacks}"));
+    assert_eq!(stubs.resolved("auto 0 1"), format!("cpu: `device=auto` chooses the CPU: {lacks}"));
 
     let elsewhere = stubs.resolved_with("cuda 0 1", &[("CUDA_PATH", "/nowhere")]);
     assert_eq!(elsewhere, format!("error: {}", without(Path::new("/nowhere/include"), &HEADERS.join(", "))));

@@ -5,11 +5,11 @@ mod support;
 use cubecl::cuda::CudaRuntime;
 use edgecut_cluster::Cluster;
 use edgecut_dist_sampler::{
-    BatchKey, DistNeighborSampler, Fanout, NumNeighbors, SampleSeeds, SampledSubgraph, SamplerConfig, SamplingNode,
-    SamplingNodeConfig, share_dataset,
+    BatchKey, DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, NumNeighbors, SampleSeeds, SampledSubgraph,
+    SamplerConfig, share_dataset,
 };
 use edgecut_gpu::kernels::{DeviceHops, DeviceTopology};
-use edgecut_graph::datasets::{FakeOptions, fake, fake_hetero};
+use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{Dataset, EdgeTypeId, HopError, HopKernel, NodeTypeId, PlainHop};
 use proptest::prelude::*;
@@ -88,7 +88,8 @@ fn check(
     key: u64,
 ) {
     let mut found = vec![7, 7];
-    device.sample_hop(rows, fanout, replace, key, usize::MAX, &mut found).expect("a hop");
+    let hop = PlainHop { edge_type: EdgeTypeId(0), rows, fanout, replace, key };
+    device.sample_hop(&hop, usize::MAX, &mut found).expect("a hop");
     let expected = graph.sample_hop(rows, fanout, replace, key);
     assert_eq!(found[..2], [7, 7], "what was there is kept");
     let first = found[2..].iter().zip(&expected).position(|(found, expected)| found != expected);
@@ -186,7 +187,8 @@ fn answers_that_are_too_long_and_rows_that_are_not_there_are_refused() {
     let topology = graph.on(&client);
     let hop = |rows: &[u32], max_words| {
         let mut out = vec![9];
-        topology.sample_hop(rows, Some(10), false, 0, max_words, &mut out).map(|()| out.len())
+        let hop = PlainHop { edge_type: EdgeTypeId(0), rows, fanout: Some(10), replace: false, key: 0 };
+        topology.sample_hop(&hop, max_words, &mut out).map(|()| out.len())
     };
     assert_eq!(hop(&[0], 12).expect("12 words"), 12);
     assert!(matches!(hop(&[0], 11), Err(HopError::TooLarge)));
@@ -240,7 +242,7 @@ fn batches(dataset: &Dataset, fanouts: &[&str], budget_bytes: u64) -> Option<[Ve
     let client = device()?;
     let cluster = Cluster::join_local(1, |_| {}).expect("join").remove(0);
     let part = share_dataset(&cluster, || Ok::<_, String>(dataset.clone())).expect("a valid dataset");
-    let node = SamplingNode::start(Arc::new(part), cluster.clone(), SamplingNodeConfig::default()).expect("start");
+    let node = DistGraph::start(Arc::new(part), cluster.clone(), DistGraphConfig::default()).expect("start");
     let num_types = node.part().meta().node_types.len();
     let sample_all = || {
         let mut all = Vec::new();

@@ -4,7 +4,7 @@
 //! `... -- fake NODES DEGREE CHANNELS CLASSES`.
 
 use edgecut_graph::GraphError;
-use edgecut_graph::datasets::{DatasetSource, load};
+use edgecut_graph::readers::{DatasetSource, load};
 use std::process::ExitCode;
 use std::time::Instant;
 

@@ -1,7 +1,7 @@
 //! Generates a graph and writes it as a folder of `.npy` files, for programs in any language.
 
 use clap::Parser;
-use edgecut_graph::datasets::{FakeOptions, export_npy, fake};
+use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use std::error::Error;
 use std::path::PathBuf;
 

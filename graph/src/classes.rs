@@ -1,6 +1,6 @@
 //! Bounds on the number of classes.
 
-use rayon::prelude::*;
+use crate::parallel;
 
 /// The number of classes that is always allowed, even with few distinct labels.
 const FREE_CLASSES: usize = 1000;
@@ -8,14 +8,20 @@ const FREE_CLASSES: usize = 1000;
 const CLASSES_PER_LABEL: usize = 10;
 
 /// Returns the maximum number of classes for labels with `distinct` different values.
+///
+/// ```
+/// use edgecut_graph::{count_distinct_labels, max_classes};
+/// let distinct = count_distinct_labels(&[0, 5, 5, -1]);
+/// assert_eq!((distinct, max_classes(distinct)), (2, 1020));
+/// ```
 pub fn max_classes(distinct: usize) -> usize {
     distinct.saturating_mul(CLASSES_PER_LABEL).saturating_add(FREE_CLASSES)
 }
 
 /// Returns the number of different labels, not counting -1 (unlabeled).
 pub fn count_distinct_labels(labels: &[i64]) -> usize {
-    let mut distinct: Vec<i64> = labels.par_iter().copied().filter(|&label| label >= 0).collect();
-    distinct.par_sort_unstable();
+    let mut distinct: Vec<u64> = parallel::filter_map(labels.len(), |at| u64::try_from(labels[at]).ok());
+    parallel::sort(&mut distinct);
     distinct.dedup();
     distinct.len()
 }
@@ -35,7 +41,7 @@ pub(crate) fn check_num_classes(labels: &[i64], num_classes: usize, item: &str) 
     if num_classes <= most {
         return Ok(());
     }
-    let largest = labels.par_iter().enumerate().max_by_key(|&(at, &label)| (label, std::cmp::Reverse(at)));
+    let largest = labels.iter().enumerate().max_by_key(|&(at, &label)| (label, std::cmp::Reverse(at)));
     let named = match largest {
         Some((at, &label)) if label >= 0 => format!("{item} {at} has label {label}, so there are"),
         _ => "there are".to_owned(),

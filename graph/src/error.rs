@@ -4,6 +4,13 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 /// An error in a dataset or a part. It names the file or dataset and the problem.
+///
+/// ```
+/// use edgecut_graph::{GraphError, Meta};
+/// let error = Meta::read("no/such/folder".as_ref()).unwrap_err();
+/// assert!(matches!(error, GraphError::Format { .. }));
+/// assert!(error.to_string().starts_with("no/such/folder: it is not a partitioned graph"));
+/// ```
 #[derive(Debug, Error)]
 pub enum GraphError {
     /// A file could not be read or written.
@@ -21,6 +28,38 @@ pub enum GraphError {
         path: PathBuf,
         /// The problem, and where possible the remedy.
         why: String,
+    },
+    /// A description that is not valid JSON.
+    #[error("{}: {source}", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// The error of the parser.
+        source: serde_json::Error,
+    },
+    /// The content of a file is inconsistent.
+    #[error("{}: {source}", path.display())]
+    InFile {
+        /// The file or its folder.
+        path: PathBuf,
+        /// The inconsistency.
+        source: Box<GraphError>,
+    },
+    /// A `.npy` file without a valid header.
+    #[error("{}: it is not a .npy file, or its header is damaged ({source})", path.display())]
+    NpyHeader {
+        /// The file.
+        path: PathBuf,
+        /// The error of the parser.
+        source: std::io::Error,
+    },
+    /// A gzip file that cannot be decompressed.
+    #[error("{}: the gzip file is corrupt ({source})", path.display())]
+    Gzip {
+        /// The file.
+        path: PathBuf,
+        /// The error of the decompressor.
+        source: std::io::Error,
     },
     /// Range bounds that do not form a partition book.
     #[error("partition book: {why}")]
@@ -48,6 +87,16 @@ impl GraphError {
     /// Creates an I/O error at `path`.
     pub fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Self::Io { path: path.into(), source }
+    }
+
+    /// Creates an error of the JSON in `path`.
+    pub(crate) fn json(path: impl Into<PathBuf>, source: serde_json::Error) -> Self {
+        Self::Json { path: path.into(), source }
+    }
+
+    /// Adds the path of the file to an inconsistency of its content.
+    pub(crate) fn in_file(path: impl Into<PathBuf>, source: Self) -> Self {
+        Self::InFile { path: path.into(), source: Box::new(source) }
     }
 
     /// Creates a format error in `path`.

@@ -6,11 +6,27 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// The name of the only node type of a homogeneous graph.
+pub const DEFAULT_NODE_TYPE: &str = "node";
+/// The name of the only relation of a homogeneous graph.
+pub const DEFAULT_RELATION: &str = "to";
+
 /// One part of a partitioned graph, counted from 0.
+///
+/// ```
+/// use edgecut_graph::PartitionId;
+/// assert_eq!(format!("part_{}", PartitionId(3)), "part_3");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PartitionId(pub u32);
 
 /// A node type, as an index into [`Meta::node_types`](crate::Meta::node_types).
+///
+/// ```
+/// use edgecut_graph::NodeTypeId;
+/// let names = ["author", "paper"];
+/// assert_eq!(names[NodeTypeId(1).index()], "paper");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeTypeId(pub u16);
 

@@ -1,15 +1,17 @@
 //! Search of whole arrays for invalid values.
 
-use rayon::prelude::*;
+use crate::parallel;
 
 /// The number of values tested without a branch in between, so that the compiler can use vector instructions.
 const RUN: usize = 4096;
 
 /// Returns the first index whose value is `wrong`.
-pub(crate) fn first_position<T: Copy + Sync>(values: &[T], wrong: impl Fn(T) -> bool + Sync + Send) -> Option<usize> {
-    let any_wrong = |run: &[T]| run.iter().fold(false, |found, &value| found | wrong(value));
-    let run = values.par_chunks(RUN).position_first(any_wrong)?;
-    let start = run * RUN;
+pub(crate) fn first_position<T: Copy + Sync>(values: &[T], wrong: impl Fn(T) -> bool + Sync) -> Option<usize> {
+    let any_wrong = |run: usize| {
+        let run = &values[run * RUN..values.len().min((run + 1) * RUN)];
+        run.iter().fold(false, |found, &value| found | wrong(value))
+    };
+    let start = parallel::find_first(values.len().div_ceil(RUN), &any_wrong)? * RUN;
     values[start..].iter().position(|&value| wrong(value)).map(|at| start + at)
 }
 

@@ -1,6 +1,6 @@
 //! Tests of folders of `.npy` arrays: valid variations and all kinds of errors.
 
-use edgecut_graph::datasets::{DatasetSource, FakeOptions, export_npy, fake, load, read_npy_folder};
+use edgecut_graph::readers::{DatasetSource, FakeOptions, export_npy, fake, load, read_npy_folder};
 use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, GraphError, NodeTypeId, NpyElement, Split, write_npy};
 use half::f16;
 use std::fs;
@@ -49,7 +49,8 @@ impl Folder {
 
 fn check_four(dataset: &Dataset) {
     dataset.validate().unwrap();
-    let (nodes, edges) = (dataset.nodes(NodeTypeId(0)), dataset.edges(EdgeTypeId(0)));
+    let nodes = dataset.nodes(NodeTypeId(0));
+    let edges = dataset.edges(EdgeTypeId(0));
     assert_eq!((&edges.src[..], &edges.dst[..]), (&[0, 1, 3][..], &[1, 0, 3][..]));
     let mut row = [0.0; 2];
     nodes.features.as_ref().unwrap().copy_row(3, &mut row);
@@ -307,8 +308,10 @@ fn a_dataset_can_be_exported_over_the_files_it_is_mapped_from() {
     export_npy(&mapped, dir.path()).unwrap();
     mapped.validate().unwrap();
     let again = read_npy_folder("fake", dir.path()).unwrap();
-    let (one, two) = (mapped.nodes(NodeTypeId(0)), again.nodes(NodeTypeId(0)));
-    let (x, y) = (one.features.as_ref().unwrap(), two.features.as_ref().unwrap());
+    let one = mapped.nodes(NodeTypeId(0));
+    let two = again.nodes(NodeTypeId(0));
+    let x = one.features.as_ref().unwrap();
+    let y = two.features.as_ref().unwrap();
     assert!((0..1000).all(|row| x.row_bytes(row) == y.row_bytes(row)));
     assert!(Split::ALL.iter().all(|&split| one.splits.get(split)[..] == two.splits.get(split)[..]));
     assert_eq!(mapped.edges(EdgeTypeId(0)).src[..], again.edges(EdgeTypeId(0)).src[..]);

@@ -1,6 +1,6 @@
 //! Tests of OGB's raw CSV layout: valid variations and all kinds of errors.
 
-use edgecut_graph::datasets::{DatasetSource, load, read_ogb};
+use edgecut_graph::readers::{DatasetSource, load, read_ogb};
 use edgecut_graph::{Dataset, EdgeTypeId, GraphError, NodeTypeId};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -69,7 +69,8 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 fn check_four(dataset: &Dataset) {
     dataset.validate().unwrap();
-    let (nodes, edges) = (dataset.nodes(NodeTypeId(0)), dataset.edges(EdgeTypeId(0)));
+    let nodes = dataset.nodes(NodeTypeId(0));
+    let edges = dataset.edges(EdgeTypeId(0));
     assert_eq!((&edges.src[..], &edges.dst[..]), (&[0, 1, 1, 3, 1][..], &[1, 0, 2, 3, 2][..]));
     let features = nodes.features.as_ref().unwrap();
     let mut row = [0.0; 2];

@@ -1,6 +1,6 @@
 //! Tests of overlaps between training and held-out data, and of class counts, in the layouts of all readers.
 
-use edgecut_graph::datasets::{DatasetSource, Loaded, load_with_warnings};
+use edgecut_graph::readers::{DatasetSource, Loaded, load_with_warnings};
 use edgecut_graph::{Dataset, EdgeTypeId, GraphError, HoldOut, NpyElement, OverlapPolicy, Split, write_npy};
 use std::fs;
 use std::path::Path;
@@ -96,7 +96,7 @@ fn held_out_edges_among_training_edges_are_an_error_in_every_layout() {
     for (folder, expected) in counts {
         let why = folder.why();
         assert!(why.starts_with("dataset mine: ") && why.contains(expected), "{why}, expected {expected}");
-        assert!(why.contains("--overlap remove") && why.contains("--overlap allow"), "{why}");
+        assert!(why.contains("`overlap=remove`") && why.contains("`overlap=allow`"), "{why}");
         let allowed = folder.with(OverlapPolicy::Allow);
         assert!(allowed.warnings[0].contains(expected), "{:?}", allowed.warnings);
         let removed = folder.with(OverlapPolicy::Remove);
@@ -192,7 +192,7 @@ fn times_of_held_out_edges_are_read_and_checked() {
     assert_eq!(held_out.valid.times.as_ref().unwrap()[..], [9, 8]);
     assert_eq!(held_out.test.times.as_ref().unwrap()[..], [10]);
     let said = &loaded.warnings;
-    assert!(said.len() == 1 && said[0].contains("at other times; sample with --time-attr"), "{said:?}");
+    assert!(said.len() == 1 && said[0].contains("at other times; they leak held-out edges"), "{said:?}");
     let same = timed().npy("val_edge_time", &[2], &[1_i64, 8]);
     assert!(same.why().contains("1 of 2 validation edges are training edges"), "{}", same.why());
     for (folder, why) in [

@@ -1,6 +1,6 @@
 //! Tests of the documented lines with which PyG and DGL users export a graph, run on stand-ins for their objects.
 
-use edgecut_graph::datasets::read_npy_folder;
+use edgecut_graph::readers::read_npy_folder;
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use std::io::Write;
 use std::path::Path;
@@ -54,7 +54,8 @@ fn check_export(lines: &str) {
     }
     let dataset = read_npy_folder("exported", dir.path()).unwrap();
     dataset.validate().unwrap();
-    let (nodes, edges) = (dataset.nodes(NodeTypeId(0)), dataset.edges(EdgeTypeId(0)));
+    let nodes = dataset.nodes(NodeTypeId(0));
+    let edges = dataset.edges(EdgeTypeId(0));
     assert_eq!((&edges.src[..], &edges.dst[..]), (&[0, 1, 4, 2][..], &[1, 0, 2, 4][..]));
     let mut row = [0.0; 3];
     nodes.features.as_ref().unwrap().copy_row(4, &mut row);

@@ -1,6 +1,6 @@
 //! Tests with published graphs in OGB's raw layout, which are in the project's data folder.
 
-use edgecut_graph::datasets::{DatasetSource, export_npy, load, read_triples};
+use edgecut_graph::readers::{DatasetSource, export_npy, load, read_triples};
 use edgecut_graph::{Dataset, EdgeTypeId, NodeTypeId, Split};
 use std::io::Write;
 use std::path::PathBuf;
@@ -58,7 +58,8 @@ fn roundtrip(dataset: &Dataset) {
     let dir = tempfile::tempdir().unwrap();
     export_npy(dataset, &dir.path().join(&dataset.name)).unwrap();
     let back = load(&DatasetSource::new(dataset.name.clone(), dir.path())).unwrap();
-    let (one, two) = (dataset.nodes(NodeTypeId(0)), back.nodes(NodeTypeId(0)));
+    let one = dataset.nodes(NodeTypeId(0));
+    let two = back.nodes(NodeTypeId(0));
     assert_eq!(one.labels.as_deref(), two.labels.as_deref());
     assert_eq!((one.num_nodes, one.num_classes), (two.num_nodes, two.num_classes));
     assert_eq!(dataset.edges(EdgeTypeId(0)).src[..], back.edges(EdgeTypeId(0)).src[..]);
@@ -75,7 +76,9 @@ fn roundtrip(dataset: &Dataset) {
 #[test]
 fn cora() {
     let splits = [140, 500, 1000];
-    let (features, classes, homophily) = (1433, 7, 0.810);
+    let features = 1433;
+    let classes = 7;
+    let homophily = 0.810;
     check(&Expected {
         name: "cora",
         split: "public",

@@ -1,6 +1,6 @@
 //! Tests of knowledge graphs as files of triples: valid variations and all kinds of errors.
 
-use edgecut_graph::datasets::{DatasetSource, load, read_triples};
+use edgecut_graph::readers::{DatasetSource, load, read_triples};
 use edgecut_graph::{Dataset, EdgeList, GraphError};
 use flate2::Compression;
 use flate2::write::GzEncoder;

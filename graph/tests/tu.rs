@@ -1,7 +1,6 @@
 //! Tests of sets of graphs in TUDataset's format: valid variations, all kinds of errors, and published sets.
 
-use edgecut_graph::datasets::{FakeGraphsOptions, GraphSource, fake_graphs, load_graphs, read_tu};
-use edgecut_graph::graph_splits::read_folds;
+use edgecut_graph::small_graphs::{FakeGraphsOptions, GraphSource, fake_graphs, load_graphs, read_folds, read_tu};
 use edgecut_graph::{GraphDataset, GraphError};
 use std::fs;
 use std::io::Write;
@@ -172,7 +171,8 @@ fn fake_graphs_are_the_same_on_any_number_of_threads_and_their_classes_differ_in
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| fake_graphs(&options)).unwrap()
     };
-    let (graphs, others) = (on(1), on(3));
+    let graphs = on(1);
+    let others = on(3);
     let greatest = |graph: usize| {
         let view = graphs.graph(graph);
         assert_eq!(view.indices, others.graph(graph).indices);

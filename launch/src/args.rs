@@ -1,7 +1,8 @@
 //! The command line.
 
 use crate::messages::SILENCE;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
+use edgecut_cluster::NodeRole;
 use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
@@ -12,6 +13,9 @@ Examples:
   launch --ip-config ip_config.yaml --workspace '~/edgecut' -- target/release/train node --dataset-root-dir data/3-parts
   launch --ip-config ip_config.yaml --copy-parts --sync-binary --num-training-procs 2 \\
     \"target/release/train node --dataset-root-dir data/3-parts --num-neighbors 15,10\"
+  launch --ip-config ip_config.yaml --role server --token-file secret -- \\
+    target/release/sampling-server --dataset-root-dir data/3-parts
+  launch --ip-config ip_config.yaml --role trainer --token-file secret -- target/release/train node --num-neighbors 15,10
 
 Exit status: 0 all processes succeeded, 1 a process could not be started or a node was lost, 2 wrong flags,
 130 interrupted; otherwise that of the first process that failed.";
@@ -29,6 +33,14 @@ pub(crate) struct Args {
     /// The folder on the nodes in which the command runs [default: the current folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) workspace: Option<String>,
+    /// The nodes to use, if --ip-config has nodes with `role: server`: the servers or the trainers. Both get the addresses
+    /// of the servers as EDGECUT_SERVERS, which sampling-server and train read
+    #[arg(long, value_name = "server|trainer")]
+    pub(crate) role: Option<Role>,
+    /// A file with the secret of the job, at least 16 bytes, instead of one that is made for this job. Servers and their
+    /// trainers need the same one
+    #[arg(long, alias = "token_file", value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
     /// Number of nodes to use, from the first one on [default: all in --ip-config]
     #[arg(long, alias = "num_nodes", value_name = "N", value_parser = at_least_one)]
     pub(crate) num_nodes: Option<usize>,
@@ -76,6 +88,22 @@ pub(crate) struct Args {
     /// The program and its arguments, after `--` or as one quoted string
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
+}
+
+/// The role of the nodes to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Role {
+    Server,
+    Trainer,
+}
+
+impl From<Role> for NodeRole {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Server => Self::Server,
+            Role::Trainer => Self::Trainer,
+        }
+    }
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

@@ -5,7 +5,6 @@ use crate::link::{Event, Link};
 use crate::messages::{Order, Report, SWEEP_ROLE};
 use crate::ssh::{Target, cached, in_shell};
 use crate::watch::{Action, Watch};
-use anyhow::bail;
 use edgecut_cluster::Token;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -18,10 +17,10 @@ const ID_LEN: usize = 32;
 impl Launcher {
     /// Runs the job once, until all its processes have ended or are lost.
     pub(crate) fn attempt(&mut self, restarts: u32) -> anyhow::Result<Watch> {
-        self.printer().begin(restarts).map_err(anyhow::Error::msg)?;
-        // Each attempt has a new secret, so a late process of an earlier attempt is rejected.
+        self.printer().begin(restarts)?;
+        // Each attempt has a new secret, unless the user gives one, so a late process of an earlier attempt is rejected.
         let job_id = Token::random()?;
-        let token = Token::random()?;
+        let token = self.plan.token()?;
         let job_id = &job_id.to_env_value()[..ID_LEN];
         for node in 0..self.links.len() {
             self.send(node, Order::Start(self.plan.start(node, job_id, &token, restarts)));
@@ -65,7 +64,7 @@ impl Launcher {
                     self.act(&mut watch, action);
                 }
                 // Output cannot be written. Returning closes the connections, and the agents then end the job.
-                Some(Event::Unwritten(problem)) => bail!(problem),
+                Some(Event::Unwritten(error)) => return Err(error),
             }
             if looked.elapsed() > TICK {
                 looked = Instant::now();

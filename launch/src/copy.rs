@@ -4,6 +4,7 @@ use crate::agent::{DeliveredFile, Delivery, Receipt};
 use crate::messages::RECEIVE_ROLE;
 use crate::parts::{META_FILE, PartsMeta};
 use crate::ssh::{Target, cached, in_shell, next_line};
+use anyhow::{Context, bail};
 use std::io::Write;
 use std::path::Path;
 use std::sync::mpsc;
@@ -17,16 +18,20 @@ pub(crate) struct Copied {
     pub(crate) seconds: f64,
 }
 
-/// Copies the files of `parts` and their metadata from `source` to `dir` in `workspace` on the node.
-pub(crate) fn copy_parts(
-    target: &Target,
-    agent_name: &str,
-    source: &Path,
-    meta: &PartsMeta,
-    parts: &[usize],
-    workspace: &str,
-    dir: &str,
-) -> Result<Copied, String> {
+/// The parts to copy to a node, and their destination.
+pub(crate) struct PartsCopy<'a> {
+    /// The folder of the partitioned graph on this machine.
+    pub(crate) source: &'a Path,
+    pub(crate) meta: &'a PartsMeta,
+    pub(crate) parts: &'a [usize],
+    pub(crate) workspace: &'a str,
+    /// The destination folder, relative to the workspace.
+    pub(crate) dir: &'a str,
+}
+
+/// Copies parts and their metadata to a node, to which the agent `agent_name` has been copied.
+pub(crate) fn copy_parts(target: &Target, agent_name: &str, copy: &PartsCopy<'_>) -> anyhow::Result<Copied> {
+    let PartsCopy { source, meta, parts, workspace, dir } = *copy;
     let started = Instant::now();
     meta.check_files(source, parts)?;
     let mut files: Vec<DeliveredFile> = meta
@@ -34,24 +39,24 @@ pub(crate) fn copy_parts(
         .map(|(name, file)| DeliveredFile { name: name.into(), bytes: file.bytes, xxh3: file.xxh3.clone() })
         .collect();
     // The metadata comes last, so that a folder that has it is complete.
-    let bytes = source.join(META_FILE).metadata().map_err(|e| format!("read {META_FILE}: {e}"))?.len();
+    let bytes = source.join(META_FILE).metadata().with_context(|| format!("read {META_FILE}"))?.len();
     files.push(DeliveredFile { name: META_FILE.into(), bytes, xxh3: meta.checksum.clone() });
     let delivery = Delivery { workspace: workspace.into(), dir: dir.into(), files };
 
     let mut session = target.spawn(&in_shell(&format!("exec \"{}\" {RECEIVE_ROLE}", cached(agent_name))))?;
     let lines = session.lines();
-    let line = serde_json::to_string(&delivery).map_err(|e| e.to_string())?;
+    let line = serde_json::to_string(&delivery).context("list the files to copy")?;
     if let Some(input) = &mut session.child.stdin {
         // If this fails, the answer does not come, which is handled below.
         let _ = writeln!(input, "{line}");
     }
     let wanted = match receipt(&lines, || false) {
         Some(Receipt::Wanted(wanted)) => wanted,
-        Some(Receipt::Problem(problem)) => return Err(problem),
-        _ => return Err(session.explain("copy to it")),
+        Some(Receipt::Problem(problem)) => bail!(problem),
+        _ => bail!(session.explain("copy to it")),
     };
-    let wanted_file = |&i: &usize| delivery.files.get(i).ok_or("its agent asked for a file that was not offered");
-    let files = wanted.iter().map(wanted_file).collect::<Result<Vec<_>, _>>()?;
+    let wanted_file = |&i: &usize| delivery.files.get(i).context("its agent asked for a file that was not offered");
+    let files = wanted.iter().map(wanted_file).collect::<anyhow::Result<Vec<_>>>()?;
     let bytes = files.iter().map(|file| file.bytes).sum();
     let mut sending = session.send(files.iter().map(|file| source.join(&file.name)).collect());
     let done = receipt(&lines, || sending.has_moved());
@@ -59,8 +64,8 @@ pub(crate) fn copy_parts(
     sending.result()?;
     match done {
         Some(Receipt::Done) => {}
-        Some(Receipt::Problem(problem)) => return Err(problem),
-        _ => return Err(session.explain("copy to it")),
+        Some(Receipt::Problem(problem)) => bail!(problem),
+        _ => bail!(session.explain("copy to it")),
     }
     let seconds = started.elapsed().as_secs_f64();
     Ok(Copied { files: wanted.len(), bytes, there_already: delivery.files.len() - wanted.len(), seconds })

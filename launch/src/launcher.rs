@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use crate::checksum;
-use crate::copy::copy_parts;
+use crate::copy::{PartsCopy, copy_parts};
 use crate::link::{Ears, Event, Link, Source};
 use crate::messages::{Checked, GRACE, Order, Report};
 use crate::parallel::for_each_node;
@@ -132,8 +132,8 @@ fn parts_source(given: Option<&Path>, plan: &Plan) -> anyhow::Result<(PathBuf, P
         bail!("--copy-parts needs --dataset-root-dir in the command, which names the folder to copy the parts to");
     };
     let source = given.map_or_else(|| PathBuf::from(dir), Into::into);
-    let meta = PartsMeta::read(&source).map_err(anyhow::Error::msg)?;
-    meta.check_layout(plan.nodes.len(), plan.world_size).map_err(anyhow::Error::msg)?;
+    let meta = PartsMeta::read(&source)?;
+    meta.check_layout(plan.nodes.len(), plan.world_size)?;
     Ok((source, meta))
 }
 
@@ -188,16 +188,16 @@ impl Launcher {
         while printed.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
             match self.waiting.try_recv() {
                 Ok(Event::Interrupt) => break,
-                Ok(Event::Unwritten(problem)) => bail!(problem),
+                Ok(Event::Unwritten(error)) => return Err(error),
                 _ if !patient && Instant::now() > deadline => break,
                 _ => {}
             }
         }
         let unwritten = self.waiting.try_iter().find_map(|event| match event {
-            Event::Unwritten(problem) => Some(problem),
+            Event::Unwritten(error) => Some(error),
             _ => None,
         });
-        unwritten.map_or(Ok(()), |problem| bail!(problem))
+        unwritten.map_or(Ok(()), Err)
     }
 
     /// Connects to all nodes that are not connected.
@@ -222,7 +222,7 @@ impl Launcher {
     }
 
     /// Does `work` for all nodes in parallel, and fails with all problems.
-    fn on_all_nodes(&self, work: impl Fn(usize) -> Result<(), String> + Sync) -> anyhow::Result<()> {
+    fn on_all_nodes(&self, work: impl Fn(usize) -> anyhow::Result<()> + Sync) -> anyhow::Result<()> {
         let all: Vec<usize> = (0..self.links.len()).collect();
         let done = for_each_node(&all, work);
         self.fail_if_any(all.into_iter().zip(done).filter_map(|(node, done)| Some((node, done.err()?))).collect())
@@ -238,7 +238,8 @@ impl Launcher {
             let target = &plan.nodes[node].target;
             let ranks = &plan.nodes[node].ranks;
             let parts = meta.parts_of(ranks, plan.world_size);
-            let done = copy_parts(target, agent_name, source, meta, &parts, &plan.workspace, dir)?;
+            let copy = PartsCopy { source, meta, parts: &parts, workspace: &plan.workspace, dir };
+            let done = copy_parts(target, agent_name, &copy)?;
             let names: Vec<String> = parts.iter().map(|part| format!("part_{part}")).collect();
             let line = format!(
                 "{}: {}: copied {} files, {:.1} MB, in {:.1} s; {} were up to date",
@@ -259,14 +260,14 @@ impl Launcher {
     }
 
     /// Fails with a list of the problems by node, if there are any.
-    fn fail_if_any(&self, problems: Vec<(usize, String)>) -> anyhow::Result<()> {
+    fn fail_if_any(&self, problems: Vec<(usize, anyhow::Error)>) -> anyhow::Result<()> {
         if problems.is_empty() {
             return Ok(());
         }
         let unfit: std::collections::BTreeSet<usize> = problems.iter().map(|(node, _)| *node).collect();
         let mut text = format!("nothing was started: {} of {} nodes are not ready", unfit.len(), self.links.len());
         for (node, problem) in &problems {
-            text += &format!("\n  {} (node {node}): {problem}", self.plan.nodes[*node].target.host);
+            text += &format!("\n  {} (node {node}): {problem:#}", self.plan.nodes[*node].target.host);
         }
         bail!(text)
     }
@@ -284,8 +285,8 @@ impl Launcher {
         })?;
         let mut problems = Vec::new();
         for (node, checked) in answers.iter().enumerate() {
-            problems.extend(checked.problems.iter().map(|problem| (node, problem.clone())));
-            problems.extend(difference(&answers[0], checked).map(|problem| (node, problem)));
+            let found = checked.problems.iter().cloned().chain(difference(&answers[0], checked));
+            problems.extend(found.map(|problem| (node, anyhow::Error::msg(problem))));
         }
         self.fail_if_any(problems)?;
         self.plan.master_listens_at(answers[0].listen_addr);
@@ -296,7 +297,8 @@ impl Launcher {
             Report::Probed { problem, round: of } if of == round => Some(problem),
             _ => None,
         })?;
-        self.fail_if_any(others.into_iter().zip(answers).filter_map(|(node, problem)| Some((node, problem?))).collect())
+        let problems = others.into_iter().zip(answers);
+        self.fail_if_any(problems.filter_map(|(node, problem)| Some((node, anyhow::Error::msg(problem?)))).collect())
     }
 
     /// Sends an order to each of `nodes`, and waits for the answers of all.
@@ -315,7 +317,7 @@ impl Launcher {
         while answers.iter().any(Option::is_none) {
             match self.next_event() {
                 Some(Event::Interrupt) => bail!(Interrupted),
-                Some(Event::Unwritten(problem)) => bail!(problem),
+                Some(Event::Unwritten(error)) => return Err(error),
                 Some(Event::Report { from, report }) => {
                     if let (Some(position), Some(found)) = (nodes.iter().position(|&n| n == from.node), answer(report))
                     {
@@ -324,17 +326,16 @@ impl Launcher {
                 }
                 Some(Event::Closed { from }) => {
                     let why = self.links[from.node].take().map(|mut link| link.explain()).unwrap_or_default();
-                    self.fail_if_any(vec![(from.node, why)])?;
+                    self.fail_if_any(vec![(from.node, anyhow::Error::msg(why))])?;
                 }
                 None => {}
             }
             let late = Instant::now() > deadline;
             let missing = nodes.iter().zip(&answers).filter(|(_, answer)| answer.is_none()).map(|(&node, _)| node);
             let given_up = |&node: &usize| late || self.links[node].as_ref().is_none_or(Link::is_silent);
-            let lost: Vec<(usize, String)> = missing
-                .filter(given_up)
-                .map(|node| (node, if late { "it does not answer".into() } else { self.no_sign_of_life() }))
-                .collect();
+            let why = if late { "it does not answer".to_owned() } else { self.no_sign_of_life() };
+            let lost: Vec<(usize, anyhow::Error)> =
+                missing.filter(given_up).map(|node| (node, anyhow::Error::msg(why.clone()))).collect();
             // A node that does not answer is connected to anew by the next attempt.
             lost.iter().for_each(|(node, _)| self.links[*node] = None);
             self.fail_if_any(lost)?;
@@ -401,7 +402,7 @@ impl Launcher {
         while Instant::now() < end {
             match self.next_event() {
                 Some(Event::Interrupt) => bail!(Interrupted),
-                Some(Event::Unwritten(problem)) => bail!(problem),
+                Some(Event::Unwritten(error)) => return Err(error),
                 Some(Event::Closed { from }) => self.links[from.node] = None,
                 _ => {}
             }

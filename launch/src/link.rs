@@ -3,6 +3,7 @@
 use crate::messages::{ABSENT, AGENT_ROLE, BEAT, HELLO, Order, Report};
 use crate::printer::Printer;
 use crate::ssh::{FIRST_WORD, Session, Target, cached, in_shell};
+use anyhow::{Context, bail};
 use std::io::Write;
 use std::process::ChildStdin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +20,7 @@ pub(crate) enum Event {
     /// The user has pressed Ctrl-C.
     Interrupt,
     /// The output of the ranks cannot be written, for this reason.
-    Unwritten(String),
+    Unwritten(anyhow::Error),
 }
 
 /// The identity of a connection, which distinguishes it from earlier ones to the same node.
@@ -62,19 +63,17 @@ impl Heard {
 
 impl Link {
     /// Connects to a node. Copies this program to it as the agent if it has none.
-    pub(crate) fn connect(source: Source, target: &Target, agent_name: &str, ears: &Ears) -> Result<Self, String> {
+    pub(crate) fn connect(source: Source, target: &Target, agent_name: &str, ears: &Ears) -> anyhow::Result<Self> {
         if let Some(link) = Self::try_connect(source, target, agent_name, ears)? {
             return Ok(link);
         }
         target.put(agent_name, "/proc/self/exe".as_ref())?;
         let link = Self::try_connect(source, target, agent_name, ears)?;
-        link.ok_or_else(|| {
-            "it has no agent although one was copied to it: is its home directory on a full disk?".into()
-        })
+        link.context("it has no agent although one was copied to it: is its home directory on a full disk?")
     }
 
     /// Connects to a node. Returns `None` if it has no agent.
-    fn try_connect(source: Source, target: &Target, agent_name: &str, ears: &Ears) -> Result<Option<Self>, String> {
+    fn try_connect(source: Source, target: &Target, agent_name: &str, ears: &Ears) -> anyhow::Result<Option<Self>> {
         let agent = cached(agent_name);
         let seconds = target.silence.as_secs();
         let remote = in_shell(&format!(
@@ -89,7 +88,7 @@ impl Link {
                 Ok(line) if line == HELLO => break,
                 Ok(line) if line.starts_with(ABSENT) => return Ok(None),
                 Ok(_) => {}
-                Err(_) => return Err(session.explain("start the agent")),
+                Err(_) => bail!(session.explain("start the agent")),
             }
         }
         let heard = Arc::new(Heard { at: Mutex::new(Instant::now()), printing: AtomicBool::new(false) });

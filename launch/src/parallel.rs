@@ -1,5 +1,6 @@
 //! Parallel work on many nodes.
 
+use anyhow::anyhow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,11 +11,11 @@ const MAX_AT_ONCE: usize = 8;
 /// Calls `work` for each node in parallel, and returns the results in the order of `nodes`. A panic becomes an error.
 pub(crate) fn for_each_node<T: Send>(
     nodes: &[usize],
-    work: impl Fn(usize) -> Result<T, String> + Sync,
-) -> Vec<Result<T, String>> {
+    work: impl Fn(usize) -> anyhow::Result<T> + Sync,
+) -> Vec<anyhow::Result<T>> {
     let next = AtomicUsize::new(0);
-    let panicked = || Err("the launcher's thread for it panicked".to_owned());
-    let results: Vec<Mutex<Result<T, String>>> = nodes.iter().map(|_| Mutex::new(panicked())).collect();
+    let panicked = || Err(anyhow!("the launcher's thread for it panicked"));
+    let results: Vec<Mutex<anyhow::Result<T>>> = nodes.iter().map(|_| Mutex::new(panicked())).collect();
     std::thread::scope(|scope| {
         for _ in 0..nodes.len().min(MAX_AT_ONCE) {
             scope.spawn(|| {
@@ -37,12 +38,13 @@ mod tests {
     #[test]
     fn every_node_has_its_result_in_its_place() {
         let nodes: Vec<usize> = (0..50).rev().collect();
-        let done = for_each_node(&nodes, |node| if node == 7 { Err("seven".to_owned()) } else { Ok(node * 2) });
+        let done = for_each_node(&nodes, |node| if node == 7 { Err(anyhow!("seven")) } else { Ok(node * 2) });
         for (node, done) in nodes.iter().zip(done) {
+            let done = done.map_err(|error| format!("{error:#}"));
             assert_eq!(done, if *node == 7 { Err("seven".to_owned()) } else { Ok(node * 2) });
         }
         assert!(for_each_node(&[], |_| Ok(())).is_empty());
         let done = for_each_node(&[1, 2], |node| if node == 1 { panic!("as a test") } else { Ok(()) });
-        assert!(done[0].as_ref().is_err_and(|why| why.contains("panicked")) && done[1].is_ok());
+        assert!(done[0].as_ref().is_err_and(|why| why.to_string().contains("panicked")) && done[1].is_ok());
     }
 }

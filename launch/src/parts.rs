@@ -1,5 +1,6 @@
 //! The files of a partitioned graph that a node needs.
 
+use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -29,7 +30,7 @@ pub(crate) struct FileMeta {
 
 impl PartsMeta {
     /// Reads the metadata in `dir`. Returns `None` if its `META.json` belongs to another program.
-    pub(crate) fn read_if_ours(dir: &Path) -> Result<Option<Self>, String> {
+    pub(crate) fn read_if_ours(dir: &Path) -> anyhow::Result<Option<Self>> {
         match Self::read(dir) {
             Err(_) if dir.join(META_FILE).is_file() && !is_ours(dir) => Ok(None),
             read => read.map(Some),
@@ -37,34 +38,33 @@ impl PartsMeta {
     }
 
     /// Reads the metadata in `dir`.
-    pub(crate) fn read(dir: &Path) -> Result<Self, String> {
+    pub(crate) fn read(dir: &Path) -> anyhow::Result<Self> {
         let path = dir.join(META_FILE);
-        let bytes = std::fs::read(&path).map_err(|error| {
-            format!("read {}: {error}: partition the graph with partition-graph, or give --copy-parts", path.display())
+        let shown = path.display();
+        let bytes = std::fs::read(&path).with_context(|| {
+            format!("read {shown} (partition the graph with partition-graph, or give --copy-parts)")
         })?;
         let mut meta: Self = serde_json::from_slice(&bytes)
-            .map_err(|error| format!("{} is not the metadata of a partitioned graph: {error}", path.display()))?;
-        if meta.format != FORMAT {
-            return Err(format!("{} has the format {:?} instead of {FORMAT:?}", path.display(), meta.format));
-        }
+            .with_context(|| format!("{shown} is not the metadata of a partitioned graph"))?;
+        ensure!(meta.format == FORMAT, "{shown} has the format {:?} instead of {FORMAT:?}", meta.format);
         meta.checksum = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&bytes));
         Ok(meta)
     }
 
     /// Checks that the parts can be distributed evenly over the processes.
-    pub(crate) fn check_layout(&self, num_nodes: usize, world_size: usize) -> Result<(), String> {
+    pub(crate) fn check_layout(&self, num_nodes: usize, world_size: usize) -> anyhow::Result<()> {
         let parts = self.num_parts;
         if parts < num_nodes {
-            return Err(format!(
+            bail!(
                 "the graph has {parts} parts, fewer than the job's {num_nodes} nodes: partition it into {num_nodes} \
                  parts, or give --num-nodes {parts}"
-            ));
+            );
         }
         if parts == 0 || !world_size.is_multiple_of(parts) {
-            return Err(format!(
+            bail!(
                 "the graph's {parts} parts cannot be shared out evenly over {world_size} processes: start a multiple \
                  of {parts} processes, or partition the graph into {world_size} parts"
-            ));
+            );
         }
         Ok(())
     }
@@ -84,26 +84,20 @@ impl PartsMeta {
     }
 
     /// Checks that the files of these parts exist and have the right sizes.
-    pub(crate) fn check_files(&self, dir: &Path, parts: &[usize]) -> Result<(), String> {
+    pub(crate) fn check_files(&self, dir: &Path, parts: &[usize]) -> anyhow::Result<()> {
         for (name, file) in self.files_of(parts) {
             let path = dir.join(name);
             let shown = path.display();
-            match path.metadata() {
-                Ok(found) if found.len() == file.bytes => {}
-                Ok(found) => {
-                    let bytes = found.len();
-                    let wanted = file.bytes;
-                    return Err(format!(
-                        "{shown} has {bytes} bytes instead of {wanted}: copy the part again, or give --copy-parts"
-                    ));
-                }
-                Err(error) => {
-                    let part = name.split('/').next().unwrap_or_default();
-                    return Err(format!(
-                        "{part} is not complete here ({shown}: {error}): copy it to this node, or give --copy-parts"
-                    ));
-                }
-            }
+            let found = path.metadata().with_context(|| {
+                let part = name.split('/').next().unwrap_or_default();
+                format!("{part} is not complete here (copy it to this node, or give --copy-parts): {shown}")
+            })?;
+            let bytes = found.len();
+            let wanted = file.bytes;
+            ensure!(
+                bytes == wanted,
+                "{shown} has {bytes} bytes instead of {wanted}: copy the part again, or give --copy-parts"
+            );
         }
         Ok(())
     }
@@ -153,18 +147,18 @@ mod tests {
     #[test]
     fn parts_that_cannot_be_shared_out_are_an_error() {
         assert!(meta(3).check_layout(3, 6).is_ok());
-        assert!(meta(2).check_layout(3, 6).unwrap_err().contains("fewer than the job's 3 nodes"));
-        assert!(meta(4).check_layout(3, 6).unwrap_err().contains("cannot be shared out evenly over 6"));
+        assert!(meta(2).check_layout(3, 6).unwrap_err().to_string().contains("fewer than the job's 3 nodes"));
+        assert!(meta(4).check_layout(3, 6).unwrap_err().to_string().contains("cannot be shared out evenly over 6"));
     }
 
     #[test]
     fn a_missing_or_short_file_is_named() {
         let dir = tempfile::tempdir().unwrap();
-        let error = meta(1).check_files(dir.path(), &[0]).unwrap_err();
+        let error = meta(1).check_files(dir.path(), &[0]).unwrap_err().to_string();
         assert!(error.contains("part_0 is not complete here"), "{error}");
         std::fs::create_dir(dir.path().join("part_0")).unwrap();
         std::fs::write(dir.path().join("part_0/x.npy"), "ab").unwrap();
-        let error = meta(1).check_files(dir.path(), &[0]).unwrap_err();
+        let error = meta(1).check_files(dir.path(), &[0]).unwrap_err().to_string();
         assert!(error.contains("2 bytes instead of 3"), "{error}");
         std::fs::write(dir.path().join("part_0/x.npy"), "abc").unwrap();
         meta(1).check_files(dir.path(), &[0]).unwrap();
@@ -175,7 +169,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let read = |text: &str| {
             std::fs::write(dir.path().join(META_FILE), text).unwrap();
-            PartsMeta::read_if_ours(dir.path()).map(|meta| meta.is_some())
+            PartsMeta::read_if_ours(dir.path()).map(|meta| meta.is_some()).map_err(|error| format!("{error:#}"))
         };
         assert_eq!(read("{\"num_parts\": 2, \"is_hetero\": false}"), Ok(false));
         assert_eq!(read("{\"format\": \"edgecut-partition\", \"num_parts\": 2, \"files\": {}}"), Ok(true));

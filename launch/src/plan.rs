@@ -1,6 +1,6 @@
 //! The assignment of ranks to nodes, made before any connection.
 
-use crate::args::Args;
+use crate::args::{Args, Role};
 use crate::messages::{Check, Listen, PartsCheck, Program, RankStart, Start};
 use crate::parts::dataset_root_dir;
 use crate::ssh::Target;
@@ -32,6 +32,10 @@ pub(crate) struct Plan {
     pub(crate) silence: Duration,
     /// The folder of the partitioned graph that the command names, relative to the workspace.
     pub(crate) dataset_dir: Option<String>,
+    /// The secret that the user gives, if any.
+    token: Option<Token>,
+    /// True if the processes are servers.
+    is_servers: bool,
 }
 
 /// The part of a job that runs on one node.
@@ -48,6 +52,9 @@ impl Plan {
     /// override the file; for the SSH port and user the file wins.
     pub(crate) fn new(args: &Args) -> anyhow::Result<Self> {
         let config = IpConfig::read(&args.ip_config)?;
+        let servers = config.servers().iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let config = of_role(config, args)?;
+        let token = args.token_file.as_deref().map(Token::from_file).transpose()?;
         let listed = config.nodes().len();
         let num_nodes = args.num_nodes.unwrap_or(listed);
         if num_nodes > listed {
@@ -66,6 +73,9 @@ impl Plan {
             let processes = args.num_training_procs.or(node.processes).unwrap_or(1);
             let listen = node.listen_addr.map(Listen::Address);
             let mut env = node.env.clone();
+            if !servers.is_empty() {
+                env.entry("EDGECUT_SERVERS".into()).or_insert_with(|| servers.clone());
+            }
             env.extend(extra.iter().cloned());
             nodes.push(NodePlan {
                 target: Target {
@@ -101,7 +111,14 @@ impl Plan {
             run_id: run_id()?,
             silence: Duration::from_secs(args.silence),
             dataset_dir,
+            token,
+            is_servers: args.role == Some(Role::Server),
         })
+    }
+
+    /// Returns the secret of an attempt to run the job: the user's, or a new one.
+    pub(crate) fn token(&self) -> anyhow::Result<Token> {
+        self.token.clone().map_or_else(|| Ok(Token::random()?), Ok)
     }
 
     /// Sets the master's address to the one that the first node has found for its ranks, unless `--master-addr` gives
@@ -130,7 +147,8 @@ impl Plan {
                 ranks,
                 num_nodes: self.nodes.len(),
             }),
-            master: (node == 0).then(|| (self.master_addr.clone(), self.master_port)),
+            // Servers have no rank 0 to join.
+            master: (node == 0 && !self.is_servers).then(|| (self.master_addr.clone(), self.master_port)),
             listen: self.nodes[node].listen.clone(),
         }
     }
@@ -174,6 +192,24 @@ impl Plan {
         let local = rank - self.nodes[node].ranks.start;
         let env = [("RANK", rank), ("LOCAL_RANK", local)].map(|(name, value)| (name.into(), value.to_string()));
         RankStart { rank, env: env.into() }
+    }
+}
+
+/// Returns the nodes of the role that `--role` names.
+fn of_role(config: IpConfig, args: &Args) -> anyhow::Result<IpConfig> {
+    let file = args.ip_config.display();
+    match args.role {
+        None if config.has_roles() => bail!("{file} has servers and trainers: choose one with --role"),
+        None => Ok(config),
+        Some(_) if args.token_file.is_none() => {
+            bail!("--role needs --token-file: servers and trainers are started apart and share a secret")
+        }
+        Some(Role::Server) if args.num_training_procs.is_some() || args.num_nodes.is_some() => {
+            bail!("--role server: trainers need to know all servers, so give their number in {file}, as `processes`")
+        }
+        Some(role) => {
+            config.with_role(role.into()).with_context(|| format!("{file} has no node with the role of --role"))
+        }
     }
 }
 
@@ -264,6 +300,34 @@ mod tests {
         assert_eq!(plan.program.name, "train");
         assert_eq!(plan.args, ["node", "--dataset_root_dir", "my data", "--lr", "1"]);
         assert_eq!(plan.dataset_dir.as_deref(), Some("my data"));
+    }
+
+    #[test]
+    fn servers_and_trainers_are_started_apart_and_both_know_the_servers() {
+        let config = "server_port: 7000\nhosts:\n- {address: s, role: server, processes: 2}\n\
+                      - {address: t, role: server, listen_addr: 10.0.0.2}\n- {address: u, role: trainer, processes: 3}";
+        let servers = "s:7000,s:7001,10.0.0.2:7000";
+        let secret = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(secret.path(), "a secret of the tests").unwrap();
+        let token = format!("--token-file {}", secret.path().display());
+        let of_servers = plan(config, &format!("--role server {token} -- prog")).unwrap();
+        assert_eq!((of_servers.world_size, of_servers.master_addr.as_str()), (3, "s"));
+        assert_eq!(of_servers.env(1)["EDGECUT_SERVERS"], servers);
+        assert!(of_servers.check(0).master.is_none());
+        let of_trainers = plan(config, &format!("--role trainer {token} --num-training-procs 2 -- prog")).unwrap();
+        assert!(of_trainers.check(0).master.is_some());
+        assert_eq!(of_servers.token().unwrap().to_env_value(), of_trainers.token().unwrap().to_env_value());
+        assert_eq!((of_trainers.world_size, of_trainers.master_addr.as_str()), (2, "u"));
+        assert_eq!(of_trainers.env(0)["EDGECUT_SERVERS"], servers);
+        let refused = |flags: &str| format!("{:#}", plan(config, flags).unwrap_err());
+        assert!(refused("-- prog").contains("choose one with --role"));
+        assert!(refused("--role server -- prog").contains("--role needs --token-file"));
+        assert!(refused(&format!("--role server {token} --num-training-procs 2 -- prog")).contains("as `processes`"));
+        assert!(
+            format!("{:#}", plan("a", &format!("--role server {token} -- prog")).unwrap_err())
+                .contains("no node with the role")
+        );
+        assert!(!plan("a", "-- prog").unwrap().env(0).contains_key("EDGECUT_SERVERS"));
     }
 
     #[test]

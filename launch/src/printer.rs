@@ -13,7 +13,7 @@ pub(crate) const LAST_LINES: Duration = Duration::from_secs(5);
 
 /// Work for the printing thread.
 enum Job {
-    Begin(u32, mpsc::Sender<Result<(), String>>),
+    Begin(u32, mpsc::Sender<anyhow::Result<()>>),
     Line { rank: usize, stream: Stream, text: String },
     Note(String),
     Failure { rank: usize, what: String },
@@ -38,7 +38,7 @@ impl Printer {
             for job in receiver {
                 let written = match job {
                     Job::Begin(restarts, done) => {
-                        let _ = done.send(screen.begin(restarts).map_err(|error| format!("{error:#}")));
+                        let _ = done.send(screen.begin(restarts));
                         Ok(())
                     }
                     Job::Line { rank, stream, text } => {
@@ -61,7 +61,7 @@ impl Printer {
                     }
                 };
                 if let Err(error) = written {
-                    let _ = events.send(Event::Unwritten(format!("{error:#}")));
+                    let _ = events.send(Event::Unwritten(error));
                 }
             }
         });
@@ -78,7 +78,7 @@ impl Printer {
     }
 
     /// Starts the logs of the attempt after `restarts` restarts. Fails if they cannot be created.
-    pub(crate) fn begin(&self, restarts: u32) -> Result<(), String> {
+    pub(crate) fn begin(&self, restarts: u32) -> anyhow::Result<()> {
         let (done, begun) = mpsc::channel();
         let _ = self.jobs.send(Job::Begin(restarts, done));
         // A blocked terminal does not keep a job from starting.

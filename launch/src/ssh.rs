@@ -1,6 +1,7 @@
 //! Connections over the system's OpenSSH client, so that its configuration, agent, jump hosts and known hosts apply.
 
 use crate::messages::{ABSENT, PRESENT};
+use anyhow::{Context, bail, ensure};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -71,11 +72,11 @@ impl Target {
 
     /// Starts `ssh` in its own process group, so that Ctrl-C does not reach it: the launcher decides when connections
     /// end.
-    pub(crate) fn spawn(&self, remote: &str) -> Result<Session, String> {
+    pub(crate) fn spawn(&self, remote: &str) -> anyhow::Result<Session> {
         let mut command = Command::new("ssh");
         command.args(self.args(remote)).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| format!("start ssh: {error}: is OpenSSH installed here?"))?;
+        let mut child = command.spawn().context("start ssh (is OpenSSH installed here?)")?;
         let said = Arc::new(Mutex::new(String::new()));
         if let Some(pipe) = child.stderr.take() {
             let saying = said.clone();
@@ -97,9 +98,8 @@ impl Target {
 
     /// Copies a file to the node's cache as `name`, which must identify its content, unless it exists there. Nodes may
     /// share their home directory: each writes its own temporary file, and the first to finish gives it the name.
-    pub(crate) fn put(&self, name: &str, file: &Path) -> Result<(), String> {
-        let shown = file.display();
-        let bytes = file.metadata().map_err(|e| format!("read {shown}: {e}"))?.len();
+    pub(crate) fn put(&self, name: &str, file: &Path) -> anyhow::Result<()> {
+        let bytes = file.metadata().with_context(|| format!("read {}", file.display()))?.len();
         // `ln` creates the name atomically and never replaces a file that another node has put there meanwhile. `mv`
         // covers file systems without hard links. The size check rejects a copy whose connection broke.
         let remote = in_shell(&format!(
@@ -123,7 +123,7 @@ impl Target {
                 // If the node stopped reading, its error output tells why.
                 None => {
                     sending.map_or(Ok(()), Sending::result)?;
-                    return Err(session.explain("copy a program to it"));
+                    bail!(session.explain("copy a program to it"));
                 }
             }
         }
@@ -148,7 +148,7 @@ pub(crate) fn next_line(lines: &mpsc::Receiver<String>, mut moved: impl FnMut() 
 pub(crate) struct Sending {
     sent: Arc<AtomicU64>,
     seen: u64,
-    thread: JoinHandle<Result<(), String>>,
+    thread: JoinHandle<anyhow::Result<()>>,
 }
 
 impl Sending {
@@ -159,11 +159,13 @@ impl Sending {
     }
 
     /// Returns the error of reading the files, if any. Must be called after the other side has answered or is gone.
-    pub(crate) fn result(self) -> Result<(), String> {
-        if self.thread.is_finished() {
-            self.thread.join().unwrap_or_else(|_| Err("the copying thread panicked".into()))
-        } else {
-            Ok(())
+    pub(crate) fn result(self) -> anyhow::Result<()> {
+        if !self.thread.is_finished() {
+            return Ok(());
+        }
+        match self.thread.join() {
+            Ok(sent) => sent,
+            Err(_) => bail!("the copying thread panicked"),
         }
     }
 }
@@ -180,13 +182,10 @@ pub(crate) fn in_shell(script: &str) -> String {
 }
 
 /// Checks that a program of this machine runs on a machine of the kind `theirs`.
-fn same_machine(theirs: &str) -> Result<(), String> {
+fn same_machine(theirs: &str) -> anyhow::Result<()> {
     let ours = crate::agent::machine();
-    if theirs == ours {
-        Ok(())
-    } else {
-        Err(format!("it is {theirs}, but this program is built for {ours}: all machines must be of one kind"))
-    }
+    ensure!(theirs == ours, "it is {theirs}, but this program is built for {ours}: all machines must be of one kind");
+    Ok(())
 }
 
 /// A running `ssh`. Dropping it ends the process.
@@ -222,13 +221,13 @@ impl Session {
         let sent = Arc::new(AtomicU64::new(0));
         let sending = sent.clone();
         let thread = std::thread::spawn(move || {
-            let Some(mut input) = input else { return Err("ssh takes no input".into()) };
+            let mut input = input.context("ssh takes no input")?;
             let mut block = vec![0; BLOCK_BYTES];
             for path in files {
-                let failed = |e: std::io::Error| format!("read {}: {e}", path.display());
-                let mut file = File::open(&path).map_err(failed)?;
+                let failed = || format!("read {}", path.display());
+                let mut file = File::open(&path).with_context(failed)?;
                 loop {
-                    let read = file.read(&mut block).map_err(failed)?;
+                    let read = file.read(&mut block).with_context(failed)?;
                     // If the node has stopped reading, its own message tells why.
                     if read == 0 || input.write_all(&block[..read]).is_err() {
                         break;

@@ -15,7 +15,7 @@ fn lab(test: &str) -> Option<Lab> {
     match Lab::namespaces(2) {
         Ok(lab) => return Some(lab),
         Err(why) if std::env::var_os("EDGECUT_REQUIRE_SSH").is_some() => {
-            panic!("{test} must not be skipped, but: {why}")
+            panic!("{test} must not be skipped, but: {why:#}")
         }
         Err(_) => {}
     }

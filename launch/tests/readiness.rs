@@ -231,7 +231,7 @@ fn a_master_port_that_is_taken_or_closed_is_named() {
     // The port of the SSH server itself.
     let said = refused(&lab, &["--ip-config", &config, "--master-port", "22", "./prog"]);
     assert!(
-        said.contains("10.99.0.1 (node 0): listen on 10.99.0.1:22: port in use; choose another with --master-port"),
+        said.contains("10.99.0.1 (node 0): listen on 10.99.0.1:22: port in use; choose another --master-port"),
         "{said}"
     );
     let said = refused(&lab, &["--ip-config", &config, "--master-addr", "10.99.0.2", "./prog"]);

@@ -1,7 +1,7 @@
 //! A file that replaces its destination once it is complete.
 
 use crate::destination::{folder_of, regular_destination};
-use crate::sync_folder;
+use crate::sync::sync_folder;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -20,6 +20,19 @@ const MAX_NAMES: usize = 8;
 ///
 /// The file is locked while it is open. [`remove_abandoned`] recognizes the files of killed processes by the missing
 /// lock.
+///
+/// ```
+/// use edgecut_output::OutputFile;
+/// use std::io::Write;
+/// # let dir = tempfile::tempdir()?;
+/// let path = dir.path().join("result.csv");
+/// let output = OutputFile::create(&path)?;
+/// output.file().write_all(b"epoch,loss\n")?;
+/// assert!(!path.exists());
+/// output.commit()?;
+/// assert_eq!(std::fs::read(&path)?, b"epoch,loss\n");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct OutputFile {
     file: File,
@@ -98,6 +111,15 @@ impl Drop for OutputFile {
 
 /// Replaces the content of `path` atomically, by an [`OutputFile`].
 ///
+/// ```
+/// use edgecut_output::write_output;
+/// # let dir = tempfile::tempdir()?;
+/// let path = dir.path().join("result.json");
+/// write_output(&path, b"{}")?;
+/// assert_eq!(std::fs::read(&path)?, b"{}");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
 /// # Errors
 /// As [`OutputFile::create`] and [`OutputFile::commit`].
 pub fn write_output(path: &Path, content: &[u8]) -> io::Result<()> {
@@ -108,6 +130,15 @@ pub fn write_output(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// Checks that `path` can be written, by creating and removing a temporary file. Also removes temporary files of `path`
 /// that killed processes have left. Call it before a long computation whose result goes to `path`.
+///
+/// ```
+/// use edgecut_output::check_output;
+/// # let dir = tempfile::tempdir()?;
+/// check_output(&dir.path().join("new.json"))?;
+/// assert!(check_output(&dir.path().join("no folder/new.json")).is_err());
+/// assert!(check_output(dir.path()).is_err());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 ///
 /// # Errors
 /// As [`OutputFile::create`].
@@ -127,6 +158,16 @@ pub fn remove_abandoned(path: &Path) -> io::Result<()> {
 
 /// Removes the temporary files in a folder that no running process holds open, for outputs whose names `is_output`
 /// accepts.
+///
+/// ```
+/// use edgecut_output::{OutputFile, remove_abandoned_in};
+/// # let dir = tempfile::tempdir()?;
+/// let output = OutputFile::create(&dir.path().join("model.0"))?;
+/// // A file that is still being written is kept.
+/// remove_abandoned_in(dir.path(), |name| name.to_string_lossy().starts_with("model."))?;
+/// assert!(output.temporary().exists());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 ///
 /// # Errors
 /// If the folder cannot be read.

@@ -4,8 +4,8 @@ use crate::constraints::Constraints;
 use crate::joined::JoinedIds;
 use crate::repair::fill_empty_parts;
 use crate::symmetric::symmetric;
-use crate::{Method, PartitionError, PartitionOptions, Phase, Progress, ldg, multilevel, random};
-use edgecut_graph::parts::{Grouped, check_assignment};
+use crate::{Method, PartitionError, PartitionOptions, Phase, Progress, ldg, metis, random};
+use edgecut_graph::part_writer::{Grouped, check_assignment};
 use edgecut_graph::{Dataset, NodeData};
 
 /// The part of every node.
@@ -68,9 +68,7 @@ pub(crate) fn assign_grouped(
             let constraints = Constraints::new(dataset, ids, options);
             progress.phase(Phase::Assigning);
             let mut parts = match options.method {
-                Method::Metis { recursive } => {
-                    multilevel::split(&graph, &constraints, num_parts, recursive, options.seed)?
-                }
+                Method::Metis { recursive } => metis::split(&graph, &constraints, num_parts, recursive, options.seed)?,
                 _ => ldg::split(&graph, &constraints, num_parts, options.seed),
             };
             fill_empty_parts(&mut parts, num_parts, &graph);

@@ -1,6 +1,6 @@
 //! The balance factors of parts.
 
-use edgecut_graph::parts::fraction;
+use edgecut_graph::part_writer::fraction;
 use edgecut_graph::{PartMeta, Report};
 use serde::Serialize;
 

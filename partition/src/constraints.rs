@@ -3,7 +3,7 @@
 use crate::joined::JoinedIds;
 use crate::{Balance, Method, PartitionOptions};
 use edgecut_graph::NodeData;
-use edgecut_graph::parts::Grouped;
+use edgecut_graph::part_writer::Grouped;
 
 /// Vertex weights for multi-constraint balancing.
 ///

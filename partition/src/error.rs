@@ -30,7 +30,7 @@ pub enum PartitionError {
     },
     /// A count exceeds METIS's 32-bit integers.
     #[error(
-        "the graph is too large for METIS: {count} {what}, more than 2^31 - 1; use --method ldg, which has no such \
+        "the graph is too large for METIS: {count} {what}, more than 2^31 - 1; use `method=ldg`, which has no such \
          limit"
     )]
     TooLargeForMetis {
@@ -42,11 +42,11 @@ pub enum PartitionError {
     /// METIS failed.
     #[error(
         "METIS failed to partition the graph (it ran out of memory, was interrupted by SIGTERM, or hit an internal \
-         error); --method ldg takes less memory"
+         error); `method=ldg` takes less memory"
     )]
     Metis {
         /// The error that METIS returned.
-        source: metis::Error,
+        source: ::metis::Error,
     },
     /// A type's name that cannot be a folder name, or that two types share.
     #[error("dataset {dataset}: {why}")]
@@ -63,14 +63,14 @@ pub enum PartitionError {
         why: String,
     },
     /// The output folder exists already.
-    #[error("{} exists already: give --overwrite to replace it, or choose another output folder", path.display())]
+    #[error("{} exists already: `overwrite` replaces it, or choose another output folder", path.display())]
     Exists {
         /// The output folder.
         path: PathBuf,
     },
     /// The output folder is not a partitioned graph. It is never replaced.
     #[error(
-        "{} is not a partitioned graph, and --overwrite does not replace it: choose another output folder",
+        "{} is not a partitioned graph, and `overwrite` does not replace it: choose another output folder",
         path.display()
     )]
     NotAPartition {
@@ -79,7 +79,7 @@ pub enum PartitionError {
     },
     /// The output folder holds an entry beside the parts. It is not replaced, so that the entry is not lost.
     #[error(
-        "{} holds {entry:?}, which does not belong to the partitioned graph: --overwrite would delete it, so move it \
+        "{} holds {entry:?}, which does not belong to the partitioned graph: `overwrite` would delete it, so move it \
          away, or choose another output folder",
         path.display()
     )]

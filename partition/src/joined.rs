@@ -2,7 +2,7 @@
 
 use crate::PartitionError;
 use edgecut_graph::NodeData;
-use edgecut_graph::parts::Grouped;
+use edgecut_graph::part_writer::Grouped;
 
 /// Joined ids: the nodes of all types numbered end to end, in the order of their types.
 #[derive(Debug)]

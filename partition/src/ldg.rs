@@ -1,7 +1,7 @@
 //! Linear deterministic greedy streaming (LDG).
 
 use crate::constraints::Constraints;
-use edgecut_graph::parts::Groups;
+use edgecut_graph::part_writer::Groups;
 use edgecut_graph::rng::{CounterRng, combine};
 
 /// The number of passes over the nodes. From the second pass on all neighbors of a node are placed, and the node may

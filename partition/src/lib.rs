@@ -38,7 +38,7 @@ mod constraints;
 mod error;
 mod joined;
 mod ldg;
-mod multilevel;
+mod metis;
 mod options;
 mod progress;
 mod random;
@@ -56,7 +56,7 @@ pub use progress::{Phase, Progress};
 pub use verify::{VerifyReport, verify};
 pub use write::write_parts;
 
-use edgecut_graph::parts::Grouped;
+use edgecut_graph::part_writer::Grouped;
 use edgecut_graph::{Dataset, Meta};
 use std::path::Path;
 
@@ -76,7 +76,7 @@ pub fn partition(
     run(dataset.clone(), assignment::validate, options, out_dir, progress)
 }
 
-/// Like [`partition`], for a dataset that [`datasets::load`](edgecut_graph::datasets::load) has returned. It takes less
+/// Like [`partition`], for a dataset that [`readers::load`](edgecut_graph::readers::load) has returned. It takes less
 /// memory, by one copy of the edges, because it frees the edge list once it is grouped. It does not check that features
 /// are finite, since the reader has done so. Memory-mapped features are read only when they are written.
 ///

@@ -1,6 +1,6 @@
 //! Repair of empty parts.
 
-use edgecut_graph::parts::Groups;
+use edgecut_graph::part_writer::Groups;
 use std::collections::VecDeque;
 
 /// Fills each empty part with nodes of the largest one: half of them, or an even share if that is less. The nodes are

@@ -1,7 +1,7 @@
 //! The undirected graph over all node types that METIS and LDG work on.
 
 use crate::joined::JoinedIds;
-use edgecut_graph::parts::{Grouped, Groups, InEdges, Pairs};
+use edgecut_graph::part_writer::{Grouped, Groups, InEdges, Pairs};
 use rayon::prelude::*;
 use std::ops::Range;
 

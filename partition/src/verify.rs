@@ -1,7 +1,7 @@
 //! Verification of parts without the source graph.
 
 use crate::PartitionError;
-use edgecut_graph::parts::{self, EdgeSlice, PartMeasure};
+use edgecut_graph::part_writer::{self, EdgeSlice, MeasuredPart, PartMeasure};
 use edgecut_graph::{
     EdgeTypeId, GraphError, META_FILE, Meta, NodeTypeId, Overlaps, Part, PartitionId, Split, count_distinct_labels,
     edge_dir, max_classes, node_dir, part_dir,
@@ -53,7 +53,7 @@ pub fn verify(dir: &Path) -> Result<VerifyReport, PartitionError> {
         measures.push(measure_part(part, train));
     }
     sums.check(dir, &meta)?;
-    if parts::report(&measures) != meta.report {
+    if part_writer::report(&measures) != meta.report {
         return wrong(dir.join(META_FILE), "its report differs from the one computed from the parts".into());
     }
     check_classes(dir, &meta, &parts)?;
@@ -218,8 +218,8 @@ impl Sums {
     }
 }
 
-/// Returns the number of nodes, `train`, and the measure of one part, from which the report is computed.
-fn measure_part(part: &Part, train: u64) -> (u64, u64, PartMeasure) {
+/// Measures a part with `train_nodes` training nodes.
+fn measure_part(part: &Part, train_nodes: u64) -> MeasuredPart {
     let meta = part.meta();
     let owned: Vec<_> = (0..meta.node_types.len())
         .map(|t| part.owned(NodeTypeId(t as u16)))
@@ -234,5 +234,5 @@ fn measure_part(part: &Part, train: u64) -> (u64, u64, PartMeasure) {
     };
     let slices: Vec<EdgeSlice> = part.edge_type_ids().map(slice).collect();
     let nodes = owned.iter().map(|range| range.len() as u64).sum();
-    (nodes, train, PartMeasure::new(&owned, &num_nodes, &slices))
+    MeasuredPart { nodes, train_nodes, measure: PartMeasure::new(&owned, &num_nodes, &slices) }
 }

@@ -2,7 +2,7 @@
 
 use crate::staging::Staging;
 use crate::{Assignment, Method, PartitionError, PartitionOptions, Phase, Progress, assignment, constraints, staging};
-use edgecut_graph::parts::{self, Grouped, WriteError, WriteOptions, WriteProgress};
+use edgecut_graph::part_writer::{self, Grouped, WriteError, WriteOptions, WriteProgress};
 use edgecut_graph::{Dataset, HoldOutChoice, Meta, Provenance};
 use std::path::Path;
 
@@ -38,7 +38,7 @@ pub(crate) fn write_grouped(
     let staging = Staging::create(out_dir, options.overwrite)?;
     let provenance = provenance(&dataset, options);
     let options = WriteOptions { num_parts: options.num_parts, provenance, is_synced: true };
-    let meta = parts::write_parts(dataset, &assignment.parts, options, staging.dir(), &Written(progress))?;
+    let meta = part_writer::write_parts(dataset, &assignment.parts, options, staging.dir(), &Written(progress))?;
     // The last chance to stop: a commit is never undone.
     if progress.cancelled() {
         return Err(PartitionError::Cancelled);
@@ -49,7 +49,7 @@ pub(crate) fn write_grouped(
 
 /// Checks that every type has a folder name of its own.
 pub(crate) fn check_names(dataset: &Dataset) -> Result<(), PartitionError> {
-    parts::check_names(dataset).map_err(|why| PartitionError::Names { dataset: dataset.name.clone(), why })
+    part_writer::check_names(dataset).map_err(|why| PartitionError::Names { dataset: dataset.name.clone(), why })
 }
 
 /// The caller's progress, in the form that the file writer reports to.

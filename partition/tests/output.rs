@@ -18,7 +18,7 @@ fn what_exists_is_kept_unless_overwriting_is_asked_for() {
     partition(&rich(), &options, &dir, &()).unwrap();
     let before = contents(&dir);
     let error = partition(&bare(5, &[]), &options, &dir, &()).unwrap_err();
-    assert!(error.to_string().contains("2-parts exists already: give --overwrite"), "{error}");
+    assert!(error.to_string().contains("2-parts exists already: `overwrite`"), "{error}");
     assert_eq!(contents(&dir), before);
     let overwrite = PartitionOptions { overwrite: true, ..options };
     partition(&bare(5, &[]), &overwrite, &dir, &()).unwrap();

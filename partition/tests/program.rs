@@ -247,7 +247,7 @@ fn what_cannot_be_done_ends_with_status_1_and_an_error() {
     assert!(names(root.path()).is_empty());
     let twice = ["--dataset", "fake", "--root-dir", at, "--num-partitions", "2"];
     assert!(run(&twice).status.success());
-    fails(&twice, 1, "exists already: give --overwrite");
+    fails(&twice, 1, "exists already: --overwrite");
     assert!(run(&[&twice[..], &["--overwrite", "--method", "random"]].concat()).status.success());
     assert_eq!(Meta::read(&root.path().join("partitions/fake/2-parts")).unwrap().provenance.method, "random");
 }

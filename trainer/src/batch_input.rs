@@ -1,12 +1,13 @@
 //! Conversion of a mini-batch of plain arrays into the input of a training step.
 
 use crate::feature_cache::FeatureCache;
+use crate::feature_rows::{normalize_rows, place_rows};
 use crate::models::{GraphSchema, ModelConfig, ModelInput, ModelKind, NodeInput};
 use crate::nn::GcnNorm;
-use crate::ops::{BatchGraph, Block, GnnBackend, Precision};
+use crate::ops::{BatchGraph, Block, GnnBackend, GnnKernels, Precision};
 use crate::train_error::TrainError;
+use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
-use burn::tensor::{Tensor, TensorPrimitive};
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, EdgeBatch, MiniBatch, NodeBatch};
 use edgecut_dist_sampler::Wanted;
 use edgecut_graph::NodeTypeId;
@@ -15,8 +16,8 @@ use std::sync::Arc;
 
 /// The error message for a GCN with weighted sampling.
 pub(crate) const WEIGHTED_GCN: &str = "a GCN multiplies messages by the in-degree over the number of sampled \
-    neighbors, which is unbiased only if neighbors are sampled uniformly: leave out the weights (--weighted), or \
-    choose another model (--model sage, gat or gatv2)";
+    neighbors, which is unbiased only if neighbors are sampled uniformly: leave out the weights (`weighted`), or \
+    choose another model (`kind` sage, gat or gatv2)";
 
 /// The parts of a batch to convert into tensors, and their form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,9 +135,8 @@ impl<B: GnnBackend> TensorBatch<B> {
         if batch.num_seeds == 0 {
             return Ok(Self { input: None, labels: Vec::new(), embedded: Vec::new() });
         }
-        let wrong = |what: String| TrainError::Batch { what };
         let MiniBatch { nodes, edges, labels, .. } = batch;
-        let graphs = graphs(schema, &nodes, edges).map_err(wrong)?;
+        let graphs = graphs(schema, &nodes, edges)?;
         let within_hop = |nodes: &NodeBatch| nodes.hop_offsets.iter().map(|&n| n as usize).collect::<Vec<_>>();
         let within_hop: Vec<Vec<usize>> = nodes.iter().map(within_hop).collect();
         let layers = |(graph, (src, dst)): (&Arc<BatchGraph>, (usize, usize))| match within_hop[dst].len() {
@@ -145,12 +145,12 @@ impl<B: GnnBackend> TensorBatch<B> {
             _ => Block::layers_between(graph, &within_hop[dst], &within_hop[src]),
         };
         let blocks = graphs.iter().zip(schema.edge_ends()).map(layers).collect::<Result<Vec<_>, _>>();
-        let blocks: Vec<Vec<Block>> = blocks.map_err(|e| wrong(e.to_string()))?;
+        let blocks: Vec<Vec<Block>> = blocks.map_err(TrainError::batch)?;
         // Features need no gradient. If the first convolution reads them directly, its block needs no backward
         // structures, so the blocks from layer `trained` on are prepared for a backward pass.
         let trained = if options.for_training { usize::from(!options.maps_features) } else { usize::MAX };
         blocks.par_iter().for_each(|blocks| {
-            let prepare = |(layer, block): (usize, &Block)| B::gnn_prepare_block(block, layer >= trained, device);
+            let prepare = |(layer, block): (usize, &Block)| B::Kernels::prepare_block(block, layer >= trained, device);
             blocks.par_iter().enumerate().for_each(prepare);
         });
         let (mut inputs, mut embedded, mut degrees) = (Vec::new(), Vec::new(), Vec::new());
@@ -164,7 +164,10 @@ impl<B: GnnBackend> TensorBatch<B> {
             } else {
                 if features.len() != rows * feature_dim {
                     let name = &schema.node_types[usize::from(number)].name;
-                    return Err(wrong(format!("{} features for {rows} nodes of type {name}", features.len())));
+                    return Err(TrainError::batch(format!(
+                        "{} features for {rows} nodes of type {name}",
+                        features.len()
+                    )));
                 }
                 if options.normalize_features {
                     normalize_rows(&mut features, feature_dim);
@@ -176,19 +179,19 @@ impl<B: GnnBackend> TensorBatch<B> {
                     (None, _) => {
                         let what =
                             format!("the features of {cached} nodes are missing: the loader took them as cached");
-                        return Err(wrong(what));
+                        return Err(TrainError::batch(what));
                     }
                 };
-                let features = place::<B>(features, ([rows, feature_dim], options.precision), kept, device);
+                let features = place_rows::<B>(features, ([rows, feature_dim], options.precision), kept, device);
                 inputs.push(NodeInput { features: Some(features), within_hop });
             }
             degrees.push(of_type);
         }
-        let mut input = ModelInput::typed(Arc::clone(schema), inputs, blocks).map_err(|e| wrong(e.to_string()))?;
+        let mut input = ModelInput::typed(Arc::clone(schema), inputs, blocks).map_err(TrainError::batch)?;
         if options.gcn_norm {
-            let norm = GcnNorm::new(&graphs[0], &degrees[0]).map_err(|e| wrong(e.to_string()))?;
-            B::gnn_prepare_weights(norm.weights(), device);
-            input = input.with_gcn_norm(norm).map_err(|e| wrong(e.to_string()))?;
+            let norm = GcnNorm::new(&graphs[0], &degrees[0]).map_err(TrainError::batch)?;
+            B::Kernels::prepare_weights(norm.weights(), device);
+            input = input.with_gcn_norm(norm).map_err(TrainError::batch)?;
         }
         Ok(Self { input: Some(input), labels, embedded })
     }
@@ -227,44 +230,27 @@ impl<B: Backend> TensorBatch<B> {
     /// [`TrainError::Batch`] if the type does not exist, or the number of rows differs from the number of its nodes.
     pub fn with_embeddings(mut self, node_type: NodeTypeId, rows: Tensor<B, 2>) -> Result<Self, TrainError> {
         let put = |input: ModelInput<B>| input.with_embeddings(node_type, rows);
-        self.input = self.input.map(put).transpose().map_err(|e| TrainError::Batch { what: e.to_string() })?;
+        self.input = self.input.map(put).transpose().map_err(TrainError::batch)?;
         Ok(self)
     }
 }
 
-/// Returns a batch's features on `device`: the given rows, copied in `precision`, combined with the cached rows that
-/// `kept` selects by slot.
-pub(crate) fn place<B: GnnBackend>(
-    values: Vec<f32>,
-    (shape, precision): ([usize; 2], Precision),
-    kept: Option<(&Tensor<B, 2>, &[u32])>,
-    device: &B::Device,
-) -> Tensor<B, 2> {
-    let rows = B::gnn_place(values, shape, precision, device);
-    let kept = kept.map(|(table, slots)| (table.clone().into_primitive().tensor(), slots));
-    Tensor::from_primitive(TensorPrimitive::Float(B::gnn_assemble(rows, kept)))
-}
-
 /// Builds the graph of each edge type. Fails if the number of node types or edge types differs from the schema's.
-fn graphs(schema: &GraphSchema, nodes: &[NodeBatch], edges: Vec<EdgeBatch>) -> Result<Vec<Arc<BatchGraph>>, String> {
+fn graphs(
+    schema: &GraphSchema,
+    nodes: &[NodeBatch],
+    edges: Vec<EdgeBatch>,
+) -> Result<Vec<Arc<BatchGraph>>, TrainError> {
     let (given, expected) = ((nodes.len(), edges.len()), (schema.node_types.len(), schema.edge_types.len()));
     if given != expected || schema.validate().is_err() {
-        return Err(format!(
+        return Err(TrainError::batch(format!(
             "it has {} node types and {} edge types, but the graph has {} and {}",
             given.0, given.1, expected.0, expected.1
-        ));
+        )));
     }
     let graph = |(edges, (src, _)): (EdgeBatch, (usize, usize))| {
         let graph = BatchGraph::new(edges.indptr, edges.indices, nodes[src].input_nodes.len());
-        graph.map(Arc::new).map_err(|e| e.to_string())
+        graph.map(Arc::new).map_err(TrainError::batch)
     };
     edges.into_iter().zip(schema.edge_ends()).map(graph).collect()
-}
-
-/// Divides each row by its sum, or by 1 if the sum is less.
-pub(crate) fn normalize_rows(features: &mut [f32], dim: usize) {
-    features.par_chunks_exact_mut(dim.max(1)).with_min_len(64).for_each(|row| {
-        let sum = row.iter().sum::<f32>().max(1.0);
-        row.iter_mut().for_each(|value| *value /= sum);
-    });
 }

@@ -1,9 +1,25 @@
 //! The result of training or evaluating a classifier of nodes or graphs.
 
+use crate::classification_scores::ClassificationScores;
 use crate::metrics::Metric;
 use serde::Serialize;
 
 /// The result of a training or evaluation run.
+///
+/// ```
+/// use edgecut_trainer::ClassificationResult;
+/// use edgecut_trainer::metrics::Metric;
+/// let result = ClassificationResult {
+///     best_epoch: 3,
+///     valid_acc: Some(0.5),
+///     test_acc: None,
+///     metric: Metric::Accuracy,
+///     valid_metric: Some(0.5),
+///     test_metric: None,
+/// };
+/// assert_eq!(serde_json::to_value(&result)?["valid_acc"], 0.5);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassificationResult {
     /// The first epoch with the best metric on the validation nodes or graphs, counted from 1. The last epoch if there
@@ -22,7 +38,12 @@ pub struct ClassificationResult {
 }
 
 impl ClassificationResult {
-    pub(crate) fn new(best_epoch: u64, metric: Metric, valid: Judged, test: Judged) -> Self {
+    pub(crate) fn new(
+        best_epoch: u64,
+        metric: Metric,
+        valid: ClassificationScores,
+        test: ClassificationScores,
+    ) -> Self {
         Self {
             best_epoch,
             valid_acc: valid.accuracy,
@@ -32,11 +53,4 @@ impl ClassificationResult {
             test_metric: test.metric,
         }
     }
-}
-
-/// The evaluation of a model on one split.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Judged {
-    pub(crate) accuracy: Option<f64>,
-    pub(crate) metric: Option<f64>,
 }

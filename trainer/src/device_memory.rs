@@ -1,16 +1,24 @@
 //! The graph data that a device with its own memory keeps there.
 
 use crate::feature_cache::FeatureCache;
-use crate::ops::{GnnBackend, Precision};
+use crate::ops::{GnnBackend, GnnKernels, Precision};
 use crate::train_error::TrainError;
-use edgecut_dist_loader::{Hotness, LoaderError};
-use edgecut_dist_sampler::SamplingNode;
+use edgecut_dist_loader::LoaderError;
+use edgecut_dist_sampler::{DistGraph, Hotness};
 use std::sync::Arc;
 
 /// The number of batches that are sampled to find the most frequently sampled nodes.
 const BATCHES_TO_COUNT: usize = 64;
 
 /// The graph data to keep in the device's memory, besides batches and the model.
+///
+/// ```
+/// use edgecut_trainer::DeviceMemory;
+/// use edgecut_trainer::ops::Precision;
+/// // Keep up to 8 GiB of edges and of the most frequently sampled features on the GPU, the features in half precision.
+/// let memory = DeviceMemory { cache_bytes: 8 << 30, graph: true, precision: Precision::F16 };
+/// # let _ = memory;
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceMemory {
     /// The maximum size of this data in bytes.
@@ -26,28 +34,32 @@ impl DeviceMemory {
     /// that are left for features: 0 on a device without its own memory.
     ///
     /// # Errors
-    /// [`TrainError::Config`] if no edge type fits; [`TrainError::Device`] with the device's error.
+    /// [`TrainError::Config`] if no edge type fits; [`TrainError::GraphOnDevice`] with the device's error.
     pub(crate) fn hold_edges<B: GnnBackend>(
         self,
-        node: &Arc<SamplingNode>,
+        node: &Arc<DistGraph>,
         device: &B::Device,
     ) -> Result<u64, TrainError> {
-        if !B::HAS_OWN_MEMORY {
+        if !B::Kernels::HAS_OWN_MEMORY {
             return Ok(0);
         }
         if !self.graph {
             return Ok(self.cache_bytes);
         }
-        let fail = |what: String| TrainError::Config { what };
-        let kernel = B::gnn_hop_kernel(node.part(), self.cache_bytes, device);
+        if node.is_client() {
+            return Err(TrainError::Config {
+                what: "`graph`: servers hold the edges and sample, so this process has none to hold: leave it out"
+                    .into(),
+            });
+        }
         let kernel =
-            kernel.map_err(|error| TrainError::Device { what: format!("put the graph on the device: {error}") })?;
+            B::Kernels::hop_kernel(node.part(), self.cache_bytes, device).map_err(TrainError::GraphOnDevice)?;
         let Some((kernel, bytes)) = kernel else { return Ok(self.cache_bytes) };
         if bytes == 0 && node.part().meta().edge_types.iter().any(|edges| edges.num_edges > 0) {
             let given = self.cache_bytes;
-            return Err(fail(format!(
-                "none of the part's edges fit into the {given} bytes of --gpu-cache-bytes: increase it"
-            )));
+            return Err(TrainError::Config {
+                what: format!("none of the part's edges fit into the {given} bytes of `cache_bytes`: increase it"),
+            });
         }
         node.draw_with(kernel)?;
         Ok(self.cache_bytes - bytes)
@@ -60,7 +72,7 @@ impl DeviceMemory {
     /// An error while sampling or fetching.
     pub(crate) fn hold_features<B: GnnBackend>(
         self,
-        node: &Arc<SamplingNode>,
+        node: &Arc<DistGraph>,
         count: impl FnOnce(usize) -> Result<Hotness, LoaderError>,
         (budget_bytes, normalize): (u64, bool),
         device: &B::Device,

@@ -1,13 +1,13 @@
 //! Learnable embeddings of the node types without features.
 
 use crate::batch_input::TensorBatch;
-use crate::model_file::{SavedEmbeddings, WantedRows};
+use crate::model_file::{EmbeddingTable, NamedTable, SavedEmbeddings, WantedRows};
 use crate::models::GraphSchema;
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
-use edgecut_dist_sampler::{DistEmbedding, EmbeddingConfig, SamplingNode, ShardValues, SparseAdam};
+use edgecut_dist_sampler::{DistEmbedding, DistGraph, EmbeddingConfig, ShardValues, SparseAdam};
 use edgecut_graph::NodeTypeId;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,22 +21,11 @@ const EMBEDDING_SEED: u64 = 0x656d_6265_6464_696e;
 pub struct Embeddings {
     tables: Vec<DistEmbedding>,
     names: Vec<String>,
-    node: Option<Arc<SamplingNode>>,
+    node: Option<Arc<DistGraph>>,
 }
 
 /// The rows of all tables that one process holds.
 pub type EmbeddingShards = Vec<ShardValues>;
-
-/// All rows of one node type, by original id.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EmbeddingTable {
-    /// The node type.
-    pub node_type: String,
-    /// Values per node.
-    pub dim: usize,
-    /// `[num_nodes, dim]`, row-major.
-    pub values: Vec<f32>,
-}
 
 /// The source that embeddings are loaded from.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +69,7 @@ impl<B: AutodiffBackend> PulledRows<B> {
         let of_table = |(_, _, rows): &(usize, Vec<u32>, Tensor<B, 2>)| {
             let Some(gradient) = rows.grad_remove(gradients) else { return Ok(Vec::new()) };
             let data = gradient.into_data().convert::<f32>();
-            data.to_vec::<f32>().map_err(|e| TrainError::Batch { what: format!("gradients of embeddings: {e:?}") })
+            data.to_vec::<f32>().map_err(|e| TrainError::batch(format!("gradients of embeddings: {e:?}")))
         };
         self.rows.iter().map(of_table).collect()
     }
@@ -91,8 +80,17 @@ impl Embeddings {
     /// and a collective must follow before any rank reads.
     ///
     /// # Errors
-    /// A connection error.
-    pub fn new(node: &Arc<SamplingNode>, schema: &GraphSchema, dim: usize, seed: u64) -> Result<Self, TrainError> {
+    /// [`TrainError::Config`] for nodes without features on a client of servers; a connection error.
+    pub fn new(node: &Arc<DistGraph>, schema: &GraphSchema, dim: usize, seed: u64) -> Result<Self, TrainError> {
+        if let Some(nodes) = schema.node_types.iter().find(|nodes| nodes.feature_dim == 0).filter(|_| node.is_client())
+        {
+            let what = format!(
+                "nodes of type {} have no features, and servers keep no embeddings: train with the parts on this \
+                 node (`dataset_root_dir`), or partition the dataset with features for these nodes",
+                nodes.name
+            );
+            return Err(TrainError::Config { what });
+        }
         let mut embeddings = Self { node: Some(node.clone()), ..Self::default() };
         for (nodes, t) in schema.node_types.iter().zip(0..).filter(|(nodes, _)| nodes.feature_dim == 0) {
             // Keeps the expected norm of a vector independent of its width.
@@ -107,6 +105,12 @@ impl Embeddings {
     /// Returns whether there are no embeddings, because all node types have features.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()
+    }
+
+    /// Returns the number of values in the embeddings of all nodes, over all ranks.
+    pub(crate) fn num_values(&self) -> u64 {
+        let values = |table: &DistEmbedding| (table.num_nodes() as u64).saturating_mul(table.dim() as u64);
+        self.tables.iter().map(values).fold(0, u64::saturating_add)
     }
 
     /// Fetches the rows that a batch reads and sets them as the features of their node types.
@@ -167,8 +171,9 @@ impl Embeddings {
     }
 
     /// Returns the tables with the names of their node types.
-    pub(crate) fn named_tables(&self) -> impl Iterator<Item = (&str, &DistEmbedding)> {
-        self.names.iter().map(String::as_str).zip(&self.tables)
+    pub fn named_tables(&self) -> Vec<NamedTable<'_>> {
+        let named = |(node_type, table)| NamedTable { node_type, table };
+        self.names.iter().map(String::as_str).zip(&self.tables).map(named).collect()
     }
 
     /// Copies the rows that this process holds to `shards`, reusing its memory.
@@ -229,9 +234,7 @@ impl Embeddings {
                 let what = format!("the model has no embedding of node type {name}");
                 return Err(TrainError::Config { what });
             };
-            let wrong = |e: edgecut_dist_sampler::SampleError| TrainError::Config {
-                what: format!("the model's embedding of node type {name}: {e}"),
-            };
+            let wrong = |source| TrainError::SavedEmbedding { node_type: name.clone(), source: Box::new(source) };
             table.load(&values.values).map_err(wrong)?;
         }
         Ok(())

@@ -1,12 +1,12 @@
 //! A cache of the features of frequently sampled nodes in device memory.
 
-use crate::batch_input::normalize_rows;
-use crate::ops::{GnnBackend, Precision};
+use crate::feature_rows::normalize_rows;
+use crate::ops::{GnnBackend, GnnKernels, Precision, constant};
 use crate::train_error::TrainError;
+use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
-use burn::tensor::{Tensor, TensorPrimitive};
-use edgecut_dist_loader::{CachedRows, Hotness};
-use edgecut_dist_sampler::SamplingNode;
+use edgecut_dist_loader::CachedRows;
+use edgecut_dist_sampler::{DistGraph, Hotness};
 use edgecut_graph::NodeTypeId;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl<B: GnnBackend> FeatureCache<B> {
     /// # Errors
     /// An error from a peer.
     pub fn fill(
-        node: &Arc<SamplingNode>,
+        node: &Arc<DistGraph>,
         hotness: &Hotness,
         budget_bytes: u64,
         (precision, normalize): (Precision, bool),
@@ -54,9 +54,8 @@ impl<B: GnnBackend> FeatureCache<B> {
                 if normalize {
                     normalize_rows(&mut features, dim);
                 }
-                let piece = B::gnn_place(features, [end - start, dim], precision, device);
-                let piece = Tensor::<B, 2>::from_primitive(TensorPrimitive::Float(piece));
-                pieces.push(piece.reshape([(end - start) * dim]));
+                let piece = B::Kernels::place(features, [end - start, dim], precision, device);
+                pieces.push(constant::<B, 2>(piece).reshape([(end - start) * dim]));
             }
             // Concatenated as one vector: a device may pad the rows of a matrix.
             tables.push(Some(Tensor::cat(pieces, 0).reshape([slots, dim])));

@@ -13,6 +13,15 @@ use burn::tensor::{Tensor, TensorData};
 use thiserror::Error;
 
 /// The error for a flat vector whose length differs from the number of parameters.
+///
+/// ```
+/// use edgecut_trainer::Cpu;
+/// use edgecut_trainer::gradients::{FlatLengthError, load_parameters};
+/// use edgecut_trainer::nn::{Dense, WeightInit};
+/// let layer = Dense::<Cpu>::new(2, 1, &mut WeightInit::new(0), &Default::default());
+/// let error = load_parameters(layer, &[1.0, 2.0]).err();
+/// assert_eq!(error, Some(FlatLengthError { given: 2, expected: 3 }));
+/// ```
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("{given} values for a model with {expected} parameters")]
 pub struct FlatLengthError {
@@ -23,11 +32,28 @@ pub struct FlatLengthError {
 }
 
 /// Returns the number of float parameters of a module, including running statistics.
+///
+/// ```
+/// use burn::backend::{Autodiff, NdArray};
+/// use edgecut_trainer::gradients::{num_parameters};
+/// use edgecut_trainer::nn::{Dense, WeightInit};
+/// let layer = Dense::<Autodiff<NdArray>>::new(3, 2, &mut WeightInit::new(42), &Default::default());
+/// assert_eq!(num_parameters(&layer), 3 * 2 + 2);
+/// ```
 pub fn num_parameters<B: Backend, M: Module<B>>(module: &M) -> usize {
     count(module, false)
 }
 
 /// Returns the number of trained float parameters, which is the number of gradients.
+///
+/// ```
+/// use burn::backend::Autodiff;
+/// use edgecut_trainer::Cpu;
+/// use edgecut_trainer::gradients::num_trained_parameters;
+/// use edgecut_trainer::nn::BatchNorm;
+/// let norm = BatchNorm::<Autodiff<Cpu>>::new(8, &Default::default());
+/// assert_eq!(num_trained_parameters(&norm), 2 * 8);
+/// ```
 pub fn num_trained_parameters<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M) -> usize {
     count(module, true)
 }
@@ -54,6 +80,19 @@ fn count<B: Backend, M: Module<B>>(module: &M, only_trained: bool) -> usize {
 ///
 /// # Shapes
 /// - output: `[num_trained_parameters]`
+///
+/// ```
+/// use burn::{backend::{Autodiff, NdArray}, optim::GradientsParams, tensor::Tensor};
+/// use edgecut_trainer::gradients::flatten_gradients;
+/// use edgecut_trainer::nn::{Dense, WeightInit};
+/// use edgecut_trainer::ops::Activation;
+/// let device = Default::default();
+/// let layer = Dense::<Autodiff<NdArray>>::new(1, 1, &mut WeightInit::new(42), &device);
+/// let loss = layer.forward(Tensor::from_data([[5.0]], &device), Activation::Identity).sum();
+/// let gradients = GradientsParams::from_grads(loss.backward(), &layer);
+/// // The gradient of the weight, then that of the bias.
+/// assert_eq!(flatten_gradients(&layer, gradients), [5.0, 1.0]);
+/// ```
 pub fn flatten_gradients<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M, gradients: GradientsParams) -> Vec<f32> {
     read_together(gradient_pieces(module, gradients))
 }
@@ -103,6 +142,17 @@ pub(crate) fn read_together<B: Backend>(pieces: Vec<Tensor<B, 1>>) -> Vec<f32> {
 ///
 /// # Errors
 /// [`FlatLengthError`] if the length differs.
+///
+/// ```
+/// use burn::backend::{Autodiff, NdArray};
+/// use edgecut_trainer::gradients::{flatten_gradients, unflatten_gradients};
+/// use edgecut_trainer::nn::{Dense, WeightInit};
+/// let layer = Dense::<Autodiff<NdArray>>::new(3, 2, &mut WeightInit::new(42), &Default::default());
+/// let values: Vec<f32> = (0..8).map(|n| n as f32).collect();
+/// let gradients = unflatten_gradients(&layer, &values)?;
+/// assert_eq!(flatten_gradients(&layer, gradients), values);
+/// # Ok::<(), edgecut_trainer::gradients::FlatLengthError>(())
+/// ```
 pub fn unflatten_gradients<B: AutodiffBackend, M: AutodiffModule<B>>(
     module: &M,
     flat: &[f32],
@@ -159,6 +209,17 @@ pub fn flatten_parameters<B: Backend, M: Module<B>>(module: &M) -> Vec<f32> {
 ///
 /// # Errors
 /// [`FlatLengthError`] if the length differs.
+///
+/// ```
+/// use burn::backend::{Autodiff, NdArray};
+/// use edgecut_trainer::gradients::{flatten_parameters, load_parameters};
+/// use edgecut_trainer::nn::{Dense, WeightInit};
+/// let layer = Dense::<Autodiff<NdArray>>::new(3, 2, &mut WeightInit::new(42), &Default::default());
+/// let layer = load_parameters(layer, &[0.5; 8])?;
+/// assert_eq!(flatten_parameters(&layer), [0.5; 8]);
+/// assert_eq!(load_parameters(layer, &[0.5]).unwrap_err().to_string(), "1 values for a model with 8 parameters");
+/// # Ok::<(), edgecut_trainer::gradients::FlatLengthError>(())
+/// ```
 pub fn load_parameters<B: Backend, M: Module<B>>(module: M, flat: &[f32]) -> Result<M, FlatLengthError> {
     struct Load<'a>(&'a [f32]);
     impl<B: Backend> ModuleMapper<B> for Load<'_> {
@@ -177,6 +238,16 @@ pub fn load_parameters<B: Backend, M: Module<B>>(module: M, flat: &[f32]) -> Res
 ///
 /// # Shapes
 /// - output: `[num_parameters - num_trained_parameters]`
+///
+/// ```
+/// use burn::backend::Autodiff;
+/// use edgecut_trainer::Cpu;
+/// use edgecut_trainer::gradients::flatten_statistics;
+/// use edgecut_trainer::nn::BatchNorm;
+/// let norm = BatchNorm::<Autodiff<Cpu>>::new(2, &Default::default());
+/// // The running means, then the running variances.
+/// assert_eq!(flatten_statistics(&norm), [0.0, 0.0, 1.0, 1.0]);
+/// ```
 pub fn flatten_statistics<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M) -> Vec<f32> {
     struct Flatten(Vec<f32>);
     impl<B: AutodiffBackend> ModuleVisitor<B> for Flatten {
@@ -198,6 +269,17 @@ pub fn flatten_statistics<B: AutodiffBackend, M: AutodiffModule<B>>(module: &M) 
 ///
 /// # Errors
 /// [`FlatLengthError`] if the length differs.
+///
+/// ```
+/// use burn::backend::Autodiff;
+/// use edgecut_trainer::Cpu;
+/// use edgecut_trainer::gradients::{flatten_statistics, load_statistics};
+/// use edgecut_trainer::nn::BatchNorm;
+/// let norm = BatchNorm::<Autodiff<Cpu>>::new(1, &Default::default());
+/// let norm = load_statistics(norm, &[0.5, 2.0])?;
+/// assert_eq!(flatten_statistics(&norm), [0.5, 2.0]);
+/// # Ok::<(), edgecut_trainer::gradients::FlatLengthError>(())
+/// ```
 pub fn load_statistics<B: AutodiffBackend, M: AutodiffModule<B>>(
     module: M,
     flat: &[f32],

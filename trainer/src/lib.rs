@@ -10,25 +10,25 @@
 //! - [`train_node`]: node classification over all ranks, a sequence of [`step_gradients`];
 //! - [`link`]: link prediction;
 //! - [`graph`]: classification of whole graphs;
-//! - [`allocator`]: the memory allocator for training programs.
 //!
 //! Everything numeric is generic over the burn backend.
 
-pub mod allocator;
 mod available_memory;
+mod backend_types;
 mod backends;
 mod batch_input;
 mod classification_result;
-mod data_parallel;
+mod classification_scores;
+mod cpu_cache;
 mod device_memory;
 mod embeddings;
-mod epoch_clock;
 mod feature_cache;
+mod feature_rows;
+mod fit;
 mod gather;
-mod gpu_sum;
+mod gradient_sum;
 pub mod gradients;
 pub mod graph;
-mod improved;
 pub mod link;
 pub mod metrics;
 pub mod model_file;
@@ -38,29 +38,32 @@ mod node;
 pub mod ops;
 mod optimizer;
 mod parameter_count;
+mod step_options;
 mod train_error;
 mod training_config;
 
+pub use backend_types::Cpu;
 #[cfg(feature = "cuda")]
-pub use backends::Cuda;
-pub use backends::{Cpu, TrainingBackend};
+pub use backend_types::Cuda;
+pub use backends::TrainingBackend;
 pub use batch_input::{BatchOptions, TensorBatch, cached_tensor_batches, tensor_batches};
 pub use classification_result::ClassificationResult;
-pub use data_parallel::{
-    ClassifiedBatch, Logits, Made, SeedTotals, StepGradients, evaluate, evaluate_metric, step_gradients,
-    step_with_embeddings,
-};
+pub use classification_scores::ClassificationScores;
+pub use cpu_cache::{CpuCache, NodeRanking};
 pub use device_memory::DeviceMemory;
-pub use embeddings::{EmbeddingShards, EmbeddingSource, EmbeddingTable, Embeddings};
-pub use epoch_clock::{EpochCost, HopCost};
+pub use embeddings::{EmbeddingShards, EmbeddingSource, Embeddings};
 pub use feature_cache::FeatureCache;
-pub use gpu_sum::sum_with_nccl;
-pub use graph::average_statistics;
-pub use improved::Improved;
-pub use node::{
-    EpochReport, NodeTrainingConfig, Observer, TrainedNodeModel, evaluate_node, model_config, seed_type, train_node,
+pub use fit::{
+    ClassifiedBatch, EpochCost, EpochReport, Evaluator, FitConfig, Fitted, HopCost, LearningRate, Logits, Made,
+    Observer, SeedTotals, StepGradients, Task, TrainingEpoch, average_statistics, evaluate, fit, step_gradients,
 };
-pub use optimizer::{ADAM_EPSILON, AdamOf, adam};
+pub use gradient_sum::GradientSum;
+pub use model_file::{EmbeddingTable, Improved};
+pub use node::{
+    FittedNodeModel, NodeEvaluator, NodeTask, NodeTrainingConfig, evaluate_node, model_config, seed_type, train_node,
+};
+pub use optimizer::{AdamOf, adam};
 pub use parameter_count::ParameterCount;
+pub use step_options::StepOptions;
 pub use train_error::TrainError;
 pub use training_config::TrainingConfig;

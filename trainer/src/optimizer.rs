@@ -8,12 +8,12 @@ use burn::tensor::backend::AutodiffBackend;
 
 /// The value that Adam adds to the root of the second moment. It is the default of torch and of
 /// [`SparseAdam`](edgecut_dist_sampler::SparseAdam). burn's default of 1e-5 shortens the steps of small gradients.
-pub const ADAM_EPSILON: f32 = 1e-8;
+const ADAM_EPSILON: f32 = 1e-8;
 
 /// An Adam optimizer for modules of type `M`.
 pub type AdamOf<B, M> = OptimizerAdaptor<Adam, M, B>;
 
-/// Returns Adam with the settings of `torch.optim.Adam`: betas of 0.9 and 0.999, [`ADAM_EPSILON`], and an L2 penalty of
+/// Returns Adam with the settings of `torch.optim.Adam`: betas of 0.9 and 0.999, an epsilon of 1e-8, and an L2 penalty of
 /// `weight_decay` on all parameters (Kingma and Ba, "Adam: a method for stochastic optimization", ICLR 2015).
 ///
 /// All training loops of this workspace use this function, so that their results agree.

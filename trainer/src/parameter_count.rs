@@ -2,10 +2,10 @@
 
 use crate::available_memory::available_memory_bytes;
 use crate::models::GraphSchema;
-use crate::ops::GnnBackend;
+use crate::ops::{GnnBackend, GnnKernels};
 use crate::train_error::TrainError;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::SamplingNode;
+use edgecut_dist_sampler::DistGraph;
 use serde::Serialize;
 use std::fmt;
 
@@ -18,6 +18,12 @@ const HOST_COPIES: u64 = 1;
 const EMBEDDING_COPIES: u64 = 3;
 
 /// The number of values that a run trains.
+///
+/// ```
+/// use edgecut_trainer::ParameterCount;
+/// let count = ParameterCount { model: 206_895, embeddings: 0 };
+/// assert_eq!(count.to_string(), "206,895 parameters");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ParameterCount {
     /// The number of trained parameters of the model.
@@ -50,7 +56,7 @@ fn grouped(number: u64) -> String {
 }
 
 /// Returns the number of values in the embeddings of a graph's nodes.
-pub(crate) fn num_embedding_values(node: &SamplingNode, schema: &GraphSchema, dim: usize) -> u64 {
+pub(crate) fn num_embedding_values(node: &DistGraph, schema: &GraphSchema, dim: usize) -> u64 {
     let types = node.part().meta().node_types.iter().zip(&schema.node_types);
     let embedded = types.filter(|(_, nodes)| nodes.feature_dim == 0);
     embedded.map(|(nodes, _)| (nodes.book.num_nodes() as u64).saturating_mul(dim as u64)).fold(0, u64::saturating_add)
@@ -69,7 +75,7 @@ pub(crate) fn check_model_memory<B: GnnBackend>(
 ) -> Result<(), TrainError> {
     // `None` means that the number overflows. The model's own validation reports that error, so it passes here.
     let parameters = num_parameters.unwrap_or(0) as u64;
-    let copies = if B::HAS_OWN_MEMORY { HOST_COPIES } else { MODEL_COPIES };
+    let copies = if B::Kernels::HAS_OWN_MEMORY { HOST_COPIES } else { MODEL_COPIES };
     let processes = world.cluster().local_world_size() as u64;
     let model = check(&format!("the model has {} parameters", grouped(parameters)), parameters, copies, processes);
     let verdict = model.and_then(|()| embedded.map_or(Ok(()), |embedded| check_embedding_memory(&embedded)));
@@ -80,7 +86,7 @@ pub(crate) fn check_model_memory<B: GnnBackend>(
 
 /// The embeddings of a graph's nodes of types without features.
 pub(crate) struct EmbeddedNodes<'a> {
-    pub(crate) node: &'a SamplingNode,
+    pub(crate) node: &'a DistGraph,
     pub(crate) schema: &'a GraphSchema,
     pub(crate) dim: usize,
 }
@@ -113,7 +119,7 @@ fn check(what: &str, values: u64, copies: u64, processes: u64) -> Result<(), Tra
             Err(TrainError::Config {
                 what: format!(
                     "{what}, which take {needed} GB with gradients and optimizer on this node ({processes} processes), and \
-                     {available} GB are available: lower --hidden-channels, or train on a machine with more memory"
+                     {available} GB are available: lower `hidden_channels`, or train on a machine with more memory"
                 ),
             })
         }
@@ -143,7 +149,7 @@ mod tests {
         // More bytes than 64 bits can count are refused too.
         for values in [1_000_000_000_000_000, u64::MAX] {
             let error = check("a model", values, 4, 2).expect_err("petabytes").to_string();
-            assert!(error.starts_with("a model, which take ") && error.contains("--hidden-channels"), "{error}");
+            assert!(error.starts_with("a model, which take ") && error.contains("`hidden_channels`"), "{error}");
         }
     }
 }

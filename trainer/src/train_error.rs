@@ -1,12 +1,24 @@
 //! The error type of training.
 
+use crate::gradients::FlatLengthError;
 use crate::model_file::ModelFileError;
+use crate::models::ModelError;
 use edgecut_cluster::ClusterError;
 use edgecut_dist_loader::LoaderError;
 use edgecut_dist_sampler::SampleError;
+use std::error::Error;
 use thiserror::Error;
 
 /// An error of a training run.
+///
+/// A message names a setting in backticks by its field in the configuration: `` `num_neighbors` ``, or
+/// `` `metric=accuracy` `` with a value to choose. Programs may replace it by their name for the setting.
+///
+/// ```
+/// use edgecut_trainer::TrainError;
+/// let error = TrainError::NotFinite { epoch: 0, step: 4, loss: f64::INFINITY };
+/// assert_eq!(error.to_string(), "the loss of epoch 1, step 5 is inf: lower the learning rate");
+/// ```
 #[derive(Debug, Error)]
 pub enum TrainError {
     /// Options that contradict each other or do not match the graph.
@@ -15,12 +27,17 @@ pub enum TrainError {
         /// The problem and its remedy.
         what: String,
     },
-    /// A batch that does not match the model.
-    #[error("batch: {what}")]
-    Batch {
-        /// The problem.
-        what: String,
+    /// Settings of a model that contradict the dataset or each other.
+    #[error("dataset {dataset}")]
+    Dataset {
+        /// The name of the dataset.
+        dataset: String,
+        /// The contradiction.
+        source: ModelError,
     },
+    /// A batch that does not match the model.
+    #[error("batch")]
+    Batch(#[source] Box<dyn Error + Send + Sync>),
     /// A loss that is not a finite number.
     #[error("the loss of epoch {}, step {} is {loss}: lower the learning rate", epoch + 1, step + 1)]
     NotFinite {
@@ -37,9 +54,33 @@ pub enum TrainError {
         /// The message of the failure.
         what: String,
     },
-    /// A failure to write the report of an epoch or to save a model.
+    /// Settings from which no model can be made.
+    #[error(transparent)]
+    ModelSettings(#[from] ModelError),
+    /// Gradients or parameters of a model of another size.
+    #[error(transparent)]
+    Parameters(#[from] FlatLengthError),
+    /// A failure to put the graph into the memory of a device.
+    #[error("put the graph on the device")]
+    GraphOnDevice(#[source] Box<dyn Error + Send + Sync>),
+    /// A failure of a collective between the GPUs of a node.
+    #[cfg(feature = "cuda")]
+    #[error(transparent)]
+    Nccl(#[from] edgecut_gpu::NcclError),
+    /// A failure to write the report of an epoch.
     #[error("report the epoch")]
-    Report(#[from] std::io::Error),
+    Report(#[source] std::io::Error),
+    /// A failure to save the best model so far.
+    #[error("save the model")]
+    Save(#[source] std::io::Error),
+    /// A saved embedding that does not match the graph.
+    #[error("the model's embedding of node type {node_type}")]
+    SavedEmbedding {
+        /// The name of the node type.
+        node_type: String,
+        /// The mismatch.
+        source: Box<SampleError>,
+    },
     /// A failure to make a batch.
     #[error(transparent)]
     Loader(#[from] LoaderError),
@@ -52,6 +93,13 @@ pub enum TrainError {
     /// A failure of the job: a rank, or the network between ranks.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+}
+
+impl TrainError {
+    /// Returns the error of a batch that does not match the model.
+    pub(crate) fn batch(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Batch(cause.into())
+    }
 }
 
 // Boxed, because every `Result` of the trainer is at least as large as this error type.

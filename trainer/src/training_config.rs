@@ -1,8 +1,11 @@
 //! Settings of a model and of its training.
 
+use crate::cpu_cache::CpuCache;
 use crate::device_memory::DeviceMemory;
-use crate::models::ModelKind;
+use crate::fit::{FitConfig, LearningRate};
+use crate::models::{GraphSchema, ModelKind, NodeModelConfig, RelationalConfig, RelationalOutput};
 use crate::nn::RelationAggregation;
+use crate::step_options::StepOptions;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, LoaderConfig};
 use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, Wanted};
 
@@ -10,6 +13,17 @@ use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, Wanted};
 const EVALUATION_SEED: u64 = 0x6576_616c;
 
 /// Settings of a model and of its training.
+///
+/// ```
+/// use edgecut_dist_sampler::{Fanout, SamplerConfig};
+/// use edgecut_trainer::TrainingConfig;
+/// use edgecut_trainer::models::ModelKind;
+/// use edgecut_trainer::nn::Aggregation;
+/// let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+/// let sampler = SamplerConfig::new(vec![Fanout::Count(10), Fanout::Count(5)]);
+/// let config = TrainingConfig { hidden_channels: 64, num_epochs: 3, ..TrainingConfig::new(kind, sampler) };
+/// assert_eq!(config.eval_num_neighbors, config.sampler.num_neighbors);
+/// ```
 #[derive(Clone, Debug)]
 pub struct TrainingConfig {
     /// The kind of model.
@@ -53,12 +67,24 @@ pub struct TrainingConfig {
     pub eval_every: u64,
     /// True to divide feature rows by their sums.
     pub normalize_features: bool,
+    /// The features of other parts to keep in the memory of each machine.
+    pub cpu_cache: Option<CpuCache>,
     /// The graph data to keep in GPU memory.
     pub device_memory: DeviceMemory,
+    /// The options of each step: the precision of products, and the sum of gradients.
+    pub step: StepOptions,
 }
 
 impl TrainingConfig {
     /// Returns the defaults of the program `train`, but without dropout. Evaluation has the fan-outs of training.
+    ///
+    /// ```
+    /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
+    /// use edgecut_trainer::TrainingConfig;
+    /// use edgecut_trainer::models::ModelKind;
+    /// let config = TrainingConfig::new(ModelKind::Gcn, SamplerConfig::new(vec![Fanout::Count(10); 2]));
+    /// assert_eq!((config.hidden_channels, config.batch_size, config.num_epochs), (256, 1024, 10));
+    /// ```
     pub fn new(kind: ModelKind, sampler: SamplerConfig) -> Self {
         Self {
             kind,
@@ -81,7 +107,53 @@ impl TrainingConfig {
             prefetch_bytes: DEFAULT_PREFETCH_BYTES,
             eval_every: 1,
             normalize_features: false,
+            cpu_cache: None,
             device_memory: DeviceMemory::default(),
+            step: StepOptions::default(),
+        }
+    }
+
+    /// Returns the settings of the training loop.
+    pub fn fit(&self) -> FitConfig {
+        FitConfig {
+            num_epochs: self.num_epochs,
+            eval_every: self.eval_every,
+            lr: LearningRate::constant(self.lr),
+            weight_decay: self.weight_decay,
+            seed: self.seed,
+        }
+    }
+
+    /// Returns the settings of a stack of convolutions over a homogeneous graph, a layer per hop.
+    pub(crate) fn stack(&self, in_channels: usize, num_classes: usize) -> NodeModelConfig {
+        NodeModelConfig {
+            kind: self.kind,
+            in_channels,
+            hidden_channels: self.hidden_channels,
+            num_classes,
+            num_layers: self.sampler.num_neighbors.num_hops(),
+            residual: self.residual,
+            layer_norm: self.layer_norm,
+            dropout: self.dropout,
+            input_dropout: self.input_dropout,
+            normalize_features: self.normalize_features,
+        }
+    }
+
+    /// Returns the settings of a network over typed edges, a layer per hop.
+    pub(crate) fn relational(&self, graph: GraphSchema, outputs: Vec<RelationalOutput>) -> RelationalConfig {
+        RelationalConfig {
+            kind: self.kind,
+            graph,
+            outputs,
+            hidden_channels: self.hidden_channels,
+            num_layers: self.sampler.num_neighbors.num_hops(),
+            relation_aggregation: self.relation_aggregation,
+            residual: self.residual,
+            layer_norm: self.layer_norm,
+            dropout: self.dropout,
+            input_dropout: self.input_dropout,
+            normalize_features: self.normalize_features,
         }
     }
 

@@ -9,21 +9,17 @@ mod support;
 
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
-use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{
-    DistNeighborSampler, Fanout, SamplerConfig, SamplingNodeConfig, Temporal, TemporalStrategy, TimeAttr, Wanted,
+    DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig, Temporal, TemporalStrategy, TimeAttr, Wanted,
 };
 use edgecut_graph::{Dataset, Features, NodeData, NodeTypeId, Split, Splits};
 use edgecut_partition::Method;
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::models::{GatSettings, GraphSchema, ModelConfig, ModelKind, NodeModel};
+use edgecut_trainer::models::{GatSettings, GraphSchema, ModelKind};
 use edgecut_trainer::nn::{Aggregation, Decomposition};
 use edgecut_trainer::ops::AttentionVersion;
-use edgecut_trainer::{
-    BatchOptions, EpochReport, Improved, NodeTrainingConfig, Observer, TrainError, TrainingConfig, tensor_batches,
-    train_node,
-};
+use edgecut_trainer::{BatchOptions, NodeTrainingConfig, TrainError, TrainingConfig, tensor_batches, train_node};
 use std::path::Path;
 use std::sync::Arc;
 use support::{Numbers, on_ranks, write_parts};
@@ -88,20 +84,6 @@ fn by_time() -> SamplerConfig {
     SamplerConfig::new(vec![Fanout::All; 2]).with_times(Some(temporal))
 }
 
-struct Silent;
-
-impl Observer<Cpu> for Silent {
-    fn step(&mut self, _: u64, _: usize, _: usize) {}
-
-    fn epoch(&mut self, _: &EpochReport) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    fn improved(&mut self, _: &Improved<'_, NodeModel<Cpu>, ModelConfig>, _: &mut ProcessGroup) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Trains a model and returns its accuracy on the test nodes.
 fn accuracy(dir: &Path, kind: ModelKind, sampler: SamplerConfig) -> Result<f64, TrainError> {
     let training = TrainingConfig {
@@ -113,8 +95,8 @@ fn accuracy(dir: &Path, kind: ModelKind, sampler: SamplerConfig) -> Result<f64, 
         ..TrainingConfig::new(kind, sampler)
     };
     let config = NodeTrainingConfig { training, metric: Metric::Accuracy };
-    let found: Vec<Result<f64, TrainError>> = on_ranks(dir, 1, &SamplingNodeConfig::default(), |node, world| {
-        let trained = train_node::<Autodiff<Cpu>>(&node, &config, world, &Default::default(), &mut Silent)?;
+    let found: Vec<Result<f64, TrainError>> = on_ranks(dir, 1, &DistGraphConfig::default(), |node, world| {
+        let trained = train_node::<Autodiff<Cpu>>(&node, &config, world, &Default::default(), &mut ())?;
         Ok(trained.result.test_acc.expect("test nodes"))
     });
     found.into_iter().next().expect("one rank")
@@ -150,9 +132,9 @@ fn a_gcn_is_refused_where_neighbors_are_drawn_by_times_or_weights() {
     write_parts(&dataset(), 1, Method::Random, dir.path());
     let error = |sampler| accuracy(dir.path(), ModelKind::Gcn, sampler).expect_err("a GCN").to_string();
     let message = error(by_time());
-    assert!(message.contains("a GCN") && message.contains("--time-attr"), "{message}");
+    assert!(message.contains("a GCN") && message.contains("`temporal`"), "{message}");
     let message = error(SamplerConfig::new(vec![Fanout::All; 2]).with_weights(true));
-    assert!(message.contains("a GCN") && message.contains("--weighted"), "{message}");
+    assert!(message.contains("a GCN") && message.contains("`weighted`"), "{message}");
 }
 
 #[test]
@@ -170,7 +152,7 @@ fn loaders_give_no_degrees_that_count_later_edges() {
         cache: None,
         prefetch_bytes: DEFAULT_PREFETCH_BYTES,
     };
-    on_ranks(dir.path(), 1, &SamplingNodeConfig::default(), |node, world| {
+    on_ranks(dir.path(), 1, &DistGraphConfig::default(), |node, world| {
         let mut loader = |sampler, config: &LoaderConfig| {
             let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler).expect("a valid sampler"));
             DistNeighborLoader::new(sampler, NodeTypeId(0), Seeds::Split(Split::Train), config.clone(), world)
@@ -185,6 +167,6 @@ fn loaders_give_no_degrees_that_count_later_edges() {
         let schema = Arc::new(GraphSchema::new(node.part().meta()).expect("types"));
         let mut batches = tensor_batches::<Cpu>(&loader, 0, &schema, options, &Default::default());
         let batch = batches.next().expect("a batch").expect("a sampled batch");
-        assert!(batch.is_err_and(|error| error.to_string().contains("--weighted")));
+        assert!(batch.is_err_and(|error| error.to_string().contains("`weighted`")));
     });
 }

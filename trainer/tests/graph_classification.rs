@@ -8,17 +8,19 @@ use burn_ndarray::NdArray;
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_loader::{GraphBatch, GraphDataLoader, GraphLoaderConfig, Packing};
 use edgecut_graph::GraphDataset;
-use edgecut_graph::datasets::{FakeGraphsOptions, fake_graphs};
-use edgecut_graph::graph_splits::{split_dataset, stratified_folds};
+use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs, split_dataset, stratified_folds};
 use edgecut_trainer::gradients::{flatten_parameters, flatten_statistics};
 use edgecut_trainer::graph::{
-    GraphBatchOptions, GraphEpochReport, GraphObserver, GraphSplit, GraphTensorBatch, GraphTrainingConfig, Protocol,
-    cross_validate, graph_batches, train_graph,
+    GraphBatchOptions, GraphSplit, GraphTensorBatch, GraphTrainingConfig, Protocol, cross_validate, graph_batches,
+    train_graph,
 };
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::{GraphConvKind, GraphNet, GraphNetConfig, Mode};
 use edgecut_trainer::ops::DropoutKey;
-use edgecut_trainer::{Improved, StepGradients, adam, average_statistics, evaluate, step_gradients};
+use edgecut_trainer::{
+    ClassificationScores, EpochReport, Improved, Observer, StepGradients, adam, average_statistics, evaluate,
+    step_gradients,
+};
 use std::sync::Arc;
 
 type Cpu = NdArray<f32>;
@@ -161,23 +163,17 @@ fn batch_normalisation_is_per_rank_in_training_and_averaged_before_evaluation() 
 /// An observer that records its calls.
 #[derive(Default)]
 struct Counts {
-    epochs: Vec<GraphEpochReport>,
+    epochs: Vec<EpochReport<ClassificationScores>>,
     improved: usize,
 }
 
-impl GraphObserver<Cpu> for Counts {
-    fn step(&mut self, _epoch: u64, _done: usize, _total: usize) {}
-
-    fn epoch(&mut self, report: &GraphEpochReport) -> std::io::Result<()> {
+impl Observer<ClassificationScores> for Counts {
+    fn epoch(&mut self, report: &EpochReport<ClassificationScores>) -> std::io::Result<()> {
         self.epochs.push(report.clone());
         Ok(())
     }
 
-    fn improved(
-        &mut self,
-        _: &Improved<'_, GraphNet<Cpu>, GraphNetConfig>,
-        _: &mut ProcessGroup,
-    ) -> std::io::Result<()> {
+    fn improved(&mut self, _: &Improved<'_>, _: &mut ProcessGroup) -> std::io::Result<()> {
         self.improved += 1;
         Ok(())
     }
@@ -198,7 +194,7 @@ fn one_rank_and_two_learn_what_is_in_the_structure() {
                 let trained = train_graph::<Autodiff<Cpu>>(&graphs, &split, &config, world, &device, &mut counts);
                 let trained = trained.unwrap();
                 assert_eq!((counts.epochs.len(), trained.history.len()), (8, 8));
-                assert!(counts.improved > 0 && counts.epochs.iter().all(|epoch| epoch.graphs == 480));
+                assert!(counts.improved > 0 && counts.epochs.iter().all(|epoch| epoch.num_seeds == 480));
                 (trained.result, flatten_parameters(&trained.model))
             });
             // A tenth of the graphs has a random structure, which belongs to the other class in half of the cases.
@@ -224,11 +220,12 @@ fn a_cross_validation_is_what_its_protocol_says() {
         });
         let (result, epochs) = both.remove(0);
         assert_eq!((result.test.len(), result.epochs.len(), epochs.len()), (3, 3, 12));
-        assert!(epochs.iter().all(|epoch| epoch.graphs == trained_on));
+        assert!(epochs.iter().all(|epoch| epoch.num_seeds == trained_on));
         assert!((result.test.iter().sum::<f64>() / 3.0 - result.mean).abs() < 1e-9);
         if protocol == Protocol::BestMeanEpoch {
             let mean = |number: u64| {
-                let of_epoch = epochs.iter().filter(|epoch| epoch.epoch == number).filter_map(|epoch| epoch.valid_acc);
+                let of_epoch =
+                    epochs.iter().filter(|epoch| epoch.epoch == number).filter_map(|epoch| epoch.valid?.accuracy);
                 of_epoch.sum::<f64>() / 3.0
             };
             let best = (1..=4).map(mean).fold(0.0, f64::max);
@@ -292,11 +289,11 @@ fn what_cannot_be_trained_is_refused() {
         errors[1].clone()
     };
     let expected =
-        "8 training graphs do not fill one step of 2 processes with 32 graphs each, and drop_last leaves out";
+        "8 training graphs do not fill one step of 2 processes with 32 graphs each, and `drop_last` leaves out";
     assert!(refused(&config).starts_with(expected), "{}", refused(&config));
     let vast = GraphTrainingConfig { drop_last: false, hidden_channels: 1_000_003, ..config.clone() };
-    assert!(refused(&vast).contains("lower --hidden-channels"), "{}", refused(&vast));
+    assert!(refused(&vast).contains("lower `hidden_channels`"), "{}", refused(&vast));
     // A single validation graph has a single class, for which the ROC AUC is undefined.
     let config = GraphTrainingConfig { drop_last: false, metric: Metric::RocAuc, ..config };
-    assert_eq!(refused(&config), "metric roc-auc is not defined on the validation graphs: use --metric accuracy");
+    assert_eq!(refused(&config), "metric roc-auc is not defined on the validation graphs: use `metric=accuracy`");
 }

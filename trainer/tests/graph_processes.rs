@@ -193,9 +193,7 @@ fn wrong_flags_and_too_many_processes_are_refused() {
     assert!(stderr(&output).contains("training graphs for 4 processes: start at most as many"), "{}", stderr(&output));
     let why = files.why(&["--max-nodes", "2"]);
     assert!(
-        why.contains(
-            " has 3 nodes, the most of all, but a batch may have 2: raise the limit (--max-nodes) to at least 3"
-        ),
+        why.contains(" has 3 nodes, the most of all, but a batch may have 2: raise --max-nodes to at least 3"),
         "{why}"
     );
     for flags in [

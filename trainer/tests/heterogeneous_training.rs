@@ -5,17 +5,16 @@ mod support;
 
 use burn::backend::Autodiff;
 use burn_ndarray::NdArray;
-use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, SamplingNodeConfig};
-use edgecut_graph::datasets::{FakeOptions, fake_hetero};
+use edgecut_dist_sampler::{DistGraphConfig, NumNeighbors, SamplerConfig};
+use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, Features, META_FILE};
 use edgecut_partition::Method;
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::models::{GatSettings, ModelConfig, ModelKind, NodeModel};
+use edgecut_trainer::models::{GatSettings, ModelKind};
 use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
 use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{
-    ClassificationResult, EpochReport, Improved, NodeTrainingConfig, Observer, TrainError, TrainedNodeModel,
+    ClassificationResult, ClassificationScores, EpochReport, Fitted, NodeTrainingConfig, Observer, TrainError,
     TrainingConfig, evaluate_node, train_node,
 };
 use std::path::Path;
@@ -61,17 +60,11 @@ fn config(kind: ModelKind) -> NodeTrainingConfig {
 
 /// An observer that records the reports of epochs.
 #[derive(Default)]
-struct Log(Vec<EpochReport>);
+struct Log(Vec<EpochReport<ClassificationScores>>);
 
-impl Observer<Cpu> for Log {
-    fn step(&mut self, _: u64, _: usize, _: usize) {}
-
-    fn epoch(&mut self, report: &EpochReport) -> std::io::Result<()> {
+impl Observer<ClassificationScores> for Log {
+    fn epoch(&mut self, report: &EpochReport<ClassificationScores>) -> std::io::Result<()> {
         self.0.push(report.clone());
-        Ok(())
-    }
-
-    fn improved(&mut self, _: &Improved<'_, NodeModel<Cpu>, ModelConfig>, _: &mut ProcessGroup) -> std::io::Result<()> {
         Ok(())
     }
 }
@@ -82,11 +75,11 @@ fn train(
     ranks: usize,
     config: &NodeTrainingConfig,
 ) -> Vec<Result<(ClassificationResult, ClassificationResult), TrainError>> {
-    on_ranks(dir, ranks, &SamplingNodeConfig::default(), |node, world| {
+    on_ranks(dir, ranks, &DistGraphConfig::default(), |node, world| {
         let device = Default::default();
         let mut log = Log::default();
         let trained = train_node::<Autodiff<Cpu>>(&node, config, world, &device, &mut log)?;
-        let TrainedNodeModel { model, config: model_config, embeddings, result } = trained;
+        let Fitted { model, settings: model_config, embeddings, result, .. } = trained;
         assert_eq!(log.0.len() as u64, config.training.num_epochs);
         let best = log.0.iter().filter_map(|report| report.valid_metric).fold(0.0, f64::max);
         assert_eq!(result.valid_metric, Some(best), "the best epoch was taken");
@@ -144,14 +137,14 @@ fn what_cannot_be_trained_is_said() {
     write_parts(&graph(true), 1, Method::Random, &dir.path().join("with"));
     let sage = config(ModelKind::Sage { aggregation: Aggregation::Mean });
     let error = |folder: &str, config: &NodeTrainingConfig| match train(&dir.path().join(folder), 1, config).remove(0) {
-        Err(error) => error.to_string(),
+        Err(error) => format!("{:#}", anyhow::Error::from(error)),
         Ok(_) => panic!("it trained"),
     };
     assert!(error("with", &config(ModelKind::Gcn)).contains("a GCN takes homogeneous graphs"));
     // 1,000,003 squared weights do not fit into the memory of any machine.
     let training = TrainingConfig { hidden_channels: 1_000_003, ..sage.training.clone() };
     let message = error("with", &NodeTrainingConfig { training, ..sage.clone() });
-    assert!(message.contains("the model has ") && message.contains("lower --hidden-channels"), "{message}");
+    assert!(message.contains("the model has ") && message.contains("lower `hidden_channels`"), "{message}");
     let auc = NodeTrainingConfig { metric: Metric::RocAuc, ..sage };
     assert!(error("with", &auc).contains("metric roc-auc needs two classes, but there are 4"));
 }

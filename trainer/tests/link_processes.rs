@@ -3,7 +3,7 @@
 mod programs;
 
 use edgecut_graph::HoldOut;
-use edgecut_graph::datasets::{FakeOptions, fake};
+use edgecut_graph::readers::{FakeOptions, fake};
 use programs::{TRAIN, error_of, link_parts, node, run, stderr, train, typed_link_parts, unplace, written_by};
 use serde_json::Value;
 use std::path::Path;

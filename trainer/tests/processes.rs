@@ -50,6 +50,51 @@ fn two_processes_train_and_say_how_it_went() {
     assert_eq!((&loaded["test_acc"], &loaded["valid_acc"]), (&trained["test_acc"], &trained["valid_acc"]));
 }
 
+/// Both processes run on one machine, so they share one cache.
+#[test]
+fn a_cache_of_features_changes_the_traffic_alone() {
+    let parts = fake_parts(2);
+    let metrics = parts.path.join("../metrics.jsonl");
+    let lines = |extra: &[&str]| -> Vec<Value> {
+        let mut command = node(&parts.path);
+        command.args(["--nproc-per-node", "2", "--num-epochs", "3", "--metrics"]).arg(&metrics).args(extra);
+        let output = run(&mut command);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let said = stderr(&output);
+        assert_eq!(said.contains("cached nodes"), extra.iter().any(|flag| flag.starts_with("--cache")), "{said}");
+        assert_eq!(said.contains("rank  peer   requests"), extra.contains(&"--stats"), "{said}");
+        let text = std::fs::read_to_string(&metrics).expect("read the metrics");
+        text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
+    };
+    let number = |line: &Value, field: &str| line[field].as_u64().unwrap_or_else(|| panic!("{field} of {line}"));
+    let plain = lines(&[]);
+    for flags in
+        [["--cache-ratio", "0.3", "--stats"].as_slice(), &["--cache-bytes", "20KB", "--cache-ranking", "in-degree"]]
+    {
+        let found = lines(flags);
+        let mut received = 0;
+        for (line, plain) in found.iter().zip(&plain).take(3) {
+            for field in ["epoch", "loss", "train_acc", "valid_acc"] {
+                assert_eq!(line[field], plain[field], "{field} with {flags:?}");
+            }
+            let fetched = number(line, "remote_nodes");
+            let cached = number(line, "cached_nodes");
+            assert!(cached > 0 && number(line, "cached_bytes") > 0, "{line}");
+            assert_eq!(fetched + cached, number(plain, "remote_nodes"), "{line}");
+            assert!(number(line, "remote_bytes") < number(plain, "remote_bytes"), "{line}");
+            received += number(line, "remote_bytes");
+        }
+        assert_eq!(found.last(), plain.last(), "the result with {flags:?}");
+        if flags.contains(&"--stats") {
+            let ranks = found[3]["ranks"].as_array().expect("the traffic of each rank");
+            assert_eq!((&found[3]["event"], ranks.len()), (&Value::from("traffic"), 2));
+            let peers = ranks.iter().flat_map(|rank| rank["peers"].as_array().expect("the peers of a rank"));
+            let total: u64 = peers.map(|peer| number(peer, "received_bytes")).sum();
+            assert!(total > received, "{total} bytes with evaluation and the cache, {received} in training");
+        }
+    }
+}
+
 #[test]
 fn torchrun_variables_place_a_rank_and_pyg_spelling_is_taken() {
     let parts = parts(2, 2);

@@ -2,7 +2,7 @@
 
 mod programs;
 
-use edgecut_graph::datasets::{FakeOptions, fake};
+use edgecut_graph::readers::{FakeOptions, fake};
 use programs::{Parts, error_of, run, stderr, train, written_by};
 use std::path::{Path, PathBuf};
 use std::process::Output;

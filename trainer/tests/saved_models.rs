@@ -5,12 +5,12 @@ mod support;
 
 use burn_ndarray::NdArray;
 use edgecut_cluster::{Attempt, ProcessGroup};
-use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, SamplingNode, SamplingNodeConfig};
-use edgecut_graph::datasets::{FakeOptions, fake_hetero};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, NumNeighbors, SamplerConfig};
+use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_partition::Method;
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::{
-    ModelFileError, ModelOrigin, ModelSaver, load_model, open_model, read_network, save_model,
+    ModelFileError, ModelOrigin, ModelSaver, ModelView, load_model, open_model, read_network, save_model,
 };
 use edgecut_trainer::models::{GraphSchema, ModelConfig, ModelKind, NodeModel, NodeModelConfig};
 use edgecut_trainer::nn::Aggregation;
@@ -58,7 +58,7 @@ impl Scratch {
     }
 
     fn save(&self, num_parts: u32, ranks: usize, save: &Save) -> Vec<(Option<ModelOrigin>, Vec<EmbeddingTable>)> {
-        let saved = on_ranks(&self.parts(num_parts), ranks, &SamplingNodeConfig::default(), |node, world| {
+        let saved = on_ranks(&self.parts(num_parts), ranks, &DistGraphConfig::default(), |node, world| {
             save.run(&node, &self.model(), world)
         });
         saved.into_iter().map(|saved| saved.expect("a saved model")).collect()
@@ -66,10 +66,10 @@ impl Scratch {
 
     /// Loads the model on all ranks and returns the tables that each rank reads.
     fn load(&self, num_parts: u32, ranks: usize) -> Vec<Result<Vec<EmbeddingTable>, TrainError>> {
-        on_ranks(&self.parts(num_parts), ranks, &SamplingNodeConfig::default(), |node, world| {
+        on_ranks(&self.parts(num_parts), ranks, &DistGraphConfig::default(), |node, world| {
             let path = self.model();
             let bytes = read_network(&path).expect("a model");
-            let (_, _, saved) = open_model::<Cpu>(&bytes, &path, &Default::default()).expect("a model");
+            let (_, _, saved) = open_model::<Cpu, ModelConfig>(&bytes, &path, &Default::default()).expect("a model");
             let schema = GraphSchema::new(node.part().meta()).expect("a graph");
             let mut embeddings = Embeddings::new(&node, &schema, DIM, 999).expect("embeddings");
             world.barrier().expect("all have embeddings");
@@ -99,7 +99,7 @@ impl Save {
 
     fn run(
         &self,
-        node: &Arc<SamplingNode>,
+        node: &Arc<DistGraph>,
         path: &Path,
         world: &mut ProcessGroup,
     ) -> Result<(Option<ModelOrigin>, Vec<EmbeddingTable>), TrainError> {
@@ -115,9 +115,8 @@ impl Save {
             epoch: self.epoch,
             metric: Metric::Accuracy.to_string(),
             valid_metric: Some(self.valid_metric),
-            model: &model,
-            config: &config,
-            embeddings: &embeddings,
+            model: ModelView::new(&model, &config),
+            embeddings: embeddings.named_tables(),
         };
         let mut saver = ModelSaver::new(path, self.attempt.clone(), true, world)?;
         let kept = saver.save(&improved, world)?.cloned();
@@ -127,7 +126,7 @@ impl Save {
     }
 }
 
-fn model_of(node: &SamplingNode) -> (NodeModel<Cpu>, ModelConfig) {
+fn model_of(node: &DistGraph) -> (NodeModel<Cpu>, ModelConfig) {
     let sampler = SamplerConfig::new("2,2".parse::<NumNeighbors>().expect("fan-outs"));
     let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
     let training = TrainingConfig { hidden_channels: DIM, ..TrainingConfig::new(kind, sampler) };
@@ -160,7 +159,7 @@ fn each_rank_writes_its_rows_and_any_number_of_ranks_reads_them() {
                 assert!(loaded.expect("the embeddings") == *tables, "{num_parts} parts on {ranks} ranks");
             }
         }
-        let (_, _, whole) = load_model::<Cpu>(&scratch.model(), &Default::default()).expect("a model");
+        let (_, _, whole) = load_model::<Cpu, ModelConfig>(&scratch.model(), &Default::default()).expect("a model");
         assert!(whole == *tables);
     }
 }
@@ -169,7 +168,7 @@ fn each_rank_writes_its_rows_and_any_number_of_ranks_reads_them() {
 fn a_model_that_is_one_file_is_read_by_all_ranks() {
     let scratch = Scratch::new();
     let (_, tables) = scratch.save(1, 1, &Save::of(0, "a", 1, 0.5)).remove(0);
-    on_ranks(&scratch.parts(1), 1, &SamplingNodeConfig::default(), |node, _| {
+    on_ranks(&scratch.parts(1), 1, &DistGraphConfig::default(), |node, _| {
         let (model, config) = model_of(&node);
         save_model(&scratch.model(), &model, &config, &tables).expect("a file");
     });
@@ -229,7 +228,7 @@ fn a_failed_save_leaves_the_old_model_whole() {
     let scratch = Scratch::new();
     let tables = scratch.save(1, 1, &Save::of(0, "a", 1, 0.5)).remove(0).1;
     let wrong = Save { is_wrong: true, ..Save::of(0, "a", 2, 0.6) };
-    let failed = on_ranks(&scratch.parts(1), 1, &SamplingNodeConfig::default(), |node, world| {
+    let failed = on_ranks(&scratch.parts(1), 1, &DistGraphConfig::default(), |node, world| {
         wrong.run(&node, &scratch.model(), world).map(drop)
     });
     let is_foreign = |error: &TrainError| matches!(error, TrainError::Model(source) if matches!(**source, ModelFileError::ForeignConfig { .. }));
@@ -272,7 +271,7 @@ fn outputs_that_are_no_files_are_refused_before_the_training() {
         [("/dev/full", "it is a device"), ("/tmp", "it is a directory"), ("absent/model", "No such file")]
     {
         let path = scratch.0.path().join(path);
-        let refused = on_ranks(&scratch.parts(1), 1, &SamplingNodeConfig::default(), |_, world| {
+        let refused = on_ranks(&scratch.parts(1), 1, &DistGraphConfig::default(), |_, world| {
             ModelSaver::new(&path, Attempt::default(), false, world).map(drop)
         });
         let error = refused.into_iter().next().expect("a rank").expect_err("no file");

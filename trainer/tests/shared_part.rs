@@ -4,7 +4,7 @@
 mod programs;
 
 use edgecut_graph::Dataset;
-use edgecut_graph::datasets::{FakeOptions, export_npy, fake};
+use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use programs::{ENDS_WITHIN, children_of, end, node, written_by};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -13,6 +13,7 @@ use std::process::{Command, Output};
 
 const TEST: &str = "jobs_train_as_processes_of_one_node_do";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/train.sbatch");
+const SERVER_CLIENT_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/server_client.sbatch");
 
 #[test]
 fn jobs_train_as_processes_of_one_node_do() {
@@ -30,6 +31,7 @@ fn jobs_train_as_processes_of_one_node_do() {
     assert_eq!(batch_script(&slurm, &parts), expected, "sbatch");
     tasks_in_turn_are_refused(&slurm, &parts);
     mpirun_in_an_allocation(&slurm, &parts, &expected);
+    servers_and_trainers(&slurm);
 }
 
 const FLAGS: [&str; 5] = ["--num-epochs", "3", "--rendezvous-timeout", "20", "--json"];
@@ -84,6 +86,32 @@ fn batch_script(slurm: &SlurmCluster, parts: &Parts) -> Value {
     let results: Vec<&str> = log.lines().filter(|line| line.starts_with('{')).collect();
     assert_eq!(results.len(), 1, "{log}");
     serde_json::from_str(results[0]).expect("a JSON object")
+}
+
+/// Runs the batch script of servers and trainers: a server on one node, and a trainer on the other.
+fn servers_and_trainers(slurm: &SlurmCluster) {
+    let server = Path::new(TRAIN).with_file_name("sampling-server");
+    if !server.exists() {
+        return skip(&format!("{TEST}, in part"), "sampling-server is not built: test the whole workspace");
+    }
+    let parts = fake_parts(1);
+    let expected = result(&run(node(&parts.path).args(FLAGS)));
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let log = dir.path().join("job.log");
+    let mut command = slurm.command("sbatch");
+    command.args(["--wait", "--nodes=2", "--cpus-per-task=1", "--chdir"]).arg(dir.path()).arg("--output").arg(&log);
+    command.arg(SERVER_CLIENT_SCRIPT);
+    let train = node(&parts.path);
+    // The script adds the subcommand itself, and the trainers read the servers from the environment.
+    let flags =
+        train.get_args().skip(1).filter(|flag| *flag != "--dataset-root-dir" && *flag != parts.path.as_os_str());
+    command.args(flags).args(FLAGS);
+    command.env("EDGECUT_BIN", server.parent().expect("a folder")).env("DATASET_ROOT_DIR", &parts.path);
+    let output = run(&mut command);
+    let log = std::fs::read_to_string(&log).unwrap_or_default();
+    assert!(output.status.success(), "{}\n{log}", stderr(&output));
+    let line = log.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("a result in {log}"));
+    assert_eq!(serde_json::from_str::<Value>(line).expect("a JSON object"), expected, "servers and trainers");
 }
 
 /// Writes a wrapper script named `train` that records its token and command line, and then runs `train`.

@@ -2,7 +2,7 @@
 
 mod programs;
 
-use edgecut_graph::datasets::{FakeOptions, export_npy, fake};
+use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use edgecut_graph::{Dataset, HoldOut};
 use programs::{ENDS_WITHIN, Parts, children_of, end, error_of, free_port, node, run, skip, stderr, train, written_by};
 use serde_json::Value;

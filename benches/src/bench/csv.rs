@@ -6,7 +6,7 @@ use crate::record::Record;
 use crate::report::Report;
 use crate::timing::Timing;
 use anyhow::{Context, ensure};
-use edgecut_graph::datasets::read_ogb;
+use edgecut_graph::readers::read_ogb;
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
 use std::io::{BufReader, Read};

@@ -12,7 +12,7 @@ use crate::timing::Timing;
 use anyhow::{Context, ensure};
 use edgecut_cluster::EnvRanks;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_dist_sampler::{SamplingNode, Wanted};
+use edgecut_dist_sampler::{DistGraph, Wanted};
 use futures::{StreamExt, TryStreamExt};
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ fn gathering(
 }
 
 /// Fetches the features of each batch's nodes, `concurrency` batches at the same time.
-pub(crate) fn fetch_all(node: &Arc<SamplingNode>, batches: Vec<Vec<u32>>, concurrency: usize) -> anyhow::Result<()> {
+pub(crate) fn fetch_all(node: &Arc<DistGraph>, batches: Vec<Vec<u32>>, concurrency: usize) -> anyhow::Result<()> {
     let wanted = Wanted { features: true, ..Wanted::default() };
     let fetch = |ids: Vec<u32>| {
         let node_of_task = node.clone();

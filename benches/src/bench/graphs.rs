@@ -10,7 +10,7 @@ use burn::optim::Optimizer;
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_loader::{GraphBatch, GraphDataLoader, GraphLoaderConfig};
 use edgecut_graph::GraphDataset;
-use edgecut_graph::datasets::{FakeGraphsOptions, fake_graphs};
+use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
 use edgecut_trainer::graph::{GraphBatchOptions, GraphTensorBatch, graph_batches};
 use edgecut_trainer::models::{GraphConvKind, GraphNet, GraphNetConfig, Mode};
 use edgecut_trainer::ops::{DropoutKey, Precision};

@@ -10,7 +10,8 @@ const REPLY_BYTES: [usize; 2] = [400_000, 4_000_000];
 const IN_FLIGHT: usize = 4;
 
 pub(crate) fn run(common: &Common, report: &mut Report) -> anyhow::Result<()> {
-    let (reps, bytes) = (common.reps(), common.array_bytes());
+    let reps = common.reps();
+    let bytes = common.array_bytes();
     for pages in [Pages::Small, Pages::Huge] {
         let reads = RandomReads::new(bytes, pages)?;
         for threads in thread_counts(common) {

@@ -39,7 +39,9 @@ fn forward(
     let weight = random_tensor::<Cpu>(shape.inputs, shape.outputs, 2);
     let bias = random_tensor::<Cpu>(1, shape.outputs, 3).reshape([shape.outputs]);
     Timing::measure(common.reps(), |stopwatch| {
-        let (x, weight, bias) = (x.clone(), weight.clone(), bias.clone());
+        let x = x.clone();
+        let weight = weight.clone();
+        let bias = bias.clone();
         stopwatch.time(|| drop(layer(x, weight, bias)));
         Ok(())
     })
@@ -54,7 +56,9 @@ fn both(
     let weight = random_tensor::<Grad>(shape.inputs, shape.outputs, 2).require_grad();
     let bias = random_tensor::<Grad>(1, shape.outputs, 3).reshape([shape.outputs]).detach().require_grad();
     Timing::measure(common.reps(), |stopwatch| {
-        let (x, weight, bias) = (x.clone(), weight.clone(), bias.clone());
+        let x = x.clone();
+        let weight = weight.clone();
+        let bias = bias.clone();
         // A sum is the cheapest scalar to start a backward pass from. Its time is included.
         stopwatch.time(|| drop(layer(x, weight, bias).sum().backward()));
         Ok(())

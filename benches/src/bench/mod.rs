@@ -3,6 +3,7 @@
 pub(crate) mod aggregation;
 pub(crate) mod all;
 pub(crate) mod all_reduce;
+pub(crate) mod cache;
 pub(crate) mod csv;
 pub(crate) mod epoch;
 pub(crate) mod gather;

@@ -10,7 +10,7 @@ use crate::report::Report;
 use crate::synthetic::GeneratedParts;
 use crate::timing::Timing;
 use anyhow::{Context, ensure};
-use edgecut_dist_sampler::SamplingNode;
+use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::rng::CounterRng;
 use edgecut_graph::{Meta, PartitionId};
 use std::path::Path;
@@ -93,7 +93,7 @@ fn remote_rows(meta: &Meta, rows: usize, row_bytes: usize) -> anyhow::Result<Vec
 
 /// Times a fetch. Also returns the peer's CPU seconds per fetch.
 fn fetch(
-    node: &Arc<SamplingNode>,
+    node: &Arc<DistGraph>,
     peers: &mut Peers,
     batches: &[Vec<u32>],
     in_flight: usize,

@@ -12,7 +12,8 @@ pub(crate) fn on_threads<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) -> (Du
         let threads: Vec<_> = items
             .into_iter()
             .map(|item| {
-                let (barrier, work) = (&barrier, &work);
+                let barrier = &barrier;
+                let work = &work;
                 scope.spawn(move || {
                     barrier.wait();
                     work(item);

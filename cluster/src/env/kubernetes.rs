@@ -1,12 +1,13 @@
 //! The variables of a Kubernetes Job with `completionMode: Indexed`.
 
+use super::env_ranks::EnvRanks;
+use super::launcher::Launcher;
 use super::variables::Variables;
-use super::{EnvRanks, Launcher};
 use crate::error::ClusterError;
 
 /// Reads the rank of a pod. Kubernetes sets only the index; the manifest must set `WORLD_SIZE`. Without `WORLD_SIZE`,
 /// the pods of a Job are independent of each other, and this returns `None`.
-pub(super) fn place(variables: &Variables<'_>) -> Result<Option<EnvRanks>, ClusterError> {
+pub(super) fn ranks(variables: &Variables<'_>) -> Result<Option<EnvRanks>, ClusterError> {
     let Some(world_size) = variables.number("WORLD_SIZE")?.filter(|&size| size > 1) else { return Ok(None) };
     let Some(rank) = variables.number("JOB_COMPLETION_INDEX")? else { return Ok(None) };
     Ok(Some(EnvRanks {

@@ -1,6 +1,7 @@
 //! The rank of a process in its job, from the environment variables of the launcher that started it.
 
 mod attempt;
+mod env_ranks;
 mod kubernetes;
 mod launcher;
 mod mpi;
@@ -9,65 +10,12 @@ mod slurm;
 mod variables;
 
 use std::ffi::OsString;
-use std::net::IpAddr;
 
 use crate::error::ClusterError;
 pub use attempt::Attempt;
+pub use env_ranks::EnvRanks;
 pub use launcher::Launcher;
 use variables::Variables;
-
-/// The settings of this process in its job, from the environment; `None` for each one that is not set.
-///
-/// Rank and world size always come from the same launcher. `RANK` (torchrun, or set by hand) takes precedence over
-/// `mpirun`, which takes precedence over Slurm's `srun`, which takes precedence over the index of a Kubernetes Job. So
-/// the inner of two launchers wins: `mpirun` starts its daemons with `srun`, and both may run in a pod. The variables
-/// of the latter three are ignored in a job of one process, which may be a shell from which the user starts other
-/// programs.
-///
-/// Command-line flags take precedence over the environment, so callers use `flag.or(env.rank)`.
-///
-/// ```
-/// use edgecut_cluster::{EnvRanks, Launcher};
-///
-/// let env = EnvRanks::read_from(|name| {
-///     Some(match name {
-///         "SLURM_PROCID" => "5".into(),
-///         "SLURM_STEP_NUM_TASKS" => "8".into(),
-///         "SLURM_NODEID" | "SLURM_LOCALID" => "1".into(),
-///         "SLURM_STEP_NODELIST" => "node[07-08]".into(),
-///         "SLURM_STEP_TASKS_PER_NODE" => "4(x2)".into(),
-///         "SLURM_JOB_ID" => "1234567".into(),
-///         _ => return None,
-///     })
-/// })?;
-/// assert_eq!((env.launcher, env.rank, env.world_size), (Some(Launcher::Slurm), Some(5), Some(8)));
-/// assert_eq!((env.master_addr.as_deref(), env.master_port), (Some("node07"), Some(14567)));
-/// # Ok::<(), edgecut_cluster::ClusterError>(())
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EnvRanks {
-    /// The launcher that has set `rank` and `world_size`.
-    pub launcher: Option<Launcher>,
-    /// Host name or IP address of rank 0: `MASTER_ADDR`, or derived from the variables of the launcher.
-    pub master_addr: Option<String>,
-    /// The port of rank 0: `MASTER_PORT`, or derived from the number of the Slurm job.
-    pub master_port: Option<u16>,
-    /// The rank of this process in the job, from 0.
-    pub rank: Option<usize>,
-    /// The number of processes of the job.
-    pub world_size: Option<usize>,
-    /// The rank of this process among the processes of its node, from 0.
-    pub local_rank: Option<usize>,
-    /// The number of processes on this node.
-    pub local_world_size: Option<usize>,
-    /// The number of cores per process, if the launcher sets it (Slurm's `--cpus-per-task`).
-    pub cores: Option<usize>,
-    /// The address that this process listens on: `EDGECUT_LISTEN_ADDR`.
-    pub listen_addr: Option<IpAddr>,
-    /// The number of restarts of the job before this process was started: `EDGECUT_RESTART_COUNT` (set by `launch`), or
-    /// `SLURM_RESTART_COUNT`. The count of torchrun is not used, since it may differ between the nodes of a job.
-    pub attempt: Option<u64>,
-}
 
 /// The variables that count restarts, the innermost launcher first.
 const RESTARTS: [&str; 2] = ["EDGECUT_RESTART_COUNT", "SLURM_RESTART_COUNT"];
@@ -91,23 +39,23 @@ impl EnvRanks {
     /// As [`EnvRanks::read`].
     pub fn read_from(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Self, ClusterError> {
         let variables = Variables(&lookup);
-        let mut place = placed(&variables)?;
+        let mut ranks = of_launcher(&variables)?;
         if let Some(addr) = variables.parse("MASTER_ADDR", "a host name or an IP address")? {
-            place.master_addr = Some(addr);
+            ranks.master_addr = Some(addr);
         }
         if let Some(port) = variables.parse("MASTER_PORT", "a port from 0 to 65535")? {
-            place.master_port = Some(port);
+            ranks.master_port = Some(port);
         }
-        place.listen_addr = variables.parse("EDGECUT_LISTEN_ADDR", "an IP address")?;
+        ranks.listen_addr = variables.parse("EDGECUT_LISTEN_ADDR", "an IP address")?;
         for name in RESTARTS {
-            place.attempt = place.attempt.or(variables.parse(name, "a number of restarts")?);
+            ranks.attempt = ranks.attempt.or(variables.parse(name, "a number of restarts")?);
         }
-        Ok(place)
+        Ok(ranks)
     }
 }
 
 /// Returns the settings of the first launcher whose variables are complete, in the order of precedence.
-fn placed(variables: &Variables<'_>) -> Result<EnvRanks, ClusterError> {
+fn of_launcher(variables: &Variables<'_>) -> Result<EnvRanks, ClusterError> {
     let plain = EnvRanks {
         launcher: None,
         rank: variables.number("RANK")?,
@@ -119,9 +67,9 @@ fn placed(variables: &Variables<'_>) -> Result<EnvRanks, ClusterError> {
     if plain.rank.is_some() {
         return Ok(EnvRanks { launcher: Some(Launcher::Torchrun), ..plain });
     }
-    for read in [mpi::place, slurm::place, kubernetes::place] {
-        if let Some(place) = read(variables)? {
-            return Ok(place);
+    for read in [mpi::ranks, slurm::ranks, kubernetes::ranks] {
+        if let Some(ranks) = read(variables)? {
+            return Ok(ranks);
         }
     }
     Ok(plain)

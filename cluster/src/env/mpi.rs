@@ -1,11 +1,12 @@
 //! The variables of MPI launchers. Only the ranks come from them; no MPI library is needed.
 
+use super::env_ranks::EnvRanks;
+use super::launcher::Launcher;
 use super::variables::Variables;
-use super::{EnvRanks, Launcher};
 use crate::error::ClusterError;
 
-pub(super) fn place(variables: &Variables<'_>) -> Result<Option<EnvRanks>, ClusterError> {
-    let [open_mpi, hydra] = [&OPEN_MPI, &HYDRA].map(|names| names.place(variables));
+pub(super) fn ranks(variables: &Variables<'_>) -> Result<Option<EnvRanks>, ClusterError> {
+    let [open_mpi, hydra] = [&OPEN_MPI, &HYDRA].map(|names| names.ranks(variables));
     Ok(open_mpi?.or(hydra?))
 }
 
@@ -33,7 +34,7 @@ const HYDRA: Names = Names {
 impl Names {
     /// Reads the variables if rank and local rank are both set. Slurm's `srun --mpi=pmi2` sets `PMI_RANK` too, but not
     /// Hydra's variables for local ranks.
-    fn place(&self, variables: &Variables<'_>) -> Result<Option<EnvRanks>, ClusterError> {
+    fn ranks(&self, variables: &Variables<'_>) -> Result<Option<EnvRanks>, ClusterError> {
         let name = self.launcher.rank_variable();
         let (Some(rank), Some(local_rank)) = (variables.number(name)?, variables.number(self.local_rank)?) else {
             return Ok(None);

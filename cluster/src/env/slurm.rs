@@ -1,15 +1,16 @@
 //! The variables of Slurm's `srun`, set for the tasks of a step.
 
+use super::env_ranks::EnvRanks;
+use super::launcher::Launcher;
 use super::node_list::{self, MAX_NODES};
 use super::variables::{Variables, wrong};
-use super::{EnvRanks, Launcher};
 use crate::error::ClusterError;
 
 const RANK: &str = "SLURM_PROCID";
 const NODES: &str = "SLURM_STEP_NODELIST";
 const TASKS: &str = "SLURM_STEP_TASKS_PER_NODE";
 
-pub(super) fn place(variables: &Variables<'_>) -> Result<Option<EnvRanks>, ClusterError> {
+pub(super) fn ranks(variables: &Variables<'_>) -> Result<Option<EnvRanks>, ClusterError> {
     // The shell of a batch script has a SLURM_PROCID too, but no node list of a step.
     let (Some(rank), Some(node_list)) = (variables.number(RANK)?, variables.text(NODES)?) else { return Ok(None) };
     let world_size = match variables.number("SLURM_STEP_NUM_TASKS")? {
@@ -107,7 +108,7 @@ mod tests {
 
     #[test]
     fn reads_what_srun_sets() {
-        let place = EnvRanks {
+        let ranks = EnvRanks {
             launcher: Some(Launcher::Slurm),
             master_addr: Some("gpu-09".into()),
             master_port: Some(10_123),
@@ -119,22 +120,22 @@ mod tests {
             listen_addr: None,
             attempt: None,
         };
-        assert_eq!(read(&STEP).unwrap(), place);
+        assert_eq!(read(&STEP).unwrap(), ranks);
         let smaller = with(&[("SLURM_STEP_NUM_TASKS", "7"), ("SLURM_NTASKS", "100")]);
-        assert_eq!(read(&smaller).unwrap(), place, "a step's tasks, not the allocation's");
+        assert_eq!(read(&smaller).unwrap(), ranks, "a step's tasks, not the allocation's");
         let second = with(&[("SLURM_PROCID", "3"), ("SLURM_LOCALID", "1"), ("SLURM_NODEID", "1")]);
         assert_eq!(read(&second).unwrap().local_world_size, Some(2));
     }
 
     #[test]
     fn tasks_of_one_node_meet_on_it() {
-        let place = read(&with(&[
+        let ranks = read(&with(&[
             ("SLURM_STEP_NODELIST", "solo"),
             ("SLURM_STEP_TASKS_PER_NODE", "7"),
             ("SLURM_LOCALID", "6"),
             ("SLURM_NODEID", "0"),
         ]));
-        assert_eq!(place.unwrap().master_addr.as_deref(), Some("127.0.0.1"));
+        assert_eq!(ranks.unwrap().master_addr.as_deref(), Some("127.0.0.1"));
     }
 
     #[test]

@@ -47,5 +47,5 @@ pub(crate) fn on_each<T: Send>(clusters: Vec<Cluster>, work: impl Fn(Cluster) ->
 
 /// Returns the errors of ranks, all of which must have failed.
 pub(crate) fn errors<T: std::fmt::Debug>(outcomes: Vec<Result<T, ClusterError>>) -> Vec<String> {
-    outcomes.into_iter().map(|outcome| outcome.expect_err("the job cannot take place").to_string()).collect()
+    outcomes.into_iter().map(|outcome| format!("{:#}", outcome.expect_err("the job cannot take place"))).collect()
 }

@@ -1,32 +1,32 @@
 //! Support for tests: runs a job of several ranks in one process, over real sockets, on parts in a temporary folder.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code)]
 
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_loader::MiniBatch;
-use edgecut_dist_sampler::{SamplingNode, SamplingNodeConfig};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig};
 use edgecut_graph::{Dataset, Features, Meta, NodeData, Part, Splits};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use std::path::Path;
 use std::sync::Arc;
 
 /// A small deterministic generator, so that graphs are the same in every run.
-pub struct Numbers(pub u64);
+pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
 }
 
 /// Returns the label of a node. Most labels are 1, so that the gradients of a batch do not cancel out.
-pub fn label(node: u32) -> i64 {
+pub(crate) fn label(node: u32) -> i64 {
     if node.is_multiple_of(5) { i64::from(node / 5 % 4) } else { 1 }
 }
 
 /// Returns a graph with hubs, duplicate edges, self-loops and isolated nodes (the last tenth), with a feature row for
 /// each node, labels, and splits that parts share unevenly.
-pub fn graph(num_nodes: usize, num_edges: usize, seed: u64) -> Dataset {
+pub(crate) fn graph(num_nodes: usize, num_edges: usize, seed: u64) -> Dataset {
     let mut numbers = Numbers(seed);
     let connected = (num_nodes * 9 / 10) as u64;
     let mut src: Vec<u32> = Vec::new();
@@ -63,27 +63,43 @@ pub fn graph(num_nodes: usize, num_edges: usize, seed: u64) -> Dataset {
 }
 
 /// Partitions `dataset` into `dir`.
-pub fn write_parts(dataset: &Dataset, num_parts: u32, method: Method, dir: &Path) -> Meta {
+pub(crate) fn write_parts(dataset: &Dataset, num_parts: u32, method: Method, dir: &Path) -> Meta {
     let options = PartitionOptions { method, ..PartitionOptions::new(num_parts) };
     partition(dataset, &options, dir, &()).expect("partition a valid graph")
 }
 
 /// Runs `work` on every rank of a job of `world_size` ranks over the parts in `dir`. Returns the result of each rank.
-pub fn on_ranks<T: Send>(
+pub(crate) fn on_ranks<T: Send>(
     dir: &Path,
     world_size: usize,
-    config: &SamplingNodeConfig,
-    work: impl Fn(Arc<SamplingNode>, &mut ProcessGroup) -> T + Sync,
+    config: &DistGraphConfig,
+    work: impl Fn(Arc<DistGraph>, &mut ProcessGroup) -> T + Sync,
+) -> Vec<T> {
+    on_machines(dir, world_size, world_size, config, work)
+}
+
+/// Like [`on_ranks`], with `per_machine` consecutive ranks on each machine.
+pub(crate) fn on_machines<T: Send>(
+    dir: &Path,
+    world_size: usize,
+    per_machine: usize,
+    config: &DistGraphConfig,
+    work: impl Fn(Arc<DistGraph>, &mut ProcessGroup) -> T + Sync,
 ) -> Vec<T> {
     let fingerprint = Meta::read(dir).expect("read META.json").fingerprint();
-    let ranks = Cluster::join_local(world_size, |config| config.fingerprint = fingerprint.clone()).expect("join");
+    let ranks = Cluster::join_local(world_size, |config| {
+        config.fingerprint = fingerprint.clone();
+        config.local_rank = config.rank % per_machine;
+        config.local_world_size = per_machine;
+    });
+    let ranks = ranks.expect("join");
     std::thread::scope(|scope| {
         let work = &work;
         let run = |cluster: Cluster| {
             let meta = Meta::read(dir).expect("read META.json");
-            let id = SamplingNode::part_of_rank(&meta, cluster.rank(), world_size).expect("a part for the rank");
+            let id = DistGraph::part_of_rank(&meta, cluster.rank(), world_size).expect("a part for the rank");
             let part = Part::open(dir, id, true).expect("open the part");
-            let node = SamplingNode::start(Arc::new(part), cluster.clone(), config.clone()).expect("start the service");
+            let node = DistGraph::start(Arc::new(part), cluster.clone(), config.clone()).expect("start the service");
             let mut world = cluster.world().expect("the world group");
             world.barrier().expect("all ranks serve");
             let result = work(node.clone(), &mut world);
@@ -97,7 +113,7 @@ pub fn on_ranks<T: Send>(
 }
 
 /// Replaces global ids by original ids. Only global ids depend on the partitioning.
-pub fn in_original_ids(mut batch: MiniBatch) -> MiniBatch {
+pub(crate) fn in_original_ids(mut batch: MiniBatch) -> MiniBatch {
     for nodes in &mut batch.nodes {
         nodes.input_nodes.clone_from(&nodes.original_ids);
     }

@@ -1,12 +1,14 @@
 //! An embedding that is sharded over all processes.
 
-use super::shard::{SetRow, Shard, Update};
-use super::sparse_adam::SparseAdam;
-use crate::SampleError;
-use crate::node::SamplingNode;
-use crate::peer::Peer;
-use crate::route::{Elsewhere, Sources};
-use crate::wire::Wanted;
+use crate::arrays::bytes_of;
+use crate::config::wanted::Wanted;
+use crate::error::SampleError;
+use crate::node::dist_graph::DistGraph;
+use crate::node::routing::{Elsewhere, Sources};
+use crate::part::embedding_shard::{SetRow, Shard, Update};
+use crate::part::requests::{PullRequest, PushRequest};
+use crate::part::sparse_adam::SparseAdam;
+use crate::rpc::peer::Peer;
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{GatheredRows, NodeTypeId, PartitionId};
 use futures::future::try_join_all;
@@ -17,6 +19,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 /// The configuration of an embedding.
+///
+/// ```
+/// use edgecut_dist_sampler::EmbeddingConfig;
+/// let config = EmbeddingConfig { dim: 64, seed: 1, scale: 0.1 };
+/// assert_eq!(config.dim, 64);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EmbeddingConfig {
     /// The number of values per node.
@@ -33,8 +41,23 @@ pub struct EmbeddingConfig {
 /// In each step every rank [pulls](DistEmbedding::pull) the rows of its batch, [pushes](DistEmbedding::push) their
 /// gradients, takes part in a collective of all ranks, and calls [`DistEmbedding::step`]. A later pull waits until the
 /// owner has taken the step.
+///
+/// ```
+/// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+/// use edgecut_dist_sampler::{DistEmbedding, EmbeddingConfig, SparseAdam};
+/// use edgecut_graph::NodeTypeId;
+/// let config = EmbeddingConfig { dim: 2, seed: 1, scale: 0.1 };
+/// let mut embedding = DistEmbedding::new(node.clone(), NodeTypeId(0), config)?;
+/// let before = node.handle().block_on(embedding.pull(&[4]))?;
+/// node.handle().block_on(embedding.push(&[4], &[1.0, -1.0]))?;
+/// // In a job of several ranks, a collective lies here.
+/// embedding.step(&SparseAdam::new(0.1), 1.0);
+/// let after = node.handle().block_on(embedding.pull(&[4]))?;
+/// assert!(after[0] < before[0] && after[1] > before[1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct DistEmbedding {
-    node: Arc<SamplingNode>,
+    node: Arc<DistGraph>,
     node_type: NodeTypeId,
     table: u16,
     dim: usize,
@@ -47,6 +70,20 @@ pub struct DistEmbedding {
 }
 
 /// A snapshot of the rows that a process holds.
+///
+/// ```
+/// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+/// use edgecut_dist_sampler::{DistEmbedding, EmbeddingConfig};
+/// use edgecut_graph::NodeTypeId;
+/// let config = EmbeddingConfig { dim: 2, seed: 1, scale: 0.1 };
+/// let mut embedding = DistEmbedding::new(node.clone(), NodeTypeId(0), config)?;
+/// let best = embedding.shard_values();
+/// embedding.load(&vec![0.0; 2 * embedding.num_nodes()])?;
+/// assert_ne!(embedding.shard_values(), best);
+/// embedding.restore(&best);
+/// assert_eq!(embedding.shard_values(), best);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ShardValues(Option<Vec<f32>>);
 
@@ -56,7 +93,7 @@ impl DistEmbedding {
     ///
     /// # Errors
     /// [`SampleError::Layout`] for a dimension of 0, or an error of the connections.
-    pub fn new(node: Arc<SamplingNode>, node_type: NodeTypeId, config: EmbeddingConfig) -> Result<Self, SampleError> {
+    pub fn new(node: Arc<DistGraph>, node_type: NodeTypeId, config: EmbeddingConfig) -> Result<Self, SampleError> {
         if config.dim == 0 {
             return Err(SampleError::Layout { what: "an embedding needs at least one value per node".into() });
         }
@@ -106,7 +143,10 @@ impl DistEmbedding {
             let asked = &sources[part];
             for (rows, positions) in asked.rows.chunks(per_piece).zip(asked.positions.chunks(per_piece)) {
                 pieces.push(async move {
-                    let data = owner.pull(self.table, self.version, rows.to_vec(), self.dim).await?;
+                    let reply_bytes = rows.len() * self.dim * size_of::<f32>();
+                    let rows = bytes_of(rows.to_vec());
+                    let request = PullRequest { table: self.table, version: self.version, rows };
+                    let data = owner.ask(request, Some(reply_bytes)).await?;
                     Ok::<_, SampleError>((positions, data))
                 });
             }
@@ -171,7 +211,17 @@ impl DistEmbedding {
             };
             let chunks = asked.rows.chunks(per_piece).zip(asked.positions.chunks(per_piece));
             for (rows, positions) in chunks {
-                pieces.push(owner.push(self.table, self.version, (rank, next_piece()), update(rows, positions)));
+                let Update { rows: mut words, gradients } = update(rows, positions);
+                words.extend(gradients.iter().map(|gradient| gradient.to_bits()));
+                let request = PushRequest {
+                    table: self.table,
+                    version: self.version,
+                    rank,
+                    piece: next_piece(),
+                    num_rows: rows.len() as u32,
+                    data: bytes_of(words),
+                };
+                pieces.push(owner.ask(request, Some(0)));
             }
         }
         try_join_all(pieces).await.map(|_| ())
@@ -218,6 +268,18 @@ impl DistEmbedding {
 
     /// Copies a range of the rows that this process holds, in the order of [`DistEmbedding::own_nodes`].
     ///
+    /// ```
+    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// use edgecut_dist_sampler::{DistEmbedding, EmbeddingConfig};
+    /// use edgecut_graph::NodeTypeId;
+    /// let config = EmbeddingConfig { dim: 2, seed: 1, scale: 0.1 };
+    /// let embedding = DistEmbedding::new(node, NodeTypeId(0), config)?;
+    /// let mut values = [0.0; 4];
+    /// embedding.read_rows(10..12, &mut values)?;
+    /// assert!(embedding.read_rows(99..101, &mut values).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Shapes
     /// - `values`: `[rows.len(), dim]`, row-major
     ///
@@ -242,6 +304,20 @@ impl DistEmbedding {
     /// Calls `write` to set the rows that this process holds, numbered in the order of [`DistEmbedding::own_nodes`],
     /// with `dim` values each. All ranks must call this together, with collectives before and after. Moments are reset.
     /// Does nothing in a process that holds no rows.
+    ///
+    /// ```
+    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// use edgecut_dist_sampler::{DistEmbedding, EmbeddingConfig};
+    /// use edgecut_graph::NodeTypeId;
+    /// let config = EmbeddingConfig { dim: 2, seed: 1, scale: 0.1 };
+    /// let mut embedding = DistEmbedding::new(node.clone(), NodeTypeId(0), config)?;
+    /// embedding.fill_rows(|set| {
+    ///     set(5, &[1.0, 2.0]);
+    ///     Ok::<(), std::convert::Infallible>(())
+    /// })?;
+    /// assert_eq!(node.handle().block_on(embedding.pull(&[5]))?, [1.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The errors of `write`. Some rows may already be set then.
@@ -290,6 +366,16 @@ impl DistEmbedding {
     }
 
     /// Returns the vectors of all nodes by original id, fetched from all parts in bounded pieces.
+    ///
+    /// ```
+    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// use edgecut_dist_sampler::{DistEmbedding, EmbeddingConfig};
+    /// use edgecut_graph::NodeTypeId;
+    /// let config = EmbeddingConfig { dim: 2, seed: 1, scale: 0.1 };
+    /// let embedding = DistEmbedding::new(node.clone(), NodeTypeId(0), config)?;
+    /// assert_eq!(node.handle().block_on(embedding.table())?.len(), 2 * 100);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Shapes
     /// - output: `[num_nodes, dim]`, row-major
@@ -340,7 +426,7 @@ impl DistEmbedding {
         let part = self.node.part();
         let book = &part.meta().node_types[self.node_type.index()].book;
         let own: PartitionId = part.id();
-        let Sources { own: rows, mut others } = Sources::new(book, own, nodes);
+        let Sources { own: rows, mut others, .. } = Sources::new(book, own, nodes, None);
         let mine = &mut others[own.index()];
         for (position, &row) in rows.iter().enumerate().filter(|&(_, &row)| row != GatheredRows::ELSEWHERE) {
             mine.rows.push(row);

@@ -1,20 +1,20 @@
 //! Support for tests: runs a job of several ranks in one process, over real sockets, on parts in a temporary folder.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code)]
 
 use edgecut_cluster::{Cluster, ClusterConfig};
-use edgecut_dist_sampler::{SamplingNode, SamplingNodeConfig};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig};
 use edgecut_graph::{Dataset, Features, Meta, NodeData, NodeTypeId, Part, Splits};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
 
-pub const NODES: NodeTypeId = NodeTypeId(0);
-pub const DIM: usize = 8;
+pub(crate) const NODES: NodeTypeId = NodeTypeId(0);
+pub(crate) const DIM: usize = 8;
 
 /// Returns a ring with chords, in which every node has three in-edges and a distinct feature row. If `hub` is set, that
 /// node also has in-edges from all other nodes.
-pub fn dataset(num_nodes: u32, hub: Option<u32>) -> Dataset {
+pub(crate) fn dataset(num_nodes: u32, hub: Option<u32>) -> Dataset {
     let mut src = Vec::new();
     let mut dst = Vec::new();
     for node in 0..num_nodes {
@@ -43,7 +43,7 @@ pub fn dataset(num_nodes: u32, hub: Option<u32>) -> Dataset {
 }
 
 /// Writes `dataset` in `num_parts` parts.
-pub fn parts_of(dataset: &Dataset, num_parts: u32) -> TempDir {
+pub(crate) fn parts_of(dataset: &Dataset, num_parts: u32) -> TempDir {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let options = PartitionOptions { method: Method::Random, ..PartitionOptions::new(num_parts) };
     partition(dataset, &options, dir.path(), &()).expect("partition a valid graph");
@@ -51,7 +51,7 @@ pub fn parts_of(dataset: &Dataset, num_parts: u32) -> TempDir {
 }
 
 /// Joins as many ranks as there are parts.
-pub fn join(dir: &Path, adjust: impl Fn(&mut ClusterConfig) + Sync) -> Vec<Cluster> {
+pub(crate) fn join(dir: &Path, adjust: impl Fn(&mut ClusterConfig) + Sync) -> Vec<Cluster> {
     let meta = Meta::read(dir).expect("read META.json");
     let fingerprint = meta.fingerprint();
     let adjust = |config: &mut ClusterConfig| {
@@ -62,15 +62,15 @@ pub fn join(dir: &Path, adjust: impl Fn(&mut ClusterConfig) + Sync) -> Vec<Clust
 }
 
 /// Starts the service for the part of a rank.
-pub fn start(dir: &Path, cluster: &Cluster, config: &SamplingNodeConfig) -> Arc<SamplingNode> {
+pub(crate) fn start(dir: &Path, cluster: &Cluster, config: &DistGraphConfig) -> Arc<DistGraph> {
     let meta = Meta::read(dir).expect("read META.json");
-    let id = SamplingNode::part_of_rank(&meta, cluster.rank(), cluster.world_size()).expect("a part for the rank");
+    let id = DistGraph::part_of_rank(&meta, cluster.rank(), cluster.world_size()).expect("a part for the rank");
     let part = Part::open(dir, id, true).expect("open the part");
-    SamplingNode::start(Arc::new(part), cluster.clone(), config.clone()).expect("start the service")
+    DistGraph::start(Arc::new(part), cluster.clone(), config.clone()).expect("start the service")
 }
 
 /// Leaves the job on all ranks together.
-pub fn shut_down(ranks: Vec<Cluster>) {
+pub(crate) fn shut_down(ranks: Vec<Cluster>) {
     std::thread::scope(|scope| {
         for cluster in ranks {
             scope.spawn(move || cluster.shutdown().expect("leave together"));
@@ -79,7 +79,7 @@ pub fn shut_down(ranks: Vec<Cluster>) {
 }
 
 /// Returns the global ids of the nodes of a part.
-pub fn nodes_of(node: &SamplingNode, part: u32) -> Vec<u32> {
+pub(crate) fn nodes_of(node: &DistGraph, part: u32) -> Vec<u32> {
     let book = &node.part().meta().node_types[0].book;
     book.range(edgecut_graph::PartitionId(part)).collect()
 }

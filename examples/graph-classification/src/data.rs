@@ -5,8 +5,7 @@ use edgecut_cluster::Cluster;
 use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig};
 use edgecut_dist_sampler::share_graphs;
 use edgecut_graph::GraphDataset;
-use edgecut_graph::datasets::{FAKE_GRAPHS_NAME, GraphSource, load_graphs};
-use edgecut_graph::graph_splits::split_dataset;
+use edgecut_graph::small_graphs::{FAKE_GRAPHS_NAME, GraphSource, load_graphs, split_dataset};
 use std::path::Path;
 use std::sync::Arc;
 

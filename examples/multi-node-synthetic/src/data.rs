@@ -3,8 +3,8 @@
 use anyhow::Context;
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_dist_sampler::{DistNeighborSampler, Fanout, SamplerConfig, SamplingNode, SamplingNodeConfig};
-use edgecut_graph::datasets::{FakeOptions, fake};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig};
+use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{Meta, NodeTypeId, Part, Split};
 use edgecut_partition::{PartitionOptions, partition};
 use edgecut_trainer::BatchOptions;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Opens this node's part and serves it to the others. The first process of each node generates and partitions the
 /// graph, unless the parts exist. All nodes generate the same graph, so nothing has to be copied.
-pub(crate) fn open(root: &Path, avg_num_nodes: usize, cluster: &Cluster) -> anyhow::Result<Arc<SamplingNode>> {
+pub(crate) fn open(root: &Path, avg_num_nodes: usize, cluster: &Cluster) -> anyhow::Result<Arc<DistGraph>> {
     let config = cluster.config();
     let num_parts = config.world_size / config.local_world_size;
     let even = num_parts * config.local_world_size == config.world_size;
@@ -37,13 +37,13 @@ pub(crate) fn open(root: &Path, avg_num_nodes: usize, cluster: &Cluster) -> anyh
     }
     local.barrier()?;
     let meta = Meta::read(&dir)?;
-    let part = Part::open(&dir, SamplingNode::part_of_rank(&meta, config.rank, config.world_size)?, false)?;
-    Ok(SamplingNode::start(Arc::new(part), cluster.clone(), SamplingNodeConfig::default())?)
+    let part = Part::open(&dir, DistGraph::part_of_rank(&meta, config.rank, config.world_size)?, false)?;
+    Ok(DistGraph::start(Arc::new(part), cluster.clone(), DistGraphConfig::default())?)
 }
 
 /// Returns a loader of one split that samples 50 neighbors per node over two hops.
 pub(crate) fn loader(
-    node: &Arc<SamplingNode>,
+    node: &Arc<DistGraph>,
     split: Split,
     batch_size: usize,
     options: BatchOptions,

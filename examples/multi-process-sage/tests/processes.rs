@@ -1,6 +1,6 @@
 //! Tests that start the example like users do.
 
-use edgecut_graph::datasets::{FakeOptions, export_npy, fake};
+use edgecut_graph::readers::{FakeOptions, export_npy, fake};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 

@@ -1,6 +1,6 @@
 //! The library that compiles kernels at run time (libnvrtc), and the headers that kernels include.
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::ptr::{null, null_mut};
 
@@ -111,7 +111,11 @@ impl Compiler {
         let suffix = if arch(gpu) >= 90 { "a" } else { "" };
         let mut options = vec![format!("--gpu-architecture=sm_{}{suffix}", arch(gpu)), "-lineinfo".to_owned()];
         options.extend(headers.folders.iter().map(|folder| format!("--include-path={}", folder.display())));
-        self.compile(&format!("{includes}{PROBE}"), options).map_err(|log| DeviceError::KernelFails {
+        // The texts are made of constants and of paths from the environment, neither of which contains a zero.
+        let options: Result<Vec<CString>, _> = options.into_iter().map(CString::new).collect();
+        let options = options.expect("an option without zeros");
+        let source = CString::new(format!("{includes}{PROBE}")).expect("a source without zeros");
+        self.compile(&source, &options).map_err(|log| DeviceError::KernelFails {
             compiler: self.version,
             headers: headers.folders[0].display().to_string(),
             log: log.lines().find(|line| !line.trim().is_empty()).unwrap_or("it does not say why").trim().to_owned(),
@@ -132,10 +136,7 @@ impl Compiler {
     }
 
     /// Compiles a kernel and discards the result. Returns the compiler's log as the error.
-    fn compile(&self, source: &str, options: Vec<String>) -> Result<(), String> {
-        let source = CString::new(source).map_err(|error| error.to_string())?;
-        let options: Result<Vec<_>, _> = options.into_iter().map(CString::new).collect();
-        let options = options.map_err(|error| error.to_string())?;
+    fn compile(&self, source: &CStr, options: &[CString]) -> Result<(), String> {
         let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
         let mut program = null_mut();
         // SAFETY: the source ends with a zero; no name and no headers are handed over.

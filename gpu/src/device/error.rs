@@ -4,7 +4,7 @@ use std::fmt;
 
 /// An error that keeps a program from using a device.
 ///
-/// Each message names the cause and the remedy. Flags in it are those of `train`.
+/// Each message names the cause and the remedy. Settings of the program are in backticks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
@@ -14,7 +14,7 @@ pub enum DeviceError {
 
     /// The program was built without support for the device.
     #[error(
-        "--device {choice}: this program was built without the feature 'cuda': build it with \
+        "`device={choice}`: this program was built without the feature 'cuda': build it with \
          cargo build --release --features cuda"
     )]
     NotBuilt {
@@ -76,7 +76,7 @@ pub enum DeviceError {
 
     /// Each process takes a GPU of its own, and there are too few.
     #[error(
-        "--nproc-per-node is {processes}, but this machine has {}{}: start at most {} per node, or give --device cpu",
+        "`nproc_per_node` is {processes}, but this machine has {}{}: start at most {} per node, or use `device=cpu`",
         Gpus(*gpus), Visible(visible), Processes(*gpus)
     )]
     TooFewGpus {
@@ -89,7 +89,7 @@ pub enum DeviceError {
     },
 
     /// A GPU was requested that does not exist.
-    #[error("--device cuda:{index}: this machine has {}{}: {}", Gpus(names.len()), Visible(visible), Listed(names))]
+    #[error("`device=cuda:{index}`: this machine has {}{}: {}", Gpus(names.len()), Visible(visible), Listed(names))]
     NoSuchGpu {
         /// The requested number.
         index: usize,
@@ -101,7 +101,7 @@ pub enum DeviceError {
 
     /// One GPU was requested for several processes.
     #[error(
-        "--device cuda:{index} is one GPU, but --nproc-per-node is {processes}: give --device cuda, which takes a GPU for \
+        "`device=cuda:{index}` is one GPU, but `nproc_per_node` is {processes}: use `device=cuda`, which takes a GPU for \
          each process, or start one process per node"
     )]
     SharedGpu {
@@ -171,7 +171,7 @@ pub enum DeviceError {
 
     /// The GPU's memory is exhausted.
     #[error(
-        "the GPU is out of memory{}: a smaller --batch-size, a smaller --gpu-cache-bytes or a smaller --num-neighbors needs \
+        "the GPU is out of memory{}: a smaller `batch_size`, a smaller `cache_bytes` or a smaller `num_neighbors` needs \
          less memory",
         Asked(*asked_bytes)
     )]
@@ -379,8 +379,8 @@ mod tests {
     fn texts_name_the_remedy() {
         assert_eq!(
             DeviceError::OutOfMemory { asked_bytes: Some(3 << 29) }.to_string(),
-            "the GPU is out of memory (1.5 GiB more did not fit): a smaller --batch-size, a smaller --gpu-cache-bytes or a \
-             smaller --num-neighbors needs less memory"
+            "the GPU is out of memory (1.5 GiB more did not fit): a smaller `batch_size`, a smaller `cache_bytes` or a \
+             smaller `num_neighbors` needs less memory"
         );
         assert_eq!(
             DeviceError::NewCompiler { versions: Some([(12, 8), (12, 4)]) }.to_string(),

@@ -63,7 +63,7 @@ impl DeviceEdges {
     ///
     /// # Panics
     /// Those of [`DeviceEdges::new`], and if `edges_per_task` is 0.
-    pub fn with_tasks_of<R: Runtime>(
+    fn with_tasks_of<R: Runtime>(
         edges_per_task: u32,
         device: &R::Device,
         indptr: &[u32],

@@ -8,6 +8,11 @@ use cubecl::server::Handle;
 const MAX_VECTOR: usize = 4;
 
 /// The type of a matrix's values. Sums are in `f32` for every type.
+///
+/// ```
+/// use edgecut_gpu::kernels::Element;
+/// assert_eq!([Element::F32, Element::F16, Element::Bf16].map(Element::size), [4, 2, 2]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
     /// 32-bit floats.
@@ -50,6 +55,14 @@ macro_rules! with_element {
 pub(crate) use with_element;
 
 /// A row-major matrix in a device's memory. Rows may be padded: value `(r, c)` is at `r * stride + c`.
+///
+/// ```no_run
+/// # fn run<R: cubecl::Runtime>(client: &cubecl::client::ComputeClient<R>) {
+/// use edgecut_gpu::kernels::{Element, Matrix};
+/// let matrix = Matrix::from_slice(client, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3]);
+/// assert_eq!((matrix.stride, matrix.element), (3, Element::F32));
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Matrix {
     /// The memory of the values.

@@ -1,8 +1,9 @@
 //! A communicator of NCCL on raw device pointers, with a time limit on every wait.
 
+use std::error::Error;
 use std::ffi::c_int;
-use std::fmt::Display;
 use std::ptr::null_mut;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -39,7 +40,7 @@ unsafe impl Send for Communicator {}
 
 impl Communicator {
     /// Joins the other ranks. `exchange` gets the group's id on local rank 0, and must return it on all ranks.
-    pub(crate) fn join<E: Display>(
+    pub(crate) fn join<E: Into<Box<dyn Error + Send + Sync>>>(
         nccl: Nccl,
         context: DeviceContext,
         config: NcclConfig,
@@ -62,7 +63,7 @@ impl Communicator {
     }
 
     /// Creates the stream and the communicator.
-    fn init<E: Display>(
+    fn init<E: Into<Box<dyn Error + Send + Sync>>>(
         &mut self,
         exchange: impl FnOnce(Option<[u8; 128]>) -> Result<[u8; 128], E>,
     ) -> Result<(), NcclError> {
@@ -77,7 +78,7 @@ impl Communicator {
         self.stream = entered.stream().map_err(|cause| device(OPERATION, cause))?;
 
         let mine = if rank == 0 { Some(self.unique_id()?.0) } else { None };
-        let id = exchange(mine).map_err(|error| NcclError::Exchange { cause: error.to_string() })?;
+        let id = exchange(mine).map_err(|error| NcclError::Exchange(Arc::from(Into::<Box<_>>::into(error))))?;
         // The time starts after the exchange, from which all ranks return at about the same time.
         let deadline = self.deadline();
         let mut config = Config::non_blocking();

@@ -1,9 +1,12 @@
 //! The errors of collectives between the GPUs of a node.
 
+use std::error::Error;
+use std::sync::Arc;
+
 use crate::device::DeviceError;
 
 /// An error of [`NcclGroup`](crate::NcclGroup).
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NcclError {
     /// NCCL is not installed, or cannot be loaded.
@@ -42,11 +45,8 @@ pub enum NcclError {
     },
 
     /// The caller could not distribute the group's id.
-    #[error("distribute the id of the NCCL group: {cause}")]
-    Exchange {
-        /// The caller's message.
-        cause: String,
-    },
+    #[error("distribute the id of the NCCL group")]
+    Exchange(#[source] Arc<dyn Error + Send + Sync>),
 
     /// The device or its driver failed.
     #[error("{operation}: {cause}")]

@@ -7,6 +7,7 @@ mod group_tests;
 mod library;
 
 pub use error::NcclError;
+use std::error::Error;
 use std::fmt;
 
 use cubecl::cuda::CudaRuntime;
@@ -87,7 +88,7 @@ impl NcclGroup {
     /// Fails if there is no usable NCCL, if the rank is out of range, if the driver or GPU fails, if `exchange` fails,
     /// and if ranks do not join within [`timeout_ms`](NcclConfig::timeout_ms) after it. If local rank 0 fails before
     /// `exchange`, the others are still waiting there, and learn of the failure there.
-    pub fn join<E: fmt::Display>(
+    pub fn join<E: Into<Box<dyn Error + Send + Sync>>>(
         config: NcclConfig,
         exchange: impl FnOnce(Option<[u8; 128]>) -> Result<[u8; 128], E>,
     ) -> Result<Self, NcclError> {
@@ -189,8 +190,8 @@ mod tests {
 
     #[test]
     fn a_buffer_has_to_hold_what_is_sent() {
-        assert_eq!(check_length("x", 3, 12), Ok(()));
-        assert_eq!(check_length("x", 0, 0), Ok(()));
+        assert!(check_length("x", 3, 12).is_ok());
+        assert!(check_length("x", 0, 0).is_ok());
         for len in [4, usize::MAX, usize::MAX / 4 + 1] {
             let error = check_length(&all_reduce_text(4), len, 12).unwrap_err().to_string();
             assert_eq!(error, "all-reduce(sum) of 4 f32 between the GPUs of the node: the buffer has only 12 bytes");

@@ -2,12 +2,24 @@
 
 use super::{Dataset, EdgeData, EdgeList, NodeData, Split};
 use crate::classes::check_num_classes;
+use crate::memory::Features;
 use crate::scan::first_position;
-use crate::{Features, GraphError};
+use crate::{GraphError, NodeTypeId};
 
 impl Dataset {
     /// Checks that ids are in range, arrays have the right length, features are finite, weights are finite and not
     /// negative, and split nodes are labeled.
+    ///
+    /// ```
+    /// use edgecut_graph::readers::{FakeOptions, fake};
+    /// let mut graph = fake(&FakeOptions { avg_num_nodes: 50, ..FakeOptions::default() })?;
+    /// graph.validate()?;
+    /// graph.edge_types[0].src = vec![50].into();
+    /// graph.edge_types[0].dst = vec![0].into();
+    /// let error = graph.validate().unwrap_err().to_string();
+    /// assert!(error.contains("the source of edge 0 is node 50, but there are 50 nodes"));
+    /// # Ok::<(), edgecut_graph::GraphError>(())
+    /// ```
     ///
     /// # Errors
     /// [`GraphError::Dataset`] with the type, the row and the value. Readers that know the file and line of a bad value
@@ -42,7 +54,7 @@ impl Dataset {
             }
         }
         for edges in &self.edge_types {
-            let nodes = |t: crate::NodeTypeId| self.node_types.get(t.index());
+            let nodes = |t: NodeTypeId| self.node_types.get(t.index());
             let (Some(src_type), Some(dst_type)) = (nodes(edges.src_type), nodes(edges.dst_type)) else {
                 return fail(format!("edge type {} joins a node type that does not exist", edges.relation));
             };
@@ -100,7 +112,7 @@ impl NodeData {
 impl EdgeData {
     fn check(&self, src_type: &NodeData, dst_type: &NodeData, feature_values: bool) -> Result<(), String> {
         let num_edges = self.src.len();
-        check_ends((&self.src, &self.dst), "edge", [src_type, dst_type])?;
+        check_ends(&self.src, &self.dst, "edge", [src_type, dst_type])?;
         if let Some(features) = &self.attributes.features {
             check_features(features, num_edges, "edge", feature_values)?;
         }
@@ -118,7 +130,7 @@ impl EdgeData {
             return Err(format!("{} times for {num_edges} edges", times.len()));
         }
         for (name, EdgeList { src, dst, times }) in self.held_out.lists() {
-            check_ends((src, dst), &format!("held-out {name} edge"), [src_type, dst_type])?;
+            check_ends(src, dst, &format!("held-out {name} edge"), [src_type, dst_type])?;
             if let Some(times) = times
                 && times.len() != src.len()
             {
@@ -130,7 +142,7 @@ impl EdgeData {
     }
 }
 
-fn check_ends((src, dst): (&[u32], &[u32]), edge: &str, types: [&NodeData; 2]) -> Result<(), String> {
+fn check_ends(src: &[u32], dst: &[u32], edge: &str, types: [&NodeData; 2]) -> Result<(), String> {
     if src.len() != dst.len() {
         return Err(format!("{} sources but {} destinations of {edge}s", src.len(), dst.len()));
     }

@@ -1,8 +1,7 @@
 //! Reverse edges.
 
 use super::{Dataset, EdgeData, HeldOutEdges};
-use crate::NodeTypeId;
-use rayon::prelude::*;
+use crate::{NodeTypeId, parallel};
 
 /// Packs an edge into one number, which sorts by source, then by destination.
 pub(super) fn pack(src: u32, dst: u32) -> u64 {
@@ -17,6 +16,23 @@ impl Dataset {
     /// An edge keeps its weight, time and features; of duplicates the first one is kept. An added edge copies them from
     /// the edge that it reverses. Held-out edges do not change, and no edge is added between the ends of a held-out
     /// edge, because it would leak that edge.
+    ///
+    /// ```
+    /// # use edgecut_graph::{Dataset, NodeData, Splits};
+    /// # let nodes = NodeData {
+    /// #     name: "node".into(),
+    /// #     num_nodes: 3,
+    /// #     features: None,
+    /// #     labels: None,
+    /// #     num_classes: 0,
+    /// #     splits: Splits::default(),
+    /// #     times: None,
+    /// # };
+    /// let mut graph = Dataset::homogeneous("path", nodes, vec![0, 1].into(), vec![1, 2].into());
+    /// graph.to_undirected();
+    /// assert_eq!(graph.edge_types[0].src[..], [0, 1, 1, 2]);
+    /// assert_eq!(graph.edge_types[0].dst[..], [1, 0, 2, 1]);
+    /// ```
     pub fn to_undirected(&mut self) {
         for edges in self.edge_types.iter_mut().filter(|e| e.src_type == e.dst_type) {
             let keys = if edges.attributes.is_empty() {
@@ -24,8 +40,8 @@ impl Dataset {
             } else {
                 both_directions_with_attributes(edges)
             };
-            edges.src = keys.par_iter().map(|k| (k >> 32) as u32).collect::<Vec<_>>().into();
-            edges.dst = keys.par_iter().map(|k| *k as u32).collect::<Vec<_>>().into();
+            edges.src = parallel::map(&keys, |&key| (key >> 32) as u32).into();
+            edges.dst = parallel::map(&keys, |&key| key as u32).into();
         }
     }
 
@@ -33,6 +49,23 @@ impl Dataset {
     /// papers. Messages then flow both ways, and a model can distinguish the directions. A type that joins a node type
     /// to itself also gets a reverse type; a type whose reverse type of that name exists does not. A reverse edge has
     /// the weight, time and features of its edge, and the reverse of a held-out edge is held out as well.
+    ///
+    /// ```
+    /// # use edgecut_graph::{Dataset, NodeData, Splits};
+    /// # let nodes = NodeData {
+    /// #     name: "node".into(),
+    /// #     num_nodes: 3,
+    /// #     features: None,
+    /// #     labels: None,
+    /// #     num_classes: 0,
+    /// #     splits: Splits::default(),
+    /// #     times: None,
+    /// # };
+    /// let mut graph = Dataset::homogeneous("path", nodes, vec![0, 1].into(), vec![1, 2].into());
+    /// graph.add_reverse_edges();
+    /// assert_eq!(graph.edge_types[1].relation, "rev_to");
+    /// assert_eq!(graph.edge_types[1].src[..], [1, 2]);
+    /// ```
     pub fn add_reverse_edges(&mut self) {
         let known: Vec<(NodeTypeId, String, NodeTypeId)> =
             self.edge_types.iter().map(|e| (e.src_type, e.relation.clone(), e.dst_type)).collect();
@@ -62,15 +95,20 @@ impl Dataset {
 /// Returns the edges in both directions, sorted and without duplicates.
 fn both_directions(edges: &EdgeData) -> Vec<u64> {
     let held_out = HeldOutPairs::new(&edges.held_out);
-    let ends = || edges.src.par_iter().zip(&edges.dst[..]);
-    let mut keys: Vec<u64> = Vec::with_capacity(2 * edges.src.len());
-    keys.par_extend(ends().map(|(&src, &dst)| pack(src, dst)));
-    if held_out.is_empty() {
-        keys.par_extend(ends().map(|(&src, &dst)| pack(dst, src)));
+    let src = &edges.src[..];
+    let dst = &edges.dst[..];
+    let num_edges = src.len();
+    // The edges come first, then their reverses.
+    let key = |at: usize| match at.checked_sub(num_edges) {
+        None => pack(src[at], dst[at]),
+        Some(at) => pack(dst[at], src[at]),
+    };
+    let mut keys: Vec<u64> = if held_out.is_empty() {
+        parallel::map_indices(2 * num_edges, key)
     } else {
-        keys.par_extend(ends().map(|(&src, &dst)| pack(dst, src)).filter(|&key| !held_out.contains(key)));
-    }
-    keys.par_sort_unstable();
+        parallel::filter_map(2 * num_edges, |at| Some(key(at)).filter(|&key| at < num_edges || !held_out.contains(key)))
+    };
+    parallel::sort(&mut keys);
     keys.dedup();
     keys
 }
@@ -78,21 +116,24 @@ fn both_directions(edges: &EdgeData) -> Vec<u64> {
 /// Like [`both_directions`] for edges with attributes, which are moved to the new order.
 fn both_directions_with_attributes(edges: &mut EdgeData) -> Vec<u64> {
     let held_out = HeldOutPairs::new(&edges.held_out);
-    let num_edges = edges.src.len() as u64;
-    let ends = || edges.src.par_iter().zip(&edges.dst[..]).enumerate();
+    let src = &edges.src[..];
+    let dst = &edges.dst[..];
+    let num_edges = src.len() as u64;
     // Positions break ties: an existing edge sorts before the reverse of another, and the first of duplicates before
     // the rest. So `dedup` keeps the right attributes.
-    let mut keys: Vec<(u64, u64)> = Vec::with_capacity(2 * edges.src.len());
-    keys.par_extend(ends().map(|(at, (&src, &dst))| (pack(src, dst), at as u64)));
-    let reverse = ends().map(|(at, (&src, &dst))| (pack(dst, src), num_edges + at as u64));
-    keys.par_extend(reverse.filter(|&(key, _)| !held_out.contains(key)));
-    keys.par_sort_unstable();
+    let key = |at: u64| match at.checked_sub(num_edges) {
+        None => (pack(src[at as usize], dst[at as usize]), at),
+        Some(reversed) => (pack(dst[reversed as usize], src[reversed as usize]), at),
+    };
+    let mut keys: Vec<(u64, u64)> = parallel::filter_map(2 * num_edges as usize, |at| {
+        Some(key(at as u64)).filter(|&(key, at)| at < num_edges || !held_out.contains(key))
+    });
+    parallel::sort_pairs(&mut keys);
     keys.dedup_by_key(|&mut (key, _)| key);
     // Both directions of an edge have the attributes at the edge's position.
-    let positions: Vec<u64> =
-        keys.par_iter().map(|&(_, at)| if at < num_edges { at } else { at - num_edges }).collect();
+    let positions: Vec<u64> = parallel::map(&keys, |&(_, at)| if at < num_edges { at } else { at - num_edges });
     edges.attributes = edges.attributes.select(&positions);
-    keys.into_par_iter().map(|(key, _)| key).collect()
+    parallel::map(&keys, |&(key, _)| key)
 }
 
 /// The pairs of nodes that held-out edges join, in either direction.
@@ -102,7 +143,7 @@ impl HeldOutPairs {
     fn new(held_out: &HeldOutEdges) -> Self {
         let ends = held_out.lists().into_iter().flat_map(|(_, list)| list.src.iter().zip(&list.dst[..]));
         let mut pairs: Vec<u64> = ends.map(|(&a, &b)| pack(a.min(b), a.max(b))).collect();
-        pairs.par_sort_unstable();
+        parallel::sort(&mut pairs);
         Self(pairs)
     }
 

@@ -1,10 +1,20 @@
 //! The edges of one type and their attributes.
 
-use crate::{Buffer, Features, NodeTypeId};
+use crate::memory::{Buffer, Features};
+use crate::{NodeTypeId, parallel};
 use bytemuck::Pod;
-use rayon::prelude::*;
+
+/// The number of rows that one task copies.
+const ROWS_PER_TASK: usize = 1024;
 
 /// The edges of one type, directed from source to destination.
+///
+/// ```
+/// use edgecut_graph::{EdgeData, NodeTypeId};
+/// let mut writes = EdgeData::new(NodeTypeId(0), "writes", NodeTypeId(1), vec![0, 0, 1].into(), vec![2, 1, 0].into());
+/// writes.attributes.weights = Some(vec![1.0, 0.5, 2.0].into());
+/// assert!(!writes.attributes.is_empty() && writes.held_out.is_empty());
+/// ```
 #[derive(Clone, Debug)]
 pub struct EdgeData {
     /// The type of the sources.
@@ -36,6 +46,14 @@ pub struct EdgeAttributes {
 
 /// Edges for the evaluation of link prediction. No messages flow over them. Their ids are in the same id space as the
 /// training edges that they belong to.
+///
+/// ```
+/// use edgecut_graph::{EdgeList, HeldOutEdges};
+/// let test = EdgeList { times: Some(vec![7].into()), ..EdgeList::new(vec![0].into(), vec![1].into()) };
+/// let held_out = HeldOutEdges { test, ..HeldOutEdges::default() };
+/// assert_eq!(held_out.lists().map(|(name, list)| (name, list.len())), [("valid", 0), ("test", 1)]);
+/// assert!(held_out.has_times());
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct HeldOutEdges {
     /// Edges that select the best epoch.
@@ -64,8 +82,15 @@ impl EdgeData {
         src: Buffer<u32>,
         dst: Buffer<u32>,
     ) -> Self {
-        let (attributes, held_out) = Default::default();
-        Self { src_type, relation: relation.into(), dst_type, src, dst, attributes, held_out }
+        Self {
+            src_type,
+            relation: relation.into(),
+            dst_type,
+            src,
+            dst,
+            attributes: EdgeAttributes::default(),
+            held_out: HeldOutEdges::default(),
+        }
     }
 }
 
@@ -79,7 +104,7 @@ impl EdgeAttributes {
     ///
     /// # Panics
     /// If a position is out of range.
-    pub fn select(&self, positions: &[u64]) -> Self {
+    pub(crate) fn select(&self, positions: &[u64]) -> Self {
         let features = self.features.as_ref().map(|features| match features {
             Features::F32 { values, dim } => Features::F32 { values: select_rows(values, *dim, positions), dim: *dim },
             Features::F16 { values, dim } => Features::F16 { values: select_rows(values, *dim, positions), dim: *dim },
@@ -109,7 +134,7 @@ impl EdgeList {
     }
 
     /// Returns the list with sources and destinations swapped.
-    pub fn reversed(&self) -> Self {
+    pub(crate) fn reversed(&self) -> Self {
         Self { src: self.dst.clone(), dst: self.src.clone(), times: self.times.clone() }
     }
 }
@@ -121,7 +146,7 @@ impl HeldOutEdges {
     }
 
     /// Returns both lists with sources and destinations swapped.
-    pub fn reversed(&self) -> Self {
+    pub(crate) fn reversed(&self) -> Self {
         Self { valid: self.valid.reversed(), test: self.test.reversed() }
     }
 
@@ -156,7 +181,10 @@ impl HeldOutEdges {
 /// Returns rows of a row-major matrix.
 fn select_rows<T: Pod + Send + Sync>(values: &[T], dim: usize, positions: &[u64]) -> Buffer<T> {
     let mut out = vec![T::zeroed(); positions.len() * dim];
-    let copy = |(out, &row): (&mut [T], &u64)| out.copy_from_slice(&values[row as usize * dim..][..dim]);
-    out.par_chunks_exact_mut(dim).zip(positions).for_each(copy);
+    parallel::for_each_chunk(&mut out, ROWS_PER_TASK * dim, &|first, out| {
+        for (row, out) in positions[first / dim..].iter().zip(out.chunks_exact_mut(dim)) {
+            out.copy_from_slice(&values[*row as usize * dim..][..dim]);
+        }
+    });
     out.into()
 }

@@ -1,10 +1,10 @@
 //! Selection of held-out edges.
 
 use super::{Dataset, EdgeData, EdgeList, HeldOutEdges};
+use crate::memory::Buffer;
 use crate::rng::{CounterRng, combine};
-use crate::{Buffer, EdgeTypeId, GraphError};
+use crate::{EdgeTypeId, GraphError, parallel};
 use bytemuck::Pod;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -16,6 +16,13 @@ const HOLD_OUT: u64 = 0x686f_6c64_206f_7574;
 const LATEST: &str = "latest:";
 
 /// The criterion and the shares of the edges to hold out.
+///
+/// ```
+/// use edgecut_graph::HoldOut;
+/// let hold_out = HoldOut::random(0.05, 0.1, 7);
+/// assert!(hold_out.check().is_ok());
+/// assert!(HoldOut { test_fraction: 0.95, ..hold_out }.check().is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HoldOut {
     /// The criterion by which edges are chosen.
@@ -97,8 +104,9 @@ impl HoldOut {
 }
 
 /// The list that an edge is moved to.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Side {
+    #[default]
     Kept,
     Valid,
     Test,
@@ -117,6 +125,17 @@ impl Dataset {
     /// held-out edge, and no validation edge is later than a test edge. Edges with the same time and the same two nodes
     /// go to the same list. Earlier edges between the ends of a held-out edge remain for training, because they are
     /// known at its time.
+    ///
+    /// ```
+    /// use edgecut_graph::HoldOut;
+    /// use edgecut_graph::readers::{FakeOptions, fake};
+    /// let mut graph = fake(&FakeOptions { avg_num_nodes: 500, ..FakeOptions::default() })?;
+    /// let num_edges = graph.num_edges();
+    /// graph.hold_out_edges(&graph.edge_type_ids(), &HoldOut::random(0.1, 0.2, 7))?;
+    /// let held_out = &graph.edge_types[0].held_out;
+    /// assert_eq!(graph.num_edges() + held_out.valid.len() + held_out.test.len(), num_edges);
+    /// # Ok::<(), edgecut_graph::GraphError>(())
+    /// ```
     ///
     /// # Errors
     /// [`GraphError::Dataset`] in the following cases, without changing the dataset: [`HoldOut::check`] rejects the
@@ -213,7 +232,7 @@ impl Cutoffs {
 
     fn leave_nothing(self, types: &[&EdgeData], seed: u64) -> bool {
         let is_held_out = |edges: &&EdgeData| {
-            (0..edges.src.len()).into_par_iter().all(|at| self.side(edges.age(at, seed)) != Side::Kept)
+            parallel::find_first(edges.src.len(), &|at| self.side(edges.age(at, seed)) == Side::Kept).is_none()
         };
         types.iter().all(is_held_out)
     }
@@ -224,10 +243,10 @@ fn age_at_rank(types: &[&EdgeData], times: &mut [i64], rank: usize, seed: u64) -
     // Selects by time first, then by random number among the edges of that time. So only the ages of these ties are
     // computed.
     let time = *times.select_nth_unstable(rank).1;
-    let earlier = times.par_iter().filter(|&&other| other < time).count();
+    let earlier = parallel::count(times.len(), |at| times[at] < time);
     let ties = types.iter().flat_map(|edges| {
-        let at_time = |at: &usize| edges.attributes.times.as_ref().is_some_and(|times| times[*at] == time);
-        (0..edges.src.len()).into_par_iter().filter(at_time).map(|at| edges.age(at, seed).1).collect::<Vec<u64>>()
+        let is_at_time = |at: usize| edges.attributes.times.as_ref().is_some_and(|times| times[at] == time);
+        parallel::filter_map(edges.src.len(), |at| is_at_time(at).then(|| edges.age(at, seed).1))
     });
     let mut ties: Vec<u64> = ties.collect();
     (time, *ties.select_nth_unstable(rank - earlier).1)
@@ -269,7 +288,7 @@ impl EdgeData {
 
     /// Moves each edge to the list that `side` returns for it.
     fn hold_out(&mut self, side: impl Fn(&Self, usize) -> Side + Sync) {
-        let sides: Vec<Side> = (0..self.src.len()).into_par_iter().map(|at| side(self, at)).collect();
+        let sides: Vec<Side> = parallel::map_indices(self.src.len(), |at| side(self, at));
         let of = |wanted: Side| EdgeList {
             src: pick(&self.src, &sides, wanted),
             dst: pick(&self.dst, &sides, wanted),
@@ -278,8 +297,8 @@ impl EdgeData {
         let kept = of(Side::Kept);
         let held_out = HeldOutEdges { valid: of(Side::Valid), test: of(Side::Test) };
         if !self.attributes.is_empty() {
-            let positions = sides.par_iter().enumerate().filter(|&(_, &side)| side == Side::Kept);
-            self.attributes = self.attributes.select(&positions.map(|(at, _)| at as u64).collect::<Vec<_>>());
+            let position = |at: usize| (sides[at] == Side::Kept).then_some(at as u64);
+            self.attributes = self.attributes.select(&parallel::filter_map(sides.len(), position));
         }
         self.src = kept.src;
         self.dst = kept.dst;
@@ -289,8 +308,7 @@ impl EdgeData {
 
 /// Returns the values of the edges on one side.
 fn pick<T: Pod + Send + Sync>(values: &[T], sides: &[Side], wanted: Side) -> Buffer<T> {
-    let picked = values.par_iter().zip(sides).filter(|&(_, &side)| side == wanted).map(|(&value, _)| value);
-    picked.collect::<Vec<T>>().into()
+    parallel::filter_map(values.len(), |at| (sides[at] == wanted).then_some(values[at])).into()
 }
 
 #[cfg(test)]

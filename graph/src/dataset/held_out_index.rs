@@ -2,7 +2,8 @@
 
 use super::EdgeList;
 use super::directions::pack;
-use rayon::prelude::*;
+use crate::parallel;
+use rayon::slice::ParallelSliceMut;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -26,7 +27,7 @@ pub(super) struct HeldOutIndex {
     /// A Bloom filter with one hash function over the pairs of nodes. Its length is a power of two.
     filter: Vec<u64>,
     /// The edges, sorted by pair, time and split.
-    edges: Vec<HeldOut>,
+    edges: Vec<IndexedEdge>,
     /// The marks of each edge in `edges`.
     found: Vec<AtomicU8>,
     /// True if times distinguish edges.
@@ -35,7 +36,7 @@ pub(super) struct HeldOutIndex {
 
 /// A held-out edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct HeldOut {
+struct IndexedEdge {
     pair: u64,
     /// The time, or 0 if times do not distinguish edges.
     time: i64,
@@ -45,10 +46,10 @@ struct HeldOut {
 
 /// An edge to look up.
 #[derive(Clone, Copy)]
-pub(super) struct Candidate {
-    pub(super) src: u32,
-    pub(super) dst: u32,
-    pub(super) time: Option<i64>,
+pub(crate) struct Candidate {
+    pub(crate) src: u32,
+    pub(crate) dst: u32,
+    pub(crate) time: Option<i64>,
 }
 
 impl Candidate {
@@ -68,12 +69,12 @@ impl HeldOutIndex {
         for (split, lists) in lists.iter().enumerate() {
             for list in lists {
                 let times = list.times.as_deref().filter(|_| timed);
-                let edge = |at: usize| HeldOut {
+                let edge = |at: usize| IndexedEdge {
                     pair: pack(list.src[at], list.dst[at]),
                     time: times.map_or(0, |times| times[at]),
                     split: split as u8,
                 };
-                edges.par_extend((0..list.len()).into_par_iter().map(edge));
+                edges.extend(parallel::filter_map(list.len(), |at| Some(edge(at))));
             }
         }
         edges.par_sort_unstable();
@@ -81,7 +82,7 @@ impl HeldOutIndex {
         let mut index =
             Self { filter: vec![0; words], found: edges.iter().map(|_| AtomicU8::new(0)).collect(), edges, timed };
         for at in 0..index.edges.len() {
-            let (word, bit) = index.filter_place(index.edges[at].pair);
+            let (word, bit) = index.filter_bit(index.edges[at].pair);
             index.filter[word] |= bit;
         }
         index
@@ -92,19 +93,19 @@ impl HeldOutIndex {
     }
 
     /// Returns the word and the bit of a pair in the filter.
-    fn filter_place(&self, pair: u64) -> (usize, u64) {
+    fn filter_bit(&self, pair: u64) -> (usize, u64) {
         // Multiplicative hashing by the golden ratio.
         let hash = pair.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         // The upper bits of the product depend on all bits of the pair.
-        let place = (hash >> 20) as usize % (self.filter.len() * 64);
-        (place / 64, 1 << (place % 64))
+        let at = (hash >> 20) as usize % (self.filter.len() * 64);
+        (at / 64, 1 << (at % 64))
     }
 
     /// Finds the edges that equal `candidate`, and the first edge of its pair of nodes. A candidate without a time
     /// equals all edges between its ends.
     fn find(&self, candidate: Candidate) -> Option<Found> {
         let pair = pack(candidate.src, candidate.dst);
-        let (word, bit) = self.filter_place(pair);
+        let (word, bit) = self.filter_bit(pair);
         // Most training edges are not held out, so the filter spares them the binary search and its cache misses.
         if self.filter[word] & bit == 0 {
             return None;
@@ -182,14 +183,18 @@ impl HeldOutIndex {
 
     /// Counts the validation edges that are also test edges, and those whose reverse is a test edge.
     pub(super) fn valid_in_test(&self) -> [u64; 2] {
-        let valid = self.edges.par_iter().filter(|edge| edge.split == 0);
-        let in_test = valid.map(|edge| {
+        let valid = |at: usize| {
+            let edge = self.edges[at];
             let candidate = Candidate { src: (edge.pair >> 32) as u32, dst: edge.pair as u32, time: Some(edge.time) };
-            let is_loop = candidate.src == candidate.dst;
-            let mirrored = !is_loop && self.is_test_edge(candidate.reversed());
-            [u64::from(self.is_test_edge(candidate)), u64::from(mirrored)]
-        });
-        in_test.reduce(|| [0, 0], |a, b| [a[0] + b[0], a[1] + b[1]])
+            (edge.split == 0).then_some(candidate)
+        };
+        let in_test = |edge: Candidate| self.is_test_edge(edge);
+        let mirrored = |edge: Candidate| edge.src != edge.dst && self.is_test_edge(edge.reversed());
+        let num_edges = self.edges.len();
+        [
+            parallel::count(num_edges, |at| valid(at).is_some_and(in_test)) as u64,
+            parallel::count(num_edges, |at| valid(at).is_some_and(mirrored)) as u64,
+        ]
     }
 }
 

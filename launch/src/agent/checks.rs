@@ -2,6 +2,7 @@
 
 use crate::messages::{Check, Checked, Listen, Program};
 use crate::parts::PartsMeta;
+use anyhow::{Context, bail, ensure};
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ pub(crate) fn check(check: &Check) -> Checked {
     }
     match find_program(&workspace, &check.program).and_then(|path| hash_file(&path)) {
         Ok(hash) => checked.program = Some(hash),
-        Err(problem) => checked.problems.push(problem),
+        Err(error) => checked.problems.push(format!("{error:#}")),
     }
     if let Some(parts) = &check.parts {
         let dir = workspace.join(&parts.dir);
@@ -28,19 +29,19 @@ pub(crate) fn check(check: &Check) -> Checked {
             meta.check_layout(parts.num_nodes, parts.world_size)?;
             meta.check_files(&dir, &meta.parts_of(&parts.ranks, parts.world_size))
         });
-        checked.problems.extend(right.err());
+        checked.problems.extend(right.err().map(|error| format!("{error:#}")));
     }
     match check.listen.as_ref().map(listen_addr) {
         Some(Ok(address)) => checked.listen_addr = Some(address),
-        Some(Err(problem)) => checked.problems.push(problem),
+        Some(Err(error)) => checked.problems.push(format!("{error:#}")),
         None => {}
     }
     checked
 }
 
 /// Returns the address on which the node's processes are to listen. An interface's IPv4 address comes before IPv6.
-pub(crate) fn listen_addr(listen: &Listen) -> Result<IpAddr, String> {
-    let found = nix::ifaddrs::getifaddrs().map_err(|error| format!("list the network interfaces: {error}"))?;
+pub(crate) fn listen_addr(listen: &Listen) -> anyhow::Result<IpAddr> {
+    let found = nix::ifaddrs::getifaddrs().context("list the network interfaces")?;
     let addresses: Vec<(String, IpAddr)> = found
         .filter_map(|interface| {
             let storage = interface.address?;
@@ -55,11 +56,11 @@ pub(crate) fn listen_addr(listen: &Listen) -> Result<IpAddr, String> {
     };
     match listen {
         Listen::Address(wanted) if addresses.iter().any(|(_, address)| address == wanted) => Ok(*wanted),
-        Listen::Address(wanted) => Err(format!("{wanted} is no address of this node, which has {}", names())),
+        Listen::Address(wanted) => bail!("{wanted} is no address of this node, which has {}", names()),
         Listen::Interface(name) => {
             let of_name = || addresses.iter().filter(|(found, _)| found == name).map(|(_, address)| *address);
             let found = of_name().find(IpAddr::is_ipv4).or_else(|| of_name().next());
-            found.ok_or_else(|| format!("the interface {name} has no address; this node has {}", names()))
+            found.with_context(|| format!("the interface {name} has no address; this node has {}", names()))
         }
     }
 }
@@ -80,7 +81,7 @@ pub(crate) fn machine() -> String {
 }
 
 /// Returns the path of the program's file, or the reason why it cannot be run.
-pub(crate) fn find_program(workspace: &Path, program: &Program) -> Result<PathBuf, String> {
+pub(crate) fn find_program(workspace: &Path, program: &Program) -> anyhow::Result<PathBuf> {
     let runs =
         |path: &Path| path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
     let remedy = "install it there, or give --sync-binary to have it copied";
@@ -90,13 +91,14 @@ pub(crate) fn find_program(workspace: &Path, program: &Program) -> Result<PathBu
             Some(copied) => std::env::current_exe().unwrap_or_default().with_file_name(copied),
             None => workspace.join(name),
         };
-        return if runs(&path) { Ok(path) } else { Err(format!("there is no program {}: {remedy}", path.display())) };
+        ensure!(runs(&path), "there is no program {}: {remedy}", path.display());
+        return Ok(path);
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| runs(path));
-    found.ok_or_else(|| format!("there is no program {name} in PATH ({}): {remedy}", path.display()))
+    found.with_context(|| format!("there is no program {name} in PATH ({}): {remedy}", path.display()))
 }
 
-fn hash_file(path: &Path) -> Result<String, String> {
-    crate::checksum::of_file(path).map_err(|error| format!("read {}: {error}", path.display()))
+fn hash_file(path: &Path) -> anyhow::Result<String> {
+    crate::checksum::of_file(path).with_context(|| format!("read {}", path.display()))
 }

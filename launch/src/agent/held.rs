@@ -1,6 +1,8 @@
 //! A hold on the master's port from the check until the start.
 
-use edgecut_cluster::{ClusterConfig, Token};
+use anyhow::{Context, anyhow};
+use edgecut_cluster::{ClusterConfig, ClusterError, Token};
+use std::io;
 use std::net::{IpAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,18 +22,21 @@ pub(super) struct Held {
 
 impl Held {
     /// Listens on the port in the same way as rank 0 will.
-    pub(super) fn take(host: &str, port: u16, listen_addr: Option<IpAddr>) -> Result<Self, String> {
+    pub(super) fn take(host: &str, port: u16, listen_addr: Option<IpAddr>) -> anyhow::Result<Self> {
         // Two nodes and a secret, so that it listens on the address that rank 0 of a job over several nodes uses.
         let mut config = ClusterConfig::new(0, 2, host, port);
         config.listen_addr = listen_addr;
-        config.token = Some(Token::random().map_err(|error| error.to_string())?);
-        let listener = config.listen().map_err(|error| match error.to_string() {
-            text if text.contains("has no such address") => {
-                format!("{host} is no address of this node, which is to be the master: give --master-addr")
+        config.token = Some(Token::random()?);
+        let listener = config.listen().map_err(|error| match error {
+            ClusterError::Listen { cause, .. } if cause.kind() == io::ErrorKind::AddrNotAvailable => {
+                anyhow!("{host} is no address of this node, which is to be the master: give --master-addr")
             }
-            text => text,
+            ClusterError::PortInUse { addr, .. } => {
+                anyhow!("listen on {addr}: port in use; choose another --master-port or end the process that holds it")
+            }
+            error => error.into(),
         })?;
-        listener.set_nonblocking(true).map_err(|error| format!("hold the master's port: {error}"))?;
+        listener.set_nonblocking(true).context("hold the master's port")?;
         let free = Arc::new(AtomicBool::new(false));
         let freed = free.clone();
         let thread = std::thread::spawn(move || let_in(&listener, &freed));
@@ -57,17 +62,17 @@ impl Drop for Held {
 }
 
 /// Checks that the master's port accepts connections.
-pub(super) fn probe(host: &str, port: u16) -> Result<(), String> {
-    let addresses = (host, port).to_socket_addrs().map_err(|error| format!("look up {host}: {error}"))?;
-    let mut last = format!("{host} has no address");
+pub(super) fn probe(host: &str, port: u16) -> anyhow::Result<()> {
+    let addresses = (host, port).to_socket_addrs().with_context(|| format!("look up {host}"))?;
+    let mut last = anyhow!("{host} has no address");
     for address in addresses {
         match TcpStream::connect_timeout(&address, PROBE) {
             Ok(_) => return Ok(()),
-            Err(error) => last = error.to_string(),
+            Err(error) => last = error.into(),
         }
     }
-    Err(format!(
-        "cannot reach the master's port, {host}:{port} ({last}): open it in the firewall between the nodes, or give \
-         another --master-port or --master-addr"
-    ))
+    Err(last.context(format!(
+        "cannot reach the master's port, {host}:{port} (open it in the firewall between the nodes, or give another \
+         --master-port or --master-addr)"
+    )))
 }

@@ -113,13 +113,14 @@ impl Agent {
                 let mut checked = checks::check(&check);
                 match check.master.map(|(host, port)| Held::take(&host, port, checked.listen_addr)) {
                     Some(Ok(held)) => self.held = Some(held),
-                    Some(Err(problem)) => checked.problems.push(problem),
+                    Some(Err(error)) => checked.problems.push(format!("{error:#}")),
                     None => {}
                 }
                 self.out.say(Report::Checked { checked, round });
             }
             Order::Probe { host, port, round } => {
-                self.out.say(Report::Probed { problem: probe(&host, port).err(), round });
+                let problem = probe(&host, port).err().map(|error| format!("{error:#}"));
+                self.out.say(Report::Probed { problem, round });
             }
             Order::Start(start) => {
                 // Rank 0 is about to listen on the port.

@@ -217,10 +217,10 @@ fn kill_marked(is_mark: impl Fn(&[u8]) -> bool) {
 fn spawn(start: &Start, agent: &str, env: &std::collections::BTreeMap<String, String>) -> anyhow::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
     let workspace = expand(&start.workspace);
-    let program = find_program(&workspace, &start.program).map_err(anyhow::Error::msg)?;
+    let program = find_program(&workspace, &start.program)?;
     command.arg(RANK_ROLE).arg(program).arg(&start.program.name).args(&start.args).current_dir(workspace);
     if let Some(listen) = &start.listen {
-        let address = listen_addr(listen).map_err(anyhow::Error::msg)?;
+        let address = listen_addr(listen)?;
         command.env(LISTEN_ADDR, address.to_string());
     }
     command.envs(&start.env).envs(env).env(JOB_ID, &start.job_id).env(AGENT, agent);

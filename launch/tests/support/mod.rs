@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
+use anyhow::{Context, bail};
+use std::fmt::Display;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,23 +21,20 @@ const SUBNET: &str = "10.99.0";
 
 static LABS: AtomicU32 = AtomicU32::new(0);
 
-/// The reason why a test cannot run, for [`skip`].
-pub(crate) type Missing = String;
-
 /// Reports that a test is skipped, and why.
-pub(crate) fn skip(test: &str, why: &str) {
-    assert!(std::env::var_os("EDGECUT_REQUIRE_SSH").is_none(), "{test} must not be skipped, but: {why}");
-    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
+pub(crate) fn skip(test: &str, why: impl Display) {
+    assert!(std::env::var_os("EDGECUT_REQUIRE_SSH").is_none(), "{test} must not be skipped, but: {why:#}");
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why:#}");
 }
 
 /// Runs a command, and returns its output if it succeeds.
-pub(crate) fn run(program: &str, args: &[&str]) -> Result<String, Missing> {
+pub(crate) fn run(program: &str, args: &[&str]) -> anyhow::Result<String> {
     let done = Command::new(program).args(args).stdin(Stdio::null()).output();
-    let done = done.map_err(|error| format!("{program}: {error}"))?;
+    let done = done.with_context(|| program.to_owned())?;
     if done.status.success() {
         Ok(String::from_utf8_lossy(&done.stdout).into_owned())
     } else {
-        Err(format!("{program} {}: {}", args.join(" "), String::from_utf8_lossy(&done.stderr).trim()))
+        bail!("{program} {}: {}", args.join(" "), String::from_utf8_lossy(&done.stderr).trim())
     }
 }
 
@@ -71,9 +70,9 @@ pub(crate) struct Lab {
 
 impl Lab {
     /// Creates hosts in network namespaces. The error tells what is missing.
-    pub(crate) fn namespaces(count: usize) -> Result<Self, Missing> {
+    pub(crate) fn namespaces(count: usize) -> anyhow::Result<Self> {
         if !rustix::process::geteuid().is_root() {
-            return Err("network namespaces need root".into());
+            bail!("network namespaces need root");
         }
         let mut lab = Self::empty()?;
         let launcher = format!("{}l", lab.name);
@@ -89,7 +88,7 @@ impl Lab {
             let addr = format!("{SUBNET}.{}", number + 1);
             ip(&format!("netns add {namespace}"))?;
             let files = lab.dir.path().join(format!("host-{number}"));
-            fs::create_dir(&files).map_err(|e| e.to_string())?;
+            fs::create_dir(&files)?;
             lab.hosts.push(Host {
                 addr: addr.clone(),
                 namespace: Some(namespace.clone()),
@@ -109,7 +108,7 @@ impl Lab {
     }
 
     /// Starts SSH servers on ports of this machine, for the user who runs the tests.
-    pub(crate) fn loopback(count: usize) -> Result<Self, Missing> {
+    pub(crate) fn loopback(count: usize) -> anyhow::Result<Self> {
         let mut lab = Self::empty()?;
         // All loopback labs share this machine's ports.
         lab.master_port = free_port()?;
@@ -123,11 +122,11 @@ impl Lab {
         Ok(lab)
     }
 
-    fn empty() -> Result<Self, Missing> {
+    fn empty() -> anyhow::Result<Self> {
         if !Path::new(SSHD).exists() {
-            return Err(format!("{SSHD} is missing: install openssh-server"));
+            bail!("{SSHD} is missing: install openssh-server");
         }
-        let dir = tempfile::tempdir().map_err(|e| e.to_string())?;
+        let dir = tempfile::tempdir()?;
         let number = LABS.fetch_add(1, Ordering::Relaxed);
         let name = format!("ec{}x{number}", std::process::id());
         let workspace = dir.path().join("workspace");
@@ -139,14 +138,14 @@ impl Lab {
         for key in ["user_key", "host_key"] {
             run("ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", &path(key)])?;
         }
-        fs::copy(path("user_key.pub"), path("authorized_keys")).map_err(|e| e.to_string())?;
+        fs::copy(path("user_key.pub"), path("authorized_keys"))?;
         let config = format!(
             "IdentityFile {}\nIdentitiesOnly yes\nUserKnownHostsFile {}\nGlobalKnownHostsFile /dev/null\nUser {}\n",
             path("user_key"),
             path("known_hosts"),
             run("id", &["-un"])?.trim(),
         );
-        fs::write(&ssh_config, config).map_err(|e| e.to_string())?;
+        fs::write(&ssh_config, config)?;
         let mark = format!("LAB_MARK={name}");
         Ok(Self {
             dir,
@@ -162,7 +161,7 @@ impl Lab {
     }
 
     /// Starts a host's SSH server, with additional lines of configuration.
-    pub(crate) fn start_sshd(&mut self, number: usize, more: &str) -> Result<(), Missing> {
+    pub(crate) fn start_sshd(&mut self, number: usize, more: &str) -> anyhow::Result<()> {
         let dir = self.dir.path().to_owned();
         let path = |file: &str| dir.join(file).display().to_string();
         let host = &self.hosts[number];
@@ -177,8 +176,8 @@ impl Lab {
             path("authorized_keys"),
         );
         let file = path(&format!("sshd_config-{number}"));
-        fs::write(&file, config).map_err(|e| e.to_string())?;
-        let log = fs::File::create(path(&format!("sshd-{number}.log"))).map_err(|e| e.to_string())?;
+        fs::write(&file, config)?;
+        let log = fs::File::create(path(&format!("sshd-{number}.log")))?;
         let mut command = match &host.namespace {
             // The host's own view of the workspace, as if it had its own disk.
             Some(namespace) => {
@@ -201,7 +200,7 @@ impl Lab {
         let addr = host.addr.clone();
         let port = host.port;
         let namespace = host.namespace.clone();
-        self.hosts[number].sshd = Some(sshd.map_err(|e| format!("start sshd: {e}"))?);
+        self.hosts[number].sshd = Some(sshd.context("start sshd")?);
         let listens = || match &namespace {
             Some(namespace) => {
                 let listening = run("ip", &["netns", "exec", namespace, "cat", "/proc/net/tcp"]);
@@ -212,7 +211,7 @@ impl Lab {
         if wait_until(listens) {
             Ok(())
         } else {
-            Err(format!("sshd does not start: {}", read(path(&format!("sshd-{number}.log")))))
+            bail!("sshd does not start: {}", read(path(&format!("sshd-{number}.log"))))
         }
     }
 
@@ -234,7 +233,7 @@ impl Lab {
     }
 
     /// Adds the hosts' keys to the known hosts.
-    pub(crate) fn trust_all(&self) -> Result<(), Missing> {
+    pub(crate) fn trust_all(&self) -> anyhow::Result<()> {
         let key = read(self.dir.path().join("host_key.pub"));
         let key: Vec<&str> = key.split_whitespace().take(2).collect();
         let line = |host: &Host| match host.port {
@@ -340,7 +339,7 @@ impl Lab {
     }
 
     /// Runs a command on a host, outside of its SSH server.
-    pub(crate) fn on_host(&self, number: usize, command: &str) -> Result<String, Missing> {
+    pub(crate) fn on_host(&self, number: usize, command: &str) -> anyhow::Result<String> {
         let namespace = self.hosts[number].namespace.as_deref().unwrap();
         run("ip", &[&["netns", "exec", namespace], command.split(' ').collect::<Vec<_>>().as_slice()].concat())
     }
@@ -438,9 +437,9 @@ pub(crate) fn processes_with(variable: &str) -> Vec<i32> {
 }
 
 /// Returns a port on which nobody listens now.
-fn free_port() -> Result<u16, Missing> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| e.to_string())?;
-    Ok(listener.local_addr().map_err(|e| e.to_string())?.port())
+fn free_port() -> anyhow::Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    Ok(listener.local_addr()?.port())
 }
 
 pub(crate) fn wait_until(mut holds: impl FnMut() -> bool) -> bool {

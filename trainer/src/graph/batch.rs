@@ -1,13 +1,13 @@
 //! Conversion of a batch of graphs into the input of a training step.
 
-use crate::batch_input::place;
-use crate::data_parallel::{ClassifiedBatch, Logits};
+use crate::feature_rows::place_rows;
+use crate::fit::{ClassifiedBatch, Logits};
 use crate::models::{GraphClassifier, GraphInput, Mode};
 use crate::nn::GcnNorm;
-use crate::ops::{BatchGraph, Block, GnnBackend, Precision, Segments};
+use crate::ops::{BatchGraph, Block, GnnBackend, GnnKernels, Precision, Segments};
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
-use edgecut_dist_loader::{GraphBatch, GraphBatchIter, GraphDataLoader};
+use edgecut_dist_loader::{BatchIter, GraphBatch, GraphDataLoader};
 use std::sync::Arc;
 
 /// The parts of a batch of graphs to convert into tensors, and their form.
@@ -27,7 +27,7 @@ pub fn graph_batches<B: GnnBackend>(
     epoch: u64,
     options: GraphBatchOptions,
     device: &B::Device,
-) -> GraphBatchIter<Result<GraphTensorBatch<B>, TrainError>> {
+) -> BatchIter<Result<GraphTensorBatch<B>, TrainError>> {
     let device = device.clone();
     loader.epoch_map(epoch, move |batch| GraphTensorBatch::new(batch, options, &device))
 }
@@ -51,32 +51,31 @@ impl<B: GnnBackend> GraphTensorBatch<B> {
         if batch.graphs.is_empty() {
             return Ok(Self { input: None, labels: Vec::new() });
         }
-        let wrong = |what: String| TrainError::Batch { what };
         let num_nodes = batch.num_nodes();
         let GraphBatch { node_offsets, indptr, indices, features, feature_dim, labels, .. } = batch;
         let degrees: Vec<u32> =
             if options.gcn_norm { indptr.windows(2).map(|ends| ends[1] - ends[0]).collect() } else { Vec::new() };
-        let graph = Arc::new(BatchGraph::new(indptr, indices, num_nodes).map_err(|e| wrong(e.to_string()))?);
-        let block = Block::new(graph, num_nodes, num_nodes).map_err(|e| wrong(e.to_string()))?;
-        let segments = Segments::new(node_offsets).map_err(|e| wrong(e.to_string()))?;
+        let graph = Arc::new(BatchGraph::new(indptr, indices, num_nodes).map_err(TrainError::batch)?);
+        let block = Block::new(graph, num_nodes, num_nodes).map_err(TrainError::batch)?;
+        let segments = Segments::new(node_offsets).map_err(TrainError::batch)?;
         rayon::join(
-            || B::gnn_prepare_block(&block, options.for_training, device),
-            || B::gnn_prepare_block(segments.block(), options.for_training, device),
+            || B::Kernels::prepare_block(&block, options.for_training, device),
+            || B::Kernels::prepare_block(segments.block(), options.for_training, device),
         );
         if features.len() != num_nodes * feature_dim {
             let given = features.len();
-            return Err(wrong(format!(
+            return Err(TrainError::batch(format!(
                 "{given} feature values for {num_nodes} nodes with {feature_dim} features each"
             )));
         }
-        let features = place::<B>(features, ([num_nodes, feature_dim], options.precision), None, device);
+        let features = place_rows::<B>(features, ([num_nodes, feature_dim], options.precision), None, device);
         let norm = options.gcn_norm.then(|| GcnNorm::new(block.graph(), &degrees)).transpose();
         if let Ok(Some(norm)) = &norm {
-            B::gnn_prepare_weights(norm.weights(), device);
+            B::Kernels::prepare_weights(norm.weights(), device);
         }
-        let mut input = GraphInput::new(features, block, segments).map_err(|e| wrong(e.to_string()))?;
-        if let Some(norm) = norm.map_err(|e| wrong(e.to_string()))? {
-            input = input.with_gcn_norm(norm).map_err(|e| wrong(e.to_string()))?;
+        let mut input = GraphInput::new(features, block, segments).map_err(TrainError::batch)?;
+        if let Some(norm) = norm.map_err(TrainError::batch)? {
+            input = input.with_gcn_norm(norm).map_err(TrainError::batch)?;
         }
         Ok(Self { input: Some(input), labels })
     }
@@ -95,7 +94,7 @@ impl<B: GnnBackend> GraphTensorBatch<B> {
 impl<B: GnnBackend, M: GraphClassifier<B>> ClassifiedBatch<B, M> for GraphTensorBatch<B> {
     fn classify(self, model: &M, mode: Mode) -> Result<Option<Logits<B>>, TrainError> {
         let Some(input) = self.input else { return Ok(None) };
-        let logits = model.forward(&input, mode).map_err(|e| TrainError::Batch { what: e.to_string() })?;
+        let logits = model.forward(&input, mode).map_err(TrainError::batch)?;
         Ok(Some((logits, self.labels)))
     }
 }

@@ -1,13 +1,27 @@
 //! The settings of graph classification.
 
+use crate::fit::{FitConfig, LearningRate};
 use crate::metrics::Metric;
 use crate::models::{GraphConvKind, GraphNetConfig, Readout};
 use crate::nn::Aggregation;
+use crate::step_options::StepOptions;
 use crate::train_error::TrainError;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, GraphLoaderConfig, Packing};
 use edgecut_graph::GraphDataset;
 
 /// The settings of a graph classifier and its training.
+///
+/// ```
+/// use edgecut_dist_loader::Packing;
+/// use edgecut_trainer::graph::GraphTrainingConfig;
+/// use edgecut_trainer::models::GraphConvKind;
+/// let config = GraphTrainingConfig {
+///     packing: Packing::Nodes(4096),
+///     num_epochs: 20,
+///     ..GraphTrainingConfig::new(GraphConvKind::Gcn)
+/// };
+/// assert!(config.batch_norm);
+/// ```
 #[derive(Clone, Debug)]
 pub struct GraphTrainingConfig {
     /// The convolution.
@@ -46,12 +60,21 @@ pub struct GraphTrainingConfig {
     pub concurrency: usize,
     /// The maximum number of bytes of prefetched batches. A single batch may exceed it.
     pub prefetch_bytes: usize,
+    /// The options of each step: the precision of products, and the sum of gradients.
+    pub step: StepOptions,
 }
 
 impl GraphTrainingConfig {
     /// Returns the settings of the GIN paper for social networks, which are the defaults of the program `train`: four
     /// layers of 64 channels, sum pooling, dropout 0.5, batches of 32 graphs, Adam with a learning rate of 0.01 that is
     /// halved every 50 epochs.
+    ///
+    /// ```
+    /// use edgecut_trainer::graph::GraphTrainingConfig;
+    /// use edgecut_trainer::models::GraphConvKind;
+    /// let config = GraphTrainingConfig::new(GraphConvKind::Gin { mlp_layers: 2, learn_epsilon: false });
+    /// assert_eq!((config.num_layers, config.hidden_channels, config.lr), (4, 64, 0.01));
+    /// ```
     pub fn new(conv: GraphConvKind) -> Self {
         Self {
             conv,
@@ -72,14 +95,25 @@ impl GraphTrainingConfig {
             seed: 0,
             concurrency: 2,
             prefetch_bytes: DEFAULT_PREFETCH_BYTES,
+            step: StepOptions::default(),
         }
     }
 
     /// Returns the settings of the model for these graphs.
     ///
     /// # Errors
-    /// [`TrainError::Config`] if the nodes have neither attributes nor labels, or settings contradict the graphs or
-    /// each other.
+    /// [`TrainError::Config`] and [`TrainError::Dataset`] if the nodes have neither attributes nor labels, or settings
+    /// contradict the graphs or each other.
+    ///
+    /// ```
+    /// use edgecut_graph::small_graphs::{GraphSource, load_graphs};
+    /// use edgecut_trainer::graph::GraphTrainingConfig;
+    /// use edgecut_trainer::models::GraphConvKind;
+    /// let graphs = load_graphs(&GraphSource::new("fake-graphs", "data"))?.with_degrees_as_labels();
+    /// let model = GraphTrainingConfig::new(GraphConvKind::Gcn).model_config(&graphs)?;
+    /// assert_eq!((model.in_channels, model.num_classes), (graphs.feature_dim(), graphs.classes().len()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn model_config(&self, graphs: &GraphDataset) -> Result<GraphNetConfig, TrainError> {
         let fail = |what: String| TrainError::Config { what: format!("dataset {}: {what}", graphs.name()) };
         if graphs.feature_dim() == 0 {
@@ -95,17 +129,28 @@ impl GraphTrainingConfig {
             dropout: self.dropout,
             ..GraphNetConfig::new(self.conv, graphs.feature_dim(), self.hidden_channels, classes, self.num_layers)
         };
-        model.validate().map_err(|e| fail(e.to_string()))?;
-        match self.metric.problem(classes) {
-            Some(what) => Err(fail(what)),
-            None => Ok(model),
+        model.validate().map_err(|source| TrainError::Dataset { dataset: graphs.name().to_owned(), source })?;
+        self.check_metric(graphs)?;
+        Ok(model)
+    }
+
+    /// Checks that the metric is defined for the classes of the graphs.
+    pub(super) fn check_metric(&self, graphs: &GraphDataset) -> Result<(), TrainError> {
+        match self.metric.problem(graphs.classes().len()) {
+            Some(what) => Err(TrainError::Config { what: format!("dataset {}: {what}", graphs.name()) }),
+            None => Ok(()),
         }
     }
 
-    /// Returns the learning rate of an epoch, counted from 0.
-    pub(crate) fn lr_of(&self, epoch: u64) -> f64 {
-        let steps = epoch.checked_div(self.lr_step).unwrap_or(0);
-        self.lr * self.lr_gamma.powi(i32::try_from(steps).unwrap_or(i32::MAX))
+    /// Returns the settings of the training loop. Every epoch is validated.
+    pub(crate) fn fit(&self) -> FitConfig {
+        FitConfig {
+            num_epochs: self.num_epochs,
+            eval_every: 1,
+            lr: LearningRate { initial: self.lr, step: self.lr_step, gamma: self.lr_gamma },
+            weight_decay: self.weight_decay,
+            seed: self.seed,
+        }
     }
 
     pub(crate) fn train_loader(&self) -> GraphLoaderConfig {
@@ -122,18 +167,5 @@ impl GraphTrainingConfig {
     /// Returns the loader configuration of evaluation: all graphs, in order.
     pub(crate) fn eval_loader(&self) -> GraphLoaderConfig {
         GraphLoaderConfig { shuffle: false, drop_last: false, ..self.train_loader() }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_learning_rate_falls_in_steps() {
-        let config = GraphTrainingConfig::new(GraphConvKind::Gcn);
-        assert_eq!([0, 49, 50, 149].map(|epoch| config.lr_of(epoch)), [0.01, 0.01, 0.005, 0.0025]);
-        let constant = GraphTrainingConfig { lr_step: 0, ..config };
-        assert_eq!(constant.lr_of(1000), 0.01);
     }
 }

@@ -1,18 +1,18 @@
 //! Cross-validation of graph classification.
 
 use super::config::GraphTrainingConfig;
-use super::report::{GraphEpochReport, GraphObserver};
-use super::training::{GraphSplit, train_graph};
-use crate::improved::Improved;
-use crate::models::{GraphNet, GraphNetConfig};
+use super::split::GraphSplit;
+use super::train_graph;
+use crate::classification_scores::ClassificationScores;
+use crate::fit::{EpochReport, Observer};
 use crate::ops::GnnBackend;
 use crate::parameter_count::ParameterCount;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
 use edgecut_graph::GraphDataset;
-use edgecut_graph::graph_splits::{Fold, hold_out};
 use edgecut_graph::rng::combine;
+use edgecut_graph::small_graphs::{Fold, hold_out};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -22,6 +22,12 @@ use std::sync::Arc;
 const VALIDATION_PARTS: usize = 10;
 
 /// The selection of the epochs of a cross-validation.
+///
+/// ```
+/// use edgecut_trainer::graph::Protocol;
+/// assert_eq!("best-mean-epoch".parse(), Ok(Protocol::BestMeanEpoch));
+/// assert_eq!(Protocol::default().to_string(), "validation");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
@@ -105,7 +111,7 @@ pub fn cross_validate<B>(
     config: &GraphTrainingConfig,
     world: &mut ProcessGroup,
     device: &B::Device,
-    observer: &mut dyn GraphObserver<B::InnerBackend>,
+    observer: &mut dyn Observer<ClassificationScores>,
 ) -> Result<CrossValidationResult, TrainError>
 where
     B: AutodiffBackend + GnnBackend,
@@ -113,7 +119,7 @@ where
 {
     let undefined = |fold: usize| TrainError::Config {
         what: format!(
-            "fold {}: metric {} is not defined on its test graphs: use --metric accuracy",
+            "fold {}: metric {} is not defined on its test graphs: use `metric=accuracy`",
             fold + 1,
             config.metric
         ),
@@ -171,12 +177,12 @@ fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
 }
 
 /// An observer that adds the number of the fold to the reports of its epochs. The models of folds are not saved.
-struct OfFold<'a, B: Backend> {
-    observer: &'a mut dyn GraphObserver<B>,
+struct OfFold<'a> {
+    observer: &'a mut dyn Observer<ClassificationScores>,
     fold: usize,
 }
 
-impl<B: Backend> GraphObserver<B> for OfFold<'_, B> {
+impl Observer<ClassificationScores> for OfFold<'_> {
     fn started(&mut self, parameters: ParameterCount) {
         // The models of all folds have the same number of parameters: report it once.
         if self.fold == 1 {
@@ -188,12 +194,8 @@ impl<B: Backend> GraphObserver<B> for OfFold<'_, B> {
         self.observer.step(epoch, done, total);
     }
 
-    fn epoch(&mut self, report: &GraphEpochReport) -> std::io::Result<()> {
-        self.observer.epoch(&GraphEpochReport { fold: Some(self.fold), ..report.clone() })
-    }
-
-    fn improved(&mut self, _: &Improved<'_, GraphNet<B>, GraphNetConfig>, _: &mut ProcessGroup) -> std::io::Result<()> {
-        Ok(())
+    fn epoch(&mut self, report: &EpochReport<ClassificationScores>) -> std::io::Result<()> {
+        self.observer.epoch(&EpochReport { fold: Some(self.fold), ..report.clone() })
     }
 }
 

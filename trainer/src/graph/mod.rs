@@ -3,11 +3,86 @@
 mod batch;
 mod config;
 mod cross_validation;
-mod report;
-mod training;
+mod evaluator;
+mod split;
+mod task;
 
 pub use batch::{GraphBatchOptions, GraphTensorBatch, graph_batches};
 pub use config::GraphTrainingConfig;
 pub use cross_validation::{CrossValidationResult, Protocol, cross_validate};
-pub use report::{GraphEpochReport, GraphObserver};
-pub use training::{GraphSplit, TrainedGraphModel, average_statistics, evaluate_graph, train_graph};
+pub use evaluator::GraphEvaluator;
+pub use split::GraphSplit;
+pub use task::GraphTask;
+
+use crate::classification_result::ClassificationResult;
+use crate::classification_scores::ClassificationScores;
+use crate::embeddings::Embeddings;
+use crate::fit::{Evaluator, Fitted, Observer, fit};
+use crate::models::{GraphNet, GraphNetConfig};
+use crate::ops::GnnBackend;
+use crate::parameter_count::check_model_memory;
+use crate::train_error::TrainError;
+use burn::tensor::backend::{AutodiffBackend, Backend};
+use edgecut_cluster::ProcessGroup;
+use edgecut_graph::GraphDataset;
+use std::sync::Arc;
+
+/// A trained graph classifier.
+pub type FittedGraphModel<B> = Fitted<GraphNet<B>, GraphNetConfig, ClassificationResult>;
+
+/// Trains a model on this rank's share of the training graphs, and tests the model of the best validation epoch. Every
+/// rank calls this function and gets the same model and the same result.
+///
+/// # Errors
+/// Options that do not match the graphs, more ranks than training graphs, a failure of the job, or a loss that is not
+/// finite.
+pub fn train_graph<B>(
+    graphs: &Arc<GraphDataset>,
+    split: &GraphSplit,
+    config: &GraphTrainingConfig,
+    world: &mut ProcessGroup,
+    device: &B::Device,
+    observer: &mut dyn Observer<ClassificationScores>,
+) -> Result<FittedGraphModel<B::InnerBackend>, TrainError>
+where
+    B: AutodiffBackend + GnnBackend,
+    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
+{
+    let model_config = config.model_config(graphs)?;
+    task::check_share(graphs, split, world)?;
+    check_model_memory::<B>(model_config.num_parameters(), None, world)?;
+    let mut model: GraphNet<B> = model_config.init(config.seed, device)?;
+    model.set_precision(config.step.precision);
+    let task = GraphTask::new(graphs, split, config, device, world)?;
+    fit(task, model, model_config, &config.fit(), world, observer)
+}
+
+/// Evaluates a trained model on the validation and test graphs.
+///
+/// # Errors
+/// A model that does not match the graphs, or a failure of the job.
+pub fn evaluate_graph<B: GnnBackend>(
+    graphs: &Arc<GraphDataset>,
+    split: &GraphSplit,
+    config: &GraphTrainingConfig,
+    (model, model_config): (&GraphNet<B>, &GraphNetConfig),
+    world: &mut ProcessGroup,
+    device: &B::Device,
+) -> Result<ClassificationResult, TrainError> {
+    let given = model_config;
+    let expected = config.model_config(graphs)?;
+    if (given.in_channels, given.num_classes) != (expected.in_channels, expected.num_classes) {
+        let what = format!(
+            "the model has {} features and {} classes, but the graphs of {} have {} and {}",
+            given.in_channels,
+            given.num_classes,
+            graphs.name(),
+            expected.in_channels,
+            expected.num_classes
+        );
+        return Err(TrainError::Config { what });
+    }
+    let config = GraphTrainingConfig { conv: model_config.conv, ..config.clone() };
+    let evaluator = GraphEvaluator::new(graphs, split, &config, device, world)?;
+    evaluator.evaluate_trained(model, &Embeddings::default(), world)
+}

@@ -6,12 +6,12 @@ use crate::models::GraphSchema;
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
-use edgecut_dist_loader::{LinkBatch, Negatives, SharedCandidates};
+use edgecut_dist_loader::{LinkBatch, Negatives, SharedCandidates, SharedNegatives};
 use std::sync::Arc;
 
 /// The input of a training step: a batch of edges as tensors. Nodes are identified by their row in the encoder's
 /// output, which holds the seeds of all node types, one type after the other.
-pub(super) struct LinkTensorBatch<B: Backend> {
+pub struct LinkTensorBatch<B: Backend> {
     pub(super) graph: TensorBatch<B>,
     /// The type of each edge.
     pub(super) edge_types: Vec<u16>,
@@ -59,11 +59,11 @@ impl<B: GnnBackend> LinkTensorBatch<B> {
         batch: LinkBatch,
         schema: &Arc<GraphSchema>,
         options: BatchOptions,
-        in_batch: bool,
+        pairs: SharedNegatives,
         cache: Option<&FeatureCache<B>>,
         device: &B::Device,
     ) -> Result<Self, TrainError> {
-        let shared = batch.shared_candidates(in_batch);
+        let shared = batch.shared_candidates(pairs);
         let LinkBatch { graph, edge_types, mut src, mut dst, negatives, .. } = batch;
         // The loader numbers the seeds of each node type from 0. Adding the start of a type's rows converts these
         // numbers to rows of the encoder's output.

@@ -1,6 +1,6 @@
 //! The settings of link prediction, and their checks against the graph.
 
-use crate::models::{GraphSchema, LinkModelConfig, RelationalConfig};
+use crate::models::{GraphSchema, LinkModelConfig, ModelError};
 use crate::nn::DecoderKind;
 use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
@@ -12,6 +12,34 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The settings of link prediction.
+///
+/// ```
+/// use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
+/// use edgecut_dist_sampler::{Fanout, SamplerConfig};
+/// use edgecut_trainer::TrainingConfig;
+/// use edgecut_trainer::link::{LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig};
+/// use edgecut_trainer::models::ModelKind;
+/// use edgecut_trainer::nn::{Aggregation, DecoderKind};
+/// let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+/// let config = LinkTrainingConfig {
+///     training: TrainingConfig::new(kind, SamplerConfig::new(vec![Fanout::Count(10); 2])),
+///     decoder: DecoderKind::Dot,
+///     negatives: NegativeSampling {
+///         num: 1,
+///         distribution: NegativeDistribution::Uniform,
+///         exclude: Exclude::Nothing,
+///         shared: false,
+///     },
+///     in_batch_negatives: false,
+///     loss: LinkLoss::Bce,
+///     n3_weight: 0.0,
+///     edge_types: Vec::new(),
+///     reverse_types: Vec::new(),
+///     evaluation: LinkEvaluation::Sampled(100),
+///     metric: LinkMetric::Mrr,
+/// };
+/// # let _ = config;
+/// ```
 #[derive(Clone, Debug)]
 pub struct LinkTrainingConfig {
     /// The settings of the encoder and its training.
@@ -41,6 +69,12 @@ pub struct LinkTrainingConfig {
 }
 
 /// The loss of link prediction.
+///
+/// ```
+/// use edgecut_trainer::link::LinkLoss;
+/// assert_eq!("softmax".parse(), Ok(LinkLoss::Softmax));
+/// assert_eq!(LinkLoss::Bce.to_string(), "bce");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkLoss {
@@ -51,6 +85,13 @@ pub enum LinkLoss {
 }
 
 /// The candidates that held-out edges are ranked against.
+///
+/// ```
+/// use edgecut_trainer::link::LinkEvaluation;
+/// let sampled = LinkEvaluation::Sampled(100);
+/// assert_eq!(serde_json::to_string(&sampled)?, r#"{"sampled":100}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkEvaluation {
@@ -61,6 +102,12 @@ pub enum LinkEvaluation {
 }
 
 /// A metric of link prediction; greater is better.
+///
+/// ```
+/// use edgecut_trainer::link::LinkMetric;
+/// assert_eq!("hits@10".parse(), Ok(LinkMetric::HitsAt10));
+/// assert_eq!(LinkMetric::RocAuc.to_string(), "roc-auc");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LinkMetric {
@@ -120,7 +167,7 @@ impl fmt::Display for LinkLoss {
 /// # Errors
 /// [`TrainError::Config`] for an unknown or ambiguous name, if no edges are held out for validation, or if the metric
 /// does not support the evaluation.
-pub fn target_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec<EdgeTypeId>, TrainError> {
+pub(super) fn target_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec<EdgeTypeId>, TrainError> {
     let fail = |what: String| Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) });
     if config.metric == LinkMetric::RocAuc && config.evaluation == LinkEvaluation::Filtered {
         return fail(
@@ -137,7 +184,7 @@ pub fn target_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec
     };
     if types.iter().all(|e| meta.edge_types[e.index()].held_out[0] == 0) {
         return fail(
-            "no edges are held out for validation: partition it with --hold-out-edges, or give it validation and test edges"
+            "no edges are held out for validation: partition it with `hold_out_edges`, or give it validation and test edges"
                 .into(),
         );
     }
@@ -178,24 +225,11 @@ pub(crate) fn edge_type(meta: &Meta, name: &str) -> Result<EdgeTypeId, TrainErro
 /// Returns the model that `config` describes for a graph.
 ///
 /// # Errors
-/// [`TrainError::Config`] if settings contradict the graph or each other.
+/// [`TrainError::Dataset`] if settings contradict the graph or each other.
 pub fn link_model_config(meta: &Meta, config: &LinkTrainingConfig) -> Result<LinkModelConfig, TrainError> {
-    let fail = |what: String| TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) };
-    let training = &config.training;
-    let encoder = RelationalConfig {
-        kind: training.kind,
-        graph: GraphSchema::new(meta).map_err(|e| fail(e.to_string()))?,
-        outputs: Vec::new(),
-        hidden_channels: training.hidden_channels,
-        num_layers: training.sampler.num_neighbors.num_hops(),
-        relation_aggregation: training.relation_aggregation,
-        residual: training.residual,
-        layer_norm: training.layer_norm,
-        dropout: training.dropout,
-        input_dropout: training.input_dropout,
-        normalize_features: training.normalize_features,
-    };
-    let model = LinkModelConfig { encoder, decoder: config.decoder };
-    model.validate().map_err(|e| fail(e.to_string()))?;
+    let unfit = |source: ModelError| TrainError::Dataset { dataset: meta.dataset.clone(), source };
+    let graph = GraphSchema::new(meta).map_err(unfit)?;
+    let model = LinkModelConfig { encoder: config.training.relational(graph, Vec::new()), decoder: config.decoder };
+    model.validate().map_err(unfit)?;
     Ok(model)
 }

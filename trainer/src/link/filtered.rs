@@ -1,7 +1,7 @@
 //! Filtered ranking: ranks held-out edges against all nodes of the destination's type.
 
 use super::config::{LinkTrainingConfig, target_edge_types};
-use super::report::LinkScores;
+use super::scores::LinkScores;
 use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::Embeddings;
 use crate::gather::all_gather_large;
@@ -12,7 +12,7 @@ use crate::train_error::TrainError;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_loader::{DistNeighborLoader, Seeds};
-use edgecut_dist_sampler::{DistNeighborSampler, SamplingNode};
+use edgecut_dist_sampler::{DistGraph, DistNeighborSampler};
 use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,7 +28,7 @@ const EDGES_AT_ONCE: usize = 1024;
 /// multi-relational data", NIPS 2013). Every rank encodes the nodes that it owns and scores them for the edges of all
 /// ranks; only queries and counts cross the network.
 pub(super) struct FilteredRanking {
-    node: Arc<SamplingNode>,
+    node: Arc<DistGraph>,
     schema: Arc<GraphSchema>,
     options: BatchOptions,
     /// A loader of this rank's nodes for each node type that the edges connect.
@@ -71,7 +71,7 @@ impl OwnedRows {
 
 impl FilteredRanking {
     pub(super) fn new(
-        node: &Arc<SamplingNode>,
+        node: &Arc<DistGraph>,
         schema: &Arc<GraphSchema>,
         options: BatchOptions,
         config: &LinkTrainingConfig,
@@ -80,7 +80,7 @@ impl FilteredRanking {
         let training = &config.training;
         if training.sampler.temporal.is_some() {
             let what = "ranking all nodes ignores times: with temporal sampling, rank against sampled negatives \
-                        (--eval-negatives with a number)"
+                        (`evaluation` with a number)"
                 .into();
             return Err(TrainError::Config { what });
         }
@@ -159,8 +159,7 @@ impl FilteredRanking {
         for batch in tensor_batches::<B>(loader, 0, &self.schema, self.options, device) {
             let mut batch = embeddings.fill(batch??, device)?;
             if let Some(input) = batch.take_input() {
-                let encoded =
-                    model.encode(&input, Mode::Eval).map_err(|e| TrainError::Batch { what: e.to_string() })?;
+                let encoded = model.encode(&input, Mode::Eval).map_err(TrainError::batch)?;
                 values.extend(encoded.into_data().iter::<f32>());
                 consumed();
             }
@@ -168,7 +167,7 @@ impl FilteredRanking {
         }
         if values.len() != ids.len() * channels {
             let what = format!("{} values for {} nodes of {channels}", values.len(), ids.len());
-            return Err(TrainError::Batch { what });
+            return Err(TrainError::batch(what));
         }
         Ok(OwnedRows { ids, values, channels })
     }
@@ -240,14 +239,14 @@ impl FilteredRanking {
 
 /// Returns the global ids of the nodes of a type that this rank encodes, ascending, in the order of the loader's
 /// batches. Ranks that share a part take its nodes in turn.
-fn encoded_ids(node: &SamplingNode, node_type: NodeTypeId) -> Vec<u32> {
+fn encoded_ids(node: &DistGraph, node_type: NodeTypeId) -> Vec<u32> {
     let (sharers, mine) = node.sharers();
     node.part().owned(node_type).skip(mine).step_by(sharers).collect()
 }
 
 /// Returns for each edge type and source of `edges` the known destinations, training and held-out, as ascending
 /// positions among this rank's nodes.
-fn known(node: &SamplingNode, edges: &[HeldOutEdge]) -> HashMap<(EdgeTypeId, u32), Vec<u32>> {
+fn known(node: &DistGraph, edges: &[HeldOutEdge]) -> HashMap<(EdgeTypeId, u32), Vec<u32>> {
     let mut known: HashMap<(EdgeTypeId, u32), Vec<u32>> =
         edges.iter().map(|edge| ((edge.edge_type, edge.src), Vec::new())).collect();
     let edge_types: BTreeSet<EdgeTypeId> = edges.iter().map(|edge| edge.edge_type).collect();
@@ -277,7 +276,7 @@ fn known(node: &SamplingNode, edges: &[HeldOutEdge]) -> HashMap<(EdgeTypeId, u32
 
 /// Returns the held-out edges of all parts in the same order on all ranks, sorted by destination type first.
 fn gather_held_out(
-    node: &SamplingNode,
+    node: &DistGraph,
     edge_types: &[EdgeTypeId],
     split: Split,
     world: &mut ProcessGroup,

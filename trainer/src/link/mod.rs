@@ -1,19 +1,94 @@
 //! Link prediction: a model learns to distinguish edges from negative pairs.
 //!
 //! - [`LinkTrainingConfig`]: the settings;
+//! - [`LinkTask`]: the training task, and [`LinkEvaluator`]: the ranking of held-out edges;
 //! - `batch`: a batch of edges as tensors;
 //! - `step`: the scores and the loss of a batch;
-//! - `evaluation`: the ranking of held-out edges against sampled negatives; `filtered`: against all nodes;
-//! - [`train_link`]: the training loop.
+//! - `filtered`: the ranking against all nodes;
+//! - [`train_link`]: training with the models of this crate.
 
 mod batch;
 mod config;
-mod evaluation;
+mod evaluator;
 mod filtered;
-mod report;
+mod scores;
 mod step;
-mod training;
+mod task;
 
-pub use config::{LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig, link_model_config, target_edge_types};
-pub use report::{LinkEpochReport, LinkObserver, LinkResult, LinkScores};
-pub use training::{TrainedLinkModel, evaluate_link, train_link};
+pub use batch::LinkTensorBatch;
+pub use config::{LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig, link_model_config};
+pub use evaluator::LinkEvaluator;
+pub use scores::{LinkResult, LinkScores};
+pub use task::LinkTask;
+
+use crate::embeddings::{EmbeddingSource, Embeddings};
+use crate::fit::{Evaluator, Fitted, Observer, fit};
+use crate::models::{LinkModel, LinkModelConfig};
+use crate::ops::GnnBackend;
+use crate::parameter_count::{EmbeddedNodes, check_model_memory};
+use crate::train_error::TrainError;
+use burn::tensor::backend::{AutodiffBackend, Backend};
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_sampler::DistGraph;
+use std::sync::Arc;
+use task::batch_options;
+
+/// A trained model for link prediction.
+pub type FittedLinkModel<B> = Fitted<LinkModel<B>, LinkModelConfig, LinkResult>;
+
+/// Trains a model on this rank's share of the training edges, and tests the model of the best validation epoch. Every
+/// rank calls this function and gets the same model and the same result.
+///
+/// # Errors
+/// Options that do not match the graph, a failure of the job, or a loss that is not finite.
+pub fn train_link<B>(
+    node: &Arc<DistGraph>,
+    config: &LinkTrainingConfig,
+    world: &mut ProcessGroup,
+    device: &B::Device,
+    observer: &mut dyn Observer<LinkScores>,
+) -> Result<FittedLinkModel<B::InnerBackend>, TrainError>
+where
+    B: AutodiffBackend + GnnBackend,
+    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
+{
+    let training = &config.training;
+    let model_config = link_model_config(node.part().meta(), config)?;
+    let embedded = EmbeddedNodes { node, schema: &model_config.encoder.graph, dim: training.hidden_channels };
+    check_model_memory::<B>(model_config.num_parameters(), Some(embedded), world)?;
+    let mut model: LinkModel<B> = model_config.init(training.seed, device)?;
+    model.set_precision(training.step.precision);
+    let task = LinkTask::new(node, config, &model_config, device, world)?;
+    fit(task, model, model_config, &training.fit(), world, observer)
+}
+
+/// Evaluates a trained model and its embeddings on the validation and test edges. Every rank calls this function.
+///
+/// # Errors
+/// A model that does not match the graph or the options, or a failure of the job.
+pub fn evaluate_link<'a, B: GnnBackend>(
+    node: &Arc<DistGraph>,
+    config: &LinkTrainingConfig,
+    model: &LinkModel<B>,
+    model_config: &LinkModelConfig,
+    saved: impl Into<EmbeddingSource<'a>>,
+    world: &mut ProcessGroup,
+    device: &B::Device,
+) -> Result<LinkResult, TrainError> {
+    let fail = |what: String| Err(TrainError::Config { what });
+    let asked = link_model_config(node.part().meta(), config)?;
+    if let Some(what) = model_config.encoder.graph.difference(&asked.encoder.graph) {
+        return fail(format!("the model was trained for another graph: this graph has {what}"));
+    }
+    if model_config.encoder.num_layers != asked.encoder.num_layers {
+        let has = model_config.encoder.num_layers;
+        let given = asked.encoder.num_layers;
+        return fail(format!("the model has {has} layers, but `num_neighbors` has {given} fan-outs: make them equal"));
+    }
+    let schema = Arc::new(asked.encoder.graph);
+    let mut embeddings = Embeddings::new(node, &schema, model_config.encoder.hidden_channels, config.training.seed)?;
+    embeddings.load(saved)?;
+    let evaluator = LinkEvaluator::new(node, &schema, batch_options(model_config, false), config, device, world)?;
+    world.barrier()?;
+    evaluator.evaluate_trained(model, &embeddings, world)
+}

@@ -2,8 +2,8 @@
 
 use super::batch::{LinkTensorBatch, NegativeRows, SharedRows};
 use super::config::{LinkLoss, LinkTrainingConfig};
-use crate::data_parallel::{Forward, JudgedSeeds, StepGradients, exchange};
 use crate::embeddings::Embeddings;
+use crate::fit::{Forward, JudgedSeeds, StepGradients, exchange};
 use crate::models::{LinkModel, Mode, ModelInput};
 use crate::ops::{GnnBackend, matmul};
 use crate::train_error::TrainError;
@@ -63,7 +63,8 @@ pub(super) fn step<B: AutodiffBackend + GnnBackend>(
             Forward { judged: Some(JudgedSeeds { loss, judged, num_seeds }), start }
         }
     };
-    exchange(model, forward, Some((embeddings, pulled, config.training.embedding_lr)), world)
+    let embedded = Some((embeddings, pulled, config.training.embedding_lr));
+    exchange(model, forward, embedded, &config.training.step, world)
 }
 
 /// Scores all pairs of a batch.
@@ -74,7 +75,7 @@ pub(super) fn scores<B: GnnBackend>(
     mode: Mode,
     with_cubes: bool,
 ) -> Result<Scores<B>, TrainError> {
-    let rows = model.encode(input, mode).map_err(|e| TrainError::Batch { what: e.to_string() })?;
+    let rows = model.encode(input, mode).map_err(TrainError::batch)?;
     let device = rows.device();
     let [_, channels] = rows.dims();
     let select = |wanted: &[u32]| rows.clone().select(0, indices::<B>(wanted, &device));
@@ -206,7 +207,7 @@ fn indices<B: Backend>(rows: &[u32], device: &B::Device) -> Tensor<B, 1, Int> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backends::Cpu;
+    use crate::backend_types::Cpu;
 
     const MASKED: [(u32, u32); 6] = [(0, 1), (1, 0), (1, 3), (2, 0), (2, 1), (2, 2)];
 

@@ -4,6 +4,15 @@ use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
 
 /// Three counters per class: the seeds with this label, the predictions of this class, and the correct predictions of
 /// it.
+///
+/// ```
+/// use edgecut_trainer::metrics::ClassCounts;
+/// let mut counts = ClassCounts::new(3);
+/// for (label, prediction) in [(0, 0), (0, 1), (1, 1), (2, 2)] {
+///     counts.add(label, prediction);
+/// }
+/// assert_eq!(counts.micro_f1(), Some(0.75));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassCounts {
     /// `[num_classes * 3]`: the labelled, predicted and correct seeds of class 0, then of class 1, and so on.
@@ -34,6 +43,14 @@ impl ClassCounts {
 
     /// Adds a seed without a prediction, because its logits contain NaN. It counts as a false negative of its class,
     /// and not as a prediction of any class.
+    ///
+    /// ```
+    /// use edgecut_trainer::metrics::ClassCounts;
+    /// let mut counts = ClassCounts::new(2);
+    /// counts.add(0, 0);
+    /// counts.add_unclassified(0);
+    /// assert_eq!(counts.micro_f1(), Some(0.5));
+    /// ```
     pub fn add_unclassified(&mut self, label: i64) {
         if let Some(label) = self.class(label) {
             self.counts[3 * label] += 1;
@@ -67,6 +84,15 @@ impl ClassCounts {
 
     /// Returns the mean F1 of the classes that have seeds or predictions, or `None` if there are none. A class without
     /// a correct seed has an F1 of 0.
+    ///
+    /// ```
+    /// use edgecut_trainer::metrics::ClassCounts;
+    /// let mut counts = ClassCounts::new(3);
+    /// counts.add(0, 0);
+    /// counts.add(1, 2);
+    /// // Class 0 has an F1 of 1. Class 1 was not found, and class 2 was predicted wrongly.
+    /// assert_eq!(counts.macro_f1(), Some(1.0 / 3.0));
+    /// ```
     pub fn macro_f1(&self) -> Option<f64> {
         let f1 = |class: OfClass| {
             // F1 = 2 TP / (2 TP + FP + FN), and labelled + predicted = 2 TP + FP + FN.

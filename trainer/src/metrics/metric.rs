@@ -7,6 +7,12 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// A metric of classification. Greater is better.
+///
+/// ```
+/// use edgecut_trainer::metrics::Metric;
+/// assert_eq!("macro-f1".parse(), Ok(Metric::MacroF1));
+/// assert_eq!(Metric::RocAuc.to_string(), "roc-auc");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
@@ -25,6 +31,12 @@ impl Metric {
     const ALL: [Self; 4] = [Self::Accuracy, Self::RocAuc, Self::MicroF1, Self::MacroF1];
 
     /// Returns an error text if the metric is not defined for `num_classes` classes.
+    ///
+    /// ```
+    /// use edgecut_trainer::metrics::Metric;
+    /// assert_eq!(Metric::RocAuc.problem(2), None);
+    /// assert!(Metric::RocAuc.problem(3).is_some());
+    /// ```
     pub fn problem(self, num_classes: usize) -> Option<String> {
         (self == Self::RocAuc && num_classes != 2)
             .then(|| format!("metric {self} needs two classes, but there are {num_classes}: use macro-f1 or accuracy"))
@@ -43,6 +55,12 @@ impl fmt::Display for Metric {
 }
 
 /// The error of parsing an unknown metric.
+///
+/// ```
+/// use edgecut_trainer::metrics::Metric;
+/// let error = "f1".parse::<Metric>().expect_err("an unknown metric");
+/// assert!(error.to_string().starts_with("unknown metric \"f1\""));
+/// ```
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("unknown metric {0:?}: expected accuracy, roc-auc, micro-f1 or macro-f1")]
 pub struct ParseMetricError(String);

@@ -9,6 +9,16 @@ use super::metric::Metric;
 use super::roc_auc::ScoredLabels;
 
 /// The state of a metric over the seeds that one rank has evaluated.
+///
+/// ```
+/// use burn::tensor::Tensor;
+/// use edgecut_trainer::Cpu;
+/// use edgecut_trainer::metrics::{Metric, MetricState};
+/// let mut state = MetricState::new(Metric::Accuracy, 2);
+/// let logits = Tensor::<Cpu, 2>::from_data([[2.0, 1.0], [0.0, 3.0]], &Default::default());
+/// state.add(&logits, &[0, 0]);
+/// assert!(matches!(state, MetricState::Accuracy([1.0, 2.0])));
+/// ```
 #[derive(Debug, Clone)]
 pub enum MetricState {
     /// The number of correctly classified seeds, and the number of seeds.

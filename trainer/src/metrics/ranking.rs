@@ -12,6 +12,12 @@ const DEPTHS: [f64; 3] = [1.0, 3.0, 10.0];
 /// prediction methods", 2020). A model that gives all edges the same score gains nothing by it.
 ///
 /// A positive edge whose score is NaN ranks last. Negative edges whose scores are NaN rank above the positive edge.
+///
+/// ```
+/// use edgecut_trainer::metrics::realistic_rank;
+/// // One negative edge scores higher, two are tied with the positive edge.
+/// assert_eq!(realistic_rank(0.5, &[0.9, 0.5, 0.5, 0.1]), 3.0);
+/// ```
 pub fn realistic_rank(score: f32, others: &[f32]) -> f64 {
     let (above, tied) = others.iter().fold((0_u64, 0_u64), |(above, tied), &other| match score.partial_cmp(&other) {
         Some(std::cmp::Ordering::Greater) => (above, tied),
@@ -22,6 +28,15 @@ pub fn realistic_rank(score: f32, others: &[f32]) -> f64 {
 }
 
 /// The sums of ranking metrics over positive edges.
+///
+/// ```
+/// use edgecut_trainer::metrics::RankingMetrics;
+/// let mut metrics = RankingMetrics::default();
+/// metrics.add(1.0);
+/// metrics.add(4.0);
+/// assert_eq!(metrics.mrr(), Some(0.625));
+/// assert_eq!(metrics.hits(), Some([0.5, 0.5, 1.0]));
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RankingMetrics {
     reciprocals: f64,
@@ -32,6 +47,13 @@ pub struct RankingMetrics {
 
 impl RankingMetrics {
     /// Adds the rank of an edge, from 1. For hits a half rank counts as the next whole rank.
+    ///
+    /// ```
+    /// use edgecut_trainer::metrics::RankingMetrics;
+    /// let mut metrics = RankingMetrics::default();
+    /// metrics.add(3.5);
+    /// assert_eq!(metrics.hits(), Some([0.0, 0.0, 1.0]));
+    /// ```
     pub fn add(&mut self, rank: f64) {
         self.reciprocals += 1.0 / rank;
         for (hits, depth) in self.hits.iter_mut().zip(DEPTHS) {
@@ -59,6 +81,14 @@ impl RankingMetrics {
     }
 
     /// Returns the mean reciprocal rank, or `None` without edges.
+    ///
+    /// ```
+    /// use edgecut_trainer::metrics::RankingMetrics;
+    /// let mut metrics = RankingMetrics::default();
+    /// assert_eq!(metrics.mrr(), None);
+    /// metrics.add(2.0);
+    /// assert_eq!(metrics.mrr(), Some(0.5));
+    /// ```
     pub fn mrr(&self) -> Option<f64> {
         self.share(self.reciprocals)
     }

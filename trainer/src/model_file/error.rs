@@ -65,14 +65,14 @@ pub enum ModelFileError {
         source: ModelError,
     },
     /// The configuration to save does not describe the model to save.
-    #[error("write model {path}: the model has {held} parameters, its configuration describes {expected:?}")]
+    #[error("write model {path}: the model has {held} parameters, its configuration describes {expected}")]
     ForeignConfig {
         /// The file.
         path: PathBuf,
         /// Parameters of the model.
         held: usize,
         /// Parameters by the configuration.
-        expected: Option<usize>,
+        expected: usize,
     },
     /// The number of parameters in the file differs from that of its configuration.
     #[error("model {path}: the file has {given} parameters, its configuration describes {expected}")]

@@ -1,12 +1,11 @@
 //! The saver of the best model of a run.
 
+use super::Improved;
+use super::ModelFileError;
 use super::embedding_index::{EmbeddingIndex, ShardEntry, shard_folder};
 use super::model_origin::ModelOrigin;
 use super::shard_writer::{check_folder, remove_other_saves, table_entries, write_shard};
-use super::{ModelFileError, ModelSettings, Notes, model_bytes};
-use crate::improved::Improved;
-use burn::module::Module;
-use burn::tensor::backend::Backend;
+use super::write::{Notes, model_bytes};
 use edgecut_cluster::{Attempt, ClusterError, ProcessGroup};
 use edgecut_output::{check_output, write_output};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -66,9 +65,9 @@ impl ModelSaver {
     /// # Errors
     /// [`ModelFileError`] if a file cannot be written or a collective fails. The old model is kept if the new model
     /// file was not written.
-    pub fn save<B: Backend, M: Module<B>, C: ModelSettings>(
+    pub fn save(
         &mut self,
-        best: &Improved<'_, M, C>,
+        best: &Improved<'_>,
         world: &mut ProcessGroup,
     ) -> Result<Option<&ModelOrigin>, ModelFileError> {
         let origin = ModelOrigin {
@@ -86,7 +85,7 @@ impl ModelSaver {
         let index = if best.embeddings.is_empty() { None } else { Some(self.write_shards(best, &folder, world)?) };
         if world.rank() == 0 {
             let notes = Notes { origin: Some(&origin), index: index.as_ref() };
-            let bytes = model_bytes(&self.path, best.model, best.config, &[], notes)?;
+            let bytes = model_bytes(&self.path, &best.model, &[], notes)?;
             write_output(&self.path, &bytes)
                 .map_err(|source| ModelFileError::Write { path: self.path.clone(), source })?;
         }
@@ -104,9 +103,9 @@ impl ModelSaver {
     }
 
     /// Writes this rank's shard and returns the index of the shards of all ranks.
-    fn write_shards<M, C>(
+    fn write_shards(
         &self,
-        best: &Improved<'_, M, C>,
+        best: &Improved<'_>,
         folder: &Path,
         world: &mut ProcessGroup,
     ) -> Result<EmbeddingIndex, ModelFileError> {
@@ -117,7 +116,7 @@ impl ModelSaver {
         };
         world.broadcast_bytes(&mut save, 0).map_err(self.job_error())?;
         let save = String::from_utf8_lossy(&save).into_owned();
-        let mine = write_shard(folder, &save, (world.rank(), world.size()), best.embeddings)?;
+        let mine = write_shard(folder, &save, (world.rank(), world.size()), &best.embeddings)?;
         let json_error = |source| ModelFileError::Config { path: self.path.clone(), source };
         let mine = serde_json::to_vec(&mine).map_err(json_error)?;
         let all = world.all_gather(&mine).map_err(self.job_error())?;
@@ -126,7 +125,7 @@ impl ModelSaver {
             let shard: Option<ShardEntry> = serde_json::from_slice(shard).map_err(json_error)?;
             shards.extend(shard);
         }
-        Ok(EmbeddingIndex { save, tables: table_entries(best.embeddings), shards })
+        Ok(EmbeddingIndex { save, tables: table_entries(&best.embeddings), shards })
     }
 
     fn job_error(&self) -> impl Fn(ClusterError) -> ModelFileError + use<> {

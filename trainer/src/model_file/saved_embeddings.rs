@@ -1,10 +1,10 @@
 //! The reader of the embeddings of a saved model, row by row.
 
+use super::EmbeddingTable;
 use super::embedding_index::{EmbeddingIndex, shard_folder};
 use super::file_header::FileHeader;
 use super::shard_writer::SHARD_FORMAT;
 use super::{ModelFileError, embedding_name, original_ids_name};
-use crate::embeddings::EmbeddingTable;
 use edgecut_dist_sampler::SetRow;
 use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;

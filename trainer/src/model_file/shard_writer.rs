@@ -1,9 +1,9 @@
 //! The writer of the embedding rows that one process holds.
 
+use super::NamedTable;
 use super::embedding_index::{ShardEntry, TableEntry, save_of, shard_name};
 use super::file_header::{Announced, header_bytes};
 use super::{ModelFileError, embedding_name, original_ids_name};
-use crate::embeddings::Embeddings;
 use edgecut_output::{OutputFile, check_output, remove_abandoned_in};
 use safetensors::Dtype;
 use std::collections::HashMap;
@@ -31,13 +31,13 @@ pub(super) fn check_folder(folder: &Path, rank: usize, world_size: usize) -> Res
 }
 
 /// Returns the sizes of the tables over all processes.
-pub(super) fn table_entries(embeddings: &Embeddings) -> Vec<TableEntry> {
-    let entry = |(node_type, table): (&str, &edgecut_dist_sampler::DistEmbedding)| TableEntry {
-        node_type: node_type.to_owned(),
-        num_nodes: table.num_nodes(),
-        dim: table.dim(),
+pub(super) fn table_entries(embeddings: &[NamedTable<'_>]) -> Vec<TableEntry> {
+    let entry = |named: &NamedTable<'_>| TableEntry {
+        node_type: named.node_type.to_owned(),
+        num_nodes: named.table.num_nodes(),
+        dim: named.table.dim(),
     };
-    embeddings.named_tables().map(entry).collect()
+    embeddings.iter().map(entry).collect()
 }
 
 /// Writes the rows that this process holds, piece by piece. Returns `None` if it holds no rows.
@@ -48,11 +48,11 @@ pub(super) fn write_shard(
     folder: &Path,
     save: &str,
     (rank, world_size): (usize, usize),
-    embeddings: &Embeddings,
+    embeddings: &[NamedTable<'_>],
 ) -> Result<Option<ShardEntry>, ModelFileError> {
     let tables: Vec<_> = embeddings
-        .named_tables()
-        .filter_map(|(node_type, table)| Some((node_type, table, table.own_nodes()?)))
+        .iter()
+        .filter_map(|&NamedTable { node_type, table }| Some((node_type, table, table.own_nodes()?)))
         .collect();
     if tables.is_empty() {
         return Ok(None);

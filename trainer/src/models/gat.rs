@@ -7,11 +7,12 @@ use burn::tensor::backend::Backend;
 
 use super::layer_stack::{Stack, StackSettings};
 use super::model_error::ModelError;
-use super::model_input::{Mode, ModelInput};
+use super::model_input::ModelInput;
 use super::model_kind::GatSettings;
 use super::node_model_config::NodeModelConfig;
+use crate::nn::Mode;
 use crate::nn::{GatConv, GatConvConfig, WeightInit};
-use crate::ops::{GnnBackend, masked};
+use crate::ops::{GnnBackend, Precision, masked};
 
 /// The offset from the number of a layer's output mask to that of its attention mask, so that they differ.
 const ATTENTION: u64 = 1 << 32;
@@ -47,6 +48,11 @@ impl<B: Backend> Gat<B> {
             settings: config.stack_settings(),
             attention_dropout: gat.attention_dropout,
         }
+    }
+
+    /// Sets the type in which a GPU multiplies matrices for this model (mixed-precision training). The default is `f32`.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.layers.iter_mut().for_each(|layer| layer.set_precision(precision));
     }
 }
 

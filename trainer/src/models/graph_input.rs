@@ -4,8 +4,8 @@ use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
 use super::model_error::ModelError;
-use super::model_input::Mode;
 use crate::nn::GcnNorm;
+use crate::nn::Mode;
 use crate::ops::{Block, GnnBackend, Segments};
 use burn::module::Module;
 
@@ -13,6 +13,22 @@ use burn::module::Module;
 ///
 /// Invariants: the destinations and the sources of the block are all nodes, and the features and the segments have as
 /// many rows.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use burn::tensor::Tensor;
+/// use edgecut_trainer::Cpu;
+/// use edgecut_trainer::models::GraphInput;
+/// use edgecut_trainer::ops::{BatchGraph, Block, Segments};
+/// // Two graphs: nodes 0 and 1 with an edge in both directions, and node 2 alone.
+/// let graph = BatchGraph::new(vec![0, 1, 2, 2], vec![1, 0], 3)?;
+/// let block = Block::new(Arc::new(graph), 3, 3)?;
+/// let segments = Segments::new(vec![0, 2, 3])?;
+/// let input = GraphInput::new(Tensor::<Cpu, 2>::ones([3, 4], &Default::default()), block, segments)?;
+/// assert_eq!(input.num_graphs(), 2);
+/// assert!(input.check(4).is_ok() && input.check(5).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct GraphInput<B: Backend> {
     features: Tensor<B, 2>,
@@ -94,6 +110,27 @@ impl<B: Backend> GraphInput<B> {
 }
 
 /// A model that classifies whole graphs. Training and evaluation take any implementation.
+///
+/// ```
+/// use burn::module::Module;
+/// use burn::tensor::{Tensor, backend::Backend};
+/// use edgecut_trainer::models::{GraphClassifier, GraphInput, Mode, ModelError};
+/// use edgecut_trainer::nn::Dense;
+/// use edgecut_trainer::ops::{Activation, GnnBackend, Reduce, pool};
+///
+/// /// A model that ignores the edges.
+/// #[derive(Module, Debug)]
+/// struct SumOfFeatures<B: Backend> {
+///     output: Dense<B>,
+/// }
+///
+/// impl<B: GnnBackend> GraphClassifier<B> for SumOfFeatures<B> {
+///     fn forward(&self, input: &GraphInput<B>, _mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
+///         let sums = pool(input.features(), input.segments(), &Reduce::Sum);
+///         Ok(self.output.forward(sums, Activation::Identity))
+///     }
+/// }
+/// ```
 pub trait GraphClassifier<B: GnnBackend>: Module<B> {
     /// Computes the logits of the graphs.
     ///

@@ -7,14 +7,30 @@ use burn::tensor::backend::Backend;
 use super::graph_input::{GraphClassifier, GraphInput};
 use super::graph_net_config::{GraphConvKind, GraphNetConfig, Readout};
 use super::model_error::ModelError;
-use super::model_input::Mode;
+use crate::nn::Mode;
 use crate::nn::{
     Aggregation, BatchNorm, Dense, GcnConv, GcnConvConfig, GinConv, GinConvConfig, SageConv, SageConvConfig, WeightInit,
 };
-use crate::ops::{Activation, GnnBackend, masked, pool};
+use crate::ops::{Activation, GnnBackend, Precision, masked, pool};
 
 /// A model that classifies whole graphs: a stack of `[convolution, batch normalisation, ReLU]`, pooling, dropout, and a
 /// dense layer to the classes. [`GraphNetConfig::init`] makes it.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use burn::tensor::Tensor;
+/// use edgecut_trainer::Cpu;
+/// use edgecut_trainer::models::{GraphClassifier, GraphConvKind, GraphInput, GraphNetConfig, Mode};
+/// use edgecut_trainer::ops::{BatchGraph, Block, Segments};
+/// let device = Default::default();
+/// let conv = GraphConvKind::Gin { mlp_layers: 2, learn_epsilon: false };
+/// let model = GraphNetConfig::new(conv, 4, 8, 2, 3).init::<Cpu>(42, &device)?;
+/// // Two graphs: nodes 0 and 1 with an edge in both directions, and node 2 alone.
+/// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 1, 2, 2], vec![1, 0], 3)?), 3, 3)?;
+/// let input = GraphInput::new(Tensor::ones([3, 4], &device), block, Segments::new(vec![0, 2, 3])?)?;
+/// assert_eq!(model.forward(&input, Mode::Eval)?.dims(), [2, 2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Module, Debug)]
 pub struct GraphNet<B: Backend> {
     /// The convolutions. The first one reads the features.
@@ -73,6 +89,18 @@ impl<B: Backend> GraphNet<B> {
             readout: config.readout,
             dropout: config.dropout,
         }
+    }
+
+    /// Sets the type in which a GPU multiplies matrices for this model (mixed-precision training). The default is `f32`.
+    pub fn set_precision(&mut self, precision: Precision) {
+        for layer in &mut self.layers {
+            match layer {
+                GraphConv::Gin(conv) => conv.set_precision(precision),
+                GraphConv::Gcn(conv) => conv.set_precision(precision),
+                GraphConv::Sage(conv) => conv.set_precision(precision),
+            }
+        }
+        self.output.set_precision(precision);
     }
 }
 

@@ -8,6 +8,13 @@ use super::model_error::ModelError;
 use crate::nn::Aggregation;
 
 /// The kind of the convolutions of a [`GraphNet`].
+///
+/// ```
+/// use edgecut_trainer::models::GraphConvKind;
+/// let kind = GraphConvKind::Gin { mlp_layers: 2, learn_epsilon: false };
+/// assert_eq!(serde_json::to_string(&kind)?, r#"{"gin":{"mlp_layers":2,"learn_epsilon":false}}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GraphConvKind {
@@ -28,6 +35,15 @@ pub enum GraphConvKind {
 }
 
 /// The node rows that are pooled for the output of a graph.
+///
+/// ```
+/// use edgecut_trainer::models::{GraphConvKind, GraphNetConfig, Readout};
+/// let config = GraphNetConfig { batch_norm: false, ..GraphNetConfig::new(GraphConvKind::Gcn, 3, 8, 2, 1) };
+/// // The output layer reads the 3 features and the 8 columns of the only layer, or only the latter.
+/// assert_eq!(config.num_parameters(), Some((3 * 8 + 8) + ((3 + 8) * 2 + 2)));
+/// let last = GraphNetConfig { readout: Readout::Last, ..config };
+/// assert_eq!(last.num_parameters(), Some((3 * 8 + 8) + (8 * 2 + 2)));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Readout {
@@ -39,6 +55,16 @@ pub enum Readout {
 }
 
 /// The settings of a [`GraphNet`], which its model file stores in addition to the weights.
+///
+/// ```
+/// use edgecut_trainer::models::{GraphConvKind, GraphNetConfig, Readout};
+/// let config = GraphNetConfig {
+///     readout: Readout::Last,
+///     dropout: 0.5,
+///     ..GraphNetConfig::new(GraphConvKind::Gcn, 7, 32, 2, 4)
+/// };
+/// assert!(config.validate().is_ok());
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphNetConfig {
@@ -99,6 +125,12 @@ impl GraphNetConfig {
     ///
     /// # Errors
     /// [`ModelError`] for sizes of 0 or too large for memory, and for a dropout outside `[0, 1)`.
+    ///
+    /// ```
+    /// use edgecut_trainer::models::{GraphConvKind, GraphNetConfig, ModelError};
+    /// let config = GraphNetConfig::new(GraphConvKind::Gcn, 7, 32, 2, 0);
+    /// assert_eq!(config.validate(), Err(ModelError::Zero { setting: "num_layers" }));
+    /// ```
     pub fn validate(&self) -> Result<(), ModelError> {
         let mlp_layers = match self.conv {
             GraphConvKind::Gin { mlp_layers, .. } => mlp_layers,

@@ -7,10 +7,11 @@ use burn::tensor::backend::Backend;
 
 use super::layer_stack::{Stack, StackSettings};
 use super::model_error::ModelError;
-use super::model_input::{Mode, ModelInput};
+use super::model_input::ModelInput;
 use super::node_model_config::NodeModelConfig;
+use crate::nn::Mode;
 use crate::nn::{Aggregation, SageConv, SageConvConfig, WeightInit};
-use crate::ops::GnnBackend;
+use crate::ops::{GnnBackend, Precision};
 
 /// GraphSAGE (Hamilton, Ying and Leskovec, NeurIPS 2017).
 #[derive(Module, Debug)]
@@ -33,6 +34,11 @@ impl<B: Backend> GraphSage<B> {
             norms: config.norms(device),
             settings: config.stack_settings(),
         }
+    }
+
+    /// Sets the type in which a GPU multiplies matrices for this model (mixed-precision training). The default is `f32`.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.layers.iter_mut().for_each(|layer| layer.set_precision(precision));
     }
 }
 

@@ -6,6 +6,19 @@ use serde::{Deserialize, Serialize};
 use super::model_error::ModelError;
 
 /// The node types and edge types of a graph. A batch and a model of the same graph have equal schemas.
+///
+/// ```
+/// use edgecut_graph::NodeTypeId;
+/// use edgecut_trainer::models::{EdgeTypeSchema, GraphSchema, NodeTypeSchema};
+/// let node_type = |name: &str, feature_dim| NodeTypeSchema { name: name.into(), feature_dim };
+/// let schema = GraphSchema {
+///     node_types: vec![node_type("author", 0), node_type("paper", 128)],
+///     edge_types: vec![EdgeTypeSchema { src: NodeTypeId(0), relation: "writes".into(), dst: NodeTypeId(1) }],
+/// };
+/// assert!(schema.validate().is_ok());
+/// assert_eq!(schema.edge_ends(), [(0, 1)]);
+/// assert_eq!(schema.embedded_types(), ["author"]);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphSchema {
@@ -16,6 +29,14 @@ pub struct GraphSchema {
 }
 
 /// A node type of a [`GraphSchema`].
+///
+/// ```
+/// use edgecut_trainer::models::{GraphSchema, NodeTypeSchema};
+/// // Without features, each node has a learned embedding.
+/// let nodes = NodeTypeSchema { name: "user".into(), feature_dim: 0 };
+/// let schema = GraphSchema { node_types: vec![nodes], ..GraphSchema::homogeneous(0) };
+/// assert_eq!(schema.embedded_types(), ["user"]);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeTypeSchema {
@@ -26,6 +47,15 @@ pub struct NodeTypeSchema {
 }
 
 /// An edge type of a [`GraphSchema`].
+///
+/// ```
+/// use edgecut_graph::NodeTypeId;
+/// use edgecut_trainer::models::{EdgeTypeSchema, GraphSchema};
+/// // The source is a node type that does not exist.
+/// let edges = EdgeTypeSchema { src: NodeTypeId(1), relation: "writes".into(), dst: NodeTypeId(0) };
+/// let schema = GraphSchema { edge_types: vec![edges], ..GraphSchema::homogeneous(8) };
+/// assert!(schema.validate().is_err());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgeTypeSchema {
@@ -64,6 +94,11 @@ impl GraphSchema {
     }
 
     /// Makes the schema of a graph with one node type and one edge type.
+    ///
+    /// ```
+    /// use edgecut_trainer::models::GraphSchema;
+    /// assert!(GraphSchema::homogeneous(128).is_homogeneous());
+    /// ```
     pub fn homogeneous(feature_dim: usize) -> Self {
         let edges = EdgeTypeSchema { src: NodeTypeId(0), relation: "edge".into(), dst: NodeTypeId(0) };
         Self { node_types: vec![NodeTypeSchema { name: "node".into(), feature_dim }], edge_types: vec![edges] }
@@ -86,6 +121,14 @@ impl GraphSchema {
 
     /// Describes the first difference to the schema of another graph, or returns `None` if a model of one graph fits
     /// the other. Names do not matter if both graphs are homogeneous.
+    ///
+    /// ```
+    /// use edgecut_trainer::models::GraphSchema;
+    /// let schema = GraphSchema::homogeneous(128);
+    /// assert_eq!(schema.difference(&schema), None);
+    /// let difference = schema.difference(&GraphSchema::homogeneous(64));
+    /// assert_eq!(difference.as_deref(), Some("nodes with 64 features instead of nodes with 128 features"));
+    /// ```
     pub fn difference(&self, other: &Self) -> Option<String> {
         if self == other {
             return None;
@@ -116,6 +159,13 @@ impl GraphSchema {
     ///
     /// # Errors
     /// [`ModelError::Schema`] if not.
+    ///
+    /// ```
+    /// use edgecut_trainer::models::GraphSchema;
+    /// let schema = GraphSchema::homogeneous(128);
+    /// assert!(schema.validate().is_ok());
+    /// assert!(GraphSchema { node_types: Vec::new(), ..schema }.validate().is_err());
+    /// ```
     pub fn validate(&self) -> Result<(), ModelError> {
         let fail = |what: String| Err(ModelError::Schema { what });
         if self.node_types.is_empty() || self.edge_types.is_empty() {

@@ -4,7 +4,7 @@ use burn::nn::LayerNorm;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
-use super::model_input::Mode;
+use crate::nn::Mode;
 use crate::ops::{Activation, Block, DropoutMask, GnnBackend, dropout};
 
 /// The settings of a stack that are not tensors.

@@ -7,16 +7,31 @@ use serde::de::Error;
 use serde::{Deserialize, Serialize};
 
 use super::model_error::ModelError;
-use super::model_input::{Mode, ModelInput};
+use super::model_input::ModelInput;
 use super::relational_config::RelationalConfig;
 use super::relational_net::RelationalNet;
+use crate::nn::Mode;
 use crate::nn::{DecoderKind, LinkDecoder, WeightInit};
-use crate::ops::GnnBackend;
+use crate::ops::{GnnBackend, Precision};
 
 /// The constant that separates the seed of the decoder's initial weights from that of the encoder ("decoder" in ASCII).
 const DECODER: u64 = 0x6465_636f_6465_7200;
 
 /// The settings of a [`LinkModel`], which its model file stores in addition to the weights.
+///
+/// ```
+/// use edgecut_trainer::models::{GraphSchema, LinkModelConfig, ModelKind, RelationalConfig, RelationalOutput};
+/// use edgecut_trainer::nn::{Aggregation, DecoderKind};
+/// use edgecut_graph::NodeTypeId;
+/// let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+/// let output = RelationalOutput { node_type: NodeTypeId(0), channels: 1 };
+/// let encoder = RelationalConfig::new(kind, GraphSchema::homogeneous(16), output, 8, 2);
+/// let encoder = RelationalConfig { outputs: Vec::new(), ..encoder };
+/// let config = LinkModelConfig { encoder, decoder: DecoderKind::DistMult };
+/// assert!(config.validate().is_ok());
+/// // The decoder has a row of 8 values for the only edge type.
+/// assert_eq!(config.num_parameters(), config.encoder.num_parameters().map(|encoder| encoder + 8));
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkModelConfig {
@@ -40,6 +55,12 @@ impl LinkModelConfig {
     ///
     /// # Errors
     /// If the text is not JSON or has other entries.
+    ///
+    /// ```
+    /// use edgecut_trainer::models::LinkModelConfig;
+    /// let error = LinkModelConfig::from_json(r#"{"kind": "gcn"}"#).expect_err("a model for nodes");
+    /// assert!(error.to_string().contains("it describes a model for nodes"));
+    /// ```
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let value: serde_json::Value = serde_json::from_str(text)?;
         if value.get("kind").is_some() {
@@ -76,6 +97,14 @@ impl LinkModelConfig {
             DecoderKind::DistMult => self.encoder.graph.edge_types.len().checked_mul(self.encoder.hidden_channels)?,
         };
         self.encoder.num_parameters()?.checked_add(relations)
+    }
+}
+
+impl<B: Backend> LinkModel<B> {
+    /// Sets the type in which a GPU multiplies matrices for the encoder (mixed-precision training). The default is
+    /// `f32`, in which the decoder always multiplies.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.encoder.set_precision(precision);
     }
 }
 

@@ -22,6 +22,7 @@ mod node_model_config;
 mod relational_config;
 mod relational_net;
 
+pub use crate::nn::Mode;
 pub use gat::Gat;
 pub use gcn::Gcn;
 pub use graph_input::{GraphClassifier, GraphInput};
@@ -32,7 +33,7 @@ pub use graph_schema::{EdgeTypeSchema, GraphSchema, NodeTypeSchema};
 pub use link_model::{LinkModel, LinkModelConfig};
 pub use model_config::ModelConfig;
 pub use model_error::ModelError;
-pub use model_input::{Mode, ModelInput, NodeInput};
+pub use model_input::{ModelInput, NodeInput};
 pub use model_kind::{GatSettings, ModelKind};
 pub use node_model::{NodeClassifier, NodeModel};
 pub use node_model_config::NodeModelConfig;

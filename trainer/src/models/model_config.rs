@@ -11,6 +11,14 @@ use super::node_model_config::NodeModelConfig;
 use super::relational_config::RelationalConfig;
 
 /// The settings of a [`NodeModel`], which its model file stores in addition to the weights.
+///
+/// ```
+/// use edgecut_trainer::models::{ModelConfig, ModelKind, NodeModelConfig};
+/// let config: ModelConfig = NodeModelConfig::new(ModelKind::Gcn, 16, 8, 3, 2).into();
+/// assert_eq!(config.kind(), ModelKind::Gcn);
+/// assert_eq!(ModelConfig::from_json(&serde_json::to_string(&config)?)?, config);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum ModelConfig {
@@ -28,6 +36,12 @@ impl ModelConfig {
     ///
     /// # Errors
     /// If the text is not JSON or has other entries.
+    ///
+    /// ```
+    /// use edgecut_trainer::models::ModelConfig;
+    /// let error = ModelConfig::from_json(r#"{"conv": "gcn"}"#).expect_err("a model for graphs");
+    /// assert!(error.to_string().contains("it describes a model for whole graphs"));
+    /// ```
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let value: serde_json::Value = serde_json::from_str(text)?;
         if value.get("decoder").is_some() {
@@ -66,6 +80,12 @@ impl ModelConfig {
     }
 
     /// Returns the number of parameters of the model, or `None` if their bytes cannot be addressed.
+    ///
+    /// ```
+    /// use edgecut_trainer::models::{ModelConfig, ModelKind, NodeModelConfig};
+    /// let config: ModelConfig = NodeModelConfig::new(ModelKind::Gcn, 16, 8, 3, 2).into();
+    /// assert_eq!(config.num_parameters(), Some((16 * 8 + 8) + (8 * 3 + 3)));
+    /// ```
     pub fn num_parameters(&self) -> Option<usize> {
         match self {
             Self::Stack(config) => config.num_parameters(),
@@ -82,6 +102,12 @@ impl ModelConfig {
     }
 
     /// Returns whether feature rows are divided by their sums.
+    ///
+    /// ```
+    /// use edgecut_trainer::models::{ModelConfig, ModelKind, NodeModelConfig};
+    /// let config = NodeModelConfig::new(ModelKind::Gcn, 16, 8, 3, 2).with_normalize_features(true);
+    /// assert!(ModelConfig::from(config).normalize_features());
+    /// ```
     pub fn normalize_features(&self) -> bool {
         match self {
             Self::Stack(config) => config.normalize_features,

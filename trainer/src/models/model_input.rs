@@ -9,33 +9,7 @@ use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use super::graph_schema::GraphSchema;
 use super::model_error::ModelError;
 use crate::nn::GcnNorm;
-use crate::ops::{Activation, Block, DropoutKey, DropoutMask};
-
-/// The mode of a forward pass: training or evaluation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Evaluation, without dropout.
-    Eval,
-    /// Training, with the dropout masks of this key.
-    Train(DropoutKey),
-}
-
-impl Mode {
-    /// Returns the activation after a hidden layer: ReLU, and in training dropout. `layer` counts from 1, and each
-    /// layer has its own mask.
-    pub fn relu_and_dropout(self, probability: f64, layer: u64) -> Activation {
-        Activation::Relu(self.mask(probability, layer))
-    }
-
-    /// Returns the dropout mask of a layer in training, and the mask that keeps everything in evaluation.
-    pub fn mask(self, probability: f64, layer: u64) -> DropoutMask {
-        let (key, probability) = match self {
-            Self::Train(key) => (key, probability),
-            Self::Eval => (DropoutKey::new(0, 0, 0), 0.0),
-        };
-        DropoutMask::new(probability, key.for_layer(layer))
-    }
-}
+use crate::ops::Block;
 
 /// The nodes of one type in a batch.
 #[derive(Debug, Clone)]
@@ -52,6 +26,21 @@ pub struct NodeInput<B: Backend> {
 /// Invariants: there is one [`NodeInput`] per node type and one list of blocks per edge type of the schema. Layer `l`
 /// of `L` computes the nodes of each type within `L - 1 - l` hops from the nodes within `L - l` hops, and its blocks
 /// have these sizes.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use burn::tensor::Tensor;
+/// use edgecut_trainer::Cpu;
+/// use edgecut_trainer::models::ModelInput;
+/// use edgecut_trainer::ops::{BatchGraph, Block};
+/// // The seed 0 has the neighbors 1 and 2, node 1 has the neighbor 3, node 2 has no neighbors.
+/// let graph = Arc::new(BatchGraph::new(vec![0, 2, 3, 3], vec![1, 2, 3], 4)?);
+/// let blocks = Block::layers(&graph, &[1, 3, 4])?;
+/// let input = ModelInput::new(Tensor::<Cpu, 2>::ones([4, 8], &Default::default()), blocks)?;
+/// assert_eq!((input.num_layers(), input.num_seeds()), (2, 1));
+/// assert!(input.check(2, 8).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct ModelInput<B: Backend> {
     schema: Arc<GraphSchema>,
@@ -93,6 +82,28 @@ impl<B: Backend> ModelInput<B> {
     ///
     /// # Errors
     /// [`ModelError`] if the numbers or sizes are inconsistent.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use burn::tensor::Tensor;
+    /// use edgecut_graph::NodeTypeId;
+    /// use edgecut_trainer::Cpu;
+    /// use edgecut_trainer::models::{EdgeTypeSchema, GraphSchema, ModelInput, NodeInput, NodeTypeSchema};
+    /// use edgecut_trainer::ops::{BatchGraph, Block};
+    /// let node_type = |name: &str, feature_dim| NodeTypeSchema { name: name.into(), feature_dim };
+    /// let schema = GraphSchema {
+    ///     node_types: vec![node_type("author", 4), node_type("paper", 8)],
+    ///     edge_types: vec![EdgeTypeSchema { src: NodeTypeId(0), relation: "writes".into(), dst: NodeTypeId(1) }],
+    /// };
+    /// // The seed is a paper with two authors.
+    /// let device = Default::default();
+    /// let authors = NodeInput { features: Some(Tensor::<Cpu, 2>::ones([2, 4], &device)), within_hop: vec![0, 2] };
+    /// let papers = NodeInput { features: Some(Tensor::ones([1, 8], &device)), within_hop: vec![1, 1] };
+    /// let writes = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![0, 1], 2)?), 1, 2)?;
+    /// let input = ModelInput::typed(Arc::new(schema), vec![authors, papers], vec![vec![writes]])?;
+    /// assert_eq!(input.num_seeds_of(NodeTypeId(1)), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn typed(
         schema: Arc<GraphSchema>,
         nodes: Vec<NodeInput<B>>,
@@ -140,6 +151,22 @@ impl<B: Backend> ModelInput<B> {
     ///
     /// # Errors
     /// [`ModelError::ForeignNorm`] if the normalisation was made for a batch of another size.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use burn::tensor::Tensor;
+    /// use edgecut_trainer::Cpu;
+    /// use edgecut_trainer::models::ModelInput;
+    /// use edgecut_trainer::nn::GcnNorm;
+    /// use edgecut_trainer::ops::{BatchGraph, Block};
+    /// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
+    /// let features = Tensor::<Cpu, 2>::ones([3, 8], &Default::default());
+    /// let input = ModelInput::new(features, vec![Block::new(Arc::clone(&graph), 1, 3)?])?;
+    /// assert!(input.gcn_norm().is_err());
+    /// let input = input.with_gcn_norm(GcnNorm::new(&graph, &[2, 0, 7])?)?;
+    /// assert!(input.gcn_norm().is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn with_gcn_norm(mut self, norm: GcnNorm) -> Result<Self, ModelError> {
         if self.blocks().iter().any(|block| !norm.weights().fits(block.graph())) {
             return Err(ModelError::ForeignNorm);
@@ -156,6 +183,22 @@ impl<B: Backend> ModelInput<B> {
     /// # Errors
     /// [`ModelError::NoSuchNodeType`] if the node type does not exist, [`ModelError::FeatureRows`] if the number of
     /// rows differs from the number of nodes.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use burn::tensor::Tensor;
+    /// use edgecut_graph::NodeTypeId;
+    /// use edgecut_trainer::Cpu;
+    /// use edgecut_trainer::models::{GraphSchema, ModelInput, NodeInput};
+    /// use edgecut_trainer::ops::{BatchGraph, Block};
+    /// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?), 1, 3)?;
+    /// let nodes = NodeInput::<Cpu> { features: None, within_hop: vec![1, 3] };
+    /// let input = ModelInput::typed(Arc::new(GraphSchema::homogeneous(0)), vec![nodes], vec![vec![block]])?;
+    /// let rows = Tensor::ones([3, 8], &Default::default());
+    /// let input = input.with_embeddings(NodeTypeId(0), rows)?;
+    /// assert_eq!(input.features().dims(), [3, 8]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn with_embeddings(mut self, node_type: NodeTypeId, rows: Tensor<B, 2>) -> Result<Self, ModelError> {
         let types = self.nodes.len();
         let Some(nodes) = self.nodes.get_mut(node_type.index()) else {

@@ -7,6 +7,14 @@ use crate::nn::{Aggregation, Decomposition};
 use crate::ops::AttentionVersion;
 
 /// The kind of a model: its convolution.
+///
+/// ```
+/// use edgecut_trainer::models::ModelKind;
+/// use edgecut_trainer::nn::Aggregation;
+/// let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+/// assert_eq!(serde_json::to_string(&kind)?, r#"{"sage":{"aggregation":"mean"}}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ModelKind {
@@ -27,6 +35,16 @@ pub enum ModelKind {
 }
 
 /// The settings of a graph attention network.
+///
+/// ```
+/// use edgecut_trainer::models::{GatSettings, ModelKind, NodeModelConfig};
+/// use edgecut_trainer::ops::AttentionVersion;
+/// let version = AttentionVersion::V2;
+/// let gat = |heads| GatSettings { heads, version, attention_dropout: 0.0, projection_bias: true };
+/// let config = |heads| NodeModelConfig::new(ModelKind::Gat(gat(heads)), 16, 8, 3, 2);
+/// assert!(config(4).validate().is_ok());
+/// assert!(config(3).validate().is_err());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GatSettings {

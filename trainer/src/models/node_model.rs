@@ -8,11 +8,33 @@ use super::gat::Gat;
 use super::gcn::Gcn;
 use super::graph_sage::GraphSage;
 use super::model_error::ModelError;
-use super::model_input::{Mode, ModelInput};
+use super::model_input::ModelInput;
 use super::relational_net::RelationalNet;
-use crate::ops::GnnBackend;
+use crate::nn::Mode;
+use crate::ops::{GnnBackend, Precision};
 
 /// A model that classifies the seeds of a batch. Training and evaluation take any implementation.
+///
+/// ```
+/// use burn::module::Module;
+/// use burn::tensor::{Tensor, backend::Backend};
+/// use edgecut_trainer::models::{Mode, ModelError, ModelInput, NodeClassifier};
+/// use edgecut_trainer::nn::SageConv;
+/// use edgecut_trainer::ops::{Activation, GnnBackend};
+///
+/// /// A model with a single layer.
+/// #[derive(Module, Debug)]
+/// struct OneLayer<B: Backend> {
+///     conv: SageConv<B>,
+/// }
+///
+/// impl<B: GnnBackend> NodeClassifier<B> for OneLayer<B> {
+///     fn forward(&self, input: ModelInput<B>, _mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
+///         input.check(1, self.conv.weight_self.dims()[0])?;
+///         Ok(self.conv.forward(input.features(), &input.blocks()[0], Activation::Identity))
+///     }
+/// }
+/// ```
 pub trait NodeClassifier<B: GnnBackend>: Module<B> {
     /// Computes the logits of the batch's seeds.
     ///
@@ -25,6 +47,23 @@ pub trait NodeClassifier<B: GnnBackend>: Module<B> {
 }
 
 /// The models for node classification of this crate. [`ModelConfig::init`](super::ModelConfig::init) makes them.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use burn::tensor::Tensor;
+/// use edgecut_trainer::Cpu;
+/// use edgecut_trainer::models::{Mode, ModelInput, ModelKind, NodeClassifier, NodeModelConfig};
+/// use edgecut_trainer::nn::Aggregation;
+/// use edgecut_trainer::ops::{BatchGraph, Block};
+/// let device = Default::default();
+/// let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+/// let model = NodeModelConfig::new(kind, 8, 16, 3, 2).init::<Cpu>(42, &device)?;
+/// // The seed 0 has the neighbors 1 and 2, node 1 has the neighbor 3, node 2 has no neighbors.
+/// let graph = Arc::new(BatchGraph::new(vec![0, 2, 3, 3], vec![1, 2, 3], 4)?);
+/// let input = ModelInput::new(Tensor::ones([4, 8], &device), Block::layers(&graph, &[1, 3, 4])?)?;
+/// assert_eq!(model.forward(input, Mode::Eval)?.dims(), [1, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Module, Debug)]
 pub enum NodeModel<B: Backend> {
     /// GraphSAGE.
@@ -35,6 +74,18 @@ pub enum NodeModel<B: Backend> {
     Gat(Gat<B>),
     /// A network over typed edges.
     Relational(RelationalNet<B>),
+}
+
+impl<B: Backend> NodeModel<B> {
+    /// Sets the type in which a GPU multiplies matrices for this model (mixed-precision training). The default is `f32`.
+    pub fn set_precision(&mut self, precision: Precision) {
+        match self {
+            Self::Sage(model) => model.set_precision(precision),
+            Self::Gcn(model) => model.set_precision(precision),
+            Self::Gat(model) => model.set_precision(precision),
+            Self::Relational(model) => model.set_precision(precision),
+        }
+    }
 }
 
 impl<B: GnnBackend> NodeClassifier<B> for NodeModel<B> {

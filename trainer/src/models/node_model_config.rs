@@ -15,6 +15,13 @@ use crate::ops::AttentionVersion;
 
 /// The settings of a [`NodeModel`] for homogeneous graphs, which is a stack of convolutions. Its model file stores them
 /// in addition to the weights.
+///
+/// ```
+/// use edgecut_trainer::models::{ModelKind, NodeModelConfig};
+/// let config = NodeModelConfig { layer_norm: true, ..NodeModelConfig::new(ModelKind::Gcn, 16, 8, 3, 2) };
+/// // Two matrices with biases, and the scale and shift of one normalisation.
+/// assert_eq!(config.num_parameters(), Some((16 * 8 + 8) + (8 * 3 + 3) + 2 * 8));
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeModelConfig {
@@ -79,6 +86,13 @@ impl NodeModelConfig {
     }
 
     /// Sets the probability of dropout between layers.
+    ///
+    /// ```
+    /// use edgecut_trainer::models::{ModelKind, NodeModelConfig};
+    /// let config = NodeModelConfig::new(ModelKind::Gcn, 16, 8, 3, 2);
+    /// assert!(config.clone().with_dropout(0.5).validate().is_ok());
+    /// assert!(config.with_dropout(1.0).validate().is_err());
+    /// ```
     pub fn with_dropout(mut self, probability: f64) -> Self {
         self.dropout = probability;
         self
@@ -97,12 +111,27 @@ impl NodeModelConfig {
     }
 
     /// Sets whether the input of a layer is added to its output.
+    ///
+    /// ```
+    /// use edgecut_trainer::models::{ModelKind, NodeModelConfig};
+    /// let config = |layers| NodeModelConfig::new(ModelKind::Gcn, 16, 8, 3, layers).with_residual(true);
+    /// assert!(config(3).validate().is_ok());
+    /// // Neither the first nor the last layer can have a residual.
+    /// assert!(config(2).validate().is_err());
+    /// ```
     pub fn with_residual(mut self, residual: bool) -> Self {
         self.residual = residual;
         self
     }
 
     /// Sets whether the input of each layer but the first is normalised.
+    ///
+    /// ```
+    /// use edgecut_trainer::models::{ModelKind, NodeModelConfig};
+    /// let config = |layers| NodeModelConfig::new(ModelKind::Gcn, 16, 8, 3, layers).with_layer_norm(true);
+    /// assert!(config(2).validate().is_ok());
+    /// assert!(config(1).validate().is_err());
+    /// ```
     pub fn with_layer_norm(mut self, layer_norm: bool) -> Self {
         self.layer_norm = layer_norm;
         self
@@ -114,6 +143,12 @@ impl NodeModelConfig {
     /// [`ModelError`] for sizes of 0 or too large for memory, dropouts outside `[0, 1)`, heads that do not divide the
     /// hidden channels, residuals or normalisation with too few layers to have an effect, and an R-GCN, which is not a
     /// stack.
+    ///
+    /// ```
+    /// use edgecut_trainer::models::{ModelError, ModelKind, NodeModelConfig};
+    /// let config = NodeModelConfig::new(ModelKind::Gcn, usize::MAX, 8, 3, 2);
+    /// assert_eq!(config.validate(), Err(ModelError::TooLarge));
+    /// ```
     pub fn validate(&self) -> Result<(), ModelError> {
         let sizes = [
             ("in_channels", self.in_channels),
@@ -149,7 +184,7 @@ impl NodeModelConfig {
         // A GCN has no variant with an encoder and a decoder.
         let advice = match self.kind {
             ModelKind::Gcn => "add layers",
-            _ => "add layers, or an encoder and a decoder (--encoder-decoder)",
+            _ => "add layers, or an encoder and a decoder (`encoder_decoder`)",
         };
         Err(ModelError::Settings { what: format!("{what}, but the model has {num_layers}: {advice}") })
     }

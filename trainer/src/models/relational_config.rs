@@ -11,6 +11,19 @@ use super::relational_net::RelationalNet;
 use crate::nn::{RelationAggregation, TypedConvConfig, TypedConvKind};
 
 /// The settings of a [`RelationalNet`], which its model file stores in addition to the weights.
+///
+/// ```
+/// use edgecut_graph::NodeTypeId;
+/// use edgecut_trainer::models::{GraphSchema, ModelKind, RelationalConfig, RelationalOutput};
+/// use edgecut_trainer::nn::Decomposition;
+/// let kind = ModelKind::Rgcn { decomposition: Decomposition::Basis { num_bases: 2 } };
+/// let output = RelationalOutput { node_type: NodeTypeId(0), channels: 3 };
+/// let config = RelationalConfig {
+///     dropout: 0.5,
+///     ..RelationalConfig::new(kind, GraphSchema::homogeneous(16), output, 8, 2)
+/// };
+/// assert!(config.validate().is_ok());
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RelationalConfig {
@@ -44,6 +57,16 @@ pub struct RelationalConfig {
 }
 
 /// The output layer for the seeds of one node type.
+///
+/// ```
+/// use edgecut_graph::NodeTypeId;
+/// use edgecut_trainer::models::{GraphSchema, ModelError, ModelKind, RelationalConfig, RelationalOutput};
+/// use edgecut_trainer::nn::Aggregation;
+/// let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+/// let output = RelationalOutput { node_type: NodeTypeId(1), channels: 3 };
+/// let config = RelationalConfig::new(kind, GraphSchema::homogeneous(16), output, 8, 2);
+/// assert_eq!(config.validate(), Err(ModelError::NoSuchNodeType { node_type: 1, types: 1 }));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RelationalOutput {
@@ -118,6 +141,18 @@ impl RelationalConfig {
     }
 
     /// Returns the number of parameters of the model, or `None` if their bytes cannot be addressed.
+    ///
+    /// ```
+    /// use edgecut_graph::NodeTypeId;
+    /// use edgecut_trainer::models::{GraphSchema, ModelKind, RelationalConfig, RelationalOutput};
+    /// use edgecut_trainer::nn::Aggregation;
+    /// let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+    /// let output = RelationalOutput { node_type: NodeTypeId(0), channels: 3 };
+    /// let config = RelationalConfig::new(kind, GraphSchema::homogeneous(16), output, 8, 1);
+    /// let dense = |fan_in: usize, fan_out: usize| fan_in * fan_out + fan_out;
+    /// // The encoder, the weights of the edges and of the nodes themselves, and the output.
+    /// assert_eq!(config.num_parameters(), Some(dense(16, 8) + 8 * 8 + dense(8, 8) + dense(8, 3)));
+    /// ```
     pub fn num_parameters(&self) -> Option<usize> {
         let hidden = self.hidden_channels;
         let ends = self.graph.edge_ends();
@@ -150,7 +185,7 @@ impl RelationalConfig {
             ModelKind::Gat(gat) => Ok(TypedConvKind::Gat { version: gat.version, heads: gat.heads }),
             ModelKind::Rgcn { decomposition } => Ok(TypedConvKind::Rgcn { decomposition }),
             ModelKind::Gcn => Err(ModelError::Settings {
-                what: "a GCN takes homogeneous graphs with features, without --encoder-decoder, and classifies nodes \
+                what: "a GCN takes homogeneous graphs with features, without `encoder_decoder`, and classifies nodes \
                        only: use sage, gat, gatv2 or rgcn"
                     .into(),
             }),

@@ -8,12 +8,13 @@ use edgecut_graph::{EdgeTypeId, NodeTypeId};
 
 use super::layer_stack::prefix;
 use super::model_error::ModelError;
-use super::model_input::{Mode, ModelInput};
+use super::model_input::ModelInput;
 use super::model_kind::ModelKind;
 use super::node_model::NodeClassifier;
 use super::relational_config::RelationalConfig;
+use crate::nn::Mode;
 use crate::nn::{Dense, Incoming, TypedConv, WeightInit};
-use crate::ops::{Activation, GnnBackend, masked};
+use crate::ops::{Activation, GnnBackend, Precision, masked};
 
 // The numbers of dropout masks. Layer `l`, counted from 0, adds `l` to `HIDDEN` and `ATTENTION`.
 const INPUT: u64 = 0;
@@ -75,6 +76,16 @@ impl<B: Backend> RelationalNet<B> {
         let output = |t| output(t).map(|output| Dense::new(hidden, output.channels, &mut init, device));
         let outputs = (0..node_types.len()).map(output).collect();
         Ok(Self { encoders, layers, outputs, settings: Settings(Box::new(config.clone())) })
+    }
+
+    /// Sets the type in which a GPU multiplies matrices for this model (mixed-precision training). The default is `f32`.
+    pub fn set_precision(&mut self, precision: Precision) {
+        for layer in &mut self.layers {
+            layer.conv.set_precision(precision);
+        }
+        for dense in self.encoders.iter_mut().chain(&mut self.outputs).flatten() {
+            dense.set_precision(precision);
+        }
     }
 
     /// Returns the settings of the model.

@@ -9,6 +9,12 @@ use thiserror::Error;
 use crate::ops::Reduce;
 
 /// The neighbor aggregation of a SAGE layer; PyG's `aggr`.
+///
+/// ```
+/// use edgecut_trainer::nn::Aggregation;
+/// assert_eq!("max".parse(), Ok(Aggregation::Max));
+/// assert!("median".parse::<Aggregation>().is_err());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Aggregation {
@@ -32,7 +38,7 @@ impl Aggregation {
     }
 
     /// Returns whether the aggregation commutes with a linear map.
-    pub fn is_linear(self) -> bool {
+    pub(super) fn is_linear(self) -> bool {
         match self {
             Self::Mean | Self::Sum => true,
             Self::Max => false,
@@ -51,6 +57,12 @@ impl fmt::Display for Aggregation {
 }
 
 /// The error of parsing an unknown aggregation.
+///
+/// ```
+/// use edgecut_trainer::nn::Aggregation;
+/// let error = "median".parse::<Aggregation>().expect_err("an unknown aggregation");
+/// assert_eq!(error.to_string(), "unknown aggregation \"median\": expected mean, sum or max");
+/// ```
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("unknown aggregation {0:?}: expected mean, sum or max")]
 pub struct ParseAggregationError(String);

@@ -4,7 +4,7 @@ use burn::module::{Module, Param, RunningState};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
-use crate::models::Mode;
+use super::mode::Mode;
 use crate::ops::{Activation, BatchNormalization, GnnBackend, batch_norm};
 
 /// The number that is added to variances, as in PyTorch.
@@ -21,6 +21,18 @@ const MOMENTUM: f64 = 0.1;
 /// **Several ranks.** Each rank normalises by the statistics of its own share of the batch, as PyTorch's `BatchNorm1d`
 /// does under `DistributedDataParallel`. The running statistics are averaged over all ranks before each evaluation
 /// ([`average_statistics`](crate::average_statistics)), so that all ranks evaluate and save the same model.
+///
+/// ```
+/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
+/// use edgecut_trainer::models::Mode;
+/// use edgecut_trainer::nn::BatchNorm;
+/// use edgecut_trainer::ops::{Activation, DropoutKey};
+/// let device = Default::default();
+/// let layer = BatchNorm::<NdArray>::new(1, &device);
+/// let x = Tensor::from_data([[4.0], [4.0]], &device);
+/// let output = layer.forward(x, Mode::Train(DropoutKey::new(0, 0, 0)), Activation::Identity);
+/// assert_eq!(output.into_data(), TensorData::from([[0.0f32], [0.0]]));
+/// ```
 #[derive(Module, Debug)]
 pub struct BatchNorm<B: Backend> {
     /// `[channels]`.

@@ -7,10 +7,20 @@ use burn::tensor::backend::Backend;
 
 use super::weight_init::WeightInit;
 use crate::ops::{
-    Activation, Attention, AttentionVersion, Block, DropoutMask, GnnBackend, gat_attention, gatv2_attention, linear,
+    Activation, Attention, AttentionVersion, Block, DropoutMask, GnnBackend, Linear, Precision, gat_attention,
+    gatv2_attention, linear,
 };
 
 /// The settings of a [`GatConv`].
+///
+/// ```
+/// use burn::backend::NdArray;
+/// use edgecut_trainer::nn::{GatConv, GatConvConfig, WeightInit};
+/// use edgecut_trainer::ops::AttentionVersion;
+/// let config = GatConvConfig::new(8, 4, 2).with_version(AttentionVersion::V1).with_concat(false);
+/// let layer: GatConv<NdArray> = config.init(&mut WeightInit::new(42), &Default::default());
+/// assert_eq!(layer.weight_src.dims(), [8, 8]);
+/// ```
 #[derive(Config, Debug)]
 pub struct GatConvConfig {
     /// Features of each source.
@@ -44,6 +54,22 @@ pub struct GatConvConfig {
 
 /// A multi-head graph attention layer (Veličković et al., "Graph attention networks", ICLR 2018; Brody, Alon and Yahav,
 /// "How attentive are graph attention networks?", ICLR 2022), as PyG's `GATConv` and `GATv2Conv`.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use burn::{backend::NdArray, tensor::Tensor};
+/// use edgecut_trainer::nn::{GatConvConfig, WeightInit};
+/// use edgecut_trainer::ops::{BatchGraph, Block, DropoutKey, DropoutMask};
+/// let device = Default::default();
+/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
+/// let block = Block::new(graph, 1, 3)?;
+/// let x = Tensor::<NdArray, 2>::ones([3, 8], &device);
+/// let layer = GatConvConfig::new(8, 4, 2).init(&mut WeightInit::new(42), &device);
+/// let keep = DropoutMask::new(0.0, DropoutKey::new(0, 0, 0));
+/// // Two heads with four columns each.
+/// assert_eq!(layer.forward(x, &block, keep).dims(), [1, 8]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Module, Debug)]
 pub struct GatConv<B: Backend> {
     /// `[in_channels, heads * out_channels]`; PyG's `lin_src.weight` or `lin_l.weight`, transposed.
@@ -71,6 +97,7 @@ struct Settings {
     concat: bool,
     negative_slope: f64,
     self_edges: bool,
+    precision: Precision,
 }
 
 impl GatConvConfig {
@@ -96,8 +123,15 @@ impl GatConvConfig {
         let attention_dst = additive.then(vector);
         let bias = self.bias.then(|| init.zeros([if self.concat { width } else { channels }], device));
         let &Self { version, concat, negative_slope, self_edges, .. } = self;
-        let settings = Settings { version, concat, negative_slope, self_edges };
+        let settings = Settings { version, concat, negative_slope, self_edges, precision: Precision::default() };
         GatConv { weight_src, weight_dst, bias_src, bias_dst, attention_src, attention_dst, bias, settings }
+    }
+}
+
+impl<B: Backend> GatConv<B> {
+    /// Sets the type in which a GPU multiplies matrices for this layer. The default is `f32`.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.settings.precision = precision;
     }
 }
 
@@ -121,10 +155,10 @@ impl<B: GnnBackend> GatConv<B> {
         // One product computes both scores of all nodes, which avoids copying the destinations' rows.
         let [_, heads, _] = self.attention_src.dims();
         let of_scores = Tensor::cat(vec![self.score_weight(true), self.score_weight(false)], 1);
-        let scores = linear(x.clone(), of_scores, None, Activation::Identity);
+        let scores = linear(x.clone(), of_scores, None, self.product());
         let score_src = scores.clone().slice([0..block.num_src(), 0..heads]);
         let score_dst = scores.slice([0..num_dst, heads..2 * heads]);
-        let z = linear(x, self.weight_src.val(), None, Activation::Identity);
+        let z = linear(x, self.weight_src.val(), None, self.product());
         self.finish(gat_attention(z, score_src, score_dst, &self.attention(block, dropout)))
     }
 
@@ -137,6 +171,24 @@ impl<B: GnnBackend> GatConv<B> {
     ///
     /// # Panics
     /// If a tensor has another shape, or if the layer has self edges and there are more destinations than sources.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use burn::tensor::Tensor;
+    /// use edgecut_trainer::Cpu;
+    /// use edgecut_trainer::nn::{GatConvConfig, WeightInit};
+    /// use edgecut_trainer::ops::{BatchGraph, Block, DropoutKey, DropoutMask};
+    /// // A paper with two authors. Papers have 5 features, authors have 4.
+    /// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![0, 1], 2)?), 1, 2)?;
+    /// let device = Default::default();
+    /// let config = GatConvConfig::new(4, 2, 3).with_dst_channels(Some(5)).with_self_edges(false);
+    /// let layer = config.init::<Cpu>(&mut WeightInit::new(0), &device);
+    /// let no_dropout = DropoutMask::new(0.0, DropoutKey::new(0, 0, 0));
+    /// let authors = Tensor::ones([2, 4], &device);
+    /// let papers = Tensor::ones([1, 5], &device);
+    /// assert_eq!(layer.forward_between(authors, papers, &block, no_dropout).dims(), [1, 3 * 2]);
+    /// # Ok::<(), edgecut_trainer::ops::BlockError>(())
+    /// ```
     pub fn forward_between(
         &self,
         x_src: Tensor<B, 2>,
@@ -146,7 +198,7 @@ impl<B: GnnBackend> GatConv<B> {
     ) -> Tensor<B, 2> {
         let attention = self.attention(block, dropout);
         let product = |x, weight, bias: &Option<Param<Tensor<B, 1>>>| {
-            linear(x, weight, bias.as_ref().map(Param::val), Activation::Identity)
+            linear(x, weight, bias.as_ref().map(Param::val), self.product())
         };
         let z = product(x_src.clone(), self.weight_src.val(), &self.bias_src);
         self.finish(match self.settings.version {
@@ -162,6 +214,11 @@ impl<B: GnnBackend> GatConv<B> {
                 gatv2_attention(z, of_dst, self.attention_src.val().reshape([width]), &attention)
             }
         })
+    }
+
+    /// Returns the settings of the products.
+    fn product(&self) -> Linear {
+        Linear { activation: Activation::Identity, precision: self.settings.precision }
     }
 
     fn attention(&self, block: &Block, dropout: DropoutMask) -> Attention {

@@ -8,9 +8,17 @@ use burn::tensor::backend::Backend;
 use super::gcn_norm::GcnNorm;
 use super::order::Order;
 use super::weight_init::WeightInit;
-use crate::ops::{Activation, Block, GnnBackend, aggregate, linear};
+use crate::ops::{Activation, Block, GnnBackend, Linear, Precision, aggregate, linear};
 
 /// The settings of a [`GcnConv`].
+///
+/// ```
+/// use edgecut_trainer::Cpu;
+/// use edgecut_trainer::nn::{GcnConvConfig, WeightInit};
+/// let layer = GcnConvConfig::new(16, 8).init::<Cpu>(&mut WeightInit::new(0), &Default::default());
+/// assert_eq!(layer.weight.dims(), [16, 8]);
+/// assert!(layer.bias.is_some());
+/// ```
 #[derive(Config, Debug)]
 pub struct GcnConvConfig {
     /// Features of each source.
@@ -25,12 +33,28 @@ pub struct GcnConvConfig {
 /// A graph convolutional layer, `out = activation(D^-1/2 (A + I) D^-1/2 · x · W + b)` (Kipf and Welling,
 /// "Semi-supervised classification with graph convolutional networks", ICLR 2017). The caller computes the
 /// normalisation once per batch, see [`GcnNorm`].
+///
+/// ```
+/// # use std::sync::Arc;
+/// use burn::{backend::NdArray, tensor::Tensor};
+/// use edgecut_trainer::nn::{GcnConvConfig, GcnNorm, WeightInit};
+/// use edgecut_trainer::ops::{Activation, BatchGraph, Block};
+/// let device = Default::default();
+/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
+/// let block = Block::new(graph, 1, 3)?;
+/// let x = Tensor::<NdArray, 2>::ones([3, 8], &device);
+/// let norm = GcnNorm::new(block.graph(), &[2, 0, 5])?;
+/// let layer = GcnConvConfig::new(8, 4).init(&mut WeightInit::new(42), &device);
+/// assert_eq!(layer.forward(x, &block, &norm, Activation::Identity).dims(), [1, 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Module, Debug)]
 pub struct GcnConv<B: Backend> {
     /// `[in_channels, out_channels]`; PyG's `lin.weight`, transposed.
     pub weight: Param<Tensor<B, 2>>,
     /// `[out_channels]`; PyG's `bias`.
     pub bias: Option<Param<Tensor<B, 1>>>,
+    precision: Precision,
 }
 
 impl GcnConvConfig {
@@ -40,7 +64,15 @@ impl GcnConvConfig {
         GcnConv {
             weight: init.uniform([self.in_channels, self.out_channels], bound, device),
             bias: self.bias.then(|| init.zeros([self.out_channels], device)),
+            precision: Precision::default(),
         }
+    }
+}
+
+impl<B: Backend> GcnConv<B> {
+    /// Sets the type in which a GPU multiplies matrices for this layer. The default is `f32`.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.precision = precision;
     }
 }
 
@@ -76,9 +108,13 @@ impl<B: GnnBackend> GcnConv<B> {
         let weight = self.weight.val();
         let bias = self.bias.as_ref().map(Param::val);
         match order {
-            Order::AggregateFirst => linear(aggregate(x, block, &norm.reduce()), weight, bias, activation),
+            Order::AggregateFirst => {
+                let aggregated = aggregate(x, block, &norm.reduce());
+                linear(aggregated, weight, bias, Linear { activation, precision: self.precision })
+            }
             Order::TransformFirst => {
-                let output = aggregate(linear(x, weight, None, Activation::Identity), block, &norm.reduce());
+                let product = Linear { activation: Activation::Identity, precision: self.precision };
+                let output = aggregate(linear(x, weight, None, product), block, &norm.reduce());
                 activation.apply(match bias {
                     Some(bias) => output + bias.unsqueeze(),
                     None => output,

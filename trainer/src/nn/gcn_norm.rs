@@ -19,6 +19,16 @@ use crate::ops::{BatchGraph, EdgeWeights, Reduce};
 ///
 /// PyG's `GCNConv` drops self loops of the data before it adds its own. Here a self loop among the edges is kept as an
 /// ordinary edge.
+///
+/// ```
+/// use edgecut_trainer::nn::GcnNorm;
+/// use edgecut_trainer::ops::BatchGraph;
+/// // Node 0 has two of its three neighbors in the batch. They have no neighbors of their own.
+/// let graph = BatchGraph::new(vec![0, 2], vec![1, 2], 3)?;
+/// let norm = GcnNorm::new(&graph, &[3, 0, 0])?;
+/// assert_eq!(norm.weights().self_loops(), Some(&[0.25f32][..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct GcnNorm {
     weights: Arc<EdgeWeights>,
@@ -61,6 +71,21 @@ impl GcnNorm {
     }
 
     /// Returns the weighted sum with these weights.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use burn::tensor::{Tensor, TensorData};
+    /// use edgecut_trainer::Cpu;
+    /// use edgecut_trainer::nn::GcnNorm;
+    /// use edgecut_trainer::ops::{BatchGraph, Block, aggregate};
+    /// // Two nodes with an edge in both directions: all weights are 1 / 2.
+    /// let graph = Arc::new(BatchGraph::new(vec![0, 1, 2], vec![1, 0], 2)?);
+    /// let norm = GcnNorm::new(&graph, &[1, 1])?;
+    /// let x = Tensor::<Cpu, 2>::from_data([[2.0], [4.0]], &Default::default());
+    /// let sums = aggregate(x, &Block::new(graph, 2, 2)?, &norm.reduce()).into_data();
+    /// assert!(sums.iter::<f32>().all(|sum| (sum - 3.0).abs() < 1e-6));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reduce(&self) -> Reduce {
         Reduce::WeightedSum(Arc::clone(&self.weights))
     }
@@ -72,6 +97,15 @@ impl GcnNorm {
 }
 
 /// An error of the degrees or the graph of a [`GcnNorm`].
+///
+/// ```
+/// use edgecut_trainer::nn::{GcnNorm, GcnNormError};
+/// use edgecut_trainer::ops::BatchGraph;
+/// let graph = BatchGraph::new(vec![0, 2], vec![1, 2], 3)?;
+/// let error = GcnNorm::new(&graph, &[0, 0, 7]).err();
+/// assert_eq!(error, Some(GcnNormError::NeighborsWithoutDegree { node: 0, neighbors: 2 }));
+/// # Ok::<(), edgecut_trainer::ops::BlockError>(())
+/// ```
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum GcnNormError {
     /// A wrong number of degrees.

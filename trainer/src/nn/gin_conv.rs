@@ -6,12 +6,21 @@ use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
 use super::mlp::Mlp;
+use super::mode::Mode;
 use super::order::Order;
 use super::weight_init::WeightInit;
-use crate::models::Mode;
-use crate::ops::{Activation, Block, GnnBackend, Reduce, aggregate, linear};
+use crate::ops::{Block, GnnBackend, Precision, Reduce, aggregate};
 
 /// The settings of a [`GinConv`].
+///
+/// ```
+/// use edgecut_trainer::Cpu;
+/// use edgecut_trainer::nn::{GinConvConfig, WeightInit};
+/// let config = GinConvConfig::new(16, 8).with_mlp_layers(3).with_learn_epsilon(true);
+/// let layer = config.init::<Cpu>(&mut WeightInit::new(0), &Default::default());
+/// assert_eq!((layer.mlp.layers.len(), layer.mlp.norms.len()), (3, 2));
+/// assert!(layer.epsilon.is_some());
+/// ```
 #[derive(Config, Debug)]
 pub struct GinConvConfig {
     /// Features of each source.
@@ -31,6 +40,20 @@ pub struct GinConvConfig {
 
 /// A graph isomorphism layer, `out = MLP((1 + epsilon) x + sum of the neighbors)` (Xu, Hu, Leskovec and Jegelka, "How
 /// powerful are graph neural networks?", ICLR 2019), as PyG's `GINConv`.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use burn::{backend::NdArray, tensor::Tensor};
+/// use edgecut_trainer::nn::{GinConvConfig, WeightInit};
+/// use edgecut_trainer::ops::{BatchGraph, Block};
+/// let device = Default::default();
+/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
+/// let block = Block::new(graph, 1, 3)?;
+/// let x = Tensor::<NdArray, 2>::ones([3, 8], &device);
+/// let layer = GinConvConfig::new(8, 4).with_learn_epsilon(true).init(&mut WeightInit::new(42), &device);
+/// assert_eq!(layer.forward(x, &block, edgecut_trainer::models::Mode::Eval).dims(), [1, 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Module, Debug)]
 pub struct GinConv<B: Backend> {
     /// The MLP that is applied to the sums.
@@ -49,6 +72,13 @@ impl GinConvConfig {
         channels.resize(self.mlp_layers + 1, self.out_channels);
         let mlp = Mlp::new(&channels, self.batch_norm, init, device);
         GinConv { mlp, epsilon: self.learn_epsilon.then(|| init.zeros([1], device)) }
+    }
+}
+
+impl<B: Backend> GinConv<B> {
+    /// Sets the type in which a GPU multiplies matrices for this layer. The default is `f32`.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.mlp.set_precision(precision);
     }
 }
 
@@ -79,8 +109,7 @@ impl<B: GnnBackend> GinConv<B> {
             Order::AggregateFirst => self.mlp.forward(self.with_neighbors(x, block), mode),
             Order::TransformFirst => {
                 let first = &self.mlp.layers[0];
-                let products = linear(x, first.weight.val(), None, Activation::Identity);
-                let sums = self.with_neighbors(products, block) + first.bias.val().unsqueeze();
+                let sums = self.with_neighbors(first.product(x), block) + first.bias.val().unsqueeze();
                 self.mlp.after_first(sums, mode)
             }
         }

@@ -10,6 +10,12 @@ use std::str::FromStr;
 use super::weight_init::WeightInit;
 
 /// The formula of the score of a node pair.
+///
+/// ```
+/// use edgecut_trainer::nn::DecoderKind;
+/// assert_eq!("distmult".parse(), Ok(DecoderKind::DistMult));
+/// assert_eq!(DecoderKind::Dot.to_string(), "dot");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DecoderKind {
@@ -18,6 +24,16 @@ pub enum DecoderKind {
     /// `Σ source · relation · destination` with a learned row per edge type (Yang et al., "Embedding entities and
     /// relations for learning and inference in knowledge bases", ICLR 2015).
     DistMult,
+}
+
+impl DecoderKind {
+    /// Returns whether the score of a pair depends on the type of the edge.
+    pub fn is_relational(self) -> bool {
+        match self {
+            Self::Dot => false,
+            Self::DistMult => true,
+        }
+    }
 }
 
 impl fmt::Display for DecoderKind {
@@ -92,6 +108,16 @@ impl<B: Backend> LinkDecoder<B> {
     ///
     /// # Shapes
     /// - output: `[edges, channels]`
+    ///
+    /// ```
+    /// use edgecut_trainer::Cpu;
+    /// use edgecut_trainer::nn::{DecoderKind, LinkDecoder, WeightInit};
+    /// let device = Default::default();
+    /// let decoder = |kind| LinkDecoder::<Cpu>::new(kind, 3, 8, &mut WeightInit::new(0), &device);
+    /// assert!(decoder(DecoderKind::Dot).relation_rows(&[2, 0], &device).is_none());
+    /// let rows = decoder(DecoderKind::DistMult).relation_rows(&[2, 0], &device).expect("relations");
+    /// assert_eq!(rows.dims(), [2, 8]);
+    /// ```
     pub fn relation_rows(&self, edge_types: &[u16], device: &B::Device) -> Option<Tensor<B, 2>> {
         let relations = self.relations.as_ref()?;
         let types: Vec<i64> = edge_types.iter().map(|&edge_type| i64::from(edge_type)).collect();

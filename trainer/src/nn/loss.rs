@@ -7,6 +7,17 @@ use thiserror::Error;
 use crate::ops::{GnnBackend, cross_entropy_sum};
 
 /// The loss and the number of correct predictions of a batch.
+///
+/// ```
+/// use burn::tensor::Tensor;
+/// use edgecut_trainer::Cpu;
+/// use edgecut_trainer::nn::cross_entropy;
+/// let logits = Tensor::<Cpu, 2>::from_data([[5.0, 5.0]], &Default::default());
+/// let result = cross_entropy(logits, &[1])?;
+/// let loss: f32 = result.loss.into_scalar();
+/// assert!((loss - 2.0_f32.ln()).abs() < 1e-6);
+/// # Ok::<(), edgecut_trainer::nn::LabelError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Classification<B: Backend> {
     /// The mean cross entropy over the seeds, `[1]`; 0 without seeds.
@@ -66,6 +77,14 @@ pub fn cross_entropy<B: GnnBackend>(logits: Tensor<B, 2>, labels: &[i64]) -> Res
 }
 
 /// Labels that do not match the logits.
+///
+/// ```
+/// use burn::{backend::NdArray, tensor::Tensor};
+/// use edgecut_trainer::nn::{LabelError, cross_entropy};
+/// let logits = Tensor::<NdArray, 2>::zeros([1, 3], &Default::default());
+/// let error = cross_entropy(logits, &[3]).unwrap_err();
+/// assert_eq!(error, LabelError::NoSuchClass { row: 0, label: 3, num_classes: 3 });
+/// ```
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum LabelError {
     /// A wrong number of labels.

@@ -6,11 +6,19 @@ use burn::tensor::backend::Backend;
 
 use super::batch_norm::BatchNorm;
 use super::dense::Dense;
+use super::mode::Mode;
 use super::weight_init::WeightInit;
-use crate::models::Mode;
-use crate::ops::{Activation, GnnBackend, linear};
+use crate::ops::{Activation, GnnBackend, Precision};
 
 /// A sequence of dense layers with optional batch normalisation and ReLU between them.
+///
+/// ```
+/// use burn::{backend::NdArray, tensor::Tensor};
+/// use edgecut_trainer::{models::Mode, nn::{Mlp, WeightInit}};
+/// let device = Default::default();
+/// let mlp = Mlp::<NdArray>::new(&[8, 16, 2], false, &mut WeightInit::new(42), &device);
+/// assert_eq!(mlp.forward(Tensor::zeros([5, 8], &device), Mode::Eval).dims(), [5, 2]);
+/// ```
 #[derive(Module, Debug)]
 pub struct Mlp<B: Backend> {
     /// The dense layers, at least one.
@@ -24,6 +32,13 @@ impl<B: Backend> Mlp<B> {
     ///
     /// # Panics
     /// If `channels` has fewer than two entries.
+    ///
+    /// ```
+    /// use edgecut_trainer::Cpu;
+    /// use edgecut_trainer::nn::{Mlp, WeightInit};
+    /// let mlp = Mlp::<Cpu>::new(&[16, 8, 8, 2], false, &mut WeightInit::new(0), &Default::default());
+    /// assert_eq!(mlp.layers.iter().map(|layer| layer.weight.dims()).collect::<Vec<_>>(), [[16, 8], [8, 8], [8, 2]]);
+    /// ```
     pub fn new(channels: &[usize], batch_norm: bool, init: &mut WeightInit, device: &B::Device) -> Self {
         assert!(
             channels.len() >= 2,
@@ -33,6 +48,11 @@ impl<B: Backend> Mlp<B> {
         let layers = channels.windows(2).map(|ends| Dense::new(ends[0], ends[1], init, device)).collect();
         let between = if batch_norm { &channels[1..channels.len() - 1] } else { &[] };
         Self { layers, norms: between.iter().map(|&channels| BatchNorm::new(channels, device)).collect() }
+    }
+
+    /// Sets the type in which a GPU multiplies matrices for this network. The default is `f32`.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.layers.iter_mut().for_each(|layer| layer.set_precision(precision));
     }
 }
 
@@ -47,14 +67,12 @@ impl<B: GnnBackend> Mlp<B> {
     /// If `x` does not have `in_channels` columns.
     pub fn forward(&self, x: Tensor<B, 2>, mode: Mode) -> Tensor<B, 2> {
         let first = &self.layers[0];
-        let weight = first.weight.val();
-        let bias = Some(first.bias.val());
         // Without normalisation, product, bias and ReLU are one fused operation.
         if self.layers.len() > 1 && self.norms.is_empty() {
-            let x = linear(x, weight, bias, mode.relu_and_dropout(0.0, 0));
+            let x = first.forward(x, mode.relu_and_dropout(0.0, 0));
             return self.forward_from(1, x, mode);
         }
-        self.after_first(linear(x, weight, bias, Activation::Identity), mode)
+        self.after_first(first.forward(x, Activation::Identity), mode)
     }
 
     /// Applies all that follows the first layer's product and bias.

@@ -8,6 +8,18 @@ use crate::ops::Block;
 const EDGE_FEATURE_COST: u64 = 16;
 
 /// The two orders of a layer whose aggregation is linear. They compute the same function up to rounding.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use edgecut_trainer::nn::Order;
+/// use edgecut_trainer::ops::{BatchGraph, Block};
+/// // A triangle: as many destinations as sources.
+/// let graph = BatchGraph::new(vec![0, 2, 4, 6], vec![1, 2, 0, 2, 0, 1], 3)?;
+/// let block = Block::new(Arc::new(graph), 3, 3)?;
+/// assert_eq!(Order::choose(&block, 1000, 10), Order::TransformFirst);
+/// assert_eq!(Order::choose(&block, 10, 1000), Order::AggregateFirst);
+/// # Ok::<(), edgecut_trainer::ops::BlockError>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Aggregate `in_channels` columns, then multiply the rows of the destinations.
@@ -24,6 +36,17 @@ impl Order {
     /// `c * edges * in + dst * in * out` and transforming first costs `src * in * out + c * edges * out`.
     ///
     /// The choice depends on the size of the block only, so a batch has the same result on every machine.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use edgecut_trainer::nn::Order;
+    /// use edgecut_trainer::ops::{BatchGraph, Block};
+    /// let graph = BatchGraph::new(vec![0, 1, 2], vec![1, 0], 2)?;
+    /// let whole = Block::new(Arc::new(graph), 2, 2)?;
+    /// assert_eq!(Order::choose(&whole, 1000, 10), Order::TransformFirst);
+    /// assert_eq!(Order::choose(&whole, 10, 1000), Order::AggregateFirst);
+    /// # Ok::<(), edgecut_trainer::ops::BlockError>(())
+    /// ```
     pub fn choose(block: &Block, in_channels: usize, out_channels: usize) -> Self {
         let edges = EDGE_FEATURE_COST.saturating_mul(block.num_edges() as u64);
         let fan_in = in_channels as u64;

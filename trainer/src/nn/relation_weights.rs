@@ -10,6 +10,13 @@ use crate::ops::{GnnBackend, matmul};
 
 /// The decomposition of the weights of edge types, which reduces the number of parameters (Schlichtkrull et al.,
 /// "Modeling relational data with graph convolutional networks", ESWC 2018, section 2.2).
+///
+/// ```
+/// use edgecut_trainer::nn::Decomposition;
+/// assert_eq!(Decomposition::None.num_parameters(10, 8, 4), Some(10 * 8 * 4));
+/// // Two basis matrices, and two coefficients for each edge type.
+/// assert_eq!(Decomposition::Basis { num_bases: 2 }.num_parameters(10, 8, 4), Some(2 * 8 * 4 + 10 * 2));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decomposition {
@@ -40,7 +47,7 @@ impl Decomposition {
     }
 
     /// Returns an error text if the decomposition is not possible for matrices of this size.
-    pub fn problem(self, fan_in: usize, fan_out: usize) -> Option<String> {
+    pub(crate) fn problem(self, fan_in: usize, fan_out: usize) -> Option<String> {
         match self {
             Self::Basis { num_bases: 0 } => Some("num_bases is 0, it must be at least 1".into()),
             Self::BlockDiagonal { num_blocks: 0 } => Some("num_blocks is 0, it must be at least 1".into()),
@@ -54,6 +61,16 @@ impl Decomposition {
 }
 
 /// The weights of all edge types of a layer.
+///
+/// ```
+/// use edgecut_trainer::Cpu;
+/// use edgecut_trainer::nn::{Decomposition, RgcnConvConfig, WeightInit};
+/// let basis = Decomposition::Basis { num_bases: 2 };
+/// let config = RgcnConvConfig::new(5, 4, 3).with_decomposition(basis);
+/// let layer = config.init::<Cpu>(&mut WeightInit::new(0), &Default::default());
+/// // Every edge type's matrix is a sum of two basis matrices.
+/// assert_eq!(layer.weights.bases.expect("basis matrices").dims(), [2, 4, 3]);
+/// ```
 #[derive(Module, Debug)]
 pub struct RelationWeights<B: Backend> {
     /// The matrix of each edge type without decomposition, `[in_channels, out_channels]`.
@@ -68,7 +85,7 @@ pub struct RelationWeights<B: Backend> {
 
 impl<B: Backend> RelationWeights<B> {
     /// Makes Glorot-uniform weights. The caller checks the sizes with [`Decomposition::problem`].
-    pub fn new(
+    pub(super) fn new(
         num_relations: usize,
         [fan_in, fan_out]: [usize; 2],
         decomposition: Decomposition,
@@ -105,7 +122,7 @@ impl<B: GnnBackend> RelationWeights<B> {
     ///
     /// # Panics
     /// If the edge type does not exist.
-    pub fn of_relation(&self, relation: usize) -> Tensor<B, 2> {
+    pub(super) fn of_relation(&self, relation: usize) -> Tensor<B, 2> {
         if let (Some(bases), Some(coefficients)) = (&self.bases, &self.coefficients) {
             let [num_bases, fan_in, fan_out] = bases.dims();
             let coefficients = coefficients.val().slice([relation..relation + 1, 0..num_bases]);

@@ -8,9 +8,17 @@ use burn::tensor::backend::Backend;
 use super::incoming::Incoming;
 use super::relation_weights::{Decomposition, RelationWeights};
 use super::weight_init::WeightInit;
-use crate::ops::{Activation, GnnBackend, Reduce, linear};
+use crate::ops::{Activation, GnnBackend, Linear, Precision, Reduce, linear};
 
 /// The settings of an [`RgcnConv`].
+///
+/// ```
+/// use burn::backend::NdArray;
+/// use edgecut_trainer::nn::{Decomposition, RgcnConv, RgcnConvConfig, WeightInit};
+/// let config = RgcnConvConfig::new(3, 8, 4).with_decomposition(Decomposition::BlockDiagonal { num_blocks: 2 });
+/// let layer: RgcnConv<NdArray> = config.init(&mut WeightInit::new(42), &Default::default());
+/// assert_eq!(layer.weights.blocks[0].dims(), [2, 4, 2]);
+/// ```
 #[derive(Config, Debug)]
 pub struct RgcnConvConfig {
     /// Number of edge types.
@@ -29,6 +37,21 @@ pub struct RgcnConvConfig {
 
 /// A relational graph convolutional layer, `out_i = sum_r mean_{j in N_r(i)} x_j W_r + x_i W_0 + b` (Schlichtkrull et
 /// al., "Modeling relational data with graph convolutional networks", ESWC 2018), as PyG's `RGCNConv`.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use burn::tensor::Tensor;
+/// use edgecut_trainer::Cpu;
+/// use edgecut_trainer::nn::{Incoming, RgcnConvConfig, WeightInit};
+/// use edgecut_trainer::ops::{BatchGraph, Block};
+/// let device = Default::default();
+/// let layer = RgcnConvConfig::new(5, 4, 2).init::<Cpu>(&mut WeightInit::new(0), &device);
+/// // One destination with two neighbors over edges of type 3.
+/// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![0, 1], 2)?), 1, 2)?;
+/// let incoming = [Incoming { relation: 3, x: Tensor::ones([2, 4], &device), block }];
+/// assert_eq!(layer.forward(Tensor::ones([1, 4], &device), &incoming).dims(), [1, 2]);
+/// # Ok::<(), edgecut_trainer::ops::BlockError>(())
+/// ```
 #[derive(Module, Debug)]
 pub struct RgcnConv<B: Backend> {
     /// The weights `W_r` of the edge types.
@@ -37,13 +60,14 @@ pub struct RgcnConv<B: Backend> {
     pub weight_self: Param<Tensor<B, 2>>,
     /// `b`, `[out_channels]`.
     pub bias: Option<Param<Tensor<B, 1>>>,
+    precision: Precision,
 }
 
 impl RgcnConvConfig {
     /// Makes the layer with the initial values of PyG: Glorot-uniform weights and a bias of zero.
     ///
     /// # Panics
-    /// If the decomposition is not possible for these channels, see [`Decomposition::problem`].
+    /// If the decomposition has no bases or blocks, or if its blocks do not divide the channels.
     pub fn init<B: Backend>(&self, init: &mut WeightInit, device: &B::Device) -> RgcnConv<B> {
         let shape = [self.in_channels, self.out_channels];
         let problem = self.decomposition.problem(self.in_channels, self.out_channels);
@@ -52,7 +76,15 @@ impl RgcnConvConfig {
             weights: RelationWeights::new(self.num_relations, shape, self.decomposition, init, device),
             weight_self: init.uniform(shape, WeightInit::glorot_bound(self.in_channels, self.out_channels), device),
             bias: self.bias.then(|| init.zeros([self.out_channels], device)),
+            precision: Precision::default(),
         }
+    }
+}
+
+impl<B: Backend> RgcnConv<B> {
+    /// Sets the type in which a GPU multiplies matrices for this layer. The default is `f32`.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.precision = precision;
     }
 }
 
@@ -68,10 +100,10 @@ impl<B: GnnBackend> RgcnConv<B> {
     /// If a tensor has another shape, or if an edge type does not exist.
     pub fn forward(&self, x_dst: Tensor<B, 2>, incoming: &[Incoming<B>]) -> Tensor<B, 2> {
         let bias = self.bias.as_ref().map(Param::val);
-        let own = linear(x_dst, self.weight_self.val(), bias, Activation::Identity);
-        incoming
-            .iter()
-            .filter(|edges| edges.has_edges())
-            .fold(own, |sum, edges| sum + edges.message(self.weights.of_relation(edges.relation), &Reduce::Mean))
+        let product = Linear { activation: Activation::Identity, precision: self.precision };
+        let own = linear(x_dst, self.weight_self.val(), bias, product);
+        incoming.iter().filter(|edges| edges.has_edges()).fold(own, |sum, edges| {
+            sum + edges.message(self.weights.of_relation(edges.relation), &Reduce::Mean, self.precision)
+        })
     }
 }

@@ -8,9 +8,18 @@ use burn::tensor::backend::Backend;
 use super::aggregation::Aggregation;
 use super::order::Order;
 use super::weight_init::WeightInit;
-use crate::ops::{Activation, Block, GnnBackend, aggregate, aggregate_with_self, linear};
+use crate::ops::{Activation, Block, GnnBackend, Linear, Precision, aggregate, aggregate_with_self, linear};
 
 /// The settings of a [`SageConv`].
+///
+/// ```
+/// use edgecut_trainer::Cpu;
+/// use edgecut_trainer::nn::{Aggregation, SageConvConfig, WeightInit};
+/// let config = SageConvConfig::new(16, 8).with_aggregation(Aggregation::Max).with_bias(false);
+/// let layer = config.init::<Cpu>(&mut WeightInit::new(0), &Default::default());
+/// assert_eq!(layer.weight_self.dims(), [16, 8]);
+/// assert!(layer.bias.is_none());
+/// ```
 #[derive(Config, Debug)]
 pub struct SageConvConfig {
     /// Features of each source.
@@ -28,6 +37,21 @@ pub struct SageConvConfig {
 /// A GraphSAGE layer, `out = activation(aggregated · W_neighbors + x[:num_dst] · W_self + b)` (Hamilton, Ying and
 /// Leskovec, "Inductive representation learning on large graphs", NeurIPS 2017), as PyG's `SAGEConv` without
 /// normalisation of the output.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use burn::{backend::NdArray, tensor::Tensor};
+/// use edgecut_trainer::nn::{Aggregation, SageConvConfig, WeightInit};
+/// use edgecut_trainer::ops::{Activation, BatchGraph, Block};
+/// let device = Default::default();
+/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
+/// let block = Block::new(graph, 1, 3)?;
+/// let x = Tensor::<NdArray, 2>::ones([3, 8], &device);
+/// let config = SageConvConfig::new(8, 4).with_aggregation(Aggregation::Max);
+/// let layer = config.init(&mut WeightInit::new(42), &device);
+/// assert_eq!(layer.forward(x, &block, Activation::Identity).dims(), [1, 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Module, Debug)]
 pub struct SageConv<B: Backend> {
     /// Weights for the aggregated neighbors, `[in_channels, out_channels]`; PyG's `lin_l.weight`, transposed.
@@ -37,6 +61,7 @@ pub struct SageConv<B: Backend> {
     /// `[out_channels]`; PyG's `lin_l.bias`.
     pub bias: Option<Param<Tensor<B, 1>>>,
     aggregation: Aggregation,
+    precision: Precision,
 }
 
 impl SageConvConfig {
@@ -49,7 +74,15 @@ impl SageConvConfig {
             weight_self: init.uniform(shape, bound, device),
             bias: self.bias.then(|| init.uniform([self.out_channels], bound, device)),
             aggregation: self.aggregation,
+            precision: Precision::default(),
         }
+    }
+}
+
+impl<B: Backend> SageConv<B> {
+    /// Sets the type in which a GPU multiplies matrices for this layer. The default is `f32`.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.precision = precision;
     }
 }
 
@@ -77,6 +110,24 @@ impl<B: GnnBackend> SageConv<B> {
     ///
     /// # Panics
     /// In the cases of [`SageConv::forward`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use burn::tensor::{Tensor, Tolerance};
+    /// use edgecut_trainer::Cpu;
+    /// use edgecut_trainer::nn::{Order, SageConvConfig, WeightInit};
+    /// use edgecut_trainer::ops::{Activation, BatchGraph, Block};
+    /// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?), 1, 3)?;
+    /// let device = Default::default();
+    /// let layer = SageConvConfig::new(4, 2).init::<Cpu>(&mut WeightInit::new(0), &device);
+    /// let output = |order| {
+    ///     let x = Tensor::ones([3, 4], &device);
+    ///     layer.forward_in_order(x, &block, Activation::Identity, order).into_data()
+    /// };
+    /// let expected = output(Order::AggregateFirst);
+    /// output(Order::TransformFirst).assert_approx_eq::<f32>(&expected, Tolerance::default());
+    /// # Ok::<(), edgecut_trainer::ops::BlockError>(())
+    /// ```
     pub fn forward_in_order(
         &self,
         x: Tensor<B, 2>,
@@ -91,13 +142,15 @@ impl<B: GnnBackend> SageConv<B> {
         let bias = self.bias.as_ref().map(Param::val);
         if order == Order::TransformFirst && self.aggregation.is_linear() {
             let own = x.clone().slice([0..block.num_dst(), 0..fan_in]);
-            let own = linear(own, weight_self, bias, Activation::Identity);
-            let neighbors = linear(x, weight_neighbors, None, Activation::Identity);
+            let product = Linear { activation: Activation::Identity, precision: self.precision };
+            let own = linear(own, weight_self, bias, product);
+            let neighbors = linear(x, weight_neighbors, None, product);
             activation.apply(aggregate(neighbors, block, &reduce) + own)
         } else {
             // One product instead of two: [aggregated | own] · [W_neighbors; W_self].
             let weight = Tensor::cat(vec![weight_neighbors, weight_self], 0);
-            linear(aggregate_with_self(x, block, &reduce), weight, bias, activation)
+            let rows = aggregate_with_self(x, block, &reduce);
+            linear(rows, weight, bias, Linear { activation, precision: self.precision })
         }
     }
 }

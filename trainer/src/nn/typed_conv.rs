@@ -16,9 +16,14 @@ use super::incoming::Incoming;
 use super::relation_weights::Decomposition;
 use super::rgcn_conv::{RgcnConv, RgcnConvConfig};
 use super::weight_init::WeightInit;
-use crate::ops::{Activation, AttentionVersion, DropoutMask, GnnBackend};
+use crate::ops::{Activation, AttentionVersion, DropoutMask, GnnBackend, Precision};
 
 /// The combination of the messages that a destination receives over several edge types.
+///
+/// ```
+/// use edgecut_trainer::nn::RelationAggregation;
+/// assert_eq!("mean".parse(), Ok(RelationAggregation::Mean));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RelationAggregation {
@@ -39,6 +44,12 @@ impl fmt::Display for RelationAggregation {
 }
 
 /// The error of parsing an unknown aggregation over edge types.
+///
+/// ```
+/// use edgecut_trainer::nn::RelationAggregation;
+/// let error = "max".parse::<RelationAggregation>().expect_err("an unknown aggregation");
+/// assert_eq!(error.to_string(), "unknown aggregation over edge types \"max\": expected sum or mean");
+/// ```
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("unknown aggregation over edge types {0:?}: expected sum or mean")]
 pub struct ParseRelationAggregationError(String);
@@ -56,6 +67,19 @@ impl FromStr for RelationAggregation {
 }
 
 /// The kind of a [`TypedConv`].
+///
+/// ```
+/// use edgecut_trainer::nn::{Decomposition, RelationAggregation, TypedConvConfig, TypedConvKind};
+/// let config = TypedConvConfig {
+///     kind: TypedConvKind::Rgcn { decomposition: Decomposition::Basis { num_bases: 2 } },
+///     edge_types: &[(0, 1), (1, 1), (1, 0)],
+///     num_node_types: 2,
+///     channels: 8,
+///     combine: RelationAggregation::Sum,
+/// };
+/// // Two basis matrices with a coefficient per edge type, and one matrix and bias for the nodes themselves.
+/// assert_eq!(config.num_parameters(), Some(2 * (64 + 3) + 64 + 8));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum TypedConvKind {
     /// The aggregation of a SAGE layer per edge type.
@@ -78,6 +102,23 @@ pub enum TypedConvKind {
 }
 
 /// The settings of a [`TypedConv`]. The rows of all node types have the same width.
+///
+/// ```
+/// use burn::backend::NdArray;
+/// use edgecut_trainer::nn::{Aggregation, RelationAggregation, TypedConv, TypedConvConfig, TypedConvKind, WeightInit};
+/// let config = TypedConvConfig {
+///     kind: TypedConvKind::Sage { aggregation: Aggregation::Mean },
+///     // From type 0 to type 1, and back.
+///     edge_types: &[(0, 1), (1, 0)],
+///     num_node_types: 2,
+///     channels: 8,
+///     combine: RelationAggregation::Sum,
+/// };
+/// let layer: TypedConv<NdArray> = config.init(&mut WeightInit::new(42), &Default::default());
+/// assert_eq!(layer.weights.len(), 2);
+/// // A matrix per edge type, and a dense layer per node type.
+/// assert_eq!(config.num_parameters(), Some(2 * 64 + 2 * (64 + 8)));
+/// ```
 #[derive(Debug, Clone)]
 pub struct TypedConvConfig<'a> {
     /// Kind of the layer.
@@ -98,6 +139,32 @@ pub struct TypedConvConfig<'a> {
 /// the sources ([`GatConv`] without self edges). Each edge type has its own weights. Each node type that is the
 /// destination of an edge type has its own `W_self` and `b`; [`RgcnConv`] shares one `W_0` and `b` between all node
 /// types.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use burn::tensor::Tensor;
+/// use edgecut_trainer::Cpu;
+/// use edgecut_trainer::nn::{
+///     Aggregation, Incoming, RelationAggregation, TypedConvConfig, TypedConvKind, WeightInit,
+/// };
+/// use edgecut_trainer::ops::{BatchGraph, Block, DropoutKey, DropoutMask};
+/// let config = TypedConvConfig {
+///     kind: TypedConvKind::Sage { aggregation: Aggregation::Mean },
+///     edge_types: &[(0, 1)],
+///     num_node_types: 2,
+///     channels: 4,
+///     combine: RelationAggregation::Sum,
+/// };
+/// let device = Default::default();
+/// let layer = config.init::<Cpu>(&mut WeightInit::new(0), &device);
+/// // A paper with two authors.
+/// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![0, 1], 2)?), 1, 2)?;
+/// let writes = Incoming { relation: 0, x: Tensor::ones([2, 4], &device), block };
+/// let no_dropout = DropoutMask::new(0.0, DropoutKey::new(0, 0, 0));
+/// let papers = layer.forward(1, Tensor::ones([1, 4], &device), &[writes], no_dropout);
+/// assert_eq!(papers.dims(), [1, 4]);
+/// # Ok::<(), edgecut_trainer::ops::BlockError>(())
+/// ```
 #[derive(Module, Debug)]
 pub struct TypedConv<B: Backend> {
     /// `W_r` of each edge type, `[channels, channels]`, of a SAGE layer.
@@ -117,6 +184,7 @@ struct Settings {
     aggregation: Aggregation,
     /// The factor of the sum over edge types, by node type.
     scales: Vec<f64>,
+    precision: Precision,
 }
 
 impl TypedConvConfig<'_> {
@@ -167,7 +235,8 @@ impl TypedConvConfig<'_> {
             RelationAggregation::Sum => 1.0,
             RelationAggregation::Mean => 1.0 / entering(node_type).max(1) as f64,
         };
-        let settings = Settings { aggregation, scales: (0..self.num_node_types).map(scale).collect() };
+        let scales = (0..self.num_node_types).map(scale).collect();
+        let settings = Settings { aggregation, scales, precision: Precision::default() };
         TypedConv { weights, attentions, own, rgcn, settings }
     }
 
@@ -193,6 +262,16 @@ impl TypedConvConfig<'_> {
                 decomposition.num_parameters(relations, channels, channels)?.checked_add(dense)
             }
         }
+    }
+}
+
+impl<B: Backend> TypedConv<B> {
+    /// Sets the type in which a GPU multiplies matrices for this layer. The default is `f32`.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.settings.precision = precision;
+        self.attentions.iter_mut().for_each(|layer| layer.set_precision(precision));
+        self.own.iter_mut().flatten().for_each(|layer| layer.set_precision(precision));
+        self.rgcn.iter_mut().for_each(|layer| layer.set_precision(precision));
     }
 }
 
@@ -222,7 +301,10 @@ impl<B: GnnBackend> TypedConv<B> {
                 let dropout = dropout.for_type(edges.relation as u64);
                 layer.forward_between(edges.x.clone(), x_dst.clone(), &edges.block, dropout)
             }
-            None => edges.message(self.weights[edges.relation].val(), &self.settings.aggregation.reduce()),
+            None => {
+                let weight = self.weights[edges.relation].val();
+                edges.message(weight, &self.settings.aggregation.reduce(), self.settings.precision)
+            }
         };
         let messages = incoming.iter().filter(|edges| edges.has_edges()).map(message);
         let messages = messages.reduce(|sum, message| sum + message);

@@ -10,6 +10,17 @@ use edgecut_graph::rng::{CounterRng, combine};
 ///
 /// The values depend only on the seed and the order of the tensors, and not on burn's process-wide generator. All ranks
 /// that build the same model from the same seed get the same bits.
+///
+/// ```
+/// use burn::{backend::NdArray, module::Param, tensor::Tensor};
+/// use edgecut_trainer::nn::WeightInit;
+/// let make = |seed| -> Param<Tensor<NdArray, 2>> {
+///     let bound = WeightInit::glorot_bound(8, 4);
+///     WeightInit::new(seed).uniform([8, 4], bound, &Default::default())
+/// };
+/// assert_eq!(make(42).val().into_data(), make(42).val().into_data());
+/// assert_ne!(make(42).val().into_data(), make(43).val().into_data());
+/// ```
 #[derive(Debug, Clone)]
 pub struct WeightInit {
     seed: u64,
@@ -33,7 +44,7 @@ impl WeightInit {
     }
 
     /// Makes a tensor with uniform values in `[centre - bound, centre + bound)`.
-    pub fn uniform_around<B: Backend, const D: usize>(
+    pub(super) fn uniform_around<B: Backend, const D: usize>(
         &mut self,
         shape: [usize; D],
         centre: f32,
@@ -48,6 +59,13 @@ impl WeightInit {
     }
 
     /// Makes a tensor of zeros. It counts as one tensor in the order.
+    ///
+    /// ```
+    /// use edgecut_trainer::Cpu;
+    /// use edgecut_trainer::nn::WeightInit;
+    /// let bias = WeightInit::new(0).zeros::<Cpu, 1>([4], &Default::default());
+    /// assert_eq!(bias.val().into_data().to_vec::<f32>().expect("numbers"), [0.0; 4]);
+    /// ```
     pub fn zeros<B: Backend, const D: usize>(&mut self, shape: [usize; D], device: &B::Device) -> Param<Tensor<B, D>> {
         self.next_tensor += 1;
         Param::from_tensor(Tensor::zeros(shape, device))
@@ -55,12 +73,22 @@ impl WeightInit {
 
     /// Returns PyTorch's default bound for the weights and biases of a linear layer, `1 / sqrt(fan_in)` (He et al.,
     /// "Delving deep into rectifiers", ICCV 2015, with a negative slope of `sqrt(5)`).
+    ///
+    /// ```
+    /// use edgecut_trainer::nn::WeightInit;
+    /// assert_eq!(WeightInit::kaiming_bound(16), 0.25);
+    /// ```
     pub fn kaiming_bound(fan_in: usize) -> f32 {
         1.0 / (fan_in.max(1) as f32).sqrt()
     }
 
     /// Returns the bound `sqrt(6 / (fan_in + fan_out))` (Glorot and Bengio, "Understanding the difficulty of training
     /// deep feedforward neural networks", AISTATS 2010).
+    ///
+    /// ```
+    /// use edgecut_trainer::nn::WeightInit;
+    /// assert_eq!(WeightInit::glorot_bound(4, 2), 1.0);
+    /// ```
     pub fn glorot_bound(fan_in: usize, fan_out: usize) -> f32 {
         (6.0 / (fan_in + fan_out).max(1) as f32).sqrt()
     }

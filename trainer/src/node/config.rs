@@ -2,14 +2,25 @@
 
 use crate::batch_input::WEIGHTED_GCN;
 use crate::metrics::Metric;
-use crate::models::{GraphSchema, ModelConfig, ModelKind, NodeModelConfig, RelationalConfig, RelationalOutput};
+use crate::models::{GraphSchema, ModelConfig, ModelError, ModelKind, NodeModelConfig, RelationalOutput};
 use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
-use edgecut_dist_sampler::SamplingNode;
+use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::{Meta, NodeTypeId, count_distinct_labels, max_classes};
 
 /// The settings of node classification.
+///
+/// ```
+/// use edgecut_dist_sampler::{Fanout, SamplerConfig};
+/// use edgecut_trainer::metrics::Metric;
+/// use edgecut_trainer::models::ModelKind;
+/// use edgecut_trainer::{NodeTrainingConfig, TrainingConfig};
+/// let sampler = SamplerConfig::new(vec![Fanout::All; 2]);
+/// let training = TrainingConfig { dropout: 0.5, ..TrainingConfig::new(ModelKind::Gcn, sampler) };
+/// let config = NodeTrainingConfig { training, metric: Metric::MacroF1 };
+/// # let _ = config;
+/// ```
 #[derive(Clone, Debug)]
 pub struct NodeTrainingConfig {
     /// The settings of the model and its training.
@@ -20,7 +31,7 @@ pub struct NodeTrainingConfig {
 
 /// The error message for a GCN with temporal sampling.
 const TEMPORAL_GCN: &str = "a GCN scales messages by in-degrees of the whole graph, which count edges that are later \
-    than the seed: leave out the times (--time-attr), or choose another model (--model sage, gat or gatv2)";
+    than the seed: leave out the times (`temporal`), or choose another model (`kind` sage, gat or gatv2)";
 
 /// Returns the node type of the seeds: the only labelled type with training nodes, or else the only labelled type.
 ///
@@ -46,12 +57,13 @@ pub fn seed_type(meta: &Meta) -> Result<NodeTypeId, TrainError> {
 ///
 /// # Errors
 /// [`TrainError::Config`] with the number of classes and the bound; [`TrainError::Cluster`] on a failure of the job.
-pub(crate) fn check_num_classes(node: &SamplingNode, world: &mut ProcessGroup) -> Result<(), TrainError> {
+pub(crate) fn check_num_classes(node: &DistGraph, world: &mut ProcessGroup) -> Result<(), TrainError> {
     let part = node.part();
     let meta = part.meta();
     let node_type = seed_type(meta)?;
     let nodes = &meta.node_types[node_type.index()];
-    if nodes.num_classes <= max_classes(0) {
+    // A client has no labels to count.
+    if nodes.num_classes <= max_classes(0) || node.is_client() {
         return Ok(());
     }
     // One of the ranks that share a part counts for all of them. A label in several parts counts once per part, so the
@@ -78,60 +90,45 @@ pub(crate) fn check_num_classes(node: &SamplingNode, world: &mut ProcessGroup) -
 /// over typed edges.
 ///
 /// # Errors
-/// [`TrainError::Config`] if the graph lacks labels, or settings contradict the graph or each other.
-pub fn model_config(node: &SamplingNode, config: &NodeTrainingConfig) -> Result<ModelConfig, TrainError> {
+/// [`TrainError::Config`] and [`TrainError::Dataset`] if the graph lacks labels, or settings contradict the graph or
+/// each other.
+pub fn model_config(node: &DistGraph, config: &NodeTrainingConfig) -> Result<ModelConfig, TrainError> {
     let NodeTrainingConfig { training: config, metric } = config;
     let meta = node.part().meta();
-    let fail = |what: String| TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) };
-    let graph = GraphSchema::new(meta).map_err(|e| fail(e.to_string()))?;
+    let unfit = |source: ModelError| TrainError::Dataset { dataset: meta.dataset.clone(), source };
+    let graph = GraphSchema::new(meta).map_err(unfit)?;
     let is_relational = config.encoder_decoder
         || matches!(config.kind, ModelKind::Rgcn { .. })
         || config.sampler.num_neighbors.num_hops() == 0
         || !graph.embedded_types().is_empty();
-    let layers = config.sampler.num_neighbors.num_hops();
-    let hidden = config.hidden_channels;
     let node_type = seed_type(meta)?;
     let classes = meta.node_types[node_type.index()].num_classes;
     let model: ModelConfig = if graph.is_homogeneous() && !is_relational {
-        NodeModelConfig::new(config.kind, graph.node_types[0].feature_dim, hidden, classes, layers)
-            .with_dropout(config.dropout)
-            .with_input_dropout(config.input_dropout)
-            .with_normalize_features(config.normalize_features)
-            .with_residual(config.residual)
-            .with_layer_norm(config.layer_norm)
-            .into()
+        config.stack(graph.node_types[0].feature_dim, classes).into()
     } else {
-        let output = RelationalOutput { node_type, channels: classes };
-        RelationalConfig {
-            relation_aggregation: config.relation_aggregation,
-            residual: config.residual,
-            layer_norm: config.layer_norm,
-            dropout: config.dropout,
-            input_dropout: config.input_dropout,
-            normalize_features: config.normalize_features,
-            ..RelationalConfig::new(config.kind, graph, output, hidden, layers)
-        }
-        .into()
+        config.relational(graph, vec![RelationalOutput { node_type, channels: classes }]).into()
     };
-    model.validate().map_err(|e| fail(e.to_string()))?;
+    model.validate().map_err(unfit)?;
     if config.kind == ModelKind::Gcn && config.sampler.temporal.is_some() {
         return Err(TrainError::Config { what: TEMPORAL_GCN.into() });
     }
     if config.kind == ModelKind::Gcn && config.sampler.weighted {
         return Err(TrainError::Config { what: WEIGHTED_GCN.into() });
     }
+    check_metric(*metric, classes, meta)?;
+    Ok(model)
+}
+
+/// Checks that a metric is defined for a number of classes.
+pub(super) fn check_metric(metric: Metric, classes: usize, meta: &Meta) -> Result<(), TrainError> {
     match metric.problem(classes) {
-        Some(what) => Err(fail(what)),
-        None => Ok(model),
+        Some(what) => Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) }),
+        None => Ok(()),
     }
 }
 
 /// Checks that a saved model matches this graph and these fan-outs.
-pub(crate) fn check_fit(
-    node: &SamplingNode,
-    config: &NodeTrainingConfig,
-    model: &ModelConfig,
-) -> Result<(), TrainError> {
+pub(crate) fn check_fit(node: &DistGraph, config: &NodeTrainingConfig, model: &ModelConfig) -> Result<(), TrainError> {
     let fail = |what: String| Err(TrainError::Config { what });
     // The saved model's own settings apply, not those of the flags. Residuals and normalization do not change the
     // shapes that are compared below.

@@ -1,9 +1,87 @@
 //! Node classification.
 
 mod config;
-mod report;
-mod training;
+mod evaluator;
+mod task;
 
 pub use config::{NodeTrainingConfig, model_config, seed_type};
-pub use report::{EpochReport, Observer};
-pub use training::{TrainedNodeModel, evaluate_node, train_node};
+pub use evaluator::NodeEvaluator;
+pub use task::NodeTask;
+
+use crate::batch_input::BatchOptions;
+use crate::classification_result::ClassificationResult;
+use crate::classification_scores::ClassificationScores;
+use crate::embeddings::{EmbeddingSource, Embeddings};
+use crate::fit::{Evaluator, Fitted, Observer, fit};
+use crate::models::{ModelConfig, NodeModel};
+use crate::ops::GnnBackend;
+use crate::parameter_count::{EmbeddedNodes, check_model_memory};
+use crate::train_error::TrainError;
+use burn::tensor::backend::{AutodiffBackend, Backend};
+use config::{check_fit, check_num_classes};
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_sampler::DistGraph;
+use std::sync::Arc;
+use task::NodeData;
+
+/// A trained node classifier.
+pub type FittedNodeModel<B> = Fitted<NodeModel<B>, ModelConfig, ClassificationResult>;
+
+/// Trains one of this crate's models on this rank's share of the training nodes, and tests the model of the best
+/// validation epoch. Every rank calls this function and gets the same model and the same result.
+///
+/// # Errors
+/// Options that do not match the graph, a failure of the job, or a loss that is not finite.
+pub fn train_node<B>(
+    node: &Arc<DistGraph>,
+    config: &NodeTrainingConfig,
+    world: &mut ProcessGroup,
+    device: &B::Device,
+    observer: &mut dyn Observer<ClassificationScores>,
+) -> Result<FittedNodeModel<B::InnerBackend>, TrainError>
+where
+    B: AutodiffBackend + GnnBackend,
+    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
+{
+    let model_config = model_config(node, config)?;
+    check_num_classes(node, world)?;
+    let data = NodeData::new(node)?;
+    let embedded = match &model_config {
+        ModelConfig::Stack(_) => None,
+        ModelConfig::Relational(model) => {
+            Some(EmbeddedNodes { node, schema: &data.schema, dim: model.hidden_channels })
+        }
+    };
+    check_model_memory::<B>(model_config.num_parameters(), embedded, world)?;
+    let mut model: NodeModel<B> = model_config.init(config.training.seed, device)?;
+    model.set_precision(config.training.step.precision);
+    let task = NodeTask::new(node, config, BatchOptions::of_model(&model_config, true), device, world)?;
+    fit(task, model, model_config, &config.training.fit(), world, observer)
+}
+
+/// Evaluates a trained model and its embeddings on the validation and test nodes. Every rank calls this function.
+///
+/// # Errors
+/// A model that does not match the graph or the options, or a failure of the job.
+pub fn evaluate_node<'a, B: GnnBackend>(
+    node: &Arc<DistGraph>,
+    config: &NodeTrainingConfig,
+    model: &NodeModel<B>,
+    model_config: &ModelConfig,
+    saved: impl Into<EmbeddingSource<'a>>,
+    world: &mut ProcessGroup,
+    device: &B::Device,
+) -> Result<ClassificationResult, TrainError> {
+    check_fit(node, config, model_config)?;
+    check_num_classes(node, world)?;
+    let data = NodeData::new(node)?;
+    let mut embeddings = match model_config {
+        ModelConfig::Stack(_) => Embeddings::default(),
+        ModelConfig::Relational(model) => {
+            Embeddings::new(node, &data.schema, model.hidden_channels, config.training.seed)?
+        }
+    };
+    embeddings.load(saved)?;
+    let evaluator = NodeEvaluator::new(&data, config, BatchOptions::of_model(model_config, false), device, world)?;
+    evaluator.evaluate_trained(model, &embeddings, world)
+}

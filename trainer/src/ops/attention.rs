@@ -5,9 +5,11 @@ use burn::tensor::ops::FloatTensor;
 use burn::tensor::{Tensor, TensorPrimitive};
 use serde::{Deserialize, Serialize};
 
-use super::aggregate::GnnBackend;
 use super::block::Block;
 use super::dropout::{DropoutKey, DropoutMask};
+use super::gnn_backend::{GnnBackend, compute};
+use super::gnn_kernels::GnnKernels;
+use super::operation::{Forward, Operation};
 
 /// The formula of an edge's score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +27,17 @@ pub enum AttentionVersion {
 ///
 /// An edge `j -> i` has one score per head. A softmax over the in-edges of `i` turns the scores into weights, and the
 /// output of `i` is the weighted sum of its sources' rows.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use edgecut_trainer::ops::{Attention, AttentionVersion, BatchGraph, Block, DropoutKey, DropoutMask};
+/// let block = Block::new(Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?), 1, 3)?;
+/// let attention = Attention::new(block, AttentionVersion::V2, 4)
+///     .with_self_edges(true)
+///     .with_dropout(DropoutMask::new(0.6, DropoutKey::new(0, 0, 0)));
+/// assert_eq!(attention.version(), AttentionVersion::V2);
+/// # Ok::<(), edgecut_trainer::ops::BlockError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Attention {
     block: Block,
@@ -74,12 +87,12 @@ impl Attention {
     }
 
     /// Returns the block: the rows and nodes that the operation works on.
-    pub fn block(&self) -> &Block {
+    pub(super) fn block(&self) -> &Block {
         &self.block
     }
 
     /// Returns the number of attention heads. Each head has an equal share of the columns.
-    pub fn heads(&self) -> usize {
+    pub(super) fn heads(&self) -> usize {
         self.heads
     }
 
@@ -89,17 +102,17 @@ impl Attention {
     }
 
     /// Returns the factor of negative arguments of the LeakyReLU.
-    pub fn negative_slope(&self) -> f32 {
+    pub(super) fn negative_slope(&self) -> f32 {
         self.negative_slope
     }
 
     /// Returns whether destinations attend to themselves.
-    pub fn has_self_edges(&self) -> bool {
+    pub(super) fn has_self_edges(&self) -> bool {
         self.self_edges
     }
 
     /// Returns the dropout mask of the weights.
-    pub fn dropout(&self) -> DropoutMask {
+    pub(super) fn dropout(&self) -> DropoutMask {
         self.dropout
     }
 }
@@ -111,7 +124,7 @@ impl Attention {
 ///   `[num_dst, heads]`
 /// - [`AttentionVersion::V2`]: `[z_src, z_dst, vector]` of `[num_src, heads * channels]`, `[num_dst, heads * channels]`
 ///   and `[heads * channels]`
-pub type AttentionTensors<B> = [FloatTensor<B>; 3];
+pub(super) type AttentionTensors<B> = [FloatTensor<B>; 3];
 
 /// The tensors that the forward pass of an attention keeps for the backward pass.
 #[derive(Debug, Clone)]
@@ -121,6 +134,20 @@ pub struct SavedAttention<B: Backend> {
     /// The weights before dropout, `[entries, heads]`. The entries of a row are its edges, then its self edge. Only the
     /// backward pass reads the weights.
     pub weights: FloatTensor<B>,
+}
+
+impl<K: GnnKernels> Operation<K, 3> for Attention {
+    type Saved = SavedAttention<K>;
+    type Extra = ();
+
+    fn forward(&self, inputs: AttentionTensors<K>, _: bool) -> Forward<K, Self::Saved> {
+        let (output, weights) = K::attention_forward(&inputs, self);
+        Forward { output, extra: (), saved: SavedAttention { inputs, weights } }
+    }
+
+    fn backward(self, saved: Self::Saved, grad: FloatTensor<K>, _: [bool; 3]) -> [Option<FloatTensor<K>>; 3] {
+        K::attention_backward(saved, grad, &self).map(Some)
+    }
 }
 
 /// Computes the weighted sum of each destination's sources with the weights of [`AttentionVersion::V1`]. A destination
@@ -143,7 +170,8 @@ pub struct SavedAttention<B: Backend> {
 /// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
 /// let attention = Attention::new(Block::new(graph, 1, 3)?, AttentionVersion::V1, 1);
 /// let z = Tensor::<NdArray, 2>::from_data([[9.0], [1.0], [3.0]], &device);
-/// let (score_src, score_dst) = (Tensor::zeros([3, 1], &device), Tensor::zeros([1, 1], &device));
+/// let score_src = Tensor::zeros([3, 1], &device);
+/// let score_dst = Tensor::zeros([1, 1], &device);
 /// let mean = gat_attention(z, score_src, score_dst, &attention);
 /// assert_eq!(mean.into_data(), TensorData::from([[2.0f32]]));
 /// # Ok::<(), edgecut_trainer::ops::BlockError>(())
@@ -173,6 +201,21 @@ pub fn gat_attention<B: GnnBackend>(
 ///
 /// # Panics
 /// In the cases of [`gat_attention`].
+///
+/// ```
+/// # use std::sync::Arc;
+/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
+/// use edgecut_trainer::ops::{Attention, AttentionVersion, BatchGraph, Block, gatv2_attention};
+/// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![1, 2], 3)?);
+/// let block = Block::new(graph, 1, 3)?;
+/// let x = Tensor::<NdArray, 2>::from_data([[9.0], [1.0], [3.0]], &Default::default());
+/// let attention = Attention::new(block, AttentionVersion::V2, 1);
+/// let zeros = Tensor::<NdArray, 2>::zeros([1, 1], &x.device());
+/// // With a vector of zeros all edges have the same score.
+/// let mean = gatv2_attention(x, zeros.clone(), zeros.reshape([1]), &attention);
+/// assert_eq!(mean.into_data(), TensorData::from([[2.0f32]]));
+/// # Ok::<(), edgecut_trainer::ops::BlockError>(())
+/// ```
 pub fn gatv2_attention<B: GnnBackend>(
     z_src: Tensor<B, 2>,
     z_dst: Tensor<B, 2>,
@@ -195,6 +238,5 @@ fn run<B: GnnBackend>(
     let [rows, width] = z_src.dims();
     assert_eq!(rows, attention.block.num_src(), "attention: rows of z_src against sources of the block");
     assert!(width.is_multiple_of(attention.heads), "attention: {width} columns for {} heads", attention.heads);
-    let inputs = [z_src.into_primitive(), second, third].map(TensorPrimitive::tensor);
-    Tensor::from_primitive(TensorPrimitive::Float(B::gnn_attention(inputs, attention)))
+    compute(attention.clone(), [z_src.into_primitive(), second, third]).0
 }

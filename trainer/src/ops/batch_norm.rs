@@ -1,11 +1,13 @@
 //! Batch normalisation as one operation: statistics, scale and shift, activation and dropout.
 
+use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 use burn::tensor::ops::FloatTensor;
-use burn::tensor::{Tensor, TensorPrimitive};
 
-use super::aggregate::GnnBackend;
+use super::gnn_backend::{GnnBackend, compute, constant};
+use super::gnn_kernels::GnnKernels;
 use super::linear::Activation;
+use super::operation::{Forward, Operation};
 
 /// The settings of a batch normalisation.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,6 +31,22 @@ pub struct SavedBatchNorm<B: Backend> {
     pub statistics: FloatTensor<B>,
 }
 
+impl<K: GnnKernels> Operation<K, 3> for BatchNormalization {
+    type Saved = SavedBatchNorm<K>;
+    /// The means and variances of the batch.
+    type Extra = FloatTensor<K>;
+
+    fn forward(&self, [x, gamma, beta]: [FloatTensor<K>; 3], _: bool) -> Forward<K, Self::Saved, Self::Extra> {
+        let (output, statistics) = K::batch_norm_forward(x.clone(), gamma.clone(), beta, *self);
+        let saved = SavedBatchNorm { x, gamma, output: output.clone(), statistics: statistics.clone() };
+        Forward { output, extra: statistics, saved }
+    }
+
+    fn backward(self, saved: Self::Saved, grad: FloatTensor<K>, _: [bool; 3]) -> [Option<FloatTensor<K>>; 3] {
+        K::batch_norm_backward(saved, grad, self).map(Some)
+    }
+}
+
 /// Computes `activation(gamma * (x - mean) / sqrt(variance + epsilon) + beta)` with the mean and the biased variance of
 /// each column of `x` (Ioffe and Szegedy, "Batch normalization", ICML 2015).
 ///
@@ -42,6 +60,19 @@ pub struct SavedBatchNorm<B: Backend> {
 ///
 /// # Panics
 /// If the shapes do not match.
+///
+/// ```
+/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
+/// use edgecut_trainer::ops::{Activation, BatchNormalization, batch_norm};
+/// let device = Default::default();
+/// let x = Tensor::<NdArray, 2>::from_data([[1.0], [3.0]], &device);
+/// let gamma = Tensor::from_data([2.0], &device);
+/// let beta = Tensor::from_data([1.0], &device);
+/// let settings = BatchNormalization { epsilon: 0.0, activation: Activation::Identity };
+/// let (output, statistics) = batch_norm(x, gamma, beta, settings);
+/// assert_eq!(output.into_data(), TensorData::from([[-1.0f32], [3.0]]));
+/// assert_eq!(statistics.into_data(), TensorData::from([[2.0f32], [1.0]]));
+/// ```
 pub fn batch_norm<B: GnnBackend>(
     x: Tensor<B, 2>,
     gamma: Tensor<B, 1>,
@@ -54,11 +85,7 @@ pub fn batch_norm<B: GnnBackend>(
         ([channels], [channels]),
         "batch_norm: columns of x against gamma and beta"
     );
-    let float = |primitive: TensorPrimitive<B>| primitive.tensor();
-    let x = float(x.into_primitive());
-    let gamma = float(gamma.into_primitive());
-    let beta = float(beta.into_primitive());
-    let (output, statistics) = B::gnn_batch_norm(x, gamma, beta, normalization);
-    let tensor = |primitive| Tensor::from_primitive(TensorPrimitive::Float(primitive));
-    (tensor(output), tensor(statistics))
+    let inputs = [x.into_primitive(), gamma.into_primitive(), beta.into_primitive()];
+    let (output, statistics) = compute(normalization, inputs);
+    (output, constant::<B, 2>(statistics))
 }

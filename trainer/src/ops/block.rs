@@ -13,6 +13,17 @@ use super::transposed::TransposedBlock;
 ///
 /// Invariants: `num_dst <= num_rows`, `num_src <= num_nodes`, and every edge of the first `num_dst` rows comes from one
 /// of the first `num_src` nodes.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use edgecut_trainer::ops::{BatchGraph, Block};
+/// // Node 0 has the neighbors 1 and 2, node 1 has the neighbor 3.
+/// let graph = Arc::new(BatchGraph::new(vec![0, 2, 3], vec![1, 2, 3], 4)?);
+/// let block = Block::new(graph, 1, 3)?;
+/// assert_eq!(block.indptr(), [0, 2]);
+/// assert_eq!(block.indices(), [1, 2]);
+/// # Ok::<(), edgecut_trainer::ops::BlockError>(())
+/// ```
 #[derive(Clone)]
 pub struct Block {
     graph: Arc<BatchGraph>,
@@ -79,6 +90,16 @@ impl Block {
     ///
     /// # Errors
     /// The errors of [`Block::layers`], and [`BlockError::PrefixCounts`] if the two lists differ in length.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use edgecut_trainer::ops::{BatchGraph, Block};
+    /// // One seed of the destinations' type has two neighbors of another type.
+    /// let graph = Arc::new(BatchGraph::new(vec![0, 2], vec![0, 1], 2)?);
+    /// let blocks = Block::layers_between(&graph, &[1, 1], &[0, 2])?;
+    /// assert_eq!((blocks[0].num_dst(), blocks[0].num_src()), (1, 2));
+    /// # Ok::<(), edgecut_trainer::ops::BlockError>(())
+    /// ```
     pub fn layers_between(
         graph: &Arc<BatchGraph>,
         dst_within_hop: &[usize],

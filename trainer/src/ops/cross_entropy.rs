@@ -2,12 +2,14 @@
 
 use burn::tensor::backend::Backend;
 use burn::tensor::ops::{FloatTensor, IntTensor};
-use burn::tensor::{Int, Tensor, TensorPrimitive};
+use burn::tensor::{Int, Tensor};
 use edgecut_graph::uninit::vec_from_rows;
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 
-use super::aggregate::GnnBackend;
+use super::gnn_backend::{GnnBackend, compute, constant};
+use super::gnn_kernels::GnnKernels;
+use super::operation::{Forward, Operation};
 use super::real::Real;
 
 /// The number of rows per parallel task.
@@ -24,6 +26,28 @@ pub struct SavedCrossEntropy<B: Backend> {
     pub log_sums: FloatTensor<B>,
 }
 
+/// The sum of the cross entropies of rows with these classes.
+#[derive(Debug, Clone)]
+struct CrossEntropy<K: Backend> {
+    classes: IntTensor<K>,
+}
+
+impl<K: GnnKernels> Operation<K, 1> for CrossEntropy<K> {
+    type Saved = SavedCrossEntropy<K>;
+    /// The sum and the number of correct rows, `[2]`.
+    type Extra = FloatTensor<K>;
+
+    fn forward(&self, [logits]: [FloatTensor<K>; 1], _: bool) -> Forward<K, Self::Saved, Self::Extra> {
+        let (judged, saved) = K::cross_entropy_forward(logits, self.classes.clone());
+        let sum = K::float_slice(judged.clone(), &[(0..1).into()]);
+        Forward { output: sum, extra: judged, saved }
+    }
+
+    fn backward(self, saved: Self::Saved, grad: FloatTensor<K>, _: [bool; 1]) -> [Option<FloatTensor<K>>; 1] {
+        [Some(K::cross_entropy_backward(saved, grad))]
+    }
+}
+
 /// Computes the sum over the rows of `-log softmax(logits)[class]` and counts the correctly classified rows.
 ///
 /// The first output is the sum. The second output holds the same sum and the number of correct rows; it has no
@@ -37,14 +61,24 @@ pub struct SavedCrossEntropy<B: Backend> {
 ///
 /// # Panics
 /// If `logits` and `classes` have different numbers of rows.
+///
+/// ```
+/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
+/// use edgecut_trainer::ops::cross_entropy_sum;
+/// let device = Default::default();
+/// let logits = Tensor::<NdArray, 2>::from_data([[0.0, 100.0], [0.0, 100.0]], &device);
+/// let (sum, judged) = cross_entropy_sum(logits, Tensor::from_data([1, 0], &device));
+/// assert_eq!(sum.into_data(), TensorData::from([100.0f32]));
+/// assert_eq!(judged.into_data(), TensorData::from([100.0f32, 1.0]));
+/// ```
 pub fn cross_entropy_sum<B: GnnBackend>(
     logits: Tensor<B, 2>,
     classes: Tensor<B, 1, Int>,
 ) -> (Tensor<B, 1>, Tensor<B, 1>) {
     assert_eq!([logits.dims()[0]], classes.dims(), "cross_entropy_sum: rows against classes");
-    let (sum, judged) = B::gnn_cross_entropy(logits.into_primitive().tensor(), classes.into_primitive());
-    let tensor = |primitive| Tensor::from_primitive(TensorPrimitive::Float(primitive));
-    (tensor(sum), tensor(judged))
+    let operation = CrossEntropy::<B::Kernels> { classes: classes.into_primitive() };
+    let (sum, judged) = compute(operation, [logits.into_primitive()]);
+    (sum, constant::<B, 1>(judged))
 }
 
 /// Returns the sum of the rows' cross entropies with the number of correct rows, and the log-sum-exp of each row.

@@ -21,17 +21,16 @@ use half::{bf16, f16};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::aggregate::{
-    Aggregate, GnnBackend, GnnKernels, HopsOnDevice, LinearGradients, Reduce, SavedLinear, by_own_kernels,
-};
+use super::aggregate::{Aggregate, Reduce};
 use super::attention::{Attention, AttentionTensors, AttentionVersion, SavedAttention};
 use super::batch_norm::{BatchNormalization, SavedBatchNorm};
 use super::block::Block;
 use super::cross_entropy::SavedCrossEntropy;
 use super::dropout::DropoutMask;
 use super::edge_weights::EdgeWeights;
-use super::linear::Activation;
-use super::precision::{Precision, products};
+use super::gnn_kernels::{GnnKernels, HopsOnDevice};
+use super::linear::{Activation, Linear, LinearGradients, SavedLinear};
+use super::precision::Precision;
 
 impl<R, F, I, T> GnnKernels for CubeBackend<R, F, I, T>
 where
@@ -40,7 +39,7 @@ where
     I: IntElement,
     T: BoolElement,
 {
-    const OWN_MEMORY: bool = true;
+    const HAS_OWN_MEMORY: bool = true;
 
     fn supports(precision: Precision, device: &Self::Device) -> bool {
         precision == Precision::F32 || <Self as Backend>::supports_dtype(device, float_type(element_of(precision)))
@@ -201,7 +200,7 @@ where
         x: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         bias: FloatTensor<Self>,
-        activation: Activation,
+        linear: Linear,
     ) -> FloatTensor<Self> {
         let client = x.client.clone();
         let device = x.device.clone();
@@ -211,15 +210,15 @@ where
             return tensor(&client, &device, Matrix::empty(&client, [0, columns], element(x.dtype)));
         }
         let weight = cast::<Self, R>(weight, x.dtype);
-        let product = Rows::new(product::<Self, R>(x, weight));
-        gpu::activate(&client, &product.matrix, &Rows::new(bias).matrix, activation_on_device(activation));
+        let product = Rows::new(product::<Self, R>(x, weight, linear.precision));
+        gpu::activate(&client, &product.matrix, &Rows::new(bias).matrix, activation_on_device(linear.activation));
         product.tensor
     }
 
     fn linear_backward(
         saved: SavedLinear<Self>,
         grad: FloatTensor<Self>,
-        activation: Activation,
+        linear: Linear,
         wants_x: bool,
     ) -> LinearGradients<Self> {
         let SavedLinear { x, weight, output } = saved;
@@ -237,16 +236,16 @@ where
             };
         }
         let mut grad = Rows::new(grad);
-        if let Activation::Relu(mask) = activation {
+        if let Activation::Relu(mask) = linear.activation {
             let before = gpu::before_relu(&client, &grad.matrix, &Rows::new(output).matrix, mask_on_device(mask));
             grad = Rows::new(tensor(&client, &device, before));
         }
         let bias = gpu::column_sums(&client, &grad.matrix, element(dtype));
         let of_x = wants_x.then(|| {
             let weight = cast::<Self, R>(weight, x.dtype);
-            product::<Self, R>(grad.tensor.clone(), Self::float_swap_dims(weight, 0, 1))
+            product::<Self, R>(grad.tensor.clone(), Self::float_swap_dims(weight, 0, 1), linear.precision)
         });
-        let of_weight = product::<Self, R>(Self::float_swap_dims(x, 0, 1), grad.tensor);
+        let of_weight = product::<Self, R>(Self::float_swap_dims(x, 0, 1), grad.tensor, linear.precision);
         LinearGradients {
             x: of_x,
             weight: cast::<Self, R>(of_weight, dtype),
@@ -367,16 +366,6 @@ where
     }
 }
 
-impl<R, F, I, T> GnnBackend for CubeBackend<R, F, I, T>
-where
-    R: CubeRuntime,
-    F: FloatElement,
-    I: IntElement,
-    T: BoolElement,
-{
-    by_own_kernels!();
-}
-
 /// A lazily made copy of a value on the process's device.
 ///
 /// The copy is a cache and not a part of the value: a clone starts without one, and all `DeviceCopy`s compare equal.
@@ -443,14 +432,14 @@ fn has_rows<R: CubeRuntime>(tensor: &CubeTensor<R>) -> bool {
     (strides[last] == 1 || shape[last] == 1) && (last == 0 || shape[0] == 1 || strides[0] >= shape[last])
 }
 
-/// Returns the product of two matrices of the same type, in that type. It is computed in the precision of [`products`].
-fn product<B, R>(a: CubeTensor<R>, b: CubeTensor<R>) -> CubeTensor<R>
+/// Returns the product of two matrices of the same type, in that type. It is computed in `precision`.
+fn product<B, R>(a: CubeTensor<R>, b: CubeTensor<R>, precision: Precision) -> CubeTensor<R>
 where
     B: Backend<FloatTensorPrimitive = CubeTensor<R>>,
     R: CubeRuntime,
 {
     let given = a.dtype;
-    match products() {
+    match precision {
         Precision::F32 => full_product(a, b),
         other => {
             let dtype = float_type(element_of(other));

@@ -1,10 +1,13 @@
 //! Dropout whose mask is a function of a key instead of the state of a process-wide generator.
 
-use burn::tensor::{Tensor, TensorPrimitive};
+use burn::tensor::Tensor;
+use burn::tensor::ops::FloatTensor;
 use edgecut_graph::rng::{CounterRng, combine};
 use rayon::prelude::*;
 
-use super::aggregate::GnnBackend;
+use super::gnn_backend::{GnnBackend, compute};
+use super::gnn_kernels::GnnKernels;
+use super::operation::{Forward, Operation};
 use super::real::Real;
 
 /// The number of elements that share one 64-bit draw: 16 bits decide for each.
@@ -13,6 +16,13 @@ const LANES: usize = 4;
 const LEVELS: u32 = 1 << 16;
 
 /// The random key of a dropout mask. The same key drops the same elements for any number of threads and on any backend.
+///
+/// ```
+/// use edgecut_trainer::ops::DropoutKey;
+/// let step = DropoutKey::new(42, 0, 7);
+/// assert_ne!(step.for_rank(0), step.for_rank(1));
+/// assert_ne!(step.for_rank(0).for_layer(1), step.for_rank(0).for_layer(2));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DropoutKey(u64);
 
@@ -45,6 +55,14 @@ impl DropoutKey {
 ///
 /// The probability is rounded to a multiple of 2⁻¹⁶. The scale is computed from the rounded probability, so
 /// expectations are exact.
+///
+/// ```
+/// use edgecut_trainer::ops::{DropoutKey, DropoutMask};
+/// let key = DropoutKey::new(1, 0, 0);
+/// // Layers with a tensor per node type derive a mask for each type.
+/// let mask = DropoutMask::new(0.5, key);
+/// assert_eq!(mask.for_type(3), DropoutMask::new(0.5, key.for_type(3)));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DropoutMask {
     key: DropoutKey,
@@ -63,7 +81,7 @@ impl DropoutMask {
     }
 
     /// Returns whether the mask keeps every element.
-    pub fn is_identity(&self) -> bool {
+    fn is_identity(&self) -> bool {
         self.threshold == 0
     }
 
@@ -74,7 +92,7 @@ impl DropoutMask {
     }
 
     /// Returns the factor of kept elements; 0 if no element is kept.
-    pub fn scale(&self) -> f32 {
+    pub(super) fn scale(&self) -> f32 {
         if self.threshold == LEVELS { 0.0 } else { LEVELS as f32 / (LEVELS - self.threshold) as f32 }
     }
 
@@ -134,6 +152,20 @@ impl DropoutMask {
     }
 }
 
+/// The product with the mask.
+impl<K: GnnKernels> Operation<K, 1> for DropoutMask {
+    type Saved = ();
+    type Extra = ();
+
+    fn forward(&self, [x]: [FloatTensor<K>; 1], _: bool) -> Forward<K, ()> {
+        Forward { output: K::dropout_multiply(x, *self), extra: (), saved: () }
+    }
+
+    fn backward(self, (): (), grad: FloatTensor<K>, _: [bool; 1]) -> [Option<FloatTensor<K>>; 1] {
+        [Some(K::dropout_multiply(grad, self))]
+    }
+}
+
 /// Drops each element with `probability` and scales up the others.
 ///
 /// # Shapes
@@ -155,11 +187,19 @@ pub fn dropout<B: GnnBackend, const D: usize>(x: Tensor<B, D>, probability: f64,
 ///
 /// # Shapes
 /// - `x` and output: any
+///
+/// ```
+/// use burn::{backend::NdArray, tensor::{Tensor, TensorData}};
+/// use edgecut_trainer::ops::{DropoutKey, DropoutMask, masked};
+/// let x = Tensor::<NdArray, 1>::ones([3], &Default::default());
+/// let all = DropoutMask::new(1.0, DropoutKey::new(1, 0, 0));
+/// assert_eq!(masked(x, all).into_data(), TensorData::from([0.0f32; 3]));
+/// ```
 pub fn masked<B: GnnBackend, const D: usize>(x: Tensor<B, D>, mask: DropoutMask) -> Tensor<B, D> {
     if mask.is_identity() {
         return x;
     }
-    Tensor::from_primitive(TensorPrimitive::Float(B::gnn_dropout(x.into_primitive().tensor(), mask)))
+    compute(mask, [x.into_primitive()]).0
 }
 
 #[cfg(test)]

@@ -3,10 +3,12 @@
 //! The neighbor aggregation of a layer is one sparse-dense product over a [`Block`]. It does not gather one row per
 //! edge and scatter the result, so no tensor of shape `[num_edges, features]` is allocated.
 //!
-//! [`GnnBackend`] is the interface between models and backends. A backend that implements [`GnnKernels`] gets gradients
-//! through `Autodiff` without further code.
+//! [`GnnBackend`] is the interface between models and backends. A backend implements it by its [`GnnKernels`], and gets
+//! gradients through `Autodiff` without further code: each operation states its backward pass once, in its
+//! implementation of the trait `Operation`.
 
 mod aggregate;
+mod aggregate_kernels;
 mod attention;
 mod attention_kernels;
 mod attention_scores;
@@ -21,9 +23,11 @@ mod cube;
 mod dense;
 mod dropout;
 mod edge_weights;
-mod kernels;
+mod gnn_backend;
+mod gnn_kernels;
 mod linear;
 mod ndarray;
+mod operation;
 mod pooling;
 mod precision;
 mod real;
@@ -39,19 +43,18 @@ pub(crate) use edgecut_gpu::kernels::consumed;
 #[cfg(not(feature = "cuda"))]
 pub(crate) fn consumed() {}
 
-pub use aggregate::{
-    Aggregate, GnnBackend, GnnKernels, HopsOnDevice, LinearGradients, Reduce, SavedLinear, aggregate,
-    aggregate_with_self,
-};
-pub use attention::{Attention, AttentionTensors, AttentionVersion, SavedAttention, gat_attention, gatv2_attention};
+pub use aggregate::{Reduce, aggregate, aggregate_with_self};
+pub use attention::{Attention, AttentionVersion, gat_attention, gatv2_attention};
 pub use batch_graph::{BatchGraph, BlockError};
-pub use batch_norm::{BatchNormalization, SavedBatchNorm, batch_norm};
+pub use batch_norm::{BatchNormalization, batch_norm};
 pub use block::Block;
-pub use cross_entropy::{SavedCrossEntropy, cross_entropy_sum};
+pub use cross_entropy::cross_entropy_sum;
 pub use dropout::{DropoutKey, DropoutMask, dropout, masked};
 pub use edge_weights::EdgeWeights;
+pub use gnn_backend::GnnBackend;
+pub(crate) use gnn_backend::constant;
+pub use gnn_kernels::GnnKernels;
 pub(crate) use linear::matmul;
-pub use linear::{Activation, linear};
+pub use linear::{Activation, Linear, linear};
 pub use pooling::{Segments, pool};
-pub(crate) use precision::products;
-pub use precision::{Precision, multiply_in};
+pub use precision::Precision;

@@ -4,13 +4,21 @@ use std::sync::Arc;
 
 use burn::tensor::Tensor;
 
-use super::aggregate::{GnnBackend, Reduce, aggregate};
+use super::aggregate::{Reduce, aggregate};
 use super::batch_graph::{BatchGraph, BlockError};
 use super::block::Block;
+use super::gnn_backend::GnnBackend;
 
 /// The contiguous row ranges of the graphs of a batch. Cloning is cheap.
 ///
 /// Pooling is computed as an aggregation whose destinations are the graphs and whose sources are their nodes.
+///
+/// ```
+/// use edgecut_trainer::ops::Segments;
+/// // Graphs of two, zero and one nodes.
+/// assert!(Segments::new(vec![0, 2, 2, 3]).is_ok());
+/// assert!(Segments::new(vec![0, 2, 1]).is_err());
+/// ```
 #[derive(Debug, Clone)]
 pub struct Segments(Block);
 
@@ -30,23 +38,18 @@ impl Segments {
     }
 
     /// Returns the number of segments.
-    pub fn num_segments(&self) -> usize {
+    pub(crate) fn num_segments(&self) -> usize {
         self.0.num_dst()
     }
 
     /// Returns the number of rows of all segments.
-    pub fn num_rows(&self) -> usize {
+    pub(crate) fn num_rows(&self) -> usize {
         self.0.num_src()
     }
 
     /// Returns the block whose destinations are the segments and whose sources are the rows.
-    pub fn block(&self) -> &Block {
+    pub(crate) fn block(&self) -> &Block {
         &self.0
-    }
-
-    /// Builds the transposed edges that the backward pass reads, see [`Block::prepare_backward`].
-    pub fn prepare_backward(&self) {
-        self.0.prepare_backward();
     }
 }
 

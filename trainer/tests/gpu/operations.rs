@@ -6,8 +6,8 @@ use burn::tensor::backend::AutodiffBackend;
 use burn::tensor::{Int, Tensor, TensorData};
 use edgecut_trainer::ops::{
     Activation, Attention, AttentionVersion, BatchNormalization, Block, DropoutKey, DropoutMask, EdgeWeights,
-    GnnBackend, Reduce, Segments, aggregate, aggregate_with_self, batch_norm, cross_entropy_sum, dropout,
-    gat_attention, gatv2_attention, linear, pool,
+    GnnBackend, Linear, Precision, Reduce, Segments, aggregate, aggregate_with_self, batch_norm, cross_entropy_sum,
+    dropout, gat_attention, gatv2_attention, linear, pool,
 };
 
 use crate::blocks::{OnCpu, OnGpu, assert_close, block, blocks, device, random, run};
@@ -176,6 +176,27 @@ fn dense_layers_are_those_of_the_cpu() {
             });
         }
     }
+}
+
+#[test]
+fn each_product_has_its_own_precision_forwards_and_backwards() {
+    let Some(device) = device() else { return };
+    let inputs = [features(300, 20, 1), features(20, 12, 2)];
+    let results = |precision: Precision| {
+        let settings = Linear { activation: Activation::Identity, precision };
+        run::<OnGpu>(&device, &inputs, |x| linear(x[0].clone(), x[1].clone(), None, settings))
+    };
+    let expected = results(Precision::F32);
+    // The fraction of a rounded number ends with this many zeros.
+    for (precision, zeros) in [(Precision::F16, 13), (Precision::Bf16, 16)] {
+        let rounded = results(precision).concat();
+        assert!(rounded.iter().all(|value| value.to_bits().trailing_zeros() >= zeros), "{precision}");
+        // A gradient is a sum of 300 products, whose factors bf16 rounds by up to 1/256.
+        let far = rounded.iter().zip(expected.concat()).find(|(a, b)| (*a - b).abs() > 0.1 * b.abs().max(1.0));
+        assert_eq!(far, None, "{precision}");
+    }
+    assert!(expected.iter().flatten().any(|value| value.to_bits().trailing_zeros() < 13));
+    assert_eq!(results(Precision::F32), expected, "the other precisions have no effect on this one");
 }
 
 #[test]

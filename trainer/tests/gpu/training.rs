@@ -4,7 +4,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use edgecut_gpu::{DeviceChoice, resolve};
-use edgecut_graph::datasets::FakeOptions;
+use edgecut_graph::readers::FakeOptions;
 use serde_json::Value;
 
 use crate::blocks::device;

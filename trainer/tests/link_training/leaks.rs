@@ -4,8 +4,8 @@ use super::support::{Numbers, on_ranks, write_parts};
 use super::{Cpu, Log, config, no_layers};
 use burn::backend::Autodiff;
 use edgecut_dist_loader::NegativeSampling;
-use edgecut_dist_sampler::{SamplingNodeConfig, Temporal, TemporalStrategy, TimeAttr};
-use edgecut_graph::datasets::{DatasetSource, export_npy, load};
+use edgecut_dist_sampler::{DistGraphConfig, Temporal, TemporalStrategy, TimeAttr};
+use edgecut_graph::readers::{DatasetSource, export_npy, load};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, Features, NodeData, NodeTypeId, OverlapPolicy, Splits};
 use edgecut_partition::Method;
 use edgecut_trainer::TrainingConfig;
@@ -34,7 +34,7 @@ fn test_mrr(graph: &Dataset, config: &LinkTrainingConfig) -> f64 {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let parts = dir.path().join("2");
     write_parts(graph, 2, Method::Random, &parts);
-    let results = on_ranks(&parts, 2, &SamplingNodeConfig::default(), |node, world| {
+    let results = on_ranks(&parts, 2, &DistGraphConfig::default(), |node, world| {
         let mut log = Log::default();
         let trained = train_link::<Autodiff<Cpu>>(&node, config, world, &Default::default(), &mut log).expect("a run");
         world.barrier().expect("all ranks are done");

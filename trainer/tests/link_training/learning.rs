@@ -3,9 +3,10 @@
 use super::support::{on_ranks, write_parts};
 use super::{Cpu, Log, config, no_layers};
 use burn::backend::Autodiff;
+use edgecut_cluster::with_causes;
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
-use edgecut_dist_sampler::SamplingNodeConfig;
-use edgecut_graph::datasets::{FakeOptions, fake, fake_hetero};
+use edgecut_dist_sampler::DistGraphConfig;
+use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::{Dataset, EdgeTypeId, HoldOut};
 use edgecut_partition::Method;
 use edgecut_trainer::link::{
@@ -48,14 +49,14 @@ fn typed_communities() -> Dataset {
 
 /// Trains a model and evaluates it again. Returns both results of every rank.
 fn train(dir: &Path, ranks: usize, config: &LinkTrainingConfig) -> Vec<Result<(LinkResult, LinkResult), TrainError>> {
-    on_ranks(dir, ranks, &SamplingNodeConfig::default(), |node, world| {
+    on_ranks(dir, ranks, &DistGraphConfig::default(), |node, world| {
         let device = Default::default();
         let mut log = Log::default();
         let trained = train_link::<Autodiff<Cpu>>(&node, config, world, &device, &mut log)?;
         log.check(config, &trained.result);
         let tables = trained.embeddings.tables()?;
         world.barrier()?;
-        let again = evaluate_link(&node, config, &trained.model, &trained.config, &tables, world, &device)?;
+        let again = evaluate_link(&node, config, &trained.model, &trained.settings, &tables, world, &device)?;
         Ok((trained.result, again))
     })
 }
@@ -174,7 +175,7 @@ fn what_cannot_be_trained_is_said() {
         LinkTrainingConfig { training, ..config }
     };
     let error = |folder: &str, config: LinkTrainingConfig| match train(&dir.path().join(folder), 1, &config).remove(0) {
-        Err(error) => error.to_string(),
+        Err(error) => with_causes(&error),
         Ok(_) => panic!("it trained"),
     };
     let named = |name: &str| LinkTrainingConfig { edge_types: vec![name.into()], ..base.clone() };
@@ -183,7 +184,7 @@ fn what_cannot_be_trained_is_said() {
     let shared = NegativeSampling { shared: true, exclude: Exclude::Edges, ..base.negatives };
     let gcn = config(ModelKind::Gcn, "3".parse().expect("fan-outs"));
     for (folder, config, why) in [
-        ("whole", base.clone(), "no edges are held out for validation: partition it with --hold-out-edges"),
+        ("whole", base.clone(), "no edges are held out for validation: partition it with `hold_out_edges`"),
         ("typed", named("e9"), "there is no edge type e9: the graph has v0__e0__v1, "),
         ("typed", named("e2"), "no edges are held out for validation"),
         ("typed", reversed, "there is no edge type e9"),

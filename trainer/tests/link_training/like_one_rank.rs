@@ -4,14 +4,15 @@ use super::support::{Numbers, on_ranks, write_parts};
 use super::{Cpu, Log, config, no_layers};
 use burn::backend::Autodiff;
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
-use edgecut_dist_sampler::{NumNeighbors, SamplingNodeConfig};
+use edgecut_dist_sampler::{DistGraphConfig, NumNeighbors};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, Features, HeldOutEdges, NodeData, NodeTypeId, Splits};
 use edgecut_partition::Method;
-use edgecut_trainer::TrainingConfig;
 use edgecut_trainer::gradients::flatten_parameters;
-use edgecut_trainer::link::{LinkEpochReport, LinkEvaluation, LinkLoss, LinkTrainingConfig, train_link};
+
+use edgecut_trainer::link::{LinkEvaluation, LinkLoss, LinkScores, LinkTrainingConfig, train_link};
 use edgecut_trainer::models::ModelKind;
 use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition};
+use edgecut_trainer::{EpochReport, TrainingConfig};
 use std::path::Path;
 
 const PEOPLE: usize = 30;
@@ -70,13 +71,13 @@ fn graph() -> Dataset {
 
 /// The result of a run on one rank.
 struct Run {
-    epochs: Vec<LinkEpochReport>,
+    epochs: Vec<EpochReport<LinkScores>>,
     parameters: Vec<f32>,
     embeddings: Vec<f32>,
 }
 
 fn train(dir: &Path, ranks: usize, config: &LinkTrainingConfig) -> Vec<Run> {
-    on_ranks(dir, ranks, &SamplingNodeConfig::default(), |node, world| {
+    on_ranks(dir, ranks, &DistGraphConfig::default(), |node, world| {
         let mut log = Log::default();
         let trained = train_link::<Autodiff<Cpu>>(&node, config, world, &Default::default(), &mut log).expect("a run");
         let embeddings = trained.embeddings.tables().expect("the embeddings").remove(0).values;

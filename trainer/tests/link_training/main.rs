@@ -12,13 +12,10 @@ use burn_ndarray::NdArray;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
 use edgecut_dist_sampler::{Fanout, NumNeighbors, SamplerConfig};
-use edgecut_trainer::Improved;
-use edgecut_trainer::TrainingConfig;
-use edgecut_trainer::link::{
-    LinkEpochReport, LinkEvaluation, LinkLoss, LinkMetric, LinkObserver, LinkResult, LinkTrainingConfig,
-};
-use edgecut_trainer::models::{LinkModel, LinkModelConfig, ModelKind};
+use edgecut_trainer::link::{LinkEvaluation, LinkLoss, LinkMetric, LinkResult, LinkScores, LinkTrainingConfig};
+use edgecut_trainer::models::ModelKind;
 use edgecut_trainer::nn::DecoderKind;
+use edgecut_trainer::{EpochReport, Improved, Observer, TrainingConfig};
 
 type Cpu = NdArray<f32>;
 
@@ -61,23 +58,17 @@ fn no_layers() -> NumNeighbors {
 /// An observer that records its calls.
 #[derive(Default)]
 struct Log {
-    epochs: Vec<LinkEpochReport>,
+    epochs: Vec<EpochReport<LinkScores>>,
     improved: usize,
 }
 
-impl LinkObserver<Cpu> for Log {
-    fn step(&mut self, _: u64, _: usize, _: usize) {}
-
-    fn epoch(&mut self, report: &LinkEpochReport) -> std::io::Result<()> {
+impl Observer<LinkScores> for Log {
+    fn epoch(&mut self, report: &EpochReport<LinkScores>) -> std::io::Result<()> {
         self.epochs.push(report.clone());
         Ok(())
     }
 
-    fn improved(
-        &mut self,
-        _: &Improved<'_, LinkModel<Cpu>, LinkModelConfig>,
-        _: &mut ProcessGroup,
-    ) -> std::io::Result<()> {
+    fn improved(&mut self, _: &Improved<'_>, _: &mut ProcessGroup) -> std::io::Result<()> {
         self.improved += 1;
         Ok(())
     }

@@ -5,8 +5,8 @@ use super::{Cpu, config, no_layers};
 use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
-use edgecut_dist_sampler::{DistNeighborSampler, NumNeighbors, SamplingNodeConfig, Wanted};
-use edgecut_graph::datasets::{FakeOptions, fake_hetero};
+use edgecut_dist_sampler::{DistGraphConfig, DistNeighborSampler, NumNeighbors, Wanted};
+use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use edgecut_graph::{Dataset, EdgeData, EdgeList, EdgeTypeId, HoldOut, NodeTypeId};
 use edgecut_partition::Method;
 use edgecut_trainer::link::{LinkEvaluation, LinkScores, LinkTrainingConfig, evaluate_link, link_model_config};
@@ -115,7 +115,7 @@ fn assert_ranked(
     let [valid, test] = [true, false].map(|valid| expected(graph, valid, model, rows));
     assert!(valid.edges > 50 && test.mrr > Some(0.01) && valid != test, "{valid:?}");
     for (path, ranks) in jobs {
-        let results = on_ranks(path, *ranks, &SamplingNodeConfig::default(), |node, world| {
+        let results = on_ranks(path, *ranks, &DistGraphConfig::default(), |node, world| {
             let device = Default::default();
             evaluate_link(&node, config, model, model_config, tables, world, &device).expect("an evaluation")
         });
@@ -185,7 +185,7 @@ fn encoded(
     one_part: &Path,
     config: &LinkTrainingConfig,
 ) -> (LinkModel<Cpu>, LinkModelConfig, Vec<EmbeddingTable>, Vec<Vec<Vec<f64>>>) {
-    let of_rank = on_ranks(one_part, 1, &SamplingNodeConfig::default(), |node, world| {
+    let of_rank = on_ranks(one_part, 1, &DistGraphConfig::default(), |node, world| {
         let device = Default::default();
         let meta = node.part().meta().clone();
         let model_config = link_model_config(&meta, config).expect("a model");

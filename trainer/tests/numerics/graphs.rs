@@ -17,8 +17,10 @@ use edgecut_trainer::gradients::{
     num_trained_parameters, unflatten_gradients,
 };
 use edgecut_trainer::graph::{GraphBatchOptions, GraphTensorBatch};
-use edgecut_trainer::model_file::{parse_graph_model, parse_model, save_graph_model};
-use edgecut_trainer::models::{GraphClassifier, GraphConvKind, GraphNet, GraphNetConfig, Mode, ModelError, Readout};
+use edgecut_trainer::model_file::{parse_model, save_model};
+use edgecut_trainer::models::{
+    GraphClassifier, GraphConvKind, GraphNet, GraphNetConfig, Mode, ModelConfig, ModelError, Readout,
+};
 use edgecut_trainer::nn::{Aggregation, BatchNorm, GinConv, GinConvConfig, Order, WeightInit};
 use edgecut_trainer::ops::{
     Activation, BatchGraph, BatchNormalization, Block, DropoutKey, DropoutMask, GnnBackend, Segments, batch_norm,
@@ -393,11 +395,14 @@ fn saved_models_come_back_with_their_running_statistics() {
         let model: GraphNet<Single> = config.init(5, &device).expect("a model");
         model.forward(batch(vec![0, 3], true).input().expect("graphs"), Mode::Train(key())).expect("logits");
         let model = model.valid();
-        save_graph_model(&path, &model, &config).expect("a file");
+        save_model(&path, &model, &config, &[]).expect("a file");
         let bytes = std::fs::read(&path).expect("the file");
-        let (loaded, settings) = parse_graph_model::<NdArray<f32>>(&bytes, &path, &device).expect("the model");
+        let (loaded, settings, _) =
+            parse_model::<NdArray<f32>, GraphNetConfig>(&bytes, &path, &device).expect("the model");
         assert_eq!((flatten_parameters(&loaded), settings), (flatten_parameters(&model), config));
-        let Err(error) = parse_model::<NdArray<f32>>(&bytes, &path, &device) else { panic!("no model for nodes") };
+        let Err(error) = parse_model::<NdArray<f32>, ModelConfig>(&bytes, &path, &device) else {
+            panic!("no model for nodes")
+        };
         let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
         assert!(source.contains("use it with `train graph`"), "{error}: {source}");
     }

@@ -7,9 +7,9 @@ use burn::backend::NdArray;
 use edgecut_graph::NodeTypeId;
 use edgecut_trainer::EmbeddingTable;
 use edgecut_trainer::gradients::{flatten_parameters, num_parameters};
-use edgecut_trainer::model_file::{ModelFileError, load_model, parse_link_model, save_link_model};
+use edgecut_trainer::model_file::{ModelFileError, load_model, parse_model, save_model};
 use edgecut_trainer::models::{
-    EdgeTypeSchema, GraphSchema, LinkModel, LinkModelConfig, ModelKind, NodeTypeSchema, RelationalConfig,
+    EdgeTypeSchema, GraphSchema, LinkModel, LinkModelConfig, ModelConfig, ModelKind, NodeTypeSchema, RelationalConfig,
 };
 use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition, LinkDecoder, RelationAggregation, WeightInit};
 use safetensors::tensor::{TensorView, serialize};
@@ -107,7 +107,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
 
 fn saved(path: &Path, config: &LinkModelConfig) -> LinkModel<NdArray> {
     let model = config.init(4, &Default::default()).expect("a valid model");
-    save_link_model(path, &model, config, &tables()).expect("a written file");
+    save_model(path, &model, config, &tables()).expect("a written file");
     model
 }
 
@@ -125,7 +125,7 @@ fn a_model_for_links_comes_back_to_the_bit_with_its_embeddings() {
         assert_eq!(config.num_parameters(), Some(num_parameters(&model)));
         let bytes = std::fs::read(&path).expect("the file");
         let (loaded, loaded_config, embeddings) =
-            parse_link_model::<NdArray>(&bytes, &path, &Default::default()).expect("a model");
+            parse_model::<NdArray, LinkModelConfig>(&bytes, &path, &Default::default()).expect("a model");
         assert_eq!(loaded_config, config);
         assert_eq!(bits(&flatten_parameters(&loaded)), bits(&flatten_parameters(&model)));
         assert_eq!(embeddings, tables());
@@ -136,7 +136,7 @@ fn a_model_for_links_comes_back_to_the_bit_with_its_embeddings() {
         assert_eq!(shape("decoder.relations"), relations);
         assert!(shape("encoder.encoders.0.weight").is_some());
         // Loading it as a model for nodes is a single error.
-        let error = load_model::<NdArray>(&path, &Default::default()).expect_err("no model for nodes");
+        let error = load_model::<NdArray, ModelConfig>(&path, &Default::default()).expect_err("no model for nodes");
         assert!(matches!(error, ModelFileError::Config { .. }), "{error:?}");
     }
 }
@@ -159,7 +159,7 @@ fn rejects_missing_embeddings_and_unknown_ones() {
             (name, TensorView::new(Dtype::F32, shape.clone(), data).expect("a consistent tensor"))
         });
         let bytes = serialize(views, header.metadata().clone()).expect("a file");
-        parse_link_model::<NdArray>(&bytes, &path, &Default::default()).expect_err("a damaged file")
+        parse_model::<NdArray, LinkModelConfig>(&bytes, &path, &Default::default()).expect_err("a damaged file")
     };
     let error = changed(&|tensors| assert!(tensors.remove("embeddings.topic").is_some()));
     assert!(

@@ -13,6 +13,7 @@ mod loss;
 mod metrics;
 mod model_file;
 mod parameter_counts;
+mod precision;
 mod relational_layers;
 mod relational_net;
 mod stacks;

@@ -23,12 +23,12 @@ fn config() -> NodeModelConfig {
 fn saved(directory: &tempfile::TempDir) -> (PathBuf, NodeModel<B>) {
     let path = directory.path().join("model.safetensors");
     let model = config().init::<B>(4, &Default::default()).expect("a valid model");
-    save_model(&path, &model, &config().into(), &[]).expect("a written file");
+    save_model(&path, &model, &ModelConfig::from(config()), &[]).expect("a written file");
     (path, model)
 }
 
 fn load(path: &Path) -> Result<(NodeModel<B>, ModelConfig), ModelFileError> {
-    load_model::<B>(path, &Default::default()).map(|(model, config, _)| (model, config))
+    load_model::<B, ModelConfig>(path, &Default::default()).map(|(model, config, _)| (model, config))
 }
 
 fn directory() -> tempfile::TempDir {
@@ -67,7 +67,7 @@ fn loads_files_that_were_written_before_settings_were_added() {
     let directory = directory();
     let path = directory.path().join("model.safetensors");
     let model = config.init::<B>(9, &Default::default()).expect("a valid model");
-    save_model(&path, &model, &config.clone().into(), &[]).expect("a written file");
+    save_model(&path, &model, &ModelConfig::from(config.clone()), &[]).expect("a written file");
     let bytes = std::fs::read(&path).expect("the file");
     let (_, header) = SafeTensors::read_metadata(&bytes).expect("a header");
     let mut metadata = header.metadata().clone().expect("metadata");
@@ -235,17 +235,20 @@ fn a_failed_write_names_the_file_and_leaves_the_old_one() {
     let before = std::fs::read(&path).expect("the file");
     let other = NodeModelConfig { hidden_channels: 6, ..config() };
     assert!(matches!(
-        save_model(&path, &model, &other.into(), &[]),
+        save_model(&path, &model, &ModelConfig::from(other), &[]),
         Err(ModelFileError::ForeignConfig { held: 57, .. })
     ));
     assert_eq!(std::fs::read(&path).expect("the file"), before);
     let nowhere = directory.path().join("absent/model.safetensors");
-    let error = save_model(&nowhere, &model, &config().into(), &[]).expect_err("no directory");
+    let error = save_model(&nowhere, &model, &ModelConfig::from(config()), &[]).expect_err("no directory");
     assert!(matches!(error, ModelFileError::Write { .. }) && error.to_string().contains("absent/model"));
     // A directory at the path makes saving fail, and the temporary file is removed.
     let in_the_way = directory.path().join("folder");
     std::fs::create_dir(&in_the_way).expect("a directory");
-    assert!(matches!(save_model(&in_the_way, &model, &config().into(), &[]), Err(ModelFileError::Write { .. })));
+    assert!(matches!(
+        save_model(&in_the_way, &model, &ModelConfig::from(config()), &[]),
+        Err(ModelFileError::Write { .. })
+    ));
     assert_eq!(std::fs::read_dir(directory.path()).expect("a listing").count(), 2);
 }
 

@@ -254,7 +254,7 @@ fn parameters_are_counted_and_come_back_from_disk() {
         assert_eq!(config.num_parameters(), Some(num_parameters(&model)), "{config:?}");
         save_model(&path, &model, &config, &tables).expect("a written file");
         let (loaded, loaded_config, loaded_tables) =
-            load_model::<NdArray>(&path, &Default::default()).expect("a model");
+            load_model::<NdArray, ModelConfig>(&path, &Default::default()).expect("a model");
         assert_eq!((loaded_config, loaded_tables), (config.clone(), tables));
         let bits = |model| flatten_parameters(model).into_iter().map(f32::to_bits).collect::<Vec<_>>();
         assert_eq!(bits(&loaded), bits(&model));

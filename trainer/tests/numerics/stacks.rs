@@ -94,7 +94,7 @@ fn settings_without_effect_are_refused() {
         let message = error(config(2).with_residual(true));
         assert!(message.contains("at least 3 layers, but the model has 2"), "{message}");
         // A GCN has no variant with an encoder and a decoder.
-        assert_eq!(message.contains("--encoder-decoder"), kind == SAGE, "{message}");
+        assert_eq!(message.contains("`encoder_decoder`"), kind == SAGE, "{message}");
         assert!(error(config(1).with_layer_norm(true)).contains("at least 2 layers"));
         assert!(config(3).with_residual(true).with_layer_norm(true).validate().is_ok());
         assert!(config(2).with_layer_norm(true).validate().is_ok());

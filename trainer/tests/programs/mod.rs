@@ -4,7 +4,7 @@
 #[path = "../../../dist-loader/tests/support/mod.rs"]
 mod support;
 
-use edgecut_graph::datasets::{FakeOptions, fake, fake_hetero};
+use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::{Dataset, EdgeTypeId, HoldOut};
 use edgecut_partition::Method;
 use std::io::{Read, Write};

@@ -63,6 +63,15 @@ struct Arrays<'a> {
     values: &'a Handle,
 }
 
+/// The sums over the entries of rows: the entries, and the terms that they add.
+#[derive(Clone, Copy)]
+struct Sums<'a> {
+    edges: &'a DeviceEdges,
+    arrays: Arrays<'a>,
+    inputs: AttentionInputs<'a>,
+    kind: Kind,
+}
+
 /// The matrices that entries are scored by, as a kernel reads them.
 #[derive(Clone, Copy)]
 struct Ends<'a> {
@@ -194,8 +203,8 @@ impl EdgeAttention<'_> {
                 );
             }
         });
-        let weighted = Arrays { weights: &weights, values: &weights };
-        self.sum(client, z, self.edges, weighted, inputs, Kind::Weighted, &out);
+        let arrays = Arrays { weights: &weights, values: &weights };
+        self.sum(client, z, Sums { edges: self.edges, arrays, inputs, kind: Kind::Weighted }, &out);
         (out, weights)
     }
 
@@ -245,7 +254,7 @@ impl EdgeAttention<'_> {
         // The backward pass of a softmax subtracts from each gradient of a weight their weighted mean over the row.
         let means = Matrix::empty(client, [self.num_rows, self.heads], Element::F32);
         let arrays = Arrays { weights, values: &of_weights };
-        self.sum(client, grad, self.edges, arrays, inputs, Kind::WeightedValues, &means);
+        self.sum(client, grad, Sums { edges: self.edges, arrays, inputs, kind: Kind::WeightedValues }, &means);
         let (ends, scored_vector, scored_lanes) = self.scored(inputs);
         with_element!(element, E => {
             let (count, dim) = by_entry();
@@ -260,7 +269,7 @@ impl EdgeAttention<'_> {
         });
         let arrays = Arrays { weights, values: &of_scores };
         let sum = |x: &Matrix, edges: &DeviceEdges, kind: Kind, out: &Matrix| {
-            self.sum(client, x, edges, arrays, inputs, kind, out);
+            self.sum(client, x, Sums { edges, arrays, inputs, kind }, out);
         };
         match self.scoring {
             Scoring::Additive => {
@@ -282,21 +291,12 @@ impl EdgeAttention<'_> {
         }
     }
 
-    /// Sums over the entries of the rows of `edges` into `out`.
-    #[allow(clippy::too_many_arguments)]
-    fn sum<R: Runtime>(
-        &self,
-        client: &ComputeClient<R>,
-        x: &Matrix,
-        edges: &DeviceEdges,
-        arrays: Arrays<'_>,
-        inputs: AttentionInputs<'_>,
-        kind: Kind,
-        out: &Matrix,
-    ) {
+    /// Computes sums over the rows of `x` into `out`.
+    fn sum<R: Runtime>(&self, client: &ComputeClient<R>, x: &Matrix, sums: Sums<'_>, out: &Matrix) {
         if out.rows == 0 {
             return;
         }
+        let Sums { edges, arrays, inputs, kind } = sums;
         let by_head = matches!(kind, Kind::Values | Kind::WeightedValues);
         let through_scores = self.scoring == Scoring::Dynamic && !by_head;
         let (ends, vector) = match (by_head, through_scores) {

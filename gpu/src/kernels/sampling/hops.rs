@@ -11,8 +11,6 @@ use edgecut_graph::{EdgeTypeId, HopError, HopKernel, Part, PlainHop};
 pub struct DeviceHops<R: Runtime> {
     /// The edges by edge type; `None` for edge types that do not fit.
     topologies: Vec<Option<DeviceTopology<R>>>,
-    /// The number of rows below which the CPU draws a hop.
-    min_rows: usize,
 }
 
 impl<R: Runtime> DeviceHops<R> {
@@ -42,14 +40,7 @@ impl<R: Runtime> DeviceHops<R> {
             let copy = || DeviceTopology::new(client.clone(), csc.indptr(), csc.indices(), original_ids);
             topologies.push(fits.then(copy).transpose()?);
         }
-        Ok(Self { topologies, min_rows: 0 })
-    }
-
-    /// Leaves hops of fewer than `min_rows` rows to the CPU, which is done with them before a device would start.
-    /// Default: 0.
-    pub fn with_min_rows(mut self, min_rows: usize) -> Self {
-        self.min_rows = min_rows;
-        self
+        Ok(Self { topologies })
     }
 
     /// Returns the edge types that are on the device.
@@ -64,8 +55,8 @@ impl<R: Runtime> DeviceHops<R> {
 }
 
 impl<R: Runtime> HopKernel for DeviceHops<R> {
-    fn takes(&self, edge_type: EdgeTypeId, num_rows: usize) -> bool {
-        num_rows >= self.min_rows && self.topologies.get(edge_type.index()).is_some_and(Option::is_some)
+    fn takes(&self, edge_type: EdgeTypeId, _num_rows: usize) -> bool {
+        self.topologies.get(edge_type.index()).is_some_and(Option::is_some)
     }
 
     fn sample_hop(&self, hop: &PlainHop<'_>, max_words: usize, out: &mut Vec<u32>) -> Result<(), HopError> {
@@ -73,6 +64,6 @@ impl<R: Runtime> HopKernel for DeviceHops<R> {
             let what = format!("edge type {} is not on the device", hop.edge_type.0);
             return Err(HopError::Failed(Box::new(KernelError::Invalid { what })));
         };
-        topology.sample_hop(hop.rows, hop.fanout, hop.replace, hop.key, max_words, out)
+        topology.sample_hop(hop, max_words, out)
     }
 }

@@ -19,7 +19,7 @@ use cubecl::ir::{ElemType, UIntKind};
 use cubecl::prelude::*;
 use cubecl::server::Handle;
 use cubecl::stream_id::StreamId;
-use edgecut_graph::HopError;
+use edgecut_graph::{HopError, PlainHop};
 
 /// The default number of neighbors that are drawn at a time.
 const WORDS_PER_PIECE: usize = 32 << 20;
@@ -31,10 +31,12 @@ const ALL: u32 = u32::MAX;
 ///
 /// ```no_run
 /// # fn sample<R: cubecl::Runtime>(client: cubecl::client::ComputeClient<R>) -> Result<(), Box<dyn std::error::Error>> {
-/// use edgecut_gpu::DeviceTopology;
+/// use edgecut_gpu::kernels::DeviceTopology;
+/// use edgecut_graph::{EdgeTypeId, PlainHop};
 /// let edges = DeviceTopology::<R>::new(client, &[0, 2, 2], &[7, 9], &[0, 1])?;
+/// let all = PlainHop { edge_type: EdgeTypeId(0), rows: &[0, 1], fanout: None, replace: false, key: 0 };
 /// let mut out = Vec::new();
-/// edges.sample_hop(&[0, 1], None, false, 0, usize::MAX, &mut out)?;
+/// edges.sample_hop(&all, usize::MAX, &mut out)?;
 /// assert_eq!(out, [2, 0, 7, 9]);
 /// # Ok(())
 /// # }
@@ -124,24 +126,16 @@ impl<R: Runtime> DeviceTopology<R> {
         self.num_rows
     }
 
-    /// Appends to `out` the number of drawn neighbors of each of `rows`, followed by the neighbors of all rows, one row
-    /// after another, each in the order of its in-edges. Neighbors are entries of `indices`, chosen as
-    /// [`HopKernel`](edgecut_graph::HopKernel) defines. `fanout` is the maximum number of neighbors per row, or `None`
-    /// for each neighbor once. `key` is the key of the random numbers. The call waits for the device, so it must not be
-    /// made from async code.
+    /// Appends to `out` the number of drawn neighbors of each row of `hop`, followed by the neighbors of all rows, one
+    /// row after another, each in the order of its in-edges. Neighbors are entries of `indices`, chosen as
+    /// [`HopKernel`](edgecut_graph::HopKernel) defines. The edge type of `hop` is ignored. The call waits for the
+    /// device, so it must not be made from async code.
     ///
     /// # Errors
     /// Returns [`HopError::TooLarge`] if `out` would be longer than `max_words`, before anything is drawn, and
     /// [`HopError::Failed`] with a [`KernelError`] for a row that is out of range, or if the device fails.
-    pub fn sample_hop(
-        &self,
-        rows: &[u32],
-        fanout: Option<u32>,
-        replace: bool,
-        key: u64,
-        max_words: usize,
-        out: &mut Vec<u32>,
-    ) -> Result<(), HopError> {
+    pub fn sample_hop(&self, hop: &PlainHop<'_>, max_words: usize, out: &mut Vec<u32>) -> Result<(), HopError> {
+        let PlainHop { rows, fanout, replace, key, .. } = *hop;
         if let Some(row) = rows.iter().find(|&&row| row as usize >= self.num_rows) {
             let what = format!("row {row} is out of range: the device has {} rows", self.num_rows);
             return Err(failed(KernelError::Invalid { what }));

@@ -3,8 +3,8 @@
 use crate::kernels::error::KernelError;
 use crate::kernels::sampling::DeviceTopology;
 use cubecl::prelude::*;
-use edgecut_graph::HopError;
 use edgecut_graph::rng::{CounterRng, combine};
+use edgecut_graph::{EdgeTypeId, HopError, PlainHop};
 use std::collections::BTreeSet;
 
 const KEY: u64 = 0x9d2c_5680_efc6_0000;
@@ -31,7 +31,8 @@ pub(crate) fn check<R: Runtime>(client: &ComputeClient<R>) -> Result<(), KernelE
             neighbors.extend(drawn.into_iter().map(|position| list[position as usize]));
         }
         let mut found = Vec::new();
-        let drawn = topology.sample_hop(&[0, 1, 2, 3], fanout, replace, KEY, usize::MAX, &mut found);
+        let hop = PlainHop { edge_type: EdgeTypeId(0), rows: &[0, 1, 2, 3], fanout, replace, key: KEY };
+        let drawn = topology.sample_hop(&hop, usize::MAX, &mut found);
         let operation = "check what the device draws";
         drawn.map_err(|error| match error {
             HopError::Failed(cause) => KernelError::Failed { operation, why: cause.to_string() },

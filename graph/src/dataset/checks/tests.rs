@@ -79,7 +79,8 @@ fn validate_names_what_is_wrong() {
 fn attributes_and_held_out_edges_are_checked_like_the_rest() {
     let edges = |attributes: EdgeAttributes, held_out: HeldOutEdges| {
         let mut dataset = graph(nodes(3), &[(0, 1), (1, 2)]);
-        (dataset.edge_types[0].attributes, dataset.edge_types[0].held_out) = (attributes, held_out);
+        dataset.edge_types[0].attributes = attributes;
+        dataset.edge_types[0].held_out = held_out;
         dataset
     };
     let weights = |weights: &[f32]| {

@@ -3,8 +3,15 @@ use crate::{NodeData, NodeTypeId, Splits};
 use std::collections::BTreeMap;
 
 fn nodes(name: &str, num_nodes: usize) -> NodeData {
-    let (features, labels, times) = Default::default();
-    NodeData { name: name.into(), num_nodes, features, labels, num_classes: 0, splits: Splits::default(), times }
+    NodeData {
+        name: name.into(),
+        num_nodes,
+        features: None,
+        labels: None,
+        num_classes: 0,
+        splits: Splits::default(),
+        times: None,
+    }
 }
 
 /// Returns a dataset with two node types, and three edge types: a relation, its reverse, and a symmetric relation with
@@ -39,7 +46,8 @@ fn held_out(seed: u64) -> Dataset {
 
 #[test]
 fn every_edge_is_on_one_side_and_no_other_edge_between_its_nodes_is_on_another() {
-    let (before, after) = (dataset(), held_out(7));
+    let before = dataset();
+    let after = held_out(7);
     after.validate().unwrap();
     let mut side_of: BTreeMap<[(u16, u32); 2], usize> = BTreeMap::new();
     for (edges, original) in after.edge_types.iter().zip(&before.edge_types) {
@@ -122,7 +130,8 @@ fn latest(valid: f64, test: f64) -> Dataset {
 
 #[test]
 fn the_latest_edges_are_those_after_all_others() {
-    let (graph, total) = (latest(0.1, 0.2), dataset().num_edges());
+    let graph = latest(0.1, 0.2);
+    let total = dataset().num_edges();
     graph.validate().unwrap();
     let times = |list: &EdgeList| list.times.as_ref().unwrap().to_vec();
     let of = |side: fn(&EdgeData) -> Vec<i64>| graph.edge_types.iter().flat_map(side).collect::<Vec<i64>>();

@@ -1,10 +1,10 @@
 //! Removal of overlaps.
 
-use super::super::held_out_index::{Candidate, HeldOutIndex};
-use super::super::{Dataset, EdgeData, EdgeList, Splits};
-use super::count::{Triple, is_declared_reverse};
-use crate::Buffer;
-use rayon::prelude::*;
+use super::typed_edges::{Relation, is_declared_reverse};
+use crate::dataset::held_out_index::{Candidate, HeldOutIndex};
+use crate::dataset::{Dataset, EdgeData, EdgeList, Splits};
+use crate::memory::Buffer;
+use crate::{NodeTypeId, parallel};
 
 impl Dataset {
     /// Removes overlaps between splits and between training and held-out edges:
@@ -16,12 +16,12 @@ impl Dataset {
     ///
     /// If `undirected` is true, an edge and its reverse are the same edge. The other edges keep their order and
     /// attributes.
-    pub fn remove_overlaps(&mut self, undirected: bool) {
+    pub(crate) fn remove_overlaps(&mut self, undirected: bool) {
         for nodes in &mut self.node_types {
             let Splits { train, valid, test } = &nodes.splits;
             let not_in = |ids: &[u32], others: [&[u32]; 2]| -> Buffer<u32> {
                 let is_free = |id: &u32| others.iter().all(|other| other.binary_search(id).is_err());
-                ids.par_iter().copied().filter(is_free).collect::<Vec<u32>>().into()
+                parallel::filter_map(ids.len(), |at| Some(ids[at]).filter(is_free)).into()
             };
             let train = not_in(train, [valid, test]);
             let valid = not_in(valid, [test, &[]]);
@@ -29,16 +29,16 @@ impl Dataset {
         }
         // All types are indexed before any is changed, since a type is compared with the held-out edges of its reverse.
         let indices: Vec<HeldOutIndex> = self.edge_types.iter().map(index).collect();
-        let triples: Vec<(crate::NodeTypeId, String, crate::NodeTypeId)> =
+        let relations: Vec<(NodeTypeId, String, NodeTypeId)> =
             self.edge_types.iter().map(|e| (e.src_type, e.relation.clone(), e.dst_type)).collect();
-        let triple = |at: usize| {
-            let (src_type, relation, dst_type) = &triples[at];
-            Triple { src_type: *src_type, relation, dst_type: *dst_type }
+        let relation_at = |at: usize| {
+            let (src_type, relation, dst_type) = &relations[at];
+            Relation { src_type: *src_type, relation, dst_type: *dst_type }
         };
         for (at, edges) in self.edge_types.iter_mut().enumerate() {
             let own = &indices[at];
-            let reverse: Vec<&HeldOutIndex> = (0..triples.len())
-                .filter(|&other| is_declared_reverse(triple(at), triple(other)) && !indices[other].is_empty())
+            let reverse: Vec<&HeldOutIndex> = (0..relations.len())
+                .filter(|&other| is_declared_reverse(relation_at(at), relation_at(other)) && !indices[other].is_empty())
                 .map(|other| &indices[other])
                 .collect();
             // The reverse of an edge can only equal another edge of the type if both ends have the same node type.
@@ -91,9 +91,9 @@ fn kept(list: EdgeList, keep: impl Fn(Candidate) -> bool + Sync) -> EdgeList {
 /// Returns the positions of the edges to keep, ascending.
 fn positions(src: &[u32], dst: &[u32], times: Option<&[i64]>, keep: impl Fn(Candidate) -> bool + Sync) -> Vec<u64> {
     let edge = |at: usize| Candidate { src: src[at], dst: dst[at], time: times.map(|times| times[at]) };
-    (0..src.len()).into_par_iter().filter(|&at| keep(edge(at))).map(|at| at as u64).collect()
+    parallel::filter_map(src.len(), |at| keep(edge(at)).then_some(at as u64))
 }
 
-fn select<T: Copy + Send + Sync + bytemuck::Pod>(values: &[T], positions: &[u64]) -> Buffer<T> {
-    positions.par_iter().map(|&at| values[at as usize]).collect::<Vec<T>>().into()
+fn select<T: Copy + Default + Send + Sync>(values: &[T], positions: &[u64]) -> Buffer<T> {
+    parallel::map(positions, |&at| values[at as usize]).into()
 }

@@ -1,6 +1,6 @@
 //! Descriptions of overlaps for users.
 
-use super::{EdgeOverlap, NodeOverlap, Overlaps};
+use super::overlaps::{EdgeOverlap, NodeOverlap, Overlaps};
 
 impl Overlaps {
     /// Describes the overlaps through which a model would be evaluated on its training data, one sentence per type.
@@ -68,7 +68,7 @@ impl EdgeOverlap {
             let [valid, test] = self.at_other_times;
             remarks.push(format!(
                 "edge type {}: training edges join the ends of {valid} of {num_valid} validation edges and of {test} \
-                 of {num_test} test edges at other times; sample with --time-attr, otherwise they leak held-out edges",
+                 of {num_test} test edges at other times; they leak held-out edges unless neighbors are sampled by time",
                 self.edge_type
             ));
         }

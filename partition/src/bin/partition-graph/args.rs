@@ -1,7 +1,7 @@
 //! The command line, and its conversion to plain options.
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
-use edgecut_graph::datasets::{DatasetSource, FakeOptions};
+use edgecut_graph::readers::{DatasetSource, FakeOptions};
 use edgecut_graph::{HoldOut, OverlapPolicy, is_folder_name};
 use edgecut_partition::{Balance, Method, PartitionOptions};
 use std::path::PathBuf;

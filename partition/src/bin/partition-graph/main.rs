@@ -1,6 +1,7 @@
 //! Splits a graph into parts on one machine before training, and verifies and describes parts.
 
 mod args;
+mod flag_names;
 mod interrupt;
 mod output;
 mod terminal;
@@ -8,9 +9,10 @@ mod terminal;
 use anyhow::Context;
 use args::{Cli, Command, DirArgs, Job, PartitionArgs};
 use clap::Parser;
-use edgecut_graph::datasets::{self, Loaded};
+use edgecut_graph::readers::{self, Loaded};
 use edgecut_graph::{Meta, OverlapPolicy, Overlaps, Provenance};
-use edgecut_partition::{PartitionError, Phase, partition_loaded, verify};
+use edgecut_partition::{PartitionError, partition_loaded, verify};
+use flag_names::with_flags;
 use output::{Described, Results, Run};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,7 +28,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", describe(&error));
+            eprintln!("error: {}", with_flags(&describe(&error)));
             let cancelled = matches!(error.downcast_ref(), Some(PartitionError::Cancelled));
             ExitCode::from(if cancelled { terminal::INTERRUPTED } else { 1 })
         }
@@ -52,7 +54,7 @@ fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
 }
 
 fn load_and_partition(job: &Job, terminal: &Terminal) -> anyhow::Result<Meta> {
-    let Loaded { dataset, warnings } = datasets::load_with_warnings(&job.source)?;
+    let Loaded { dataset, warnings } = readers::load_with_warnings(&job.source)?;
     terminal.suspended(|| warn(&warnings));
     Ok(partition_loaded(dataset, &job.options, &job.out_dir, terminal)?)
 }
@@ -90,7 +92,7 @@ fn check_overlaps(overlaps: &Overlaps, made: &Provenance) -> anyhow::Result<()> 
 }
 
 fn warn(warnings: &[String]) {
-    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    warnings.iter().for_each(|warning| eprintln!("warning: {}", with_flags(warning)));
 }
 
 fn run_info(args: &DirArgs) -> anyhow::Result<()> {
@@ -108,13 +110,4 @@ fn describe(error: &anyhow::Error) -> String {
         }
         if text.is_empty() { cause } else { format!("{text}: {cause}") }
     })
-}
-
-/// Returns the name of a phase for the terminal and as a key of the JSON output.
-fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Preparing => "preparing",
-        Phase::Assigning => "assigning",
-        Phase::Writing => "writing",
-    }
 }

@@ -1,6 +1,5 @@
 //! The progress shown on standard error.
 
-use crate::phase_name;
 use edgecut_partition::{Method, PartitionOptions, Phase, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
@@ -129,4 +128,13 @@ impl Progress for Terminal {
 
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// Returns the name of a phase for the terminal and as a key of the JSON output.
+fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Preparing => "preparing",
+        Phase::Assigning => "assigning",
+        Phase::Writing => "writing",
+    }
 }

@@ -4,11 +4,13 @@ use crate::device::{DeviceArgs, DeviceMemoryArgs, bytes};
 use crate::graph_args::GraphArgs;
 use crate::link_args::LinkArgs;
 use crate::sampling_args::SamplingArgs;
+use crate::shared_flags::{hold_out_text, is_given, or_default};
 use crate::training_args::TrainingArgs;
 use clap::{Args, Parser, Subcommand};
 use edgecut_dist_sampler::NumNeighbors;
 use edgecut_graph::{HoldOut, OverlapPolicy};
 use edgecut_trainer::metrics::Metric;
+use serde::Serialize;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -117,7 +119,12 @@ pub(crate) struct PartArgs {
     /// The N-parts folder that partition-graph wrote. If all processes run on this machine, also the folder of a
     /// dataset that is not partitioned: .npy arrays, OGB's raw CSV files, or triples
     #[arg(long, value_name = "DIR")]
-    pub(crate) dataset_root_dir: PathBuf,
+    pub(crate) dataset_root_dir: Option<PathBuf>,
+    /// Sampling servers that hold the graph, instead of --dataset-root-dir: HOST:PORT,HOST:PORT in the order in which
+    /// they were started, the same list as theirs. They sample, and this process only trains. Waits up to
+    /// --rendezvous-timeout seconds for them [default: EDGECUT_SERVERS, unless --dataset-root-dir is given]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) servers: Option<String>,
     #[command(flatten)]
     pub(crate) whole: WholeArgs,
     /// Sample from the memory-mapped files instead of copying the edges into memory. Slower, but saves 4 bytes per
@@ -136,8 +143,16 @@ pub(crate) struct PartArgs {
     pub(crate) rpc_timeout: u64,
 }
 
+impl PartArgs {
+    /// Returns the list of servers, from `--servers` or a launcher, unless there is a folder of data.
+    pub(crate) fn server_list(&self) -> Option<String> {
+        let launched = || std::env::var("EDGECUT_SERVERS").ok().filter(|list| !list.is_empty());
+        self.servers.clone().or_else(|| if self.dataset_root_dir.is_none() { launched() } else { None })
+    }
+}
+
 /// Flags that control how a dataset that is not partitioned is read. `partition-graph` has the same flags.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Graph that is not partitioned")]
 pub(crate) struct WholeArgs {
     /// Split scheme to use if the dataset has several
@@ -152,11 +167,13 @@ pub(crate) struct WholeArgs {
     /// Hold out these fractions of the edges for validation and test of link prediction. They are chosen at random, as
     /// partition-graph does with --seed 0; with the prefix `latest:`, the latest edges by edge time are held out
     #[arg(long, value_name = "[latest:]VALID,TEST", value_parser = hold_out)]
+    #[serde(serialize_with = "hold_out_text")]
     pub(crate) hold_out_edges: Option<HoldOut>,
     /// Action if a held-out edge is also a training edge, or a node is in two splits: fail (error), drop those training
     /// edges and keep each node in its last split only (remove), or continue (allow). With --to-undirected, an edge and
     /// its reverse count as the same edge [default: error]
     #[arg(long, value_name = "error|remove|allow")]
+    #[serde(serialize_with = "or_default")]
     pub(crate) overlap: Option<OverlapPolicy>,
 }
 
@@ -165,9 +182,12 @@ fn hold_out(text: &str) -> Result<HoldOut, String> {
 }
 
 /// Fan-outs by hop and edge type: the text of the flag and its parsed value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
 pub(crate) struct NumNeighborsArg {
-    pub(crate) text: String,
+    text: String,
+    // The text already determines the value.
+    #[serde(skip)]
     pub(crate) value: NumNeighbors,
 }
 
@@ -180,56 +200,84 @@ pub(crate) fn probability(text: &str) -> Result<f64, String> {
     if (0.0..1.0).contains(&value) { Ok(value) } else { Err(format!("{text} is not in 0 ≤ p < 1")) }
 }
 
+pub(crate) fn ratio(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
+    if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(format!("{text} is not in 0 ≤ ratio ≤ 1")) }
+}
+
 pub(crate) fn not_negative(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
     if value.is_finite() && value >= 0.0 { Ok(value) } else { Err(format!("{text} is not a finite number ≥ 0")) }
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize)]
 pub(crate) struct NodeArgs {
+    // Each process has its own rank, addresses, threads and timeouts.
     #[command(flatten)]
+    #[serde(skip)]
     pub(crate) job: JobArgs,
+    // Nodes may have different devices.
     #[command(flatten)]
+    #[serde(skip)]
     pub(crate) device: DeviceArgs,
+    // GPUs may have different amounts of memory.
     #[command(flatten)]
+    #[serde(skip)]
     pub(crate) memory: DeviceMemoryArgs,
+    // The paths of nodes may differ. The data is compared by its fingerprint, or by `DatasetFlags`.
     #[command(flatten)]
+    #[serde(skip)]
     pub(crate) part: PartArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) training: TrainingArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) sampling: SamplingArgs,
     /// Metric on the validation nodes that selects the best epoch
     #[arg(long, help_heading = "Training", value_name = "accuracy|roc-auc|micro-f1|macro-f1", default_value_t = Metric::Accuracy)]
     pub(crate) metric: Metric,
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) output: OutputArgs,
 }
 
 /// Flags for the files that a run writes and reads.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
     /// Write metrics as JSON Lines: one object per epoch, then one with the result. A restarted attempt appends
+    // Only rank 0 writes it.
     #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
     pub(crate) metrics: Option<PathBuf>,
     /// Save the model as safetensors whenever an epoch is the best so far. Embeddings go to the folder FILE.embeddings.
     /// A restarted attempt replaces the model of an earlier attempt only by a better one
+    // Ranks may have different paths, but all of them take part in saving.
     #[arg(long, value_name = "FILE")]
+    #[serde(serialize_with = "is_given")]
     pub(crate) save_model: Option<PathBuf>,
     /// Evaluate this saved model instead of training
+    // Ranks may have different paths, but either all ranks evaluate, or all of them train.
     #[arg(long, value_name = "FILE", conflicts_with = "save_model")]
+    #[serde(serialize_with = "is_given")]
     pub(crate) load_model: Option<PathBuf>,
     /// Print the result as JSON on standard output
+    // Only rank 0 prints.
     #[arg(long)]
+    #[serde(skip)]
     pub(crate) json: bool,
 }
 
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize)]
 pub(crate) struct SampleArgs {
+    // Each process has its own rank, addresses, threads and timeouts.
     #[command(flatten)]
+    #[serde(skip)]
     pub(crate) job: JobArgs,
+    // The paths of nodes may differ. The data is compared by its fingerprint, or by `DatasetFlags`.
     #[command(flatten)]
+    #[serde(skip)]
     pub(crate) part: PartArgs,
     /// Fan-outs: in-neighbors to sample per node, one number per hop, the hop at the seeds first; -1 takes all
     /// neighbors. Per edge type: "cites=15,10;writes=10,0"; a list without a name is for all other types:
@@ -240,6 +288,7 @@ pub(crate) struct SampleArgs {
     #[arg(long, value_name = "TYPE")]
     pub(crate) seed_type: Option<String>,
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) sampling: SamplingArgs,
     /// Seeds per batch
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
@@ -251,21 +300,30 @@ pub(crate) struct SampleArgs {
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) seed: u64,
     /// .npy file with the original node ids to use as seeds, in order [default: the training nodes, shuffled]
+    // Ranks may have different paths. `SampleFlags` compares the contents of both files.
     #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
     pub(crate) seeds: Option<PathBuf>,
     /// .npy file with one time per seed in --seeds [default: the times of the nodes]
     #[arg(long, value_name = "FILE", requires = "seeds", requires = "time_attr")]
+    #[serde(skip)]
     pub(crate) seed_times: Option<PathBuf>,
     /// Folder to write batch_00000.npz, batch_00001.npz, … to; created if missing
+    // Each node writes to its own folder.
     #[arg(long, value_name = "DIR")]
+    #[serde(skip)]
     pub(crate) out: PathBuf,
     /// Remove existing batches from --out first
     #[arg(long)]
+    #[serde(skip)]
     pub(crate) overwrite: bool,
     /// Batches to sample concurrently
+    // This limit and the next one bound the memory of a process and do not change its batches.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[serde(skip)]
     pub(crate) concurrency: u32,
     /// Maximum memory of prefetched batches, for example 1GiB or 500MB. A single batch may exceed it
-    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
+    #[arg(long, alias = "channel-size", value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
+    #[serde(skip)]
     pub(crate) prefetch_bytes: u64,
 }

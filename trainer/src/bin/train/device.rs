@@ -1,12 +1,13 @@
 //! The device that a rank computes on.
 
 use crate::exit::UsageError;
+use crate::flag_names::with_flags;
 use crate::place::Rank;
 use anyhow::bail;
 use clap::Args;
-use edgecut_gpu::{DeviceChoice, DeviceError, Resolved, resolve};
-use edgecut_trainer::DeviceMemory;
-use edgecut_trainer::ops::{GnnBackend, Precision, multiply_in};
+use edgecut_gpu::{DeviceChoice, Resolved, resolve};
+use edgecut_trainer::ops::{GnnBackend, GnnKernels, Precision};
+use edgecut_trainer::{DeviceMemory, GradientSum, StepOptions};
 
 /// Flags of the compute device; may differ between nodes.
 #[derive(Clone, Debug, Args)]
@@ -90,13 +91,10 @@ impl DeviceArgs {
     /// explains a fallback to the CPU.
     pub(crate) fn of_rank(&self, rank: &mut Rank) -> anyhow::Result<Resolved> {
         let device = self.resolve(rank.local_rank, rank.local_world_size)?;
-        if let Some(precision) = self.mixed_precision {
-            multiply_in(precision);
-        }
         match &device {
             Resolved::Cpu { why } if rank.local_rank == 0 => {
                 if let Some(why) = why {
-                    eprintln!("{why}");
+                    eprintln!("{}", with_flags(why));
                 }
                 if let Some(precision) = self.mixed_precision {
                     eprintln!("--mixed-precision {precision} applies to GPUs only: the CPU multiplies in f32");
@@ -118,7 +116,7 @@ impl DeviceArgs {
     pub(crate) fn check_types<B: GnnBackend>(&self, features: Precision, device: &B::Device) -> anyhow::Result<()> {
         let asked =
             [("--mixed-precision", self.mixed_precision.unwrap_or_default()), ("--feature-precision", features)];
-        match asked.into_iter().find(|&(_, precision)| !B::gnn_supports(precision, device)) {
+        match asked.into_iter().find(|&(_, precision)| !B::Kernels::supports(precision, device)) {
             Some((flag, precision)) => {
                 bail!(UsageError(format!(
                     "{flag}: the device does not support {precision}: choose another type, or leave the flag out"
@@ -128,11 +126,13 @@ impl DeviceArgs {
         }
     }
 
+    /// Returns the options of training steps that sum gradients by `gradient_sum`.
+    pub(crate) fn step_options(&self, gradient_sum: &GradientSum) -> StepOptions {
+        StepOptions { precision: self.mixed_precision.unwrap_or_default(), gradient_sum: gradient_sum.clone() }
+    }
+
     fn resolve(&self, local_rank: usize, local_world_size: usize) -> anyhow::Result<Resolved> {
-        resolve(self.device, local_rank, local_world_size).map_err(|error| match error {
-            DeviceError::NotBuilt { .. } | DeviceError::SharedGpu { .. } => UsageError(error.to_string()).into(),
-            other => other.into(),
-        })
+        Ok(resolve(self.device, local_rank, local_world_size)?)
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) use edgecut_cluster::OTHER_RANK_FAILED;
 use edgecut_cluster::RanksEnd;
+use edgecut_gpu::DeviceError;
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 
@@ -22,10 +23,15 @@ pub(crate) struct OtherRankFailed(pub(crate) String);
 
 /// Returns the exit status for `error`.
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
-    match error {
-        error if error.is::<OtherRankFailed>() => OTHER_RANK_FAILED,
-        error if error.is::<UsageError>() => USAGE,
-        _ => ERROR,
+    // These errors of a device are caused by --device and --nproc-per-node.
+    let is_device_flag =
+        matches!(error.downcast_ref(), Some(DeviceError::NotBuilt { .. } | DeviceError::SharedGpu { .. }));
+    if error.is::<OtherRankFailed>() {
+        OTHER_RANK_FAILED
+    } else if error.is::<UsageError>() || is_device_flag {
+        USAGE
+    } else {
+        ERROR
     }
 }
 

@@ -4,40 +4,38 @@ use crate::graph_args::{GraphArgs, GraphDataArgs};
 use crate::job::{self, Job};
 use crate::model_bytes::read_on_rank_0;
 use crate::place::Rank;
-use crate::reporter::{Reporter, percent};
+use crate::reporter::{EpochText, Reporter, TaskReporter, number, percent};
 use anyhow::{Context, anyhow, ensure};
-use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::share_graphs;
-use edgecut_graph::datasets::{GraphSource, load_graphs};
-use edgecut_graph::graph_splits::{Fold, read_folds, split_dataset, stratified_folds};
+use edgecut_graph::small_graphs::{Fold, GraphSource, load_graphs, read_folds, split_dataset, stratified_folds};
 use edgecut_graph::{GraphDataset, GraphError};
-use edgecut_trainer::graph::{
-    CrossValidationResult, GraphEpochReport, GraphObserver, GraphSplit, GraphTrainingConfig, Protocol,
-};
+use edgecut_trainer::graph::{CrossValidationResult, GraphSplit, GraphTrainingConfig, Protocol};
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::models::{GraphNet, GraphNetConfig};
 use edgecut_trainer::ops::Precision;
-use edgecut_trainer::{ClassificationResult, Improved, ParameterCount, TrainingBackend};
+use edgecut_trainer::{ClassificationResult, ClassificationScores, EpochReport, TrainingBackend};
+use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) fn run<B: TrainingBackend>(args: &GraphArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     args.device.check_types::<B>(Precision::F32, device)?;
-    let config = args.config();
+    let mut config = args.config();
     let source = args.data.source();
-    job::run(&args.job, rank, format!("graphs {}", source.name), &args.parameters(), |Job { cluster, world }| {
+    let fingerprint = format!("graphs {}", source.name);
+    job::run(&args.job, rank, fingerprint, args, |Job { cluster, world, gradient_sum }| {
+        config.step = args.device.step_options(gradient_sum);
         let graphs = Arc::new(share_graphs(cluster, || load(&source))?);
         let by_test = args.data.protocol == Protocol::BestMeanEpoch;
         let judge = if by_test { "test" } else { "valid" };
         let reporter = Reporter::new(&args.output, config.num_epochs, rank, false, world)?;
-        let mut reporter = GraphReporter { reporter, judge };
-        reporter.start(&graphs);
+        describe(&reporter, &graphs);
+        let mut reporter = TaskReporter { reporter, task: GraphText { judge } };
         if let Some(num_folds) = args.data.folds {
             let folds = folds_of_rank_0(world, || folds(&args.data, &source, &graphs, num_folds as usize))?;
             let protocol = args.data.protocol;
             let result = B::cross_validate(&graphs, &folds, protocol, &config, world, device, &mut reporter)?;
-            return reporter.cross_validation(&result, config.metric);
+            return report_folds(&mut reporter.reporter, &result, config.metric);
         }
         let shares = split_dataset(graphs.num_graphs(), args.data.split.0, args.data.split_seed);
         let [train, valid, test] = shares.map_err(|why| anyhow!("--split: {why}"))?;
@@ -100,84 +98,103 @@ fn evaluate<B: TrainingBackend>(
     device: &B::Device,
 ) -> anyhow::Result<ClassificationResult> {
     let bytes = read_on_rank_0(path, world)?;
-    let (model, model_config) = B::parse_graph_model(&bytes, path, device)?;
+    let (mut model, model_config) = B::open_graph_model(&bytes, path, device)?;
+    model.set_precision(config.step.precision);
     let result = B::evaluate_graph(graphs, split, config, (&model, &model_config), world, device);
     result.with_context(|| format!("evaluate {}", path.display()))
 }
 
-/// The reporter of graph classification.
-struct GraphReporter {
-    reporter: Reporter,
+/// Prints the size of the set of graphs.
+fn describe(reporter: &Reporter, graphs: &GraphDataset) {
+    reporter.say(&format!(
+        "{}: {} graphs of {} classes, {} nodes, {} edges, {} features",
+        graphs.name(),
+        graphs.num_graphs(),
+        graphs.classes().len(),
+        graphs.num_nodes(),
+        graphs.num_edges(),
+        graphs.feature_dim()
+    ));
+}
+
+/// Reports the result of a cross-validation.
+fn report_folds(reporter: &mut Reporter, result: &CrossValidationResult, metric: Metric) -> anyhow::Result<()> {
+    if !reporter.finish(result)? {
+        return Ok(());
+    }
+    let CrossValidationResult { protocol, test, mean, deviation, epochs } = result;
+    for (fold, (test, epoch)) in test.iter().zip(epochs).enumerate() {
+        println!("fold {}: test {metric} {} (epoch {epoch})", fold + 1, percent(Some(*test)));
+    }
+    println!(
+        "test {metric} {:.2} ± {:.2} % over {} folds; {protocol}: {}",
+        mean * 100.0,
+        deviation * 100.0,
+        test.len(),
+        protocol.explanation()
+    );
+    Ok(())
+}
+
+/// The report of an epoch of graph classification.
+struct GraphText {
     /// The name of the graphs that select the epoch: "valid", or "test" in a cross-validation by the best mean epoch.
     judge: &'static str,
 }
 
-impl GraphReporter {
-    fn start(&self, graphs: &GraphDataset) {
-        self.reporter.say(&format!(
-            "{}: {} graphs of {} classes, {} nodes, {} edges, {} features",
-            graphs.name(),
-            graphs.num_graphs(),
-            graphs.classes().len(),
-            graphs.num_nodes(),
-            graphs.num_edges(),
-            graphs.feature_dim()
-        ));
-    }
-
-    fn cross_validation(&mut self, result: &CrossValidationResult, metric: Metric) -> anyhow::Result<()> {
-        if !self.reporter.finish(result)? {
-            return Ok(());
-        }
-        let CrossValidationResult { protocol, test, mean, deviation, epochs } = result;
-        for (fold, (test, epoch)) in test.iter().zip(epochs).enumerate() {
-            println!("fold {}: test {metric} {} (epoch {epoch})", fold + 1, percent(Some(*test)));
-        }
-        println!(
-            "test {metric} {:.2} ± {:.2} % over {} folds; {protocol}: {}",
-            mean * 100.0,
-            deviation * 100.0,
-            test.len(),
-            protocol.explanation()
-        );
-        Ok(())
-    }
+/// An epoch's line in the metrics file.
+#[derive(Serialize)]
+struct GraphLine<'a> {
+    fold: Option<usize>,
+    epoch: u64,
+    loss: Option<f64>,
+    train_acc: Option<f64>,
+    valid_acc: Option<f64>,
+    metric: &'a str,
+    valid_metric: Option<f64>,
+    graphs: u64,
+    seconds: f64,
+    wait_seconds: f64,
+    compute_seconds: f64,
+    allreduce_seconds: f64,
+    eval_seconds: f64,
 }
 
-impl<B: Backend> GraphObserver<B> for GraphReporter {
-    fn started(&mut self, parameters: ParameterCount) {
-        self.reporter.started(parameters);
+impl EpochText<ClassificationScores> for GraphText {
+    fn line(&self, report: &EpochReport<ClassificationScores>) -> impl Serialize {
+        let cost = &report.cost;
+        GraphLine {
+            fold: report.fold,
+            epoch: report.epoch,
+            loss: report.loss,
+            train_acc: report.train_acc,
+            valid_acc: report.valid.and_then(|valid| valid.accuracy),
+            metric: &report.metric,
+            valid_metric: report.valid_metric,
+            graphs: report.num_seeds,
+            seconds: cost.seconds,
+            wait_seconds: cost.sample_wait_seconds,
+            compute_seconds: cost.compute_seconds,
+            allreduce_seconds: cost.allreduce_seconds,
+            eval_seconds: cost.eval_seconds,
+        }
     }
 
-    fn step(&mut self, epoch: u64, done: usize, total: usize) {
-        self.reporter.step(epoch, done, total);
-    }
-
-    fn epoch(&mut self, report: &GraphEpochReport) -> std::io::Result<()> {
-        self.reporter.line("epoch", report).map_err(std::io::Error::other)?;
+    fn words(&self, report: &EpochReport<ClassificationScores>, num_epochs: u64) -> String {
+        let cost = &report.cost;
         let fold = report.fold.map(|fold| format!("fold {fold}, ")).unwrap_or_default();
-        self.reporter.say(&format!(
-            "{fold}epoch {}/{}: loss {}, train {}, {} {}, {:.2} s ({:.0} graphs/s; wait {:.2}, compute {:.2}, all-reduce {:.2})",
+        format!(
+            "{fold}epoch {}/{num_epochs}: loss {}, train {}, {} {}, {:.2} s ({:.0} graphs/s; wait {:.2}, compute {:.2}, all-reduce {:.2})",
             report.epoch,
-            self.reporter.num_epochs,
-            report.loss.map_or_else(|| "-".into(), |loss| format!("{loss:.4}")),
+            number(report.loss),
             percent(report.train_acc),
             self.judge,
-            percent(report.valid_acc),
-            report.seconds,
-            report.graphs as f64 / report.seconds.max(1e-9),
-            report.wait_seconds,
-            report.compute_seconds,
-            report.allreduce_seconds,
-        ));
-        Ok(())
-    }
-
-    fn improved(
-        &mut self,
-        best: &Improved<'_, GraphNet<B>, GraphNetConfig>,
-        world: &mut ProcessGroup,
-    ) -> std::io::Result<()> {
-        self.reporter.save(best, world)
+            percent(report.valid.and_then(|valid| valid.accuracy)),
+            cost.seconds,
+            report.num_seeds as f64 / cost.seconds.max(1e-9),
+            cost.sample_wait_seconds,
+            cost.compute_seconds,
+            cost.allreduce_seconds,
+        )
     }
 }

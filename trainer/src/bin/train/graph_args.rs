@@ -5,14 +5,12 @@ use crate::device::{DeviceArgs, bytes};
 use crate::exit::UsageError;
 use clap::{Args, ValueEnum};
 use edgecut_dist_loader::Packing;
-use edgecut_graph::datasets::{FAKE_GRAPHS_NAME, FakeGraphsOptions, GraphSource};
-use edgecut_graph::graph_splits::split_dataset;
+use edgecut_graph::small_graphs::{FAKE_GRAPHS_NAME, FakeGraphsOptions, GraphSource, split_dataset};
 use edgecut_trainer::graph::{GraphTrainingConfig, Protocol};
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::{GraphConvKind, Readout};
 use edgecut_trainer::nn::Aggregation;
 use serde::Serialize;
-use serde_json::{Value, json};
 use std::path::PathBuf;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -35,29 +33,38 @@ pub(crate) enum ReadoutName {
     Last,
 }
 
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize)]
 pub(crate) struct GraphArgs {
+    // Each process has its own rank, addresses, threads and timeouts.
     #[command(flatten)]
+    #[serde(skip)]
     pub(crate) job: JobArgs,
+    // Nodes may have different devices.
     #[command(flatten)]
+    #[serde(skip)]
     pub(crate) device: DeviceArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) data: GraphDataArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) training: GraphTrainingArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) output: OutputArgs,
 }
 
 /// Flags that select the graphs and split them.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Graphs")]
 pub(crate) struct GraphDataArgs {
     /// Name of a graph dataset in TUDataset format; fake-graphs generates one
     #[arg(long, value_name = "NAME")]
     pub(crate) dataset: String,
     /// Folder with the files of the dataset: NAME/NAME_A.txt and so on, or NAME/raw/NAME_A.txt as in PyG
+    // Nodes may have different paths.
     #[arg(long, value_name = "DIR", default_value = "data")]
+    #[serde(skip)]
     pub(crate) dataset_root_dir: PathBuf,
     /// fake-graphs: number of graphs [default: 1000]
     #[arg(long, value_name = "N")]
@@ -81,7 +88,9 @@ pub(crate) struct GraphDataArgs {
         value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) folds: Option<u32>,
     /// Folder to read the folds from; only rank 0 reads it
+    // Only rank 0 reads it.
     #[arg(long, value_name = "DIR", requires = "folds")]
+    #[serde(skip)]
     pub(crate) folds_dir: Option<PathBuf>,
     /// Selection of the epoch in a cross-validation. validation: the best epoch of each fold on a tenth of its training
     /// graphs. best-mean-epoch: the one epoch with the best mean test metric over all folds, as in the GIN paper; its
@@ -91,7 +100,7 @@ pub(crate) struct GraphDataArgs {
 }
 
 /// Flags of the model and its training; equal on all ranks. The defaults are those of the GIN paper.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Training")]
 pub(crate) struct GraphTrainingArgs {
     /// Model to train
@@ -156,15 +165,18 @@ pub(crate) struct GraphTrainingArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
     /// Batches to prefetch; 0 makes each batch when it is needed
+    // This limit and the next one bound the memory of a process and do not change its batches.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(..=1024))]
+    #[serde(skip)]
     pub(crate) concurrency: u32,
     /// Maximum memory of prefetched batches, for example 1GiB or 500MB. A single batch may exceed it
     #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
+    #[serde(skip)]
     pub(crate) prefetch_bytes: u64,
 }
 
 /// The fractions of training, validation and test graphs.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Shares(pub(crate) [f64; 3]);
 
 fn shares(text: &str) -> Result<Shares, String> {
@@ -185,19 +197,6 @@ impl GraphDataArgs {
             ..default
         };
         GraphSource { fake, ..GraphSource::new(self.dataset.as_str(), self.dataset_root_dir.clone()) }
-    }
-
-    fn parameters(&self) -> Value {
-        json!({
-            "dataset": self.dataset,
-            "num_graphs": self.num_graphs,
-            "avg_num_nodes": self.avg_num_nodes,
-            "fake_seed": self.fake_seed,
-            "split": self.split.0,
-            "split_seed": self.split_seed,
-            "folds": self.folds,
-            "protocol": self.protocol,
-        })
     }
 }
 
@@ -255,34 +254,19 @@ impl GraphArgs {
             ..GraphTrainingConfig::new(conv)
         }
     }
+}
 
-    /// Returns the values that must be equal on all ranks, by flag.
-    pub(crate) fn parameters(&self) -> Value {
-        let args = &self.training;
-        let training = json!({
-            "load_model": self.output.load_model.is_some(),
-            "save_model": self.output.save_model.is_some(),
-            "model": args.model,
-            "num_layers": args.num_layers,
-            "hidden_channels": args.hidden_channels,
-            "mlp_layers": args.mlp_layers,
-            "learn_epsilon": args.learn_epsilon,
-            "aggregation": args.aggregation,
-            "pooling": args.pooling,
-            "readout": args.readout,
-            "no_batch_norm": args.no_batch_norm,
-            "dropout": args.dropout,
-            "batch_size": args.batch_size,
-            "max_nodes": args.max_nodes,
-            "drop_last": args.drop_last,
-            "num_epochs": args.num_epochs,
-            "lr": args.lr,
-            "lr_step": args.lr_step,
-            "lr_gamma": args.lr_gamma,
-            "weight_decay": args.weight_decay,
-            "metric": args.metric,
-            "seed": args.seed,
-        });
-        crate::training_args::merged([self.data.parameters(), training])
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    #[test]
+    fn the_defaults_are_those_of_the_library() {
+        let cli = Cli::try_parse_from(["train", "graph", "--dataset", "a"]).expect("a command line");
+        let Command::Graph(args) = cli.command else { panic!("another command") };
+        let gin = GraphConvKind::Gin { mlp_layers: 2, learn_epsilon: false };
+        assert_eq!(format!("{:?}", args.config()), format!("{:?}", GraphTrainingConfig::new(gin)));
     }
 }

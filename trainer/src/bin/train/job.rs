@@ -3,10 +3,12 @@
 use crate::args::JobArgs;
 use crate::exit::OtherRankFailed;
 use crate::place::{Rank, token};
-use anyhow::{Context, bail};
-use edgecut_cluster::{Blame, Cluster, ClusterConfig, ProcessGroup, end_with_parent, panic_text};
-use edgecut_dist_sampler::SamplingNodeConfig;
-use serde_json::Value;
+use crate::shared_flags::check_equal;
+use anyhow::Context;
+use edgecut_cluster::{Blame, Cluster, ClusterConfig, ProcessGroup, end_with_parent, panic_text, with_causes};
+use edgecut_dist_sampler::DistGraphConfig;
+use edgecut_trainer::GradientSum;
+use serde::Serialize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
@@ -15,10 +17,12 @@ pub(crate) struct Job<'a> {
     pub(crate) cluster: &'a Cluster,
     /// The process group of all ranks.
     pub(crate) world: &'a mut ProcessGroup,
+    /// The sum of gradients over all ranks.
+    pub(crate) gradient_sum: &'a GradientSum,
 }
 
-/// Joins the job, runs `work`, and leaves when all ranks are done. `fingerprint` identifies the data, and `parameters`
-/// holds the flags by name; both must be equal on all ranks.
+/// Joins the job, runs `work`, and leaves when all ranks are done. `fingerprint` identifies the data; it and the
+/// serialised `flags` must be equal on all ranks.
 ///
 /// The caller must own everything that `work` connects to other ranks, so that it outlives this call. On an error the
 /// connections then close only after the other ranks have heard of it, and these report the original failure, not the
@@ -27,7 +31,7 @@ pub(crate) fn run(
     args: &JobArgs,
     rank: &Rank,
     fingerprint: String,
-    parameters: &Value,
+    flags: &impl Serialize,
     work: impl FnOnce(&mut Job<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     end_with_parent()?;
@@ -35,18 +39,24 @@ pub(crate) fn run(
     rayon::ThreadPoolBuilder::new().num_threads(num_threads).build_global().context("start the compute threads")?;
     let cluster = Cluster::join(cluster_config(args, rank, fingerprint)?)?;
     cluster.exit_when_stuck();
+    // Declared outside of the closure, because their connections to other ranks must outlive it.
     let mut world = None;
+    let mut gradient_sum = None;
     let result = catch_unwind(AssertUnwindSafe(|| {
         let world = world.insert(cluster.world()?);
-        same_parameters(world, parameters)?;
-        if let Some(line) = edgecut_trainer::sum_with_nccl(&cluster, world, rank.gpu)?.filter(|_| rank.local_rank == 0)
-        {
+        check_equal(flags, world)?;
+        let gradient_sum = gradient_sum.insert(GradientSum::join(&cluster, world, rank.gpu)?);
+        if let Some(line) = gradient_sum.notice().filter(|_| rank.local_rank == 0) {
             eprintln!("{line}");
         }
-        work(&mut Job { cluster: &cluster, world })?;
+        work(&mut Job { cluster: &cluster, world, gradient_sum })?;
         // Waits until all ranks are done: this process serves its part to the others until then.
         Ok(cluster.clone().shutdown()?)
     }));
+    if !matches!(result, Ok(Ok(()))) {
+        // NCCL may hang when it leaves a group whose other ranks have failed. The end of the process closes everything.
+        std::mem::forget(gradient_sum);
+    }
     // A failed device makes operations that read from it panic or return unusable values. Its noted failure therefore
     // takes precedence over any result.
     let result = match (edgecut_gpu::noted_failure(), result) {
@@ -63,7 +73,7 @@ pub(crate) fn run(
 /// Returns the error that this process ends with. If this process caused it, tells the other ranks.
 fn explain(cluster: &Cluster, error: anyhow::Error) -> anyhow::Error {
     let rank = cluster.rank();
-    match cluster.blame(format!("{error:#}")) {
+    match cluster.blame(with_causes(error.as_ref())) {
         Blame::Own(_) => error.context(format!("rank {rank}")),
         Blame::Other(why) => OtherRankFailed(format!("rank {rank}: {why}")).into(),
     }
@@ -93,31 +103,5 @@ pub(crate) fn num_workers(args: &JobArgs, rank: &Rank) -> usize {
 
 /// Returns the number of network threads of this process.
 pub(crate) fn num_network_threads(args: &JobArgs, rank: &Rank) -> usize {
-    args.num_network_threads.map_or(SamplingNodeConfig::network_threads_of(rank.cores()), |n| n as usize)
-}
-
-/// Checks that all ranks were started with the same flags. Otherwise they would train different models.
-fn same_parameters(world: &mut ProcessGroup, parameters: &Value) -> anyhow::Result<()> {
-    let mine = serde_json::to_vec(parameters).context("write the parameters as JSON")?;
-    let all = world.all_gather(&mine)?;
-    for (rank, theirs) in all.iter().enumerate() {
-        if *theirs == all[0] {
-            continue;
-        }
-        let read = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default();
-        let first = read(&all[0]);
-        let other = read(theirs);
-        let differs = first.as_object().into_iter().flatten().find(|(name, value)| other.get(name) != Some(value));
-        match differs {
-            Some((name, value)) => {
-                let theirs = other.get(name).cloned().unwrap_or_default();
-                bail!(
-                    "--{} is {theirs} on rank {rank}, but {value} on rank 0: start all ranks with the same flags",
-                    name.replace('_', "-")
-                )
-            }
-            None => bail!("the flags of rank {rank} differ from those of rank 0: start all ranks with the same flags"),
-        }
-    }
-    Ok(())
+    args.num_network_threads.map_or(DistGraphConfig::network_threads_of(rank.cores()), |n| n as usize)
 }

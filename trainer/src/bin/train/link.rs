@@ -4,28 +4,29 @@ use crate::job::num_workers;
 use crate::link_args::LinkArgs;
 use crate::model_bytes::read_on_rank_0;
 use crate::place::Rank;
-use crate::reporter::{Reporter, cost, percent};
+use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent};
 use crate::serving::{self, Serving};
-use crate::training_args::merged;
-use burn::tensor::backend::Backend;
-use edgecut_cluster::ProcessGroup;
-use edgecut_trainer::link::{LinkEpochReport, LinkObserver, LinkResult, LinkScores, LinkTrainingConfig};
-use edgecut_trainer::models::{LinkModel, LinkModelConfig};
-use edgecut_trainer::{Improved, ParameterCount, TrainingBackend};
+use crate::traffic_table;
+use edgecut_trainer::link::{LinkResult, LinkScores, LinkTrainingConfig};
+use edgecut_trainer::{EpochCost, EpochReport, TrainingBackend};
+use serde::Serialize;
 use std::path::Path;
 
 pub(crate) fn run<B: TrainingBackend>(args: &LinkArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     args.device.check_types::<B>(args.memory.feature_precision, device)?;
-    let config = args.config(num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
-    let parameters = merged([args.parameters(), args.training.parameters(), args.sampling.parameters()]);
-    serving::run(&args.job, &args.part, rank, &parameters, |job| {
-        let mut reporter =
-            LinkReporter(Reporter::new(&args.output, args.training.num_epochs, rank, job.has_embeddings(), job.world)?);
+    let mut config = args.config(num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
+    serving::run(&args.job, &args.part, rank, args, |job| {
+        config.training.step = args.device.step_options(job.gradient_sum);
+        let reporter = Reporter::new(&args.output, args.training.num_epochs, rank, job.has_embeddings(), job.world)?;
+        let mut reporter = TaskReporter { reporter, task: LinkText };
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(path, job, &config, device)?,
             None => B::train_link(&job.node, &config, job.world, device, &mut reporter)?.result,
         };
-        reporter.result(&result)
+        if args.training.stats {
+            traffic_table::report(&mut reporter.reporter, &job.node, job.world)?;
+        }
+        report(&mut reporter.reporter, &result)
     })
 }
 
@@ -36,28 +37,24 @@ fn evaluate<B: TrainingBackend>(
     device: &B::Device,
 ) -> anyhow::Result<LinkResult> {
     let bytes = read_on_rank_0(path, job.world)?;
-    let (model, model_config, embeddings) = B::open_link_model(&bytes, path, device)?;
+    let (mut model, model_config, embeddings) = B::open_link_model(&bytes, path, device)?;
+    model.set_precision(config.training.step.precision);
     Ok(B::evaluate_link(&job.node, config, &model, &model_config, (&embeddings).into(), job.world, device)?)
 }
 
-/// The reporter of link prediction.
-struct LinkReporter(Reporter);
-
-impl LinkReporter {
-    fn result(&mut self, result: &LinkResult) -> anyhow::Result<()> {
-        if !self.0.finish(result)? {
-            return Ok(());
-        }
-        let best = if result.best_epoch > 0 { format!(" (epoch {})", result.best_epoch) } else { String::new() };
-        println!("validation: {}{best}", words(&result.valid));
-        println!("test: {}", words(&result.test));
-        Ok(())
+/// Reports the result of a run.
+fn report(reporter: &mut Reporter, result: &LinkResult) -> anyhow::Result<()> {
+    if !reporter.finish(result)? {
+        return Ok(());
     }
+    let best = if result.best_epoch > 0 { format!(" (epoch {})", result.best_epoch) } else { String::new() };
+    println!("validation: {}{best}", words(&result.valid));
+    println!("test: {}", words(&result.test));
+    Ok(())
 }
 
 /// Formats ranking metrics as text.
 fn words(scores: &LinkScores) -> String {
-    let number = |share: Option<f64>| share.map_or_else(|| "-".into(), |share| format!("{share:.4}"));
     let auc = scores.roc_auc.map(|auc| format!(", ROC AUC {auc:.4}")).unwrap_or_default();
     format!(
         "MRR {}, hits@1 {}, @3 {}, @10 {}{auc} over {} edges",
@@ -69,34 +66,39 @@ fn words(scores: &LinkScores) -> String {
     )
 }
 
-impl<B: Backend> LinkObserver<B> for LinkReporter {
-    fn started(&mut self, parameters: ParameterCount) {
-        self.0.started(parameters);
+/// The report of an epoch of link prediction.
+struct LinkText;
+
+/// An epoch's line in the metrics file.
+#[derive(Serialize)]
+struct LinkLine<'a> {
+    epoch: u64,
+    loss: Option<f64>,
+    train_acc: Option<f64>,
+    valid: Option<LinkScores>,
+    #[serde(flatten)]
+    cost: &'a EpochCost,
+}
+
+impl EpochText<LinkScores> for LinkText {
+    fn line(&self, report: &EpochReport<LinkScores>) -> impl Serialize {
+        LinkLine {
+            epoch: report.epoch,
+            loss: report.loss,
+            train_acc: report.train_acc,
+            valid: report.valid,
+            cost: &report.cost,
+        }
     }
 
-    fn step(&mut self, epoch: u64, done: usize, total: usize) {
-        self.0.step(epoch, done, total);
-    }
-
-    fn epoch(&mut self, report: &LinkEpochReport) -> std::io::Result<()> {
-        self.0.line("epoch", report).map_err(std::io::Error::other)?;
-        self.0.say(&format!(
-            "epoch {}/{}: loss {}, train {}, valid {}, {}",
+    fn words(&self, report: &EpochReport<LinkScores>, num_epochs: u64) -> String {
+        format!(
+            "epoch {}/{num_epochs}: loss {}, train {}, valid {}, {}",
             report.epoch,
-            self.0.num_epochs,
-            report.loss.map_or_else(|| "-".into(), |loss| format!("{loss:.4}")),
+            number(report.loss),
             percent(report.train_acc),
             report.valid.as_ref().map_or_else(|| "-".into(), words),
             cost(&report.cost),
-        ));
-        Ok(())
-    }
-
-    fn improved(
-        &mut self,
-        best: &Improved<'_, LinkModel<B>, LinkModelConfig>,
-        world: &mut ProcessGroup,
-    ) -> std::io::Result<()> {
-        self.0.save(best, world)
+        )
     }
 }

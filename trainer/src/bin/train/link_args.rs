@@ -12,25 +12,36 @@ use edgecut_trainer::DeviceMemory;
 use edgecut_trainer::link::{LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig};
 use edgecut_trainer::nn::DecoderKind;
 use serde::Serialize;
-use serde_json::{Value, json};
 
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize)]
 pub(crate) struct LinkArgs {
+    // Each process has its own rank, addresses, threads and timeouts.
     #[command(flatten)]
+    #[serde(skip)]
     pub(crate) job: JobArgs,
+    // Nodes may have different devices.
     #[command(flatten)]
+    #[serde(skip)]
     pub(crate) device: DeviceArgs,
+    // GPUs may have different amounts of memory.
     #[command(flatten)]
+    #[serde(skip)]
     pub(crate) memory: DeviceMemoryArgs,
+    // The paths of nodes may differ. The data is compared by its fingerprint, or by `DatasetFlags`.
     #[command(flatten)]
+    #[serde(skip)]
     pub(crate) part: PartArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) links: LinksArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) training: TrainingArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) sampling: SamplingArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) output: OutputArgs,
 }
 
@@ -45,7 +56,7 @@ pub(crate) enum Distribution {
 }
 
 /// Flags of the edges to predict, their negatives, the loss and the evaluation.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Links")]
 pub(crate) struct LinksArgs {
     /// Edge types to predict, separated by commas: relation names or SRC__REL__DST [default: all types with held-out
@@ -136,27 +147,6 @@ impl LinkArgs {
             reverse_types: links.reverse_types.clone(),
             evaluation: links.eval_negatives,
             metric: links.metric,
-        })
-    }
-
-    /// Returns the values that must be equal on all ranks, by flag.
-    pub(crate) fn parameters(&self) -> Value {
-        let links = &self.links;
-        json!({
-            "load_model": self.output.load_model.is_some(),
-            "save_model": self.output.save_model.is_some(),
-            "edge_types": links.edge_types,
-            "reverse_types": links.reverse_types,
-            "decoder": links.decoder,
-            "loss": links.loss,
-            "num_negatives": links.num_negatives,
-            "negatives": links.negatives,
-            "shared_negatives": links.shared_negatives,
-            "in_batch_negatives": links.in_batch_negatives,
-            "exclude_positives": links.exclude_positives,
-            "n3_weight": links.n3_weight,
-            "eval_negatives": links.eval_negatives,
-            "metric": links.metric,
         })
     }
 }

@@ -3,6 +3,7 @@
 mod args;
 mod device;
 mod exit;
+mod flag_names;
 mod graph;
 mod graph_args;
 mod job;
@@ -16,17 +17,21 @@ mod reporter;
 mod sample;
 mod sampling_args;
 mod serving;
+mod shared_flags;
 mod source;
+mod traffic_table;
 mod training_args;
 
 use args::{Cli, Command};
 use clap::Parser;
 use device::on_device;
+use edgecut_cli::allocator::{MiMalloc, keep_memory};
+use edgecut_cli::with_dashes;
+use edgecut_cluster::with_causes;
 use edgecut_dist_sampler::remove_abandoned;
-use edgecut_trainer::allocator::{MiMalloc, keep_memory};
+use flag_names::with_flags;
 use place::Place;
 use source::Source;
-use std::ffi::OsString;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
@@ -50,7 +55,8 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             // A single write keeps the line intact when several processes report errors at the same time.
-            let _ = std::io::stderr().write_all(format!("error: {error:#}\n").as_bytes());
+            let line = format!("error: {}\n", with_flags(&with_causes(error.as_ref())));
+            let _ = std::io::stderr().write_all(line.as_bytes());
             ExitCode::from(exit::exit_code(&error))
         }
     }
@@ -66,7 +72,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     if let Command::Graph(args) = &cli.command {
         args.check()?;
     }
-    let place = Place::find(job)?;
+    let place = Place::find(job, part.is_some_and(|part| part.server_list().is_some()))?;
     let device = match &cli.command {
         Command::Node(args) => Some(&args.device),
         Command::Link(args) => Some(&args.device),
@@ -78,7 +84,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
     if let Some(part) = part {
         // The parent checks this before it starts the ranks, so that the error is printed once.
-        Source::find(part)?.check(&place)?;
+        Source::find(part, job)?.check(&place)?;
     }
     match place {
         Place::Parent(ranks) => {
@@ -98,32 +104,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Converts PyG's spelling of a flag to ours: `--num_neighbors` to `--num-neighbors`. Values keep their underscores.
-fn with_dashes(arg: OsString) -> OsString {
-    match arg.to_str().filter(|text| text.starts_with("--")) {
-        Some(text) => {
-            let (flag, value) = text.split_at(text.find('=').unwrap_or(text.len()));
-            format!("{}{value}", flag.replace('_', "-")).into()
-        }
-        None => arg,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn flags_are_spelled_either_way_and_values_are_left_alone() {
-        for (given, meant) in [
-            ("--num_neighbors", "--num-neighbors"),
-            ("--dataset_root_dir=/a_b/c_d", "--dataset-root-dir=/a_b/c_d"),
-            ("my_file", "my_file"),
-            ("-x_y", "-x_y"),
-        ] {
-            assert_eq!(with_dashes(given.into()), OsString::from(meant));
-        }
-    }
 
     #[test]
     fn the_command_line_is_well_formed() {

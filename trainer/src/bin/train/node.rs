@@ -4,36 +4,31 @@ use crate::args::NodeArgs;
 use crate::job::num_workers;
 use crate::model_bytes::read_on_rank_0;
 use crate::place::Rank;
-use crate::reporter::{Reporter, cost, percent};
+use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent};
 use crate::serving::{self, Serving};
-use crate::training_args::merged;
-use burn::tensor::backend::Backend;
-use edgecut_cluster::ProcessGroup;
-use edgecut_trainer::models::{ModelConfig, NodeModel};
+use crate::traffic_table;
 use edgecut_trainer::{
-    ClassificationResult, EpochReport, Improved, NodeTrainingConfig, Observer, ParameterCount, TrainingBackend,
+    ClassificationResult, ClassificationScores, EpochCost, EpochReport, NodeTrainingConfig, TrainingBackend,
 };
-use serde_json::json;
+use serde::Serialize;
 use std::path::Path;
 
 pub(crate) fn run<B: TrainingBackend>(args: &NodeArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     args.device.check_types::<B>(args.memory.feature_precision, device)?;
     let training = args.training.config(&args.sampling, num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
-    let config = NodeTrainingConfig { training, metric: args.metric };
-    let own = json!({
-        "load_model": args.output.load_model.is_some(),
-        "save_model": args.output.save_model.is_some(),
-        "metric": args.metric,
-    });
-    let parameters = merged([own, args.training.parameters(), args.sampling.parameters()]);
-    serving::run(&args.job, &args.part, rank, &parameters, |job| {
-        let mut reporter =
-            NodeReporter(Reporter::new(&args.output, args.training.num_epochs, rank, job.has_embeddings(), job.world)?);
+    let mut config = NodeTrainingConfig { training, metric: args.metric };
+    serving::run(&args.job, &args.part, rank, args, |job| {
+        config.training.step = args.device.step_options(job.gradient_sum);
+        let reporter = Reporter::new(&args.output, args.training.num_epochs, rank, job.has_embeddings(), job.world)?;
+        let mut reporter = TaskReporter { reporter, task: NodeText };
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(path, job, &config, device)?,
             None => B::train_node(&job.node, &config, job.world, device, &mut reporter)?.result,
         };
-        reporter.0.classification(&result)
+        if args.training.stats {
+            traffic_table::report(&mut reporter.reporter, &job.node, job.world)?;
+        }
+        reporter.reporter.classification(&result)
     })
 }
 
@@ -44,41 +39,48 @@ fn evaluate<B: TrainingBackend>(
     device: &B::Device,
 ) -> anyhow::Result<ClassificationResult> {
     let bytes = read_on_rank_0(path, job.world)?;
-    let (model, model_config, embeddings) = B::open_model(&bytes, path, device)?;
+    let (mut model, model_config, embeddings) = B::open_node_model(&bytes, path, device)?;
+    model.set_precision(config.training.step.precision);
     Ok(B::evaluate_node(&job.node, config, &model, &model_config, (&embeddings).into(), job.world, device)?)
 }
 
-/// The reporter of node classification.
-struct NodeReporter(Reporter);
+/// The report of an epoch of node classification.
+struct NodeText;
 
-impl<B: Backend> Observer<B> for NodeReporter {
-    fn started(&mut self, parameters: ParameterCount) {
-        self.0.started(parameters);
+/// An epoch's line in the metrics file.
+#[derive(Serialize)]
+struct NodeLine<'a> {
+    epoch: u64,
+    loss: Option<f64>,
+    train_acc: Option<f64>,
+    valid_acc: Option<f64>,
+    metric: &'a str,
+    valid_metric: Option<f64>,
+    #[serde(flatten)]
+    cost: &'a EpochCost,
+}
+
+impl EpochText<ClassificationScores> for NodeText {
+    fn line(&self, report: &EpochReport<ClassificationScores>) -> impl Serialize {
+        NodeLine {
+            epoch: report.epoch,
+            loss: report.loss,
+            train_acc: report.train_acc,
+            valid_acc: report.valid.and_then(|valid| valid.accuracy),
+            metric: &report.metric,
+            valid_metric: report.valid_metric,
+            cost: &report.cost,
+        }
     }
 
-    fn step(&mut self, epoch: u64, done: usize, total: usize) {
-        self.0.step(epoch, done, total);
-    }
-
-    fn epoch(&mut self, report: &EpochReport) -> Result<(), std::io::Error> {
-        self.0.line("epoch", report).map_err(std::io::Error::other)?;
-        self.0.say(&format!(
-            "epoch {}/{}: loss {}, train {}, valid {}, {}",
+    fn words(&self, report: &EpochReport<ClassificationScores>, num_epochs: u64) -> String {
+        format!(
+            "epoch {}/{num_epochs}: loss {}, train {}, valid {}, {}",
             report.epoch,
-            self.0.num_epochs,
-            report.loss.map_or_else(|| "-".into(), |loss| format!("{loss:.4}")),
+            number(report.loss),
             percent(report.train_acc),
-            percent(report.valid_acc),
+            percent(report.valid.and_then(|valid| valid.accuracy)),
             cost(&report.cost),
-        ));
-        Ok(())
-    }
-
-    fn improved(
-        &mut self,
-        best: &Improved<'_, NodeModel<B>, ModelConfig>,
-        world: &mut ProcessGroup,
-    ) -> std::io::Result<()> {
-        self.0.save(best, world)
+        )
     }
 }

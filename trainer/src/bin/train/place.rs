@@ -38,11 +38,11 @@ pub(crate) struct Rank {
 
 impl Place {
     /// Determines the role from the flags, `--ip-config` and a launcher's environment variables, in this order of
-    /// precedence.
+    /// precedence. `has_servers` tells whether the ranks share their secret with servers.
     ///
     /// # Errors
     /// [`UsageError`] if these are incomplete or contradict each other; an unreadable file.
-    pub(crate) fn find(args: &JobArgs) -> anyhow::Result<Self> {
+    pub(crate) fn find(args: &JobArgs, has_servers: bool) -> anyhow::Result<Self> {
         let env = EnvRanks::read()?;
         if std::env::var_os(SPAWNED).is_some() {
             return Self::spawned(args, env);
@@ -71,8 +71,8 @@ impl Place {
             return Ok(Self::Rank(first));
         }
         let token = match token(args)? {
-            // Without other nodes nobody else needs the secret, so a random one protects the job.
-            None if slot.is_one_node() => Some(Token::random()?),
+            // Without other nodes or servers nobody else needs the secret, so a random one protects the job.
+            None if slot.is_one_node() && !has_servers => Some(Token::random()?),
             token => token,
         };
         Ok(Self::Parent(LocalRanks {

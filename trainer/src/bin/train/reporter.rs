@@ -4,12 +4,10 @@ use crate::args::OutputArgs;
 use crate::metrics_file::MetricsFile;
 use crate::place::Rank;
 use anyhow::Context;
-use burn::module::Module;
-use burn::tensor::backend::Backend;
 use edgecut_cluster::{Attempt, ProcessGroup};
 use edgecut_trainer::metrics::Metric;
-use edgecut_trainer::model_file::{ModelSaver, ModelSettings};
-use edgecut_trainer::{ClassificationResult, EpochCost, Improved, ParameterCount};
+use edgecut_trainer::model_file::ModelSaver;
+use edgecut_trainer::{ClassificationResult, EpochCost, EpochReport, Improved, Observer, ParameterCount};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::io::IsTerminal;
@@ -66,11 +64,7 @@ impl Reporter {
     }
 
     /// Saves the best model so far if `--save-model` is given. Every rank calls it.
-    pub(crate) fn save<B: Backend, M: Module<B>, C: ModelSettings>(
-        &mut self,
-        best: &Improved<'_, M, C>,
-        world: &mut ProcessGroup,
-    ) -> std::io::Result<()> {
+    fn save(&mut self, best: &Improved<'_>, world: &mut ProcessGroup) -> std::io::Result<()> {
         let Some(saver) = &mut self.saver else { return Ok(()) };
         let kept = saver.save(best, world).map_err(std::io::Error::other)?;
         if let Some(kept) = kept.filter(|_| !self.said_kept) {
@@ -99,13 +93,8 @@ impl Reporter {
         }
     }
 
-    /// Prints the number of trained values.
-    pub(crate) fn started(&self, parameters: ParameterCount) {
-        self.say(&format!("training {parameters}"));
-    }
-
     /// Updates the progress bar.
-    pub(crate) fn step(&self, epoch: u64, done: usize, total: usize) {
+    fn step(&self, epoch: u64, done: usize, total: usize) {
         if done == 1 {
             self.bar.set_message(format!("epoch {epoch}/{}", self.num_epochs));
             self.bar.set_length(total as u64);
@@ -142,10 +131,54 @@ impl Reporter {
     }
 }
 
+/// The report of an epoch of a task whose scores are `S`.
+pub(crate) trait EpochText<S> {
+    /// Returns the fields of the epoch's line in the metrics file.
+    fn line(&self, report: &EpochReport<S>) -> impl Serialize;
+
+    /// Returns the epoch's line on the terminal.
+    fn words(&self, report: &EpochReport<S>, num_epochs: u64) -> String;
+}
+
+/// The observer of a run, which reports the epochs of a task.
+pub(crate) struct TaskReporter<T> {
+    pub(crate) reporter: Reporter,
+    pub(crate) task: T,
+}
+
+impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
+    fn started(&mut self, parameters: ParameterCount) {
+        self.reporter.say(&format!("training {parameters}"));
+    }
+
+    fn step(&mut self, epoch: u64, done: usize, total: usize) {
+        self.reporter.step(epoch, done, total);
+    }
+
+    fn epoch(&mut self, report: &EpochReport<S>) -> std::io::Result<()> {
+        self.reporter.line("epoch", self.task.line(report)).map_err(std::io::Error::other)?;
+        self.reporter.say(&self.task.words(report, self.reporter.num_epochs));
+        Ok(())
+    }
+
+    fn improved(&mut self, best: &Improved<'_>, world: &mut ProcessGroup) -> std::io::Result<()> {
+        self.reporter.save(best, world)
+    }
+}
+
+/// Formats a number with four digits, or `-` if there is none.
+pub(crate) fn number(number: Option<f64>) -> String {
+    number.map_or_else(|| "-".into(), |number| format!("{number:.4}"))
+}
+
 /// Formats the times and bytes of an epoch.
 pub(crate) fn cost(cost: &EpochCost) -> String {
+    let cached = match cost.cached_nodes {
+        0 => String::new(),
+        nodes => format!(", {nodes} cached nodes ({:.1} MB)", cost.cached_bytes as f64 / 1e6),
+    };
     format!(
-        "{:.2} s (wait {:.2}, compute {:.2}, all-reduce {:.2}), {} remote nodes, {:.1} MB received",
+        "{:.2} s (wait {:.2}, compute {:.2}, all-reduce {:.2}), {} remote nodes, {:.1} MB received{cached}",
         cost.seconds,
         cost.sample_wait_seconds,
         cost.compute_seconds,

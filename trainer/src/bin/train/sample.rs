@@ -3,13 +3,12 @@
 use crate::args::SampleArgs;
 use crate::place::Rank;
 use crate::serving::{self, Serving};
-use crate::training_args::merged;
 use anyhow::{Context, bail};
 use edgecut_dist_loader::{DistNeighborLoader, EdgeBatch, LoaderConfig, MiniBatch, NodeBatch, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, Wanted};
 use edgecut_graph::{Meta, NodeTypeId, NpyElement, Split, map_npy, npy_header, npy_shape};
 use edgecut_output::{OutputFile, remove_abandoned_in};
-use serde_json::json;
+use serde::Serialize;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -17,19 +16,20 @@ use std::sync::Arc;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
+/// The flags of `train sample` that must be equal on all ranks.
+#[derive(Serialize)]
+struct SampleFlags<'a> {
+    #[serde(flatten)]
+    args: &'a SampleArgs,
+    /// The checksum of the listed seeds and their times.
+    seeds: Option<String>,
+}
+
 pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
     let given = GivenSeeds::read(args)?;
     prepare(&args.out, args.overwrite)?;
-    let own = json!({
-        "num_neighbors": args.num_neighbors.text,
-        "seed_type": args.seed_type,
-        "batch_size": args.batch_size,
-        "num_batches": args.num_batches,
-        "seed": args.seed,
-        "seeds": given.as_ref().map(GivenSeeds::checksum),
-    });
-    let parameters = merged([own, args.sampling.parameters()]);
-    serving::run(&args.job, &args.part, rank, &parameters, |job| {
+    let flags = SampleFlags { args, seeds: given.as_ref().map(GivenSeeds::checksum) };
+    serving::run(&args.job, &args.part, rank, &flags, |job| {
         let loader = loader(args, given, job)?;
         if loader.total_seeds() == 0 {
             match &args.seeds {
@@ -90,8 +90,7 @@ impl GivenSeeds {
         if let (Some(times), Some(file)) = (&times, &args.seed_times)
             && times.len() != ids.len()
         {
-            let (times, seeds) = (times.len(), ids.len());
-            bail!("{}: it has {times} times for the {seeds} seeds of {}", file.display(), path.display());
+            bail!("{}: it has {} times for the {} seeds of {}", file.display(), times.len(), ids.len(), path.display());
         }
         Ok(Some(Self { ids, times }))
     }

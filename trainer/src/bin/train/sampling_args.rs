@@ -2,10 +2,10 @@
 
 use clap::Args;
 use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, Temporal, TemporalStrategy, TimeAttr};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 /// Flags that select the eligible neighbors and their probabilities.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Sampling")]
 pub(crate) struct SamplingArgs {
     /// Sample neighbors with replacement
@@ -36,16 +36,5 @@ impl SamplingArgs {
             .with_weights(self.weighted)
             .with_times(temporal)
             .with_disjoint(self.disjoint)
-    }
-
-    /// Returns the values that must be equal on all ranks, by flag.
-    pub(crate) fn parameters(&self) -> Value {
-        json!({
-            "replace": self.replace,
-            "weighted": self.weighted,
-            "time_attr": self.time_attr.map(|attr| format!("{attr:?}")),
-            "temporal_strategy": format!("{:?}", self.temporal_strategy),
-            "disjoint": self.disjoint,
-        })
     }
 }

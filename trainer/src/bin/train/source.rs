@@ -1,29 +1,62 @@
-//! The source of the graph: existing parts, or a dataset that is not partitioned.
+//! The source of the graph: existing parts, a dataset that is not partitioned, or servers.
 
-use crate::args::{PartArgs, WholeArgs};
+use crate::args::{JobArgs, PartArgs, WholeArgs};
 use crate::exit::UsageError;
-use crate::place::Place;
+use crate::place::{Place, token};
+use crate::shared_flags::text_of_hold_out;
 use anyhow::{Context, anyhow, bail};
-use edgecut_graph::datasets::{DatasetSource, is_dataset};
-use edgecut_graph::{HoldOutChoice, META_FILE, Meta, Provenance};
-use serde_json::{Value, json};
-use std::path::Path;
+use edgecut_cluster::{ServiceConfig, with_causes};
+use edgecut_dist_sampler::ServerList;
+use edgecut_graph::readers::{DatasetSource, is_dataset};
+use edgecut_graph::{META_FILE, Meta, Provenance};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// The graph in the folder `--dataset-root-dir`.
+/// The flags of a dataset that is not partitioned. All processes read it on the same machine, so they must be equal on
+/// all ranks.
+#[derive(Serialize)]
+pub(crate) struct DatasetFlags<'a> {
+    /// The canonical path of the folder.
+    pub(crate) dataset_root_dir: Option<PathBuf>,
+    #[serde(flatten)]
+    pub(crate) whole: &'a WholeArgs,
+}
+
+/// The graph in the folder `--dataset-root-dir`, or at `--servers`.
 pub(crate) enum Source {
     /// The parts that partition-graph wrote.
     Parts(Box<Meta>),
     /// A dataset that is not partitioned. The whole dataset is one part.
     Whole(Box<DatasetSource>),
+    /// Servers that hold the parts.
+    Servers(ServerList),
 }
 
 impl Source {
-    /// Detects the kind of data in the folder.
+    /// Detects the kind of data in the folder, or reads the list of servers.
     ///
     /// # Errors
-    /// A folder with neither parts nor a dataset, or flags that contradict existing parts.
-    pub(crate) fn find(args: &PartArgs) -> anyhow::Result<Self> {
-        let dir = &args.dataset_root_dir;
+    /// A folder with neither parts nor a dataset, flags that contradict existing parts, or a list that is not one of
+    /// addresses.
+    pub(crate) fn find(args: &PartArgs, job: &JobArgs) -> anyhow::Result<Self> {
+        if args.servers.is_some() && args.dataset_root_dir.is_some() {
+            let what = "--servers and --dataset-root-dir exclude each other: give the one that has the graph";
+            bail!(UsageError(what.into()));
+        }
+        let Some(dir) = &args.dataset_root_dir else {
+            let Some(list) = args.server_list() else {
+                let what = "--dataset-root-dir is missing: give the folder of the graph, or --servers";
+                bail!(UsageError(what.into()));
+            };
+            refuse_at_servers(args)?;
+            let mut service = ServiceConfig::new(token(job)?);
+            service.silence_timeout = Duration::from_secs(job.heartbeat_timeout);
+            let servers = ServerList::parse(&list, service);
+            return Ok(Self::Servers(
+                servers.map_err(|error| UsageError(format!("--servers: {}", with_causes(&error))))?,
+            ));
+        };
         if dir.join(META_FILE).exists() {
             let meta = Meta::read(dir)?;
             refuse(&args.whole, dir, &meta.provenance)?;
@@ -57,21 +90,20 @@ impl Source {
         match self {
             Self::Parts(meta) => meta.fingerprint(),
             Self::Whole(_) => "a dataset that is not partitioned".to_owned(),
+            Self::Servers(servers) => {
+                let addresses = servers.addresses().iter().map(ToString::to_string).collect::<Vec<_>>();
+                format!("servers {}", addresses.join(","))
+            }
         }
     }
 
-    /// Returns the values that must be equal on all ranks, by flag.
-    pub(crate) fn parameters(&self) -> anyhow::Result<Value> {
-        let Self::Whole(dataset) = self else { return Ok(json!({})) };
-        Ok(json!({
-            "dataset_root_dir": dataset.folder,
-            "split": dataset.split,
-            "to_undirected": dataset.to_undirected,
-            "add_reverse_edges": dataset.add_reverse_edges,
-            "hold_out_edges": dataset.hold_out_edges.map(|hold_out| [hold_out.valid_fraction, hold_out.test_fraction]),
-            "hold_out_choice": dataset.hold_out_edges.map(|hold_out| hold_out.choice),
-            "overlap": dataset.overlap,
-        }))
+    /// Returns the flags that must be equal on all ranks, if the dataset is not partitioned. Existing parts have a
+    /// fingerprint instead.
+    pub(crate) fn flags<'a>(&self, args: &'a PartArgs) -> Option<DatasetFlags<'a>> {
+        match self {
+            Self::Parts(_) | Self::Servers(_) => None,
+            Self::Whole(dataset) => Some(DatasetFlags { dataset_root_dir: dataset.folder.clone(), whole: &args.whole }),
+        }
     }
 }
 
@@ -87,10 +119,31 @@ fn whole(args: &WholeArgs, dir: &Path) -> anyhow::Result<DatasetSource> {
     Ok(source)
 }
 
+/// Rejects flags that control how a dataset is read: servers have parts that partition-graph made.
+fn refuse_at_servers(args: &PartArgs) -> anyhow::Result<()> {
+    const MADE: &str = "the servers hold parts that are made already: pass it to partition-graph";
+    const OF_SERVERS: &str = "the servers read the parts: pass it to sampling-server";
+    let whole = &args.whole;
+    for (flag, is_given, why) in [
+        ("--split", whole.split.is_some(), MADE),
+        ("--to-undirected", whole.to_undirected, MADE),
+        ("--add-reverse-edges", whole.add_reverse_edges, MADE),
+        ("--hold-out-edges", whole.hold_out_edges.is_some(), MADE),
+        ("--overlap", whole.overlap.is_some(), MADE),
+        ("--map-edges", args.map_edges, OF_SERVERS),
+        ("--copy-edges", args.copy_edges, OF_SERVERS),
+        ("--verify", args.verify, OF_SERVERS),
+    ] {
+        if is_given {
+            bail!(UsageError(format!("{flag}: {why}")));
+        }
+    }
+    Ok(())
+}
+
 /// Rejects flags that control how a dataset is read: for existing parts, partition-graph has already applied them.
 fn refuse(args: &WholeArgs, dir: &Path, made: &Provenance) -> anyhow::Result<()> {
-    let latest = if made.hold_out_choice == HoldOutChoice::Latest { "latest:" } else { "" };
-    let shares = |[valid, test]: [f64; 2]| format!("{latest}{valid},{test}");
+    let shares = |shares: [f64; 2]| text_of_hold_out(made.hold_out_choice, shares);
     let overlap = Some(made.overlap.to_string());
     for (flag, is_given, value) in [
         ("--split", args.split.is_some(), made.split.clone()),

@@ -1,18 +1,17 @@
 //! The flags of the model and its training.
 
-use crate::args::{NumNeighborsArg, not_negative, num_neighbors, probability};
+use crate::args::{NumNeighborsArg, not_negative, num_neighbors, probability, ratio};
 use crate::device::bytes;
 use crate::exit::UsageError;
 use crate::sampling_args::SamplingArgs;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use edgecut_dist_sampler::NumNeighbors;
+use edgecut_dist_sampler::{CacheSize, NumNeighbors};
 use edgecut_trainer::models::{GatSettings, ModelKind};
 use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
 use edgecut_trainer::ops::AttentionVersion;
-use edgecut_trainer::{DeviceMemory, TrainingConfig};
+use edgecut_trainer::{CpuCache, DeviceMemory, NodeRanking, StepOptions, TrainingConfig};
 use serde::Serialize;
-use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -32,7 +31,7 @@ pub(crate) enum ModelName {
 }
 
 /// Flags of the model and its training; equal on all ranks.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Training")]
 pub(crate) struct TrainingArgs {
     /// Model to train
@@ -74,7 +73,9 @@ pub(crate) struct TrainingArgs {
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) hidden_channels: u32,
     /// Number of layers; must equal the number of fan-outs in --num-neighbors, which is the default
+    // Equal to the number of fan-outs, which are compared.
     #[arg(long, value_name = "N")]
+    #[serde(skip)]
     pub(crate) num_layers: Option<usize>,
     /// Fan-outs: in-neighbors to sample per node, one number per layer, the hop at the seeds first; -1 takes all
     /// neighbors. Per edge type: "cites=15,10;writes=10,0"; a list without a name is for all other types:
@@ -113,11 +114,28 @@ pub(crate) struct TrainingArgs {
     pub(crate) seed: u64,
     /// Batches to prefetch concurrently, within --prefetch-bytes. 0 makes each batch when it is needed [default: half
     /// of --num-workers, at least 2 and at most 8]
+    // This limit and the next one bound the memory of a process and do not change its batches.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1024))]
+    #[serde(skip)]
     pub(crate) concurrency: Option<u32>,
     /// Maximum memory of prefetched batches, for example 1GiB or 500MB. A single batch may exceed it
-    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
+    #[arg(long, alias = "channel-size", value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
+    #[serde(skip)]
     pub(crate) prefetch_bytes: u64,
+    /// Memory per machine for features of other parts, shared by its processes, for example 4GiB. Cached features are
+    /// not fetched again for each batch
+    #[arg(long, value_name = "BYTES", value_parser = bytes, conflicts_with = "cache_ratio")]
+    pub(crate) cache_bytes: Option<u64>,
+    /// Like --cache-bytes, as a fraction of the feature bytes that other parts own, for example 0.2
+    #[arg(long, value_name = "R", value_parser = ratio)]
+    pub(crate) cache_ratio: Option<f64>,
+    /// Ranking of the nodes to cache: by their number of batches in the first epoch, counted in up to 256 batches per
+    /// rank that are sampled in advance (presample), or by their in-degree in the whole graph (in-degree)
+    #[arg(long, value_name = "presample|in-degree", default_value_t = NodeRanking::Presample)]
+    pub(crate) cache_ranking: NodeRanking,
+    /// Print a table of the network traffic by rank and peer at the end, and write it to --metrics as event traffic
+    #[arg(long, help_heading = "Output")]
+    pub(crate) stats: bool,
     /// Evaluate on the validation set every N epochs, and after the last one
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) eval_every: u64,
@@ -196,8 +214,16 @@ impl TrainingArgs {
             prefetch_bytes: usize::try_from(self.prefetch_bytes).unwrap_or(usize::MAX),
             eval_every: self.eval_every,
             normalize_features: self.normalize_features,
+            cpu_cache: self.cpu_cache(),
             device_memory,
+            step: StepOptions::default(),
         })
+    }
+
+    fn cpu_cache(&self) -> Option<CpuCache> {
+        let ratio = self.cache_ratio.map(CacheSize::Ratio);
+        let size = self.cache_bytes.map(CacheSize::Bytes).or(ratio)?;
+        Some(CpuCache { size, ranking: self.cache_ranking })
     }
 
     /// Rejects a GCN with temporal or weighted sampling. Its symmetric normalization uses in-degrees of the whole graph
@@ -224,42 +250,23 @@ impl TrainingArgs {
             _ => self.num_neighbors.value.clone(),
         }
     }
-
-    /// Returns the values that must be equal on all ranks, by flag.
-    pub(crate) fn parameters(&self) -> Value {
-        json!({
-            "model": self.model,
-            "aggregation": self.aggregation,
-            "heads": self.heads,
-            "attention_dropout": self.attention_dropout,
-            "num_bases": self.num_bases,
-            "num_blocks": self.num_blocks,
-            "residual": self.residual,
-            "layer_norm": self.layer_norm,
-            "encoder_decoder": self.encoder_decoder,
-            "relation_aggregation": self.relation_aggregation,
-            "hidden_channels": self.hidden_channels,
-            "num_neighbors": self.num_neighbors.text,
-            "eval_num_neighbors": self.eval_num_neighbors.as_ref().map(|fanouts| &fanouts.text),
-            "batch_size": self.batch_size,
-            "num_epochs": self.num_epochs,
-            "lr": self.lr,
-            "embedding_lr": self.embedding_lr,
-            "weight_decay": self.weight_decay,
-            "dropout": self.dropout,
-            "input_dropout": self.input_dropout,
-            "normalize_features": self.normalize_features,
-            "seed": self.seed,
-            "eval_every": self.eval_every,
-        })
-    }
 }
 
-/// Merges JSON objects into one.
-pub(crate) fn merged<const N: usize>(objects: [Value; N]) -> Value {
-    let entries = objects.into_iter().filter_map(|object| match object {
-        Value::Object(entries) => Some(entries),
-        _ => None,
-    });
-    Value::Object(entries.flatten().collect())
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+    use edgecut_dist_sampler::{Fanout, SamplerConfig};
+
+    #[test]
+    fn the_defaults_are_those_of_the_library() {
+        let cli = Cli::try_parse_from(["train", "node", "--dataset-root-dir", "a"]).expect("a command line");
+        let Command::Node(args) = cli.command else { panic!("another command") };
+        let config = args.training.config(&args.sampling, 8, DeviceMemory::default()).expect("a configuration");
+        let sampler = SamplerConfig::new([15, 10, 5].map(Fanout::Count).to_vec());
+        let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
+        let expected = TrainingConfig { dropout: 0.5, ..TrainingConfig::new(kind, sampler) };
+        assert_eq!(format!("{config:?}"), format!("{expected:?}"));
+    }
 }

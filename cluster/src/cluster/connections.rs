@@ -1,0 +1,134 @@
+//! Authenticated connections to other ranks.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+
+use crate::cluster::Cluster;
+use crate::error::{ClusterError, Failure, system};
+use crate::failure::keep_alive::end_when_unacknowledged;
+use crate::join::connector::{self, Target};
+use crate::join::messages::Hello;
+use crate::locks::lock;
+
+impl Cluster {
+    /// Takes the receiver of the authenticated connections that other ranks open with [`Cluster::connect_rpc`], each
+    /// with its rank. The connections are non-blocking, ready for `tokio::net::TcpStream::from_std`. The receiver ends
+    /// when the membership ends.
+    ///
+    /// The first call returns the receiver, later calls return `None`. Up to `rpc_backlog` connections wait in it.
+    pub fn take_rpc_incoming(&self) -> Option<mpsc::Receiver<(usize, TcpStream)>> {
+        lock(&self.inner.rpc_incoming).take()
+    }
+
+    /// Opens an authenticated connection to a rank. The stream is non-blocking and has `TCP_NODELAY` set. Blocks for at
+    /// most `connect_timeout_ms`.
+    ///
+    /// ```
+    /// use std::io::{Read, Write};
+    ///
+    /// use edgecut_cluster::Cluster;
+    ///
+    /// let mut ranks = Cluster::join_local(2, |_| {})?;
+    /// let client = ranks.remove(1);
+    /// let server = ranks.remove(0);
+    /// let mut incoming = server.take_rpc_incoming().expect("nobody has taken it");
+    ///
+    /// let mut request = client.connect_rpc(0)?;
+    /// request.write_all(b"ping").expect("a request this small fits into the buffer");
+    /// let (from, mut stream) = incoming.blocking_recv().expect("the connection is open");
+    /// stream.set_nonblocking(false).expect("blocking reads are simpler here");
+    /// let mut received = [0; 4];
+    /// stream.read_exact(&mut received).expect("the request comes");
+    /// assert_eq!((from, &received), (1, b"ping"));
+    /// # Ok::<(), edgecut_cluster::ClusterError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A rank that does not exist, cannot be reached or refuses the connection. If the job has failed, the error is
+    /// that failure.
+    pub fn connect_rpc(&self, rank: usize) -> Result<TcpStream, ClusterError> {
+        let addr = self.addr_of(rank)?;
+        let hello = Hello::Rpc { job: self.inner.acceptor.job().to_owned(), from: self.rank() };
+        self.open_for(&hello, rank, addr)
+    }
+
+    /// Tries once to open an authenticated connection to a rank, within `timeout`. The stream is as that of
+    /// [`Cluster::connect_rpc`]. An error returns at once, without waiting for the control plane to name its cause, so
+    /// that a caller can retry soon.
+    ///
+    /// # Errors
+    /// A rank that does not exist, cannot be reached or refuses the connection.
+    pub fn try_connect_rpc(&self, rank: usize, timeout: Duration) -> Result<TcpStream, ClusterError> {
+        let addr = self.addr_of(rank)?;
+        let hello = Hello::Rpc { job: self.inner.acceptor.job().to_owned(), from: self.rank() };
+        self.open_watched(&hello, rank, addr, timeout)
+    }
+
+    /// Opens a connection to a rank. On an error, waits for the control plane to name its cause.
+    pub(crate) fn open_for(&self, hello: &Hello, rank: usize, addr: SocketAddr) -> Result<TcpStream, ClusterError> {
+        let opened = self.open_watched(hello, rank, addr, self.inner.config.connect_timeout());
+        opened.map_err(|error| match error {
+            // The peer is alive, so its refusal is the cause.
+            ClusterError::Refused { .. } => error,
+            _ => self.wait_for_failure().map_or_else(|| self.unreachable(rank, error), ClusterError::RankFailed),
+        })
+    }
+
+    /// Opens a connection to a rank. The first connection to a rank also opens a pulse to it, so that the control
+    /// thread notices when the network between the two fails.
+    fn open_watched(
+        &self,
+        hello: &Hello,
+        rank: usize,
+        addr: SocketAddr,
+        timeout: Duration,
+    ) -> Result<TcpStream, ClusterError> {
+        let deadline = Instant::now() + timeout;
+        let target = |hello| Target { hello, peer: format!("rank {rank}"), addr };
+        let stream = self.open_one(&target(hello), timeout)?;
+        // Control connections exist between rank 0 and every other rank, and already carry heartbeats.
+        let is_watched = self.rank() == 0 || rank == 0 || rank == self.rank();
+        if !is_watched && lock(&self.inner.watched).insert(rank) {
+            let hello = Hello::Pulse { job: self.inner.acceptor.job().to_owned(), from: self.rank() };
+            let pulse =
+                self.open_one(&target(&hello), deadline.saturating_duration_since(Instant::now())).and_then(|pulse| {
+                    let longest_silence = 2 * self.inner.config.heartbeat_timeout();
+                    end_when_unacknowledged(&pulse, longest_silence)
+                        .map_err(system("set a timeout of a connection"))?;
+                    Ok(pulse)
+                });
+            match pulse {
+                Ok(pulse) => self.inner.control.watch(rank, pulse),
+                Err(error) => {
+                    // The next connection to this rank tries again.
+                    lock(&self.inner.watched).remove(&rank);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(stream)
+    }
+
+    fn open_one(&self, target: &Target<'_>, timeout: Duration) -> Result<TcpStream, ClusterError> {
+        let config = &self.inner.config;
+        connector::open_for(target, config.token.as_ref(), timeout, config.heartbeat_timeout())
+    }
+
+    /// Handles a failed connection to a rank that is not known to have failed. If the network is the cause, reports it
+    /// to the other ranks as a failure that names both ends. Returns the error to show.
+    fn unreachable(&self, rank: usize, error: ClusterError) -> ClusterError {
+        use std::io::ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};
+        match &error {
+            ClusterError::Connect { cause, .. }
+                if matches!(cause.kind(), TimedOut | HostUnreachable | NetworkUnreachable) =>
+            {
+                let reason = format!("rank {} cannot connect to rank {rank}: {cause}", self.rank());
+                self.report(Failure { link_to: Some(self.rank()), ..self.failure_of(rank, &reason) });
+                self.wait_for_failure().map_or(error, ClusterError::RankFailed)
+            }
+            _ => error,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The settings that a launcher passes to a process in environment variables.
+
+use std::net::IpAddr;
+
+use crate::env::launcher::Launcher;
+
+/// The settings of this process in its job, from the environment; `None` for each one that is not set.
+///
+/// Rank and world size always come from the same launcher. `RANK` (torchrun, or set by hand) takes precedence over
+/// `mpirun`, which takes precedence over Slurm's `srun`, which takes precedence over the index of a Kubernetes Job. So
+/// the inner of two launchers wins: `mpirun` starts its daemons with `srun`, and both may run in a pod. The variables
+/// of the latter three are ignored in a job of one process, which may be a shell from which the user starts other
+/// programs.
+///
+/// Command-line flags take precedence over the environment, so callers use `flag.or(env.rank)`.
+///
+/// ```
+/// use edgecut_cluster::{EnvRanks, Launcher};
+///
+/// let env = EnvRanks::read_from(|name| {
+///     Some(match name {
+///         "SLURM_PROCID" => "5".into(),
+///         "SLURM_STEP_NUM_TASKS" => "8".into(),
+///         "SLURM_NODEID" | "SLURM_LOCALID" => "1".into(),
+///         "SLURM_STEP_NODELIST" => "node[07-08]".into(),
+///         "SLURM_STEP_TASKS_PER_NODE" => "4(x2)".into(),
+///         "SLURM_JOB_ID" => "1234567".into(),
+///         _ => return None,
+///     })
+/// })?;
+/// assert_eq!((env.launcher, env.rank, env.world_size), (Some(Launcher::Slurm), Some(5), Some(8)));
+/// assert_eq!((env.master_addr.as_deref(), env.master_port), (Some("node07"), Some(14567)));
+/// # Ok::<(), edgecut_cluster::ClusterError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EnvRanks {
+    /// The launcher that has set `rank` and `world_size`.
+    pub launcher: Option<Launcher>,
+    /// Host name or IP address of rank 0: `MASTER_ADDR`, or derived from the variables of the launcher.
+    pub master_addr: Option<String>,
+    /// The port of rank 0: `MASTER_PORT`, or derived from the number of the Slurm job.
+    pub master_port: Option<u16>,
+    /// The rank of this process in the job, from 0.
+    pub rank: Option<usize>,
+    /// The number of processes of the job.
+    pub world_size: Option<usize>,
+    /// The rank of this process among the processes of its node, from 0.
+    pub local_rank: Option<usize>,
+    /// The number of processes on this node.
+    pub local_world_size: Option<usize>,
+    /// The number of cores per process, if the launcher sets it (Slurm's `--cpus-per-task`).
+    pub cores: Option<usize>,
+    /// The address that this process listens on: `EDGECUT_LISTEN_ADDR`.
+    pub listen_addr: Option<IpAddr>,
+    /// The number of restarts of the job before this process was started: `EDGECUT_RESTART_COUNT` (set by `launch`), or
+    /// `SLURM_RESTART_COUNT`. The count of torchrun is not used, since it may differ between the nodes of a job.
+    pub attempt: Option<u64>,
+}

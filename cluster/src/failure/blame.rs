@@ -1,0 +1,42 @@
+//! The attribution of an error to this process or to another rank.
+
+use std::io::Write;
+
+/// The exit status of a rank that ends because another rank failed. Such a rank is not the cause of a failure, even if
+/// it ends first.
+pub const OTHER_RANK_FAILED: u8 = 3;
+
+/// The origin of an error.
+///
+/// ```
+/// use edgecut_cluster::{Blame, Cluster, OTHER_RANK_FAILED};
+///
+/// let cluster = Cluster::join_local(1, |_| {})?.remove(0);
+/// let status = match cluster.blame("out of memory") {
+///     Blame::Own(error) => {
+///         eprintln!("error: {error}");
+///         1
+///     }
+///     // The other rank reports the cause.
+///     Blame::Other(why) => {
+///         eprintln!("{why}");
+///         OTHER_RANK_FAILED
+///     }
+/// };
+/// assert_eq!(status, 1);
+/// # Ok::<(), edgecut_cluster::ClusterError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Blame<E> {
+    /// The error is this process's own. It has been reported to the other ranks.
+    Own(E),
+    /// The cause is another rank, or the connection between two ranks. The text names that failure and its effect on
+    /// this process.
+    Other(String),
+}
+
+/// Prints an error to standard error in a single write, so that lines of several processes do not mix.
+pub(crate) fn say_error(error: &str) {
+    // Without standard error, the exit status still shows the failure.
+    let _ = std::io::stderr().write_all(format!("error: {error}\n").as_bytes());
+}

@@ -1,0 +1,123 @@
+//! Connections that this process opens.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::error::ClusterError;
+use crate::failure::keep_alive::probe_when_idle;
+use crate::join::handshake::{Handshake, HandshakeError};
+use crate::join::messages::{Answer, Hello};
+use crate::token::Token;
+use crate::wire::{Timed, make_nonblocking, read_frame, write_frame};
+
+/// The pause before the next attempt to connect to a peer that has closed the connection.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Opens a connection and runs the handshake, until `deadline`. The kernel probes the connection while it is idle, so
+/// that it ends about `keep_alive` after the network is lost.
+pub(crate) fn open(
+    addr: SocketAddr,
+    token: Option<&Token>,
+    deadline: Instant,
+    keep_alive: Duration,
+) -> Result<TcpStream, HandshakeError> {
+    let remaining = deadline.saturating_duration_since(Instant::now());
+    // The standard library rejects a timeout of zero.
+    let stream = TcpStream::connect_timeout(&addr, remaining.max(Duration::from_millis(1)))?;
+    if stream.local_addr()? == stream.peer_addr()? {
+        // If the port is in the range of ephemeral ports and nobody listens on it, a socket can connect to itself (TCP
+        // simultaneous open).
+        return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
+    }
+    stream.set_nodelay(true)?;
+    probe_when_idle(&stream, keep_alive)?;
+    Handshake::new(token, deadline).connect(&stream)?;
+    Ok(stream)
+}
+
+/// Opens a connection as [`open`] does, and retries if the peer closes it during the handshake. A peer to which many
+/// processes connect at once closes the slowest connections. A peer that has ended refuses the next attempt.
+fn open_patiently(
+    addr: SocketAddr,
+    token: Option<&Token>,
+    deadline: Instant,
+    keep_alive: Duration,
+) -> Result<TcpStream, HandshakeError> {
+    loop {
+        match open(addr, token, deadline, keep_alive) {
+            Err(error) if error.is_hang_up() && Instant::now() + RETRY_PAUSE < deadline => {
+                std::thread::sleep(RETRY_PAUSE);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// A connection to open to a rank of the same job, or to a server.
+pub(crate) struct Target<'a> {
+    pub(crate) hello: &'a Hello,
+    /// The peer in errors.
+    pub(crate) peer: String,
+    pub(crate) addr: SocketAddr,
+}
+
+/// Opens a connection to a rank of the same job, or to a server. The returned stream is non-blocking.
+pub(crate) fn open_for(
+    target: &Target<'_>,
+    token: Option<&Token>,
+    timeout: Duration,
+    keep_alive: Duration,
+) -> Result<TcpStream, ClusterError> {
+    let Target { hello, peer, addr } = target;
+    let peer = || format!("{peer} at {addr}");
+    let deadline = Instant::now() + timeout;
+    let stream = open_patiently(*addr, token, deadline, keep_alive).map_err(|error| error.naming(peer()))?;
+    let failed = |cause: io::Error| ClusterError::Connect { peer: peer(), cause };
+    write_frame(Timed { stream: &stream, deadline }, hello).map_err(failed)?;
+    match read_frame(Timed { stream: &stream, deadline }).map_err(failed)? {
+        Answer::Welcome => {
+            make_nonblocking(&stream).map_err(failed)?;
+            Ok(stream)
+        }
+        Answer::Refused { reason } => Err(ClusterError::Refused { peer: peer(), reason }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::ClusterConfig;
+    use crate::join::acceptor::{Acceptor, AcceptorSettings, HandshakeLimits};
+
+    #[test]
+    fn a_stray_from_another_job_is_refused() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let addr = listener.local_addr().unwrap();
+        let (rpc, mut incoming) = tokio::sync::mpsc::channel(1);
+        let minute = Duration::from_secs(60);
+        let settings = AcceptorSettings {
+            token: None,
+            job: "this".to_owned(),
+            world_size: 2,
+            keep_alive: minute,
+            limits: HandshakeLimits::of(&ClusterConfig::new(0, 2, "localhost", 1)),
+            notice: |_| {},
+            arrivals: None,
+            rpc,
+            pulses: std::sync::mpsc::sync_channel(1).0,
+        };
+        let _doorkeeper = Arc::new(Acceptor::new(settings)).start(listener).unwrap();
+        let call = |job: &str, from| {
+            let hello = Hello::Rpc { job: job.to_owned(), from };
+            open_for(&Target { hello: &hello, peer: "rank 0".to_owned(), addr }, None, minute, minute)
+        };
+        assert!(call("other", 1).unwrap_err().to_string().ends_with("it belongs to another job"));
+        assert!(call("this", 2).unwrap_err().to_string().ends_with("there is no rank 2 in a job of 2"));
+        call("this", 1).unwrap();
+        assert_eq!(incoming.blocking_recv().unwrap().0, 1);
+    }
+}

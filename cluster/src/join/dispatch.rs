@@ -1,0 +1,280 @@
+//! The handshakes with incoming connections, and their dispatch by purpose.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::TrySendError;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+
+use crate::address::is_loopback;
+use crate::failure::keep_alive::{end_when_unacknowledged, probe_when_idle};
+use crate::join::acceptor::{Acceptor, Arrival, LOOK_AROUND};
+use crate::join::handshake::{Handshake, HandshakeError};
+use crate::join::messages::{Admission, Answer, Hello, RingKey};
+use crate::join::pending_handshakes::HandshakeSlot;
+use crate::locks::{lock, wait_for};
+use crate::stopwatch::Stopwatch;
+use crate::wire::{Timed, make_nonblocking, read_frame, write_frame};
+
+/// The most connections of process groups that wait until this process creates their group.
+const MAX_WAITING_RINGS: usize = 4096;
+
+impl Acceptor {
+    /// Waits for the connection of a process group that another rank opens. Returns `None` after `patience`, or when
+    /// `give_up` returns true.
+    pub(crate) fn take_ring(&self, key: &RingKey, patience: Duration, give_up: impl Fn() -> bool) -> Option<TcpStream> {
+        let mut waited = Stopwatch::start();
+        let mut rings = lock(&self.rings);
+        loop {
+            if let Some(stream) = rings.remove(key) {
+                return Some(stream);
+            }
+            let remaining = patience.saturating_sub(waited.elapsed());
+            if remaining.is_zero() || give_up() {
+                return None;
+            }
+            rings = wait_for(&self.ring_came, rings, remaining.min(LOOK_AROUND));
+        }
+    }
+
+    /// Runs the handshake with a new connection on a thread of its own.
+    pub(super) fn welcome_on_thread(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
+        // Without a secret the listening address is loopback, so other peers can only come by unusual routing.
+        if self.token.is_none() && !is_loopback(peer.ip()) {
+            return;
+        }
+        let source = peer.ip().to_canonical();
+        self.strangers.add(source);
+        let stream = Arc::new(stream);
+        let Some(slot) = self.pending.admit(&stream, source, &self.closed) else { return };
+        let acceptor = Arc::clone(self);
+        // If no thread can be started, slot and stream are dropped with the closure, and the peer sees the connection
+        // close.
+        let _ = std::thread::Builder::new().name("edgecut-greet".to_owned()).spawn(move || {
+            // An error here is a broken connection. If the peer is a rank, it reports the error itself.
+            let _ = acceptor.welcome(stream, peer, &slot);
+        });
+    }
+
+    /// Runs the handshake with a new connection, reads its purpose and dispatches it.
+    fn welcome(&self, stream: Arc<TcpStream>, peer: SocketAddr, slot: &HandshakeSlot) -> io::Result<()> {
+        // On some systems, accepted sockets inherit the non-blocking mode of the listener.
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        probe_when_idle(&stream, self.keep_alive)?;
+        let deadline = Instant::now() + self.limits.handshake_timeout;
+        if let Err(error) = self.shake_hands(&stream, deadline, slot) {
+            self.report_failed_handshake(error, peer);
+            return Ok(());
+        }
+        self.strangers.remove(peer.ip().to_canonical());
+        if !slot.note_proved() {
+            // The connection was closed just before, to make room for another one.
+            return Ok(());
+        }
+        // `note_proved` has dropped the other reference, through which the connection could be closed to make room.
+        let Some(stream) = Arc::into_inner(stream) else { return Ok(()) };
+        match read_frame(Timed { stream: &stream, deadline })? {
+            Hello::Register(register) => self.arrive(Arrival::Rank { register, stream, peer }),
+            Hello::GiveUp { rank, attempt, reason } => self.arrive(Arrival::GaveUp { rank, attempt, peer, reason }),
+            Hello::Rpc { job, from } => self.accept_rpc(&job, from, stream, deadline)?,
+            Hello::Ring { job, key } => self.accept_ring(&job, key, stream, deadline)?,
+            Hello::Pulse { job, from } => self.accept_pulse(&job, from, stream, deadline)?,
+            Hello::Client { expects } => self.accept_client(expects.as_deref(), stream, deadline)?,
+        }
+        Ok(())
+    }
+
+    fn shake_hands(&self, stream: &TcpStream, deadline: Instant, slot: &HandshakeSlot) -> Result<(), HandshakeError> {
+        let handshake = Handshake::new(self.token.as_ref(), deadline);
+        handshake.accept_magic(stream, Instant::now() + self.limits.first_bytes_timeout)?;
+        slot.note_speaking();
+        handshake.accept(stream)
+    }
+
+    /// Tells the rendezvous of a failed handshake with a process of this project. Other failures are only counted.
+    fn report_failed_handshake(&self, error: HandshakeError, peer: SocketAddr) {
+        if !error.is_transient() {
+            // It is reported on its own, so it does not count among the connections without a valid handshake.
+            self.strangers.remove(peer.ip().to_canonical());
+            self.arrive(Arrival::TurnedAway { reason: format!("{:#}", error.naming(peer.to_string())) });
+        }
+    }
+
+    /// Passes an arrival to the rendezvous. After the rendezvous, rejects a rank as late.
+    pub(super) fn arrive(&self, arrival: Arrival) {
+        // The lock is held while sending, so that nothing enters the queue after the registration is closed.
+        let queued = match &*lock(&self.arrivals) {
+            Some(sender) => sender.try_send(arrival),
+            None => Err(TrySendError::Disconnected(arrival)),
+        };
+        match queued {
+            Ok(()) => {}
+            // The queue has more entries than the job has ranks, so a full queue means too many processes.
+            Err(TrySendError::Full(arrival)) => self.turn_away(
+                arrival,
+                &format!("found rank 0 busy: more processes want to join than the job has ranks ({})", self.world_size),
+            ),
+            Err(TrySendError::Disconnected(arrival)) => self.turn_away(arrival, &self.too_late()),
+        }
+    }
+
+    pub(super) fn too_late(&self) -> String {
+        if lock(&self.served).is_some() {
+            return "found a server, which is no rank of a job: check the address of rank 0".to_owned();
+        }
+        format!("came too late: the job runs with all its {} ranks", self.world_size)
+    }
+
+    /// Rejects a rank with a reason. Other arrivals need no answer.
+    pub(super) fn turn_away(&self, arrival: Arrival, why: &str) {
+        let Arrival::Rank { register, stream, peer } = arrival else { return };
+        let reason = format!("rank {} at {peer} {why}", register.rank);
+        let deadline = Instant::now() + self.limits.handshake_timeout;
+        // The peer may have ended already.
+        let _ = write_frame(Timed { stream: &stream, deadline }, &Admission::Rejected { reason });
+    }
+
+    fn accept_rpc(&self, job: &str, from: usize, stream: TcpStream, deadline: Instant) -> io::Result<()> {
+        if let Some(reason) = self.refusal_of(job, from) {
+            return refuse(&stream, deadline, reason);
+        }
+        self.pass_on(from, stream, deadline)
+    }
+
+    fn accept_client(&self, expects: Option<&str>, stream: TcpStream, deadline: Instant) -> io::Result<()> {
+        let served = lock(&self.served).clone();
+        let refusal = match (served, expects) {
+            (None, _) => Some("it is a rank of a job, not a server"),
+            (Some(served), Some(expected)) if served != expected => Some("it serves other data than expected"),
+            _ => None,
+        };
+        if let Some(reason) = refusal {
+            return refuse(&stream, deadline, reason.to_owned());
+        }
+        end_when_unacknowledged(&stream, self.keep_alive)?;
+        self.pass_on(0, stream, deadline)
+    }
+
+    /// Passes a connection to the application.
+    fn pass_on(&self, from: usize, stream: TcpStream, deadline: Instant) -> io::Result<()> {
+        let sender = lock(&self.rpc).clone();
+        // A slot in the queue is reserved before the answer, so that an accepted connection cannot be dropped.
+        let slot = match sender.as_ref().map(mpsc::Sender::try_reserve) {
+            Some(Ok(slot)) => slot,
+            Some(Err(mpsc::error::TrySendError::Full(()))) => {
+                return refuse(&stream, deadline, "too many connections wait to be served".to_owned());
+            }
+            _ => return refuse(&stream, deadline, "this rank takes no RPC connections".to_owned()),
+        };
+        write_frame(Timed { stream: &stream, deadline }, &Answer::Welcome)?;
+        make_nonblocking(&stream)?;
+        slot.send((from, stream));
+        Ok(())
+    }
+
+    fn accept_ring(&self, job: &str, key: RingKey, stream: TcpStream, deadline: Instant) -> io::Result<()> {
+        if let Some(reason) = self.refusal_of(job, key.from) {
+            return refuse(&stream, deadline, reason);
+        }
+        if lock(&self.rings).len() >= MAX_WAITING_RINGS {
+            return refuse(&stream, deadline, "too many rings wait for their group".to_owned());
+        }
+        write_frame(Timed { stream: &stream, deadline }, &Answer::Welcome)?;
+        make_nonblocking(&stream)?;
+        lock(&self.rings).insert(key, stream);
+        self.ring_came.notify_all();
+        Ok(())
+    }
+
+    fn accept_pulse(&self, job: &str, from: usize, stream: TcpStream, deadline: Instant) -> io::Result<()> {
+        if let Some(reason) = self.refusal_of(job, from) {
+            return refuse(&stream, deadline, reason);
+        }
+        write_frame(Timed { stream: &stream, deadline }, &Answer::Welcome)?;
+        make_nonblocking(&stream)?;
+        end_when_unacknowledged(&stream, 2 * self.keep_alive)?;
+        // If the queue is full, the stream is dropped, and the peer stops watching this connection.
+        let _ = self.pulses.try_send((from, stream));
+        Ok(())
+    }
+
+    /// Returns why a connection does not belong to this job; `None` if it does.
+    fn refusal_of(&self, job: &str, from: usize) -> Option<String> {
+        if job != self.job {
+            return Some("it belongs to another job".to_owned());
+        }
+        (from >= self.world_size).then(|| format!("there is no rank {from} in a job of {}", self.world_size))
+    }
+}
+
+fn refuse(stream: &TcpStream, deadline: Instant, reason: String) -> io::Result<()> {
+    write_frame(Timed { stream, deadline }, &Answer::Refused { reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::sync::mpsc::{SyncSender, sync_channel};
+
+    use super::*;
+    use crate::config::ClusterConfig;
+    use crate::join::acceptor::{AcceptorSettings, HandshakeLimits};
+    use crate::join::messages::Register;
+
+    fn acceptor(arrivals: SyncSender<Arrival>) -> Acceptor {
+        Acceptor::new(AcceptorSettings {
+            token: None,
+            job: "job".to_owned(),
+            world_size: 2,
+            keep_alive: Duration::from_secs(60),
+            limits: HandshakeLimits::of(&ClusterConfig::new(0, 2, "localhost", 1)),
+            notice: |_| {},
+            arrivals: Some(arrivals),
+            rpc: mpsc::channel(1).0,
+            pulses: sync_channel(1).0,
+        })
+    }
+
+    /// Returns the arrival of a rank, and the rank's own end of the connection.
+    fn rank() -> (Arrival, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let listen = listener.local_addr().unwrap();
+        let own = TcpStream::connect(listen).unwrap();
+        let (stream, peer) = listener.accept().unwrap();
+        let register =
+            Register { rank: 1, world_size: 2, fingerprint: String::new(), listen, attempt: 0, waited_ms: 0 };
+        (Arrival::Rank { register, stream, peer }, own)
+    }
+
+    fn rejection(own: &TcpStream) -> String {
+        match read_frame(own).unwrap() {
+            Admission::Rejected { reason } => reason,
+            Admission::Roster { .. } => panic!("it is no member"),
+        }
+    }
+
+    #[test]
+    fn a_rank_that_finds_no_place_in_the_queue_is_told_why() {
+        let (sender, _arrivals) = sync_channel(0);
+        let (arrival, own) = rank();
+        acceptor(sender).arrive(arrival);
+        assert!(rejection(&own).ends_with("more processes want to join than the job has ranks (2)"));
+    }
+
+    #[test]
+    fn ranks_that_wait_when_the_registration_ends_are_told_so() {
+        let (sender, arrivals) = sync_channel(1);
+        let acceptor = acceptor(sender);
+        let (waiting, own) = rank();
+        let (late, own_late) = rank();
+        acceptor.arrive(waiting);
+        acceptor.finish_registration(&arrivals);
+        acceptor.arrive(late);
+        for own in [own, own_late] {
+            assert!(rejection(&own).ends_with("came too late: the job runs with all its 2 ranks"));
+        }
+    }
+}

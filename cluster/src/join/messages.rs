@@ -1,0 +1,72 @@
+//! The messages at the start of a connection: its purpose, the registration of a rank, and the answers.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// The first message on an authenticated connection: its purpose.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Hello {
+    /// The control connection of a rank that wants to join; answered with [`Admission`].
+    Register(Register),
+    /// A rank cannot join, for a reason of its own. Rank 0 tells it to the other ranks at once.
+    GiveUp { rank: usize, attempt: u64, reason: String },
+    /// A stream for the application; answered with [`Answer`].
+    Rpc { job: String, from: usize },
+    /// A connection of a process group; answered with [`Answer`].
+    Ring { job: String, key: RingKey },
+    /// A connection for heartbeats between two ranks that exchange data; answered with [`Answer`].
+    Pulse { job: String, from: usize },
+    /// A connection of a client to a server; answered with [`Answer`]. If the client knows the data that it needs, it
+    /// states their name.
+    Client { expects: Option<String> },
+}
+
+/// The registration of a rank that joins.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Register {
+    pub(crate) rank: usize,
+    pub(crate) world_size: usize,
+    pub(crate) fingerprint: String,
+    pub(crate) listen: SocketAddr,
+    /// The number of restarts of the job before this process was started, as counted by its launcher.
+    pub(crate) attempt: u64,
+    /// The time since the process began to join, in milliseconds.
+    pub(crate) waited_ms: u64,
+}
+
+/// The identity of a connection of a process group. The group is the `instance`-th one with this name and these
+/// members; `from` is the rank that opened the connection.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct RingKey {
+    pub(crate) name: String,
+    pub(crate) members: Vec<usize>,
+    pub(crate) instance: u64,
+    pub(crate) from: usize,
+    pub(crate) lane: Lane,
+}
+
+/// The use of a connection of a process group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Lane {
+    /// From the left neighbor in the ring.
+    Ring,
+    /// With a peer in recursive doubling.
+    Doubling,
+}
+
+/// The outcome of the rendezvous.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Admission {
+    /// All ranks have joined. The name of the job is random, so that connections from another job are recognized.
+    Roster { job: String, addrs: Vec<SocketAddr> },
+    /// The rendezvous failed, or this process cannot join.
+    Rejected { reason: String },
+}
+
+/// The answer to a connection of purpose RPC, ring, pulse or client.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    Welcome,
+    Refused { reason: String },
+}

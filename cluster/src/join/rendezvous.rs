@@ -1,0 +1,390 @@
+//! The rendezvous of a job: all ranks register at rank 0, and each receives the roster.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use crate::address::{check_allowed, check_given, listen_as_member, resolve_master};
+use crate::config::ClusterConfig;
+use crate::error::{ClusterError, seconds, system};
+use crate::join::acceptor::{Acceptor, Arrival};
+use crate::join::connector;
+use crate::join::messages::{Admission, Hello, Register};
+use crate::join::registry::{Admitted, Candidate, Registry, Rejection};
+use crate::wire::{Timed, read_frame, write_frame};
+
+/// The time for which rank 0 stays after a failed rendezvous, to tell the reason to ranks that come later.
+const LINGER: Duration = Duration::from_secs(2);
+/// The time by which other ranks wait longer than rank 0, so that the error of rank 0, which names the missing ranks,
+/// comes first.
+const GRACE: Duration = Duration::from_secs(3);
+/// The interval at which rank 0 checks that registered ranks are still connected.
+const TICK: Duration = Duration::from_millis(100);
+/// The longest time to send an answer to a rank.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// The most lines about rejected peers. More lines would bury the first ones.
+const MAX_NOTICES: usize = 8;
+
+/// The result of the rendezvous on rank 0.
+pub(crate) struct Assembly {
+    pub(crate) roster: Vec<SocketAddr>,
+    /// The control connections, each with its rank.
+    pub(crate) controls: Vec<(usize, TcpStream)>,
+}
+
+/// The result of the rendezvous on another rank.
+pub(crate) struct Membership {
+    pub(crate) job: String,
+    pub(crate) roster: Vec<SocketAddr>,
+    pub(crate) control: TcpStream,
+    pub(crate) listener: TcpListener,
+}
+
+/// Runs the rendezvous on rank 0. Waits until all ranks have registered and sends them the roster, or else the reason
+/// of the failure.
+pub(crate) fn host(
+    config: &ClusterConfig,
+    own: SocketAddr,
+    acceptor: &Acceptor,
+    arrivals: &Receiver<Arrival>,
+) -> Result<Assembly, ClusterError> {
+    let registry = Registry::new(config, own);
+    let mut host = Host { config, registry, acceptor, controls: Vec::new(), notices: 0 };
+    let deadline = Instant::now() + config.rendezvous_timeout();
+    match host.gather(arrivals, deadline).and_then(|()| host.registry.roster()) {
+        Ok(roster) => {
+            // A rank that does not receive its answer has died, which the control plane detects.
+            host.answer_all(&Admission::Roster { job: acceptor.job().to_owned(), addrs: roster.clone() });
+            Ok(Assembly { roster, controls: host.controls })
+        }
+        Err(reason) => {
+            host.reject(&reason, arrivals, deadline);
+            Err(ClusterError::Rendezvous(reason))
+        }
+    }
+}
+
+/// The state of the rendezvous on rank 0.
+struct Host<'a> {
+    config: &'a ClusterConfig,
+    registry: Registry<'a>,
+    acceptor: &'a Acceptor,
+    // The ranks that wait for an answer, including one that made the rendezvous fail.
+    controls: Vec<(usize, TcpStream)>,
+    notices: usize,
+}
+
+impl Host<'_> {
+    /// Waits until all ranks have registered. The error is the reason of a failure.
+    fn gather(&mut self, arrivals: &Receiver<Arrival>, deadline: Instant) -> Result<(), String> {
+        let mut next_look = Instant::now() + TICK;
+        while !self.registry.is_complete() {
+            let now = Instant::now();
+            if now >= deadline {
+                let strangers = self.acceptor.strangers().summary();
+                return Err(self.registry.timeout_reason(self.config.rendezvous_timeout(), strangers));
+            }
+            if now >= next_look {
+                self.find_ended_rank()?;
+                next_look = now + TICK;
+            }
+            match arrivals.recv_timeout(TICK.min(deadline - now)) {
+                Ok(arrival) => self.handle(arrival)?,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err("rank 0 stopped listening".to_owned()),
+            }
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, arrival: Arrival) -> Result<(), String> {
+        match arrival {
+            Arrival::Rank { register, stream, peer } => self.admit(&register, stream, peer),
+            Arrival::GaveUp { rank, attempt, peer, reason } => {
+                let reason = format!("rank {rank} at {peer} cannot join: {reason}");
+                match self.registry.other_attempt(rank, attempt, peer) {
+                    Some(_) => {
+                        self.note_rejection(&reason);
+                        Ok(())
+                    }
+                    None => Err(reason),
+                }
+            }
+            Arrival::CannotAccept { reason } => Err(format!("rank 0 cannot take in other ranks: {reason}")),
+            // This does not fail the rendezvous. Otherwise any process could stop the job, for example one of an
+            // earlier job with an older secret. The peer has been told and ends at once. If it was a rank of this job,
+            // it is missing at the deadline, and the error then mentions this rejection as a likely cause.
+            Arrival::TurnedAway { reason } => {
+                self.note_rejection(&reason);
+                Ok(())
+            }
+        }
+    }
+
+    fn admit(&mut self, register: &Register, stream: TcpStream, peer: SocketAddr) -> Result<(), String> {
+        let waited = Duration::from_millis(register.waited_ms);
+        let now = Instant::now();
+        // The clocks of different machines are not compared: the rank sends the time since its start.
+        let started = now.checked_sub(waited).unwrap_or(now);
+        match self.registry.admit(&Candidate { register, peer, started }) {
+            Ok(Admitted::New) => {
+                self.controls.push((register.rank, stream));
+                Ok(())
+            }
+            Ok(Admitted::InPlaceOf(reason)) => {
+                if let Some(at) = self.controls.iter().position(|(rank, _)| *rank == register.rank) {
+                    let (_, older) = self.controls.swap_remove(at);
+                    self.turn_away(&older, reason);
+                }
+                self.controls.push((register.rank, stream));
+                Ok(())
+            }
+            Err(Rejection::Leftover(reason)) => {
+                self.turn_away(&stream, reason);
+                Ok(())
+            }
+            Err(Rejection::Fatal(reason)) => {
+                self.controls.push((register.rank, stream));
+                Err(reason)
+            }
+        }
+    }
+
+    /// Rejects a process and goes on with the rendezvous.
+    fn turn_away(&mut self, stream: &TcpStream, reason: String) {
+        self.note_rejection(&reason);
+        answer(stream, &Admission::Rejected { reason });
+    }
+
+    fn note_rejection(&mut self, reason: &str) {
+        self.registry.remember_rejection(reason);
+        if self.notices < MAX_NOTICES {
+            self.notices += 1;
+            (self.config.notice)(&format!("rendezvous: turned a peer away: {reason}"));
+        }
+    }
+
+    /// Fails if a registered rank has ended.
+    fn find_ended_rank(&self) -> Result<(), String> {
+        match self.controls.iter().find(|(_, stream)| has_ended(stream)) {
+            Some(&(rank, _)) => {
+                let peer = self.registry.peer_of(rank).map_or(String::new(), |peer| format!(" at {peer}"));
+                Err(format!("rank {rank}{peer} ended before all ranks had joined"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn answer_all(&self, admission: &Admission) {
+        for (_, stream) in &self.controls {
+            answer(stream, admission);
+        }
+    }
+
+    /// Sends the reason of a failure to the ranks that have registered, and for up to [`LINGER`] to those that come
+    /// later.
+    fn reject(&mut self, reason: &str, arrivals: &Receiver<Arrival>, deadline: Instant) {
+        let rejection = Admission::Rejected { reason: reason.to_owned() };
+        self.answer_all(&rejection);
+        let linger_until = deadline.min(Instant::now() + LINGER);
+        let mut told = self.controls.len();
+        while told + 1 < self.config.world_size {
+            let remaining = linger_until.saturating_duration_since(Instant::now());
+            match arrivals.recv_timeout(remaining) {
+                Ok(Arrival::Rank { stream, .. }) => {
+                    answer(&stream, &rejection);
+                    told += 1;
+                }
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Sends an answer. Ignores errors: a peer that does not receive it has ended, which is detected elsewhere.
+fn answer(stream: &TcpStream, admission: &Admission) {
+    let deadline = Instant::now() + ANSWER_TIMEOUT;
+    let _ = write_frame(Timed { stream, deadline }, admission);
+}
+
+/// Returns whether the peer of a connection has ended. The peer must have no reason to send data yet.
+fn has_ended(stream: &TcpStream) -> bool {
+    if stream.set_nonblocking(true).is_err() {
+        return true;
+    }
+    // An open connection without data gives `WouldBlock`; a closed one gives 0 bytes or another error.
+    let outcome = stream.peek(&mut [0]);
+    let restored = stream.set_nonblocking(false);
+    restored.is_err() || outcome.map_or_else(|error| error.kind() != io::ErrorKind::WouldBlock, |read| read == 0)
+}
+
+/// Runs the rendezvous on a rank other than 0: registers at rank 0 and waits for the roster.
+pub(crate) fn join(config: &ClusterConfig) -> Result<Membership, ClusterError> {
+    let started = Instant::now();
+    let control = reach_master(config)?;
+    let master = control.peer_addr().map_err(system("ask for the master's address"))?;
+    let local_ip = control.local_addr().map_err(system("ask for the own address"))?.ip();
+    let (listener, listen) = match listen_as_member(config, local_ip) {
+        Ok(listening) => listening,
+        Err(error) => {
+            // Tell rank 0, so that the other ranks do not wait until the deadline.
+            let farewell = Hello::GiveUp { rank: config.rank, attempt: config.attempt, reason: format!("{error:#}") };
+            let deadline = Instant::now() + ANSWER_TIMEOUT;
+            let _ = write_frame(Timed { stream: &control, deadline }, &farewell);
+            return Err(error);
+        }
+    };
+    let own = Register {
+        rank: config.rank,
+        world_size: config.world_size,
+        fingerprint: config.fingerprint.clone(),
+        listen,
+        attempt: config.attempt,
+        waited_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+    };
+    let (job, mut roster) = register(config, &control, master, own)?;
+    if roster.len() != config.world_size {
+        return Err(ClusterError::Rendezvous(format!("rank 0 at {master} sent a roster of {} ranks", roster.len())));
+    }
+    // Rank 0 may listen on several addresses. The one that this rank has connected to is known to work.
+    roster[0] = master;
+    check_roster(config, &roster, master)?;
+    Ok(Membership { job, roster, control, listener })
+}
+
+/// Checks the addresses of a roster, so that rank 0 cannot make this rank connect to an address that is not allowed.
+fn check_roster(config: &ClusterConfig, roster: &[SocketAddr], master: SocketAddr) -> Result<(), ClusterError> {
+    for (rank, &addr) in roster.iter().enumerate() {
+        check_given(config, addr).map_err(|cause| ClusterError::RosterAddress {
+            master,
+            rank,
+            addr,
+            cause: Box::new(cause),
+        })?;
+    }
+    Ok(())
+}
+
+/// Registers at rank 0 and waits for its answer. Returns the name of the job and the roster.
+fn register(
+    config: &ClusterConfig,
+    control: &TcpStream,
+    master: SocketAddr,
+    own: Register,
+) -> Result<(String, Vec<SocketAddr>), ClusterError> {
+    // Rank 0 started its clock before it accepted this connection, so it decides before this deadline.
+    let deadline = Instant::now() + config.rendezvous_timeout() + GRACE;
+    let admission = write_frame(Timed { stream: control, deadline }, &Hello::Register(own))
+        .and_then(|()| read_frame(Timed { stream: control, deadline }));
+    match admission {
+        Ok(Admission::Roster { job, addrs }) => Ok((job, addrs)),
+        Ok(Admission::Rejected { reason }) => Err(ClusterError::Rendezvous(reason)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            Err(ClusterError::Rendezvous(format!("rank 0 at {master} ended before all ranks had joined")))
+        }
+        Err(cause) => Err(ClusterError::NoRoster { master, cause }),
+    }
+}
+
+/// Connects to rank 0, which may start later than this process.
+fn reach_master(config: &ClusterConfig) -> Result<TcpStream, ClusterError> {
+    let deadline = Instant::now() + config.rendezvous_timeout();
+    let mut pause = Duration::from_millis(50);
+    loop {
+        let obstacle = match try_master(config, deadline) {
+            Ok(stream) => return Ok(stream),
+            Err(Obstacle::Final(error)) => return Err(error),
+            Err(Obstacle::Passing(error)) => error,
+        };
+        if Instant::now() + pause >= deadline {
+            return Err(ClusterError::MasterUnreachable {
+                rank: config.rank,
+                waited: seconds(config.rendezvous_timeout()),
+                cause: Box::new(obstacle),
+            });
+        }
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(Duration::from_millis(500));
+    }
+}
+
+/// The reason why rank 0 could not be reached.
+enum Obstacle {
+    /// Rank 0 may not have started yet.
+    Passing(ClusterError),
+    /// A retry does not help.
+    Final(ClusterError),
+}
+
+/// Tries once to connect to rank 0, at each of its addresses.
+fn try_master(config: &ClusterConfig, deadline: Instant) -> Result<TcpStream, Obstacle> {
+    let mut obstacle = None;
+    for addr in resolve_master(config, deadline).map_err(Obstacle::Passing)? {
+        if let Err(error) = check_allowed(config, "connect to", addr) {
+            obstacle.get_or_insert(Obstacle::Final(error));
+            continue;
+        }
+        let deadline = deadline.min(Instant::now() + config.connect_timeout());
+        match connector::open(addr, config.token.as_ref(), deadline, config.heartbeat_timeout()) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => {
+                let is_transient = error.is_transient();
+                let error = error.naming(format!("the master at {addr}"));
+                if !is_transient {
+                    return Err(Obstacle::Final(error));
+                }
+                obstacle = Some(Obstacle::Passing(error));
+            }
+        }
+    }
+    let unresolved = || Obstacle::Passing(ClusterError::Config("the master has no address".to_owned()));
+    Err(obstacle.unwrap_or_else(unresolved))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+    use crate::join::acceptor::{AcceptorSettings, HandshakeLimits};
+
+    #[test]
+    fn a_roster_is_checked() {
+        let config = ClusterConfig::new(1, 2, "127.0.0.1", 29500);
+        let master = SocketAddr::from((Ipv4Addr::LOCALHOST, 29500));
+        check_roster(&config, &[master, master], master).unwrap();
+        let error = check_roster(&config, &[master, ([203, 0, 113, 5], 80).into()], master).unwrap_err();
+        let error = format!("{error:#}");
+        assert!(error.contains("gives 203.0.113.5:80 as the address of rank 1: connect to"), "{error}");
+    }
+
+    #[test]
+    fn a_rank_that_dies_during_the_rendezvous_is_named() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let own = listener.local_addr().unwrap();
+        let member = TcpStream::connect(own).unwrap();
+        let (stream, peer) = listener.accept().unwrap();
+        let (sender, arrivals) = sync_channel(1);
+        let register =
+            Register { rank: 1, world_size: 3, fingerprint: String::new(), listen: own, attempt: 0, waited_ms: 0 };
+        sender.send(Arrival::Rank { register, stream, peer }).unwrap();
+        drop(member);
+        let config = ClusterConfig::new(0, 3, "127.0.0.1", own.port());
+        let acceptor = Acceptor::new(AcceptorSettings {
+            token: None,
+            job: "job".to_owned(),
+            world_size: 3,
+            limits: HandshakeLimits::of(&config),
+            notice: |_| {},
+            keep_alive: Duration::from_secs(60),
+            pulses: std::sync::mpsc::sync_channel(1).0,
+            arrivals: None,
+            rpc: tokio::sync::mpsc::channel(1).0,
+        });
+        let error = host(&config, own, &acceptor, &arrivals).err().unwrap().to_string();
+        assert_eq!(error, format!("rendezvous: rank 1 at {peer} ended before all ranks had joined"));
+    }
+}

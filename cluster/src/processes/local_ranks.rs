@@ -1,0 +1,256 @@
+//! The processes of a node's ranks: copies of this program that start together and end together.
+
+use std::ffi::OsStr;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::{ClusterError, system};
+use crate::failure::blame::OTHER_RANK_FAILED;
+use crate::processes::end_with_parent::SPAWNED;
+use crate::token::Token;
+
+/// The time that the other ranks have to end by themselves after the first failure. Then they are killed.
+const GRACE: Duration = Duration::from_secs(15);
+/// The variable for the number of threads of rayon's global pool. The default would be all cores in each process.
+const RAYON_THREADS: &str = "RAYON_NUM_THREADS";
+
+/// The ranks of a job that this node runs, each as a process of its own.
+///
+/// ```no_run
+/// use edgecut_cluster::{LocalRanks, RanksEnd, SPAWNED, Token, end_with_parent, free_port};
+///
+/// if std::env::var_os(SPAWNED).is_some() {
+///     // This process is a rank. It reads its rank from the environment and joins the job.
+///     end_with_parent()?;
+/// } else {
+///     let ranks = LocalRanks {
+///         first_rank: 0,
+///         world_size: 4,
+///         local_world_size: 4,
+///         master_addr: "127.0.0.1".to_owned(),
+///         master_port: free_port()?,
+///         token: Some(Token::random()?),
+///     };
+///     assert_eq!(ranks.run(|line| eprintln!("{line}"))?, RanksEnd::Done);
+/// }
+/// # Ok::<(), edgecut_cluster::ClusterError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct LocalRanks {
+    /// The lowest rank on this node.
+    pub first_rank: usize,
+    /// The number of processes of the job.
+    pub world_size: usize,
+    /// The number of processes on this node.
+    pub local_world_size: usize,
+    /// Host name or IP address of rank 0.
+    pub master_addr: String,
+    /// The port of rank 0.
+    pub master_port: u16,
+    /// The secret that the processes get in `EDGECUT_TOKEN`. If it is `None`, they inherit that of this process, if
+    /// any.
+    pub token: Option<Token>,
+}
+
+/// The outcome of the processes of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RanksEnd {
+    /// All ranks succeeded.
+    Done,
+    /// An interrupt or a request to terminate has ended the ranks.
+    Interrupted,
+    /// This rank failed first.
+    Failed {
+        /// The rank in the job.
+        rank: usize,
+        /// The exit status of its process.
+        status: ExitStatus,
+    },
+}
+
+impl LocalRanks {
+    /// Describes a job of `world_size` processes on this machine, on a free port of the loopback address, with a random
+    /// secret.
+    ///
+    /// # Errors
+    /// No free port, or no random bytes.
+    pub(crate) fn alone(world_size: usize) -> Result<Self, ClusterError> {
+        Ok(Self {
+            first_rank: 0,
+            world_size,
+            local_world_size: world_size,
+            master_addr: Ipv4Addr::LOCALHOST.to_string(),
+            master_port: free_port()?,
+            token: Some(Token::random()?),
+        })
+    }
+
+    /// Runs this program once per rank, with the arguments of this process, and waits for all ranks. When one fails,
+    /// the others have 15 seconds to report that and to end; then they are killed. `notice` receives a line for each
+    /// process that a signal ended.
+    ///
+    /// Interrupts are caught and end the processes. The processes also end when the calling thread ends
+    /// ([`end_with_parent`](crate::end_with_parent)), so call this from a thread that lives as long as they should.
+    ///
+    /// # Errors
+    /// A process that cannot be started. Those that were started are killed.
+    pub fn run(&self, notice: impl Fn(&str)) -> Result<RanksEnd, ClusterError> {
+        let program = std::env::current_exe().map_err(system("find this program's file"))?;
+        let (events, ended) = channel();
+        let interrupted = catch_interrupts(&events)?;
+        let mut running = Running::default();
+        for local_rank in 0..self.local_world_size {
+            let rank = self.first_rank + local_rank;
+            let child = self.command(&program, local_rank).spawn().map_err(system("start a rank's process"))?;
+            running.watch(rank, child, events.clone());
+        }
+        self.wait(running, &ended, &interrupted, notice)
+    }
+
+    fn wait(
+        &self,
+        mut running: Running,
+        ended: &Receiver<Event>,
+        interrupted: &AtomicBool,
+        notice: impl Fn(&str),
+    ) -> Result<RanksEnd, ClusterError> {
+        let mut failure: Option<(usize, ExitStatus)> = None;
+        while !running.0.is_empty() {
+            let event = if failure.is_some() || interrupted.load(Ordering::SeqCst) {
+                ended.recv_timeout(GRACE)
+            } else {
+                ended.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            };
+            match event {
+                Ok(Event::Ended(rank, status)) => {
+                    running.0.retain(|(other, _)| *other != rank);
+                    let status = status.map_err(system("wait for a rank's process"))?;
+                    if let (Some(signal), false) = (status.signal(), interrupted.load(Ordering::SeqCst)) {
+                        notice(&format!("rank {rank} was ended by signal {signal}"));
+                    }
+                    // A rank with a failure of its own replaces one that only ended because of another.
+                    let innocent = |status: &ExitStatus| status.code() == Some(i32::from(OTHER_RANK_FAILED));
+                    if !status.success() && failure.as_ref().is_none_or(|(_, status)| innocent(status)) {
+                        failure = Some((rank, status));
+                    }
+                }
+                Ok(Event::Interrupt) => running.end(Signal::TERM),
+                // The grace period is over.
+                Err(_) => running.end(Signal::KILL),
+            }
+        }
+        Ok(match failure {
+            _ if interrupted.load(Ordering::SeqCst) => RanksEnd::Interrupted,
+            Some((rank, status)) => RanksEnd::Failed { rank, status },
+            None => RanksEnd::Done,
+        })
+    }
+
+    fn command(&self, program: &Path, local_rank: usize) -> Command {
+        let mut command = Command::new(program);
+        command.args(std::env::args_os().skip(1));
+        for (name, value) in [
+            ("RANK", (self.first_rank + local_rank).to_string()),
+            ("WORLD_SIZE", self.world_size.to_string()),
+            ("LOCAL_RANK", local_rank.to_string()),
+            ("LOCAL_WORLD_SIZE", self.local_world_size.to_string()),
+            ("MASTER_ADDR", self.master_addr.clone()),
+            ("MASTER_PORT", self.master_port.to_string()),
+            (SPAWNED, std::process::id().to_string()),
+        ] {
+            command.env(name, value);
+        }
+        if std::env::var_os(RAYON_THREADS).is_none() {
+            command.env(RAYON_THREADS, share_of_cores(self.local_world_size).to_string());
+        }
+        if let Some(token) = &self.token {
+            command.env("EDGECUT_TOKEN", OsStr::new(token.to_env_value()));
+        }
+        command
+    }
+}
+
+enum Event {
+    Interrupt,
+    Ended(usize, std::io::Result<ExitStatus>),
+}
+
+/// The running processes, by rank. They are killed on drop.
+#[derive(Default)]
+struct Running(Vec<(usize, Option<Pid>)>);
+
+impl Running {
+    fn watch(&mut self, rank: usize, mut child: Child, events: Sender<Event>) {
+        self.0.push((rank, Pid::from_raw(child.id() as i32)));
+        std::thread::spawn(move || {
+            let status = child.wait();
+            let _ = events.send(Event::Ended(rank, status));
+        });
+    }
+
+    fn end(&self, signal: Signal) {
+        for pid in self.0.iter().filter_map(|(_, pid)| *pid) {
+            // An error means that the process has ended already.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end(Signal::KILL);
+    }
+}
+
+/// The exit status of a program that is ended by an interrupt.
+const INTERRUPTED: i32 = 130;
+
+/// Installs a handler that sends an event for each interrupt. Returns a flag that is set from the first one on.
+fn catch_interrupts(events: &Sender<Event>) -> Result<Arc<AtomicBool>, ClusterError> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&interrupted);
+    let wake = events.clone();
+    let caught = ctrlc::try_set_handler(move || {
+        flag.store(true, Ordering::SeqCst);
+        if wake.send(Event::Interrupt).is_err() {
+            // All ranks have ended, so the interrupt is meant for the program itself.
+            std::process::exit(INTERRUPTED);
+        }
+    });
+    match caught {
+        Err(ctrlc::Error::System(cause)) => Err(system("catch interrupts")(cause)),
+        // If the program has installed a handler of its own, that one stays in charge.
+        _ => Ok(interrupted),
+    }
+}
+
+/// Returns the number of cores per process if `processes` processes of this node share the available cores equally; at
+/// least 1.
+///
+/// ```
+/// use edgecut_cluster::share_of_cores;
+///
+/// assert!(share_of_cores(1) >= share_of_cores(2));
+/// assert_eq!(share_of_cores(1_000_000), 1);
+/// ```
+pub fn share_of_cores(processes: usize) -> usize {
+    (std::thread::available_parallelism().map_or(1, usize::from) / processes.max(1)).max(1)
+}
+
+/// Returns a loopback port that is free now. Another program may take it before rank 0 does; rank 0 then fails with
+/// [`ClusterError::PortInUse`].
+///
+/// # Errors
+/// No free port.
+pub fn free_port() -> Result<u16, ClusterError> {
+    let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr();
+    Ok(free().map_err(system("find a free port on 127.0.0.1"))?.port())
+}

@@ -1,0 +1,5 @@
+//! Ranks as processes of one machine: copies of this program that start and end together.
+
+pub(crate) mod end_with_parent;
+pub(crate) mod local_ranks;
+pub(crate) mod spawn;

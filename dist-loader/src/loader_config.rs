@@ -1,0 +1,61 @@
+//! The configuration of loaders that sample around seeds.
+
+use crate::cached_rows::CachedRows;
+use crate::error::LoaderError;
+use edgecut_dist_sampler::{DistNeighborSampler, Wanted};
+use std::sync::Arc;
+
+/// The configuration of a loader.
+///
+/// ```
+/// use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, LoaderConfig};
+/// use edgecut_dist_sampler::Wanted;
+/// let config = LoaderConfig {
+///     batch_size: 1024,
+///     even_batches: true,
+///     shuffle: true,
+///     seed: 0,
+///     concurrency: 2,
+///     prefetch_bytes: DEFAULT_PREFETCH_BYTES,
+///     wanted: Wanted { features: true, labels: true, ..Wanted::default() },
+///     cache: None,
+/// };
+/// assert_eq!(config.batch_size, 1024);
+/// ```
+#[derive(Clone, Debug)]
+pub struct LoaderConfig {
+    /// The most seeds per batch and rank.
+    pub batch_size: usize,
+    /// True to spread a rank's own seeds evenly over the agreed steps. No step then has only a few remaining seeds,
+    /// which Adam would weigh as much as a full batch. If false, every batch but the last is full. Listed seeds are
+    /// always cut into full batches.
+    pub even_batches: bool,
+    /// True to shuffle the seeds in each epoch, by a permutation that depends on (seed, epoch, part).
+    pub shuffle: bool,
+    /// The seed of shuffling and sampling.
+    pub seed: u64,
+    /// The number of batches to make at the same time, ahead of the trainer. 0 makes each batch on request.
+    pub concurrency: usize,
+    /// The most bytes of batches that are in progress or wait for the trainer. The sizes of batches in progress are
+    /// estimated from finished ones. A batch larger than the limit is made only when no other is held. The programs use
+    /// [`DEFAULT_PREFETCH_BYTES`](crate::DEFAULT_PREFETCH_BYTES).
+    pub prefetch_bytes: usize,
+    /// The attributes of nodes to fetch. Labels are fetched for the seeds only.
+    pub wanted: Wanted,
+    /// The nodes whose features are not fetched, since the consumer has cached them. They may differ between ranks.
+    pub cache: Option<Arc<CachedRows>>,
+}
+
+/// Rejects in-degrees in temporal sampling. In-degrees of the whole graph count edges later than the seed, from which a
+/// model could learn about the future.
+pub(crate) fn check_degrees(sampler: &DistNeighborSampler, wanted: Wanted) -> Result<(), LoaderError> {
+    if wanted.degrees && sampler.temporal().is_some() {
+        return Err(LoaderError::Config {
+            what:
+                "in-degrees count edges of all times, including those later than a seed: do not request degrees (a GCN \
+                   needs them), or sample without times"
+                    .into(),
+        });
+    }
+    Ok(())
+}

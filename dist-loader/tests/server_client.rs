@@ -1,0 +1,290 @@
+//! Tests that clients of servers make the batches that ranks with parts make, over real sockets.
+
+mod support;
+
+use edgecut_cluster::{Cluster, ProcessGroup, ServiceConfig, ServiceListener};
+use edgecut_dist_loader::{
+    DEFAULT_PREFETCH_BYTES, DistLinkNeighborLoader, DistNeighborLoader, EdgeSeeds, Exclude, LinkBatch, LinkConfig,
+    LoaderConfig, MiniBatch, NegativeDistribution, NegativeSampling, Seeds,
+};
+use edgecut_dist_sampler::{
+    CacheSize, DistGraph, DistGraphConfig, DistNeighborSampler, NumNeighbors, SamplerConfig, ServerList, Wanted,
+};
+use edgecut_graph::readers::{FakeOptions, fake_hetero};
+use edgecut_graph::{EdgeTypeId, HoldOut, Meta, NodeTypeId, Part, PartitionId, Split};
+use edgecut_partition::Method;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use support::{graph, in_original_ids, on_ranks, write_parts};
+
+const EVERYTHING: Wanted = Wanted { labels: true, times: false, original_ids: true, degrees: true, features: true };
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Servers in this process that hold the parts in a folder.
+struct Servers {
+    list: ServerList,
+    graphs: Vec<Arc<DistGraph>>,
+}
+
+impl Servers {
+    fn start(dir: &Path, replicas: usize, config: &DistGraphConfig) -> Self {
+        Self::start_at(dir, replicas, config, 0)
+    }
+
+    /// Starts servers at consecutive ports, or at free ones if `first_port` is 0.
+    fn start_at(dir: &Path, replicas: usize, config: &DistGraphConfig, first_port: u16) -> Self {
+        let meta = Meta::read(dir).expect("read META.json");
+        let service = ServiceConfig::new(None);
+        let port = |server: u16| if first_port == 0 { 0 } else { first_port + server };
+        let listen = |server| ServiceListener::bind(Ipv4Addr::LOCALHOST.into(), port(server), &service);
+        let num_servers = meta.num_parts as u16 * replicas as u16;
+        let listeners = (0..num_servers).map(|server| listen(server).expect("a free port"));
+        let listeners: Vec<ServiceListener> = listeners.collect();
+        let addresses: Vec<String> = listeners.iter().map(|listener| listener.addr().to_string()).collect();
+        let list = ServerList::parse(&addresses.join(","), service).expect("a list");
+        let serve = |(server, listener)| {
+            let part = list.part_of_server(&meta, server).expect("a part for the server");
+            let part = Arc::new(Part::open(dir, part, true).expect("open the part"));
+            DistGraph::serve(part, list.clone(), server, listener, config.clone()).expect("serve")
+        };
+        let graphs = listeners.into_iter().enumerate().map(serve).collect();
+        Self { list, graphs }
+    }
+
+    /// Runs `work` on every client of a job of `num_clients`. Returns the result of each.
+    fn on_clients<T: Send>(
+        &self,
+        num_clients: usize,
+        work: impl Fn(Arc<DistGraph>, &mut ProcessGroup) -> T + Sync,
+    ) -> Vec<T> {
+        // Small enough for servers with small messages.
+        let fetch_chunk_bytes = 4096;
+        let config = DistGraphConfig { num_workers: 2, fetch_chunk_bytes, ..DistGraphConfig::default() };
+        let run = |cluster: Cluster| {
+            let list = self.list.clone();
+            let node = DistGraph::connect(list, cluster.clone(), config.clone(), PATIENCE).expect("connect");
+            let mut world = cluster.world().expect("the world group");
+            let result = work(node, &mut world);
+            drop(world);
+            cluster.shutdown().expect("leave together");
+            result
+        };
+        let clients = Cluster::join_local(num_clients, |_| {}).expect("join");
+        std::thread::scope(|scope| {
+            let run = &run;
+            let threads: Vec<_> = clients.into_iter().map(|cluster| scope.spawn(move || run(cluster))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no client panics")).collect()
+        })
+    }
+}
+
+fn config() -> LoaderConfig {
+    LoaderConfig {
+        batch_size: 12,
+        even_batches: true,
+        shuffle: true,
+        seed: 3,
+        concurrency: 2,
+        prefetch_bytes: DEFAULT_PREFETCH_BYTES,
+        wanted: EVERYTHING,
+        cache: None,
+    }
+}
+
+fn loader(node: &Arc<DistGraph>, seeds: Seeds, world: &mut ProcessGroup) -> DistNeighborLoader {
+    let config_of_sampler = SamplerConfig::new("12,12".parse::<NumNeighbors>().expect("fan-outs"));
+    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config_of_sampler).expect("a sampler"));
+    DistNeighborLoader::new(sampler, NodeTypeId(0), seeds, config(), world).expect("a loader")
+}
+
+fn epochs(node: &Arc<DistGraph>, seeds: Seeds, world: &mut ProcessGroup) -> Vec<MiniBatch> {
+    let loader = loader(node, seeds, world);
+    (0..2).flat_map(|epoch| loader.epoch(epoch).map(|batch| batch.expect("a batch")).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn as_many_clients_as_ranks_get_the_batches_of_these_ranks() {
+    let dir = tempfile::tempdir().expect("a folder");
+    write_parts(&graph(600, 5_000, 1), 2, Method::Metis { recursive: false }, dir.path());
+    let config = DistGraphConfig { num_workers: 2, ..DistGraphConfig::default() };
+    let servers = Servers::start(dir.path(), 1, &config);
+    for num_ranks in [2, 4] {
+        for seeds in [Seeds::Split(Split::Train), Seeds::Owned] {
+            let expected = on_ranks(dir.path(), num_ranks, &config, |node, world| epochs(&node, seeds.clone(), world));
+            let batches = servers.on_clients(num_ranks, |node, world| epochs(&node, seeds.clone(), world));
+            assert!(expected.iter().flatten().any(|batch| batch.num_seeds > 0));
+            assert_eq!(batches, expected);
+        }
+    }
+}
+
+#[test]
+fn any_number_of_clients_and_servers_makes_the_same_listed_batches() {
+    let dataset = graph(600, 5_000, 2);
+    let seeds: Vec<u32> = (0..600).step_by(7).collect();
+    let whole = tempfile::tempdir().expect("a folder");
+    write_parts(&dataset, 1, Method::Random, whole.path());
+    let config = DistGraphConfig { num_workers: 2, ..DistGraphConfig::default() };
+    let listed = |node: &Arc<DistGraph>, world: &mut ProcessGroup| {
+        // A client has no directory to make, so its lookups ask all servers.
+        node.make_directory(NodeTypeId(0), false, world).expect("the directory");
+        let found = node.handle().block_on(node.find_originals(NodeTypeId(0), &seeds)).expect("the seeds");
+        epochs(node, Seeds::Listed(found), world).into_iter().map(in_original_ids).collect::<Vec<_>>()
+    };
+    let in_order = |of_ranks: Vec<Vec<MiniBatch>>| {
+        let mut batches: Vec<MiniBatch> = of_ranks.into_iter().flatten().filter(|b| b.num_seeds > 0).collect();
+        batches.sort_by_key(|batch| (batch.key.epoch, batch.key.batch));
+        batches
+    };
+    let expected = in_order(on_ranks(whole.path(), 1, &config, |node, world| listed(&node, world)));
+    assert_eq!(expected.len(), 2 * seeds.len().div_ceil(12));
+    for (num_parts, replicas, num_clients) in [(1, 1, 1), (2, 1, 1), (2, 1, 3), (3, 1, 2), (2, 2, 3)] {
+        let dir = tempfile::tempdir().expect("a folder");
+        write_parts(&dataset, num_parts, Method::Metis { recursive: false }, dir.path());
+        let servers = Servers::start(dir.path(), replicas, &config);
+        let batches = in_order(servers.on_clients(num_clients, |node, world| listed(&node, world)));
+        assert_eq!(batches, expected, "{num_parts} parts, {replicas} replicas, {num_clients} clients");
+    }
+}
+
+#[test]
+fn clients_that_share_all_parts_see_each_training_node_once_per_epoch() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dataset = graph(600, 5_000, 3);
+    let meta = write_parts(&dataset, 2, Method::Metis { recursive: false }, dir.path());
+    let servers = Servers::start(dir.path(), 1, &DistGraphConfig::default());
+    for num_clients in [1, 3] {
+        let of_clients =
+            servers.on_clients(num_clients, |node, world| epochs(&node, Seeds::Split(Split::Train), world));
+        for epoch in 0..2 {
+            let batches = of_clients.iter().flatten().filter(|batch| batch.key.epoch == epoch && batch.num_seeds > 0);
+            let mut seeds: Vec<u32> =
+                batches.flat_map(|batch| batch.nodes[0].original_ids[..batch.num_seeds].to_vec()).collect();
+            seeds.sort_unstable();
+            let expected: Vec<u32> = (0..600).step_by(3).collect();
+            assert_eq!(seeds, expected);
+        }
+    }
+    assert_eq!(meta.num_parts, 2);
+}
+
+#[test]
+fn typed_graphs_caches_and_small_messages_change_nothing() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let dataset = fake_hetero(&FakeOptions { avg_num_nodes: 200, ..FakeOptions::default() }).expect("a graph");
+    write_parts(&dataset, 2, Method::Metis { recursive: false }, dir.path());
+    let config = DistGraphConfig { num_workers: 2, ..DistGraphConfig::default() };
+    let train = Seeds::Split(Split::Train);
+    let expected = on_ranks(dir.path(), 2, &config, |node, world| epochs(&node, train.clone(), world));
+    let servers = Servers::start(dir.path(), 1, &config);
+    let cached = |node: Arc<DistGraph>, world: &mut ProcessGroup| {
+        let hotness = loader(&node, train.clone(), world).hotness(0, usize::MAX).expect("counts");
+        node.cache_features(hotness, CacheSize::Ratio(0.3)).expect("a cache");
+        let batches = epochs(&node, train.clone(), world);
+        assert!(node.traffic().count().cached_nodes > 0);
+        batches
+    };
+    assert_eq!(servers.on_clients(2, |node, world| epochs(&node, train.clone(), world)), expected);
+    assert_eq!(servers.on_clients(2, cached), expected);
+    // Replies that do not fit into a message are replaced by hops that the client sends itself.
+    let small = DistGraphConfig { max_message_bytes: 12 << 10, fetch_chunk_bytes: 4096, ..config };
+    let servers = Servers::start(dir.path(), 1, &small);
+    assert_eq!(servers.on_clients(2, |node, world| epochs(&node, train.clone(), world)), expected);
+}
+
+#[test]
+fn a_list_in_another_order_is_refused() {
+    let dir = tempfile::tempdir().expect("a folder");
+    write_parts(&graph(200, 1_000, 1), 2, Method::Metis { recursive: false }, dir.path());
+    let servers = Servers::start(dir.path(), 1, &DistGraphConfig::default());
+    let addresses = servers.list.addresses();
+    for (addresses, expected) in [
+        (vec![addresses[1].clone(), addresses[0].clone()], "give all servers and clients the same list"),
+        (vec![addresses[0].clone()], "give all servers and clients the same list"),
+    ] {
+        let list = ServerList::new(addresses, ServiceConfig::new(None)).expect("a list");
+        let cluster = Cluster::join_local(1, |_| {}).expect("join").remove(0);
+        let refused = DistGraph::connect(list, cluster, DistGraphConfig::default(), PATIENCE);
+        let error = refused.err().expect("it is refused").to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_server_that_ends_is_named_and_one_that_starts_again_is_used() {
+    let dir = tempfile::tempdir().expect("a folder");
+    write_parts(&graph(600, 5_000, 1), 2, Method::Metis { recursive: false }, dir.path());
+    let config = DistGraphConfig { num_workers: 2, connect_budget_ms: 500, ..DistGraphConfig::default() };
+    // Below the ports that the system gives to other sockets, so that the port stays free until the server is back.
+    let first_port = 18_000 + (std::process::id() % 1_000) as u16 * 2;
+    let mut servers = Servers::start_at(dir.path(), 1, &config, first_port);
+    let address = servers.list.addresses()[1].clone();
+    let list = servers.list.clone();
+    let join = || {
+        let cluster = Cluster::join_local(1, |_| {}).expect("join").remove(0);
+        let node = DistGraph::connect(list.clone(), cluster.clone(), config.clone(), PATIENCE).expect("connect");
+        let of_client = loader(&node, Seeds::Split(Split::Train), &mut cluster.world().expect("the world group"));
+        (cluster, of_client)
+    };
+    let (_cluster, of_client) = join();
+    let expected: Vec<MiniBatch> = of_client.epoch(0).map(|batch| batch.expect("a batch")).collect();
+
+    drop(servers.graphs.pop());
+    let error = of_client.epoch(0).find_map(Result::err).expect("a batch needs the server that has ended");
+    let text = edgecut_cluster::with_causes(&error);
+    assert!(text.contains(&format!("server {address}")), "{text}");
+
+    let service = ServiceConfig::new(None);
+    let listener = ServiceListener::bind(Ipv4Addr::LOCALHOST.into(), address.port(), &service).expect("the port");
+    let part = Arc::new(Part::open(dir.path(), PartitionId(1), true).expect("open the part"));
+    let again = DistGraph::serve(part, list.clone(), 1, listener, config.clone()).expect("serve");
+    // The server that stayed treats the other one as unreachable for up to a second.
+    let begin = Instant::now();
+    while let Err(error) = servers.graphs[0].handle().block_on(servers.graphs[0].wait_until_connected()) {
+        assert!(begin.elapsed() < PATIENCE, "{error}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let (_cluster, of_client) = join();
+    let batches: Vec<MiniBatch> = of_client.epoch(0).map(|batch| batch.expect("a batch")).collect();
+    assert_eq!(batches, expected);
+    drop(again);
+}
+
+fn link_batches(node: &Arc<DistGraph>, split: Split, world: &mut ProcessGroup) -> Vec<LinkBatch> {
+    let sampler_config = SamplerConfig::new("5,4".parse::<NumNeighbors>().expect("fan-outs"));
+    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), sampler_config).expect("a sampler"));
+    let negatives = NegativeSampling {
+        num: 3,
+        distribution: NegativeDistribution::Uniform,
+        exclude: Exclude::EdgesAndHeldOut,
+        shared: false,
+    };
+    let link = LinkConfig { negatives, exclude_seed_edges: true, reverse_types: Vec::new() };
+    let seeds = EdgeSeeds::Split(split, vec![EdgeTypeId(0), EdgeTypeId(1)]);
+    let loader = DistLinkNeighborLoader::new(sampler, seeds, config(), link, world).expect("a loader");
+    loader.epoch(1).map(|batch| batch.expect("a batch")).collect()
+}
+
+#[test]
+fn clients_get_the_batches_of_edges_that_ranks_make() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let options = FakeOptions { avg_num_nodes: 90, avg_degree: 4.0, num_channels: 4, ..FakeOptions::default() };
+    let mut dataset = fake_hetero(&options).expect("a graph");
+    let types = [EdgeTypeId(0), EdgeTypeId(1)];
+    dataset.hold_out_edges(&types, &HoldOut::random(0.1, 0.1, 4)).expect("edges to hold out");
+    write_parts(&dataset, 2, Method::Metis { recursive: false }, dir.path());
+    let config = DistGraphConfig { num_workers: 2, ..DistGraphConfig::default() };
+    let servers = Servers::start(dir.path(), 1, &config);
+    for split in [Split::Train, Split::Valid] {
+        let expected = on_ranks(dir.path(), 2, &config, |node, world| link_batches(&node, split, world));
+        let batches = servers.on_clients(2, |node, world| link_batches(&node, split, world));
+        assert!(expected.iter().flatten().any(|batch| !batch.src.is_empty()));
+        assert_eq!(batches, expected);
+        // One client sees the edges of both parts.
+        let num_edges = |of_clients: &[Vec<LinkBatch>]| of_clients.iter().flatten().map(|b| b.src.len()).sum::<usize>();
+        let alone = servers.on_clients(1, |node, world| link_batches(&node, split, world));
+        assert_eq!(num_edges(&alone), num_edges(&expected));
+    }
+}

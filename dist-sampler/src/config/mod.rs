@@ -1,0 +1,9 @@
+//! The configuration of a process and of its samplers.
+
+pub(crate) mod cache_size;
+pub(crate) mod dist_graph_config;
+pub(crate) mod fan_out;
+pub(crate) mod num_neighbors;
+pub(crate) mod rule;
+pub(crate) mod sampler_config;
+pub(crate) mod wanted;

@@ -1,0 +1,169 @@
+//! Fan-outs by hop and edge type.
+
+use crate::config::fan_out::{Fanout, parse_num_neighbors};
+use edgecut_graph::{EdgeTypeMeta, Meta};
+use std::str::FromStr;
+
+/// The number of in-neighbors to draw per node, by hop and edge type. Lists start with the hop nearest to the seeds.
+/// Edge types share one list or have lists of their own.
+///
+/// A fan-out counts **per edge type**, as in PyG and DGL: with a fan-out of 10, a paper with in-edges of the types
+/// `cites` and `writes` draws 10 citing papers and 10 authors. (OGB's published settings for ogbn-mag are for samplers
+/// that count differently.)
+///
+/// As text, `15,10` applies to all edge types. `cites=15,10;writes=10,0` names edge types by relation, or as
+/// `author__writes__paper` if the relation is ambiguous. 0 draws none. `cites=15,10;5,5` gives 5 and 5 to all other
+/// edge types.
+///
+/// ```
+/// use edgecut_dist_sampler::{Fanout, NumNeighbors};
+/// let same: NumNeighbors = vec![Fanout::Count(15), Fanout::All].into();
+/// assert_eq!("15,-1".parse(), Ok(same));
+/// let typed: NumNeighbors = "cites=15,10;writes=10,0".parse()?;
+/// assert_eq!(typed.num_hops(), 2);
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NumNeighbors {
+    /// Fan-outs of the edge types without a name in the list.
+    others: Option<Vec<Fanout>>,
+    /// Fan-outs by name. `None` draws nothing.
+    named: Vec<(String, Vec<Option<Fanout>>)>,
+}
+
+impl From<Vec<Fanout>> for NumNeighbors {
+    fn from(fanouts: Vec<Fanout>) -> Self {
+        Self { others: Some(fanouts), named: Vec::new() }
+    }
+}
+
+impl FromStr for NumNeighbors {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut fanouts = Self { others: None, named: Vec::new() };
+        for item in text.split(';') {
+            let Some((name, list)) = item.split_once('=') else {
+                if fanouts.others.replace(parse_num_neighbors(item)?).is_some() {
+                    return Err(format!("{text:?} has two lists without an edge type: name the edge type of one"));
+                }
+                continue;
+            };
+            let name = name.trim();
+            if name.is_empty() || fanouts.named.iter().any(|(known, _)| known == name) {
+                return Err(format!("{text:?} names edge type {name:?} twice, or not at all"));
+            }
+            let fanout = |field: &str| match field.trim() {
+                "0" => Ok(None),
+                field => field.parse().map(Some),
+            };
+            fanouts.named.push((name.to_owned(), list.split(',').map(fanout).collect::<Result<_, String>>()?));
+        }
+        let hops = fanouts.num_hops();
+        let agree = fanouts.lengths().all(|length| length == hops);
+        if agree {
+            Ok(fanouts)
+        } else {
+            Err(format!("{text:?} has lists of different lengths: give each edge type one fan-out per hop"))
+        }
+    }
+}
+
+impl NumNeighbors {
+    /// Returns the number of hops.
+    ///
+    /// ```
+    /// use edgecut_dist_sampler::NumNeighbors;
+    /// assert_eq!("15,10,5".parse::<NumNeighbors>()?.num_hops(), 3);
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn num_hops(&self) -> usize {
+        self.lengths().next().unwrap_or(0)
+    }
+
+    fn lengths(&self) -> impl Iterator<Item = usize> {
+        self.others.iter().map(Vec::len).chain(self.named.iter().map(|(_, fanouts)| fanouts.len()))
+    }
+
+    /// Returns the fan-outs for a graph as `[hop][edge type]`. `None` draws nothing.
+    ///
+    /// # Errors
+    /// A message about a name that no edge type has, or an edge type without a fan-out.
+    pub(crate) fn of_graph(&self, meta: &Meta) -> Result<Vec<Vec<Option<Fanout>>>, String> {
+        let triple = |e: &EdgeTypeMeta| format!("{}__{}__{}", e.src_type, e.relation, e.dst_type);
+        let all = || meta.edge_types.iter().map(triple).collect::<Vec<_>>().join(", ");
+        let has_name = |e: &EdgeTypeMeta, name: &str| triple(e) == name || e.relation == name;
+        if let Some((name, _)) = self.named.iter().find(|(name, _)| !meta.edge_types.iter().any(|e| has_name(e, name)))
+        {
+            return Err(format!("num_neighbors names edge type {name}, but the graph has {}", all()));
+        }
+        let of_type = |e: &EdgeTypeMeta| -> Result<Vec<Option<Fanout>>, String> {
+            // `src__relation__dst` is more specific than the relation, so it takes precedence.
+            let exact = self.named.iter().find(|(name, _)| *name == triple(e));
+            if let Some((_, fanouts)) = exact.or_else(|| self.named.iter().find(|(name, _)| *name == e.relation)) {
+                return Ok(fanouts.clone());
+            }
+            match &self.others {
+                Some(fanouts) => Ok(fanouts.iter().copied().map(Some).collect()),
+                None => Err(format!(
+                    "num_neighbors has nothing for edge type {}: name it (a fan-out of 0 draws none), or add a list \
+                     without a name for all other edge types",
+                    triple(e)
+                )),
+            }
+        };
+        let by_type = meta.edge_types.iter().map(of_type).collect::<Result<Vec<_>, _>>()?;
+        Ok((0..self.num_hops()).map(|hop| by_type.iter().map(|fanouts| fanouts[hop]).collect()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Fanout::{All, Count};
+
+    /// Returns the description of a graph with edge types v0__e0__v1, v1__e1__v0 and so on, as in `fake-hetero`.
+    fn meta() -> Meta {
+        let node = |name: &str| {
+            serde_json::json!({"name": name, "book": [0, 5], "feature_dim": 0, "feature_dtype": "f32",
+                "has_labels": false, "num_classes": 0, "split_sizes": [0, 0, 0]})
+        };
+        let ends = [("v0", "v1"), ("v1", "v0"), ("v1", "v2"), ("v2", "v1"), ("v2", "v0"), ("v0", "v2")];
+        let edge = |(i, (src, dst)): (usize, &(&str, &str))| serde_json::json!({"src_type": src, "relation": format!("e{i}"), "dst_type": dst, "num_edges": 1});
+        let edges: Vec<serde_json::Value> = ends.iter().enumerate().map(edge).collect();
+        let nodes = ["v0", "v1", "v2"].map(node);
+        let part = serde_json::json!({"nodes": 15, "edges": 6, "train_nodes": 0, "halo_nodes": 0});
+        serde_json::from_value(serde_json::json!({
+            "format": "edgecut-partition", "version": 1, "dataset": "test", "num_parts": 1,
+            "provenance": {"method": "random", "recursive": false, "seed": 0, "balance": [], "split": null},
+            "node_types": nodes, "files": {},
+            "edge_types": edges,
+            "report": {"parts": [part], "cut_edges": 0, "cut_fraction": 0.0, "remote_neighbor_fraction": 0.0},
+        }))
+        .expect("a description")
+    }
+
+    #[test]
+    fn each_edge_type_has_its_own_or_what_all_others_have() {
+        let fanouts: NumNeighbors = "e0=3,-1; v2__e3__v1 = 0,4; 7,8".parse().unwrap();
+        let found = fanouts.of_graph(&meta()).unwrap();
+        assert_eq!(found[0], [Some(Count(3)), Some(Count(7)), Some(Count(7)), None, Some(Count(7)), Some(Count(7))]);
+        assert_eq!(found[1][..4], [Some(All), Some(Count(8)), Some(Count(8)), Some(Count(4))]);
+        let same: NumNeighbors = vec![Count(2)].into();
+        assert_eq!(same.of_graph(&meta()).unwrap(), [[Some(Count(2)); 6]]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_said() {
+        let parse = |text: &str| text.parse::<NumNeighbors>().unwrap_err();
+        assert!(parse("e0=3,2;e1=3").contains("different lengths"));
+        assert!(parse("e0=3;e0=4").contains("twice"));
+        assert!(parse("=3").contains("not at all"));
+        assert!(parse("1,2;3,4").contains("two lists without"));
+        assert!(parse("e0=3,x").contains("\"x\""));
+        assert!(parse("0,2").contains("\"0\""), "a graph in which nothing is drawn");
+        let of_graph = |text: &str| text.parse::<NumNeighbors>().unwrap().of_graph(&meta()).unwrap_err();
+        assert!(of_graph("e9=3;2").contains("names edge type e9, but the graph has v0__e0__v1, "));
+        assert!(of_graph("e0=3").contains("nothing for edge type v1__e1__v0"));
+    }
+}

@@ -1,0 +1,127 @@
+//! Rules by which neighbors are drawn.
+
+use crate::config::fan_out::Fanout;
+use edgecut_graph::{EdgeTypeMeta, Meta};
+use serde::{Deserialize, Serialize};
+use std::str::FromStr;
+
+/// The rule by which the neighbors of a node are drawn, apart from their number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Rule {
+    /// True to draw with replacement.
+    pub(crate) replace: bool,
+    /// True to draw edges in proportion to their weights.
+    pub(crate) weighted: bool,
+    /// The times that limit sampling, if any.
+    pub(crate) temporal: Option<Temporal>,
+}
+
+impl Rule {
+    /// Checks that the edges that are drawn have the weights and times that the rule needs.
+    pub(crate) fn check(self, meta: &Meta, fanouts: &[Vec<Option<Fanout>>]) -> Result<(), String> {
+        let dataset = &meta.dataset;
+        let drawn = |e: usize| fanouts.iter().any(|fanouts| fanouts[e].is_some());
+        let lacking = |has: &dyn Fn(&EdgeTypeMeta) -> bool| {
+            let mut types = meta.edge_types.iter().enumerate().filter(|(e, t)| drawn(*e) && !has(t));
+            types.next().map(|(_, t)| format!("{}__{}__{}", t.src_type, t.relation, t.dst_type))
+        };
+        if let (true, Some(name)) = (self.weighted, lacking(&|t| t.has_weights)) {
+            return Err(format!(
+                "weighted sampling needs a weight for each edge, and edge type {name} of dataset {dataset} has none: \
+                 partition it with weights, or give it a fan-out of 0"
+            ));
+        }
+        let Some(temporal) = self.temporal else { return Ok(()) };
+        if self.weighted && temporal.strategy == TemporalStrategy::Last {
+            return Err(
+                "weights and the temporal strategy `last` exclude each other: sample without weights, or use the \
+                        strategy `uniform`"
+                    .into(),
+            );
+        }
+        match temporal.attr {
+            TimeAttr::EdgeTime => match lacking(&|t| t.has_times) {
+                Some(name) => Err(format!(
+                    "edge_time: edge type {name} of dataset {dataset} has no times: partition it with edge times, or give \
+                     it a fan-out of 0"
+                )),
+                None => Ok(()),
+            },
+            TimeAttr::NodeTime => {
+                if meta.node_types.iter().any(|t| t.has_times) {
+                    Ok(())
+                } else {
+                    Err(format!("node_time: no nodes of dataset {dataset} have times: partition it with node times"))
+                }
+            }
+        }
+    }
+}
+
+/// Temporal sampling, which draws nothing later than the seed's time.
+///
+/// ```
+/// use edgecut_dist_sampler::{Fanout, SamplerConfig, Temporal, TemporalStrategy, TimeAttr};
+/// let latest = Temporal { attr: TimeAttr::EdgeTime, strategy: TemporalStrategy::Last };
+/// let config = SamplerConfig::new(vec![Fanout::Count(10)]).with_times(Some(latest));
+/// assert_eq!(config.temporal, Some(latest));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Temporal {
+    /// The times to compare with the seed's time.
+    pub attr: TimeAttr,
+    /// The choice among the neighbors that are not too late.
+    pub strategy: TemporalStrategy,
+}
+
+/// The times to compare with the seed's time in temporal sampling.
+///
+/// ```
+/// use edgecut_dist_sampler::TimeAttr;
+/// assert_eq!("edge_time".parse(), Ok(TimeAttr::EdgeTime));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum TimeAttr {
+    /// Times of edges. An edge exists from its time on.
+    EdgeTime,
+    /// Times of nodes. A neighbor exists from its time on. Nodes of types without times always exist.
+    NodeTime,
+}
+
+/// The choice among the neighbors that are not too late.
+///
+/// ```
+/// use edgecut_dist_sampler::TemporalStrategy;
+/// assert_eq!("last".parse(), Ok(TemporalStrategy::Last));
+/// assert_eq!(TemporalStrategy::default(), TemporalStrategy::Uniform);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum TemporalStrategy {
+    /// Any of them, as in sampling without times.
+    #[default]
+    Uniform,
+    /// The latest ones. Among equal times, the last in the order of the edge list.
+    Last,
+}
+
+impl FromStr for TimeAttr {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.replace('-', "_").as_str() {
+            "edge_time" => Ok(Self::EdgeTime),
+            "node_time" => Ok(Self::NodeTime),
+            _ => Err(format!("{text:?} is neither edge_time nor node_time")),
+        }
+    }
+}
+
+impl FromStr for TemporalStrategy {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "uniform" => Ok(Self::Uniform),
+            "last" => Ok(Self::Last),
+            _ => Err(format!("{text:?} is neither uniform nor last")),
+        }
+    }
+}

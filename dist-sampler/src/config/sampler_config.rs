@@ -1,0 +1,76 @@
+//! The configuration of a sampler.
+
+use crate::config::num_neighbors::NumNeighbors;
+use crate::config::rule::Temporal;
+use crate::config::wanted::WantedOfEdges;
+
+/// The configuration of a [`DistNeighborSampler`](crate::DistNeighborSampler).
+///
+/// ```
+/// use edgecut_dist_sampler::{Fanout, SamplerConfig};
+/// let config = SamplerConfig::new(vec![Fanout::Count(15), Fanout::Count(10)]).with_weights(true);
+/// assert!(config.weighted && !config.replace);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SamplerConfig {
+    /// Fan-outs by hop and edge type.
+    pub num_neighbors: NumNeighbors,
+    /// True to draw neighbors with replacement. A fan-out of [`Fanout::All`](crate::Fanout::All) takes each neighbor once either way.
+    pub replace: bool,
+    /// True to draw edges with probabilities in proportion to their weights. Without replacement, edges are drawn one
+    /// after the other, each in proportion to its weight among the edges that are left. Edges of weight 0 are never
+    /// drawn, not even by [`Fanout::All`](crate::Fanout::All).
+    pub weighted: bool,
+    /// The times that limit sampling: nothing later than the seed's time is drawn. `None` ignores times.
+    pub temporal: Option<Temporal>,
+    /// True to sample a separate neighborhood for each seed. A node in the neighborhoods of several seeds then appears
+    /// once per seed. Temporal sampling is always disjoint, since each seed has its own time.
+    pub disjoint: bool,
+    /// The attributes to fetch for the sampled edges.
+    pub edge_attributes: WantedOfEdges,
+}
+
+impl SamplerConfig {
+    /// Returns a configuration that draws uniformly without replacement, from all times, with shared neighborhoods and
+    /// without edge attributes.
+    pub fn new(num_neighbors: impl Into<NumNeighbors>) -> Self {
+        Self {
+            num_neighbors: num_neighbors.into(),
+            replace: false,
+            weighted: false,
+            temporal: None,
+            disjoint: false,
+            edge_attributes: WantedOfEdges::default(),
+        }
+    }
+
+    /// Sets whether neighbors are drawn with replacement.
+    pub fn with_replacement(mut self, replace: bool) -> Self {
+        self.replace = replace;
+        self
+    }
+
+    /// Sets whether edges are drawn by their weights.
+    pub fn with_weights(mut self, weighted: bool) -> Self {
+        self.weighted = weighted;
+        self
+    }
+
+    /// Sets the times that limit sampling.
+    pub fn with_times(mut self, temporal: Option<Temporal>) -> Self {
+        self.temporal = temporal;
+        self
+    }
+
+    /// Sets the attributes to fetch for the sampled edges.
+    pub fn with_edge_attributes(mut self, edge_attributes: WantedOfEdges) -> Self {
+        self.edge_attributes = edge_attributes;
+        self
+    }
+
+    /// Sets whether each seed has a separate neighborhood.
+    pub fn with_disjoint(mut self, disjoint: bool) -> Self {
+        self.disjoint = disjoint;
+        self
+    }
+}

@@ -1,0 +1,66 @@
+//! The attributes of nodes and edges to fetch.
+
+use serde::{Deserialize, Serialize};
+
+/// The attributes of nodes to fetch.
+///
+/// ```
+/// use edgecut_dist_sampler::Wanted;
+/// let features_and_labels = Wanted { features: true, labels: true, ..Wanted::default() };
+/// assert!(!features_and_labels.degrees);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// Labels, `i64`.
+    pub labels: bool,
+    /// Times, `i64`.
+    pub times: bool,
+    /// Original ids, `u32`.
+    pub original_ids: bool,
+    /// In-degrees in the whole graph, over all edge types into the node's type and over all times, `u32`.
+    pub degrees: bool,
+    /// Features, as stored.
+    pub features: bool,
+}
+
+/// The attributes of edges to fetch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WantedOfEdges {
+    /// Times, `i64`.
+    pub times: bool,
+    /// Weights, `f32`.
+    pub weights: bool,
+    /// Features, as stored.
+    pub features: bool,
+}
+
+impl Wanted {
+    /// Returns the bytes of a node in a reply to `fetch`, over all wanted attributes.
+    pub(crate) fn bytes_per_node(self, feature_bytes: usize) -> usize {
+        let size = |wanted: bool, bytes: usize| if wanted { bytes } else { 0 };
+        size(self.labels, 8)
+            + size(self.times, 8)
+            + size(self.original_ids, 4)
+            + size(self.degrees, 4)
+            + size(self.features, feature_bytes)
+    }
+}
+
+impl WantedOfEdges {
+    /// Returns whether any attribute is wanted.
+    ///
+    /// ```
+    /// use edgecut_dist_sampler::WantedOfEdges;
+    /// assert!(!WantedOfEdges::default().any());
+    /// assert!(WantedOfEdges { times: true, ..WantedOfEdges::default() }.any());
+    /// ```
+    pub fn any(self) -> bool {
+        self.times || self.weights || self.features
+    }
+
+    /// Returns the bytes of an edge in a reply.
+    pub(crate) fn bytes_per_edge(self, feature_bytes: usize) -> usize {
+        let size = |wanted: bool, bytes: usize| if wanted { bytes } else { 0 };
+        size(self.times, 8) + size(self.weights, 4) + size(self.features, feature_bytes)
+    }
+}

@@ -1,0 +1,418 @@
+//! A partitioned graph as one process of a job sees it.
+
+use crate::cache::cached_features::CachedFeatures;
+use crate::config::dist_graph_config::DistGraphConfig;
+use crate::error::SampleError;
+use crate::numbering::shared::Relabel;
+use crate::part::embedding_shards::Shards;
+use crate::part::local_part::LocalPart;
+use crate::rpc::peer::{Holders, Peer, PeerContext};
+use crate::rpc::served::{Served, ServedCount};
+use crate::rpc::service::Service;
+use crate::rpc::traffic::Traffic;
+use crate::workers::Workers;
+use bytes::Bytes;
+use edgecut_cluster::{Cluster, ServiceListener};
+use edgecut_graph::{HopKernel, Meta, NodeTypeId, Part, PartitionId};
+use futures::{StreamExt, TryStreamExt};
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::{Semaphore, mpsc};
+
+/// A partitioned graph as one process of a job sees it: the part that the process holds, the service that answers its
+/// peers, and the connections to its peers.
+///
+/// If the world size is `R` times the number of parts, `R` consecutive ranks hold each part. They share its mapped
+/// files and split its seeds.
+///
+/// ```
+/// use edgecut_cluster::Cluster;
+/// use edgecut_dist_sampler::{DistGraph, DistGraphConfig, share_dataset};
+/// use edgecut_graph::readers::{FakeOptions, fake};
+/// use std::sync::Arc;
+/// // A job of one process, and a graph of one part.
+/// let cluster = Cluster::join_local(1, |_| {})?.remove(0);
+/// let part = share_dataset(&cluster, || fake(&FakeOptions::default()))?;
+/// let node = DistGraph::start(Arc::new(part), cluster, DistGraphConfig::default())?;
+/// node.handle().block_on(node.wait_until_connected())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct DistGraph {
+    pub(crate) part: LocalPart,
+    pub(crate) peers: Vec<Option<Arc<Peer>>>,
+    pub(crate) workers: Arc<Workers>,
+    pub(crate) config: DistGraphConfig,
+    pub(crate) traffic: Arc<Traffic>,
+    pub(crate) shards: Arc<Shards>,
+    served: Arc<Served>,
+    num_holders: usize,
+    /// The features of other parts' nodes that this machine keeps.
+    pub(crate) cached: OnceLock<CachedFeatures>,
+    pub(crate) role: Role,
+    /// True once a server that ends refuses new requests.
+    pub(crate) is_ending: AtomicBool,
+    cluster: Cluster,
+    context: PeerContext,
+    /// Number maps of finished batches, kept for reuse. Their number is the number of batches sampled at once.
+    idle: Mutex<Vec<Vec<Relabel>>>,
+    runtime: Option<Runtime>,
+}
+
+/// The role of a process.
+pub(crate) enum Role {
+    /// A rank of a job whose ranks hold the parts.
+    Rank,
+    /// A server. The listener accepts connections as long as the graph is served.
+    Server { description: Bytes, listener: Mutex<ServiceListener> },
+    /// A process without a part. Its own empty part comes after the `num_parts` parts of the graph.
+    Client { num_parts: u32 },
+}
+
+/// The components of a [`DistGraph`].
+pub(crate) struct Assembly {
+    pub(crate) part: Arc<Part>,
+    pub(crate) cluster: Cluster,
+    pub(crate) config: DistGraphConfig,
+    pub(crate) holders: Holders,
+    /// The number of processes that hold parts.
+    pub(crate) num_holders: usize,
+    /// The number of processes that hold each part.
+    pub(crate) replicas: usize,
+    pub(crate) role: Role,
+    /// A number that differs between processes that hold the same part or share its seeds, to spread their requests.
+    pub(crate) spread: usize,
+}
+
+/// The seeds that a process takes in an epoch: every `sharers`-th of the seeds of some parts, from number `mine` on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeedShare {
+    /// The parts whose seeds are taken.
+    pub parts: Range<u32>,
+    /// The number of processes that share these seeds.
+    pub sharers: usize,
+    /// The number of this process among them.
+    pub mine: usize,
+}
+
+/// Incoming connections, each with the number of the process that opened it.
+type IncomingStreams = mpsc::Receiver<(usize, std::net::TcpStream)>;
+
+/// Starts the threads for network work.
+pub(crate) fn network_threads(config: &DistGraphConfig) -> Result<Runtime, SampleError> {
+    Builder::new_multi_thread()
+        .worker_threads(config.num_network_threads.max(1))
+        .thread_name("network")
+        .enable_all()
+        .build()
+        .map_err(|source| SampleError::process("start network threads", source))
+}
+
+impl DistGraph {
+    /// Returns the part that `rank` of `world_size` holds.
+    ///
+    /// ```
+    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// use edgecut_dist_sampler::DistGraph;
+    /// use edgecut_graph::PartitionId;
+    /// // Four ranks share the only part.
+    /// assert_eq!(DistGraph::part_of_rank(node.part().meta(), 3, 4)?, PartitionId(0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SampleError::Layout`] if the world size is not a multiple of the number of parts.
+    pub fn part_of_rank(meta: &Meta, rank: usize, world_size: usize) -> Result<PartitionId, SampleError> {
+        let parts = meta.num_parts as usize;
+        if world_size == 0 || !world_size.is_multiple_of(parts) {
+            let what = format!(
+                "{parts} parts cannot be shared out evenly over {world_size} ranks: start a multiple of {parts} \
+                 processes, or partition into {world_size} parts"
+            );
+            return Err(SampleError::Layout { what });
+        }
+        Ok(PartitionId((rank / (world_size / parts)) as u32))
+    }
+
+    /// Starts the service and begins to connect to the peers. [`DistGraph::wait_until_connected`] waits for the
+    /// connections.
+    ///
+    /// # Errors
+    /// [`SampleError::Layout`] if `part` is not the part of this rank, [`SampleError::Process`] if threads cannot be
+    /// started.
+    pub fn start(part: Arc<Part>, cluster: Cluster, config: DistGraphConfig) -> Result<Arc<Self>, SampleError> {
+        let rank = cluster.rank();
+        let world_size = cluster.world_size();
+        let own = Self::part_of_rank(part.meta(), rank, world_size)?;
+        if own != part.id() {
+            let what = format!("rank {rank} of {world_size} must hold part {own}, but was given part {}", part.id());
+            return Err(SampleError::Layout { what });
+        }
+        let Some(incoming) = cluster.take_rpc_incoming() else {
+            return Err(SampleError::Internal { what: "this cluster handle already serves a part".into() });
+        };
+        let runtime = network_threads(&config)?;
+        let replicas = world_size / part.meta().num_parts as usize;
+        let assembly = Assembly {
+            part,
+            cluster,
+            config,
+            holders: Holders::Ranks,
+            num_holders: world_size,
+            replicas,
+            role: Role::Rank,
+            spread: rank,
+        };
+        Self::assemble(assembly, runtime, Some(incoming))
+    }
+
+    /// Starts to serve `incoming` connections and begins to connect to the holders of other parts.
+    pub(crate) fn assemble(
+        assembly: Assembly,
+        runtime: Runtime,
+        incoming: Option<IncomingStreams>,
+    ) -> Result<Arc<Self>, SampleError> {
+        let Assembly { part, cluster, config, holders, num_holders, replicas, role, spread } = assembly;
+        let own = part.id();
+        let workers = Arc::new(Workers::new(config.num_workers)?);
+        let traffic = Arc::new(Traffic::new(num_holders, part.meta().node_types.len(), part.meta().edge_types.len()));
+        let context = PeerContext {
+            cluster: cluster.clone(),
+            meta: part.meta().clone(),
+            config: config.clone(),
+            traffic: traffic.clone(),
+            workers: workers.clone(),
+            dial_slots: Arc::new(Semaphore::new(config.max_connecting.clamp(1, Semaphore::MAX_PERMITS))),
+            holders,
+        };
+        let peer = |p: u32| {
+            // Processes that share a part, or its seeds, spread their requests over the holders of another part.
+            let holder = p as usize * replicas + spread % replicas;
+            let new = || Peer::new(p, holder, context.clone()).map(Arc::new);
+            (PartitionId(p) != own).then(new).transpose()
+        };
+        let peers = (0..part.meta().num_parts).map(peer).collect::<Result<_, _>>()?;
+        let part = LocalPart::new(part, config.max_hub_index_bytes);
+        let shards = Arc::new(Shards::default());
+        let served = Arc::new(Served::default());
+        let service = Service {
+            part: part.clone(),
+            workers: workers.clone(),
+            shards: shards.clone(),
+            max_message_bytes: config.max_message_bytes,
+            served: served.clone(),
+            graph: Weak::new(),
+        };
+        let idle = Mutex::default();
+        let cached = OnceLock::new();
+        let runtime = Some(runtime);
+        let node = Arc::new(Self {
+            part,
+            peers,
+            workers,
+            config,
+            traffic,
+            shards,
+            served,
+            num_holders,
+            cached,
+            role,
+            is_ending: AtomicBool::new(false),
+            cluster,
+            idle,
+            runtime,
+            context,
+        });
+        if let Some(incoming) = incoming {
+            node.accept_peers(Service { graph: Arc::downgrade(&node), ..service }, incoming);
+        }
+        node.connect_in_background();
+        Ok(node)
+    }
+
+    /// Waits until this process is connected to all ranks that it sends requests to. The connections are opened from
+    /// [`DistGraph::start`] on. A request that is made earlier waits for its connection.
+    ///
+    /// # Errors
+    /// [`SampleError::Connect`] for the first rank that cannot be reached within `connect_budget_ms`.
+    pub async fn wait_until_connected(&self) -> Result<(), SampleError> {
+        connect_all(self.peers_from_own(), self.config.max_connecting).await
+    }
+
+    /// Opens the connections. A failure is remembered and fails the requests to that rank.
+    fn connect_in_background(&self) {
+        let peers = self.peers_from_own();
+        let at_once = self.config.max_connecting;
+        self.handle().spawn(async move {
+            let _ = connect_all(peers, at_once).await;
+        });
+    }
+
+    /// Returns all peers in order, starting with the part after this process's, so that ranks do not all start with the
+    /// same one.
+    fn peers_from_own(&self) -> Vec<Arc<Peer>> {
+        let own = self.part().id().index();
+        let (before, after) = self.peers.split_at(own);
+        after.iter().chain(before).flatten().cloned().collect()
+    }
+
+    fn accept_peers(&self, service: Service, mut incoming: IncomingStreams) {
+        let config = self.config.clone();
+        self.handle().spawn(async move {
+            while let Some((_, stream)) = incoming.recv().await {
+                let service = service.clone();
+                let config = config.clone();
+                if let Ok(stream) = TcpStream::from_std(stream) {
+                    tokio::spawn(async move { service.serve_peer(stream, &config).await });
+                }
+            }
+        });
+    }
+
+    /// Sets a kernel that draws the hops of this process's part that it accepts, for this process's batches and for its
+    /// peers' requests. It is used for plain hops: shared neighborhoods, without weights, times and edge attributes.
+    /// The kernel must draw the same neighbors as the CPU. A failure of the kernel fails the batch that needs the hop.
+    ///
+    /// # Errors
+    /// [`SampleError::Layout`] if a kernel is already set.
+    pub fn draw_with(&self, kernel: Arc<dyn HopKernel>) -> Result<(), SampleError> {
+        if self.part.draw_with(kernel) {
+            Ok(())
+        } else {
+            Err(SampleError::Layout { what: "this process already has a kernel that draws hops on a device".into() })
+        }
+    }
+
+    /// Returns the client of a part at one of the ranks that hold it.
+    pub(crate) fn peer_of(&self, part: u32, rank: usize) -> Result<Arc<Peer>, SampleError> {
+        if let Some(peer) = self.peers[part as usize].as_ref().filter(|peer| peer.holder() == rank) {
+            return Ok(peer.clone());
+        }
+        Peer::new(part, rank, self.context.clone()).map(Arc::new)
+    }
+
+    /// Returns the handle of the runtime that does network work.
+    pub fn handle(&self) -> &Handle {
+        self.runtime.as_ref().expect("the runtime is taken only on drop").handle()
+    }
+
+    /// Runs CPU work on the threads that sample and gather, and waits for it.
+    ///
+    /// ```
+    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// let sum = node.handle().block_on(node.run_on_workers(|| (1..=10).sum::<u32>()))?;
+    /// assert_eq!(sum, 55);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SampleError::Internal`] if `work` panics.
+    pub async fn run_on_workers<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, SampleError> {
+        self.workers.run(work).await
+    }
+
+    /// Returns the part that this process holds.
+    pub fn part(&self) -> &Arc<Part> {
+        &self.part.part
+    }
+
+    /// Returns the job to which this process belongs.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Returns the traffic of this process's batches.
+    ///
+    /// ```
+    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// assert_eq!(node.traffic().count().requests, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    /// Returns the number of processes that hold parts.
+    pub fn num_holders(&self) -> usize {
+        self.num_holders
+    }
+
+    /// Returns the requests that this process has answered.
+    pub fn served(&self) -> ServedCount {
+        self.served.count()
+    }
+
+    /// Returns the number of processes that share the seeds of this process's part, and the index of this one among
+    /// them.
+    ///
+    /// ```
+    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// assert_eq!(node.sharers(), (1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn sharers(&self) -> (usize, usize) {
+        let SeedShare { sharers, mine, .. } = self.seed_share();
+        (sharers, mine)
+    }
+
+    /// Returns the seeds that this process takes. If the number of clients is a multiple of the number of parts, clients
+    /// divide the seeds as the same number of ranks with parts would. Other numbers of clients share the seeds of all
+    /// parts.
+    ///
+    /// ```
+    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// use edgecut_dist_sampler::SeedShare;
+    /// assert_eq!(node.seed_share(), SeedShare { parts: 0..1, sharers: 1, mine: 0 });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn seed_share(&self) -> SeedShare {
+        let rank = self.cluster.rank();
+        let world_size = self.cluster.world_size();
+        let own = self.part().id().0;
+        let num_parts = match self.role {
+            // A server has no seeds; it answers as if it were alone.
+            Role::Server { .. } => return SeedShare { parts: own..own + 1, sharers: 1, mine: 0 },
+            Role::Rank => self.part().meta().num_parts,
+            Role::Client { num_parts } if world_size.is_multiple_of(num_parts as usize) => num_parts,
+            Role::Client { num_parts } => return SeedShare { parts: 0..num_parts, sharers: world_size, mine: rank },
+        };
+        let sharers = world_size / num_parts as usize;
+        let part = (rank / sharers) as u32;
+        SeedShare { parts: part..part + 1, sharers, mine: rank % sharers }
+    }
+
+    /// Returns empty number maps, one per node type.
+    pub(crate) fn take_relabels(&self) -> Vec<Relabel> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let types = self.part().meta().node_types.len() as u16;
+        let new = || (0..types).map(|t| Relabel::new(self.part().owned(NodeTypeId(t)))).collect();
+        let mut relabels = idle.unwrap_or_else(new);
+        relabels.iter_mut().for_each(Relabel::reset);
+        relabels
+    }
+
+    /// Returns number maps to the pool for the next batch.
+    pub(crate) fn keep_relabels(&self, relabels: Vec<Relabel>) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(relabels);
+    }
+}
+
+/// Connects to `peers`, at most `at_once` at the same time. Stops at the first error.
+async fn connect_all(peers: Vec<Arc<Peer>>, at_once: usize) -> Result<(), SampleError> {
+    let connecting = futures::stream::iter(peers).map(|peer| async move { peer.connect().await });
+    connecting.buffer_unordered(at_once.max(1)).try_collect().await
+}
+
+impl Drop for DistGraph {
+    fn drop(&mut self) {
+        // Dropping a runtime waits for its threads, which panics on one of these threads.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Attributes of sampled edges, fetched from their owners.
+
+use crate::arrays::bytes_of;
+use crate::config::wanted::WantedOfEdges;
+use crate::error::SampleError;
+use crate::node::asked::Asked;
+use crate::node::dist_graph::DistGraph;
+use crate::part::requests::{FetchEdgesRequest, Refusal};
+use bytes::Bytes;
+use edgecut_graph::{EdgeTypeId, FeatureDtype, GlobalNodeId};
+use futures::future::try_join_all;
+use half::f16;
+use std::sync::Arc;
+
+/// Attributes of edges, one row per edge in the order of the request. Attributes that were not requested are empty.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SampledEdgeAttributes {
+    /// A time per edge.
+    pub times: Vec<i64>,
+    /// A weight per edge.
+    pub weights: Vec<f32>,
+    /// `[num_edges, feature_dim]`, row-major.
+    pub features: Vec<f32>,
+    /// Features per edge, 0 if features were not requested.
+    pub feature_dim: usize,
+}
+
+/// The layout of one edge in a reply.
+#[derive(Clone, Copy)]
+struct Shape {
+    wanted: WantedOfEdges,
+    dim: usize,
+    dtype: FeatureDtype,
+}
+
+impl Shape {
+    fn bytes_per_edge(&self) -> usize {
+        self.wanted.bytes_per_edge(self.dim * self.dtype.size())
+    }
+}
+
+impl DistGraph {
+    /// Fetches attributes of edges of one type. Edge `i` is the `positions[i]`-th in-edge, in the order of the original
+    /// edge list, of the node with the global id `destinations[i]`.
+    ///
+    /// ```
+    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// use edgecut_dist_sampler::WantedOfEdges;
+    /// use edgecut_graph::EdgeTypeId;
+    /// let csc = &node.part().edges(EdgeTypeId(0)).csc;
+    /// let row = (0..100).find(|&row| csc.degree(row) > 0).expect("an edge");
+    /// let destinations = [row as u32];
+    /// let wanted = WantedOfEdges { weights: true, ..WantedOfEdges::default() };
+    /// let fetched = node.fetch_edges(EdgeTypeId(0), &destinations, &[0], wanted);
+    /// assert_eq!(node.handle().block_on(fetched)?.weights.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SampleError::NoSuchNode`] if the edge type lacks a requested attribute, or an error of a peer.
+    pub async fn fetch_edges(
+        self: &Arc<Self>,
+        edge_type: EdgeTypeId,
+        destinations: &[u32],
+        positions: &[u32],
+        wanted: WantedOfEdges,
+    ) -> Result<SampledEdgeAttributes, SampleError> {
+        let part = self.part();
+        let meta = &part.meta().edge_types[edge_type.index()];
+        for (wanted, has, what) in [
+            (wanted.features, meta.feature_dim > 0, "features"),
+            (wanted.weights, meta.has_weights, "weights"),
+            (wanted.times, meta.has_times, "times"),
+        ] {
+            if wanted && !has {
+                let src = &meta.src_type;
+                let relation = &meta.relation;
+                let dst = &meta.dst_type;
+                let what = format!("edges of type {src}__{relation}__{dst} have no {what}");
+                return Err(SampleError::NoSuchNode { what });
+            }
+        }
+        let dim = if wanted.features { meta.feature_dim } else { 0 };
+        let shape = Shape { wanted, dim, dtype: meta.feature_dtype };
+        let book = &part.meta().node_types[part.edges(edge_type).dst_type.index()].book;
+        let mut asked = vec![Asked::default(); part.meta().num_parts as usize];
+        for (i, (&dst, &position)) in destinations.iter().zip(positions).enumerate() {
+            let owner = book.owner(GlobalNodeId(dst));
+            asked[owner.index()].push(i, [dst - book.range(owner).start, position]);
+        }
+        // Limits both the request (two words per edge) and the reply to about `fetch_chunk_bytes`.
+        let piece = (self.config.fetch_chunk_bytes / shape.bytes_per_edge().max(2 * size_of::<u32>())).max(1);
+        let mut remote = Vec::new();
+        for (peer, asked) in self.peers.iter().zip(&asked) {
+            let Some(peer) = peer else { continue };
+            for (at, words) in asked.pieces(piece, 2) {
+                remote.push(async move {
+                    let expected = shape.bytes_per_edge() * at.len();
+                    let request = FetchEdgesRequest { edge_type, wanted, edges: bytes_of(words.to_vec()) };
+                    let data = peer.ask(request, Some(expected)).await?;
+                    Ok::<_, SampleError>((at, data))
+                });
+            }
+        }
+        let own = part.id().index();
+        let request = FetchEdgesRequest { edge_type, wanted, edges: bytes_of(asked[own].words.clone()) };
+        let local = self.part.clone();
+        let gather = async {
+            let data = self.workers.run(move || local.fetch_edges(&request, usize::MAX)).await?;
+            data.map_err(Refusal::by_own_part)
+        };
+        let (mine, others) = futures::future::try_join(gather, try_join_all(remote)).await?;
+        let count = destinations.len();
+        let mut found = SampledEdgeAttributes {
+            times: vec![0; if wanted.times { count } else { 0 }],
+            weights: vec![0.0; if wanted.weights { count } else { 0 }],
+            features: vec![0.0; count * dim],
+            feature_dim: dim,
+        };
+        place(&mut found, shape, &asked[own].positions, &mine);
+        others.iter().for_each(|(at, data)| place(&mut found, shape, at, data));
+        Ok(found)
+    }
+}
+
+/// Stores the edges of one reply, whose length was checked, at their positions.
+fn place(found: &mut SampledEdgeAttributes, shape: Shape, at: &[u32], data: &Bytes) {
+    let mut rest = &data[..];
+    let mut take = |bytes: usize| {
+        let (mine, others) = rest.split_at(bytes * at.len());
+        rest = others;
+        mine
+    };
+    if shape.wanted.times {
+        let times: Vec<i64> = bytemuck::pod_collect_to_vec(take(8));
+        at.iter().zip(times).for_each(|(&at, time)| found.times[at as usize] = time);
+    }
+    if shape.wanted.weights {
+        let weights: Vec<f32> = bytemuck::pod_collect_to_vec(take(4));
+        at.iter().zip(weights).for_each(|(&at, weight)| found.weights[at as usize] = weight);
+    }
+    if shape.dim > 0 {
+        let bytes = take(shape.dim * shape.dtype.size());
+        let features: Vec<f32> = match shape.dtype {
+            FeatureDtype::F32 => bytemuck::pod_collect_to_vec(bytes),
+            FeatureDtype::F16 => {
+                bytes.chunks_exact(2).map(|pair| f16::from_le_bytes([pair[0], pair[1]]).to_f32()).collect()
+            }
+        };
+        for (&at, row) in at.iter().zip(features.chunks_exact(shape.dim)) {
+            found.features[at as usize * shape.dim..][..shape.dim].copy_from_slice(row);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Lookups of edges between pairs of nodes, answered by the owners of the destinations.
+
+use crate::arrays::bytes_of;
+use crate::error::SampleError;
+use crate::node::asked::Asked;
+use crate::node::dist_graph::DistGraph;
+use crate::part::requests::{HasEdgesRequest, Refusal};
+use edgecut_graph::{EdgeTypeId, GlobalNodeId};
+use futures::future::try_join_all;
+use std::sync::Arc;
+
+/// The most pairs in one request to a peer.
+const PAIRS_PIECE: usize = 1 << 17;
+
+impl DistGraph {
+    /// Tests whether each of `pairs` (source and destination, global ids) is an edge of a type. The owners of the
+    /// destinations search their in-neighbors. With `held_out`, held-out edges count as edges.
+    ///
+    /// ```
+    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// use edgecut_graph::EdgeTypeId;
+    /// let csc = &node.part().edges(EdgeTypeId(0)).csc;
+    /// let row = (0..100).find(|&row| csc.degree(row) > 0).expect("an edge");
+    /// let pairs = [(csc.neighbors(row)[0], row as u32), (row as u32, row as u32)];
+    /// // The generated graph has no self-loops.
+    /// assert_eq!(node.handle().block_on(node.has_edges(EdgeTypeId(0), &pairs, false))?, [true, false]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An error of a peer, or [`SampleError::NoSuchNode`] for a destination that is out of range.
+    pub async fn has_edges(
+        self: &Arc<Self>,
+        edge_type: EdgeTypeId,
+        pairs: &[(u32, u32)],
+        held_out: bool,
+    ) -> Result<Vec<bool>, SampleError> {
+        let part = self.part();
+        let book = &part.meta().node_types[part.edges(edge_type).dst_type.index()].book;
+        let mut asked = vec![Asked::default(); part.meta().num_parts as usize];
+        for (position, &(src, dst)) in pairs.iter().enumerate() {
+            if !book.contains(GlobalNodeId(dst)) {
+                let what = format!("destination {dst} is out of range: the graph has {} nodes", book.num_nodes());
+                return Err(SampleError::NoSuchNode { what });
+            }
+            let owner = book.owner(GlobalNodeId(dst));
+            asked[owner.index()].push(position, [dst - book.range(owner).start, src]);
+        }
+        let own = part.id().index();
+        let piece = PAIRS_PIECE.min(self.config.max_message_bytes / (2 * size_of::<u32>())).max(1);
+        let mut remote = Vec::new();
+        for (peer, asked) in self.peers.iter().zip(&asked) {
+            let Some(peer) = peer else { continue };
+            for (positions, words) in asked.pieces(piece, 2) {
+                remote.push(async move {
+                    let request = HasEdgesRequest { edge_type, held_out, pairs: bytes_of(words.to_vec()) };
+                    let found = peer.ask(request, Some(positions.len())).await?;
+                    Ok::<_, SampleError>((positions, found))
+                });
+            }
+        }
+        let request = HasEdgesRequest { edge_type, held_out, pairs: bytes_of(asked[own].words.clone()) };
+        let local = self.part.clone();
+        let look = async {
+            let found = self.workers.run(move || local.has_edges(&request)).await?;
+            found.map_err(Refusal::by_own_part)
+        };
+        let (mine, others) = futures::future::try_join(look, try_join_all(remote)).await?;
+        let mut found = vec![false; pairs.len()];
+        let own_answer = std::iter::once((&asked[own].positions[..], mine));
+        for (positions, data) in own_answer.chain(others) {
+            positions.iter().zip(&data[..]).for_each(|(&position, &is_edge)| found[position as usize] = is_edge == 1);
+        }
+        Ok(found)
+    }
+}

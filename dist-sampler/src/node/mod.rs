@@ -1,0 +1,10 @@
+//! The membership of a process in distributed sampling, and requests over all parts.
+
+mod asked;
+mod cache_features;
+pub(crate) mod dist_graph;
+pub(crate) mod edge_attributes;
+pub(crate) mod edge_lookups;
+pub(crate) mod node_attributes;
+pub(crate) mod original_ids;
+pub(crate) mod routing;

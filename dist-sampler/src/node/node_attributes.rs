@@ -1,0 +1,256 @@
+//! Attributes of a batch's nodes, fetched from their owners.
+
+use crate::arrays::bytes_of;
+use crate::cache::cached_features::CachedTable;
+use crate::config::wanted::Wanted;
+use crate::error::SampleError;
+use crate::node::dist_graph::DistGraph;
+use crate::node::routing::Sources;
+use crate::part::node_attributes::Degrees;
+use crate::part::requests::FetchRequest;
+use crate::workers::LINE_BYTES;
+use bytes::Bytes;
+use edgecut_graph::{FeatureDtype, Features, GatheredRows, NodeTypeId, Part};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use std::sync::Arc;
+use tokio_util::task::AbortOnDropHandle;
+
+/// Attributes of nodes, one row per node in the order of the request. Attributes that were not requested are empty.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeAttributes {
+    /// The class of each node, -1 if unlabelled.
+    pub labels: Vec<i64>,
+    /// The time of each node.
+    pub times: Vec<i64>,
+    /// The id of each node in the dataset.
+    pub original_ids: Vec<u32>,
+    /// The in-degree of each node in the whole graph.
+    pub degrees: Vec<u32>,
+    /// `[num_nodes, feature_dim]`, row-major.
+    pub features: Vec<f32>,
+    /// Features per node, 0 if features were not requested.
+    pub feature_dim: usize,
+}
+
+impl DistGraph {
+    /// Fetches attributes of `nodes`, which are distinct global ids of one type. Own rows are read from the mapped
+    /// part, cached features from the cache, and other rows are fetched in bounded chunks from their owners, all at the
+    /// same time.
+    ///
+    /// ```
+    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// use edgecut_dist_sampler::Wanted;
+    /// use edgecut_graph::NodeTypeId;
+    /// let wanted = Wanted { labels: true, features: true, ..Wanted::default() };
+    /// let fetched = node.handle().block_on(node.fetch(NodeTypeId(0), vec![7, 3], wanted))?;
+    /// assert_eq!(fetched.labels.len(), 2);
+    /// assert_eq!(fetched.features.len(), 2 * fetched.feature_dim);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SampleError::NoSuchNode`] if the graph lacks a requested attribute, or an error of a peer.
+    pub async fn fetch(
+        self: &Arc<Self>,
+        node_type: NodeTypeId,
+        nodes: Vec<u32>,
+        wanted: Wanted,
+    ) -> Result<NodeAttributes, SampleError> {
+        let has_cache = wanted.features && self.cached_table(node_type).is_some();
+        let others = Wanted { features: false, ..wanted };
+        if !has_cache || others == Wanted::default() {
+            return self.fetch_rows(node_type, nodes, wanted).await;
+        }
+        // A request returns whole rows of all attributes, so features that may be cached have requests of their own.
+        let features = Wanted { features: true, ..Wanted::default() };
+        let (others, features) = futures::try_join!(
+            self.fetch_rows(node_type, nodes.clone(), others),
+            self.fetch_rows(node_type, nodes, features)
+        )?;
+        Ok(NodeAttributes { features: features.features, feature_dim: features.feature_dim, ..others })
+    }
+
+    /// Returns the cached rows of a node type, if there are any.
+    fn cached_table(&self, node_type: NodeTypeId) -> Option<&CachedTable> {
+        self.cached.get()?.of_type(node_type)
+    }
+
+    /// Fetches attributes of `nodes`. If only features are wanted, cached ones are not requested.
+    async fn fetch_rows(
+        self: &Arc<Self>,
+        node_type: NodeTypeId,
+        nodes: Vec<u32>,
+        wanted: Wanted,
+    ) -> Result<NodeAttributes, SampleError> {
+        let shape = self.shape(node_type, wanted)?;
+        let num_nodes = nodes.len();
+        let this = self.clone();
+        let look = move || {
+            let book = &this.part().meta().node_types[node_type.index()].book;
+            let cached = this.cached_table(node_type).filter(|_| wanted.features).map(|table| &table.nodes);
+            Arc::new(Sources::new(book, this.part().id(), &nodes, cached))
+        };
+        // Each node takes a few sequential reads and writes of 4 bytes.
+        let sources = self.workers.run_sized(num_nodes / 4, look).await?;
+        self.traffic.count_cached(node_type.index(), sources.num_cached, sources.num_cached * shape.bytes_per_node);
+        let mut pieces = FuturesUnordered::new();
+        for (part, peer) in self.peers.iter().enumerate() {
+            let Some(peer) = peer else { continue };
+            let rows = &sources.others[part].rows;
+            if wanted.features {
+                self.traffic.count_fetched(node_type.index(), rows.len());
+            }
+            let per_piece = (self.config.fetch_chunk_bytes / shape.bytes_per_node.max(1)).max(1);
+            for (i, rows) in rows.chunks(per_piece).enumerate() {
+                let peer = peer.clone();
+                let reply_bytes = shape.bytes_per_node * rows.len();
+                let request = FetchRequest { node_type, wanted, rows: bytes_of(rows.to_vec()) };
+                let task = tokio::spawn(async move { peer.ask(request, Some(reply_bytes)).await });
+                let task = AbortOnDropHandle::new(task);
+                pieces.push(async move { (part, i * per_piece, task.await) });
+            }
+        }
+        let node = self.clone();
+        let own_sources = sources.clone();
+        let gather = move || {
+            let cached = node.cached_table(node_type).map(|table| &table.rows);
+            Draft::gather(node.part(), node_type, &own_sources, cached, wanted, shape)
+        };
+        let lines = self.part.lines_of_fetch(node_type, wanted, num_nodes);
+        let mut draft = self.workers.run_sized(lines, gather).await?;
+        while let Some((part, start, reply)) = pieces.next().await {
+            let data = reply.map_err(|source| SampleError::process(format!("fetch from part {part}"), source))??;
+            let sources = sources.clone();
+            let lines = data.len().div_ceil(LINE_BYTES);
+            let place = move || {
+                draft.place(&sources.others[part].positions[start..], &data, wanted, shape);
+                draft
+            };
+            draft = self.workers.run_sized(lines, place).await?;
+        }
+        self.workers.run_sized(num_nodes / u64::BITS as usize, move || draft.finish(shape)).await
+    }
+
+    fn shape(&self, node_type: NodeTypeId, wanted: Wanted) -> Result<Shape, SampleError> {
+        let t = &self.part().meta().node_types[node_type.index()];
+        let missing = |what: &str| {
+            let what = format!("nodes of type {} have no {what} in dataset {}", t.name, self.part().meta().dataset);
+            Err(SampleError::NoSuchNode { what })
+        };
+        if wanted.features && t.feature_dim == 0 {
+            return missing("features");
+        }
+        if wanted.labels && !t.has_labels {
+            return missing("labels");
+        }
+        if wanted.times && !t.has_times {
+            return missing("times");
+        }
+        let bytes_per_node = wanted.bytes_per_node(t.feature_dim * t.feature_dtype.size());
+        Ok(Shape {
+            feature_dim: if wanted.features { t.feature_dim } else { 0 },
+            dtype: t.feature_dtype,
+            bytes_per_node,
+        })
+    }
+}
+
+/// The layout of one row of a reply.
+#[derive(Clone, Copy)]
+struct Shape {
+    feature_dim: usize,
+    dtype: FeatureDtype,
+    bytes_per_node: usize,
+}
+
+/// Attributes with some rows still missing.
+struct Draft {
+    labels: Vec<i64>,
+    times: Vec<i64>,
+    original_ids: Vec<u32>,
+    degrees: Vec<u32>,
+    features: Option<GatheredRows>,
+}
+
+impl Draft {
+    /// Gathers the rows that are in `part` or in the cache, and leaves the others empty.
+    fn gather(
+        part: &Part,
+        node_type: NodeTypeId,
+        sources: &Sources,
+        cached: Option<&Features>,
+        wanted: Wanted,
+        shape: Shape,
+    ) -> Self {
+        let rows = &sources.own;
+        let nodes = part.nodes(node_type);
+        let degrees = Degrees::new(part, node_type);
+        Self {
+            labels: match &nodes.labels {
+                Some(labels) => values_if(wanted.labels, rows, |row| labels[row]),
+                None => Vec::new(),
+            },
+            times: match &nodes.times {
+                Some(times) => values_if(wanted.times, rows, |row| times[row]),
+                None => Vec::new(),
+            },
+            original_ids: values_if(wanted.original_ids, rows, |row| nodes.original_ids[row]),
+            degrees: values_if(wanted.degrees, rows, |row| degrees.of(row)),
+            features: nodes.features.as_ref().filter(|_| wanted.features).map(|stored| {
+                let mut features = GatheredRows::new(rows.len(), shape.feature_dim);
+                features.gather(stored, rows);
+                if let Some(cached) = cached.filter(|_| sources.num_cached > 0) {
+                    features.gather(cached, &sources.cached);
+                }
+                features
+            }),
+        }
+    }
+
+    /// Stores the rows of one reply, whose length was checked, at their positions.
+    fn place(&mut self, positions: &[u32], data: &Bytes, wanted: Wanted, shape: Shape) {
+        let positions = &positions[..data.len() / shape.bytes_per_node.max(1)];
+        let mut rest = &data[..];
+        if wanted.labels {
+            place(&mut self.labels, positions, &mut rest);
+        }
+        if wanted.times {
+            place(&mut self.times, positions, &mut rest);
+        }
+        if wanted.original_ids {
+            place(&mut self.original_ids, positions, &mut rest);
+        }
+        if wanted.degrees {
+            place(&mut self.degrees, positions, &mut rest);
+        }
+        if let Some(features) = &mut self.features {
+            features.place(positions, shape.dtype, rest);
+        }
+    }
+
+    fn finish(self, shape: Shape) -> NodeAttributes {
+        NodeAttributes {
+            labels: self.labels,
+            times: self.times,
+            original_ids: self.original_ids,
+            degrees: self.degrees,
+            features: self.features.map(GatheredRows::finish).unwrap_or_default(),
+            feature_dim: shape.feature_dim,
+        }
+    }
+}
+
+/// Returns one value per row if `wanted`, the default for rows of other parts, else nothing.
+fn values_if<T: Default>(wanted: bool, rows: &[u32], value: impl Fn(usize) -> T) -> Vec<T> {
+    let value = |&row: &u32| if row == GatheredRows::ELSEWHERE { T::default() } else { value(row as usize) };
+    if wanted { rows.iter().map(value).collect() } else { Vec::new() }
+}
+
+fn place<T: bytemuck::Pod>(out: &mut [T], positions: &[u32], rest: &mut &[u8]) {
+    let (mine, others) = rest.split_at(positions.len() * size_of::<T>());
+    for (&to, &value) in positions.iter().zip(bytemuck::cast_slice::<u8, T>(mine)) {
+        out[to as usize] = value;
+    }
+    *rest = others;
+}

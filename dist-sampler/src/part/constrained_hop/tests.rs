@@ -1,0 +1,166 @@
+use super::*;
+use crate::config::rule::Temporal;
+use edgecut_graph::{Csc, EdgeAttributes, HeldOutEdges, NodeTypeId};
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+/// Returns a star: row 0 has `degree` neighbors, with node `i + 1` at position `i`.
+fn star(weights: Option<Vec<f32>>, times: Option<Vec<i64>>, degree: usize) -> PartEdges {
+    let indices: Vec<u32> = (1..=degree as u32).collect();
+    PartEdges {
+        src_type: NodeTypeId(0),
+        dst_type: NodeTypeId(0),
+        csc: Csc::new(vec![0, degree as u64].into(), indices.into(), degree + 1).expect("a star"),
+        attributes: EdgeAttributes { features: None, weights: weights.map(Into::into), times: times.map(Into::into) },
+        src_times: None,
+        held_out: HeldOutEdges::default(),
+    }
+}
+
+fn draw(edges: &PartEdges, fanout: Fanout, rule: Rule, key: u64, time: Option<i64>) -> Vec<u32> {
+    let draw = ConstrainedDraw { edges, original_ids: &[7], fanout, rule, key, positions: false };
+    let mut out = Vec::new();
+    draw.sample_hop(&[Query { row: 0, group: None, time }], &mut out, usize::MAX).expect("no limit");
+    assert_eq!(out[0] as usize, out.len() - 1);
+    out.split_off(1)
+}
+
+const WEIGHTED: Rule = Rule { replace: false, weighted: true, temporal: None };
+
+fn temporal(strategy: TemporalStrategy, weighted: bool) -> Rule {
+    Rule { replace: false, weighted, temporal: Some(Temporal { attr: TimeAttr::EdgeTime, strategy }) }
+}
+
+/// Returns the probability that sequential draws, each in proportion to the remaining weights, give exactly this set.
+fn probability_of(set: u32, weights: &[f32]) -> f64 {
+    fn orders(left: u32, taken: u32, weights: &[f32]) -> f64 {
+        if left == 0 {
+            return 1.0;
+        }
+        let rest: f64 = (0..weights.len()).filter(|&i| taken >> i & 1 == 0).map(|i| f64::from(weights[i])).sum();
+        (0..weights.len())
+            .filter(|&i| left >> i & 1 == 1)
+            .map(|i| f64::from(weights[i]) / rest * orders(left & !(1 << i), taken | 1 << i, weights))
+            .sum()
+    }
+    orders(set, 0, weights)
+}
+
+#[test]
+fn sets_are_drawn_with_the_probabilities_of_their_weights() {
+    let weights = [1.0, 2.0, 0.0, 4.0, 0.5, 3.0, 1.5];
+    let edges = star(Some(weights.to_vec()), None, weights.len());
+    let draws = 40_000_u64;
+    // 99.9 % quantiles of the chi-square distribution with (6 choose k) - 1 degrees of freedom.
+    for (count, bound) in [(1, 20.5), (2, 36.1), (3, 43.8)] {
+        let mut found: HashMap<u32, f64> = HashMap::new();
+        for key in 0..draws {
+            let set = draw(&edges, Fanout::Count(count), WEIGHTED, combine(3, key), None);
+            assert_eq!(set.len(), count as usize);
+            *found.entry(set.iter().fold(0, |set, node| set | 1 << (node - 1))).or_default() += 1.0;
+        }
+        let mut statistic = 0.0;
+        for set in (0_u32..1 << weights.len()).filter(|set| set.count_ones() == count && set >> 2 & 1 == 0) {
+            let expected = probability_of(set, &weights) * draws as f64;
+            statistic += (found.remove(&set).unwrap_or(0.0) - expected).powi(2) / expected;
+        }
+        assert!(found.is_empty(), "an edge of weight 0 was drawn: {found:?}");
+        assert!(statistic < bound, "{count} of {weights:?}: chi-square {statistic} > {bound}");
+    }
+}
+
+#[test]
+fn with_replacement_each_draw_follows_the_weights() {
+    let weights = [1.0, 0.0, 2.0, 5.0];
+    let edges = star(Some(weights.to_vec()), None, 4);
+    let rule = Rule { replace: true, ..WEIGHTED };
+    let mut counts = [0.0_f64; 4];
+    for key in 0..5_000 {
+        let drawn = draw(&edges, Fanout::Count(6), rule, combine(5, key), None);
+        assert_eq!(drawn.len(), 6, "a fan-out above the degree is drawn in full");
+        drawn.iter().for_each(|&node| counts[node as usize - 1] += 1.0);
+    }
+    let expected = weights.map(|w| 30_000.0 * w / 8.0);
+    assert_eq!(counts[1], 0.0);
+    let statistic: f64 =
+        [0, 2, 3].iter().map(|&i| (counts[i] - f64::from(expected[i])).powi(2) / f64::from(expected[i])).sum();
+    assert!(statistic < 13.8, "chi-square of 2 degrees of freedom at 99.9 %: {statistic}");
+}
+
+#[test]
+fn the_latest_are_drawn_and_ties_go_to_the_last() {
+    let edges = star(None, Some(vec![5, 9, 5, 1, 5, 7]), 6);
+    let last = |count, time| draw(&edges, Fanout::Count(count), temporal(TemporalStrategy::Last, false), 1, Some(time));
+    assert_eq!(last(2, 8), [5, 6]);
+    assert_eq!(last(3, 9), [2, 5, 6]);
+    assert_eq!(last(1, 5), [5]);
+    assert_eq!(last(9, 4), [4]);
+    assert_eq!(last(9, 0), [0_u32; 0]);
+}
+
+#[test]
+fn sources_without_times_are_always_there_and_none_is_the_latest() {
+    let edges = star(None, None, 6);
+    let rule = Rule {
+        temporal: Some(Temporal { attr: TimeAttr::NodeTime, strategy: TemporalStrategy::Last }),
+        ..Rule::default()
+    };
+    let drawn = draw(&edges, Fanout::Count(4), rule, 1, Some(-5));
+    assert!(drawn.len() == 4 && drawn.windows(2).all(|w| w[0] < w[1]), "{drawn:?}");
+}
+
+#[test]
+fn groups_draw_apart_and_a_reply_above_the_limit_is_refused() {
+    let edges = star(None, None, 60);
+    let draw = ConstrainedDraw {
+        edges: &edges,
+        original_ids: &[7],
+        fanout: Fanout::Count(10),
+        rule: Rule::default(),
+        key: 1,
+        positions: false,
+    };
+    let of_group = |group| {
+        let mut out = Vec::new();
+        draw.sample_hop(&[Query { row: 0, group: Some(group), time: None }], &mut out, 11).expect("11 words fit");
+        out
+    };
+    assert_eq!(of_group(1), of_group(1));
+    assert_ne!(of_group(1), of_group(2));
+    let query = Query { row: 0, group: None, time: None };
+    assert_eq!(draw.sample_hop(&[query], &mut Vec::new(), 10), Err(TooLarge));
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_drawn_that_lies_ahead(
+        edges in proptest::collection::vec((-20_i64..20, 0_u8..3), 0..60),
+        time in -25_i64..25,
+        fanout in proptest::option::of(1_u32..20),
+        rule in (any::<bool>(), any::<bool>(), any::<bool>()),
+        key: u64,
+    ) {
+        let (replace, weighted, last) = rule;
+        let times: Vec<i64> = edges.iter().map(|edge| edge.0).collect();
+        let weights: Vec<f32> = edges.iter().map(|edge| f32::from(edge.1)).collect();
+        let graph = star(Some(weights.clone()), Some(times.clone()), edges.len());
+        let strategy = if last { TemporalStrategy::Last } else { TemporalStrategy::Uniform };
+        let rule = Rule { replace, ..temporal(strategy, weighted) };
+        let fanout = fanout.map_or(Fanout::All, Fanout::Count);
+        let drawn = draw(&graph, fanout, rule, key, Some(time));
+        let legal = |i: usize| times[i] <= time && (!weighted || weights[i] > 0.0);
+        let candidates = (0..edges.len()).filter(|&i| legal(i)).count();
+        prop_assert!(drawn.iter().all(|&node| legal(node as usize - 1)));
+        prop_assert!(drawn.windows(2).all(|w| w[0] <= w[1]), "the order of the edge list");
+        let with_replacement = replace && !last && fanout != Fanout::All;
+        if !with_replacement {
+            prop_assert!(drawn.windows(2).all(|w| w[0] < w[1]));
+        }
+        let expected = match fanout {
+            Fanout::All => candidates,
+            Fanout::Count(count) if with_replacement && candidates > 0 => count as usize,
+            Fanout::Count(count) => candidates.min(count as usize),
+        };
+        prop_assert_eq!(drawn.len(), expected);
+    }
+}

@@ -1,0 +1,88 @@
+//! Lookups in this process's share of the directory.
+
+use crate::arrays::{bytes_of, ids_in};
+use crate::part::directory::{Shares, edges_into};
+use crate::part::local_part::LocalPart;
+use crate::part::node_attributes::Degrees;
+use crate::part::requests::{LookUpBy, LookUpRequest, OriginalsRequest, Refusal};
+use bytes::Bytes;
+use edgecut_graph::PartEdges;
+
+impl LocalPart {
+    /// Returns the original ids in a range that this part owns, in the layout of
+    /// [`ArrayReply`](crate::rpc::wire::ArrayReply).
+    pub(crate) fn originals(&self, request: &OriginalsRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
+        self.check_node_type(request.node_type)?;
+        // Rows are ordered by original id, so a range of ids is a range of rows.
+        let ids = &self.part.nodes(request.node_type).original_ids[..];
+        let first = ids.partition_point(|&id| id < request.start);
+        let end = ids.partition_point(|&id| id < request.end).max(first);
+        let fitting = (max_bytes / size_of::<u32>()).saturating_sub(2) / request.words_per_row();
+        let rows = first..end.min(first + fitting.min(request.max_rows as usize).max(1));
+        let mut words = Vec::with_capacity(2 + rows.len() * request.words_per_row());
+        words.extend([(end - first) as u32, first as u32]);
+        words.extend_from_slice(&ids[rows.clone()]);
+        if request.degrees {
+            let degrees = Degrees::new(&self.part, request.node_type);
+            words.extend(rows.map(|row| degrees.of(row)));
+        }
+        Ok(bytes_of(words))
+    }
+
+    /// Returns the global ids of keys in this part's share of the directory.
+    pub(crate) fn look_up(&self, request: &LookUpRequest) -> Result<Bytes, Refusal> {
+        self.check_node_type(request.node_type)?;
+        let words = ids_in(&request.keys).map_err(Refusal::Invalid)?;
+        let part = &*self.part;
+        let directory = self.directory(request.node_type);
+        let absent = || Refusal::Invalid("the directory of original ids does not exist yet".into());
+        let found: Option<Vec<u32>> = match request.by {
+            LookUpBy::OriginalId if part.meta().num_parts == 1 => {
+                let find = |&id: &u32| part.find_original(request.node_type, id).map(|node| node.0);
+                words.iter().map(find).collect()
+            }
+            LookUpBy::OriginalId => {
+                let globals = directory.globals().ok_or_else(absent)?;
+                let start = Shares::new(part, request.node_type).range(part.id().0).start;
+                let find = |&id: &u32| globals.get(id.checked_sub(start)? as usize).copied();
+                words.iter().map(find).collect()
+            }
+            LookUpBy::InEdge if part.meta().num_parts == 1 => {
+                let edges = edges_into(part, request.node_type);
+                in_edges_of(words).map(|in_edge| row_of_in_edge(&edges, in_edge)).collect()
+            }
+            LookUpBy::InEdge => {
+                let sums = directory.degree_sums().ok_or_else(absent)?;
+                let globals = directory.globals().ok_or_else(absent)?;
+                let find = |in_edge| globals.get(sums.partition_point(|&sum| sum <= in_edge)).copied();
+                in_edges_of(words).map(find).collect()
+            }
+        };
+        let found = found.ok_or_else(|| Refusal::Invalid("a key is not in the part's share of the nodes".into()))?;
+        Ok(bytes_of(found))
+    }
+}
+
+/// Decodes numbers of in-edges from their low and high halves.
+fn in_edges_of(words: &[u32]) -> impl Iterator<Item = u64> {
+    words.chunks_exact(2).map(|halves| u64::from(halves[1]) << 32 | u64::from(halves[0]))
+}
+
+/// Finds the row that holds the in-edge with this number, counting in-edges row by row over all edge types. The offsets
+/// of the edges already are prefix sums of degrees, so a graph of one part needs no directory.
+fn row_of_in_edge(edges: &[&PartEdges], in_edge: u64) -> Option<u32> {
+    let num_rows = edges.first()?.csc.num_rows();
+    let sum_up_to = |row: usize| edges.iter().map(|edges| edges.csc.indptr()[row + 1]).sum::<u64>();
+    let mut low = 0;
+    let mut high = num_rows;
+    // A binary search for the first row whose prefix sum exceeds the number.
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if sum_up_to(middle) <= in_edge {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    (low < num_rows).then_some(low as u32)
+}

@@ -1,0 +1,47 @@
+//! Attributes of the edges of the part that this process holds.
+
+use crate::arrays::ids_in;
+use crate::part::local_part::{LocalPart, check_rows};
+use crate::part::requests::{FetchEdgesRequest, Refusal};
+use bytes::Bytes;
+
+impl LocalPart {
+    /// Returns attributes of edges, in the layout of [`ArrayReply`](crate::rpc::wire::ArrayReply).
+    pub(crate) fn fetch_edges(&self, request: &FetchEdgesRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
+        let words = ids_in(&request.edges).map_err(Refusal::Invalid)?;
+        let edges = self.edges(request.edge_type)?;
+        check_rows(words.iter().step_by(2), edges.csc.num_rows())?;
+        let mut at = Vec::with_capacity(words.len() / 2);
+        for pair in words.chunks_exact(2) {
+            let row = pair[0] as usize;
+            let position = pair[1] as usize;
+            if position >= edges.csc.degree(row) {
+                return Err(Refusal::Invalid(format!(
+                    "in-edge {position} of row {row} was requested, but the row has {} in-edges",
+                    edges.csc.degree(row)
+                )));
+            }
+            at.push(edges.csc.indptr()[row] as usize + position);
+        }
+        let absent = || Refusal::Invalid("the edges lack a requested attribute".into());
+        let attributes = &edges.attributes;
+        let features = attributes.features.as_ref().map_or(0, |f| f.dim() * f.dtype().size());
+        if at.len().saturating_mul(request.wanted.bytes_per_edge(features)) > max_bytes {
+            return Err(Refusal::TooLarge);
+        }
+        let mut out = Vec::new();
+        if request.wanted.times {
+            let times = attributes.times.as_ref().ok_or_else(absent)?;
+            at.iter().for_each(|&at| out.extend_from_slice(&times[at].to_le_bytes()));
+        }
+        if request.wanted.weights {
+            let weights = attributes.weights.as_ref().ok_or_else(absent)?;
+            at.iter().for_each(|&at| out.extend_from_slice(&weights[at].to_le_bytes()));
+        }
+        if request.wanted.features {
+            let features = attributes.features.as_ref().ok_or_else(absent)?;
+            at.iter().for_each(|&at| out.extend_from_slice(features.row_bytes(at)));
+        }
+        Ok(out.into())
+    }
+}

@@ -1,0 +1,65 @@
+//! The shards of embeddings that one process holds.
+
+use crate::arrays::{bytes_of, ids_in};
+use crate::part::embedding_shard::{Shard, Update};
+use crate::part::requests::{PullRequest, PushRequest, Refusal};
+use bytes::Bytes;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// The shards that a process serves, by the number of their table.
+#[derive(Debug, Default)]
+pub(crate) struct Shards(RwLock<Vec<Option<Arc<Shard>>>>);
+
+impl Shards {
+    /// Adds a table and returns its number. `None` means that this process holds no rows of the table.
+    pub(crate) fn add(&self, shard: Option<Arc<Shard>>) -> u16 {
+        let mut shards = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        shards.push(shard);
+        shards.len() as u16 - 1
+    }
+
+    /// Returns the rows of a table that this process holds.
+    pub(crate) fn held(&self, table: u16) -> Result<Arc<Shard>, Refusal> {
+        let shards = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let shard = shards.get(usize::from(table)).cloned().flatten();
+        shard.ok_or_else(|| Refusal::Invalid(format!("this process holds no rows of embedding {table}")))
+    }
+}
+
+impl Shard {
+    /// Returns the rows of a request, which must have taken the steps that it asks for.
+    pub(crate) fn answer_pull(&self, request: &PullRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
+        let rows = ids_in(&request.rows).map_err(Refusal::Invalid)?;
+        self.check_rows(rows)?;
+        if rows.len().saturating_mul(self.dim() * size_of::<f32>()) > max_bytes {
+            return Err(Refusal::TooLarge);
+        }
+        Ok(bytes_of(self.read(rows)))
+    }
+
+    /// Stores the gradients of a request for the step that it names.
+    pub(crate) fn answer_push(&self, request: &PushRequest) -> Result<Bytes, Refusal> {
+        let words = ids_in(&request.data).map_err(Refusal::Invalid)?;
+        let num_rows = request.num_rows as usize;
+        if words.len() != num_rows.saturating_mul(1 + self.dim()) {
+            let why = format!("{} words are not {num_rows} rows with their gradients", words.len());
+            return Err(Refusal::Invalid(why));
+        }
+        let (rows, gradients) = words.split_at(num_rows);
+        self.check_rows(rows)?;
+        let gradients = gradients.iter().map(|&bits| f32::from_bits(bits)).collect();
+        let update = Update { rows: rows.to_vec(), gradients };
+        self.push(request.version, (request.rank, request.piece), update).map_err(Refusal::Invalid)?;
+        Ok(Bytes::new())
+    }
+
+    fn check_rows(&self, rows: &[u32]) -> Result<(), Refusal> {
+        match rows.iter().find(|&&row| row as usize >= self.num_rows()) {
+            Some(row) => Err(Refusal::Invalid(format!(
+                "row {row} was requested, but the embedding has {} rows here",
+                self.num_rows()
+            ))),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The part that this process holds: hops, attributes and lookups.
+
+pub(crate) mod constrained_hop;
+pub(crate) mod directory;
+mod directory_lookups;
+mod edge_attributes;
+mod edge_lookups;
+pub(crate) mod embedding_shard;
+pub(crate) mod embedding_shards;
+mod hop;
+pub(crate) mod hop_reply;
+mod hub_index;
+pub(crate) mod local_part;
+pub(crate) mod node_attributes;
+pub(crate) mod requests;
+pub(crate) mod sparse_adam;
+pub(crate) mod uniform_hop;
+mod work_size;

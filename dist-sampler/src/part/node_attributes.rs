@@ -1,0 +1,80 @@
+//! Attributes and ids of the nodes of the part that this process holds.
+
+use crate::arrays::{bytes_of, ids_in};
+use crate::part::local_part::{LocalPart, check_rows};
+use crate::part::requests::{FetchRequest, FindRequest, Refusal};
+use bytes::Bytes;
+use edgecut_graph::{NodeTypeId, Part, PartEdges};
+
+impl LocalPart {
+    /// Returns attributes of rows, in the layout of [`ArrayReply`](crate::rpc::wire::ArrayReply).
+    pub(crate) fn fetch(&self, request: &FetchRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
+        let rows = ids_in(&request.rows).map_err(Refusal::Invalid)?;
+        let Some(t) = self.part.meta().node_types.get(request.node_type.index()) else {
+            return Err(Refusal::Invalid(format!("there is no node type {}", request.node_type.0)));
+        };
+        let nodes = self.part.nodes(request.node_type);
+        check_rows(rows.iter(), nodes.original_ids.len())?;
+        let feature_bytes = t.feature_dim * t.feature_dtype.size();
+        let per_row = request.wanted.bytes_per_node(feature_bytes);
+        let Some(bytes) = per_row.checked_mul(rows.len()).filter(|&bytes| bytes <= max_bytes) else {
+            return Err(Refusal::TooLarge);
+        };
+        let mut out = Vec::with_capacity(bytes);
+        if request.wanted.labels {
+            let labels = nodes.labels.as_deref().ok_or_else(|| Refusal::Invalid("the graph has no labels".into()))?;
+            append(&mut out, rows, |row| labels[row]);
+        }
+        if request.wanted.times {
+            let times = nodes.times.as_deref().ok_or_else(|| Refusal::Invalid("the graph has no times".into()))?;
+            append(&mut out, rows, |row| times[row]);
+        }
+        if request.wanted.original_ids {
+            append(&mut out, rows, |row| nodes.original_ids[row]);
+        }
+        if request.wanted.degrees {
+            let degrees = Degrees::new(&self.part, request.node_type);
+            append(&mut out, rows, |row| degrees.of(row));
+        }
+        if request.wanted.features {
+            let features =
+                nodes.features.as_ref().ok_or_else(|| Refusal::Invalid("the graph has no features".into()))?;
+            features.append_rows(rows, &mut out);
+        }
+        Ok(out.into())
+    }
+
+    /// Returns the global ids of original ids, `u32::MAX` for nodes that this part does not own.
+    pub(crate) fn find(&self, request: &FindRequest) -> Result<Bytes, Refusal> {
+        if request.node_type.index() >= self.part.meta().node_types.len() {
+            return Err(Refusal::Invalid(format!("there is no node type {}", request.node_type.0)));
+        }
+        let find = |&id: &u32| self.part.find_original(request.node_type, id).map_or(u32::MAX, |node| node.0);
+        Ok(bytes_of(ids_in(&request.originals).map_err(Refusal::Invalid)?.iter().map(find).collect::<Vec<u32>>()))
+    }
+}
+
+/// In-degrees of the nodes of one type, over all edge types that enter it.
+pub(crate) struct Degrees<'a>(Vec<&'a PartEdges>);
+
+impl<'a> Degrees<'a> {
+    pub(crate) fn new(part: &'a Part, node_type: NodeTypeId) -> Self {
+        Self(part.edge_type_ids().map(|e| part.edges(e)).filter(|e| e.dst_type == node_type).collect())
+    }
+
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.0.iter().any(|edges| edges.csc.is_mapped())
+    }
+
+    pub(crate) fn of(&self, row: usize) -> u32 {
+        let degree: usize = self.0.iter().map(|edges| edges.csc.degree(row)).sum();
+        u32::try_from(degree).unwrap_or(u32::MAX)
+    }
+}
+
+/// Appends one value per row.
+fn append<T: bytemuck::Pod>(out: &mut Vec<u8>, rows: &[u32], value: impl Fn(usize) -> T) {
+    for &row in rows {
+        out.extend_from_slice(bytemuck::bytes_of(&value(row as usize)));
+    }
+}

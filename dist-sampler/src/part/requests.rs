@@ -1,0 +1,209 @@
+//! Requests about one part, and the reasons to refuse them.
+
+use crate::config::fan_out::Fanout;
+use crate::config::rule::Rule;
+use crate::config::wanted::{Wanted, WantedOfEdges};
+use crate::error::SampleError;
+use crate::part::constrained_hop::Query;
+use bytes::Bytes;
+use edgecut_graph::{EdgeTypeId, NodeTypeId};
+use serde::{Deserialize, Serialize};
+
+/// A request to expand one hop: all rows of one part, over all edge types.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct HopRequest {
+    /// [`BatchKey::stream`](crate::BatchKey::stream) of the batch.
+    pub(crate) stream: u64,
+    /// The hop, counted from 0 at the seeds.
+    pub(crate) hop: u16,
+    /// The rule by which neighbors are drawn.
+    pub(crate) rule: Rule,
+    /// True if each seed has a separate neighborhood.
+    pub(crate) disjoint: bool,
+    /// True if the reply includes the positions of the neighbors in their lists.
+    pub(crate) positions: bool,
+    /// The fan-out and number of rows of each edge type.
+    pub(crate) sections: Vec<HopSection>,
+    /// Rows of all sections end to end, [`HopRequest::words_per_row`] `u32` values each.
+    #[serde(skip)]
+    pub(crate) rows: Bytes,
+}
+
+impl HopRequest {
+    /// Returns whether the hop is plain: neighborhoods are shared, neighbors are drawn uniformly without regard to
+    /// times, and positions are not requested.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.disjoint && !self.positions && !self.rule.weighted && self.rule.temporal.is_none()
+    }
+
+    /// Returns the number of `u32` values per row: the row, then its seed if neighborhoods are disjoint, then the low
+    /// and the high half of the seed's time in temporal sampling.
+    pub(crate) fn words_per_row(&self) -> usize {
+        words_per_row(self.disjoint, self.rule)
+    }
+
+    /// Decodes one row from its words.
+    pub(crate) fn query(&self, words: &[u32]) -> Query {
+        let time = self.rule.temporal.and_then(|_| words.last_chunk::<2>());
+        Query {
+            row: words[0],
+            group: self.disjoint.then(|| words[1]),
+            time: time.map(|&[low, high]| (u64::from(high) << 32 | u64::from(low)) as i64),
+        }
+    }
+}
+
+/// Returns [`HopRequest::words_per_row`] for a sampler's settings.
+pub(crate) fn words_per_row(disjoint: bool, rule: Rule) -> usize {
+    1 + usize::from(disjoint) + if rule.temporal.is_some() { 2 } else { 0 }
+}
+
+/// The rows of one edge type in a hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HopSection {
+    pub(crate) edge_type: EdgeTypeId,
+    /// The number of neighbors to draw per row, `None` for all.
+    pub(crate) fanout: Option<u32>,
+    pub(crate) num_rows: u32,
+}
+
+impl HopSection {
+    pub(crate) fn fanout(&self) -> Fanout {
+        self.fanout.map_or(Fanout::All, Fanout::Count)
+    }
+}
+
+/// A request for attributes of nodes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct FetchRequest {
+    pub(crate) node_type: NodeTypeId,
+    pub(crate) wanted: Wanted,
+    /// Rows in the part, `u32` each.
+    #[serde(skip)]
+    pub(crate) rows: Bytes,
+}
+
+/// A request for attributes of edges.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct FetchEdgesRequest {
+    pub(crate) edge_type: EdgeTypeId,
+    pub(crate) wanted: WantedOfEdges,
+    /// Per edge, the destination's row and the edge's position among its in-edges, `u32` each.
+    #[serde(skip)]
+    pub(crate) edges: Bytes,
+}
+
+/// A request for the global ids of original ids.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct FindRequest {
+    pub(crate) node_type: NodeTypeId,
+    /// Original ids, `u32` each.
+    #[serde(skip)]
+    pub(crate) originals: Bytes,
+}
+
+/// A request for the original ids in a range that the part owns.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct OriginalsRequest {
+    pub(crate) node_type: NodeTypeId,
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    /// The most nodes in a reply. Further requests ask for the rest.
+    pub(crate) max_rows: u32,
+    /// True if the reply includes in-degrees over all edge types.
+    pub(crate) degrees: bool,
+}
+
+impl OriginalsRequest {
+    /// Returns the number of `u32` values per node in the reply.
+    pub(crate) fn words_per_row(&self) -> usize {
+        1 + usize::from(self.degrees)
+    }
+}
+
+/// A request for the global ids of keys in the part's share of the directory.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct LookUpRequest {
+    pub(crate) node_type: NodeTypeId,
+    pub(crate) by: LookUpBy,
+    /// Keys, [`LookUpBy::words_per_key`] `u32` values each.
+    #[serde(skip)]
+    pub(crate) keys: Bytes,
+}
+
+/// The kind of key in a lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum LookUpBy {
+    /// An original id of the share, one word.
+    OriginalId,
+    /// The number of an in-edge of the share's nodes, counted node by node in the order of the original ids. Two words,
+    /// the low half first.
+    InEdge,
+}
+
+impl LookUpBy {
+    pub(crate) fn words_per_key(self) -> usize {
+        match self {
+            Self::OriginalId => 1,
+            Self::InEdge => 2,
+        }
+    }
+}
+
+/// A request to test which pairs of nodes are edges.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct HasEdgesRequest {
+    pub(crate) edge_type: EdgeTypeId,
+    /// True if held-out edges count as edges.
+    pub(crate) held_out: bool,
+    /// Per pair, the destination's row and the source's global id, `u32` each.
+    #[serde(skip)]
+    pub(crate) pairs: Bytes,
+}
+
+/// A request for rows of an embedding.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct PullRequest {
+    pub(crate) table: u16,
+    /// The number of steps that the rows must have taken.
+    pub(crate) version: u64,
+    /// Rows in the part, `u32` each.
+    #[serde(skip)]
+    pub(crate) rows: Bytes,
+}
+
+/// Gradients of rows of an embedding, for the step after a version.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct PushRequest {
+    pub(crate) table: u16,
+    pub(crate) version: u64,
+    pub(crate) rank: u32,
+    /// The number of this piece among the pieces of the rank. A piece that arrives twice counts once.
+    pub(crate) piece: u32,
+    pub(crate) num_rows: u32,
+    /// The rows (`u32`), then their gradients (`f32`).
+    #[serde(skip)]
+    pub(crate) data: Bytes,
+}
+
+/// The reason for refusing a request.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Refusal {
+    /// The reply would exceed the largest message. The client should ask for less.
+    TooLarge,
+    /// The request is invalid. The two processes hold parts of different graphs, or one of them is faulty.
+    Invalid(String),
+    /// The server failed.
+    Failed(String),
+}
+
+impl Refusal {
+    /// Converts a refusal by this process's own part to an error.
+    pub(crate) fn by_own_part(self) -> SampleError {
+        let what = match self {
+            Self::TooLarge => "the reply of this process's own part is larger than memory can address".into(),
+            Self::Invalid(why) | Self::Failed(why) => why,
+        };
+        SampleError::Internal { what }
+    }
+}

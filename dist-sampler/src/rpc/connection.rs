@@ -1,0 +1,77 @@
+//! One connection to a peer, opened on first use and reopened after a failure.
+
+use crate::error::SampleError;
+use crate::rpc::dialer::Dialer;
+use crate::rpc::transport::BulkTransport;
+use crate::rpc::wire::{Answer, Request};
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+
+/// The sending end of an open connection.
+pub(crate) type Client = tarpc::client::Channel<Request, Answer>;
+
+/// A connection to a peer for one class of requests.
+pub(crate) struct Connection {
+    dialer: Arc<Dialer>,
+    max_message_bytes: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The number of connections opened so far.
+    generation: u64,
+    client: Option<Client>,
+}
+
+/// An open connection and its number.
+pub(crate) struct OpenConnection {
+    pub(crate) generation: u64,
+    pub(crate) client: Client,
+}
+
+impl Connection {
+    pub(crate) fn new(dialer: Arc<Dialer>, max_message_bytes: usize) -> Self {
+        Self { dialer, max_message_bytes, state: Mutex::default() }
+    }
+
+    /// Returns the open connection. Dials if there is none. Concurrent callers wait for the dial and share its result.
+    ///
+    /// # Errors
+    /// [`SampleError::Connect`], at most [`Dialer::longest`] after the call.
+    pub(crate) async fn get(&self) -> Result<OpenConnection, SampleError> {
+        // An open connection is returned without waiting. If the lock is taken, a dial is probably under way.
+        if let Ok(state) = self.state.try_lock()
+            && let Some(client) = &state.client
+        {
+            return Ok(OpenConnection { generation: state.generation, client: client.clone() });
+        }
+        let connected = tokio::time::timeout(self.dialer.longest(), self.get_or_dial()).await;
+        connected.unwrap_or_else(|_| Err(self.dialer.not_connected()))
+    }
+
+    async fn get_or_dial(&self) -> Result<OpenConnection, SampleError> {
+        let mut state = self.state.lock().await;
+        if let Some(client) = &state.client {
+            return Ok(OpenConnection { generation: state.generation, client: client.clone() });
+        }
+        let stream = self.dialer.dial().await?;
+        let stream = TcpStream::from_std(stream).map_err(|source| {
+            SampleError::process("register the connection to a peer with the network threads", source)
+        })?;
+        let transport = BulkTransport::new(stream, self.max_message_bytes);
+        let client = tarpc::client::new(tarpc::client::Config::default(), transport).spawn();
+        state.client = Some(client.clone());
+        state.generation += 1;
+        Ok(OpenConnection { generation: state.generation, client })
+    }
+
+    /// Drops a broken connection unless another request has replaced it already.
+    pub(crate) async fn forget(&self, generation: u64) {
+        let mut state = self.state.lock().await;
+        if state.generation == generation {
+            state.client = None;
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Requests between processes: their encoding, the client and the service.
+
+pub(crate) mod connection;
+pub(crate) mod dialer;
+pub(crate) mod peer;
+pub(crate) mod peer_request;
+mod received;
+pub(crate) mod served;
+pub(crate) mod service;
+mod split_hop;
+pub(crate) mod traffic;
+mod transport;
+pub(crate) mod wire;

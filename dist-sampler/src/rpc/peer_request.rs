@@ -1,0 +1,189 @@
+//! The requests that a process can send to its peers: the connection, the budget and the description of each.
+
+use crate::part::requests::{
+    FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, LookUpRequest, OriginalsRequest,
+    PullRequest, PushRequest,
+};
+use crate::rpc::wire::Request;
+use edgecut_graph::Meta;
+
+/// The class of a request, which decides its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Hops and lookups, for whose replies sampling waits.
+    Sampling,
+    /// Features and embeddings, with replies and requests of megabytes.
+    Bulk,
+}
+
+/// The bytes that a request counts against the bytes in flight of its peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Budget {
+    Unlimited,
+    /// The bytes of the reply.
+    Reply,
+    /// The bytes of the payload that is sent.
+    Payload,
+}
+
+/// A request to a peer. Clones share the payload.
+pub(crate) trait PeerRequest: Clone {
+    const CLASS: Class;
+    const BUDGET: Budget = Budget::Unlimited;
+
+    /// Returns the message that is sent.
+    fn into_message(self) -> Request;
+
+    /// Returns the size of the payload in bytes.
+    fn payload_bytes(&self) -> usize;
+
+    /// Describes the request in errors. `meta` describes the graph.
+    fn operation(&self, meta: &Meta) -> String;
+}
+
+impl PeerRequest for HopRequest {
+    const CLASS: Class = Class::Sampling;
+
+    fn into_message(self) -> Request {
+        Request::SampleHop(self)
+    }
+
+    fn payload_bytes(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn operation(&self, _: &Meta) -> String {
+        format!("sample {} rows", self.rows.len() / size_of::<u32>() / self.words_per_row())
+    }
+}
+
+impl PeerRequest for FetchRequest {
+    const CLASS: Class = Class::Bulk;
+    const BUDGET: Budget = Budget::Reply;
+
+    fn into_message(self) -> Request {
+        Request::Fetch(self)
+    }
+
+    fn payload_bytes(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn operation(&self, meta: &Meta) -> String {
+        let name = &meta.node_types[self.node_type.index()].name;
+        format!("fetch {} rows of {name}", self.rows.len() / size_of::<u32>())
+    }
+}
+
+impl PeerRequest for FindRequest {
+    const CLASS: Class = Class::Sampling;
+
+    fn into_message(self) -> Request {
+        Request::Find(self)
+    }
+
+    fn payload_bytes(&self) -> usize {
+        self.originals.len()
+    }
+
+    fn operation(&self, _: &Meta) -> String {
+        format!("find {} original ids", self.originals.len() / size_of::<u32>())
+    }
+}
+
+impl PeerRequest for OriginalsRequest {
+    const CLASS: Class = Class::Bulk;
+
+    fn into_message(self) -> Request {
+        Request::Originals(self)
+    }
+
+    fn payload_bytes(&self) -> usize {
+        0
+    }
+
+    fn operation(&self, _: &Meta) -> String {
+        format!("list original ids from {} to {}", self.start, self.end)
+    }
+}
+
+impl PeerRequest for LookUpRequest {
+    const CLASS: Class = Class::Sampling;
+
+    fn into_message(self) -> Request {
+        Request::LookUp(self)
+    }
+
+    fn payload_bytes(&self) -> usize {
+        self.keys.len()
+    }
+
+    fn operation(&self, _: &Meta) -> String {
+        format!("look up {} nodes", self.keys.len() / size_of::<u32>() / self.by.words_per_key())
+    }
+}
+
+impl PeerRequest for FetchEdgesRequest {
+    const CLASS: Class = Class::Bulk;
+
+    fn into_message(self) -> Request {
+        Request::FetchEdges(self)
+    }
+
+    fn payload_bytes(&self) -> usize {
+        self.edges.len()
+    }
+
+    fn operation(&self, _: &Meta) -> String {
+        format!("fetch attributes of {} edges", self.edges.len() / (2 * size_of::<u32>()))
+    }
+}
+
+impl PeerRequest for HasEdgesRequest {
+    const CLASS: Class = Class::Sampling;
+
+    fn into_message(self) -> Request {
+        Request::HasEdges(self)
+    }
+
+    fn payload_bytes(&self) -> usize {
+        self.pairs.len()
+    }
+
+    fn operation(&self, _: &Meta) -> String {
+        format!("look for {} edges", self.pairs.len() / (2 * size_of::<u32>()))
+    }
+}
+
+impl PeerRequest for PullRequest {
+    const CLASS: Class = Class::Bulk;
+
+    fn into_message(self) -> Request {
+        Request::Pull(self)
+    }
+
+    fn payload_bytes(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn operation(&self, _: &Meta) -> String {
+        format!("pull {} rows of an embedding", self.rows.len() / size_of::<u32>())
+    }
+}
+
+impl PeerRequest for PushRequest {
+    const CLASS: Class = Class::Bulk;
+    const BUDGET: Budget = Budget::Payload;
+
+    fn into_message(self) -> Request {
+        Request::Push(self)
+    }
+
+    fn payload_bytes(&self) -> usize {
+        self.data.len()
+    }
+
+    fn operation(&self, _: &Meta) -> String {
+        format!("push {} gradients of an embedding", self.num_rows)
+    }
+}

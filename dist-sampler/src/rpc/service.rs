@@ -1,0 +1,263 @@
+//! The server side: answers requests of peers for the part that this process holds.
+
+use crate::config::dist_graph_config::DistGraphConfig;
+use crate::node::dist_graph::{DistGraph, Role};
+use crate::part::embedding_shards::Shards;
+use crate::part::local_part::LocalPart;
+use crate::part::requests::Refusal;
+use crate::rpc::served::Served;
+use crate::rpc::transport::BulkTransport;
+use crate::rpc::wire::{Answer, ArrayReply, Method, Request};
+use crate::servers::requests::SampleRequest;
+use crate::workers::{LINE_BYTES, ON_POOL, Workers};
+use bytes::Bytes;
+use edgecut_cluster::with_causes;
+use futures::StreamExt;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tarpc::ServerError;
+use tarpc::context::Context;
+use tarpc::server::{self, Channel, Serve};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+
+/// The longest that a description waits for connections to the other servers.
+const LONGEST_CONNECT: Duration = Duration::from_secs(2);
+
+/// The service. Each request has a clone.
+#[derive(Clone)]
+pub(crate) struct Service {
+    pub(crate) part: LocalPart,
+    pub(crate) workers: Arc<Workers>,
+    pub(crate) shards: Arc<Shards>,
+    pub(crate) max_message_bytes: usize,
+    pub(crate) served: Arc<Served>,
+    /// The graph that this process serves, which the service must not keep alive.
+    pub(crate) graph: Weak<DistGraph>,
+}
+
+impl Service {
+    /// Answers one peer until it closes the connection.
+    ///
+    /// Every request runs in its own task, so that waiting requests do not delay further requests, cancellations,
+    /// deadlines and replies.
+    pub(crate) async fn serve_peer(self, stream: TcpStream, config: &DistGraphConfig) {
+        let _connection = self.served.connection();
+        // The end of the stream is an error here, so that the requests of a client that is gone are canceled.
+        let transport = BulkTransport::new(stream, config.max_message_bytes).with_end_as_error();
+        let channel = server::BaseChannel::new(server::Config::default(), transport);
+        let connection = ServedConnection {
+            service: self,
+            turns: Arc::new(Semaphore::new(config.max_working_requests.clamp(1, Semaphore::MAX_PERMITS))),
+            batch_turns: Arc::new(Semaphore::new(config.max_client_batches.clamp(1, Semaphore::MAX_PERMITS))),
+        };
+        let waiting_bytes = Arc::new(AtomicUsize::new(0));
+        let mut requests = pin!(channel.requests());
+        // An error ends the connection. The peer reports the cause.
+        while let Some(Ok(request)) = requests.next().await {
+            let held = HeldBytes::new(&waiting_bytes, request.get().message.payload_bytes());
+            let num_requests = requests.channel().in_flight_requests();
+            // Waiting requests keep their payloads in memory, so requests beyond the limits are refused at once.
+            if num_requests > config.max_waiting_requests || held.total > config.max_waiting_request_bytes {
+                let why = format!(
+                    "busy: {num_requests} requests of {} bytes wait on this connection, the limits are {} and {}",
+                    held.total, config.max_waiting_requests, config.max_waiting_request_bytes
+                );
+                connection.service.served.refused();
+                tokio::spawn(request.execute(Refusing(Refusal::Failed(why))));
+                continue;
+            }
+            let connection = connection.clone();
+            tokio::spawn(async move {
+                request.execute(connection).await;
+                drop(held);
+            });
+        }
+    }
+}
+
+/// The payload bytes of a request, counted against the connection's limit as long as the process holds the request.
+struct HeldBytes {
+    all: Arc<AtomicUsize>,
+    bytes: usize,
+    /// The bytes of all requests of the connection, including this one.
+    total: usize,
+}
+
+impl HeldBytes {
+    fn new(all: &Arc<AtomicUsize>, bytes: usize) -> Self {
+        let total = all.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        Self { all: all.clone(), bytes, total }
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// A service that refuses every request.
+struct Refusing(Refusal);
+
+impl Serve for Refusing {
+    type Req = Request;
+    type Resp = Answer;
+
+    async fn serve(self, _: Context, request: Request) -> Result<Answer, ServerError> {
+        Ok(Answer { method: request.method(), result: Err(self.0) })
+    }
+}
+
+/// The service of one connection. Each request has a clone.
+#[derive(Clone)]
+struct ServedConnection {
+    service: Service,
+    /// Permits for requests that run or whose replies wait to be sent.
+    turns: Arc<Semaphore>,
+    /// Permits for batches that are sampled for the client or whose replies wait to be sent. Hops of other servers have
+    /// turns of their own, so that batches never wait for batches.
+    batch_turns: Arc<Semaphore>,
+}
+
+/// The work for a request, measured as the approximate number of cache lines that it touches.
+#[derive(Clone, Copy)]
+enum Load {
+    /// A hop or a lookup, for which a batch waits.
+    Sampling(usize),
+    /// Rows to gather, possibly many.
+    Gather(usize),
+}
+
+impl Serve for ServedConnection {
+    type Req = Request;
+    type Resp = Answer;
+
+    async fn serve(self, _: Context, request: Request) -> Result<Answer, ServerError> {
+        let method = request.method();
+        let served = self.service.served.clone();
+        let in_progress = served.request(request.payload_bytes());
+        let is_ending = self.service.graph.upgrade().is_some_and(|graph| graph.is_ending.load(Ordering::Acquire));
+        let mut result =
+            if is_ending { Err(Refusal::Failed("the server is ending".into())) } else { self.answer(request).await };
+        match &mut result {
+            Ok(reply) => {
+                served.answered(reply.data.len(), method == Method::Sample);
+                reply._in_progress = Some(in_progress);
+            }
+            Err(_) => served.refused(),
+        }
+        Ok(Answer { method, result })
+    }
+}
+
+impl ServedConnection {
+    async fn answer(self, request: Request) -> Result<ArrayReply, Refusal> {
+        let part = &self.service.part;
+        match request {
+            Request::SampleHop(request) => {
+                let load = Load::Sampling(part.lines_of_hop(&request));
+                self.run(load, move |part, max_bytes| part.sample_hop(&request, max_bytes, |_, _| ())).await
+            }
+            Request::Fetch(request) => {
+                let num_rows = request.rows.len() / size_of::<u32>();
+                let load = Load::Gather(part.lines_of_fetch(request.node_type, request.wanted, num_rows));
+                self.run(load, move |part, max_bytes| part.fetch(&request, max_bytes)).await
+            }
+            Request::Find(request) => {
+                let num_ids = request.originals.len() / size_of::<u32>();
+                let load = Load::Sampling(part.lines_of_find(request.node_type, num_ids));
+                self.run(load, move |part, _| part.find(&request)).await
+            }
+            Request::Originals(request) => {
+                // The range may include all nodes of the part.
+                self.run(Load::Gather(usize::MAX), move |part, max_bytes| part.originals(&request, max_bytes)).await
+            }
+            Request::LookUp(request) => {
+                let load = Load::Sampling(part.lines_of_look_up(&request));
+                self.run(load, move |part, _| part.look_up(&request)).await
+            }
+            Request::FetchEdges(request) => {
+                let load = Load::Gather(part.lines_of_fetch_edges(&request));
+                self.run(load, move |part, max_bytes| part.fetch_edges(&request, max_bytes)).await
+            }
+            Request::HasEdges(request) => {
+                // The number of neighbors to search is not known in advance.
+                self.run(Load::Sampling(ON_POOL), move |part, _| part.has_edges(&request)).await
+            }
+            Request::Pull(request) => {
+                let shard = self.service.shards.held(request.table)?;
+                // Waits without a permit, so that any number of pulls may wait. tarpc ends the wait at the deadline of
+                // the request.
+                shard.wait_for(request.version).await;
+                let rows = request.rows.len() / size_of::<u32>();
+                let load = Load::Gather(rows * (shard.dim() * size_of::<f32>()).div_ceil(LINE_BYTES));
+                self.run(load, move |_, max_bytes| shard.answer_pull(&request, max_bytes)).await
+            }
+            Request::Push(request) => {
+                let shard = self.service.shards.held(request.table)?;
+                let load = Load::Gather(request.data.len().div_ceil(LINE_BYTES));
+                self.run(load, move |_, _| shard.answer_push(&request)).await
+            }
+            Request::Describe(_) => {
+                let server = self.server()?;
+                // A client may sample as soon as it has a description, so the servers must reach each other first.
+                match tokio::time::timeout(LONGEST_CONNECT, server.wait_until_connected()).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => return Err(Refusal::Failed(with_causes(&error))),
+                    Err(_) => return Err(Refusal::Failed("it waits for the other servers".into())),
+                }
+                let data = server.description();
+                let fits = data.len() <= self.service.max_message_bytes;
+                if fits { Ok(ArrayReply::new(data)) } else { Err(Refusal::TooLarge) }
+            }
+            Request::Split(request) => {
+                self.run(Load::Gather(usize::MAX), move |part, max_bytes| part.split(&request, max_bytes)).await
+            }
+            Request::Sample(request) => self.sample(request).await,
+            Request::SeedEdges(request) => {
+                // Held-out edges are mapped, so reading may wait for the disk.
+                self.run(Load::Sampling(ON_POOL), move |part, max_bytes| part.seed_edges(&request, max_bytes)).await
+            }
+        }
+    }
+
+    /// Returns the graph that this process serves to clients.
+    fn server(&self) -> Result<Arc<DistGraph>, Refusal> {
+        let graph = self.service.graph.upgrade();
+        let server = graph.filter(|graph| matches!(graph.role, Role::Server { .. }));
+        server.ok_or_else(|| Refusal::Invalid("this process is a rank of a job, not a server".into()))
+    }
+
+    /// Waits for a turn, then samples a batch. tarpc ends both when the deadline of the request passes or the client
+    /// disappears.
+    async fn sample(self, request: SampleRequest) -> Result<ArrayReply, Refusal> {
+        let graph = self.server()?;
+        let turn = self.batch_turns.acquire_owned().await;
+        let permit = turn.map_err(|_| Refusal::Failed("the connection is closed".into()))?;
+        let data = graph.sample_for_client(request, self.service.max_message_bytes).await?;
+        Ok(ArrayReply { _permit: Some(permit), ..ArrayReply::new(data) })
+    }
+
+    /// Waits for a permit, then runs `work`. tarpc ends the wait when the deadline of the request passes.
+    async fn run(
+        self,
+        load: Load,
+        work: impl FnOnce(&LocalPart, usize) -> Result<Bytes, Refusal> + Send + 'static,
+    ) -> Result<ArrayReply, Refusal> {
+        let Self { service: Service { part, workers, max_message_bytes, .. }, turns, .. } = self;
+        let turn = turns.acquire_owned().await;
+        let permit = turn.map_err(|_| Refusal::Failed("the connection is closed".into()))?;
+        // The work owns the permit, since it continues if this future is dropped.
+        let work = move || {
+            work(&part, max_message_bytes).map(|data| ArrayReply { _permit: Some(permit), ..ArrayReply::new(data) })
+        };
+        let done = match load {
+            Load::Sampling(lines) => workers.run_sized(lines, work).await,
+            Load::Gather(lines) => workers.run_gather(lines, work).await,
+        };
+        done.unwrap_or_else(|error| Err(Refusal::Failed(with_causes(&error))))
+    }
+}

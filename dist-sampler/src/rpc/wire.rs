@@ -1,0 +1,292 @@
+//! Messages between processes. `docs/src/wire.md` describes their encoding, which depends on the order of all variants
+//! and fields.
+
+use crate::part::requests::{
+    FetchEdgesRequest, FetchRequest, FindRequest, HasEdgesRequest, HopRequest, LookUpRequest, OriginalsRequest,
+    PullRequest, PushRequest, Refusal,
+};
+use crate::rpc::served::Current;
+use crate::rpc::transport::CarriesPayload;
+use crate::servers::requests::{DescribeRequest, SampleRequest, SeedEdgesRequest, SplitRequest};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tarpc::{RequestName, Response};
+use tokio::sync::OwnedSemaphorePermit;
+
+/// A request to the service that every process runs for its part.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// Expands one hop.
+    SampleHop(HopRequest),
+    /// Returns attributes of nodes.
+    Fetch(FetchRequest),
+    /// Translates original ids to global ids.
+    Find(FindRequest),
+    /// Returns the original ids in a range that the part owns.
+    Originals(OriginalsRequest),
+    /// Translates keys in the part's share of the directory to global ids.
+    LookUp(LookUpRequest),
+    /// Returns attributes of edges.
+    FetchEdges(FetchEdgesRequest),
+    /// Tests which pairs of nodes are edges.
+    HasEdges(HasEdgesRequest),
+    /// Returns rows of an embedding.
+    Pull(PullRequest),
+    /// Receives gradients of rows of an embedding.
+    Push(PushRequest),
+    /// Describes a server and its graph.
+    Describe(DescribeRequest),
+    /// Returns the nodes of a split that the part owns.
+    Split(SplitRequest),
+    /// Samples the neighborhood of a batch over all parts.
+    Sample(SampleRequest),
+    /// Returns seed edges of the part.
+    SeedEdges(SeedEdgesRequest),
+}
+
+/// The method that a request calls, in the order of the variants of [`Request`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Method {
+    SampleHop,
+    Fetch,
+    Find,
+    Originals,
+    LookUp,
+    FetchEdges,
+    HasEdges,
+    Pull,
+    Push,
+    Describe,
+    Split,
+    Sample,
+    SeedEdges,
+}
+
+/// The answer to a [`Request`].
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Answer {
+    pub(crate) method: Method,
+    pub(crate) result: Result<ArrayReply, Refusal>,
+}
+
+/// The reply to a request, an array whose layout depends on the request.
+///
+/// - `sample_hop`: for each section, the number of neighbors of each row, then the neighbors of all rows (`u32`, global
+///   ids), then, if requested, the position of each neighbor in its list.
+/// - `fetch`: for each wanted attribute, in the order of the fields of [`Wanted`], one value per row. Feature rows are
+///   as stored, `f32` or `f16`.
+/// - `fetch_edges`: the same by [`WantedOfEdges`], one value per edge.
+/// - `find`: one global id per original id, `u32::MAX` for nodes that the part does not own.
+/// - `originals`: the number of nodes in the range that the part owns, the row of the first, then the original ids of
+///   as many as fit in the reply, ascending, then, if requested, their in-degrees (`u32`).
+/// - `look_up`: one global id per key.
+/// - `has_edges`: one byte per pair, 1 if it is an edge.
+/// - `pull`: the rows, `f32`.
+/// - `push`: nothing.
+/// - `describe`: the server and its graph, as JSON.
+/// - `split`: the number of nodes of the split that the part owns, then the rows of as many as fit in the reply,
+///   ascending.
+/// - `sample`: the neighborhood, see [`encode_subgraph`](crate::servers::sampled::encode_subgraph).
+/// - `seed_edges`: the low and the high half of the number of these edges that the part has, then per edge the source,
+///   the destination, and the low and the high half of its time, 0 if it has none.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ArrayReply {
+    #[serde(skip)]
+    pub(crate) data: Bytes,
+    /// The permit to work on the request. The server holds it until the connection takes the reply, so that replies to
+    /// a slow connection take bounded memory.
+    #[serde(skip)]
+    pub(crate) _permit: Option<OwnedSemaphorePermit>,
+    /// Counts the request as in progress until then.
+    #[serde(skip)]
+    pub(crate) _in_progress: Option<Current>,
+}
+
+impl ArrayReply {
+    pub(crate) fn new(data: Bytes) -> Self {
+        Self { data, _permit: None, _in_progress: None }
+    }
+}
+
+impl Request {
+    /// Returns the method that the request calls.
+    pub(crate) fn method(&self) -> Method {
+        match self {
+            Self::SampleHop(_) => Method::SampleHop,
+            Self::Fetch(_) => Method::Fetch,
+            Self::Find(_) => Method::Find,
+            Self::Originals(_) => Method::Originals,
+            Self::LookUp(_) => Method::LookUp,
+            Self::FetchEdges(_) => Method::FetchEdges,
+            Self::HasEdges(_) => Method::HasEdges,
+            Self::Pull(_) => Method::Pull,
+            Self::Push(_) => Method::Push,
+            Self::Describe(_) => Method::Describe,
+            Self::Split(_) => Method::Split,
+            Self::Sample(_) => Method::Sample,
+            Self::SeedEdges(_) => Method::SeedEdges,
+        }
+    }
+
+    /// Returns the size of the payload in bytes.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        match self {
+            Self::SampleHop(request) => request.rows.len(),
+            Self::Fetch(request) => request.rows.len(),
+            Self::Find(request) => request.originals.len(),
+            Self::Originals(_) => 0,
+            Self::LookUp(request) => request.keys.len(),
+            Self::FetchEdges(request) => request.edges.len(),
+            Self::HasEdges(request) => request.pairs.len(),
+            Self::Pull(request) => request.rows.len(),
+            Self::Push(request) => request.data.len(),
+            Self::Describe(_) | Self::Split(_) => 0,
+            Self::Sample(request) => request.seeds.len(),
+            Self::SeedEdges(request) => request.positions.len(),
+        }
+    }
+
+    fn payload(&mut self) -> Option<&mut Bytes> {
+        match self {
+            Self::SampleHop(request) => Some(&mut request.rows),
+            Self::Fetch(request) => Some(&mut request.rows),
+            Self::Find(request) => Some(&mut request.originals),
+            Self::Originals(_) => None,
+            Self::LookUp(request) => Some(&mut request.keys),
+            Self::FetchEdges(request) => Some(&mut request.edges),
+            Self::HasEdges(request) => Some(&mut request.pairs),
+            Self::Pull(request) => Some(&mut request.rows),
+            Self::Push(request) => Some(&mut request.data),
+            Self::Describe(_) | Self::Split(_) => None,
+            Self::Sample(request) => Some(&mut request.seeds),
+            Self::SeedEdges(request) => Some(&mut request.positions),
+        }
+    }
+}
+
+impl RequestName for Request {
+    fn name(&self) -> &str {
+        match self.method() {
+            Method::SampleHop => "Sampling.sample_hop",
+            Method::Fetch => "Sampling.fetch",
+            Method::Find => "Sampling.find",
+            Method::Originals => "Sampling.originals",
+            Method::LookUp => "Sampling.look_up",
+            Method::FetchEdges => "Sampling.fetch_edges",
+            Method::HasEdges => "Sampling.has_edges",
+            Method::Pull => "Sampling.pull",
+            Method::Push => "Sampling.push",
+            Method::Describe => "Sampling.describe",
+            Method::Split => "Sampling.split",
+            Method::Sample => "Sampling.sample",
+            Method::SeedEdges => "Sampling.seed_edges",
+        }
+    }
+}
+
+impl CarriesPayload for Request {
+    fn take_payload(&mut self) -> Bytes {
+        self.payload().map(std::mem::take).unwrap_or_default()
+    }
+    fn put_payload(&mut self, payload: Bytes) {
+        if let Some(empty) = self.payload() {
+            *empty = payload;
+        }
+    }
+}
+
+impl CarriesPayload for Answer {
+    fn take_payload(&mut self) -> Bytes {
+        self.result.as_mut().map(|reply| std::mem::take(&mut reply.data)).unwrap_or_default()
+    }
+    fn put_payload(&mut self, payload: Bytes) {
+        if let Ok(reply) = &mut self.result {
+            reply.data = payload;
+        }
+    }
+}
+
+impl CarriesPayload for Response<Answer> {
+    fn take_payload(&mut self) -> Bytes {
+        self.message.as_mut().map(CarriesPayload::take_payload).unwrap_or_default()
+    }
+    fn put_payload(&mut self, payload: Bytes) {
+        if let Ok(message) = &mut self.message {
+            message.put_payload(payload);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::batch_key::BatchKey;
+    use crate::config::rule::Rule;
+    use crate::config::wanted::{Wanted, WantedOfEdges};
+    use crate::part::requests::LookUpBy;
+    use crate::servers::requests::{SeedLengths, WireSampler};
+    use edgecut_graph::{EdgeTypeId, NodeTypeId, Split};
+
+    /// Returns a request of each method, in the order of their numbers on the wire.
+    fn one_of_each() -> [Request; 13] {
+        let none = Bytes::new;
+        let node_type = NodeTypeId(3);
+        let edge_type = EdgeTypeId(4);
+        let rule = Rule::default();
+        let sections = Vec::new();
+        let positions = false;
+        let disjoint = false;
+        let wanted = Wanted::default();
+        let of_edges = WantedOfEdges::default();
+        [
+            Request::SampleHop(HopRequest { stream: 1, hop: 2, rule, disjoint, positions, sections, rows: none() }),
+            Request::Fetch(FetchRequest { node_type, wanted, rows: none() }),
+            Request::Find(FindRequest { node_type, originals: none() }),
+            Request::Originals(OriginalsRequest { node_type, start: 0, end: 1, max_rows: 1, degrees: false }),
+            Request::LookUp(LookUpRequest { node_type, by: LookUpBy::InEdge, keys: none() }),
+            Request::FetchEdges(FetchEdgesRequest { edge_type, wanted: of_edges, edges: none() }),
+            Request::HasEdges(HasEdgesRequest { edge_type, held_out: false, pairs: none() }),
+            Request::Pull(PullRequest { table: 0, version: 5, rows: none() }),
+            Request::Push(PushRequest { table: 0, version: 5, rank: 1, piece: 0, num_rows: 0, data: none() }),
+            Request::Describe(DescribeRequest),
+            Request::Split(SplitRequest { node_type, split: Split::Valid, start: 7 }),
+            Request::Sample(SampleRequest {
+                key: BatchKey { seed: 1, epoch: 2, batch: 3 },
+                sampler: WireSampler { fanouts: vec![vec![None]], rule, disjoint, positions },
+                lengths: SeedLengths::default(),
+                seeds: none(),
+            }),
+            Request::SeedEdges(SeedEdgesRequest { edge_type, split: Split::Train, positions: none() }),
+        ]
+    }
+
+    #[test]
+    fn requests_and_answers_begin_with_the_number_of_their_method() {
+        for (number, request) in (0_u32..).zip(one_of_each()) {
+            let head = bincode::serialize(&request).expect("a request");
+            assert_eq!(head[..4], number.to_le_bytes(), "{request:?}");
+            let method = request.method();
+            let done = Answer { method, result: Ok(ArrayReply::new(Bytes::new())) };
+            // The variant of the answer, then the variant `Ok` of its result.
+            let expected = [number.to_le_bytes(), [0; 4]].concat();
+            assert_eq!(bincode::serialize(&done).expect("an answer"), expected);
+            let refused = Answer { method, result: Err(Refusal::TooLarge) };
+            let expected = [number.to_le_bytes(), 1_u32.to_le_bytes(), [0; 4]].concat();
+            assert_eq!(bincode::serialize(&refused).expect("an answer"), expected);
+        }
+    }
+
+    #[test]
+    fn payloads_are_not_part_of_the_head() {
+        for mut request in one_of_each() {
+            let empty = bincode::serialize(&request).expect("a request");
+            request.put_payload(Bytes::from_static(&[7; 8]));
+            assert_eq!(bincode::serialize(&request).expect("a request"), empty);
+            let has_none = matches!(request.method(), Method::Originals | Method::Describe | Method::Split);
+            let expected = if has_none { 0 } else { 8 };
+            assert_eq!(request.payload_bytes(), expected);
+            assert_eq!(request.take_payload().len(), expected);
+            assert_eq!(request.payload_bytes(), 0);
+        }
+    }
+}

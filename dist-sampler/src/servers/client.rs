@@ -1,0 +1,100 @@
+//! The client's side: a graph without a part of its own, and batches that servers sample.
+
+use crate::batch::batch_key::BatchKey;
+use crate::batch::sampler::DistNeighborSampler;
+use crate::batch::seeds::SampleSeeds;
+use crate::batch::subgraph::SampledSubgraph;
+use crate::config::dist_graph_config::DistGraphConfig;
+use crate::error::SampleError;
+use crate::node::dist_graph::{Assembly, DistGraph, Role, network_threads};
+use crate::rpc::peer::{Holders, Outcome};
+use crate::servers::description::{Described, describe_all};
+use crate::servers::requests::SampleRequest;
+use crate::servers::sampled::{Expected, decode_subgraph, encode_seeds};
+use crate::servers::server_list::ServerList;
+use edgecut_cluster::Cluster;
+use edgecut_graph::Part;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl DistGraph {
+    /// Connects to servers that hold all parts, as a process that holds none. Samplers and loaders work as on a rank
+    /// with a part, and make the same batches. Waits for up to `patience` for servers that do not listen yet. The job of
+    /// `cluster` is that of the clients that work together; all of them must name the same servers. Must not be called
+    /// from async code.
+    ///
+    /// A batch is sampled by one server, and the features of its nodes come from their owners directly, so each row
+    /// crosses the network once.
+    ///
+    /// # Errors
+    /// [`SampleError::Connect`] for a server that cannot be reached, [`SampleError::Layout`] for servers that do not hold
+    /// one graph in the order of the list.
+    pub fn connect(
+        servers: ServerList,
+        cluster: Cluster,
+        config: DistGraphConfig,
+        patience: Duration,
+    ) -> Result<Arc<Self>, SampleError> {
+        let runtime = network_threads(&config)?;
+        let described = runtime.block_on(describe_all(&servers, &cluster, &config, patience));
+        let Described { meta, fingerprint } = match described {
+            Ok(described) => described,
+            Err(error) => {
+                // Dropping a runtime waits for attempts to connect, which may take as long as `patience`.
+                runtime.shutdown_background();
+                return Err(error);
+            }
+        };
+        let replicas = servers.replicas(meta.num_parts)?;
+        let num_parts = meta.num_parts;
+        let num_holders = servers.addresses().len();
+        let holders = Holders::Servers { servers: Arc::new(servers), data: fingerprint.into() };
+        let role = Role::Client { num_parts };
+        let spread = cluster.rank();
+        let part = Arc::new(
+            Part::without_nodes(meta)
+                .map_err(|error| SampleError::process("read the description of the graph", error))?,
+        );
+        let assembly = Assembly { part, cluster, config, holders, num_holders, replicas, role, spread };
+        Self::assemble(assembly, runtime, None)
+    }
+
+    /// Returns whether this process holds no part, and servers sample its batches.
+    pub fn is_client(&self) -> bool {
+        matches!(self.role, Role::Client { .. })
+    }
+}
+
+impl DistNeighborSampler {
+    /// Has a server sample a batch. Returns `None` if the message would be too large for that.
+    pub(crate) async fn sample_on_server(
+        &self,
+        seeds: &SampleSeeds,
+        key: BatchKey,
+    ) -> Result<Option<SampledSubgraph>, SampleError> {
+        let node = self.node();
+        let share = node.seed_share();
+        // If this client takes seeds of all parts, its batches take turns over the servers.
+        let part = share.parts.start as usize + (key.batch % share.parts.len() as u64) as usize;
+        let Some(peer) = &node.peers[part] else { return Ok(None) };
+        let (lengths, payload) = encode_seeds(seeds);
+        if payload.len() > node.config.max_message_bytes {
+            return Ok(None);
+        }
+        let request = SampleRequest { key, sampler: self.on_wire(), lengths, seeds: payload };
+        let Outcome::Data(reply) = peer.send(&request).await? else { return Ok(None) };
+        let meta = node.part().meta().clone();
+        let expected = Expected {
+            num_hops: self.num_hops(),
+            seeds: seeds.nodes.clone(),
+            disjoint: self.is_disjoint(),
+            positions: self.edge_attributes().any(),
+        };
+        let read = move || decode_subgraph(&meta, &expected, &reply);
+        let subgraph = node.workers.run(read).await?.map_err(|why| peer.failed(&request, why))?;
+        for (edge_type, edges) in subgraph.edges.iter().enumerate() {
+            node.traffic.count_edges(edge_type, edges.indptr.len() - 1, edges.indices.len());
+        }
+        Ok(Some(subgraph))
+    }
+}

@@ -1,0 +1,115 @@
+//! The description that a server gives of itself and its graph.
+
+use crate::config::dist_graph_config::DistGraphConfig;
+use crate::error::{PeerName, SampleError};
+use crate::part::requests::Refusal;
+use crate::rpc::connection::{Connection, OpenConnection};
+use crate::rpc::dialer::{DialLimits, Dialer, ServerTarget};
+use crate::rpc::wire::Request;
+use crate::servers::requests::DescribeRequest;
+use crate::servers::server_list::ServerList;
+use edgecut_cluster::{Cluster, with_causes};
+use edgecut_graph::Meta;
+use futures::future::try_join_all;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+/// The pause before a server is asked again that still waits for the others.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The description that a server gives.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Description {
+    /// The number of the server in its list of servers.
+    pub(crate) server: usize,
+    /// The length of that list.
+    pub(crate) num_servers: usize,
+    /// The fingerprint of the partitioning.
+    pub(crate) fingerprint: String,
+    /// The contents of `META.json`.
+    pub(crate) meta: String,
+}
+
+/// The graph that all servers describe.
+pub(crate) struct Described {
+    pub(crate) meta: Meta,
+    pub(crate) fingerprint: String,
+}
+
+/// Asks all servers for their descriptions, and checks that they hold one graph in the order of the list. Waits for up
+/// to `patience` for servers that do not listen yet, or that do not reach each other yet.
+pub(crate) async fn describe_all(
+    servers: &ServerList,
+    cluster: &Cluster,
+    config: &DistGraphConfig,
+    patience: Duration,
+) -> Result<Described, SampleError> {
+    let slots = Arc::new(Semaphore::new(config.max_connecting.clamp(1, Semaphore::MAX_PERMITS)));
+    let deadline = Instant::now() + patience;
+    let asked = servers.addresses().iter().map(|address| {
+        let target = ServerTarget {
+            address: address.clone(),
+            name: None,
+            service: servers.service().clone(),
+            cluster: cluster.clone(),
+        };
+        let limits = DialLimits { budget: patience, failure_memory: Duration::ZERO };
+        let name = PeerName::Server(address.to_string());
+        let dialer = Dialer::new(name.clone(), Arc::new(target), limits, slots.clone());
+        describe(Connection::new(Arc::new(dialer), config.max_message_bytes), name, config.rpc_timeout(), deadline)
+    });
+    let described = try_join_all(asked).await?;
+    let data = &described[0].fingerprint;
+    for (number, (address, description)) in servers.addresses().iter().zip(&described).enumerate() {
+        let Description { server, num_servers, fingerprint, .. } = description;
+        let expected = servers.addresses().len();
+        if *num_servers != expected || *server != number {
+            return Err(SampleError::Layout {
+                what: format!(
+                    "server {address} is number {server} of {num_servers} servers, but number {number} of {expected} \
+                     in this list: give all servers and clients the same list"
+                ),
+            });
+        }
+        if fingerprint != data {
+            let first = &servers.addresses()[0];
+            let what = format!(
+                "servers {first} and {address} hold parts of different partitionings: start them with the same one"
+            );
+            return Err(SampleError::Layout { what });
+        }
+    }
+    let address = &servers.addresses()[0];
+    let meta = Meta::parse(Path::new(&format!("the description of server {address}")), described[0].meta.as_bytes());
+    let meta = meta.map_err(|source| SampleError::process("read the description of the graph", source))?;
+    Ok(Described { meta, fingerprint: data.clone() })
+}
+
+/// Asks a server for its description, again while it waits for other servers.
+async fn describe(
+    connection: Connection,
+    name: PeerName,
+    timeout: Duration,
+    deadline: Instant,
+) -> Result<Description, SampleError> {
+    let failed = |why: String| SampleError::Layout { what: format!("{name} did not describe its graph: {why}") };
+    let OpenConnection { client, .. } = connection.get().await?;
+    loop {
+        let mut context = tarpc::context::current();
+        context.deadline = Instant::now() + timeout;
+        let answer = client.call(context, Request::Describe(DescribeRequest)).await;
+        match answer.map(|answer| answer.result) {
+            Ok(Ok(reply)) => {
+                let text = format!("read the description of {name}");
+                return serde_json::from_slice(&reply.data).map_err(|source| SampleError::process(text, source));
+            }
+            Ok(Err(Refusal::Failed(_))) if Instant::now() + PAUSE < deadline => tokio::time::sleep(PAUSE).await,
+            Ok(Err(Refusal::TooLarge)) => return Err(failed("the description exceeds `max_message_bytes`".into())),
+            Ok(Err(Refusal::Invalid(why) | Refusal::Failed(why))) => return Err(failed(why)),
+            Err(error) => return Err(failed(with_causes(&error))),
+        }
+    }
+}

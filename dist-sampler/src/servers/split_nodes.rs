@@ -1,0 +1,78 @@
+//! The nodes of a split, which clients ask servers for.
+
+use crate::arrays::{bytes_of, ids_in};
+use crate::error::SampleError;
+use crate::node::dist_graph::DistGraph;
+use crate::part::local_part::LocalPart;
+use crate::part::requests::Refusal;
+use crate::servers::requests::SplitRequest;
+use bytes::Bytes;
+use edgecut_graph::{NodeTypeId, PartitionId, Split};
+
+impl DistGraph {
+    /// Returns the global ids of the nodes of a split from which this process's seeds are taken: those that its part
+    /// owns, or for a client those of the parts in [`DistGraph::seed_share`], ascending. Must not be called from async
+    /// code.
+    ///
+    /// ```
+    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// use edgecut_graph::{NodeTypeId, Split};
+    /// let train = node.split_nodes(NodeTypeId(0), Split::Train)?;
+    /// assert_eq!(train.len() as u64, node.part().meta().node_types[0].split_sizes[0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An error of a server.
+    pub fn split_nodes(&self, node_type: NodeTypeId, split: Split) -> Result<Vec<u32>, SampleError> {
+        if !self.is_client() {
+            let start = self.part().owned(node_type).start;
+            return Ok(self.part().nodes(node_type).splits.get(split).iter().map(|row| start + row).collect());
+        }
+        let mut nodes = Vec::new();
+        for part in self.seed_share().parts {
+            nodes.extend(self.handle().block_on(self.split_of_part(node_type, split, part))?);
+        }
+        Ok(nodes)
+    }
+
+    async fn split_of_part(&self, node_type: NodeTypeId, split: Split, part: u32) -> Result<Vec<u32>, SampleError> {
+        let Some(peer) = &self.peers[part as usize] else { return Ok(Vec::new()) };
+        let owned = self.part().meta().node_types[node_type.index()].book.range(PartitionId(part));
+        let mut nodes = Vec::new();
+        loop {
+            let request = SplitRequest { node_type, split, start: nodes.len() as u64 };
+            let reply = peer.ask(request, None).await?;
+            let words = ids_in(&reply).map_err(|why| peer.failed(&request, why))?;
+            let Some((&total, rows)) = words.split_first() else {
+                return Err(peer.failed(&request, "the reply is empty".into()));
+            };
+            if let Some(row) = rows.iter().find(|&&row| row as usize >= owned.len()) {
+                return Err(peer.failed(&request, format!("the reply has row {row}, the part has {}", owned.len())));
+            }
+            nodes.extend(rows.iter().map(|row| owned.start + row));
+            if nodes.len() == total as usize {
+                return Ok(nodes);
+            }
+            if rows.is_empty() || nodes.len() > total as usize {
+                let why = format!("the replies have {} nodes of {total}", nodes.len());
+                return Err(peer.failed(&request, why));
+            }
+        }
+    }
+}
+
+impl LocalPart {
+    /// Returns rows of a split, in the layout of [`ArrayReply`](crate::rpc::wire::ArrayReply).
+    pub(crate) fn split(&self, request: &SplitRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
+        self.check_node_type(request.node_type)?;
+        let rows = self.part.nodes(request.node_type).splits.get(request.split);
+        let start = (request.start as usize).min(rows.len());
+        let most = (max_bytes / size_of::<u32>()).saturating_sub(1).max(1);
+        let page = &rows[start..rows.len().min(start.saturating_add(most))];
+        let mut words = Vec::with_capacity(1 + page.len());
+        words.push(rows.len() as u32);
+        words.extend_from_slice(page);
+        Ok(bytes_of(words))
+    }
+}

@@ -1,0 +1,4 @@
+//! Data that the processes of one machine share.
+
+pub(crate) mod share;
+pub(crate) mod temporary_folder;

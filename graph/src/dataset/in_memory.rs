@@ -1,0 +1,80 @@
+//! A whole graph in memory, with original ids.
+
+use super::{EdgeData, NodeData};
+use crate::memory::Buffer;
+use crate::{EdgeTypeId, NodeTypeId};
+
+/// A graph as read from files or generated: node types and edge types, with original ids `0..num_nodes` per node type.
+///
+/// Self loops, duplicate edges, isolated nodes, missing features and missing labels are all allowed. Self loops and
+/// duplicates are kept as separate edges.
+///
+/// ```
+/// use edgecut_graph::{Dataset, NodeData, Splits};
+/// let nodes = NodeData {
+///     name: "node".into(),
+///     num_nodes: 3,
+///     features: None,
+///     labels: None,
+///     num_classes: 0,
+///     splits: Splits::default(),
+///     times: None,
+/// };
+/// let path = Dataset::homogeneous("path", nodes, vec![0, 1].into(), vec![1, 2].into());
+/// path.validate()?;
+/// assert_eq!(path.num_edges(), 2);
+/// # Ok::<(), edgecut_graph::GraphError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    /// The name under which the parts are stored.
+    pub name: String,
+    /// The node types, at least one.
+    pub node_types: Vec<NodeData>,
+    /// The edge types.
+    pub edge_types: Vec<EdgeData>,
+}
+
+impl Dataset {
+    /// Creates a homogeneous graph, with one node type and one edge type.
+    pub fn homogeneous(name: &str, nodes: NodeData, src: Buffer<u32>, dst: Buffer<u32>) -> Self {
+        let edges = EdgeData::new(NodeTypeId(0), crate::DEFAULT_RELATION, NodeTypeId(0), src, dst);
+        Self { name: name.into(), node_types: vec![nodes], edge_types: vec![edges] }
+    }
+
+    /// Returns the nodes of one type.
+    pub fn nodes(&self, node_type: NodeTypeId) -> &NodeData {
+        &self.node_types[node_type.index()]
+    }
+
+    /// Returns the edges of one type.
+    pub fn edges(&self, edge_type: EdgeTypeId) -> &EdgeData {
+        &self.edge_types[edge_type.index()]
+    }
+
+    /// Returns the number of edges over all types.
+    pub fn num_edges(&self) -> usize {
+        self.edge_types.iter().map(|e| e.src.len()).sum()
+    }
+
+    /// Returns the ids of all edge types, in order.
+    ///
+    /// ```
+    /// use edgecut_graph::EdgeTypeId;
+    /// use edgecut_graph::readers::{FakeOptions, fake_hetero};
+    /// let graph = fake_hetero(&FakeOptions { avg_num_nodes: 50, ..FakeOptions::default() })?;
+    /// let ids = graph.edge_type_ids();
+    /// assert_eq!((ids.len(), ids[5]), (6, EdgeTypeId(5)));
+    /// assert_eq!(graph.edges(ids[5]).relation, "e5");
+    /// # Ok::<(), edgecut_graph::GraphError>(())
+    /// ```
+    pub fn edge_type_ids(&self) -> Vec<EdgeTypeId> {
+        (0..self.edge_types.len() as u16).map(EdgeTypeId).collect()
+    }
+
+    /// Returns the name of an edge type for error messages, such as `paper__cites__paper`.
+    pub(super) fn edge_type_name(&self, edges: &EdgeData) -> String {
+        let name = |t: NodeTypeId| self.node_types.get(t.index()).map_or("?", |nodes| &nodes.name);
+        format!("{}__{}__{}", name(edges.src_type), edges.relation, name(edges.dst_type))
+    }
+}

@@ -1,0 +1,22 @@
+//! A whole graph in memory, with original ids: its nodes and edges, held-out edges, overlaps of training and held-out
+//! data, and consistency checks.
+
+mod checks;
+mod directions;
+mod edges;
+mod held_out;
+mod held_out_index;
+mod in_memory;
+mod nodes;
+mod overlap;
+mod splits;
+
+pub(crate) use checks::{bad_weight, first_bad_weight};
+pub use edges::{EdgeAttributes, EdgeData, EdgeList, HeldOutEdges};
+pub use held_out::{HoldOut, HoldOutChoice};
+pub(crate) use held_out_index::Candidate;
+pub use in_memory::Dataset;
+pub use nodes::NodeData;
+pub use overlap::{EdgeOverlap, NodeOverlap, OverlapPolicy, Overlaps};
+pub(crate) use overlap::{TypedEdges, count_edge_overlaps};
+pub use splits::{Split, Splits};

@@ -1,0 +1,72 @@
+//! The training, validation and test nodes.
+
+use crate::memory::Buffer;
+use serde::{Deserialize, Serialize};
+
+/// One of the three standard sets of nodes.
+///
+/// ```
+/// use edgecut_graph::Split;
+/// assert_eq!(Split::ALL.map(Split::name), ["train", "valid", "test"]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Split {
+    /// Nodes whose labels train the model.
+    Train,
+    /// Nodes that select the best epoch.
+    Valid,
+    /// Nodes for the final evaluation.
+    Test,
+}
+
+impl Split {
+    /// All splits, in the usual order.
+    pub const ALL: [Split; 3] = [Split::Train, Split::Valid, Split::Test];
+
+    /// Returns `train`, `valid` or `test`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Train => "train",
+            Self::Valid => "valid",
+            Self::Test => "test",
+        }
+    }
+}
+
+/// The node ids of the three splits, each ascending and without duplicates. The owner of a `Splits` names the id space.
+///
+/// ```
+/// use edgecut_graph::{Split, Splits};
+/// let mut splits = Splits { train: vec![0, 2].into(), ..Splits::default() };
+/// splits.set(Split::Test, vec![1].into());
+/// assert_eq!(splits.get(Split::Train)[..], [0, 2]);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Splits {
+    /// The training nodes.
+    pub train: Buffer<u32>,
+    /// The validation nodes.
+    pub valid: Buffer<u32>,
+    /// The test nodes.
+    pub test: Buffer<u32>,
+}
+
+impl Splits {
+    /// Returns the ids of one split.
+    pub fn get(&self, split: Split) -> &Buffer<u32> {
+        match split {
+            Split::Train => &self.train,
+            Split::Valid => &self.valid,
+            Split::Test => &self.test,
+        }
+    }
+
+    /// Replaces the ids of one split.
+    pub fn set(&mut self, split: Split, ids: Buffer<u32>) {
+        match split {
+            Split::Train => self.train = ids,
+            Split::Valid => self.valid = ids,
+            Split::Test => self.test = ids,
+        }
+    }
+}

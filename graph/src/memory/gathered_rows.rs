@@ -1,0 +1,191 @@
+//! A feature matrix whose rows come from several sources.
+
+use super::features::ROWS_AHEAD;
+use super::uninit::zeroed;
+use super::{FeatureDtype, Features, prefetch_all, streaming};
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use rayon::prelude::*;
+use std::mem::MaybeUninit;
+
+/// The number of rows whose bits one word of `written` holds.
+const ROWS_PER_WORD: usize = u64::BITS as usize;
+/// The number of rows that one task gathers. A multiple of [`ROWS_PER_WORD`], so that tasks never share a word of
+/// `written`.
+const ROWS_PER_TASK: usize = 8 * ROWS_PER_WORD;
+
+/// A feature matrix under assembly, `[num_rows, dim]`, row-major, as `f32`. Own rows are copied in parallel, and rows
+/// of other processes are placed as they arrive. Each row's memory is written once, by the thread that has its
+/// features.
+///
+/// ```
+/// use edgecut_graph::{FeatureDtype, Features, GatheredRows};
+/// let own = Features::F32 { values: vec![1.0, 2.0].into(), dim: 1 };
+/// let mut rows = GatheredRows::new(3, 1);
+/// // Rows 0 and 2 are in this process, and row 1 comes from another one.
+/// rows.gather(&own, &[1, GatheredRows::ELSEWHERE, 0]);
+/// rows.place(&[1], FeatureDtype::F32, bytemuck::bytes_of(&9.0_f32));
+/// assert_eq!(rows.finish(), [2.0, 9.0, 1.0]);
+/// ```
+#[derive(Debug)]
+pub struct GatheredRows {
+    values: Vec<f32>,
+    num_rows: usize,
+    dim: usize,
+    /// One bit per row, set once the row has been written.
+    written: Vec<u64>,
+}
+
+impl GatheredRows {
+    /// A placeholder for a row that comes from elsewhere.
+    pub const ELSEWHERE: u32 = u32::MAX;
+
+    /// Creates an unfilled matrix of `num_rows` rows of `dim` features.
+    pub fn new(num_rows: usize, dim: usize) -> Self {
+        let written = vec![0; num_rows.div_ceil(ROWS_PER_WORD)];
+        Self { values: Vec::with_capacity(num_rows * dim), num_rows, dim, written }
+    }
+
+    /// Copies row `rows[i]` of `features` to row `i`, for all `i` whose entry is not [`GatheredRows::ELSEWHERE`].
+    ///
+    /// # Panics
+    /// If a row is out of range, or `rows` or `features` have the wrong size.
+    pub fn gather(&mut self, features: &Features, rows: &[u32]) {
+        let dim = self.dim;
+        let streams = self.streams();
+        assert_eq!((rows.len(), features.dim()), (self.num_rows, dim), "rows and columns to gather");
+        let tasks = self.values.spare_capacity_mut()[..rows.len() * dim]
+            .par_chunks_mut((ROWS_PER_TASK * dim).max(1))
+            .zip(self.written.par_chunks_mut(ROWS_PER_TASK / ROWS_PER_WORD))
+            .zip(rows.par_chunks(ROWS_PER_TASK))
+            .enumerate();
+        tasks.for_each(|(task, ((memory, written), mine))| {
+            // `memory` has room for the rows of this task only, so `copy_features` stops after them.
+            copy_features(features, &rows[task * ROWS_PER_TASK..], memory, streams);
+            // The bits are set after the rows were written, as `finish` relies on.
+            for (word, rows) in written.iter_mut().zip(mine.chunks(ROWS_PER_WORD)) {
+                let bits = rows.iter().enumerate().map(|(bit, &row)| u64::from(row != Self::ELSEWHERE) << bit);
+                *word |= bits.fold(0, |all, bit| all | bit);
+            }
+        });
+    }
+
+    /// Copies the stored rows in `bytes`, which are end to end, to the rows `positions` of this matrix.
+    ///
+    /// # Panics
+    /// If a position is out of range, or `bytes` has the wrong length or is not aligned for `dtype`.
+    pub fn place(&mut self, positions: &[u32], dtype: FeatureDtype, bytes: &[u8]) {
+        let dim = self.dim;
+        let streams = self.streams();
+        assert_eq!(bytes.len(), positions.len() * dim * dtype.size(), "bytes of the rows to place");
+        let memory = &mut self.values.spare_capacity_mut()[..self.num_rows * dim];
+        for (&to, row) in positions.iter().zip(bytes.chunks_exact((dim * dtype.size()).max(1))) {
+            let to = to as usize;
+            let out = &mut memory[to * dim..][..dim];
+            match dtype {
+                FeatureDtype::F32 => streaming::copy_if(streams, bytemuck::cast_slice(row), out),
+                FeatureDtype::F16 => bytemuck::cast_slice::<u8, f16>(row).convert_to_f32_slice(zeroed(out)),
+            }
+            self.written[to / ROWS_PER_WORD] |= 1 << (to % ROWS_PER_WORD);
+        }
+        streaming::finish();
+    }
+
+    /// Returns the complete matrix.
+    ///
+    /// # Panics
+    /// If a row has been neither gathered nor placed.
+    pub fn finish(mut self) -> Vec<f32> {
+        let written: usize = self.written.iter().map(|word| word.count_ones() as usize).sum();
+        assert_eq!(written, self.num_rows, "rows that have been gathered or placed");
+        // SAFETY: The capacity is at least `num_rows * dim`. The bit of a row is set only after the whole row was
+        // written, and all bits are set.
+        unsafe { self.values.set_len(self.num_rows * self.dim) };
+        self.values
+    }
+
+    /// Returns true if the matrix is large enough for streaming stores.
+    fn streams(&self) -> bool {
+        self.num_rows * self.dim * size_of::<f32>() >= streaming::MIN_BYTES
+    }
+}
+
+/// Copies the first rows of `rows` of `features` to `out` as `f32`, as many as fit, and skips entries that are
+/// [`GatheredRows::ELSEWHERE`]. Streaming stores bypass the caches if `streams` is true.
+///
+/// # Panics
+/// If a row is out of range.
+fn copy_features(features: &Features, rows: &[u32], out: &mut [MaybeUninit<f32>], streams: bool) {
+    match features {
+        Features::F32 { values, dim } => {
+            copy_rows(values, *dim, rows, out, |row, out| streaming::copy_if(streams, row, out));
+            streaming::finish();
+        }
+        Features::F16 { values, dim } => {
+            copy_rows(values, *dim, rows, out, |row, out| row.convert_to_f32_slice(zeroed(out)));
+        }
+    }
+}
+
+/// Copies rows of a matrix with `copy`, as many as fit into `out`, and skips [`GatheredRows::ELSEWHERE`].
+fn copy_rows<T>(
+    values: &[T],
+    dim: usize,
+    rows: &[u32],
+    out: &mut [MaybeUninit<f32>],
+    copy: impl Fn(&[T], &mut [MaybeUninit<f32>]),
+) {
+    let row = |row: u32| &values[row as usize * dim..][..dim];
+    for (i, out) in out.chunks_exact_mut(dim).enumerate() {
+        if let Some(&soon) = rows.get(i + ROWS_AHEAD).filter(|&&soon| soon != GatheredRows::ELSEWHERE) {
+            prefetch_all(row(soon));
+        }
+        if rows[i] != GatheredRows::ELSEWHERE {
+            copy(row(rows[i]), out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::features::tests::both;
+    use super::*;
+
+    #[test]
+    fn rows_come_from_where_they_are_and_go_where_they_belong() {
+        let large = streaming::MIN_BYTES / 12 + 700;
+        for (num_rows, dim) in [(0, 3), (1, 3), (63, 1), (2000, 3), (large, 3), (large, 4)] {
+            let values: Vec<f32> = (0..10 * dim).map(|v| v as f32 / 4.0).collect();
+            for features in both(&values, dim) {
+                let wanted: Vec<u32> = (0..num_rows as u32).map(|i| i * 31 % 10).collect();
+                let elsewhere: Vec<u32> = (0..num_rows as u32).filter(|i| i % 7 == 3).collect();
+                let mut own = wanted.clone();
+                elsewhere.iter().for_each(|&i| own[i as usize] = GatheredRows::ELSEWHERE);
+                let mut rows = GatheredRows::new(num_rows, dim);
+                rows.gather(&features, &own);
+                for positions in elsewhere.chunks(100) {
+                    let theirs: Vec<u32> = positions.iter().map(|&i| wanted[i as usize]).collect();
+                    let mut bytes = Vec::new();
+                    features.append_rows(&theirs, &mut bytes);
+                    rows.place(positions, features.dtype(), &bytes);
+                }
+                let gathered = rows.finish();
+                assert_eq!(gathered.len(), num_rows * dim);
+                for (&row, gathered) in wanted.iter().zip(gathered.chunks(dim)) {
+                    let mut expected = vec![0.0; dim];
+                    features.copy_row(row as usize, &mut expected);
+                    assert_eq!(gathered, expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "rows that have been gathered or placed")]
+    fn a_row_that_never_came_is_not_read() {
+        let [features, _] = both(&[1.0, 2.0], 1);
+        let mut rows = GatheredRows::new(2, 1);
+        rows.gather(&features, &[1, GatheredRows::ELSEWHERE]);
+        rows.finish();
+    }
+}

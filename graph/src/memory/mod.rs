@@ -1,0 +1,13 @@
+//! Arrays that are owned or memory-mapped, feature matrices, and the tools that read and write them fast.
+
+mod buffer;
+mod features;
+mod gathered_rows;
+mod prefetch;
+mod streaming;
+pub mod uninit;
+
+pub use buffer::Buffer;
+pub use features::{FeatureDtype, Features};
+pub use gathered_rows::GatheredRows;
+pub use prefetch::{prefetch, prefetch_all};

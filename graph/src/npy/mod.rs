@@ -1,0 +1,13 @@
+//! Arrays in `.npy` files.
+
+mod checksum;
+mod element;
+mod map;
+mod writer;
+
+pub use checksum::{FileMeta, checksum};
+pub use element::NpyElement;
+pub(crate) use map::map_npy_bool;
+pub use map::{map_npy, npy_shape};
+pub(crate) use writer::NpyWriter;
+pub use writer::{npy_header, write_npy};

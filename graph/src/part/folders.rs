@@ -1,0 +1,41 @@
+//! The names of the folders of a partitioned graph.
+
+use super::EdgeTypeMeta;
+use crate::PartitionId;
+
+/// Returns the folder of a part, relative to `META.json`.
+///
+/// ```
+/// use edgecut_graph::{PartitionId, node_dir, part_dir};
+/// assert_eq!(format!("{}/{}", part_dir(PartitionId(1)), node_dir("paper")), "part_1/nodes/paper");
+/// ```
+pub fn part_dir(part: PartitionId) -> String {
+    format!("part_{part}")
+}
+
+/// Returns the folder of a node type, relative to its part.
+pub fn node_dir(node_type: &str) -> String {
+    format!("nodes/{node_type}")
+}
+
+/// Returns the folder of an edge type, relative to its part.
+pub fn edge_dir(edge_type: &EdgeTypeMeta) -> String {
+    edge_dir_name(&edge_type.src_type, &edge_type.relation, &edge_type.dst_type)
+}
+
+/// Returns the folder of the edge type with these names, relative to its part.
+pub(crate) fn edge_dir_name(src_type: &str, relation: &str, dst_type: &str) -> String {
+    format!("edges/{src_type}__{relation}__{dst_type}")
+}
+
+/// Returns true if `name` can be the name of a folder: not empty, not hidden, and without separators and control
+/// characters.
+///
+/// ```
+/// use edgecut_graph::is_folder_name;
+/// assert!(is_folder_name("paper"));
+/// assert!(!is_folder_name("../paper") && !is_folder_name(""));
+/// ```
+pub fn is_folder_name(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains(|c: char| c == '/' || c == '\\' || c.is_control())
+}

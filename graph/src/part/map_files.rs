@@ -1,0 +1,137 @@
+//! Mapping and validation of the files of a part.
+
+use super::arrays::{PartEdges, PartNodes};
+use super::folders::{edge_dir, node_dir};
+use super::{Csc, EdgeTypeMeta, Meta, NodeTypeMeta};
+use crate::classes::check_num_classes;
+use crate::dataset::{EdgeAttributes, EdgeList, HeldOutEdges, Split, Splits, bad_weight, first_bad_weight};
+use crate::memory::{Buffer, FeatureDtype, Features};
+use crate::npy::{NpyElement, map_npy};
+use crate::scan::first_position;
+use crate::{GraphError, NodeTypeId, PartitionId};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// The files of the part in the folder `root`.
+pub(super) struct PartFiles<'a> {
+    pub(super) root: &'a Path,
+    pub(super) part: PartitionId,
+}
+
+impl PartFiles<'_> {
+    /// Maps and checks the arrays of the node type `t`.
+    pub(super) fn map_nodes(&self, t: &NodeTypeMeta) -> Result<PartNodes, GraphError> {
+        let dir = self.root.join(node_dir(&t.name));
+        let rows = t.book.range(self.part).len();
+        let ids_file = dir.join("original_ids.npy");
+        let original_ids: Buffer<u32> = array(ids_file.clone(), &[rows])?;
+        if let Some(row) = original_ids.windows(2).position(|w| w[0] >= w[1]) {
+            return Err(GraphError::format(ids_file, format!("it does not ascend after row {row}")));
+        }
+        let features = features(dir.join("features.npy"), rows, t.feature_dim, t.feature_dtype)?;
+        let labels = t.has_labels.then(|| labels(dir.join("labels.npy"), rows, t.num_classes)).transpose()?;
+        if let Some(labels) = labels.as_deref().filter(|_| rows == t.book.num_nodes()) {
+            // Only a part that holds all nodes can be checked alone. With several parts, the caller that opens all of
+            // them counts the labels together.
+            check_num_classes(labels, t.num_classes, "row")
+                .map_err(|why| GraphError::format(dir.join("labels.npy"), why))?;
+        }
+        let mut splits = Splits::default();
+        for split in Split::ALL {
+            let path = dir.join(format!("{}.npy", split.name()));
+            let (_, ids) = map_npy::<u32>(&path)?;
+            if ids.windows(2).any(|w| w[0] >= w[1]) || ids.last().is_some_and(|&last| last as usize >= rows) {
+                return Err(GraphError::format(path, format!("its rows are not ascending, or not below {rows}")));
+            }
+            splits.set(split, ids);
+        }
+        let times = t.has_times.then(|| array(dir.join("times.npy"), &[rows])).transpose()?;
+        Ok(PartNodes { original_ids, features, labels, splits, times })
+    }
+
+    /// Maps and checks the arrays of the edge type `e`.
+    pub(super) fn map_edges(&self, e: &EdgeTypeMeta, meta: &Meta) -> Result<PartEdges, GraphError> {
+        let dir = self.root.join(edge_dir(e));
+        let find = |name: &str| meta.node_types.iter().position(|t| t.name == name).map(|i| NodeTypeId(i as u16));
+        let (Some(src_type), Some(dst_type)) = (find(&e.src_type), find(&e.dst_type)) else {
+            return Err(GraphError::format(dir, "it joins an unknown node type"));
+        };
+        let rows = meta.node_types[dst_type.index()].book.range(self.part).len();
+        let indptr = array(dir.join("indptr.npy"), &[rows + 1])?;
+        let indices_file = dir.join("indices.npy");
+        let (_, indices) = map_npy::<u32>(&indices_file)?;
+        let num_sources = meta.node_types[src_type.index()].book.num_nodes();
+        let csc = Csc::new(indptr, indices, num_sources).map_err(|e| GraphError::in_file(&dir, e))?;
+        let num_edges = csc.num_edges();
+        let attributes = EdgeAttributes {
+            features: features(dir.join("features.npy"), num_edges, e.feature_dim, e.feature_dtype)?,
+            weights: e.has_weights.then(|| weights(dir.join("weights.npy"), num_edges)).transpose()?,
+            times: e.has_times.then(|| array(dir.join("times.npy"), &[num_edges])).transpose()?,
+        };
+        let has_src_times = meta.node_types[src_type.index()].has_times;
+        let src_times = has_src_times.then(|| array(dir.join("src_times.npy"), &[num_edges])).transpose()?;
+        let mut held_out = HeldOutEdges::default();
+        if e.held_out != [0, 0] {
+            let destinations = meta.node_types[dst_type.index()].book.range(self.part);
+            let open = |split: &str| -> Result<EdgeList, GraphError> {
+                let list = edge_list(dir.join(format!("{split}_edges.npy")), num_sources, destinations.clone())?;
+                let times_file = dir.join(format!("{split}_edge_times.npy"));
+                let times = e.held_out_has_times.then(|| array(times_file, &[list.len()])).transpose()?;
+                Ok(EdgeList { times, ..list })
+            };
+            held_out = HeldOutEdges { valid: open("valid")?, test: open("test")? };
+        }
+        Ok(PartEdges { src_type, dst_type, csc, attributes, src_times, held_out })
+    }
+}
+
+fn features(path: PathBuf, rows: usize, dim: usize, dtype: FeatureDtype) -> Result<Option<Features>, GraphError> {
+    Ok(match (dim, dtype) {
+        (0, _) => None,
+        (dim, FeatureDtype::F32) => Some(Features::F32 { values: array(path, &[rows, dim])?, dim }),
+        (dim, FeatureDtype::F16) => Some(Features::F16 { values: array(path, &[rows, dim])?, dim }),
+    })
+}
+
+fn weights(path: PathBuf, num_edges: usize) -> Result<Buffer<f32>, GraphError> {
+    let weights: Buffer<f32> = array(path.clone(), &[num_edges])?;
+    match first_bad_weight(&weights) {
+        Some(edge) => Err(GraphError::format(path, bad_weight(edge, weights[edge]))),
+        None => Ok(weights),
+    }
+}
+
+/// Maps held-out edges into the owned `destinations`. The file holds a row of sources and a row of destinations.
+fn edge_list(path: PathBuf, num_sources: usize, destinations: Range<u32>) -> Result<EdgeList, GraphError> {
+    let (shape, ends) = map_npy::<u32>(&path)?;
+    let [2, num_edges] = shape[..] else {
+        return Err(GraphError::format(path, format!("its shape is {shape:?}, expected [2, number of edges]")));
+    };
+    let (src, dst) = ends.split_at(num_edges);
+    if let Some(edge) = first_position(&src, |id| id as usize >= num_sources) {
+        let why = format!("edge {edge} comes from node {}, past the last of {num_sources}", src[edge]);
+        return Err(GraphError::format(path, why));
+    }
+    if let Some(edge) = first_position(&dst, |id| !destinations.contains(&id)) {
+        let why = format!("edge {edge} goes to node {}, which this part does not own", dst[edge]);
+        return Err(GraphError::format(path, why));
+    }
+    Ok(EdgeList::new(src, dst))
+}
+
+fn labels(path: PathBuf, rows: usize, num_classes: usize) -> Result<Buffer<i64>, GraphError> {
+    let labels: Buffer<i64> = array(path.clone(), &[rows])?;
+    let classes = i64::try_from(num_classes).unwrap_or(i64::MAX);
+    if let Some(row) = first_position(&labels, |label| !(-1..classes).contains(&label)) {
+        return Err(GraphError::format(path, format!("row {row} has label {}, outside -1..{classes}", labels[row])));
+    }
+    Ok(labels)
+}
+
+fn array<T: NpyElement>(path: PathBuf, shape: &[usize]) -> Result<Buffer<T>, GraphError> {
+    let (found, values) = map_npy::<T>(&path)?;
+    if found != shape {
+        return Err(GraphError::format(path, format!("its shape is {found:?}, but META.json wants {shape:?}")));
+    }
+    Ok(values)
+}

@@ -1,0 +1,200 @@
+//! One part of a partitioned graph, memory-mapped.
+
+use super::arrays::{PartEdges, PartNodes};
+use super::folders::part_dir;
+use super::map_files::PartFiles;
+use super::meta::Meta;
+use super::{Csc, PartMeta, PartitionBook};
+use crate::dataset::{EdgeAttributes, HeldOutEdges, Splits};
+use crate::memory::{Buffer, Features};
+use crate::{EdgeTypeId, GlobalNodeId, GraphError, NodeTypeId, PartitionId};
+use std::path::Path;
+use std::sync::Arc;
+
+/// One part: the nodes that it owns and all their in-edges. Opening a part maps its files. Pages are read on first use
+/// and shared between the processes of a machine.
+///
+/// ```
+/// use edgecut_graph::part_writer::write_one_part;
+/// use edgecut_graph::readers::{FakeOptions, fake};
+/// use edgecut_graph::{EdgeTypeId, NodeTypeId, Part, PartitionId};
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
+/// let part = Part::open(dir, PartitionId(0), true)?;
+/// let edges = part.edges(EdgeTypeId(0));
+/// assert_eq!(edges.csc.num_rows(), part.owned(NodeTypeId(0)).len());
+/// assert!(edges.csc.is_mapped());
+/// assert!(!part.with_edges_in_memory().edges(EdgeTypeId(0)).csc.is_mapped());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Part {
+    id: PartitionId,
+    meta: Arc<Meta>,
+    nodes: Vec<PartNodes>,
+    edges: Vec<PartEdges>,
+}
+
+impl Part {
+    /// Opens the part `part` of the partitioned graph in `dir`, the `N-parts` folder. Checks the invariants of original
+    /// ids, labels, splits, edges, weights and held-out edges, but does not read features and times. If `verify` is
+    /// true, it first compares checksums, which reads every byte of the part once.
+    ///
+    /// # Errors
+    /// Fails if a file is missing, truncated, altered or inconsistent. The error names the file.
+    pub fn open(dir: &Path, part: PartitionId, verify: bool) -> Result<Self, GraphError> {
+        let meta = Meta::read(dir)?;
+        if part.0 >= meta.num_parts {
+            let why = format!("part {part} was requested, but it has parts 0 to {}", meta.num_parts - 1);
+            return Err(GraphError::format(dir, why));
+        }
+        if verify {
+            meta.verify_files(dir, Some(part))?;
+        }
+        let root = dir.join(part_dir(part));
+        let files = PartFiles { root: &root, part };
+        let nodes = meta.node_types.iter().map(|t| files.map_nodes(t)).collect::<Result<Vec<_>, _>>()?;
+        let edges = meta.edge_types.iter().map(|e| files.map_edges(e, &meta)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { id: part, meta: Arc::new(meta), nodes, edges })
+    }
+
+    /// Makes a part that owns nothing, for a process that knows a graph but holds none of its parts. It is added to the
+    /// parts of the graph as the last one, so that all other nodes have an owner elsewhere.
+    ///
+    /// ```
+    /// use edgecut_graph::part_writer::write_one_part;
+    /// use edgecut_graph::readers::{FakeOptions, fake};
+    /// use edgecut_graph::{GlobalNodeId, Meta, NodeTypeId, Part, PartitionId};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path();
+    /// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
+    /// let part = Part::without_nodes(Meta::read(dir)?)?;
+    /// assert_eq!((part.id(), part.owned(NodeTypeId(0)).len()), (PartitionId(1), 0));
+    /// assert_eq!(part.meta().node_types[0].book.owner(GlobalNodeId(99)), PartitionId(0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`GraphError::Csc`] or [`GraphError::Book`] if `meta` contradicts itself.
+    pub fn without_nodes(mut meta: Meta) -> Result<Self, GraphError> {
+        let id = PartitionId(meta.num_parts);
+        meta.num_parts += 1;
+        meta.report.parts.push(PartMeta { nodes: 0, edges: 0, train_nodes: 0, halo_nodes: 0 });
+        for of_type in &mut meta.node_types {
+            let mut bounds: Vec<u64> = of_type.book.clone().into();
+            bounds.push(of_type.book.num_nodes() as u64);
+            of_type.book = PartitionBook::new(bounds)?;
+        }
+        let none = |dim, dtype| (dim > 0).then(|| Features::empty(dim, dtype));
+        let no_times = |has_times: bool| has_times.then(Buffer::default);
+        let nodes = meta.node_types.iter().map(|t| PartNodes {
+            original_ids: Buffer::default(),
+            features: none(t.feature_dim, t.feature_dtype),
+            labels: t.has_labels.then(Buffer::default),
+            splits: Splits::default(),
+            times: no_times(t.has_times),
+        });
+        let nodes = nodes.collect();
+        let type_of = |name: &str| {
+            let at = meta.node_types.iter().position(|t| t.name == name);
+            at.map(|at| NodeTypeId(at as u16)).ok_or_else(|| GraphError::Csc { why: format!("no node type {name}") })
+        };
+        let edges = meta.edge_types.iter().map(|e| {
+            let src_type = type_of(&e.src_type)?;
+            Ok(PartEdges {
+                src_type,
+                dst_type: type_of(&e.dst_type)?,
+                csc: Csc::new(vec![0].into(), Buffer::default(), meta.node_types[src_type.index()].book.num_nodes())?,
+                attributes: EdgeAttributes {
+                    features: none(e.feature_dim, e.feature_dtype),
+                    weights: e.has_weights.then(Buffer::default),
+                    times: no_times(e.has_times),
+                },
+                src_times: no_times(meta.node_types[src_type.index()].has_times),
+                held_out: HeldOutEdges::default(),
+            })
+        });
+        let edges = edges.collect::<Result<_, GraphError>>()?;
+        Ok(Self { id, meta: Arc::new(meta), nodes, edges })
+    }
+
+    /// Copies the edges, their weights and times, and the original ids into the memory of this process.
+    ///
+    /// A hop reads edges at random, which is faster from an allocator with huge pages than from the 4 KiB pages of a
+    /// mapped file. The copy takes 4 bytes per edge and 12 per node, plus 4 per edge for weights and 8 per edge for
+    /// each kind of times. Processes no longer share these arrays. Features and held-out edges stay mapped.
+    pub fn with_edges_in_memory(mut self) -> Self {
+        let in_memory = |edges: PartEdges| PartEdges {
+            csc: edges.csc.into_memory(),
+            attributes: EdgeAttributes {
+                features: edges.attributes.features,
+                weights: edges.attributes.weights.map(Buffer::into_memory),
+                times: edges.attributes.times.map(Buffer::into_memory),
+            },
+            src_times: edges.src_times.map(Buffer::into_memory),
+            ..edges
+        };
+        self.edges = self.edges.into_iter().map(in_memory).collect();
+        for nodes in &mut self.nodes {
+            nodes.original_ids = std::mem::take(&mut nodes.original_ids).into_memory();
+        }
+        self
+    }
+
+    /// Returns the id of this part.
+    pub fn id(&self) -> PartitionId {
+        self.id
+    }
+
+    /// Returns the description of the whole partitioned graph.
+    pub fn meta(&self) -> &Arc<Meta> {
+        &self.meta
+    }
+
+    /// Returns the owned nodes of one type.
+    pub fn nodes(&self, node_type: NodeTypeId) -> &PartNodes {
+        &self.nodes[node_type.index()]
+    }
+
+    /// Returns the in-edges of one edge type.
+    pub fn edges(&self, edge_type: EdgeTypeId) -> &PartEdges {
+        &self.edges[edge_type.index()]
+    }
+
+    /// Returns the ids of the edge types, in order.
+    pub fn edge_type_ids(&self) -> impl Iterator<Item = EdgeTypeId> + use<> {
+        (0..self.edges.len() as u16).map(EdgeTypeId)
+    }
+
+    /// Returns the global ids of one node type that this part owns.
+    pub fn owned(&self, node_type: NodeTypeId) -> std::ops::Range<u32> {
+        self.meta.node_types[node_type.index()].book.range(self.id)
+    }
+
+    /// Returns the row of an owned node.
+    pub fn row(&self, node_type: NodeTypeId, node: GlobalNodeId) -> usize {
+        (node.0 - self.owned(node_type).start) as usize
+    }
+
+    /// Finds the node with an original id by binary search. Returns `None` if this part does not own it.
+    ///
+    /// ```
+    /// use edgecut_graph::part_writer::write_one_part;
+    /// use edgecut_graph::readers::{FakeOptions, fake};
+    /// use edgecut_graph::{GlobalNodeId, NodeTypeId, Part, PartitionId};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path();
+    /// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
+    /// let part = Part::open(dir, PartitionId(0), false)?;
+    /// let node = part.find_original(NodeTypeId(0), 7);
+    /// assert_eq!(node, Some(GlobalNodeId(7)));
+    /// assert_eq!(node.map(|node| part.row(NodeTypeId(0), node)), Some(7));
+    /// assert_eq!(part.find_original(NodeTypeId(0), 100), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn find_original(&self, node_type: NodeTypeId, original: u32) -> Option<GlobalNodeId> {
+        let row = self.nodes(node_type).original_ids.binary_search(&original).ok()?;
+        Some(GlobalNodeId(self.owned(node_type).start + row as u32))
+    }
+}

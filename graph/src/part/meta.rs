@@ -1,0 +1,177 @@
+//! `META.json`: the description of a partitioned graph, with the checksum of each of its files.
+
+use super::folders::{edge_dir, is_folder_name, node_dir, part_dir};
+use super::format::check_format;
+use super::{EdgeTypeMeta, NodeTypeMeta, Provenance, Report};
+use crate::npy::FileMeta;
+use crate::{GraphError, PartitionId, max_classes};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// The file that describes a partitioned graph. It is written last, so a folder without it is incomplete.
+pub const META_FILE: &str = "META.json";
+/// The description of a partitioned graph, as specified in `docs/src/format.md`.
+///
+/// ```
+/// use edgecut_graph::part_writer::write_one_part;
+/// use edgecut_graph::readers::{FakeOptions, fake};
+/// use edgecut_graph::Meta;
+/// # let dir = tempfile::tempdir()?;
+/// # let dir = dir.path();
+/// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
+/// let meta = Meta::read(dir)?;
+/// assert_eq!((meta.num_parts, meta.node_types[0].book.num_nodes()), (1, 100));
+/// meta.verify_files(dir, None)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Meta {
+    /// Always [`FORMAT_NAME`](crate::FORMAT_NAME).
+    pub format: String,
+    /// The version of the format.
+    pub version: u32,
+    /// The dataset's name.
+    pub dataset: String,
+    /// The number of parts.
+    pub num_parts: u32,
+    /// The parameters of the partitioning.
+    pub provenance: Provenance,
+    /// Node types, in the order of their ids.
+    pub node_types: Vec<NodeTypeMeta>,
+    /// Edge types, in the order of their ids.
+    pub edge_types: Vec<EdgeTypeMeta>,
+    /// The quality of the partitioning.
+    pub report: Report,
+    /// All array files, by path relative to this file, with `/` as the separator.
+    pub files: BTreeMap<String, FileMeta>,
+}
+
+impl Meta {
+    /// Reads `META.json` in `dir`.
+    ///
+    /// # Errors
+    /// Fails if the file is missing or malformed, or has another version. The error says what to do.
+    pub fn read(dir: &Path) -> Result<Self, GraphError> {
+        let path = dir.join(META_FILE);
+        let bytes = std::fs::read(&path).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound => GraphError::format(
+                dir,
+                format!(
+                    "it is not a partitioned graph, because {META_FILE} is missing: pass the N-parts folder that \
+                     partition-graph wrote"
+                ),
+            ),
+            _ => GraphError::io(&path, source),
+        })?;
+        Self::parse(&path, &bytes)
+    }
+
+    /// Parses and checks the contents of `META.json`. `path` is only used in errors.
+    ///
+    /// # Errors
+    /// Fails if the contents are malformed, or have another version.
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, GraphError> {
+        // The version is checked before the other fields are parsed, which another version may not have.
+        check_format(path, bytes)?;
+        let meta: Self = serde_json::from_slice(bytes).map_err(|e| GraphError::json(path, e))?;
+        meta.check().map_err(|why| GraphError::format(path, why))?;
+        Ok(meta)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.num_parts == 0 || self.report.parts.len() != self.num_parts as usize {
+            return Err(format!("{} parts, but the report has {}", self.num_parts, self.report.parts.len()));
+        }
+        for t in &self.node_types {
+            if t.book.num_parts() != self.num_parts as usize {
+                return Err(format!(
+                    "node type {} has {} ranges for {} parts",
+                    t.name,
+                    t.book.num_parts(),
+                    self.num_parts
+                ));
+            }
+            let most = max_classes(t.book.num_nodes());
+            if t.num_classes > most {
+                return Err(format!(
+                    "node type {} has {} classes, but its {} nodes allow at most {most} (1000 plus 10 per node): \
+                     partition the graph again with its classes numbered 0, 1, 2 and so on",
+                    t.name,
+                    t.num_classes,
+                    t.book.num_nodes()
+                ));
+            }
+        }
+        let mut taken = BTreeSet::new();
+        if let Some(t) = self.node_types.iter().find(|t| !taken.insert(&t.name)) {
+            return Err(format!("two node types have the name {}", t.name));
+        }
+        let mut taken = BTreeSet::new();
+        if let Some(dir) = self.edge_types.iter().map(edge_dir).find(|dir| !taken.insert(dir.clone())) {
+            return Err(format!("two edge types have the folder {dir}"));
+        }
+        for e in &self.edge_types {
+            for end in [&e.src_type, &e.dst_type] {
+                if !self.node_types.iter().any(|t| &t.name == end) {
+                    return Err(format!("edge type {} joins unknown node type {end}", e.relation));
+                }
+            }
+        }
+        let names = self.node_types.iter().map(|t| &t.name);
+        let names = names.chain(self.edge_types.iter().map(|e| &e.relation));
+        if let Some(name) = names.into_iter().find(|name| !is_folder_name(name)) {
+            return Err(format!("the name {name:?} cannot be a folder name"));
+        }
+        let expected = self.file_names();
+        if let Some(name) = expected.iter().find(|name| !self.files.contains_key(*name)) {
+            return Err(format!("it does not list the file {name}"));
+        }
+        if let Some(name) = self.files.keys().find(|name| !expected.contains(*name)) {
+            return Err(format!("it lists the file {name:?}, which is not part of this format"));
+        }
+        Ok(())
+    }
+
+    /// Returns the paths of all files of a partitioned graph with these parts and types, in the form of
+    /// [`Meta::files`].
+    fn file_names(&self) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for part in (0..self.num_parts).map(|p| part_dir(PartitionId(p))) {
+            for t in &self.node_types {
+                let dir = format!("{part}/{}", node_dir(&t.name));
+                let features = (t.feature_dim > 0).then_some("features");
+                let labels = t.has_labels.then_some("labels");
+                let times = t.has_times.then_some("times");
+                let present = ["original_ids", "train", "valid", "test"].into_iter();
+                let present = present.chain(features).chain(labels).chain(times);
+                names.extend(present.map(|file| format!("{dir}/{file}.npy")));
+            }
+            for e in &self.edge_types {
+                let dir = format!("{part}/{}", edge_dir(e));
+                let src_times = self.node_types.iter().any(|t| t.name == e.src_type && t.has_times);
+                let held_out = e.held_out != [0, 0];
+                let optional = [
+                    ("features", e.feature_dim > 0),
+                    ("weights", e.has_weights),
+                    ("times", e.has_times),
+                    ("src_times", src_times),
+                    ("valid_edges", held_out),
+                    ("test_edges", held_out),
+                    ("valid_edge_times", held_out && e.held_out_has_times),
+                    ("test_edge_times", held_out && e.held_out_has_times),
+                ];
+                let optional = optional.into_iter().filter(|&(_, is_there)| is_there).map(|(file, _)| file);
+                names.extend(["indptr", "indices"].into_iter().chain(optional).map(|file| format!("{dir}/{file}.npy")));
+            }
+        }
+        names
+    }
+
+    /// Returns a hash that identifies this partitioning. Processes may only work together on parts with the same
+    /// fingerprint.
+    pub fn fingerprint(&self) -> String {
+        let text = serde_json::to_vec(self).expect("a Meta is always representable as JSON");
+        format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&text))
+    }
+}

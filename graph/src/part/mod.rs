@@ -1,0 +1,30 @@
+//! Parts of a partitioned graph: their files, and the arrays that are mapped from these.
+
+mod arrays;
+mod book;
+mod csc;
+mod folders;
+mod format;
+mod map_files;
+mod mapped_part;
+mod meta;
+mod overlaps;
+mod provenance;
+mod report;
+mod seed_edges;
+mod type_meta;
+mod verify_files;
+
+pub use arrays::{PartEdges, PartNodes};
+pub use book::PartitionBook;
+pub use csc::Csc;
+pub(crate) use folders::edge_dir_name;
+pub use folders::{edge_dir, is_folder_name, node_dir, part_dir};
+pub use format::FORMAT_NAME;
+pub(crate) use format::FORMAT_VERSION;
+pub use mapped_part::Part;
+pub use meta::{META_FILE, Meta};
+pub use provenance::Provenance;
+pub use report::{PartMeta, Report};
+pub use seed_edges::SeedEdgeEnds;
+pub use type_meta::{EdgeTypeMeta, NodeTypeMeta};

@@ -1,0 +1,36 @@
+//! The record of how parts were made.
+
+use crate::dataset::{HoldOutChoice, OverlapPolicy};
+use serde::{Deserialize, Serialize};
+
+/// The parameters of a partitioning. The same parameters on the same data give the same bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The partitioning method: `metis`, `ldg` or `random`, or `whole` for a dataset that was
+    /// not partitioned.
+    pub method: String,
+    /// True if METIS used recursive bisection.
+    pub recursive: bool,
+    /// The seed of all random choices.
+    pub seed: u64,
+    /// The balanced quantities, any of `nodes`, `edges` and `train`.
+    pub balance: Vec<String>,
+    /// The split scheme, for a dataset with several of them.
+    pub split: Option<String>,
+    /// True if the reverse of every edge was added on request. Defaults to false for older descriptions without this
+    /// field.
+    #[serde(default)]
+    pub to_undirected: bool,
+    /// True if a reverse edge type was added for each edge type.
+    #[serde(default)]
+    pub add_reverse_edges: bool,
+    /// The shares of edges held out for validation and test. The choice uses the seed above.
+    #[serde(default)]
+    pub hold_out_edges: Option<[f64; 2]>,
+    /// The criterion by which edges were held out.
+    #[serde(default)]
+    pub hold_out_choice: HoldOutChoice,
+    /// The treatment of overlapping splits. Defaults to `error` for older descriptions without this field.
+    #[serde(default)]
+    pub overlap: OverlapPolicy,
+}

@@ -1,0 +1,58 @@
+//! The descriptions of node types and edge types in `META.json`.
+
+use super::PartitionBook;
+use crate::memory::FeatureDtype;
+use serde::{Deserialize, Serialize};
+
+/// The description of one node type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeTypeMeta {
+    /// The name, which is also the name of the type's folder in each part.
+    pub name: String,
+    /// The global id range of each part.
+    pub book: PartitionBook,
+    /// The number of features per node, 0 if the type has none.
+    pub feature_dim: usize,
+    /// The stored type of features.
+    pub feature_dtype: FeatureDtype,
+    /// True if nodes have labels.
+    pub has_labels: bool,
+    /// The number of classes, 0 without labels.
+    pub num_classes: usize,
+    /// The number of training, validation and test nodes over all parts.
+    pub split_sizes: [u64; 3],
+    /// True if nodes have times.
+    #[serde(default)]
+    pub has_times: bool,
+}
+
+/// The description of one edge type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EdgeTypeMeta {
+    /// The name of the source node type.
+    pub src_type: String,
+    /// The name of the relation.
+    pub relation: String,
+    /// The name of the destination node type.
+    pub dst_type: String,
+    /// The number of edges over all parts, without held-out edges.
+    pub num_edges: u64,
+    /// The number of features per edge, 0 if the type has none.
+    #[serde(default)]
+    pub feature_dim: usize,
+    /// The stored type of features.
+    #[serde(default)]
+    pub feature_dtype: FeatureDtype,
+    /// True if edges have weights.
+    #[serde(default)]
+    pub has_weights: bool,
+    /// True if edges have times.
+    #[serde(default)]
+    pub has_times: bool,
+    /// The number of held-out validation and test edges over all parts.
+    #[serde(default)]
+    pub held_out: [u64; 2],
+    /// True if held-out edges have times.
+    #[serde(default)]
+    pub held_out_has_times: bool,
+}

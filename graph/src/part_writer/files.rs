@@ -1,0 +1,293 @@
+//! The files of all parts, written in parallel and in pieces.
+
+use super::in_edges::{HeldOutInPart, RenumberedInEdges};
+use super::renumber::{Renumbering, SplitRows};
+use super::{InEdges, WriteError, WriteOptions, WriteProgress};
+use crate::dataset::{NodeData, Split};
+use crate::memory::Features;
+use crate::npy::{FileMeta, NpyElement, NpyWriter};
+use crate::part::{EdgeTypeMeta, edge_dir, node_dir, part_dir};
+use crate::{GraphError, PartitionId, parallel};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The approximate number of bytes gathered at a time for each file.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The sizes and checksums of files by path.
+pub(super) type Files = BTreeMap<String, FileMeta>;
+
+/// A writer of files in a folder that reports progress.
+pub(super) struct FileWriter<'a> {
+    dir: &'a Path,
+    meter: Meter<'a>,
+}
+
+impl<'a> FileWriter<'a> {
+    /// Creates a writer for all files of a dataset.
+    pub(super) fn new(
+        dir: &'a Path,
+        progress: &'a dyn WriteProgress,
+        node_types: &[NodeData],
+        edge_types: &[InEdges],
+        options: &WriteOptions,
+    ) -> Self {
+        let num_parts = options.num_parts;
+        let is_synced = options.is_synced;
+        let edge_bytes = |edges: &InEdges| edge_bytes(edges, &node_types[edges.src_type], num_parts);
+        let bytes = node_types.iter().map(node_bytes).chain(edge_types.iter().map(edge_bytes));
+        Self { dir, meter: Meter { progress, done: AtomicU64::new(0), total: bytes.sum::<usize>() as u64, is_synced } }
+    }
+
+    /// Writes the files of `jobs` in parallel, and returns their sizes and checksums.
+    pub(super) fn write(&self, jobs: Vec<Job>) -> Result<Files, WriteError> {
+        for job in &jobs {
+            if let Some(parent) = self.dir.join(&job.name).parent() {
+                std::fs::create_dir_all(parent).map_err(|e| GraphError::io(parent, e))?;
+            }
+        }
+        let write = |job: usize| jobs[job].content.write(&self.dir.join(&jobs[job].name), &self.meter);
+        let written = parallel::try_collect(jobs.len(), &write)?;
+        Ok(jobs.into_iter().map(|job| job.name).zip(written).collect())
+    }
+}
+
+/// Returns the number of data bytes in the files of a node type.
+fn node_bytes(nodes: &NodeData) -> usize {
+    let row = size_of::<u32>()
+        + nodes.features.as_ref().map_or(0, |features| features.dim() * features.dtype().size())
+        + nodes.labels.as_ref().map_or(0, |_| size_of::<i64>())
+        + nodes.times.as_ref().map_or(0, |_| size_of::<i64>());
+    let in_splits: usize = Split::ALL.iter().map(|&split| nodes.splits.get(split).len()).sum();
+    nodes.num_nodes * row + in_splits * size_of::<u32>()
+}
+
+/// Returns the number of data bytes in the files of an edge type.
+fn edge_bytes(edges: &InEdges, src_type: &NodeData, num_parts: u32) -> usize {
+    let attributes = &edges.attributes;
+    let edge = size_of::<u32>()
+        + attributes.features.as_ref().map_or(0, |features| features.dim() * features.dtype().size())
+        + attributes.weights.as_ref().map_or(0, |_| size_of::<f32>())
+        + attributes.times.as_ref().map_or(0, |_| size_of::<i64>())
+        + src_type.times.as_ref().map_or(0, |_| size_of::<i64>());
+    let indptr = (edges.rows.num_rows() + num_parts as usize) * size_of::<u64>();
+    let held_out_edge = 2 * size_of::<u32>() + if edges.held_out.has_times() { size_of::<i64>() } else { 0 };
+    let held_out: usize = edges.held_out.lists().iter().map(|(_, list)| list.len() * held_out_edge).sum();
+    indptr + edges.num_edges() * edge + held_out
+}
+
+/// Returns the node files of all parts.
+pub(super) fn node_jobs<'a>(
+    node_types: &'a [NodeData],
+    types: &'a [Renumbering],
+    splits: &'a [SplitRows],
+    num_parts: u32,
+) -> Vec<Job<'a>> {
+    let mut jobs = Vec::new();
+    for part in 0..num_parts {
+        let root = part_dir(PartitionId(part));
+        for ((nodes, t), splits) in node_types.iter().zip(types).zip(splits) {
+            let ids = &t.original[t.range(part)];
+            let mut add = |file: &str, content| {
+                jobs.push(Job { name: format!("{root}/{}/{file}.npy", node_dir(&nodes.name)), content });
+            };
+            add("original_ids", Content::Ids(ids));
+            if let Some(features) = &nodes.features {
+                add("features", Content::Features(features, Selection::Nodes(ids)));
+            }
+            if let Some(labels) = &nodes.labels {
+                add("labels", Content::Whole(labels, Selection::Nodes(ids)));
+            }
+            if let Some(times) = &nodes.times {
+                add("times", Content::Whole(times, Selection::Nodes(ids)));
+            }
+            for (split, rows) in Split::ALL.iter().zip(splits) {
+                add(split.name(), Content::Ids(&rows[part as usize]));
+            }
+        }
+    }
+    jobs
+}
+
+/// Returns the edge files of all parts.
+pub(super) fn edge_jobs<'a>(
+    edges: &'a [RenumberedInEdges],
+    edge_types: &[EdgeTypeMeta],
+    node_types: &'a [NodeData],
+    types: &'a [Renumbering],
+    num_parts: u32,
+) -> Vec<Job<'a>> {
+    let mut jobs = Vec::new();
+    for part in 0..num_parts {
+        let root = part_dir(PartitionId(part));
+        for (edges, meta) in edges.iter().zip(edge_types) {
+            let slice = edges.of_part(part, types);
+            let rows = Selection::Edges(edges.positions(&slice));
+            let dir = edge_dir(meta);
+            let mut add = |file: &str, content| jobs.push(Job { name: format!("{root}/{dir}/{file}.npy"), content });
+            add("indptr", Content::Indptr(slice.indptr));
+            add("indices", Content::Ids(slice.indices));
+            if let Some(features) = &edges.attributes.features {
+                add("features", Content::Features(features, rows));
+            }
+            if let Some(weights) = &edges.attributes.weights {
+                add("weights", Content::Floats(weights, rows));
+            }
+            if let Some(times) = &edges.attributes.times {
+                add("times", Content::Whole(times, rows));
+            }
+            if let Some(times) = &node_types[edges.src_type].times {
+                let original = &types[edges.src_type].original;
+                add("src_times", Content::SourceTimes { times, original, sources: slice.indices });
+            }
+            if let Some(held_out) = &edges.held_out {
+                for (split, lists) in ["valid", "test"].into_iter().zip(held_out) {
+                    let HeldOutInPart { ends, times } = &lists[part as usize];
+                    add(&format!("{split}_edges"), Content::Edges(ends));
+                    if meta.held_out_has_times {
+                        add(&format!("{split}_edge_times"), Content::Times(times.as_deref().unwrap_or_default()));
+                    }
+                }
+            }
+        }
+    }
+    jobs
+}
+
+/// A file to write.
+pub(super) struct Job<'a> {
+    name: String,
+    content: Content<'a>,
+}
+
+/// The content of a file.
+enum Content<'a> {
+    /// Ids, written unchanged.
+    Ids(&'a [u32]),
+    /// Sources followed by destinations, written as two rows.
+    Edges(&'a [u32]),
+    /// Times, written unchanged.
+    Times(&'a [i64]),
+    /// Selection of the feature matrix of a whole type.
+    Features(&'a Features, Selection<'a>),
+    /// Entries of an integer array of a whole type.
+    Whole(&'a [i64], Selection<'a>),
+    /// Entries of a float array of a whole type.
+    Floats(&'a [f32], Selection<'a>),
+    /// The times of nodes given by global id.
+    SourceTimes { times: &'a [i64], original: &'a [u32], sources: &'a [u32] },
+    /// Offsets, written relative to the first one.
+    Indptr(&'a [u64]),
+}
+
+/// A selection of rows of the dataset's arrays.
+#[derive(Clone, Copy)]
+enum Selection<'a> {
+    /// Selection of nodes, by original id.
+    Nodes(&'a [u32]),
+    /// Selection of edges, by position in the original edge list.
+    Edges(&'a [u64]),
+}
+
+impl Content<'_> {
+    fn write(&self, path: &Path, meter: &Meter) -> Result<FileMeta, WriteError> {
+        match *self {
+            Self::Ids(ids) => write_pieces(path, &[ids.len()], ids.chunks(PIECE_BYTES / 4), meter),
+            Self::Edges(ends) => write_pieces(path, &[2, ends.len() / 2], ends.chunks(PIECE_BYTES / 4), meter),
+            Self::Times(times) => write_pieces(path, &[times.len()], times.chunks(PIECE_BYTES / 8), meter),
+            Self::Features(Features::F32 { values, dim }, rows) => gather(path, values, Some(*dim), rows, meter),
+            Self::Features(Features::F16 { values, dim }, rows) => gather(path, values, Some(*dim), rows, meter),
+            Self::Whole(values, rows) => gather(path, values, None, rows, meter),
+            Self::Floats(values, rows) => gather(path, values, None, rows, meter),
+            Self::SourceTimes { times, original, sources } => {
+                let time = |&source: &u32| times[original[source as usize] as usize];
+                let pieces = sources.chunks(PIECE_BYTES / 8);
+                let pieces = pieces.map(|piece| piece.iter().map(time).collect::<Vec<i64>>());
+                write_pieces(path, &[sources.len()], pieces, meter)
+            }
+            Self::Indptr(indptr) => {
+                let pieces = indptr.chunks(PIECE_BYTES / 8);
+                let pieces = pieces.map(|piece| piece.iter().map(|end| end - indptr[0]).collect::<Vec<u64>>());
+                write_pieces(path, &[indptr.len()], pieces, meter)
+            }
+        }
+    }
+}
+
+/// Writes selected rows of a row-major matrix, or, without `dim`, selected entries of an array.
+fn gather<T: NpyElement>(
+    path: &Path,
+    values: &[T],
+    dim: Option<usize>,
+    rows: Selection,
+    meter: &Meter,
+) -> Result<FileMeta, WriteError> {
+    match rows {
+        Selection::Nodes(ids) => gather_at(path, values, dim, ids, |&id| id as usize, meter),
+        Selection::Edges(positions) => gather_at(path, values, dim, positions, |&position| position as usize, meter),
+    }
+}
+
+fn gather_at<T: NpyElement, R: Sync>(
+    path: &Path,
+    values: &[T],
+    dim: Option<usize>,
+    rows: &[R],
+    index: impl Fn(&R) -> usize + Sync + Send,
+    meter: &Meter,
+) -> Result<FileMeta, WriteError> {
+    let columns = dim.unwrap_or(1);
+    let rows_per_piece = (PIECE_BYTES / (columns * size_of::<T>())).max(1);
+    let pieces = rows.chunks(rows_per_piece).map(|rows| {
+        let mut piece = Vec::with_capacity(rows.len() * columns);
+        rows.iter().map(&index).for_each(|row| piece.extend_from_slice(&values[row * columns..(row + 1) * columns]));
+        piece
+    });
+    let shape: Vec<usize> = std::iter::once(rows.len()).chain(dim).collect();
+    write_pieces(path, &shape, pieces, meter)
+}
+
+fn write_pieces<T: NpyElement, P: AsRef<[T]> + Send + Sync>(
+    path: &Path,
+    shape: &[usize],
+    mut pieces: impl Iterator<Item = P> + Send,
+    meter: &Meter,
+) -> Result<FileMeta, WriteError> {
+    let mut writer = NpyWriter::create(path, shape)?;
+    let mut next = pieces.next();
+    while let Some(piece) = next {
+        let piece = piece.as_ref();
+        let mut write = || -> Result<(), WriteError> {
+            writer.write(piece)?;
+            meter.add(size_of_val(piece))
+        };
+        // The next piece is gathered while this one is written. With few parts there are few files, but there may be
+        // many cores.
+        let (written, gathered) = parallel::join(&mut write, || pieces.next());
+        written?;
+        next = gathered;
+    }
+    Ok(if meter.is_synced { writer.finish()? } else { writer.finish_unsynced()? })
+}
+
+/// The progress over all files, shared by the writing threads.
+struct Meter<'a> {
+    progress: &'a dyn WriteProgress,
+    done: AtomicU64,
+    total: u64,
+    /// See [`WriteOptions::is_synced`].
+    is_synced: bool,
+}
+
+impl Meter<'_> {
+    /// Counts written bytes and reports progress.
+    ///
+    /// # Errors
+    /// [`WriteError::Cancelled`] if the caller asked to stop.
+    fn add(&self, bytes: usize) -> Result<(), WriteError> {
+        let done = self.done.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+        self.progress.written(done, self.total);
+        if self.progress.cancelled() { Err(WriteError::Cancelled) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,29 @@
+//! Writing of parts: turns a dataset and an assignment of nodes to parts into files, as specified in
+//! `docs/src/format.md`.
+//!
+//! The crate edgecut-partition computes assignments. [`write_one_part`] needs none: it writes a whole dataset as a
+//! single part, which the processes of a node can map together.
+
+mod assignment;
+mod files;
+mod grouped;
+mod grouping;
+mod in_edges;
+mod measure;
+mod names;
+mod one_part;
+mod options;
+mod progress;
+mod renumber;
+mod write;
+
+pub use assignment::check_assignment;
+pub use grouped::Grouped;
+pub use grouping::{Groups, Pairs};
+pub use in_edges::InEdges;
+pub use measure::{EdgeSlice, MeasuredPart, PartMeasure, fraction, report};
+pub use names::check_names;
+pub use one_part::write_one_part;
+pub use options::WriteOptions;
+pub use progress::{WriteError, WriteProgress};
+pub use write::write_parts;

@@ -1,0 +1,51 @@
+//! A whole dataset as one part.
+
+use super::{Grouped, WriteError, WriteOptions, check_names, write_parts};
+use crate::GraphError;
+use crate::dataset::{Dataset, HoldOutChoice, OverlapPolicy};
+use crate::part::{Meta, Provenance};
+use std::path::Path;
+
+/// The `provenance.method` of a graph that was not partitioned. The other fields of its provenance do not record how it
+/// was loaded.
+const WHOLE: &str = "whole";
+
+/// Writes `dataset` as a single part to the empty folder `dir`, without syncing the files to disk. The dataset must
+/// come from [`readers::load`](crate::readers::load). Nodes keep their ids, and edges keep their order within each
+/// destination. The edge lists are dropped once they are grouped.
+///
+/// ```
+/// use edgecut_graph::readers::{FakeOptions, fake};
+/// use edgecut_graph::{NodeTypeId, Part, PartitionId, part_writer::write_one_part};
+/// let graph = fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?;
+/// let dir = tempfile::tempdir()?;
+/// write_one_part(graph, dir.path())?;
+/// let part = Part::open(dir.path(), PartitionId(0), true)?;
+/// assert_eq!(part.owned(NodeTypeId(0)), 0..100);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Fails if the dataset is inconsistent, or on an I/O error. Files that were already written remain.
+pub fn write_one_part(dataset: Dataset, dir: &Path) -> Result<Meta, GraphError> {
+    dataset.validate_structure()?;
+    check_names(&dataset).map_err(|why| GraphError::Dataset { dataset: dataset.name.clone(), why })?;
+    let assignment: Vec<Vec<u32>> = dataset.node_types.iter().map(|nodes| vec![0; nodes.num_nodes]).collect();
+    let provenance = Provenance {
+        method: WHOLE.into(),
+        recursive: false,
+        seed: 0,
+        balance: Vec::new(),
+        split: None,
+        to_undirected: false,
+        add_reverse_edges: false,
+        hold_out_edges: None,
+        hold_out_choice: HoldOutChoice::default(),
+        overlap: OverlapPolicy::default(),
+    };
+    let options = WriteOptions { num_parts: 1, provenance, is_synced: false };
+    write_parts(Grouped::new(dataset), &assignment, options, dir, &()).map_err(|error| match error {
+        WriteError::Graph(error) => error,
+        WriteError::Cancelled => unreachable!("the progress `()` never cancels"),
+    })
+}

@@ -1,0 +1,121 @@
+//! Writing of all parts.
+
+use super::assignment::check_assignment;
+use super::files::{self, FileWriter};
+use super::in_edges::RenumberedInEdges;
+use super::measure::{self, MeasuredPart, PartMeasure};
+use super::renumber::{Renumbering, SplitRows};
+use super::{Grouped, InEdges, WriteError, WriteOptions, WriteProgress};
+use crate::dataset::{NodeData, Split};
+use crate::memory::FeatureDtype;
+use crate::part::{EdgeTypeMeta, FORMAT_NAME, FORMAT_VERSION, META_FILE, Meta, NodeTypeMeta, Report};
+use crate::{GraphError, parallel};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+/// Writes the parts of a dataset to `dir`, an empty folder. `META.json` is written last. `assignment` is the part of
+/// each node of each node type, by original id. In-edges are dropped once they are renumbered.
+///
+/// # Errors
+/// Fails for an assignment that does not match the dataset, for names that cannot be folder names, on an I/O error, or
+/// with [`WriteError::Cancelled`]. Files that were already written remain.
+pub fn write_parts(
+    dataset: Grouped,
+    assignment: &[Vec<u32>],
+    options: WriteOptions,
+    dir: &Path,
+    progress: &dyn WriteProgress,
+) -> Result<Meta, WriteError> {
+    let num_parts = options.num_parts;
+    check_assignment(assignment, &dataset.node_types, num_parts)
+        .map_err(|why| GraphError::Dataset { dataset: dataset.name.clone(), why: format!("assignment: {why}") })?;
+    let types = Renumbering::of_types(assignment, num_parts)?;
+    let Grouped { name, node_types, edge_types: in_edges } = dataset;
+    let splits: Vec<SplitRows> = node_types.iter().zip(&types).map(|(nodes, t)| split_rows(nodes, t)).collect();
+    let edge_types: Vec<EdgeTypeMeta> = in_edges.iter().map(|e| edge_type_meta(&node_types, e)).collect();
+    let writer = FileWriter::new(dir, progress, &node_types, &in_edges, &options);
+    // The two halves use different arrays, and one can compute while the other waits for the disk.
+    let (node_files, (edge_files, report)) = parallel::join(
+        || writer.write(files::node_jobs(&node_types, &types, &splits, num_parts)),
+        || {
+            let edges: Vec<RenumberedInEdges> = in_edges.into_iter().map(|e| e.renumber(&types)).collect();
+            let jobs = files::edge_jobs(&edges, &edge_types, &node_types, &types, num_parts);
+            parallel::join(|| writer.write(jobs), || report(&types, &splits, &edges, num_parts))
+        },
+    );
+    let mut files = node_files?;
+    files.extend(edge_files?);
+    let meta = Meta {
+        format: FORMAT_NAME.into(),
+        version: FORMAT_VERSION,
+        dataset: name,
+        num_parts,
+        provenance: options.provenance,
+        node_types: node_types.iter().zip(types).map(|(nodes, t)| node_type_meta(nodes, t)).collect(),
+        edge_types,
+        report,
+        files,
+    };
+    write_meta(&meta, dir, options.is_synced)?;
+    Ok(Meta::read(dir)?)
+}
+
+fn edge_type_meta(node_types: &[NodeData], edges: &InEdges) -> EdgeTypeMeta {
+    let attributes = &edges.attributes;
+    EdgeTypeMeta {
+        src_type: node_types[edges.src_type].name.clone(),
+        relation: edges.relation.clone(),
+        dst_type: node_types[edges.dst_type].name.clone(),
+        num_edges: edges.num_edges() as u64,
+        feature_dim: attributes.features.as_ref().map_or(0, |f| f.dim()),
+        feature_dtype: attributes.features.as_ref().map_or(FeatureDtype::F32, |f| f.dtype()),
+        has_weights: attributes.weights.is_some(),
+        has_times: attributes.times.is_some(),
+        held_out: edges.held_out.lists().map(|(_, list)| list.len() as u64),
+        held_out_has_times: edges.held_out.has_times(),
+    }
+}
+
+fn node_type_meta(nodes: &NodeData, numbering: Renumbering) -> NodeTypeMeta {
+    NodeTypeMeta {
+        name: nodes.name.clone(),
+        book: numbering.book,
+        feature_dim: nodes.features.as_ref().map_or(0, |f| f.dim()),
+        feature_dtype: nodes.features.as_ref().map_or(FeatureDtype::F32, |f| f.dtype()),
+        has_labels: nodes.labels.is_some(),
+        num_classes: if nodes.labels.is_some() { nodes.num_classes } else { 0 },
+        split_sizes: Split::ALL.map(|split| nodes.splits.get(split).len() as u64),
+        has_times: nodes.times.is_some(),
+    }
+}
+
+fn split_rows(nodes: &NodeData, numbering: &Renumbering) -> SplitRows {
+    Split::ALL.map(|split| numbering.rows_by_part(nodes.splits.get(split)))
+}
+
+fn report(types: &[Renumbering], splits: &[SplitRows], edges: &[RenumberedInEdges], num_parts: u32) -> Report {
+    let num_nodes: Vec<usize> = types.iter().map(|t| t.new.len()).collect();
+    let measured = |part: usize| {
+        let owned: Vec<_> = types.iter().map(|t| t.range(part as u32)).collect();
+        let slices: Vec<_> = edges.iter().map(|e| e.of_part(part as u32, types)).collect();
+        MeasuredPart {
+            nodes: owned.iter().map(|range| range.len() as u64).sum(),
+            train_nodes: splits.iter().map(|[train, ..]| train[part].len() as u64).sum(),
+            measure: PartMeasure::new(&owned, &num_nodes, &slices),
+        }
+    };
+    measure::report(&parallel::collect(num_parts as usize, &measured))
+}
+
+fn write_meta(meta: &Meta, dir: &Path, is_synced: bool) -> Result<(), GraphError> {
+    let path = dir.join(META_FILE);
+    let write = || -> std::io::Result<()> {
+        let mut text = serde_json::to_vec_pretty(meta)?;
+        text.push(b'\n');
+        let mut file = File::create(&path)?;
+        file.write_all(&text)?;
+        if is_synced { file.sync_all() } else { Ok(()) }
+    };
+    write().map_err(|e| GraphError::io(&path, e))
+}

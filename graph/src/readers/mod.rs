@@ -1,0 +1,33 @@
+//! Readers and generators of datasets.
+//!
+//! [`load`] finds a dataset by name and detects its layout from the contents of its folder:
+//!
+//! | layout | detected by | reader |
+//! |---|---|---|
+//! | `.npy` folder: arrays saved from PyG, DGL or NumPy | `edge_index.npy` | [`read_npy_folder`] |
+//! | `.npy` folder with one folder per type | `nodes/` and `edges/` | [`read_npy_types`] |
+//! | OGB raw CSV | `raw/` | [`read_ogb`] |
+//! | heterogeneous OGB raw CSV | `raw/triplet-type-list` | [`read_ogb_hetero`] |
+//! | triples of a knowledge graph | `train.ids.tsv` or `train.tsv` | [`read_triples`] |
+//! | none, generated homogeneous graph | the name `fake` | [`fake`](fn@fake) |
+//! | none, generated heterogeneous graph | the name `fake-hetero` | [`fake_hetero`](fn@fake_hetero) |
+//!
+//! [`small_graphs`](crate::small_graphs) reads and generates sets of many small graphs.
+//!
+//! The returned datasets pass [`Dataset::validate`](crate::Dataset::validate). Every reader reports bad values with the
+//! file and the position.
+
+mod fake;
+mod npy_folder;
+mod ogb;
+mod row_count;
+mod source;
+mod splits;
+pub(crate) mod text;
+mod triples;
+
+pub use fake::{FakeOptions, fake, fake_hetero};
+pub use npy_folder::{export_npy, read_npy_folder, read_npy_types};
+pub use ogb::{read_ogb, read_ogb_hetero};
+pub use source::{DatasetSource, Loaded, is_dataset, load, load_with_warnings};
+pub use triples::read_triples;

@@ -1,0 +1,95 @@
+//! Attributes of nodes and edges from `.npy` files.
+
+use super::integers::Integers;
+use crate::GraphError;
+use crate::dataset::{bad_weight, first_bad_weight};
+use crate::memory::{Buffer, Features};
+use crate::npy::{map_npy, npy_shape};
+use crate::parallel;
+use crate::readers::row_count::RowCount;
+use half::f16;
+use std::path::Path;
+
+/// Reads features from `path`, one row for each of `rows`. Returns `None` if the file does not exist or has no columns.
+pub(super) fn read_features(path: &Path, rows: RowCount) -> Result<Option<Features>, GraphError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let (shape, dtype) = npy_shape(path)?;
+    let [found, dim] = shape[..] else {
+        let why = format!("its shape is {shape:?}, expected [num_{}s, num_features]", rows.item());
+        return Err(GraphError::format(path, why));
+    };
+    rows.check_rows(path, found)?;
+    let features = match dtype.as_str() {
+        "<f4" => Features::F32 { values: map_npy(path)?.1, dim },
+        "<f2" => Features::F16 { values: map_npy(path)?.1, dim },
+        "<f8" => Features::F32 { values: narrow(&map_npy::<f64>(path)?.1), dim },
+        other => return Err(no_floats(path, other)),
+    };
+    if dim == 0 {
+        return Ok(None);
+    }
+    if let Some((row, column)) = features.first_not_finite() {
+        let item = rows.item();
+        let why = format!("feature {column} of {item} {row} is NaN or infinite, or too large for 32 bits");
+        return Err(GraphError::format(path, why));
+    }
+    Ok(Some(match features {
+        // The file is mapped again, because the check has read all pages of this map, and they may not be needed for a
+        // long time.
+        Features::F32 { dim, .. } if dtype == "<f4" => Features::F32 { values: map_npy(path)?.1, dim },
+        Features::F16 { dim, .. } => Features::F16 { values: map_npy(path)?.1, dim },
+        converted => converted,
+    }))
+}
+
+/// Reads weights from `path`, one for each of `rows`, if the file exists.
+pub(super) fn read_weights(path: &Path, rows: RowCount) -> Result<Option<Buffer<f32>>, GraphError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let (shape, dtype) = npy_shape(path)?;
+    check_list(path, &shape, rows)?;
+    let weights = match dtype.as_str() {
+        "<f4" => map_npy(path)?.1,
+        "<f8" => narrow(&map_npy::<f64>(path)?.1),
+        "<f2" => parallel::map(&map_npy::<f16>(path)?.1, |v| v.to_f32()).into(),
+        other => return Err(no_floats(path, other)),
+    };
+    match first_bad_weight(&weights) {
+        Some(edge) => Err(GraphError::format(path, bad_weight(edge, weights[edge]))),
+        None => Ok(Some(weights)),
+    }
+}
+
+/// Reads times from `path`, one for each of `rows`, if the file exists.
+pub(super) fn read_times(path: &Path, rows: RowCount) -> Result<Option<Buffer<i64>>, GraphError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let (shape, times) = Integers::map(path)?;
+    check_list(path, &shape, rows)?;
+    // Values that do not fit into `i64` read as `i64::MAX`.
+    if let Some(row) = times.position(|time| time == i64::MAX) {
+        let why = format!("the time of {} {row} does not fit into 63 bits", rows.item());
+        return Err(GraphError::format(path, why));
+    }
+    Ok(Some(times.into_i64()))
+}
+
+fn check_list(path: &Path, shape: &[usize], rows: RowCount) -> Result<(), GraphError> {
+    match shape {
+        &[found] | &[found, 1] => rows.check_rows(path, found),
+        _ => Err(GraphError::format(path, format!("its shape is {shape:?}, expected [num_{}s]", rows.item()))),
+    }
+}
+
+fn narrow(values: &[f64]) -> Buffer<f32> {
+    parallel::map(values, |&v| v as f32).into()
+}
+
+fn no_floats(path: &Path, dtype: &str) -> GraphError {
+    let why = format!("its type is {dtype}, expected floats; save it through .astype(numpy.float32)");
+    GraphError::format(path, why)
+}

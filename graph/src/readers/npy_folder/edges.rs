@@ -1,0 +1,119 @@
+//! The edge files in a folder of `.npy` arrays.
+
+use super::attributes::{read_features, read_times, read_weights};
+use super::files::{EDGE_INDEX_FILE, TEST_EDGE_FILE, TEST_TIME_FILE, VALID_EDGE_FILES, VALID_TIME_FILES, only_file};
+use super::integers::Integers;
+use crate::dataset::{EdgeAttributes, EdgeData, EdgeList, HeldOutEdges};
+use crate::readers::row_count::RowCount;
+use crate::{GraphError, NodeTypeId};
+use std::path::{Path, PathBuf};
+
+/// The mapped edge lists of one type.
+pub(super) struct EdgeFiles {
+    folder: PathBuf,
+    edges: EdgeIndex,
+    valid: Option<EdgeIndex>,
+    test: Option<EdgeIndex>,
+}
+
+impl EdgeFiles {
+    /// Maps the edge lists in `folder`. Only the training edges are required.
+    pub(super) fn open(folder: &Path) -> Result<Self, GraphError> {
+        let edges = EdgeIndex::open(folder.join(EDGE_INDEX_FILE))?;
+        let valid = only_file(VALID_EDGE_FILES.iter().map(|name| folder.join(name)))?;
+        let test = only_file(std::iter::once(folder.join(TEST_EDGE_FILE)))?;
+        let open = |path: Option<PathBuf>| path.map(EdgeIndex::open).transpose();
+        Ok(Self { folder: folder.into(), edges, valid: open(valid)?, test: open(test)? })
+    }
+
+    /// Returns the largest node id of all edges.
+    pub(super) fn largest_id(&self) -> Option<i64> {
+        let lists = [Some(&self.edges), self.valid.as_ref(), self.test.as_ref()];
+        lists.into_iter().flatten().filter_map(|list| list.ends.max()).max()
+    }
+
+    /// Reads the edges between nodes of `types`, with their attributes and held-out edges. `counts` are the numbers of
+    /// nodes of both types.
+    pub(super) fn read(
+        &self,
+        [src_type, dst_type]: [NodeTypeId; 2],
+        relation: &str,
+        counts: [RowCount; 2],
+    ) -> Result<EdgeData, GraphError> {
+        let EdgeList { src, dst, .. } = self.edges.read(counts)?;
+        let num_edges = RowCount::edges(src.len());
+        let file = |name: &str| self.folder.join(name);
+        let attributes = EdgeAttributes {
+            features: read_features(&file("edge_attr.npy"), num_edges)?,
+            weights: read_weights(&file("edge_weight.npy"), num_edges)?,
+            times: read_times(&file("edge_time.npy"), num_edges)?,
+        };
+        let held_out = HeldOutEdges {
+            valid: self.read_held_out(self.valid.as_ref(), &VALID_TIME_FILES, counts)?,
+            test: self.read_held_out(self.test.as_ref(), &[TEST_TIME_FILE], counts)?,
+        };
+        held_out.check_times().map_err(|why| GraphError::format(&self.folder, why))?;
+        Ok(EdgeData { src_type, relation: relation.into(), dst_type, src, dst, attributes, held_out })
+    }
+
+    /// Reads the held-out edges of `list`, if it exists, with the times from one of `time_files`.
+    fn read_held_out(
+        &self,
+        list: Option<&EdgeIndex>,
+        time_files: &[&str],
+        counts: [RowCount; 2],
+    ) -> Result<EdgeList, GraphError> {
+        let times_file = only_file(time_files.iter().map(|name| self.folder.join(name)))?;
+        match (list, times_file) {
+            (None, None) => Ok(EdgeList::default()),
+            (None, Some(path)) => Err(GraphError::format(
+                path,
+                "the held-out edges of these times are missing: save their edge index as well",
+            )),
+            (Some(list), times_file) => {
+                let edges = list.read(counts)?;
+                let of_edges = RowCount::held_out_edges(edges.len(), &list.path);
+                let times = times_file.map(|path| read_times(&path, of_edges)).transpose()?.flatten();
+                Ok(EdgeList { times, ..edges })
+            }
+        }
+    }
+}
+
+/// A mapped edge list: a row of sources and a row of destinations.
+struct EdgeIndex {
+    path: PathBuf,
+    ends: Integers,
+}
+
+impl EdgeIndex {
+    fn open(path: PathBuf) -> Result<Self, GraphError> {
+        let (shape, ends) = Integers::map(&path)?;
+        let why = match shape[..] {
+            [2, _] => return Ok(Self { path, ends }),
+            [_, 2] => {
+                format!("its shape is {shape:?}, expected [2, E]; save numpy.ascontiguousarray(edge_index.T)")
+            }
+            _ => format!("its shape is {shape:?}, expected [2, E]"),
+        };
+        Err(GraphError::format(path, why))
+    }
+
+    /// Converts the edges and checks that their ends are below `counts`.
+    fn read(&self, counts: [RowCount; 2]) -> Result<EdgeList, GraphError> {
+        let num_edges = self.ends.len() / 2;
+        let ids = |range, end: usize| self.ends.to_checked_ids(range, counts[end].number);
+        if let (Some(src), Some(dst)) = (ids(0..num_edges, 0), ids(num_edges..2 * num_edges, 1)) {
+            return Ok(EdgeList::new(src.into(), dst.into()));
+        }
+        // Only after the fast check has failed is the first bad entry searched for.
+        let legal = |at: usize| (0..counts[at / num_edges].number as i64).contains(&self.ends.get(at));
+        let at = (0..2 * num_edges).find(|&at| !legal(at)).unwrap_or(0);
+        let end = ["source", "destination"][at / num_edges];
+        let nodes = counts[at / num_edges];
+        let edge = at % num_edges;
+        let node = self.ends.get(at);
+        let why = format!("the {end} of edge {edge} is node {node}, which is out of range: {nodes}");
+        Err(GraphError::format(&self.path, why))
+    }
+}

@@ -1,0 +1,107 @@
+//! Export of graphs to folders of `.npy` arrays.
+
+use super::files::{EDGE_INDEX_FILE, TEST_EDGE_FILE, TEST_TIME_FILE, VALID_EDGE_FILES, VALID_TIME_FILES};
+use crate::dataset::{Dataset, EdgeList, Split};
+use crate::memory::Features;
+use crate::npy::{NpyElement, write_npy};
+use crate::{EdgeTypeId, GraphError, NodeTypeId, parallel};
+use edgecut_output::OutputFile;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// Writes a homogeneous dataset to `folder` in the layout that [`read_npy_folder`](super::read_npy_folder) reads.
+/// Creates the folder if necessary. Ids, labels, times and counts are `int64`, weights are `float32`, and features keep
+/// their type, `float32` or `float16`. Existing files of another graph are replaced or removed, without affecting maps
+/// of them. `edge_index.npy` is removed first and written last, so that a partly written folder does not load.
+///
+/// ```
+/// use edgecut_graph::readers::{FakeOptions, export_npy, fake, read_npy_folder};
+/// # let dir = tempfile::tempdir()?;
+/// # let folder = dir.path();
+/// let graph = fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?;
+/// export_npy(&graph, folder)?;
+/// assert_eq!(read_npy_folder("copy", folder)?.edge_types[0].src[..], graph.edge_types[0].src[..]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`GraphError::Dataset`] if there are several node or edge types, and any I/O error.
+pub fn export_npy(dataset: &Dataset, folder: &Path) -> Result<(), GraphError> {
+    if dataset.node_types.len() != 1 || dataset.edge_types.len() != 1 {
+        let why = "it has several node or edge types; only a homogeneous graph can be exported".into();
+        return Err(GraphError::Dataset { dataset: dataset.name.clone(), why });
+    }
+    std::fs::create_dir_all(folder).map_err(|e| GraphError::io(folder, e))?;
+    remove(folder, EDGE_INDEX_FILE)?;
+    let nodes = dataset.nodes(NodeTypeId(0));
+    replace(folder, "num_nodes.npy", &[], &[nodes.num_nodes as i64])?;
+    write_features(folder, "x.npy", nodes.features.as_ref())?;
+    write_list(folder, "y.npy", nodes.labels.as_deref())?;
+    write_list(folder, "node_time.npy", nodes.times.as_deref())?;
+    for alternative in ["train_mask.npy", "valid_mask.npy", "val_mask.npy", "test_mask.npy", "val_idx.npy"] {
+        remove(folder, alternative)?;
+    }
+    for split in Split::ALL {
+        let ids: Vec<i64> = nodes.splits.get(split).iter().map(|&id| i64::from(id)).collect();
+        replace(folder, &format!("{}_idx.npy", split.name()), &[ids.len()], &ids)?;
+    }
+    let edges = dataset.edges(EdgeTypeId(0));
+    write_features(folder, "edge_attr.npy", edges.attributes.features.as_ref())?;
+    write_list(folder, "edge_weight.npy", edges.attributes.weights.as_deref())?;
+    write_list(folder, "edge_time.npy", edges.attributes.times.as_deref())?;
+    let [valid_file, other_valid_file] = VALID_EDGE_FILES;
+    remove(folder, other_valid_file)?;
+    let [valid_time_file, other_valid_time_file] = VALID_TIME_FILES;
+    remove(folder, other_valid_time_file)?;
+    for (file, time_file, EdgeList { src, dst, times }) in
+        [(valid_file, valid_time_file, &edges.held_out.valid), (TEST_EDGE_FILE, TEST_TIME_FILE, &edges.held_out.test)]
+    {
+        if src.is_empty() {
+            remove(folder, file)?;
+            remove(folder, time_file)?;
+        } else {
+            write_edge_index(folder, file, src, dst)?;
+            write_list(folder, time_file, times.as_deref())?;
+        }
+    }
+    write_edge_index(folder, EDGE_INDEX_FILE, &edges.src, &edges.dst)
+}
+
+fn write_edge_index(folder: &Path, name: &str, src: &[u32], dst: &[u32]) -> Result<(), GraphError> {
+    let num_edges = src.len();
+    let end = |at: usize| i64::from(if at < num_edges { src[at] } else { dst[at - num_edges] });
+    let edge_index: Vec<i64> = parallel::map_indices(2 * num_edges, end);
+    replace(folder, name, &[2, src.len()], &edge_index)
+}
+
+fn write_features(folder: &Path, name: &str, features: Option<&Features>) -> Result<(), GraphError> {
+    match features {
+        Some(Features::F32 { values, dim }) => replace(folder, name, &[values.len() / dim, *dim], values),
+        Some(Features::F16 { values, dim }) => replace(folder, name, &[values.len() / dim, *dim], values),
+        None => remove(folder, name),
+    }
+}
+
+fn write_list<T: NpyElement>(folder: &Path, name: &str, values: Option<&[T]>) -> Result<(), GraphError> {
+    match values {
+        Some(values) => replace(folder, name, &[values.len()], values),
+        None => remove(folder, name),
+    }
+}
+
+/// Removes a file that another graph may have left.
+fn remove(folder: &Path, name: &str) -> Result<(), GraphError> {
+    let path = folder.join(name);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(GraphError::io(path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes to a temporary file and renames it, because the old file may be mapped, even by this dataset itself.
+fn replace<T: NpyElement>(folder: &Path, name: &str, shape: &[usize], values: &[T]) -> Result<(), GraphError> {
+    let path = folder.join(name);
+    let output = OutputFile::create(&path).map_err(|e| GraphError::io(&path, e))?;
+    write_npy(output.temporary(), shape, values)?;
+    output.commit().map_err(|e| GraphError::io(&path, e))
+}

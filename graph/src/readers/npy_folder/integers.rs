@@ -1,0 +1,156 @@
+//! Whole numbers from `.npy` files of several integer types.
+
+use crate::GraphError;
+use crate::memory::Buffer;
+use crate::npy::{NpyElement, map_npy, map_npy_bool, npy_shape};
+use crate::parallel;
+use crate::scan::first_position;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The number of values that one task converts.
+const RUN: usize = 1 << 14;
+
+/// A stored integer type.
+trait Integer: NpyElement + Ord {
+    /// Returns the number, or `i64::MAX` if it is larger.
+    fn wide(self) -> i64;
+    /// Returns the number modulo 2^32.
+    fn low(self) -> u32;
+}
+
+macro_rules! integer {
+    ($t:ty, $wide:expr, $low:expr) => {
+        impl Integer for $t {
+            fn wide(self) -> i64 {
+                $wide(self)
+            }
+            fn low(self) -> u32 {
+                $low(self)
+            }
+        }
+    };
+}
+integer!(i64, |v| v, |v| v as u32);
+integer!(u64, |v| i64::try_from(v).unwrap_or(i64::MAX), |v| v as u32);
+integer!(i32, i64::from, |v| v as u32);
+integer!(u32, i64::from, |v| v);
+integer!(u8, i64::from, u32::from);
+
+/// An array of whole numbers in its stored type.
+pub(super) enum Integers {
+    I64(Buffer<i64>),
+    U64(Buffer<u64>),
+    I32(Buffer<i32>),
+    U32(Buffer<u32>),
+    U8(Buffer<u8>),
+}
+
+macro_rules! for_each_type {
+    ($integers:expr, $values:ident => $body:expr) => {
+        match $integers {
+            Integers::I64($values) => $body,
+            Integers::U64($values) => $body,
+            Integers::I32($values) => $body,
+            Integers::U32($values) => $body,
+            Integers::U8($values) => $body,
+        }
+    };
+}
+
+impl Integers {
+    /// Maps the array in `path`.
+    ///
+    /// # Errors
+    /// As [`map_npy`], and for a type that does not hold whole numbers.
+    pub(super) fn map(path: &Path) -> Result<(Vec<usize>, Self), GraphError> {
+        let (_, dtype) = npy_shape(path)?;
+        fn of<T: NpyElement>(
+            path: &Path,
+            wrap: fn(Buffer<T>) -> Integers,
+        ) -> Result<(Vec<usize>, Integers), GraphError> {
+            map_npy(path).map(|(shape, values)| (shape, wrap(values)))
+        }
+        match dtype.as_str() {
+            "<i8" => of(path, Self::I64),
+            "<u8" => of(path, Self::U64),
+            "<i4" => of(path, Self::I32),
+            "<u4" => of(path, Self::U32),
+            "|u1" => of(path, Self::U8),
+            other => {
+                let why = format!("its type is {other}, expected whole numbers; save it through .astype(numpy.int64)");
+                Err(GraphError::format(path, why))
+            }
+        }
+    }
+
+    /// Returns the length of the array.
+    pub(super) fn len(&self) -> usize {
+        for_each_type!(self, values => values.len())
+    }
+
+    /// Returns the largest number, if any. Numbers above `i64::MAX` count as `i64::MAX`.
+    pub(super) fn max(&self) -> Option<i64> {
+        for_each_type!(self, values => parallel::max(values).map(|v| v.wide()))
+    }
+
+    /// Returns the number at `index`. Numbers above `i64::MAX` count as `i64::MAX`.
+    pub(super) fn get(&self, index: usize) -> i64 {
+        for_each_type!(self, values => values[index].wide())
+    }
+
+    /// Returns the first index whose number is `wrong`.
+    pub(super) fn position(&self, wrong: impl Fn(i64) -> bool + Sync + Send) -> Option<usize> {
+        for_each_type!(self, values => first_position(values, |v| wrong(v.wide())))
+    }
+
+    /// Converts `range` to node ids. Returns `None` if one of them is not below `num_nodes`. Checks and converts in one
+    /// pass, since the array may have gigabytes.
+    pub(super) fn to_checked_ids(&self, range: std::ops::Range<usize>, num_nodes: usize) -> Option<Vec<u32>> {
+        for_each_type!(self, values => checked_ids(&values[range], num_nodes))
+    }
+
+    /// Converts `range` to node ids, which must be in range.
+    pub(super) fn to_ids(&self, range: std::ops::Range<usize>) -> Vec<u32> {
+        for_each_type!(self, values => parallel::map(&values[range], |v| v.low()))
+    }
+
+    /// Converts the array to `i64`, without a copy if it is stored in this type.
+    pub(super) fn into_i64(self) -> Buffer<i64> {
+        match self {
+            Self::I64(values) => values,
+            other => for_each_type!(other, values => widen(&values)),
+        }
+    }
+}
+
+fn checked_ids<T: Integer>(values: &[T], num_nodes: usize) -> Option<Vec<u32>> {
+    let mut ids = vec![0; values.len()];
+    let all_fit = AtomicBool::new(true);
+    parallel::for_each_chunk(&mut ids, RUN, &|first, ids| {
+        // Without a branch between values, the compiler can use vector instructions. Negative numbers wrap to large
+        // ones.
+        let fit = ids.iter_mut().zip(&values[first..]).fold(true, |fit, (id, value)| {
+            *id = value.low();
+            fit & ((value.wide() as u64) < num_nodes as u64)
+        });
+        all_fit.fetch_and(fit, Ordering::Relaxed);
+    });
+    all_fit.into_inner().then_some(ids)
+}
+
+fn widen<T: Integer>(values: &[T]) -> Buffer<i64> {
+    parallel::map(values, |v| v.wide()).into()
+}
+
+/// Returns the shape of a mask and the positions where it is true, ascending. Masks are of NumPy's types `bool` and
+/// `uint8`.
+///
+/// # Errors
+/// As [`map_npy`].
+pub(super) fn read_mask(path: &Path) -> Result<(Vec<usize>, Vec<u32>), GraphError> {
+    let (_, dtype) = npy_shape(path)?;
+    let (shape, mask) = if dtype == "|u1" { map_npy(path)? } else { map_npy_bool(path)? };
+    let set = parallel::filter_map(mask.len(), |node| (mask[node] != 0).then_some(node as u32));
+    Ok((shape, set))
+}

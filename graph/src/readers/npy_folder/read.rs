@@ -1,0 +1,272 @@
+//! Graphs as folders of `.npy` arrays, as PyG and DGL users save them.
+
+use super::attributes::{read_features, read_times};
+use super::edges::EdgeFiles;
+use super::files::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, only_file};
+use super::integers::{Integers, read_mask};
+use crate::dataset::{Dataset, NodeData, Split, Splits};
+use crate::memory::Buffer;
+use crate::npy::{map_npy, npy_shape};
+use crate::readers::row_count::RowCount;
+use crate::readers::splits::{checked_split, count_classes};
+use crate::scan::first_position;
+use crate::{DEFAULT_NODE_TYPE, DEFAULT_RELATION, GraphError, NodeTypeId, parallel};
+use std::path::{Path, PathBuf};
+
+/// Reads a homogeneous graph from a folder of `.npy` arrays.
+///
+/// | file | shape | type |
+/// |---|---|---|
+/// | `edge_index.npy` | `[2, E]`, row 0 sources, row 1 destinations | whole numbers |
+/// | `edge_attr.npy` | `[E, F]`, edge features; optional | floats |
+/// | `edge_weight.npy` | `[E]` or `[E, 1]`, finite, not negative; optional | floats |
+/// | `edge_time.npy` | `[E]` or `[E, 1]`, in any unit; optional | whole numbers |
+/// | `valid_edge_index.npy` or `val_edge_index.npy`, `test_edge_index.npy` | `[2, n]`, held-out edges; each optional | whole numbers |
+/// | `valid_edge_time.npy` or `val_edge_time.npy`, `test_edge_time.npy` | `[n]` or `[n, 1]`, the times of the held-out edges; optional | whole numbers |
+/// | `x.npy` | `[N, F]`; optional | floats |
+/// | `y.npy` | `[N]` or `[N, 1]`, -1 or NaN if unlabeled; optional | whole numbers or floats |
+/// | `train_idx.npy`, `valid_idx.npy` or `val_idx.npy`, `test_idx.npy` | node ids in any order; each optional | whole numbers |
+/// | `train_mask.npy`, `valid_mask.npy` or `val_mask.npy`, `test_mask.npy` | `[N]`, instead of ids | `bool`, `uint8` |
+/// | `node_time.npy` | `[N]` or `[N, 1]`, in any unit; optional | whole numbers |
+/// | `num_nodes.npy` | one number; optional | whole number |
+///
+/// Whole numbers are `int64`, `uint64`, `int32`, `uint32` or `uint8`. Floats are `float32`, `float16` or `float64`,
+/// which is converted to `float32`. Without `num_nodes.npy`, the number of nodes is the number of rows of the first
+/// array that exists among `x`, `y`, the masks and `node_time`. Without these, it is one more than the largest id in
+/// `edge_index` and the held-out edges. As in PyG, messages flow from source to destination. Edges keep their order.
+/// Mapped files must not change while the dataset is in use.
+///
+/// ```
+/// use edgecut_graph::readers::read_npy_folder;
+/// use edgecut_graph::write_npy;
+/// # let dir = tempfile::tempdir()?;
+/// # let folder = dir.path();
+/// write_npy(&folder.join("edge_index.npy"), &[2, 3], &[0_i64, 1, 2, 1, 2, 0])?;
+/// write_npy(&folder.join("y.npy"), &[3], &[0_i64, 1, 0])?;
+/// let triangle = read_npy_folder("triangle", folder)?;
+/// assert_eq!((triangle.num_edges(), triangle.node_types[0].num_classes), (3, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Fails for a missing, damaged or Fortran-ordered array, a wrong shape or type, inconsistent counts, ids out of range,
+/// duplicate nodes in a split, split nodes without a label, features that are not finite, and weights that are negative
+/// or not finite. Each error names the file, and the entry counted from 0.
+pub fn read_npy_folder(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
+    let edges = EdgeFiles::open(folder)?;
+    let by_ids = || CountInFile {
+        count: edges.largest_id().map_or(0, |largest| largest.saturating_add(1)),
+        path: folder.join(EDGE_INDEX_FILE),
+    };
+    let nodes = RowCount::nodes(said_count(folder)?.unwrap_or_else(by_ids).check("the graph")?);
+    let edge_type = edges.read([NodeTypeId(0); 2], DEFAULT_RELATION, [nodes; 2])?;
+    let node_type = node_type(folder, DEFAULT_NODE_TYPE, nodes)?;
+    Ok(Dataset { name: name.into(), node_types: vec![node_type], edge_types: vec![edge_type] })
+}
+
+/// Reads a heterogeneous graph from a folder of `.npy` arrays with one folder per type.
+///
+/// `nodes/TYPE/` contains the node files of [`read_npy_folder`]: `x.npy`, `y.npy`, the splits, `node_time.npy`, and
+/// `num_nodes.npy`, which is required only without any other array that has a row per node. `edges/SRC__REL__DST/`
+/// contains the edge files, for edges from nodes of type SRC to nodes of type DST, with ids from 0 within their types.
+/// Types are in the order of their names.
+///
+/// ```
+/// use edgecut_graph::readers::read_npy_types;
+/// use edgecut_graph::write_npy;
+/// # let dir = tempfile::tempdir()?;
+/// # let folder = dir.path();
+/// for (name, count) in [("author", 2_i64), ("paper", 3)] {
+///     std::fs::create_dir_all(folder.join("nodes").join(name))?;
+///     write_npy(&folder.join("nodes").join(name).join("num_nodes.npy"), &[1], &[count])?;
+/// }
+/// let edges = folder.join("edges/author__writes__paper");
+/// std::fs::create_dir_all(&edges)?;
+/// write_npy(&edges.join("edge_index.npy"), &[2, 3], &[0_i64, 1, 1, 0, 1, 2])?;
+/// let graph = read_npy_types("papers", folder)?;
+/// assert_eq!((graph.node_types.len(), graph.edge_types[0].relation.as_str()), (2, "writes"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`read_npy_folder`], and for an edge type of an unknown node type or with an invalid folder name.
+pub fn read_npy_types(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
+    let mut node_types = Vec::new();
+    for (type_name, dir) in folders(&folder.join(NODES_FOLDER))? {
+        let Some(said) = said_count(&dir)? else {
+            let why = "the number of nodes is unknown: save x.npy, y.npy or num_nodes.npy";
+            return Err(GraphError::format(dir, why));
+        };
+        let num_nodes = said.check(&format!("type {type_name}"))?;
+        node_types.push(node_type(&dir, &type_name, RowCount::nodes_of_type(num_nodes, &type_name))?);
+    }
+    let mut edge_types = Vec::new();
+    for (triple, dir) in folders(&folder.join(EDGES_FOLDER))? {
+        let fields: Vec<&str> = triple.split("__").collect();
+        let [src, relation, dst] = fields[..] else {
+            return Err(GraphError::format(dir, "its name is not an edge type like author__writes__paper"));
+        };
+        let find = |wanted: &str| match node_types.iter().position(|nodes: &NodeData| nodes.name == wanted) {
+            Some(position) => Ok(position),
+            None => Err(GraphError::format(&dir, format!("there is no node type {wanted} in {NODES_FOLDER}/"))),
+        };
+        let from = find(src)?;
+        let to = find(dst)?;
+        let counts = [from, to].map(|t| RowCount::nodes_of_type(node_types[t].num_nodes, &node_types[t].name));
+        let types = [from, to].map(|t| NodeTypeId(t as u16));
+        edge_types.push(EdgeFiles::open(&dir)?.read(types, relation, counts)?);
+    }
+    Ok(Dataset { name: name.into(), node_types, edge_types })
+}
+
+/// Returns the names and paths of the folders in `dir`, sorted by name.
+fn folders(dir: &Path) -> Result<Vec<(String, PathBuf)>, GraphError> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(|e| GraphError::io(dir, e))? {
+        let entry = entry.map_err(|e| GraphError::io(dir, e))?;
+        if entry.path().is_dir() {
+            found.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
+        }
+    }
+    found.sort();
+    if found.is_empty() {
+        return Err(GraphError::format(dir, "it contains no folders, expected one per type"));
+    }
+    Ok(found)
+}
+
+/// Reads all files about the nodes of one type.
+fn node_type(folder: &Path, name: &str, nodes: RowCount) -> Result<NodeData, GraphError> {
+    let labels_file = folder.join("y.npy");
+    let labels = read_labels(&labels_file, nodes)?;
+    let num_classes = labels.as_deref().map_or(Ok(0), |labels| count_classes(&labels_file, labels))?;
+    Ok(NodeData {
+        name: name.into(),
+        num_nodes: nodes.number,
+        features: read_features(&folder.join("x.npy"), nodes)?,
+        num_classes,
+        splits: read_splits(folder, nodes, labels.as_ref())?,
+        labels,
+        times: read_times(&folder.join("node_time.npy"), nodes)?,
+    })
+}
+
+/// A number of nodes, and the file that determines it.
+struct CountInFile {
+    count: i64,
+    path: PathBuf,
+}
+
+impl CountInFile {
+    /// Checks the number, for the nodes `of` a graph or a type.
+    fn check(self, of: &str) -> Result<usize, GraphError> {
+        match self.count {
+            ..=0 => Err(GraphError::format(self.path, format!("{of} has no nodes"))),
+            1..=0xffff_ffff => Ok(self.count as usize),
+            count => Err(GraphError::format(self.path, format!("{count} nodes are more than 2^32 - 1"))),
+        }
+    }
+}
+
+/// Returns the number of nodes from the first file in `folder` that determines it.
+fn said_count(folder: &Path) -> Result<Option<CountInFile>, GraphError> {
+    let count_path = folder.join("num_nodes.npy");
+    if count_path.exists() {
+        let (_, number) = Integers::map(&count_path)?;
+        if number.len() != 1 {
+            return Err(GraphError::format(count_path, format!("it has {} numbers, expected one", number.len())));
+        }
+        return Ok(Some(CountInFile { count: number.get(0), path: count_path }));
+    }
+    let Some(path) = per_node_files(folder).into_iter().find(|path| path.exists()) else { return Ok(None) };
+    let (shape, _) = npy_shape(&path)?;
+    Ok(Some(CountInFile { count: shape.first().map_or(0, |&rows| rows as i64), path }))
+}
+
+/// Returns the paths of the files that have one row per node.
+fn per_node_files(folder: &Path) -> Vec<PathBuf> {
+    ["x", "y", "train_mask", "valid_mask", "val_mask", "test_mask", "node_time"]
+        .iter()
+        .map(|stem| folder.join(format!("{stem}.npy")))
+        .collect()
+}
+
+fn read_labels(path: &Path, nodes: RowCount) -> Result<Option<Buffer<i64>>, GraphError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let (shape, dtype) = npy_shape(path)?;
+    match shape[..] {
+        [_] | [_, 1] => {}
+        [_, columns] => {
+            let why =
+                format!("it has {columns} columns; expected one class per node, multi-task labels are not supported");
+            return Err(GraphError::format(path, why));
+        }
+        _ => return Err(GraphError::format(path, format!("its shape is {shape:?}, expected [num_nodes]"))),
+    }
+    nodes.check_rows(path, shape[0])?;
+    let labels = match dtype.as_str() {
+        "<f4" => classes(path, &map_npy::<f32>(path)?.1)?,
+        "<f8" => classes(path, &map_npy::<f64>(path)?.1)?,
+        _ => Integers::map(path)?.1.into_i64(),
+    };
+    let class = |label: i64| (-1..=i64::from(i32::MAX)).contains(&label);
+    if let Some(node) = first_position(&labels, |label| !class(label)) {
+        let why = format!("node {node} has label {}, which is not a class: 0, 1, 2 and so on, or -1", labels[node]);
+        return Err(GraphError::format(path, why));
+    }
+    Ok(Some(labels))
+}
+
+/// Converts floats to classes, and NaN to -1 (unlabeled).
+fn classes<T: Copy + Into<f64> + Sync>(path: &Path, values: &[T]) -> Result<Buffer<i64>, GraphError> {
+    let not_whole = |v: f64| !v.is_nan() && v.fract() != 0.0;
+    if let Some(node) = first_position(values, |v| not_whole(v.into())) {
+        let value: f64 = values[node].into();
+        return Err(GraphError::format(path, format!("node {node} has label {value}, which is not a class")));
+    }
+    let class = |&v: &T| {
+        let value: f64 = v.into();
+        if value.is_nan() { -1 } else { value as i64 }
+    };
+    Ok(parallel::map(values, class).into())
+}
+
+fn read_splits(folder: &Path, nodes: RowCount, labels: Option<&Buffer<i64>>) -> Result<Splits, GraphError> {
+    let mut splits = Splits::default();
+    for split in Split::ALL {
+        let stems: &[&str] = if split == Split::Valid { &["valid", "val"] } else { &[split.name()] };
+        let names = stems.iter().flat_map(|stem| [format!("{stem}_idx.npy"), format!("{stem}_mask.npy")]);
+        let Some(path) = only_file(names.map(|name| folder.join(name)))? else { continue };
+        let is_mask = path.to_string_lossy().ends_with("_mask.npy");
+        let ids = if is_mask { mask_ids(&path, nodes)? } else { index_ids(&path, nodes)? };
+        splits.set(split, checked_split(&path, ids, labels)?);
+    }
+    Ok(splits)
+}
+
+fn mask_ids(path: &Path, nodes: RowCount) -> Result<Vec<u32>, GraphError> {
+    let (shape, ids) = read_mask(path)?;
+    match shape[..] {
+        [rows] | [rows, 1] => nodes.check_rows(path, rows)?,
+        [_, columns] => {
+            let why = format!("it holds {columns} masks; save one of its columns, such as mask[:, 0]");
+            return Err(GraphError::format(path, why));
+        }
+        _ => return Err(GraphError::format(path, format!("its shape is {shape:?}, expected [num_nodes]"))),
+    }
+    Ok(ids)
+}
+
+fn index_ids(path: &Path, nodes: RowCount) -> Result<Vec<u32>, GraphError> {
+    let (shape, ids) = Integers::map(path)?;
+    if !matches!(shape[..], [_] | [_, 1]) {
+        return Err(GraphError::format(path, format!("its shape is {shape:?}, expected a list of node ids")));
+    }
+    if let Some(at) = ids.position(|id| !(0..nodes.number as i64).contains(&id)) {
+        let why = format!("entry {at} is node {}, which is out of range: {nodes}", ids.get(at));
+        return Err(GraphError::format(path, why));
+    }
+    Ok(ids.to_ids(0..ids.len()))
+}

@@ -1,0 +1,9 @@
+//! The raw CSV layouts of the Open Graph Benchmark.
+
+mod files;
+mod hetero;
+mod homogeneous;
+
+pub(super) use hetero::TRIPLETS;
+pub use hetero::read_ogb_hetero;
+pub use homogeneous::read_ogb;

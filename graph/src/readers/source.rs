@@ -1,0 +1,263 @@
+//! Lookup of datasets by name.
+
+use super::fake::{FAKE_HETERO_NAME, FAKE_NAME, FakeOptions, fake, fake_hetero};
+use super::npy_folder::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, read_npy_folder, read_npy_types};
+use super::ogb::{TRIPLETS, read_ogb, read_ogb_hetero};
+use super::text::find_csv;
+use super::triples::{find_train_triples, read_triples};
+use crate::GraphError;
+use crate::dataset::{Dataset, HoldOut, OverlapPolicy};
+use std::path::{Path, PathBuf};
+
+/// The description of a dataset to load.
+///
+/// ```
+/// use edgecut_graph::HoldOut;
+/// use edgecut_graph::readers::{DatasetSource, load_with_warnings};
+/// let mut source = DatasetSource::new("fake", "data");
+/// source.hold_out_edges = Some(HoldOut::random(0.1, 0.1, 7));
+/// let loaded = load_with_warnings(&source)?;
+/// assert!(!loaded.dataset.edge_types[0].held_out.is_empty() && loaded.warnings.is_empty());
+/// # Ok::<(), edgecut_graph::GraphError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct DatasetSource {
+    /// The name of the dataset, under which its parts are stored. `fake` generates a dataset.
+    pub name: String,
+    /// The folder that contains datasets by name.
+    pub root_dir: PathBuf,
+    /// The dataset's own folder, instead of a search in `root_dir`. If it is set, `fake` has no special meaning.
+    pub folder: Option<PathBuf>,
+    /// The split scheme, if an OGB folder has several.
+    pub split: Option<String>,
+    /// True to add the reverse of every edge, see [`Dataset::to_undirected`]. Ignored for generated graphs: a
+    /// homogeneous one already has both directions.
+    pub to_undirected: bool,
+    /// True to add a reverse type for each edge type, see [`Dataset::add_reverse_edges`].
+    pub add_reverse_edges: bool,
+    /// The edges of all types to hold out, if any, see [`Dataset::hold_out_edges`].
+    pub hold_out_edges: Option<HoldOut>,
+    /// The treatment of held-out edges that are also training edges, and of nodes in two splits. With `to_undirected`,
+    /// an edge and its reverse are the same edge.
+    pub overlap: OverlapPolicy,
+    /// The options for generating `fake` and `fake-hetero`.
+    pub fake: FakeOptions,
+}
+
+impl DatasetSource {
+    /// Describes the dataset `name` in `root_dir`, without changes to it.
+    ///
+    /// ```
+    /// use edgecut_graph::readers::{DatasetSource, load};
+    /// let mut source = DatasetSource::new("fake", "data");
+    /// source.fake.avg_num_nodes = 200;
+    /// assert_eq!(load(&source)?.node_types[0].num_nodes, 200);
+    /// # Ok::<(), edgecut_graph::GraphError>(())
+    /// ```
+    pub fn new(name: impl Into<String>, root_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            name: name.into(),
+            root_dir: root_dir.into(),
+            folder: None,
+            split: None,
+            to_undirected: false,
+            add_reverse_edges: false,
+            hold_out_edges: None,
+            overlap: OverlapPolicy::default(),
+            fake: FakeOptions::default(),
+        }
+    }
+
+    /// Describes the dataset in `folder`, named after the folder, without changes to it.
+    ///
+    /// ```
+    /// use edgecut_graph::readers::DatasetSource;
+    /// assert_eq!(DatasetSource::of_folder("data/cora/").name, "cora");
+    /// ```
+    pub fn of_folder(folder: impl Into<PathBuf>) -> Self {
+        let folder = folder.into();
+        let name = folder.file_name().map_or_else(|| "dataset".into(), |name| name.to_string_lossy().into_owned());
+        Self { folder: Some(folder.clone()), ..Self::new(name, folder) }
+    }
+
+    /// Returns the folders to search, in order. OGB's own downloads have underscores in their folder names, and PyG
+    /// stores them in `dataset/NAME`.
+    fn candidates(&self) -> Vec<PathBuf> {
+        if let Some(folder) = &self.folder {
+            return vec![folder.clone()];
+        }
+        let name = self.name.as_str();
+        let underscored = name.replace('-', "_");
+        let mut candidates = Vec::new();
+        for base in [self.root_dir.clone(), self.root_dir.join("dataset")] {
+            candidates.push(base.join(name));
+            if underscored != name {
+                candidates.push(base.join(&underscored));
+                candidates.push(base.join(name).join(&underscored));
+            }
+        }
+        candidates
+    }
+}
+
+/// A loaded dataset with warnings for its user.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The dataset.
+    pub dataset: Dataset,
+    /// One sentence each about overlaps of training and held-out data that were removed, were allowed, or may be
+    /// intended.
+    pub warnings: Vec<String>,
+}
+
+/// Loads or generates a dataset. Same as [`load_with_warnings`], but without the warnings.
+///
+/// # Errors
+/// As [`load_with_warnings`].
+pub fn load(source: &DatasetSource) -> Result<Dataset, GraphError> {
+    load_with_warnings(source).map(|loaded| loaded.dataset)
+}
+
+/// Loads or generates a dataset.
+///
+/// If `folder` is not given, the dataset is searched for in `{root_dir}/{name}`, then in `{root_dir}/dataset/{name}`,
+/// which is PyG's convention. Both are also tried with OGB's underscores in place of hyphens. The first folder with
+/// files of a known layout is read. Then [`DatasetSource::to_undirected`], `overlap`, `hold_out_edges` and
+/// `add_reverse_edges` are applied, in this order.
+///
+/// # Errors
+/// * [`GraphError::Dataset`] with the searched folders if there is no dataset.
+/// * [`GraphError::Dataset`] with counts if held-out edges are also training edges or nodes are in two splits, unless
+///   `overlap` allows or removes them.
+/// * An error for a split scheme of a dataset without a choice of schemes.
+/// * The errors of [`read_ogb`], [`read_ogb_hetero`], [`read_npy_folder`], [`read_npy_types`], [`read_triples`],
+///   [`fake`](fn@fake) and [`fake_hetero`](fn@fake_hetero).
+pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> {
+    let mut warnings = Vec::new();
+    let mut dataset = match source.name.as_str() {
+        FAKE_NAME if source.folder.is_none() => fake(fake_options(source)?)?,
+        FAKE_HETERO_NAME if source.folder.is_none() => fake_hetero(fake_options(source)?)?,
+        _ => {
+            let mut dataset = read(source)?;
+            if source.to_undirected {
+                dataset.to_undirected();
+            }
+            warnings = settle_overlaps(&mut dataset, source)?;
+            dataset
+        }
+    };
+    // Held-out edges are chosen before reverse edges are added, so that the reverses of held-out edges are held out as
+    // well.
+    if let Some(hold_out) = &source.hold_out_edges {
+        dataset.hold_out_edges(&dataset.edge_type_ids(), hold_out)?;
+    }
+    if source.add_reverse_edges {
+        dataset.add_reverse_edges();
+    }
+    Ok(Loaded { dataset, warnings })
+}
+
+/// Applies the overlap policy of `source`, and returns warnings about overlaps.
+fn settle_overlaps(dataset: &mut Dataset, source: &DatasetSource) -> Result<Vec<String>, GraphError> {
+    let overlaps = dataset.overlaps();
+    let leaks = overlaps.leaks(source.to_undirected);
+    let remarks = overlaps.remarks(source.to_undirected);
+    if leaks.is_empty() {
+        return Ok(remarks);
+    }
+    let leaks = leaks.join("; ");
+    let found = match source.overlap {
+        OverlapPolicy::Error => {
+            let why = format!(
+                "{leaks}. The model would be evaluated on its training data. Remove the overlap from the data, or set \
+                 `overlap=remove` (drops held-out edges from the training edges, and keeps each node in its last \
+                 split) or `overlap=allow`"
+            );
+            return Err(GraphError::Dataset { dataset: dataset.name.clone(), why });
+        }
+        OverlapPolicy::Remove => {
+            dataset.remove_overlaps(source.to_undirected);
+            format!("removed overlaps: {leaks}")
+        }
+        OverlapPolicy::Allow => format!("allowed overlaps, so metrics will be too high: {leaks}"),
+    };
+    Ok(std::iter::once(found).chain(remarks).collect())
+}
+
+/// Returns true if `folder` has files of a layout that [`load`] reads. Does not check their contents.
+///
+/// ```
+/// use edgecut_graph::readers::is_dataset;
+/// # let dir = tempfile::tempdir()?;
+/// # let folder = dir.path();
+/// assert!(!is_dataset(folder));
+/// std::fs::write(folder.join("edge_index.npy"), "")?;
+/// assert!(is_dataset(folder));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn is_dataset(folder: &Path) -> bool {
+    Layout::of(folder).is_some()
+}
+
+/// Returns the options of a generated graph, which has only one split scheme.
+fn fake_options(source: &DatasetSource) -> Result<&FakeOptions, GraphError> {
+    if let Some(split) = &source.split {
+        let why = format!("split scheme {split} was requested, but a generated graph has only one split");
+        return Err(GraphError::Dataset { dataset: source.name.clone(), why });
+    }
+    Ok(&source.fake)
+}
+
+fn read(source: &DatasetSource) -> Result<Dataset, GraphError> {
+    let candidates = source.candidates();
+    let Some((folder, layout)) = candidates.iter().find_map(|folder| Some((folder, Layout::of(folder)?))) else {
+        let looked: Vec<String> = candidates.iter().map(|c| c.display().to_string()).collect();
+        let why = format!(
+            "no dataset found; looked for {EDGE_INDEX_FILE} or {NODES_FOLDER}/ and {EDGES_FOLDER}/ (.npy arrays), for \
+             raw/ (OGB's CSV files) and for train.tsv (triples of a knowledge graph) in: {}",
+            looked.join(", ")
+        );
+        return Err(GraphError::Dataset { dataset: source.name.clone(), why });
+    };
+    let split = source.split.as_deref();
+    if let (Layout::Npy | Layout::NpyTypes | Layout::Triples, Some(split)) = (layout, split) {
+        let what = if matches!(layout, Layout::Triples) { "triples" } else { ".npy arrays" };
+        let why = format!("split scheme {split} was requested, but a folder of {what} has only one split");
+        return Err(GraphError::format(folder, why));
+    }
+    match layout {
+        Layout::Ogb => read_ogb(&source.name, folder, split),
+        Layout::OgbHetero => read_ogb_hetero(&source.name, folder, split),
+        Layout::Npy => read_npy_folder(&source.name, folder),
+        Layout::NpyTypes => read_npy_types(&source.name, folder),
+        Layout::Triples => read_triples(&source.name, folder),
+    }
+}
+
+/// The layout of the files of a dataset.
+#[derive(Clone, Copy)]
+enum Layout {
+    Npy,
+    NpyTypes,
+    Ogb,
+    OgbHetero,
+    Triples,
+}
+
+impl Layout {
+    /// Detects the layout of `folder`. Arrays take precedence over CSV files, which they were probably converted from.
+    fn of(folder: &Path) -> Option<Self> {
+        if folder.join(EDGE_INDEX_FILE).is_file() {
+            return Some(Self::Npy);
+        }
+        if folder.join(NODES_FOLDER).is_dir() && folder.join(EDGES_FOLDER).is_dir() {
+            return Some(Self::NpyTypes);
+        }
+        let raw = folder.join("raw");
+        let layout = if find_csv(&raw, TRIPLETS).is_some() { Self::OgbHetero } else { Self::Ogb };
+        if raw.is_dir() {
+            return Some(layout);
+        }
+        find_train_triples(folder).map(|_| Self::Triples)
+    }
+}

@@ -1,0 +1,40 @@
+//! The description of a folder of graphs, and the check of its format version.
+
+use crate::GraphError;
+use crate::memory::FeatureDtype;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+pub(super) const FORMAT_NAME: &str = "edgecut-graphs";
+pub(super) const FORMAT_VERSION: u32 = 1;
+
+/// The contents of `GRAPHS.json`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct GraphsMeta {
+    pub(super) format: String,
+    pub(super) version: u32,
+    pub(super) dataset: String,
+    /// The original label of each class.
+    pub(super) classes: Vec<i64>,
+    /// The number of features per node and their stored type.
+    pub(super) features: Option<(usize, FeatureDtype)>,
+    /// The number of labels per node, and the number of their columns.
+    pub(super) node_labels: Option<(usize, usize)>,
+    pub(super) has_edge_labels: bool,
+}
+
+impl GraphsMeta {
+    /// Parses the `content` of the file at `path`, and checks the format and its version.
+    ///
+    /// # Errors
+    /// Fails for malformed JSON, and for another format or version.
+    pub(super) fn parse(path: &Path, content: &[u8]) -> Result<Self, GraphError> {
+        let meta: Self = serde_json::from_slice(content).map_err(|e| GraphError::json(path, e))?;
+        if meta.format != FORMAT_NAME || meta.version != FORMAT_VERSION {
+            let why =
+                format!("its format is {} {}, expected {FORMAT_NAME} {FORMAT_VERSION}", meta.format, meta.version);
+            return Err(GraphError::format(path, why));
+        }
+        Ok(meta)
+    }
+}

@@ -1,0 +1,252 @@
+//! Sets of many small graphs, each with a class.
+
+use super::graph_data::{GraphData, NodeLabels, check_edges, check_offsets, graph_of_nodes, group};
+use super::graph_view::GraphView;
+use crate::GraphError;
+use crate::classes::{check_num_classes, max_classes};
+use crate::memory::{Buffer, Features};
+use xxhash_rust::xxh3::Xxh3;
+
+/// A set of graphs, in memory or mapped. The in-edges of all nodes are stored end to end, with sources numbered within
+/// their graph. Cloning is cheap.
+///
+/// Invariants: offsets start at 0, never decrease and end at the length of the array that they divide; the source of an
+/// edge is below the number of nodes of its graph; columns of node labels are below `dim`; class indices are below the
+/// number of classes.
+///
+/// ```
+/// use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
+/// let graphs = fake_graphs(&FakeGraphsOptions { num_graphs: 10, ..FakeGraphsOptions::default() })?;
+/// assert_eq!((graphs.num_graphs(), graphs.labels().len()), (10, 10));
+/// assert_eq!(graphs.graph(3).num_nodes(), graphs.num_nodes_of(3));
+/// # Ok::<(), edgecut_graph::GraphError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct GraphDataset {
+    pub(super) name: String,
+    pub(super) node_offsets: Buffer<u64>,
+    pub(super) indptr: Buffer<u64>,
+    pub(super) indices: Buffer<u32>,
+    pub(super) features: Option<Features>,
+    pub(super) node_labels: Option<NodeLabels>,
+    pub(super) edge_labels: Option<Buffer<u32>>,
+    pub(super) labels: Buffer<u32>,
+    pub(super) classes: Vec<i64>,
+}
+
+impl GraphDataset {
+    /// Checks all data and groups the edges by destination.
+    ///
+    /// # Errors
+    /// [`GraphError::Dataset`] naming the graph, node or edge that is inconsistent.
+    pub fn new(name: &str, data: GraphData) -> Result<Self, GraphError> {
+        let fail = |why: String| GraphError::Dataset { dataset: name.into(), why };
+        let GraphData { node_offsets, src, dst, labels, features, node_labels, edge_labels } = data;
+        let num_nodes = check_offsets(&node_offsets).map_err(fail)?;
+        let num_graphs = node_offsets.len() - 1;
+        let rows = |what: &str, given: usize, expected: usize| {
+            if given == expected { Ok(()) } else { Err(fail(format!("{given} {what}, expected {expected}"))) }
+        };
+        rows("labels of graphs", labels.len(), num_graphs)?;
+        rows("destinations of edges", dst.len(), src.len())?;
+        if let Some(labels) = &edge_labels {
+            rows("labels of edges", labels.len(), src.len())?;
+        }
+        let graph_of = graph_of_nodes(&node_offsets);
+        check_edges(&graph_of, &src, &dst).map_err(fail)?;
+        let grouped = group(&node_offsets, &graph_of, &src, &dst, edge_labels.as_deref());
+        let mut classes = labels.clone();
+        classes.sort_unstable();
+        classes.dedup();
+        let class = |label: &i64| classes.partition_point(|other| other < label) as u32;
+        let labels: Vec<u32> = labels.iter().map(class).collect();
+        let dataset = Self {
+            name: name.into(),
+            node_offsets: node_offsets.into(),
+            indptr: grouped.indptr.into(),
+            indices: grouped.indices.into(),
+            features,
+            node_labels,
+            edge_labels: grouped.edge_labels.map(Into::into),
+            labels: labels.into(),
+            classes,
+        };
+        dataset.check_nodes(num_nodes).map_err(fail)?;
+        Ok(dataset)
+    }
+
+    /// Checks features and labels of nodes.
+    pub(super) fn check_nodes(&self, num_nodes: usize) -> Result<(), String> {
+        if let Some(rows) = self.features.as_ref().map(Features::num_rows).filter(|&rows| rows != num_nodes) {
+            return Err(format!("{rows} rows of features for {num_nodes} nodes"));
+        }
+        let Some(NodeLabels { columns, per_node, dim }) = &self.node_labels else { return Ok(()) };
+        if columns.len() != num_nodes * per_node {
+            return Err(format!("{} labels of nodes, expected {per_node} for each of {num_nodes}", columns.len()));
+        }
+        if let Some(at) = columns.iter().position(|&column| column as usize >= *dim) {
+            return Err(format!("node {} has label {}, but there are {dim} labels", at / per_node, columns[at]));
+        }
+        // Each label value is a column of every node's row, so the number of values is bounded like the number of
+        // classes.
+        if *dim <= max_classes(0) {
+            return Ok(());
+        }
+        let labels: Vec<i64> = columns.iter().map(|&column| i64::from(column)).collect();
+        check_num_classes(&labels, *dim, "entry").map_err(|why| format!("labels of nodes: {why}"))
+    }
+
+    /// Sets the labels of nodes to their in-degrees, with one column per distinct in-degree. This distinguishes graphs
+    /// without features (Xu et al., "How powerful are graph neural networks?", ICLR 2019).
+    ///
+    /// ```
+    /// use edgecut_graph::{GraphData, GraphDataset};
+    /// // A path of three nodes, whose in-degrees are 1, 2 and 1.
+    /// let data = GraphData {
+    ///     node_offsets: vec![0, 3],
+    ///     src: vec![0, 1, 1, 2],
+    ///     dst: vec![1, 0, 2, 1],
+    ///     labels: vec![0],
+    ///     ..GraphData::default()
+    /// };
+    /// let graphs = GraphDataset::new("path", data)?.with_degrees_as_labels();
+    /// let mut rows = Vec::new();
+    /// graphs.append_features(0, &mut rows);
+    /// assert_eq!(rows, [1.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
+    /// # Ok::<(), edgecut_graph::GraphError>(())
+    /// ```
+    pub fn with_degrees_as_labels(mut self) -> Self {
+        let degrees: Vec<u64> = self.indptr.windows(2).map(|ends| ends[1] - ends[0]).collect();
+        let mut distinct = degrees.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let columns: Vec<u32> =
+            degrees.iter().map(|degree| distinct.partition_point(|other| other < degree) as u32).collect();
+        self.node_labels = Some(NodeLabels { columns: columns.into(), per_node: 1, dim: distinct.len() });
+        self
+    }
+
+    /// Returns the name of the set.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the number of graphs.
+    pub fn num_graphs(&self) -> usize {
+        self.node_offsets.len() - 1
+    }
+
+    /// Returns the number of nodes of all graphs.
+    pub fn num_nodes(&self) -> usize {
+        self.indptr.len() - 1
+    }
+
+    /// Returns the number of edges of all graphs. Each direction counts as an edge.
+    pub fn num_edges(&self) -> usize {
+        self.indices.len()
+    }
+
+    /// Returns the number of nodes of a graph.
+    ///
+    /// # Panics
+    /// If the graph is out of range.
+    pub fn num_nodes_of(&self, graph: usize) -> usize {
+        (self.node_offsets[graph + 1] - self.node_offsets[graph]) as usize
+    }
+
+    /// Returns one graph.
+    ///
+    /// # Panics
+    /// If the graph is out of range.
+    pub fn graph(&self, graph: usize) -> GraphView<'_> {
+        let first_node = self.node_offsets[graph] as usize;
+        let end = self.node_offsets[graph + 1] as usize;
+        let indptr = &self.indptr[first_node..=end];
+        let indices = &self.indices[indptr[0] as usize..indptr[end - first_node] as usize];
+        GraphView { first_node, indptr, indices }
+    }
+
+    /// Returns the class of a graph, an index into [`classes`](Self::classes).
+    ///
+    /// # Panics
+    /// If the graph is out of range.
+    pub fn class(&self, graph: usize) -> u32 {
+        self.labels[graph]
+    }
+
+    /// Returns the class of each graph.
+    pub fn labels(&self) -> &[u32] {
+        &self.labels
+    }
+
+    /// Returns the original label of each class, ascending.
+    pub fn classes(&self) -> &[i64] {
+        &self.classes
+    }
+
+    /// Returns a hash of all graphs and features that identifies the set.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = Xxh3::new();
+        hash.update(self.name.as_bytes());
+        for offsets in [&self.node_offsets, &self.indptr] {
+            hash.update(bytemuck::cast_slice(offsets));
+        }
+        hash.update(bytemuck::cast_slice(&self.indices));
+        hash.update(bytemuck::cast_slice(&self.labels));
+        hash.update(bytemuck::cast_slice(&self.classes));
+        hash.update(&(self.feature_dim() as u64).to_le_bytes());
+        match &self.features {
+            Some(Features::F32 { values, .. }) => hash.update(bytemuck::cast_slice(values)),
+            Some(Features::F16 { values, .. }) => hash.update(bytemuck::cast_slice(values)),
+            None => {}
+        }
+        let columns = self.node_labels.as_ref().map(|labels| &labels.columns);
+        for labels in columns.into_iter().chain(&self.edge_labels) {
+            hash.update(bytemuck::cast_slice(labels));
+        }
+        hash.digest()
+    }
+
+    /// Returns the number of columns of a node's row: its features, followed by its one-hot labels.
+    pub fn feature_dim(&self) -> usize {
+        let features = self.features.as_ref().map_or(0, Features::dim);
+        features + self.node_labels.as_ref().map_or(0, |labels| labels.dim)
+    }
+
+    /// Appends the rows of the nodes of a graph to `rows`.
+    ///
+    /// # Shapes
+    /// - appended: `[num_nodes_of(graph), feature_dim]`
+    ///
+    /// # Panics
+    /// If the graph is out of range.
+    pub fn append_features(&self, graph: usize, rows: &mut Vec<f32>) {
+        let dim = self.feature_dim();
+        let first = self.node_offsets[graph] as usize;
+        let num_nodes = self.num_nodes_of(graph);
+        let start = rows.len();
+        rows.resize(start + num_nodes * dim, 0.0);
+        let dense = self.features.as_ref().map_or(0, Features::dim);
+        for (node, row) in (first..).zip(rows[start..].chunks_exact_mut(dim.max(1))) {
+            if let Some(features) = &self.features {
+                features.copy_row(node, &mut row[..dense]);
+            }
+            if let Some(NodeLabels { columns, per_node, .. }) = &self.node_labels {
+                columns[node * per_node..(node + 1) * per_node].iter().for_each(|&c| row[dense + c as usize] = 1.0);
+            }
+        }
+    }
+
+    /// Returns the labels of a graph's edges, in the order of the edges, if edges have labels.
+    ///
+    /// # Panics
+    /// If the graph is out of range.
+    pub fn edge_labels_of(&self, graph: usize) -> Option<&[u32]> {
+        let indptr = self.graph(graph).indptr;
+        let range = indptr[0] as usize..indptr[indptr.len() - 1] as usize;
+        self.edge_labels.as_ref().map(|labels| &labels[range])
+    }
+}
+
+#[cfg(test)]
+mod tests;

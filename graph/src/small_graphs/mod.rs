@@ -1,0 +1,19 @@
+//! Sets of many small graphs: [`GraphDataset`], the text files of TUDataset, generated sets, and splits.
+
+mod fake_graphs;
+mod files;
+mod format;
+mod graph_data;
+mod graph_dataset;
+mod graph_view;
+mod source;
+mod splits;
+mod tu_dataset;
+
+pub use fake_graphs::{FAKE_GRAPHS_NAME, FakeGraphsOptions, fake_graphs};
+pub use graph_data::{GraphData, NodeLabels};
+pub use graph_dataset::GraphDataset;
+pub use graph_view::GraphView;
+pub use source::{GraphSource, load_graphs};
+pub use splits::{Fold, hold_out, read_folds, split_dataset, stratified_folds};
+pub use tu_dataset::read_tu;

@@ -1,0 +1,91 @@
+//! `sampling-server`: holds a part of a graph, and samples batches for trainers on other machines.
+
+mod args;
+mod status;
+
+use args::{Args, Settings, UsageError};
+use clap::{CommandFactory, Parser};
+use edgecut_cli::allocator::{MiMalloc, keep_memory};
+use edgecut_cli::{FlagNames, with_dashes};
+use edgecut_cluster::{ServiceListener, with_causes};
+use edgecut_dist_sampler::DistGraph;
+use edgecut_graph::{Meta, Part};
+use status::{State, serve_status};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+/// The interval at which a server that ends looks whether requests are still in progress.
+const LOOK_AROUND: Duration = Duration::from_millis(20);
+/// The time for the network threads to hand the last replies to the system.
+const LAST_REPLIES: Duration = Duration::from_millis(300);
+
+fn main() -> ExitCode {
+    keep_memory();
+    let args = Args::parse_from(std::env::args_os().map(with_dashes));
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The libraries name settings. The port of a server is in its list.
+            let flags = FlagNames::new(Args::command(), &[("listen_port", "servers")]);
+            eprintln!("error: {}", flags.written_into(&with_causes(error.as_ref())));
+            ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
+        }
+    }
+}
+
+fn run(args: &Args) -> anyhow::Result<()> {
+    let (signal, ended) = mpsc::channel();
+    let is_serving = Arc::new(AtomicBool::new(false));
+    let is_orderly = is_serving.clone();
+    ctrlc::set_handler(move || {
+        // Nothing is lost before the part is served. A second signal ends the wait for requests.
+        if !is_orderly.swap(false, Ordering::AcqRel) || signal.send(()).is_err() {
+            std::process::exit(0);
+        }
+    })?;
+    let settings = args.settings()?;
+    let Settings { server, ref servers, grace_period, .. } = settings;
+    let address = &servers.addresses()[server];
+    // The port is taken first, so that a port in use is reported before files are read.
+    let listener = ServiceListener::bind(settings.listen_addr, address.port(), servers.service())?;
+    let listening = listener.addr();
+    let state = Arc::new(State::default());
+    let status = args.status_addr.map(|addr| serve_status(addr, state.clone())).transpose()?;
+    let graph = serve(&settings, listener)?;
+    let meta = graph.part().meta();
+    let part = graph.part().id();
+    state.serve(graph.clone());
+    is_serving.store(true, Ordering::Release);
+    let num_servers = servers.addresses().len();
+    eprintln!("server {server} of {num_servers}: part {part} of dataset {}, listening on {listening}", meta.dataset);
+    if let Some(status) = &status {
+        eprintln!("server {server}: status at http://{}/readyz", status.addr());
+    }
+    // The handler holds the sender as long as the process runs.
+    let _ = ended.recv();
+    state.is_ending.store(true, Ordering::Release);
+    eprintln!("server {server}: ending after the requests in progress");
+    graph.stop_accepting();
+    let deadline = Instant::now() + grace_period;
+    while graph.served().in_progress > 0 && Instant::now() < deadline {
+        std::thread::sleep(LOOK_AROUND);
+    }
+    // The last replies may still be in the queues of their connections.
+    std::thread::sleep(LAST_REPLIES);
+    Ok(())
+}
+
+/// Opens the part of this server and serves it.
+fn serve(settings: &Settings, listener: ServiceListener) -> anyhow::Result<Arc<DistGraph>> {
+    let dir = &settings.dataset_root_dir;
+    let meta = Meta::read(dir)?;
+    let part = settings.servers.part_of_server(&meta, settings.server)?;
+    let part = Part::open(dir, part, settings.verify)?;
+    let part = if settings.map_edges { part } else { part.with_edges_in_memory() };
+    Ok(DistGraph::serve(Arc::new(part), settings.servers.clone(), settings.server, listener, settings.config.clone())?)
+}

@@ -1,0 +1,331 @@
+//! Tests of the program `sampling-server` with real processes and sockets, including clients that are killed.
+
+use edgecut_cluster::{Cluster, ServiceConfig};
+use edgecut_dist_sampler::{BatchKey, DistGraph, DistGraphConfig, DistNeighborSampler, NumNeighbors, SampleSeeds};
+use edgecut_dist_sampler::{SamplerConfig, ServerList};
+use edgecut_graph::NodeTypeId;
+use edgecut_graph::readers::{FakeOptions, fake};
+use edgecut_partition::{PartitionOptions, partition};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+/// The variable by which the process of [`a_client_process`] learns of its servers.
+const CLIENT_OF: &str = "EDGECUT_TEST_CLIENT_OF";
+/// The variable that makes it send many requests at the same time.
+const FLOOD: &str = "EDGECUT_TEST_FLOOD";
+const FLOOD_BATCHES: u64 = 2_000;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Parts in a temporary folder.
+struct Parts {
+    dir: tempfile::TempDir,
+}
+
+impl Parts {
+    fn new(num_parts: u32) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let graph = fake(&FakeOptions { avg_num_nodes: 2_000, ..FakeOptions::default() }).expect("a graph");
+        partition(&graph, &PartitionOptions::new(num_parts), &dir.path().join("parts"), &()).expect("parts");
+        Self { dir }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("parts")
+    }
+}
+
+/// A process that is killed at the end of the test.
+struct Process(Child);
+
+impl Process {
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.0.id() as i32), signal).expect("the process runs");
+    }
+
+    fn end(&mut self) -> ExitStatus {
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.0.try_wait().expect("wait for a child") {
+                return status;
+            }
+            assert!(begin.elapsed() < PATIENCE, "the process does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Returns ports below those that the system gives to other sockets, so that they stay free until they are used.
+fn free_ports(num: usize) -> Vec<u16> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + (std::process::id() % 1_000) as u16 * 10;
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    std::iter::from_fn(|| Some(first + NEXT.fetch_add(1, Ordering::Relaxed) % 2_000))
+        .filter(is_free)
+        .take(num)
+        .collect()
+}
+
+fn list_of(ports: &[u16]) -> String {
+    ports.iter().map(|port| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join(",")
+}
+
+fn command(parts: &Path, list: &str, rank: usize) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sampling-server"));
+    command.arg("--dataset-root-dir").arg(parts).args(["--servers", list, "--server-rank", &rank.to_string()]);
+    for name in ["EDGECUT_TOKEN", "EDGECUT_TOKEN_FILE", "EDGECUT_SERVERS", "EDGECUT_LISTEN_ADDR", "RANK"] {
+        command.env_remove(name);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Starts a server whose status is at `status`.
+fn server(parts: &Path, list: &str, rank: usize, status: u16) -> Process {
+    let mut command = command(parts, list, rank);
+    command.args(["--status-addr", &format!("127.0.0.1:{status}")]).stderr(Stdio::null());
+    Process(command.spawn().expect("start a server"))
+}
+
+/// Returns the status and the text of an HTTP reply; `None` if nobody answers.
+fn get(port: u16, path: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").ok()?;
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).ok()?;
+    let status = reply.split(' ').nth(1)?.parse().ok()?;
+    let (_, text) = reply.split_once("\r\n\r\n")?;
+    Some((status, text.to_owned()))
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < PATIENCE, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn wait_until_ready(status: u16) {
+    wait_until("readiness", || get(status, "/readyz").is_some_and(|(code, _)| code == 200));
+}
+
+/// Returns a counter of a server.
+fn metric(status: u16, name: &str) -> u64 {
+    let (code, text) = get(status, "/metrics").expect("metrics");
+    assert_eq!(code, 200);
+    let value = text.lines().find_map(|line| line.strip_prefix(&format!("{name} "))).expect("the counter");
+    value.parse().expect("a number")
+}
+
+fn resident_kib(process: &Process) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{}/status", process.0.id())).expect("the process runs");
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+fn connect(list: &str) -> (Cluster, Arc<DistGraph>) {
+    let cluster = Cluster::join_local(1, |_| {}).expect("join").remove(0);
+    let servers = ServerList::parse(list, ServiceConfig::new(None)).expect("a list");
+    let config = DistGraphConfig {
+        num_workers: 1,
+        connect_budget_ms: 1_000,
+        failed_peer_memory_ms: 100,
+        ..DistGraphConfig::default()
+    };
+    let graph = DistGraph::connect(servers, cluster.clone(), config, PATIENCE).expect("connect");
+    (cluster, graph)
+}
+
+/// Samples `num` batches with features. Returns the first error.
+fn sample(graph: &Arc<DistGraph>, num: u64) -> Result<usize, String> {
+    let config = SamplerConfig::new("10,10".parse::<NumNeighbors>().expect("fan-outs"));
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a sampler"));
+    let wanted = edgecut_dist_sampler::Wanted { features: true, ..Default::default() };
+    let mut num_nodes = 0;
+    for batch in 0..num {
+        let seeds =
+            SampleSeeds::of_type(NodeTypeId(0), (0..64).map(|i| (i * 31 + batch as u32 * 7) % 2_000).collect(), 1);
+        let key = BatchKey { seed: 1, epoch: 0, batch };
+        let made = graph.handle().block_on(async {
+            let sampled = sampler.sample(seeds, key).await?;
+            graph.fetch(NodeTypeId(0), sampled.nodes[0].ids.clone(), wanted).await
+        });
+        num_nodes += made.map_err(|error| edgecut_cluster::with_causes(&error))?.features.len();
+    }
+    Ok(num_nodes)
+}
+
+/// Not a test of its own: the process of a client that another test kills.
+#[test]
+fn a_client_process() {
+    let Ok(list) = std::env::var(CLIENT_OF) else { return };
+    let (_cluster, graph) = connect(&list);
+    if std::env::var_os(FLOOD).is_some() {
+        flood(&graph);
+    }
+    sample(&graph, u64::MAX).expect("batches");
+}
+
+/// Requests many large batches at the same time.
+fn flood(graph: &Arc<DistGraph>) {
+    let config = SamplerConfig::new("-1,-1".parse::<NumNeighbors>().expect("fan-outs"));
+    let sampler = Arc::new(DistNeighborSampler::new(graph.clone(), config).expect("a sampler"));
+    let batches = (0..FLOOD_BATCHES).map(|batch| {
+        let sampler = sampler.clone();
+        let seeds = SampleSeeds::of_type(NodeTypeId(0), (0..1_000).collect(), 1);
+        graph.handle().spawn(async move { sampler.sample(seeds, BatchKey { seed: 1, epoch: 0, batch }).await })
+    });
+    let batches: Vec<_> = batches.collect();
+    for batch in batches {
+        graph.handle().block_on(batch).expect("no panic").expect("a batch");
+    }
+}
+
+fn client_command(list: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", "a_client_process"]).env(CLIENT_OF, list).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+fn client_process(list: &str) -> Process {
+    Process(client_command(list).spawn().expect("start a client"))
+}
+
+#[test]
+fn servers_outlive_clients_and_each_other() {
+    let parts = Parts::new(2);
+    let ports = free_ports(4);
+    let list = list_of(&ports[..2]);
+    let status = &ports[2..];
+    let mut servers = vec![server(&parts.path(), &list, 0, status[0]), server(&parts.path(), &list, 1, status[1])];
+    status.iter().for_each(|&port| wait_until_ready(port));
+    assert_eq!(get(status[0], "/healthz").expect("an answer"), (200, "ok\n".into()));
+    assert_eq!(get(status[0], "/nothing").expect("an answer").0, 404);
+    // Each server has two connections of the other one.
+    let alone = metric(status[0], "edgecut_connections");
+
+    let (_cluster, graph) = connect(&list);
+    let expected = sample(&graph, 20).expect("batches");
+    let one_client = metric(status[0], "edgecut_connections");
+    assert!(one_client > alone);
+    let mut neighbors: Vec<Process> = (0..2).map(|_| client_process(&list)).collect();
+    wait_until("two more clients", || metric(status[0], "edgecut_connections") >= one_client + 2);
+    let batches = metric(status[0], "edgecut_batches_total");
+    wait_until("batches of the clients", || metric(status[0], "edgecut_batches_total") > batches + 200);
+    let resident = resident_kib(&servers[0]);
+
+    // One client is killed, and its connections end; the others go on.
+    neighbors.remove(0);
+    wait_until("the end of a client", || metric(status[0], "edgecut_connections") <= one_client + 2);
+    assert_eq!(sample(&graph, 20).expect("batches"), expected);
+    for _ in 0..5 {
+        let killed = client_process(&list);
+        let batches = metric(status[0], "edgecut_batches_total");
+        wait_until("batches of a client", || metric(status[0], "edgecut_batches_total") > batches + 100);
+        drop(killed);
+    }
+    neighbors.clear();
+    wait_until("the end of all clients", || metric(status[0], "edgecut_connections") <= one_client);
+    wait_until("the end of all requests", || metric(status[0], "edgecut_requests_in_progress") == 0);
+    let grown = resident_kib(&servers[0]).saturating_sub(resident);
+    assert!(grown < 100 << 10, "the server has grown by {grown} KiB");
+
+    // The requests of a client that is killed are canceled.
+    let before = metric(status[0], "edgecut_batches_total") + metric(status[1], "edgecut_batches_total");
+    let flood = Process(client_command(&list).env(FLOOD, "1").spawn().expect("start a client"));
+    wait_until("a flood", || metric(status[0], "edgecut_requests_in_progress") > 500);
+    drop(flood);
+    wait_until("the end of the flood", || metric(status[0], "edgecut_requests_in_progress") == 0);
+    let made = metric(status[0], "edgecut_batches_total") + metric(status[1], "edgecut_batches_total") - before;
+    assert!(made < FLOOD_BATCHES / 2, "{made} batches were made for a client that is gone");
+
+    // A server that is killed is named.
+    servers[1].signal(Signal::SIGKILL);
+    servers[1].end();
+    let error = sample(&graph, 20).expect_err("a server is missing");
+    assert!(error.contains(&format!("server 127.0.0.1:{}", ports[1])), "{error}");
+    wait_until("unreadiness", || get(status[0], "/readyz").is_some_and(|(code, _)| code == 503));
+    // Once it runs again, the same client goes on.
+    servers[1] = server(&parts.path(), &list, 1, status[1]);
+    status.iter().for_each(|&port| wait_until_ready(port));
+    wait_until("batches", || sample(&graph, 20) == Ok(expected));
+
+    for server in &mut servers {
+        server.signal(Signal::SIGTERM);
+        assert_eq!(server.end().code(), Some(0));
+    }
+}
+
+#[test]
+fn what_cannot_be_served_is_one_error() {
+    let parts = Parts::new(2);
+    let ports = free_ports(2);
+    let list = list_of(&ports);
+    let held = TcpListener::bind(("127.0.0.1", ports[0])).expect("the port is free");
+    let other = Parts::new(1);
+    let missing = other.dir.path().join("missing");
+    for (command, status, expected) in [
+        (command(&parts.path(), &list, 0), 1, "port in use; choose another --servers"),
+        (command(&parts.path(), &list, 2), 2, "--server-rank 2: --servers lists 2, numbered from 0"),
+        (command(&parts.path(), &format!("{list},127.0.0.1:9"), 1), 1, "list a multiple of 2 servers"),
+        (command(&missing, &list, 1), 1, "not a partitioned graph"),
+        (command(&parts.path(), "a,b", 1), 2, "write HOST:PORT"),
+        (command(&parts.path(), "127.0.0.1:7,127.0.0.1:7", 1), 2, "names 127.0.0.1:7 twice"),
+    ] {
+        let mut command = command;
+        let mut process = Process(command.spawn().expect("start a server"));
+        let ended = process.end();
+        let mut text = String::new();
+        process.0.stderr.take().expect("a pipe").read_to_string(&mut text).expect("the error");
+        assert_eq!(ended.code(), Some(status), "{text}");
+        assert!(text.contains(expected) && text.lines().count() == 1, "{text}");
+    }
+    drop(held);
+}
+
+/// The pods of the manifest are processes of this machine here.
+#[test]
+fn the_kubernetes_manifest_starts_servers_as_it_is() {
+    let manifest = include_str!("../../deploy/kubernetes/sampling-servers.yaml");
+    let after = |start: &str| manifest.split_once(start).expect("a part of the manifest").1;
+    let args = after(" args:\n").split_once(" env:\n").expect("the variables after the flags").0;
+    let args: Vec<&str> = args.lines().filter_map(|line| line.trim().strip_prefix("- ")).collect();
+    let [folder, status_addr] = &args[..] else { panic!("{args:?}") };
+    let names = after(" env:\n").lines().filter_map(|line| line.trim().strip_prefix("- name: "));
+    let names: Vec<&str> = names.take(3).collect();
+    assert_eq!(names, ["EDGECUT_SERVERS", "RANK", "EDGECUT_TOKEN"]);
+
+    let parts = Parts::new(2);
+    let ports = free_ports(4);
+    let list = list_of(&ports[..2]);
+    let status = &ports[2..];
+    let flag = |arg: &str| arg.split_once('=').expect("a value").0.to_owned();
+    let start = |server: usize| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sampling-server"));
+        // In the order of the names above.
+        command.envs(names.iter().zip([list.as_str(), &server.to_string(), "a secret of the tests"]));
+        command.arg(flag(folder)).arg(parts.path());
+        command.args([flag(status_addr), format!("127.0.0.1:{}", status[server])]);
+        Process(command.stderr(Stdio::null()).spawn().expect("start a server"))
+    };
+    let mut servers = [start(0), start(1)];
+    status.iter().for_each(|&port| wait_until_ready(port));
+    for server in &mut servers {
+        server.signal(Signal::SIGTERM);
+        assert_eq!(server.end().code(), Some(0));
+    }
+}

@@ -1,0 +1,8 @@
+//! The backends for training.
+
+/// The CPU backend.
+pub type Cpu = burn_ndarray::NdArray<f32>;
+
+/// The backend of NVIDIA GPUs.
+#[cfg(feature = "cuda")]
+pub type Cuda = burn_cubecl::CubeBackend<cubecl::cuda::CudaRuntime, f32, i32, u8>;

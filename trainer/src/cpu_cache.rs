@@ -1,0 +1,88 @@
+//! The cache of other parts' features in the memory of a machine.
+
+use crate::train_error::TrainError;
+use edgecut_dist_loader::LoaderError;
+use edgecut_dist_sampler::{CacheSize, DistGraph, Hotness};
+use serde::Serialize;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The number of batches that are sampled to find the most frequently sampled nodes.
+const BATCHES_TO_COUNT: usize = 256;
+
+/// The features of other parts' nodes that a machine keeps in memory, so that they are not fetched for each batch.
+///
+/// ```
+/// use edgecut_dist_sampler::CacheSize;
+/// use edgecut_trainer::{CpuCache, NodeRanking};
+/// // A fifth of the rows that other parts own.
+/// let cache = CpuCache { size: CacheSize::Ratio(0.2), ranking: NodeRanking::Presample };
+/// # let _ = cache;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CpuCache {
+    /// The limit on the rows of a machine.
+    pub size: CacheSize,
+    /// The ranking by which nodes are chosen.
+    pub ranking: NodeRanking,
+}
+
+/// The ranking by which nodes are chosen for a cache.
+///
+/// ```
+/// use edgecut_trainer::NodeRanking;
+/// assert_eq!("in-degree".parse(), Ok(NodeRanking::InDegree));
+/// assert_eq!(NodeRanking::Presample.to_string(), "presample");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeRanking {
+    /// The number of batches of the first epoch that contain a node, counted in up to 256 batches per rank.
+    #[default]
+    Presample,
+    /// The in-degree of a node in the whole graph. Needs no sampling, but knows nothing of seeds and fan-outs.
+    InDegree,
+}
+
+impl fmt::Display for NodeRanking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Presample => "presample",
+            Self::InDegree => "in-degree",
+        })
+    }
+}
+
+impl FromStr for NodeRanking {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "presample" => Ok(Self::Presample),
+            "in-degree" => Ok(Self::InDegree),
+            _ => Err(format!("'{text}' is not a ranking of nodes: give presample or in-degree")),
+        }
+    }
+}
+
+impl CpuCache {
+    /// Fills the cache. `count` samples the given number of batches and counts their nodes.
+    ///
+    /// # Errors
+    /// An error while sampling or fetching.
+    pub(crate) fn fill(
+        self,
+        node: &Arc<DistGraph>,
+        count: impl FnOnce(usize) -> Result<Hotness, LoaderError>,
+    ) -> Result<(), TrainError> {
+        if node.part().meta().num_parts == 1 {
+            return Ok(());
+        }
+        let hotness = match self.ranking {
+            NodeRanking::Presample => count(BATCHES_TO_COUNT)?,
+            NodeRanking::InDegree => node.in_degrees_elsewhere()?,
+        };
+        node.cache_features(hotness, self.size)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! Measurement of the time and network traffic of an epoch.
+
+use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
+use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, HopTimes, TrafficCount};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The time and network traffic of an epoch over all ranks. Each time is that of the slowest rank.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct EpochCost {
+    /// Wall-clock seconds of training, without validation.
+    pub seconds: f64,
+    /// Seconds that the trainer waited for batches.
+    pub sample_wait_seconds: f64,
+    /// Seconds of the forward pass, the backward pass and the optimizer.
+    pub compute_seconds: f64,
+    /// Seconds of exchanging gradients and embeddings, including the wait for slower ranks.
+    pub allreduce_seconds: f64,
+    /// Seconds of validation.
+    pub eval_seconds: f64,
+    /// The number of nodes whose features were fetched from other parts, summed over ranks.
+    pub remote_nodes: u64,
+    /// Bytes received from other parts, summed over ranks.
+    pub remote_bytes: u64,
+    /// The number of nodes of other parts whose features came from the cache of a machine, summed over ranks.
+    pub cached_nodes: u64,
+    /// Bytes of these features, which were not received.
+    pub cached_bytes: u64,
+    /// The time of sampling by hop.
+    pub sampling: Vec<HopCost>,
+}
+
+/// The time of sampling one hop in an epoch. Each time is that of the slowest rank.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HopCost {
+    /// The hop, counted from 1 at the seeds.
+    pub hop: usize,
+    /// Wall-clock seconds, including the wait for other parts. Batches that overlap in time are all counted.
+    pub seconds: f64,
+    /// By edge type: seconds of sampling the rank's own rows, and of renumbering the nodes that all parts sampled.
+    pub edge_types: BTreeMap<String, f64>,
+}
+
+/// The clock and traffic counter of an epoch.
+pub(super) struct EpochClock {
+    start: Instant,
+    wait: Duration,
+    pub(super) compute: Duration,
+    pub(super) exchange: Duration,
+    sampling: Option<SamplingCount>,
+}
+
+/// The counts of a sampler when an epoch started.
+struct SamplingCount {
+    sampler: Arc<DistNeighborSampler>,
+    traffic: TrafficCount,
+    hops: HopTimes,
+}
+
+impl EpochClock {
+    /// Starts the clock. `sampler` samples the batches of the epoch, if they are sampled.
+    pub(super) fn start(sampler: Option<Arc<DistNeighborSampler>>) -> Self {
+        let sampling = sampler.map(|sampler| SamplingCount {
+            traffic: sampler.node().traffic().count(),
+            hops: sampler.times(),
+            sampler,
+        });
+        let zero = Duration::ZERO;
+        Self { start: Instant::now(), wait: zero, compute: zero, exchange: zero, sampling }
+    }
+
+    /// Runs `wait` and adds its time to the time of waiting for batches.
+    pub(super) fn waiting<T>(&mut self, wait: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let value = wait();
+        self.wait += start.elapsed();
+        value
+    }
+
+    /// Returns the cost over all ranks: the times of the slowest rank, and the sum of all traffic.
+    pub(super) fn stop(self, world: &mut ProcessGroup) -> Result<EpochCost, ClusterError> {
+        let mut times = [self.start.elapsed(), self.wait, self.compute, self.exchange].map(|t| t.as_secs_f64());
+        world.all_reduce(&mut times, ReduceOp::Max)?;
+        let [seconds, sample_wait_seconds, compute_seconds, allreduce_seconds] = times;
+        let mut cost =
+            EpochCost { seconds, sample_wait_seconds, compute_seconds, allreduce_seconds, ..EpochCost::default() };
+        if let Some(SamplingCount { sampler, traffic, hops }) = self.sampling {
+            let node = sampler.node();
+            let traffic = node.traffic().count() - traffic;
+            let mut counts = [traffic.remote_nodes, traffic.remote_bytes, traffic.cached_nodes, traffic.cached_bytes];
+            world.all_reduce(&mut counts, ReduceOp::Sum)?;
+            [cost.remote_nodes, cost.remote_bytes, cost.cached_nodes, cost.cached_bytes] = counts;
+            cost.sampling = hop_costs(node, &sampler.times().since(&hops), world)?;
+        }
+        Ok(cost)
+    }
+}
+
+/// Reduces the hop times over all ranks. They travel as one flat vector with `1 + num_edge_types` values per hop.
+fn hop_costs(node: &DistGraph, times: &HopTimes, world: &mut ProcessGroup) -> Result<Vec<HopCost>, ClusterError> {
+    let seconds = times.hops.iter().zip(&times.drawing).flat_map(|(hop, drawing)| std::iter::once(hop).chain(drawing));
+    let mut seconds: Vec<f64> = seconds.map(Duration::as_secs_f64).collect();
+    world.all_reduce(&mut seconds, ReduceOp::Max)?;
+    let names = node.part().meta().edge_types.iter();
+    let names: Vec<String> = names.map(|e| format!("{}__{}__{}", e.src_type, e.relation, e.dst_type)).collect();
+    let hop = |(hop, seconds): (usize, &[f64])| HopCost {
+        hop: hop + 1,
+        seconds: seconds[0],
+        edge_types: names.iter().cloned().zip(seconds[1..].iter().copied()).collect(),
+    };
+    Ok(seconds.chunks_exact(1 + names.len()).enumerate().map(hop).collect())
+}

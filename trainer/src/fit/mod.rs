@@ -1,0 +1,170 @@
+//! Training: one loop for every task.
+//!
+//! [`fit`] trains a model on a [`Task`], keeps the model of the best validation epoch, tells an [`Observer`] about the
+//! progress and tests the best model. A task provides the batches, the computation of a step, and an [`Evaluator`]. The
+//! tasks of this crate are [`NodeTask`](crate::NodeTask), [`LinkTask`](crate::link::LinkTask) and
+//! [`GraphTask`](crate::graph::GraphTask). The model may be any burn module that the task can run.
+//!
+//! A loop of one's own calls [`step_gradients`] for each batch and [`evaluate`] for each split.
+
+mod best;
+pub(crate) mod data_parallel;
+mod epoch_clock;
+mod fit_config;
+mod fitted;
+mod observer;
+mod statistics;
+mod task;
+
+pub use data_parallel::{ClassifiedBatch, Logits, Made, SeedTotals, StepGradients, evaluate, step_gradients};
+pub(crate) use data_parallel::{Forward, JudgedSeeds, exchange, run_evaluation};
+pub use epoch_clock::{EpochCost, HopCost};
+pub use fit_config::{FitConfig, LearningRate};
+pub use fitted::Fitted;
+pub use observer::{EpochReport, Observer};
+pub use statistics::average_statistics;
+pub use task::{Evaluator, Task, TrainingEpoch};
+
+use crate::gradients::num_trained_parameters;
+use crate::model_file::{Improved, ModelSettings, ModelView};
+use crate::models::Mode;
+use crate::ops::{DropoutKey, GnnBackend};
+use crate::optimizer::adam;
+use crate::parameter_count::ParameterCount;
+use crate::train_error::TrainError;
+use best::Best;
+use burn::module::AutodiffModule;
+use burn::optim::Optimizer;
+use burn::tensor::backend::AutodiffBackend;
+use edgecut_cluster::ProcessGroup;
+use edgecut_graph::Split;
+use epoch_clock::EpochClock;
+use std::time::Instant;
+
+/// The scores of a task's models on one split.
+type ScoresOf<T, B, M> = <<T as Task<B, M>>::Evaluator as Evaluator<
+    <B as AutodiffBackend>::InnerBackend,
+    <M as AutodiffModule<B>>::InnerModule,
+>>::Scores;
+
+/// The trained model of a task, with settings of type `C`.
+type FittedBy<T, B, M, C> = Fitted<
+    <M as AutodiffModule<B>>::InnerModule,
+    C,
+    <<T as Task<B, M>>::Evaluator as Evaluator<
+        <B as AutodiffBackend>::InnerBackend,
+        <M as AutodiffModule<B>>::InnerModule,
+    >>::Result,
+>;
+
+/// Trains `model` on all ranks with Adam, and tests the model of the best validation epoch. Every rank calls this
+/// function with an equal model, and gets the same model and the same result.
+///
+/// `settings` are stored with a saved model and returned with the trained one; `()` if there are none.
+///
+/// The best epoch is the first one with the highest metric on the validation data, and the last epoch if the metric is
+/// not defined in any epoch, for example without validation data.
+///
+/// # Errors
+/// An error of the task or the observer, a failure of the job, or a loss that is not finite.
+pub fn fit<B, M, T, C>(
+    mut task: T,
+    mut model: M,
+    settings: C,
+    config: &FitConfig,
+    world: &mut ProcessGroup,
+    observer: &mut dyn Observer<ScoresOf<T, B, M>>,
+) -> Result<FittedBy<T, B, M, C>, TrainError>
+where
+    B: AutodiffBackend + GnnBackend,
+    B::InnerBackend: GnnBackend,
+    M: AutodiffModule<B>,
+    T: Task<B, M>,
+    C: ModelSettings,
+{
+    observer.started(ParameterCount {
+        model: num_trained_parameters(&model) as u64,
+        embeddings: task.embeddings().num_values(),
+    });
+    let mut optimizer = adam::<B, M>(config.weight_decay);
+    let metric = task.evaluator().metric();
+    let mut best: Option<Best<ScoresOf<T, B, M>>> = None;
+    let mut history = Vec::new();
+    for epoch in 0..config.num_epochs {
+        let mut clock = EpochClock::start(task.sampler().cloned());
+        let mut totals = SeedTotals::default();
+        let mut own_batches = 0;
+        let TrainingEpoch { num_steps, mut batches } = task.epoch(epoch, world)?;
+        for step in 0..num_steps {
+            let Some(batch) = clock.waiting(|| batches.next()) else { break };
+            // A key per rank and step: ranks need different masks, and a run with the same seed must repeat them.
+            let key = DropoutKey::new(config.seed, epoch, step as u64).for_rank(world.rank() as u64);
+            let gradients = task.step(&model, batch??, Mode::Train(key), world)?;
+            clock.compute += gradients.compute;
+            clock.exchange += gradients.allreduce;
+            // The loss is summed over all ranks, so all of them stop at the same step.
+            if !gradients.totals.loss.is_finite() {
+                return Err(TrainError::NotFinite { epoch, step, loss: gradients.totals.loss });
+            }
+            totals.add(&gradients.totals);
+            own_batches += u64::from(gradients.own_seeds > 0);
+            let start = Instant::now();
+            let of_model = gradients.of_model(&model)?;
+            model = optimizer.step(config.lr.of_epoch(epoch), model, of_model);
+            clock.compute += start.elapsed();
+            observer.step(epoch + 1, step + 1, num_steps);
+        }
+        model = average_statistics(model, own_batches, world)?;
+        let mut report = EpochReport {
+            fold: None,
+            epoch: epoch + 1,
+            loss: totals.mean_loss(),
+            train_acc: totals.accuracy(),
+            num_seeds: totals.seeds as u64,
+            metric: metric.clone(),
+            valid: None,
+            valid_metric: None,
+            cost: clock.stop(world)?,
+        };
+        let start = Instant::now();
+        let is_last = epoch + 1 == config.num_epochs;
+        if is_last || (epoch + 1) % config.eval_every.max(1) == 0 {
+            let candidate = model.valid();
+            let evaluator = task.evaluator();
+            let scores = evaluator.evaluate(Split::Valid, &candidate, task.embeddings(), world)?;
+            let valid_metric = evaluator.metric_value(&scores);
+            report.valid_metric = valid_metric;
+            report.valid = Some(scores.clone());
+            history.push(valid_metric);
+            let is_better = match valid_metric {
+                Some(_) => best.as_ref().is_none_or(|best| valid_metric > best.valid_metric),
+                None => is_last && best.is_none(),
+            };
+            if is_better {
+                let improved = Improved {
+                    epoch: epoch + 1,
+                    metric: metric.clone(),
+                    valid_metric,
+                    model: ModelView::new(&candidate, &settings),
+                    embeddings: task.embeddings().named_tables(),
+                };
+                observer.improved(&improved, world).map_err(TrainError::Save)?;
+                best = Some(Best::new(epoch + 1, valid_metric, scores, &candidate, task.embeddings(), best));
+            }
+        }
+        report.cost.eval_seconds = start.elapsed().as_secs_f64();
+        observer.epoch(&report).map_err(TrainError::Report)?;
+    }
+    let mut model = model.valid();
+    let mut best_epoch = 0;
+    let mut valid = ScoresOf::<T, B, M>::default();
+    if let Some(best) = best {
+        model = best.restore(model, task.embeddings_mut(), world)?;
+        best_epoch = best.epoch;
+        valid = best.valid;
+    }
+    let test = task.evaluator().evaluate(Split::Test, &model, task.embeddings(), world)?;
+    let result = task.evaluator().result(best_epoch, valid, test);
+    let embeddings = std::mem::take(task.embeddings_mut());
+    Ok(Fitted { model, settings, embeddings, result, history })
+}

@@ -1,0 +1,62 @@
+//! Progress reports of training.
+
+use super::epoch_clock::EpochCost;
+use crate::model_file::Improved;
+use crate::parameter_count::ParameterCount;
+use edgecut_cluster::ProcessGroup;
+use serde::Serialize;
+
+/// The results of one epoch over all ranks. `S` are the scores of the task: [`ClassificationScores`] or
+/// [`LinkScores`](crate::link::LinkScores).
+///
+/// [`ClassificationScores`]: crate::ClassificationScores
+#[derive(Clone, Debug, Serialize)]
+pub struct EpochReport<S> {
+    /// The fold of a cross-validation, counted from 1.
+    pub fold: Option<usize>,
+    /// The epoch, counted from 1.
+    pub epoch: u64,
+    /// The mean training loss over the seeds of all ranks.
+    pub loss: Option<f64>,
+    /// The accuracy of the training batches, each measured before its update. For links, the fraction of training edges
+    /// that scored above all of their negatives.
+    pub train_acc: Option<f64>,
+    /// The number of training seeds over all ranks: nodes, edges or graphs.
+    pub num_seeds: u64,
+    /// The metric that selects the best epoch.
+    pub metric: String,
+    /// The scores on the validation data; `None` in epochs without validation.
+    pub valid: Option<S>,
+    /// The value of the metric on the validation data; `None` in epochs without validation.
+    pub valid_metric: Option<f64>,
+    /// The time and network traffic of the epoch.
+    #[serde(flatten)]
+    pub cost: EpochCost,
+}
+
+/// An observer of a training run. `()` is an observer that ignores everything.
+pub trait Observer<S> {
+    /// Called once when training starts, with the number of trained values.
+    fn started(&mut self, _parameters: ParameterCount) {}
+
+    /// Called after each step: `done` of `total` steps of `epoch` (counted from 1) are complete.
+    fn step(&mut self, _epoch: u64, _done: usize, _total: usize) {}
+
+    /// Called at the end of each epoch.
+    ///
+    /// # Errors
+    /// The report cannot be written. An error ends the run.
+    fn epoch(&mut self, _report: &EpochReport<S>) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// Called when a model is the best so far, on all ranks at the same time, so that it may use collectives.
+    ///
+    /// # Errors
+    /// The model cannot be saved. An error ends the run.
+    fn improved(&mut self, _best: &Improved<'_>, _world: &mut ProcessGroup) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<S> Observer<S> for () {}

@@ -1,0 +1,35 @@
+//! The running statistics of batch normalization over all ranks.
+
+use crate::gradients::{flatten_statistics, load_statistics};
+use crate::train_error::TrainError;
+use burn::module::AutodiffModule;
+use burn::tensor::backend::AutodiffBackend;
+use edgecut_cluster::{ProcessGroup, ReduceOp};
+
+/// Returns the model with the weighted mean of the running statistics of all ranks, so that all ranks have the same
+/// again. The weight of a rank is `batches`, the number of batches that have updated its statistics since the last
+/// call: the outdated statistics of a rank without batches do not count. Frozen parameters must be equal on all ranks.
+///
+/// # Errors
+/// A failure of the job.
+pub fn average_statistics<B: AutodiffBackend, M: AutodiffModule<B>>(
+    model: M,
+    batches: u64,
+    world: &mut ProcessGroup,
+) -> Result<M, TrainError> {
+    let mut sums = flatten_statistics(&model);
+    if world.size() == 1 || sums.is_empty() {
+        return Ok(model);
+    }
+    let weight = batches as f32;
+    sums.iter_mut().for_each(|value| *value *= weight);
+    sums.push(weight);
+    world.all_reduce(&mut sums, ReduceOp::Sum)?;
+    match sums.pop() {
+        Some(total) if total > 0.0 => {
+            sums.iter_mut().for_each(|sum| *sum /= total);
+            Ok(load_statistics(model, &sums)?)
+        }
+        _ => Ok(model),
+    }
+}

@@ -1,0 +1,114 @@
+//! The parts of training and evaluation that differ between tasks.
+
+use super::data_parallel::{Made, StepGradients};
+use crate::embeddings::Embeddings;
+use crate::models::Mode;
+use crate::ops::GnnBackend;
+use crate::train_error::TrainError;
+use burn::module::AutodiffModule;
+use burn::tensor::backend::AutodiffBackend;
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_sampler::DistNeighborSampler;
+use edgecut_graph::Split;
+use std::sync::Arc;
+
+/// A training task: the batches of a model of type `M`, and the computation of its gradients.
+///
+/// All ranks take the same steps and evaluate at the same time, so [`Task::step`] and [`Evaluator::evaluate`] may use
+/// collectives.
+pub trait Task<B: AutodiffBackend + GnnBackend, M: AutodiffModule<B>>
+where
+    B::InnerBackend: GnnBackend,
+{
+    /// A batch as tensors.
+    type Batch;
+    /// The evaluation of the trained models.
+    type Evaluator: Evaluator<B::InnerBackend, M::InnerModule>;
+
+    /// Returns the evaluation of the trained models.
+    fn evaluator(&self) -> &Self::Evaluator;
+
+    /// Starts an epoch, counted from 0, and returns its batches.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] if the training data does not make a step.
+    fn epoch(&self, epoch: u64, world: &ProcessGroup) -> Result<TrainingEpoch<Self::Batch>, TrainError>;
+
+    /// Computes the gradients of one batch over all ranks, and updates the embeddings.
+    ///
+    /// # Errors
+    /// A batch that does not match the model, or a failure of the job.
+    fn step(
+        &mut self,
+        model: &M,
+        batch: Self::Batch,
+        mode: Mode,
+        world: &mut ProcessGroup,
+    ) -> Result<StepGradients, TrainError>;
+
+    /// Returns the embeddings that the model reads; empty if all nodes have features.
+    fn embeddings(&self) -> &Embeddings;
+
+    /// Returns the embeddings that the model reads, for restoring those of the best epoch.
+    fn embeddings_mut(&mut self) -> &mut Embeddings;
+
+    /// Returns the sampler of the training batches, whose times and traffic are reported. `None` by default.
+    fn sampler(&self) -> Option<&Arc<DistNeighborSampler>> {
+        None
+    }
+}
+
+/// The batches of one epoch.
+pub struct TrainingEpoch<T> {
+    /// The number of steps, equal on all ranks.
+    pub num_steps: usize,
+    /// This rank's batch for each step.
+    pub batches: Box<dyn Iterator<Item = Made<T>>>,
+}
+
+/// The evaluation of models of type `M` on validation and test data.
+///
+/// All ranks call [`evaluate`](Self::evaluate) at the same time, and get the same scores.
+pub trait Evaluator<B: GnnBackend, M> {
+    /// The scores of a model on one split.
+    type Scores: Clone + Default;
+    /// The result of a run: the scores of the selected model.
+    type Result;
+
+    /// Returns the name of the metric that selects the best epoch.
+    fn metric(&self) -> String;
+
+    /// Returns the value of this metric, the higher the better; `None` if it is not defined on the data.
+    fn metric_value(&self, scores: &Self::Scores) -> Option<f64>;
+
+    /// Evaluates a model on one split over all ranks. Each seed counts once.
+    ///
+    /// # Errors
+    /// A batch that cannot be made or does not match the model, or a failure of the job.
+    fn evaluate(
+        &self,
+        split: Split,
+        model: &M,
+        embeddings: &Embeddings,
+        world: &mut ProcessGroup,
+    ) -> Result<Self::Scores, TrainError>;
+
+    /// Returns the result of a run from the scores of the model of epoch `best_epoch`, which is 0 if nothing was
+    /// trained.
+    fn result(&self, best_epoch: u64, valid: Self::Scores, test: Self::Scores) -> Self::Result;
+
+    /// Evaluates a trained model on the validation and test data.
+    ///
+    /// # Errors
+    /// The errors of [`evaluate`](Self::evaluate).
+    fn evaluate_trained(
+        &self,
+        model: &M,
+        embeddings: &Embeddings,
+        world: &mut ProcessGroup,
+    ) -> Result<Self::Result, TrainError> {
+        let valid = self.evaluate(Split::Valid, model, embeddings, world)?;
+        let test = self.evaluate(Split::Test, model, embeddings, world)?;
+        Ok(self.result(0, valid, test))
+    }
+}

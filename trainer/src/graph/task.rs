@@ -1,0 +1,133 @@
+//! Graph classification as a training task.
+
+use super::batch::{GraphBatchOptions, GraphTensorBatch, graph_batches};
+use super::config::GraphTrainingConfig;
+use super::evaluator::GraphEvaluator;
+use super::split::GraphSplit;
+use crate::embeddings::Embeddings;
+use crate::fit::{StepGradients, Task, TrainingEpoch};
+use crate::models::{GraphClassifier, GraphConvKind, Mode};
+use crate::ops::GnnBackend;
+use crate::step_options::StepOptions;
+use crate::train_error::TrainError;
+use burn::module::AutodiffModule;
+use burn::tensor::backend::{AutodiffBackend, Backend};
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_loader::{GraphDataLoader, Packing};
+use edgecut_graph::GraphDataset;
+use std::sync::Arc;
+
+/// Classification of whole graphs. [`fit`](crate::fit()) trains any [`GraphClassifier`] on it.
+pub struct GraphTask<B: AutodiffBackend> {
+    loader: GraphDataLoader,
+    options: GraphBatchOptions,
+    packing: Packing,
+    step_options: StepOptions,
+    embeddings: Embeddings,
+    evaluator: GraphEvaluator<B::InnerBackend>,
+    device: B::Device,
+}
+
+impl<B> GraphTask<B>
+where
+    B: AutodiffBackend + GnnBackend,
+    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
+{
+    /// Creates the loaders of all splits.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] if there are fewer training graphs than ranks.
+    pub fn new(
+        graphs: &Arc<GraphDataset>,
+        split: &GraphSplit,
+        config: &GraphTrainingConfig,
+        device: &B::Device,
+        world: &ProcessGroup,
+    ) -> Result<Self, TrainError> {
+        check_share(graphs, split, world)?;
+        config.check_metric(graphs)?;
+        let gcn_norm = config.conv == GraphConvKind::Gcn;
+        let train = split.train.clone();
+        Ok(Self {
+            loader: GraphDataLoader::new(Arc::clone(graphs), train, config.train_loader(), world.rank(), world.size())?,
+            options: GraphBatchOptions { gcn_norm, for_training: true, ..GraphBatchOptions::default() },
+            packing: config.packing,
+            step_options: config.step.clone(),
+            embeddings: Embeddings::default(),
+            evaluator: GraphEvaluator::new(graphs, split, config, device, world)?.selecting_epochs(),
+            device: device.clone(),
+        })
+    }
+
+    /// Returns the error for an epoch without a step.
+    fn no_step(&self, world: &ProcessGroup) -> TrainError {
+        let graphs = self.loader.total_graphs();
+        let ranks = world.size();
+        let batch = match self.packing {
+            Packing::Graphs(size) => format!("{size} graphs"),
+            Packing::Nodes(nodes) => format!("{nodes} nodes"),
+        };
+        let what = format!(
+            "{graphs} training graphs do not fill one step of {ranks} processes with {batch} each, and `drop_last` \
+             leaves out incomplete steps: disable it, or use smaller batches"
+        );
+        TrainError::Config { what }
+    }
+}
+
+impl<B, M> Task<B, M> for GraphTask<B>
+where
+    B: AutodiffBackend + GnnBackend,
+    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
+    M: AutodiffModule<B> + GraphClassifier<B>,
+    M::InnerModule: GraphClassifier<B::InnerBackend>,
+{
+    type Batch = GraphTensorBatch<B>;
+    type Evaluator = GraphEvaluator<B::InnerBackend>;
+
+    fn evaluator(&self) -> &Self::Evaluator {
+        &self.evaluator
+    }
+
+    fn epoch(&self, epoch: u64, world: &ProcessGroup) -> Result<TrainingEpoch<GraphTensorBatch<B>>, TrainError> {
+        let num_steps = self.loader.num_steps(epoch);
+        if num_steps == 0 {
+            return Err(self.no_step(world));
+        }
+        let batches = graph_batches::<B>(&self.loader, epoch, self.options, &self.device);
+        Ok(TrainingEpoch { num_steps, batches: Box::new(batches) })
+    }
+
+    fn step(
+        &mut self,
+        model: &M,
+        batch: GraphTensorBatch<B>,
+        mode: Mode,
+        world: &mut ProcessGroup,
+    ) -> Result<StepGradients, TrainError> {
+        self.step_options.step_gradients(model, batch, mode, world)
+    }
+
+    fn embeddings(&self) -> &Embeddings {
+        &self.embeddings
+    }
+
+    fn embeddings_mut(&mut self) -> &mut Embeddings {
+        &mut self.embeddings
+    }
+}
+
+/// Checks that each rank has a training graph. A rank without one would only wait for the others.
+pub(super) fn check_share(graphs: &GraphDataset, split: &GraphSplit, world: &ProcessGroup) -> Result<(), TrainError> {
+    let train = split.train.len();
+    let ranks = world.size();
+    let what = match train {
+        0 => format!("dataset {}: there are no training graphs", graphs.name()),
+        _ if train < ranks => format!(
+            "dataset {}: {train} training graphs for {ranks} processes: start at most as many processes as there are graphs",
+            graphs.name()
+        ),
+        _ => return Ok(()),
+    };
+    Err(TrainError::Config { what })
+}

@@ -1,0 +1,55 @@
+//! The scores and results of link prediction.
+
+use super::config::LinkMetric;
+use crate::metrics::RankingMetrics;
+use serde::Serialize;
+
+/// The ranking metrics of held-out edges against negative destinations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct LinkScores {
+    /// The number of ranked edges.
+    pub edges: u64,
+    /// The mean reciprocal rank.
+    pub mrr: Option<f64>,
+    /// The fraction of edges ranked first.
+    #[serde(rename = "hits@1")]
+    pub hits_at_1: Option<f64>,
+    /// The fraction of edges ranked among the first three.
+    #[serde(rename = "hits@3")]
+    pub hits_at_3: Option<f64>,
+    /// The fraction of edges ranked among the first ten.
+    #[serde(rename = "hits@10")]
+    pub hits_at_10: Option<f64>,
+    /// The area under the ROC curve. It is computed only with sampled negatives and as the metric that selects the best
+    /// epoch, because it needs all scores, while the other metrics need only sums.
+    pub roc_auc: Option<f64>,
+}
+
+impl LinkScores {
+    pub(super) fn new(ranks: &RankingMetrics, roc_auc: Option<f64>) -> Self {
+        let [one, three, ten] = ranks.hits().map_or([None; 3], |hits| hits.map(Some));
+        Self { edges: ranks.count(), mrr: ranks.mrr(), hits_at_1: one, hits_at_3: three, hits_at_10: ten, roc_auc }
+    }
+
+    /// Returns the value of one metric.
+    pub fn get(&self, metric: LinkMetric) -> Option<f64> {
+        match metric {
+            LinkMetric::Mrr => self.mrr,
+            LinkMetric::HitsAt10 => self.hits_at_10,
+            LinkMetric::RocAuc => self.roc_auc,
+        }
+    }
+}
+
+/// The result of a training or evaluation run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LinkResult {
+    /// The epoch with the best metric on the validation edges, counted from 1; 0 if nothing was trained.
+    pub best_epoch: u64,
+    /// The metric that selected the epoch.
+    pub metric: LinkMetric,
+    /// The metrics of that epoch's model on the validation edges.
+    pub valid: LinkScores,
+    /// The metrics of that epoch's model on the test edges.
+    pub test: LinkScores,
+}

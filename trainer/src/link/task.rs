@@ -1,0 +1,235 @@
+//! Link prediction as a training task.
+
+use super::batch::LinkTensorBatch;
+use super::config::{LinkTrainingConfig, reverse_edge_types, target_edge_types};
+use super::evaluator::LinkEvaluator;
+use super::step::step;
+use crate::batch_input::BatchOptions;
+use crate::embeddings::Embeddings;
+use crate::feature_cache::FeatureCache;
+use crate::fit::{StepGradients, Task, TrainingEpoch};
+use crate::models::{GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig};
+use crate::ops::GnnBackend;
+use crate::train_error::TrainError;
+use burn::tensor::backend::{AutodiffBackend, Backend};
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_loader::{DistLinkNeighborLoader, EdgeSeeds, LinkConfig, SharedNegatives};
+use edgecut_dist_sampler::{DistGraph, DistNeighborSampler};
+use edgecut_graph::Split;
+use std::sync::Arc;
+
+/// Link prediction: a model learns to distinguish the training edges from negative pairs.
+pub struct LinkTask<B: AutodiffBackend> {
+    config: LinkTrainingConfig,
+    schema: Arc<GraphSchema>,
+    loader: DistLinkNeighborLoader,
+    cache: Option<FeatureCache<B>>,
+    options: BatchOptions,
+    embeddings: Embeddings,
+    evaluator: LinkEvaluator<B::InnerBackend>,
+    device: B::Device,
+}
+
+impl<B> LinkTask<B>
+where
+    B: AutodiffBackend + GnnBackend,
+    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
+{
+    /// Creates the loaders of all splits, and the embeddings of nodes without features. Every rank must call this.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] if the graph has no training edges or settings contradict it; an error from a peer.
+    pub fn new(
+        node: &Arc<DistGraph>,
+        config: &LinkTrainingConfig,
+        model_config: &LinkModelConfig,
+        device: &B::Device,
+        world: &mut ProcessGroup,
+    ) -> Result<Self, TrainError> {
+        let training = &config.training;
+        if config.in_batch_negatives && (training.sampler.disjoint || training.sampler.temporal.is_some()) {
+            let what = "in-batch negatives cannot be combined with disjoint or temporal sampling, where each edge has \
+                 its own neighborhood: leave out `in_batch_negatives`, or `disjoint` and `temporal`";
+            return Err(TrainError::Config { what: what.into() });
+        }
+        let memory = training.device_memory;
+        let schema = Arc::new(model_config.encoder.graph.clone());
+        let embeddings = Embeddings::new(node, &schema, model_config.encoder.hidden_channels, training.seed)?;
+        let options = BatchOptions { precision: memory.precision, ..batch_options(model_config, true) };
+        // The edges come first: counting the frequencies of nodes below already samples on the device, and the features
+        // get the rest of the memory.
+        let left = memory.hold_edges::<B>(node, device)?;
+        let mut loader = training_loader(node, config, options, world)?;
+        let count = |batches| loader.hotness(0, batches);
+        if let Some(cache) = training.cpu_cache {
+            cache.fill(node, count)?;
+        }
+        let cache = memory.hold_features::<B>(node, count, (left, options.normalize_features), device)?;
+        if let Some(cache) = &cache {
+            loader = loader.with_cache(cache.rows().clone());
+        }
+        if loader.total_seeds() == 0 {
+            let what = format!("dataset {} has no edges to train on", node.part().meta().dataset);
+            return Err(TrainError::Config { what });
+        }
+        let evaluation_options = batch_options(model_config, false);
+        Ok(Self {
+            evaluator: LinkEvaluator::new(node, &schema, evaluation_options, config, device, world)?,
+            config: config.clone(),
+            schema,
+            loader,
+            cache,
+            options,
+            embeddings,
+            device: device.clone(),
+        })
+    }
+}
+
+impl<B> Task<B, LinkModel<B>> for LinkTask<B>
+where
+    B: AutodiffBackend + GnnBackend,
+    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
+{
+    type Batch = LinkTensorBatch<B>;
+    type Evaluator = LinkEvaluator<B::InnerBackend>;
+
+    fn evaluator(&self) -> &Self::Evaluator {
+        &self.evaluator
+    }
+
+    fn epoch(&self, epoch: u64, _world: &ProcessGroup) -> Result<TrainingEpoch<LinkTensorBatch<B>>, TrainError> {
+        let device = self.device.clone();
+        let schema = Arc::clone(&self.schema);
+        let cache = self.cache.clone();
+        let options = self.options;
+        let pairs = SharedNegatives {
+            in_batch: self.config.in_batch_negatives,
+            self_pairs: self.config.decoder.is_relational(),
+        };
+        let batches = self.loader.epoch_map(epoch, move |batch| {
+            LinkTensorBatch::<B>::new(batch, &schema, options, pairs, cache.as_ref(), &device)
+        });
+        Ok(TrainingEpoch { num_steps: self.loader.num_steps(), batches: Box::new(batches) })
+    }
+
+    fn step(
+        &mut self,
+        model: &LinkModel<B>,
+        batch: LinkTensorBatch<B>,
+        mode: Mode,
+        world: &mut ProcessGroup,
+    ) -> Result<StepGradients, TrainError> {
+        step(model, &mut self.embeddings, batch, &self.config, mode, &self.device, world)
+    }
+
+    fn embeddings(&self) -> &Embeddings {
+        &self.embeddings
+    }
+
+    fn embeddings_mut(&mut self) -> &mut Embeddings {
+        &mut self.embeddings
+    }
+
+    fn sampler(&self) -> Option<&Arc<DistNeighborSampler>> {
+        Some(self.loader.sampler())
+    }
+}
+
+/// Returns the options of the batches that a model reads.
+pub(super) fn batch_options(model: &LinkModelConfig, for_training: bool) -> BatchOptions {
+    let encoder = ModelConfig::Relational(model.encoder.clone());
+    BatchOptions { labels: false, ..BatchOptions::of_model(&encoder, for_training) }
+}
+
+fn training_loader(
+    node: &Arc<DistGraph>,
+    config: &LinkTrainingConfig,
+    options: BatchOptions,
+    world: &mut ProcessGroup,
+) -> Result<DistLinkNeighborLoader, TrainError> {
+    let training = &config.training;
+    let meta = node.part().meta();
+    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), training.sampler.clone())?);
+    let loader_config = training.train_loader(options.wanted());
+    let reverse_types = reverse_edge_types(meta, config)?;
+    let link = LinkConfig { negatives: config.negatives, exclude_seed_edges: true, reverse_types };
+    let seeds = EdgeSeeds::Split(Split::Train, target_edge_types(meta, config)?);
+    Ok(DistLinkNeighborLoader::new(sampler, seeds, loader_config, link, world)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::batch::NegativeRows;
+    use super::super::config::{LinkEvaluation, LinkLoss, LinkMetric, link_model_config};
+    use super::*;
+    use crate::models::ModelKind;
+    use crate::nn::{Aggregation, DecoderKind};
+    use crate::training_config::TrainingConfig;
+    use burn::backend::Autodiff;
+    use edgecut_cluster::Cluster;
+    use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
+    use edgecut_dist_sampler::{DistGraphConfig, Fanout, SamplerConfig, share_dataset};
+    use edgecut_graph::readers::{FakeOptions, fake};
+    use edgecut_graph::{EdgeTypeId, HoldOut};
+
+    type Cpu = Autodiff<crate::Cpu>;
+
+    /// Returns the number of edges of an epoch, and the number of their own sources among the negatives.
+    fn own_sources(decoder: DecoderKind) -> (usize, usize) {
+        let cluster = Cluster::join_local(1, |_| {}).expect("a job of one").remove(0);
+        let part = share_dataset(&cluster, || {
+            let mut graph = fake(&FakeOptions { avg_num_nodes: 200, num_channels: 0, ..FakeOptions::default() })?;
+            graph.hold_out_edges(&[EdgeTypeId(0)], &HoldOut::random(0.1, 0.1, 1))?;
+            Ok::<_, edgecut_graph::GraphError>(graph)
+        });
+        let mut world = cluster.world().expect("a group of one");
+        let graph = Arc::new(part.expect("a graph"));
+        let graph = DistGraph::start(graph, cluster, DistGraphConfig::default()).expect("a graph of one part");
+        let sampler = SamplerConfig::new(Vec::<Fanout>::new());
+        let config = LinkTrainingConfig {
+            training: TrainingConfig::new(ModelKind::Sage { aggregation: Aggregation::Mean }, sampler),
+            decoder,
+            negatives: NegativeSampling {
+                num: 8,
+                distribution: NegativeDistribution::Uniform,
+                exclude: Exclude::Nothing,
+                shared: true,
+            },
+            in_batch_negatives: true,
+            loss: LinkLoss::Softmax,
+            n3_weight: 0.0,
+            edge_types: Vec::new(),
+            reverse_types: Vec::new(),
+            evaluation: LinkEvaluation::Filtered,
+            metric: LinkMetric::Mrr,
+        };
+        let model_config = link_model_config(graph.part().meta(), &config).expect("a model");
+        let task = LinkTask::<Cpu>::new(&graph, &config, &model_config, &Default::default(), &mut world);
+        let task = task.expect("a task");
+        let epoch = Task::<Cpu, LinkModel<Cpu>>::epoch(&task, 0, &world).expect("an epoch");
+        let mut found = (0, 0);
+        for batch in epoch.batches {
+            let batch = batch.expect("a batch").expect("tensors");
+            let NegativeRows::Shared(groups) = &batch.negatives else { panic!("shared negatives were requested") };
+            for group in groups {
+                found.0 += group.edges.len();
+                for (edge, &position) in group.edges.iter().enumerate() {
+                    let own = |row: &u32| *row == batch.src[position as usize];
+                    let source = group.rows.iter().position(own).expect("all ends of the batch are candidates");
+                    found.1 += usize::from(!group.masked.contains(&(edge as u32, source as u32)));
+                }
+            }
+        }
+        found
+    }
+
+    /// A ranking against all nodes contains the edge's own source. A relation has to learn how to score it, while a dot
+    /// product of a node with itself is never low.
+    #[test]
+    fn own_sources_are_negatives_of_relations_alone() {
+        let (edges, sources) = own_sources(DecoderKind::DistMult);
+        assert!(edges > 500 && sources == edges, "{sources} of {edges}");
+        assert_eq!(own_sources(DecoderKind::Dot), (edges, 0));
+    }
+}

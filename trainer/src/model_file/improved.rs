@@ -1,0 +1,27 @@
+//! The best model of a run so far.
+
+use super::write::ModelView;
+use edgecut_dist_sampler::DistEmbedding;
+
+/// The best model of a run so far, with its settings and its embeddings.
+pub struct Improved<'a> {
+    /// The epoch, counted from 1.
+    pub epoch: u64,
+    /// The metric that selects the best epoch.
+    pub metric: String,
+    /// The value of this metric on the validation data; `None` without validation data.
+    pub valid_metric: Option<f64>,
+    /// The model and its settings.
+    pub model: ModelView<'a>,
+    /// The embeddings that the model reads, for node types without features.
+    pub embeddings: Vec<NamedTable<'a>>,
+}
+
+/// The distributed embeddings of one node type.
+#[derive(Clone, Copy)]
+pub struct NamedTable<'a> {
+    /// The node type.
+    pub node_type: &'a str,
+    /// Its embeddings.
+    pub table: &'a DistEmbedding,
+}

@@ -1,0 +1,74 @@
+//! Model files: trained models on disk, as safetensors.
+//!
+//! # The file
+//! - One `F32` tensor per parameter, named by its path in the model. GraphSAGE: `layers.0.weight_neighbors`,
+//!   `layers.0.weight_self`, `layers.0.bias`. GCN: `layers.0.weight`, `layers.0.bias`. GAT: `layers.0.weight_src`,
+//!   `layers.0.attention_src`. A network over typed edges: `encoders.0.weight` (by node type),
+//!   `layers.0.conv.weights.1` (by edge type), `layers.0.conv.own.0.weight`, `outputs.0.weight`. A network for whole
+//!   graphs: `layers.0.mlp.layers.0.weight`, `norms.0.gamma`, `norms.0.running_mean`, `output.weight`.
+//! - One embedding table per node type without features. [`ModelSaver`] writes the tables of a model
+//!   `model.safetensors` to the folder `model.safetensors.embeddings`, in one file per process,
+//!   `SAVE.rank_0-of-2.safetensors`. A file has the rows that the process holds, `embeddings.author`,
+//!   `[num_rows, channels]`, and their nodes, `original_ids.author`, `U32`, ascending. [`save_model`] writes the tables
+//!   to the model file itself, `embeddings.author`: `[num_nodes, channels]`, by original id. Both forms can be read.
+//! - Parameters of two dimensions have PyTorch's orientation, `[out_channels, in_channels]`, so that renamed tensors
+//!   can be loaded into a PyG model with `load_state_dict`. Of a `SAGEConv`, `weight_neighbors` is `lin_l.weight`,
+//!   `weight_self` is `lin_r.weight` and `bias` is `lin_l.bias`. Of a `GCNConv`, `weight` is `lin.weight` and `bias` is
+//!   `bias`. Of a `GATv2Conv`, `weight_src`, `weight_dst`, `bias_src` and `bias_dst` are `lin_l.weight`,
+//!   `lin_r.weight`, `lin_l.bias` and `lin_r.bias`.
+//! - Metadata: `format` is `edgecut-model`, `version` is `1`. `config` is the [`ModelConfig`] as JSON
+//!   ([`LinkModelConfig`] of a model for links, [`GraphNetConfig`] of a model for graphs), so that loading needs no
+//!   further settings. `origin` is a [`ModelOrigin`] as JSON. `embeddings` lists the tables and their files as JSON.
+//!
+//! A file is written under a temporary name, synced and renamed, and the model file is written last. A reader of the
+//! path therefore sees the complete old model or the complete new model.
+
+mod embedding_index;
+mod embedding_table;
+mod error;
+mod file_header;
+mod improved;
+mod model_origin;
+mod model_saver;
+mod read;
+mod saved_embeddings;
+mod settings;
+mod shard_writer;
+mod write;
+
+pub use embedding_table::EmbeddingTable;
+pub use error::ModelFileError;
+pub use improved::{Improved, NamedTable};
+pub use model_origin::ModelOrigin;
+pub use model_saver::ModelSaver;
+pub use read::{Loaded, load_model, open_model, parse_model, read_network};
+pub use saved_embeddings::SavedEmbeddings;
+pub(crate) use saved_embeddings::WantedRows;
+pub use settings::{LoadableConfig, ModelSettings};
+pub use write::{ModelView, save_model};
+
+#[cfg(doc)]
+use crate::models::{GraphNetConfig, LinkModelConfig, ModelConfig};
+
+const FORMAT: &str = "edgecut-model";
+const VERSION: &str = "1";
+/// The prefix of the names of embedding tensors.
+const EMBEDDINGS: &str = "embeddings.";
+/// The prefix of the names of the tensors with the original ids of embeddings' nodes.
+const ORIGINAL_IDS: &str = "original_ids.";
+
+/// Returns the name of the tensor with a node type's embeddings.
+fn embedding_name(node_type: &str) -> String {
+    format!("{EMBEDDINGS}{node_type}")
+}
+
+/// Returns the name of the tensor with the original ids of a node type's embeddings.
+fn original_ids_name(node_type: &str) -> String {
+    format!("{ORIGINAL_IDS}{node_type}")
+}
+
+/// Returns whether a container contributes to the names of tensors. Enums do not, because the configuration determines
+/// their variant.
+fn is_named(container_type: &str) -> bool {
+    !container_type.starts_with("Enum:")
+}

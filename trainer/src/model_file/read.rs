@@ -1,0 +1,305 @@
+//! Reading a model file.
+
+use super::EmbeddingTable;
+use super::embedding_index::{EmbeddingIndex, INDEX, TableEntry};
+use super::file_header::FileHeader;
+use super::settings::LoadableConfig;
+use super::{EMBEDDINGS, FORMAT, ModelFileError, SavedEmbeddings, VERSION, embedding_name, is_named};
+use burn::module::{Module, ModuleMapper, Param};
+use burn::tensor::backend::Backend;
+use burn::tensor::{Tensor, TensorData};
+use safetensors::{Dtype, SafeTensors};
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
+/// A model, its settings and its embeddings.
+pub type Loaded<B, C, E> = (<C as LoadableConfig>::Model<B>, C, E);
+
+/// Reads a model with its settings, and all its embeddings into memory. `C` are the settings: [`ModelConfig`] of a node
+/// classifier, [`LinkModelConfig`] of a model for links, [`GraphNetConfig`] of a model for whole graphs, or your own.
+///
+/// [`ModelConfig`]: crate::models::ModelConfig
+/// [`LinkModelConfig`]: crate::models::LinkModelConfig
+/// [`GraphNetConfig`]: crate::models::GraphNetConfig
+///
+/// # Errors
+/// [`ModelFileError`] with the file and the tensor, if the file has another format, or if tensors are missing,
+/// unexpected, of another type or shape, or not finite.
+pub fn load_model<B: Backend, C: LoadableConfig>(
+    path: &Path,
+    device: &B::Device,
+) -> Result<Loaded<B, C, Vec<EmbeddingTable>>, ModelFileError> {
+    parse_model(&read_network(path)?, path, device)
+}
+
+/// Reads a model file without its embeddings. The result lists the files that hold them.
+///
+/// One rank reads this and sends it to the others.
+///
+/// # Errors
+/// [`ModelFileError::Read`] if the file cannot be read, [`ModelFileError::Format`] if it is damaged.
+pub fn read_network(path: &Path) -> Result<Vec<u8>, ModelFileError> {
+    let header = FileHeader::read(path)?;
+    let mut metadata = header.metadata();
+    // A file that holds its tables itself gets an index without shards, so that each rank finds them in that file.
+    if !metadata.contains_key(INDEX) {
+        let tables = header.names().into_iter().filter_map(|name| {
+            let node_type = name.strip_prefix(EMBEDDINGS)?.to_owned();
+            let &[num_nodes, dim] = &header.tensor(&name)?.shape[..] else { return None };
+            Some(TableEntry { node_type, num_nodes, dim })
+        });
+        let index = EmbeddingIndex { tables: tables.collect(), ..EmbeddingIndex::default() };
+        if !index.tables.is_empty() {
+            let json = serde_json::to_string(&index)
+                .map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+            metadata.insert(INDEX.to_owned(), json);
+        }
+    }
+    header.extract(|name| !name.starts_with(EMBEDDINGS), metadata)
+}
+
+/// Parses a model from the bytes of a file, or from the bytes that [`read_network`] returns. `path` is the file for
+/// errors and for its embeddings.
+///
+/// # Errors
+/// The errors of [`load_model`].
+pub fn parse_model<B: Backend, C: LoadableConfig>(
+    bytes: &[u8],
+    path: &Path,
+    device: &B::Device,
+) -> Result<Loaded<B, C, Vec<EmbeddingTable>>, ModelFileError> {
+    let (model, config, embeddings) = open_model(bytes, path, device)?;
+    Ok((model, config, embeddings.into_tables()?))
+}
+
+/// Parses a model as [`parse_model`] does, but leaves the embeddings in their files until they are read.
+///
+/// # Errors
+/// The errors of [`load_model`].
+pub fn open_model<B: Backend, C: LoadableConfig>(
+    bytes: &[u8],
+    path: &Path,
+    device: &B::Device,
+) -> Result<Loaded<B, C, SavedEmbeddings>, ModelFileError> {
+    let (file, json) = open(bytes, path)?;
+    let config = C::from_json(&json).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+    let model_error = |source| ModelFileError::Model { path: path.to_owned(), source };
+    config.validate().map_err(model_error)?;
+    if let Some(expected) = config.num_parameters() {
+        check_size(path, &file, expected)?;
+    }
+    // The initial values are overwritten below. The model provides the names and shapes of the expected tensors.
+    let model = config.init::<B>(device).map_err(model_error)?;
+    let (embedded, dim) = config.embedded();
+    let (model, embeddings) = filled(model, &embedded, dim, path, &file, device)?;
+    Ok((model, config, embeddings))
+}
+
+/// Replaces the parameters of `model` by those of the file. Also returns the embeddings of the node types `embedded`.
+fn filled<B: Backend, M: Module<B>>(
+    model: M,
+    embedded: &[&str],
+    dim: usize,
+    path: &Path,
+    file: &OpenFile<'_>,
+    device: &B::Device,
+) -> Result<(M, SavedEmbeddings), ModelFileError> {
+    let OpenFile { tensors, index } = file;
+    let mut fill = Fill { place: Vec::new(), path, file: tensors, device, used: BTreeSet::new(), error: None };
+    let model = model.map(&mut fill);
+    let Some(index) = index else {
+        return Ok((model, SavedEmbeddings::in_memory(fill.finish(embedded, dim)?)));
+    };
+    fill.finish(&[], dim)?;
+    check_tables(path, index, embedded, dim)?;
+    let mut index = index.clone();
+    if index.save.is_empty() {
+        // The tensors of a model file are not in the order of the graph's node types.
+        index.tables.sort_by_key(|table| embedded.iter().position(|name| *name == table.node_type));
+    }
+    Ok((model, SavedEmbeddings::in_files(path, index)))
+}
+
+/// Checks that the listed tables are exactly those of the model.
+fn check_tables(path: &Path, index: &EmbeddingIndex, embedded: &[&str], dim: usize) -> Result<(), ModelFileError> {
+    for &node_type in embedded {
+        let tensor = embedding_name(node_type);
+        let Some(table) = index.tables.iter().find(|table| table.node_type == node_type) else {
+            return Err(ModelFileError::MissingTensor { path: path.to_owned(), tensor });
+        };
+        if table.dim != dim {
+            let found = vec![table.num_nodes, table.dim];
+            let expected = vec![table.num_nodes, dim];
+            return Err(ModelFileError::TensorShape { path: path.to_owned(), tensor, found, expected });
+        }
+    }
+    match index.tables.iter().find(|table| !embedded.contains(&table.node_type.as_str())) {
+        Some(table) => {
+            let tensor = embedding_name(&table.node_type);
+            Err(ModelFileError::UnexpectedTensor { path: path.to_owned(), tensor })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The tensors of a model file, and the index of its embeddings, if it has one.
+struct OpenFile<'a> {
+    tensors: SafeTensors<'a>,
+    index: Option<EmbeddingIndex>,
+}
+
+/// Opens the bytes of a file. Also returns its configuration as JSON.
+fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<(OpenFile<'a>, String), ModelFileError> {
+    let format_error = |source| ModelFileError::Format { path: path.to_owned(), source };
+    let (_, header) = SafeTensors::read_metadata(bytes).map_err(format_error)?;
+    let metadata = header.metadata().as_ref();
+    let config = read_config(path, metadata)?;
+    let index = metadata.and_then(|metadata| metadata.get(INDEX));
+    let index = index.map(|text| EmbeddingIndex::parse(text, path)).transpose()?;
+    let tensors = SafeTensors::deserialize(bytes).map_err(format_error)?;
+    Ok((OpenFile { tensors, index }, config))
+}
+
+/// A mapper that replaces all parameters of a module by those of the file with the same names. It keeps the first
+/// error.
+struct Fill<'a, B: Backend> {
+    place: Vec<String>,
+    path: &'a Path,
+    file: &'a SafeTensors<'a>,
+    device: &'a B::Device,
+    /// The names of the tensors that the model has read.
+    used: BTreeSet<String>,
+    error: Option<ModelFileError>,
+}
+
+impl<B: Backend> ModuleMapper<B> for Fill<'_, B> {
+    fn enter_module(&mut self, name: &str, container_type: &str) {
+        if is_named(container_type) {
+            self.place.push(name.to_owned());
+        }
+    }
+
+    fn exit_module(&mut self, _name: &str, container_type: &str) {
+        if is_named(container_type) {
+            self.place.pop();
+        }
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
+        if self.error.is_some() {
+            return param;
+        }
+        let name = self.place.join(".");
+        let values = read_tensor(self.path, self.file, &name, param.dims());
+        self.used.insert(name);
+        match values {
+            Ok(values) => {
+                let mut shape = param.dims();
+                if D == 2 {
+                    shape.reverse();
+                }
+                let stored = Tensor::<B, D>::from_data(TensorData::new(values, shape), self.device);
+                let value = if D == 2 { contiguous(stored.transpose()) } else { stored };
+                let is_trained = param.is_require_grad();
+                param.map(|_| value.set_require_grad(is_trained))
+            }
+            Err(error) => {
+                self.error = Some(error);
+                param
+            }
+        }
+    }
+}
+
+impl<B: Backend> Fill<'_, B> {
+    /// Reads the embeddings of `node_types`, and checks that all tensors of the file were used.
+    ///
+    /// # Errors
+    /// The first error of a parameter or a table, or [`ModelFileError::UnexpectedTensor`].
+    fn finish(mut self, node_types: &[&str], dim: usize) -> Result<Vec<EmbeddingTable>, ModelFileError> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let mut tables = Vec::with_capacity(node_types.len());
+        for &node_type in node_types {
+            let name = embedding_name(node_type);
+            let rows = self.file.tensor(&name).ok().and_then(|view| view.shape().first().copied()).unwrap_or(0);
+            // `read_tensor` expects matrices transposed, but tables are stored as they are. Hence the reversed shape.
+            let values = read_tensor(self.path, self.file, &name, [dim, rows])?;
+            self.used.insert(name);
+            tables.push(EmbeddingTable { node_type: node_type.to_owned(), dim, values });
+        }
+        match self.file.names().into_iter().find(|name| !self.used.contains(*name)) {
+            Some(name) => Err(ModelFileError::UnexpectedTensor { path: self.path.to_owned(), tensor: name.to_owned() }),
+            None => Ok(tables),
+        }
+    }
+}
+
+/// Copies a tensor to row-major memory, the layout of a newly initialised parameter.
+fn contiguous<B: Backend, const D: usize>(tensor: Tensor<B, D>) -> Tensor<B, D> {
+    let device = tensor.device();
+    Tensor::from_data(tensor.into_data(), &device)
+}
+
+/// Reads and checks a tensor of the file. `dims` is the shape of the parameter; the file has matrices transposed.
+fn read_tensor<const D: usize>(
+    path: &Path,
+    file: &SafeTensors<'_>,
+    name: &str,
+    dims: [usize; D],
+) -> Result<Vec<f32>, ModelFileError> {
+    let path = || path.to_owned();
+    let tensor = || name.to_owned();
+    let Ok(view) = file.tensor(name) else {
+        return Err(ModelFileError::MissingTensor { path: path(), tensor: tensor() });
+    };
+    if view.dtype() != Dtype::F32 {
+        return Err(ModelFileError::TensorType { path: path(), tensor: tensor(), found: view.dtype() });
+    }
+    let mut expected = dims.to_vec();
+    if D == 2 {
+        expected.reverse();
+    }
+    if view.shape() != expected {
+        let found = view.shape().to_vec();
+        return Err(ModelFileError::TensorShape { path: path(), tensor: tensor(), found, expected });
+    }
+    let (words, _) = view.data().as_chunks::<4>();
+    let values: Vec<f32> = words.iter().map(|word| f32::from_le_bytes(*word)).collect();
+    match values.iter().position(|value| !value.is_finite()) {
+        Some(position) => {
+            let value = values[position];
+            Err(ModelFileError::NotFinite { path: path(), tensor: tensor(), position, value })
+        }
+        None => Ok(values),
+    }
+}
+
+/// Checks the format and version of a file and returns its configuration as JSON.
+fn read_config(path: &Path, metadata: Option<&HashMap<String, String>>) -> Result<String, ModelFileError> {
+    let entry = |key| metadata.and_then(|metadata| metadata.get(key));
+    for (key, expected) in [("format", FORMAT), ("version", VERSION)] {
+        let found = entry(key);
+        if found.map(String::as_str) != Some(expected) {
+            return Err(ModelFileError::Metadata { path: path.to_owned(), key, found: found.cloned(), expected });
+        }
+    }
+    let Some(json) = entry("config") else {
+        let expected = "a model configuration";
+        return Err(ModelFileError::Metadata { path: path.to_owned(), key: "config", found: None, expected });
+    };
+    Ok(json.clone())
+}
+
+/// Checks that the file has as many values as the configuration describes. It runs before the model is made, so that a
+/// damaged configuration cannot allocate all memory.
+fn check_size(path: &Path, file: &OpenFile<'_>, expected: usize) -> Result<(), ModelFileError> {
+    let parameters = file.tensors.iter().filter(|(name, _)| !name.starts_with(EMBEDDINGS));
+    let given = parameters.map(|(_, view)| view.shape().iter().product::<usize>()).sum();
+    if given == expected {
+        Ok(())
+    } else {
+        Err(ModelFileError::ParameterCount { path: path.to_owned(), given, expected })
+    }
+}

@@ -1,0 +1,133 @@
+//! The settings of a model that its file stores.
+
+use crate::models::{
+    GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, ModelError, NodeModel, RelationalConfig,
+};
+use burn::module::Module;
+use burn::tensor::backend::Backend;
+use serde::Serialize;
+
+/// The settings of a model that its file stores as JSON.
+pub trait ModelSettings: Serialize {
+    /// Returns the number of parameters of a model with these settings, which is checked when the model is saved. A
+    /// number that overflows is `usize::MAX`. The default `None` skips the check.
+    fn num_parameters(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// No settings.
+impl ModelSettings for () {}
+
+/// The settings of a model that can be made again from its file.
+pub trait LoadableConfig: ModelSettings + Sized {
+    /// The model.
+    type Model<B: Backend>: Module<B>;
+
+    /// Parses the settings from the JSON of a file.
+    ///
+    /// # Errors
+    /// JSON of other settings.
+    fn from_json(json: &str) -> serde_json::Result<Self>;
+
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// Settings that contradict each other.
+    fn validate(&self) -> Result<(), ModelError>;
+
+    /// Creates the model, whose parameters are then replaced by those of the file.
+    ///
+    /// # Errors
+    /// The errors of [`validate`](Self::validate).
+    fn init<B: Backend>(&self, device: &B::Device) -> Result<Self::Model<B>, ModelError>;
+
+    /// Returns the node types whose embeddings the model reads, and the number of values per node.
+    fn embedded(&self) -> (Vec<&str>, usize);
+}
+
+/// Returns the node types without features, and the width of their embeddings.
+fn embedded_types(config: &RelationalConfig) -> (Vec<&str>, usize) {
+    (config.graph.embedded_types(), config.hidden_channels)
+}
+
+impl ModelSettings for ModelConfig {
+    fn num_parameters(&self) -> Option<usize> {
+        Some(self.num_parameters().unwrap_or(usize::MAX))
+    }
+}
+
+impl LoadableConfig for ModelConfig {
+    type Model<B: Backend> = NodeModel<B>;
+
+    fn from_json(json: &str) -> serde_json::Result<Self> {
+        ModelConfig::from_json(json)
+    }
+
+    fn validate(&self) -> Result<(), ModelError> {
+        self.validate()
+    }
+
+    fn init<B: Backend>(&self, device: &B::Device) -> Result<NodeModel<B>, ModelError> {
+        self.init(0, device)
+    }
+
+    fn embedded(&self) -> (Vec<&str>, usize) {
+        match self {
+            Self::Stack(_) => (Vec::new(), 0),
+            Self::Relational(config) => embedded_types(config),
+        }
+    }
+}
+
+impl ModelSettings for LinkModelConfig {
+    fn num_parameters(&self) -> Option<usize> {
+        Some(self.num_parameters().unwrap_or(usize::MAX))
+    }
+}
+
+impl LoadableConfig for LinkModelConfig {
+    type Model<B: Backend> = LinkModel<B>;
+
+    fn from_json(json: &str) -> serde_json::Result<Self> {
+        LinkModelConfig::from_json(json)
+    }
+
+    fn validate(&self) -> Result<(), ModelError> {
+        self.validate()
+    }
+
+    fn init<B: Backend>(&self, device: &B::Device) -> Result<LinkModel<B>, ModelError> {
+        self.init(0, device)
+    }
+
+    fn embedded(&self) -> (Vec<&str>, usize) {
+        embedded_types(&self.encoder)
+    }
+}
+
+impl ModelSettings for GraphNetConfig {
+    fn num_parameters(&self) -> Option<usize> {
+        Some(self.num_parameters().unwrap_or(usize::MAX))
+    }
+}
+
+impl LoadableConfig for GraphNetConfig {
+    type Model<B: Backend> = GraphNet<B>;
+
+    fn from_json(json: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(json)
+    }
+
+    fn validate(&self) -> Result<(), ModelError> {
+        self.validate()
+    }
+
+    fn init<B: Backend>(&self, device: &B::Device) -> Result<GraphNet<B>, ModelError> {
+        self.init(0, device)
+    }
+
+    fn embedded(&self) -> (Vec<&str>, usize) {
+        (Vec::new(), 0)
+    }
+}

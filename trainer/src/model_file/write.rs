@@ -1,0 +1,158 @@
+//! Writing a model file.
+
+use super::EmbeddingTable;
+use super::embedding_index::{EmbeddingIndex, INDEX};
+use super::model_origin::{ModelOrigin, ORIGIN};
+use super::settings::ModelSettings;
+use super::{FORMAT, ModelFileError, VERSION, embedding_name, is_named};
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::Tensor;
+use burn::tensor::backend::Backend;
+use edgecut_output::write_output;
+use safetensors::tensor::{TensorView, serialize};
+use safetensors::{Dtype, SafeTensorError};
+use std::collections::{BTreeMap, HashMap};
+use std::marker::PhantomData;
+use std::path::Path;
+
+/// Writes a model as one file, with embeddings that are in memory. Use [`ModelSaver`](super::ModelSaver) if several
+/// processes hold the embeddings.
+///
+/// # Errors
+/// [`ModelFileError`] if `settings` do not describe the model, or if the file cannot be written. An older file at
+/// `path` is kept then.
+pub fn save_model<B: Backend, M: Module<B>>(
+    path: &Path,
+    model: &M,
+    settings: &impl ModelSettings,
+    embeddings: &[EmbeddingTable],
+) -> Result<(), ModelFileError> {
+    let bytes = model_bytes(path, &ModelView::new(model, settings), embeddings, Notes::default())?;
+    write_output(path, &bytes).map_err(|source| ModelFileError::Write { path: path.to_owned(), source })
+}
+
+/// A model and its settings, of any type, to be saved.
+pub struct ModelView<'a> {
+    parts: Box<dyn ModelParts + 'a>,
+}
+
+impl<'a> ModelView<'a> {
+    /// Returns a view of a model and of the settings to store with it.
+    pub fn new<B: Backend, M: Module<B>>(model: &'a M, settings: &'a impl ModelSettings) -> Self {
+        Self { parts: Box::new(ModelAndSettings { model, settings, backend: PhantomData::<B> }) }
+    }
+}
+
+/// The parts of a model that its file stores.
+trait ModelParts {
+    fn tensors(&self) -> BTreeMap<String, StoredTensor>;
+    fn settings(&self) -> serde_json::Result<String>;
+    fn num_parameters(&self) -> Option<usize>;
+}
+
+struct ModelAndSettings<'a, B, M, C> {
+    model: &'a M,
+    settings: &'a C,
+    backend: PhantomData<B>,
+}
+
+impl<B: Backend, M: Module<B>, C: ModelSettings> ModelParts for ModelAndSettings<'_, B, M, C> {
+    fn tensors(&self) -> BTreeMap<String, StoredTensor> {
+        let mut collect = Collect { place: Vec::new(), tensors: BTreeMap::new() };
+        self.model.visit(&mut collect);
+        collect.tensors
+    }
+
+    fn settings(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self.settings)
+    }
+
+    fn num_parameters(&self) -> Option<usize> {
+        self.settings.num_parameters()
+    }
+}
+
+/// The optional metadata of a model file.
+#[derive(Default)]
+pub(super) struct Notes<'a> {
+    pub(super) origin: Option<&'a ModelOrigin>,
+    pub(super) index: Option<&'a EmbeddingIndex>,
+}
+
+/// Makes the bytes of a model file.
+pub(super) fn model_bytes(
+    path: &Path,
+    model: &ModelView<'_>,
+    embeddings: &[EmbeddingTable],
+    notes: Notes<'_>,
+) -> Result<Vec<u8>, ModelFileError> {
+    let mut tensors = model.parts.tensors();
+    let held = tensors.values().map(|tensor| tensor.values.len()).sum::<usize>();
+    if let Some(expected) = model.parts.num_parameters()
+        && expected != held
+    {
+        return Err(ModelFileError::ForeignConfig { path: path.to_owned(), held, expected });
+    }
+    for EmbeddingTable { node_type, dim, values } in embeddings {
+        let shape = vec![values.len() / (*dim).max(1), *dim];
+        let tensor = StoredTensor { shape, values: values.clone() };
+        tensors.insert(embedding_name(node_type), tensor);
+    }
+    let json_error = |source| ModelFileError::Config { path: path.to_owned(), source };
+    let mut metadata = HashMap::from([
+        ("format".to_owned(), FORMAT.to_owned()),
+        ("version".to_owned(), VERSION.to_owned()),
+        ("config".to_owned(), model.parts.settings().map_err(json_error)?),
+    ]);
+    if let Some(origin) = notes.origin {
+        metadata.insert(ORIGIN.to_owned(), serde_json::to_string(origin).map_err(json_error)?);
+    }
+    if let Some(index) = notes.index {
+        metadata.insert(INDEX.to_owned(), serde_json::to_string(index).map_err(json_error)?);
+    }
+    let format_error = |source| ModelFileError::Format { path: path.to_owned(), source };
+    let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = tensors
+        .into_iter()
+        .map(|(name, tensor)| (name, tensor.shape, tensor.values.iter().flat_map(|v| v.to_le_bytes()).collect()))
+        .collect();
+    let views = tensors
+        .iter()
+        .map(|(name, shape, bytes)| Ok((name, TensorView::new(Dtype::F32, shape.clone(), bytes)?)))
+        .collect::<Result<Vec<_>, SafeTensorError>>()
+        .map_err(format_error)?;
+    serialize(views, Some(metadata)).map_err(format_error)
+}
+
+/// A parameter in the layout of the file.
+struct StoredTensor {
+    shape: Vec<usize>,
+    values: Vec<f32>,
+}
+
+/// A visitor that collects all parameters of a module by name.
+struct Collect {
+    place: Vec<String>,
+    tensors: BTreeMap<String, StoredTensor>,
+}
+
+impl<B: Backend> ModuleVisitor<B> for Collect {
+    fn enter_module(&mut self, name: &str, container_type: &str) {
+        if is_named(container_type) {
+            self.place.push(name.to_owned());
+        }
+    }
+
+    fn exit_module(&mut self, _name: &str, container_type: &str) {
+        if is_named(container_type) {
+            self.place.pop();
+        }
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+        // Matrices are `[in_channels, out_channels]` in memory. The file has them transposed, as PyTorch does.
+        let tensor = if D == 2 { param.val().transpose() } else { param.val() };
+        let shape = tensor.dims().to_vec();
+        let values = tensor.into_data().iter::<f32>().collect();
+        self.tensors.insert(self.place.join("."), StoredTensor { shape, values });
+    }
+}

@@ -1,0 +1,168 @@
+//! Node classification as a training task.
+
+use super::config::{NodeTrainingConfig, check_metric, check_num_classes, seed_type};
+use super::evaluator::NodeEvaluator;
+use crate::batch_input::{BatchOptions, TensorBatch, cached_tensor_batches};
+use crate::embeddings::Embeddings;
+use crate::feature_cache::FeatureCache;
+use crate::fit::{StepGradients, Task, TrainingEpoch};
+use crate::models::{GraphSchema, Mode, NodeClassifier};
+use crate::ops::GnnBackend;
+use crate::step_options::StepOptions;
+use crate::train_error::TrainError;
+use burn::module::AutodiffModule;
+use burn::tensor::backend::{AutodiffBackend, Backend};
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_loader::{DistNeighborLoader, Seeds};
+use edgecut_dist_sampler::{DistGraph, DistNeighborSampler};
+use edgecut_graph::{NodeTypeId, Split};
+use std::sync::Arc;
+
+/// Classification of the labelled nodes of a graph. [`fit`](crate::fit()) trains any [`NodeClassifier`] on it.
+pub struct NodeTask<B: AutodiffBackend> {
+    schema: Arc<GraphSchema>,
+    loader: DistNeighborLoader,
+    cache: Option<FeatureCache<B>>,
+    options: BatchOptions,
+    embeddings: Embeddings,
+    embedding_lr: f64,
+    step_options: StepOptions,
+    evaluator: NodeEvaluator<B::InnerBackend>,
+    device: B::Device,
+}
+
+impl<B> NodeTask<B>
+where
+    B: AutodiffBackend + GnnBackend,
+    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
+{
+    /// Creates the loaders of all splits, and the embeddings of nodes without features. Every rank must call this.
+    ///
+    /// `options` describe the batches that the model reads; the task sets `for_training` and `precision`. Embeddings
+    /// have `config.training.hidden_channels` values per node.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] if the graph has no training nodes or settings contradict it; an error from a peer.
+    pub fn new(
+        node: &Arc<DistGraph>,
+        config: &NodeTrainingConfig,
+        options: BatchOptions,
+        device: &B::Device,
+        world: &mut ProcessGroup,
+    ) -> Result<Self, TrainError> {
+        check_num_classes(node, world)?;
+        let data = NodeData::new(node)?;
+        check_metric(config.metric, data.num_classes(), node.part().meta())?;
+        let training = &config.training;
+        let memory = training.device_memory;
+        let options = BatchOptions { for_training: true, precision: memory.precision, ..options };
+        let embeddings = Embeddings::new(node, &data.schema, training.hidden_channels, training.seed)?;
+        // The edges come first: counting the frequencies of nodes below already samples on the device, and the features
+        // get the rest of the memory.
+        let left = memory.hold_edges::<B>(node, device)?;
+        let mut loader = split_loader(&data, config, Split::Train, options, world)?;
+        let count = |batches| loader.hotness(0, batches);
+        if let Some(cache) = training.cpu_cache {
+            cache.fill(node, count)?;
+        }
+        let cache = memory.hold_features::<B>(node, count, (left, options.normalize_features), device)?;
+        if let Some(cache) = &cache {
+            loader = loader.with_cache(cache.rows().clone());
+        }
+        if loader.total_seeds() == 0 {
+            let what = format!("dataset {} has no training nodes", node.part().meta().dataset);
+            return Err(TrainError::Config { what });
+        }
+        Ok(Self {
+            loader,
+            cache,
+            options,
+            embeddings,
+            embedding_lr: training.embedding_lr,
+            step_options: training.step.clone(),
+            evaluator: NodeEvaluator::new(&data, config, options, device, world)?,
+            device: device.clone(),
+            schema: data.schema,
+        })
+    }
+}
+
+impl<B, M> Task<B, M> for NodeTask<B>
+where
+    B: AutodiffBackend + GnnBackend,
+    B::InnerBackend: GnnBackend + Backend<Device = B::Device>,
+    M: AutodiffModule<B> + NodeClassifier<B>,
+    M::InnerModule: NodeClassifier<B::InnerBackend>,
+{
+    type Batch = TensorBatch<B>;
+    type Evaluator = NodeEvaluator<B::InnerBackend>;
+
+    fn evaluator(&self) -> &Self::Evaluator {
+        &self.evaluator
+    }
+
+    fn epoch(&self, epoch: u64, _world: &ProcessGroup) -> Result<TrainingEpoch<TensorBatch<B>>, TrainError> {
+        let cache = self.cache.as_ref();
+        let batches = cached_tensor_batches(&self.loader, epoch, &self.schema, self.options, cache, &self.device);
+        Ok(TrainingEpoch { num_steps: self.loader.num_steps(), batches: Box::new(batches) })
+    }
+
+    fn step(
+        &mut self,
+        model: &M,
+        batch: TensorBatch<B>,
+        mode: Mode,
+        world: &mut ProcessGroup,
+    ) -> Result<StepGradients, TrainError> {
+        let embedded = (&mut self.embeddings, self.embedding_lr);
+        self.step_options.step_with_embeddings(model, embedded, batch, mode, &self.device, world)
+    }
+
+    fn embeddings(&self) -> &Embeddings {
+        &self.embeddings
+    }
+
+    fn embeddings_mut(&mut self) -> &mut Embeddings {
+        &mut self.embeddings
+    }
+
+    fn sampler(&self) -> Option<&Arc<DistNeighborSampler>> {
+        Some(self.loader.sampler())
+    }
+}
+
+/// The part of this rank, and the types of its graph.
+pub(super) struct NodeData {
+    node: Arc<DistGraph>,
+    pub(super) schema: Arc<GraphSchema>,
+    seed_type: NodeTypeId,
+}
+
+impl NodeData {
+    pub(super) fn new(node: &Arc<DistGraph>) -> Result<Self, TrainError> {
+        let meta = node.part().meta();
+        let schema = GraphSchema::new(meta)?;
+        Ok(Self { node: Arc::clone(node), schema: Arc::new(schema), seed_type: seed_type(meta)? })
+    }
+
+    pub(super) fn num_classes(&self) -> usize {
+        self.node.part().meta().node_types[self.seed_type.index()].num_classes
+    }
+}
+
+/// Returns the loader of one split: shuffled for training, in order for evaluation.
+pub(super) fn split_loader(
+    data: &NodeData,
+    config: &NodeTrainingConfig,
+    split: Split,
+    options: BatchOptions,
+    world: &mut ProcessGroup,
+) -> Result<DistNeighborLoader, TrainError> {
+    let training = &config.training;
+    let (sampler_config, loader_config) = match split {
+        Split::Train => (training.sampler.clone(), training.train_loader(options.wanted())),
+        _ => (training.eval_sampler(), training.eval_loader(options.wanted())),
+    };
+    let sampler = Arc::new(DistNeighborSampler::new(data.node.clone(), sampler_config)?);
+    Ok(DistNeighborLoader::new(sampler, data.seed_type, Seeds::Split(split), loader_config, world)?)
+}

@@ -1,0 +1,20 @@
+//! The options of a training step.
+
+use crate::gradient_sum::GradientSum;
+use crate::ops::Precision;
+
+/// The options of a training step over all ranks. The default suits CPUs: products in `f32`, sums over TCP.
+///
+/// ```
+/// use edgecut_trainer::{StepOptions, ops::Precision};
+/// let options = StepOptions { precision: Precision::Bf16, ..StepOptions::default() };
+/// assert_eq!(options.gradient_sum.notice(), None);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct StepOptions {
+    /// The type in which the model multiplies matrices on a GPU. The training functions of this crate set it in the
+    /// model, the evaluating ones leave the model as it is. For [`Precision::F16`], a step fails if gradients overflow.
+    pub precision: Precision,
+    /// The way in which gradients are summed over the ranks.
+    pub gradient_sum: GradientSum,
+}

@@ -1,0 +1,69 @@
+//! The precision of a model's products reaches all of its layers and stays there.
+
+use burn::backend::{Autodiff, NdArray};
+use burn::module::AutodiffModule;
+use edgecut_graph::NodeTypeId;
+use edgecut_trainer::gradients::{flatten_parameters, load_parameters};
+use edgecut_trainer::models::{
+    GatSettings, GraphConvKind, GraphNetConfig, GraphSchema, LinkModelConfig, ModelKind, NodeModelConfig,
+    RelationalConfig, RelationalOutput,
+};
+use edgecut_trainer::nn::{Aggregation, DecoderKind, Decomposition};
+use edgecut_trainer::ops::{AttentionVersion, Precision};
+use std::fmt::Debug;
+
+type Grad = Autodiff<NdArray>;
+
+const SAGE: ModelKind = ModelKind::Sage { aggregation: Aggregation::Mean };
+const RGCN: ModelKind = ModelKind::Rgcn { decomposition: Decomposition::None };
+
+fn gat(version: AttentionVersion) -> ModelKind {
+    ModelKind::Gat(GatSettings { heads: 2, version, attention_dropout: 0.0, projection_bias: true })
+}
+
+/// Checks that all layers multiply in `bf16`. Layers print their precision.
+fn assert_bf16(model: &impl Debug) {
+    let text = format!("{model:?}");
+    assert!(text.contains("precision: Bf16") && !text.contains("precision: F32"), "{text}");
+}
+
+/// Checks a model, its copy for evaluation, and the model after its parameters have been replaced.
+fn assert_stays_bf16<M: AutodiffModule<Grad>>(model: M) {
+    assert_bf16(&model);
+    assert_bf16(&model.valid());
+    let parameters = flatten_parameters(&model);
+    assert_bf16(&load_parameters(model, &parameters).expect("as many parameters"));
+}
+
+#[test]
+fn all_layers_of_stacks() {
+    for kind in [SAGE, ModelKind::Gcn, gat(AttentionVersion::V1), gat(AttentionVersion::V2)] {
+        let config = NodeModelConfig::new(kind, 3, 4, 2, 2);
+        let mut model = config.init::<Grad>(0, &Default::default()).expect("a valid model");
+        model.set_precision(Precision::Bf16);
+        assert_stays_bf16(model);
+    }
+}
+
+#[test]
+fn all_layers_of_networks_over_typed_edges() {
+    let output = RelationalOutput { node_type: NodeTypeId(0), channels: 2 };
+    for kind in [SAGE, RGCN, gat(AttentionVersion::V2)] {
+        let encoder = RelationalConfig::new(kind, GraphSchema::homogeneous(3), output, 4, 2);
+        let config = LinkModelConfig { encoder, decoder: DecoderKind::Dot };
+        let mut model = config.init::<Grad>(0, &Default::default()).expect("a valid model");
+        model.set_precision(Precision::Bf16);
+        assert_stays_bf16(model);
+    }
+}
+
+#[test]
+fn all_layers_of_networks_of_whole_graphs() {
+    let gin = GraphConvKind::Gin { mlp_layers: 2, learn_epsilon: true };
+    for conv in [gin, GraphConvKind::Gcn, GraphConvKind::Sage { aggregation: Aggregation::Max }] {
+        let config = GraphNetConfig::new(conv, 3, 4, 2, 2);
+        let mut model = config.init::<Grad>(0, &Default::default()).expect("a valid model");
+        model.set_precision(Precision::Bf16);
+        assert_stays_bf16(model);
+    }
+}
