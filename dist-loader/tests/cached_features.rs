@@ -169,6 +169,7 @@ fn kept_and_fetched_rows_make_the_batch() {
     let dir = tempfile::tempdir().expect("a folder");
     // One type without features next to those with features.
     dataset.node_types[1].features = None;
+    dataset.convert_features(&edgecut_graph::FeatureDtype::Bf16.into()).expect("small values");
     for (num_parts, world_size) in [(1, 1), (2, 2), (2, 4)] {
         let parts = dir.path().join(world_size.to_string());
         write_parts(&dataset, num_parts, Method::Random, &parts);
@@ -190,9 +191,9 @@ fn a_cache_of_the_machine_changes_the_traffic_alone() {
     let options = FakeOptions { avg_num_nodes: 150, avg_degree: 5.0, num_channels: 6, ..FakeOptions::default() };
     let mut dataset = fake_hetero(&options).expect("a valid graph");
     dataset.node_types[1].features = None;
-    // Halves of whole numbers are exact in 16 bits, too.
-    let values = (0..dataset.node_types[2].num_nodes * 2).map(|value| half::f16::from_f32(value as f32 / 2.0));
-    dataset.node_types[2].features = Some(Features::F16 { values: values.collect::<Vec<_>>().into(), dim: 2 });
+    let values: Vec<f32> = (0..dataset.node_types[2].num_nodes * 2).map(|value| (value as f32).sin()).collect();
+    dataset.node_types[2].features = Some(Features::F32 { values: values.into(), dim: 2 });
+    dataset.convert_features(&"v0=int8,v2=f16".parse().expect("types")).expect("small values");
     let dir = tempfile::tempdir().expect("a folder");
     for (parts, ranks, local) in [(1, 1, 1), (2, 2, 1), (2, 2, 2), (3, 3, 3), (2, 4, 4), (2, 4, 2)] {
         let path = dir.path().join(format!("{parts}-{ranks}-{local}"));

@@ -51,6 +51,7 @@ pub use part::sparse_adam::SparseAdam;
 pub use rpc::served::ServedCount;
 pub use rpc::traffic::{EdgeTraffic, FeatureTraffic, PeerTraffic, Traffic, TrafficCount};
 pub use servers::server_list::ServerList;
+pub use shared_dataset::converted_features::convert_features;
 pub use shared_dataset::share::{share_dataset, share_graphs};
 pub use shared_dataset::temporary_folder::remove_abandoned;
 

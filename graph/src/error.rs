@@ -1,5 +1,6 @@
 //! Errors in graphs and their files.
 
+use crate::memory::OutOfRange;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -79,6 +80,20 @@ pub enum GraphError {
         /// The dataset's name.
         dataset: String,
         /// The inconsistency.
+        why: String,
+    },
+    /// Features of a node type that the requested stored type cannot represent.
+    #[error("node type {node_type}: {source}")]
+    OutOfRange {
+        /// The name of the node type.
+        node_type: String,
+        /// The value and its place.
+        source: OutOfRange,
+    },
+    /// Stored types for node types that do not exist or have no features.
+    #[error("{why}")]
+    FeatureDtypes {
+        /// The contradiction.
         why: String,
     },
 }

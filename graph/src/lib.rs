@@ -35,8 +35,12 @@ pub use dataset::{
 pub use error::GraphError;
 pub use hop_kernel::{HopError, HopKernel, PlainHop};
 pub use ids::{DEFAULT_NODE_TYPE, DEFAULT_RELATION, EdgeTypeId, GlobalNodeId, NodeTypeId, PartitionId};
-pub use memory::{Buffer, FeatureDtype, Features, GatheredRows, prefetch, prefetch_all, uninit};
-pub use npy::{FileMeta, NpyElement, checksum, map_npy, npy_header, npy_shape, write_npy};
+pub use memory::{
+    Buffer, FeatureDtype, FeatureDtypes, Features, GatheredRows, OutOfRange, prefetch, prefetch_all, uninit,
+};
+pub use npy::{
+    FileMeta, NpyElement, checksum, map_features, map_npy, npy_header, npy_shape, write_features, write_npy,
+};
 pub use part::{
     Csc, EdgeTypeMeta, FORMAT_NAME, META_FILE, Meta, NodeTypeMeta, Part, PartEdges, PartMeta, PartNodes, PartitionBook,
     Provenance, Report, SeedEdgeEnds, edge_dir, is_folder_name, node_dir, part_dir,

@@ -2,7 +2,7 @@
 
 mod graphs;
 
-use edgecut_graph::{EdgeTypeId, META_FILE, Meta, Part, PartitionId, write_npy};
+use edgecut_graph::{EdgeTypeId, FeatureDtype, META_FILE, Meta, Part, PartitionId, map_npy, write_npy};
 use edgecut_partition::verify;
 use graphs::{contents, names};
 use serde_json::Value;
@@ -194,6 +194,36 @@ fn partitions_a_generated_graph_and_describes_it() {
     for word in ["max/mean", "halo nodes", "cut edges", "fake in 3 parts by metis, seed 0"] {
         assert!(table.contains(word), "{table}");
     }
+}
+
+#[test]
+fn features_are_stored_in_the_type_that_is_asked_for() {
+    let root = tempfile::tempdir().unwrap();
+    let at = root.path().to_str().unwrap();
+    let hetero = ["--dataset", "fake-hetero", "--root-dir", at, "--num-partitions", "2", "--avg-num-nodes", "200"];
+    let output = run(&[&hetero[..], &["--feature_dtype", "f16,v1=int8"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let dir = root.path().join("partitions/fake-hetero/2-parts");
+    let meta = Meta::read(&dir).unwrap();
+    let dtypes: Vec<FeatureDtype> = meta.node_types.iter().map(|t| t.feature_dtype).collect();
+    assert_eq!(dtypes, [FeatureDtype::F16, FeatureDtype::Int8, FeatureDtype::F32]);
+    assert!(text(&run(&["verify", dir.to_str().unwrap()]).stdout).contains("all valid"));
+    let (shape, _) = map_npy::<u8>(&dir.join("part_0/nodes/v1/features.npy")).unwrap();
+    assert_eq!(shape[1], 4 + meta.node_types[1].feature_dim);
+    for (dtypes, status, why) in [
+        ("f64", 2, "is not f32, f16, bf16 or int8"),
+        ("paper=f16", 1, "error: there is no node type paper with features: only v0, v1 can have"),
+    ] {
+        fails(&[&hetero[..], &["--overwrite", "--feature-dtype", dtypes]].concat(), status, why);
+    }
+    // A value beyond the range of the type.
+    let folder = root.path().join("large");
+    std::fs::create_dir(&folder).unwrap();
+    write_npy(&folder.join("edge_index.npy"), &[2, 1], &[0_i64, 1]).unwrap();
+    write_npy(&folder.join("x.npy"), &[2, 2], &[1.0_f32, 2.0, 3.0, 1e6]).unwrap();
+    let large = ["--dataset", "large", "--root-dir", at, "--num-partitions", "1", "--feature-dtype", "f16"];
+    fails(&large, 1, "error: node type node: feature 1 of row 1 is 1000000, which is too large for f16");
+    assert!(!root.path().join("partitions/large/1-parts").exists());
 }
 
 #[test]

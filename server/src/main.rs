@@ -87,5 +87,6 @@ fn serve(settings: &Settings, listener: ServiceListener) -> anyhow::Result<Arc<D
     let part = settings.servers.part_of_server(&meta, settings.server)?;
     let part = Part::open(dir, part, settings.verify)?;
     let part = if settings.map_edges { part } else { part.with_edges_in_memory() };
+    let part = part.with_feature_dtypes(&settings.feature_dtype)?;
     Ok(DistGraph::serve(Arc::new(part), settings.servers.clone(), settings.server, listener, settings.config.clone())?)
 }

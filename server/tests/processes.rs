@@ -3,8 +3,8 @@
 use edgecut_cluster::{Cluster, ServiceConfig};
 use edgecut_dist_sampler::{BatchKey, DistGraph, DistGraphConfig, DistNeighborSampler, NumNeighbors, SampleSeeds};
 use edgecut_dist_sampler::{SamplerConfig, ServerList};
-use edgecut_graph::NodeTypeId;
 use edgecut_graph::readers::{FakeOptions, fake};
+use edgecut_graph::{FeatureDtype, NodeTypeId, Part, PartitionId};
 use edgecut_partition::{PartitionOptions, partition};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -268,6 +268,45 @@ fn servers_outlive_clients_and_each_other() {
         server.signal(Signal::SIGTERM);
         assert_eq!(server.end().code(), Some(0));
     }
+}
+
+#[test]
+fn features_are_converted_on_all_servers_alike() {
+    let parts = Parts::new(2);
+    let ports = free_ports(2);
+    let list = list_of(&ports);
+    let start = |rank: usize, dtype: &str| {
+        let mut command = command(&parts.path(), &list, rank);
+        Process(command.args(["--feature-dtype", dtype]).stderr(Stdio::null()).spawn().expect("start a server"))
+    };
+    let mut servers = vec![start(0, "int8"), start(1, "int8")];
+    let (_cluster, graph) = connect(&list);
+    let bytes = graph.part().meta().node_types[0].feature_bytes();
+    assert_eq!(bytes, 4 + graph.part().meta().node_types[0].feature_dim);
+    let wanted = edgecut_dist_sampler::Wanted { features: true, ..Default::default() };
+    let all = graph.handle().block_on(graph.fetch(NodeTypeId(0), (0..2_000).collect(), wanted)).expect("features");
+    let mut expected = Vec::new();
+    for part in [0, 1] {
+        let part = Part::open(&parts.path(), PartitionId(part), false).expect("open the part");
+        let features = part.converted_features(NodeTypeId(0), FeatureDtype::Int8).expect("values in range");
+        for row in 0..features.num_rows() {
+            let at = expected.len();
+            expected.resize(at + features.dim(), 0.0);
+            features.copy_row(row, &mut expected[at..]);
+        }
+    }
+    assert!(all.features == expected);
+    // Servers with different types do not serve together.
+    servers[1].signal(Signal::SIGTERM);
+    servers[1].end();
+    servers[1] = start(1, "f16");
+    let cluster = Cluster::join_local(1, |_| {}).expect("join").remove(0);
+    let at = ServerList::parse(&list, ServiceConfig::new(None)).expect("a list");
+    let Err(error) = DistGraph::connect(at, cluster, DistGraphConfig::default(), PATIENCE) else {
+        panic!("clients are told that the servers differ")
+    };
+    let error = edgecut_cluster::with_causes(&error);
+    assert!(error.contains("or their features in different types"), "{error}");
 }
 
 #[test]

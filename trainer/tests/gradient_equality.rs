@@ -90,7 +90,7 @@ fn assert_same_steps(found: &[Vec<StepGradients>], expected: &[StepGradients], w
             assert!(size > 1e-3, "{what}, step {step}: a gradient to compare");
             // Products of batches of different sizes may be rounded differently, and a unit near zero may then be on
             // the other side of its activation.
-            assert!(off <= 1e-4 * size, "{what}, step {step}: off by {:e} of {size}", off / size);
+            assert!(off <= 1e-3 * size, "{what}, step {step}: off by {:e} of {size}", off / size);
             assert_eq!(found.totals.seeds, expected.totals.seeds);
             assert_eq!(found.totals.correct, expected.totals.correct);
             assert!((found.totals.loss - expected.totals.loss).abs() <= 1e-5 * expected.totals.loss);

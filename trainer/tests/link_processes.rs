@@ -71,8 +71,9 @@ fn two_processes_train_links_and_say_how_it_went() {
     let (two, four) = (all(2), all(4));
     for split in ["valid", "test"] {
         assert_eq!([&two[split]["edges"], &four[split]["edges"]], [&trained[split]["edges"]; 2]);
-        // Batches of other sizes may round the last bit of a score differently.
-        assert!((score(&two, split, "mrr") - score(&four, split, "mrr")).abs() < 1e-3, "{two} and {four}");
+        // Batches of other sizes may round the last bit of a score differently, which may swap two almost equal ones.
+        let one_swap = 1.0 / trained[split]["edges"].as_f64().expect("a number of edges");
+        assert!((score(&two, split, "mrr") - score(&four, split, "mrr")).abs() <= one_swap, "{two} and {four}");
     }
     assert!(two["test"]["roc_auc"].is_null() && score(&two, "test", "mrr") < score(&trained, "test", "mrr"), "{two}");
 

@@ -2,6 +2,7 @@
 
 mod programs;
 
+use edgecut_graph::readers::{FakeOptions, fake_hetero};
 use programs::{
     ENDS_WITHIN, TRAIN, children_of, end, error_of, fake_parts, free_port, node, parts, rank, run, skip, stderr, train,
     typed_parts, unplace,
@@ -142,6 +143,50 @@ fn sampled_batches_do_not_depend_on_the_parts() {
     assert_eq!(one.len(), 7);
     assert_eq!(sample(3, &given), one, "byte for byte");
     assert_eq!(sample(2, &["--num-batches", "5"]).len(), 5, "counted over all ranks");
+}
+
+#[test]
+fn features_converted_in_files_and_at_the_start_are_the_same() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let seeds = dir.path().join("seeds.npy");
+    edgecut_graph::write_npy(&seeds, &[90], &(0..90).map(|i| i * 7 % 300).collect::<Vec<i64>>()).expect("seeds");
+    let batches = |graph: &edgecut_graph::Dataset, num_parts: u32, nproc: &str, dtypes: &str| -> Vec<Vec<u8>> {
+        let parts = programs::written_by(graph, num_parts);
+        let out = dir.path().join(format!("out-{num_parts}-{nproc}-{dtypes}-{}", graph.name));
+        let mut command = train("sample", &parts.path);
+        command.args(["--nproc-per-node", nproc, "--batch-size", "16", "--seeds"]).arg(&seeds).arg("--out").arg(&out);
+        if !dtypes.is_empty() {
+            command.args(["--feature-dtype", dtypes]);
+        }
+        let output = run(&mut command);
+        assert!(output.status.success(), "{}", stderr(&output));
+        (0..6).map(|k| std::fs::read(out.join(format!("batch_{k:05}.npz"))).expect("a batch")).collect()
+    };
+    let options = FakeOptions { avg_num_nodes: 300, avg_degree: 5.0, ..FakeOptions::default() };
+    let graph = fake_hetero(&options).expect("a graph");
+    let plain = batches(&graph, 1, "1", "");
+    for dtypes in ["f16", "bf16", "int8", "bf16,v1=int8"] {
+        let mut stored = graph.clone();
+        stored.name = "stored".into();
+        stored.convert_features(&dtypes.parse().expect("types")).expect("values in range");
+        let expected = batches(&stored, 1, "1", "");
+        assert_ne!(expected, plain, "{dtypes} rounds");
+        assert_eq!(batches(&graph, 1, "1", dtypes), expected, "{dtypes} at the start");
+        // The ranks of a machine share the converted features, whether they have the same part or not.
+        assert_eq!(batches(&graph, 2, "4", dtypes), expected, "{dtypes} at the start, on four ranks");
+        assert_eq!(batches(&stored, 3, "3", ""), expected, "{dtypes} in files, on three parts");
+    }
+    let parts = programs::written_by(&graph, 2);
+    for (dtypes, status, why) in [
+        ("f64", 2, "\"f64\" is not f32, f16, bf16 or int8"),
+        ("v7=f16", 1, "there is no node type v7 with features: only v0, v1 can have a type of features"),
+    ] {
+        let mut command = train("sample", &parts.path);
+        command.args(["--nproc-per-node", "2", "--feature-dtype", dtypes, "--out"]).arg(dir.path().join("wrong"));
+        let output = run(&mut command);
+        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+    }
 }
 
 #[test]

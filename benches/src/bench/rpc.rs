@@ -49,7 +49,7 @@ fn run_on(dir: &Path, args: &RpcArgs, common: &Common, report: &mut Report) -> a
     let (cluster, mut peers) = Peers::join(2, &meta.fingerprint(), &peer_args)?;
     let (node, world) = serving_node(dir, &meta, &cluster, common.threads())?;
     let mut tcp = RawTcp::connect()?;
-    let row_bytes = dim * meta.node_types[0].feature_dtype.size();
+    let row_bytes = meta.node_types[0].feature_bytes();
     for &rows in &args.rows {
         let batches = remote_rows(&meta, rows, row_bytes)?;
         for &in_flight in &args.in_flight {

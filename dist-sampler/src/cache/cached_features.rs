@@ -29,7 +29,7 @@ impl CachedFeatures {
         let mut size = CacheContents::default();
         for rows in self.tables.iter().flatten().map(|table| &table.rows) {
             size.rows += rows.num_rows() as u64;
-            size.bytes += (rows.num_rows() * rows.dim() * rows.dtype().size()) as u64;
+            size.bytes += (rows.num_rows() * rows.dtype().row_bytes(rows.dim())) as u64;
         }
         size
     }

@@ -9,8 +9,7 @@ use crate::error::SampleError;
 use crate::node::dist_graph::DistGraph;
 use crate::shared_dataset::temporary_folder::TemporaryFolder;
 use edgecut_cluster::{ProcessGroup, ReduceOp, with_causes};
-use edgecut_graph::{FeatureDtype, Features, GraphError, NodeTypeId, map_npy, write_npy};
-use half::f16;
+use edgecut_graph::{Features, GraphError, NodeTypeId, map_features, map_npy, write_features, write_npy};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -100,7 +99,7 @@ impl DistGraph {
         let node_types = self.part().meta().node_types.iter().enumerate();
         let bytes = |(t, of_type): (usize, &edgecut_graph::NodeTypeMeta)| {
             let elsewhere = of_type.book.num_nodes() - self.part().owned(type_id(t)).len();
-            (elsewhere * of_type.feature_dim * of_type.feature_dtype.size()) as u64
+            (elsewhere * of_type.feature_bytes()) as u64
         };
         node_types.map(bytes).sum()
     }
@@ -118,7 +117,7 @@ impl DistGraph {
     /// Returns the nodes by type, ascending.
     fn hottest(&self, hotness: &Hotness, limit: u64) -> Vec<Vec<u32>> {
         let node_types = self.part().meta().node_types.iter();
-        let row_bytes: Vec<u64> = node_types.map(|t| (t.feature_dim * t.feature_dtype.size()) as u64).collect();
+        let row_bytes: Vec<u64> = node_types.map(|t| t.feature_bytes() as u64).collect();
         let mut nodes = hotness.hottest(&row_bytes, limit);
         nodes.iter_mut().for_each(|nodes| nodes.sort_unstable());
         nodes
@@ -127,29 +126,16 @@ impl DistGraph {
     fn fetch_table(self: &Arc<Self>, node_type: NodeTypeId, nodes: &[u32]) -> Result<CachedTable, SampleError> {
         let of_type = &self.part().meta().node_types[node_type.index()];
         let dim = of_type.feature_dim;
-        let rows = match of_type.feature_dtype {
-            FeatureDtype::F32 => Features::F32 { values: self.fetch_all(node_type, nodes, |v| v)?.into(), dim },
-            // The rows were 16-bit numbers before, so this is exact.
-            FeatureDtype::F16 => Features::F16 { values: self.fetch_all(node_type, nodes, f16::from_f32)?.into(), dim },
-        };
-        Ok(CachedTable { nodes: NodeSet::new(nodes, of_type.book.num_nodes()), rows })
-    }
-
-    /// Fetches the features of `nodes` in pieces, and converts the values.
-    fn fetch_all<T>(
-        self: &Arc<Self>,
-        node_type: NodeTypeId,
-        nodes: &[u32],
-        value: impl Fn(f32) -> T,
-    ) -> Result<Vec<T>, SampleError> {
-        let dim = self.part().meta().node_types[node_type.index()].feature_dim;
-        let wanted = Wanted { features: true, ..Wanted::default() };
         let mut values = Vec::with_capacity(nodes.len() * dim);
+        let wanted = Wanted { features: true, ..Wanted::default() };
         for nodes in nodes.chunks((BYTES_AT_ONCE / (dim * size_of::<f32>())).max(1)) {
             let fetched = self.handle().block_on(self.fetch(node_type, nodes.to_vec(), wanted))?;
-            values.extend(fetched.features.into_iter().map(&value));
+            values.extend(fetched.features);
         }
-        Ok(values)
+        // The rows had this type before, so the conversion changes nothing.
+        let rows = Features::F32 { values: values.into(), dim }.to_dtype(of_type.feature_dtype);
+        let rows = rows.map_err(|error| SampleError::Dataset { what: with_causes(&error) })?;
+        Ok(CachedTable { nodes: NodeSet::new(nodes, of_type.book.num_nodes()), rows })
     }
 
     /// Adds up the counts of all processes of this machine, of which the first fetches the rows and writes them to files
@@ -234,11 +220,7 @@ impl CacheFiles {
     }
 
     fn write_table(&self, node_type: usize, nodes: &[u32], rows: &Features) -> Result<(), GraphError> {
-        let shape = [rows.num_rows(), rows.dim()];
-        match rows {
-            Features::F32 { values, .. } => write_npy(&self.path("rows", node_type), &shape, values)?,
-            Features::F16 { values, .. } => write_npy(&self.path("rows", node_type), &shape, values)?,
-        }
+        write_features(&self.path("rows", node_type), rows)?;
         write_npy(&self.path("nodes", node_type), &[nodes.len()], nodes)
     }
 
@@ -256,11 +238,7 @@ impl CacheFiles {
         }
         let (_, nodes) = map_npy::<u32>(&path)?;
         let path = self.path("rows", node_type);
-        let dim = of_type.feature_dim;
-        let rows = match of_type.feature_dtype {
-            FeatureDtype::F32 => Features::F32 { values: map_npy(&path)?.1, dim },
-            FeatureDtype::F16 => Features::F16 { values: map_npy(&path)?.1, dim },
-        };
+        let rows = map_features(&path, of_type.feature_dim, of_type.feature_dtype)?;
         if rows.num_rows() != nodes.len() {
             return Err(GraphError::io(&path, io::Error::new(io::ErrorKind::InvalidData, "the file has changed")));
         }

@@ -9,7 +9,6 @@ use crate::part::requests::{FetchEdgesRequest, Refusal};
 use bytes::Bytes;
 use edgecut_graph::{EdgeTypeId, FeatureDtype, GlobalNodeId};
 use futures::future::try_join_all;
-use half::f16;
 use std::sync::Arc;
 
 /// Attributes of edges, one row per edge in the order of the request. Attributes that were not requested are empty.
@@ -35,7 +34,7 @@ struct Shape {
 
 impl Shape {
     fn bytes_per_edge(&self) -> usize {
-        self.wanted.bytes_per_edge(self.dim * self.dtype.size())
+        self.wanted.bytes_per_edge(self.dtype.row_bytes(self.dim))
     }
 }
 
@@ -140,15 +139,11 @@ fn place(found: &mut SampledEdgeAttributes, shape: Shape, at: &[u32], data: &Byt
         at.iter().zip(weights).for_each(|(&at, weight)| found.weights[at as usize] = weight);
     }
     if shape.dim > 0 {
-        let bytes = take(shape.dim * shape.dtype.size());
-        let features: Vec<f32> = match shape.dtype {
-            FeatureDtype::F32 => bytemuck::pod_collect_to_vec(bytes),
-            FeatureDtype::F16 => {
-                bytes.chunks_exact(2).map(|pair| f16::from_le_bytes([pair[0], pair[1]]).to_f32()).collect()
-            }
-        };
-        for (&at, row) in at.iter().zip(features.chunks_exact(shape.dim)) {
-            found.features[at as usize * shape.dim..][..shape.dim].copy_from_slice(row);
+        let row_bytes = shape.dtype.row_bytes(shape.dim);
+        // Rows of 16-bit and 32-bit numbers must be aligned.
+        let words: Vec<u32> = bytemuck::pod_collect_to_vec(take(row_bytes));
+        for (&at, row) in at.iter().zip(bytemuck::cast_slice(&words).chunks_exact(row_bytes)) {
+            shape.dtype.decode(row, &mut found.features[at as usize * shape.dim..][..shape.dim]);
         }
     }
 }

@@ -147,7 +147,7 @@ impl DistGraph {
         if wanted.times && !t.has_times {
             return missing("times");
         }
-        let bytes_per_node = wanted.bytes_per_node(t.feature_dim * t.feature_dtype.size());
+        let bytes_per_node = wanted.bytes_per_node(t.feature_bytes());
         Ok(Shape {
             feature_dim: if wanted.features { t.feature_dim } else { 0 },
             dtype: t.feature_dtype,

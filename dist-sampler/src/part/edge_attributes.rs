@@ -25,7 +25,7 @@ impl LocalPart {
         }
         let absent = || Refusal::Invalid("the edges lack a requested attribute".into());
         let attributes = &edges.attributes;
-        let features = attributes.features.as_ref().map_or(0, |f| f.dim() * f.dtype().size());
+        let features = attributes.features.as_ref().map_or(0, |f| f.dtype().row_bytes(f.dim()));
         if at.len().saturating_mul(request.wanted.bytes_per_edge(features)) > max_bytes {
             return Err(Refusal::TooLarge);
         }

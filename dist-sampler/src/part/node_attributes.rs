@@ -15,7 +15,7 @@ impl LocalPart {
         };
         let nodes = self.part.nodes(request.node_type);
         check_rows(rows.iter(), nodes.original_ids.len())?;
-        let feature_bytes = t.feature_dim * t.feature_dtype.size();
+        let feature_bytes = t.feature_bytes();
         let per_row = request.wanted.bytes_per_node(feature_bytes);
         let Some(bytes) = per_row.checked_mul(rows.len()).filter(|&bytes| bytes <= max_bytes) else {
             return Err(Refusal::TooLarge);

@@ -42,7 +42,7 @@ impl LocalPart {
         if self.fetch_may_wait_for_disk(node_type, wanted) {
             return ON_POOL;
         }
-        let row_lines = wanted.bytes_per_node(t.feature_dim * t.feature_dtype.size()).div_ceil(LINE_BYTES);
+        let row_lines = wanted.bytes_per_node(t.feature_bytes()).div_ceil(LINE_BYTES);
         num_rows.saturating_mul(row_lines)
     }
 
@@ -84,7 +84,7 @@ impl LocalPart {
         if self.fetch_edges_may_wait_for_disk(request) {
             return ON_POOL;
         }
-        let dim = t.feature_dim * t.feature_dtype.size();
+        let dim = t.feature_bytes();
         (request.edges.len() / (2 * size_of::<u32>())).saturating_mul(2 + dim.div_ceil(LINE_BYTES))
     }
 

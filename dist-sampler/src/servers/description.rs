@@ -77,7 +77,8 @@ pub(crate) async fn describe_all(
         if fingerprint != data {
             let first = &servers.addresses()[0];
             let what = format!(
-                "servers {first} and {address} hold parts of different partitionings: start them with the same one"
+                "servers {first} and {address} hold parts of different partitionings, or their features in different \
+                 types: start all servers with the same ones"
             );
             return Err(SampleError::Layout { what });
         }

@@ -1,4 +1,5 @@
 //! Data that the processes of one machine share.
 
+pub(crate) mod converted_features;
 pub(crate) mod share;
 pub(crate) mod temporary_folder;

@@ -1,11 +1,7 @@
 //! The edges of one type and their attributes.
 
-use crate::memory::{Buffer, Features};
-use crate::{NodeTypeId, parallel};
-use bytemuck::Pod;
-
-/// The number of rows that one task copies.
-const ROWS_PER_TASK: usize = 1024;
+use crate::NodeTypeId;
+use crate::memory::{Buffer, Features, select_rows};
 
 /// The edges of one type, directed from source to destination.
 ///
@@ -105,12 +101,8 @@ impl EdgeAttributes {
     /// # Panics
     /// If a position is out of range.
     pub(crate) fn select(&self, positions: &[u64]) -> Self {
-        let features = self.features.as_ref().map(|features| match features {
-            Features::F32 { values, dim } => Features::F32 { values: select_rows(values, *dim, positions), dim: *dim },
-            Features::F16 { values, dim } => Features::F16 { values: select_rows(values, *dim, positions), dim: *dim },
-        });
         Self {
-            features,
+            features: self.features.as_ref().map(|features| features.select(positions)),
             weights: self.weights.as_ref().map(|weights| select_rows(weights, 1, positions)),
             times: self.times.as_ref().map(|times| select_rows(times, 1, positions)),
         }
@@ -176,15 +168,4 @@ impl HeldOutEdges {
     pub fn lists(&self) -> [(&'static str, &EdgeList); 2] {
         [("valid", &self.valid), ("test", &self.test)]
     }
-}
-
-/// Returns rows of a row-major matrix.
-fn select_rows<T: Pod + Send + Sync>(values: &[T], dim: usize, positions: &[u64]) -> Buffer<T> {
-    let mut out = vec![T::zeroed(); positions.len() * dim];
-    parallel::for_each_chunk(&mut out, ROWS_PER_TASK * dim, &|first, out| {
-        for (row, out) in positions[first / dim..].iter().zip(out.chunks_exact_mut(dim)) {
-            out.copy_from_slice(&values[*row as usize * dim..][..dim]);
-        }
-    });
-    out.into()
 }

@@ -4,6 +4,7 @@
 mod checks;
 mod directions;
 mod edges;
+mod feature_types;
 mod held_out;
 mod held_out_index;
 mod in_memory;
@@ -13,6 +14,7 @@ mod splits;
 
 pub(crate) use checks::{bad_weight, first_bad_weight};
 pub use edges::{EdgeAttributes, EdgeData, EdgeList, HeldOutEdges};
+pub(crate) use feature_types::plan_feature_dtypes;
 pub use held_out::{HoldOut, HoldOutChoice};
 pub(crate) use held_out_index::Candidate;
 pub use in_memory::Dataset;

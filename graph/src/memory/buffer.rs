@@ -55,6 +55,15 @@ impl<T: Pod> Buffer<T> {
         }
     }
 
+    /// Returns the same bytes as an array of `U`, which has the size of `T`.
+    pub(crate) fn cast<U: Pod>(self) -> Buffer<U> {
+        assert_eq!((size_of::<T>(), align_of::<T>()), (size_of::<U>(), align_of::<U>()), "the layout of an element");
+        Buffer(match self.0 {
+            Source::Owned(values) => Source::Owned(Arc::new(bytemuck::cast_slice(&values).to_vec())),
+            Source::Mapped { map, offset, bytes } => Source::Mapped { map, offset, bytes },
+        })
+    }
+
     /// Returns true if the array is in a mapped file, so that reading it may wait for the disk.
     pub fn is_mapped(&self) -> bool {
         matches!(self.0, Source::Mapped { .. })

@@ -1,39 +1,17 @@
-//! Feature matrices of `f32` or `f16`.
+//! Feature matrices.
 
-use super::{Buffer, prefetch_all};
+use super::feature_dtype::{SCALE_BYTES, encode_int8};
+use super::{Buffer, FeatureDtype, prefetch_all};
+use crate::parallel;
 use crate::scan::first_position;
-use half::f16;
-use half::slice::HalfFloatSliceExt;
-use serde::{Deserialize, Serialize};
+use bytemuck::{Pod, Zeroable};
+use half::{bf16, f16};
+use std::fmt;
 
 /// The prefetch distance of row copies, in rows.
 pub(super) const ROWS_AHEAD: usize = 4;
-
-/// The stored type of features. All arithmetic is in `f32`.
-///
-/// ```
-/// use edgecut_graph::FeatureDtype;
-/// assert_eq!((FeatureDtype::F32.size(), FeatureDtype::F16.size()), (4, 2));
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FeatureDtype {
-    /// 32-bit floats.
-    #[default]
-    F32,
-    /// 16-bit IEEE floats, which take half the space on disk and on the wire.
-    F16,
-}
-
-impl FeatureDtype {
-    /// Returns the size of one value in bytes.
-    pub fn size(self) -> usize {
-        match self {
-            Self::F32 => 4,
-            Self::F16 => 2,
-        }
-    }
-}
+/// The number of rows that one task converts or selects.
+const ROWS_PER_TASK: usize = 1024;
 
 /// A feature matrix with one row per node or edge. `dim` is at least 1, and the number of values is a multiple of it.
 ///
@@ -64,6 +42,20 @@ pub enum Features {
         /// The number of features per row.
         dim: usize,
     },
+    /// 16-bit floats with the range of `f32`.
+    Bf16 {
+        /// The values, row-major.
+        values: Buffer<bf16>,
+        /// The number of features per row.
+        dim: usize,
+    },
+    /// 8-bit integers with a scale per row.
+    Int8 {
+        /// The rows end to end, each a scale (`f32`, little-endian) and `dim` signed 8-bit integers.
+        rows: Buffer<u8>,
+        /// The number of features per row.
+        dim: usize,
+    },
 }
 
 impl Features {
@@ -72,6 +64,8 @@ impl Features {
         match dtype {
             FeatureDtype::F32 => Self::F32 { values: Buffer::default(), dim },
             FeatureDtype::F16 => Self::F16 { values: Buffer::default(), dim },
+            FeatureDtype::Bf16 => Self::Bf16 { values: Buffer::default(), dim },
+            FeatureDtype::Int8 => Self::Int8 { rows: Buffer::default(), dim },
         }
     }
 
@@ -80,22 +74,21 @@ impl Features {
         match self {
             Self::F32 { values, .. } => values.is_mapped(),
             Self::F16 { values, .. } => values.is_mapped(),
+            Self::Bf16 { values, .. } => values.is_mapped(),
+            Self::Int8 { rows, .. } => rows.is_mapped(),
         }
     }
 
     /// Returns the number of features per row.
     pub fn dim(&self) -> usize {
         match self {
-            Self::F32 { dim, .. } | Self::F16 { dim, .. } => *dim,
+            Self::F32 { dim, .. } | Self::F16 { dim, .. } | Self::Bf16 { dim, .. } | Self::Int8 { dim, .. } => *dim,
         }
     }
 
     /// Returns the number of rows.
     pub fn num_rows(&self) -> usize {
-        match self {
-            Self::F32 { values, dim } => values.len() / dim,
-            Self::F16 { values, dim } => values.len() / dim,
-        }
+        self.bytes().len() / self.dtype().row_bytes(self.dim())
     }
 
     /// Returns the stored type.
@@ -103,23 +96,110 @@ impl Features {
         match self {
             Self::F32 { .. } => FeatureDtype::F32,
             Self::F16 { .. } => FeatureDtype::F16,
+            Self::Bf16 { .. } => FeatureDtype::Bf16,
+            Self::Int8 { .. } => FeatureDtype::Int8,
         }
     }
 
-    /// Returns the `dim * dtype.size()` bytes of `row` as stored, little-endian.
-    pub fn row_bytes(&self, row: usize) -> &[u8] {
+    /// Returns the number of columns of the stored array: `dim`, and for rows with a scale the bytes of a row.
+    pub(crate) fn stored_width(&self) -> usize {
         match self {
-            Self::F32 { values, dim } => bytemuck::cast_slice(&values[row * dim..(row + 1) * dim]),
-            Self::F16 { values, dim } => bytemuck::cast_slice(&values[row * dim..(row + 1) * dim]),
+            Self::Int8 { dim, .. } => SCALE_BYTES + dim,
+            _ => self.dim(),
         }
+    }
+
+    /// Returns the rows at `positions`, in that order.
+    ///
+    /// # Panics
+    /// If a position is out of range.
+    pub(crate) fn select(&self, positions: &[u64]) -> Self {
+        let dim = self.dim();
+        let width = self.stored_width();
+        match self {
+            Self::F32 { values, .. } => Self::F32 { values: select_rows(values, width, positions), dim },
+            Self::F16 { values, .. } => Self::F16 { values: select_rows(values, width, positions), dim },
+            Self::Bf16 { values, .. } => Self::Bf16 { values: select_rows(values, width, positions), dim },
+            Self::Int8 { rows, .. } => Self::Int8 { rows: select_rows(rows, width, positions), dim },
+        }
+    }
+
+    /// Returns all rows as stored, end to end.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::F32 { values, .. } => bytemuck::cast_slice(values),
+            Self::F16 { values, .. } => bytemuck::cast_slice(values),
+            Self::Bf16 { values, .. } => bytemuck::cast_slice(values),
+            Self::Int8 { rows, .. } => rows,
+        }
+    }
+
+    /// Returns the [`FeatureDtype::row_bytes`] bytes of `row` as stored, little-endian.
+    pub fn row_bytes(&self, row: usize) -> &[u8] {
+        let row_bytes = self.dtype().row_bytes(self.dim());
+        &self.bytes()[row * row_bytes..][..row_bytes]
     }
 
     /// Copies `row` to `out` as `f32`. `out` has `dim` entries.
     pub fn copy_row(&self, row: usize, out: &mut [f32]) {
-        match self {
-            Self::F32 { values, dim } => out.copy_from_slice(&values[row * dim..(row + 1) * dim]),
-            Self::F16 { values, dim } => values[row * dim..(row + 1) * dim].convert_to_f32_slice(out),
+        self.dtype().decode(self.row_bytes(row), out);
+    }
+
+    /// Converts the features to another stored type, in the memory of this process. Converting to the present type
+    /// changes nothing, and converting to `f32` and back neither.
+    ///
+    /// ```
+    /// use edgecut_graph::{FeatureDtype, Features};
+    /// let features = Features::F32 { values: vec![1.0, -0.25, 127.0, 3.2].into(), dim: 2 };
+    /// let small = features.to_dtype(FeatureDtype::Int8)?;
+    /// let mut row = [0.0; 2];
+    /// small.copy_row(1, &mut row);
+    /// assert_eq!(row, [127.0, 3.0]);
+    /// # Ok::<(), edgecut_graph::OutOfRange>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`OutOfRange`] for the first value that is too large for the type.
+    pub fn to_dtype(&self, dtype: FeatureDtype) -> Result<Self, OutOfRange> {
+        if dtype == self.dtype() {
+            return Ok(self.clone());
         }
+        let dim = self.dim();
+        let converted = match dtype {
+            FeatureDtype::F32 => Self::F32 { values: self.map_rows(dim, |row, out| out.copy_from_slice(row)), dim },
+            FeatureDtype::F16 => {
+                Self::F16 { values: self.map_rows(dim, |row, out| each(row, out, f16::from_f32)), dim }
+            }
+            FeatureDtype::Bf16 => {
+                Self::Bf16 { values: self.map_rows(dim, |row, out| each(row, out, bf16::from_f32)), dim }
+            }
+            FeatureDtype::Int8 => Self::Int8 { rows: self.map_rows(SCALE_BYTES + dim, encode_int8), dim },
+        };
+        match converted.first_not_finite() {
+            None => Ok(converted),
+            Some((row, column)) => {
+                let mut values = vec![0.0; dim];
+                self.copy_row(row, &mut values);
+                Err(OutOfRange { row, column, value: values[column], dtype })
+            }
+        }
+    }
+
+    /// Returns the rows, each converted from `f32` to `width` values.
+    fn map_rows<T: Zeroable + Clone + Send>(
+        &self,
+        width: usize,
+        convert: impl Fn(&[f32], &mut [T]) + Sync,
+    ) -> Buffer<T> {
+        let mut converted = vec![T::zeroed(); self.num_rows() * width];
+        parallel::for_each_chunk(&mut converted, ROWS_PER_TASK * width, &|first, out| {
+            let mut values = vec![0.0; self.dim()];
+            for (row, out) in (first / width..).zip(out.chunks_exact_mut(width)) {
+                self.copy_row(row, &mut values);
+                convert(&values, out);
+            }
+        });
+        converted.into()
     }
 
     /// Appends `rows` as stored, end to end, to `out`.
@@ -135,11 +215,8 @@ impl Features {
     /// # Panics
     /// If a row is out of range.
     pub fn append_rows(&self, rows: &[u32], out: &mut Vec<u8>) {
-        let row_bytes = self.dim() * self.dtype().size();
-        let bytes: &[u8] = match self {
-            Self::F32 { values, .. } => bytemuck::cast_slice(values),
-            Self::F16 { values, .. } => bytemuck::cast_slice(values),
-        };
+        let row_bytes = self.dtype().row_bytes(self.dim());
+        let bytes = self.bytes();
         let row = |row: u32| &bytes[row as usize * row_bytes..][..row_bytes];
         out.reserve(rows.len() * row_bytes);
         for (i, &wanted) in rows.iter().enumerate() {
@@ -162,38 +239,96 @@ impl Features {
         let at = match self {
             Self::F32 { values, .. } => first_position(values, |v| !v.is_finite()),
             Self::F16 { values, .. } => first_position(values, |v| !v.is_finite()),
+            Self::Bf16 { values, .. } => first_position(values, |v| !v.is_finite()),
+            // All values of a row have the same scale.
+            Self::Int8 { rows, dim } => {
+                let mut rows = rows.chunks_exact(SCALE_BYTES + dim);
+                let is_bad = |row: &[u8]| row.first_chunk().is_none_or(|&scale| !f32::from_le_bytes(scale).is_finite());
+                rows.position(is_bad).map(|row| row * dim)
+            }
         }?;
         Some((at / self.dim(), at % self.dim()))
     }
+}
+
+/// A feature that a stored type cannot represent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OutOfRange {
+    /// The row of the feature matrix.
+    pub row: usize,
+    /// The column.
+    pub column: usize,
+    /// The value.
+    pub value: f32,
+    /// The type.
+    pub dtype: FeatureDtype,
+}
+
+impl fmt::Display for OutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { row, column, value, dtype } = self;
+        write!(f, "feature {column} of row {row} is {value}, which is too large for {dtype}")
+    }
+}
+
+impl std::error::Error for OutOfRange {}
+
+/// Returns the rows of a row-major matrix at `positions`, in that order.
+///
+/// # Panics
+/// If a position is out of range.
+pub(crate) fn select_rows<T: Pod + Send + Sync>(values: &[T], dim: usize, positions: &[u64]) -> Buffer<T> {
+    let mut out = vec![T::zeroed(); positions.len() * dim];
+    parallel::for_each_chunk(&mut out, ROWS_PER_TASK * dim, &|first, out| {
+        for (row, out) in positions[first / dim..].iter().zip(out.chunks_exact_mut(dim)) {
+            out.copy_from_slice(&values[*row as usize * dim..][..dim]);
+        }
+    });
+    out.into()
+}
+
+fn each<T>(row: &[f32], out: &mut [T], convert: impl Fn(f32) -> T) {
+    out.iter_mut().zip(row).for_each(|(out, &value)| *out = convert(value));
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
 
-    /// Returns the same values in both stored types.
-    pub(crate) fn both(values: &[f32], dim: usize) -> [Features; 2] {
-        let halves: Vec<f16> = values.iter().map(|&v| f16::from_f32(v)).collect();
-        [Features::F32 { values: values.to_vec().into(), dim }, Features::F16 { values: halves.into(), dim }]
+    /// Returns the same values in all stored types.
+    pub(crate) fn in_all_types(values: &[f32], dim: usize) -> [Features; 4] {
+        let features = Features::F32 { values: values.to_vec().into(), dim };
+        FeatureDtype::ALL.map(|dtype| features.to_dtype(dtype).unwrap())
     }
 
     #[test]
     fn rows_come_out_as_f32_whatever_the_stored_type() {
-        for features in both(&[0.5, -2.0, 3.0, 4.0, 0.0, 65504.0], 3) {
-            assert_eq!((features.num_rows(), features.dim()), (2, 3));
+        for (features, dtype) in in_all_types(&[0.5, -2.0, 3.0, 127.0, 0.0, -64.0], 3).iter().zip(FeatureDtype::ALL) {
+            assert_eq!((features.num_rows(), features.dim(), features.dtype()), (2, 3, dtype));
             let mut row = [9.0; 3];
             features.copy_row(1, &mut row);
-            assert_eq!(row, [4.0, 0.0, 65504.0]);
-            assert_eq!(features.row_bytes(0).len(), 3 * features.dtype().size());
+            assert_eq!(row, [127.0, 0.0, -64.0]);
+            assert_eq!(features.row_bytes(0).len(), dtype.row_bytes(3));
+            let again = features.to_dtype(FeatureDtype::F32).unwrap().to_dtype(dtype).unwrap();
+            assert_eq!(again.bytes(), features.bytes(), "{dtype} by way of f32");
         }
-        let [wide, _] = both(&[1.0, 2.0], 1);
+        let [wide, ..] = in_all_types(&[1.0, 2.0], 1);
         assert_eq!(wide.row_bytes(1), 2.0_f32.to_le_bytes());
+    }
+
+    #[test]
+    fn values_too_large_for_a_type_are_named() {
+        let features = Features::F32 { values: vec![1.0, 65504.0, -70000.0, f32::MAX].into(), dim: 2 };
+        let fail = |dtype| features.to_dtype(dtype).unwrap_err().to_string();
+        assert_eq!(fail(FeatureDtype::F16), "feature 0 of row 1 is -70000, which is too large for f16");
+        assert!(fail(FeatureDtype::Bf16).starts_with("feature 1 of row 1 is 3402823"));
+        assert!(features.to_dtype(FeatureDtype::Int8).is_ok());
     }
 
     #[test]
     fn rows_are_appended_as_stored() {
         let values: Vec<f32> = (0..30).map(|v| v as f32 / 4.0).collect();
-        for features in both(&values, 3) {
+        for features in in_all_types(&values, 3) {
             let rows: Vec<u32> = (0..2000).map(|i| i * 31 % 10).collect();
             let mut bytes = vec![7];
             features.append_rows(&rows, &mut bytes);
@@ -205,11 +340,15 @@ pub(crate) mod tests {
     #[test]
     fn the_first_value_that_is_not_finite_is_found() {
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            for features in both(&[0.0, 1.0, 2.0, bad, bad, 5.0], 2) {
-                assert_eq!(features.first_not_finite(), Some((1, 1)));
-            }
+            let wide = Features::F32 { values: vec![0.0, 1.0, 2.0, bad, bad, 5.0].into(), dim: 2 };
+            assert_eq!(wide.first_not_finite(), Some((1, 1)));
+            let halves: Vec<f16> = [0.0, 1.0, 2.0, bad].map(f16::from_f32).into();
+            assert_eq!(Features::F16 { values: halves.into(), dim: 2 }.first_not_finite(), Some((1, 1)));
+            let rows =
+                [[0.0_f32.to_le_bytes(), [1; 4]], [bad.to_le_bytes(), [2; 4]]].as_flattened().as_flattened().to_vec();
+            assert_eq!(Features::Int8 { rows: rows.into(), dim: 4 }.first_not_finite(), Some((1, 0)));
         }
-        for features in both(&[0.0, -0.0, 1e-7, 65504.0], 2) {
+        for features in in_all_types(&[0.0, -0.0, 1e-7, 65504.0], 2) {
             assert_eq!(features.first_not_finite(), None);
         }
     }

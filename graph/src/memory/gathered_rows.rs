@@ -3,8 +3,6 @@
 use super::features::ROWS_AHEAD;
 use super::uninit::zeroed;
 use super::{FeatureDtype, Features, prefetch_all, streaming};
-use half::f16;
-use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 
@@ -77,15 +75,13 @@ impl GatheredRows {
     pub fn place(&mut self, positions: &[u32], dtype: FeatureDtype, bytes: &[u8]) {
         let dim = self.dim;
         let streams = self.streams();
-        assert_eq!(bytes.len(), positions.len() * dim * dtype.size(), "bytes of the rows to place");
+        let row_bytes = dtype.row_bytes(dim);
+        assert_eq!(bytes.len(), positions.len() * row_bytes, "bytes of the rows to place");
         let memory = &mut self.values.spare_capacity_mut()[..self.num_rows * dim];
-        for (&to, row) in positions.iter().zip(bytes.chunks_exact((dim * dtype.size()).max(1))) {
+        for (&to, row) in positions.iter().zip(bytes.chunks_exact(row_bytes.max(1))) {
             let to = to as usize;
             let out = &mut memory[to * dim..][..dim];
-            match dtype {
-                FeatureDtype::F32 => streaming::copy_if(streams, bytemuck::cast_slice(row), out),
-                FeatureDtype::F16 => bytemuck::cast_slice::<u8, f16>(row).convert_to_f32_slice(zeroed(out)),
-            }
+            copy_row(dtype, row, out, streams);
             self.written[to / ROWS_PER_WORD] |= 1 << (to % ROWS_PER_WORD);
         }
         streaming::finish();
@@ -116,39 +112,32 @@ impl GatheredRows {
 /// # Panics
 /// If a row is out of range.
 fn copy_features(features: &Features, rows: &[u32], out: &mut [MaybeUninit<f32>], streams: bool) {
-    match features {
-        Features::F32 { values, dim } => {
-            copy_rows(values, *dim, rows, out, |row, out| streaming::copy_if(streams, row, out));
-            streaming::finish();
-        }
-        Features::F16 { values, dim } => {
-            copy_rows(values, *dim, rows, out, |row, out| row.convert_to_f32_slice(zeroed(out)));
-        }
-    }
-}
-
-/// Copies rows of a matrix with `copy`, as many as fit into `out`, and skips [`GatheredRows::ELSEWHERE`].
-fn copy_rows<T>(
-    values: &[T],
-    dim: usize,
-    rows: &[u32],
-    out: &mut [MaybeUninit<f32>],
-    copy: impl Fn(&[T], &mut [MaybeUninit<f32>]),
-) {
-    let row = |row: u32| &values[row as usize * dim..][..dim];
-    for (i, out) in out.chunks_exact_mut(dim).enumerate() {
+    let dtype = features.dtype();
+    let row_bytes = dtype.row_bytes(features.dim());
+    let bytes = features.bytes();
+    let row = |row: u32| &bytes[row as usize * row_bytes..][..row_bytes];
+    for (i, out) in out.chunks_exact_mut(features.dim()).enumerate() {
         if let Some(&soon) = rows.get(i + ROWS_AHEAD).filter(|&&soon| soon != GatheredRows::ELSEWHERE) {
             prefetch_all(row(soon));
         }
         if rows[i] != GatheredRows::ELSEWHERE {
-            copy(row(rows[i]), out);
+            copy_row(dtype, row(rows[i]), out, streams);
         }
+    }
+    streaming::finish();
+}
+
+/// Copies one stored row to `out` as `f32`. Only rows that are `f32` already are stored with streaming stores.
+fn copy_row(dtype: FeatureDtype, row: &[u8], out: &mut [MaybeUninit<f32>], streams: bool) {
+    match dtype {
+        FeatureDtype::F32 => streaming::copy_if(streams, bytemuck::cast_slice(row), out),
+        _ => dtype.decode(row, zeroed(out)),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::features::tests::both;
+    use super::super::features::tests::in_all_types;
     use super::*;
 
     #[test]
@@ -156,7 +145,7 @@ mod tests {
         let large = streaming::MIN_BYTES / 12 + 700;
         for (num_rows, dim) in [(0, 3), (1, 3), (63, 1), (2000, 3), (large, 3), (large, 4)] {
             let values: Vec<f32> = (0..10 * dim).map(|v| v as f32 / 4.0).collect();
-            for features in both(&values, dim) {
+            for features in in_all_types(&values, dim) {
                 let wanted: Vec<u32> = (0..num_rows as u32).map(|i| i * 31 % 10).collect();
                 let elsewhere: Vec<u32> = (0..num_rows as u32).filter(|i| i % 7 == 3).collect();
                 let mut own = wanted.clone();
@@ -183,7 +172,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "rows that have been gathered or placed")]
     fn a_row_that_never_came_is_not_read() {
-        let [features, _] = both(&[1.0, 2.0], 1);
+        let [features, ..] = in_all_types(&[1.0, 2.0], 1);
         let mut rows = GatheredRows::new(2, 1);
         rows.gather(&features, &[1, GatheredRows::ELSEWHERE]);
         rows.finish();

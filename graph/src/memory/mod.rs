@@ -1,6 +1,7 @@
 //! Arrays that are owned or memory-mapped, feature matrices, and the tools that read and write them fast.
 
 mod buffer;
+mod feature_dtype;
 mod features;
 mod gathered_rows;
 mod prefetch;
@@ -8,6 +9,8 @@ mod streaming;
 pub mod uninit;
 
 pub use buffer::Buffer;
-pub use features::{FeatureDtype, Features};
+pub use feature_dtype::{FeatureDtype, FeatureDtypes};
+pub(crate) use features::select_rows;
+pub use features::{Features, OutOfRange};
 pub use gathered_rows::GatheredRows;
 pub use prefetch::{prefetch, prefetch_all};

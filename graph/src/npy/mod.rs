@@ -2,11 +2,13 @@
 
 mod checksum;
 mod element;
+mod features;
 mod map;
 mod writer;
 
 pub use checksum::{FileMeta, checksum};
 pub use element::NpyElement;
+pub use features::{map_features, write_features};
 pub(crate) use map::map_npy_bool;
 pub use map::{map_npy, npy_shape};
 pub(crate) use writer::NpyWriter;

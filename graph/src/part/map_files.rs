@@ -6,7 +6,7 @@ use super::{Csc, EdgeTypeMeta, Meta, NodeTypeMeta};
 use crate::classes::check_num_classes;
 use crate::dataset::{EdgeAttributes, EdgeList, HeldOutEdges, Split, Splits, bad_weight, first_bad_weight};
 use crate::memory::{Buffer, FeatureDtype, Features};
-use crate::npy::{NpyElement, map_npy};
+use crate::npy::{NpyElement, map_features, map_npy};
 use crate::scan::first_position;
 use crate::{GraphError, NodeTypeId, PartitionId};
 use std::ops::Range;
@@ -86,11 +86,15 @@ impl PartFiles<'_> {
 }
 
 fn features(path: PathBuf, rows: usize, dim: usize, dtype: FeatureDtype) -> Result<Option<Features>, GraphError> {
-    Ok(match (dim, dtype) {
-        (0, _) => None,
-        (dim, FeatureDtype::F32) => Some(Features::F32 { values: array(path, &[rows, dim])?, dim }),
-        (dim, FeatureDtype::F16) => Some(Features::F16 { values: array(path, &[rows, dim])?, dim }),
-    })
+    if dim == 0 {
+        return Ok(None);
+    }
+    let features = map_features(&path, dim, dtype)?;
+    if features.num_rows() != rows {
+        let why = format!("it has {} rows, but META.json wants {rows}", features.num_rows());
+        return Err(GraphError::format(path, why));
+    }
+    Ok(Some(features))
 }
 
 fn weights(path: PathBuf, num_edges: usize) -> Result<Buffer<f32>, GraphError> {

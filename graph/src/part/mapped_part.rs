@@ -6,7 +6,7 @@ use super::map_files::PartFiles;
 use super::meta::Meta;
 use super::{Csc, PartMeta, PartitionBook};
 use crate::dataset::{EdgeAttributes, HeldOutEdges, Splits};
-use crate::memory::{Buffer, Features};
+use crate::memory::{Buffer, FeatureDtype, FeatureDtypes, Features};
 use crate::{EdgeTypeId, GlobalNodeId, GraphError, NodeTypeId, PartitionId};
 use std::path::Path;
 use std::sync::Arc;
@@ -139,6 +139,44 @@ impl Part {
         for nodes in &mut self.nodes {
             nodes.original_ids = std::mem::take(&mut nodes.original_ids).into_memory();
         }
+        self
+    }
+
+    /// Converts node features to other stored types, in the memory of this process. Features of edges keep their type.
+    ///
+    /// # Errors
+    /// [`GraphError::FeatureDtypes`] for a named type that does not exist or has no features,
+    /// [`GraphError::OutOfRange`] for a value that is too large for the type.
+    pub fn with_feature_dtypes(mut self, dtypes: &FeatureDtypes) -> Result<Self, GraphError> {
+        for (t, dtype) in self.meta.clone().new_feature_dtypes(dtypes)? {
+            let converted = self.converted_features(t, dtype)?;
+            self = self.with_features(t, converted);
+        }
+        Ok(self)
+    }
+
+    /// Returns the features of the owned nodes of a type, converted to another stored type.
+    ///
+    /// # Errors
+    /// [`GraphError::OutOfRange`] for a value that is too large for the type.
+    ///
+    /// # Panics
+    /// If the node type has no features.
+    pub fn converted_features(&self, node_type: NodeTypeId, dtype: FeatureDtype) -> Result<Features, GraphError> {
+        let features = self.nodes(node_type).features.as_ref().expect("a node type with features");
+        let name = &self.meta.node_types[node_type.index()].name;
+        features.to_dtype(dtype).map_err(|source| GraphError::OutOfRange { node_type: name.clone(), source })
+    }
+
+    /// Replaces the features of the owned nodes of a type by the same features of another stored type.
+    ///
+    /// # Panics
+    /// If the numbers of rows or columns differ.
+    pub fn with_features(mut self, node_type: NodeTypeId, features: Features) -> Self {
+        let shape = (self.owned(node_type).len(), self.meta.node_types[node_type.index()].feature_dim);
+        assert_eq!((features.num_rows(), features.dim()), shape, "rows and columns of features");
+        Arc::make_mut(&mut self.meta).node_types[node_type.index()].feature_dtype = features.dtype();
+        self.nodes[node_type.index()].features = Some(features);
         self
     }
 

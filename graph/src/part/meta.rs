@@ -3,8 +3,10 @@
 use super::folders::{edge_dir, is_folder_name, node_dir, part_dir};
 use super::format::check_format;
 use super::{EdgeTypeMeta, NodeTypeMeta, Provenance, Report};
+use crate::dataset::plan_feature_dtypes;
+use crate::memory::{FeatureDtype, FeatureDtypes};
 use crate::npy::FileMeta;
-use crate::{GraphError, PartitionId, max_classes};
+use crate::{GraphError, NodeTypeId, PartitionId, max_classes};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -166,6 +168,18 @@ impl Meta {
             }
         }
         names
+    }
+
+    /// Returns the node types whose features are to be stored in another type than now, with these types.
+    ///
+    /// # Errors
+    /// [`GraphError::FeatureDtypes`] for a named type that does not exist or has no features.
+    pub fn new_feature_dtypes(&self, dtypes: &FeatureDtypes) -> Result<Vec<(NodeTypeId, FeatureDtype)>, GraphError> {
+        let types: Vec<(&str, bool)> = self.node_types.iter().map(|t| (t.name.as_str(), t.feature_dim > 0)).collect();
+        let planned = plan_feature_dtypes(dtypes, &types)?;
+        let changed = planned.into_iter().enumerate().filter_map(|(t, dtype)| Some((t, dtype?)));
+        let changed = changed.filter(|&(t, dtype)| dtype != self.node_types[t].feature_dtype);
+        Ok(changed.map(|(t, dtype)| (NodeTypeId(t as u16), dtype)).collect())
     }
 
     /// Returns a hash that identifies this partitioning. Processes may only work together on parts with the same

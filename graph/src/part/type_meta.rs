@@ -26,6 +26,13 @@ pub struct NodeTypeMeta {
     pub has_times: bool,
 }
 
+impl NodeTypeMeta {
+    /// Returns the size of a stored row of features in bytes, 0 without features.
+    pub fn feature_bytes(&self) -> usize {
+        self.feature_dtype.row_bytes(self.feature_dim)
+    }
+}
+
 /// The description of one edge type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeTypeMeta {
@@ -55,4 +62,11 @@ pub struct EdgeTypeMeta {
     /// True if held-out edges have times.
     #[serde(default)]
     pub held_out_has_times: bool,
+}
+
+impl EdgeTypeMeta {
+    /// Returns the size of a stored row of features in bytes, 0 without features.
+    pub fn feature_bytes(&self) -> usize {
+        self.feature_dtype.row_bytes(self.feature_dim)
+    }
 }

@@ -56,7 +56,7 @@ impl<'a> FileWriter<'a> {
 /// Returns the number of data bytes in the files of a node type.
 fn node_bytes(nodes: &NodeData) -> usize {
     let row = size_of::<u32>()
-        + nodes.features.as_ref().map_or(0, |features| features.dim() * features.dtype().size())
+        + nodes.features.as_ref().map_or(0, |features| features.dtype().row_bytes(features.dim()))
         + nodes.labels.as_ref().map_or(0, |_| size_of::<i64>())
         + nodes.times.as_ref().map_or(0, |_| size_of::<i64>());
     let in_splits: usize = Split::ALL.iter().map(|&split| nodes.splits.get(split).len()).sum();
@@ -67,7 +67,7 @@ fn node_bytes(nodes: &NodeData) -> usize {
 fn edge_bytes(edges: &InEdges, src_type: &NodeData, num_parts: u32) -> usize {
     let attributes = &edges.attributes;
     let edge = size_of::<u32>()
-        + attributes.features.as_ref().map_or(0, |features| features.dim() * features.dtype().size())
+        + attributes.features.as_ref().map_or(0, |features| features.dtype().row_bytes(features.dim()))
         + attributes.weights.as_ref().map_or(0, |_| size_of::<f32>())
         + attributes.times.as_ref().map_or(0, |_| size_of::<i64>())
         + src_type.times.as_ref().map_or(0, |_| size_of::<i64>());
@@ -196,8 +196,17 @@ impl Content<'_> {
             Self::Ids(ids) => write_pieces(path, &[ids.len()], ids.chunks(PIECE_BYTES / 4), meter),
             Self::Edges(ends) => write_pieces(path, &[2, ends.len() / 2], ends.chunks(PIECE_BYTES / 4), meter),
             Self::Times(times) => write_pieces(path, &[times.len()], times.chunks(PIECE_BYTES / 8), meter),
-            Self::Features(Features::F32 { values, dim }, rows) => gather(path, values, Some(*dim), rows, meter),
-            Self::Features(Features::F16 { values, dim }, rows) => gather(path, values, Some(*dim), rows, meter),
+            Self::Features(features, rows) => {
+                let width = Some(features.stored_width());
+                match features {
+                    Features::F32 { values, .. } => gather(path, values, width, rows, meter),
+                    Features::F16 { values, .. } => gather(path, values, width, rows, meter),
+                    Features::Bf16 { values, .. } => {
+                        gather(path, bytemuck::cast_slice::<_, u16>(values), width, rows, meter)
+                    }
+                    Features::Int8 { rows: values, .. } => gather(path, values, width, rows, meter),
+                }
+            }
             Self::Whole(values, rows) => gather(path, values, None, rows, meter),
             Self::Floats(values, rows) => gather(path, values, None, rows, meter),
             Self::SourceTimes { times, original, sources } => {

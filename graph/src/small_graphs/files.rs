@@ -4,8 +4,8 @@ use super::format::{FORMAT_NAME, FORMAT_VERSION, GraphsMeta};
 use super::graph_data::check_offsets;
 use super::{GraphDataset, NodeLabels};
 use crate::GraphError;
-use crate::memory::{Buffer, FeatureDtype, Features};
-use crate::npy::{NpyElement, NpyWriter, map_npy};
+use crate::memory::Buffer;
+use crate::npy::{NpyElement, NpyWriter, map_features, map_npy, write_features};
 use std::path::{Path, PathBuf};
 
 /// The file that describes a folder of graphs. It is written last, so a folder without it is incomplete.
@@ -21,10 +21,8 @@ impl GraphDataset {
         put(&file(dir, "indptr"), &[self.indptr.len()], &self.indptr)?;
         put(&file(dir, "indices"), &[self.indices.len()], &self.indices)?;
         put(&file(dir, "labels"), &[self.labels.len()], &self.labels)?;
-        match &self.features {
-            Some(Features::F32 { values, dim }) => put(&file(dir, "features"), &[self.num_nodes(), *dim], values)?,
-            Some(Features::F16 { values, dim }) => put(&file(dir, "features"), &[self.num_nodes(), *dim], values)?,
-            None => {}
+        if let Some(features) = &self.features {
+            write_features(&file(dir, "features"), features)?;
         }
         if let Some(NodeLabels { columns, per_node, .. }) = &self.node_labels {
             put(&file(dir, "node_labels"), &[self.num_nodes(), *per_node], columns)?;
@@ -65,8 +63,7 @@ impl GraphDataset {
         let text = std::fs::read(&path).map_err(|e| GraphError::io(&path, e))?;
         let meta = GraphsMeta::parse(&path, &text)?;
         let features = match meta.features {
-            Some((dim, FeatureDtype::F32)) => Some(Features::F32 { values: map(dir, "features")?, dim }),
-            Some((dim, FeatureDtype::F16)) => Some(Features::F16 { values: map(dir, "features")?, dim }),
+            Some((dim, dtype)) => Some(map_features(&file(dir, "features"), dim, dtype)?),
             None => None,
         };
         let node_labels = match meta.node_labels {

@@ -195,10 +195,8 @@ impl GraphDataset {
         hash.update(bytemuck::cast_slice(&self.labels));
         hash.update(bytemuck::cast_slice(&self.classes));
         hash.update(&(self.feature_dim() as u64).to_le_bytes());
-        match &self.features {
-            Some(Features::F32 { values, .. }) => hash.update(bytemuck::cast_slice(values)),
-            Some(Features::F16 { values, .. }) => hash.update(bytemuck::cast_slice(values)),
-            None => {}
+        if let Some(features) = &self.features {
+            hash.update(features.bytes());
         }
         let columns = self.node_labels.as_ref().map(|labels| &labels.columns);
         for labels in columns.into_iter().chain(&self.edge_labels) {

@@ -87,12 +87,14 @@ fn expected(graph: &Dataset, valid: bool, model: &LinkModel<Cpu>, rows: &[Vec<Ve
     }
 }
 
-fn assert_close(found: &LinkScores, expected: &LinkScores, what: &str) {
+/// Fails unless all measures are equal, up to what `swaps` of two neighbors in a ranking change.
+fn assert_close(found: &LinkScores, expected: &LinkScores, swaps: f64, what: &str) {
     assert_eq!((found.edges, found.roc_auc), (expected.edges, expected.roc_auc), "{what}");
     let measures = |scores: &LinkScores| [scores.mrr, scores.hits_at_1, scores.hits_at_3, scores.hits_at_10];
     for (one, other) in measures(found).into_iter().zip(measures(expected)) {
         let (Some(one), Some(other)) = (one, other) else { panic!("{what}: {found:?}") };
-        assert!((one - other).abs() < 1e-9, "{what}: {found:?} instead of {expected:?}");
+        let tolerance = swaps / expected.edges as f64 + 1e-9;
+        assert!((one - other).abs() <= tolerance, "{what}: {found:?} instead of {expected:?}");
     }
 }
 
@@ -111,6 +113,7 @@ fn assert_ranked(
     (model, model_config): (&LinkModel<Cpu>, &LinkModelConfig),
     tables: &[EmbeddingTable],
     rows: &[Vec<Vec<f64>>],
+    swaps: f64,
 ) {
     let [valid, test] = [true, false].map(|valid| expected(graph, valid, model, rows));
     assert!(valid.edges > 50 && test.mrr > Some(0.01) && valid != test, "{valid:?}");
@@ -121,8 +124,8 @@ fn assert_ranked(
         });
         for result in &results {
             let what = format!("{} of {:?} and {}", path.display(), config.training.kind, config.decoder);
-            assert_close(&result.valid, &valid, &what);
-            assert_close(&result.test, &test, &what);
+            assert_close(&result.valid, &valid, swaps, &what);
+            assert_close(&result.test, &test, swaps, &what);
             assert_eq!(result, &results[0], "the same on every rank");
         }
     }
@@ -157,7 +160,7 @@ fn ranks_of_embeddings_are_those_of_plain_loops_ties_included() {
             let values = TensorData::new(relations.clone(), [graph.edge_types.len(), dim]);
             model.decoder.relations = Some(Param::from_tensor(Tensor::from_data(values, &device)));
         }
-        assert_ranked(&graph, &jobs, &config, (&model, &model_config), &tables, &rows);
+        assert_ranked(&graph, &jobs, &config, (&model, &model_config), &tables, &rows, 0.0);
     }
 }
 
@@ -175,7 +178,8 @@ fn ranks_of_encoded_nodes_are_those_of_plain_loops() {
         // Without residuals, the rows of layers that end in a ReLU would often be all zeros.
         config.training.residual = true;
         let (model, model_config, tables, rows) = encoded(&jobs[0].0, &config);
-        assert_ranked(&graph, &jobs, &config, (&model, &model_config), &tables, &rows);
+        // Processors round products of batches of different sizes differently, which may swap two almost equal scores.
+        assert_ranked(&graph, &jobs, &config, (&model, &model_config), &tables, &rows, 1.0);
     }
 }
 

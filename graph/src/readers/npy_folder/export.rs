@@ -2,7 +2,7 @@
 
 use super::files::{EDGE_INDEX_FILE, TEST_EDGE_FILE, TEST_TIME_FILE, VALID_EDGE_FILES, VALID_TIME_FILES};
 use crate::dataset::{Dataset, EdgeList, Split};
-use crate::memory::Features;
+use crate::memory::{FeatureDtype, Features};
 use crate::npy::{NpyElement, write_npy};
 use crate::{EdgeTypeId, GraphError, NodeTypeId, parallel};
 use edgecut_output::OutputFile;
@@ -78,6 +78,11 @@ fn write_features(folder: &Path, name: &str, features: Option<&Features>) -> Res
     match features {
         Some(Features::F32 { values, dim }) => replace(folder, name, &[values.len() / dim, *dim], values),
         Some(Features::F16 { values, dim }) => replace(folder, name, &[values.len() / dim, *dim], values),
+        // Datasets hold no other types, since NumPy has none for them.
+        Some(features) => {
+            let features = features.to_dtype(FeatureDtype::F32).expect("f32 holds every value");
+            write_features(folder, name, Some(&features))
+        }
         None => remove(folder, name),
     }
 }

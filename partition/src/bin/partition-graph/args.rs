@@ -2,7 +2,7 @@
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use edgecut_graph::readers::{DatasetSource, FakeOptions};
-use edgecut_graph::{HoldOut, OverlapPolicy, is_folder_name};
+use edgecut_graph::{FeatureDtypes, HoldOut, OverlapPolicy, is_folder_name};
 use edgecut_partition::{Balance, Method, PartitionOptions};
 use std::path::PathBuf;
 
@@ -95,6 +95,10 @@ pub(crate) struct PartitionArgs {
     /// --to-undirected, an edge and its reverse are the same edge.
     #[arg(long, value_name = "error|remove|allow", default_value_t = OverlapPolicy::Error)]
     overlap: OverlapPolicy,
+    /// The type in which node features are stored and sent, for all node types, or as TYPE=DTYPE,TYPE=DTYPE for some:
+    /// f32, f16, bf16, or int8 with a scale per row. Computation stays in f32 [default: the type in the dataset's files].
+    #[arg(long, alias = "feature_dtype", value_name = "f32|f16|bf16|int8")]
+    feature_dtype: Option<FeatureDtypes>,
     /// Replace an existing partitioned graph.
     #[arg(long)]
     overwrite: bool,
@@ -145,6 +149,8 @@ enum MethodName {
 pub(crate) struct Job {
     pub(crate) source: DatasetSource,
     pub(crate) options: PartitionOptions,
+    /// The stored types of node features, if not those of the dataset.
+    pub(crate) feature_dtypes: FeatureDtypes,
     pub(crate) out_dir: PathBuf,
 }
 
@@ -192,7 +198,8 @@ impl PartitionArgs {
             overlap: self.overlap,
             overwrite: self.overwrite,
         };
-        Ok(Job { source, options, out_dir: self.output_dir.clone().unwrap_or_else(default_dir) })
+        let feature_dtypes = self.feature_dtype.clone().unwrap_or_default();
+        Ok(Job { source, options, feature_dtypes, out_dir: self.output_dir.clone().unwrap_or_else(default_dir) })
     }
 }
 

@@ -54,8 +54,9 @@ fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
 }
 
 fn load_and_partition(job: &Job, terminal: &Terminal) -> anyhow::Result<Meta> {
-    let Loaded { dataset, warnings } = readers::load_with_warnings(&job.source)?;
+    let Loaded { mut dataset, warnings } = readers::load_with_warnings(&job.source)?;
     terminal.suspended(|| warn(&warnings));
+    dataset.convert_features(&job.feature_dtypes)?;
     Ok(partition_loaded(dataset, &job.options, &job.out_dir, terminal)?)
 }
 

@@ -8,7 +8,7 @@ use crate::shared_flags::SharedFlags;
 use crate::source::Source;
 use anyhow::Context;
 use edgecut_cluster::{Cluster, ProcessGroup};
-use edgecut_dist_sampler::{DistGraph, DistGraphConfig, share_dataset};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, convert_features, share_dataset};
 use edgecut_graph::readers::{DatasetSource, Loaded, load_with_warnings};
 use edgecut_graph::{GraphError, Meta, Part};
 use edgecut_trainer::GradientSum;
@@ -48,7 +48,7 @@ pub(crate) fn run(
     // Declared outside of the closure: the distributed graph answers other ranks until all have left, so it must outlive
     // `job::run`.
     let mut serving = None;
-    let flags = SharedFlags { flags, dataset: dataset.as_ref() };
+    let flags = SharedFlags { flags, dataset: dataset.as_ref(), feature_dtype: args.feature_dtype.as_ref() };
     job::run(job, rank, source.fingerprint(), &flags, |Job { cluster, world, gradient_sum }| {
         let node = match source {
             Source::Parts(meta) => {
@@ -84,6 +84,10 @@ fn share(dataset: &DatasetSource, cluster: &Cluster) -> anyhow::Result<Part> {
 fn serve(job: &JobArgs, args: &PartArgs, rank: &Rank, part: Part, cluster: &Cluster) -> anyhow::Result<Arc<DistGraph>> {
     let copies = args.copy_edges || !(args.map_edges || shares_part(part.meta(), rank)?);
     let part = if copies { part.with_edges_in_memory() } else { part };
+    let part = match &args.feature_dtype {
+        Some(dtypes) => convert_features(cluster, part, dtypes)?,
+        None => part,
+    };
     Ok(DistGraph::start(Arc::new(part), cluster.clone(), config(job, args, rank))?)
 }
 

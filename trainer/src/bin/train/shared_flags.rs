@@ -6,7 +6,7 @@
 use crate::source::DatasetFlags;
 use anyhow::{Context, bail};
 use edgecut_cluster::ProcessGroup;
-use edgecut_graph::{HoldOut, HoldOutChoice};
+use edgecut_graph::{FeatureDtypes, HoldOut, HoldOutChoice};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -20,6 +20,8 @@ pub(crate) struct SharedFlags<'a, F> {
     /// The flags of a dataset that is not partitioned.
     #[serde(flatten)]
     pub(crate) dataset: Option<&'a DatasetFlags<'a>>,
+    /// The stored types of node features.
+    pub(crate) feature_dtype: Option<&'a FeatureDtypes>,
 }
 
 /// Checks that all ranks were started with the same flags. Otherwise they would train different models.
@@ -115,7 +117,8 @@ mod tests {
     fn shared(flags: &impl Serialize, part: Option<&PartArgs>) -> Value {
         let dataset =
             part.map(|part| DatasetFlags { dataset_root_dir: part.dataset_root_dir.clone(), whole: &part.whole });
-        serde_json::to_value(SharedFlags { flags, dataset: dataset.as_ref() }).expect("JSON")
+        let feature_dtype = part.and_then(|part| part.feature_dtype.as_ref());
+        serde_json::to_value(SharedFlags { flags, dataset: dataset.as_ref(), feature_dtype }).expect("JSON")
     }
 
     /// Returns the flags to compare, or `None` if the command line is invalid.

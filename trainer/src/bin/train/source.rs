@@ -130,6 +130,7 @@ fn refuse_at_servers(args: &PartArgs) -> anyhow::Result<()> {
         ("--add-reverse-edges", whole.add_reverse_edges, MADE),
         ("--hold-out-edges", whole.hold_out_edges.is_some(), MADE),
         ("--overlap", whole.overlap.is_some(), MADE),
+        ("--feature-dtype", args.feature_dtype.is_some(), OF_SERVERS),
         ("--map-edges", args.map_edges, OF_SERVERS),
         ("--copy-edges", args.copy_edges, OF_SERVERS),
         ("--verify", args.verify, OF_SERVERS),

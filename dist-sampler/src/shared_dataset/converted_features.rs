@@ -1,0 +1,132 @@
+//! Node features in another stored type, which the processes of one machine share.
+
+use crate::error::SampleError;
+use crate::node::dist_graph::DistGraph;
+use crate::shared_dataset::temporary_folder::TemporaryFolder;
+use edgecut_cluster::{Cluster, with_causes};
+use edgecut_graph::{FeatureDtypes, GraphError, NodeTypeId, Part, map_features, write_features};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Converts the node features of this process's part to other stored types, such as `int8`, which take less memory and
+/// less time on the wire. All processes of a job must call this, with the same types, before [`DistGraph::start`]: the
+/// features of a node are then the same on all of them, for any partitioning.
+///
+/// The processes of a machine that hold the same part share one copy: a mapped file in the system's temporary folder
+/// (set `TMPDIR` to choose another), which is removed once all have mapped it. A process that is alone on its machine
+/// has the features in its own memory.
+///
+/// ```
+/// use edgecut_cluster::Cluster;
+/// use edgecut_dist_sampler::{convert_features, share_dataset};
+/// use edgecut_graph::FeatureDtype;
+/// use edgecut_graph::readers::{FakeOptions, fake};
+/// let cluster = Cluster::join_local(1, |_| {})?.remove(0);
+/// let part = share_dataset(&cluster, || fake(&FakeOptions::default()))?;
+/// let part = convert_features(&cluster, part, &FeatureDtype::Int8.into())?;
+/// assert_eq!(part.meta().node_types[0].feature_dtype, FeatureDtype::Int8);
+/// # cluster.shutdown()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`SampleError::Dataset`] for a named type that does not exist or has no features, for a value that is too large for
+/// its type, and if the files cannot be written or mapped.
+pub fn convert_features(cluster: &Cluster, part: Part, dtypes: &FeatureDtypes) -> Result<Part, SampleError> {
+    let planned = part.meta().new_feature_dtypes(dtypes).map_err(invalid)?;
+    let config = cluster.config();
+    if planned.is_empty() || config.local_world_size == 1 {
+        return part.with_feature_dtypes(dtypes).map_err(invalid);
+    }
+    let parent = std::env::temp_dir();
+    let failed = |error: GraphError| {
+        let why = with_causes(&error);
+        let folder = parent.display();
+        let what = format!(
+            "{why} (the processes of this machine share the converted features through {folder}; set TMPDIR to choose \
+             another folder)"
+        );
+        SampleError::Dataset { what }
+    };
+    let mut local = cluster.local_group()?;
+    let folder = match config.local_rank {
+        0 => {
+            let folder = TemporaryFolder::create(&parent);
+            Some(folder.map_err(|error| failed(GraphError::io(&parent, error)))?)
+        }
+        _ => None,
+    };
+    let mut dir = folder.as_ref().map(|folder| folder.dir().as_os_str().as_bytes().to_vec()).unwrap_or_default();
+    local.broadcast_bytes(&mut dir, 0)?;
+    let dir = Path::new(OsStr::from_bytes(&dir));
+    // The first process of this machine that holds a part converts its features for the others.
+    let before_this = config.local_ranks().start..config.rank;
+    let holders = before_this.map(|rank| DistGraph::part_of_rank(part.meta(), rank, config.world_size));
+    let is_first = !holders.collect::<Result<Vec<_>, _>>()?.contains(&part.id());
+    if is_first {
+        for &(t, dtype) in &planned {
+            let converted = part.converted_features(t, dtype).map_err(invalid)?;
+            write_features(&file(dir, &part, t), &converted).map_err(failed)?;
+        }
+    }
+    local.barrier()?;
+    let mut shared = part;
+    for (t, dtype) in planned {
+        let dim = shared.meta().node_types[t.index()].feature_dim;
+        let features = map_features(&file(dir, &shared, t), dim, dtype).map_err(failed)?;
+        shared = shared.with_features(t, features);
+    }
+    // Once all processes have mapped the files, dropping `folder` may remove their names.
+    local.barrier()?;
+    Ok(shared)
+}
+
+fn file(dir: &Path, part: &Part, node_type: NodeTypeId) -> PathBuf {
+    dir.join(format!("features-{}-{}.npy", part.id(), node_type.0))
+}
+
+fn invalid(error: GraphError) -> SampleError {
+    SampleError::Dataset { what: with_causes(&error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edgecut_graph::FeatureDtype;
+    use edgecut_graph::readers::{FakeOptions, fake_hetero};
+
+    #[test]
+    fn processes_of_a_machine_share_the_converted_features() {
+        let graph = fake_hetero(&FakeOptions { avg_num_nodes: 60, ..FakeOptions::default() }).unwrap();
+        let dtypes: FeatureDtypes = "bf16,v1=int8".parse().unwrap();
+        for local_world_size in [1, 2] {
+            let ranks = Cluster::join_local(2, |config| {
+                (config.local_rank, config.local_world_size) = (config.rank % local_world_size, local_world_size);
+            });
+            let dir = tempfile::tempdir().unwrap();
+            edgecut_graph::part_writer::write_one_part(graph.clone(), dir.path()).unwrap();
+            let convert = |cluster: Cluster| {
+                let part = Part::open(dir.path(), edgecut_graph::PartitionId(0), false).unwrap();
+                let part = convert_features(&cluster, part, &dtypes).unwrap();
+                cluster.shutdown().unwrap();
+                part
+            };
+            let convert = &convert;
+            let parts: Vec<Part> = std::thread::scope(|scope| {
+                let ranks = ranks.unwrap().into_iter();
+                let threads: Vec<_> = ranks.map(|rank| scope.spawn(move || convert(rank))).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            for part in parts {
+                for (t, dtype) in [(0, FeatureDtype::Bf16), (1, FeatureDtype::Int8)] {
+                    let found = part.nodes(NodeTypeId(t)).features.as_ref().unwrap();
+                    let expected = graph.node_types[t as usize].features.as_ref().unwrap().to_dtype(dtype).unwrap();
+                    assert_eq!((found.dtype(), found.is_mapped()), (dtype, local_world_size == 2));
+                    assert_eq!(part.meta().node_types[t as usize].feature_dtype, dtype);
+                    assert!((0..60).all(|row| found.row_bytes(row) == expected.row_bytes(row)));
+                }
+            }
+        }
+    }
+}

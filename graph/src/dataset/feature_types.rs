@@ -1,0 +1,78 @@
+//! The stored types of a dataset's features.
+
+use super::Dataset;
+use crate::GraphError;
+use crate::memory::{FeatureDtype, FeatureDtypes};
+
+impl Dataset {
+    /// Converts node features to other stored types, in memory. Features of edges keep their type.
+    ///
+    /// ```
+    /// use edgecut_graph::readers::{FakeOptions, fake};
+    /// use edgecut_graph::FeatureDtype;
+    /// let mut graph = fake(&FakeOptions { avg_num_nodes: 50, ..FakeOptions::default() })?;
+    /// graph.convert_features(&FeatureDtype::Int8.into())?;
+    /// assert_eq!(graph.node_types[0].features.as_ref().map(|features| features.dtype()), Some(FeatureDtype::Int8));
+    /// # Ok::<(), edgecut_graph::GraphError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`GraphError::FeatureDtypes`] for a named type that does not exist or has no features,
+    /// [`GraphError::OutOfRange`] for a value that is too large for the type.
+    pub fn convert_features(&mut self, dtypes: &FeatureDtypes) -> Result<(), GraphError> {
+        let types = self.node_types.iter().map(|nodes| (nodes.name.as_str(), nodes.features.is_some()));
+        let planned = plan_feature_dtypes(dtypes, &types.collect::<Vec<_>>())?;
+        for (nodes, dtype) in self.node_types.iter_mut().zip(planned) {
+            let (Some(features), Some(dtype)) = (&nodes.features, dtype) else { continue };
+            let converted = features.to_dtype(dtype);
+            let name = &nodes.name;
+            let named = |source| GraphError::OutOfRange { node_type: name.clone(), source };
+            nodes.features = Some(converted.map_err(named)?);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the new stored type of the features of each node type, `None` for those that stay. `node_types` holds names
+/// and whether there are features.
+pub(crate) fn plan_feature_dtypes(
+    dtypes: &FeatureDtypes,
+    node_types: &[(&str, bool)],
+) -> Result<Vec<Option<FeatureDtype>>, GraphError> {
+    let with_features: Vec<&str> = node_types.iter().filter(|(_, has)| *has).map(|&(name, _)| name).collect();
+    if let Some(name) = dtypes.unknown(&with_features) {
+        let others = with_features.join(", ");
+        let others = if others.is_empty() { "no node type".to_owned() } else { format!("only {others}") };
+        let why = format!("there is no node type {name} with features: {others} can have a type of features");
+        return Err(GraphError::FeatureDtypes { why });
+    }
+    if with_features.is_empty() && !dtypes.is_empty() {
+        let why = "no node type has features, so none can have a type of features".into();
+        return Err(GraphError::FeatureDtypes { why });
+    }
+    Ok(node_types.iter().map(|&(name, has)| dtypes.of(name).filter(|_| has)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::readers::{FakeOptions, fake_hetero};
+
+    #[test]
+    fn types_without_features_cannot_be_named() {
+        let mut graph = fake_hetero(&FakeOptions { avg_num_nodes: 40, ..FakeOptions::default() }).unwrap();
+        for (text, why) in [
+            ("v9=f16", "there is no node type v9 with features: only v0, v1 can have"),
+            ("v0=f16,v2=f16", "there is no node type v2 with features: only v0, v1 can have"),
+        ] {
+            let error = graph.convert_features(&text.parse().unwrap()).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        graph.convert_features(&"f16,v1=int8".parse().unwrap()).unwrap();
+        let dtypes: Vec<_> = graph.node_types.iter().map(|t| t.features.as_ref().map(|f| f.dtype())).collect();
+        assert_eq!(dtypes, [Some(FeatureDtype::F16), Some(FeatureDtype::Int8), None]);
+        graph.node_types.iter_mut().for_each(|nodes| nodes.features = None);
+        let error = graph.convert_features(&FeatureDtype::F16.into()).unwrap_err().to_string();
+        assert_eq!(error, "no node type has features, so none can have a type of features");
+    }
+}

@@ -1,0 +1,60 @@
+//! Feature matrices in `.npy` files.
+
+use super::{NpyWriter, map_npy};
+use crate::GraphError;
+use crate::memory::{FeatureDtype, Features};
+use std::path::Path;
+
+/// Writes features to a new file, for other processes of this machine: the file is not synced to disk.
+///
+/// NumPy has no bf16, so their bits are written as `uint16`. Rows of integers are written as `uint8`, with their scales.
+///
+/// # Errors
+/// Any I/O error, with `path`.
+pub fn write_features(path: &Path, features: &Features) -> Result<(), GraphError> {
+    let shape = [features.num_rows(), features.stored_width()];
+    match features {
+        Features::F32 { values, .. } => write(path, &shape, values),
+        Features::F16 { values, .. } => write(path, &shape, values),
+        Features::Bf16 { values, .. } => write(path, &shape, bytemuck::cast_slice::<_, u16>(values)),
+        Features::Int8 { rows, .. } => write(path, &shape, rows),
+    }
+}
+
+fn write<T: super::NpyElement>(path: &Path, shape: &[usize], values: &[T]) -> Result<(), GraphError> {
+    let mut writer = NpyWriter::create(path, shape)?;
+    writer.write(values)?;
+    writer.finish_unsynced().map(drop)
+}
+
+/// Maps features of `dim` columns and a stored type.
+///
+/// ```
+/// use edgecut_graph::{FeatureDtype, Features, map_features, write_features};
+/// # let dir = tempfile::tempdir()?;
+/// let path = dir.path().join("features.npy");
+/// let features = Features::F32 { values: vec![1.0, 2.0, 3.0, 4.0].into(), dim: 2 }.to_dtype(FeatureDtype::Bf16)?;
+/// write_features(&path, &features)?;
+/// let mapped = map_features(&path, 2, FeatureDtype::Bf16)?;
+/// assert_eq!((mapped.num_rows(), mapped.row_bytes(1)), (2, features.row_bytes(1)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Fails if the file is missing, truncated, of another type or of another number of columns.
+pub fn map_features(path: &Path, dim: usize, dtype: FeatureDtype) -> Result<Features, GraphError> {
+    let (shape, features) = match dtype {
+        FeatureDtype::F32 => map_npy(path).map(|(shape, values)| (shape, Features::F32 { values, dim })),
+        FeatureDtype::F16 => map_npy(path).map(|(shape, values)| (shape, Features::F16 { values, dim })),
+        FeatureDtype::Bf16 => {
+            map_npy::<u16>(path).map(|(shape, values)| (shape, Features::Bf16 { values: values.cast(), dim }))
+        }
+        FeatureDtype::Int8 => map_npy(path).map(|(shape, rows)| (shape, Features::Int8 { rows, dim })),
+    }?;
+    let width = features.stored_width();
+    if shape.len() != 2 || shape[1] != width {
+        let why = format!("its shape is {shape:?}, but rows of {dim} features of type {dtype} have {width} columns");
+        return Err(GraphError::format(path, why));
+    }
+    Ok(features)
+}
