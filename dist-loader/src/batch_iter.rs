@@ -41,7 +41,7 @@ enum Source<T> {
     /// Each batch is made on request.
     OnRequest { batches: Batches<T>, threads: LoaderThreads },
     /// Batches are made ahead and wait in a channel.
-    Ahead { receiver: mpsc::Receiver<Result<Ready<T>, LoaderError>>, driver: Driver },
+    Ahead { receiver: mpsc::Receiver<Result<Ready<T>, LoaderError>>, driver: Driver, threads: LoaderThreads },
 }
 
 impl<T> BatchIter<T> {
@@ -52,9 +52,10 @@ impl<T> BatchIter<T> {
     pub(crate) fn ahead(
         receiver: mpsc::Receiver<Result<Ready<T>, LoaderError>>,
         driver: Driver,
+        threads: LoaderThreads,
         num_steps: usize,
     ) -> Self {
-        Self { source: Source::Ahead { receiver, driver }, left: num_steps }
+        Self { source: Source::Ahead { receiver, driver, threads }, left: num_steps }
     }
 }
 
@@ -73,7 +74,10 @@ impl<T> Iterator for BatchIter<T> {
                 }
                 ready.unwrap_or(Err(LoaderError::Stopped))
             }
-            Source::Ahead { receiver, driver } => receiver.blocking_recv().unwrap_or_else(|| Err(driver.early_end())),
+            Source::Ahead { receiver, driver, threads } => {
+                threads.count_taken(receiver.len());
+                receiver.blocking_recv().unwrap_or_else(|| Err(driver.early_end()))
+            }
         };
         if ready.is_err() {
             self.left = 0;

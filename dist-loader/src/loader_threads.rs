@@ -98,6 +98,13 @@ impl LoaderThreads {
         }
     }
 
+    /// Counts a batch that the consumer takes, while `ready` finished batches wait.
+    pub(crate) fn count_taken(&self, ready: usize) {
+        if let Self::OfNode(node) = self {
+            node.traffic().count_taken(ready);
+        }
+    }
+
     /// Reports an error to the other ranks at once, unless it is a consequence of another rank's failure. The consumer
     /// may be in a collective with ranks that wait for a reply of this rank. Finding the cause takes time, so it runs
     /// on a blocking thread.

@@ -107,7 +107,7 @@ impl<M: BatchMaker> PrefetchingLoader<M> {
                 }
             }
         });
-        BatchIter::ahead(receiver, driver, num_steps)
+        BatchIter::ahead(receiver, driver, self.threads.clone(), num_steps)
     }
 
     /// Returns the batches of all steps in order. A batch is started when the budget has room for it.

@@ -84,6 +84,9 @@ fn a_cache_of_features_changes_the_traffic_alone() {
             assert_eq!(fetched + cached, number(plain, "remote_nodes"), "{line}");
             assert!(number(line, "remote_bytes") < number(plain, "remote_bytes"), "{line}");
             received += number(line, "remote_bytes");
+            // With the default, two finished batches wait at most.
+            let depth = line["queue_depth"].as_f64().expect("a mean number of batches");
+            assert!((0.0..=2.0).contains(&depth), "{line}");
         }
         assert_eq!(found.last(), plain.last(), "the result with {flags:?}");
         if flags.contains(&"--stats") {

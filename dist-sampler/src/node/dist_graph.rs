@@ -16,7 +16,6 @@ use edgecut_cluster::{Cluster, ServiceListener};
 use edgecut_graph::{HopKernel, Meta, NodeTypeId, Part, PartitionId};
 use futures::{StreamExt, TryStreamExt};
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -47,13 +46,11 @@ pub struct DistGraph {
     pub(crate) config: DistGraphConfig,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) shards: Arc<Shards>,
-    served: Arc<Served>,
+    pub(crate) served: Arc<Served>,
     num_holders: usize,
     /// The features of other parts' nodes that this machine keeps.
     pub(crate) cached: OnceLock<CachedFeatures>,
     pub(crate) role: Role,
-    /// True once a server that ends refuses new requests.
-    pub(crate) is_ending: AtomicBool,
     cluster: Cluster,
     context: PeerContext,
     /// Number maps of finished batches, kept for reuse. Their number is the number of batches sampled at once.
@@ -219,7 +216,6 @@ impl DistGraph {
             num_holders,
             cached,
             role,
-            is_ending: AtomicBool::new(false),
             cluster,
             idle,
             runtime,

@@ -1,7 +1,7 @@
-//! Counters of the requests that a process answers.
+//! The state of a service: counters of its requests, and whether it ends.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Totals and current numbers, shared by all connections.
 #[derive(Debug, Default)]
@@ -13,6 +13,7 @@ pub(crate) struct Served {
     refused: AtomicU64,
     received_bytes: AtomicU64,
     sent_bytes: AtomicU64,
+    is_ending: AtomicBool,
 }
 
 /// The requests that a process has answered since it started.
@@ -53,6 +54,15 @@ impl Served {
             received_bytes: self.received_bytes.load(Ordering::Relaxed),
             sent_bytes: self.sent_bytes.load(Ordering::Relaxed),
         }
+    }
+
+    /// Makes the service refuse all further requests.
+    pub(crate) fn end(&self) {
+        self.is_ending.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Acquire)
     }
 
     /// Counts a connection until the result is dropped.

@@ -139,7 +139,7 @@ impl Serve for ServedConnection {
         let method = request.method();
         let served = self.service.served.clone();
         let in_progress = served.request(request.payload_bytes());
-        let is_ending = self.service.graph.upgrade().is_some_and(|graph| graph.is_ending.load(Ordering::Acquire));
+        let is_ending = served.is_ending();
         let mut result =
             if is_ending { Err(Refusal::Failed("the server is ending".into())) } else { self.answer(request).await };
         match &mut result {

@@ -13,6 +13,10 @@ pub struct Traffic {
     features: Vec<OfNodeType>,
     /// By edge type.
     hops: Vec<OfEdgeType>,
+    /// Batches that were taken from a loader.
+    taken_batches: AtomicU64,
+    /// The sum, over these batches, of the finished batches that waited then.
+    ready_batches: AtomicU64,
 }
 
 /// The requests to one rank.
@@ -59,6 +63,23 @@ pub struct TrafficCount {
     pub cached_nodes: u64,
     /// Bytes of these features, as they would have been received.
     pub cached_bytes: u64,
+    /// Batches that were taken from loaders that make them ahead.
+    pub taken_batches: u64,
+    /// The sum, over these batches, of the finished batches that waited when they were taken.
+    pub ready_batches: u64,
+}
+
+impl TrafficCount {
+    /// Returns the mean number of finished batches that waited when one was taken. `None` if none was taken.
+    ///
+    /// ```
+    /// use edgecut_dist_sampler::TrafficCount;
+    /// let count = TrafficCount { taken_batches: 4, ready_batches: 6, ..TrafficCount::default() };
+    /// assert_eq!(count.queue_depth(), Some(1.5));
+    /// ```
+    pub fn queue_depth(&self) -> Option<f64> {
+        (self.taken_batches > 0).then(|| self.ready_batches as f64 / self.taken_batches as f64)
+    }
 }
 
 /// The requests of this process to one rank, and their replies.
@@ -117,7 +138,15 @@ impl Traffic {
             peers: (0..num_peers).map(|_| OfPeer::default()).collect(),
             features: (0..num_node_types).map(|_| OfNodeType::default()).collect(),
             hops: (0..num_edge_types).map(|_| OfEdgeType::default()).collect(),
+            taken_batches: AtomicU64::default(),
+            ready_batches: AtomicU64::default(),
         }
+    }
+
+    /// Counts a batch that a trainer takes from its loader, while `ready` finished batches wait. Loaders call this.
+    pub fn count_taken(&self, ready: usize) {
+        add(&self.taken_batches, 1);
+        add(&self.ready_batches, ready as u64);
     }
 
     /// Counts nodes whose in-edges of a type another process has drawn.
@@ -151,7 +180,11 @@ impl Traffic {
 
     /// Returns the current totals over all peers and node types.
     pub fn count(&self) -> TrafficCount {
-        let mut count = TrafficCount::default();
+        let mut count = TrafficCount {
+            taken_batches: get(&self.taken_batches),
+            ready_batches: get(&self.ready_batches),
+            ..TrafficCount::default()
+        };
         for peer in &self.peers {
             count.remote_bytes += get(&peer.received_bytes);
             count.requests += get(&peer.requests);
@@ -213,6 +246,8 @@ impl std::ops::Sub for TrafficCount {
             requests: self.requests - before.requests,
             cached_nodes: self.cached_nodes - before.cached_nodes,
             cached_bytes: self.cached_bytes - before.cached_bytes,
+            taken_batches: self.taken_batches - before.taken_batches,
+            ready_batches: self.ready_batches - before.ready_batches,
         }
     }
 }

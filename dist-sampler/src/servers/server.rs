@@ -14,7 +14,6 @@ use bytes::Bytes;
 use edgecut_cluster::{Cluster, ServiceListener, with_causes};
 use edgecut_graph::{NodeTypeId, Part, Split};
 use futures::future::try_join_all;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The longest that a server treats another server as unreachable without trying again, in milliseconds. A server that
@@ -95,7 +94,7 @@ impl DistGraph {
 
     /// Closes the socket of a server, and refuses new requests. Requests in progress are answered.
     pub fn stop_accepting(&self) {
-        self.is_ending.store(true, Ordering::Release);
+        self.served.end();
         if let Role::Server { listener, .. } = &self.role {
             listener.lock().unwrap_or_else(PoisonError::into_inner).close();
         }

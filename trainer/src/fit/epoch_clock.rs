@@ -28,6 +28,9 @@ pub struct EpochCost {
     pub cached_nodes: u64,
     /// Bytes of these features, which were not received.
     pub cached_bytes: u64,
+    /// The mean number of finished batches that waited when a rank took one, over all ranks. Near 0, training waits for
+    /// sampling. `None` if batches are not made ahead.
+    pub queue_depth: Option<f64>,
     /// The time of sampling by hop.
     pub sampling: Vec<HopCost>,
 }
@@ -89,9 +92,18 @@ impl EpochClock {
         if let Some(SamplingCount { sampler, traffic, hops }) = self.sampling {
             let node = sampler.node();
             let traffic = node.traffic().count() - traffic;
-            let mut counts = [traffic.remote_nodes, traffic.remote_bytes, traffic.cached_nodes, traffic.cached_bytes];
+            let mut counts = [
+                traffic.remote_nodes,
+                traffic.remote_bytes,
+                traffic.cached_nodes,
+                traffic.cached_bytes,
+                traffic.taken_batches,
+                traffic.ready_batches,
+            ];
             world.all_reduce(&mut counts, ReduceOp::Sum)?;
-            [cost.remote_nodes, cost.remote_bytes, cost.cached_nodes, cost.cached_bytes] = counts;
+            let [remote_nodes, remote_bytes, cached_nodes, cached_bytes, taken_batches, ready_batches] = counts;
+            cost = EpochCost { remote_nodes, remote_bytes, cached_nodes, cached_bytes, ..cost };
+            cost.queue_depth = TrafficCount { taken_batches, ready_batches, ..traffic }.queue_depth();
             cost.sampling = hop_costs(node, &sampler.times().since(&hops), world)?;
         }
         Ok(cost)

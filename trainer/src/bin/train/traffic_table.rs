@@ -18,6 +18,8 @@ struct RankTraffic {
     features: BTreeMap<String, FeatureTraffic>,
     /// By edge type.
     edges: BTreeMap<String, EdgeTraffic>,
+    /// The mean number of finished batches that waited when the trainer took one.
+    queue_depth: Option<f64>,
 }
 
 /// The line of the metrics file.
@@ -38,6 +40,7 @@ pub(crate) fn report(reporter: &mut Reporter, graph: &DistGraph, world: &mut Pro
         peers: traffic.by_peer(),
         features: names.zip(traffic.by_node_type()).collect(),
         edges: edge_names.zip(traffic.by_edge_type()).collect(),
+        queue_depth: traffic.count().queue_depth(),
     };
     let all = world.all_gather(&serde_json::to_vec(&mine).context("write the traffic as JSON")?)?;
     let parse = |text: &Vec<u8>| serde_json::from_slice(text).context("read the traffic of another rank");
@@ -78,6 +81,11 @@ fn table(ranks: &[RankTraffic]) -> String {
             let _ = write!(text, "\n{:4}  {expanded_nodes:14}  {drawn_edges:11}  {name}", rank.rank);
         }
     }
+    text += "\nrank  waiting batches, mean";
+    for rank in ranks {
+        let depth = rank.queue_depth.map_or_else(|| "-".into(), |depth| format!("{depth:.2}"));
+        let _ = write!(text, "\n{:4}  {depth:>21}", rank.rank);
+    }
     text
 }
 
@@ -101,8 +109,15 @@ mod tests {
                 peers: vec![peer],
                 features: BTreeMap::from([("paper".to_owned(), features)]),
                 edges: BTreeMap::from([("paper__cites__paper".to_owned(), edges)]),
+                queue_depth: Some(1.256),
             },
-            RankTraffic { rank: 1, peers: vec![], features: BTreeMap::new(), edges: BTreeMap::new() },
+            RankTraffic {
+                rank: 1,
+                peers: vec![],
+                features: BTreeMap::new(),
+                edges: BTreeMap::new(),
+                queue_depth: None,
+            },
         ];
         let expected = "\
 rank  peer   requests    sent MB  received MB  waiting s
@@ -110,7 +125,10 @@ rank  peer   requests    sent MB  received MB  waiting s
 rank  fetched rows  cached rows  cached MB  node type
    0            40           60       2.00  paper
 rank  expanded nodes  drawn edges  edge type
-   0              30          200  paper__cites__paper";
+   0              30          200  paper__cites__paper
+rank  waiting batches, mean
+   0                   1.26
+   1                      -";
         assert_eq!(table(&ranks), expected);
     }
 }
