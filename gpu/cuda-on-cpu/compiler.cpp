@@ -174,6 +174,7 @@ int compile(Program &program, int count, const char *const *options) {
     const std::string source = for_the_cpu(program.source, kernel);
 
     // On a GPU signed integers wrap. Floating point is not fused, so that all CPUs give the same bits.
+    // scripts/cuda_on_cpu.sh compiles the header cuda_runtime.h with the same flags.
     std::vector<std::string> words = {cxx, "-std=c++17", "-O1", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off",
                                       "-fmax-errors=5", "-shared", "-fPIC"};
     const auto folders = includes(count, options);
