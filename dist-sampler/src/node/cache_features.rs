@@ -11,7 +11,6 @@ use crate::shared_dataset::temporary_folder::TemporaryFolder;
 use edgecut_cluster::{ProcessGroup, ReduceOp, with_causes};
 use edgecut_graph::{Features, GraphError, NodeTypeId, map_features, map_npy, write_features, write_npy};
 use std::ffi::OsStr;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -238,10 +237,7 @@ impl CacheFiles {
         }
         let (_, nodes) = map_npy::<u32>(&path)?;
         let path = self.path("rows", node_type);
-        let rows = map_features(&path, of_type.feature_dim, of_type.feature_dtype)?;
-        if rows.num_rows() != nodes.len() {
-            return Err(GraphError::io(&path, io::Error::new(io::ErrorKind::InvalidData, "the file has changed")));
-        }
+        let rows = map_features(&path, [nodes.len(), of_type.feature_dim], of_type.feature_dtype)?;
         Ok(Some(CachedTable { nodes: NodeSet::new(&nodes, of_type.book.num_nodes()), rows }))
     }
 }

@@ -73,8 +73,8 @@ pub fn convert_features(cluster: &Cluster, part: Part, dtypes: &FeatureDtypes) -
     local.barrier()?;
     let mut shared = part;
     for (t, dtype) in planned {
-        let dim = shared.meta().node_types[t.index()].feature_dim;
-        let features = map_features(&file(dir, &shared, t), dim, dtype).map_err(failed)?;
+        let shape = [shared.owned(t).len(), shared.meta().node_types[t.index()].feature_dim];
+        let features = map_features(&file(dir, &shared, t), shape, dtype).map_err(failed)?;
         shared = shared.with_features(t, features);
     }
     // Once all processes have mapped the files, dropping `folder` may remove their names.

@@ -11,6 +11,8 @@ use std::str::FromStr;
 pub(super) const SCALE_BYTES: usize = size_of::<f32>();
 /// The greatest absolute value of an entry of [`FeatureDtype::Int8`].
 const GREATEST: f32 = 127.0;
+/// The least scale other than 0. Smaller ones would have too few significant bits.
+const LEAST_SCALE: f32 = f32::MIN_POSITIVE * 128.0;
 /// The bits that are cleared at the end of a scale, so that the product of a scale and any entry is exact.
 const CLEARED_BITS: u32 = 7;
 
@@ -116,8 +118,12 @@ pub(super) fn encode_int8(values: &[f32], row: &mut [u8]) {
 }
 
 /// Returns the scale of a row by its greatest absolute value: that value / 127, rounded up to 17 significant bits. Its
-/// product with an entry, which has 7 bits, is then exact, and so is the quotient.
+/// product with an entry, which has 7 bits, is then exact, and so is the quotient. 0 for values so small that they have
+/// fewer significant bits.
 fn scale_of(greatest: f32) -> f32 {
+    if greatest / GREATEST < LEAST_SCALE {
+        return 0.0;
+    }
     let mask = (1u32 << CLEARED_BITS) - 1;
     let exact = (greatest / GREATEST).to_bits();
     let up = f32::from_bits((exact + mask) & !mask);
@@ -223,8 +229,8 @@ mod tests {
             let row = encoded(&values);
             let found = decoded(&row);
             let greatest = values.iter().fold(0.0, |most: f32, value| most.max(value.abs()));
-            // A scale has 17 significant bits, and denormal scales have fewer.
-            let half = greatest / 127.0 * 0.501 + f32::from_bits(64);
+            // A scale has 17 significant bits. Values below 127 times the least scale become 0.
+            let half = greatest / 127.0 * 0.501 + 127.0 * LEAST_SCALE;
             for (found, value) in found.iter().zip(&values) {
                 prop_assert!((found / 2.0 - value / 2.0).abs() <= half, "{} for {} of {}", found, value, greatest);
             }
@@ -235,7 +241,7 @@ mod tests {
     #[test]
     fn the_greatest_value_of_a_row_is_127_scales() {
         let row = encoded(&[0.5, -2.0, 1.0]);
-        assert_eq!(row[SCALE_BYTES..], [32, (-127_i8) as u8, 64]);
+        assert_eq!(row[SCALE_BYTES..], [32, (-127_i8) as u8, 63]);
         assert_eq!(encoded(&[0.0, -0.0]), [0; 6]);
         assert!((decoded(&encoded(&[f32::MAX, f32::MIN]))[0] / f32::MAX - 1.0).abs() < 1e-4);
     }

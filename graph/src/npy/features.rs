@@ -27,7 +27,7 @@ fn write<T: super::NpyElement>(path: &Path, shape: &[usize], values: &[T]) -> Re
     writer.finish_unsynced().map(drop)
 }
 
-/// Maps features of `dim` columns and a stored type.
+/// Maps features of a shape `[rows, dim]` and a stored type.
 ///
 /// ```
 /// use edgecut_graph::{FeatureDtype, Features, map_features, write_features};
@@ -35,14 +35,14 @@ fn write<T: super::NpyElement>(path: &Path, shape: &[usize], values: &[T]) -> Re
 /// let path = dir.path().join("features.npy");
 /// let features = Features::F32 { values: vec![1.0, 2.0, 3.0, 4.0].into(), dim: 2 }.to_dtype(FeatureDtype::Bf16)?;
 /// write_features(&path, &features)?;
-/// let mapped = map_features(&path, 2, FeatureDtype::Bf16)?;
+/// let mapped = map_features(&path, [2, 2], FeatureDtype::Bf16)?;
 /// assert_eq!((mapped.num_rows(), mapped.row_bytes(1)), (2, features.row_bytes(1)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
-/// Fails if the file is missing, truncated, of another type or of another number of columns.
-pub fn map_features(path: &Path, dim: usize, dtype: FeatureDtype) -> Result<Features, GraphError> {
+/// Fails if the file is missing, truncated, or of another type or shape.
+pub fn map_features(path: &Path, [rows, dim]: [usize; 2], dtype: FeatureDtype) -> Result<Features, GraphError> {
     let (shape, features) = match dtype {
         FeatureDtype::F32 => map_npy(path).map(|(shape, values)| (shape, Features::F32 { values, dim })),
         FeatureDtype::F16 => map_npy(path).map(|(shape, values)| (shape, Features::F16 { values, dim })),
@@ -51,9 +51,9 @@ pub fn map_features(path: &Path, dim: usize, dtype: FeatureDtype) -> Result<Feat
         }
         FeatureDtype::Int8 => map_npy(path).map(|(shape, rows)| (shape, Features::Int8 { rows, dim })),
     }?;
-    let width = features.stored_width();
-    if shape.len() != 2 || shape[1] != width {
-        let why = format!("its shape is {shape:?}, but rows of {dim} features of type {dtype} have {width} columns");
+    let expected = [rows, features.stored_width()];
+    if shape != expected {
+        let why = format!("its shape is {shape:?}, expected {expected:?} for features of type {dtype}");
         return Err(GraphError::format(path, why));
     }
     Ok(features)

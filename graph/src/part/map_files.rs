@@ -86,15 +86,7 @@ impl PartFiles<'_> {
 }
 
 fn features(path: PathBuf, rows: usize, dim: usize, dtype: FeatureDtype) -> Result<Option<Features>, GraphError> {
-    if dim == 0 {
-        return Ok(None);
-    }
-    let features = map_features(&path, dim, dtype)?;
-    if features.num_rows() != rows {
-        let why = format!("it has {} rows, but META.json wants {rows}", features.num_rows());
-        return Err(GraphError::format(path, why));
-    }
-    Ok(Some(features))
+    (dim > 0).then(|| map_features(&path, [rows, dim], dtype)).transpose()
 }
 
 fn weights(path: PathBuf, num_edges: usize) -> Result<Buffer<f32>, GraphError> {

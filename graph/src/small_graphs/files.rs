@@ -62,8 +62,10 @@ impl GraphDataset {
         let path = dir.join(META_FILE);
         let text = std::fs::read(&path).map_err(|e| GraphError::io(&path, e))?;
         let meta = GraphsMeta::parse(&path, &text)?;
+        let node_offsets: Buffer<u64> = map(dir, "node_offsets")?;
+        let num_nodes = node_offsets.last().map_or(0, |&end| end as usize);
         let features = match meta.features {
-            Some((dim, dtype)) => Some(map_features(&file(dir, "features"), dim, dtype)?),
+            Some((dim, dtype)) => Some(map_features(&file(dir, "features"), [num_nodes, dim], dtype)?),
             None => None,
         };
         let node_labels = match meta.node_labels {
@@ -72,7 +74,7 @@ impl GraphDataset {
         };
         let dataset = Self {
             name: meta.dataset,
-            node_offsets: map(dir, "node_offsets")?,
+            node_offsets,
             indptr: map(dir, "indptr")?,
             indices: map(dir, "indices")?,
             features,

@@ -8,7 +8,7 @@ use crate::shared_flags::{hold_out_text, is_given, or_default};
 use crate::training_args::TrainingArgs;
 use clap::{Args, Parser, Subcommand};
 use edgecut_dist_sampler::NumNeighbors;
-use edgecut_graph::{HoldOut, OverlapPolicy};
+use edgecut_graph::{FeatureDtypes, HoldOut, OverlapPolicy};
 use edgecut_trainer::metrics::Metric;
 use serde::Serialize;
 use std::net::IpAddr;
