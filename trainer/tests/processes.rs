@@ -155,9 +155,10 @@ fn features_converted_in_files_and_at_the_start_are_the_same() {
     edgecut_graph::write_npy(&seeds, &[90], &(0..90).map(|i| i * 7 % 300).collect::<Vec<i64>>()).expect("seeds");
     let batches = |graph: &edgecut_graph::Dataset, num_parts: u32, nproc: &str, dtypes: &str| -> Vec<Vec<u8>> {
         let parts = programs::written_by(graph, num_parts);
-        let out = dir.path().join(format!("out-{num_parts}-{nproc}-{dtypes}-{}", graph.name));
+        let out = dir.path().join("out");
         let mut command = train("sample", &parts.path);
-        command.args(["--nproc-per-node", nproc, "--batch-size", "16", "--seeds"]).arg(&seeds).arg("--out").arg(&out);
+        command.args(["--nproc-per-node", nproc, "--batch-size", "16", "--overwrite"]);
+        command.arg("--seeds").arg(&seeds).arg("--out").arg(&out);
         if !dtypes.is_empty() {
             command.args(["--feature-dtype", dtypes]);
         }
@@ -170,7 +171,6 @@ fn features_converted_in_files_and_at_the_start_are_the_same() {
     let plain = batches(&graph, 1, "1", "");
     for dtypes in ["f16", "bf16", "int8", "bf16,v1=int8"] {
         let mut stored = graph.clone();
-        stored.name = "stored".into();
         stored.convert_features(&dtypes.parse().expect("types")).expect("values in range");
         let expected = batches(&stored, 1, "1", "");
         assert_ne!(expected, plain, "{dtypes} rounds");

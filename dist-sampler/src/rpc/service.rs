@@ -8,7 +8,7 @@ use crate::part::requests::Refusal;
 use crate::rpc::served::Served;
 use crate::rpc::transport::BulkTransport;
 use crate::rpc::wire::{Answer, ArrayReply, Method, Request};
-use crate::servers::requests::SampleRequest;
+use crate::servers::requests::{DescribeRequest, SampleRequest};
 use crate::workers::{LINE_BYTES, ON_POOL, Workers};
 use bytes::Bytes;
 use edgecut_cluster::with_causes;
@@ -201,13 +201,14 @@ impl ServedConnection {
                 let load = Load::Gather(request.data.len().div_ceil(LINE_BYTES));
                 self.run(load, move |_, _| shard.answer_push(&request)).await
             }
-            Request::Describe(_) => {
+            Request::Describe(DescribeRequest { when_connected }) => {
                 let server = self.server()?;
-                // A client may sample as soon as it has a description, so the servers must reach each other first.
-                match tokio::time::timeout(LONGEST_CONNECT, server.wait_until_connected()).await {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => return Err(Refusal::Failed(with_causes(&error))),
-                    Err(_) => return Err(Refusal::Failed("it waits for the other servers".into())),
+                if when_connected {
+                    match tokio::time::timeout(LONGEST_CONNECT, server.wait_until_connected()).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(error)) => return Err(Refusal::Failed(with_causes(&error))),
+                        Err(_) => return Err(Refusal::Failed("it waits for the other servers".into())),
+                    }
                 }
                 let data = server.description();
                 let fits = data.len() <= self.service.max_message_bytes;

@@ -8,7 +8,7 @@ use crate::rpc::dialer::{DialLimits, Dialer, ServerTarget};
 use crate::rpc::wire::Request;
 use crate::servers::requests::DescribeRequest;
 use crate::servers::server_list::ServerList;
-use edgecut_cluster::{Cluster, with_causes};
+use edgecut_cluster::{Cluster, ServiceAddress, with_causes};
 use edgecut_graph::Meta;
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,7 @@ pub(crate) async fn describe_all(
 ) -> Result<Described, SampleError> {
     let slots = Arc::new(Semaphore::new(config.max_connecting.clamp(1, Semaphore::MAX_PERMITS)));
     let deadline = Instant::now() + patience;
-    let asked = servers.addresses().iter().map(|address| {
+    let asked = |address: &ServiceAddress| {
         let target = ServerTarget {
             address: address.clone(),
             name: None,
@@ -59,9 +59,12 @@ pub(crate) async fn describe_all(
         let limits = DialLimits { budget: patience, failure_memory: Duration::ZERO };
         let name = PeerName::Server(address.to_string());
         let dialer = Dialer::new(name.clone(), Arc::new(target), limits, slots.clone());
-        describe(Connection::new(Arc::new(dialer), config.max_message_bytes), name, config.rpc_timeout(), deadline)
-    });
-    let described = try_join_all(asked).await?;
+        let connection = Connection::new(Arc::new(dialer), config.max_message_bytes);
+        AskedServer { connection, name, timeout: config.rpc_timeout(), deadline }
+    };
+    let asked: Vec<AskedServer> = servers.addresses().iter().map(asked).collect();
+    // Servers of different graphs never reach each other, so the descriptions are compared before the wait for that.
+    let described = try_join_all(asked.iter().map(|server| server.describe(false))).await?;
     let data = &described[0].fingerprint;
     for (number, (address, description)) in servers.addresses().iter().zip(&described).enumerate() {
         let Description { server, num_servers, fingerprint, .. } = description;
@@ -83,34 +86,48 @@ pub(crate) async fn describe_all(
             return Err(SampleError::Layout { what });
         }
     }
+    // A client may sample from any server, which then needs the other servers.
+    try_join_all(asked.iter().map(|server| server.describe(true))).await?;
     let address = &servers.addresses()[0];
     let meta = Meta::parse(Path::new(&format!("the description of server {address}")), described[0].meta.as_bytes());
     let meta = meta.map_err(|source| SampleError::process("read the description of the graph", source))?;
     Ok(Described { meta, fingerprint: data.clone() })
 }
 
-/// Asks a server for its description, again while it waits for other servers.
-async fn describe(
+/// A server that is asked for its description.
+struct AskedServer {
     connection: Connection,
     name: PeerName,
+    /// The longest wait for one reply.
     timeout: Duration,
+    /// The end of all attempts.
     deadline: Instant,
-) -> Result<Description, SampleError> {
-    let failed = |why: String| SampleError::Layout { what: format!("{name} did not describe its graph: {why}") };
-    let OpenConnection { client, .. } = connection.get().await?;
-    loop {
-        let mut context = tarpc::context::current();
-        context.deadline = Instant::now() + timeout;
-        let answer = client.call(context, Request::Describe(DescribeRequest)).await;
-        match answer.map(|answer| answer.result) {
-            Ok(Ok(reply)) => {
-                let text = format!("read the description of {name}");
-                return serde_json::from_slice(&reply.data).map_err(|source| SampleError::process(text, source));
+}
+
+impl AskedServer {
+    /// Asks for the description. With `when_connected`, waits until the server reaches all other servers.
+    async fn describe(&self, when_connected: bool) -> Result<Description, SampleError> {
+        let name = &self.name;
+        let failed = |why: String| SampleError::Layout { what: format!("{name} did not describe its graph: {why}") };
+        let OpenConnection { client, .. } = self.connection.get().await?;
+        loop {
+            let mut context = tarpc::context::current();
+            context.deadline = Instant::now() + self.timeout;
+            let answer = client.call(context, Request::Describe(DescribeRequest { when_connected })).await;
+            match answer.map(|answer| answer.result) {
+                Ok(Ok(reply)) => {
+                    let text = format!("read the description of {name}");
+                    return serde_json::from_slice(&reply.data).map_err(|source| SampleError::process(text, source));
+                }
+                Ok(Err(Refusal::Failed(_))) if Instant::now() + PAUSE < self.deadline => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Ok(Err(Refusal::TooLarge)) => {
+                    return Err(failed("the description exceeds `max_message_bytes`".into()));
+                }
+                Ok(Err(Refusal::Invalid(why) | Refusal::Failed(why))) => return Err(failed(why)),
+                Err(error) => return Err(failed(with_causes(&error))),
             }
-            Ok(Err(Refusal::Failed(_))) if Instant::now() + PAUSE < deadline => tokio::time::sleep(PAUSE).await,
-            Ok(Err(Refusal::TooLarge)) => return Err(failed("the description exceeds `max_message_bytes`".into())),
-            Ok(Err(Refusal::Invalid(why) | Refusal::Failed(why))) => return Err(failed(why)),
-            Err(error) => return Err(failed(with_causes(&error))),
         }
     }
 }

@@ -11,7 +11,10 @@ use serde::{Deserialize, Serialize};
 
 /// A request for the description of a server and its graph.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct DescribeRequest;
+pub(crate) struct DescribeRequest {
+    /// True to be answered only once the server reaches all other servers.
+    pub(crate) when_connected: bool,
+}
 
 /// A request for the nodes of a split that the part owns.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
