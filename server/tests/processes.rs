@@ -279,7 +279,7 @@ fn features_are_converted_on_all_servers_alike() {
         let mut command = command(&parts.path(), &list, rank);
         Process(command.args(["--feature-dtype", dtype]).stderr(Stdio::null()).spawn().expect("start a server"))
     };
-    let mut servers = vec![start(0, "int8"), start(1, "int8")];
+    let mut servers = [start(0, "int8"), start(1, "int8")];
     let (_cluster, graph) = connect(&list);
     let bytes = graph.part().meta().node_types[0].feature_bytes();
     assert_eq!(bytes, 4 + graph.part().meta().node_types[0].feature_dim);
