@@ -222,7 +222,7 @@ fn features_are_stored_in_the_type_that_is_asked_for() {
     write_npy(&folder.join("edge_index.npy"), &[2, 1], &[0_i64, 1]).unwrap();
     write_npy(&folder.join("x.npy"), &[2, 2], &[1.0_f32, 2.0, 3.0, 1e6]).unwrap();
     let large = ["--dataset", "large", "--root-dir", at, "--num-partitions", "1", "--feature-dtype", "f16"];
-    fails(&large, 1, "error: node type node: feature 1 of row 1 is 1000000, which is too large for f16");
+    fails(&large, 1, "error: node type node: feature 1 of row 1 is 1000000, which f16 cannot represent");
     assert!(!root.path().join("partitions/large/1-parts").exists());
 }
 

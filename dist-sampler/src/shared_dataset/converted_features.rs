@@ -31,8 +31,8 @@ use std::path::{Path, PathBuf};
 /// ```
 ///
 /// # Errors
-/// [`SampleError::Dataset`] for a named type that does not exist or has no features, for a value that is too large for
-/// its type, and if the files cannot be written or mapped.
+/// [`SampleError::Dataset`] for a named type that does not exist or has no features, for a value that the type cannot
+/// represent, and if the files cannot be written or mapped.
 pub fn convert_features(cluster: &Cluster, part: Part, dtypes: &FeatureDtypes) -> Result<Part, SampleError> {
     let planned = part.meta().new_feature_dtypes(dtypes).map_err(invalid)?;
     let config = cluster.config();

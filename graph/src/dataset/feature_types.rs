@@ -18,7 +18,7 @@ impl Dataset {
     ///
     /// # Errors
     /// [`GraphError::FeatureDtypes`] for a named type that does not exist or has no features,
-    /// [`GraphError::OutOfRange`] for a value that is too large for the type.
+    /// [`GraphError::OutOfRange`] for a value that the type cannot represent.
     pub fn convert_features(&mut self, dtypes: &FeatureDtypes) -> Result<(), GraphError> {
         let types = self.node_types.iter().map(|nodes| (nodes.name.as_str(), nodes.features.is_some()));
         let planned = plan_feature_dtypes(dtypes, &types.collect::<Vec<_>>())?;

@@ -104,10 +104,11 @@ impl FromStr for FeatureDtype {
 }
 
 /// Writes `values` as a row of [`FeatureDtype::Int8`] to `row`. A row that was decoded from this type is encoded to the
-/// same bytes again. The values are finite.
+/// same bytes again. The scale of a row with a value that is not finite is not finite either.
 pub(super) fn encode_int8(values: &[f32], row: &mut [u8]) {
-    let greatest = values.iter().fold(0.0, |most: f32, value| most.max(value.abs()));
-    let scale = scale_of(greatest);
+    // A NaN is the greatest value, so that the scale shows it.
+    let greater = |most: f32, value: &f32| if value.abs() > most || value.is_nan() { value.abs() } else { most };
+    let scale = scale_of(values.iter().fold(0.0, greater));
     let (head, entries) = row.split_at_mut(SCALE_BYTES);
     head.copy_from_slice(&scale.to_le_bytes());
     for (entry, value) in entries.iter_mut().zip(values) {

@@ -159,7 +159,7 @@ impl Features {
     /// ```
     ///
     /// # Errors
-    /// [`OutOfRange`] for the first value that is too large for the type.
+    /// [`OutOfRange`] for the first value that the type cannot represent.
     pub fn to_dtype(&self, dtype: FeatureDtype) -> Result<Self, OutOfRange> {
         if dtype == self.dtype() {
             return Ok(self.clone());
@@ -180,6 +180,7 @@ impl Features {
             Some((row, column)) => {
                 let mut values = vec![0.0; dim];
                 self.copy_row(row, &mut values);
+                let column = values.iter().position(|value| !value.is_finite()).unwrap_or(column);
                 Err(OutOfRange { row, column, value: values[column], dtype })
             }
         }
@@ -267,7 +268,7 @@ pub struct OutOfRange {
 impl fmt::Display for OutOfRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { row, column, value, dtype } = self;
-        write!(f, "feature {column} of row {row} is {value}, which is too large for {dtype}")
+        write!(f, "feature {column} of row {row} is {value}, which {dtype} cannot represent")
     }
 }
 
@@ -320,9 +321,14 @@ pub(crate) mod tests {
     fn values_too_large_for_a_type_are_named() {
         let features = Features::F32 { values: vec![1.0, 65504.0, -70000.0, f32::MAX].into(), dim: 2 };
         let fail = |dtype| features.to_dtype(dtype).unwrap_err().to_string();
-        assert_eq!(fail(FeatureDtype::F16), "feature 0 of row 1 is -70000, which is too large for f16");
+        assert_eq!(fail(FeatureDtype::F16), "feature 0 of row 1 is -70000, which f16 cannot represent");
         assert!(fail(FeatureDtype::Bf16).starts_with("feature 1 of row 1 is 3402823"));
         assert!(features.to_dtype(FeatureDtype::Int8).is_ok());
+        let features = Features::F32 { values: vec![1.0, 2.0, 3.0, f32::NAN].into(), dim: 2 };
+        for dtype in [FeatureDtype::F16, FeatureDtype::Bf16, FeatureDtype::Int8] {
+            let error = features.to_dtype(dtype).unwrap_err().to_string();
+            assert_eq!(error, format!("feature 1 of row 1 is NaN, which {dtype} cannot represent"));
+        }
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl Part {
     ///
     /// # Errors
     /// [`GraphError::FeatureDtypes`] for a named type that does not exist or has no features,
-    /// [`GraphError::OutOfRange`] for a value that is too large for the type.
+    /// [`GraphError::OutOfRange`] for a value that the type cannot represent.
     pub fn with_feature_dtypes(mut self, dtypes: &FeatureDtypes) -> Result<Self, GraphError> {
         for (t, dtype) in self.meta.clone().new_feature_dtypes(dtypes)? {
             let converted = self.converted_features(t, dtype)?;
@@ -158,7 +158,7 @@ impl Part {
     /// Returns the features of the owned nodes of a type, converted to another stored type.
     ///
     /// # Errors
-    /// [`GraphError::OutOfRange`] for a value that is too large for the type.
+    /// [`GraphError::OutOfRange`] for a value that the type cannot represent.
     ///
     /// # Panics
     /// If the node type has no features.
