@@ -30,6 +30,8 @@ make_graph() {
 start_rank() {
     local rank=$1 master=$2
     shift 2
+    # Remove the output of an earlier job now: the new process may do so only after `wait_until_training` has read it.
+    rm -f "$work/out-$rank" "$work/err-$rank"
     EDGECUT_TOKEN=$token "$@" "$bin/train" node --dataset-root-dir "$work/partitions/fake/$ranks-parts" \
         --num-nodes $ranks --node-rank "$rank" --master-addr "$master" --master-port 29500 --num-neighbors 10,5 \
         --batch-size 32 --num-epochs 1000000 --num-threads 1 --num-workers 1 >"$work/out-$rank" 2>"$work/err-$rank" &
@@ -39,7 +41,7 @@ start_rank() {
 # Waits until rank 0 has reported an epoch, so that data has flowed on all connections.
 wait_until_training() {
     local deadline=$((SECONDS + start_within))
-    until grep -qi "epoch" "$work/out-0" "$work/err-0"; do
+    until grep -qi "epoch" "$work/out-0" "$work/err-0" 2>/dev/null; do
         if [ $SECONDS -ge $deadline ] || ! kill -0 "${pids[0]}" 2>/dev/null; then
             echo "the job has not finished an epoch:" >&2
             cat "$work"/err-* >&2
