@@ -87,13 +87,13 @@ pub enum GraphError {
     OutOfRange {
         /// The name of the node type.
         node_type: String,
-        /// The value and its place.
+        /// The value, its row and its column.
         source: OutOfRange,
     },
     /// Stored types for node types that do not exist or have no features.
     #[error("{why}")]
     FeatureDtypes {
-        /// The contradiction.
+        /// The reason.
         why: String,
     },
 }

@@ -105,6 +105,10 @@ fn check_nodes(root: &Path, part: &Part, t: usize, seen: &mut [bool]) -> Result<
     if let Some((row, column)) = nodes.features.as_ref().and_then(|f| f.first_not_finite()) {
         return wrong(file("features.npy"), format!("feature {column} of row {row} is NaN or infinite"));
     }
+    if let Some(row) = nodes.features.as_ref().and_then(|f| f.first_not_normalized()) {
+        let why = format!("row {row} is not scaled to a greatest entry of 127, or its scale has more than 17 bits");
+        return wrong(file("features.npy"), why);
+    }
     let Some(labels) = &nodes.labels else { return Ok(()) };
     for split in Split::ALL {
         if let Some(row) = nodes.splits.get(split).iter().find(|&&row| labels[row as usize] < 0) {

@@ -212,7 +212,7 @@ fn features_are_stored_in_the_type_that_is_asked_for() {
     assert_eq!(shape[1], 4 + meta.node_types[1].feature_dim);
     for (dtypes, status, why) in [
         ("f64", 2, "is not f32, f16, bf16 or int8"),
-        ("paper=f16", 1, "error: there is no node type paper with features: only v0, v1 can have"),
+        ("paper=f16", 1, "error: --feature-dtype names node type paper, which does not exist or has no features."),
     ] {
         fails(&[&hetero[..], &["--overwrite", "--feature-dtype", dtypes]].concat(), status, why);
     }

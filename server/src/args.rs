@@ -59,8 +59,8 @@ pub(crate) struct Args {
     /// servers are shared evenly
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
     max_client_batches: u32,
-    /// Convert node features to this type at the start, for all node types, or as TYPE=DTYPE,TYPE=DTYPE for some. The same on all
-    /// servers. Smaller types take less memory and network: int8 a quarter of f32, with a scale per row. Computation stays in f32
+    /// Convert node features to this type at the start, for all node types, or as TYPE=DTYPE,TYPE=DTYPE for some. Must be equal on
+    /// all servers. Smaller types take less memory and network: int8 a quarter of f32, with a scale per row. Computation stays in f32
     /// [default: the type in the files]
     #[arg(long, value_name = "f32|f16|bf16|int8")]
     feature_dtype: Option<FeatureDtypes>,

@@ -182,7 +182,11 @@ fn features_converted_in_files_and_at_the_start_are_the_same() {
     let parts = programs::written_by(&graph, 2);
     for (dtypes, status, why) in [
         ("f64", 2, "\"f64\" is not f32, f16, bf16 or int8"),
-        ("v7=f16", 1, "there is no node type v7 with features: only v0, v1 can have a type of features"),
+        (
+            "v7=f16",
+            1,
+            "--feature-dtype names node type v7, which does not exist or has no features. Node types with features: v0, v1",
+        ),
     ] {
         let mut command = train("sample", &parts.path);
         command.args(["--nproc-per-node", "2", "--feature-dtype", dtypes, "--out"]).arg(dir.path().join("wrong"));
@@ -190,6 +194,23 @@ fn features_converted_in_files_and_at_the_start_are_the_same() {
         assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
         assert!(stderr(&output).contains(why), "{}", stderr(&output));
     }
+}
+
+#[test]
+fn a_feature_that_one_rank_cannot_convert_is_the_error_of_all() {
+    let options = FakeOptions { avg_num_nodes: 300, avg_degree: 5.0, ..FakeOptions::default() };
+    let mut graph = fake_hetero(&options).expect("a graph");
+    let mut values = vec![1.0; 300 * 3];
+    values[299 * 3 + 1] = 70_000.0;
+    graph.node_types[0].features = Some(edgecut_graph::Features::F32 { values: values.into(), dim: 3 });
+    let parts = programs::written_by(&graph, 2);
+    let mut command = train("sample", &parts.path);
+    command.args(["--nproc-per-node", "2", "--feature-dtype", "f16", "--out"]).arg(parts.path.join("../out"));
+    let output = run(&mut command);
+    assert!(!output.status.success());
+    let said = stderr(&output);
+    assert!(said.contains("node type v0: feature 1 of row ") && said.contains("is 70000, which f16 cannot"), "{said}");
+    assert!(!said.contains("TMPDIR"), "{said}");
 }
 
 #[test]

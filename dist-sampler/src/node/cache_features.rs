@@ -125,15 +125,15 @@ impl DistGraph {
     fn fetch_table(self: &Arc<Self>, node_type: NodeTypeId, nodes: &[u32]) -> Result<CachedTable, SampleError> {
         let of_type = &self.part().meta().node_types[node_type.index()];
         let dim = of_type.feature_dim;
-        let mut values = Vec::with_capacity(nodes.len() * dim);
+        let mut pieces = Vec::new();
         let wanted = Wanted { features: true, ..Wanted::default() };
         for nodes in nodes.chunks((BYTES_AT_ONCE / (dim * size_of::<f32>())).max(1)) {
             let fetched = self.handle().block_on(self.fetch(node_type, nodes.to_vec(), wanted))?;
-            values.extend(fetched.features);
+            // The rows had this type before, so the conversion is exact.
+            let rows = Features::F32 { values: fetched.features.into(), dim }.to_dtype(of_type.feature_dtype);
+            pieces.push(rows.map_err(|error| SampleError::Dataset { what: with_causes(&error) })?);
         }
-        // The rows had this type before, so the conversion changes nothing.
-        let rows = Features::F32 { values: values.into(), dim }.to_dtype(of_type.feature_dtype);
-        let rows = rows.map_err(|error| SampleError::Dataset { what: with_causes(&error) })?;
+        let rows = Features::concat(dim, of_type.feature_dtype, pieces);
         Ok(CachedTable { nodes: NodeSet::new(nodes, of_type.book.num_nodes()), rows })
     }
 

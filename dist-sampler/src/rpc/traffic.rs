@@ -65,7 +65,7 @@ pub struct TrafficCount {
     pub cached_bytes: u64,
     /// Batches that were taken from loaders that make them ahead.
     pub taken_batches: u64,
-    /// The sum, over these batches, of the finished batches that waited when they were taken.
+    /// The sum, over these batches, of the finished batches that waited when they were taken, at most 2 each.
     pub ready_batches: u64,
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// A request for the description of a server and its graph.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct DescribeRequest {
-    /// True to be answered only once the server reaches all other servers.
+    /// Delays the answer until the server reaches all other servers.
     pub(crate) when_connected: bool,
 }
 

@@ -3,8 +3,10 @@
 use crate::error::SampleError;
 use crate::node::dist_graph::DistGraph;
 use crate::shared_dataset::temporary_folder::TemporaryFolder;
-use edgecut_cluster::{Cluster, with_causes};
-use edgecut_graph::{FeatureDtypes, GraphError, NodeTypeId, Part, map_features, write_features};
+use edgecut_cluster::{Cluster, share_of_cores, with_causes};
+use edgecut_graph::{FeatureDtype, FeatureDtypes, GraphError, NodeTypeId, Part, map_features, write_features};
+use rayon::ThreadPoolBuilder;
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -32,13 +34,48 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// [`SampleError::Dataset`] for a named type that does not exist or has no features, for a value that the type cannot
-/// represent, and if the files cannot be written or mapped.
+/// represent, and if the files cannot be written or mapped. [`SampleError::Layout`] if the processes have different
+/// types.
 pub fn convert_features(cluster: &Cluster, part: Part, dtypes: &FeatureDtypes) -> Result<Part, SampleError> {
     let planned = part.meta().new_feature_dtypes(dtypes).map_err(invalid)?;
-    let config = cluster.config();
-    if planned.is_empty() || config.local_world_size == 1 {
-        return part.with_feature_dtypes(dtypes).map_err(invalid);
+    let is_alone = cluster.config().local_world_size == 1;
+    let converted = if is_alone || planned.is_empty() {
+        part.with_feature_dtypes(dtypes).map_err(invalid)?
+    } else {
+        share_converted(cluster, part, planned)?
+    };
+    // Rows of two types may have the same length, so a process could not recognize the wrong type.
+    let own = converted.meta().fingerprint();
+    let all = cluster.world()?.all_gather(own.as_bytes())?;
+    match all.iter().position(|other| *other != all[0]) {
+        None => Ok(converted),
+        Some(rank) => {
+            let what = format!("rank {rank} has converted the features to other types than rank 0: use the same types");
+            Err(SampleError::Layout { what })
+        }
     }
+}
+
+/// Converts the features of a part once for all processes of this machine that hold it.
+fn share_converted(
+    cluster: &Cluster,
+    part: Part,
+    planned: Vec<(NodeTypeId, FeatureDtype)>,
+) -> Result<Part, SampleError> {
+    let config = cluster.config();
+    let part_of = |rank| DistGraph::part_of_rank(part.meta(), rank, config.world_size);
+    let held = config.local_ranks().map(part_of).collect::<Result<Vec<_>, _>>()?;
+    let num_parts = held.iter().collect::<HashSet<_>>().len();
+    let is_first = held.iter().position(|held| *held == part.id()) == Some(config.local_rank);
+    let convert = |&(t, dtype): &(NodeTypeId, FeatureDtype)| part.converted_features(t, dtype).map_err(invalid);
+    let converted = if is_first {
+        // The first process of each part uses the cores of those that wait for it.
+        let pool = ThreadPoolBuilder::new().num_threads(share_of_cores(num_parts)).build();
+        let pool = pool.map_err(|source| SampleError::process("start threads that convert features", source))?;
+        pool.install(|| planned.iter().map(convert).collect::<Result<Vec<_>, _>>())?
+    } else {
+        Vec::new()
+    };
     let parent = std::env::temp_dir();
     let failed = |error: GraphError| {
         let why = with_causes(&error);
@@ -60,16 +97,10 @@ pub fn convert_features(cluster: &Cluster, part: Part, dtypes: &FeatureDtypes) -
     let mut dir = folder.as_ref().map(|folder| folder.dir().as_os_str().as_bytes().to_vec()).unwrap_or_default();
     local.broadcast_bytes(&mut dir, 0)?;
     let dir = Path::new(OsStr::from_bytes(&dir));
-    // The first process of this machine that holds a part converts its features for the others.
-    let before_this = config.local_ranks().start..config.rank;
-    let holders = before_this.map(|rank| DistGraph::part_of_rank(part.meta(), rank, config.world_size));
-    let is_first = !holders.collect::<Result<Vec<_>, _>>()?.contains(&part.id());
-    if is_first {
-        for &(t, dtype) in &planned {
-            let converted = part.converted_features(t, dtype).map_err(invalid)?;
-            write_features(&file(dir, &part, t), &converted).map_err(failed)?;
-        }
+    for (features, (t, _)) in converted.iter().zip(&planned) {
+        write_features(&file(dir, &part, *t), features).map_err(failed)?;
     }
+    drop(converted);
     local.barrier()?;
     let mut shared = part;
     for (t, dtype) in planned {
@@ -128,5 +159,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn ranks_with_different_types_are_told_so() {
+        let graph = fake_hetero(&FakeOptions { avg_num_nodes: 60, ..FakeOptions::default() }).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        edgecut_graph::part_writer::write_one_part(graph, dir.path()).unwrap();
+        let ranks = Cluster::join_local(2, |config| (config.local_rank, config.local_world_size) = (0, 1));
+        let convert = |cluster: Cluster| {
+            let part = Part::open(dir.path(), edgecut_graph::PartitionId(0), false).unwrap();
+            let dtype = [FeatureDtype::F16, FeatureDtype::Bf16][cluster.rank()];
+            let error = convert_features(&cluster, part, &dtype.into()).unwrap_err();
+            cluster.shutdown().unwrap();
+            error.to_string()
+        };
+        let convert = &convert;
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = ranks.unwrap().into_iter().map(|rank| scope.spawn(move || convert(rank))).collect();
+            for thread in threads {
+                let error = thread.join().unwrap();
+                assert!(error.contains("rank 1 has converted the features to other types than rank 0"), "{error}");
+            }
+        });
     }
 }

@@ -41,13 +41,15 @@ pub(crate) fn plan_feature_dtypes(
 ) -> Result<Vec<Option<FeatureDtype>>, GraphError> {
     let with_features: Vec<&str> = node_types.iter().filter(|(_, has)| *has).map(|&(name, _)| name).collect();
     if let Some(name) = dtypes.unknown(&with_features) {
-        let others = with_features.join(", ");
-        let others = if others.is_empty() { "no node type".to_owned() } else { format!("only {others}") };
-        let why = format!("there is no node type {name} with features: {others} can have a type of features");
+        let others = if with_features.is_empty() { "none".to_owned() } else { with_features.join(", ") };
+        let why = format!(
+            "`feature_dtype` names node type {name}, which does not exist or has no features. Node types with features: \
+             {others}"
+        );
         return Err(GraphError::FeatureDtypes { why });
     }
     if with_features.is_empty() && !dtypes.is_empty() {
-        let why = "no node type has features, so none can have a type of features".into();
+        let why = "`feature_dtype` is set, but no node type has features".into();
         return Err(GraphError::FeatureDtypes { why });
     }
     Ok(node_types.iter().map(|&(name, has)| dtypes.of(name).filter(|_| has)).collect())
@@ -62,8 +64,11 @@ mod tests {
     fn types_without_features_cannot_be_named() {
         let mut graph = fake_hetero(&FakeOptions { avg_num_nodes: 40, ..FakeOptions::default() }).unwrap();
         for (text, why) in [
-            ("v9=f16", "there is no node type v9 with features: only v0, v1 can have"),
-            ("v0=f16,v2=f16", "there is no node type v2 with features: only v0, v1 can have"),
+            ("v9=f16", "names node type v9, which does not exist or has no features. Node types with features: v0, v1"),
+            (
+                "v0=f16,v2=f16",
+                "names node type v2, which does not exist or has no features. Node types with features: v0, v1",
+            ),
         ] {
             let error = graph.convert_features(&text.parse().unwrap()).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
@@ -73,6 +78,6 @@ mod tests {
         assert_eq!(dtypes, [Some(FeatureDtype::F16), Some(FeatureDtype::Int8), None]);
         graph.node_types.iter_mut().for_each(|nodes| nodes.features = None);
         let error = graph.convert_features(&FeatureDtype::F16.into()).unwrap_err().to_string();
-        assert_eq!(error, "no node type has features, so none can have a type of features");
+        assert_eq!(error, "`feature_dtype` is set, but no node type has features");
     }
 }

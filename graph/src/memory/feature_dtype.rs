@@ -106,7 +106,7 @@ impl FromStr for FeatureDtype {
 /// Writes `values` as a row of [`FeatureDtype::Int8`] to `row`. A row that was decoded from this type is encoded to the
 /// same bytes again. The scale of a row with a value that is not finite is not finite either.
 pub(super) fn encode_int8(values: &[f32], row: &mut [u8]) {
-    // A NaN is the greatest value, so that the scale shows it.
+    // A NaN makes the scale NaN.
     let greater = |most: f32, value: &f32| if value.abs() > most || value.is_nan() { value.abs() } else { most };
     let scale = scale_of(values.iter().fold(0.0, greater));
     let (head, entries) = row.split_at_mut(SCALE_BYTES);
@@ -122,6 +122,9 @@ pub(super) fn encode_int8(values: &[f32], row: &mut [u8]) {
 /// product with an entry, which has 7 bits, is then exact, and so is the quotient. 0 for values so small that they have
 /// fewer significant bits.
 fn scale_of(greatest: f32) -> f32 {
+    if !greatest.is_finite() {
+        return greatest;
+    }
     if greatest / GREATEST < LEAST_SCALE {
         return 0.0;
     }
@@ -134,7 +137,7 @@ fn scale_of(greatest: f32) -> f32 {
 /// The stored types of node features by node type: one for all types, or one per named type.
 ///
 /// On the command line: `int8` for all node types, `paper=int8,author=f16` for two of them, and `f16,paper=int8` for all
-/// with an exception. Types that are not named keep the type in which their features are.
+/// with an exception. Other node types keep their stored type.
 ///
 /// ```
 /// use edgecut_graph::{FeatureDtype, FeatureDtypes};

@@ -88,7 +88,7 @@ impl Features {
 
     /// Returns the number of rows.
     pub fn num_rows(&self) -> usize {
-        self.bytes().len() / self.dtype().row_bytes(self.dim())
+        self.bytes().len().checked_div(self.dtype().row_bytes(self.dim())).unwrap_or(0)
     }
 
     /// Returns the stored type.
@@ -145,8 +145,8 @@ impl Features {
         self.dtype().decode(self.row_bytes(row), out);
     }
 
-    /// Converts the features to another stored type, in the memory of this process. Converting to the present type
-    /// changes nothing, and converting to `f32` and back neither.
+    /// Converts the features to another stored type, in the memory of this process. Conversion to the present type, and
+    /// to `f32` and back, is exact.
     ///
     /// ```
     /// use edgecut_graph::{FeatureDtype, Features};
@@ -161,10 +161,10 @@ impl Features {
     /// # Errors
     /// [`OutOfRange`] for the first value that the type cannot represent.
     pub fn to_dtype(&self, dtype: FeatureDtype) -> Result<Self, OutOfRange> {
-        if dtype == self.dtype() {
+        let dim = self.dim();
+        if dtype == self.dtype() || dim == 0 {
             return Ok(self.clone());
         }
-        let dim = self.dim();
         let converted = match dtype {
             FeatureDtype::F32 => Self::F32 { values: self.map_rows(dim, |row, out| out.copy_from_slice(row)), dim },
             FeatureDtype::F16 => {
@@ -183,6 +183,23 @@ impl Features {
                 let column = values.iter().position(|value| !value.is_finite()).unwrap_or(column);
                 Err(OutOfRange { row, column, value: values[column], dtype })
             }
+        }
+    }
+
+    /// Joins features of one stored type. Each piece is dropped once it was copied.
+    ///
+    /// ```
+    /// use edgecut_graph::{FeatureDtype, Features};
+    /// let piece = |value: f32| Features::F32 { values: vec![value].into(), dim: 1 };
+    /// let joined = Features::concat(1, FeatureDtype::F32, vec![piece(1.0), piece(2.0)]);
+    /// assert_eq!((joined.num_rows(), joined.row_bytes(1)), (2, &2.0_f32.to_le_bytes()[..]));
+    /// ```
+    pub fn concat(dim: usize, dtype: FeatureDtype, pieces: Vec<Self>) -> Self {
+        match dtype {
+            FeatureDtype::F32 => Self::F32 { values: joined(pieces), dim },
+            FeatureDtype::F16 => Self::F16 { values: joined(pieces), dim },
+            FeatureDtype::Bf16 => Self::Bf16 { values: joined(pieces), dim },
+            FeatureDtype::Int8 => Self::Int8 { rows: joined(pieces), dim },
         }
     }
 
@@ -228,6 +245,26 @@ impl Features {
         }
     }
 
+    /// Returns the first row of integers that [`Features::to_dtype`] would not have made: its greatest entry is not 127,
+    /// or its scale has too many significant bits. A cache would change such a row.
+    ///
+    /// ```
+    /// use edgecut_graph::Features;
+    /// let row = |greatest: u8| [&1.0_f32.to_le_bytes()[..], &[greatest, 3]].concat();
+    /// let features = Features::Int8 { rows: [row(127), row(100)].concat().into(), dim: 2 };
+    /// assert_eq!(features.first_not_normalized(), Some(1));
+    /// ```
+    pub fn first_not_normalized(&self) -> Option<usize> {
+        let Self::Int8 { dim, .. } = self else { return None };
+        let mut values = vec![0.0; *dim];
+        let mut encoded = vec![0; self.stored_width()];
+        (0..self.num_rows()).find(|&row| {
+            self.copy_row(row, &mut values);
+            encode_int8(&values, &mut encoded);
+            encoded != self.row_bytes(row)
+        })
+    }
+
     /// Returns the (row, column) of the first value that is not finite, if any. Partitioning checks this once, because
     /// a single NaN makes every loss NaN.
     ///
@@ -250,6 +287,14 @@ impl Features {
         }?;
         Some((at / self.dim(), at % self.dim()))
     }
+}
+
+/// Returns the stored bytes of all pieces as one array.
+fn joined<T: Pod>(pieces: Vec<Features>) -> Buffer<T> {
+    let num_bytes: usize = pieces.iter().map(|piece| piece.bytes().len()).sum();
+    let mut all: Vec<T> = Vec::with_capacity(num_bytes / size_of::<T>());
+    pieces.into_iter().for_each(|piece| all.extend_from_slice(bytemuck::cast_slice(piece.bytes())));
+    all.into()
 }
 
 /// A feature that a stored type cannot represent.
@@ -324,10 +369,13 @@ pub(crate) mod tests {
         assert_eq!(fail(FeatureDtype::F16), "feature 0 of row 1 is -70000, which f16 cannot represent");
         assert!(fail(FeatureDtype::Bf16).starts_with("feature 1 of row 1 is 3402823"));
         assert!(features.to_dtype(FeatureDtype::Int8).is_ok());
-        let features = Features::F32 { values: vec![1.0, 2.0, 3.0, f32::NAN].into(), dim: 2 };
-        for dtype in [FeatureDtype::F16, FeatureDtype::Bf16, FeatureDtype::Int8] {
-            let error = features.to_dtype(dtype).unwrap_err().to_string();
-            assert_eq!(error, format!("feature 1 of row 1 is NaN, which {dtype} cannot represent"));
+        // Among the NaNs are those with all bits set, of which one is what GPUs produce.
+        for nan in [f32::NAN, f32::from_bits(0x7fff_ffff), f32::from_bits(0xffff_ffff)] {
+            let features = Features::F32 { values: vec![1.0, 2.0, 3.0, nan].into(), dim: 2 };
+            for dtype in [FeatureDtype::F16, FeatureDtype::Bf16, FeatureDtype::Int8] {
+                let error = features.to_dtype(dtype).unwrap_err().to_string();
+                assert_eq!(error, format!("feature 1 of row 1 is NaN, which {dtype} cannot represent"));
+            }
         }
     }
 

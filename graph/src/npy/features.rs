@@ -51,6 +51,9 @@ pub fn map_features(path: &Path, [rows, dim]: [usize; 2], dtype: FeatureDtype) -
         }
         FeatureDtype::Int8 => map_npy(path).map(|(shape, rows)| (shape, Features::Int8 { rows, dim })),
     }?;
+    if dim == 0 {
+        return Err(GraphError::format(path, "features have at least one column"));
+    }
     let expected = [rows, features.stored_width()];
     if shape != expected {
         let why = format!("its shape is {shape:?}, expected {expected:?} for features of type {dtype}");

@@ -78,11 +78,11 @@ fn write_features(folder: &Path, name: &str, features: Option<&Features>) -> Res
     match features {
         Some(Features::F32 { values, dim }) => replace(folder, name, &[values.len() / dim, *dim], values),
         Some(Features::F16 { values, dim }) => replace(folder, name, &[values.len() / dim, *dim], values),
-        // Datasets hold no other types, since NumPy has none for them.
-        Some(features) => {
-            let features = features.to_dtype(FeatureDtype::F32).expect("f32 holds every value");
-            write_features(folder, name, Some(&features))
-        }
+        // NumPy has no such types.
+        Some(features) => match features.to_dtype(FeatureDtype::F32) {
+            Ok(features) => write_features(folder, name, Some(&features)),
+            Err(error) => Err(GraphError::format(folder.join(name), error.to_string())),
+        },
         None => remove(folder, name),
     }
 }
