@@ -1,6 +1,6 @@
 //! Tests of folders of `.npy` arrays: valid variations and all kinds of errors.
 
-use edgecut_graph::readers::{DatasetSource, FakeOptions, export_npy, fake, load, read_npy_folder};
+use edgecut_graph::readers::{DatasetSource, FakeOptions, export_npy, fake, load, load_with_warnings, read_npy_folder};
 use edgecut_graph::{Dataset, EdgeTypeId, FeatureDtype, GraphError, NodeTypeId, NpyElement, Split, write_npy};
 use half::f16;
 use std::fs;
@@ -107,6 +107,21 @@ fn masks_stand_in_for_ids() {
     folder.put("val_idx", &[1], &[1_i64]);
     folder.put_bool("test_mask", &[0; 4]);
     check_four(&folder.read().unwrap());
+    // Whole numbers are masks as well, but only with 0 and 1.
+    folder.put("train_mask", &[4], &[1_i64, 0, 0, 1]);
+    check_four(&folder.read().unwrap());
+    folder.put("train_mask", &[4], &[0_i64, 3, 0, 1]);
+    let error = folder.read().unwrap_err().to_string();
+    assert!(error.contains("train_mask.npy: entry 1 is 3") && error.contains("belong in train_idx.npy"), "{error}");
+}
+
+#[test]
+fn arrays_with_other_names_are_pointed_out() {
+    let folder = Folder::legal();
+    folder.put("edge_weights", &[1], &[1.0_f32]);
+    let source = DatasetSource::of_folder(folder.0.path());
+    let warnings = load_with_warnings(&source).unwrap().warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("edge_weights.npy is not read")), "{warnings:?}");
 }
 
 #[test]

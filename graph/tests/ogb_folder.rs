@@ -1,6 +1,6 @@
 //! Tests of OGB's raw CSV layout: valid variations and all kinds of errors.
 
-use edgecut_graph::readers::{DatasetSource, load, read_ogb};
+use edgecut_graph::readers::{DatasetSource, load, load_with_warnings, read_ogb};
 use edgecut_graph::{Dataset, EdgeTypeId, GraphError, NodeTypeId};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -242,8 +242,79 @@ fn what_was_looked_for_is_listed() {
     for place in places.map(|place| root.path().join(place)) {
         assert!(error.contains(&place.display().to_string()), "{error}");
     }
-    assert!(error.starts_with("dataset ogbn-none: ") && error.contains("edge_index.npy") && error.contains("raw/"));
+    assert!(error.starts_with("dataset ogbn-none: there is none of these folders: "), "{error}");
     let mut source = DatasetSource::new("x", "/nowhere");
     source.folder = Some(PathBuf::from("/nowhere/else"));
-    assert!(load(&source).unwrap_err().to_string().ends_with("in: /nowhere/else"));
+    assert!(load(&source).unwrap_err().to_string().ends_with("folders: /nowhere/else"));
+    // The folder exists, and what it has tells what is missing.
+    let folder = root.path().join("some");
+    fs::create_dir(&folder).unwrap();
+    source.folder = Some(folder.clone());
+    let why = || load(&source).unwrap_err().to_string();
+    assert!(why().contains("some is not a dataset; it has neither edge_index.npy"), "{}", why());
+    for (name, expected) in [
+        ("x.npy", "holds x.npy, but not edge_index.npy"),
+        ("data.pt", "torch.load(\"data.pt\", weights_only=False)"),
+        ("data.npz", "np.load(\"data.npz\")"),
+    ] {
+        fs::write(folder.join(name), "").unwrap();
+        assert!(why().contains(expected), "{}", why());
+    }
+}
+
+/// Writes a valid graph to the folder `name` in `root`.
+fn place(root: &Path, name: &str) -> PathBuf {
+    let target = root.join(name);
+    fs::rename(Folder::legal().path(), &target).unwrap();
+    target
+}
+
+#[test]
+fn inverse_edges_are_added_where_ogb_adds_them() {
+    let root = tempfile::tempdir().unwrap();
+    let edges = |name: &str| {
+        let dataset = load(&DatasetSource::new(name, root.path())).unwrap();
+        dataset.validate().unwrap();
+        let edges = dataset.edges(EdgeTypeId(0));
+        (edges.src.to_vec(), edges.dst.to_vec(), edges.attributes.features.as_ref().map(|features| features.num_rows()))
+    };
+    let products = place(root.path(), "ogbn_products");
+    fs::write(products.join("raw/edge-feat.csv"), "1\n2\n3\n4\n5\n").unwrap();
+    // Each edge is followed by its inverse, also where that exists, with the same features.
+    let src = vec![0, 1, 1, 0, 1, 2, 3, 3, 1, 2];
+    let dst = vec![1, 0, 0, 1, 2, 1, 3, 3, 2, 1];
+    assert_eq!(edges("ogbn-products"), (src.clone(), dst.clone(), Some(10)));
+    let one_way = (vec![0, 1, 1, 3, 1], vec![1, 0, 2, 3, 2], None);
+    place(root.path(), "ogbn_arxiv");
+    assert_eq!(edges("ogbn-arxiv"), one_way);
+    // A file in the folder, or beside it, describes other datasets.
+    let own = place(root.path(), "own");
+    let master = |value: &str| format!(",other,own\ntask type,x,y\nadd_inverse_edge,False,{value}\n");
+    assert_eq!(edges("own"), one_way);
+    fs::write(root.path().join("master.csv"), master("True")).unwrap();
+    assert_eq!(edges("own"), (src, dst, None));
+    assert_eq!(edges("ogbn-arxiv"), one_way);
+    fs::write(own.join("master.csv"), master("yes")).unwrap();
+    let error = load(&DatasetSource::new("own", root.path())).unwrap_err().to_string();
+    assert!(error.contains("master.csv: add_inverse_edge of own is \"yes\", expected True or False"), "{error}");
+}
+
+#[test]
+fn edges_in_one_direction_are_pointed_out() {
+    let warnings = |edges: &str, change: fn(&mut DatasetSource)| {
+        let folder = Folder::legal();
+        folder.put("raw/edge.csv", edges);
+        folder.put("raw/num-edge-list.csv", format!("{}\n", edges.lines().count()));
+        let mut source = DatasetSource::of_folder(folder.path());
+        change(&mut source);
+        load_with_warnings(&source).unwrap().warnings
+    };
+    let said = warnings("0,1\n1,2\n3,3\n", |_| {});
+    assert_eq!(said.len(), 1);
+    assert!(said[0].starts_with("none of 2 sampled edges has its reverse") && said[0].contains("`to_undirected`"));
+    assert!(warnings("0,1\n1,2\n3,3\n", |source| source.to_undirected = true).is_empty());
+    assert!(warnings("0,1\n1,2\n3,3\n", |source| source.add_reverse_edges = true).is_empty());
+    // One edge with its reverse is enough, and loops have none.
+    assert!(warnings("0,1\n1,2\n1,0\n", |_| {}).is_empty());
+    assert!(warnings("3,3\n", |_| {}).is_empty());
 }

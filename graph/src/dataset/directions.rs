@@ -45,6 +45,41 @@ impl Dataset {
         }
     }
 
+    /// Adds the inverse of each edge right after it, whether it exists or not, with the same attributes, as OGB's loader
+    /// does. Edge types that join two node types do not change.
+    ///
+    /// ```
+    /// # use edgecut_graph::{Dataset, NodeData, Splits};
+    /// # let nodes = NodeData {
+    /// #     name: "node".into(),
+    /// #     num_nodes: 3,
+    /// #     features: None,
+    /// #     labels: None,
+    /// #     num_classes: 0,
+    /// #     splits: Splits::default(),
+    /// #     times: None,
+    /// # };
+    /// let mut graph = Dataset::homogeneous("path", nodes, vec![0, 1].into(), vec![1, 2].into());
+    /// graph.add_inverse_edges();
+    /// assert_eq!(graph.edge_types[0].src[..], [0, 1, 1, 2]);
+    /// assert_eq!(graph.edge_types[0].dst[..], [1, 0, 2, 1]);
+    /// ```
+    pub fn add_inverse_edges(&mut self) {
+        for edges in self.edge_types.iter_mut().filter(|e| e.src_type == e.dst_type) {
+            let num_edges = edges.src.len();
+            let either =
+                |at: usize, first: &[u32], second: &[u32]| if at % 2 == 0 { first[at / 2] } else { second[at / 2] };
+            let src = parallel::map_indices(2 * num_edges, |at| either(at, &edges.src, &edges.dst));
+            let dst = parallel::map_indices(2 * num_edges, |at| either(at, &edges.dst, &edges.src));
+            if !edges.attributes.is_empty() {
+                let positions: Vec<u64> = (0..2 * num_edges as u64).map(|at| at / 2).collect();
+                edges.attributes = edges.attributes.select(&positions);
+            }
+            edges.src = src.into();
+            edges.dst = dst.into();
+        }
+    }
+
     /// Adds a reverse type to each edge type, such as `rev_writes` from papers to authors for `writes` from authors to
     /// papers. Messages then flow both ways, and a model can distinguish the directions. A type that joins a node type
     /// to itself also gets a reverse type; a type whose reverse type of that name exists does not. A reverse edge has

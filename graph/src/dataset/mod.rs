@@ -10,6 +10,7 @@ mod held_out_index;
 mod in_memory;
 mod nodes;
 mod overlap;
+mod reciprocity;
 mod splits;
 
 pub(crate) use checks::{bad_weight, first_bad_weight};

@@ -3,6 +3,7 @@
 use super::NpyElement;
 use crate::GraphError;
 use crate::memory::Buffer;
+use crate::parallel;
 use bytemuck::Pod;
 use memmap2::Mmap;
 use npyz::{AutoSerialize, DType, NpyHeader, Order};
@@ -11,7 +12,11 @@ use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Maps the array in `path` and returns its shape and values.
+/// The rows of a transposed matrix that one task copies.
+const ROWS_AT_ONCE: usize = 1024;
+
+/// Maps the array in `path` and returns its shape and values, row by row. A matrix in Fortran order, as NumPy saves a
+/// transposed one, is copied to memory.
 ///
 /// ```
 /// use edgecut_graph::{map_npy, write_npy};
@@ -25,8 +30,8 @@ use std::sync::Arc;
 /// ```
 ///
 /// # Errors
-/// Fails if the file is not a `.npy` file, has another element type or Fortran order, or is shorter or longer than its
-/// header says.
+/// Fails if the file is not a `.npy` file, has another element type, is shorter or longer than its header says, or is in
+/// Fortran order with more than two dimensions.
 pub fn map_npy<T: NpyElement>(path: &Path) -> Result<(Vec<usize>, Buffer<T>), GraphError> {
     map_as(path, &T::default_dtype(), T::NAME)
 }
@@ -39,7 +44,7 @@ pub(crate) fn map_npy_bool(path: &Path) -> Result<(Vec<usize>, Buffer<u8>), Grap
     map_as(path, &bool::default_dtype(), "bool")
 }
 
-fn map_as<T: Pod>(path: &Path, dtype: &DType, name: &str) -> Result<(Vec<usize>, Buffer<T>), GraphError> {
+fn map_as<T: Pod + Send + Sync>(path: &Path, dtype: &DType, name: &str) -> Result<(Vec<usize>, Buffer<T>), GraphError> {
     let (map, header, offset) = open(path)?;
     let shape: Vec<usize> = header.shape().iter().map(|&n| n as usize).collect();
     if header.dtype() != *dtype {
@@ -47,8 +52,10 @@ fn map_as<T: Pod>(path: &Path, dtype: &DType, name: &str) -> Result<(Vec<usize>,
         return Err(GraphError::format(path, why));
     }
     // With at most one dimension longer than 1, Fortran and C order are the same.
-    if header.order() == Order::Fortran && shape.iter().filter(|&&n| n > 1).count() > 1 {
-        return Err(GraphError::format(path, "it is in Fortran order; save it through numpy.ascontiguousarray"));
+    let is_transposed = header.order() == Order::Fortran && shape.iter().filter(|&&n| n > 1).count() > 1;
+    if is_transposed && shape.len() > 2 {
+        let why = "it has more than two dimensions in Fortran order; save it through numpy.ascontiguousarray";
+        return Err(GraphError::format(path, why));
     }
     let len = shape.iter().try_fold(1_usize, |product, &n| product.checked_mul(n));
     let bytes = len.and_then(|n| n.checked_mul(size_of::<T>()));
@@ -64,7 +71,22 @@ fn map_as<T: Pod>(path: &Path, dtype: &DType, name: &str) -> Result<(Vec<usize>,
     };
     let buffer = Buffer::mapped(Arc::new(map), offset, len)
         .ok_or_else(|| GraphError::format(path, "its data is not aligned for its type; save it again with numpy"))?;
+    let buffer = if is_transposed { by_rows(&buffer, shape[0]) } else { buffer };
     Ok((shape, buffer))
+}
+
+/// Copies a matrix that is stored column by column to row by row. `num_rows` is at least 1.
+fn by_rows<T: Pod + Send + Sync>(by_columns: &[T], num_rows: usize) -> Buffer<T> {
+    let num_columns = by_columns.len() / num_rows;
+    let mut values = vec![T::zeroed(); by_columns.len()];
+    parallel::for_each_chunk(&mut values, ROWS_AT_ONCE * num_columns, &|first, rows| {
+        let first_row = first / num_columns;
+        for (row, values) in rows.chunks_exact_mut(num_columns).enumerate() {
+            let column = |column: usize| by_columns[column * num_rows + first_row + row];
+            values.iter_mut().enumerate().for_each(|(at, value)| *value = column(at));
+        }
+    });
+    values.into()
 }
 
 /// Returns the shape and the NumPy type string (such as `<f4`) from the header of `path`, without reading the data.
@@ -197,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_fortran_order_only_where_it_differs() {
+    fn a_matrix_in_fortran_order_is_transposed() {
         let dir = tempfile::tempdir().unwrap();
         let with_order = |shape: &[u64]| {
             let mut bytes = Vec::new();
@@ -208,12 +230,18 @@ mod tests {
                 .writer(&mut bytes)
                 .write_header_only()
                 .unwrap();
-            bytes.extend([0; 24]);
+            bytes.extend((0..shape.iter().product()).flat_map(|value| (value as f32).to_le_bytes()));
             file(&dir, &bytes)
         };
-        let why = why::<f32>(&with_order(&[2, 3]));
-        assert!(why.contains("Fortran order; save it through numpy.ascontiguousarray"), "{why}");
-        assert!(map_npy::<f32>(&with_order(&[6, 1])).is_ok(), "one column is the same in both orders");
+        let mapped = |shape: &[u64]| map_npy::<f32>(&with_order(shape)).unwrap();
+        let (shape, values) = mapped(&[2, 3]);
+        assert_eq!((shape, &values[..]), (vec![2, 3], &[0.0, 2.0, 4.0, 1.0, 3.0, 5.0][..]));
+        let (_, values) = mapped(&[3000, 2]);
+        assert!((0..3000).all(|row| values[2 * row..][..2] == [row as f32, (3000 + row) as f32]));
+        // One column is the same in both orders.
+        assert_eq!(mapped(&[6, 1]).1[..], [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        let why = why::<f32>(&with_order(&[2, 3, 4]));
+        assert!(why.contains("save it through numpy.ascontiguousarray"), "{why}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Lookup of datasets by name.
 
 use super::fake::{FAKE_HETERO_NAME, FAKE_NAME, FakeOptions, fake, fake_hetero};
-use super::npy_folder::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, read_npy_folder, read_npy_types};
+use super::npy_folder::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, read_npy_folder, read_npy_types, stray_arrays};
 use super::ogb::{TRIPLETS, read_ogb, read_ogb_hetero};
 use super::text::find_csv;
 use super::triples::{find_train_triples, read_triples};
@@ -106,7 +106,7 @@ pub struct Loaded {
     /// The dataset.
     pub dataset: Dataset,
     /// One sentence each about overlaps of training and held-out data that were removed, were allowed, or may be
-    /// intended.
+    /// intended, about edges without reverses, and about files that are not read.
     pub warnings: Vec<String>,
 }
 
@@ -138,11 +138,17 @@ pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> 
         FAKE_NAME if source.folder.is_none() => fake(fake_options(source)?)?,
         FAKE_HETERO_NAME if source.folder.is_none() => fake_hetero(fake_options(source)?)?,
         _ => {
-            let mut dataset = read(source)?;
+            let mut dataset = read(source, &mut warnings)?;
             if source.to_undirected {
                 dataset.to_undirected();
             }
-            warnings = settle_overlaps(&mut dataset, source)?;
+            warnings.extend(settle_overlaps(&mut dataset, source)?);
+            warnings.extend(dataset.edges_without_reverse().filter(|_| !source.add_reverse_edges).map(|num_sampled| {
+                format!(
+                    "none of {num_sampled} sampled edges has its reverse, so messages flow in one direction only: set \
+                     `to_undirected` if the graph is undirected"
+                )
+            }));
             dataset
         }
     };
@@ -208,16 +214,10 @@ fn fake_options(source: &DatasetSource) -> Result<&FakeOptions, GraphError> {
     Ok(&source.fake)
 }
 
-fn read(source: &DatasetSource) -> Result<Dataset, GraphError> {
+fn read(source: &DatasetSource, warnings: &mut Vec<String>) -> Result<Dataset, GraphError> {
     let candidates = source.candidates();
     let Some((folder, layout)) = candidates.iter().find_map(|folder| Some((folder, Layout::of(folder)?))) else {
-        let looked: Vec<String> = candidates.iter().map(|c| c.display().to_string()).collect();
-        let why = format!(
-            "no dataset found; looked for {EDGE_INDEX_FILE} or {NODES_FOLDER}/ and {EDGES_FOLDER}/ (.npy arrays), for \
-             raw/ (OGB's CSV files) and for train.tsv (triples of a knowledge graph) in: {}",
-            looked.join(", ")
-        );
-        return Err(GraphError::Dataset { dataset: source.name.clone(), why });
+        return Err(GraphError::Dataset { dataset: source.name.clone(), why: why_not_found(&candidates) });
     };
     let split = source.split.as_deref();
     if let (Layout::Npy | Layout::NpyTypes | Layout::Triples, Some(split)) = (layout, split) {
@@ -225,6 +225,7 @@ fn read(source: &DatasetSource) -> Result<Dataset, GraphError> {
         let why = format!("split scheme {split} was requested, but a folder of {what} has only one split");
         return Err(GraphError::format(folder, why));
     }
+    warn_of_strays(folder, layout, warnings)?;
     match layout {
         Layout::Ogb => read_ogb(&source.name, folder, split),
         Layout::OgbHetero => read_ogb_hetero(&source.name, folder, split),
@@ -232,6 +233,76 @@ fn read(source: &DatasetSource) -> Result<Dataset, GraphError> {
         Layout::NpyTypes => read_npy_types(&source.name, folder),
         Layout::Triples => read_triples(&source.name, folder),
     }
+}
+
+/// Warns of arrays that no reader takes, which may be misspelled.
+fn warn_of_strays(folder: &Path, layout: Layout, warnings: &mut Vec<String>) -> Result<(), GraphError> {
+    let strays = match layout {
+        Layout::Npy => stray_arrays(folder, true, true)?,
+        Layout::NpyTypes => {
+            let mut strays = Vec::new();
+            for (parent, of_nodes) in [(NODES_FOLDER, true), (EDGES_FOLDER, false)] {
+                let dir = folder.join(parent);
+                let entries = std::fs::read_dir(&dir).map_err(|error| GraphError::io(&dir, error))?;
+                for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
+                    strays.extend(stray_arrays(&entry.path(), of_nodes, !of_nodes)?);
+                }
+            }
+            strays
+        }
+        Layout::Ogb | Layout::OgbHetero | Layout::Triples => return Ok(()),
+    };
+    warnings
+        .extend(strays.iter().map(|path| format!("{} is not read, because its name has no meaning", path.display())));
+    Ok(())
+}
+
+/// Returns why none of the folders is a dataset.
+fn why_not_found(candidates: &[PathBuf]) -> String {
+    let looked: Vec<String> = candidates.iter().map(|c| c.display().to_string()).collect();
+    let absent = || format!("there is none of these folders: {}", looked.join(", "));
+    candidates.iter().find(|folder| folder.is_dir()).map_or_else(absent, |folder| why_no_dataset(folder))
+}
+
+/// Returns why `folder` is not a dataset, and how to make it one.
+///
+/// ```
+/// use edgecut_graph::readers::why_no_dataset;
+/// let dir = tempfile::tempdir()?;
+/// std::fs::write(dir.path().join("data.pt"), "")?;
+/// assert!(why_no_dataset(dir.path()).contains("torch.load"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn why_no_dataset(folder: &Path) -> String {
+    let shown = folder.display();
+    if !folder.is_dir() {
+        return format!("there is no folder {shown}");
+    }
+    let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    let with_ending =
+        |endings: &[&str]| names.iter().find(|name| endings.iter().any(|ending| name.ends_with(ending))).cloned();
+    if let Some(name) = with_ending(&[".npz"]) {
+        return format!(
+            "{shown} holds {name}, which is read after a conversion in Python: import numpy as np; arrays = \
+             np.load(\"{name}\"); np.save(\"edge_index.npy\", arrays[\"edge_index\"]), and the same for x, y and the masks"
+        );
+    }
+    if let Some(name) = with_ending(&[".pt", ".pth"]) {
+        return format!(
+            "{shown} holds {name}, which is read after a conversion in Python: import numpy as np, torch; data = \
+             torch.load(\"{name}\", weights_only=False); np.save(\"edge_index.npy\", data.edge_index.numpy()), and the same for \
+             x, y and the masks"
+        );
+    }
+    if let Some(name) = with_ending(&[".npy"]) {
+        return format!("{shown} holds {name}, but not {EDGE_INDEX_FILE}: save the edges there, [2, E]");
+    }
+    format!(
+        "{shown} is not a dataset; it has neither {EDGE_INDEX_FILE} nor {NODES_FOLDER}/ and {EDGES_FOLDER}/ (.npy \
+         arrays), nor raw/ (OGB's CSV files), nor train.tsv (triples of a knowledge graph)"
+    )
 }
 
 /// The layout of the files of a dataset.

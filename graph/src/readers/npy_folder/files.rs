@@ -1,7 +1,7 @@
 //! The names of the files and folders of `.npy` arrays.
 
 use crate::GraphError;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The folders that contain one folder per node type and per edge type.
 pub(in crate::readers) const NODES_FOLDER: &str = "nodes";
@@ -15,6 +15,53 @@ pub(super) const TEST_EDGE_FILE: &str = "test_edge_index.npy";
 /// The accepted names of the file of validation edges' times. The exporter writes the first one.
 pub(super) const VALID_TIME_FILES: [&str; 2] = ["valid_edge_time.npy", "val_edge_time.npy"];
 pub(super) const TEST_TIME_FILE: &str = "test_edge_time.npy";
+
+/// The names of arrays that have a row per node, or list nodes, without `.npy`.
+const NODE_ARRAYS: [&str; 12] = [
+    "x",
+    "y",
+    "node_time",
+    "num_nodes",
+    "train_idx",
+    "valid_idx",
+    "val_idx",
+    "test_idx",
+    "train_mask",
+    "valid_mask",
+    "val_mask",
+    "test_mask",
+];
+/// The names of arrays of edges.
+const EDGE_ARRAYS: [&str; 10] = [
+    "edge_index",
+    "edge_attr",
+    "edge_weight",
+    "edge_time",
+    "valid_edge_index",
+    "val_edge_index",
+    "test_edge_index",
+    "valid_edge_time",
+    "val_edge_time",
+    "test_edge_time",
+];
+
+/// Returns the `.npy` files in `folder` with other names than those of arrays of nodes and of edges, sorted.
+pub(in crate::readers) fn stray_arrays(
+    folder: &Path,
+    of_nodes: bool,
+    of_edges: bool,
+) -> Result<Vec<PathBuf>, GraphError> {
+    let is_known = |stem: &str| (of_nodes && NODE_ARRAYS.contains(&stem)) || (of_edges && EDGE_ARRAYS.contains(&stem));
+    let entries = std::fs::read_dir(folder).map_err(|error| GraphError::io(folder, error))?;
+    let paths = entries.flatten().map(|entry| entry.path());
+    let is_stray = |path: &PathBuf| {
+        let stem = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".npy"));
+        stem.is_some_and(|stem| !is_known(stem))
+    };
+    let mut strays: Vec<PathBuf> = paths.filter(is_stray).collect();
+    strays.sort();
+    Ok(strays)
+}
 
 /// Returns the only existing file among alternatives with the same meaning, if any. Fails if several exist.
 pub(super) fn only_file(paths: impl Iterator<Item = PathBuf>) -> Result<Option<PathBuf>, GraphError> {

@@ -143,14 +143,25 @@ fn widen<T: Integer>(values: &[T]) -> Buffer<i64> {
     parallel::map(values, |v| v.wide()).into()
 }
 
-/// Returns the shape of a mask and the positions where it is true, ascending. Masks are of NumPy's types `bool` and
-/// `uint8`.
+/// Returns the shape of a mask and the positions where it is true, ascending. Masks are of NumPy's type `bool`, or of a
+/// type of whole numbers with the values 0 and 1.
 ///
 /// # Errors
-/// As [`map_npy`].
+/// As [`map_npy`], and for a number other than 0 and 1.
 pub(super) fn read_mask(path: &Path) -> Result<(Vec<usize>, Vec<u32>), GraphError> {
     let (_, dtype) = npy_shape(path)?;
-    let (shape, mask) = if dtype == "|u1" { map_npy(path)? } else { map_npy_bool(path)? };
-    let set = parallel::filter_map(mask.len(), |node| (mask[node] != 0).then_some(node as u32));
-    Ok((shape, set))
+    if dtype == "|b1" {
+        let (shape, mask) = map_npy_bool(path)?;
+        return Ok((shape, parallel::filter_map(mask.len(), |node| (mask[node] != 0).then_some(node as u32))));
+    }
+    let (shape, mask) = Integers::map(path)?;
+    if let Some(node) = mask.position(|value| !(0..=1).contains(&value)) {
+        let stem = path.file_name().unwrap_or_default().to_string_lossy().replace("_mask.npy", "");
+        let why = format!(
+            "entry {node} is {}, but a mask has only 0 and 1; node ids belong in {stem}_idx.npy",
+            mask.get(node)
+        );
+        return Err(GraphError::format(path, why));
+    }
+    Ok((shape, parallel::filter_map(mask.len(), |node| (mask.get(node) == 1).then_some(node as u32))))
 }

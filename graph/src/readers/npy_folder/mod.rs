@@ -8,5 +8,5 @@ mod integers;
 mod read;
 
 pub use export::export_npy;
-pub(super) use files::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER};
+pub(super) use files::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, stray_arrays};
 pub use read::{read_npy_folder, read_npy_types};

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 /// | `x.npy` | `[N, F]`; optional | floats |
 /// | `y.npy` | `[N]` or `[N, 1]`, -1 or NaN if unlabeled; optional | whole numbers or floats |
 /// | `train_idx.npy`, `valid_idx.npy` or `val_idx.npy`, `test_idx.npy` | node ids in any order; each optional | whole numbers |
-/// | `train_mask.npy`, `valid_mask.npy` or `val_mask.npy`, `test_mask.npy` | `[N]`, instead of ids | `bool`, `uint8` |
+/// | `train_mask.npy`, `valid_mask.npy` or `val_mask.npy`, `test_mask.npy` | `[N]`, instead of ids | `bool`, or whole numbers 0 and 1 |
 /// | `node_time.npy` | `[N]` or `[N, 1]`, in any unit; optional | whole numbers |
 /// | `num_nodes.npy` | one number; optional | whole number |
 ///
@@ -49,7 +49,7 @@ use std::path::{Path, PathBuf};
 /// ```
 ///
 /// # Errors
-/// Fails for a missing, damaged or Fortran-ordered array, a wrong shape or type, inconsistent counts, ids out of range,
+/// Fails for a missing or damaged array, a wrong shape or type, inconsistent counts, ids out of range,
 /// duplicate nodes in a split, split nodes without a label, features that are not finite, and weights that are negative
 /// or not finite. Each error names the file, and the entry counted from 0.
 pub fn read_npy_folder(name: &str, folder: &Path) -> Result<Dataset, GraphError> {

@@ -4,6 +4,7 @@ use super::files::{
     Labels, check_num_edges, check_splits, join, node_count, read_count, read_features, read_node_labels,
     read_node_years, read_num_edges, read_splits, split_scheme,
 };
+use super::master::adds_inverse_edges;
 use crate::dataset::{Dataset, NodeData};
 use crate::readers::row_count::RowCount;
 use crate::readers::text::{EdgeEnds, find_csv, read_edges, require_csv};
@@ -25,7 +26,9 @@ use std::path::{Path, PathBuf};
 /// | `raw/edge-feat` | a row of numbers per edge; optional |
 /// | `split/SCHEME/{train,valid,test}` | a node id per line, in any order; optional |
 ///
-/// Other files are ignored. If `split/` has a single scheme, `split` may be `None`. Files are decompressed
+/// OGB's loader adds the inverse of each edge to some graphs, such as ogbn-products, whose files hold each edge once.
+/// This function does the same, for datasets of OGB's names and those with `add_inverse_edge` in a `master.csv` in
+/// `folder` or beside it. Other files are ignored. If `split/` has a single scheme, `split` may be `None`. Files are decompressed
 /// concurrently, most of them on a thread of their own. Edges keep the order of the file.
 ///
 /// ```
@@ -52,6 +55,7 @@ pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Datase
     let nodes = RowCount::nodes(node_count(num_nodes, &node_file, "the graph")?);
     let (edges, count_file) = read_num_edges(&raw)?;
     let scheme = split_scheme(folder, split)?;
+    let adds_inverse_edges = adds_inverse_edges(name, folder)?;
 
     std::thread::scope(|scope| {
         let features = scope.spawn(|| read_features(&raw, "node-feat", nodes));
@@ -74,6 +78,9 @@ pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Datase
         };
         let mut dataset = Dataset::homogeneous(name, node_data, src.into(), dst.into());
         dataset.edge_types[0].attributes.features = join(edge_features)?;
+        if adds_inverse_edges {
+            dataset.add_inverse_edges();
+        }
         Ok(dataset)
     })
 }

@@ -3,6 +3,7 @@
 mod files;
 mod hetero;
 mod homogeneous;
+mod master;
 
 pub(super) use hetero::TRIPLETS;
 pub use hetero::read_ogb_hetero;
