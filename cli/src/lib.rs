@@ -1,8 +1,10 @@
 //! Helpers that the command-line programs share.
 
 pub mod allocator;
+mod command_line;
 mod flag_names;
 mod spelling;
 
+pub use command_line::{CommandLine, MeaninglessFlag, forgiving, parse_command_line, translate};
 pub use flag_names::FlagNames;
 pub use spelling::with_dashes;

@@ -59,8 +59,8 @@ pub(crate) struct Args {
     /// The user to log in as on nodes for which --ip-config has none [default: from the SSH configuration]
     #[arg(long, alias = "ssh_username", value_name = "NAME")]
     pub(crate) ssh_username: Option<String>,
-    /// A configuration file for the SSH client, instead of the user's
-    #[arg(long, alias = "ssh_config", value_name = "FILE")]
+    /// A configuration file for the SSH client, instead of the user's [default: SSH_CONFIG]
+    #[arg(long, alias = "ssh_config", env = "SSH_CONFIG", hide_env = true, value_name = "FILE")]
     pub(crate) ssh_config: Option<PathBuf>,
     /// An environment variable for all processes; may be given several times
     #[arg(long, alias = "extra_envs", value_name = "NAME=VALUE")]
@@ -85,7 +85,10 @@ pub(crate) struct Args {
     /// Show which command would run on which node, without connecting
     #[arg(long, alias = "dry_run")]
     pub(crate) dry_run: bool,
-    /// The program and its arguments, after `--` or as one quoted string
+    /// Flags that are added to the command, as PyG's launch.py adds them.
+    #[arg(skip)]
+    pub(crate) passed_on: Vec<String>,
+    /// The program and its arguments, after `--` or as one quoted string, which may be a command of the shell
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }

@@ -5,6 +5,7 @@ mod agent;
 mod args;
 mod attempt;
 mod checksum;
+mod command_line;
 mod copy;
 mod launcher;
 mod link;
@@ -18,7 +19,6 @@ mod ssh;
 mod standstill;
 mod watch;
 
-use clap::Parser;
 use messages::{AGENT_ROLE, RANK_ROLE, RECEIVE_ROLE, SWEEP_ROLE};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    launcher::run(&args::Args::parse()).unwrap_or_else(|error| {
+    launcher::run(&command_line::parse()).unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
         ExitCode::FAILURE
     })

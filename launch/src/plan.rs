@@ -63,9 +63,12 @@ impl Plan {
         let master_port = args.master_port.or(config.master_port()).unwrap_or(DEFAULT_MASTER_PORT);
         let config = config.take(num_nodes);
         let extra = args.extra_envs.iter().map(|pair| split_variable(pair)).collect::<anyhow::Result<Vec<_>>>()?;
-        let command = command_of(&args.command)?;
-        let dataset_dir = dataset_root_dir(&command);
-        let mut words = command.into_iter();
+        let command = CommandToRun::new(&args.command, &args.passed_on)?;
+        if command.is_shell && args.sync_binary {
+            bail!("--sync-binary copies one program, but the command is one of the shell: start the program itself");
+        }
+        let dataset_dir = command.dataset_dir;
+        let mut words = command.words.into_iter();
         let name = words.next().context("no command is given")?;
         let mut nodes = Vec::new();
         let mut first = 0;
@@ -141,12 +144,7 @@ impl Plan {
         Check {
             workspace: self.workspace.clone(),
             program: self.program.clone(),
-            parts: self.dataset_dir.clone().map(|dir| PartsCheck {
-                dir,
-                world_size: self.world_size,
-                ranks,
-                num_nodes: self.nodes.len(),
-            }),
+            parts: self.dataset_dir.clone().map(|dir| PartsCheck { dir, world_size: self.world_size, ranks }),
             // Servers have no rank 0 to join.
             master: (node == 0 && !self.is_servers).then(|| (self.master_addr.clone(), self.master_port)),
             listen: self.nodes[node].listen.clone(),
@@ -228,30 +226,58 @@ fn split_variable(pair: &str) -> anyhow::Result<(String, String)> {
     }
 }
 
-/// Returns the words of the command, which is given word by word or as one quoted string.
-fn command_of(words: &[String]) -> anyhow::Result<Vec<String>> {
-    let words = match words {
-        [line] if line.contains(char::is_whitespace) => {
-            shell_words::split(line).with_context(|| format!("split the command {line:?} into words"))?
-        }
-        words => words.to_vec(),
-    };
-    let program = words.first().map_or("", String::as_str);
-    ensure!(!program.is_empty(), "no command is given: add the program to run after the flags");
-    ensure!(!program.starts_with('-'), "there is no flag {program}: see --help");
-    Ok(words)
+/// The command that each rank runs.
+#[derive(Debug)]
+struct CommandToRun {
+    words: Vec<String>,
+    /// The value of `--dataset-root-dir`, unless the command changes the folder that it starts at.
+    dataset_dir: Option<String>,
+    /// True if the shell runs the command.
+    is_shell: bool,
+}
+
+impl CommandToRun {
+    /// Makes the command from its words, or from one quoted string. `passed_on` are flags that are added at its end.
+    fn new(words: &[String], passed_on: &[String]) -> anyhow::Result<Self> {
+        let line = match words {
+            [line] if line.contains(char::is_whitespace) => Some(line),
+            _ => None,
+        };
+        let mut split = match line {
+            Some(line) => shell_words::split(line).with_context(|| format!("split the command {line:?} into words"))?,
+            None => words.to_vec(),
+        };
+        let program = split.first().map_or("", String::as_str);
+        ensure!(!program.is_empty(), "no command is given: add the program to run after the flags");
+        ensure!(!program.starts_with('-'), "there is no flag {program}: see --help");
+        split.extend_from_slice(passed_on);
+        let dataset_dir = dataset_root_dir(&split);
+        let Some(line) = line.filter(|line| is_for_the_shell(line)) else {
+            return Ok(Self { words: split, dataset_dir, is_shell: false });
+        };
+        let added = passed_on.iter().map(|flag| shell_words::quote(flag));
+        let line = std::iter::once(line.trim_end().into()).chain(added).collect::<Vec<_>>().join(" ");
+        let dataset_dir = dataset_dir.filter(|dir| dir.starts_with('/') || !split.iter().any(|word| word == "cd"));
+        Ok(Self { words: vec!["bash".into(), "-c".into(), line], dataset_dir, is_shell: true })
+    }
+}
+
+/// Returns true if a command consists of several commands, or uses other features of the shell.
+fn is_for_the_shell(line: &str) -> bool {
+    let first = line.split_whitespace().next().unwrap_or_default();
+    let is_builtin = ["cd", "source", ".", "export", "exec"].contains(&first);
+    is_builtin || first.contains('=') || line.contains([';', '&', '|', '<', '>', '$', '`'])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
 
     fn plan(config: &str, flags: &str) -> anyhow::Result<Plan> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), config).unwrap();
         let line = format!("launch --ip-config {} {flags}", file.path().display());
-        Plan::new(&Args::try_parse_from(shell_words::split(&line).unwrap())?)
+        Plan::new(&crate::command_line::Words::args(&line)?)
     }
 
     #[test]
@@ -303,6 +329,22 @@ mod tests {
     }
 
     #[test]
+    fn the_command_may_be_one_of_the_shell_with_flags_of_the_tutorial() {
+        let line = "--dataset_root_dir data/2-parts --batch_size 8 'cd /w; train node --logging'";
+        let of_shell = plan("a", line).unwrap();
+        let command = "cd /w; train node --logging --dataset-root-dir=data/2-parts --batch-size=8";
+        assert_eq!(
+            (of_shell.program.name.as_str(), &of_shell.args[..]),
+            ("bash", &["-c".to_owned(), command.into()][..])
+        );
+        // The folder is relative to one that only the shell knows.
+        assert_eq!(of_shell.dataset_dir, None);
+        let plain = plan("a", "--dataset_root_dir data/2-parts 'train node --lr 1'").unwrap();
+        assert_eq!(plain.args, ["node", "--lr", "1", "--dataset-root-dir=data/2-parts"]);
+        assert_eq!(plain.dataset_dir.as_deref(), Some("data/2-parts"));
+    }
+
+    #[test]
     fn servers_and_trainers_are_started_apart_and_both_know_the_servers() {
         let config = "server_port: 7000\nhosts:\n- {address: s, role: server, processes: 2}\n\
                       - {address: t, role: server, listen_addr: 10.0.0.2}\n- {address: u, role: trainer, processes: 3}";
@@ -336,7 +378,8 @@ mod tests {
             ("--num-nodes 3 -- prog", "names 2 nodes"),
             ("--extra-envs K -- prog", "NAME=VALUE"),
             ("'prog \"x'", "split the command"),
-            ("--dryrun -- prog", "there is no flag --dryrun"),
+            ("--dryrun -- prog", "unexpected argument '--dryrun'"),
+            ("--sync-binary 'cd x; prog'", "start the program itself"),
         ] {
             let error = format!("{:#}", plan("a\nb", flags).unwrap_err());
             assert!(error.contains(expected), "{error}");

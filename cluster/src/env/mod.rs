@@ -2,6 +2,7 @@
 
 mod attempt;
 mod env_ranks;
+mod interfaces;
 mod kubernetes;
 mod launcher;
 mod mpi;
@@ -14,9 +15,12 @@ use std::ffi::OsString;
 use crate::error::ClusterError;
 pub use attempt::Attempt;
 pub use env_ranks::EnvRanks;
+pub use interfaces::{address_of_interface, node_addresses};
 pub use launcher::Launcher;
 use variables::Variables;
 
+/// The variable that names the network interface for PyTorch's Gloo.
+const INTERFACE: &str = "GLOO_SOCKET_IFNAME";
 /// The variables that count restarts, the innermost launcher first.
 const RESTARTS: [&str; 2] = ["EDGECUT_RESTART_COUNT", "SLURM_RESTART_COUNT"];
 
@@ -47,6 +51,10 @@ impl EnvRanks {
             ranks.master_port = Some(port);
         }
         ranks.listen_addr = variables.parse("EDGECUT_LISTEN_ADDR", "an IP address")?;
+        if ranks.listen_addr.is_none() {
+            let named = variables.text(INTERFACE)?;
+            ranks.listen_addr = named.map(|name| interfaces::of_variable(INTERFACE, &name)).transpose()?;
+        }
         for name in RESTARTS {
             ranks.attempt = ranks.attempt.or(variables.parse(name, "a number of restarts")?);
         }
@@ -122,6 +130,14 @@ mod tests {
         let set = [("EDGECUT_LISTEN_ADDR", "10.0.0.7"), ("RANK", "0")];
         assert_eq!(read(&set).unwrap().listen_addr, Some("10.0.0.7".parse().unwrap()));
         assert_eq!(read(&set[..1]).unwrap().listen_addr, Some("10.0.0.7".parse().unwrap()));
+    }
+
+    #[test]
+    fn the_interface_to_listen_on_is_read_as_gloo_reads_it() {
+        assert!(read(&[("GLOO_SOCKET_IFNAME", "lo,eth9")]).unwrap().listen_addr.is_some_and(|addr| addr.is_loopback()));
+        let both = [("GLOO_SOCKET_IFNAME", "none"), ("EDGECUT_LISTEN_ADDR", "10.0.0.7")];
+        assert_eq!(read(&both).unwrap().listen_addr, Some("10.0.0.7".parse().unwrap()));
+        error(&both[..1], "GLOO_SOCKET_IFNAME", "none");
     }
 
     /// The variables of all launchers at once, each with another rank.

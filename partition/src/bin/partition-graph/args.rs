@@ -55,7 +55,7 @@ pub(crate) struct PartitionArgs {
     #[arg(long, alias = "root_dir", value_name = "DIR", default_value = "data")]
     root_dir: PathBuf,
     /// The number of parts.
-    #[arg(long, alias = "num_partitions", required = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, aliases = ["num_partitions", "num-parts", "num_parts"], required = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     num_partitions: Option<u32>,
     /// The dataset's own folder, instead of a search below --root-dir.
     #[arg(long, alias = "dataset_dir", value_name = "DIR")]
@@ -80,7 +80,7 @@ pub(crate) struct PartitionArgs {
     #[arg(long, value_name = "SCHEME")]
     split: Option<String>,
     /// Add the missing reverse of every edge.
-    #[arg(long, alias = "to_undirected")]
+    #[arg(long, aliases = ["to_undirected", "undirected"])]
     to_undirected: bool,
     /// Add a reversed edge type named `rev_NAME` for each edge type NAME: for heterogeneous graphs.
     #[arg(long, alias = "add_reverse_edges")]

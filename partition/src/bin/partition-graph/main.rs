@@ -8,7 +8,7 @@ mod terminal;
 
 use anyhow::Context;
 use args::{Cli, Command, DirArgs, Job, PartitionArgs};
-use clap::Parser;
+use edgecut_cli::{CommandLine, MeaninglessFlag, parse_command_line};
 use edgecut_graph::readers::{self, Loaded};
 use edgecut_graph::{Meta, OverlapPolicy, Overlaps, Provenance};
 use edgecut_partition::{PartitionError, partition_loaded, verify};
@@ -18,8 +18,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use terminal::Terminal;
 
+/// The flags of PyG's `partition_graph.py` that have no meaning here.
+const MEANINGLESS: [MeaninglessFlag; 1] = [MeaninglessFlag {
+    name: "use-sparse-tensor",
+    has_value: false,
+    why: "graphs are always stored as sparse matrices",
+}];
+
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let CommandLine { args: cli, notes } = parse_command_line::<Cli>(&MEANINGLESS);
+    notes.iter().for_each(|note| eprintln!("note: {note}"));
     let result = match &cli.command {
         None => run_partition(&cli.partition),
         Some(Command::Verify(args)) => run_verify(args),

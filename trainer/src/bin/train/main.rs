@@ -21,13 +21,13 @@ mod shared_flags;
 mod source;
 mod traffic_table;
 mod training_args;
+mod tutorial_flags;
 
 use args::{Cli, Command};
-use clap::Parser;
 use device::on_device;
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
-use edgecut_cli::with_dashes;
-use edgecut_cluster::with_causes;
+use edgecut_cli::{CommandLine, parse_command_line};
+use edgecut_cluster::{SPAWNED, with_causes};
 use edgecut_dist_sampler::remove_abandoned;
 use flag_names::with_flags;
 use place::Place;
@@ -35,6 +35,7 @@ use source::Source;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
+use tutorial_flags::MEANINGLESS;
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -42,7 +43,11 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 fn main() -> ExitCode {
     keep_memory();
     edgecut_gpu::watch_panics();
-    let cli = Cli::parse_from(std::env::args_os().map(with_dashes));
+    let CommandLine { args: cli, notes } = parse_command_line::<Cli>(MEANINGLESS);
+    // The processes that this one starts have the same flags.
+    if std::env::var_os(SPAWNED).is_none() {
+        notes.iter().for_each(|note| eprintln!("note: {note}"));
+    }
     let result = catch_unwind(AssertUnwindSafe(|| run(cli)));
     // Some device failures surface only as a panic deep inside the backend. The failure that `watch_panics` noted then
     // explains the cause; the panic itself would not.

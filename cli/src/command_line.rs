@@ -1,0 +1,149 @@
+//! Parsing of a command line as users of PyG and DGL write it.
+
+use crate::spelling::with_dashes;
+use clap::{ArgAction, Command, Parser};
+use std::ffi::OsString;
+
+/// A flag of PyG's or DGL's programs that has no meaning here. It is accepted, so that a tutorial's command works as
+/// written.
+#[derive(Clone, Copy, Debug)]
+pub struct MeaninglessFlag {
+    /// The flag without leading dashes, as `async-sampling`.
+    pub name: &'static str,
+    /// True if the flag is followed by a value.
+    pub has_value: bool,
+    /// The reason, as the end of a sentence.
+    pub why: &'static str,
+}
+
+/// A parsed command line.
+#[derive(Clone, Debug)]
+pub struct CommandLine<P> {
+    /// The flags of the program.
+    pub args: P,
+    /// A line about each flag that was left out or translated.
+    pub notes: Vec<String>,
+}
+
+/// Parses the command line of this process. Ends the process with status 2 if it is invalid, and with status 0 after
+/// `--help` and `--version`.
+///
+/// Flags may be spelled with underscores. Of a flag that is given several times the last counts, unless it is a list. A
+/// negative number after a flag is its value. `meaningless` flags are left out, each with a note.
+pub fn parse_command_line<P: Parser>(meaningless: &[MeaninglessFlag]) -> CommandLine<P> {
+    let (args, notes) = translate(std::env::args_os(), meaningless);
+    CommandLine { args: parse_from(args), notes }
+}
+
+/// Parses the arguments of a program, the first of which is its name.
+fn parse_from<P: Parser>(args: Vec<OsString>) -> P {
+    let mut command = forgiving(P::command());
+    let parsed = command.try_get_matches_from_mut(args).and_then(|matches| P::from_arg_matches(&matches));
+    parsed.unwrap_or_else(|error| error.format(&mut command).exit())
+}
+
+/// Returns the command line with flags that may be repeated and take negative numbers, also in subcommands.
+pub fn forgiving(command: Command) -> Command {
+    let command = command.mut_args(|arg| {
+        let id = arg.get_id().clone();
+        match arg.get_action() {
+            ArgAction::SetTrue => arg.overrides_with(id),
+            ArgAction::Set if arg.is_positional() => arg,
+            ArgAction::Set => arg.overrides_with(id).allow_negative_numbers(true),
+            _ => arg,
+        }
+    });
+    command.mut_subcommands(forgiving)
+}
+
+/// Spells flags with dashes, leaves out meaningless ones, and translates DGL's order of fan-outs. Returns a note about
+/// each change except of spelling.
+pub fn translate(
+    args: impl IntoIterator<Item = OsString>,
+    meaningless: &[MeaninglessFlag],
+) -> (Vec<OsString>, Vec<String>) {
+    let mut kept = Vec::new();
+    let mut notes = Vec::new();
+    let mut args = args.into_iter().map(with_dashes).peekable();
+    while let Some(arg) = args.next() {
+        let text = arg.to_string_lossy().into_owned();
+        let Some(flag) = text.strip_prefix("--").filter(|flag| !flag.is_empty()) else {
+            kept.push(arg);
+            continue;
+        };
+        let (name, value) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value.to_owned())));
+        if name == FAN_OUT {
+            let value = value.or_else(|| args.next().map(|value| value.to_string_lossy().into_owned()));
+            let hops = value.unwrap_or_default().split(',').rev().map(str::trim).collect::<Vec<_>>().join(",");
+            notes.push(format!(
+                "--{FAN_OUT} lists the layers from the features on, as in DGL: the same as --num-neighbors {hops}"
+            ));
+            kept.push(format!("--num-neighbors={hops}").into());
+        } else if let Some(found) = meaningless.iter().find(|flag| flag.name == name) {
+            let is_next_value = |next: &OsString| !next.to_string_lossy().starts_with("--");
+            if found.has_value && value.is_none() && args.peek().is_some_and(is_next_value) {
+                args.next();
+            }
+            notes.push(format!("--{name} has no effect: {}", found.why));
+        } else {
+            kept.push(arg);
+        }
+    }
+    (kept, notes)
+}
+
+/// DGL's flag of the fan-outs, which are listed in the opposite order of `--num-neighbors`.
+const FAN_OUT: &str = "fan-out";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASYNC: MeaninglessFlag = MeaninglessFlag { name: "async-sampling", has_value: true, why: "it always is" };
+    const LOGGING: MeaninglessFlag = MeaninglessFlag { name: "logging", has_value: false, why: "lines are printed" };
+
+    fn translated(line: &str) -> (String, Vec<String>) {
+        let (kept, notes) = translate(line.split(' ').map(OsString::from), &[ASYNC, LOGGING]);
+        (kept.iter().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>().join(" "), notes)
+    }
+
+    #[test]
+    fn meaningless_flags_are_left_out_with_their_values() {
+        for line in [
+            "train node --async_sampling True --logging --lr 1",
+            "train node --async-sampling=True --lr 1 --logging",
+            "train node --logging --async_sampling --lr 1",
+        ] {
+            let (kept, notes) = translated(line);
+            assert_eq!((kept.as_str(), notes.len()), ("train node --lr 1", 2));
+        }
+        assert_eq!(translated("train --logging").1, ["--logging has no effect: lines are printed"]);
+    }
+
+    #[test]
+    fn fan_outs_of_dgl_are_listed_in_the_other_order() {
+        for line in ["train node --fan_out 5,10,15", "train node --fan-out=5,10,15"] {
+            let (kept, notes) = translated(line);
+            assert_eq!(kept, "train node --num-neighbors=15,10,5");
+            assert!(notes[0].contains("--num-neighbors 15,10,5"));
+        }
+    }
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[arg(long)]
+        lr: Option<f64>,
+        #[arg(long, action = ArgAction::Append)]
+        list: Vec<String>,
+        #[arg(long)]
+        quick: bool,
+    }
+
+    #[test]
+    fn the_last_of_repeated_flags_counts_and_numbers_may_be_negative() {
+        let line = "x --lr 1 --quick --lr -2.5 --list a --quick --list b";
+        let program: Program = parse_from(line.split(' ').map(OsString::from).collect());
+        assert_eq!((program.lr, program.quick), (Some(-2.5), true));
+        assert_eq!(program.list, ["a", "b"]);
+    }
+}
