@@ -51,6 +51,9 @@ pub struct TrainingConfig {
     pub batch_size: usize,
     /// The number of epochs.
     pub num_epochs: u64,
+    /// The number of consecutive validations without a new best metric after which training stops; `None` never stops
+    /// early.
+    pub patience: Option<u64>,
     /// The learning rate of Adam.
     pub lr: f64,
     /// The learning rate of the embeddings of node types without features.
@@ -76,7 +79,8 @@ pub struct TrainingConfig {
 }
 
 impl TrainingConfig {
-    /// Returns the defaults of the program `train`, but without dropout. Evaluation has the fan-outs of training.
+    /// Returns the defaults of the program `train`, but ten epochs without dropout and without early stopping. Evaluation
+    /// has the fan-outs of training.
     ///
     /// ```
     /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
@@ -99,8 +103,9 @@ impl TrainingConfig {
             sampler,
             batch_size: 1024,
             num_epochs: 10,
-            lr: 0.0004,
-            embedding_lr: 0.0004,
+            patience: None,
+            lr: 0.003,
+            embedding_lr: 0.003,
             weight_decay: 0.0,
             seed: 0,
             concurrency: 4,
@@ -118,6 +123,7 @@ impl TrainingConfig {
         FitConfig {
             num_epochs: self.num_epochs,
             eval_every: self.eval_every,
+            patience: self.patience,
             lr: LearningRate::constant(self.lr),
             weight_decay: self.weight_decay,
             seed: self.seed,

@@ -14,6 +14,9 @@ pub struct FitConfig {
     pub num_epochs: u64,
     /// The number of epochs between validations. The last epoch is always validated.
     pub eval_every: u64,
+    /// The number of consecutive validations without a new best metric after which training stops; `None` never stops
+    /// early.
+    pub patience: Option<u64>,
     /// The learning rate of Adam.
     pub lr: LearningRate,
     /// The L2 penalty on all parameters except embeddings.
@@ -25,7 +28,14 @@ pub struct FitConfig {
 impl Default for FitConfig {
     /// Returns ten epochs with Adam's usual learning rate of 0.001, validated after each epoch.
     fn default() -> Self {
-        Self { num_epochs: 10, eval_every: 1, lr: LearningRate::constant(0.001), weight_decay: 0.0, seed: 0 }
+        Self {
+            num_epochs: 10,
+            eval_every: 1,
+            patience: None,
+            lr: LearningRate::constant(0.001),
+            weight_decay: 0.0,
+            seed: 0,
+        }
     }
 }
 

@@ -63,7 +63,8 @@ type FittedBy<T, B, M, C> = Fitted<
 /// `settings` are stored with a saved model and returned with the trained one; `()` if there are none.
 ///
 /// The best epoch is the first one with the highest metric on the validation data, and the last epoch if the metric is
-/// not defined in any epoch, for example without validation data.
+/// not defined in any epoch, for example without validation data. Training stops early after [`FitConfig::patience`]
+/// validations without a better one.
 ///
 /// # Errors
 /// An error of the task or the observer, a failure of the job, or a loss that is not finite.
@@ -90,6 +91,8 @@ where
     let metric = task.evaluator().metric();
     let mut best: Option<Best<ScoresOf<T, B, M>>> = None;
     let mut history = Vec::new();
+    // The number of validations since the best one.
+    let mut num_worse = 0;
     for epoch in 0..config.num_epochs {
         let mut clock = EpochClock::start(task.sampler().cloned());
         let mut totals = SeedTotals::default();
@@ -140,7 +143,9 @@ where
                 Some(_) => best.as_ref().is_none_or(|best| valid_metric > best.valid_metric),
                 None => is_last && best.is_none(),
             };
+            num_worse += u64::from(valid_metric.is_some());
             if is_better {
+                num_worse = 0;
                 let improved = Improved {
                     epoch: epoch + 1,
                     metric: metric.clone(),
@@ -154,6 +159,10 @@ where
         }
         report.cost.eval_seconds = start.elapsed().as_secs_f64();
         observer.epoch(&report).map_err(TrainError::Report)?;
+        // The metric is that of all ranks, so all of them stop here.
+        if config.patience.is_some_and(|patience| num_worse >= patience.max(1)) {
+            break;
+        }
     }
     let mut model = model.valid();
     let mut best_epoch = 0;

@@ -146,6 +146,7 @@ impl GraphTrainingConfig {
     pub(crate) fn fit(&self) -> FitConfig {
         FitConfig {
             num_epochs: self.num_epochs,
+            patience: None,
             eval_every: 1,
             lr: LearningRate { initial: self.lr, step: self.lr_step, gamma: self.lr_gamma },
             weight_decay: self.weight_decay,

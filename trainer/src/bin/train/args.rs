@@ -66,8 +66,9 @@ pub(crate) struct JobArgs {
     /// Number of this node, from 0. Required if the job has several nodes
     #[arg(long, value_name = "K")]
     pub(crate) node_rank: Option<u32>,
-    /// Processes to run on this node. If more than 1, this process starts and monitors them
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    /// Processes to run on this node. If more than 1, this process starts and monitors them. A job with fewer processes than
+    /// parts joins consecutive parts in memory
+    #[arg(long, alias = "num-training-procs", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) nproc_per_node: u32,
     /// Host name or IP address of node 0 [default: the first node in --ip-config, or MASTER_ADDR, or the first node of
     /// the Slurm step, or 127.0.0.1]
@@ -80,10 +81,11 @@ pub(crate) struct JobArgs {
     /// File with the nodes' addresses: one `ip` or `ip port` per line, node 0 first
     #[arg(long, value_name = "FILE")]
     pub(crate) ip_config: Option<PathBuf>,
-    /// Address to listen on [default: EDGECUT_LISTEN_ADDR, or the local address of the connection to node 0]
+    /// Address to listen on [default: EDGECUT_LISTEN_ADDR, or that of the interface GLOO_SOCKET_IFNAME, or the local address of the connection to node 0]
     #[arg(long, value_name = "IP")]
     pub(crate) listen_addr: Option<IpAddr>,
-    /// Port to listen on; 0 lets the system choose. Rank 0 always listens on --master-port
+    /// Port of the first process of this node to listen on. Process K of the node uses the port K above it, and rank 0
+    /// always --master-port. 0 lets the system choose
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(crate) listen_port: u16,
     /// File with the job's shared secret of at least 16 bytes, readable only by its owner (chmod 600) [default:
@@ -125,6 +127,9 @@ pub(crate) struct PartArgs {
     /// --rendezvous-timeout seconds for them [default: EDGECUT_SERVERS, unless --dataset-root-dir is given]
     #[arg(long, value_name = "LIST")]
     pub(crate) servers: Option<String>,
+    /// Name of the dataset. If given, it is compared with that of the parts
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub(crate) dataset: Option<String>,
     #[command(flatten)]
     pub(crate) whole: WholeArgs,
     /// Convert node features to this type at the start, for all node types, or as TYPE=DTYPE,TYPE=DTYPE for some. Smaller
@@ -194,6 +199,13 @@ pub(crate) struct NumNeighborsArg {
     // The text already determines the value.
     #[serde(skip)]
     pub(crate) value: NumNeighbors,
+}
+
+impl NumNeighborsArg {
+    /// Returns true if edge types are named.
+    pub(crate) fn names_types(&self) -> bool {
+        self.text.contains('=')
+    }
 }
 
 pub(crate) fn num_neighbors(text: &str) -> Result<NumNeighborsArg, String> {

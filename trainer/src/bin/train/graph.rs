@@ -3,6 +3,7 @@
 use crate::graph_args::{GraphArgs, GraphDataArgs};
 use crate::job::{self, Job};
 use crate::model_bytes::read_on_rank_0;
+use crate::node::valid;
 use crate::place::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, number, percent};
 use anyhow::{Context, anyhow, ensure};
@@ -189,7 +190,7 @@ impl EpochText<ClassificationScores> for GraphText {
             number(report.loss),
             percent(report.train_acc),
             self.judge,
-            percent(report.valid.and_then(|valid| valid.accuracy)),
+            valid(report),
             cost.seconds,
             report.num_seeds as f64 / cost.seconds.max(1e-9),
             cost.sample_wait_seconds,

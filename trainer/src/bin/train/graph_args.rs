@@ -110,7 +110,7 @@ pub(crate) struct GraphTrainingArgs {
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) num_layers: u32,
     /// Width of the hidden layers
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, alias = "num-hidden", value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) hidden_channels: u32,
     /// Dense layers in each MLP of gin
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
@@ -144,10 +144,10 @@ pub(crate) struct GraphTrainingArgs {
     #[arg(long)]
     pub(crate) drop_last: bool,
     /// Number of epochs
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, alias = "epochs", value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) num_epochs: u64,
     /// Initial learning rate of Adam
-    #[arg(long, value_name = "LR", default_value_t = 0.01, value_parser = not_negative)]
+    #[arg(long, alias = "learning-rate", value_name = "LR", default_value_t = 0.01, value_parser = not_negative)]
     pub(crate) lr: f64,
     /// Multiply the learning rate by --lr-gamma every N epochs; 0 keeps it constant
     #[arg(long, value_name = "N", default_value_t = 50)]

@@ -1,7 +1,7 @@
 //! Joining the job, and leaving it in an orderly way or with one clear error.
 
 use crate::args::JobArgs;
-use crate::exit::OtherRankFailed;
+use crate::exit::{OtherRankFailed, UsageError};
 use crate::place::{Rank, token};
 use crate::shared_flags::check_equal;
 use anyhow::Context;
@@ -84,7 +84,16 @@ fn cluster_config(args: &JobArgs, rank: &Rank, fingerprint: String) -> anyhow::R
     config.local_rank = rank.local_rank;
     config.local_world_size = rank.local_world_size;
     config.listen_addr = rank.listen_addr;
-    config.listen_port = args.listen_port;
+    config.listen_port = match args.listen_port {
+        0 => 0,
+        base => {
+            let port = u16::try_from(rank.local_rank).ok().and_then(|number| base.checked_add(number));
+            port.with_context(|| {
+                let what = format!("--listen-port {base}: process {} of this node has no port", rank.local_rank);
+                UsageError(what)
+            })?
+        }
+    };
     config.token = token(args)?;
     config.fingerprint = fingerprint;
     config.rendezvous_timeout_ms = args.rendezvous_timeout * 1000;

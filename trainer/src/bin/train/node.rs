@@ -7,6 +7,7 @@ use crate::place::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent};
 use crate::serving::{self, Serving};
 use crate::traffic_table;
+use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::{
     ClassificationResult, ClassificationScores, EpochCost, EpochReport, NodeTrainingConfig, TrainingBackend,
 };
@@ -19,7 +20,13 @@ pub(crate) fn run<B: TrainingBackend>(args: &NodeArgs, rank: &Rank, device: &B::
     let mut config = NodeTrainingConfig { training, metric: args.metric };
     serving::run(&args.job, &args.part, rank, args, |job| {
         config.training.step = args.device.step_options(job.gradient_sum);
-        let reporter = Reporter::new(&args.output, args.training.num_epochs, rank, job.has_embeddings(), job.world)?;
+        let num_epochs = config.training.num_epochs;
+        let reporter = Reporter::new(&args.output, num_epochs, rank, job.has_embeddings(), job.world)?;
+        if let Some(all) = args.training.all_neighbors(&args.sampling, job.node.part().meta()) {
+            config.training.eval_num_neighbors = all;
+            reporter
+                .say("evaluating with all neighbors, since the graph is small (--eval-num-neighbors sets fan-outs)");
+        }
         let mut reporter = TaskReporter { reporter, task: NodeText };
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(path, job, &config, device)?,
@@ -42,6 +49,15 @@ fn evaluate<B: TrainingBackend>(
     let (mut model, model_config, embeddings) = B::open_node_model(&bytes, path, device)?;
     model.set_precision(config.training.step.precision);
     Ok(B::evaluate_node(&job.node, config, &model, &model_config, (&embeddings).into(), job.world, device)?)
+}
+
+/// Formats the scores on the validation data: the accuracy, and the metric that selects the best epoch.
+pub(crate) fn valid(report: &EpochReport<ClassificationScores>) -> String {
+    let accuracy = percent(report.valid.and_then(|valid| valid.accuracy));
+    if report.metric == Metric::Accuracy.to_string() {
+        return accuracy;
+    }
+    format!("{accuracy}, {} {}", report.metric, percent(report.valid_metric))
 }
 
 /// The report of an epoch of node classification.
@@ -79,7 +95,7 @@ impl EpochText<ClassificationScores> for NodeText {
             report.epoch,
             number(report.loss),
             percent(report.train_acc),
-            percent(report.valid.and_then(|valid| valid.accuracy)),
+            valid(report),
             cost(&report.cost),
         )
     }

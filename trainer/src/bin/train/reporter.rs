@@ -23,6 +23,9 @@ pub(crate) struct Reporter {
     said_kept: bool,
     bar: ProgressBar,
     pub(crate) num_epochs: u64,
+    /// The last finished epoch, and the best one.
+    last_epoch: u64,
+    best_epoch: u64,
 }
 
 impl Reporter {
@@ -55,7 +58,30 @@ impl Reporter {
         if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} steps, {eta} left") {
             bar.set_style(style);
         }
-        Ok(Self { speaks, json: args.json, metrics, saver, said_kept: false, bar, num_epochs })
+        Ok(Self {
+            speaks,
+            json: args.json,
+            metrics,
+            saver,
+            said_kept: false,
+            bar,
+            num_epochs,
+            last_epoch: 0,
+            best_epoch: 0,
+        })
+    }
+
+    /// Tells whether training stopped early, or whether more epochs may give a better model.
+    fn say_how_it_ended(&self) {
+        let last = self.last_epoch;
+        let best = self.best_epoch;
+        if last > 0 && last < self.num_epochs {
+            self.say(&format!(
+                "stopped after epoch {last}: the metric has not improved since epoch {best} (--patience)"
+            ));
+        } else if last > 1 && best == last {
+            self.say("note: the last epoch was the best, so training longer may help (--num-epochs)");
+        }
     }
 
     /// Appends a line to the metrics file, if there is one.
@@ -106,6 +132,7 @@ impl Reporter {
     /// caller should print the result as text.
     pub(crate) fn finish(&mut self, result: &impl Serialize) -> anyhow::Result<bool> {
         self.bar.finish_and_clear();
+        self.say_how_it_ended();
         self.line("result", result)?;
         if self.speaks && self.json {
             println!("{}", serde_json::to_string(result).context("write the result as JSON")?);
@@ -156,12 +183,17 @@ impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
     }
 
     fn epoch(&mut self, report: &EpochReport<S>) -> std::io::Result<()> {
+        // A cross-validation starts anew with each fold.
+        if report.fold.is_none() {
+            self.reporter.last_epoch = report.epoch;
+        }
         self.reporter.line("epoch", self.task.line(report)).map_err(std::io::Error::other)?;
         self.reporter.say(&self.task.words(report, self.reporter.num_epochs));
         Ok(())
     }
 
     fn improved(&mut self, best: &Improved<'_>, world: &mut ProcessGroup) -> std::io::Result<()> {
+        self.reporter.best_epoch = best.epoch;
         self.reporter.save(best, world)
     }
 }

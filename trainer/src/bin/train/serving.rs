@@ -7,7 +7,7 @@ use crate::place::Rank;
 use crate::shared_flags::SharedFlags;
 use crate::source::Source;
 use anyhow::Context;
-use edgecut_cluster::{Cluster, ProcessGroup};
+use edgecut_cluster::{Cluster, PartLayout, ProcessGroup};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, convert_features, share_dataset};
 use edgecut_graph::readers::{DatasetSource, Loaded, load_with_warnings};
 use edgecut_graph::{GraphError, Meta, Part};
@@ -41,9 +41,6 @@ pub(crate) fn run(
     work: impl FnOnce(&mut Serving<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let source = Source::find(args, job)?;
-    if let Source::Parts(meta) = &source {
-        DistGraph::part_of_rank(meta, rank.rank, rank.world_size)?;
-    }
     let dataset = source.flags(args);
     // Declared outside of the closure: the distributed graph answers other ranks until all have left, so it must outlive
     // `job::run`.
@@ -51,11 +48,10 @@ pub(crate) fn run(
     let flags = SharedFlags { flags, dataset: dataset.as_ref(), feature_dtype: args.feature_dtype.as_ref() };
     job::run(job, rank, source.fingerprint(), &flags, |Job { cluster, world, gradient_sum }| {
         let node = match source {
-            Source::Parts(meta) => {
-                let part = DistGraph::part_of_rank(&meta, rank.rank, rank.world_size)?;
+            Source::Parts(_) => {
                 // The part is opened after joining, so that all ranks hear of a damaged part at once.
                 let dir = args.dataset_root_dir.as_deref().context("--dataset-root-dir is missing")?;
-                serve(job, args, rank, Part::open(dir, part, args.verify)?, cluster)?
+                serve(job, args, rank, DistGraph::open_part(dir, rank.rank, rank.world_size, args.verify)?, cluster)?
             }
             Source::Whole(dataset) => serve(job, args, rank, share(&dataset, cluster)?, cluster)?,
             Source::Servers(servers) => {
@@ -67,6 +63,14 @@ pub(crate) fn run(
         node.handle().block_on(node.wait_until_connected())?;
         // No rank may send a request before all ranks serve.
         world.barrier()?;
+        if !node.is_client() && !node.is_even() && rank.rank == 0 {
+            eprintln!(
+                "note: {} parts are spread unevenly over {} processes, so these share the seeds of all parts and fetch \
+                 more features from each other; a multiple of the number of parts is faster",
+                node.part().meta().num_parts,
+                rank.world_size
+            );
+        }
         work(&mut Serving { node, world, gradient_sum })
     })
 }
@@ -82,7 +86,7 @@ fn share(dataset: &DatasetSource, cluster: &Cluster) -> anyhow::Result<Part> {
 
 /// Serves the part of this rank to the other ranks.
 fn serve(job: &JobArgs, args: &PartArgs, rank: &Rank, part: Part, cluster: &Cluster) -> anyhow::Result<Arc<DistGraph>> {
-    let copies = args.copy_edges || !(args.map_edges || shares_part(part.meta(), rank)?);
+    let copies = args.copy_edges || !(args.map_edges || shares_part(part.meta(), rank));
     let part = if copies { part.with_edges_in_memory() } else { part };
     let part = match &args.feature_dtype {
         Some(dtypes) => convert_features(cluster, part, dtypes)?,
@@ -102,14 +106,9 @@ fn config(job: &JobArgs, args: &PartArgs, rank: &Rank) -> DistGraphConfig {
 
 /// Returns whether another process of this node has the same part. These processes share one copy of the mapped files
 /// in memory.
-fn shares_part(meta: &Meta, rank: &Rank) -> anyhow::Result<bool> {
-    let part_of = |other| DistGraph::part_of_rank(meta, other, rank.world_size);
-    let own = part_of(rank.rank)?;
+fn shares_part(meta: &Meta, rank: &Rank) -> bool {
+    let layout = PartLayout::new(meta.num_parts as usize, rank.world_size);
     let first = rank.rank - rank.local_rank;
-    for other in (first..first + rank.local_world_size).filter(|&other| other != rank.rank) {
-        if part_of(other)? == own {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let local = first..first + rank.local_world_size;
+    layout.processes_of(layout.group_of(rank.rank)).any(|other| other != rank.rank && local.contains(&other))
 }

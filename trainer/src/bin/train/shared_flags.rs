@@ -231,6 +231,6 @@ mod tests {
         assert_eq!(value["save_model"], true);
         assert_eq!(value["load_model"], false);
         assert_eq!(value["eval_negatives"], serde_json::json!({ "sampled": 7 }));
-        assert_eq!(value["lr"], 0.0004);
+        assert_eq!(value["lr"], 0.003);
     }
 }

@@ -7,7 +7,7 @@ use crate::shared_flags::text_of_hold_out;
 use anyhow::{Context, anyhow, bail};
 use edgecut_cluster::{ServiceConfig, with_causes};
 use edgecut_dist_sampler::ServerList;
-use edgecut_graph::readers::{DatasetSource, is_dataset};
+use edgecut_graph::readers::{DatasetSource, is_dataset, why_no_dataset};
 use edgecut_graph::{META_FILE, Meta, Provenance};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -60,16 +60,18 @@ impl Source {
         if dir.join(META_FILE).exists() {
             let meta = Meta::read(dir)?;
             refuse(&args.whole, dir, &meta.provenance)?;
+            if let Some(name) = args.dataset.as_ref().filter(|name| **name != meta.dataset) {
+                let dir = dir.display();
+                let what = format!("--dataset {name}: the parts in {dir} are of dataset {}", meta.dataset);
+                bail!(UsageError(what));
+            }
             return Ok(Self::Parts(Box::new(meta)));
         }
         if is_dataset(dir) {
             return Ok(Self::Whole(Box::new(whole(&args.whole, dir)?)));
         }
-        let error = Meta::read(dir).err().map(|error| error.to_string()).unwrap_or_default();
-        Err(anyhow!(
-            "{error}, and the folder is not a dataset either: it holds no .npy arrays, no raw/ with OGB's CSV files \
-             and no triples"
-        ))
+        let why = why_no_dataset(dir);
+        Err(anyhow!("--dataset-root-dir: {why}. Nor is it a partitioned graph, which has a {META_FILE}"))
     }
 
     /// Checks that the job of this process can use the graph: a dataset that is not partitioned needs all processes on

@@ -6,7 +6,8 @@ use crate::exit::UsageError;
 use crate::sampling_args::SamplingArgs;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use edgecut_dist_sampler::{CacheSize, NumNeighbors};
+use edgecut_dist_sampler::{CacheSize, Fanout, NumNeighbors};
+use edgecut_graph::Meta;
 use edgecut_trainer::models::{GatSettings, ModelKind};
 use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
 use edgecut_trainer::ops::AttentionVersion;
@@ -40,9 +41,9 @@ pub(crate) struct TrainingArgs {
     /// Neighbor aggregation of GraphSAGE
     #[arg(long, value_name = "mean|sum|max", default_value_t = Aggregation::Mean)]
     pub(crate) aggregation: Aggregation,
-    /// Attention heads of gat and gatv2; must divide --hidden-channels
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) heads: u32,
+    /// Attention heads of gat and gatv2; must divide --hidden-channels [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    heads: Option<u32>,
     /// Dropout probability of the attention weights
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
     pub(crate) attention_dropout: f64,
@@ -70,7 +71,7 @@ pub(crate) struct TrainingArgs {
     #[arg(long, value_name = "sum|mean", default_value_t = RelationAggregation::Sum)]
     pub(crate) relation_aggregation: RelationAggregation,
     /// Width of the hidden layers
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, alias = "num-hidden", value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) hidden_channels: u32,
     /// Number of layers; must equal the number of fan-outs in --num-neighbors, which is the default
     // Equal to the number of fan-outs, which are compared.
@@ -82,17 +83,22 @@ pub(crate) struct TrainingArgs {
     /// "cites=15,10;5,5"
     #[arg(long, value_name = "LIST", default_value = "15,10,5", value_parser = num_neighbors, allow_hyphen_values = true)]
     pub(crate) num_neighbors: NumNeighborsArg,
-    /// Fan-outs of validation and test [default: --num-neighbors]
+    /// Fan-outs of validation and test [default: for train node on a small graph, all neighbors; otherwise
+    /// --num-neighbors]
     #[arg(long, value_name = "LIST", value_parser = num_neighbors, allow_hyphen_values = true)]
     pub(crate) eval_num_neighbors: Option<NumNeighborsArg>,
     /// Maximum number of seeds per batch and rank. The seeds of a rank are spread evenly over the steps of an epoch
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_size: u32,
-    /// Number of epochs
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) num_epochs: u64,
+    /// Maximum number of epochs [default: 100, and fewer if --patience ends the training]
+    #[arg(long, alias = "epochs", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    num_epochs: Option<u64>,
+    /// Stop after N validations in a row without a better metric; 0 never stops early [default: 20 without
+    /// --num-epochs, 0 with it]
+    #[arg(long, value_name = "N")]
+    patience: Option<u64>,
     /// Learning rate of Adam
-    #[arg(long, value_name = "X", default_value_t = 0.0004, value_parser = not_negative)]
+    #[arg(long, alias = "learning-rate", value_name = "X", default_value_t = 0.003, value_parser = not_negative)]
     pub(crate) lr: f64,
     /// Learning rate of the embeddings, which node types without features have [default: --lr]
     #[arg(long, value_name = "X", value_parser = not_negative)]
@@ -141,7 +147,21 @@ pub(crate) struct TrainingArgs {
     pub(crate) eval_every: u64,
 }
 
+const DEFAULT_HEADS: u32 = 4;
+/// The most edges, counted for each layer and batch, for which validation takes all neighbors by default. A core
+/// aggregates some 20 million of them in a second.
+const MOST_EVALUATED_EDGES: u64 = 20_000_000;
+/// The most epochs of a run without `--num-epochs`.
+const DEFAULT_NUM_EPOCHS: u64 = 100;
+/// The validations without improvement after which such a run ends.
+const DEFAULT_PATIENCE: u64 = 20;
+
 impl TrainingArgs {
+    /// Returns the maximum number of epochs.
+    pub(crate) fn num_epochs(&self) -> u64 {
+        self.num_epochs.unwrap_or(DEFAULT_NUM_EPOCHS)
+    }
+
     fn kind(&self) -> ModelKind {
         match self.model {
             ModelName::Sage | ModelName::Embedding => ModelKind::Sage { aggregation: self.aggregation },
@@ -159,8 +179,9 @@ impl TrainingArgs {
     }
 
     fn gat(&self, version: AttentionVersion) -> ModelKind {
-        let Self { heads, attention_dropout, .. } = *self;
-        ModelKind::Gat(GatSettings { heads: heads as usize, version, attention_dropout, projection_bias: true })
+        let heads = self.heads.unwrap_or(DEFAULT_HEADS) as usize;
+        let attention_dropout = self.attention_dropout;
+        ModelKind::Gat(GatSettings { heads, version, attention_dropout, projection_bias: true })
     }
 
     /// Returns the configuration of the model and its training.
@@ -175,6 +196,7 @@ impl TrainingArgs {
     ) -> anyhow::Result<TrainingConfig> {
         let num_neighbors = self.num_neighbors();
         self.check_sampling(sampling)?;
+        self.check_model()?;
         let layers = self.num_layers.unwrap_or(num_neighbors.num_hops());
         if num_neighbors.num_hops() != layers {
             let given = num_neighbors.num_hops();
@@ -205,7 +227,11 @@ impl TrainingArgs {
             sampler: sampling.config(num_neighbors),
             eval_num_neighbors,
             batch_size: self.batch_size as usize,
-            num_epochs: self.num_epochs,
+            num_epochs: self.num_epochs(),
+            patience: self
+                .patience
+                .or(if self.num_epochs.is_none() { Some(DEFAULT_PATIENCE) } else { None })
+                .filter(|n| *n > 0),
             lr: self.lr,
             embedding_lr: self.embedding_lr.unwrap_or(self.lr),
             weight_decay: self.weight_decay,
@@ -218,6 +244,21 @@ impl TrainingArgs {
             device_memory,
             step: StepOptions::default(),
         })
+    }
+
+    /// Returns the fan-outs of an evaluation with all neighbors, if `--eval-num-neighbors` leaves the choice and such an
+    /// evaluation is fast on this graph. It has no error from sampling.
+    pub(crate) fn all_neighbors(&self, sampling: &SamplingArgs, meta: &Meta) -> Option<NumNeighbors> {
+        let is_chosen = self.eval_num_neighbors.is_some() || self.num_neighbors.names_types() || sampling.weighted;
+        if is_chosen || self.model == ModelName::Embedding {
+            return None;
+        }
+        let num_hops = self.num_neighbors.value.num_hops();
+        let num_edges: u64 = meta.edge_types.iter().map(|edges| edges.num_edges).sum();
+        let num_seeds = meta.node_types.iter().map(|nodes| nodes.split_sizes[1]).max().unwrap_or(0);
+        let num_batches = num_seeds.div_ceil(u64::from(self.batch_size));
+        let work = num_edges.saturating_mul(num_hops as u64).saturating_mul(num_batches);
+        (work <= MOST_EVALUATED_EDGES).then(|| vec![Fanout::All; num_hops].into())
     }
 
     fn cpu_cache(&self) -> Option<CpuCache> {
@@ -244,6 +285,31 @@ impl TrainingArgs {
         bail!(UsageError(format!("{why}; choose another --model (sage, gat, gatv2) or leave out the other flag")))
     }
 
+    /// Rejects flags that have no effect on the chosen model.
+    fn check_model(&self) -> anyhow::Result<()> {
+        use ModelName::{Gat, Gatv2, Rgcn, Sage};
+        for (flag, is_given, models) in [
+            ("--aggregation", self.aggregation != Aggregation::Mean, &[Sage][..]),
+            ("--heads", self.heads.is_some(), &[Gat, Gatv2]),
+            ("--attention-dropout", self.attention_dropout > 0.0, &[Gat, Gatv2]),
+            ("--num-bases", self.num_bases.is_some(), &[Rgcn]),
+            ("--num-blocks", self.num_blocks.is_some(), &[Rgcn]),
+        ] {
+            if is_given && !models.contains(&self.model) {
+                let name =
+                    |model: &ModelName| model.to_possible_value().map_or_else(String::new, |v| v.get_name().into());
+                let models: Vec<String> = models.iter().map(name).collect();
+                let model = name(&self.model);
+                let what = format!(
+                    "{flag} has no effect on --model {model}: leave it out, or choose --model {}",
+                    models.join(" or ")
+                );
+                bail!(UsageError(what));
+            }
+        }
+        Ok(())
+    }
+
     fn num_neighbors(&self) -> NumNeighbors {
         match self.model {
             ModelName::Embedding => Vec::new().into(),
@@ -257,7 +323,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
     use clap::Parser;
-    use edgecut_dist_sampler::{Fanout, SamplerConfig};
+    use edgecut_dist_sampler::SamplerConfig;
 
     #[test]
     fn the_defaults_are_those_of_the_library() {
@@ -266,7 +332,8 @@ mod tests {
         let config = args.training.config(&args.sampling, 8, DeviceMemory::default()).expect("a configuration");
         let sampler = SamplerConfig::new([15, 10, 5].map(Fanout::Count).to_vec());
         let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
-        let expected = TrainingConfig { dropout: 0.5, ..TrainingConfig::new(kind, sampler) };
+        let expected =
+            TrainingConfig { dropout: 0.5, num_epochs: 100, patience: Some(20), ..TrainingConfig::new(kind, sampler) };
         assert_eq!(format!("{config:?}"), format!("{expected:?}"));
     }
 }
