@@ -7,7 +7,7 @@ use crate::timing::cpu_time;
 use anyhow::{Context, bail, ensure};
 use edgecut_cluster::{Cluster, ClusterConfig, ProcessGroup};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig};
-use edgecut_graph::{Meta, Part};
+use edgecut_graph::Meta;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
@@ -122,7 +122,7 @@ pub(crate) fn serve(args: &PeerArgs, common: &Common) -> anyhow::Result<()> {
 fn serve_part(dir: &Path, args: &PeerArgs, common: &Common) -> anyhow::Result<()> {
     let meta = Meta::read(dir)?;
     let cluster = Cluster::join(cluster_config(args.rank, args.world_size, args.port, &meta.fingerprint()))?;
-    let (node, world) = serving_node(dir, &meta, &cluster, common.threads())?;
+    let (node, world) = serving_node(dir, &cluster, common.threads())?;
     answer_until_the_end()?;
     drop(world);
     // The node answers the other ranks until all are done, so it is dropped after the shutdown.
@@ -134,12 +134,11 @@ fn serve_part(dir: &Path, args: &PeerArgs, common: &Common) -> anyhow::Result<()
 /// Opens this rank's part, serves it, and waits for the other ranks to serve theirs.
 pub(crate) fn serving_node(
     dir: &Path,
-    meta: &Meta,
     cluster: &Cluster,
     threads: usize,
 ) -> anyhow::Result<(Arc<DistGraph>, ProcessGroup)> {
-    let part = DistGraph::part_of_rank(meta, cluster.rank(), cluster.world_size())?;
-    let part = Arc::new(Part::open(dir, part, false)?.with_edges_in_memory());
+    let part = DistGraph::open_part(dir, cluster.rank(), cluster.world_size(), false)?;
+    let part = Arc::new(part.with_edges_in_memory());
     let config = DistGraphConfig { num_workers: threads, ..DistGraphConfig::default() };
     let node = DistGraph::start(part, cluster.clone(), config)?;
     let mut world = cluster.world()?;

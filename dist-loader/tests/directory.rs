@@ -43,7 +43,7 @@ fn parts(dataset: &Dataset, num_parts: u32, dir: &Path) {
 fn ids_are_found_with_and_without_a_directory_alike() {
     let dataset = dataset();
     let dir = tempfile::tempdir().expect("a temporary folder");
-    for (num_parts, world_size) in [(1, 1), (1, 2), (2, 2), (3, 6), (5, 5)] {
+    for (num_parts, world_size) in [(1, 1), (1, 2), (2, 2), (3, 6), (5, 5), (3, 1), (5, 2), (3, 5)] {
         let parts_dir = dir.path().join(format!("{num_parts}_{world_size}"));
         parts(&dataset, num_parts, &parts_dir);
         on_ranks(&parts_dir, world_size, &small(), |node, world| {
@@ -102,8 +102,8 @@ fn each_id_is_asked_of_one_part() {
 fn in_edges_give_their_destinations_in_the_order_of_the_original_ids() {
     let dataset = dataset();
     let dir = tempfile::tempdir().expect("a temporary folder");
-    for (num_parts, world_size) in [(1, 2), (2, 2), (3, 3), (4, 8)] {
-        let parts_dir = dir.path().join(format!("{num_parts}"));
+    for (num_parts, world_size) in [(1, 2), (2, 2), (3, 3), (4, 8), (3, 1), (5, 2), (2, 3)] {
+        let parts_dir = dir.path().join(format!("{num_parts}-{world_size}"));
         parts(&dataset, num_parts, &parts_dir);
         on_ranks(&parts_dir, world_size, &small(), |node, world| {
             for node_type in TYPES {

@@ -74,7 +74,7 @@ fn the_same_is_learned_whatever_the_number_of_parts_and_processes() {
     };
     let expected = train(&parts(1), 1).remove(0);
     assert!(expected.iter().all(|value| value.is_finite()));
-    for (num_parts, world_size) in [(2, 2), (3, 3), (2, 4)] {
+    for (num_parts, world_size) in [(2, 2), (3, 3), (2, 4), (3, 1), (3, 2), (2, 3)] {
         let tables = train(&parts(num_parts), world_size);
         for table in &tables {
             // Each number of ranks adds up gradients in another order.

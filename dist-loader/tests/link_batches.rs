@@ -17,7 +17,7 @@ use edgecut_partition::Method;
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
-use support::{on_ranks, write_parts};
+use support::{UNEQUAL, on_ranks, write_parts};
 
 /// The edge types `e0` from v0 to v1 and `e1` from v1 to v0. The dataset also has their reverses.
 const TYPES: [EdgeTypeId; 2] = [EdgeTypeId(0), EdgeTypeId(1)];
@@ -257,17 +257,26 @@ fn batches_do_not_depend_on_the_partitioning() {
             assert!(found == expected, "{num_parts} parts, {case:?}");
         }
     }
+    for (num_parts, world_size) in UNEQUAL {
+        let parts = dir.path().join(format!("{num_parts}"));
+        let found = batches(&dataset, &parts, world_size, &small(1));
+        assert!(found == expected, "{num_parts} parts on {world_size} ranks");
+    }
 }
 
 #[test]
 fn every_edge_of_a_split_is_a_seed_once_over_all_ranks() {
     let dataset = dataset();
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let parts = dir.path().join("2");
-    write_parts(&dataset, 2, Method::Random, &parts);
-    for (split, shuffle) in Split::ALL.into_iter().flat_map(|split| [(split, false), (split, true)]) {
+    for num_parts in [2, 3] {
+        write_parts(&dataset, num_parts, Method::Random, &dir.path().join(format!("{num_parts}")));
+    }
+    let splits = Split::ALL.into_iter().flat_map(|split| [(split, false), (split, true)]);
+    let layouts = [(2, 4), (3, 2), (2, 3)];
+    for ((split, shuffle), (num_parts, world_size)) in splits.flat_map(|s| layouts.map(|layout| (s, layout))) {
         let case = cases()[0];
-        let per_rank = on_ranks(&parts, 4, &DistGraphConfig::default(), |node, world| {
+        let parts = dir.path().join(format!("{num_parts}"));
+        let per_rank = on_ranks(&parts, world_size, &DistGraphConfig::default(), |node, world| {
             let seeds = EdgeSeeds::Split(split, TYPES.to_vec());
             let loader = shuffling_loader(&node, world, case, seeds, shuffle).expect("a valid loader");
             let batches = loader.epoch(0).map(|batch| batch.expect("a batch"));
@@ -299,7 +308,7 @@ fn every_edge_of_a_split_is_a_seed_once_over_all_ranks() {
         let mut found: Vec<_> = per_rank.into_iter().flat_map(|(_, seeds)| seeds).collect();
         found.sort_unstable();
         expected.sort_unstable();
-        assert!(found == expected, "{split:?}");
+        assert!(found == expected, "{split:?}, {num_parts} parts on {world_size} ranks");
     }
 }
 
@@ -354,6 +363,8 @@ fn negatives_follow_the_degrees() {
         write_parts(&dataset, num_parts, Method::Random, &parts);
         check_negatives_by_degree(&dataset, &parts, num_parts as usize);
     }
+    // Parts that are joined to one are not in the order of the original ids.
+    check_negatives_by_degree(&dataset, &dir.path().join("3"), 1);
 }
 
 /// Draws many negatives and compares their counts with the in-degrees.

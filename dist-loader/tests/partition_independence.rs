@@ -8,7 +8,7 @@ use edgecut_graph::{Dataset, NodeTypeId};
 use edgecut_partition::Method;
 use std::path::Path;
 use std::sync::Arc;
-use support::{in_original_ids, on_ranks, write_parts};
+use support::{UNEQUAL, in_original_ids, on_ranks, write_parts};
 
 const NODES: NodeTypeId = NodeTypeId(0);
 const EVERYTHING: Wanted = Wanted { labels: true, times: false, original_ids: true, degrees: true, features: true };
@@ -108,6 +108,11 @@ fn compare(dataset: &Dataset, num_nodes: usize, has_long_replies: bool) {
     let two = dir.path().join(format!("2-{:?}", Method::Random));
     assert_eq!(batches(&two, 4, &small_limits(1), num_nodes).0, expected, "2 parts on 4 ranks");
     assert_eq!(batches(&one, 3, &small_limits(1), num_nodes).0, expected, "1 part on 3 ranks");
+    for (num_parts, world_size) in UNEQUAL {
+        let parts = dir.path().join(format!("{num_parts}-{:?}", Method::Random));
+        let (found, _) = batches(&parts, world_size, &small_limits(1), num_nodes);
+        assert_eq!(found, expected, "{num_parts} parts on {world_size} ranks");
+    }
     // The limit of a message changes the number of requests, not the result. The additional requests are hops in
     // halves.
     let wide = DistGraphConfig { num_workers: 2, fetch_chunk_bytes: 790, ..DistGraphConfig::default() };

@@ -30,23 +30,21 @@ struct Servers {
 
 impl Servers {
     fn start(dir: &Path, replicas: usize, config: &DistGraphConfig) -> Self {
-        Self::start_at(dir, replicas, config, 0)
+        let num_parts = Meta::read(dir).expect("read META.json").num_parts;
+        Self::start_at(dir, num_parts as u16 * replicas as u16, config, 0)
     }
 
     /// Starts servers at consecutive ports, or at free ones if `first_port` is 0.
-    fn start_at(dir: &Path, replicas: usize, config: &DistGraphConfig, first_port: u16) -> Self {
-        let meta = Meta::read(dir).expect("read META.json");
+    fn start_at(dir: &Path, num_servers: u16, config: &DistGraphConfig, first_port: u16) -> Self {
         let service = ServiceConfig::new(None);
         let port = |server: u16| if first_port == 0 { 0 } else { first_port + server };
         let listen = |server| ServiceListener::bind(Ipv4Addr::LOCALHOST.into(), port(server), &service);
-        let num_servers = meta.num_parts as u16 * replicas as u16;
         let listeners = (0..num_servers).map(|server| listen(server).expect("a free port"));
         let listeners: Vec<ServiceListener> = listeners.collect();
         let addresses: Vec<String> = listeners.iter().map(|listener| listener.addr().to_string()).collect();
         let list = ServerList::parse(&addresses.join(","), service).expect("a list");
         let serve = |(server, listener)| {
-            let part = list.part_of_server(&meta, server).expect("a part for the server");
-            let part = Arc::new(Part::open(dir, part, true).expect("open the part"));
+            let part = Arc::new(list.open_part(dir, server, true).expect("open the part"));
             DistGraph::serve(part, list.clone(), server, listener, config.clone()).expect("serve")
         };
         let graphs = listeners.into_iter().enumerate().map(serve).collect();
@@ -140,12 +138,14 @@ fn any_number_of_clients_and_servers_makes_the_same_listed_batches() {
     };
     let expected = in_order(on_ranks(whole.path(), 1, &config, |node, world| listed(&node, world)));
     assert_eq!(expected.len(), 2 * seeds.len().div_ceil(12));
-    for (num_parts, replicas, num_clients) in [(1, 1, 1), (2, 1, 1), (2, 1, 3), (3, 1, 2), (2, 2, 3)] {
+    let fewer_servers_than_parts = [(3, 1, 2), (5, 2, 2), (2, 3, 3)];
+    let layouts = [(1, 1, 1), (2, 2, 1), (2, 2, 3), (3, 3, 2), (2, 4, 3)].into_iter().chain(fewer_servers_than_parts);
+    for (num_parts, num_servers, num_clients) in layouts {
         let dir = tempfile::tempdir().expect("a folder");
         write_parts(&dataset, num_parts, Method::Metis { recursive: false }, dir.path());
-        let servers = Servers::start(dir.path(), replicas, &config);
+        let servers = Servers::start_at(dir.path(), num_servers, &config, 0);
         let batches = in_order(servers.on_clients(num_clients, |node, world| listed(&node, world)));
-        assert_eq!(batches, expected, "{num_parts} parts, {replicas} replicas, {num_clients} clients");
+        assert_eq!(batches, expected, "{num_parts} parts, {num_servers} servers, {num_clients} clients");
     }
 }
 
@@ -219,7 +219,7 @@ fn a_server_that_ends_is_named_and_one_that_starts_again_is_used() {
     let config = DistGraphConfig { num_workers: 2, connect_budget_ms: 500, ..DistGraphConfig::default() };
     // Below the ports that the system gives to other sockets, so that the port stays free until the server is back.
     let first_port = 18_000 + (std::process::id() % 1_000) as u16 * 2;
-    let mut servers = Servers::start_at(dir.path(), 1, &config, first_port);
+    let mut servers = Servers::start_at(dir.path(), 2, &config, first_port);
     let address = servers.list.addresses()[1].clone();
     let list = servers.list.clone();
     let join = || {

@@ -53,7 +53,7 @@ fn train_nodes(dataset: &Dataset) -> Vec<u32> {
 fn every_training_node_is_a_seed_once_an_epoch_and_all_ranks_take_the_same_steps() {
     let dataset = support::graph(200, 900, 3);
     let dir = tempfile::tempdir().expect("a temporary folder");
-    for (num_parts, world_size, batch_size) in [(1, 1, 16), (3, 3, 7), (2, 6, 5), (1, 4, 1024)] {
+    for (num_parts, world_size, batch_size) in [(1, 1, 16), (3, 3, 7), (2, 6, 5), (1, 4, 1024), (3, 2, 7), (2, 3, 6)] {
         let parts = dir.path().join(format!("{num_parts}-{world_size}"));
         write_parts(&dataset, num_parts, Method::Random, &parts);
         for even_batches in [false, true] {

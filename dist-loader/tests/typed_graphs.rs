@@ -9,7 +9,7 @@ use edgecut_graph::{Dataset, NodeTypeId};
 use edgecut_partition::Method;
 use std::path::Path;
 use std::sync::Arc;
-use support::{in_original_ids, on_ranks, write_parts};
+use support::{UNEQUAL, in_original_ids, on_ranks, write_parts};
 
 /// The node type with labels.
 const V0: NodeTypeId = NodeTypeId(0);
@@ -135,6 +135,10 @@ fn batches_do_not_depend_on_the_partitioning() {
         for ((text, _), (found, expected)) in CASES.iter().zip(found.iter().zip(&expected)) {
             assert!(found == expected, "{num_parts} parts by {method:?}, {text}");
         }
+    }
+    for (num_parts, world_size) in UNEQUAL {
+        let parts = dir.path().join(format!("{num_parts}-{:?}", Method::Random));
+        assert!(batches(&parts, world_size, &small(1)) == expected, "{num_parts} parts on {world_size} ranks");
     }
 }
 

@@ -92,8 +92,6 @@ pub(crate) struct PartsCheck {
     pub(crate) world_size: usize,
     /// The ranks of this node.
     pub(crate) ranks: std::ops::Range<usize>,
-    /// The number of nodes of the job.
-    pub(crate) num_nodes: usize,
 }
 
 /// The results of an agent's checks.

@@ -1,6 +1,7 @@
 //! The files of a partitioned graph that a node needs.
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
+use edgecut_cluster::PartLayout;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -47,33 +48,17 @@ impl PartsMeta {
         let mut meta: Self = serde_json::from_slice(&bytes)
             .with_context(|| format!("{shown} is not the metadata of a partitioned graph"))?;
         ensure!(meta.format == FORMAT, "{shown} has the format {:?} instead of {FORMAT:?}", meta.format);
+        ensure!(meta.num_parts > 0, "{shown} describes no parts");
         meta.checksum = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&bytes));
         Ok(meta)
     }
 
-    /// Checks that the parts can be distributed evenly over the processes.
-    pub(crate) fn check_layout(&self, num_nodes: usize, world_size: usize) -> anyhow::Result<()> {
-        let parts = self.num_parts;
-        if parts < num_nodes {
-            bail!(
-                "the graph has {parts} parts, fewer than the job's {num_nodes} nodes: partition it into {num_nodes} \
-                 parts, or give --num-nodes {parts}"
-            );
-        }
-        if parts == 0 || !world_size.is_multiple_of(parts) {
-            bail!(
-                "the graph's {parts} parts cannot be shared out evenly over {world_size} processes: start a multiple \
-                 of {parts} processes, or partition the graph into {world_size} parts"
-            );
-        }
-        Ok(())
-    }
-
-    /// Returns the parts that these ranks hold. The layout must have passed [`PartsMeta::check_layout`].
+    /// Returns the parts that these ranks hold.
     pub(crate) fn parts_of(&self, ranks: &Range<usize>, world_size: usize) -> Vec<usize> {
-        let mut parts: Vec<usize> = ranks.clone().map(|rank| rank * self.num_parts / world_size.max(1)).collect();
-        parts.dedup();
-        parts
+        let layout = PartLayout::new(self.num_parts, world_size);
+        let mut groups: Vec<usize> = ranks.clone().map(|rank| layout.group_of(rank)).collect();
+        groups.dedup();
+        groups.into_iter().flat_map(|group| layout.parts_of(group)).collect()
     }
 
     /// Returns the names and metadata of the files of these parts.
@@ -114,7 +99,8 @@ fn is_ours(dir: &Path) -> bool {
 /// Returns the value of `--dataset-root-dir` in a command, which names the partitioned graph.
 pub(crate) fn dataset_root_dir(command: &[String]) -> Option<String> {
     let is_flag = |text: &str| text.replace('_', "-") == "--dataset-root-dir";
-    command.iter().enumerate().find_map(|(i, argument)| match argument.split_once('=') {
+    // Of a repeated flag the last counts.
+    command.iter().enumerate().rev().find_map(|(i, argument)| match argument.split_once('=') {
         Some((flag, value)) if is_flag(flag) => Some(value.to_owned()),
         _ if is_flag(argument) => command.get(i + 1).cloned(),
         _ => None,
@@ -140,15 +126,11 @@ mod tests {
         assert_eq!(meta(3).parts_of(&(2..4), 6), [1]);
         assert_eq!(meta(6).parts_of(&(2..4), 6), [2, 3]);
         assert_eq!(meta(2).parts_of(&(1..3), 4), [0, 1]);
+        // Fewer ranks than parts, and numbers that do not divide each other.
+        assert_eq!(meta(5).parts_of(&(1..2), 2), [2, 3, 4]);
+        assert_eq!(meta(2).parts_of(&(0..2), 3), [0]);
         let names: Vec<String> = meta(12).files_of(&[1, 11]).map(|(name, _)| name.to_owned()).collect();
         assert_eq!(names, ["part_1/x.npy", "part_11/x.npy"]);
-    }
-
-    #[test]
-    fn parts_that_cannot_be_shared_out_are_an_error() {
-        assert!(meta(3).check_layout(3, 6).is_ok());
-        assert!(meta(2).check_layout(3, 6).unwrap_err().to_string().contains("fewer than the job's 3 nodes"));
-        assert!(meta(4).check_layout(3, 6).unwrap_err().to_string().contains("cannot be shared out evenly over 6"));
     }
 
     #[test]

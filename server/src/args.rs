@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Holds a part of a graph, and samples batches of it for trainers on other machines.
+/// Holds one or several parts of a graph, and samples batches for trainers on other machines.
 ///
 /// Trainers name the servers with --servers instead of --dataset-root-dir. They may come and go while the servers run,
 /// and several jobs may use the same servers. Ends on SIGTERM or SIGINT, after the requests in progress.
@@ -30,8 +30,8 @@ pub(crate) struct Args {
     /// The N-parts folder that partition-graph wrote
     #[arg(long, value_name = "DIR")]
     dataset_root_dir: PathBuf,
-    /// All servers as HOST:PORT,HOST:PORT: a multiple of the number of parts. The first ones hold part 0, the next ones
-    /// part 1, and so on. All servers and trainers need the same list [default: EDGECUT_SERVERS]
+    /// All servers as HOST:PORT,HOST:PORT. With more servers than parts, the first ones hold part 0, and so on; with
+    /// fewer, each holds several parts. All servers and trainers need the same list [default: EDGECUT_SERVERS]
     #[arg(long, value_name = "LIST", env = "EDGECUT_SERVERS", hide_env = true)]
     servers: String,
     /// Number of this server in --servers, from 0 [default: the rank that a launcher has set, such as RANK, SLURM_PROCID

@@ -1,15 +1,14 @@
-//! `sampling-server`: holds a part of a graph, and samples batches for trainers on other machines.
+//! `sampling-server`: holds parts of a graph, and samples batches for trainers on other machines.
 
 mod args;
 mod status;
 
 use args::{Args, Settings, UsageError};
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
-use edgecut_cli::{FlagNames, with_dashes};
+use edgecut_cli::{CommandLine, FlagNames, parse_command_line};
 use edgecut_cluster::{ServiceListener, with_causes};
 use edgecut_dist_sampler::DistGraph;
-use edgecut_graph::{Meta, Part};
 use status::{State, serve_status};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +25,7 @@ const LAST_REPLIES: Duration = Duration::from_millis(300);
 
 fn main() -> ExitCode {
     keep_memory();
-    let args = Args::parse_from(std::env::args_os().map(with_dashes));
+    let CommandLine { args, .. } = parse_command_line::<Args>(&[]);
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -83,9 +82,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
 /// Opens the part of this server and serves it.
 fn serve(settings: &Settings, listener: ServiceListener) -> anyhow::Result<Arc<DistGraph>> {
     let dir = &settings.dataset_root_dir;
-    let meta = Meta::read(dir)?;
-    let part = settings.servers.part_of_server(&meta, settings.server)?;
-    let part = Part::open(dir, part, settings.verify)?;
+    let part = settings.servers.open_part(dir, settings.server, settings.verify)?;
     let part = if settings.map_edges { part } else { part.with_edges_in_memory() };
     let part = part.with_feature_dtypes(&settings.feature_dtype)?;
     Ok(DistGraph::serve(Arc::new(part), settings.servers.clone(), settings.server, listener, settings.config.clone())?)

@@ -220,7 +220,7 @@ impl Embeddings {
                 node_type: name,
                 dim: table.dim(),
                 num_nodes: table.num_nodes(),
-                nodes: &part.nodes(table.node_type()).original_ids,
+                nodes: &part.nodes(table.node_type()).ascending_ids(),
                 first_shard: part.id().index(),
             };
             table.fill_rows(|set| saved.read_rows(&wanted, set))?;

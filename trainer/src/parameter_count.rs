@@ -104,7 +104,7 @@ fn check_embedding_memory(embedded: &EmbeddedNodes<'_>) -> Result<(), TrainError
     // The values are spread over the parts. Each process of this node holds one part, except that `sharers` processes
     // share a part.
     let parts = u64::from(node.part().meta().num_parts.max(1));
-    let (sharers, _) = node.sharers();
+    let (sharers, _) = node.replicas();
     let parts_of_node = (node.cluster().local_world_size() / sharers.max(1)).max(1) as u64;
     let of_part = values / parts;
     let what = format!("the embeddings of nodes without features have {} values", grouped(values));

@@ -4,7 +4,7 @@ mod programs;
 
 use edgecut_cluster::{ServiceConfig, ServiceListener};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, ServerList};
-use edgecut_graph::{Meta, Part};
+use edgecut_graph::Meta;
 use programs::{TRAIN, end, error_of, fake_parts, free_port, link_parts, run, stderr, train, typed_parts, unplace};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -23,8 +23,7 @@ fn serve(parts: &Path) -> (String, Vec<Arc<DistGraph>>) {
     let servers = ServerList::parse(&list, service.clone()).expect("a list");
     let config = DistGraphConfig { num_workers: 2, connect_budget_ms: 500, ..DistGraphConfig::default() };
     let start = |(server, listener)| {
-        let part = servers.part_of_server(&meta, server).expect("a part");
-        let part = Arc::new(Part::open(parts, part, false).expect("open the part"));
+        let part = Arc::new(servers.open_part(parts, server, false).expect("open the part"));
         DistGraph::serve(part, servers.clone(), server, listener, config.clone()).expect("serve")
     };
     let graphs = listeners.into_iter().enumerate().map(start).collect();

@@ -22,7 +22,7 @@ pub(crate) fn run(place: &EnvRanks, args: &BatchArgs, common: &Common, report: &
     let start = (Instant::now(), cpu_time());
     let meta = Meta::read(&args.data)?;
     let cluster = Cluster::join(cluster_config(place, &meta)?)?;
-    let (node, mut world) = serving_node(&args.data, &meta, &cluster, common.threads())?;
+    let (node, mut world) = serving_node(&args.data, &cluster, common.threads())?;
     let config = SamplerConfig::new(args.draw.num_neighbors.0.clone());
     let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config)?);
     let config = LoaderConfig {

@@ -47,7 +47,7 @@ fn run_on(dir: &Path, args: &RpcArgs, common: &Common, report: &mut Report) -> a
     let mut peer_args = vec![format!("--data={}", dir.display())];
     peer_args.extend(common.as_args());
     let (cluster, mut peers) = Peers::join(2, &meta.fingerprint(), &peer_args)?;
-    let (node, world) = serving_node(dir, &meta, &cluster, common.threads())?;
+    let (node, world) = serving_node(dir, &cluster, common.threads())?;
     let mut tcp = RawTcp::connect()?;
     let row_bytes = meta.node_types[0].feature_bytes();
     for &rows in &args.rows {

@@ -4,7 +4,7 @@
 use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_loader::MiniBatch;
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig};
-use edgecut_graph::{Dataset, Features, Meta, NodeData, Part, Splits};
+use edgecut_graph::{Dataset, Features, Meta, NodeData, Splits};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use std::path::Path;
 use std::sync::Arc;
@@ -68,6 +68,9 @@ pub(crate) fn write_parts(dataset: &Dataset, num_parts: u32, method: Method, dir
     partition(dataset, &options, dir, &()).expect("partition a valid graph")
 }
 
+/// Numbers of parts and ranks of which neither divides the other, or with fewer ranks than parts.
+pub(crate) const UNEQUAL: [(u32, usize); 6] = [(2, 1), (3, 2), (5, 2), (5, 3), (2, 3), (3, 5)];
+
 /// Runs `work` on every rank of a job of `world_size` ranks over the parts in `dir`. Returns the result of each rank.
 pub(crate) fn on_ranks<T: Send>(
     dir: &Path,
@@ -96,9 +99,7 @@ pub(crate) fn on_machines<T: Send>(
     std::thread::scope(|scope| {
         let work = &work;
         let run = |cluster: Cluster| {
-            let meta = Meta::read(dir).expect("read META.json");
-            let id = DistGraph::part_of_rank(&meta, cluster.rank(), world_size).expect("a part for the rank");
-            let part = Part::open(dir, id, true).expect("open the part");
+            let part = DistGraph::open_part(dir, cluster.rank(), world_size, true).expect("open the part");
             let node = DistGraph::start(Arc::new(part), cluster.clone(), config.clone()).expect("start the service");
             let mut world = cluster.world().expect("the world group");
             world.barrier().expect("all ranks serve");

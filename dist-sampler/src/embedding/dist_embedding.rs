@@ -97,7 +97,7 @@ impl DistEmbedding {
         if config.dim == 0 {
             return Err(SampleError::Layout { what: "an embedding needs at least one value per node".into() });
         }
-        let (sharers, mine) = node.sharers();
+        let (_, mine) = node.replicas();
         let part = node.part().clone();
         let shard = (mine == 0).then(|| {
             let original_ids = &part.nodes(node_type).original_ids;
@@ -109,7 +109,7 @@ impl DistEmbedding {
             Arc::new(Shard::new(original_ids.len(), config.dim, init))
         });
         let owner = |p: u32| {
-            let rank = p as usize * sharers;
+            let rank = node.first_holder(p);
             if rank == node.cluster().rank() { Ok(None) } else { node.peer_of(p, rank).map(Some) }
         };
         let owners = (0..part.meta().num_parts).map(owner).collect::<Result<_, _>>()?;
@@ -262,8 +262,8 @@ impl DistEmbedding {
 
     /// Returns the original ids of the nodes whose rows this process holds, ascending. Returns `None` if another
     /// process that shares the part holds them.
-    pub fn own_nodes(&self) -> Option<&[u32]> {
-        self.shard.as_ref().map(|_| &self.node.part().nodes(self.node_type).original_ids[..])
+    pub fn own_nodes(&self) -> Option<Cow<'_, [u32]>> {
+        self.shard.as_ref().map(|_| self.node.part().nodes(self.node_type).ascending_ids())
     }
 
     /// Copies a range of the rows that this process holds, in the order of [`DistEmbedding::own_nodes`].
@@ -296,7 +296,10 @@ impl DistEmbedding {
             return Err(SampleError::Layout { what });
         }
         if let Some(shard) = &self.shard {
-            shard.read_range(rows, values);
+            match &self.node.part().nodes(self.node_type).by_original {
+                None => shard.read_range(rows, values),
+                Some(order) => values.copy_from_slice(&shard.read(&order[rows])),
+            }
         }
         Ok(())
     }
@@ -327,7 +330,9 @@ impl DistEmbedding {
     pub fn fill_rows<E>(&mut self, write: impl FnOnce(SetRow<'_>) -> Result<(), E>) -> Result<(), E> {
         self.version = 0;
         *self.pieces.get_mut() = 0;
-        self.shard.as_ref().map_or(Ok(()), |shard| shard.fill(write))
+        let nodes = self.node.part().nodes(self.node_type);
+        let Some(shard) = &self.shard else { return Ok(()) };
+        shard.fill(|set| write(&mut |position, values| set(nodes.row_at(position), values)))
     }
 
     /// Restores values from [`DistEmbedding::shard_values`]. All ranks must call this together, with collectives before

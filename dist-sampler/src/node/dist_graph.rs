@@ -12,10 +12,11 @@ use crate::rpc::service::Service;
 use crate::rpc::traffic::Traffic;
 use crate::workers::Workers;
 use bytes::Bytes;
-use edgecut_cluster::{Cluster, ServiceListener};
-use edgecut_graph::{HopKernel, Meta, NodeTypeId, Part, PartitionId};
+use edgecut_cluster::{Cluster, PartLayout, ServiceListener};
+use edgecut_graph::{GraphError, HopKernel, Meta, NodeTypeId, Part, PartitionId};
 use futures::{StreamExt, TryStreamExt};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -24,8 +25,8 @@ use tokio::sync::{Semaphore, mpsc};
 /// A partitioned graph as one process of a job sees it: the part that the process holds, the service that answers its
 /// peers, and the connections to its peers.
 ///
-/// If the world size is `R` times the number of parts, `R` consecutive ranks hold each part. They share its mapped
-/// files and split its seeds.
+/// Any number of ranks can hold any number of parts, see [`PartLayout`]. Several ranks that hold one part share its
+/// mapped files and split its seeds. A rank that holds several parts treats them as one.
 ///
 /// ```
 /// use edgecut_cluster::Cluster;
@@ -47,7 +48,7 @@ pub struct DistGraph {
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) shards: Arc<Shards>,
     pub(crate) served: Arc<Served>,
-    num_holders: usize,
+    layout: PartLayout,
     /// The features of other parts' nodes that this machine keeps.
     pub(crate) cached: OnceLock<CachedFeatures>,
     pub(crate) role: Role,
@@ -74,10 +75,8 @@ pub(crate) struct Assembly {
     pub(crate) cluster: Cluster,
     pub(crate) config: DistGraphConfig,
     pub(crate) holders: Holders,
-    /// The number of processes that hold parts.
-    pub(crate) num_holders: usize,
-    /// The number of processes that hold each part.
-    pub(crate) replicas: usize,
+    /// The processes that hold each part.
+    pub(crate) layout: PartLayout,
     pub(crate) role: Role,
     /// A number that differs between processes that hold the same part or share its seeds, to spread their requests.
     pub(crate) spread: usize,
@@ -108,60 +107,50 @@ pub(crate) fn network_threads(config: &DistGraphConfig) -> Result<Runtime, Sampl
 }
 
 impl DistGraph {
-    /// Returns the part that `rank` of `world_size` holds.
+    /// Opens the part that `rank` of `world_size` ranks holds of the partitioned graph in `dir`, the `N-parts` folder. With
+    /// fewer ranks than parts, this is a group of consecutive parts, copied to the memory of this process. If `verify` is
+    /// true, checksums are compared first.
     ///
     /// ```
-    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
     /// use edgecut_dist_sampler::DistGraph;
+    /// # use edgecut_graph::part_writer::write_one_part;
+    /// # use edgecut_graph::readers::{FakeOptions, fake};
     /// use edgecut_graph::PartitionId;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path();
+    /// # write_one_part(fake(&FakeOptions::default())?, dir)?;
     /// // Four ranks share the only part.
-    /// assert_eq!(DistGraph::part_of_rank(node.part().meta(), 3, 4)?, PartitionId(0));
+    /// let part = DistGraph::open_part(dir, 3, 4, false)?;
+    /// assert_eq!(part.id(), PartitionId(0));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// [`SampleError::Layout`] if the world size is not a multiple of the number of parts.
-    pub fn part_of_rank(meta: &Meta, rank: usize, world_size: usize) -> Result<PartitionId, SampleError> {
-        let parts = meta.num_parts as usize;
-        if world_size == 0 || !world_size.is_multiple_of(parts) {
-            let what = format!(
-                "{parts} parts cannot be shared out evenly over {world_size} ranks: start a multiple of {parts} \
-                 processes, or partition into {world_size} parts"
-            );
-            return Err(SampleError::Layout { what });
-        }
-        Ok(PartitionId((rank / (world_size / parts)) as u32))
+    /// The errors of [`Part::open`].
+    ///
+    /// # Panics
+    /// If `rank` is not below `world_size`.
+    pub fn open_part(dir: &Path, rank: usize, world_size: usize, verify: bool) -> Result<Part, GraphError> {
+        let layout = PartLayout::new(Meta::read(dir)?.num_parts as usize, world_size);
+        Part::open_group(dir, &layout.starts(), PartitionId(layout.group_of(rank) as u32), verify)
     }
 
     /// Starts the service and begins to connect to the peers. [`DistGraph::wait_until_connected`] waits for the
     /// connections.
     ///
     /// # Errors
-    /// [`SampleError::Layout`] if `part` is not the part of this rank, [`SampleError::Process`] if threads cannot be
+    /// [`SampleError::Layout`] if `part` is not what [`DistGraph::open_part`] opens for this rank, [`SampleError::Process`] if threads cannot be
     /// started.
     pub fn start(part: Arc<Part>, cluster: Cluster, config: DistGraphConfig) -> Result<Arc<Self>, SampleError> {
         let rank = cluster.rank();
         let world_size = cluster.world_size();
-        let own = Self::part_of_rank(part.meta(), rank, world_size)?;
-        if own != part.id() {
-            let what = format!("rank {rank} of {world_size} must hold part {own}, but was given part {}", part.id());
-            return Err(SampleError::Layout { what });
-        }
+        let layout = layout_of(&part, world_size, rank, "rank")?;
         let Some(incoming) = cluster.take_rpc_incoming() else {
             return Err(SampleError::Internal { what: "this cluster handle already serves a part".into() });
         };
         let runtime = network_threads(&config)?;
-        let replicas = world_size / part.meta().num_parts as usize;
-        let assembly = Assembly {
-            part,
-            cluster,
-            config,
-            holders: Holders::Ranks,
-            num_holders: world_size,
-            replicas,
-            role: Role::Rank,
-            spread: rank,
-        };
+        let assembly =
+            Assembly { part, cluster, config, holders: Holders::Ranks, layout, role: Role::Rank, spread: rank };
         Self::assemble(assembly, runtime, Some(incoming))
     }
 
@@ -171,10 +160,12 @@ impl DistGraph {
         runtime: Runtime,
         incoming: Option<IncomingStreams>,
     ) -> Result<Arc<Self>, SampleError> {
-        let Assembly { part, cluster, config, holders, num_holders, replicas, role, spread } = assembly;
+        let Assembly { part, cluster, config, holders, layout, role, spread } = assembly;
         let own = part.id();
         let workers = Arc::new(Workers::new(config.num_workers)?);
-        let traffic = Arc::new(Traffic::new(num_holders, part.meta().node_types.len(), part.meta().edge_types.len()));
+        let num_node_types = part.meta().node_types.len();
+        let num_edge_types = part.meta().edge_types.len();
+        let traffic = Arc::new(Traffic::new(layout.num_processes(), num_node_types, num_edge_types));
         let context = PeerContext {
             cluster: cluster.clone(),
             meta: part.meta().clone(),
@@ -186,7 +177,8 @@ impl DistGraph {
         };
         let peer = |p: u32| {
             // Processes that share a part, or its seeds, spread their requests over the holders of another part.
-            let holder = p as usize * replicas + spread % replicas;
+            let holders = layout.processes_of(p as usize);
+            let holder = holders.start + spread % holders.len();
             let new = || Peer::new(p, holder, context.clone()).map(Arc::new);
             (PartitionId(p) != own).then(new).transpose()
         };
@@ -213,7 +205,7 @@ impl DistGraph {
             traffic,
             shards,
             served,
-            num_holders,
+            layout,
             cached,
             role,
             cluster,
@@ -335,7 +327,7 @@ impl DistGraph {
 
     /// Returns the number of processes that hold parts.
     pub fn num_holders(&self) -> usize {
-        self.num_holders
+        self.layout.num_processes()
     }
 
     /// Returns the requests that this process has answered.
@@ -343,22 +335,38 @@ impl DistGraph {
         self.served.count()
     }
 
-    /// Returns the number of processes that share the seeds of this process's part, and the index of this one among
-    /// them.
+    /// Returns the number of processes that hold this process's part, and the index of this one among them.
     ///
     /// ```
     /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
-    /// assert_eq!(node.sharers(), (1, 0));
+    /// assert_eq!(node.replicas(), (1, 0));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn sharers(&self) -> (usize, usize) {
-        let SeedShare { sharers, mine, .. } = self.seed_share();
-        (sharers, mine)
+    pub fn replicas(&self) -> (usize, usize) {
+        match self.role {
+            Role::Rank => {
+                let holders = self.layout.processes_of(self.part().id().index());
+                (holders.len(), self.cluster.rank() - holders.start)
+            }
+            // Only one process holds the empty part of a client. A server answers as if it were alone.
+            Role::Server { .. } | Role::Client { .. } => (1, 0),
+        }
     }
 
-    /// Returns the seeds that this process takes. If the number of clients is a multiple of the number of parts, clients
-    /// divide the seeds as the same number of ranks with parts would. Other numbers of clients share the seeds of all
-    /// parts.
+    /// Returns the first process that holds a part.
+    pub(crate) fn first_holder(&self, part: u32) -> usize {
+        self.layout.processes_of(part as usize).start
+    }
+
+    /// Returns true if the same number of processes holds each part.
+    pub fn is_even(&self) -> bool {
+        self.layout.is_even()
+    }
+
+    /// Returns the seeds that this process takes. If the same number of ranks holds each part, these divide the seeds of
+    /// their part. Otherwise all ranks share the seeds of all parts, so that each gets the same number. If the number of
+    /// clients is a multiple of the number of parts, clients divide the seeds as the same number of ranks with parts
+    /// would, and otherwise share those of all parts.
     ///
     /// ```
     /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
@@ -374,9 +382,11 @@ impl DistGraph {
             // A server has no seeds; it answers as if it were alone.
             Role::Server { .. } => return SeedShare { parts: own..own + 1, sharers: 1, mine: 0 },
             Role::Rank => self.part().meta().num_parts,
-            Role::Client { num_parts } if world_size.is_multiple_of(num_parts as usize) => num_parts,
-            Role::Client { num_parts } => return SeedShare { parts: 0..num_parts, sharers: world_size, mine: rank },
+            Role::Client { num_parts } => num_parts,
         };
+        if !world_size.is_multiple_of(num_parts as usize) {
+            return SeedShare { parts: 0..num_parts, sharers: world_size, mine: rank };
+        }
         let sharers = world_size / num_parts as usize;
         let part = (rank / sharers) as u32;
         SeedShare { parts: part..part + 1, sharers, mine: rank % sharers }
@@ -396,6 +406,34 @@ impl DistGraph {
     pub(crate) fn keep_relabels(&self, relabels: Vec<Relabel>) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(relabels);
     }
+}
+
+/// Returns the layout of the parts over processes, and checks that `part` is the one of a process.
+///
+/// # Errors
+/// [`SampleError::Layout`] if it is not.
+pub(crate) fn layout_of(
+    part: &Part,
+    num_processes: usize,
+    process: usize,
+    name: &str,
+) -> Result<PartLayout, SampleError> {
+    let num_parts = part.meta().num_parts as usize;
+    if num_processes == 0 || num_parts > num_processes {
+        let what = format!(
+            "this part is one of {num_parts}, more than {num_processes} processes hold: open parts with `open_part`, \
+             which joins them to {num_processes} groups"
+        );
+        return Err(SampleError::Layout { what });
+    }
+    let layout = PartLayout::new(num_parts, num_processes);
+    let expected = layout.group_of(process);
+    if expected != part.id().index() {
+        let given = part.id();
+        let what = format!("{name} {process} of {num_processes} must hold part {expected}, but was given part {given}");
+        return Err(SampleError::Layout { what });
+    }
+    Ok(layout)
 }
 
 /// Connects to `peers`, at most `at_once` at the same time. Stops at the first error.

@@ -63,19 +63,20 @@ impl DistGraph {
             return Ok(());
         }
         let num_parts = self.part().meta().num_parts as usize;
+        let needs_share = !self.part().has_original_order(node_type);
         let is_filled = directory.globals().is_some() && (!with_degrees || directory.degree_sums().is_some());
-        if num_parts > 1 && !is_filled {
+        if needs_share && !is_filled {
             directory.fill(self.handle().block_on(self.gather_share(node_type, with_degrees))?);
         }
         if with_degrees {
-            let total = if num_parts > 1 {
+            let total = if needs_share {
                 directory.degree_sums().and_then(|sums| sums.last()).copied().unwrap_or(0)
             } else {
                 edges_into(self.part(), node_type).iter().map(|edges| edges.csc.num_edges() as u64).sum()
             };
             let mut totals = vec![0; num_parts];
-            let (_, mine) = self.sharers();
-            // The ranks that share a part have the same total, so only one of them adds it.
+            let (_, mine) = self.replicas();
+            // The ranks that hold the same part have the same total, so only one of them adds it.
             if mine == 0 {
                 totals[self.part().id().index()] = total;
             }
@@ -244,8 +245,8 @@ impl DistGraph {
         let range = Shares::new(self.part(), node_type).range(self.part().id().0);
         let mut share = Share::new(range.len(), degrees);
         let words = self.config.fetch_chunk_bytes / size_of::<u32>();
-        let max_rows = (words / if degrees { 2 } else { 1 }).clamp(1, u32::MAX as usize) as u32;
-        let request = OriginalsRequest { node_type, start: range.start, end: range.end, max_rows, degrees };
+        let mut request = OriginalsRequest { node_type, start: range.start, end: range.end, max_rows: 1, degrees };
+        request.max_rows = (words / request.words_per_row()).clamp(1, u32::MAX as usize) as u32;
         let own = self.part().id();
         let mut left = Some(request.clone());
         while let Some(asked) = left {

@@ -109,7 +109,7 @@ impl Share {
     pub(crate) fn place(&mut self, page: &OriginalsPage<'_>, range: &Range<u32>, owned: &Range<u32>) {
         for (i, &original) in page.originals.iter().enumerate() {
             let at = (original - range.start) as usize;
-            self.globals[at] = owned.start + page.first_row + i as u32;
+            self.globals[at] = owned.start + page.rows[i];
             if let Some(degrees) = &mut self.degrees {
                 degrees[at] = page.degrees[i];
             }
@@ -127,10 +127,10 @@ impl Share {
 pub(crate) struct OriginalsPage<'a> {
     /// The number of nodes in the requested range that the part owns, including those of later pages.
     pub(crate) num_left: usize,
-    /// The row of the first node of the page.
-    pub(crate) first_row: u32,
-    /// Original ids, ascending. Their rows are consecutive.
+    /// Original ids, ascending.
     pub(crate) originals: &'a [u32],
+    /// Their rows in the part.
+    pub(crate) rows: &'a [u32],
     /// In-degrees of the nodes. Empty unless requested.
     pub(crate) degrees: &'a [u32],
 }
@@ -139,22 +139,24 @@ impl<'a> OriginalsPage<'a> {
     /// Validates and splits a reply of a part that owns `num_rows` nodes of the type.
     pub(crate) fn read(data: &'a Bytes, request: &OriginalsRequest, num_rows: usize) -> Result<Self, String> {
         let words = ids_in(data)?;
-        let Some((&[num_left, first_row], rest)) = words.split_first_chunk::<2>() else {
-            return Err("the reply is shorter than its two-word header".into());
+        let Some((&num_left, rest)) = words.split_first() else {
+            return Err("the reply is empty".into());
         };
         let width = request.words_per_row();
-        let (originals, degrees) = rest.split_at(rest.len() / width);
+        let count = rest.len() / width;
+        let (originals, rest_of_rows) = rest.split_at(count);
+        let (rows, degrees) = rest_of_rows.split_at(count);
         let num_left = num_left as usize;
         let is_in_range = originals.iter().all(|id| (request.start..request.end).contains(id));
         let is_ascending = originals.windows(2).all(|pair| pair[0] < pair[1]);
-        let fits = first_row as usize + originals.len() <= num_rows && originals.len() <= num_left;
+        let fits = rows.iter().all(|&row| (row as usize) < num_rows) && originals.len() <= num_left;
         let is_whole = rest.len().is_multiple_of(width) && (num_left == 0) == originals.is_empty();
         if !(is_in_range && is_ascending && fits && is_whole) {
             let start = request.start;
             let end = request.end;
             return Err(format!("the reply is not a valid list of the part's original ids from {start} to {end}"));
         }
-        Ok(Self { num_left, first_row, originals, degrees })
+        Ok(Self { num_left, originals, rows, degrees })
     }
 }
 
@@ -194,20 +196,20 @@ mod tests {
             let data = bytes_of(words.to_vec());
             OriginalsPage::read(&data, &request, 5).map(|page| page.originals.to_vec())
         };
-        assert_eq!(read(&[2, 3, 10, 19, 7, 7]), Ok(vec![10, 19]));
-        assert_eq!(read(&[0, 0]), Ok(vec![]));
+        assert_eq!(read(&[2, 10, 19, 4, 0, 7, 7]), Ok(vec![10, 19]));
+        assert_eq!(read(&[0]), Ok(vec![]));
         let wrong: [&[u32]; 8] = [
-            &[2],
+            &[],
             // No nodes although some are left, and more nodes than are left.
-            &[1, 0],
-            &[1, 0, 10, 11, 7, 7],
+            &[1],
+            &[1, 10, 11, 0, 1, 7, 7],
             // Ids outside of the range on both sides, and ids out of order.
-            &[1, 0, 9, 7],
-            &[1, 0, 20, 7],
-            &[2, 0, 12, 11, 7, 7],
-            // More rows than the part has, and a missing degree.
-            &[2, 4, 10, 19, 7, 7],
-            &[2, 0, 10, 19, 7],
+            &[1, 9, 0, 7],
+            &[1, 20, 0, 7],
+            &[2, 12, 11, 0, 1, 7, 7],
+            // A row that the part does not have, and a missing degree.
+            &[2, 10, 19, 4, 5, 7, 7],
+            &[2, 10, 19, 0, 1, 7],
         ];
         for words in wrong {
             assert!(read(words).is_err(), "{words:?}");

@@ -13,15 +13,15 @@ impl LocalPart {
     /// [`ArrayReply`](crate::rpc::wire::ArrayReply).
     pub(crate) fn originals(&self, request: &OriginalsRequest, max_bytes: usize) -> Result<Bytes, Refusal> {
         self.check_node_type(request.node_type)?;
-        // Rows are ordered by original id, so a range of ids is a range of rows.
-        let ids = &self.part.nodes(request.node_type).original_ids[..];
-        let first = ids.partition_point(|&id| id < request.start);
-        let end = ids.partition_point(|&id| id < request.end).max(first);
-        let fitting = (max_bytes / size_of::<u32>()).saturating_sub(2) / request.words_per_row();
-        let rows = first..end.min(first + fitting.min(request.max_rows as usize).max(1));
-        let mut words = Vec::with_capacity(2 + rows.len() * request.words_per_row());
-        words.extend([(end - first) as u32, first as u32]);
-        words.extend_from_slice(&ids[rows.clone()]);
+        let nodes = self.part.nodes(request.node_type);
+        let first = nodes.num_below(request.start);
+        let end = nodes.num_below(request.end).max(first);
+        let fitting = (max_bytes / size_of::<u32>()).saturating_sub(1) / request.words_per_row();
+        let rows = (first..end).take(fitting.min(request.max_rows as usize).max(1)).map(|at| nodes.row_at(at));
+        let mut words = Vec::with_capacity(1 + rows.len() * request.words_per_row());
+        words.push((end - first) as u32);
+        words.extend(rows.clone().map(|row| nodes.original_ids[row]));
+        words.extend(rows.clone().map(|row| row as u32));
         if request.degrees {
             let degrees = Degrees::new(&self.part, request.node_type);
             words.extend(rows.map(|row| degrees.of(row)));
@@ -37,7 +37,7 @@ impl LocalPart {
         let directory = self.directory(request.node_type);
         let absent = || Refusal::Invalid("the directory of original ids does not exist yet".into());
         let found: Option<Vec<u32>> = match request.by {
-            LookUpBy::OriginalId if part.meta().num_parts == 1 => {
+            LookUpBy::OriginalId if part.has_original_order(request.node_type) => {
                 let find = |&id: &u32| part.find_original(request.node_type, id).map(|node| node.0);
                 words.iter().map(find).collect()
             }
@@ -47,7 +47,7 @@ impl LocalPart {
                 let find = |&id: &u32| globals.get(id.checked_sub(start)? as usize).copied();
                 words.iter().map(find).collect()
             }
-            LookUpBy::InEdge if part.meta().num_parts == 1 => {
+            LookUpBy::InEdge if part.has_original_order(request.node_type) => {
                 let edges = edges_into(part, request.node_type);
                 in_edges_of(words).map(|in_edge| row_of_in_edge(&edges, in_edge)).collect()
             }
@@ -69,7 +69,7 @@ fn in_edges_of(words: &[u32]) -> impl Iterator<Item = u64> {
 }
 
 /// Finds the row that holds the in-edge with this number, counting in-edges row by row over all edge types. The offsets
-/// of the edges already are prefix sums of degrees, so a graph of one part needs no directory.
+/// of the edges already are prefix sums of degrees, so an only part in the original order needs no directory.
 fn row_of_in_edge(edges: &[&PartEdges], in_edge: u64) -> Option<u32> {
     let num_rows = edges.first()?.csc.num_rows();
     let sum_up_to = |row: usize| edges.iter().map(|edges| edges.csc.indptr()[row + 1]).sum::<u64>();

@@ -117,7 +117,7 @@ pub(crate) struct OriginalsRequest {
 impl OriginalsRequest {
     /// Returns the number of `u32` values per node in the reply.
     pub(crate) fn words_per_row(&self) -> usize {
-        1 + usize::from(self.degrees)
+        2 + usize::from(self.degrees)
     }
 }
 

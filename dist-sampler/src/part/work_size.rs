@@ -67,9 +67,10 @@ impl LocalPart {
     }
 
     /// Estimates the cache lines that a lookup of keys reads. Returns [`ON_POOL`] if reading them may wait for the
-    /// disk. A graph of one part has no directory in memory and reads mapped files.
+    /// disk. An only part in the original order has no directory in memory and reads mapped files.
     pub(crate) fn lines_of_look_up(&self, request: &LookUpRequest) -> usize {
-        if self.part.meta().num_parts == 1 {
+        let is_node_type = request.node_type.index() < self.part.meta().node_types.len();
+        if is_node_type && self.part.has_original_order(request.node_type) {
             return ON_POOL;
         }
         // A binary search reads about one line per step.

@@ -77,8 +77,8 @@ pub(crate) struct Answer {
 ///   as stored, `f32` or `f16`.
 /// - `fetch_edges`: the same by [`WantedOfEdges`], one value per edge.
 /// - `find`: one global id per original id, `u32::MAX` for nodes that the part does not own.
-/// - `originals`: the number of nodes in the range that the part owns, the row of the first, then the original ids of
-///   as many as fit in the reply, ascending, then, if requested, their in-degrees (`u32`).
+/// - `originals`: the number of nodes in the range that the part owns, then the original ids of as many as fit in the
+///   reply, ascending, then their rows, then, if requested, their in-degrees (`u32`).
 /// - `look_up`: one global id per key.
 /// - `has_edges`: one byte per pair, 1 if it is an edge.
 /// - `pull`: the rows, `f32`.

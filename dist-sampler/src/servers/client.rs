@@ -12,7 +12,7 @@ use crate::servers::description::{Described, describe_all};
 use crate::servers::requests::SampleRequest;
 use crate::servers::sampled::{Expected, decode_subgraph, encode_seeds};
 use crate::servers::server_list::ServerList;
-use edgecut_cluster::Cluster;
+use edgecut_cluster::{Cluster, PartLayout};
 use edgecut_graph::Part;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,9 +45,8 @@ impl DistGraph {
                 return Err(error);
             }
         };
-        let replicas = servers.replicas(meta.num_parts)?;
         let num_parts = meta.num_parts;
-        let num_holders = servers.addresses().len();
+        let layout = PartLayout::new(num_parts as usize, servers.addresses().len());
         let holders = Holders::Servers { servers: Arc::new(servers), data: fingerprint.into() };
         let role = Role::Client { num_parts };
         let spread = cluster.rank();
@@ -55,7 +54,7 @@ impl DistGraph {
             Part::without_nodes(meta)
                 .map_err(|error| SampleError::process("read the description of the graph", error))?,
         );
-        let assembly = Assembly { part, cluster, config, holders, num_holders, replicas, role, spread };
+        let assembly = Assembly { part, cluster, config, holders, layout, role, spread };
         Self::assemble(assembly, runtime, None)
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct Description {
     pub(crate) num_servers: usize,
     /// The fingerprint of the partitioning.
     pub(crate) fingerprint: String,
-    /// The contents of `META.json`.
+    /// The contents of `META.json` without the list of files. A server of several parts describes them as one part.
     pub(crate) meta: String,
 }
 
@@ -89,7 +89,8 @@ pub(crate) async fn describe_all(
     // A client may sample from any server, which then needs the other servers.
     try_join_all(asked.iter().map(|server| server.describe(true))).await?;
     let address = &servers.addresses()[0];
-    let meta = Meta::parse(Path::new(&format!("the description of server {address}")), described[0].meta.as_bytes());
+    let origin = format!("the description of server {address}");
+    let meta = Meta::parse_description(Path::new(&origin), described[0].meta.as_bytes());
     let meta = meta.map_err(|source| SampleError::process("read the description of the graph", source))?;
     Ok(Described { meta, fingerprint: data.clone() })
 }

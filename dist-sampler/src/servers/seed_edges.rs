@@ -1,4 +1,4 @@
-//! Seed edges, which clients ask servers for.
+//! Seed edges, which processes ask the owners for.
 
 use crate::arrays::{bytes_of, ids_in};
 use crate::error::SampleError;
@@ -28,7 +28,7 @@ impl DistGraph {
     /// ```
     ///
     /// # Errors
-    /// An error of a server.
+    /// An error of a peer.
     pub fn num_seed_edges(&self, part: u32, edge_type: EdgeTypeId, split: Split) -> Result<usize, SampleError> {
         let Some(peer) = &self.peers[part as usize] else {
             return Ok(self.part().num_seed_edges(edge_type, split));
@@ -50,7 +50,7 @@ impl DistGraph {
     /// ```
     ///
     /// # Errors
-    /// An error of a server.
+    /// An error of a peer.
     pub async fn seed_edges(
         self: &Arc<Self>,
         part: u32,

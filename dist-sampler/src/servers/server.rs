@@ -3,7 +3,7 @@
 use crate::batch::sampler::DistNeighborSampler;
 use crate::config::dist_graph_config::DistGraphConfig;
 use crate::error::SampleError;
-use crate::node::dist_graph::{Assembly, DistGraph, Role, network_threads};
+use crate::node::dist_graph::{Assembly, DistGraph, Role, layout_of, network_threads};
 use crate::part::requests::Refusal;
 use crate::rpc::peer::Holders;
 use crate::servers::description::Description;
@@ -12,8 +12,9 @@ use crate::servers::sampled::{decode_seeds, encode_subgraph};
 use crate::servers::server_list::{ServerList, part_name};
 use bytes::Bytes;
 use edgecut_cluster::{Cluster, ServiceListener, with_causes};
-use edgecut_graph::{NodeTypeId, Part, Split};
+use edgecut_graph::{Meta, NodeTypeId, Part, Split};
 use futures::future::try_join_all;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The longest that a server treats another server as unreachable without trying again, in milliseconds. A server that
@@ -29,7 +30,7 @@ impl DistGraph {
     /// use edgecut_dist_sampler::{DistGraph, DistGraphConfig, ServerList};
     /// # use edgecut_graph::part_writer::write_one_part;
     /// # use edgecut_graph::readers::{FakeOptions, fake};
-    /// use edgecut_graph::{NodeTypeId, Part, PartitionId, Split};
+    /// use edgecut_graph::{NodeTypeId, Split};
     /// use std::sync::Arc;
     /// use std::time::Duration;
     /// # let dir = tempfile::tempdir()?;
@@ -38,7 +39,7 @@ impl DistGraph {
     /// let service = ServiceConfig::new(None);
     /// let listener = ServiceListener::bind("127.0.0.1".parse()?, 0, &service)?;
     /// let servers = ServerList::parse(&listener.addr().to_string(), service)?;
-    /// let part = Arc::new(Part::open(dir, PartitionId(0), false)?);
+    /// let part = Arc::new(servers.open_part(dir, 0, false)?);
     /// let server = DistGraph::serve(part, servers.clone(), 0, listener, DistGraphConfig::default())?;
     ///
     /// // A trainer, here in the same process, holds no part.
@@ -61,22 +62,18 @@ impl DistGraph {
         mut config: DistGraphConfig,
     ) -> Result<Arc<Self>, SampleError> {
         let meta = part.meta();
-        let expected = servers.part_of_server(meta, server)?;
-        if expected != part.id() {
-            let what = format!("server {server} must hold part {expected}, but was given part {}", part.id());
-            return Err(SampleError::Layout { what });
-        }
+        let layout = layout_of(&part, servers.addresses().len(), server, "server")?;
         let Some(incoming) = listener.take_incoming() else {
             return Err(SampleError::Internal { what: "this listener already serves a part".into() });
         };
         config.failed_peer_memory_ms = config.failed_peer_memory_ms.min(LONGEST_SERVER_MEMORY_MS);
-        let num_holders = servers.addresses().len();
-        let replicas = servers.replicas(meta.num_parts)?;
         let as_json = |source| SampleError::process("describe the graph", source);
         let fingerprint = meta.fingerprint();
-        let text = serde_json::to_string(&**meta).map_err(as_json)?;
+        // Clients need no files.
+        let without_files = Meta { files: BTreeMap::new(), ..Meta::clone(meta) };
+        let text = serde_json::to_string(&without_files).map_err(as_json)?;
         let description =
-            Description { server, num_servers: num_holders, fingerprint: fingerprint.clone(), meta: text };
+            Description { server, num_servers: layout.num_processes(), fingerprint: fingerprint.clone(), meta: text };
         let description = serde_json::to_vec(&description).map_err(as_json)?;
         let name = part_name(&fingerprint, part.id().0);
         let holders = Holders::Servers { servers: Arc::new(servers), data: fingerprint.into() };
@@ -84,7 +81,7 @@ impl DistGraph {
         // A server is in no job with others, so that it outlives them.
         let cluster = Cluster::join_local(1, |_| {})?.remove(0);
         let role = Role::Server { description: description.into(), listener: Mutex::new(listener) };
-        let assembly = Assembly { part, cluster, config, holders, num_holders, replicas, role, spread: server };
+        let assembly = Assembly { part, cluster, config, holders, layout, role, spread: server };
         let node = Self::assemble(assembly, runtime, Some(incoming))?;
         if let Role::Server { listener, .. } = &node.role {
             listener.lock().unwrap_or_else(PoisonError::into_inner).serve(&name)?;

@@ -1,11 +1,13 @@
 //! The list of servers that together hold a graph.
 
 use crate::error::SampleError;
+use crate::node::dist_graph::DistGraph;
 use edgecut_cluster::{ServiceAddress, ServiceConfig};
-use edgecut_graph::{Meta, PartitionId};
+use edgecut_graph::{GraphError, Part};
+use std::path::Path;
 
-/// The servers that together hold a graph, the same list on every server and client. With `R` times as many servers as
-/// parts, `R` consecutive servers hold each part.
+/// The servers that together hold a graph, the same list on every server and client. Any number of servers can hold any
+/// number of parts, see [`PartLayout`](edgecut_cluster::PartLayout).
 ///
 /// ```
 /// use edgecut_cluster::ServiceConfig;
@@ -56,29 +58,16 @@ impl ServerList {
         &self.service
     }
 
-    /// Returns the number of servers that hold each part of a graph.
+    /// Opens the part that the server with this number in the list holds of the partitioned graph in `dir`, the `N-parts`
+    /// folder, see [`DistGraph::open_part`].
     ///
     /// # Errors
-    /// [`SampleError::Layout`] if the number of servers is not a multiple of the number of parts.
-    pub(crate) fn replicas(&self, num_parts: u32) -> Result<usize, SampleError> {
-        let servers = self.addresses.len();
-        let parts = num_parts as usize;
-        if !servers.is_multiple_of(parts) {
-            let what = format!(
-                "{parts} parts cannot be shared out evenly over {servers} servers: list a multiple of {parts} servers, \
-                 or partition into {servers} parts"
-            );
-            return Err(SampleError::Layout { what });
-        }
-        Ok(servers / parts)
-    }
-
-    /// Returns the part that the server with this number in the list holds.
+    /// The errors of [`Part::open`].
     ///
-    /// # Errors
-    /// [`SampleError::Layout`] if the number of servers is not a multiple of the number of parts.
-    pub fn part_of_server(&self, meta: &Meta, server: usize) -> Result<PartitionId, SampleError> {
-        Ok(PartitionId((server / self.replicas(meta.num_parts)?) as u32))
+    /// # Panics
+    /// If `server` is not below the number of servers.
+    pub fn open_part(&self, dir: &Path, server: usize, verify: bool) -> Result<Part, GraphError> {
+        DistGraph::open_part(dir, server, self.addresses.len(), verify)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The nodes of a split, which clients ask servers for.
+//! The nodes of a split, which processes ask the owners for.
 
 use crate::arrays::{bytes_of, ids_in};
 use crate::error::SampleError;
@@ -10,9 +10,8 @@ use bytes::Bytes;
 use edgecut_graph::{NodeTypeId, PartitionId, Split};
 
 impl DistGraph {
-    /// Returns the global ids of the nodes of a split from which this process's seeds are taken: those that its part
-    /// owns, or for a client those of the parts in [`DistGraph::seed_share`], ascending. Must not be called from async
-    /// code.
+    /// Returns the global ids of the nodes of a split from which this process's seeds are taken, ascending: those of the
+    /// parts in [`DistGraph::seed_share`]. Must not be called from async code.
     ///
     /// ```
     /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
@@ -23,12 +22,8 @@ impl DistGraph {
     /// ```
     ///
     /// # Errors
-    /// An error of a server.
+    /// An error of a peer.
     pub fn split_nodes(&self, node_type: NodeTypeId, split: Split) -> Result<Vec<u32>, SampleError> {
-        if !self.is_client() {
-            let start = self.part().owned(node_type).start;
-            return Ok(self.part().nodes(node_type).splits.get(split).iter().map(|row| start + row).collect());
-        }
         let mut nodes = Vec::new();
         for part in self.seed_share().parts {
             nodes.extend(self.handle().block_on(self.split_of_part(node_type, split, part))?);
@@ -37,7 +32,10 @@ impl DistGraph {
     }
 
     async fn split_of_part(&self, node_type: NodeTypeId, split: Split, part: u32) -> Result<Vec<u32>, SampleError> {
-        let Some(peer) = &self.peers[part as usize] else { return Ok(Vec::new()) };
+        let Some(peer) = &self.peers[part as usize] else {
+            let start = self.part().owned(node_type).start;
+            return Ok(self.part().nodes(node_type).splits.get(split).iter().map(|row| start + row).collect());
+        };
         let owned = self.part().meta().node_types[node_type.index()].book.range(PartitionId(part));
         let mut nodes = Vec::new();
         loop {

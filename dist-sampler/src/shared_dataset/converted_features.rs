@@ -1,9 +1,8 @@
 //! Node features in another stored type, which the processes of one machine share.
 
 use crate::error::SampleError;
-use crate::node::dist_graph::DistGraph;
 use crate::shared_dataset::temporary_folder::TemporaryFolder;
-use edgecut_cluster::{Cluster, share_of_cores, with_causes};
+use edgecut_cluster::{Cluster, PartLayout, share_of_cores, with_causes};
 use edgecut_graph::{FeatureDtype, FeatureDtypes, GraphError, NodeTypeId, Part, map_features, write_features};
 use rayon::ThreadPoolBuilder;
 use std::collections::HashSet;
@@ -63,10 +62,10 @@ fn share_converted(
     planned: Vec<(NodeTypeId, FeatureDtype)>,
 ) -> Result<Part, SampleError> {
     let config = cluster.config();
-    let part_of = |rank| DistGraph::part_of_rank(part.meta(), rank, config.world_size);
-    let held = config.local_ranks().map(part_of).collect::<Result<Vec<_>, _>>()?;
+    let layout = PartLayout::new(part.meta().num_parts as usize, config.world_size);
+    let held: Vec<usize> = config.local_ranks().map(|rank| layout.group_of(rank)).collect();
     let num_parts = held.iter().collect::<HashSet<_>>().len();
-    let is_first = held.iter().position(|held| *held == part.id()) == Some(config.local_rank);
+    let is_first = held.iter().position(|held| *held == part.id().index()) == Some(config.local_rank);
     let convert = |&(t, dtype): &(NodeTypeId, FeatureDtype)| part.converted_features(t, dtype).map_err(invalid);
     let converted = if is_first {
         // The first process of each part uses the cores of those that wait for it.

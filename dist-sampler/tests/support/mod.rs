@@ -3,7 +3,7 @@
 
 use edgecut_cluster::{Cluster, ClusterConfig};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig};
-use edgecut_graph::{Dataset, Features, Meta, NodeData, NodeTypeId, Part, Splits};
+use edgecut_graph::{Dataset, Features, Meta, NodeData, NodeTypeId, Splits};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use std::path::Path;
 use std::sync::Arc;
@@ -63,9 +63,7 @@ pub(crate) fn join(dir: &Path, adjust: impl Fn(&mut ClusterConfig) + Sync) -> Ve
 
 /// Starts the service for the part of a rank.
 pub(crate) fn start(dir: &Path, cluster: &Cluster, config: &DistGraphConfig) -> Arc<DistGraph> {
-    let meta = Meta::read(dir).expect("read META.json");
-    let id = DistGraph::part_of_rank(&meta, cluster.rank(), cluster.world_size()).expect("a part for the rank");
-    let part = Part::open(dir, id, true).expect("open the part");
+    let part = DistGraph::open_part(dir, cluster.rank(), cluster.world_size(), true).expect("open the part");
     DistGraph::start(Arc::new(part), cluster.clone(), config.clone()).expect("start the service")
 }
 

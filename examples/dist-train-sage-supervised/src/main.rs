@@ -6,7 +6,6 @@ use clap::Parser;
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cluster::{Cluster, ClusterConfig};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig};
-use edgecut_graph::{Meta, Part};
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::ModelKind;
 use edgecut_trainer::nn::Aggregation;
@@ -42,9 +41,8 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn train(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
-    let meta = Meta::read(&args.dataset_root_dir)?;
-    let part = DistGraph::part_of_rank(&meta, cluster.rank(), cluster.world_size())?;
-    let part = Arc::new(Part::open(&args.dataset_root_dir, part, false)?.with_edges_in_memory());
+    let part = DistGraph::open_part(&args.dataset_root_dir, cluster.rank(), cluster.world_size(), false)?;
+    let part = Arc::new(part.with_edges_in_memory());
     let graph = DistGraph::start(part, cluster.clone(), DistGraphConfig::default())?;
     let mut world = cluster.world()?;
     world.barrier()?;

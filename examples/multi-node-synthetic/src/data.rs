@@ -5,7 +5,7 @@ use edgecut_cluster::{Cluster, ProcessGroup};
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, DistNeighborSampler, Fanout, SamplerConfig};
 use edgecut_graph::readers::{FakeOptions, fake};
-use edgecut_graph::{Meta, NodeTypeId, Part, Split};
+use edgecut_graph::{NodeTypeId, Split};
 use edgecut_partition::{PartitionOptions, partition};
 use edgecut_trainer::BatchOptions;
 use std::path::Path;
@@ -36,8 +36,7 @@ pub(crate) fn open(root: &Path, avg_num_nodes: usize, cluster: &Cluster) -> anyh
         }
     }
     local.barrier()?;
-    let meta = Meta::read(&dir)?;
-    let part = Part::open(&dir, DistGraph::part_of_rank(&meta, config.rank, config.world_size)?, false)?;
+    let part = DistGraph::open_part(&dir, config.rank, config.world_size, false)?;
     Ok(DistGraph::start(Arc::new(part), cluster.clone(), DistGraphConfig::default())?)
 }
 

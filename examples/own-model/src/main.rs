@@ -4,7 +4,6 @@ use burn::tensor::{Tensor, backend::Backend};
 use burn::{backend::Autodiff, module::Module};
 use edgecut_cluster::{Cluster, spawn};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig};
-use edgecut_graph::{Meta, Part};
 use edgecut_trainer::model_file::save_model;
 use edgecut_trainer::models::{Mode, ModelError, ModelInput, ModelKind, NodeClassifier};
 use edgecut_trainer::nn::{Aggregation, SageConv, SageConvConfig, WeightInit};
@@ -35,9 +34,8 @@ impl<B: GnnBackend> NodeClassifier<B> for Sage<B> {
 }
 
 fn run(cluster: &Cluster, parts: &Path, model_file: &Path) -> anyhow::Result<()> {
-    let meta = Meta::read(parts)?;
-    let part = DistGraph::part_of_rank(&meta, cluster.rank(), cluster.world_size())?;
-    let part = Arc::new(Part::open(parts, part, false)?);
+    let part = Arc::new(DistGraph::open_part(parts, cluster.rank(), cluster.world_size(), false)?);
+    let meta = part.meta().clone();
     let graph = DistGraph::start(part, cluster.clone(), DistGraphConfig::default())?;
     let mut world = cluster.world()?;
     let device = Default::default();

@@ -6,7 +6,6 @@ use clap::{Parser, Subcommand};
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cluster::{Cluster, ClusterConfig, ServiceConfig, ServiceListener, Token};
 use edgecut_dist_sampler::{DistGraph, DistGraphConfig, Fanout, SamplerConfig, ServerList};
-use edgecut_graph::{Meta, Part};
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::models::ModelKind;
 use edgecut_trainer::nn::Aggregation;
@@ -72,8 +71,7 @@ fn serve(servers: ServerList, parts: &Path, server: usize) -> anyhow::Result<()>
     let address = servers.addresses().get(server).ok_or_else(|| anyhow::anyhow!("there is no server {server}"))?;
     let listener =
         ServiceListener::bind(address.default_listen_addr(servers.service()), address.port(), servers.service())?;
-    let part = servers.part_of_server(&Meta::read(parts)?, server)?;
-    let part = Arc::new(Part::open(parts, part, false)?.with_edges_in_memory());
+    let part = Arc::new(servers.open_part(parts, server, false)?.with_edges_in_memory());
     let _graph = DistGraph::serve(part, servers, server, listener, DistGraphConfig::default())?;
     println!("server {server} is ready");
     loop {

@@ -4,13 +4,16 @@ use super::Csc;
 use crate::NodeTypeId;
 use crate::dataset::{EdgeAttributes, HeldOutEdges, Splits};
 use crate::memory::{Buffer, Features};
+use std::borrow::Cow;
 
-/// The owned nodes of one type, in ascending order of their original ids. The *row* of a node is its global id minus
-/// the start of the part's range.
+/// The owned nodes of one type, in ascending order of their original ids; those of a group of parts, part by part. The
+/// *row* of a node is its global id minus the start of the part's range.
 #[derive(Clone, Debug)]
 pub struct PartNodes {
-    /// The original id of each row, strictly ascending.
+    /// The original id of each row, each one once.
     pub original_ids: Buffer<u32>,
+    /// The rows in ascending order of their original ids. `None` if all rows are in this order.
+    pub by_original: Option<Buffer<u32>>,
     /// The features of each row, if the type has features.
     pub features: Option<Features>,
     /// The class of each row, -1 if unlabeled, if the type has labels.
@@ -19,6 +22,30 @@ pub struct PartNodes {
     pub splits: Splits,
     /// The time of each row, if the type has times.
     pub times: Option<Buffer<i64>>,
+}
+
+impl PartNodes {
+    /// Returns the row that comes at `position` in ascending order of the original ids.
+    pub fn row_at(&self, position: usize) -> usize {
+        self.by_original.as_ref().map_or(position, |rows| rows[position] as usize)
+    }
+
+    /// Returns the number of rows with an original id below `original`.
+    pub fn num_below(&self, original: u32) -> usize {
+        let ids = &self.original_ids;
+        match &self.by_original {
+            None => ids.partition_point(|&id| id < original),
+            Some(rows) => rows.partition_point(|&row| ids[row as usize] < original),
+        }
+    }
+
+    /// Returns the original ids of all rows in ascending order.
+    pub fn ascending_ids(&self) -> Cow<'_, [u32]> {
+        match &self.by_original {
+            None => Cow::Borrowed(&self.original_ids),
+            Some(rows) => rows.iter().map(|&row| self.original_ids[row as usize]).collect(),
+        }
+    }
 }
 
 /// The in-edges of the owned nodes, for one edge type.

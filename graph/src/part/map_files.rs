@@ -46,7 +46,7 @@ impl PartFiles<'_> {
             splits.set(split, ids);
         }
         let times = t.has_times.then(|| array(dir.join("times.npy"), &[rows])).transpose()?;
-        Ok(PartNodes { original_ids, features, labels, splits, times })
+        Ok(PartNodes { original_ids, by_original: None, features, labels, splits, times })
     }
 
     /// Maps and checks the arrays of the edge type `e`.

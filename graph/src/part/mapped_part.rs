@@ -30,10 +30,10 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Part {
-    id: PartitionId,
-    meta: Arc<Meta>,
-    nodes: Vec<PartNodes>,
-    edges: Vec<PartEdges>,
+    pub(super) id: PartitionId,
+    pub(super) meta: Arc<Meta>,
+    pub(super) nodes: Vec<PartNodes>,
+    pub(super) edges: Vec<PartEdges>,
 }
 
 impl Part {
@@ -90,6 +90,7 @@ impl Part {
         let no_times = |has_times: bool| has_times.then(Buffer::default);
         let nodes = meta.node_types.iter().map(|t| PartNodes {
             original_ids: Buffer::default(),
+            by_original: None,
             features: none(t.feature_dim, t.feature_dtype),
             labels: t.has_labels.then(Buffer::default),
             splits: Splits::default(),
@@ -215,6 +216,12 @@ impl Part {
         (node.0 - self.owned(node_type).start) as usize
     }
 
+    /// Returns true if this is the only part, and the nodes of a type are in the order of their original ids. Global ids
+    /// are then original ids.
+    pub fn has_original_order(&self, node_type: NodeTypeId) -> bool {
+        self.meta.num_parts == 1 && self.nodes(node_type).by_original.is_none()
+    }
+
     /// Finds the node with an original id by binary search. Returns `None` if this part does not own it.
     ///
     /// ```
@@ -232,7 +239,9 @@ impl Part {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn find_original(&self, node_type: NodeTypeId, original: u32) -> Option<GlobalNodeId> {
-        let row = self.nodes(node_type).original_ids.binary_search(&original).ok()?;
-        Some(GlobalNodeId(self.owned(node_type).start + row as u32))
+        let nodes = self.nodes(node_type);
+        let position = nodes.num_below(original);
+        let row = (position < nodes.original_ids.len()).then(|| nodes.row_at(position))?;
+        (nodes.original_ids[row] == original).then(|| GlobalNodeId(self.owned(node_type).start + row as u32))
     }
 }

@@ -76,8 +76,19 @@ impl Meta {
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, GraphError> {
         // The version is checked before the other fields are parsed, which another version may not have.
         check_format(path, bytes)?;
-        let meta: Self = serde_json::from_slice(bytes).map_err(|e| GraphError::json(path, e))?;
-        meta.check().map_err(|why| GraphError::format(path, why))?;
+        let meta = Self::parse_description(path, bytes)?;
+        meta.check_files().map_err(|why| GraphError::format(path, why))?;
+        Ok(meta)
+    }
+
+    /// Parses and checks a description whose list of files may be missing, as a process sends to one that holds no part
+    /// of the graph. `origin` is only used in errors.
+    ///
+    /// # Errors
+    /// Fails if the text is malformed.
+    pub fn parse_description(origin: &Path, text: &[u8]) -> Result<Self, GraphError> {
+        let meta: Self = serde_json::from_slice(text).map_err(|e| GraphError::json(origin, e))?;
+        meta.check().map_err(|why| GraphError::format(origin, why))?;
         Ok(meta)
     }
 
@@ -125,6 +136,11 @@ impl Meta {
         if let Some(name) = names.into_iter().find(|name| !is_folder_name(name)) {
             return Err(format!("the name {name:?} cannot be a folder name"));
         }
+        Ok(())
+    }
+
+    /// Checks that the files are listed that these parts and types have.
+    fn check_files(&self) -> Result<(), String> {
         let expected = self.file_names();
         if let Some(name) = expected.iter().find(|name| !self.files.contains_key(*name)) {
             return Err(format!("it does not list the file {name}"));

@@ -5,6 +5,7 @@ mod book;
 mod csc;
 mod folders;
 mod format;
+mod group;
 mod map_files;
 mod mapped_part;
 mod meta;

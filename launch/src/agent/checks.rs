@@ -3,6 +3,7 @@
 use crate::messages::{Check, Checked, Listen, Program};
 use crate::parts::PartsMeta;
 use anyhow::{Context, bail, ensure};
+use edgecut_cluster::{address_of_interface, node_addresses};
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,6 @@ pub(crate) fn check(check: &Check) -> Checked {
         let right = PartsMeta::read_if_ours(&dir).and_then(|meta| {
             let Some(meta) = meta else { return Ok(()) };
             checked.meta = Some(meta.checksum.clone());
-            meta.check_layout(parts.num_nodes, parts.world_size)?;
             meta.check_files(&dir, &meta.parts_of(&parts.ranks, parts.world_size))
         });
         checked.problems.extend(right.err().map(|error| format!("{error:#}")));
@@ -41,15 +41,7 @@ pub(crate) fn check(check: &Check) -> Checked {
 
 /// Returns the address on which the node's processes are to listen. An interface's IPv4 address comes before IPv6.
 pub(crate) fn listen_addr(listen: &Listen) -> anyhow::Result<IpAddr> {
-    let found = nix::ifaddrs::getifaddrs().context("list the network interfaces")?;
-    let addresses: Vec<(String, IpAddr)> = found
-        .filter_map(|interface| {
-            let storage = interface.address?;
-            let v4 = storage.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
-            let v6 = storage.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip()));
-            Some((interface.interface_name, v4.or(v6)?))
-        })
-        .collect();
+    let addresses = node_addresses().context("list the network interfaces")?;
     let names = || {
         let shown: Vec<String> = addresses.iter().map(|(name, address)| format!("{name} {address}")).collect();
         shown.join(", ")
@@ -58,8 +50,7 @@ pub(crate) fn listen_addr(listen: &Listen) -> anyhow::Result<IpAddr> {
         Listen::Address(wanted) if addresses.iter().any(|(_, address)| address == wanted) => Ok(*wanted),
         Listen::Address(wanted) => bail!("{wanted} is no address of this node, which has {}", names()),
         Listen::Interface(name) => {
-            let of_name = || addresses.iter().filter(|(found, _)| found == name).map(|(_, address)| *address);
-            let found = of_name().find(IpAddr::is_ipv4).or_else(|| of_name().next());
+            let found = address_of_interface(&addresses, name);
             found.with_context(|| format!("the interface {name} has no address; this node has {}", names()))
         }
     }

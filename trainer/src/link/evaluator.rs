@@ -54,6 +54,12 @@ impl<B: GnnBackend> LinkEvaluator<B> {
                 let what = "servers do not rank all nodes: rank sampled ones (`evaluation=100`)";
                 return Err(TrainError::Config { what: what.into() });
             }
+            LinkEvaluation::Filtered if !node.is_even() => {
+                let what = "all nodes are ranked only if the same number of processes holds each part: start a multiple \
+                            of the number of parts, or fewer processes than parts, or rank sampled nodes \
+                            (`evaluation=100`)";
+                return Err(TrainError::Config { what: what.into() });
+            }
             LinkEvaluation::Filtered => {
                 Ranking::Filtered(Box::new(FilteredRanking::new(node, schema, options, config, world)?))
             }

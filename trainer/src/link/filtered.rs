@@ -240,7 +240,7 @@ impl FilteredRanking {
 /// Returns the global ids of the nodes of a type that this rank encodes, ascending, in the order of the loader's
 /// batches. Ranks that share a part take its nodes in turn.
 fn encoded_ids(node: &DistGraph, node_type: NodeTypeId) -> Vec<u32> {
-    let (sharers, mine) = node.sharers();
+    let (sharers, mine) = node.replicas();
     node.part().owned(node_type).skip(mine).step_by(sharers).collect()
 }
 
@@ -283,7 +283,7 @@ fn gather_held_out(
 ) -> Result<Vec<HeldOutEdge>, TrainError> {
     // Only the first of the ranks that share a part sends its edges. An edge is encoded as three little-endian `u32`:
     // edge type, source, destination.
-    let (_, mine) = node.sharers();
+    let (_, mine) = node.replicas();
     let mut bytes = Vec::new();
     for &edge_type in edge_types.iter().filter(|_| mine == 0) {
         let held_out = &node.part().edges(edge_type).held_out;

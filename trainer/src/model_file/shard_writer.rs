@@ -77,7 +77,7 @@ pub(super) fn write_shard(
         output.file().write_all(&header)?;
         let mut values = Vec::new();
         for (_, table, nodes) in &tables {
-            output.file().write_all(bytemuck::cast_slice::<u32, u8>(nodes))?;
+            output.file().write_all(bytemuck::cast_slice::<u32, u8>(&nodes[..]))?;
             let rows_per_piece = (PIECE_BYTES / (table.dim() * size_of::<f32>())).max(1);
             for start in (0..nodes.len()).step_by(rows_per_piece) {
                 let rows = start..nodes.len().min(start + rows_per_piece);

@@ -68,7 +68,7 @@ pub(crate) fn check_num_classes(node: &DistGraph, world: &mut ProcessGroup) -> R
     }
     // One of the ranks that share a part counts for all of them. A label in several parts counts once per part, so the
     // sum is an upper bound.
-    let (_, mine) = node.sharers();
+    let (_, mine) = node.replicas();
     let labels = part.nodes(node_type).labels.as_deref().filter(|_| mine == 0).unwrap_or_default();
     let mut distinct = [count_distinct_labels(labels) as u64];
     world.all_reduce(&mut distinct, ReduceOp::Sum)?;

@@ -1,0 +1,165 @@
+//! Several consecutive parts that one process holds as if they were one part.
+
+use super::arrays::{PartEdges, PartNodes};
+use super::mapped_part::Part;
+use super::{Csc, Meta, PartMeta, PartitionBook};
+use crate::dataset::{EdgeAttributes, EdgeList, HeldOutEdges, Split, Splits};
+use crate::memory::{Buffer, Features};
+use crate::{GraphError, PartitionId};
+use bytemuck::Pod;
+use rayon::slice::ParallelSliceMut;
+use std::ops::Range;
+use std::path::Path;
+
+impl Meta {
+    /// Returns the description of the same graph with consecutive parts joined to groups. `starts` has the first part of
+    /// each group and then the number of parts. Numbers of halo nodes become upper bounds, since groups may share them.
+    /// The files of the parts are no longer listed.
+    ///
+    /// # Panics
+    /// If `starts` is not `0`, then ascending, up to the number of parts.
+    pub(crate) fn grouped(&self, starts: &[u32]) -> Result<Self, GraphError> {
+        let ascends = starts.len() > 1 && starts.is_sorted_by(|a, b| a < b);
+        assert!(ascends && starts[0] == 0 && starts[starts.len() - 1] == self.num_parts, "groups of parts: {starts:?}");
+        let mut grouped = self.clone();
+        grouped.num_parts = starts.len() as u32 - 1;
+        for of_type in &mut grouped.node_types {
+            let bounds: Vec<u64> = of_type.book.clone().into();
+            of_type.book = PartitionBook::new(starts.iter().map(|&start| bounds[start as usize]).collect())?;
+        }
+        let sum = |parts: &[PartMeta]| PartMeta {
+            nodes: parts.iter().map(|part| part.nodes).sum(),
+            edges: parts.iter().map(|part| part.edges).sum(),
+            train_nodes: parts.iter().map(|part| part.train_nodes).sum(),
+            halo_nodes: parts.iter().map(|part| part.halo_nodes).sum(),
+        };
+        let group = |pair: &[u32]| sum(&self.report.parts[pair[0] as usize..pair[1] as usize]);
+        grouped.report.parts = starts.windows(2).map(group).collect();
+        grouped.files.clear();
+        Ok(grouped)
+    }
+}
+
+impl Part {
+    /// Opens a group of consecutive parts as one part. `starts` has the first part of each group and then the number of
+    /// parts. The group is a part of the graph whose parts are these groups, so that other processes can hold the other
+    /// groups.
+    ///
+    /// A group of one part is mapped, as by [`Part::open`]. A larger one is copied to the memory of this process, features
+    /// included.
+    ///
+    /// ```
+    /// use edgecut_graph::part_writer::write_one_part;
+    /// use edgecut_graph::readers::{FakeOptions, fake};
+    /// use edgecut_graph::{Part, PartitionId};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = dir.path();
+    /// write_one_part(fake(&FakeOptions { avg_num_nodes: 100, ..FakeOptions::default() })?, dir)?;
+    /// // The only group of the only part.
+    /// let part = Part::open_group(dir, &[0, 1], PartitionId(0), false)?;
+    /// assert_eq!(part.meta().num_parts, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The errors of [`Part::open`].
+    ///
+    /// # Panics
+    /// If `starts` is not `0`, then ascending, up to the number of parts, or `group` is not below the number of groups.
+    pub fn open_group(dir: &Path, starts: &[u32], group: PartitionId, verify: bool) -> Result<Self, GraphError> {
+        let parts: Range<u32> = starts[group.index()]..starts[group.index() + 1];
+        let opened = parts.map(|part| Self::open(dir, PartitionId(part), verify));
+        let mut opened = opened.collect::<Result<Vec<_>, _>>()?;
+        if starts.len() as u32 - 1 == opened[0].meta.num_parts {
+            return Ok(opened.remove(0));
+        }
+        let meta = opened[0].meta.grouped(starts)?;
+        if opened.len() == 1 {
+            let part = opened.remove(0);
+            return Ok(Self { id: group, meta: meta.into(), ..part });
+        }
+        let num_node_types = meta.node_types.len();
+        let num_edge_types = meta.edge_types.len();
+        let of_type = |t: usize| opened.iter().map(|part: &Self| part.nodes[t].clone()).collect();
+        let nodes = (0..num_node_types).map(|t| join_nodes(of_type(t))).collect();
+        let edges = (0..num_edge_types).map(|e| {
+            let src_type = opened[0].edges[e].src_type;
+            let num_sources = meta.node_types[src_type.index()].book.num_nodes();
+            join_edges(opened.iter().map(|part| part.edges[e].clone()).collect(), num_sources)
+        });
+        let edges = edges.collect::<Result<_, _>>()?;
+        Ok(Self { id: group, meta: meta.into(), nodes, edges })
+    }
+}
+
+fn join_nodes(parts: Vec<PartNodes>) -> PartNodes {
+    let original_ids = joined(parts.iter().map(|part| &part.original_ids));
+    let labels = joined_if(parts.iter().map(|part| part.labels.as_ref()));
+    let times = joined_if(parts.iter().map(|part| part.times.as_ref()));
+    let mut splits = Splits::default();
+    for split in Split::ALL {
+        let mut rows = Vec::new();
+        let mut first_row = 0;
+        for part in &parts {
+            rows.extend(part.splits.get(split).iter().map(|row| first_row + row));
+            first_row += part.original_ids.len() as u32;
+        }
+        splits.set(split, rows.into());
+    }
+    let features = joined_features(parts.into_iter().map(|part| part.features).collect());
+    let by_original = (!original_ids.is_sorted()).then(|| {
+        let mut rows: Vec<u32> = (0..original_ids.len() as u32).collect();
+        rows.par_sort_unstable_by_key(|&row| original_ids[row as usize]);
+        rows.into()
+    });
+    PartNodes { original_ids, by_original, features, labels, splits, times }
+}
+
+fn join_edges(parts: Vec<PartEdges>, num_sources: usize) -> Result<PartEdges, GraphError> {
+    let src_type = parts[0].src_type;
+    let dst_type = parts[0].dst_type;
+    let mut indptr = vec![0];
+    for part in &parts {
+        let first_edge = indptr[indptr.len() - 1];
+        indptr.extend(part.csc.indptr()[1..].iter().map(|end| first_edge + end));
+    }
+    let indices: Vec<u32> = parts.iter().flat_map(|part| part.csc.indices()).copied().collect();
+    let csc = Csc::new(indptr.into(), indices.into(), num_sources)?;
+    let weights = joined_if(parts.iter().map(|part| part.attributes.weights.as_ref()));
+    let times = joined_if(parts.iter().map(|part| part.attributes.times.as_ref()));
+    let src_times = joined_if(parts.iter().map(|part| part.src_times.as_ref()));
+    let held_out = HeldOutEdges {
+        valid: joined_list(parts.iter().map(|part| &part.held_out.valid)),
+        test: joined_list(parts.iter().map(|part| &part.held_out.test)),
+    };
+    let features = joined_features(parts.into_iter().map(|part| part.attributes.features).collect());
+    let attributes = EdgeAttributes { features, weights, times };
+    Ok(PartEdges { src_type, dst_type, csc, attributes, src_times, held_out })
+}
+
+fn joined_list<'a>(lists: impl Iterator<Item = &'a EdgeList> + Clone) -> EdgeList {
+    EdgeList {
+        src: joined(lists.clone().map(|list| &list.src)),
+        dst: joined(lists.clone().map(|list| &list.dst)),
+        times: joined_if(lists.map(|list| list.times.as_ref())),
+    }
+}
+
+fn joined<'a, T: Pod>(pieces: impl Iterator<Item = &'a Buffer<T>> + Clone) -> Buffer<T> {
+    let mut values = Vec::with_capacity(pieces.clone().map(|piece| piece.len()).sum());
+    pieces.for_each(|piece| values.extend_from_slice(piece));
+    values.into()
+}
+
+/// Joins arrays that all parts have, or none.
+fn joined_if<'a, T: Pod>(pieces: impl Iterator<Item = Option<&'a Buffer<T>>> + Clone) -> Option<Buffer<T>> {
+    let has_all = pieces.clone().all(|piece| piece.is_some());
+    has_all.then(|| joined(pieces.flatten().collect::<Vec<_>>().into_iter()))
+}
+
+fn joined_features(pieces: Vec<Option<Features>>) -> Option<Features> {
+    let pieces: Vec<Features> = pieces.into_iter().collect::<Option<_>>()?;
+    let dim = pieces[0].dim();
+    let dtype = pieces[0].dtype();
+    Some(Features::concat(dim, dtype, pieces))
+}
