@@ -242,7 +242,7 @@ fn what_was_looked_for_is_listed() {
     for place in places.map(|place| root.path().join(place)) {
         assert!(error.contains(&place.display().to_string()), "{error}");
     }
-    assert!(error.starts_with("dataset ogbn-none: there is none of these folders: "), "{error}");
+    assert!(error.starts_with("dataset ogbn-none: no dataset found: there is none of these folders: "), "{error}");
     let mut source = DatasetSource::new("x", "/nowhere");
     source.folder = Some(PathBuf::from("/nowhere/else"));
     assert!(load(&source).unwrap_err().to_string().ends_with("folders: /nowhere/else"));

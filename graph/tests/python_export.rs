@@ -88,13 +88,9 @@ fn numpys_odd_arrays_are_told_apart() {
         return;
     }
     let why = || read_npy_folder("odd", dir.path()).unwrap_err().to_string();
-    assert!(
-        why().contains("edge_index.npy: it is in Fortran order; save it through numpy.ascontiguousarray"),
-        "{}",
-        why()
-    );
-    save(&edges("np.ascontiguousarray(np.array([[0, 1], [1, 2], [2, 0]], dtype=np.int32).T)"));
-    assert_eq!(read_npy_folder("odd", dir.path()).unwrap().num_edges(), 3);
+    // The transposed array is in Fortran order.
+    let dataset = read_npy_folder("odd", dir.path()).unwrap();
+    assert_eq!((&dataset.edge_types[0].src[..], &dataset.edge_types[0].dst[..]), (&[0, 1, 2][..], &[1, 2, 0][..]));
     save(&edges("np.array([[0, 1], [1, 0]], dtype='>i8')"));
     assert!(why().contains("its type is >i8"), "{}", why());
     save(&edges("np.array([[0.0, 1.0], [1.0, 0.0]])"));

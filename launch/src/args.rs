@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, alias = "num_nodes", value_name = "N", value_parser = at_least_one)]
     pub(crate) num_nodes: Option<usize>,
     /// Processes per node [default: from --ip-config, or 1]
-    #[arg(long, visible_alias = "nproc-per-node", aliases = ["num_training_procs", "nproc_per_node"], value_name = "N", value_parser = at_least_one)]
+    #[arg(long, visible_alias = "nproc-per-node", aliases = ["num_training_procs", "nproc_per_node", "num_trainers", "num-trainers"], value_name = "N", value_parser = at_least_one)]
     pub(crate) num_training_procs: Option<usize>,
     /// The address at which all ranks reach rank 0 [default: that of the first node]
     #[arg(long, alias = "master_addr", value_name = "HOST")]

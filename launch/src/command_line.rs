@@ -18,14 +18,13 @@ const PASSED_ON: [&str; 10] = [
     "hidden-channels",
 ];
 
-const MEANINGLESS: [MeaninglessFlag; 5] = [
+const MEANINGLESS: [MeaninglessFlag; 4] = [
     MeaninglessFlag {
         name: "part-config",
         has_value: true,
         why: "--dataset-root-dir names the folder of the parts, which has a META.json",
     },
     MeaninglessFlag { name: "node-rank", has_value: true, why: "nodes have the numbers of their lines in --ip-config" },
-    MeaninglessFlag { name: "num-trainers", has_value: true, why: "--num-training-procs sets the processes per node" },
     MeaninglessFlag { name: "num-samplers", has_value: true, why: "each process samples on its own threads" },
     MeaninglessFlag { name: "num-servers", has_value: true, why: "each process serves its own part" },
 ];

@@ -332,7 +332,7 @@ mod tests {
     fn the_command_may_be_one_of_the_shell_with_flags_of_the_tutorial() {
         let line = "--dataset_root_dir data/2-parts --batch_size 8 'cd /w; train node --logging'";
         let of_shell = plan("a", line).unwrap();
-        let command = "cd /w; train node --logging --dataset-root-dir=data/2-parts --batch-size=8";
+        let command = "cd /w; train node --logging '--dataset-root-dir=data/2-parts' '--batch-size=8'";
         assert_eq!(
             (of_shell.program.name.as_str(), &of_shell.args[..]),
             ("bash", &["-c".to_owned(), command.into()][..])
@@ -378,7 +378,7 @@ mod tests {
             ("--num-nodes 3 -- prog", "names 2 nodes"),
             ("--extra-envs K -- prog", "NAME=VALUE"),
             ("'prog \"x'", "split the command"),
-            ("--dryrun -- prog", "unexpected argument '--dryrun'"),
+            ("--dryrun -- prog", "there is no flag --dryrun"),
             ("--sync-binary 'cd x; prog'", "start the program itself"),
         ] {
             let error = format!("{:#}", plan("a\nb", flags).unwrap_err());

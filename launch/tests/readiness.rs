@@ -218,6 +218,32 @@ fn parts_that_are_missing_mixed_up_or_too_few_are_named() {
 }
 
 #[test]
+fn the_commands_of_the_tutorials_start_jobs() {
+    let Some(lab) = lab("the tutorials' commands", 2) else { return };
+    lab.script("prog", "echo \"$PWD $RANK/$WORLD_SIZE $*\"");
+    lab.hosts.iter().for_each(|host| write_parts(&host.files.join("2-parts"), 2));
+    let config = arg(&lab.ip_config(1));
+    // PyG: the command comes last, and flags of training before it are added to it.
+    let pyg = "--num_nodes 2 --dataset_root_dir 2-parts --dataset ogbn-mag --batch_size 1024 --learning_rate 0.0004 \
+               --part_config 2-parts/META.json";
+    let pyg: Vec<&str> = pyg.split_whitespace().chain(["--ip_config", &config]).collect();
+    let done = lab.run(&[&pyg[..], &["cd 2-parts; ../prog --dataset=ogbn-mag --logging --ddp_port=11111"]].concat());
+    assert!(done.status.success(), "{done:#?}");
+    let given = "--dataset=ogbn-mag --logging --ddp_port=11111 --dataset-root-dir=2-parts --dataset=ogbn-mag \
+                 --batch-size=1024 --learning-rate=0.0004";
+    for rank in ["0/2", "1/2"] {
+        assert!(done.out.contains(&format!("/2-parts {rank} {given}")), "{done:#?}");
+    }
+    assert!(done.err.contains("--part-config has no effect"), "{done:#?}");
+    // DGL: the number of processes, and flags after the command as well.
+    let dgl = ["--num_trainers", "2", "--num_samplers", "0", "--num_servers", "1"];
+    let line = "./prog --graph_name ogb-product --num_epochs 30";
+    let done = lab.run(&[&dgl[..], &[line, "--ip_config", &config]].concat());
+    assert!(done.status.success(), "{done:#?}");
+    assert!((0..4).all(|rank| done.out.contains(&format!("{rank}/4 --graph_name ogb-product"))), "{done:#?}");
+}
+
+#[test]
 fn a_master_port_that_is_taken_or_closed_is_named() {
     let Some(lab) = lab("the master's port", 2) else { return };
     lab.script("prog", "echo started");

@@ -404,3 +404,33 @@ fn a_signal_during_metis_ends_a_run_like_any_other() {
     assert!(rest.contains("interrupted") && !rest.contains("METIS"), "{rest}");
     assert!(names(root.path()).is_empty(), "{:?}", names(root.path()));
 }
+
+#[test]
+fn the_command_of_pygs_tutorial_partitions_a_download_of_ogb() {
+    let root = tempfile::tempdir().unwrap();
+    // PyG keeps the files of OGB in this folder.
+    let folder = root.path().join("dataset/ogbn-products/ogbn_products");
+    for (name, text) in [
+        ("raw/num-node-list.csv", "4\n"),
+        ("raw/num-edge-list.csv", "3\n"),
+        ("raw/edge.csv", "0,1\n1,2\n2,3\n"),
+        ("raw/node-feat.csv", "1,2\n3,4\n5,6\n7,8\n"),
+        ("raw/node-label.csv", "0\n1\n0\n1\n"),
+        ("split/sales_ranking/train.csv", "0\n1\n"),
+        ("split/sales_ranking/valid.csv", "2\n"),
+        ("split/sales_ranking/test.csv", "3\n"),
+    ] {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let at = format!("--root_dir={}", root.path().display());
+    let output = run(&["--dataset=ogbn-products", &at, "--num_partitions=2", "--use_sparse_tensor", "--recursive"]);
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.contains("note: --use-sparse-tensor has no effect"), "{stderr}");
+    let dir = root.path().join("partitions/ogbn-products/2-parts");
+    let meta = Meta::read(&dir).unwrap();
+    // The files hold each edge once; OGB's loader adds the other direction.
+    assert_eq!(meta.edge_types[0].num_edges, 6);
+}

@@ -55,7 +55,8 @@ pub use embeddings::{EmbeddingShards, EmbeddingSource, Embeddings};
 pub use feature_cache::FeatureCache;
 pub use fit::{
     ClassifiedBatch, EpochCost, EpochReport, Evaluator, FitConfig, Fitted, HopCost, LearningRate, Logits, Made,
-    Observer, SeedTotals, StepGradients, Task, TrainingEpoch, average_statistics, evaluate, fit, step_gradients,
+    Observer, SeedTotals, StepGradients, StepReport, Task, TrainingEpoch, average_statistics, evaluate, fit,
+    step_gradients,
 };
 pub use gradient_sum::GradientSum;
 pub use model_file::{EmbeddingTable, Improved};

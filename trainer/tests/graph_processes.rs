@@ -211,8 +211,6 @@ fn wrong_flags_and_too_many_processes_are_refused() {
         let output = files.train(1, flags);
         assert_eq!(output.status.code(), Some(2), "{flags:?}: {}", stderr(&output));
     }
-    let output = files.train(1, &["--dataset", "OTHER"]);
-    assert_eq!(output.status.code(), Some(2), "a flag twice");
     let output = files.train(2, &["--split", "0.5,0.25,0.25", "--batch-size", "32", "--drop-last"]);
     assert_eq!(output.status.code(), Some(1));
     let expected = "12 training graphs do not fill one step of 2 processes with 32 graphs each";

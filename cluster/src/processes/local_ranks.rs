@@ -17,8 +17,11 @@ use crate::failure::blame::OTHER_RANK_FAILED;
 use crate::processes::end_with_parent::SPAWNED;
 use crate::token::Token;
 
-/// The time that the other ranks have to end by themselves after the first failure. Then they are killed.
-const GRACE: Duration = Duration::from_secs(15);
+/// The time that the other ranks have to end by themselves after the first failure. Then they are asked to end: they may
+/// wait for a rank that never joins.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The time that ranks have to end when they are asked to. Then they are killed.
+const GRACE: Duration = Duration::from_secs(13);
 /// The variable for the number of threads of rayon's global pool. The default would be all cores in each process.
 const RAYON_THREADS: &str = "RAYON_NUM_THREADS";
 
@@ -94,8 +97,8 @@ impl LocalRanks {
     }
 
     /// Runs this program once per rank, with the arguments of this process, and waits for all ranks. When one fails,
-    /// the others have 15 seconds to report that and to end; then they are killed. `notice` receives a line for each
-    /// process that a signal ended.
+    /// the others have 2 seconds to report that and to end. Then they get SIGTERM, and 13 seconds later SIGKILL. `notice`
+    /// receives a line for each process that a signal from elsewhere ended.
     ///
     /// Interrupts are caught and end the processes. The processes also end when the calling thread ends
     /// ([`end_with_parent`](crate::end_with_parent)), so call this from a thread that lives as long as they should.
@@ -123,9 +126,13 @@ impl LocalRanks {
         notice: impl Fn(&str),
     ) -> Result<RanksEnd, ClusterError> {
         let mut failure: Option<(usize, ExitStatus)> = None;
+        // True once the ranks were asked to end.
+        let mut is_ending = false;
         while !running.0.is_empty() {
-            let event = if failure.is_some() || interrupted.load(Ordering::SeqCst) {
+            let event = if is_ending || interrupted.load(Ordering::SeqCst) {
                 ended.recv_timeout(GRACE)
+            } else if failure.is_some() {
+                ended.recv_timeout(PATIENCE)
             } else {
                 ended.recv().map_err(|_| RecvTimeoutError::Disconnected)
             };
@@ -133,7 +140,8 @@ impl LocalRanks {
                 Ok(Event::Ended(rank, status)) => {
                     running.0.retain(|(other, _)| *other != rank);
                     let status = status.map_err(system("wait for a rank's process"))?;
-                    if let (Some(signal), false) = (status.signal(), interrupted.load(Ordering::SeqCst)) {
+                    let is_asked = is_ending || interrupted.load(Ordering::SeqCst);
+                    if let (Some(signal), false) = (status.signal(), is_asked) {
                         notice(&format!("rank {rank} was ended by signal {signal}"));
                     }
                     // A rank with a failure of its own replaces one that only ended because of another.
@@ -143,8 +151,11 @@ impl LocalRanks {
                     }
                 }
                 Ok(Event::Interrupt) => running.end(Signal::TERM),
-                // The grace period is over.
-                Err(_) => running.end(Signal::KILL),
+                Err(_) if is_ending || interrupted.load(Ordering::SeqCst) => running.end(Signal::KILL),
+                Err(_) => {
+                    is_ending = true;
+                    running.end(Signal::TERM);
+                }
             }
         }
         Ok(match failure {

@@ -261,7 +261,8 @@ fn warn_of_strays(folder: &Path, layout: Layout, warnings: &mut Vec<String>) -> 
 fn why_not_found(candidates: &[PathBuf]) -> String {
     let looked: Vec<String> = candidates.iter().map(|c| c.display().to_string()).collect();
     let absent = || format!("there is none of these folders: {}", looked.join(", "));
-    candidates.iter().find(|folder| folder.is_dir()).map_or_else(absent, |folder| why_no_dataset(folder))
+    let why = candidates.iter().find(|folder| folder.is_dir()).map_or_else(absent, |folder| why_no_dataset(folder));
+    format!("no dataset found: {why}")
 }
 
 /// Returns why `folder` is not a dataset, and how to make it one.

@@ -74,6 +74,11 @@ impl EpochClock {
         Self { start: Instant::now(), wait: zero, compute: zero, exchange: zero, sampling }
     }
 
+    /// Returns the time of waiting for batches so far.
+    pub(super) fn waited(&self) -> Duration {
+        self.wait
+    }
+
     /// Runs `wait` and adds its time to the time of waiting for batches.
     pub(super) fn waiting<T>(&mut self, wait: impl FnOnce() -> T) -> T {
         let start = Instant::now();

@@ -21,7 +21,7 @@ pub(crate) use data_parallel::{Forward, JudgedSeeds, exchange, run_evaluation};
 pub use epoch_clock::{EpochCost, HopCost};
 pub use fit_config::{FitConfig, LearningRate};
 pub use fitted::Fitted;
-pub use observer::{EpochReport, Observer};
+pub use observer::{EpochReport, Observer, StepReport};
 pub use statistics::average_statistics;
 pub use task::{Evaluator, Task, TrainingEpoch};
 
@@ -99,6 +99,7 @@ where
         let mut own_batches = 0;
         let TrainingEpoch { num_steps, mut batches } = task.epoch(epoch, world)?;
         for step in 0..num_steps {
+            let waited_before = clock.waited();
             let Some(batch) = clock.waiting(|| batches.next()) else { break };
             // A key per rank and step: ranks need different masks, and a run with the same seed must repeat them.
             let key = DropoutKey::new(config.seed, epoch, step as u64).for_rank(world.rank() as u64);
@@ -115,7 +116,14 @@ where
             let of_model = gradients.of_model(&model)?;
             model = optimizer.step(config.lr.of_epoch(epoch), model, of_model);
             clock.compute += start.elapsed();
-            observer.step(epoch + 1, step + 1, num_steps);
+            observer.step(&StepReport {
+                epoch: epoch + 1,
+                step: step + 1,
+                num_steps,
+                loss: gradients.totals.mean_loss(),
+                num_seeds: gradients.totals.seeds as u64,
+                waited: clock.waited() - waited_before,
+            });
         }
         model = average_statistics(model, own_batches, world)?;
         let mut report = EpochReport {

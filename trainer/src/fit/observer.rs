@@ -5,6 +5,7 @@ use crate::model_file::Improved;
 use crate::parameter_count::ParameterCount;
 use edgecut_cluster::ProcessGroup;
 use serde::Serialize;
+use std::time::Duration;
 
 /// The results of one epoch over all ranks. `S` are the scores of the task: [`ClassificationScores`] or
 /// [`LinkScores`](crate::link::LinkScores).
@@ -34,13 +35,40 @@ pub struct EpochReport<S> {
     pub cost: EpochCost,
 }
 
+/// The results of one training step over all ranks.
+///
+/// ```
+/// use edgecut_trainer::{Observer, StepReport};
+/// struct Losses(Vec<f64>);
+/// impl<S> Observer<S> for Losses {
+///     fn step(&mut self, report: &StepReport) {
+///         self.0.extend(report.loss);
+///     }
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepReport {
+    /// The epoch, counted from 1.
+    pub epoch: u64,
+    /// The step, counted from 1.
+    pub step: usize,
+    /// The number of steps of the epoch.
+    pub num_steps: usize,
+    /// The mean loss over the seeds of the step.
+    pub loss: Option<f64>,
+    /// The number of seeds of the step.
+    pub num_seeds: u64,
+    /// The time for which this rank waited for its batch.
+    pub waited: Duration,
+}
+
 /// An observer of a training run. `()` is an observer that ignores everything.
 pub trait Observer<S> {
     /// Called once when training starts, with the number of trained values.
     fn started(&mut self, _parameters: ParameterCount) {}
 
-    /// Called after each step: `done` of `total` steps of `epoch` (counted from 1) are complete.
-    fn step(&mut self, _epoch: u64, _done: usize, _total: usize) {}
+    /// Called after each step.
+    fn step(&mut self, _report: &StepReport) {}
 
     /// Called at the end of each epoch.
     ///

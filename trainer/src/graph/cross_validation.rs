@@ -4,7 +4,7 @@ use super::config::GraphTrainingConfig;
 use super::split::GraphSplit;
 use super::train_graph;
 use crate::classification_scores::ClassificationScores;
-use crate::fit::{EpochReport, Observer};
+use crate::fit::{EpochReport, Observer, StepReport};
 use crate::ops::GnnBackend;
 use crate::parameter_count::ParameterCount;
 use crate::train_error::TrainError;
@@ -190,8 +190,8 @@ impl Observer<ClassificationScores> for OfFold<'_> {
         }
     }
 
-    fn step(&mut self, epoch: u64, done: usize, total: usize) {
-        self.observer.step(epoch, done, total);
+    fn step(&mut self, report: &StepReport) {
+        self.observer.step(report);
     }
 
     fn epoch(&mut self, report: &EpochReport<ClassificationScores>) -> std::io::Result<()> {

@@ -101,7 +101,18 @@ pub fn train(subcommand: &str, parts: &Path) -> Command {
 
 pub fn node(parts: &Path) -> Command {
     let mut command = train("node", parts);
-    command.args(["--hidden-channels", "16", "--batch-size", "32", "--lr", "0.01", "--dropout", "0"]);
+    command.args([
+        "--hidden-channels",
+        "16",
+        "--batch-size",
+        "32",
+        "--lr",
+        "0.01",
+        "--dropout",
+        "0",
+        "--num-epochs",
+        "10",
+    ]);
     command
 }
 

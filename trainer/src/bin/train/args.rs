@@ -102,6 +102,12 @@ pub(crate) struct JobArgs {
     /// Threads per process that compute the model [default: the cores of this process]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) num_threads: Option<u32>,
+    /// Print only warnings, errors and the result
+    #[arg(long, help_heading = "Output")]
+    pub(crate) quiet: bool,
+    /// Without a terminal, print the progress of long epochs every S seconds; 0 prints a line per epoch only
+    #[arg(long, value_name = "S", default_value_t = 10, help_heading = "Output")]
+    pub(crate) log_every: u64,
     /// Seconds to wait for all ranks to join
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86400))]
     pub(crate) rendezvous_timeout: u64,
@@ -128,7 +134,7 @@ pub(crate) struct PartArgs {
     #[arg(long, value_name = "LIST")]
     pub(crate) servers: Option<String>,
     /// Name of the dataset. If given, it is compared with that of the parts
-    #[arg(long, value_name = "NAME", hide = true)]
+    #[arg(long, alias = "graph-name", value_name = "NAME", hide = true)]
     pub(crate) dataset: Option<String>,
     #[command(flatten)]
     pub(crate) whole: WholeArgs,

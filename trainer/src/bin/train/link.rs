@@ -17,7 +17,13 @@ pub(crate) fn run<B: TrainingBackend>(args: &LinkArgs, rank: &Rank, device: &B::
     let mut config = args.config(num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
     serving::run(&args.job, &args.part, rank, args, |job| {
         config.training.step = args.device.step_options(job.gradient_sum);
-        let reporter = Reporter::new(&args.output, config.training.num_epochs, rank, job.has_embeddings(), job.world)?;
+        let reporter = Reporter::new(
+            (&args.job, &args.output),
+            config.training.num_epochs,
+            rank,
+            job.has_embeddings(),
+            job.world,
+        )?;
         let mut reporter = TaskReporter { reporter, task: LinkText };
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(path, job, &config, device)?,

@@ -13,6 +13,7 @@ mod metrics_file;
 mod model_bytes;
 mod node;
 mod place;
+mod progress;
 mod reporter;
 mod sample;
 mod sampling_args;

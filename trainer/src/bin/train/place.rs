@@ -8,6 +8,10 @@ use edgecut_cluster::{
 };
 use std::net::IpAddr;
 
+/// The most processes per core that make sense, and the number that is allowed on every machine.
+const PROCESSES_PER_CORE: usize = 8;
+const MOST_PROCESSES_ANYWHERE: usize = 64;
+
 /// The role of this process.
 #[derive(Debug)]
 pub(crate) enum Place {
@@ -69,6 +73,14 @@ impl Place {
         };
         if args.nproc_per_node == 1 {
             return Ok(Self::Rank(first));
+        }
+        let cores = share_of_cores(1);
+        let most = (PROCESSES_PER_CORE * cores).max(MOST_PROCESSES_ANYWHERE);
+        if args.nproc_per_node as usize > most {
+            let processes = args.nproc_per_node;
+            bail!(usage(format!(
+                "--nproc-per-node {processes} is too many for the {cores} cores of this machine: start at most {most}"
+            )));
         }
         let token = match token(args)? {
             // Without other nodes or servers nobody else needs the secret, so a random one protects the job.

@@ -1,27 +1,26 @@
 //! Progress output of rank 0, metrics and saved models. The other ranks print nothing.
 
-use crate::args::OutputArgs;
+use crate::args::{JobArgs, OutputArgs};
 use crate::metrics_file::MetricsFile;
 use crate::place::Rank;
+use crate::progress::Progress;
 use anyhow::Context;
 use edgecut_cluster::{Attempt, ProcessGroup};
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::ModelSaver;
-use edgecut_trainer::{ClassificationResult, EpochCost, EpochReport, Improved, Observer, ParameterCount};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use edgecut_trainer::{ClassificationResult, EpochCost, EpochReport, Improved, Observer, ParameterCount, StepReport};
 use serde::Serialize;
-use std::io::IsTerminal;
 
 /// The reporter of a run: progress on the terminal, the metrics file and the saved model.
 pub(crate) struct Reporter {
-    /// True on rank 0, the only one that prints.
-    pub(crate) speaks: bool,
+    /// True on rank 0, the only one that prints results.
+    is_first: bool,
     pub(crate) json: bool,
     metrics: Option<MetricsFile>,
     saver: Option<ModelSaver>,
     /// True once a line has told the user that the model of an earlier attempt is kept.
     said_kept: bool,
-    bar: ProgressBar,
+    progress: Progress,
     pub(crate) num_epochs: u64,
     /// The last finished epoch, and the best one.
     last_epoch: u64,
@@ -32,13 +31,13 @@ impl Reporter {
     /// Opens and checks the files that the run writes to. Every rank calls it. `has_embeddings` is true if a saved
     /// model has embeddings.
     pub(crate) fn new(
-        args: &OutputArgs,
+        (job, args): (&JobArgs, &OutputArgs),
         num_epochs: u64,
         rank: &Rank,
         has_embeddings: bool,
         world: &mut ProcessGroup,
     ) -> anyhow::Result<Self> {
-        let speaks = rank.rank == 0;
+        let is_first = rank.rank == 0;
         let attempt = Attempt::read()?;
         let saver = match &args.save_model {
             // Checked now: after the training an unwritable path would lose the model.
@@ -50,21 +49,16 @@ impl Reporter {
         };
         // Opened last, because opening truncates the file: if the model cannot be saved, the old metrics survive.
         let open = |path| MetricsFile::open(path, &attempt);
-        let metrics = args.metrics.as_deref().filter(|_| speaks).map(open).transpose()?;
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        if speaks && std::io::stderr().is_terminal() {
-            bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
-        if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} steps, {eta} left") {
-            bar.set_style(style);
-        }
+        let metrics = args.metrics.as_deref().filter(|_| is_first).map(open).transpose()?;
+        let progress = Progress::new(job, rank.rank, num_epochs);
+        let json = args.json;
         Ok(Self {
-            speaks,
-            json: args.json,
+            is_first,
+            json,
             metrics,
             saver,
             said_kept: false,
-            bar,
+            progress,
             num_epochs,
             last_epoch: 0,
             best_epoch: 0,
@@ -107,37 +101,21 @@ impl Reporter {
         Ok(())
     }
 
-    /// Prints a line above the progress bar.
+    /// Prints a line above the progress bar, unless `--quiet` is given.
     pub(crate) fn say(&self, text: &str) {
-        if !self.speaks {
-            return;
-        }
-        if self.bar.is_hidden() {
-            eprintln!("{text}");
-        } else {
-            self.bar.println(text);
-        }
-    }
-
-    /// Updates the progress bar.
-    fn step(&self, epoch: u64, done: usize, total: usize) {
-        if done == 1 {
-            self.bar.set_message(format!("epoch {epoch}/{}", self.num_epochs));
-            self.bar.set_length(total as u64);
-        }
-        self.bar.set_position(done as u64);
+        self.progress.say(text);
     }
 
     /// Clears the progress bar, writes the result to the metrics file and prints it with `--json`. Returns true if the
     /// caller should print the result as text.
     pub(crate) fn finish(&mut self, result: &impl Serialize) -> anyhow::Result<bool> {
-        self.bar.finish_and_clear();
+        self.progress.finish();
         self.say_how_it_ended();
         self.line("result", result)?;
-        if self.speaks && self.json {
+        if self.is_first && self.json {
             println!("{}", serde_json::to_string(result).context("write the result as JSON")?);
         }
-        Ok(self.speaks && !self.json)
+        Ok(self.is_first && !self.json)
     }
 }
 
@@ -178,8 +156,8 @@ impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
         self.reporter.say(&format!("training {parameters}"));
     }
 
-    fn step(&mut self, epoch: u64, done: usize, total: usize) {
-        self.reporter.step(epoch, done, total);
+    fn step(&mut self, report: &StepReport) {
+        self.reporter.progress.step(report);
     }
 
     fn epoch(&mut self, report: &EpochReport<S>) -> std::io::Result<()> {

@@ -14,7 +14,7 @@ use edgecut_graph::{GraphError, Meta, Part};
 use edgecut_trainer::GradientSum;
 use serde::Serialize;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A process that has joined the job and serves its part.
 pub(crate) struct Serving<'a> {
@@ -47,6 +47,7 @@ pub(crate) fn run(
     let mut serving = None;
     let flags = SharedFlags { flags, dataset: dataset.as_ref(), feature_dtype: args.feature_dtype.as_ref() };
     job::run(job, rank, source.fingerprint(), &flags, |Job { cluster, world, gradient_sum }| {
+        let start = Instant::now();
         let node = match source {
             Source::Parts(_) => {
                 // The part is opened after joining, so that all ranks hear of a damaged part at once.
@@ -63,6 +64,9 @@ pub(crate) fn run(
         node.handle().block_on(node.wait_until_connected())?;
         // No rank may send a request before all ranks serve.
         world.barrier()?;
+        if rank.rank == 0 && !job.quiet {
+            eprintln!("{}", description(&node, start.elapsed()));
+        }
         if !node.is_client() && !node.is_even() && rank.rank == 0 {
             eprintln!(
                 "note: {} parts are spread unevenly over {} processes, so these share the seeds of all parts and fetch \
@@ -73,6 +77,29 @@ pub(crate) fn run(
         }
         work(&mut Serving { node, world, gradient_sum })
     })
+}
+
+/// Describes the graph and the job in one line. Reading took `elapsed`.
+fn description(node: &DistGraph, elapsed: Duration) -> String {
+    let cluster = node.cluster();
+    let meta = node.part().meta();
+    let num_nodes: usize = meta.node_types.iter().map(|nodes| nodes.book.num_nodes()).sum();
+    let num_edges: u64 = meta.edge_types.iter().map(|edges| edges.num_edges).sum();
+    let place = if node.is_client() {
+        format!("on {} servers", node.num_holders())
+    } else {
+        let num_parts = meta.num_parts;
+        format!("in {num_parts} {}", if num_parts == 1 { "part" } else { "parts" })
+    };
+    let world_size = cluster.world_size();
+    let num_machines = world_size.div_ceil(cluster.local_world_size().max(1));
+    format!(
+        "{}: {num_nodes} nodes and {num_edges} edges {place}, opened in {:.2} s; {world_size} {} on {num_machines} {}",
+        meta.dataset,
+        elapsed.as_secs_f64(),
+        if world_size == 1 { "process" } else { "processes" },
+        if num_machines == 1 { "machine" } else { "machines" },
+    )
 }
 
 /// Returns a dataset that is not partitioned as a single part, which the ranks share.

@@ -175,8 +175,8 @@ mod tests {
         };
         let job = ids(JobArgs::augment_args(clap::Command::new("")));
         let device = ids(DeviceMemoryArgs::augment_args(DeviceArgs::augment_args(clap::Command::new(""))));
-        // The lists of servers are part of the fingerprint.
-        let of_part = ["map_edges", "copy_edges", "verify", "rpc_timeout", "servers"];
+        // The lists of servers are part of the fingerprint, and the name is compared with that of the parts.
+        let of_part = ["map_edges", "copy_edges", "verify", "rpc_timeout", "servers", "dataset"];
         let of_process = ["concurrency", "prefetch_bytes"];
         let of_output = ["metrics", "json"];
         let of_training = [&of_part[..], &of_process, &of_output, &["num_layers"]].concat();

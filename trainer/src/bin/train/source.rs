@@ -71,7 +71,10 @@ impl Source {
             return Ok(Self::Whole(Box::new(whole(&args.whole, dir)?)));
         }
         let why = why_no_dataset(dir);
-        Err(anyhow!("--dataset-root-dir: {why}. Nor is it a partitioned graph, which has a {META_FILE}"))
+        Err(anyhow!(
+            "--dataset-root-dir: {why}. Nor is it a partitioned graph, because {META_FILE} is missing: pass the N-parts \
+             folder that partition-graph wrote"
+        ))
     }
 
     /// Checks that the job of this process can use the graph: a dataset that is not partitioned needs all processes on

@@ -1,0 +1,107 @@
+//! The progress of an epoch: a bar on a terminal, otherwise a line from time to time.
+
+use crate::args::JobArgs;
+use edgecut_trainer::StepReport;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// The progress of training on rank 0. The other ranks print nothing.
+pub(crate) struct Progress {
+    /// False on other ranks than 0, and with `--quiet`.
+    speaks: bool,
+    bar: ProgressBar,
+    /// The time between two lines without a terminal; zero prints none.
+    interval: Duration,
+    num_epochs: u64,
+    epoch_start: Instant,
+    since: Stretch,
+}
+
+/// The steps since the last line.
+struct Stretch {
+    start: Instant,
+    num_seeds: u64,
+    /// The sum of the losses of these seeds.
+    loss: f64,
+    waited: Duration,
+}
+
+impl Stretch {
+    fn new() -> Self {
+        Self { start: Instant::now(), num_seeds: 0, loss: 0.0, waited: Duration::ZERO }
+    }
+
+    fn add(&mut self, step: &StepReport) {
+        self.num_seeds += step.num_seeds;
+        self.loss += step.loss.unwrap_or(0.0) * step.num_seeds as f64;
+        self.waited += step.waited;
+    }
+
+    /// Describes the steps: their mean loss, their speed, and the fraction of the time for which training waited.
+    fn text(&self) -> String {
+        let seconds = self.start.elapsed().as_secs_f64().max(1e-9);
+        let loss = self.loss / (self.num_seeds as f64).max(1.0);
+        let speed = self.num_seeds as f64 / seconds;
+        let waiting = 100.0 * self.waited.as_secs_f64() / seconds;
+        format!("loss {loss:.4}, {speed:.0} seeds/s, waiting {waiting:.0} %")
+    }
+}
+
+impl Progress {
+    pub(crate) fn new(args: &JobArgs, rank: usize, num_epochs: u64) -> Self {
+        let speaks = rank == 0 && !args.quiet;
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        if speaks && std::io::stderr().is_terminal() {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} steps, {eta} left") {
+            bar.set_style(style);
+        }
+        let interval = Duration::from_secs(args.log_every);
+        Self { speaks, bar, interval, num_epochs, epoch_start: Instant::now(), since: Stretch::new() }
+    }
+
+    /// Prints a line above the progress bar.
+    pub(crate) fn say(&self, text: &str) {
+        if !self.speaks {
+            return;
+        }
+        if self.bar.is_hidden() {
+            eprintln!("{text}");
+        } else {
+            self.bar.println(text);
+        }
+    }
+
+    /// Shows a step.
+    pub(crate) fn step(&mut self, report: &StepReport) {
+        if !self.speaks {
+            return;
+        }
+        let StepReport { epoch, step, num_steps, .. } = *report;
+        if step == 1 {
+            self.epoch_start = Instant::now();
+            self.since = Stretch::new();
+            self.bar.set_length(num_steps as u64);
+            self.bar.reset();
+        }
+        self.since.add(report);
+        let name = format!("epoch {epoch}/{}", self.num_epochs);
+        if !self.bar.is_hidden() {
+            let state = if step == num_steps { "validating".into() } else { self.since.text() };
+            self.bar.set_message(format!("{name}: {state}"));
+            self.bar.set_position(step as u64);
+        } else if self.interval > Duration::ZERO && self.since.start.elapsed() >= self.interval && step < num_steps {
+            let elapsed = self.epoch_start.elapsed().as_secs_f64();
+            let left = elapsed / step as f64 * (num_steps - step) as f64;
+            eprintln!("{name}, step {step}/{num_steps}: {}, {left:.0} s left in this epoch", self.since.text());
+            self.since = Stretch::new();
+        }
+    }
+
+    /// Removes the progress bar.
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
