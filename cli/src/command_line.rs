@@ -29,15 +29,16 @@ pub struct CommandLine<P> {
 /// `--help` and `--version`.
 ///
 /// Flags may be spelled with underscores. Of a flag that is given several times the last counts, unless it is a list. A
-/// negative number after a flag is its value. `meaningless` flags are left out, each with a note.
-pub fn parse_command_line<P: Parser>(meaningless: &[MeaninglessFlag]) -> CommandLine<P> {
+/// negative number after a flag is its value. `meaningless` flags are left out, each with a note. `-h` shows only the
+/// `essential` flags, given by their ids.
+pub fn parse_command_line<P: Parser>(meaningless: &[MeaninglessFlag], essential: &[&str]) -> CommandLine<P> {
     let (args, notes) = translate(std::env::args_os(), meaningless);
-    CommandLine { args: parse_from(args), notes }
+    CommandLine { args: parse_from(args, essential), notes }
 }
 
 /// Parses the arguments of a program, the first of which is its name.
-fn parse_from<P: Parser>(args: Vec<OsString>) -> P {
-    let mut command = forgiving(P::command());
+fn parse_from<P: Parser>(args: Vec<OsString>, essential: &[&str]) -> P {
+    let mut command = with_short_help(forgiving(P::command()), essential);
     let parsed = command.try_get_matches_from_mut(args).and_then(|matches| P::from_arg_matches(&matches));
     parsed.unwrap_or_else(|error| error.format(&mut command).exit())
 }
@@ -54,6 +55,23 @@ pub fn forgiving(command: Command) -> Command {
         }
     });
     command.mut_subcommands(forgiving)
+}
+
+/// Returns the command line with a short help for `-h`: the first sentence about each `essential` flag, given by id, also
+/// in subcommands. `--help` shows everything.
+pub fn with_short_help(command: Command, essential: &[&str]) -> Command {
+    let command = command.mut_args(|arg| {
+        let is_essential = arg.is_positional() || essential.contains(&arg.get_id().as_str());
+        let whole = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        let first = whole.split_once(". ").map_or(whole.as_str(), |(first, _)| first).to_owned();
+        let first = first.split_once(" [default:").map_or(first.as_str(), |(text, _)| text).to_owned();
+        arg.hide_short_help(!is_essential).long_help(whole).help(first)
+    });
+    let command = match command.get_after_help().cloned() {
+        Some(text) => command.after_long_help(text).after_help("--help shows all flags, with examples."),
+        None => command,
+    };
+    command.mut_subcommands(|subcommand| with_short_help(subcommand, essential))
 }
 
 /// Spells flags with dashes, leaves out meaningless ones, and translates DGL's order of fan-outs. Returns a note about
@@ -140,9 +158,22 @@ mod tests {
     }
 
     #[test]
+    fn the_short_help_shows_the_first_sentence_about_essential_flags() {
+        let command = Command::new("x").after_help("Example: x").args([
+            clap::Arg::new("lr").long("lr").help("Learning rate. It is small [default: 1]"),
+            clap::Arg::new("rare").long("rare").help("Something rare"),
+        ]);
+        let mut command = with_short_help(command, &["lr"]);
+        let short = command.render_help().to_string();
+        let long = command.render_long_help().to_string();
+        assert!(short.contains("Learning rate\n") && !short.contains("rare") && !short.contains("Example"), "{short}");
+        assert!(long.contains("It is small [default: 1]") && long.contains("--rare") && long.contains("Example: x"));
+    }
+
+    #[test]
     fn the_last_of_repeated_flags_counts_and_numbers_may_be_negative() {
         let line = "x --lr 1 --quick --lr -2.5 --list a --quick --list b";
-        let program: Program = parse_from(line.split(' ').map(OsString::from).collect());
+        let program: Program = parse_from(line.split(' ').map(OsString::from).collect(), &[]);
         assert_eq!((program.lr, program.quick), (Some(-2.5), true));
         assert_eq!(program.list, ["a", "b"]);
     }

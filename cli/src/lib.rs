@@ -5,6 +5,6 @@ mod command_line;
 mod flag_names;
 mod spelling;
 
-pub use command_line::{CommandLine, MeaninglessFlag, forgiving, parse_command_line, translate};
+pub use command_line::{CommandLine, MeaninglessFlag, forgiving, parse_command_line, translate, with_short_help};
 pub use flag_names::FlagNames;
 pub use spelling::with_dashes;

@@ -116,6 +116,18 @@ fn masks_stand_in_for_ids() {
 }
 
 #[test]
+fn nodes_without_a_label_are_not_evaluated() {
+    let folder = Folder::legal();
+    folder.put("valid_idx", &[2], &[1_i64, 2]);
+    let source = DatasetSource::of_folder(folder.0.path());
+    let loaded = load_with_warnings(&source).unwrap();
+    assert_eq!(loaded.dataset.nodes(NodeTypeId(0)).splits.valid[..], [1]);
+    let said = "1 of 2 valid nodes have no label: they are not evaluated";
+    assert!(loaded.warnings.iter().any(|warning| warning == said), "{:?}", loaded.warnings);
+    loaded.dataset.validate().unwrap();
+}
+
+#[test]
 fn arrays_with_other_names_are_pointed_out() {
     let folder = Folder::legal();
     folder.put("edge_weights", &[1], &[1.0_f32]);
@@ -277,7 +289,7 @@ fn each_bad_array_is_named_with_its_entry() {
         (|f| f.put("y", &[4], &[0.0, 0.5, 0.0, 0.0_f32]), "y.npy: node 1 has label 0.5"),
         (|f| f.put("train_idx", &[2], &[0_i64, 9]), "train_idx.npy: entry 1 is node 9, which is out of range"),
         (|f| f.put("train_idx", &[3], &[0_i64, 1, 0]), "train_idx.npy: node 0 is listed twice"),
-        (|f| f.put("train_idx", &[1], &[2_i64]), "train_idx.npy: node 2 is in this split, but has no label"),
+        (|f| f.put("train_idx", &[1], &[2_i64]), "train_idx.npy: node 2 is a training node, but has no label"),
         (|f| f.put("train_idx", &[2, 2], &[0_i64; 4]), "train_idx.npy: its shape is [2, 2]"),
         (|f| f.put_bool("train_mask", &[0; 4]), "train_idx.npy: "),
         (|f| f.put_bool("test_mask", &[0; 3]), "test_mask.npy: it has 3 rows, but the graph has 4 nodes"),

@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use clap::{ArgAction, CommandFactory};
-use edgecut_cli::{MeaninglessFlag, forgiving};
+use edgecut_cli::{MeaninglessFlag, forgiving, with_short_help};
 
 /// Flags of the training program that PyG's `launch.py` takes and passes on.
 const PASSED_ON: [&str; 10] = [
@@ -27,6 +27,19 @@ const MEANINGLESS: [MeaninglessFlag; 4] = [
     MeaninglessFlag { name: "node-rank", has_value: true, why: "nodes have the numbers of their lines in --ip-config" },
     MeaninglessFlag { name: "num-samplers", has_value: true, why: "each process samples on its own threads" },
     MeaninglessFlag { name: "num-servers", has_value: true, why: "each process serves its own part" },
+];
+
+/// The flags that `-h` shows.
+const ESSENTIAL: &[&str] = &[
+    "ip_config",
+    "workspace",
+    "num_nodes",
+    "num_training_procs",
+    "copy_parts",
+    "sync_binary",
+    "max_restarts",
+    "log_dir",
+    "dry_run",
 ];
 
 /// A command line, taken apart.
@@ -103,7 +116,7 @@ impl Words {
     fn parse(self) -> Result<Args, clap::Error> {
         use clap::FromArgMatches;
         let line = std::iter::once("launch".to_owned()).chain(self.own).chain(["--".to_owned()]).chain(self.command);
-        let mut command = forgiving(Args::command());
+        let mut command = with_short_help(forgiving(Args::command()), ESSENTIAL);
         let matches = command.try_get_matches_from_mut(line).map_err(|error| error.format(&mut command))?;
         Ok(Args { passed_on: self.passed_on, ..Args::from_arg_matches(&matches)? })
     }

@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
+/// The flags that `-h` shows.
+const ESSENTIAL: &[&str] =
+    &["dataset_root_dir", "servers", "server_rank", "token_file", "status_addr", "max_client_batches", "feature_dtype"];
 /// The interval at which a server that ends looks whether requests are still in progress.
 const LOOK_AROUND: Duration = Duration::from_millis(20);
 /// The time for the network threads to hand the last replies to the system.
@@ -25,7 +28,7 @@ const LAST_REPLIES: Duration = Duration::from_millis(300);
 
 fn main() -> ExitCode {
     keep_memory();
-    let CommandLine { args, .. } = parse_command_line::<Args>(&[]);
+    let CommandLine { args, .. } = parse_command_line::<Args>(&[], ESSENTIAL);
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -139,6 +139,7 @@ pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> 
         FAKE_HETERO_NAME if source.folder.is_none() => fake_hetero(fake_options(source)?)?,
         _ => {
             let mut dataset = read(source, &mut warnings)?;
+            warnings.extend(dataset.leave_out_unlabeled());
             if source.to_undirected {
                 dataset.to_undirected();
             }

@@ -50,7 +50,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// Fails for a missing or damaged array, a wrong shape or type, inconsistent counts, ids out of range,
-/// duplicate nodes in a split, split nodes without a label, features that are not finite, and weights that are negative
+/// duplicate nodes in a split, training nodes without a label, features that are not finite, and weights that are negative
 /// or not finite. Each error names the file, and the entry counted from 0.
 pub fn read_npy_folder(name: &str, folder: &Path) -> Result<Dataset, GraphError> {
     let edges = EdgeFiles::open(folder)?;
@@ -241,7 +241,7 @@ fn read_splits(folder: &Path, nodes: RowCount, labels: Option<&Buffer<i64>>) -> 
         let Some(path) = only_file(names.map(|name| folder.join(name)))? else { continue };
         let is_mask = path.to_string_lossy().ends_with("_mask.npy");
         let ids = if is_mask { mask_ids(&path, nodes)? } else { index_ids(&path, nodes)? };
-        splits.set(split, checked_split(&path, ids, labels)?);
+        splits.set(split, checked_split(&path, ids, split, labels)?);
     }
     Ok(splits)
 }

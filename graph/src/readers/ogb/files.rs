@@ -136,7 +136,7 @@ pub(super) fn read_splits(scheme: &Path, nodes: RowCount) -> Result<SplitFiles, 
 pub(super) fn check_splits(files: Option<SplitFiles>, labels: Option<&Buffer<i64>>) -> Result<Splits, GraphError> {
     let mut splits = Splits::default();
     for (split, path, ids) in files.unwrap_or_default() {
-        splits.set(split, checked_split(&path, ids, labels)?);
+        splits.set(split, checked_split(&path, ids, split, labels)?);
     }
     Ok(splits)
 }

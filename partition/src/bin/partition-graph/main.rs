@@ -25,8 +25,24 @@ const MEANINGLESS: [MeaninglessFlag; 1] = [MeaninglessFlag {
     why: "graphs are always stored as sparse matrices",
 }];
 
+/// The flags that `-h` shows.
+const ESSENTIAL: &[&str] = &[
+    "dataset",
+    "root_dir",
+    "dataset_dir",
+    "num_partitions",
+    "output_dir",
+    "method",
+    "split",
+    "to_undirected",
+    "hold_out_edges",
+    "feature_dtype",
+    "overwrite",
+    "json",
+];
+
 fn main() -> ExitCode {
-    let CommandLine { args: cli, notes } = parse_command_line::<Cli>(&MEANINGLESS);
+    let CommandLine { args: cli, notes } = parse_command_line::<Cli>(&MEANINGLESS, ESSENTIAL);
     notes.iter().for_each(|note| eprintln!("note: {note}"));
     let result = match &cli.command {
         None => run_partition(&cli.partition),

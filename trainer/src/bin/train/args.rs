@@ -235,18 +235,6 @@ pub(crate) fn not_negative(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct NodeArgs {
-    // Each process has its own rank, addresses, threads and timeouts.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) job: JobArgs,
-    // Nodes may have different devices.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) device: DeviceArgs,
-    // GPUs may have different amounts of memory.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) memory: DeviceMemoryArgs,
     // The paths of nodes may differ. The data is compared by its fingerprint, or by `DatasetFlags`.
     #[command(flatten)]
     #[serde(skip)]
@@ -263,6 +251,18 @@ pub(crate) struct NodeArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) output: OutputArgs,
+    // Nodes may have different devices.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) device: DeviceArgs,
+    // GPUs may have different amounts of memory.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) memory: DeviceMemoryArgs,
+    // Each process has its own rank, addresses, threads and timeouts.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) job: JobArgs,
 }
 
 /// Flags for the files that a run writes and reads.
@@ -294,10 +294,6 @@ pub(crate) struct OutputArgs {
 
 #[derive(Clone, Debug, Args, Serialize)]
 pub(crate) struct SampleArgs {
-    // Each process has its own rank, addresses, threads and timeouts.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) job: JobArgs,
     // The paths of nodes may differ. The data is compared by its fingerprint, or by `DatasetFlags`.
     #[command(flatten)]
     #[serde(skip)]
@@ -349,4 +345,8 @@ pub(crate) struct SampleArgs {
     #[arg(long, alias = "channel-size", value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
     #[serde(skip)]
     pub(crate) prefetch_bytes: u64,
+    // Each process has its own rank, addresses, threads and timeouts.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) job: JobArgs,
 }

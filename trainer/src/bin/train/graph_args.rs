@@ -35,14 +35,6 @@ pub(crate) enum ReadoutName {
 
 #[derive(Clone, Debug, Args, Serialize)]
 pub(crate) struct GraphArgs {
-    // Each process has its own rank, addresses, threads and timeouts.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) job: JobArgs,
-    // Nodes may have different devices.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) device: DeviceArgs,
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) data: GraphDataArgs,
@@ -52,6 +44,14 @@ pub(crate) struct GraphArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) output: OutputArgs,
+    // Nodes may have different devices.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) device: DeviceArgs,
+    // Each process has its own rank, addresses, threads and timeouts.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) job: JobArgs,
 }
 
 /// Flags that select the graphs and split them.

@@ -15,18 +15,6 @@ use serde::Serialize;
 
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct LinkArgs {
-    // Each process has its own rank, addresses, threads and timeouts.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) job: JobArgs,
-    // Nodes may have different devices.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) device: DeviceArgs,
-    // GPUs may have different amounts of memory.
-    #[command(flatten)]
-    #[serde(skip)]
-    pub(crate) memory: DeviceMemoryArgs,
     // The paths of nodes may differ. The data is compared by its fingerprint, or by `DatasetFlags`.
     #[command(flatten)]
     #[serde(skip)]
@@ -43,6 +31,18 @@ pub(crate) struct LinkArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) output: OutputArgs,
+    // Nodes may have different devices.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) device: DeviceArgs,
+    // GPUs may have different amounts of memory.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) memory: DeviceMemoryArgs,
+    // Each process has its own rank, addresses, threads and timeouts.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub(crate) job: JobArgs,
 }
 
 /// The probability of each node to be sampled as a negative destination.

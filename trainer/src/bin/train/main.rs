@@ -41,10 +41,34 @@ use tutorial_flags::MEANINGLESS;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
+/// The flags that `-h` shows.
+const ESSENTIAL: &[&str] = &[
+    "dataset_root_dir",
+    "dataset",
+    "model",
+    "num_neighbors",
+    "hidden_channels",
+    "batch_size",
+    "num_epochs",
+    "lr",
+    "dropout",
+    "metric",
+    "decoder",
+    "num_negatives",
+    "folds",
+    "save_model",
+    "load_model",
+    "metrics",
+    "json",
+    "out",
+    "seeds",
+    "nproc_per_node",
+];
+
 fn main() -> ExitCode {
     keep_memory();
     edgecut_gpu::watch_panics();
-    let CommandLine { args: cli, notes } = parse_command_line::<Cli>(MEANINGLESS);
+    let CommandLine { args: cli, notes } = parse_command_line::<Cli>(MEANINGLESS, ESSENTIAL);
     // The processes that this one starts have the same flags.
     if std::env::var_os(SPAWNED).is_none() {
         notes.iter().for_each(|note| eprintln!("note: {note}"));

@@ -71,6 +71,9 @@ impl Source {
             return Ok(Self::Whole(Box::new(whole(&args.whole, dir)?)));
         }
         let why = why_no_dataset(dir);
+        if !dir.is_dir() {
+            bail!("--dataset-root-dir: {why}");
+        }
         Err(anyhow!(
             "--dataset-root-dir: {why}. Nor is it a partitioned graph, because {META_FILE} is missing: pass the N-parts \
              folder that partition-graph wrote"
