@@ -5,7 +5,7 @@ use crate::place::Rank;
 use crate::serving::{self, Serving};
 use anyhow::{Context, bail};
 use edgecut_dist_loader::{DistNeighborLoader, EdgeBatch, LoaderConfig, MiniBatch, NodeBatch, Seeds};
-use edgecut_dist_sampler::{DistNeighborSampler, Wanted};
+use edgecut_dist_sampler::{DistNeighborSampler, SampledEdgeAttributes, Wanted, WantedOfEdges};
 use edgecut_graph::{Meta, NodeTypeId, NpyElement, Split, map_npy, npy_header, npy_shape};
 use edgecut_output::{OutputFile, remove_abandoned_in};
 use serde::Serialize;
@@ -146,12 +146,16 @@ fn loader(args: &SampleArgs, given: Option<GivenSeeds>, job: &mut Serving<'_>) -
         }
         None => (true, Seeds::Split(Split::Train)),
     };
-    let sampler_config = args.sampling.config(args.num_neighbors.value.clone());
+    let all = WantedOfEdges { times: true, weights: true, features: true };
+    let has_attributes = meta.edge_types.iter().any(|e| e.has_times || e.has_weights || e.feature_dim > 0);
+    let of_edges = if has_attributes { all } else { WantedOfEdges::default() };
+    let sampler_config = args.sampling.config(args.num_neighbors.value.clone()).with_edge_attributes(of_edges);
     let sampler = Arc::new(DistNeighborSampler::new(job.node.clone(), sampler_config)?);
     let wanted = Wanted {
         labels: meta.node_types[seed_type.index()].has_labels,
         features: meta.node_types.iter().any(|nodes| nodes.feature_dim > 0),
         original_ids: true,
+        times: meta.node_types.iter().any(|nodes| nodes.has_times),
         ..Wanted::default()
     };
     let config = LoaderConfig {
@@ -196,6 +200,8 @@ fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut Servi
     let per_epoch: u64 = counts.iter().sum();
     let wanted = args.num_batches.unwrap_or(per_epoch);
     let rank = job.world.rank();
+    // Names of equal length sort by number.
+    let digits = wanted.saturating_sub(1).to_string().len().max(FEWEST_DIGITS);
     for epoch in 0..wanted.div_ceil(per_epoch.max(1)) {
         for (step, batch) in loader.epoch(epoch).enumerate() {
             let step = step as u64;
@@ -208,7 +214,8 @@ fn write_batches(args: &SampleArgs, loader: &DistNeighborLoader, job: &mut Servi
             let number = before + counts[..rank].iter().filter(|&&count| count > step).count() as u64;
             let batch = batch?;
             if batch.num_seeds > 0 && number < wanted {
-                write_batch(&args.out, number, &batch, job.node.part().meta(), loader.node_type())?;
+                let name = format!("batch_{number:0digits$}.npz");
+                write_batch(&args.out.join(name), &batch, job.node.part().meta(), loader.node_type())?;
             }
             // Meeting at every step bounds the wait for a slow rank to the time of one batch.
             job.world.barrier()?;
@@ -221,12 +228,14 @@ fn u64_of(bytes: &[u8]) -> anyhow::Result<u64> {
     Ok(u64::from_le_bytes(bytes.try_into().context("a rank sent an invalid number of batches")?))
 }
 
-/// Writes `batch_0000k.npz` to a temporary file and renames it. Node ids are original ids, stored as `int64` as PyTorch
+/// The fewest digits of the number in a file's name.
+const FEWEST_DIGITS: usize = 5;
+
+/// Writes a batch to a temporary file and renames it. Node ids are original ids, stored as `int64` as PyTorch
 /// expects them. In a graph with several types, the type's name precedes the names of its arrays.
-fn write_batch(dir: &Path, number: u64, batch: &MiniBatch, meta: &Meta, seed_type: NodeTypeId) -> anyhow::Result<()> {
-    let path = dir.join(format!("batch_{number:05}.npz"));
+fn write_batch(path: &Path, batch: &MiniBatch, meta: &Meta, seed_type: NodeTypeId) -> anyhow::Result<()> {
     let write = || -> anyhow::Result<()> {
-        let output = OutputFile::create(&path)?;
+        let output = OutputFile::create(path)?;
         write_arrays(output.file(), batch, meta, seed_type)?;
         Ok(output.commit()?)
     };
@@ -273,12 +282,26 @@ impl<W: Write + std::io::Seek> Npz<W> {
             let shape = [nodes.original_ids.len(), nodes.feature_dim];
             self.array(&format!("{before}x"), &shape, &nodes.features)?;
         }
+        if !nodes.times.is_empty() {
+            self.array(&format!("{before}time"), &[nodes.times.len()], &nodes.times)?;
+        }
         Ok(())
     }
 
     fn edges(&mut self, before: &str, edges: &EdgeBatch) -> anyhow::Result<()> {
         self.ids(&format!("{before}indptr"), &edges.indptr)?;
-        self.ids(&format!("{before}indices"), &edges.indices)
+        self.ids(&format!("{before}indices"), &edges.indices)?;
+        let SampledEdgeAttributes { times, weights, features, feature_dim } = &edges.attributes;
+        if !weights.is_empty() {
+            self.array(&format!("{before}edge_weight"), &[weights.len()], weights)?;
+        }
+        if !times.is_empty() {
+            self.array(&format!("{before}edge_time"), &[times.len()], times)?;
+        }
+        if !features.is_empty() {
+            self.array(&format!("{before}edge_attr"), &[edges.indices.len(), *feature_dim], features)?;
+        }
+        Ok(())
     }
 
     fn ids(&mut self, name: &str, ids: &[u32]) -> anyhow::Result<()> {
