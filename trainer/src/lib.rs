@@ -54,8 +54,8 @@ pub use device_memory::DeviceMemory;
 pub use embeddings::{EmbeddingShards, EmbeddingSource, Embeddings};
 pub use feature_cache::FeatureCache;
 pub use fit::{
-    ClassifiedBatch, EpochCost, EpochReport, Evaluator, FitConfig, Fitted, HopCost, LearningRate, Logits, Made,
-    Observer, SeedTotals, StepGradients, StepReport, Task, TrainingEpoch, average_statistics, evaluate, fit,
+    ClassifiedBatch, EpochCost, EpochReport, Evaluator, FitConfig, Fitted, HopCost, LearningRate, Logits, LrSchedule,
+    Made, Observer, SeedTotals, StepGradients, StepReport, Task, TrainingEpoch, average_statistics, evaluate, fit,
     step_gradients,
 };
 pub use gradient_sum::GradientSum;
@@ -63,7 +63,7 @@ pub use model_file::{EmbeddingTable, Improved};
 pub use node::{
     FittedNodeModel, NodeEvaluator, NodeTask, NodeTrainingConfig, evaluate_node, model_config, seed_type, train_node,
 };
-pub use optimizer::{AdamOf, adam};
+pub use optimizer::{AdamOf, OptimizerKind, adam};
 pub use parameter_count::ParameterCount;
 pub use step_options::StepOptions;
 pub use train_error::TrainError;

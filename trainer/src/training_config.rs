@@ -2,9 +2,10 @@
 
 use crate::cpu_cache::CpuCache;
 use crate::device_memory::DeviceMemory;
-use crate::fit::{FitConfig, LearningRate};
+use crate::fit::{FitConfig, LearningRate, LrSchedule};
 use crate::models::{GraphSchema, ModelKind, NodeModelConfig, RelationalConfig, RelationalOutput};
 use crate::nn::RelationAggregation;
+use crate::optimizer::OptimizerKind;
 use crate::step_options::StepOptions;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, LoaderConfig};
 use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, Wanted};
@@ -54,8 +55,16 @@ pub struct TrainingConfig {
     /// The number of consecutive validations without a new best metric after which training stops; `None` never stops
     /// early.
     pub patience: Option<u64>,
-    /// The learning rate of Adam.
+    /// The optimizer of all parameters except embeddings, which have a sparse Adam.
+    pub optimizer: OptimizerKind,
+    /// The initial learning rate.
     pub lr: f64,
+    /// The change of the learning rate from epoch to epoch. That of embeddings stays the same.
+    pub lr_schedule: LrSchedule,
+    /// The number of steps over which the learning rate rises linearly at the start.
+    pub warmup_steps: u64,
+    /// The largest norm of the gradients of all parameters together, except embeddings.
+    pub grad_clip: Option<f64>,
     /// The learning rate of the embeddings of node types without features.
     pub embedding_lr: f64,
     /// The L2 penalty on all parameters except embeddings.
@@ -104,7 +113,11 @@ impl TrainingConfig {
             batch_size: 1024,
             num_epochs: 10,
             patience: None,
+            optimizer: OptimizerKind::Adam,
             lr: 0.003,
+            lr_schedule: LrSchedule::Constant,
+            warmup_steps: 0,
+            grad_clip: None,
             embedding_lr: 0.003,
             weight_decay: 0.0,
             seed: 0,
@@ -124,8 +137,10 @@ impl TrainingConfig {
             num_epochs: self.num_epochs,
             eval_every: self.eval_every,
             patience: self.patience,
-            lr: LearningRate::constant(self.lr),
+            optimizer: self.optimizer,
+            lr: LearningRate { initial: self.lr, schedule: self.lr_schedule, warmup_steps: self.warmup_steps },
             weight_decay: self.weight_decay,
+            grad_clip: self.grad_clip,
             seed: self.seed,
         }
     }

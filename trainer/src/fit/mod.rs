@@ -12,6 +12,7 @@ pub(crate) mod data_parallel;
 mod epoch_clock;
 mod fit_config;
 mod fitted;
+mod learning_rate;
 mod observer;
 mod statistics;
 mod task;
@@ -19,8 +20,9 @@ mod task;
 pub use data_parallel::{ClassifiedBatch, Logits, Made, SeedTotals, StepGradients, evaluate, step_gradients};
 pub(crate) use data_parallel::{Forward, JudgedSeeds, exchange, run_evaluation};
 pub use epoch_clock::{EpochCost, HopCost};
-pub use fit_config::{FitConfig, LearningRate};
+pub use fit_config::FitConfig;
 pub use fitted::Fitted;
+pub use learning_rate::{LearningRate, LrSchedule};
 pub use observer::{EpochReport, Observer, StepReport};
 pub use statistics::average_statistics;
 pub use task::{Evaluator, Task, TrainingEpoch};
@@ -29,16 +31,16 @@ use crate::gradients::num_trained_parameters;
 use crate::model_file::{Improved, ModelSettings, ModelView};
 use crate::models::Mode;
 use crate::ops::{DropoutKey, GnnBackend};
-use crate::optimizer::adam;
+use crate::optimizer::{AnyOptimizer, clip_norm};
 use crate::parameter_count::ParameterCount;
 use crate::train_error::TrainError;
 use best::Best;
 use burn::module::AutodiffModule;
-use burn::optim::Optimizer;
 use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_graph::Split;
 use epoch_clock::EpochClock;
+use learning_rate::LrState;
 use std::time::Instant;
 
 /// The scores of a task's models on one split.
@@ -57,7 +59,7 @@ type FittedBy<T, B, M, C> = Fitted<
     >>::Result,
 >;
 
-/// Trains `model` on all ranks with Adam, and tests the model of the best validation epoch. Every rank calls this
+/// Trains `model` on all ranks, and tests the model of the best validation epoch. Every rank calls this
 /// function with an equal model, and gets the same model and the same result.
 ///
 /// `settings` are stored with a saved model and returned with the trained one; `()` if there are none.
@@ -87,7 +89,9 @@ where
         model: num_trained_parameters(&model) as u64,
         embeddings: task.embeddings().num_values(),
     });
-    let mut optimizer = adam::<B, M>(config.weight_decay);
+    let mut optimizer = AnyOptimizer::<B, M>::new(config.optimizer, config.weight_decay);
+    let mut lr = LrState::new(config.lr, config.num_epochs);
+    let mut steps_done = 0;
     let metric = task.evaluator().metric();
     let mut best: Option<Best<ScoresOf<T, B, M>>> = None;
     let mut history = Vec::new();
@@ -103,7 +107,7 @@ where
             let Some(batch) = clock.waiting(|| batches.next()) else { break };
             // A key per rank and step: ranks need different masks, and a run with the same seed must repeat them.
             let key = DropoutKey::new(config.seed, epoch, step as u64).for_rank(world.rank() as u64);
-            let gradients = task.step(&model, batch??, Mode::Train(key), world)?;
+            let mut gradients = task.step(&model, batch??, Mode::Train(key), world)?;
             clock.compute += gradients.compute;
             clock.exchange += gradients.allreduce;
             // The loss is summed over all ranks, so all of them stop at the same step.
@@ -113,8 +117,12 @@ where
             totals.add(&gradients.totals);
             own_batches += u64::from(gradients.own_seeds > 0);
             let start = Instant::now();
+            if let Some(max_norm) = config.grad_clip {
+                clip_norm(&mut gradients.flat, max_norm);
+            }
             let of_model = gradients.of_model(&model)?;
-            model = optimizer.step(config.lr.of_epoch(epoch), model, of_model);
+            model = optimizer.step(lr.rate(epoch, steps_done), model, of_model);
+            steps_done += 1;
             clock.compute += start.elapsed();
             observer.step(&StepReport {
                 epoch: epoch + 1,
@@ -145,6 +153,7 @@ where
             let scores = evaluator.evaluate(Split::Valid, &candidate, task.embeddings(), world)?;
             let valid_metric = evaluator.metric_value(&scores);
             report.valid_metric = valid_metric;
+            lr.validated(valid_metric);
             report.valid = Some(scores.clone());
             history.push(valid_metric);
             let is_better = match valid_metric {

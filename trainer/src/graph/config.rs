@@ -1,9 +1,10 @@
 //! The settings of graph classification.
 
-use crate::fit::{FitConfig, LearningRate};
+use crate::fit::{FitConfig, LearningRate, LrSchedule};
 use crate::metrics::Metric;
 use crate::models::{GraphConvKind, GraphNetConfig, Readout};
 use crate::nn::Aggregation;
+use crate::optimizer::OptimizerKind;
 use crate::step_options::StepOptions;
 use crate::train_error::TrainError;
 use edgecut_dist_loader::{DEFAULT_PREFETCH_BYTES, GraphLoaderConfig, Packing};
@@ -44,12 +45,16 @@ pub struct GraphTrainingConfig {
     pub drop_last: bool,
     /// The number of epochs.
     pub num_epochs: u64,
-    /// The initial learning rate of Adam.
+    /// The optimizer.
+    pub optimizer: OptimizerKind,
+    /// The initial learning rate.
     pub lr: f64,
-    /// The number of epochs after which the learning rate is multiplied by `lr_gamma`, repeatedly; 0 keeps it constant.
-    pub lr_step: u64,
-    /// The factor of the learning rate decay, see `lr_step`.
-    pub lr_gamma: f64,
+    /// The change of the learning rate from epoch to epoch.
+    pub lr_schedule: LrSchedule,
+    /// The number of steps over which the learning rate rises linearly at the start.
+    pub warmup_steps: u64,
+    /// The largest norm of the gradients of all parameters together.
+    pub grad_clip: Option<f64>,
     /// The L2 penalty on all parameters.
     pub weight_decay: f64,
     /// The metric that selects the best epoch.
@@ -87,9 +92,11 @@ impl GraphTrainingConfig {
             packing: Packing::Graphs(32),
             drop_last: false,
             num_epochs: 100,
+            optimizer: OptimizerKind::Adam,
             lr: 0.01,
-            lr_step: 50,
-            lr_gamma: 0.5,
+            lr_schedule: LrSchedule::Step { every: 50, gamma: 0.5 },
+            warmup_steps: 0,
+            grad_clip: None,
             weight_decay: 0.0,
             metric: Metric::Accuracy,
             seed: 0,
@@ -148,8 +155,10 @@ impl GraphTrainingConfig {
             num_epochs: self.num_epochs,
             patience: None,
             eval_every: 1,
-            lr: LearningRate { initial: self.lr, step: self.lr_step, gamma: self.lr_gamma },
+            optimizer: self.optimizer,
+            lr: LearningRate { initial: self.lr, schedule: self.lr_schedule, warmup_steps: self.warmup_steps },
             weight_decay: self.weight_decay,
+            grad_clip: self.grad_clip,
             seed: self.seed,
         }
     }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 pub(crate) fn run<B: TrainingBackend>(args: &GraphArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     args.device.check_types::<B>(Precision::F32, device)?;
-    let mut config = args.config();
+    let mut config = args.config()?;
     let source = args.data.source();
     let fingerprint = format!("graphs {}", source.name);
     job::run(&args.job, rank, fingerprint, args, |Job { cluster, world, gradient_sum }| {

@@ -3,6 +3,7 @@
 use crate::args::{JobArgs, OutputArgs, not_negative, probability};
 use crate::device::{DeviceArgs, bytes};
 use crate::exit::UsageError;
+use crate::optimizer_args::{OptimizerArgs, ScheduleName};
 use clap::{Args, ValueEnum};
 use edgecut_dist_loader::Packing;
 use edgecut_graph::small_graphs::{FAKE_GRAPHS_NAME, FakeGraphsOptions, GraphSource, split_dataset};
@@ -146,16 +147,13 @@ pub(crate) struct GraphTrainingArgs {
     /// Number of epochs
     #[arg(long, alias = "epochs", value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) num_epochs: u64,
-    /// Initial learning rate of Adam
+    /// Initial learning rate
     #[arg(long, alias = "learning-rate", value_name = "LR", default_value_t = 0.01, value_parser = not_negative)]
     pub(crate) lr: f64,
-    /// Multiply the learning rate by --lr-gamma every N epochs; 0 keeps it constant
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    pub(crate) lr_step: u64,
-    /// Factor of the learning rate decay; see --lr-step
-    #[arg(long, value_name = "G", default_value_t = 0.5, value_parser = not_negative)]
-    pub(crate) lr_gamma: f64,
-    /// L2 penalty on all parameters
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) optimizer: OptimizerArgs,
+    /// L2 penalty on all parameters; for adamw, the decoupled weight decay
     #[arg(long, value_name = "W", default_value_t = 0.0, value_parser = not_negative)]
     pub(crate) weight_decay: f64,
     /// Metric on the validation graphs that selects the best epoch
@@ -220,7 +218,10 @@ impl GraphArgs {
     }
 
     /// Returns the configuration of the model and its training.
-    pub(crate) fn config(&self) -> GraphTrainingConfig {
+    ///
+    /// # Errors
+    /// [`UsageError`] for flags that have no effect on each other.
+    pub(crate) fn config(&self) -> Result<GraphTrainingConfig, UsageError> {
         let args = &self.training;
         let conv = match args.model {
             GraphModelName::Gin => {
@@ -230,7 +231,7 @@ impl GraphArgs {
             GraphModelName::Sage => GraphConvKind::Sage { aggregation: args.aggregation },
         };
         let by_count = Packing::Graphs(args.batch_size as usize);
-        GraphTrainingConfig {
+        Ok(GraphTrainingConfig {
             num_layers: args.num_layers as usize,
             hidden_channels: args.hidden_channels as usize,
             pooling: args.pooling,
@@ -244,15 +245,17 @@ impl GraphArgs {
             drop_last: args.drop_last,
             num_epochs: args.num_epochs,
             lr: args.lr,
-            lr_step: args.lr_step,
-            lr_gamma: args.lr_gamma,
+            optimizer: args.optimizer.optimizer()?,
+            lr_schedule: args.optimizer.schedule(ScheduleName::Step)?,
+            warmup_steps: args.optimizer.warmup_steps,
+            grad_clip: args.optimizer.grad_clip,
             weight_decay: args.weight_decay,
             metric: args.metric,
             seed: args.seed,
             concurrency: args.concurrency as usize,
             prefetch_bytes: usize::try_from(args.prefetch_bytes).unwrap_or(usize::MAX),
             ..GraphTrainingConfig::new(conv)
-        }
+        })
     }
 }
 
@@ -267,6 +270,9 @@ mod tests {
         let cli = Cli::try_parse_from(["train", "graph", "--dataset", "a"]).expect("a command line");
         let Command::Graph(args) = cli.command else { panic!("another command") };
         let gin = GraphConvKind::Gin { mlp_layers: 2, learn_epsilon: false };
-        assert_eq!(format!("{:?}", args.config()), format!("{:?}", GraphTrainingConfig::new(gin)));
+        assert_eq!(
+            format!("{:?}", args.config().expect("a configuration")),
+            format!("{:?}", GraphTrainingConfig::new(gin))
+        );
     }
 }

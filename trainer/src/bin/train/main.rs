@@ -12,6 +12,7 @@ mod link_args;
 mod metrics_file;
 mod model_bytes;
 mod node;
+mod optimizer_args;
 mod place;
 mod progress;
 mod reporter;

@@ -3,6 +3,7 @@
 use crate::args::{NumNeighborsArg, not_negative, num_neighbors, probability, ratio};
 use crate::device::bytes;
 use crate::exit::UsageError;
+use crate::optimizer_args::{OptimizerArgs, ScheduleName};
 use crate::sampling_args::SamplingArgs;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
@@ -97,13 +98,16 @@ pub(crate) struct TrainingArgs {
     /// --num-epochs, 0 with it]
     #[arg(long, value_name = "N")]
     patience: Option<u64>,
-    /// Learning rate of Adam
+    /// Learning rate
     #[arg(long, alias = "learning-rate", value_name = "X", default_value_t = 0.003, value_parser = not_negative)]
     pub(crate) lr: f64,
     /// Learning rate of the embeddings, which node types without features have [default: --lr]
     #[arg(long, value_name = "X", value_parser = not_negative)]
     pub(crate) embedding_lr: Option<f64>,
-    /// L2 penalty on all parameters except embeddings
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) optimizer: OptimizerArgs,
+    /// L2 penalty on all parameters except embeddings; for adamw, the decoupled weight decay
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = not_negative)]
     pub(crate) weight_decay: f64,
     /// Dropout probability between layers
@@ -232,7 +236,11 @@ impl TrainingArgs {
                 .patience
                 .or(if self.num_epochs.is_none() { Some(DEFAULT_PATIENCE) } else { None })
                 .filter(|n| *n > 0),
+            optimizer: self.optimizer.optimizer()?,
             lr: self.lr,
+            lr_schedule: self.optimizer.schedule(ScheduleName::Constant)?,
+            warmup_steps: self.optimizer.warmup_steps,
+            grad_clip: self.optimizer.grad_clip,
             embedding_lr: self.embedding_lr.unwrap_or(self.lr),
             weight_decay: self.weight_decay,
             seed: self.seed,
