@@ -1,8 +1,11 @@
 //! Parsing of a command line as users of PyG and DGL write it.
 
+use crate::config_file::{Alias, flags_of_file};
 use crate::spelling::with_dashes;
+use clap::error::ErrorKind;
 use clap::{ArgAction, Command, Parser};
 use std::ffi::OsString;
+use std::path::Path;
 
 /// A flag of PyG's or DGL's programs that has no meaning here. It is accepted, so that a tutorial's command works as
 /// written.
@@ -25,15 +28,47 @@ pub struct CommandLine<P> {
     pub notes: Vec<String>,
 }
 
+/// The differences of a program's command line from a plain one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Dialect {
+    /// Flags that are left out, each with a note.
+    pub meaningless: &'static [MeaninglessFlag],
+    /// The ids of the flags that `-h` shows.
+    pub essential: &'static [&'static str],
+    /// True if `--config FILE` reads flags from a file.
+    pub has_config: bool,
+    /// Names of flags in such files.
+    pub aliases: &'static [Alias],
+}
+
 /// Parses the command line of this process. Ends the process with status 2 if it is invalid, and with status 0 after
 /// `--help` and `--version`.
 ///
 /// Flags may be spelled with underscores. Of a flag that is given several times the last counts, unless it is a list. A
-/// negative number after a flag is its value. `meaningless` flags are left out, each with a note. `-h` shows only the
-/// `essential` flags, given by their ids.
-pub fn parse_command_line<P: Parser>(meaningless: &[MeaninglessFlag], essential: &[&str]) -> CommandLine<P> {
-    let (args, notes) = translate(std::env::args_os(), meaningless);
-    CommandLine { args: parse_from(args, essential), notes }
+/// negative number after a flag is its value. Flags on the command line take precedence over those in a file.
+pub fn parse_command_line<P: Parser>(dialect: &Dialect) -> CommandLine<P> {
+    let (args, notes) = translate(std::env::args_os(), dialect.meaningless);
+    let args = if dialect.has_config { with_file::<P>(args, dialect.aliases) } else { args };
+    CommandLine { args: parse_from(args, dialect.essential), notes }
+}
+
+/// Puts the flags of the file that `--config` names before those of the command line.
+fn with_file<P: Parser>(mut args: Vec<OsString>, aliases: &[Alias]) -> Vec<OsString> {
+    let texts: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let Some(at) = texts.iter().rposition(|arg| arg == "--config" || arg.starts_with("--config=")) else { return args };
+    let path = match texts[at].split_once('=') {
+        Some((_, path)) => Some(path.to_owned()),
+        None => texts.get(at + 1).cloned(),
+    };
+    // Without a value, the parser reports the error.
+    let Some(path) = path else { return args };
+    let mut command = P::command();
+    let subcommand = texts.get(1).and_then(|name| command.find_subcommand(name)).cloned();
+    let first = if subcommand.is_some() { 2 } else { 1 };
+    let flags = flags_of_file(Path::new(&path), subcommand.as_ref().unwrap_or(&command), aliases);
+    let flags = flags.unwrap_or_else(|why| command.error(ErrorKind::InvalidValue, why).exit());
+    args.splice(first..first, flags);
+    args
 }
 
 /// Parses the arguments of a program, the first of which is its name.

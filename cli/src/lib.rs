@@ -2,9 +2,13 @@
 
 pub mod allocator;
 mod command_line;
+mod config_file;
 mod flag_names;
 mod spelling;
 
-pub use command_line::{CommandLine, MeaninglessFlag, forgiving, parse_command_line, translate, with_short_help};
+pub use command_line::{
+    CommandLine, Dialect, MeaninglessFlag, forgiving, parse_command_line, translate, with_short_help,
+};
+pub use config_file::{Alias, flags_of_file};
 pub use flag_names::FlagNames;
 pub use spelling::with_dashes;

@@ -6,7 +6,7 @@ mod status;
 use args::{Args, Settings, UsageError};
 use clap::CommandFactory;
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
-use edgecut_cli::{CommandLine, FlagNames, parse_command_line};
+use edgecut_cli::{CommandLine, Dialect, FlagNames, parse_command_line};
 use edgecut_cluster::{ServiceListener, with_causes};
 use edgecut_dist_sampler::DistGraph;
 use status::{State, serve_status};
@@ -28,7 +28,7 @@ const LAST_REPLIES: Duration = Duration::from_millis(300);
 
 fn main() -> ExitCode {
     keep_memory();
-    let CommandLine { args, .. } = parse_command_line::<Args>(&[], ESSENTIAL);
+    let CommandLine { args, .. } = parse_command_line::<Args>(&Dialect { essential: ESSENTIAL, ..Dialect::default() });
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -561,6 +561,38 @@ fn the_commands_of_pygs_and_dgls_tutorials_train() {
 }
 
 #[test]
+fn a_file_of_flags_repeats_a_run() {
+    let parts = fake_parts(2);
+    let file = |name: &str| parts.path.with_file_name(name);
+    let given = file("run.yaml");
+    std::fs::write(&given, "training:\n  hidden_size: 16\n  num_epochs: 9\n  lr: 0.02\n  num_neighbors: [4, 3]\n")
+        .expect("write the flags");
+    let result = |command: &mut Command| -> Value {
+        let output = run(command.args(["--nproc-per-node", "2", "--json"]));
+        assert!(output.status.success(), "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).expect("--json prints one JSON object")
+    };
+    // A flag on the command line takes precedence over the file.
+    let mut first = train("node", &parts.path);
+    let metrics = file("metrics.jsonl");
+    let trained = result(first.arg("--config").arg(&given).args(["--num-epochs", "3", "--metrics"]).arg(&metrics));
+    let lines = std::fs::read_to_string(&metrics).expect("the metrics");
+    assert_eq!(lines.lines().count(), 3 + 1, "{lines}");
+    let written = file("metrics.jsonl.config.yaml");
+    let text = std::fs::read_to_string(&written).expect("the flags of the run");
+    // `train` sets other fan-outs on the command line.
+    assert!(text.contains("hidden-channels: 16") && text.contains("num-neighbors: \"5,3\""), "{text}");
+    let mut again = Command::new(TRAIN);
+    unplace(&mut again);
+    again.args(["node", "--config"]).arg(&written).stdout(Stdio::piped()).stderr(Stdio::piped());
+    assert_eq!(result(&mut again), trained);
+    std::fs::write(&given, "num_epoch: 9\n").expect("write the flags");
+    let wrong = run(train("node", &parts.path).arg("--config").arg(&given));
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("run.yaml: there is no flag --num-epoch"), "{}", stderr(&wrong));
+}
+
+#[test]
 fn any_number_of_processes_trains_on_any_number_of_parts() {
     for (num_parts, processes) in [(3, "1"), (3, "2"), (2, "3")] {
         let parts = fake_parts(num_parts);

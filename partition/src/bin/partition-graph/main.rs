@@ -8,7 +8,7 @@ mod terminal;
 
 use anyhow::Context;
 use args::{Cli, Command, DirArgs, Job, PartitionArgs};
-use edgecut_cli::{CommandLine, MeaninglessFlag, parse_command_line};
+use edgecut_cli::{CommandLine, Dialect, MeaninglessFlag, parse_command_line};
 use edgecut_graph::readers::{self, Loaded};
 use edgecut_graph::{Meta, OverlapPolicy, Overlaps, Provenance};
 use edgecut_partition::{PartitionError, partition_loaded, verify};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use terminal::Terminal;
 
 /// The flags of PyG's `partition_graph.py` that have no meaning here.
-const MEANINGLESS: [MeaninglessFlag; 1] = [MeaninglessFlag {
+const MEANINGLESS: &[MeaninglessFlag] = &[MeaninglessFlag {
     name: "use-sparse-tensor",
     has_value: false,
     why: "graphs are always stored as sparse matrices",
@@ -41,8 +41,10 @@ const ESSENTIAL: &[&str] = &[
     "json",
 ];
 
+const DIALECT: Dialect = Dialect { meaningless: MEANINGLESS, essential: ESSENTIAL, has_config: false, aliases: &[] };
+
 fn main() -> ExitCode {
-    let CommandLine { args: cli, notes } = parse_command_line::<Cli>(&MEANINGLESS, ESSENTIAL);
+    let CommandLine { args: cli, notes } = parse_command_line::<Cli>(&DIALECT);
     notes.iter().for_each(|note| eprintln!("note: {note}"));
     let result = match &cli.command {
         None => run_partition(&cli.partition),

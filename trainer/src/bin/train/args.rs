@@ -102,6 +102,10 @@ pub(crate) struct JobArgs {
     /// Threads per process that compute the model [default: the cores of this process]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) num_threads: Option<u32>,
+    /// YAML file with flags: a line `num-epochs: 20` for each. Those on the command line take precedence. A run with
+    /// --metrics or --save-model writes its flags beside these files, as FILE.config.yaml
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) config: Option<PathBuf>,
     /// Print only warnings, errors and the result
     #[arg(long, help_heading = "Output")]
     pub(crate) quiet: bool,

@@ -37,6 +37,9 @@ pub(crate) fn run(
     end_with_parent()?;
     let num_threads = args.num_threads.map_or(rank.cores(), |n| n as usize);
     rayon::ThreadPoolBuilder::new().num_threads(num_threads).build_global().context("start the compute threads")?;
+    if let (Some(path), 0, false) = (&args.config, rank.rank, args.quiet) {
+        eprintln!("with the flags in {}", path.display());
+    }
     let cluster = Cluster::join(cluster_config(args, rank, fingerprint)?)?;
     cluster.exit_when_stuck();
     // Declared outside of the closure, because their connections to other ranks must outlive it.

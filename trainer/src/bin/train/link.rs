@@ -24,6 +24,7 @@ pub(crate) fn run<B: TrainingBackend>(args: &LinkArgs, rank: &Rank, device: &B::
             job.has_embeddings(),
             job.world,
         )?;
+        reporter.write_config(args, args.part.dataset_root_dir.as_deref(), &args.output)?;
         let mut reporter = TaskReporter { reporter, task: LinkText };
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(path, job, &config, device)?,

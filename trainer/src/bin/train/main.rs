@@ -2,6 +2,8 @@
 
 mod args;
 mod device;
+mod dialect;
+mod effective_config;
 mod exit;
 mod flag_names;
 mod graph;
@@ -23,10 +25,10 @@ mod shared_flags;
 mod source;
 mod traffic_table;
 mod training_args;
-mod tutorial_flags;
 
 use args::{Cli, Command};
 use device::on_device;
+use dialect::DIALECT;
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cli::{CommandLine, parse_command_line};
 use edgecut_cluster::{SPAWNED, with_causes};
@@ -37,39 +39,14 @@ use source::Source;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
-use tutorial_flags::MEANINGLESS;
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// The flags that `-h` shows.
-const ESSENTIAL: &[&str] = &[
-    "dataset_root_dir",
-    "dataset",
-    "model",
-    "num_neighbors",
-    "hidden_channels",
-    "batch_size",
-    "num_epochs",
-    "lr",
-    "dropout",
-    "metric",
-    "decoder",
-    "num_negatives",
-    "folds",
-    "save_model",
-    "load_model",
-    "metrics",
-    "json",
-    "out",
-    "seeds",
-    "nproc_per_node",
-];
-
 fn main() -> ExitCode {
     keep_memory();
     edgecut_gpu::watch_panics();
-    let CommandLine { args: cli, notes } = parse_command_line::<Cli>(MEANINGLESS, ESSENTIAL);
+    let CommandLine { args: cli, notes } = parse_command_line::<Cli>(&DIALECT);
     // The processes that this one starts have the same flags.
     if std::env::var_os(SPAWNED).is_none() {
         notes.iter().for_each(|note| eprintln!("note: {note}"));

@@ -27,6 +27,7 @@ pub(crate) fn run<B: TrainingBackend>(args: &NodeArgs, rank: &Rank, device: &B::
             reporter
                 .say("evaluating with all neighbors, since the graph is small (--eval-num-neighbors sets fan-outs)");
         }
+        reporter.write_config(args, args.part.dataset_root_dir.as_deref(), &args.output)?;
         let mut reporter = TaskReporter { reporter, task: NodeText };
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(path, job, &config, device)?,

@@ -1,6 +1,7 @@
 //! Progress output of rank 0, metrics and saved models. The other ranks print nothing.
 
 use crate::args::{JobArgs, OutputArgs};
+use crate::effective_config::write_config;
 use crate::metrics_file::MetricsFile;
 use crate::place::Rank;
 use crate::progress::Progress;
@@ -10,6 +11,7 @@ use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::ModelSaver;
 use edgecut_trainer::{ClassificationResult, EpochCost, EpochReport, Improved, Observer, ParameterCount, StepReport};
 use serde::Serialize;
+use std::path::Path;
 
 /// The reporter of a run: progress on the terminal, the metrics file and the saved model.
 pub(crate) struct Reporter {
@@ -63,6 +65,17 @@ impl Reporter {
             last_epoch: 0,
             best_epoch: 0,
         })
+    }
+
+    /// Writes the flags of the run beside the metrics and the model.
+    pub(crate) fn write_config(
+        &self,
+        flags: &impl Serialize,
+        dataset: Option<&Path>,
+        args: &OutputArgs,
+    ) -> anyhow::Result<()> {
+        let files = [&args.metrics, &args.save_model].into_iter().flatten();
+        files.filter(|_| self.is_first).try_for_each(|file| write_config(flags, dataset, file))
     }
 
     /// Tells whether training stopped early, or whether more epochs may give a better model.

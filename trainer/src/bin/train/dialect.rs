@@ -1,6 +1,6 @@
-//! Flags of PyG's and DGL's example programs that have no meaning here.
+//! The command line as users of PyG, DGL and GraphStorm write it.
 
-use edgecut_cli::MeaninglessFlag;
+use edgecut_cli::{Alias, Dialect, MeaninglessFlag};
 
 const fn flag(name: &'static str, why: &'static str) -> MeaninglessFlag {
     MeaninglessFlag { name, has_value: false, why }
@@ -14,7 +14,7 @@ const THREADS: &str = "each process samples on threads of its own, and --num-wor
 const ONE_PORT: &str = "all connections of a process share one port, see --listen-port";
 
 /// The flags that `train` accepts and leaves out.
-pub(crate) const MEANINGLESS: &[MeaninglessFlag] = &[
+const MEANINGLESS: &[MeaninglessFlag] = &[
     valued("num-loader-threads", THREADS),
     valued("num-loader-workers", THREADS),
     valued("num-samplers", THREADS),
@@ -27,3 +27,44 @@ pub(crate) const MEANINGLESS: &[MeaninglessFlag] = &[
     valued("ngpu-per-node", "--device cuda uses the GPUs, and --nproc-per-node sets the number of processes"),
     flag("use-sparse-tensor", "graphs are always stored as sparse matrices"),
 ];
+
+/// The flags that `-h` shows.
+const ESSENTIAL: &[&str] = &[
+    "dataset_root_dir",
+    "dataset",
+    "model",
+    "num_neighbors",
+    "hidden_channels",
+    "batch_size",
+    "num_epochs",
+    "lr",
+    "dropout",
+    "metric",
+    "decoder",
+    "num_negatives",
+    "folds",
+    "save_model",
+    "load_model",
+    "metrics",
+    "json",
+    "out",
+    "seeds",
+    "nproc_per_node",
+];
+
+/// GraphStorm's names of flags, in files.
+const ALIASES: &[Alias] = &[
+    ("hidden-size", "hidden-channels"),
+    ("model-encoder-type", "model"),
+    ("wd-l2norm", "weight-decay"),
+    ("sparse-optimizer-lr", "embedding-lr"),
+    ("early-stop-rounds", "patience"),
+    ("max-grad-norm", "grad-clip"),
+    ("eval-metric", "metric"),
+    ("num-negative-edges", "num-negatives"),
+    ("target-etype", "edge-types"),
+];
+
+/// The differences of this command line from a plain one.
+pub(crate) const DIALECT: Dialect =
+    Dialect { meaningless: MEANINGLESS, essential: ESSENTIAL, has_config: true, aliases: ALIASES };

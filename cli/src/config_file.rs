@@ -1,0 +1,130 @@
+//! Flags from a YAML file.
+
+use crate::spelling::with_dashes;
+use clap::{ArgAction, Command};
+use serde_json::Value;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// A name that a file may use in place of a flag's: `("hidden-size", "hidden-channels")`.
+pub type Alias = (&'static str, &'static str);
+
+/// Reads flags from the YAML file `path`: a mapping from names of flags, without leading dashes, to values. Mappings inside
+/// of it only group the names. `true` gives a flag without a value, `false` and `null` leave it out, and a list is
+/// written with commas. Names may have underscores, and be one of `aliases`.
+///
+/// # Errors
+/// The reason and the file, for an unreadable file, invalid YAML, and names that `command` has no flag for.
+pub fn flags_of_file(path: &Path, command: &Command, aliases: &[Alias]) -> Result<Vec<OsString>, String> {
+    let fail = |why: String| format!("--config {}: {why}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
+    let value: Value = serde_saphyr::from_str(&text).map_err(|error| fail(error.to_string()))?;
+    let mut flags = Vec::new();
+    let mut context = Context { command, aliases, flags: &mut flags };
+    match value {
+        Value::Object(_) => context.add_all(&value).map_err(fail)?,
+        _ => return Err(fail("it is not a mapping of flags to values, such as `num-epochs: 20`".into())),
+    }
+    Ok(flags)
+}
+
+/// The flags that were read so far.
+struct Context<'a> {
+    command: &'a Command,
+    aliases: &'a [Alias],
+    flags: &'a mut Vec<OsString>,
+}
+
+impl Context<'_> {
+    fn add_all(&mut self, mapping: &Value) -> Result<(), String> {
+        for (name, value) in mapping.as_object().into_iter().flatten() {
+            if value.is_object() {
+                self.add_all(value)?;
+            } else {
+                self.add(name, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, name: &str, value: &Value) -> Result<(), String> {
+        let spelled = with_dashes(format!("--{name}").into()).to_string_lossy().into_owned();
+        let spelled = spelled.trim_start_matches('-');
+        let alias = self.aliases.iter().find(|(other, _)| *other == spelled);
+        let flag_name = alias.map_or(spelled, |(_, flag)| flag);
+        let has_name = |arg: &&clap::Arg| {
+            arg.get_long() == Some(flag_name) || arg.get_all_aliases().unwrap_or_default().contains(&flag_name)
+        };
+        let Some(arg) = self.command.get_arguments().find(has_name) else {
+            return Err(format!("there is no flag --{spelled}; see --help"));
+        };
+        let is_switch = matches!(arg.get_action(), ArgAction::SetTrue);
+        let text = match value {
+            Value::Null | Value::Bool(false) => return Ok(()),
+            Value::Bool(true) if is_switch => {
+                self.flags.push(format!("--{flag_name}").into());
+                return Ok(());
+            }
+            Value::Array(items) => items.iter().map(plain).collect::<Option<Vec<_>>>().map(|items| items.join(",")),
+            other => plain(other),
+        };
+        match text {
+            Some(text) if !is_switch => {
+                self.flags.push(format!("--{flag_name}={text}").into());
+                Ok(())
+            }
+            Some(_) => Err(format!("{spelled}: expected true or false")),
+            None => Err(format!("{spelled}: expected a text, a number, true, false, or a list of these")),
+        }
+    }
+}
+
+/// Returns a value as it is written on the command line.
+fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Arg;
+
+    fn flags(text: &str) -> Result<Vec<String>, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let switch = Arg::new("json").long("json").action(ArgAction::SetTrue);
+        let command =
+            Command::new("x").args([Arg::new("lr").long("lr"), Arg::new("hops").long("num-neighbors"), switch]);
+        let flags = flags_of_file(file.path(), &command, &[("fanout", "num-neighbors")])?;
+        Ok(flags.into_iter().map(|flag| flag.into_string().unwrap()).collect())
+    }
+
+    #[test]
+    fn values_become_flags() {
+        let found = flags("lr: 0.01\nnum_neighbors: [15, 10]\njson: true\n");
+        assert_eq!(found, Ok(vec!["--json".into(), "--lr=0.01".into(), "--num-neighbors=15,10".into()]));
+        // Groups, names of other programs, and settings that are left out.
+        let found = flags("training:\n  fanout: \"15,10\"\n  lr: null\noutput: {json: false}\n");
+        assert_eq!(found, Ok(vec!["--num-neighbors=15,10".into()]));
+    }
+
+    #[test]
+    fn wrong_files_are_errors_that_name_them() {
+        for (text, why) in [
+            ("learning: 3", "there is no flag --learning"),
+            ("json: 3", "json: expected true or false"),
+            ("lr: [[1]]", "lr: expected a text"),
+            ("- lr", "it is not a mapping"),
+            ("lr: [", "--config "),
+        ] {
+            let error = flags(text).unwrap_err();
+            assert!(error.starts_with("--config /") && error.contains(why), "{error}");
+        }
+        let absent = flags_of_file(Path::new("/nowhere/x.yaml"), &Command::new("x"), &[]).unwrap_err();
+        assert!(absent.starts_with("--config /nowhere/x.yaml: No such file"), "{absent}");
+    }
+}

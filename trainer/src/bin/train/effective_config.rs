@@ -1,0 +1,87 @@
+//! The flags of a run, as a file that `--config` reads.
+
+use anyhow::Context;
+use edgecut_output::OutputFile;
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Fields that tell whether a file is given, or that only one rank has.
+const LEFT_OUT: [&str; 2] = ["save_model", "load_model"];
+
+/// Writes the flags of a run beside `output`, as `output` with the ending `.config.yaml`. `dataset` is the folder of the
+/// data.
+///
+/// # Errors
+/// A file that cannot be written.
+pub(crate) fn write_config(flags: &impl Serialize, dataset: Option<&Path>, output: &Path) -> anyhow::Result<()> {
+    let mut name = output.file_name().unwrap_or_default().to_owned();
+    name.push(".config.yaml");
+    let path: PathBuf = output.with_file_name(name);
+    let write = || -> anyhow::Result<()> {
+        let file = OutputFile::create(&path)?;
+        file.file().write_all(text(flags, dataset)?.as_bytes())?;
+        Ok(file.commit()?)
+    };
+    write().with_context(|| format!("write {}", path.display()))
+}
+
+/// Returns the flags as YAML, a line per flag, without those that are not set.
+fn text(flags: &impl Serialize, dataset: Option<&Path>) -> anyhow::Result<String> {
+    let mut text = String::from("# The flags of this run. Use them with --config.\n");
+    if let Some(dataset) = dataset {
+        let _ = writeln!(text, "dataset-root-dir: {}", Value::from(dataset.display().to_string()));
+    }
+    let value = serde_json::to_value(flags)?;
+    for (name, value) in value.as_object().into_iter().flatten() {
+        let is_set = !matches!(value, Value::Null | Value::Bool(false)) && *value != Value::Array(Vec::new());
+        if is_set && !LEFT_OUT.contains(&name.as_str()) {
+            let _ = writeln!(text, "{}: {value}", name.replace('_', "-"));
+        }
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+    use edgecut_cli::flags_of_file;
+
+    fn flags_of(cli: &Cli) -> Value {
+        let flags = match &cli.command {
+            Command::Node(args) => serde_json::to_value(args),
+            Command::Link(args) => serde_json::to_value(args),
+            Command::Graph(args) => serde_json::to_value(args),
+            Command::Sample(args) => serde_json::to_value(args),
+        };
+        flags.expect("JSON")
+    }
+
+    #[test]
+    fn the_file_gives_the_same_flags_again() {
+        use clap::CommandFactory;
+        for line in [
+            "node --num-neighbors e0=15,10;5,5 --model gat --heads 8 --lr-schedule cosine --optimizer sgd --momentum 0.5",
+            "node --cache-ratio 0.2 --time-attr edge_time --temporal-strategy last --hold-out-edges latest:0.1,0.2",
+            "link --eval-negatives all --edge-types a,b --reverse-types a=b,c=d --decoder distmult --n3-weight 0.1",
+            "link --eval-negatives 7 --loss softmax --metric hits@10 --shared-negatives --in-batch-negatives",
+            "graph --dataset x --split 0.5,0.25,0.25 --readout last --no-batch-norm --max-nodes 9 --lr-step 3",
+            "graph --dataset x --folds 3 --protocol best-mean-epoch --pooling max",
+        ] {
+            let words: Vec<&str> = std::iter::once("train").chain(line.split(' ')).collect();
+            let given = Cli::try_parse_from(&words).expect("flags");
+            let file = tempfile::NamedTempFile::new().expect("a file");
+            let text = text(&flags_of(&given), None).expect("the text");
+            std::fs::write(file.path(), &text).expect("write the file");
+            let subcommand = Cli::command().find_subcommand(words[1]).expect("a subcommand").clone();
+            let read = flags_of_file(file.path(), &subcommand, &[]).expect("flags of the file");
+            let again = words[..2].iter().map(Into::into).chain(read);
+            let again = Cli::try_parse_from(again).unwrap_or_else(|error| panic!("{text}\n{error}"));
+            assert_eq!(flags_of(&again), flags_of(&given), "{text}");
+        }
+    }
+}
