@@ -593,6 +593,39 @@ fn a_file_of_flags_repeats_a_run() {
 }
 
 #[test]
+fn tensorboard_reads_the_events_of_a_run() {
+    const SCALARS: &str = "
+import sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+events = EventAccumulator(sys.argv[1])
+events.Reload()
+for tag in ['train/loss', 'valid/accuracy']:
+    print(' '.join(f'{e.step}:{e.value:.6f}' for e in events.Scalars(tag)))
+";
+    let has_tensorboard = Command::new("python3").args(["-c", "import tensorboard"]).output();
+    if !has_tensorboard.is_ok_and(|output| output.status.success()) {
+        return skip("tensorboard_reads_the_events_of_a_run", "no python3 with tensorboard");
+    }
+    let parts = fake_parts(2);
+    let events = parts.path.with_file_name("events");
+    let metrics = parts.path.with_file_name("metrics.jsonl");
+    let mut command = node(&parts.path);
+    command.args(["--nproc-per-node", "2", "--num-epochs", "3", "--tensorboard"]).arg(&events);
+    let output = run(command.arg("--metrics").arg(&metrics));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let read = Command::new("python3").args(["-c", SCALARS]).arg(&events).output().expect("run Python");
+    assert!(read.status.success(), "{}", stderr(&read));
+    let lines = std::fs::read_to_string(&metrics).expect("the metrics");
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of_epochs = |key: &str| {
+        let value = |line: &Value| format!("{}:{:.6}", line["epoch"], line[key].as_f64().expect("a number") as f32);
+        lines[..3].iter().map(value).collect::<Vec<_>>().join(" ")
+    };
+    let expected = format!("{}\n{}\n", of_epochs("loss"), of_epochs("valid_acc"));
+    assert_eq!(String::from_utf8_lossy(&read.stdout), expected);
+}
+
+#[test]
 fn any_number_of_processes_trains_on_any_number_of_parts() {
     for (num_parts, processes) in [(3, "1"), (3, "2"), (2, "3")] {
         let parts = fake_parts(num_parts);

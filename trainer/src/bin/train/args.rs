@@ -278,6 +278,11 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
     pub(crate) metrics: Option<PathBuf>,
+    /// Write an event file for TensorBoard to this folder, with the loss, the metric and the times of each epoch
+    // Only rank 0 writes it.
+    #[arg(long, value_name = "DIR")]
+    #[serde(skip)]
+    pub(crate) tensorboard: Option<PathBuf>,
     /// Save the model as safetensors whenever an epoch is the best so far. Embeddings go to the folder FILE.embeddings.
     /// A restarted attempt replaces the model of an earlier attempt only by a better one
     // Ranks may have different paths, but all of them take part in saving.

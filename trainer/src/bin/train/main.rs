@@ -23,6 +23,7 @@ mod sampling_args;
 mod serving;
 mod shared_flags;
 mod source;
+mod tensorboard;
 mod traffic_table;
 mod training_args;
 

@@ -5,6 +5,7 @@ use crate::effective_config::write_config;
 use crate::metrics_file::MetricsFile;
 use crate::place::Rank;
 use crate::progress::Progress;
+use crate::tensorboard::EventFile;
 use anyhow::Context;
 use edgecut_cluster::{Attempt, ProcessGroup};
 use edgecut_trainer::metrics::Metric;
@@ -19,6 +20,7 @@ pub(crate) struct Reporter {
     is_first: bool,
     pub(crate) json: bool,
     metrics: Option<MetricsFile>,
+    events: Option<EventFile>,
     saver: Option<ModelSaver>,
     /// True once a line has told the user that the model of an earlier attempt is kept.
     said_kept: bool,
@@ -52,12 +54,14 @@ impl Reporter {
         // Opened last, because opening truncates the file: if the model cannot be saved, the old metrics survive.
         let open = |path| MetricsFile::open(path, &attempt);
         let metrics = args.metrics.as_deref().filter(|_| is_first).map(open).transpose()?;
+        let events = args.tensorboard.as_deref().filter(|_| is_first).map(EventFile::create).transpose()?;
         let progress = Progress::new(job, rank.rank, num_epochs);
         let json = args.json;
         Ok(Self {
             is_first,
             json,
             metrics,
+            events,
             saver,
             said_kept: false,
             progress,
@@ -179,6 +183,9 @@ impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
             self.reporter.last_epoch = report.epoch;
         }
         self.reporter.line("epoch", self.task.line(report)).map_err(std::io::Error::other)?;
+        if let Some(events) = &mut self.reporter.events {
+            events.epoch(report)?;
+        }
         self.reporter.say(&self.task.words(report, self.reporter.num_epochs));
         Ok(())
     }
