@@ -3,6 +3,7 @@
 use crate::config::fan_out::Fanout;
 use edgecut_graph::{EdgeTypeMeta, Meta};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::str::FromStr;
 
 /// The rule by which the neighbors of a node are drawn, apart from their number.
@@ -102,6 +103,24 @@ pub enum TemporalStrategy {
     Uniform,
     /// The latest ones. Among equal times, the last in the order of the edge list.
     Last,
+}
+
+impl fmt::Display for TimeAttr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::EdgeTime => "edge_time",
+            Self::NodeTime => "node_time",
+        })
+    }
+}
+
+impl fmt::Display for TemporalStrategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Uniform => "uniform",
+            Self::Last => "last",
+        })
+    }
 }
 
 impl FromStr for TimeAttr {

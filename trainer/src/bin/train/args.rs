@@ -4,7 +4,7 @@ use crate::device::{DeviceArgs, DeviceMemoryArgs, bytes};
 use crate::graph_args::GraphArgs;
 use crate::link_args::LinkArgs;
 use crate::sampling_args::SamplingArgs;
-use crate::shared_flags::{hold_out_text, is_given, or_default};
+use crate::shared_flags::{as_text, hold_out_text, is_given, or_default};
 use crate::training_args::TrainingArgs;
 use clap::{Args, Parser, Subcommand};
 use edgecut_dist_sampler::NumNeighbors;
@@ -251,6 +251,7 @@ pub(crate) struct NodeArgs {
     pub(crate) sampling: SamplingArgs,
     /// Metric on the validation nodes that selects the best epoch
     #[arg(long, help_heading = "Training", value_name = "accuracy|roc-auc|micro-f1|macro-f1", default_value_t = Metric::Accuracy)]
+    #[serde(serialize_with = "as_text")]
     pub(crate) metric: Metric,
     #[command(flatten)]
     #[serde(flatten)]

@@ -1,5 +1,6 @@
 //! The flags of a run, as a file that `--config` reads.
 
+use crate::args::WholeArgs;
 use anyhow::Context;
 use edgecut_output::OutputFile;
 use serde::Serialize;
@@ -11,33 +12,53 @@ use std::path::{Path, PathBuf};
 /// Fields that tell whether a file is given, or that only one rank has.
 const LEFT_OUT: [&str; 2] = ["save_model", "load_model"];
 
-/// Writes the flags of a run beside `output`, as `output` with the ending `.config.yaml`. `dataset` is the folder of the
-/// data.
+/// Fields whose defaults may only be written if another flag is given (true), or if it is not (false).
+const DEPENDENT: [(&str, &str, bool); 4] = [
+    ("temporal_strategy", "time_attr", true),
+    ("protocol", "folds", true),
+    ("split", "folds", false),
+    ("batch_size", "max_nodes", false),
+];
+
+fn is_unset(value: &Value) -> bool {
+    matches!(value, Value::Null | Value::Bool(false)) || *value == Value::Array(Vec::new())
+}
+
+/// Writes the flags of a run beside `output`, as `output` with the ending `.config.yaml`. `whole` are the flags of a dataset
+/// that is not partitioned, and `dataset` is the folder of the data.
 ///
 /// # Errors
 /// A file that cannot be written.
-pub(crate) fn write_config(flags: &impl Serialize, dataset: Option<&Path>, output: &Path) -> anyhow::Result<()> {
+pub(crate) fn write_config(
+    flags: &impl Serialize,
+    whole: Option<&WholeArgs>,
+    dataset: Option<&Path>,
+    output: &Path,
+) -> anyhow::Result<()> {
     let mut name = output.file_name().unwrap_or_default().to_owned();
     name.push(".config.yaml");
     let path: PathBuf = output.with_file_name(name);
     let write = || -> anyhow::Result<()> {
         let file = OutputFile::create(&path)?;
-        file.file().write_all(text(flags, dataset)?.as_bytes())?;
+        file.file().write_all(text(flags, whole, dataset)?.as_bytes())?;
         Ok(file.commit()?)
     };
     write().with_context(|| format!("write {}", path.display()))
 }
 
 /// Returns the flags as YAML, a line per flag, without those that are not set.
-fn text(flags: &impl Serialize, dataset: Option<&Path>) -> anyhow::Result<String> {
+fn text(flags: &impl Serialize, whole: Option<&WholeArgs>, dataset: Option<&Path>) -> anyhow::Result<String> {
     let mut text = String::from("# The flags of this run. Use them with --config.\n");
     if let Some(dataset) = dataset {
         let _ = writeln!(text, "dataset-root-dir: {}", Value::from(dataset.display().to_string()));
     }
-    let value = serde_json::to_value(flags)?;
-    for (name, value) in value.as_object().into_iter().flatten() {
-        let is_set = !matches!(value, Value::Null | Value::Bool(false)) && *value != Value::Array(Vec::new());
-        if is_set && !LEFT_OUT.contains(&name.as_str()) {
+    let flags = serde_json::to_value(flags)?;
+    let whole = serde_json::to_value(whole)?;
+    for (name, value) in [&flags, &whole].into_iter().filter_map(Value::as_object).flatten() {
+        let is_set = !is_unset(value);
+        let depends = DEPENDENT.iter().find(|(dependent, ..)| dependent == name);
+        let has_meaning = depends.is_none_or(|(_, other, with)| is_unset(&flags[*other]) != *with);
+        if is_set && has_meaning && !LEFT_OUT.contains(&name.as_str()) {
             let _ = writeln!(text, "{}: {value}", name.replace('_', "-"));
         }
     }
@@ -75,7 +96,7 @@ mod tests {
             let words: Vec<&str> = std::iter::once("train").chain(line.split(' ')).collect();
             let given = Cli::try_parse_from(&words).expect("flags");
             let file = tempfile::NamedTempFile::new().expect("a file");
-            let text = text(&flags_of(&given), None).expect("the text");
+            let text = text(&flags_of(&given), None, None).expect("the text");
             std::fs::write(file.path(), &text).expect("write the file");
             let subcommand = Cli::command().find_subcommand(words[1]).expect("a subcommand").clone();
             let read = flags_of_file(file.path(), &subcommand, &[]).expect("flags of the file");

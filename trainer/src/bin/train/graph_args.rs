@@ -4,6 +4,7 @@ use crate::args::{JobArgs, OutputArgs, not_negative, probability};
 use crate::device::{DeviceArgs, bytes};
 use crate::exit::UsageError;
 use crate::optimizer_args::{OptimizerArgs, ScheduleName};
+use crate::shared_flags::as_text;
 use clap::{Args, ValueEnum};
 use edgecut_dist_loader::Packing;
 use edgecut_graph::small_graphs::{FAKE_GRAPHS_NAME, FakeGraphsOptions, GraphSource, split_dataset};
@@ -97,6 +98,7 @@ pub(crate) struct GraphDataArgs {
     /// graphs. best-mean-epoch: the one epoch with the best mean test metric over all folds, as in the GIN paper; its
     /// figures are optimistic, because the test graphs select the epoch
     #[arg(long, value_name = "validation|best-mean-epoch", default_value_t = Protocol::Validation, requires = "folds")]
+    #[serde(serialize_with = "as_text")]
     pub(crate) protocol: Protocol,
 }
 
@@ -121,9 +123,11 @@ pub(crate) struct GraphTrainingArgs {
     pub(crate) learn_epsilon: bool,
     /// Neighbor aggregation of GraphSAGE
     #[arg(long, value_name = "mean|sum|max", default_value_t = Aggregation::Mean)]
+    #[serde(serialize_with = "as_text")]
     pub(crate) aggregation: Aggregation,
     /// Pooling of the nodes of a graph into one vector
     #[arg(long, value_name = "sum|mean|max", default_value_t = Aggregation::Sum)]
+    #[serde(serialize_with = "as_text")]
     pub(crate) pooling: Aggregation,
     /// Node representations to pool
     #[arg(long, value_enum, default_value_t = ReadoutName::JumpingKnowledge)]
@@ -158,6 +162,7 @@ pub(crate) struct GraphTrainingArgs {
     pub(crate) weight_decay: f64,
     /// Metric on the validation graphs that selects the best epoch
     #[arg(long, value_name = "accuracy|roc-auc|micro-f1|macro-f1", default_value_t = Metric::Accuracy)]
+    #[serde(serialize_with = "as_text")]
     pub(crate) metric: Metric,
     /// Random seed of initial weights, shuffling and dropout
     #[arg(long, value_name = "N", default_value_t = 0)]

@@ -7,6 +7,7 @@ use crate::place::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent};
 use crate::serving::{self, Serving};
 use crate::traffic_table;
+use edgecut_graph::META_FILE;
 use edgecut_trainer::link::{LinkResult, LinkScores, LinkTrainingConfig};
 use edgecut_trainer::{EpochCost, EpochReport, TrainingBackend};
 use serde::Serialize;
@@ -24,7 +25,10 @@ pub(crate) fn run<B: TrainingBackend>(args: &LinkArgs, rank: &Rank, device: &B::
             job.has_embeddings(),
             job.world,
         )?;
-        reporter.write_config(args, args.part.dataset_root_dir.as_deref(), &args.output)?;
+        let data = args.part.dataset_root_dir.as_deref();
+        // Existing parts were made with flags of their own.
+        let whole = data.filter(|dir| !dir.join(META_FILE).exists()).map(|_| &args.part.whole);
+        reporter.write_config(args, (whole, data), &args.output)?;
         let mut reporter = TaskReporter { reporter, task: LinkText };
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(path, job, &config, device)?,

@@ -4,6 +4,7 @@ use crate::args::{JobArgs, OutputArgs, PartArgs, not_negative};
 use crate::device::{DeviceArgs, DeviceMemoryArgs};
 use crate::exit::UsageError;
 use crate::sampling_args::SamplingArgs;
+use crate::shared_flags::as_text;
 use crate::training_args::TrainingArgs;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
@@ -11,7 +12,7 @@ use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
 use edgecut_trainer::DeviceMemory;
 use edgecut_trainer::link::{LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig};
 use edgecut_trainer::nn::DecoderKind;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct LinkArgs {
@@ -66,13 +67,16 @@ pub(crate) struct LinksArgs {
     /// Pairs of edge types that are the reverse of each other: ONE=OTHER, separated by commas. NAME and rev_NAME are
     /// always paired. Message passing excludes the seed edges of a batch and their reverses
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = pair)]
+    #[serde(serialize_with = "pairs_text")]
     pub(crate) reverse_types: Vec<(String, String)>,
     /// Decoder that scores a pair of nodes
     #[arg(long, value_name = "dot|distmult", default_value_t = DecoderKind::Dot)]
+    #[serde(serialize_with = "as_text")]
     pub(crate) decoder: DecoderKind,
     /// Loss: binary cross-entropy over an edge and its negatives (bce), or cross-entropy of classifying the edge among
     /// its negatives (softmax)
     #[arg(long, value_name = "bce|softmax", default_value_t = LinkLoss::Bce)]
+    #[serde(serialize_with = "as_text")]
     pub(crate) loss: LinkLoss,
     /// Negative destinations per training edge
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -96,10 +100,12 @@ pub(crate) struct LinksArgs {
     /// Number of sampled destinations to rank each held-out edge against, or `all` nodes. Destinations of known edges
     /// of the same source are excluded
     #[arg(long, value_name = "N|all", default_value = "100", value_parser = eval_negatives)]
+    #[serde(serialize_with = "eval_negatives_text")]
     pub(crate) eval_negatives: LinkEvaluation,
     /// Metric on the validation edges that selects the best epoch. roc-auc keeps all scores in memory and is computed
     /// only if selected here
     #[arg(long, value_name = "mrr|hits@10|roc-auc", default_value_t = LinkMetric::Mrr)]
+    #[serde(serialize_with = "as_text")]
     pub(crate) metric: LinkMetric,
 }
 
@@ -107,6 +113,19 @@ fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((one, other)) if !one.is_empty() && !other.is_empty() => Ok((one.into(), other.into())),
         _ => Err(format!("{text:?} is not a pair of edge types: write ONE=OTHER, such as writes=written_by")),
+    }
+}
+
+/// Serialises pairs as they are written on the command line.
+fn pairs_text<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(pairs.iter().map(|(one, other)| format!("{one}={other}")))
+}
+
+/// Serialises the evaluation as it is written on the command line.
+fn eval_negatives_text<S: Serializer>(evaluation: &LinkEvaluation, serializer: S) -> Result<S::Ok, S::Error> {
+    match evaluation {
+        LinkEvaluation::Filtered => serializer.serialize_str("all"),
+        LinkEvaluation::Sampled(number) => serializer.collect_str(number),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::place::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent};
 use crate::serving::{self, Serving};
 use crate::traffic_table;
+use edgecut_graph::META_FILE;
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::{
     ClassificationResult, ClassificationScores, EpochCost, EpochReport, NodeTrainingConfig, TrainingBackend,
@@ -27,7 +28,10 @@ pub(crate) fn run<B: TrainingBackend>(args: &NodeArgs, rank: &Rank, device: &B::
             reporter
                 .say("evaluating with all neighbors, since the graph is small (--eval-num-neighbors sets fan-outs)");
         }
-        reporter.write_config(args, args.part.dataset_root_dir.as_deref(), &args.output)?;
+        let data = args.part.dataset_root_dir.as_deref();
+        // Existing parts were made with flags of their own.
+        let whole = data.filter(|dir| !dir.join(META_FILE).exists()).map(|_| &args.part.whole);
+        reporter.write_config(args, (whole, data), &args.output)?;
         let mut reporter = TaskReporter { reporter, task: NodeText };
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(path, job, &config, device)?,

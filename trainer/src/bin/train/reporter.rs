@@ -1,6 +1,6 @@
 //! Progress output of rank 0, metrics and saved models. The other ranks print nothing.
 
-use crate::args::{JobArgs, OutputArgs};
+use crate::args::{JobArgs, OutputArgs, WholeArgs};
 use crate::effective_config::write_config;
 use crate::metrics_file::MetricsFile;
 use crate::place::Rank;
@@ -75,11 +75,11 @@ impl Reporter {
     pub(crate) fn write_config(
         &self,
         flags: &impl Serialize,
-        dataset: Option<&Path>,
+        (whole, dataset): (Option<&WholeArgs>, Option<&Path>),
         args: &OutputArgs,
     ) -> anyhow::Result<()> {
         let files = [&args.metrics, &args.save_model].into_iter().flatten();
-        files.filter(|_| self.is_first).try_for_each(|file| write_config(flags, dataset, file))
+        files.filter(|_| self.is_first).try_for_each(|file| write_config(flags, whole, dataset, file))
     }
 
     /// Tells whether training stopped early, or whether more epochs may give a better model.

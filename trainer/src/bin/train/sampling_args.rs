@@ -1,5 +1,6 @@
 //! The flags that constrain neighbor sampling.
 
+use crate::shared_flags::{as_text, as_text_if_given};
 use clap::Args;
 use edgecut_dist_sampler::{NumNeighbors, SamplerConfig, Temporal, TemporalStrategy, TimeAttr};
 use serde::Serialize;
@@ -18,9 +19,11 @@ pub(crate) struct SamplingArgs {
     /// Temporal sampling: sample no edge (edge_time) or no node (node_time) later than the time of the seed. Implies
     /// --disjoint
     #[arg(long, value_name = "edge_time|node_time")]
+    #[serde(serialize_with = "as_text_if_given")]
     pub(crate) time_attr: Option<TimeAttr>,
     /// With --time-attr: sample uniformly among the neighbors that are not too late, or take the latest ones
     #[arg(long, value_name = "uniform|last", default_value = "uniform", requires = "time_attr")]
+    #[serde(serialize_with = "as_text")]
     pub(crate) temporal_strategy: TemporalStrategy,
     /// Sample a separate neighborhood for each seed, as if it were the only seed of its batch
     #[arg(long)]

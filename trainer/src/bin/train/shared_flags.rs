@@ -9,6 +9,7 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_graph::{FeatureDtypes, HoldOut, HoldOutChoice};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use std::fmt::Display;
 use std::path::PathBuf;
 
 /// The flags of a subcommand that reads a graph.
@@ -56,12 +57,22 @@ pub(crate) fn is_given<S: Serializer>(file: &Option<PathBuf>, serializer: S) -> 
     serializer.serialize_bool(file.is_some())
 }
 
+/// Serialises a flag as it is written on the command line.
+pub(crate) fn as_text<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+/// Serialises a flag that may be absent as it is written on the command line.
+pub(crate) fn as_text_if_given<T: Display, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+    value.as_ref().map(ToString::to_string).serialize(serializer)
+}
+
 /// Serialises the default for a flag that is not given.
-pub(crate) fn or_default<T: Copy + Default + Serialize, S: Serializer>(
+pub(crate) fn or_default<T: Copy + Default + Display, S: Serializer>(
     value: &Option<T>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    value.unwrap_or_default().serialize(serializer)
+    serializer.collect_str(&value.unwrap_or_default())
 }
 
 /// Serialises `--hold-out-edges` as text.

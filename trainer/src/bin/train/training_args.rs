@@ -5,6 +5,7 @@ use crate::device::bytes;
 use crate::exit::UsageError;
 use crate::optimizer_args::{OptimizerArgs, ScheduleName};
 use crate::sampling_args::SamplingArgs;
+use crate::shared_flags::as_text;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use edgecut_dist_sampler::{CacheSize, Fanout, NumNeighbors};
@@ -41,6 +42,7 @@ pub(crate) struct TrainingArgs {
     pub(crate) model: ModelName,
     /// Neighbor aggregation of GraphSAGE
     #[arg(long, value_name = "mean|sum|max", default_value_t = Aggregation::Mean)]
+    #[serde(serialize_with = "as_text")]
     pub(crate) aggregation: Aggregation,
     /// Attention heads of gat and gatv2; must divide --hidden-channels [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -70,6 +72,7 @@ pub(crate) struct TrainingArgs {
     pub(crate) encoder_decoder: bool,
     /// Aggregation of the messages that a node receives over different edge types; rgcn always sums
     #[arg(long, value_name = "sum|mean", default_value_t = RelationAggregation::Sum)]
+    #[serde(serialize_with = "as_text")]
     pub(crate) relation_aggregation: RelationAggregation,
     /// Width of the hidden layers
     #[arg(long, alias = "num-hidden", value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
@@ -142,6 +145,7 @@ pub(crate) struct TrainingArgs {
     /// Ranking of the nodes to cache: by their number of batches in the first epoch, counted in up to 256 batches per
     /// rank that are sampled in advance (presample), or by their in-degree in the whole graph (in-degree)
     #[arg(long, value_name = "presample|in-degree", default_value_t = NodeRanking::Presample)]
+    #[serde(serialize_with = "as_text")]
     pub(crate) cache_ranking: NodeRanking,
     /// Print a table of the network traffic by rank and peer at the end, and write it to --metrics as event traffic
     #[arg(long, help_heading = "Output")]
