@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(value["num_neighbors"], "5,3");
         assert_eq!(value["save_model"], true);
         assert_eq!(value["load_model"], false);
-        assert_eq!(value["eval_negatives"], serde_json::json!({ "sampled": 7 }));
+        assert_eq!(value["eval_negatives"], "7");
         assert_eq!(value["lr"], 0.003);
     }
 }
