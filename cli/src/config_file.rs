@@ -4,7 +4,7 @@ use crate::spelling::with_dashes;
 use clap::{ArgAction, Command};
 use serde_json::Value;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A name that a file may use in place of a flag's: `("hidden-size", "hidden-channels")`.
 pub type Alias = (&'static str, &'static str);
@@ -14,18 +14,49 @@ pub type Alias = (&'static str, &'static str);
 /// written with commas. Names may have underscores, and be one of `aliases`.
 ///
 /// # Errors
-/// The reason and the file, for an unreadable file, invalid YAML, and names that `command` has no flag for.
-pub fn flags_of_file(path: &Path, command: &Command, aliases: &[Alias]) -> Result<Vec<OsString>, String> {
-    let fail = |why: String| format!("--config {}: {why}", path.display());
-    let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
-    let value: Value = serde_saphyr::from_str(&text).map_err(|error| fail(error.to_string()))?;
+/// [`ConfigFileError`] for an unreadable file, invalid YAML, and names that `command` has no flag for.
+pub fn flags_of_file(path: &Path, command: &Command, aliases: &[Alias]) -> Result<Vec<OsString>, ConfigFileError> {
+    let path = || path.to_owned();
+    let text = std::fs::read_to_string(path()).map_err(|source| ConfigFileError::Read { path: path(), source })?;
+    let value: Value = serde_saphyr::from_str(&text)
+        .map_err(|source| ConfigFileError::Yaml { path: path(), source: Box::new(source) })?;
     let mut flags = Vec::new();
     let mut context = Context { command, aliases, flags: &mut flags };
-    match value {
-        Value::Object(_) => context.add_all(&value).map_err(fail)?,
-        _ => return Err(fail("it is not a mapping of flags to values, such as `num-epochs: 20`".into())),
-    }
+    let added = match value {
+        Value::Object(_) => context.add_all(&value),
+        _ => Err("it is not a mapping of flags to values, such as `num-epochs: 20`".into()),
+    };
+    added.map_err(|why| ConfigFileError::Flags { path: path(), why })?;
     Ok(flags)
+}
+
+/// A file of flags that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigFileError {
+    /// The file cannot be read.
+    #[error("--config {}: {source}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        source: std::io::Error,
+    },
+    /// The file is not YAML.
+    #[error("--config {}: {source}", .path.display())]
+    Yaml {
+        /// The file.
+        path: PathBuf,
+        /// The error of the parser.
+        source: Box<serde_saphyr::Error>,
+    },
+    /// A name or a value that is not one of a flag.
+    #[error("--config {}: {why}", .path.display())]
+    Flags {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
 }
 
 /// The flags that were read so far.
@@ -93,7 +124,7 @@ mod tests {
     use super::*;
     use clap::Arg;
 
-    fn flags(text: &str) -> Result<Vec<String>, String> {
+    fn flags(text: &str) -> Result<Vec<String>, ConfigFileError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         let switch = Arg::new("json").long("json").action(ArgAction::SetTrue);
@@ -105,11 +136,11 @@ mod tests {
 
     #[test]
     fn values_become_flags() {
-        let found = flags("lr: 0.01\nnum_neighbors: [15, 10]\njson: true\n");
-        assert_eq!(found, Ok(vec!["--json".into(), "--lr=0.01".into(), "--num-neighbors=15,10".into()]));
+        let found = flags("lr: 0.01\nnum_neighbors: [15, 10]\njson: true\n").unwrap();
+        assert_eq!(found, ["--json", "--lr=0.01", "--num-neighbors=15,10"]);
         // Groups, names of other programs, and settings that are left out.
-        let found = flags("training:\n  fanout: \"15,10\"\n  lr: null\noutput: {json: false}\n");
-        assert_eq!(found, Ok(vec!["--num-neighbors=15,10".into()]));
+        let found = flags("training:\n  fanout: \"15,10\"\n  lr: null\noutput: {json: false}\n").unwrap();
+        assert_eq!(found, ["--num-neighbors=15,10"]);
     }
 
     #[test]
@@ -121,10 +152,10 @@ mod tests {
             ("- lr", "it is not a mapping"),
             ("lr: [", "--config "),
         ] {
-            let error = flags(text).unwrap_err();
+            let error = flags(text).unwrap_err().to_string();
             assert!(error.starts_with("--config /") && error.contains(why), "{error}");
         }
-        let absent = flags_of_file(Path::new("/nowhere/x.yaml"), &Command::new("x"), &[]).unwrap_err();
+        let absent = flags_of_file(Path::new("/nowhere/x.yaml"), &Command::new("x"), &[]).unwrap_err().to_string();
         assert!(absent.starts_with("--config /nowhere/x.yaml: No such file"), "{absent}");
     }
 }

@@ -9,6 +9,6 @@ mod spelling;
 pub use command_line::{
     CommandLine, Dialect, MeaninglessFlag, forgiving, parse_command_line, translate, with_short_help,
 };
-pub use config_file::{Alias, flags_of_file};
+pub use config_file::{Alias, ConfigFileError, flags_of_file};
 pub use flag_names::FlagNames;
 pub use spelling::with_dashes;

@@ -130,13 +130,16 @@ fn batches_by_time_do_not_depend_on_the_parts() {
         let expected: Vec<i64> = nodes.iter().map(|&node| of_node[node as usize]).collect();
         assert_eq!(array(batch, "time").expect("times"), expected);
         let get = |name: &str| array(batch, name).unwrap_or_else(|| panic!("{name} is there"));
-        let (indptr, indices, edge_times) = (get("indptr"), get("indices"), get("edge_time"));
+        let indptr = get("indptr");
+        let indices = get("indices");
+        let edge_times = get("edge_time");
         let edges = &graph.edge_types[0];
         let of_edges = edges.attributes.times.as_ref().expect("times of edges");
         let all = || edges.src.iter().zip(&edges.dst[..]).zip(&of_edges[..]);
         for (row, ends) in indptr.windows(2).enumerate() {
             for edge in ends[0] as usize..ends[1] as usize {
-                let (src, dst) = (nodes[indices[edge] as usize] as u32, nodes[row] as u32);
+                let src = nodes[indices[edge] as usize] as u32;
+                let dst = nodes[row] as u32;
                 assert!(all().any(|((s, d), t)| (*s, *d, *t) == (src, dst, edge_times[edge])));
             }
         }

@@ -1,4 +1,4 @@
-//! What OGB's package knows of a dataset beside its files.
+//! Properties of OGB datasets that are not in their files.
 
 use crate::GraphError;
 use crate::readers::text::{find_csv, read_fields};
