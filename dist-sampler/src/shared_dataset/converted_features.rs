@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Converts the node features of this process's part to other stored types, such as `int8`, which take less memory and
-/// less time on the wire. All processes of a job must call this, with the same types, before [`DistGraph::start`]: the
+/// less time on the wire. All processes of a job must call this, with the same types, before [`DistGraph::start`](crate::DistGraph::start): the
 /// features of a node are then the same on all of them, for any partitioning.
 ///
 /// The processes of a machine that hold the same part share one copy: a mapped file in the system's temporary folder

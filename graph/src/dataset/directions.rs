@@ -67,8 +67,9 @@ impl Dataset {
     pub fn add_inverse_edges(&mut self) {
         for edges in self.edge_types.iter_mut().filter(|e| e.src_type == e.dst_type) {
             let num_edges = edges.src.len();
-            let either =
-                |at: usize, first: &[u32], second: &[u32]| if at % 2 == 0 { first[at / 2] } else { second[at / 2] };
+            let either = |at: usize, first: &[u32], second: &[u32]| {
+                if at.is_multiple_of(2) { first[at / 2] } else { second[at / 2] }
+            };
             let src = parallel::map_indices(2 * num_edges, |at| either(at, &edges.src, &edges.dst));
             let dst = parallel::map_indices(2 * num_edges, |at| either(at, &edges.dst, &edges.src));
             if !edges.attributes.is_empty() {
