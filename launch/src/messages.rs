@@ -12,6 +12,8 @@ pub(crate) const ABSENT: &str = "EDGECUT-ABSENT";
 /// The answer of a node that has the file already.
 pub(crate) const PRESENT: &str = "EDGECUT-PRESENT";
 
+/// The program that runs commands of the shell.
+pub(crate) const SHELL: &str = "bash";
 /// The first argument of an agent. The second one is the silence in seconds after which the launcher counts as gone.
 pub(crate) const AGENT_ROLE: &str = "__agent";
 /// The first argument of a process that kills what a lost agent of a job has left.

@@ -1,7 +1,7 @@
 //! The assignment of ranks to nodes, made before any connection.
 
 use crate::args::{Args, Role};
-use crate::messages::{Check, Listen, PartsCheck, Program, RankStart, Start};
+use crate::messages::{Check, Listen, PartsCheck, Program, RankStart, SHELL, Start};
 use crate::parts::dataset_root_dir;
 use crate::ssh::Target;
 use anyhow::{Context, bail, ensure};
@@ -258,7 +258,7 @@ impl CommandToRun {
         let added = passed_on.iter().map(|flag| shell_words::quote(flag));
         let line = std::iter::once(line.trim_end().into()).chain(added).collect::<Vec<_>>().join(" ");
         let dataset_dir = dataset_dir.filter(|dir| dir.starts_with('/') || !split.iter().any(|word| word == "cd"));
-        Ok(Self { words: vec!["bash".into(), "-c".into(), line], dataset_dir, is_shell: true })
+        Ok(Self { words: vec![SHELL.into(), "-c".into(), line], dataset_dir, is_shell: true })
     }
 }
 

@@ -118,12 +118,14 @@ fn join_nodes(parts: Vec<PartNodes>) -> PartNodes {
 fn join_edges(parts: Vec<PartEdges>, num_sources: usize) -> Result<PartEdges, GraphError> {
     let src_type = parts[0].src_type;
     let dst_type = parts[0].dst_type;
-    let mut indptr = vec![0];
+    let mut indptr = Vec::with_capacity(1 + parts.iter().map(|part| part.csc.num_rows()).sum::<usize>());
+    let mut indices = Vec::with_capacity(parts.iter().map(|part| part.csc.num_edges()).sum());
+    indptr.push(0);
     for part in &parts {
-        let first_edge = indptr[indptr.len() - 1];
+        let first_edge = indices.len() as u64;
         indptr.extend(part.csc.indptr()[1..].iter().map(|end| first_edge + end));
+        indices.extend_from_slice(part.csc.indices());
     }
-    let indices: Vec<u32> = parts.iter().flat_map(|part| part.csc.indices()).copied().collect();
     let csc = Csc::new(indptr.into(), indices.into(), num_sources)?;
     let weights = joined_if(parts.iter().map(|part| part.attributes.weights.as_ref()));
     let times = joined_if(parts.iter().map(|part| part.attributes.times.as_ref()));
