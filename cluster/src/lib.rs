@@ -77,7 +77,7 @@ pub use collectives::group::{MAX_GATHER_BYTES, ProcessGroup};
 pub use collectives::reduce::{Reduce, ReduceOp};
 pub use collectives::{doubling, ring};
 pub use config::{ClusterConfig, DEFAULT_MASTER_PORT};
-pub use env::{Attempt, EnvRanks, Launcher, address_of_interface, node_addresses};
+pub use env::{Attempt, EnvRanks, Launcher, address_of_interface, gloo_listen_addr, node_addresses};
 pub use error::{ClusterError, Failure, with_causes};
 pub use failure::blame::{Blame, OTHER_RANK_FAILED};
 pub use failure::panics::panic_text;

@@ -50,7 +50,7 @@ pub struct EnvRanks {
     pub local_world_size: Option<usize>,
     /// The number of cores per process, if the launcher sets it (Slurm's `--cpus-per-task`).
     pub cores: Option<usize>,
-    /// The address that this process listens on: `EDGECUT_LISTEN_ADDR`, or that of the interface `GLOO_SOCKET_IFNAME`.
+    /// The address that this process listens on: `EDGECUT_LISTEN_ADDR`.
     pub listen_addr: Option<IpAddr>,
     /// The number of restarts of the job before this process was started: `EDGECUT_RESTART_COUNT` (set by `launch`), or
     /// `SLURM_RESTART_COUNT`. The count of torchrun is not used, since it may differ between the nodes of a job.

@@ -11,6 +11,7 @@ mod slurm;
 mod variables;
 
 use std::ffi::OsString;
+use std::net::IpAddr;
 
 use crate::error::ClusterError;
 pub use attempt::Attempt;
@@ -51,15 +52,25 @@ impl EnvRanks {
             ranks.master_port = Some(port);
         }
         ranks.listen_addr = variables.parse("EDGECUT_LISTEN_ADDR", "an IP address")?;
-        if ranks.listen_addr.is_none() {
-            let named = variables.text(INTERFACE)?;
-            ranks.listen_addr = named.map(|name| interfaces::of_variable(INTERFACE, &name)).transpose()?;
-        }
         for name in RESTARTS {
             ranks.attempt = ranks.attempt.or(variables.parse(name, "a number of restarts")?);
         }
         Ok(ranks)
     }
+}
+
+/// Returns the address of the network interface that `GLOO_SOCKET_IFNAME` names, as PyTorch's Gloo reads it. It is meant
+/// for jobs on several nodes: other processes of one machine listen on loopback.
+///
+/// # Errors
+/// An interface that does not exist or has no address.
+pub fn gloo_listen_addr() -> Result<Option<IpAddr>, ClusterError> {
+    of_gloo(&Variables(&|name| std::env::var_os(name)))
+}
+
+fn of_gloo(variables: &Variables<'_>) -> Result<Option<IpAddr>, ClusterError> {
+    let named = variables.text(INTERFACE)?;
+    named.map(|name| interfaces::of_variable(INTERFACE, &name)).transpose()
 }
 
 /// Returns the settings of the first launcher whose variables are complete, in the order of precedence.
@@ -134,10 +145,11 @@ mod tests {
 
     #[test]
     fn the_interface_to_listen_on_is_read_as_gloo_reads_it() {
-        assert!(read(&[("GLOO_SOCKET_IFNAME", "lo,eth9")]).unwrap().listen_addr.is_some_and(|addr| addr.is_loopback()));
-        let both = [("GLOO_SOCKET_IFNAME", "none"), ("EDGECUT_LISTEN_ADDR", "10.0.0.7")];
-        assert_eq!(read(&both).unwrap().listen_addr, Some("10.0.0.7".parse().unwrap()));
-        error(&both[..1], "GLOO_SOCKET_IFNAME", "none");
+        let found = |value: &'static str| of_gloo(&Variables(&|name| (name == INTERFACE).then(|| value.into())));
+        assert!(found("lo,eth9").unwrap().is_some_and(|addr| addr.is_loopback()));
+        let error = found("none").unwrap_err().to_string();
+        assert!(error.contains("GLOO_SOCKET_IFNAME") && error.contains("\"none\""), "{error}");
+        assert_eq!(of_gloo(&Variables(&|_| None)).unwrap(), None);
     }
 
     /// The variables of all launchers at once, each with another rank.

@@ -4,7 +4,8 @@ use crate::args::JobArgs;
 use crate::exit::UsageError;
 use anyhow::{Context, bail};
 use edgecut_cluster::{
-    DEFAULT_MASTER_PORT, EnvRanks, IpConfig, Launcher, LocalRanks, SPAWNED, Token, free_port, share_of_cores,
+    DEFAULT_MASTER_PORT, EnvRanks, IpConfig, Launcher, LocalRanks, SPAWNED, Token, free_port, gloo_listen_addr,
+    share_of_cores,
 };
 use std::net::IpAddr;
 
@@ -66,7 +67,7 @@ impl Place {
             local_world_size: slot.local_world_size,
             master_addr,
             master_port,
-            listen_addr: args.listen_addr.or(env.listen_addr),
+            listen_addr: listen_addr(args, &env, slot.is_one_node())?,
             attempt: env.attempt.unwrap_or(0),
             gpu: None,
             launcher_cores: env.cores.filter(|_| launched.is_some()),
@@ -107,6 +108,7 @@ impl Place {
 
     /// Returns the rank that the parent process has assigned to this process by environment variables.
     fn spawned(args: &JobArgs, env: EnvRanks) -> anyhow::Result<Self> {
+        let listen_addr = listen_addr(args, &env, env.world_size == env.local_world_size)?;
         let EnvRanks { master_addr, master_port, rank, world_size, local_rank, local_world_size, .. } = env;
         let all = || {
             Some(Rank {
@@ -116,7 +118,7 @@ impl Place {
                 local_world_size: local_world_size?,
                 master_addr: master_addr?,
                 master_port: master_port?,
-                listen_addr: args.listen_addr.or(env.listen_addr),
+                listen_addr,
                 attempt: env.attempt.unwrap_or(0),
                 gpu: None,
                 launcher_cores: None,
@@ -237,6 +239,16 @@ impl Rank {
 
 fn usage(what: impl Into<String>) -> UsageError {
     UsageError(what.into())
+}
+
+/// Returns the address to listen on, if it is set. The interface that PyTorch's variable names counts in jobs on several
+/// nodes only.
+fn listen_addr(args: &JobArgs, env: &EnvRanks, is_one_node: bool) -> anyhow::Result<Option<IpAddr>> {
+    let given = args.listen_addr.or(env.listen_addr);
+    if given.is_some() || is_one_node {
+        return Ok(given);
+    }
+    Ok(gloo_listen_addr()?)
 }
 
 /// Reads the job's shared secret from `--token-file` or the environment, if it is set.
