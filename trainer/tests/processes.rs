@@ -602,7 +602,9 @@ events.Reload()
 for tag in ['train/loss', 'valid/accuracy']:
     print(' '.join(f'{e.step}:{e.value:.6f}' for e in events.Scalars(tag)))
 ";
-    let has_tensorboard = Command::new("python3").args(["-c", "import tensorboard"]).output();
+    let has_tensorboard = Command::new("python3")
+        .args(["-c", "from tensorboard.backend.event_processing import event_accumulator"])
+        .output();
     if !has_tensorboard.is_ok_and(|output| output.status.success()) {
         return skip("tensorboard_reads_the_events_of_a_run", "no python3 with tensorboard");
     }
