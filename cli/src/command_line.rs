@@ -126,7 +126,8 @@ pub fn translate(
         };
         let (name, value) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value.to_owned())));
         if name == FAN_OUT {
-            let value = value.or_else(|| args.next().map(|value| value.to_string_lossy().into_owned()));
+            let next = |next: &OsString| !next.to_string_lossy().starts_with("--");
+            let value = value.or_else(|| args.next_if(next).map(|value| value.to_string_lossy().into_owned()));
             let hops = value.unwrap_or_default().split(',').rev().map(str::trim).collect::<Vec<_>>().join(",");
             notes.push(format!(
                 "--{FAN_OUT} lists the layers from the features on, as in DGL: the same as --num-neighbors {hops}"

@@ -130,7 +130,9 @@ impl Words {
 /// Returns true if the word has the form `NAME=VALUE` and is no command.
 fn is_variable(word: &str) -> bool {
     let name = word.split_once('=').map_or("", |(name, _)| name);
-    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    !word.contains(char::is_whitespace)
+        && !name.is_empty()
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 #[cfg(test)]

@@ -257,7 +257,9 @@ impl CommandToRun {
         };
         let added = passed_on.iter().map(|flag| shell_words::quote(flag));
         let line = std::iter::once(line.trim_end().into()).chain(added).collect::<Vec<_>>().join(" ");
-        let dataset_dir = dataset_dir.filter(|dir| dir.starts_with('/') || !split.iter().any(|word| word == "cd"));
+        let is_plain = |dir: &String| !dir.contains(['$', '`', ';', '&', '|']);
+        let changes_folder = split.iter().any(|word| word == "cd" || word == "pushd");
+        let dataset_dir = dataset_dir.filter(is_plain).filter(|dir| dir.starts_with('/') || !changes_folder);
         Ok(Self { words: vec![SHELL.into(), "-c".into(), line], dataset_dir, is_shell: true })
     }
 }
@@ -266,7 +268,25 @@ impl CommandToRun {
 fn is_for_the_shell(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default();
     let is_builtin = ["cd", "source", ".", "export", "exec"].contains(&first);
-    is_builtin || first.contains('=') || line.contains([';', '&', '|', '<', '>', '$', '`'])
+    is_builtin || first.contains('=') || has_operator(line)
+}
+
+/// Returns true if a command has an operator of the shell outside of quotes. A semicolon counts at the end of a word only,
+/// since fan-outs contain it: `e1=15,10;5,5`.
+fn has_operator(line: &str) -> bool {
+    let mut quote = None;
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match (quote, letter) {
+            (Some('\''), '\'') | (Some('"'), '"') => quote = None,
+            (None, '\'' | '"') => quote = Some(letter),
+            (None, '&' | '|' | '<' | '>' | '\n') | (None | Some('"'), '$' | '`') => return true,
+            (None, ';') if letters.peek().is_none_or(|next| next.is_whitespace()) => return true,
+            (None | Some('"'), '\\') => drop(letters.next()),
+            _ => {}
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -337,6 +357,10 @@ mod tests {
             (of_shell.program.name.as_str(), &of_shell.args[..]),
             ("bash", &["-c".to_owned(), command.into()][..])
         );
+        // Typed fan-outs have a semicolon of their own, and operators in quotes are none.
+        for line in ["'train node --num-neighbors e1=15,10;5,5'", "\"train node --num-neighbors 'e1=15,10;5,5 & x'\""] {
+            assert_eq!(plan("a", line).unwrap().program.name, "train");
+        }
         // The folder is relative to one that only the shell knows.
         assert_eq!(of_shell.dataset_dir, None);
         let plain = plan("a", "--dataset_root_dir data/2-parts 'train node --lr 1'").unwrap();

@@ -18,10 +18,10 @@ use crate::processes::end_with_parent::SPAWNED;
 use crate::token::Token;
 
 /// The time that the other ranks have to end by themselves after the first failure. Then they are asked to end: they may
-/// wait for a rank that never joins.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// wait for a rank that never joins. A rank whose thread is stuck ends by itself after 8 seconds.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The time that ranks have to end when they are asked to. Then they are killed.
-const GRACE: Duration = Duration::from_secs(13);
+const GRACE: Duration = Duration::from_secs(5);
 /// The variable for the number of threads of rayon's global pool. The default would be all cores in each process.
 const RAYON_THREADS: &str = "RAYON_NUM_THREADS";
 
@@ -97,7 +97,7 @@ impl LocalRanks {
     }
 
     /// Runs this program once per rank, with the arguments of this process, and waits for all ranks. When one fails,
-    /// the others have 2 seconds to report that and to end. Then they get SIGTERM, and 13 seconds later SIGKILL. `notice`
+    /// the others have 10 seconds to report that and to end. Then they get SIGTERM, and 5 seconds later SIGKILL. `notice`
     /// receives a line for each process that a signal from elsewhere ended.
     ///
     /// Interrupts are caught and end the processes. The processes also end when the calling thread ends
@@ -146,7 +146,9 @@ impl LocalRanks {
                     }
                     // A rank with a failure of its own replaces one that only ended because of another.
                     let innocent = |status: &ExitStatus| status.code() == Some(i32::from(OTHER_RANK_FAILED));
-                    if !status.success() && failure.as_ref().is_none_or(|(_, status)| innocent(status)) {
+                    // One that was asked to end says nothing about the cause.
+                    let is_news = failure.is_none() || !is_ending;
+                    if is_news && !status.success() && failure.as_ref().is_none_or(|(_, status)| innocent(status)) {
                         failure = Some((rank, status));
                     }
                 }

@@ -14,7 +14,7 @@ use std::path::Path;
 impl Meta {
     /// Returns the description of the same graph with consecutive parts joined to groups. `starts` has the first part of
     /// each group and then the number of parts. Numbers of halo nodes become upper bounds, since groups may share them.
-    /// The files of the parts are no longer listed.
+    /// The files stay those of the parts, so that groups of other data have another fingerprint.
     ///
     /// # Panics
     /// If `starts` is not `0`, then ascending, up to the number of parts.
@@ -35,7 +35,6 @@ impl Meta {
         };
         let group = |pair: &[u32]| sum(&self.report.parts[pair[0] as usize..pair[1] as usize]);
         grouped.report.parts = starts.windows(2).map(group).collect();
-        grouped.files.clear();
         Ok(grouped)
     }
 }

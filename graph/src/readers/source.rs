@@ -144,7 +144,9 @@ pub fn load_with_warnings(source: &DatasetSource) -> Result<Loaded, GraphError> 
                 dataset.to_undirected();
             }
             warnings.extend(settle_overlaps(&mut dataset, source)?);
-            warnings.extend(dataset.edges_without_reverse().filter(|_| !source.add_reverse_edges).map(|num_sampled| {
+            let is_asked = !source.add_reverse_edges && !source.to_undirected;
+            let one_way = if is_asked { dataset.edges_without_reverse() } else { None };
+            warnings.extend(one_way.map(|num_sampled| {
                 format!(
                     "none of {num_sampled} sampled edges has its reverse, so messages flow in one direction only: set \
                      `to_undirected` if the graph is undirected"

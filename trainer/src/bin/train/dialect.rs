@@ -62,7 +62,6 @@ const ALIASES: &[Alias] = &[
     ("max-grad-norm", "grad-clip"),
     ("eval-metric", "metric"),
     ("num-negative-edges", "num-negatives"),
-    ("target-etype", "edge-types"),
 ];
 
 /// The differences of this command line from a plain one.

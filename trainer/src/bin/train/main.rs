@@ -97,6 +97,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
     match place {
         Place::Parent(ranks) => {
+            place::check_master_port(&ranks)?;
             let end = ranks.run(|line| eprintln!("{line}"))?;
             remove_abandoned();
             Ok(ExitCode::from(exit::code_of_ranks(end)))

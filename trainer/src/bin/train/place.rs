@@ -7,7 +7,8 @@ use edgecut_cluster::{
     DEFAULT_MASTER_PORT, EnvRanks, IpConfig, Launcher, LocalRanks, SPAWNED, Token, free_port, gloo_listen_addr,
     share_of_cores,
 };
-use std::net::IpAddr;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 
 /// The most processes per core that make sense, and the number that is allowed on every machine.
 const PROCESSES_PER_CORE: usize = 8;
@@ -239,6 +240,22 @@ impl Rank {
 
 fn usage(what: impl Into<String>) -> UsageError {
     UsageError(what.into())
+}
+
+/// Checks that the port of rank 0 is free if rank 0 is to run here, so that the other ranks do not wait for it in vain.
+///
+/// # Errors
+/// The port is in use.
+pub(crate) fn check_master_port(ranks: &LocalRanks) -> anyhow::Result<()> {
+    let LocalRanks { first_rank, ref master_addr, master_port, .. } = *ranks;
+    let bound = TcpListener::bind((Ipv4Addr::UNSPECIFIED, master_port));
+    match bound.map_err(|error| error.kind()) {
+        Err(ErrorKind::AddrInUse) if first_rank == 0 => bail!(
+            "listen on {master_addr}:{master_port}: port in use; choose another --master-port or end the process that \
+             holds it"
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the address to listen on, if it is set. The interface that PyTorch's variable names counts in jobs on several

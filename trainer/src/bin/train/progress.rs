@@ -81,8 +81,6 @@ impl Progress {
         }
         let StepReport { epoch, step, num_steps, .. } = *report;
         if step == 1 {
-            self.epoch_start = Instant::now();
-            self.since = Stretch::new();
             self.bar.set_length(num_steps as u64);
             self.bar.reset();
         }
@@ -98,6 +96,12 @@ impl Progress {
             eprintln!("{name}, step {step}/{num_steps}: {}, {left:.0} s left in this epoch", self.since.text());
             self.since = Stretch::new();
         }
+    }
+
+    /// Starts the clock of the next epoch.
+    pub(crate) fn epoch_begins(&mut self) {
+        self.epoch_start = Instant::now();
+        self.since = Stretch::new();
     }
 
     /// Removes the progress bar.

@@ -12,7 +12,7 @@ use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::ModelSaver;
 use edgecut_trainer::{ClassificationResult, EpochCost, EpochReport, Improved, Observer, ParameterCount, StepReport};
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The reporter of a run: progress on the terminal, the metrics file and the saved model.
 pub(crate) struct Reporter {
@@ -78,7 +78,9 @@ impl Reporter {
         (whole, dataset): (Option<&WholeArgs>, Option<&Path>),
         args: &OutputArgs,
     ) -> anyhow::Result<()> {
-        let files = [&args.metrics, &args.save_model].into_iter().flatten();
+        // Not beside devices, such as /dev/stdout.
+        let is_file = |path: &&PathBuf| !path.exists() || path.is_file();
+        let files = [&args.metrics, &args.save_model].into_iter().flatten().filter(is_file);
         files.filter(|_| self.is_first).try_for_each(|file| write_config(flags, whole, dataset, file))
     }
 
@@ -171,6 +173,7 @@ pub(crate) struct TaskReporter<T> {
 impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
     fn started(&mut self, parameters: ParameterCount) {
         self.reporter.say(&format!("training {parameters}"));
+        self.reporter.progress.epoch_begins();
     }
 
     fn step(&mut self, report: &StepReport) {
@@ -187,11 +190,15 @@ impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
             events.epoch(report)?;
         }
         self.reporter.say(&self.task.words(report, self.reporter.num_epochs));
+        self.reporter.progress.epoch_begins();
         Ok(())
     }
 
     fn improved(&mut self, best: &Improved<'_>, world: &mut ProcessGroup) -> std::io::Result<()> {
-        self.reporter.best_epoch = best.epoch;
+        // Without validation data, the last epoch is taken for want of a better one.
+        if best.valid_metric.is_some() {
+            self.reporter.best_epoch = best.epoch;
+        }
         self.reporter.save(best, world)
     }
 }

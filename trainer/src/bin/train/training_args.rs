@@ -262,12 +262,15 @@ impl TrainingArgs {
     /// evaluation is fast on this graph. It has no error from sampling.
     pub(crate) fn all_neighbors(&self, sampling: &SamplingArgs, meta: &Meta) -> Option<NumNeighbors> {
         let is_chosen = self.eval_num_neighbors.is_some() || self.num_neighbors.names_types() || sampling.weighted;
-        if is_chosen || self.model == ModelName::Embedding {
+        // Each seed of a batch would have a neighborhood of its own.
+        let is_disjoint = sampling.disjoint || sampling.time_attr.is_some();
+        if is_chosen || is_disjoint || self.model == ModelName::Embedding {
             return None;
         }
         let num_hops = self.num_neighbors.value.num_hops();
         let num_edges: u64 = meta.edge_types.iter().map(|edges| edges.num_edges).sum();
-        let num_seeds = meta.node_types.iter().map(|nodes| nodes.split_sizes[1]).max().unwrap_or(0);
+        let num_seeds =
+            meta.node_types.iter().map(|nodes| nodes.split_sizes[1].max(nodes.split_sizes[2])).max().unwrap_or(0);
         let num_batches = num_seeds.div_ceil(u64::from(self.batch_size));
         let work = num_edges.saturating_mul(num_hops as u64).saturating_mul(num_batches);
         (work <= MOST_EVALUATED_EDGES).then(|| vec![Fanout::All; num_hops].into())
