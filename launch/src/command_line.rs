@@ -1,6 +1,7 @@
 //! Command lines as users of PyG's and DGL's launchers write them.
 
 use crate::args::Args;
+use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory};
 use edgecut_cli::{MeaninglessFlag, forgiving, with_short_help};
 
@@ -57,9 +58,16 @@ pub(crate) struct Words {
 
 /// Parses the command line of this process. Ends the process with status 2 if it is invalid.
 pub(crate) fn parse() -> Args {
-    let words = Words::new(std::env::args().skip(1));
+    let words = std::env::args_os().skip(1).map(|word| word.into_string().unwrap_or_else(|word| not_utf8(&word)));
+    let words = Words::new(words);
     words.notes.iter().for_each(|note| eprintln!("note: {note}"));
     words.parse().unwrap_or_else(|error| error.exit())
+}
+
+/// Ends the process because an argument is not valid UTF-8.
+fn not_utf8(word: &std::ffi::OsStr) -> ! {
+    let text = format!("the argument {word:?} is not valid UTF-8: rename the file or folder that it names");
+    Args::command().error(ErrorKind::InvalidUtf8, text).exit()
 }
 
 impl Words {

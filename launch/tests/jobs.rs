@@ -373,3 +373,13 @@ fn a_closed_terminal_ends_the_job() {
     assert!(wait_until(|| lab.job_processes().is_empty()));
     assert_eq!(job.finish().status.code(), Some(130));
 }
+
+#[test]
+fn an_argument_that_is_not_utf8_is_a_usage_error() {
+    use std::os::unix::ffi::OsStrExt;
+    let word = std::ffi::OsStr::from_bytes(b"--workspace=/data/\xff");
+    let run = std::process::Command::new(env!("CARGO_BIN_EXE_launch")).arg(word).output().unwrap();
+    let text = String::from_utf8_lossy(&run.stderr);
+    assert_eq!(run.status.code(), Some(2), "{text}");
+    assert!(text.contains("is not valid UTF-8") && !text.contains("panicked"), "{text}");
+}
