@@ -72,7 +72,8 @@ pub(crate) struct Args {
     /// Copy the program to the nodes that do not have the same file, and run the copy
     #[arg(long, alias = "sync_binary")]
     pub(crate) sync_binary: bool,
-    /// Restart the whole job at most K times when a process or a node fails
+    /// Restart the whole job at most K times when a process or a node fails. With `--role server`, a server that fails
+    /// is started again alone
     #[arg(long, alias = "max_restarts", value_name = "K", default_value_t = 0)]
     pub(crate) max_restarts: u32,
     /// Seconds without a sign of life after which a node counts as lost, and after which a node ends its processes. A

@@ -15,8 +15,8 @@ const SWEEPING: Duration = Duration::from_secs(5);
 const ID_LEN: usize = 32;
 
 impl Launcher {
-    /// Runs the job once, until all its processes have ended or are lost.
-    pub(crate) fn attempt(&mut self, restarts: u32) -> anyhow::Result<Watch> {
+    /// Runs the job once, until all its processes have ended or are lost. `restarts` counts the restarts so far.
+    pub(crate) fn attempt(&mut self, restarts: u32, max_restarts: u32) -> anyhow::Result<Watch> {
         self.printer().begin(restarts)?;
         // Each attempt has a new secret, unless the user gives one, so a late process of an earlier attempt is rejected.
         let job_id = Token::random()?;
@@ -26,6 +26,10 @@ impl Launcher {
             self.send(node, Order::Start(self.plan.start(node, job_id, &token, restarts)));
         }
         let mut watch = Watch::new(self.plan.nodes.iter().map(|node| node.ranks.clone()).collect());
+        if self.plan.is_servers {
+            // Servers connect to each other anew, so each one can be started again alone.
+            watch = watch.with_restarts(max_restarts - restarts);
+        }
         let mut sweeps: Vec<JoinHandle<()>> = Vec::new();
         let mut looked = Instant::now();
         self.standstill.restart();
@@ -73,8 +77,22 @@ impl Launcher {
                     self.lose(&mut watch, node, &self.no_sign_of_life());
                 }
             }
-            if let Some(action) = watch.tick(Instant::now()) {
-                self.act(&mut watch, action);
+            match watch.tick(Instant::now()) {
+                Some(Action::StartAgain(failure)) => {
+                    let done = max_restarts - watch.restarts_left();
+                    let host = self.host_of(failure.rank);
+                    let ending = &failure.ending;
+                    self.printer().note(format!(
+                        "rank {} on {host} {ending}; starting it again ({done} of {max_restarts})",
+                        failure.rank
+                    ));
+                    let node = self.plan.node_of(failure.rank);
+                    let mut start = self.plan.start(node, job_id, &token, done);
+                    start.ranks.retain(|start| start.rank == failure.rank);
+                    self.send(node, Order::StartAgain(start));
+                }
+                Some(action) => self.act(&mut watch, action),
+                None => {}
             }
         }
         let deadline = Instant::now() + SWEEPING;
@@ -87,6 +105,7 @@ impl Launcher {
     /// Carries out a decision of the watch.
     fn act(&mut self, watch: &mut Watch, action: Action) {
         match action {
+            Action::StartAgain(_) => {}
             Action::Stop => (0..self.links.len()).for_each(|node| self.send(node, Order::Stop)),
             Action::Kill => (0..self.links.len()).for_each(|node| self.send(node, Order::Kill)),
             Action::GiveUp(nodes) => {

@@ -289,6 +289,10 @@ impl Launcher {
         }
         self.fail_if_any(problems)?;
         self.plan.master_listens_at(answers[0].listen_addr);
+        if self.plan.is_servers {
+            // Servers are in no job, so none of them is a master.
+            return Ok(());
+        }
         // Node 0 holds the master's port since its check, so that the others can connect to it before rank 0 runs.
         let others: Vec<usize> = all.into_iter().skip(1).collect();
         let probe = Order::Probe { host: self.plan.master_addr.clone(), port: self.plan.master_port, round };
@@ -347,7 +351,10 @@ impl Launcher {
         let mut restarts = 0;
         self.check()?;
         loop {
-            let watch = self.attempt(restarts)?;
+            let watch = self.attempt(restarts, max_restarts)?;
+            if self.plan.is_servers {
+                restarts = max_restarts - watch.restarts_left();
+            }
             if watch.is_interrupted() {
                 self.printer().note("interrupted: all processes have ended");
                 return Ok(ExitCode::from(INTERRUPTED));
@@ -447,9 +454,8 @@ impl Launcher {
         )
     }
 
-    fn host_of(&self, rank: usize) -> &str {
-        let node = self.plan.nodes.iter().find(|node| node.ranks.contains(&rank));
-        node.map_or("?", |node| &node.target.host)
+    pub(crate) fn host_of(&self, rank: usize) -> &str {
+        &self.plan.nodes[self.plan.node_of(rank)].target.host
     }
 }
 

@@ -47,6 +47,8 @@ pub(crate) enum Order {
     Probe { host: String, port: u16, round: u64 },
     /// Start the ranks of the node.
     Start(Start),
+    /// Start these ranks of the running job again, which have ended.
+    StartAgain(Start),
     /// Ask all ranks to end, and kill those that still run after [`GRACE`].
     Stop,
     /// Kill all ranks.

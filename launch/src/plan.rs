@@ -35,7 +35,7 @@ pub(crate) struct Plan {
     /// The secret that the user gives, if any.
     token: Option<Token>,
     /// True if the processes are servers.
-    is_servers: bool,
+    pub(crate) is_servers: bool,
 }
 
 /// The part of a job that runs on one node.
@@ -167,6 +167,15 @@ impl Plan {
             listen: self.nodes[node].listen.clone(),
             ranks: self.nodes[node].ranks.clone().map(|rank| self.rank(node, rank)).collect(),
         }
+    }
+
+    /// Returns the node of a rank.
+    ///
+    /// # Panics
+    /// If the rank is not in the job.
+    pub(crate) fn node_of(&self, rank: usize) -> usize {
+        let node = self.nodes.iter().position(|node| node.ranks.contains(&rank));
+        node.expect("a rank of the job")
     }
 
     /// Returns the variables of all ranks of a node. torchrun's variables override those of the file and of

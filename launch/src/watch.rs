@@ -11,12 +11,16 @@ const REPORTING: Duration = SILENCE;
 /// The time after a standstill of this program within which a lost connection is blamed on it. `ssh` takes some seconds
 /// to notice.
 const AFTERMATH: Duration = Duration::from_secs(30);
+/// The pause before a server is started again.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
 /// The exit status of a rank that ended because another one failed, as `train --help` documents it.
 const OTHER_RANK_FAILED: Ending = Ending::Code(3);
 
 /// The next action of the launcher.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
+    /// Start this rank again, after this failure.
+    StartAgain(Failure),
     /// Tell all agents to stop their ranks.
     Stop,
     /// Tell all agents to kill their ranks.
@@ -46,6 +50,10 @@ pub(crate) struct Watch {
     nodes: Vec<Range<usize>>,
     /// The end of each rank, if it has ended.
     endings: Vec<Option<Ending>>,
+    /// The number of single ranks that may still be started again.
+    restarts_left: u32,
+    /// The ranks to start again, and the time of each.
+    waiting: Vec<(Failure, Instant)>,
     /// The failure that is reported as the cause.
     failure: Option<Failure>,
     /// The time at which the other ranks are to be stopped.
@@ -67,6 +75,8 @@ impl Watch {
         Self {
             nodes,
             endings,
+            restarts_left: 0,
+            waiting: Vec::new(),
             failure: None,
             stop_at: None,
             stopped_at: None,
@@ -76,8 +86,24 @@ impl Watch {
         }
     }
 
+    /// Lets up to `restarts` ranks that fail be started again alone, for ranks that do not depend on each other.
+    pub(crate) fn with_restarts(self, restarts: u32) -> Self {
+        Self { restarts_left: restarts, ..self }
+    }
+
+    /// Returns the number of single ranks that may still be started again.
+    pub(crate) fn restarts_left(&self) -> u32 {
+        self.restarts_left
+    }
+
     /// Notes the end of a rank.
     pub(crate) fn ended(&mut self, rank: usize, ending: Ending, now: Instant) {
+        let has_failed = matches!(ending, Ending::Code(1..) | Ending::Signal(_));
+        if has_failed && self.restarts_left > 0 && self.stop_at.is_none() && self.stopped_at.is_none() {
+            self.restarts_left -= 1;
+            self.waiting.push((Failure { rank, ending }, now + RESTART_PAUSE));
+            return;
+        }
         if !ending.is_success() {
             // A stopped rank fails because it was stopped. A rank that failed by itself is the cause, even if others
             // ended first.
@@ -86,8 +112,16 @@ impl Watch {
                 self.failure = Some(Failure { rank, ending: ending.clone() });
             }
             self.stop_at.get_or_insert(now + FOLLOW);
+            self.cancel_restarts();
         }
         self.endings[rank] = Some(ending);
+    }
+
+    /// Counts ranks that wait for their restart as ended.
+    fn cancel_restarts(&mut self) {
+        for (Failure { rank, ending }, _) in std::mem::take(&mut self.waiting) {
+            self.endings[rank] = Some(ending);
+        }
     }
 
     /// Notes that this program stood still for `length` until now: it was suspended, or its machine slept.
@@ -125,6 +159,7 @@ impl Watch {
             let is_aftermath = self.pause.is_some_and(|pause| now.saturating_duration_since(pause.until) < AFTERMATH);
             self.ended_by_pause |= is_aftermath && self.is_undisturbed();
         }
+        self.waiting.retain(|(failure, _)| !self.nodes[node].contains(&failure.rank));
         for rank in self.nodes[node].clone() {
             if self.endings[rank].is_none() {
                 self.ended(rank, Ending::Lost(why.into()), now);
@@ -140,6 +175,7 @@ impl Watch {
     /// Handles an interrupt: the first one stops the ranks, the second one kills them.
     pub(crate) fn interrupt(&mut self, now: Instant) -> Action {
         self.interrupts += 1;
+        self.cancel_restarts();
         self.stopped_at.get_or_insert(now);
         if self.interrupts == 1 { Action::Stop } else { Action::Kill }
     }
@@ -148,6 +184,9 @@ impl Watch {
     pub(crate) fn tick(&mut self, now: Instant) -> Option<Action> {
         if self.is_done() {
             return None;
+        }
+        if let Some(at) = self.waiting.iter().position(|&(_, at)| now >= at) {
+            return Some(Action::StartAgain(self.waiting.swap_remove(at).0));
         }
         if self.stopped_at.is_none() && self.stop_at.is_some_and(|at| now >= at) {
             self.stopped_at = Some(now);
@@ -221,6 +260,45 @@ mod tests {
         watch.lost(0, "silent", late);
         watch.lost(1, "silent", late);
         assert!(watch.is_done());
+    }
+
+    #[test]
+    fn a_server_is_started_again_alone_as_often_as_is_allowed() {
+        let (watch, now) = watch();
+        let mut watch = watch.with_restarts(2);
+        watch.ended(1, Ending::Signal(9), now);
+        assert!(watch.failure().is_none() && watch.is_running(0));
+        assert_eq!(watch.tick(now), None);
+        let killed = Failure { rank: 1, ending: Ending::Signal(9) };
+        let later = now + RESTART_PAUSE;
+        assert_eq!(watch.tick(later), Some(Action::StartAgain(killed)));
+        assert_eq!((watch.tick(later), watch.restarts_left()), (None, 1));
+        // A server that ends by itself is done.
+        watch.ended(0, Ending::Code(0), later);
+        assert_eq!((watch.tick(later), watch.restarts_left()), (None, 1));
+        watch.ended(2, Ending::Code(1), later);
+        watch.ended(1, Ending::Code(2), later);
+        // The last failure ends the job, and the restart that waits is off.
+        assert_eq!(watch.failure(), Some(&Failure { rank: 1, ending: Ending::Code(2) }));
+        assert_eq!(watch.tick(later + FOLLOW), Some(Action::Stop));
+        watch.ended(3, Ending::Signal(15), later + FOLLOW);
+        assert!(watch.is_done());
+    }
+
+    #[test]
+    fn nothing_is_started_again_after_an_interrupt_or_on_a_lost_node() {
+        let (watch, now) = watch();
+        let mut watch = watch.with_restarts(9);
+        watch.ended(0, Ending::Code(1), now);
+        watch.interrupt(now);
+        (1..4).for_each(|rank| watch.ended(rank, Ending::Signal(15), now));
+        assert!(watch.is_done());
+        let (watch, now) = self::watch();
+        let mut watch = watch.with_restarts(9);
+        watch.ended(2, Ending::Code(1), now);
+        watch.lost(1, "no sign of life", now);
+        assert_eq!(watch.failure().unwrap().rank, 2);
+        assert_eq!(watch.tick(now + RESTART_PAUSE), Some(Action::Stop));
     }
 
     #[test]

@@ -267,6 +267,46 @@ fn a_job_starts_again_under_another_name_and_secret() {
 }
 
 #[test]
+fn a_server_starts_again_alone() {
+    let Some(lab) = lab("single restarts") else { return };
+    lab.script(
+        "serve",
+        "echo \"rank $RANK attempt $EDGECUT_RESTART_COUNT\"\n\
+         [ \"$RANK\" = 0 ] || [ \"$EDGECUT_RESTART_COUNT\" -ge ${1:-2} ] || { sleep 0.5; kill -9 $$; }\n\
+         until [ -e done ]; do sleep 0.1; done\n",
+    );
+    let servers = lab.servers_config();
+    let token = lab.path("token");
+    std::fs::write(&token, "a secret of more than 16 bytes\n").unwrap();
+    std::fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let token = arg(&token);
+    let flags = ["--ip-config", &arg(&servers), "--role", "server", "--token-file", &token, "--max-restarts", "2"];
+    let job = lab.spawn(&[flags.as_slice(), &["./serve"]].concat());
+    job.wait_for("rank 1 attempt 2", 1);
+    lab.hosts.iter().for_each(|host| std::fs::write(host.files.join("done"), "").unwrap());
+    let run = job.finish();
+    assert!(run.status.success(), "{run:#?}");
+    // The other server was not disturbed.
+    assert_eq!((run.out.matches("rank 0 attempt").count(), run.out.matches("rank 1 attempt").count()), (1, 3), "{run:#?}");
+    let said = "was ended by signal 9; starting it again (2 of 2)";
+    assert!(run.err.contains(said) && !run.err.contains("whole job"), "{run:#?}");
+    lab.hosts.iter().for_each(|host| std::fs::remove_file(host.files.join("done")).unwrap());
+
+    // A server that fails too often ends all servers.
+    let run = lab.run(&[flags.as_slice(), &["./serve", "9"]].concat());
+    assert_eq!(run.status.code(), Some(137), "{run:#?}");
+    assert_eq!(run.out.matches("rank 1 attempt").count(), 3, "{run:#?}");
+    assert!(lab.job_processes().is_empty());
+
+    // An interrupt during the pause before a restart ends the job.
+    let job = lab.spawn(&[flags.as_slice(), &["./serve", "9"]].concat());
+    job.wait_for("rank 1 attempt 1", 1);
+    job.signal(Signal::INT);
+    assert_eq!(job.finish().status.code(), Some(130));
+    assert!(lab.job_processes().is_empty());
+}
+
+#[test]
 fn the_secret_is_on_no_command_line() {
     let Some(lab) = lab("the secret") else { return };
     lab.script("tell", "echo \"$EDGECUT_TOKEN\" > secret\necho running\nsleep 1000\n");

@@ -62,6 +62,12 @@ pub enum PartitionError {
         /// The mismatch.
         why: String,
     },
+    /// The nodes of other parts cannot be ranked by the given rule.
+    #[error("`hotness`: {why}")]
+    Hotness {
+        /// The reason.
+        why: String,
+    },
     /// The output folder exists already.
     #[error("{} exists already: `overwrite` replaces it, or choose another output folder", path.display())]
     Exists {

@@ -101,6 +101,7 @@ fn run(
 ) -> Result<Meta, PartitionError> {
     staging::check_free(out_dir, options.overwrite)?;
     write::check_names(&dataset)?;
+    write::check_hotness(&dataset.node_types, options)?;
     progress.phase(Phase::Preparing);
     validate(&dataset)?;
     let ids = assignment::joined_ids(&dataset.node_types, options.num_parts)?;

@@ -1,6 +1,6 @@
 //! The options of partitioning.
 
-use edgecut_graph::{HoldOut, OverlapPolicy};
+use edgecut_graph::{HoldOut, HotnessRule, OverlapPolicy};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -27,6 +27,9 @@ pub struct PartitionOptions {
     pub hold_out_edges: Option<HoldOut>,
     /// The treatment of overlapping splits when the dataset was read; only recorded in `META.json`.
     pub overlap: OverlapPolicy,
+    /// The rule by which the nodes of other parts are ranked for each part, so that training caches the features that
+    /// it reads most often. `None` writes no ranking.
+    pub hotness: Option<HotnessRule>,
     /// True to replace an existing partitioned graph at the output folder.
     pub overwrite: bool,
 }
@@ -44,6 +47,7 @@ impl PartitionOptions {
             add_reverse_edges: false,
             hold_out_edges: None,
             overlap: OverlapPolicy::default(),
+            hotness: None,
             overwrite: false,
         }
     }

@@ -3,7 +3,7 @@
 use crate::staging::Staging;
 use crate::{Assignment, Method, PartitionError, PartitionOptions, Phase, Progress, assignment, constraints, staging};
 use edgecut_graph::part_writer::{self, Grouped, WriteError, WriteOptions, WriteProgress};
-use edgecut_graph::{Dataset, HoldOutChoice, Meta, Provenance};
+use edgecut_graph::{Dataset, HoldOutChoice, HotnessRule, Meta, NodeData, Provenance};
 use std::path::Path;
 
 /// Writes the parts that `assignment` makes of `dataset` to `out_dir`. Of `options` it uses only the number of parts,
@@ -20,6 +20,7 @@ pub fn write_parts(
 ) -> Result<Meta, PartitionError> {
     assignment::validate(dataset)?;
     check_names(dataset)?;
+    check_hotness(&dataset.node_types, options)?;
     assignment.check(&dataset.node_types, options.num_parts)?;
     staging::check_free(out_dir, options.overwrite)?;
     write_grouped(Grouped::new(dataset.clone()), assignment, options, out_dir, &())
@@ -50,6 +51,20 @@ pub(crate) fn write_grouped(
 /// Checks that every type has a folder name of its own.
 pub(crate) fn check_names(dataset: &Dataset) -> Result<(), PartitionError> {
     part_writer::check_names(dataset).map_err(|why| PartitionError::Names { dataset: dataset.name.clone(), why })
+}
+
+/// Checks that the nodes of other parts can be ranked, if they are to be.
+pub(crate) fn check_hotness(node_types: &[NodeData], options: &PartitionOptions) -> Result<(), PartitionError> {
+    let Some(rule) = &options.hotness else { return Ok(()) };
+    let refuse = |why: String| Err(PartitionError::Hotness { why });
+    rule.check().or_else(refuse)?;
+    if node_types.iter().all(|nodes| nodes.features.is_none()) {
+        return refuse("the graph has no node features that a cache could keep".into());
+    }
+    if matches!(rule, HotnessRule::Presample { .. }) && node_types.iter().all(|nodes| nodes.splits.train.is_empty()) {
+        return refuse("the graph has no training nodes to sample around: rank by in-degree instead".into());
+    }
+    Ok(())
 }
 
 /// The caller's progress, in the form that the file writer reports to.
@@ -87,5 +102,6 @@ fn provenance(dataset: &Grouped, options: &PartitionOptions) -> Provenance {
         hold_out_edges: options.hold_out_edges.map(|hold_out| [hold_out.valid_fraction, hold_out.test_fraction]),
         hold_out_choice: options.hold_out_edges.map_or_else(HoldOutChoice::default, |hold_out| hold_out.choice),
         overlap: options.overlap,
+        hotness: options.hotness.clone(),
     }
 }

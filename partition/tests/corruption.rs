@@ -2,14 +2,14 @@
 
 mod graphs;
 
-use edgecut_graph::{EdgeTypeId, META_FILE, Meta, Part, PartitionId, checksum, write_npy};
+use edgecut_graph::{EdgeTypeId, HotnessRule, META_FILE, Meta, Part, PartitionId, checksum, write_npy};
 use edgecut_partition::{Method, PartitionOptions, partition, verify};
 use graphs::rich;
 use half::f16;
 use std::path::{Path, PathBuf};
 
 /// One file of each kind, in the first part.
-const KINDS: [&str; 14] = [
+const KINDS: [&str; 16] = [
     "part_0/nodes/paper/original_ids.npy",
     "part_0/nodes/paper/features.npy",
     "part_0/nodes/author/features.npy",
@@ -24,6 +24,8 @@ const KINDS: [&str; 14] = [
     "part_0/edges/author__writes__paper/src_times.npy",
     "part_0/edges/paper__cites__paper/test_edges.npy",
     "part_0/nodes/author/times.npy",
+    "part_0/nodes/author/hot_nodes.npy",
+    "part_0/nodes/author/hotness.npy",
 ];
 
 struct Parts {
@@ -35,7 +37,8 @@ impl Parts {
     fn new() -> Self {
         let root = graphs::tempdir();
         let dir = root.path().join("2-parts");
-        partition(&rich(), &PartitionOptions::new(2), &dir, &()).unwrap();
+        let options = PartitionOptions { hotness: Some(HotnessRule::InDegree), ..PartitionOptions::new(2) };
+        partition(&rich(), &options, &dir, &()).unwrap();
         Self { _root: root, dir }
     }
 
@@ -221,7 +224,7 @@ fn rejects_files_that_contradict_each_other() {
         bytes[128 + entry * N..128 + (entry + 1) * N].copy_from_slice(&value);
     }
     type Damage = fn(&mut Vec<u8>);
-    let cases: [(&str, Damage, &str); 16] = [
+    let cases: [(&str, Damage, &str); 19] = [
         (KINDS[0], |b| words(b, 0, 39_u32.to_le_bytes()), "does not ascend after row 0"),
         (
             KINDS[0],
@@ -231,6 +234,9 @@ fn rejects_files_that_contradict_each_other() {
             },
             "past the last of 40",
         ),
+        (KINDS[14], |b| words(b, 0, 1000_u32.to_le_bytes()), "does not ascend after entry 0"),
+        (KINDS[14], |b| words(b, 0, 0_u32.to_le_bytes()), "entry 0 is node 0, which is not a node of another part"),
+        (KINDS[15], |b| words(b, 0, 0_u32.to_le_bytes()), "entry 0 is 0"),
         (KINDS[1], |b| words(b, 4, f32::NAN.to_le_bytes()), "feature 1 of row 1 is NaN or infinite"),
         (KINDS[2], |b| words(b, 0, f16::INFINITY.to_le_bytes()), "feature 0 of row 0 is NaN or infinite"),
         (KINDS[3], |b| words(b, 2, 3_i64.to_le_bytes()), "row 2 has label 3, outside -1..3"),

@@ -2,7 +2,7 @@
 
 mod graphs;
 
-use edgecut_graph::{EdgeTypeId, FeatureDtype, META_FILE, Meta, Part, PartitionId, map_npy, write_npy};
+use edgecut_graph::{EdgeTypeId, FeatureDtype, META_FILE, Meta, NodeTypeId, Part, PartitionId, map_npy, write_npy};
 use edgecut_partition::verify;
 use graphs::{contents, names};
 use serde_json::Value;
@@ -53,6 +53,34 @@ fn partitions_a_graph_of_several_types_with_reverse_edges() {
     let dir = root.path().join("partitions/fake-hetero/3-parts");
     let verified = run(&["verify", dir.to_str().unwrap()]);
     assert!(text(&verified.stdout).contains("all valid"), "{}", text(&verified.stderr));
+}
+
+#[test]
+fn ranks_the_nodes_of_other_parts() {
+    let root = tempfile::tempdir().unwrap();
+    let at = root.path().to_str().unwrap();
+    let flags = ["--dataset", "fake", "--avg-num-nodes", "500", "--root-dir", at, "--num-partitions", "2", "--json"];
+    let output = run(&[flags.as_slice(), &["--hotness", "presample", "--num-neighbors", "5,-1"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let made: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rule = serde_json::json!({ "ranking": "presample", "num_neighbors": [5, -1], "batch_size": 1024 });
+    assert_eq!((&made["provenance"]["hotness"], &made["node_types"][0]["has_hotness"]), (&rule, &true.into()));
+    let dir = root.path().join("partitions/fake/2-parts");
+    let verified = run(&["verify", dir.to_str().unwrap()]);
+    assert!(text(&verified.stdout).contains("all valid"), "{}", text(&verified.stderr));
+    let part = Part::open(&dir, PartitionId(1), true).unwrap();
+    let hot = part.nodes(NodeTypeId(0)).hot.as_ref().unwrap();
+    let owned = part.owned(NodeTypeId(0));
+    // Two hops from half of the nodes reach most nodes of the other part.
+    assert!(hot.nodes.len() > 100 && hot.nodes.iter().all(|node| !owned.contains(node)), "{} nodes", hot.nodes.len());
+    // With one batch of all seeds, a node is in at most one batch of each of the 1000 epochs.
+    assert!(hot.counts.iter().all(|count| (1..=1000).contains(count)));
+
+    let again = [flags.as_slice(), &["--overwrite"]].concat();
+    fails(&[again.as_slice(), &["--hotness", "presample", "--num-neighbors", "5,-2"]].concat(), 2, "--num-neighbors");
+    fails(&[again.as_slice(), &["--num-neighbors", "5"]].concat(), 2, "--hotness");
+    fails(&[again.as_slice(), &["--hotness", "in-degree", "--num-channels", "0"]].concat(), 1, "no node features");
+    assert!(Meta::read(&dir).unwrap().provenance.hotness.is_some(), "failed runs replaced the parts");
 }
 
 #[test]

@@ -17,15 +17,16 @@ const BATCHES_TO_COUNT: usize = 256;
 /// use edgecut_dist_sampler::CacheSize;
 /// use edgecut_trainer::{CpuCache, NodeRanking};
 /// // A fifth of the rows that other parts own.
-/// let cache = CpuCache { size: CacheSize::Ratio(0.2), ranking: NodeRanking::Presample };
+/// let cache = CpuCache { size: CacheSize::Ratio(0.2), ranking: Some(NodeRanking::Presample) };
 /// # let _ = cache;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CpuCache {
     /// The limit on the rows of a machine.
     pub size: CacheSize,
-    /// The ranking by which nodes are chosen.
-    pub ranking: NodeRanking,
+    /// The ranking by which nodes are chosen. `None` is the ranking that is stored with the part, or else
+    /// [`NodeRanking::Presample`].
+    pub ranking: Option<NodeRanking>,
 }
 
 /// The ranking by which nodes are chosen for a cache.
@@ -35,11 +36,12 @@ pub struct CpuCache {
 /// assert_eq!("in-degree".parse(), Ok(NodeRanking::InDegree));
 /// assert_eq!(NodeRanking::Presample.to_string(), "presample");
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeRanking {
+    /// The ranking that was stored with the part (`partition-graph --hotness`).
+    Stored,
     /// The number of batches of the first epoch that contain a node, counted in up to 256 batches per rank.
-    #[default]
     Presample,
     /// The in-degree of a node in the whole graph. Needs no sampling, but knows nothing of seeds and fan-outs.
     InDegree,
@@ -48,6 +50,7 @@ pub enum NodeRanking {
 impl fmt::Display for NodeRanking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Stored => "stored",
             Self::Presample => "presample",
             Self::InDegree => "in-degree",
         })
@@ -58,9 +61,10 @@ impl FromStr for NodeRanking {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
+            "stored" => Ok(Self::Stored),
             "presample" => Ok(Self::Presample),
             "in-degree" => Ok(Self::InDegree),
-            _ => Err(format!("'{text}' is not a ranking of nodes: give presample or in-degree")),
+            _ => Err(format!("'{text}' is not a ranking of nodes: give stored, presample or in-degree")),
         }
     }
 }
@@ -79,8 +83,18 @@ impl CpuCache {
             return Ok(());
         }
         let hotness = match self.ranking {
-            NodeRanking::Presample => count(BATCHES_TO_COUNT)?,
-            NodeRanking::InDegree => node.in_degrees_elsewhere()?,
+            Some(NodeRanking::Presample) => count(BATCHES_TO_COUNT)?,
+            Some(NodeRanking::InDegree) => node.in_degrees_elsewhere()?,
+            Some(NodeRanking::Stored) => node.stored_hotness().ok_or_else(|| TrainError::Config {
+                what:
+                    "`cache_ranking` is stored, but this process holds no parts with a ranking: partition again with \
+                       --hotness, or rank by presample"
+                        .into(),
+            })?,
+            None => match node.stored_hotness() {
+                Some(stored) => stored,
+                None => count(BATCHES_TO_COUNT)?,
+            },
         };
         node.cache_features(hotness, self.size)?;
         Ok(())

@@ -2,10 +2,12 @@
 
 mod programs;
 
+use edgecut_graph::HotnessRule;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
+use edgecut_partition::{Method, PartitionOptions, partition};
 use programs::{
-    ENDS_WITHIN, TRAIN, children_of, end, error_of, fake_parts, free_port, node, parts, rank, run, skip, stderr, train,
-    typed_parts, unplace,
+    ENDS_WITHIN, TRAIN, children_of, end, error_of, fake_parts, free_port, node, parts, random_graph, rank, run, skip,
+    stderr, train, typed_parts, unplace,
 };
 use serde_json::Value;
 use std::net::TcpListener;
@@ -97,6 +99,32 @@ fn a_cache_of_features_changes_the_traffic_alone() {
             assert!(total > received, "{total} bytes with evaluation and the cache, {received} in training");
         }
     }
+}
+
+#[test]
+fn a_stored_ranking_fills_the_cache_by_default() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path().join("2-parts");
+    let rule = HotnessRule::Presample { num_neighbors: vec![15, 10, 5], batch_size: 64 };
+    let options = PartitionOptions { hotness: Some(rule), method: Method::Random, ..PartitionOptions::new(2) };
+    partition(&random_graph(2), &options, &dir, &()).expect("write the parts");
+    let result = |extra: &[&str]| {
+        let mut command = node(&dir);
+        let output = run(command.args(["--nproc-per-node", "2", "--num-epochs", "2", "--json"]).args(extra));
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(stderr(&output).contains("cached nodes"), !extra.is_empty(), "{}", stderr(&output));
+        serde_json::from_slice::<Value>(&output.stdout).expect("a result")
+    };
+    let plain = result(&[]);
+    for extra in [["--cache-ratio", "0.3"].as_slice(), &["--cache-ratio", "0.3", "--cache-ranking", "stored"]] {
+        assert_eq!(result(extra), plain, "{extra:?}");
+    }
+    let unranked = parts(2, 2);
+    let mut command = node(&unranked.path);
+    command.args(["--nproc-per-node", "2", "--num-epochs", "1", "--cache-ratio", "0.3", "--cache-ranking", "stored"]);
+    let output = run(&mut command);
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains("--cache-ranking is stored, but"), "{}", stderr(&output));
 }
 
 #[test]

@@ -93,6 +93,28 @@ impl DistGraph {
         Ok(hotness)
     }
 
+    /// Returns the counts of the nodes of other parts that were ranked when the parts were written, or `None` if this
+    /// process holds no ranking.
+    ///
+    /// ```
+    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// assert!(node.stored_hotness().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stored_hotness(&self) -> Option<Hotness> {
+        let num_types = self.part().meta().node_types.len();
+        let ranked: Vec<_> = (0..num_types).map(|t| self.part().nodes(type_id(t)).hot.as_ref()).collect();
+        if ranked.iter().all(Option::is_none) {
+            return None;
+        }
+        let mut hotness = Hotness::new(num_types);
+        for (t, hot) in ranked.into_iter().enumerate() {
+            let Some(hot) = hot else { continue };
+            hot.nodes.iter().zip(&hot.counts[..]).for_each(|(&node, &count)| hotness.add(t, node, count));
+        }
+        Some(hotness)
+    }
+
     /// Returns the bytes of the feature rows that other parts own.
     fn remote_feature_bytes(&self) -> u64 {
         let node_types = self.part().meta().node_types.iter().enumerate();

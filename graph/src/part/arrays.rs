@@ -22,6 +22,18 @@ pub struct PartNodes {
     pub splits: Splits,
     /// The time of each row, if the type has times.
     pub times: Option<Buffer<i64>>,
+    /// The nodes of other parts that this part will read most often, if they were ranked.
+    pub hot: Option<HotNodes>,
+}
+
+/// The nodes of other parts that a part will read, with their counts. Of a group of parts, a node can be listed several
+/// times, and can be in the group; its counts add up.
+#[derive(Clone, Debug)]
+pub struct HotNodes {
+    /// Global ids.
+    pub nodes: Buffer<u32>,
+    /// The count of each node, in the unit of the [`HotnessRule`](crate::HotnessRule).
+    pub counts: Buffer<u32>,
 }
 
 impl PartNodes {

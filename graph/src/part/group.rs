@@ -1,6 +1,6 @@
 //! Several consecutive parts that one process holds as if they were one part.
 
-use super::arrays::{PartEdges, PartNodes};
+use super::arrays::{HotNodes, PartEdges, PartNodes};
 use super::mapped_part::Part;
 use super::{Csc, Meta, PartMeta, PartitionBook};
 use crate::dataset::{EdgeAttributes, EdgeList, HeldOutEdges, Split, Splits};
@@ -95,6 +95,10 @@ fn join_nodes(parts: Vec<PartNodes>) -> PartNodes {
     let original_ids = joined(parts.iter().map(|part| &part.original_ids));
     let labels = joined_if(parts.iter().map(|part| part.labels.as_ref()));
     let times = joined_if(parts.iter().map(|part| part.times.as_ref()));
+    let hot = parts.iter().all(|part| part.hot.is_some()).then(|| HotNodes {
+        nodes: joined(parts.iter().flat_map(|part| &part.hot).map(|hot| &hot.nodes)),
+        counts: joined(parts.iter().flat_map(|part| &part.hot).map(|hot| &hot.counts)),
+    });
     let mut splits = Splits::default();
     for split in Split::ALL {
         let mut rows = Vec::new();
@@ -111,7 +115,7 @@ fn join_nodes(parts: Vec<PartNodes>) -> PartNodes {
         rows.par_sort_unstable_by_key(|&row| original_ids[row as usize]);
         rows.into()
     });
-    PartNodes { original_ids, by_original, features, labels, splits, times }
+    PartNodes { original_ids, by_original, features, labels, splits, times, hot }
 }
 
 fn join_edges(parts: Vec<PartEdges>, num_sources: usize) -> Result<PartEdges, GraphError> {

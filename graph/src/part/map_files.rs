@@ -1,6 +1,6 @@
 //! Mapping and validation of the files of a part.
 
-use super::arrays::{PartEdges, PartNodes};
+use super::arrays::{HotNodes, PartEdges, PartNodes};
 use super::folders::{edge_dir, node_dir};
 use super::{Csc, EdgeTypeMeta, Meta, NodeTypeMeta};
 use crate::classes::check_num_classes;
@@ -46,7 +46,8 @@ impl PartFiles<'_> {
             splits.set(split, ids);
         }
         let times = t.has_times.then(|| array(dir.join("times.npy"), &[rows])).transpose()?;
-        Ok(PartNodes { original_ids, by_original: None, features, labels, splits, times })
+        let hot = t.has_hotness.then(|| hot_nodes(&dir, t, self.part)).transpose()?;
+        Ok(PartNodes { original_ids, by_original: None, features, labels, splits, times, hot })
     }
 
     /// Maps and checks the arrays of the edge type `e`.
@@ -83,6 +84,28 @@ impl PartFiles<'_> {
         }
         Ok(PartEdges { src_type, dst_type, csc, attributes, src_times, held_out })
     }
+}
+
+fn hot_nodes(dir: &Path, t: &NodeTypeMeta, part: PartitionId) -> Result<HotNodes, GraphError> {
+    let path = dir.join("hot_nodes.npy");
+    let (_, nodes) = map_npy::<u32>(&path)?;
+    let owned = t.book.range(part);
+    if let Some(at) = nodes.windows(2).position(|pair| pair[0] >= pair[1]) {
+        return Err(GraphError::format(path, format!("it does not ascend after entry {at}")));
+    }
+    if let Some(at) = nodes.iter().position(|&node| owned.contains(&node) || node as usize >= t.book.num_nodes()) {
+        let why = format!("entry {at} is node {}, which is not a node of another part", nodes[at]);
+        return Err(GraphError::format(path, why));
+    }
+    let counts_file = dir.join("hotness.npy");
+    let counts: Buffer<u32> = array(counts_file.clone(), &[nodes.len()])?;
+    if let Some(at) = first_position(&counts, |count| count == 0) {
+        return Err(GraphError::format(
+            counts_file,
+            format!("entry {at} is 0, but nodes without reads are not listed"),
+        ));
+    }
+    Ok(HotNodes { nodes, counts })
 }
 
 fn features(path: PathBuf, rows: usize, dim: usize, dtype: FeatureDtype) -> Result<Option<Features>, GraphError> {

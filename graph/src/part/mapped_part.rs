@@ -95,6 +95,7 @@ impl Part {
             labels: t.has_labels.then(Buffer::default),
             splits: Splits::default(),
             times: no_times(t.has_times),
+            hot: None,
         });
         let nodes = nodes.collect();
         let type_of = |name: &str| {

@@ -162,7 +162,8 @@ impl Meta {
                 let labels = t.has_labels.then_some("labels");
                 let times = t.has_times.then_some("times");
                 let present = ["original_ids", "train", "valid", "test"].into_iter();
-                let present = present.chain(features).chain(labels).chain(times);
+                let hot = t.has_hotness.then_some(["hot_nodes", "hotness"]).into_iter().flatten();
+                let present = present.chain(features).chain(labels).chain(times).chain(hot);
                 names.extend(present.map(|file| format!("{dir}/{file}.npy")));
             }
             for e in &self.edge_types {

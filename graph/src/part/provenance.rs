@@ -1,5 +1,6 @@
 //! The record of how parts were made.
 
+use super::HotnessRule;
 use crate::dataset::{HoldOutChoice, OverlapPolicy};
 use serde::{Deserialize, Serialize};
 
@@ -33,4 +34,7 @@ pub struct Provenance {
     /// The treatment of overlapping splits. Defaults to `error` for older descriptions without this field.
     #[serde(default)]
     pub overlap: OverlapPolicy,
+    /// The rule by which each part's hot nodes of other parts were ranked, if they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hotness: Option<HotnessRule>,
 }

@@ -24,6 +24,9 @@ pub struct NodeTypeMeta {
     /// True if nodes have times.
     #[serde(default)]
     pub has_times: bool,
+    /// True if each part lists the nodes of other parts that it will read most often.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_hotness: bool,
 }
 
 impl NodeTypeMeta {

@@ -1,5 +1,6 @@
 //! The files of all parts, written in parallel and in pieces.
 
+use super::hotness::RankedNodes;
 use super::in_edges::{HeldOutInPart, RenumberedInEdges};
 use super::renumber::{Renumbering, SplitRows};
 use super::{InEdges, WriteError, WriteOptions, WriteProgress};
@@ -37,12 +38,24 @@ impl<'a> FileWriter<'a> {
         let is_synced = options.is_synced;
         let edge_bytes = |edges: &InEdges| edge_bytes(edges, &node_types[edges.src_type], num_parts);
         let bytes = node_types.iter().map(node_bytes).chain(edge_types.iter().map(edge_bytes));
-        Self { dir, meter: Meter { progress, done: AtomicU64::new(0), total: bytes.sum::<usize>() as u64, is_synced } }
+        Self {
+            dir,
+            meter: Meter {
+                progress,
+                done: AtomicU64::new(0),
+                total: AtomicU64::new(bytes.sum::<usize>() as u64),
+                is_synced,
+            },
+        }
     }
 
     /// Writes the files of `jobs` in parallel, and returns their sizes and checksums.
     pub(super) fn write(&self, jobs: Vec<Job>) -> Result<Files, WriteError> {
         for job in &jobs {
+            if let Content::Ranked(values) = job.content {
+                // The number of ranked nodes is only known now.
+                self.meter.total.fetch_add(size_of_val(values) as u64, Ordering::Relaxed);
+            }
             if let Some(parent) = self.dir.join(&job.name).parent() {
                 std::fs::create_dir_all(parent).map_err(|e| GraphError::io(parent, e))?;
             }
@@ -110,6 +123,20 @@ pub(super) fn node_jobs<'a>(
     jobs
 }
 
+/// Returns the files of the ranked nodes of all parts, of node types with features. `ranked` is by part and type.
+pub(super) fn hotness_jobs<'a>(node_types: &[NodeData], ranked: &'a [Vec<RankedNodes>]) -> Vec<Job<'a>> {
+    let mut jobs = Vec::new();
+    for (part, of_part) in ranked.iter().enumerate() {
+        let root = part_dir(PartitionId(part as u32));
+        for (nodes, of_type) in node_types.iter().zip(of_part).filter(|(nodes, _)| nodes.features.is_some()) {
+            let dir = node_dir(&nodes.name);
+            jobs.push(Job { name: format!("{root}/{dir}/hot_nodes.npy"), content: Content::Ranked(&of_type.nodes) });
+            jobs.push(Job { name: format!("{root}/{dir}/hotness.npy"), content: Content::Ranked(&of_type.counts) });
+        }
+    }
+    jobs
+}
+
 /// Returns the edge files of all parts.
 pub(super) fn edge_jobs<'a>(
     edges: &'a [RenumberedInEdges],
@@ -165,6 +192,8 @@ pub(super) struct Job<'a> {
 enum Content<'a> {
     /// Ids, written unchanged.
     Ids(&'a [u32]),
+    /// Ids or counts of ranked nodes, written unchanged.
+    Ranked(&'a [u32]),
     /// Sources followed by destinations, written as two rows.
     Edges(&'a [u32]),
     /// Times, written unchanged.
@@ -193,7 +222,7 @@ enum Selection<'a> {
 impl Content<'_> {
     fn write(&self, path: &Path, meter: &Meter) -> Result<FileMeta, WriteError> {
         match *self {
-            Self::Ids(ids) => write_pieces(path, &[ids.len()], ids.chunks(PIECE_BYTES / 4), meter),
+            Self::Ids(ids) | Self::Ranked(ids) => write_pieces(path, &[ids.len()], ids.chunks(PIECE_BYTES / 4), meter),
             Self::Edges(ends) => write_pieces(path, &[2, ends.len() / 2], ends.chunks(PIECE_BYTES / 4), meter),
             Self::Times(times) => write_pieces(path, &[times.len()], times.chunks(PIECE_BYTES / 8), meter),
             Self::Features(features, rows) => {
@@ -284,7 +313,7 @@ fn write_pieces<T: NpyElement, P: AsRef<[T]> + Send + Sync>(
 struct Meter<'a> {
     progress: &'a dyn WriteProgress,
     done: AtomicU64,
-    total: u64,
+    total: AtomicU64,
     /// See [`WriteOptions::is_synced`].
     is_synced: bool,
 }
@@ -296,7 +325,7 @@ impl Meter<'_> {
     /// [`WriteError::Cancelled`] if the caller asked to stop.
     fn add(&self, bytes: usize) -> Result<(), WriteError> {
         let done = self.done.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
-        self.progress.written(done, self.total);
+        self.progress.written(done, self.total.load(Ordering::Relaxed));
         if self.progress.cancelled() { Err(WriteError::Cancelled) } else { Ok(()) }
     }
 }

@@ -18,7 +18,7 @@ pub struct EdgeSlice<'a> {
 
 impl EdgeSlice<'_> {
     /// Returns the sources of each row.
-    fn rows(&self) -> impl Iterator<Item = &[u32]> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = &[u32]> {
         let base = self.indptr[0];
         self.indptr.windows(2).map(move |w| &self.indices[(w[0] - base) as usize..(w[1] - base) as usize])
     }

@@ -8,6 +8,7 @@ mod assignment;
 mod files;
 mod grouped;
 mod grouping;
+mod hotness;
 mod in_edges;
 mod measure;
 mod names;

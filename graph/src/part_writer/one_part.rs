@@ -42,6 +42,7 @@ pub fn write_one_part(dataset: Dataset, dir: &Path) -> Result<Meta, GraphError> 
         hold_out_edges: None,
         hold_out_choice: HoldOutChoice::default(),
         overlap: OverlapPolicy::default(),
+        hotness: None,
     };
     let options = WriteOptions { num_parts: 1, provenance, is_synced: false };
     write_parts(Grouped::new(dataset), &assignment, options, dir, &()).map_err(|error| match error {

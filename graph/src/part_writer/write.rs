@@ -2,6 +2,7 @@
 
 use super::assignment::check_assignment;
 use super::files::{self, FileWriter};
+use super::hotness::RankedGraph;
 use super::in_edges::RenumberedInEdges;
 use super::measure::{self, MeasuredPart, PartMeasure};
 use super::renumber::{Renumbering, SplitRows};
@@ -10,6 +11,7 @@ use crate::dataset::{NodeData, Split};
 use crate::memory::FeatureDtype;
 use crate::part::{EdgeTypeMeta, FORMAT_NAME, FORMAT_VERSION, META_FILE, Meta, NodeTypeMeta, Report};
 use crate::{GraphError, parallel};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -36,23 +38,38 @@ pub fn write_parts(
     let edge_types: Vec<EdgeTypeMeta> = in_edges.iter().map(|e| edge_type_meta(&node_types, e)).collect();
     let writer = FileWriter::new(dir, progress, &node_types, &in_edges, &options);
     // The two halves use different arrays, and one can compute while the other waits for the disk.
-    let (node_files, (edge_files, report)) = parallel::join(
+    let (node_files, (edge_files, (hot_files, report))) = parallel::join(
         || writer.write(files::node_jobs(&node_types, &types, &splits, num_parts)),
         || {
             let edges: Vec<RenumberedInEdges> = in_edges.into_iter().map(|e| e.renumber(&types)).collect();
             let jobs = files::edge_jobs(&edges, &edge_types, &node_types, &types, num_parts);
-            parallel::join(|| writer.write(jobs), || report(&types, &splits, &edges, num_parts))
+            parallel::join(
+                || writer.write(jobs),
+                || {
+                    let hot_files = match &options.provenance.hotness {
+                        None => Ok(BTreeMap::new()),
+                        Some(rule) => {
+                            let graph = RankedGraph { types: &types, splits: &splits, edges: &edges, num_parts };
+                            let ranked = parallel::collect(num_parts as usize, &|part| graph.rank(rule, part as u32));
+                            writer.write(files::hotness_jobs(&node_types, &ranked))
+                        }
+                    };
+                    (hot_files, report(&types, &splits, &edges, num_parts))
+                },
+            )
         },
     );
     let mut files = node_files?;
     files.extend(edge_files?);
+    files.extend(hot_files?);
+    let is_ranked = options.provenance.hotness.is_some();
     let meta = Meta {
         format: FORMAT_NAME.into(),
         version: FORMAT_VERSION,
         dataset: name,
         num_parts,
         provenance: options.provenance,
-        node_types: node_types.iter().zip(types).map(|(nodes, t)| node_type_meta(nodes, t)).collect(),
+        node_types: node_types.iter().zip(types).map(|(nodes, t)| node_type_meta(nodes, t, is_ranked)).collect(),
         edge_types,
         report,
         files,
@@ -77,7 +94,7 @@ fn edge_type_meta(node_types: &[NodeData], edges: &InEdges) -> EdgeTypeMeta {
     }
 }
 
-fn node_type_meta(nodes: &NodeData, numbering: Renumbering) -> NodeTypeMeta {
+fn node_type_meta(nodes: &NodeData, numbering: Renumbering, is_ranked: bool) -> NodeTypeMeta {
     NodeTypeMeta {
         name: nodes.name.clone(),
         book: numbering.book,
@@ -87,6 +104,7 @@ fn node_type_meta(nodes: &NodeData, numbering: Renumbering) -> NodeTypeMeta {
         num_classes: if nodes.labels.is_some() { nodes.num_classes } else { 0 },
         split_sizes: Split::ALL.map(|split| nodes.splits.get(split).len() as u64),
         has_times: nodes.times.is_some(),
+        has_hotness: is_ranked && nodes.features.is_some(),
     }
 }
 

@@ -127,6 +127,7 @@ impl Agent {
                 self.held = None;
                 self.ranks.start(start);
             }
+            Order::StartAgain(start) => self.ranks.start_again(&start),
             Order::Stop => self.ranks.stop(),
             Order::Kill => self.ranks.kill(),
             Order::Beat => {}

@@ -74,8 +74,24 @@ impl Ranks {
         self.killed = None;
         self.hurried = Arc::default();
         self.name = format!("{}/{}", start.job_id, std::process::id());
+        self.start_ranks(&start);
+    }
+
+    /// Starts ranks of the running job again. Does nothing once the ranks are asked to end.
+    pub(crate) fn start_again(&mut self, start: &Start) {
+        if self.stopped.is_none() {
+            self.start_ranks(start);
+            return;
+        }
         for rank in &start.ranks {
-            match spawn(&start, &self.name, &rank.env).map(|child| self.watch(rank.rank, child)) {
+            let ending = Ending::NotStarted("the job is being ended".into());
+            self.out.say(Report::Ended { rank: rank.rank, ending });
+        }
+    }
+
+    fn start_ranks(&mut self, start: &Start) {
+        for rank in &start.ranks {
+            match spawn(start, &self.name, &rank.env).map(|child| self.watch(rank.rank, child)) {
                 Ok(group) => self.running.push((rank.rank, group)),
                 Err(error) => {
                     let ending = Ending::NotStarted(format!("{error:#}"));

@@ -268,6 +268,13 @@ impl Lab {
         self.write_ip_config(&format!("master_port: {}\nhosts:\n{hosts}", self.master_port))
     }
 
+    /// Writes an `ip_config.yaml` in which every host is a server.
+    pub(crate) fn servers_config(&self) -> PathBuf {
+        let host = |host: &Host| format!("  - {{address: {}, ssh_port: {}, role: server}}\n", host.addr, host.port);
+        let hosts: String = self.hosts.iter().map(host).collect();
+        self.write_ip_config(&format!("server_port: {}\nhosts:\n{hosts}", self.master_port))
+    }
+
     pub(crate) fn write_ip_config(&self, text: &str) -> PathBuf {
         let path = self.dir.path().join("ip_config.yaml");
         fs::write(&path, text).unwrap();

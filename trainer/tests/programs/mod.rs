@@ -28,7 +28,12 @@ pub struct Parts {
 }
 
 pub fn parts(num_parts: u32, seed: u64) -> Parts {
-    written(&support::graph(600, 3000, seed), num_parts, Method::Random)
+    written(&random_graph(seed), num_parts, Method::Random)
+}
+
+/// Makes the graph that [`parts`] writes.
+pub fn random_graph(seed: u64) -> Dataset {
+    support::graph(600, 3000, seed)
 }
 
 /// Writes a graph whose classes can be learned.

@@ -1,8 +1,9 @@
 //! The command line, and its conversion to plain options.
 
+use crate::flag_names::with_flags;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use edgecut_graph::readers::{DatasetSource, FakeOptions};
-use edgecut_graph::{FeatureDtypes, HoldOut, OverlapPolicy, is_folder_name};
+use edgecut_graph::{FeatureDtypes, HoldOut, HotnessRule, OverlapPolicy, is_folder_name};
 use edgecut_partition::{Balance, Method, PartitionOptions};
 use std::path::PathBuf;
 
@@ -99,6 +100,18 @@ pub(crate) struct PartitionArgs {
     /// f32, f16, bf16, or int8 with a scale per row. Computation stays in f32 [default: the type in the dataset's files].
     #[arg(long, alias = "feature_dtype", value_name = "f32|f16|bf16|int8")]
     feature_dtype: Option<FeatureDtypes>,
+    /// Rank, for each part, the nodes of other parts whose features its batches will read: by the expected number of
+    /// batches that contain them with --num-neighbors and --batch-size (presample), or by in-degree. `train` with
+    /// --cache-ratio or --cache-bytes then needs no sampling to fill its cache.
+    #[arg(long, value_enum, value_name = "RANKING")]
+    hotness: Option<Hotness>,
+    /// For --hotness presample: the number of neighbors per hop, from the seeds outwards; -1 for all.
+    #[arg(long, aliases = ["num_neighbors", "fanout"], value_name = "LIST", value_delimiter = ',', requires = "hotness")]
+    #[arg(allow_hyphen_values = true, default_value = "15,10,5")]
+    num_neighbors: Vec<i64>,
+    /// For --hotness presample: the number of seeds of a training batch.
+    #[arg(long, alias = "batch_size", requires = "hotness", default_value_t = 1024)]
+    batch_size: usize,
     /// Replace an existing partitioned graph.
     #[arg(long)]
     overwrite: bool,
@@ -136,6 +149,12 @@ struct FakeArgs {
 /// Parses the held-out fractions. The seed comes from another argument.
 fn hold_out(text: &str) -> Result<HoldOut, String> {
     HoldOut::parse(text, 0)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Hotness {
+    Presample,
+    InDegree,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -185,6 +204,15 @@ impl PartitionArgs {
             edge_attributes: self.fake.edge_attributes,
             ..FakeOptions::default()
         };
+        let hotness = self.hotness.map(|hotness| match hotness {
+            Hotness::InDegree => HotnessRule::InDegree,
+            Hotness::Presample => {
+                HotnessRule::Presample { num_neighbors: self.num_neighbors.clone(), batch_size: self.batch_size }
+            }
+        });
+        if let Some(Err(why)) = hotness.as_ref().map(HotnessRule::check) {
+            usage(ErrorKind::InvalidValue, &with_flags(&why));
+        }
         let default_dir = || self.root_dir.join("partitions").join(dataset).join(format!("{num_parts}-parts"));
         let options = PartitionOptions {
             num_parts,
@@ -196,6 +224,7 @@ impl PartitionArgs {
             add_reverse_edges: self.add_reverse_edges,
             hold_out_edges: source.hold_out_edges,
             overlap: self.overlap,
+            hotness,
             overwrite: self.overwrite,
         };
         let feature_dtypes = self.feature_dtype.clone().unwrap_or_default();

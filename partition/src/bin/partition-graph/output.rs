@@ -1,7 +1,7 @@
 //! The results on standard output.
 
 use anyhow::Context;
-use edgecut_graph::{EdgeTypeMeta, Meta, NodeTypeMeta, OverlapPolicy, Provenance, Report};
+use edgecut_graph::{EdgeTypeMeta, HotnessRule, Meta, NodeTypeMeta, OverlapPolicy, Provenance, Report};
 use edgecut_partition::Balances;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -114,6 +114,18 @@ impl<'a> Described<'a> {
             self.report.cut_fraction * 100.0,
             self.report.remote_neighbor_fraction * 100.0
         );
+        match &self.provenance.hotness {
+            None => {}
+            Some(HotnessRule::InDegree) => text.push_str("nodes of other parts ranked by in-degree\n"),
+            Some(HotnessRule::Presample { num_neighbors, batch_size }) => {
+                let fan_outs: Vec<String> = num_neighbors.iter().map(i64::to_string).collect();
+                let _ = writeln!(
+                    text,
+                    "nodes of other parts ranked for {} neighbors and batches of {batch_size}",
+                    fan_outs.join(",")
+                );
+            }
+        }
         if self.provenance.overlap == OverlapPolicy::Allow {
             let _ = writeln!(text, "overlaps of splits are allowed; `partition-graph verify` counts them");
         }

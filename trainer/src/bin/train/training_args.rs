@@ -5,7 +5,7 @@ use crate::device::bytes;
 use crate::exit::UsageError;
 use crate::optimizer_args::{OptimizerArgs, ScheduleName};
 use crate::sampling_args::SamplingArgs;
-use crate::shared_flags::as_text;
+use crate::shared_flags::{as_text, as_text_if_given};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use edgecut_dist_sampler::{CacheSize, Fanout, NumNeighbors};
@@ -142,11 +142,12 @@ pub(crate) struct TrainingArgs {
     /// Like --cache-bytes, as a fraction of the feature bytes that other parts own, for example 0.2
     #[arg(long, value_name = "R", value_parser = ratio)]
     pub(crate) cache_ratio: Option<f64>,
-    /// Ranking of the nodes to cache: by their number of batches in the first epoch, counted in up to 256 batches per
-    /// rank that are sampled in advance (presample), or by their in-degree in the whole graph (in-degree)
-    #[arg(long, value_name = "presample|in-degree", default_value_t = NodeRanking::Presample)]
-    #[serde(serialize_with = "as_text")]
-    pub(crate) cache_ranking: NodeRanking,
+    /// Ranking of the nodes to cache: by `partition-graph --hotness` (stored), by their number of batches in the first
+    /// epoch, counted in up to 256 batches per rank that are sampled in advance (presample), or by their in-degree in
+    /// the whole graph (in-degree) [default: stored if the parts have a ranking, else presample]
+    #[arg(long, value_name = "stored|presample|in-degree")]
+    #[serde(serialize_with = "as_text_if_given")]
+    pub(crate) cache_ranking: Option<NodeRanking>,
     /// Print a table of the network traffic by rank and peer at the end, and write it to --metrics as event traffic
     #[arg(long, help_heading = "Output")]
     pub(crate) stats: bool,

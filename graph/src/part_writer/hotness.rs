@@ -1,0 +1,185 @@
+//! Ranking of the nodes of other parts by how often a part will read their features.
+
+use super::in_edges::RenumberedInEdges;
+use super::renumber::{Renumbering, SplitRows};
+use crate::part::HotnessRule;
+use std::ops::Range;
+
+/// The nodes of other parts that a part will read, of one node type.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct RankedNodes {
+    /// Global ids, ascending.
+    pub(super) nodes: Vec<u32>,
+    /// The count of each node, at least 1.
+    pub(super) counts: Vec<u32>,
+}
+
+/// The graph that nodes are ranked in.
+pub(super) struct RankedGraph<'a> {
+    pub(super) types: &'a [Renumbering],
+    pub(super) splits: &'a [SplitRows],
+    pub(super) edges: &'a [RenumberedInEdges],
+    pub(super) num_parts: u32,
+}
+
+impl RankedGraph<'_> {
+    /// Ranks the nodes of other parts for `part`, by node type.
+    pub(super) fn rank(&self, rule: &HotnessRule, part: u32) -> Vec<RankedNodes> {
+        let counts = match rule {
+            HotnessRule::InDegree => self.in_degrees(),
+            HotnessRule::Presample { num_neighbors, batch_size } => {
+                self.expected_batches(part, num_neighbors, *batch_size)
+            }
+        };
+        let ranked = |(t, counts): (usize, Vec<f32>)| {
+            let owned = self.types[t].range(part);
+            let others = counts.iter().enumerate().filter(|(node, _)| !owned.contains(node));
+            // Conversion to an integer saturates.
+            let others =
+                others.map(|(node, &count)| (node as u32, count.round() as u32)).filter(|&(_, count)| count > 0);
+            let (nodes, counts) = others.unzip();
+            RankedNodes { nodes, counts }
+        };
+        counts.into_iter().enumerate().map(ranked).collect()
+    }
+
+    fn zeros(&self) -> Vec<Vec<f32>> {
+        self.types.iter().map(|t| vec![0.0; t.new.len()]).collect()
+    }
+
+    fn in_degrees(&self) -> Vec<Vec<f32>> {
+        let mut degrees = self.zeros();
+        self.for_each_row(|row| degrees[row.dst_type][row.dst] += row.sources.len() as f32);
+        degrees
+    }
+
+    /// Returns the expected number of batches that contain each node in 1000 epochs of `part`: the vertex inclusion
+    /// probability of SALIENT++ (Kaler et al. 2023), times the number of batches.
+    ///
+    /// Draws of different nodes are taken as independent. A node is expanded once, at the hop after the one that found
+    /// it, so a node that was found before does not count as found again.
+    fn expected_batches(&self, part: u32, num_neighbors: &[i64], batch_size: usize) -> Vec<Vec<f32>> {
+        let num_seeds: usize = self.splits.iter().map(|[train, ..]| train[part as usize].len()).sum();
+        let in_batch = (batch_size as f32 / num_seeds.max(1) as f32).min(1.0);
+        let mut found = self.zeros();
+        for (t, [train, ..]) in self.splits.iter().enumerate() {
+            let first = self.types[t].range(part).start;
+            train[part as usize].iter().for_each(|&row| found[t][first + row as usize] = in_batch);
+        }
+        // The probability that a batch does not contain a node so far.
+        let mut absent: Vec<Vec<f32>> = found.iter().map(|of_type| of_type.iter().map(|p| 1.0 - p).collect()).collect();
+        for &fan_out in num_neighbors {
+            // The logarithm of the probability that no node of the last hop draws a node.
+            let mut not_drawn = self.zeros();
+            self.for_each_row(|row| {
+                let expanded = found[row.dst_type][row.dst];
+                if expanded > 0.0 && !row.sources.is_empty() {
+                    let degree = row.sources.len() as f32;
+                    let share = if fan_out < 0 { 1.0 } else { (fan_out as f32 / degree).min(1.0) };
+                    let log = (-expanded * share).ln_1p();
+                    row.sources.iter().for_each(|&source| not_drawn[row.src_type][source as usize] += log);
+                }
+            });
+            for ((found, absent), not_drawn) in found.iter_mut().zip(&mut absent).zip(&not_drawn) {
+                for ((found, absent), log) in found.iter_mut().zip(absent).zip(not_drawn) {
+                    *found = *absent * -log.exp_m1();
+                    *absent -= *found;
+                }
+            }
+        }
+        let scale = HotnessRule::EPOCHS as f32 * num_seeds.div_ceil(batch_size.max(1)) as f32;
+        absent.into_iter().map(|of_type| of_type.into_iter().map(|p| (1.0 - p) * scale).collect()).collect()
+    }
+
+    /// Visits the in-edges of every node of every part.
+    fn for_each_row(&self, mut visit: impl FnMut(Row<'_>)) {
+        for edges in self.edges {
+            for part in 0..self.num_parts {
+                let slice = edges.of_part(part, self.types);
+                let owned: Range<usize> = self.types[slice.dst_type].range(part);
+                for (dst, sources) in owned.zip(slice.rows()) {
+                    visit(Row { src_type: slice.src_type, dst_type: slice.dst_type, dst, sources });
+                }
+            }
+        }
+    }
+}
+
+/// The in-edges of one node.
+struct Row<'a> {
+    src_type: usize,
+    dst_type: usize,
+    /// Global id of the node.
+    dst: usize,
+    /// Global ids of its in-neighbors.
+    sources: &'a [u32],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::{Dataset, NodeData, Splits};
+    use crate::part_writer::Grouped;
+
+    /// Ranks nodes for part 0, which owns the nodes before `first_other`.
+    fn ranked(
+        edges: &[(u32, u32)],
+        num_nodes: usize,
+        train: &[u32],
+        first_other: usize,
+        rule: &HotnessRule,
+    ) -> RankedNodes {
+        let nodes = NodeData {
+            name: "node".into(),
+            num_nodes,
+            features: None,
+            labels: None,
+            num_classes: 0,
+            splits: Splits { train: train.to_vec().into(), ..Splits::default() },
+            times: None,
+        };
+        let (src, dst): (Vec<u32>, Vec<u32>) = edges.iter().copied().unzip();
+        let dataset = Grouped::new(Dataset::homogeneous("drawn", nodes, src.into(), dst.into()));
+        let assignment: Vec<u32> = (0..num_nodes).map(|node| u32::from(node >= first_other)).collect();
+        let types = Renumbering::of_types(&[assignment], 2).unwrap();
+        let splits = vec![[types[0].rows_by_part(train), Vec::new(), Vec::new()]];
+        let edges: Vec<RenumberedInEdges> = dataset.edge_types.into_iter().map(|e| e.renumber(&types)).collect();
+        let graph = RankedGraph { types: &types, splits: &splits, edges: &edges, num_parts: 2 };
+        graph.rank(rule, 0).remove(0)
+    }
+
+    fn presample(num_neighbors: &[i64], batch_size: usize) -> HotnessRule {
+        HotnessRule::Presample { num_neighbors: num_neighbors.to_vec(), batch_size }
+    }
+
+    #[test]
+    fn the_expected_number_of_batches_is_that_of_drawing_by_hand() {
+        // Seed 0 has the neighbors 2, 3, 4 and 5. Seed 1 has the neighbor 2, which has the neighbor 6.
+        let edges = [(2, 0), (3, 0), (4, 0), (5, 0), (2, 1), (6, 2)];
+        let graph = |rule: &HotnessRule| ranked(&edges, 7, &[0, 1], 2, rule);
+        // A batch of both seeds. Node 0 draws each neighbor with probability 1/2; node 1 draws 2 always.
+        let both = graph(&presample(&[2], 2));
+        assert_eq!(both, RankedNodes { nodes: vec![2, 3, 4, 5], counts: vec![1000, 500, 500, 500] });
+        // The second hop reaches 6 through 2.
+        assert_eq!(graph(&presample(&[2, 1], 2)).counts, [1000, 500, 500, 500, 1000]);
+        // Two batches of one seed each, taken as drawn independently: 2 is missed by 3/4 and 1/2.
+        assert_eq!(graph(&presample(&[2], 1)).counts, [1250, 500, 500, 500]);
+        assert_eq!(graph(&presample(&[-1], 1)).counts, [1500, 1000, 1000, 1000]);
+        assert_eq!(graph(&presample(&[0], 2)), RankedNodes::default());
+    }
+
+    #[test]
+    fn a_node_is_expanded_once() {
+        // 0 and 2 are neighbors of each other, and 3 is a neighbor of 2. If 0 and then 2 were expanded again, the
+        // fourth hop would draw 3 again.
+        let edges = [(2, 0), (0, 2), (3, 2)];
+        let found = ranked(&edges, 4, &[0], 1, &presample(&[1, 1, 1, 1], 1));
+        assert_eq!(found, RankedNodes { nodes: vec![2, 3], counts: vec![1000, 500] });
+    }
+
+    #[test]
+    fn in_degrees_are_counted_over_all_parts() {
+        let found = ranked(&[(0, 2), (3, 2), (2, 3), (1, 0)], 5, &[], 2, &HotnessRule::InDegree);
+        assert_eq!(found, RankedNodes { nodes: vec![2, 3], counts: vec![2, 1] });
+    }
+}
