@@ -275,7 +275,7 @@ fn a_server_starts_again_alone() {
          [ \"$RANK\" = 0 ] || [ \"$EDGECUT_RESTART_COUNT\" -ge ${1:-2} ] || { sleep 0.5; kill -9 $$; }\n\
          until [ -e done ]; do sleep 0.1; done\n",
     );
-    let servers = lab.servers_config();
+    let servers = lab.roles_config(&["server", "server"]);
     let token = lab.path("token");
     std::fs::write(&token, "a secret of more than 16 bytes\n").unwrap();
     std::fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
@@ -287,7 +287,11 @@ fn a_server_starts_again_alone() {
     let run = job.finish();
     assert!(run.status.success(), "{run:#?}");
     // The other server was not disturbed.
-    assert_eq!((run.out.matches("rank 0 attempt").count(), run.out.matches("rank 1 attempt").count()), (1, 3), "{run:#?}");
+    assert_eq!(
+        (run.out.matches("rank 0 attempt").count(), run.out.matches("rank 1 attempt").count()),
+        (1, 3),
+        "{run:#?}"
+    );
     let said = "was ended by signal 9; starting it again (2 of 2)";
     assert!(run.err.contains(said) && !run.err.contains("whole job"), "{run:#?}");
     lab.hosts.iter().for_each(|host| std::fs::remove_file(host.files.join("done")).unwrap());

@@ -106,6 +106,50 @@ fn three_nodes_train_and_sample_as_one_process_does() {
     assert!(cluster == alone, "the batches differ");
 }
 
+#[test]
+fn trainers_train_from_servers_on_other_nodes() {
+    let Some(Ready { lab, train, .. }) = ready("servers and trainers", "3000") else { return };
+    let Some(server) = program("sampling-server") else {
+        return skip("servers and trainers", "the program sampling-server is not built: test the whole workspace");
+    };
+    let config = lab.roles_config(&["server", "server", "trainer, processes: 2"]).display().to_string();
+    let token = lab.path("token");
+    std::fs::write(&token, "a secret of more than 16 bytes\n").unwrap();
+    std::fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let token = token.display().to_string();
+    let of_role =
+        |role| ["--ip-config", &config, "--token-file", &token, "--sync-binary", "--role", role].map(String::from);
+    let launched = |role, rest: &[&str]| -> Vec<String> {
+        of_role(role).into_iter().chain(rest.iter().map(ToString::to_string)).collect()
+    };
+    // Three parts on two servers.
+    let servers = ["--copy-parts", "--max-restarts", "1", "--", &server, "--dataset-root-dir", PARTS];
+    let servers = launched("server", &servers);
+    let servers = lab.spawn(&servers.iter().map(String::as_str).collect::<Vec<_>>());
+    servers.wait_for("listening on", 2);
+    let node = [["--", &train, "node"].as_slice(), &TRAIN_FLAGS, &["--json"]].concat();
+    let train = || {
+        let flags = launched("trainer", &node);
+        let run = lab.run(&flags.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(run.status.success(), "{run:#?}");
+        run.out
+    };
+    let first = train();
+    assert!(accuracy(&first) > 0.8, "{first}");
+    // A server is killed, starts again while the other one runs, and serves the next job.
+    let is_server = |&pid: &i32| read(format!("/proc/{pid}/environ")).contains("\0RANK=1\0");
+    kill(lab.job_processes().into_iter().find(is_server).expect("the second server"));
+    servers.wait_for("listening on", 3);
+    assert_eq!(train(), first);
+    servers.signal(Signal::INT);
+    assert_eq!(servers.finish().status.code(), Some(130));
+    assert!(wait_until(|| lab.job_processes().is_empty()));
+}
+
+fn kill(pid: i32) {
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+}
+
 /// Returns the batches by their file names.
 fn batches(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
@@ -134,9 +178,6 @@ fn a_training_job_ends_everywhere_whatever_ends_it() {
     let rank = |rank: &str| {
         let marked = format!("\0RANK={rank}\0");
         lab.job_processes().into_iter().find(|pid| read(format!("/proc/{pid}/environ")).contains(&marked)).unwrap()
-    };
-    let kill = |pid: i32| {
-        rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
     };
     let mut times = Vec::new();
     let mut gone = |what: &str| {

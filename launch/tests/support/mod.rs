@@ -268,10 +268,12 @@ impl Lab {
         self.write_ip_config(&format!("master_port: {}\nhosts:\n{hosts}", self.master_port))
     }
 
-    /// Writes an `ip_config.yaml` in which every host is a server.
-    pub(crate) fn servers_config(&self) -> PathBuf {
-        let host = |host: &Host| format!("  - {{address: {}, ssh_port: {}, role: server}}\n", host.addr, host.port);
-        let hosts: String = self.hosts.iter().map(host).collect();
+    /// Writes an `ip_config.yaml` in which each host has a role, with more settings after it if given.
+    pub(crate) fn roles_config(&self, roles: &[&str]) -> PathBuf {
+        let host = |(host, role): (&Host, &&str)| {
+            format!("  - {{address: {}, ssh_port: {}, role: {role}}}\n", host.addr, host.port)
+        };
+        let hosts: String = self.hosts.iter().zip(roles).map(host).collect();
         self.write_ip_config(&format!("server_port: {}\nhosts:\n{hosts}", self.master_port))
     }
 
