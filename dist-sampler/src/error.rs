@@ -96,6 +96,9 @@ pub enum SampleError {
         /// The summary of its failure.
         who: String,
     },
+    /// A request failed that another batch waits for as well.
+    #[error(transparent)]
+    Shared(Arc<SampleError>),
     /// The communication between processes failed.
     #[error(transparent)]
     Cluster(#[from] edgecut_cluster::ClusterError),
@@ -116,6 +119,11 @@ pub enum SampleError {
 }
 
 impl SampleError {
+    /// Makes the error of a request that other batches may wait for as well.
+    pub(crate) fn shared(error: Arc<Self>) -> Self {
+        Arc::try_unwrap(error).unwrap_or_else(Self::Shared)
+    }
+
     /// Makes the error of an operation of this process.
     pub(crate) fn process(what: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Process { what: what.into(), source: source.into() }

@@ -35,6 +35,10 @@ pub struct WantedOfEdges {
 }
 
 impl Wanted {
+    /// Features and nothing else.
+    pub(crate) const FEATURES: Self =
+        Self { labels: false, times: false, original_ids: false, degrees: false, features: true };
+
     /// Returns the bytes of a node in a reply to `fetch`, over all wanted attributes.
     pub(crate) fn bytes_per_node(self, feature_bytes: usize) -> usize {
         let size = |wanted: bool, bytes: usize| if wanted { bytes } else { 0 };

@@ -3,6 +3,7 @@
 use crate::cache::cached_features::CachedFeatures;
 use crate::config::dist_graph_config::DistGraphConfig;
 use crate::error::SampleError;
+use crate::node::rows_in_flight::RowsInFlight;
 use crate::numbering::shared::Relabel;
 use crate::part::embedding_shards::Shards;
 use crate::part::local_part::LocalPart;
@@ -49,6 +50,8 @@ pub struct DistGraph {
     pub(crate) shards: Arc<Shards>,
     pub(crate) served: Arc<Served>,
     layout: PartLayout,
+    /// By node type, the rows of features that batches wait for.
+    pub(crate) rows_in_flight: Vec<RowsInFlight>,
     /// The features of other parts' nodes that this machine keeps.
     pub(crate) cached: OnceLock<CachedFeatures>,
     pub(crate) role: Role,
@@ -206,6 +209,7 @@ impl DistGraph {
             shards,
             served,
             layout,
+            rows_in_flight: (0..num_node_types).map(|_| RowsInFlight::default()).collect(),
             cached,
             role,
             cluster,

@@ -8,3 +8,4 @@ pub(crate) mod edge_lookups;
 pub(crate) mod node_attributes;
 pub(crate) mod original_ids;
 pub(crate) mod routing;
+pub(crate) mod rows_in_flight;

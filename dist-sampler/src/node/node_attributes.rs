@@ -6,13 +6,14 @@ use crate::config::wanted::Wanted;
 use crate::error::SampleError;
 use crate::node::dist_graph::DistGraph;
 use crate::node::routing::Sources;
+use crate::node::rows_in_flight::{Requested, RowsInFlight, SharedRows, deliver, divide};
 use crate::part::node_attributes::Degrees;
 use crate::part::requests::FetchRequest;
 use crate::workers::LINE_BYTES;
 use bytes::Bytes;
 use edgecut_graph::{FeatureDtype, Features, GatheredRows, NodeTypeId, Part};
-use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 use std::sync::Arc;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -36,7 +37,7 @@ pub struct NodeAttributes {
 impl DistGraph {
     /// Fetches attributes of `nodes`, which are distinct global ids of one type. Own rows are read from the mapped
     /// part, cached features from the cache, and other rows are fetched in bounded chunks from their owners, all at the
-    /// same time.
+    /// same time. If only features are wanted, rows that another call waits for are not requested again.
     ///
     /// ```
     /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
@@ -63,10 +64,9 @@ impl DistGraph {
             return self.fetch_rows(node_type, nodes, wanted).await;
         }
         // A request returns whole rows of all attributes, so features that may be cached have requests of their own.
-        let features = Wanted { features: true, ..Wanted::default() };
         let (others, features) = futures::try_join!(
             self.fetch_rows(node_type, nodes.clone(), others),
-            self.fetch_rows(node_type, nodes, features)
+            self.fetch_rows(node_type, nodes, Wanted::FEATURES)
         )?;
         Ok(NodeAttributes { features: features.features, feature_dim: features.feature_dim, ..others })
     }
@@ -92,24 +92,52 @@ impl DistGraph {
             Arc::new(Sources::new(book, this.part().id(), &nodes, cached))
         };
         // Each node takes a few sequential reads and writes of 4 bytes.
-        let sources = self.workers.run_sized(num_nodes / 4, look).await?;
+        let mut sources = self.workers.run_sized(num_nodes / 4, look).await?;
+        // Replies with several attributes have another layout.
+        let in_flight = (wanted == Wanted::FEATURES).then(|| &self.rows_in_flight[node_type.index()]);
+        let mut shared = Vec::new();
+        let others = in_flight.map(RowsInFlight::batches).unwrap_or_default();
+        if !others.is_empty() {
+            let all = sources.clone();
+            // A lookup reads a few cache lines, for each batch that is searched.
+            let lines = num_nodes * others.len();
+            let divided = self.workers.run_sized(lines, move || divide(&all, &others)).await?;
+            sources = Arc::new(divided.0);
+            shared = divided.1;
+            let num_shared = shared.iter().map(|reply| reply.rows.len()).sum();
+            self.traffic.count_shared(node_type.index(), num_shared);
+        }
         self.traffic.count_cached(node_type.index(), sources.num_cached, sources.num_cached * shape.bytes_per_node);
-        let mut pieces = FuturesUnordered::new();
+        let per_piece = (self.config.fetch_chunk_bytes / shape.bytes_per_node.max(1)).max(1);
+        let mut deliveries = vec![Vec::new(); self.peers.len()];
         for (part, peer) in self.peers.iter().enumerate() {
             let Some(peer) = peer else { continue };
             let rows = &sources.others[part].rows;
             if wanted.features {
                 self.traffic.count_fetched(node_type.index(), rows.len());
             }
-            let per_piece = (self.config.fetch_chunk_bytes / shape.bytes_per_node.max(1)).max(1);
-            for (i, rows) in rows.chunks(per_piece).enumerate() {
+            for rows in rows.chunks(per_piece) {
                 let peer = peer.clone();
                 let reply_bytes = shape.bytes_per_node * rows.len();
                 let request = FetchRequest { node_type, wanted, rows: bytes_of(rows.to_vec()) };
                 let task = tokio::spawn(async move { peer.ask(request, Some(reply_bytes)).await });
                 let task = AbortOnDropHandle::new(task);
-                pieces.push(async move { (part, i * per_piece, task.await) });
+                let receive = async move {
+                    task.await.map_err(|source| SampleError::process(format!("fetch from part {part}"), source))?
+                };
+                deliveries[part].push(deliver(receive));
             }
+        }
+        let registration =
+            in_flight.map(|of_type| of_type.register(Requested::new(sources.clone(), per_piece, &deliveries)));
+        let mut pieces = FuturesUnordered::new();
+        for (part, of_part) in deliveries.into_iter().enumerate() {
+            for (i, delivery) in of_part.into_iter().enumerate() {
+                pieces.push(async move { (Place::Piece { part, start: i * per_piece }, delivery.await) }.boxed());
+            }
+        }
+        for SharedRows { delivery, rows } in shared {
+            pieces.push(async move { (Place::Rows(rows), delivery.await) }.boxed());
         }
         let node = self.clone();
         let own_sources = sources.clone();
@@ -119,16 +147,22 @@ impl DistGraph {
         };
         let lines = self.part.lines_of_fetch(node_type, wanted, num_nodes);
         let mut draft = self.workers.run_sized(lines, gather).await?;
-        while let Some((part, start, reply)) = pieces.next().await {
-            let data = reply.map_err(|source| SampleError::process(format!("fetch from part {part}"), source))??;
+        while let Some((place, reply)) = pieces.next().await {
+            let data = reply.map_err(SampleError::shared)?;
             let sources = sources.clone();
             let lines = data.len().div_ceil(LINE_BYTES);
             let place = move || {
-                draft.place(&sources.others[part].positions[start..], &data, wanted, shape);
+                match place {
+                    Place::Piece { part, start } => {
+                        draft.place(&sources.others[part].positions[start..], &data, wanted, shape);
+                    }
+                    Place::Rows(rows) => draft.place_rows(&rows, &data, shape),
+                }
                 draft
             };
             draft = self.workers.run_sized(lines, place).await?;
         }
+        drop(registration);
         self.workers.run_sized(num_nodes / u64::BITS as usize, move || draft.finish(shape)).await
     }
 
@@ -154,6 +188,14 @@ impl DistGraph {
             bytes_per_node,
         })
     }
+}
+
+/// The nodes whose rows a reply has.
+enum Place {
+    /// The nodes that were requested from a part, from the one at `start` on.
+    Piece { part: usize, start: usize },
+    /// Some rows of a reply to another batch: pairs of a position and a row.
+    Rows(Vec<(u32, u32)>),
 }
 
 /// The layout of one row of a reply.
@@ -226,6 +268,13 @@ impl Draft {
         }
         if let Some(features) = &mut self.features {
             features.place(positions, shape.dtype, rest);
+        }
+    }
+
+    /// Stores some rows of a reply with features only. `rows` are pairs of a position and a row of the reply.
+    fn place_rows(&mut self, rows: &[(u32, u32)], data: &Bytes, shape: Shape) {
+        if let Some(features) = &mut self.features {
+            features.place_rows(rows, shape.dtype, data);
         }
     }
 

@@ -32,6 +32,7 @@ struct OfPeer {
 #[derive(Debug, Default)]
 struct OfNodeType {
     fetched_nodes: AtomicU64,
+    shared_nodes: AtomicU64,
     cached_nodes: AtomicU64,
     cached_bytes: AtomicU64,
 }
@@ -53,8 +54,10 @@ struct OfEdgeType {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficCount {
-    /// Nodes whose features were fetched from another part, counted once per batch.
+    /// Nodes of other parts whose features came over the network, counted once per batch.
     pub remote_nodes: u64,
+    /// The part of these nodes whose features came with the reply to another batch.
+    pub shared_nodes: u64,
     /// Bytes of payload received from other parts.
     pub remote_bytes: u64,
     /// Requests sent to other parts.
@@ -107,8 +110,10 @@ pub struct PeerTraffic {
 /// The origin of the features of other parts' nodes of one type. A node counts once per batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FeatureTraffic {
-    /// Nodes whose features were fetched from their owners.
+    /// Nodes whose features were fetched from their owners for this batch.
     pub fetched_nodes: u64,
+    /// Nodes whose features came with the reply to another batch, which had requested them already.
+    pub shared_nodes: u64,
     /// Nodes whose features came from the cache of this machine.
     pub cached_nodes: u64,
     /// Bytes of these cached features, as they would have been received.
@@ -172,6 +177,11 @@ impl Traffic {
         add(&self.features[node_type].fetched_nodes, nodes as u64);
     }
 
+    /// Counts nodes whose features another batch has requested.
+    pub(crate) fn count_shared(&self, node_type: usize, nodes: usize) {
+        add(&self.features[node_type].shared_nodes, nodes as u64);
+    }
+
     /// Counts nodes of other parts whose features come from the cache, and their bytes.
     pub(crate) fn count_cached(&self, node_type: usize, nodes: usize, bytes: usize) {
         add(&self.features[node_type].cached_nodes, nodes as u64);
@@ -190,7 +200,8 @@ impl Traffic {
             count.requests += get(&peer.requests);
         }
         for features in self.by_node_type() {
-            count.remote_nodes += features.fetched_nodes;
+            count.remote_nodes += features.fetched_nodes + features.shared_nodes;
+            count.shared_nodes += features.shared_nodes;
             count.cached_nodes += features.cached_nodes;
             count.cached_bytes += features.cached_bytes;
         }
@@ -222,6 +233,7 @@ impl Traffic {
     pub fn by_node_type(&self) -> Vec<FeatureTraffic> {
         let count = |of_type: &OfNodeType| FeatureTraffic {
             fetched_nodes: get(&of_type.fetched_nodes),
+            shared_nodes: get(&of_type.shared_nodes),
             cached_nodes: get(&of_type.cached_nodes),
             cached_bytes: get(&of_type.cached_bytes),
         };
@@ -242,6 +254,7 @@ impl std::ops::Sub for TrafficCount {
     fn sub(self, before: Self) -> Self {
         Self {
             remote_nodes: self.remote_nodes - before.remote_nodes,
+            shared_nodes: self.shared_nodes - before.shared_nodes,
             remote_bytes: self.remote_bytes - before.remote_bytes,
             requests: self.requests - before.requests,
             cached_nodes: self.cached_nodes - before.cached_nodes,

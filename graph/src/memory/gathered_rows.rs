@@ -73,12 +73,26 @@ impl GatheredRows {
     /// # Panics
     /// If a position is out of range, or `bytes` has the wrong length or is not aligned for `dtype`.
     pub fn place(&mut self, positions: &[u32], dtype: FeatureDtype, bytes: &[u8]) {
+        let row_bytes = dtype.row_bytes(self.dim);
+        assert_eq!(bytes.len(), positions.len() * row_bytes, "bytes of the rows to place");
+        self.place_each(positions.iter().copied().zip(bytes.chunks_exact(row_bytes.max(1))), dtype);
+    }
+
+    /// Copies some of the stored rows in `bytes`, which are end to end, to rows of this matrix. `rows` are pairs of a row
+    /// of this matrix and a row in `bytes`.
+    ///
+    /// # Panics
+    /// If a row is out of range, or `bytes` is not aligned for `dtype`.
+    pub fn place_rows(&mut self, rows: &[(u32, u32)], dtype: FeatureDtype, bytes: &[u8]) {
+        let row_bytes = dtype.row_bytes(self.dim);
+        self.place_each(rows.iter().map(|&(to, from)| (to, &bytes[from as usize * row_bytes..][..row_bytes])), dtype);
+    }
+
+    fn place_each<'a>(&mut self, rows: impl Iterator<Item = (u32, &'a [u8])>, dtype: FeatureDtype) {
         let dim = self.dim;
         let streams = self.streams();
-        let row_bytes = dtype.row_bytes(dim);
-        assert_eq!(bytes.len(), positions.len() * row_bytes, "bytes of the rows to place");
         let memory = &mut self.values.spare_capacity_mut()[..self.num_rows * dim];
-        for (&to, row) in positions.iter().zip(bytes.chunks_exact(row_bytes.max(1))) {
+        for (to, row) in rows {
             let to = to as usize;
             let out = &mut memory[to * dim..][..dim];
             copy_row(dtype, row, out, streams);

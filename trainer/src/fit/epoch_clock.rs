@@ -20,8 +20,10 @@ pub struct EpochCost {
     pub allreduce_seconds: f64,
     /// Seconds of validation.
     pub eval_seconds: f64,
-    /// The number of nodes whose features were fetched from other parts, summed over ranks.
+    /// The number of nodes whose features came from other parts over the network, summed over ranks.
     pub remote_nodes: u64,
+    /// The part of these nodes whose features came with the reply to another batch, which had requested them already.
+    pub shared_nodes: u64,
     /// Bytes received from other parts, summed over ranks.
     pub remote_bytes: u64,
     /// The number of nodes of other parts whose features came from the cache of a machine, summed over ranks.
@@ -99,6 +101,7 @@ impl EpochClock {
             let traffic = node.traffic().count() - traffic;
             let mut counts = [
                 traffic.remote_nodes,
+                traffic.shared_nodes,
                 traffic.remote_bytes,
                 traffic.cached_nodes,
                 traffic.cached_bytes,
@@ -106,8 +109,9 @@ impl EpochClock {
                 traffic.ready_batches,
             ];
             world.all_reduce(&mut counts, ReduceOp::Sum)?;
-            let [remote_nodes, remote_bytes, cached_nodes, cached_bytes, taken_batches, ready_batches] = counts;
-            cost = EpochCost { remote_nodes, remote_bytes, cached_nodes, cached_bytes, ..cost };
+            let [remote_nodes, shared_nodes, remote_bytes, cached_nodes, cached_bytes, taken_batches, ready_batches] =
+                counts;
+            cost = EpochCost { remote_nodes, shared_nodes, remote_bytes, cached_nodes, cached_bytes, ..cost };
             cost.queue_depth = TrafficCount { taken_batches, ready_batches, ..traffic }.queue_depth();
             cost.sampling = hop_costs(node, &sampler.times().since(&hops), world)?;
         }

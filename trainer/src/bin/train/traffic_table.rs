@@ -66,13 +66,16 @@ fn table(ranks: &[RankTraffic]) -> String {
             );
         }
     }
-    text += "\nrank  fetched rows  cached rows  cached MB  node type";
+    text += "\nrank  fetched rows  shared rows  cached rows  cached MB  node type";
     for rank in ranks {
         for (name, features) in &rank.features {
-            let FeatureTraffic { fetched_nodes, cached_nodes, cached_bytes } = *features;
+            let FeatureTraffic { fetched_nodes, shared_nodes, cached_nodes, cached_bytes } = *features;
             let megabytes = megabytes(cached_bytes);
             let rank = rank.rank;
-            let _ = write!(text, "\n{rank:4}  {fetched_nodes:12}  {cached_nodes:11}  {megabytes:9.2}  {name}");
+            let _ = write!(
+                text,
+                "\n{rank:4}  {fetched_nodes:12}  {shared_nodes:11}  {cached_nodes:11}  {megabytes:9.2}  {name}"
+            );
         }
     }
     text += "\nrank  expanded nodes  drawn edges  edge type";
@@ -101,7 +104,7 @@ mod tests {
     fn every_rank_and_peer_has_a_line() {
         let peer =
             PeerTraffic { peer: 1, requests: 12, sent_bytes: 1_500_000, received_bytes: 25_000_000, wait_seconds: 0.5 };
-        let features = FeatureTraffic { fetched_nodes: 40, cached_nodes: 60, cached_bytes: 2_000_000 };
+        let features = FeatureTraffic { fetched_nodes: 40, shared_nodes: 5, cached_nodes: 60, cached_bytes: 2_000_000 };
         let edges = EdgeTraffic { expanded_nodes: 30, drawn_edges: 200 };
         let ranks = [
             RankTraffic {
@@ -122,8 +125,8 @@ mod tests {
         let expected = "\
 rank  peer   requests    sent MB  received MB  waiting s
    0     1         12       1.50        25.00       0.50
-rank  fetched rows  cached rows  cached MB  node type
-   0            40           60       2.00  paper
+rank  fetched rows  shared rows  cached rows  cached MB  node type
+   0            40            5           60       2.00  paper
 rank  expanded nodes  drawn edges  edge type
    0              30          200  paper__cites__paper
 rank  waiting batches, mean

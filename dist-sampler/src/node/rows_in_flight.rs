@@ -1,0 +1,167 @@
+//! Feature rows that several batches need at the same time. They are requested once.
+
+use crate::error::SampleError;
+use crate::node::routing::{Elsewhere, Sources};
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared, WeakShared};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The number of batches whose requests a new batch searches for its rows, the latest first.
+const BATCHES_SEARCHED: usize = 4;
+
+/// A reply that several batches wait for.
+pub(crate) type Delivery = Shared<BoxFuture<'static, Result<Bytes, Arc<SampleError>>>>;
+
+type WeakDelivery = WeakShared<BoxFuture<'static, Result<Bytes, Arc<SampleError>>>>;
+
+/// Makes a delivery of the reply that `receive` waits for.
+pub(crate) fn deliver(receive: impl Future<Output = Result<Bytes, SampleError>> + Send + 'static) -> Delivery {
+    receive.map(|reply| reply.map_err(Arc::new)).boxed().shared()
+}
+
+/// The requests for rows of one node type whose batches are not complete.
+#[derive(Default)]
+pub(crate) struct RowsInFlight {
+    batches: Mutex<VecDeque<Arc<Requested>>>,
+}
+
+/// The rows that one batch has requested.
+pub(crate) struct Requested {
+    sources: Arc<Sources>,
+    /// The number of rows of each request but the last to a part.
+    per_piece: usize,
+    /// By part, the replies. They are not kept for later batches: a reply that all batches have taken is gone.
+    pieces: Vec<Vec<Option<WeakDelivery>>>,
+    /// By part, the position of each requested row. Only made if another batch searches for it.
+    index: OnceLock<Vec<FxHashMap<u32, u32>>>,
+}
+
+/// Rows of a reply to another batch.
+pub(crate) struct SharedRows {
+    pub(crate) delivery: Delivery,
+    /// Pairs of a position in this batch and a row of the reply.
+    pub(crate) rows: Vec<(u32, u32)>,
+}
+
+/// The registration of a batch, which ends when this is dropped.
+pub(crate) struct Registration<'a> {
+    in_flight: &'a RowsInFlight,
+    requested: Arc<Requested>,
+}
+
+impl RowsInFlight {
+    /// Returns the latest batches that are not complete, the latest first.
+    pub(crate) fn batches(&self) -> Vec<Arc<Requested>> {
+        self.lock().iter().rev().take(BATCHES_SEARCHED).cloned().collect()
+    }
+
+    /// Lets later batches share the rows of a batch.
+    pub(crate) fn register(&self, requested: Requested) -> Registration<'_> {
+        let requested = Arc::new(requested);
+        self.lock().push_back(requested.clone());
+        Registration { in_flight: self, requested }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Arc<Requested>>> {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        self.in_flight.lock().retain(|other| !Arc::ptr_eq(other, &self.requested));
+    }
+}
+
+impl Requested {
+    pub(crate) fn new(sources: Arc<Sources>, per_piece: usize, deliveries: &[Vec<Delivery>]) -> Self {
+        let pieces = deliveries.iter().map(|of_part| of_part.iter().map(Delivery::downgrade).collect()).collect();
+        Self { sources, per_piece, pieces, index: OnceLock::new() }
+    }
+
+    fn index(&self) -> &[FxHashMap<u32, u32>] {
+        self.index.get_or_init(|| {
+            let of_part = |elsewhere: &Elsewhere| elsewhere.rows.iter().copied().zip(0..).collect();
+            self.sources.others.iter().map(of_part).collect()
+        })
+    }
+}
+
+/// Divides the rows of a batch into those to request and those that come with the replies to `others`.
+pub(crate) fn divide(sources: &Sources, others: &[Arc<Requested>]) -> (Sources, Vec<SharedRows>) {
+    let mut shared = Vec::new();
+    let mut left = Vec::with_capacity(sources.others.len());
+    for (part, wanted) in sources.others.iter().enumerate() {
+        // The replies are held until this batch has its rows.
+        let mut deliveries: Vec<Vec<Option<SharedRows>>> = Vec::with_capacity(others.len());
+        for other in others.iter().filter(|_| !wanted.rows.is_empty()) {
+            let hold = |piece: &Option<WeakDelivery>| {
+                let delivery = piece.as_ref()?.upgrade()?;
+                Some(SharedRows { delivery, rows: Vec::new() })
+            };
+            deliveries.push(other.pieces[part].iter().map(hold).collect());
+        }
+        let mut fresh = Elsewhere::default();
+        for (&row, &position) in wanted.rows.iter().zip(&wanted.positions) {
+            let found = others.iter().zip(&mut deliveries).find_map(|(other, deliveries)| {
+                let at = *other.index()[part].get(&row)? as usize;
+                let reply = deliveries.get_mut(at / other.per_piece)?.as_mut()?;
+                reply.rows.push((position, (at % other.per_piece) as u32));
+                Some(())
+            });
+            if found.is_none() {
+                fresh.rows.push(row);
+                fresh.positions.push(position);
+            }
+        }
+        left.push(fresh);
+        shared.extend(deliveries.into_iter().flatten().flatten().filter(|reply| !reply.rows.is_empty()));
+    }
+    let Sources { own, cached, num_cached, .. } = sources;
+    let left = Sources { own: own.clone(), cached: cached.clone(), num_cached: *num_cached, others: left };
+    (left, shared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes the sources of a batch that wants rows of part 1 of 2. The position of a row is 10 times the row.
+    fn wants(rows: &[u32]) -> Arc<Sources> {
+        let positions = rows.iter().map(|row| 10 * row).collect();
+        let others = vec![Elsewhere::default(), Elsewhere { rows: rows.to_vec(), positions }];
+        Arc::new(Sources { own: Vec::new(), cached: Vec::new(), num_cached: 0, others })
+    }
+
+    /// Makes a batch that waits for rows of part 1, two per request.
+    fn requests(rows: &[u32]) -> (Requested, Vec<Delivery>) {
+        let pieces: Vec<Delivery> =
+            rows.chunks(2).map(|rows| deliver(std::future::ready(Ok(Bytes::from(vec![rows[0] as u8]))))).collect();
+        let deliveries = [Vec::new(), pieces.clone()];
+        (Requested::new(wants(rows), 2, &deliveries), pieces)
+    }
+
+    #[test]
+    fn rows_are_found_in_replies_that_are_still_awaited() {
+        let in_flight = RowsInFlight::default();
+        let (first, mut of_first) = requests(&[7, 3, 9, 4, 5]);
+        let (second, of_second) = requests(&[8, 3]);
+        let first = in_flight.register(first);
+        let second = in_flight.register(second);
+        // The reply with rows 9 and 4 has been taken by all.
+        drop(of_first.remove(1));
+        let (left, shared) = divide(&wants(&[3, 4, 5, 6, 7]), &in_flight.batches());
+        assert_eq!((&left.others[1].rows[..], &left.others[1].positions[..]), (&[4, 6][..], &[40, 60][..]));
+        let found: Vec<(u8, Vec<(u32, u32)>)> =
+            shared.into_iter().map(|rows| (rows.delivery.now_or_never().unwrap().unwrap()[0], rows.rows)).collect();
+        // Row 3 comes from the later batch.
+        assert_eq!(found, [(8, vec![(30, 1)]), (7, vec![(70, 0)]), (5, vec![(50, 0)])]);
+        drop(second);
+        assert_eq!(in_flight.batches().len(), 1);
+        drop((first, of_second));
+        assert!(in_flight.batches().is_empty());
+    }
+}
