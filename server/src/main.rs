@@ -3,13 +3,15 @@
 mod args;
 mod status;
 
+use anyhow::Context;
 use args::{Args, Settings, UsageError};
 use clap::CommandFactory;
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cli::{CommandLine, Dialect, FlagNames, parse_command_line};
 use edgecut_cluster::{ServiceListener, with_causes};
 use edgecut_dist_sampler::DistGraph;
-use status::{State, serve_status};
+use edgecut_status::serve_status;
+use status::State;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -57,7 +59,9 @@ fn run(args: &Args) -> anyhow::Result<()> {
     let listener = ServiceListener::bind(settings.listen_addr, address.port(), servers.service())?;
     let listening = listener.addr();
     let state = Arc::new(State::default());
-    let status = args.status_addr.map(|addr| serve_status(addr, state.clone())).transpose()?;
+    let status =
+        args.status_addr.map(|addr| serve_status(addr, state.clone()).with_context(|| format!("--status-addr {addr}")));
+    let status = status.transpose()?;
     let graph = serve(&settings, listener)?;
     let meta = graph.part().meta();
     let part = graph.part().id();

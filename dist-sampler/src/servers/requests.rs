@@ -132,6 +132,6 @@ impl PeerRequest for SampleRequest {
     }
 
     fn operation(&self, _: &Meta) -> String {
-        format!("sample batch {} of epoch {}", self.key.batch, self.key.epoch)
+        format!("sample batch {} of epoch {}", self.key.batch, self.key.epoch + 1)
     }
 }

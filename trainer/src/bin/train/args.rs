@@ -6,13 +6,15 @@ use crate::link_args::LinkArgs;
 use crate::sampling_args::SamplingArgs;
 use crate::shared_flags::{as_text, hold_out_text, is_given, or_default};
 use crate::training_args::TrainingArgs;
+use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use edgecut_dist_sampler::NumNeighbors;
 use edgecut_graph::{FeatureDtypes, HoldOut, OverlapPolicy};
+use edgecut_output::check_output;
 use edgecut_trainer::metrics::Metric;
 use serde::Serialize;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Trains graph neural networks on one machine, or on a graph that is partitioned over several.
 ///
@@ -108,8 +110,11 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) config: Option<PathBuf>,
     /// Print only warnings, errors and the result
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, help_heading = "Output", conflicts_with = "verbose")]
     pub(crate) quiet: bool,
+    /// Also print the times of sampling by hop, and the memory of rank 0, after each epoch
+    #[arg(long, help_heading = "Output")]
+    pub(crate) verbose: bool,
     /// Without a terminal, print the progress of long epochs every S seconds; 0 prints a line per epoch only
     #[arg(long, value_name = "S", default_value_t = 10, help_heading = "Output")]
     pub(crate) log_every: u64,
@@ -285,6 +290,12 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "DIR")]
     #[serde(skip)]
     pub(crate) tensorboard: Option<PathBuf>,
+    /// Serve the state of this process as Prometheus text at http://HOST:PORT/metrics: epoch, step, loss, seeds per
+    /// second, traffic, waiting time and memory. Process K of a node uses the port K above PORT. Listens on
+    /// --listen-addr, or on all addresses
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[serde(skip)]
+    pub(crate) metrics_port: Option<u16>,
     /// Save the model as safetensors whenever an epoch is the best so far. Embeddings go to the folder FILE.embeddings.
     /// A restarted attempt replaces the model of an earlier attempt only by a better one
     // Ranks may have different paths, but all of them take part in saving.
@@ -301,6 +312,28 @@ pub(crate) struct OutputArgs {
     #[arg(long)]
     #[serde(skip)]
     pub(crate) json: bool,
+}
+
+impl OutputArgs {
+    /// Checks that the files can be written. Nothing is changed.
+    ///
+    /// # Errors
+    /// The first file that cannot be written.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        if let Some(path) = &self.save_model {
+            check_output(path).with_context(|| format!("--save-model: write {}", path.display()))?;
+        }
+        // Devices and pipes, such as /dev/stdout, are opened when training starts.
+        if let Some(path) = self.metrics.as_ref().filter(|path| !path.exists() || path.is_file()) {
+            check_output(path).with_context(|| format!("--metrics: write {}", path.display()))?;
+        }
+        if let Some(dir) = &self.tensorboard {
+            let exists = dir.ancestors().find(|dir| dir.exists() && !dir.as_os_str().is_empty());
+            check_output(&exists.unwrap_or(Path::new(".")).join("events"))
+                .with_context(|| format!("--tensorboard: write to {}", dir.display()))?;
+        }
+        Ok(())
+    }
 }
 
 #[derive(Clone, Debug, Args, Serialize)]

@@ -25,6 +25,7 @@ pub(crate) fn run<B: TrainingBackend>(args: &LinkArgs, rank: &Rank, device: &B::
             job.has_embeddings(),
             job.world,
         )?;
+        reporter.watch(&job.node);
         let data = args.part.dataset_root_dir.as_deref();
         // Existing parts were made with flags of their own.
         let whole = data.filter(|dir| !dir.join(META_FILE).exists()).map(|_| &args.part.whole);

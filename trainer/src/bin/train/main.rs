@@ -13,6 +13,7 @@ mod link;
 mod link_args;
 mod metrics_file;
 mod model_bytes;
+mod monitor;
 mod node;
 mod optimizer_args;
 mod place;
@@ -94,6 +95,19 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     if let Some(part) = part {
         // The parent checks this before it starts the ranks, so that the error is printed once.
         Source::find(part, job)?.check(&place)?;
+    }
+    let output = match &cli.command {
+        Command::Node(args) => Some(&args.output),
+        Command::Link(args) => Some(&args.output),
+        Command::Graph(args) => Some(&args.output),
+        Command::Sample(_) => None,
+    };
+    let is_first = match &place {
+        Place::Parent(_) => std::env::var_os("NODE_RANK").is_none_or(|rank| rank == "0"),
+        Place::Rank(rank) => rank.rank == 0,
+    };
+    if let Some(output) = output.filter(|_| is_first) {
+        output.check()?;
     }
     match place {
         Place::Parent(ranks) => {

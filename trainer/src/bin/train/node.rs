@@ -23,6 +23,7 @@ pub(crate) fn run<B: TrainingBackend>(args: &NodeArgs, rank: &Rank, device: &B::
         config.training.step = args.device.step_options(job.gradient_sum);
         let num_epochs = config.training.num_epochs;
         let reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, job.has_embeddings(), job.world)?;
+        reporter.watch(&job.node);
         if let Some(all) = args.training.all_neighbors(&args.sampling, job.node.part().meta()) {
             config.training.eval_num_neighbors = all;
             reporter

@@ -1,10 +1,15 @@
 //! The progress of an epoch: a bar on a terminal, otherwise a line from time to time.
 
 use crate::args::JobArgs;
+use crate::monitor::{Monitor, memory_bytes};
 use edgecut_trainer::StepReport;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// The time between two changes of the bar's text.
+const REFRESH: Duration = Duration::from_millis(200);
 
 /// The progress of training on rank 0. The other ranks print nothing.
 pub(crate) struct Progress {
@@ -16,6 +21,9 @@ pub(crate) struct Progress {
     num_epochs: u64,
     epoch_start: Instant,
     since: Stretch,
+    /// The time of the last change of the bar's text.
+    shown: Option<Instant>,
+    monitor: Arc<Monitor>,
 }
 
 /// The steps since the last line.
@@ -25,11 +33,14 @@ struct Stretch {
     /// The sum of the losses of these seeds.
     loss: f64,
     waited: Duration,
+    /// The bytes received before these steps.
+    received_before: Option<u64>,
 }
 
 impl Stretch {
-    fn new() -> Self {
-        Self { start: Instant::now(), num_seeds: 0, loss: 0.0, waited: Duration::ZERO }
+    fn new(monitor: &Monitor) -> Self {
+        let received_before = monitor.received_bytes();
+        Self { start: Instant::now(), num_seeds: 0, loss: 0.0, waited: Duration::ZERO, received_before }
     }
 
     fn add(&mut self, step: &StepReport) {
@@ -38,28 +49,39 @@ impl Stretch {
         self.waited += step.waited;
     }
 
-    /// Describes the steps: their mean loss, their speed, and the fraction of the time for which training waited.
-    fn text(&self) -> String {
+    /// Describes the steps: their mean loss, their speed, the fraction of the time for which training waited, and the
+    /// traffic and memory of this process.
+    fn text(&self, monitor: &Monitor) -> String {
         let seconds = self.start.elapsed().as_secs_f64().max(1e-9);
         let loss = self.loss / (self.num_seeds as f64).max(1.0);
         let speed = self.num_seeds as f64 / seconds;
         let waiting = 100.0 * self.waited.as_secs_f64() / seconds;
-        format!("loss {loss:.4}, {speed:.0} seeds/s, waiting {waiting:.0} %")
+        let mut text = format!("loss {loss:.4}, {speed:.0} seeds/s, waiting {waiting:.0} %");
+        if let Some(received) = monitor.received_bytes() {
+            let received = received - self.received_before.unwrap_or(received);
+            text += &format!(", {:.1} MB/s received", received as f64 / 1e6 / seconds);
+        }
+        if let Some(memory) = memory_bytes() {
+            text += &format!(", {:.2} GB memory", memory as f64 / 1e9);
+        }
+        text
     }
 }
 
 impl Progress {
-    pub(crate) fn new(args: &JobArgs, rank: usize, num_epochs: u64) -> Self {
+    pub(crate) fn new(args: &JobArgs, rank: usize, num_epochs: u64, monitor: Arc<Monitor>) -> Self {
         let speaks = rank == 0 && !args.quiet;
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         if speaks && std::io::stderr().is_terminal() {
             bar.set_draw_target(ProgressDrawTarget::stderr());
         }
-        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} steps, {eta} left") {
+        // A narrow terminal cuts the line at its right end.
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {pos}/{len}, {eta} left: {msg} {wide_bar}") {
             bar.set_style(style);
         }
         let interval = Duration::from_secs(args.log_every);
-        Self { speaks, bar, interval, num_epochs, epoch_start: Instant::now(), since: Stretch::new() }
+        let since = Stretch::new(&monitor);
+        Self { speaks, bar, interval, num_epochs, epoch_start: Instant::now(), since, shown: None, monitor }
     }
 
     /// Prints a line above the progress bar.
@@ -87,21 +109,28 @@ impl Progress {
         self.since.add(report);
         let name = format!("epoch {epoch}/{}", self.num_epochs);
         if !self.bar.is_hidden() {
-            let state = if step == num_steps { "validating".into() } else { self.since.text() };
-            self.bar.set_message(format!("{name}: {state}"));
+            if step == num_steps {
+                self.bar.set_message("validating");
+            } else if self.shown.is_none_or(|at| at.elapsed() > REFRESH) {
+                self.bar.set_prefix(name);
+                self.bar.set_message(self.since.text(&self.monitor));
+                self.shown = Some(Instant::now());
+            }
             self.bar.set_position(step as u64);
         } else if self.interval > Duration::ZERO && self.since.start.elapsed() >= self.interval && step < num_steps {
             let elapsed = self.epoch_start.elapsed().as_secs_f64();
             let left = elapsed / step as f64 * (num_steps - step) as f64;
-            eprintln!("{name}, step {step}/{num_steps}: {}, {left:.0} s left in this epoch", self.since.text());
-            self.since = Stretch::new();
+            let state = self.since.text(&self.monitor);
+            eprintln!("{name}, step {step}/{num_steps}: {state}, {left:.0} s left in this epoch");
+            self.since = Stretch::new(&self.monitor);
         }
     }
 
     /// Starts the clock of the next epoch.
     pub(crate) fn epoch_begins(&mut self) {
         self.epoch_start = Instant::now();
-        self.since = Stretch::new();
+        self.since = Stretch::new(&self.monitor);
+        self.shown = None;
     }
 
     /// Removes the progress bar.

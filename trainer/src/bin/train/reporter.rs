@@ -2,17 +2,25 @@
 
 use crate::args::{JobArgs, OutputArgs, WholeArgs};
 use crate::effective_config::write_config;
+use crate::exit::UsageError;
 use crate::metrics_file::MetricsFile;
+use crate::monitor::{Monitor, memory_bytes};
 use crate::place::Rank;
 use crate::progress::Progress;
 use crate::tensorboard::EventFile;
 use anyhow::Context;
 use edgecut_cluster::{Attempt, ProcessGroup};
+use edgecut_dist_sampler::DistGraph;
+use edgecut_status::{StatusServer, serve_status};
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::ModelSaver;
-use edgecut_trainer::{ClassificationResult, EpochCost, EpochReport, Improved, Observer, ParameterCount, StepReport};
+use edgecut_trainer::{
+    ClassificationResult, EpochCost, EpochReport, HopCost, Improved, Observer, ParameterCount, StepReport,
+};
 use serde::Serialize;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The reporter of a run: progress on the terminal, the metrics file and the saved model.
 pub(crate) struct Reporter {
@@ -22,6 +30,10 @@ pub(crate) struct Reporter {
     metrics: Option<MetricsFile>,
     events: Option<EventFile>,
     saver: Option<ModelSaver>,
+    monitor: Arc<Monitor>,
+    /// Answers requests for the state of the run until the end.
+    _status: Option<StatusServer>,
+    verbose: bool,
     /// True once a line has told the user that the model of an earlier attempt is kept.
     said_kept: bool,
     progress: Progress,
@@ -55,7 +67,9 @@ impl Reporter {
         let open = |path| MetricsFile::open(path, &attempt);
         let metrics = args.metrics.as_deref().filter(|_| is_first).map(open).transpose()?;
         let events = args.tensorboard.as_deref().filter(|_| is_first).map(EventFile::create).transpose()?;
-        let progress = Progress::new(job, rank.rank, num_epochs);
+        let monitor = Arc::new(Monitor::default());
+        let status = args.metrics_port.map(|port| serve_metrics(port, rank, monitor.clone())).transpose()?;
+        let progress = Progress::new(job, rank.rank, num_epochs, monitor.clone());
         let json = args.json;
         Ok(Self {
             is_first,
@@ -63,12 +77,20 @@ impl Reporter {
             metrics,
             events,
             saver,
+            monitor,
+            _status: status,
+            verbose: job.verbose,
             said_kept: false,
             progress,
             num_epochs,
             last_epoch: 0,
             best_epoch: 0,
         })
+    }
+
+    /// Shows the traffic of a graph.
+    pub(crate) fn watch(&self, graph: &Arc<DistGraph>) {
+        self.monitor.watch(graph.clone());
     }
 
     /// Writes the flags of the run beside the metrics and the model.
@@ -173,10 +195,12 @@ pub(crate) struct TaskReporter<T> {
 impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
     fn started(&mut self, parameters: ParameterCount) {
         self.reporter.say(&format!("training {parameters}"));
+        self.reporter.monitor.epoch_begins();
         self.reporter.progress.epoch_begins();
     }
 
     fn step(&mut self, report: &StepReport) {
+        self.reporter.monitor.step(report);
         self.reporter.progress.step(report);
     }
 
@@ -189,7 +213,12 @@ impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
         if let Some(events) = &mut self.reporter.events {
             events.epoch(report)?;
         }
+        self.reporter.monitor.validated(&report.metric, report.valid_metric);
         self.reporter.say(&self.task.words(report, self.reporter.num_epochs));
+        if self.reporter.verbose {
+            self.reporter.say(&details(&report.cost));
+        }
+        self.reporter.monitor.epoch_begins();
         self.reporter.progress.epoch_begins();
         Ok(())
     }
@@ -223,6 +252,28 @@ pub(crate) fn cost(cost: &EpochCost) -> String {
         cost.remote_nodes,
         cost.remote_bytes as f64 / 1e6,
     )
+}
+
+/// Formats the times of sampling by hop, and the memory of this process.
+fn details(cost: &EpochCost) -> String {
+    let of_hop = |hop: &HopCost| format!("hop {} {:.2} s", hop.hop, hop.seconds);
+    let mut parts: Vec<String> = cost.sampling.iter().map(of_hop).collect();
+    parts.push(format!("validation {:.2} s", cost.eval_seconds));
+    parts.extend(memory_bytes().map(|bytes| format!("memory {:.2} GB", bytes as f64 / 1e9)));
+    format!("  {}", parts.join(", "))
+}
+
+/// Starts to serve the state of a rank.
+fn serve_metrics(port: u16, rank: &Rank, monitor: Arc<Monitor>) -> anyhow::Result<StatusServer> {
+    let Some(port) = port.checked_add(u16::try_from(rank.local_rank).unwrap_or(u16::MAX)) else {
+        return Err(UsageError(format!(
+            "--metrics-port {port}: process {} of the node would use a port above 65535",
+            rank.local_rank
+        ))
+        .into());
+    };
+    let addr = SocketAddr::new(rank.listen_addr.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), port);
+    serve_status(addr, monitor).with_context(|| format!("--metrics-port: listen on {addr}"))
 }
 
 /// Formats a fraction as a percentage, or `-` if there is none.

@@ -1,0 +1,144 @@
+//! The state of a run while it trains: for the live display, and over HTTP for Prometheus.
+
+use edgecut_dist_sampler::{DistGraph, PeerTraffic};
+use edgecut_status::{Answer, PrometheusText, StatusSource};
+use edgecut_trainer::StepReport;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The state of a process of a run.
+#[derive(Default)]
+pub(crate) struct Monitor {
+    /// The graph, if the process reads one. Sets of small graphs have no traffic.
+    graph: OnceLock<Arc<DistGraph>>,
+    training: Mutex<Training>,
+}
+
+/// The progress of training.
+#[derive(Default)]
+struct Training {
+    last: Option<StepReport>,
+    /// The metric that selects the best epoch, and its last value.
+    valid: Option<(String, f64)>,
+    num_seeds: u64,
+    waited: Duration,
+    /// The start of the current epoch, and its seeds.
+    epoch_start: Option<Instant>,
+    seeds_of_epoch: u64,
+}
+
+impl Monitor {
+    /// Sets the graph whose traffic is shown.
+    pub(crate) fn watch(&self, graph: Arc<DistGraph>) {
+        // A process opens one graph, so the value is set once.
+        let _ = self.graph.set(graph);
+    }
+
+    /// Notes the start of an epoch.
+    pub(crate) fn epoch_begins(&self) {
+        let mut training = self.lock();
+        training.epoch_start = Some(Instant::now());
+        training.seeds_of_epoch = 0;
+    }
+
+    /// Notes a step.
+    pub(crate) fn step(&self, report: &StepReport) {
+        let mut training = self.lock();
+        training.num_seeds += report.num_seeds;
+        training.seeds_of_epoch += report.num_seeds;
+        training.waited += report.waited;
+        training.last = Some(*report);
+    }
+
+    /// Notes the score of a validation.
+    pub(crate) fn validated(&self, metric: &str, value: Option<f64>) {
+        if let Some(value) = value {
+            self.lock().valid = Some((metric.to_owned(), value));
+        }
+    }
+
+    /// Returns the bytes that this process has received from others for its batches, if it reads a graph of several
+    /// parts.
+    pub(crate) fn received_bytes(&self) -> Option<u64> {
+        let graph = self.graph.get().filter(|graph| graph.part().meta().num_parts > 1)?;
+        Some(graph.traffic().count().remote_bytes)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Training> {
+        self.training.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the state in Prometheus' text format.
+    fn metrics(&self) -> String {
+        let mut text = PrometheusText::new();
+        let training = self.lock();
+        if let Some(last) = &training.last {
+            text.gauge("epoch", "The current epoch, counted from 1.", last.epoch);
+            text.gauge("step", "The last finished step of the epoch, counted from 1.", last.step);
+            text.gauge("steps_per_epoch", "The number of steps of an epoch.", last.num_steps);
+            if let Some(loss) = last.loss {
+                text.gauge("loss", "Mean training loss over the seeds of the last step, of all ranks.", loss);
+            }
+        }
+        if let Some(start) = training.epoch_start {
+            let rate = training.seeds_of_epoch as f64 / start.elapsed().as_secs_f64().max(1e-9);
+            text.gauge("seeds_per_second", "Training seeds of all ranks per second in the current epoch.", rate);
+        }
+        if let Some((metric, value)) = &training.valid {
+            text.labeled("valid_metric", "gauge", "Score of the last validation.", "metric", [(metric, value)]);
+        }
+        text.counter("seeds_total", "Training seeds of all ranks.", training.num_seeds);
+        let waited = training.waited.as_secs_f64();
+        text.counter("batch_wait_seconds_total", "Seconds for which this rank waited for batches.", waited);
+        drop(training);
+        if let Some(bytes) = memory_bytes() {
+            text.gauge("memory_bytes", "Resident memory of this process.", bytes);
+        }
+        let Some(graph) = self.graph.get() else { return text.finish() };
+        let traffic = graph.traffic();
+        let count = traffic.count();
+        text.counter("remote_nodes_total", "Nodes whose features came over the network.", count.remote_nodes);
+        text.counter(
+            "shared_nodes_total",
+            "Nodes whose features came with the reply to another batch.",
+            count.shared_nodes,
+        );
+        text.counter("cached_nodes_total", "Nodes whose features came from the cache.", count.cached_nodes);
+        text.counter("cached_bytes_total", "Bytes of features from the cache.", count.cached_bytes);
+        if let Some(depth) = count.queue_depth() {
+            text.gauge("queue_depth", "Mean number of finished batches that waited when one was taken.", depth);
+        }
+        let peers = traffic.by_peer();
+        let mut by_peer = |name: &str, help: &str, value: &dyn Fn(&PeerTraffic) -> String| {
+            text.labeled(name, "counter", help, "peer", peers.iter().map(|peer| (peer.peer, value(peer))));
+        };
+        by_peer("peer_requests_total", "Requests to other processes.", &|peer| peer.requests.to_string());
+        by_peer("peer_sent_bytes_total", "Bytes of payload sent in requests.", &|peer| peer.sent_bytes.to_string());
+        by_peer("peer_received_bytes_total", "Bytes of payload received in replies.", &|peer| {
+            peer.received_bytes.to_string()
+        });
+        by_peer("peer_wait_seconds_total", "Seconds between requests and their replies.", &|peer| {
+            peer.wait_seconds.to_string()
+        });
+        text.finish()
+    }
+}
+
+impl StatusSource for Monitor {
+    const PATHS: &'static str = "/healthz or /metrics";
+
+    async fn answer(&self, path: &str) -> Option<Answer> {
+        match path {
+            "/healthz" => Some(Answer::Found("ok\n".into())),
+            "/metrics" => Some(Answer::Found(self.metrics())),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the resident memory of this process.
+pub(crate) fn memory_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+}
