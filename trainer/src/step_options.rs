@@ -1,6 +1,7 @@
 //! The options of a training step.
 
 use crate::gradient_sum::GradientSum;
+use crate::nn::ClassificationLoss;
 use crate::ops::Precision;
 
 /// The options of a training step over all ranks. The default suits CPUs: products in `f32`, sums over TCP.
@@ -17,4 +18,6 @@ pub struct StepOptions {
     pub precision: Precision,
     /// The way in which gradients are summed over the ranks.
     pub gradient_sum: GradientSum,
+    /// The loss of classification. Evaluation weighs all seeds alike.
+    pub loss: ClassificationLoss,
 }

@@ -65,6 +65,8 @@ pub struct TrainingConfig {
     pub warmup_steps: u64,
     /// The largest norm of the gradients of all parameters together, except embeddings.
     pub grad_clip: Option<f64>,
+    /// The number of steps whose gradients are averaged, weighted by their seeds, before the optimizer takes one step.
+    pub accumulate_steps: u64,
     /// The learning rate of the embeddings of node types without features.
     pub embedding_lr: f64,
     /// The L2 penalty on all parameters except embeddings.
@@ -118,6 +120,7 @@ impl TrainingConfig {
             lr_schedule: LrSchedule::Constant,
             warmup_steps: 0,
             grad_clip: None,
+            accumulate_steps: 1,
             embedding_lr: 0.003,
             weight_decay: 0.0,
             seed: 0,
@@ -141,6 +144,7 @@ impl TrainingConfig {
             lr: LearningRate { initial: self.lr, schedule: self.lr_schedule, warmup_steps: self.warmup_steps },
             weight_decay: self.weight_decay,
             grad_clip: self.grad_clip,
+            accumulate_steps: self.accumulate_steps,
             seed: self.seed,
         }
     }

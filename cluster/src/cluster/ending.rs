@@ -81,7 +81,9 @@ impl Cluster {
     /// # Ok::<(), edgecut_cluster::ClusterError>(())
     /// ```
     pub fn verdict<E: Display>(&self, own: E) -> Verdict<E> {
-        Verdict { failure: self.inner.job_state.wait_for_failure(VERDICT_WAIT), own }
+        // A job of one process has no other ranks to wait for.
+        let patience = if self.world_size() == 1 { Duration::ZERO } else { VERDICT_WAIT };
+        Verdict { failure: self.inner.job_state.wait_for_failure(patience), own }
     }
 
     /// Reports the failure of this rank and its reason to all other ranks. Returns when the report has been sent, after

@@ -6,7 +6,7 @@ use crate::gradient_sum::Summed;
 use crate::gradients::{FlatLengthError, gradient_pieces, read_together, unflatten_gradients};
 use crate::metrics::{Metric, MetricState};
 use crate::models::{Mode, NodeClassifier};
-use crate::nn::{Classification, cross_entropy};
+use crate::nn::{Classification, ClassificationLoss};
 use crate::ops::{GnnBackend, Precision};
 use crate::step_options::StepOptions;
 use crate::train_error::TrainError;
@@ -21,18 +21,21 @@ use std::time::{Duration, Instant};
 /// The base in which a count is encoded as two `f32` digits, remainder and quotient. The sums of the digits over up to
 /// 16,384 ranks stay below 2^24 if each rank has fewer than a million seeds in a step, so `f32` holds them exactly.
 const COUNT_BASE: f64 = 1024.0;
-/// The number of `f32` values that encode [`SeedTotals`]: the loss, and two digits for each of the two counts.
-const NUM_TOTALS: usize = 5;
+/// The number of `f32` values that encode [`SeedTotals`]: the loss, two digits for each of the two counts and for the
+/// whole part of the weight, and the rest of the weight.
+const NUM_TOTALS: usize = 8;
 
 /// Sums over the seeds of all ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SeedTotals {
-    /// The sum of the seeds' losses.
+    /// The sum of the seeds' losses, times their weights.
     pub loss: f64,
     /// The number of correctly classified seeds.
     pub correct: f64,
     /// The number of seeds.
     pub seeds: f64,
+    /// The sum of the seeds' weights, which is their number unless classes have weights.
+    pub weight: f64,
 }
 
 impl SeedTotals {
@@ -41,15 +44,17 @@ impl SeedTotals {
         self.loss += other.loss;
         self.correct += other.correct;
         self.seeds += other.seeds;
+        self.weight += other.weight;
     }
 
     /// Appends the totals to a vector of gradients, so that one all-reduce sums both.
     fn append_to(&self, flat: &mut Vec<f32>) {
         flat.push(self.loss as f32);
-        for count in [self.correct, self.seeds] {
+        for count in [self.correct, self.seeds, self.weight.floor()] {
             let high = (count / COUNT_BASE).floor();
             flat.extend([(count - high * COUNT_BASE) as f32, high as f32]);
         }
+        flat.push(self.weight.fract() as f32);
     }
 
     /// Removes the totals that [`SeedTotals::append_to`] appended from a vector, or from a sum of such vectors.
@@ -58,12 +63,12 @@ impl SeedTotals {
             flat.split_off(flat.len().saturating_sub(NUM_TOTALS)).into_iter().map(f64::from).collect();
         let number = |index: usize| numbers.get(index).copied().unwrap_or(0.0);
         let count = |low: usize| number(low) + number(low + 1) * COUNT_BASE;
-        Self { loss: number(0), correct: count(1), seeds: count(3) }
+        Self { loss: number(0), correct: count(1), seeds: count(3), weight: count(5) + number(7) }
     }
 
-    /// Returns the mean loss, or `None` without seeds.
+    /// Returns the mean loss, weighted by the seeds' weights, or `None` without seeds.
     pub fn mean_loss(&self) -> Option<f64> {
-        (self.seeds > 0.0).then(|| self.loss / self.seeds)
+        (self.weight > 0.0).then(|| self.loss / self.weight)
     }
 
     /// Returns the fraction of correctly classified seeds, or `None` without seeds.
@@ -128,19 +133,20 @@ impl<B: GnnBackend, M: NodeClassifier<B>> ClassifiedBatch<B, M> for TensorBatch<
 fn judge<B: GnnBackend>(
     (logits, labels): Logits<B>,
     metric: Option<&mut MetricState>,
+    loss: &ClassificationLoss,
 ) -> Result<Classification<B>, TrainError> {
     if let Some(metric) = metric {
         metric.add(&logits, &labels);
     }
-    cross_entropy(logits, &labels).map_err(TrainError::batch)
+    loss.of(logits, &labels).map_err(TrainError::batch)
 }
 
 /// Sums the totals of all ranks.
 fn all_reduce_totals(mine: &SeedTotals, world: &mut ProcessGroup) -> Result<SeedTotals, TrainError> {
-    let mut sums = [mine.loss, mine.correct, mine.seeds];
+    let mut sums = [mine.loss, mine.correct, mine.seeds, mine.weight];
     world.all_reduce(&mut sums, ReduceOp::Sum)?;
-    let [loss, correct, seeds] = sums;
-    Ok(SeedTotals { loss, correct, seeds })
+    let [loss, correct, seeds, weight] = sums;
+    Ok(SeedTotals { loss, correct, seeds, weight })
 }
 
 /// Runs the forward pass, the backward pass and the all-reduce of one batch with the default [`StepOptions`]. Returns
@@ -170,7 +176,7 @@ impl StepOptions {
         mode: Mode,
         world: &mut ProcessGroup,
     ) -> Result<StepGradients, TrainError> {
-        let forward = forward_classified(model, batch, mode)?;
+        let forward = forward_classified(model, batch, mode, &self.loss)?;
         exchange(model, forward, None, self, world)
     }
 
@@ -189,7 +195,7 @@ impl StepOptions {
         world: &mut ProcessGroup,
     ) -> Result<StepGradients, TrainError> {
         let (batch, pulled) = embeddings.pull_tracked(batch, device)?;
-        let forward = forward_classified(model, batch, mode)?;
+        let forward = forward_classified(model, batch, mode, &self.loss)?;
         exchange(model, forward, Some((embeddings, pulled, lr)), self, world)
     }
 }
@@ -208,21 +214,24 @@ pub(crate) struct JudgedSeeds<B: Backend> {
     /// The values to report, `[2]`: the sum of the losses and the number of correct seeds.
     pub(crate) judged: Tensor<B, 1>,
     pub(crate) num_seeds: usize,
+    /// The sum of the seeds' weights.
+    pub(crate) weight: f64,
 }
 
 fn forward_classified<B: AutodiffBackend + GnnBackend, M>(
     model: &M,
     batch: impl ClassifiedBatch<B, M>,
     mode: Mode,
+    loss: &ClassificationLoss,
 ) -> Result<Forward<B>, TrainError> {
     let start = Instant::now();
     let Some(logits) = batch.classify(model, mode)? else {
         return Ok(Forward { judged: None, start });
     };
-    let Classification { loss, judged, num_seeds } = judge(logits, None)?;
-    // The sum over this rank's seeds instead of the mean: each rank's weight is then its number of seeds.
-    let loss = loss.mul_scalar(num_seeds as f64);
-    Ok(Forward { judged: Some(JudgedSeeds { loss, judged, num_seeds }), start })
+    let Classification { loss, judged, num_seeds, weight } = judge(logits, None, loss)?;
+    // The sum over this rank's seeds instead of the mean: each rank's weight is then that of its seeds.
+    let loss = loss.mul_scalar(weight);
+    Ok(Forward { judged: Some(JudgedSeeds { loss, judged, num_seeds, weight }), start })
 }
 
 /// Runs the backward pass, and exchanges gradients, totals and embedding gradients between the ranks.
@@ -236,25 +245,25 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
     let mut of_rows = None;
     let mut pieces = None;
     let mut judged_seeds = None;
-    if let Some(JudgedSeeds { loss, judged, num_seeds }) = forward.judged {
+    if let Some(JudgedSeeds { loss, judged, num_seeds, weight }) = forward.judged {
         let mut gradients = loss.backward();
         if let Some((_, pulled, _)) = &embedded {
             of_rows = Some(pulled.take_gradients(&mut gradients)?);
         }
         pieces = Some(gradient_pieces(model, GradientsParams::from_grads(gradients, model)));
-        judged_seeds = Some((judged.inner(), num_seeds));
+        judged_seeds = Some((judged.inner(), num_seeds, weight));
     }
     // A rank without seeds contributes zeros.
     let pieces = pieces.unwrap_or_else(|| gradient_pieces(model, GradientsParams::new()));
     let Summed { mut pieces, over_all_ranks } = options.gradient_sum.sum_on_gpus(pieces)?;
-    let num_seeds = judged_seeds.as_ref().map(|&(_, num_seeds)| num_seeds);
-    pieces.extend(judged_seeds.map(|(judged, _)| judged));
+    let own = judged_seeds.as_ref().map(|&(_, num_seeds, weight)| (num_seeds, weight));
+    pieces.extend(judged_seeds.map(|(judged, ..)| judged));
     // Gradients, loss and count are copied from the device together: each copy waits for the device.
     let mut flat = read_together(pieces);
     let mut mine = SeedTotals::default();
-    if let Some(num_seeds) = num_seeds {
+    if let Some((num_seeds, weight)) = own {
         let [loss, correct] = flat.split_off(flat.len() - 2)[..] else { unreachable!("two values were split off") };
-        mine = SeedTotals { loss: f64::from(loss), correct: f64::from(correct), seeds: num_seeds as f64 };
+        mine = SeedTotals { loss: f64::from(loss), correct: f64::from(correct), seeds: num_seeds as f64, weight };
     }
     let compute = forward.start.elapsed();
     let start = Instant::now();
@@ -278,12 +287,13 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
         let what = "gradients exceed the range of f16: train with `precision=bf16`".into();
         return Err(TrainError::Device { what });
     }
-    let scale = (1.0 / totals.seeds.max(1.0)) as f32;
+    // Without seeds, the gradients are zero.
+    let scale = if totals.weight > 0.0 { (1.0 / totals.weight) as f32 } else { 0.0 };
     flat.iter_mut().for_each(|gradient| *gradient *= scale);
     if let Some((embeddings, _, lr)) = embedded {
         embeddings.step(lr, scale);
     }
-    let own_seeds = num_seeds.unwrap_or(0);
+    let own_seeds = own.map_or(0, |(num_seeds, _)| num_seeds);
     Ok(StepGradients { flat, totals, own_seeds, compute, allreduce: pulling + start.elapsed() })
 }
 
@@ -339,9 +349,11 @@ pub(crate) fn run_evaluation<B: GnnBackend, M, T: ClassifiedBatch<B, M>>(
         let mine = match fill(batch??)?.classify(model, Mode::Eval)? {
             None => SeedTotals::default(),
             Some(logits) => {
-                let Classification { judged, num_seeds, .. } = judge(logits, metric.as_deref_mut())?;
+                // Evaluation weighs all seeds alike.
+                let plain = ClassificationLoss::default();
+                let Classification { judged, num_seeds, weight, .. } = judge(logits, metric.as_deref_mut(), &plain)?;
                 let [loss, correct] = read_together(vec![judged])[..] else { unreachable!("two values are judged") };
-                SeedTotals { loss: f64::from(loss), correct: f64::from(correct), seeds: num_seeds as f64 }
+                SeedTotals { loss: f64::from(loss), correct: f64::from(correct), seeds: num_seeds as f64, weight }
             }
         };
         totals.add(&all_reduce_totals(&mine, world)?);
@@ -356,7 +368,7 @@ mod tests {
     #[test]
     fn counts_of_many_ranks_are_exact_in_a_vector_of_gradients() {
         const RANKS: usize = 16_384;
-        let mine = SeedTotals { loss: 0.5, correct: 999_423.0, seeds: 999_999.0 };
+        let mine = SeedTotals { loss: 0.5, correct: 999_423.0, seeds: 999_999.0, weight: 123_456.5 };
         let mut flat = vec![0.25_f32, -1.0];
         mine.append_to(&mut flat);
         assert_eq!(flat.len(), 2 + NUM_TOTALS);
@@ -365,7 +377,12 @@ mod tests {
             sums.iter_mut().zip(&flat).for_each(|(sum, number)| *sum += number);
         }
         let ranks = RANKS as f64;
-        let expected = SeedTotals { loss: 0.5 * ranks, correct: 999_423.0 * ranks, seeds: 999_999.0 * ranks };
+        let expected = SeedTotals {
+            loss: 0.5 * ranks,
+            correct: 999_423.0 * ranks,
+            seeds: 999_999.0 * ranks,
+            weight: 123_456.5 * ranks,
+        };
         assert_eq!(SeedTotals::split_off(&mut sums), expected);
         assert_eq!(sums, [0.25 * RANKS as f32, -(RANKS as f32)], "the gradients stay");
     }

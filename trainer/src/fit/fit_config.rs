@@ -29,6 +29,9 @@ pub struct FitConfig {
     /// The largest norm of the gradients of all parameters together, except embeddings. Longer gradients are scaled down
     /// to it.
     pub grad_clip: Option<f64>,
+    /// The number of steps whose gradients are averaged, weighted by their seeds, before the optimizer takes one step. The
+    /// last steps of an epoch may be fewer. Embeddings take every step, so models with embeddings need 1.
+    pub accumulate_steps: u64,
     /// The random seed of dropout.
     pub seed: u64,
 }
@@ -44,6 +47,7 @@ impl Default for FitConfig {
             lr: LearningRate::constant(0.001),
             weight_decay: 0.0,
             grad_clip: None,
+            accumulate_steps: 1,
             seed: 0,
         }
     }

@@ -7,6 +7,7 @@
 //!
 //! A loop of one's own calls [`step_gradients`] for each batch and [`evaluate`] for each split.
 
+mod accumulated;
 mod best;
 pub(crate) mod data_parallel;
 mod epoch_clock;
@@ -34,6 +35,7 @@ use crate::ops::{DropoutKey, GnnBackend};
 use crate::optimizer::{AnyOptimizer, clip_norm};
 use crate::parameter_count::ParameterCount;
 use crate::train_error::TrainError;
+use accumulated::Accumulated;
 use best::Best;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::AutodiffBackend;
@@ -92,6 +94,11 @@ where
     let mut optimizer = AnyOptimizer::<B, M>::new(config.optimizer, config.weight_decay);
     let mut lr = LrState::new(config.lr, config.num_epochs);
     let mut steps_done = 0;
+    let mut accumulated = Accumulated::new(config.accumulate_steps);
+    if config.accumulate_steps > 1 && !task.embeddings().is_empty() {
+        let what = "`accumulate_steps` has no effect on embeddings, which this model has: train with 1".into();
+        return Err(TrainError::Config { what });
+    }
     let metric = task.evaluator().metric();
     let mut best: Option<Best<ScoresOf<T, B, M>>> = None;
     let mut history = Vec::new();
@@ -117,12 +124,15 @@ where
             totals.add(&gradients.totals);
             own_batches += u64::from(gradients.own_seeds > 0);
             let start = Instant::now();
-            if let Some(max_norm) = config.grad_clip {
-                clip_norm(&mut gradients.flat, max_norm);
+            let is_last = step + 1 == num_steps;
+            if accumulated.add(&mut gradients, is_last) {
+                if let Some(max_norm) = config.grad_clip {
+                    clip_norm(&mut gradients.flat, max_norm);
+                }
+                let of_model = gradients.of_model(&model)?;
+                model = optimizer.step(lr.rate(epoch, steps_done), model, of_model);
+                steps_done += 1;
             }
-            let of_model = gradients.of_model(&model)?;
-            model = optimizer.step(lr.rate(epoch, steps_done), model, of_model);
-            steps_done += 1;
             clock.compute += start.elapsed();
             observer.step(&StepReport {
                 epoch: epoch + 1,

@@ -55,6 +55,8 @@ pub struct GraphTrainingConfig {
     pub warmup_steps: u64,
     /// The largest norm of the gradients of all parameters together.
     pub grad_clip: Option<f64>,
+    /// The number of steps whose gradients are averaged, weighted by their seeds, before the optimizer takes one step.
+    pub accumulate_steps: u64,
     /// The L2 penalty on all parameters.
     pub weight_decay: f64,
     /// The metric that selects the best epoch.
@@ -97,6 +99,7 @@ impl GraphTrainingConfig {
             lr_schedule: LrSchedule::Step { every: 50, gamma: 0.5 },
             warmup_steps: 0,
             grad_clip: None,
+            accumulate_steps: 1,
             weight_decay: 0.0,
             metric: Metric::Accuracy,
             seed: 0,
@@ -159,6 +162,7 @@ impl GraphTrainingConfig {
             lr: LearningRate { initial: self.lr, schedule: self.lr_schedule, warmup_steps: self.warmup_steps },
             weight_decay: self.weight_decay,
             grad_clip: self.grad_clip,
+            accumulate_steps: self.accumulate_steps,
             seed: self.seed,
         }
     }

@@ -60,7 +60,8 @@ pub(super) fn step<B: AutodiffBackend + GnnBackend>(
                 None => loss,
             };
             let judged = Tensor::cat(vec![loss.clone().detach(), correct], 0);
-            Forward { judged: Some(JudgedSeeds { loss, judged, num_seeds }), start }
+            let weight = num_seeds as f64;
+            Forward { judged: Some(JudgedSeeds { loss, judged, num_seeds, weight }), start }
         }
     };
     let embedded = Some((embeddings, pulled, config.training.embedding_lr));

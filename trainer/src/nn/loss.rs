@@ -1,5 +1,6 @@
 //! The loss and the accuracy of classification.
 
+use burn::tensor::activation::log_softmax;
 use burn::tensor::backend::Backend;
 use burn::tensor::{Int, Tensor, TensorData};
 use thiserror::Error;
@@ -20,12 +21,14 @@ use crate::ops::{GnnBackend, cross_entropy_sum};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Classification<B: Backend> {
-    /// The mean cross entropy over the seeds, `[1]`; 0 without seeds.
+    /// The mean loss over the seeds, weighted by their weights, `[1]`; 0 without seeds.
     pub loss: Tensor<B, 1>,
-    /// The sum of the seeds' cross entropies and the number of correctly classified seeds, `[2]`, without gradients.
+    /// The sum of the seeds' losses, times their weights, and the number of correctly classified seeds, `[2]`, without gradients.
     pub judged: Tensor<B, 1>,
     /// The number of seeds.
     pub num_seeds: usize,
+    /// The sum of the seeds' weights, which is their number unless classes have weights.
+    pub weight: f64,
 }
 
 impl<B: Backend> Classification<B> {
@@ -55,6 +58,20 @@ impl<B: Backend> Classification<B> {
 /// # Ok::<(), edgecut_trainer::nn::LabelError>(())
 /// ```
 pub fn cross_entropy<B: GnnBackend>(logits: Tensor<B, 2>, labels: &[i64]) -> Result<Classification<B>, LabelError> {
+    check_labels(&logits, labels)?;
+    let num_seeds = labels.len();
+    let device = logits.device();
+    if num_seeds == 0 {
+        return Ok(without_seeds(&device));
+    }
+    let (sum, judged) = cross_entropy_sum(logits, classes_of(labels, &device));
+    // A multiplication instead of a division, because burn computes the gradient of a division by a scalar in `f32`.
+    let weight = num_seeds as f64;
+    Ok(Classification { loss: sum.mul_scalar(1.0 / weight), judged, num_seeds, weight })
+}
+
+/// Checks that each row of the logits has a label that is a class.
+fn check_labels<B: Backend>(logits: &Tensor<B, 2>, labels: &[i64]) -> Result<(), LabelError> {
     let [num_seeds, num_classes] = logits.dims();
     if labels.len() != num_seeds {
         return Err(LabelError::Count { labels: labels.len(), rows: num_seeds });
@@ -63,17 +80,85 @@ pub fn cross_entropy<B: GnnBackend>(logits: Tensor<B, 2>, labels: &[i64]) -> Res
     if let Some(row) = labels.iter().position(|&label| !is_class(label)) {
         return Err(LabelError::NoSuchClass { row, label: labels[row], num_classes });
     }
-    let device = logits.device();
-    if num_seeds == 0 {
-        // A separate leaf tensor, because burn rejects a backward pass from a tensor that is not tracked.
-        let loss = Tensor::zeros([1], &device).require_grad();
-        return Ok(Classification { loss, judged: Tensor::zeros([2], &device), num_seeds });
-    }
+    Ok(())
+}
+
+fn without_seeds<B: Backend>(device: &B::Device) -> Classification<B> {
+    // A separate leaf tensor, because burn rejects a backward pass from a tensor that is not tracked.
+    let loss = Tensor::zeros([1], device).require_grad();
+    Classification { loss, judged: Tensor::zeros([2], device), num_seeds: 0, weight: 0.0 }
+}
+
+fn classes_of<B: Backend>(labels: &[i64], device: &B::Device) -> Tensor<B, 1, Int> {
     let classes = labels.iter().map(|&label| label as i32).collect::<Vec<_>>();
-    let classes = Tensor::<B, 1, Int>::from_data(TensorData::new(classes, [num_seeds]), &device);
-    let (sum, judged) = cross_entropy_sum(logits, classes);
-    // A multiplication instead of a division, because burn computes the gradient of a division by a scalar in `f32`.
-    Ok(Classification { loss: sum.mul_scalar(1.0 / num_seeds as f64), judged, num_seeds })
+    Tensor::from_data(TensorData::new(classes, [labels.len()]), device)
+}
+
+/// The loss of classification: a cross entropy whose classes may have weights and whose targets may be smoothed. It equals
+/// `torch.nn.CrossEntropyLoss(weight, label_smoothing)`.
+///
+/// With the weights `w`, the smoothing `e` and `K` classes, a seed of class `y` with the probabilities `p` has the loss
+/// `-(1 - e) w[y] log p[y] - e / K sum_c w[c] log p[c]` and the weight `w[y]` (Szegedy et al. 2016, section 7).
+///
+/// ```
+/// use burn::{backend::NdArray, tensor::Tensor};
+/// use edgecut_trainer::nn::ClassificationLoss;
+/// let loss = ClassificationLoss { class_weights: Some(vec![1.0, 3.0]), label_smoothing: 0.0 };
+/// let logits = Tensor::<NdArray, 2>::from_data([[0.0, 0.0], [0.0, 0.0]], &Default::default());
+/// let result = loss.of(logits, &[0, 1])?;
+/// assert_eq!(result.weight, 4.0);
+/// assert!((result.loss.into_scalar() - 2.0_f32.ln()).abs() < 1e-6);
+/// # Ok::<(), edgecut_trainer::nn::LabelError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClassificationLoss {
+    /// The weight of each class, not negative; `None` weighs all classes alike.
+    pub class_weights: Option<Vec<f64>>,
+    /// The share of a target that is spread evenly over all classes, from 0 to 1.
+    pub label_smoothing: f64,
+}
+
+impl ClassificationLoss {
+    /// Computes the loss of logits, and counts the correct predictions.
+    ///
+    /// # Shapes
+    /// - `logits`: `[num_seeds, num_classes]`
+    /// - `labels`: `[num_seeds]`, from 0 to `num_classes - 1`
+    ///
+    /// # Errors
+    /// [`LabelError`] if the number of labels differs from the number of rows, if a label is not a class, or if the
+    /// number of weights is not that of the classes.
+    pub fn of<B: GnnBackend>(&self, logits: Tensor<B, 2>, labels: &[i64]) -> Result<Classification<B>, LabelError> {
+        if *self == Self::default() {
+            return cross_entropy(logits, labels);
+        }
+        check_labels(&logits, labels)?;
+        let [num_seeds, num_classes] = logits.dims();
+        let device = logits.device();
+        let weights = match &self.class_weights {
+            None => vec![1.0; num_classes],
+            Some(weights) if weights.len() == num_classes => weights.clone(),
+            Some(weights) => return Err(LabelError::Weights { weights: weights.len(), num_classes }),
+        };
+        if num_seeds == 0 {
+            return Ok(without_seeds(&device));
+        }
+        let of_label = |&label: &i64| weights[label as usize];
+        let weight: f64 = labels.iter().map(of_label).sum();
+        let even = self.label_smoothing / num_classes as f64;
+        let mut targets: Vec<f64> = weights.iter().map(|weight| even * weight).collect::<Vec<_>>().repeat(num_seeds);
+        for (row, label) in targets.chunks_exact_mut(num_classes).zip(labels) {
+            row[*label as usize] += (1.0 - self.label_smoothing) * of_label(label);
+        }
+        let targets = Tensor::<B, 2>::from_data(TensorData::new(targets, [num_seeds, num_classes]), &device);
+        let (_, judged) = cross_entropy_sum(logits.clone(), classes_of(labels, &device));
+        let correct = judged.slice([1..2]);
+        let sum = (log_softmax(logits, 1) * targets).sum().neg();
+        let judged = Tensor::cat(vec![sum.clone().detach(), correct], 0);
+        // Seeds whose classes all have the weight 0 have no mean.
+        let scale = if weight > 0.0 { 1.0 / weight } else { 0.0 };
+        Ok(Classification { loss: sum.mul_scalar(scale), judged, num_seeds, weight })
+    }
 }
 
 /// Labels that do not match the logits.
@@ -94,6 +179,14 @@ pub enum LabelError {
         labels: usize,
         /// Rows of the logits.
         rows: usize,
+    },
+    /// A wrong number of class weights.
+    #[error("`class_weights` has {weights} weights, but the model has {num_classes} classes: give a weight for each")]
+    Weights {
+        /// Number of given weights.
+        weights: usize,
+        /// Number of classes.
+        num_classes: usize,
     },
     /// A label that is not a class.
     #[error("seed {row} of the batch has label {label}, but labels must be at least 0 and below {num_classes} classes")]

@@ -28,7 +28,7 @@ pub use gcn_norm::{GcnNorm, GcnNormError};
 pub use gin_conv::{GinConv, GinConvConfig};
 pub use incoming::Incoming;
 pub use link_decoder::{DecoderKind, LinkDecoder};
-pub use loss::{Classification, LabelError, cross_entropy};
+pub use loss::{Classification, ClassificationLoss, LabelError, cross_entropy};
 pub use mlp::Mlp;
 pub use mode::Mode;
 pub use order::Order;

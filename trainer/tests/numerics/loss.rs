@@ -5,7 +5,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use edgecut_trainer::gradients::{flatten_gradients, num_parameters};
 use edgecut_trainer::models::{Mode, ModelInput, ModelKind, NodeClassifier, NodeModelConfig};
-use edgecut_trainer::nn::{Aggregation, GcnNorm, LabelError, cross_entropy};
+use edgecut_trainer::nn::{Aggregation, ClassificationLoss, GcnNorm, LabelError, cross_entropy};
 use edgecut_trainer::ops::{BatchGraph, Block, DropoutKey};
 
 use crate::support::*;
@@ -36,6 +36,63 @@ fn equals_its_formula() {
     assert_close(&values(result.loss.clone()), &[loss], 1e-12, "loss");
     let gradients = result.loss.backward();
     assert_close(&values(logits.grad(&gradients).expect("a gradient")), &gradient, 1e-12, "gradient");
+}
+
+#[test]
+fn weights_and_smoothing_equal_their_formula() {
+    let mut draws = Draws(6);
+    let seeds = 7;
+    let classes = 3;
+    let logits = draws.matrix::<Grad>(seeds, classes).mul_scalar(4.0).require_grad();
+    let labels: Vec<i64> = (0..seeds).map(|_| draws.below(classes) as i64).collect();
+    let weights = [0.5, 2.0, 0.0];
+    let smoothing = 0.2;
+    let loss = ClassificationLoss { class_weights: Some(weights.to_vec()), label_smoothing: smoothing };
+    let result = loss.of(logits.clone(), &labels).expect("labels that fit");
+    let rows = values(logits.clone());
+    let total_weight: f64 = labels.iter().map(|&label| weights[label as usize]).sum();
+    let mut expected = 0.0;
+    let mut gradient = Vec::new();
+    for (row, &label) in rows.chunks(classes).zip(&labels) {
+        let total: f64 = row.iter().map(|logit| logit.exp()).sum();
+        let target = |class: usize| {
+            let of_label = if class == label as usize { 1.0 - smoothing } else { 0.0 };
+            (of_label + smoothing / classes as f64) * weights[class]
+        };
+        let targets: Vec<f64> = (0..classes).map(target).collect();
+        let sum: f64 = targets.iter().sum();
+        for class in 0..classes {
+            let share = row[class].exp() / total;
+            expected -= targets[class] * share.ln() / total_weight;
+            gradient.push((share * sum - targets[class]) / total_weight);
+        }
+    }
+    assert!((result.weight - total_weight).abs() < 1e-12);
+    assert_eq!(result.num_correct(), cross_entropy(logits.clone(), &labels).expect("labels that fit").num_correct());
+    assert_close(&values(result.loss.clone()), &[expected], 1e-12, "loss");
+    assert_close(&values(result.judged)[..1], &[expected * total_weight], 1e-12, "sum");
+    let gradients = result.loss.backward();
+    assert_close(&values(logits.grad(&gradients).expect("a gradient")), &gradient, 1e-12, "gradient");
+}
+
+/// The expected values are those of torch 2.15.0: `CrossEntropyLoss(weight=tensor([1., 2., 4.]), label_smoothing=0.1)`.
+#[test]
+fn weights_and_smoothing_equal_torch() {
+    let logits = Tensor::<NdArray<f64>, 2>::from_data([[1.0, 2.0, 3.0], [0.5, -1.0, 0.0]], &Default::default());
+    let loss = |class_weights: Option<Vec<f64>>, label_smoothing: f64| {
+        let loss = ClassificationLoss { class_weights, label_smoothing };
+        values(loss.of(logits.clone(), &[1, 2]).expect("labels that fit").loss)
+    };
+    assert_close(&loss(Some(vec![1.0, 2.0, 4.0]), 0.1), &[1.174_105_463_582_392_4], 1e-6, "weights and smoothing");
+    assert_close(&loss(Some(vec![1.0, 2.0, 4.0]), 0.0), &[1.205_289_058_372_612_4], 1e-6, "weights");
+    assert_close(&loss(None, 0.1), &[1.264_201_618_223_887_8], 1e-6, "smoothing");
+}
+
+#[test]
+fn weights_of_another_number_of_classes_are_refused() {
+    let loss = ClassificationLoss { class_weights: Some(vec![1.0]), label_smoothing: 0.0 };
+    let error = loss.of(Tensor::<NdArray, 2>::zeros([1, 3], &Default::default()), &[0]).err();
+    assert_eq!(error, Some(LabelError::Weights { weights: 1, num_classes: 3 }));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::device::{DeviceArgs, DeviceMemoryArgs, bytes};
 use crate::graph_args::GraphArgs;
 use crate::link_args::LinkArgs;
+use crate::optimizer_args::LossArgs;
 use crate::sampling_args::SamplingArgs;
 use crate::shared_flags::{as_text, hold_out_text, is_given, or_default};
 use crate::training_args::TrainingArgs;
@@ -259,6 +260,9 @@ pub(crate) struct NodeArgs {
     #[arg(long, help_heading = "Training", value_name = "accuracy|roc-auc|micro-f1|macro-f1", default_value_t = Metric::Accuracy)]
     #[serde(serialize_with = "as_text")]
     pub(crate) metric: Metric,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) loss: LossArgs,
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) output: OutputArgs,

@@ -128,7 +128,8 @@ impl DeviceArgs {
 
     /// Returns the options of training steps that sum gradients by `gradient_sum`.
     pub(crate) fn step_options(&self, gradient_sum: &GradientSum) -> StepOptions {
-        StepOptions { precision: self.mixed_precision.unwrap_or_default(), gradient_sum: gradient_sum.clone() }
+        let precision = self.mixed_precision.unwrap_or_default();
+        StepOptions { precision, gradient_sum: gradient_sum.clone(), ..StepOptions::default() }
     }
 
     fn resolve(&self, local_rank: usize, local_world_size: usize) -> anyhow::Result<Resolved> {

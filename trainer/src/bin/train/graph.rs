@@ -14,7 +14,7 @@ use edgecut_graph::{GraphDataset, GraphError};
 use edgecut_trainer::graph::{CrossValidationResult, GraphSplit, GraphTrainingConfig, Protocol};
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::ops::Precision;
-use edgecut_trainer::{ClassificationResult, ClassificationScores, EpochReport, TrainingBackend};
+use edgecut_trainer::{ClassificationResult, ClassificationScores, EpochReport, StepOptions, TrainingBackend};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) fn run<B: TrainingBackend>(args: &GraphArgs, rank: &Rank, device: &B:
     let source = args.data.source();
     let fingerprint = format!("graphs {}", source.name);
     job::run(&args.job, rank, fingerprint, args, |Job { cluster, world, gradient_sum }| {
-        config.step = args.device.step_options(gradient_sum);
+        config.step = StepOptions { loss: args.loss.loss(), ..args.device.step_options(gradient_sum) };
         let graphs = Arc::new(share_graphs(cluster, || load(&source))?);
         let by_test = args.data.protocol == Protocol::BestMeanEpoch;
         let judge = if by_test { "test" } else { "valid" };

@@ -3,7 +3,7 @@
 use crate::args::{JobArgs, OutputArgs, not_negative, probability};
 use crate::device::{DeviceArgs, bytes};
 use crate::exit::UsageError;
-use crate::optimizer_args::{OptimizerArgs, ScheduleName};
+use crate::optimizer_args::{LossArgs, OptimizerArgs, ScheduleName};
 use crate::shared_flags::as_text;
 use clap::{Args, ValueEnum};
 use edgecut_dist_loader::Packing;
@@ -43,6 +43,9 @@ pub(crate) struct GraphArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) training: GraphTrainingArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) loss: LossArgs,
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) output: OutputArgs,
@@ -254,6 +257,7 @@ impl GraphArgs {
             lr_schedule: args.optimizer.schedule(ScheduleName::Step)?,
             warmup_steps: args.optimizer.warmup_steps,
             grad_clip: args.optimizer.grad_clip,
+            accumulate_steps: args.optimizer.accumulate_steps,
             weight_decay: args.weight_decay,
             metric: args.metric,
             seed: args.seed,

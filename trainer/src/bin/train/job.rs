@@ -77,6 +77,8 @@ pub(crate) fn run(
 fn explain(cluster: &Cluster, error: anyhow::Error) -> anyhow::Error {
     let rank = cluster.rank();
     match cluster.blame(with_causes(error.as_ref())) {
+        // The only process of a job needs no number.
+        Blame::Own(_) if cluster.world_size() == 1 => error,
         Blame::Own(_) => error.context(format!("rank {rank}")),
         Blame::Other(why) => OtherRankFailed(format!("rank {rank}: {why}")).into(),
     }

@@ -10,7 +10,8 @@ use crate::traffic_table;
 use edgecut_graph::META_FILE;
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::{
-    ClassificationResult, ClassificationScores, EpochCost, EpochReport, NodeTrainingConfig, TrainingBackend,
+    ClassificationResult, ClassificationScores, EpochCost, EpochReport, NodeTrainingConfig, StepOptions,
+    TrainingBackend,
 };
 use serde::Serialize;
 use std::path::Path;
@@ -20,7 +21,7 @@ pub(crate) fn run<B: TrainingBackend>(args: &NodeArgs, rank: &Rank, device: &B::
     let training = args.training.config(&args.sampling, num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
     let mut config = NodeTrainingConfig { training, metric: args.metric };
     serving::run(&args.job, &args.part, rank, args, |job| {
-        config.training.step = args.device.step_options(job.gradient_sum);
+        config.training.step = StepOptions { loss: args.loss.loss(), ..args.device.step_options(job.gradient_sum) };
         let num_epochs = config.training.num_epochs;
         let reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, job.has_embeddings(), job.world)?;
         reporter.watch(&job.node);

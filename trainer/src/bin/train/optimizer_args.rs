@@ -3,6 +3,7 @@
 use crate::args::not_negative;
 use crate::exit::UsageError;
 use clap::{Args, ValueEnum};
+use edgecut_trainer::nn::ClassificationLoss;
 use edgecut_trainer::{LrSchedule, OptimizerKind};
 use serde::Serialize;
 
@@ -68,6 +69,34 @@ pub(crate) struct OptimizerArgs {
     /// Largest norm of the gradients of all parameters together; longer ones are scaled down [default: no limit]
     #[arg(long, value_name = "NORM", value_parser = positive)]
     pub(crate) grad_clip: Option<f64>,
+    /// Average the gradients of N steps before the optimizer takes one step, as with batches N times larger. Not for
+    /// models with embeddings
+    #[arg(long, aliases = ["gradient-accumulation-steps", "gradient_accumulation_steps"], value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) accumulate_steps: u64,
+}
+
+/// Flags of the loss of classification; equal on all ranks.
+#[derive(Clone, Debug, Args, Serialize)]
+#[command(next_help_heading = "Training")]
+pub(crate) struct LossArgs {
+    /// Weight of each class in the training loss, one number per class, as in torch.nn.CrossEntropyLoss [default: all
+    /// alike]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = not_negative)]
+    class_weights: Option<Vec<f64>>,
+    /// Share of each training target that is spread evenly over all classes
+    #[arg(long, value_name = "E", default_value_t = 0.0, value_parser = share)]
+    label_smoothing: f64,
+}
+
+impl LossArgs {
+    pub(crate) fn loss(&self) -> ClassificationLoss {
+        ClassificationLoss { class_weights: self.class_weights.clone(), label_smoothing: self.label_smoothing }
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let value = not_negative(text)?;
+    if value <= 1.0 { Ok(value) } else { Err(format!("{text} is above 1")) }
 }
 
 fn positive(text: &str) -> Result<f64, String> {

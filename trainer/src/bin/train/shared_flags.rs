@@ -189,7 +189,7 @@ mod tests {
         // The lists of servers are part of the fingerprint, and the name is compared with that of the parts.
         let of_part = ["map_edges", "copy_edges", "verify", "rpc_timeout", "servers", "dataset"];
         let of_process = ["concurrency", "prefetch_bytes"];
-        let of_output = ["metrics", "json", "tensorboard"];
+        let of_output = ["metrics", "metrics_port", "json", "tensorboard"];
         let of_training = [&of_part[..], &of_process, &of_output, &["num_layers"]].concat();
         let of_graphs = [&of_process[..], &of_output, &["dataset_root_dir", "folds_dir"]].concat();
         // The contents of the files with seeds are compared, see `SampleFlags`.

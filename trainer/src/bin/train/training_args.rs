@@ -246,6 +246,7 @@ impl TrainingArgs {
             lr_schedule: self.optimizer.schedule(ScheduleName::Constant)?,
             warmup_steps: self.optimizer.warmup_steps,
             grad_clip: self.optimizer.grad_clip,
+            accumulate_steps: self.optimizer.accumulate_steps,
             embedding_lr: self.embedding_lr.unwrap_or(self.lr),
             weight_decay: self.weight_decay,
             seed: self.seed,

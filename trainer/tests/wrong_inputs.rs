@@ -1,0 +1,163 @@
+//! Wrong flags and files: each ends its program with one error that names the flag or file, and with no output.
+
+mod programs;
+
+use edgecut_graph::write_npy;
+use programs::{TRAIN, end, fake_parts, skip, stderr, unplace};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The exit status of an error, and of wrong flags.
+const ERROR: i32 = 1;
+const USAGE: i32 = 2;
+
+/// A wrong input: the program, its arguments separated by spaces, the exit status, and what the error has to contain.
+/// `{}` in the arguments is the folder of the test.
+struct Case(&'static str, &'static str, i32, &'static [&'static str]);
+
+const CASES: &[Case] = &[
+    // Flags of train.
+    Case("train", "nod", USAGE, &["'nod'"]),
+    Case("train", "node", USAGE, &["--dataset-root-dir"]),
+    Case("train", "node --dataset-root-dir {}/parts --lr -1", USAGE, &["--lr", "-1"]),
+    Case("train", "node --dataset-root-dir {}/parts --lr nan", USAGE, &["--lr", "nan"]),
+    Case("train", "node --dataset-root-dir {}/parts --num-neighbors 5,x", USAGE, &["--num-neighbors", "x"]),
+    Case("train", "node --dataset-root-dir {}/parts --num-neighbors 5 --num-layers 2", USAGE, &["--num-layers"]),
+    Case("train", "node --dataset-root-dir {}/parts --batch-size 0", USAGE, &["--batch-size", "0"]),
+    Case("train", "node --dataset-root-dir {}/parts --dropout 1.5", USAGE, &["--dropout", "1.5"]),
+    Case("train", "node --dataset-root-dir {}/parts --model transformer", USAGE, &["transformer", "sage"]),
+    Case("train", "node --dataset-root-dir {}/parts --model sage --heads 2", USAGE, &["--heads"]),
+    Case("train", "node --dataset-root-dir {}/parts --momentum 0.9", USAGE, &["--momentum", "--optimizer sgd"]),
+    Case("train", "node --dataset-root-dir {}/parts --class-weights 1,-2", USAGE, &["--class-weights", "-2"]),
+    Case(
+        "train",
+        "node --dataset-root-dir {}/parts --class-weights 1,2",
+        ERROR,
+        &["--class-weights has 2", "10 classes"],
+    ),
+    Case("train", "node --dataset-root-dir {}/parts --label-smoothing 2", USAGE, &["--label-smoothing", "above 1"]),
+    Case("train", "node --dataset-root-dir {}/parts --accumulate-steps 0", USAGE, &["--accumulate-steps"]),
+    Case("train", "node --dataset-root-dir {}/parts --no-such-flag", USAGE, &["--no-such-flag"]),
+    Case("train", "node --dataset-root-dir {}/parts --nproc-per-node 2000", USAGE, &["--nproc-per-node", "2000"]),
+    Case("train", "node --dataset-root-dir {}/parts --device cuda:99", USAGE, &["--device"]),
+    Case("train", "node --dataset-root-dir {}/parts --servers a:1", USAGE, &["--servers", "--dataset-root-dir"]),
+    Case("train", "node --servers nonsense", USAGE, &["--servers", "nonsense"]),
+    Case("train", "node --dataset-root-dir {}/parts --config {}/absent.yaml", USAGE, &["absent.yaml"]),
+    Case("train", "node --dataset-root-dir {}/parts --config {}/wrong.yaml", USAGE, &["wrong.yaml", "learnin"]),
+    Case(
+        "train",
+        "node --dataset-root-dir {}/parts --save-model {}/absent/model",
+        ERROR,
+        &["--save-model", "absent/model"],
+    ),
+    Case(
+        "train",
+        "node --dataset-root-dir {}/parts --metrics {}/absent/metrics",
+        ERROR,
+        &["--metrics", "absent/metrics"],
+    ),
+    Case(
+        "train",
+        "node --dataset-root-dir {}/parts --tensorboard {}/file/events",
+        ERROR,
+        &["--tensorboard", "file/events"],
+    ),
+    Case("train", "node --dataset-root-dir {}/parts --load-model {}/absent", ERROR, &["absent", "No such file"]),
+    Case("train", "node --dataset-root-dir {}/parts --load-model {}/file", ERROR, &["file"]),
+    Case("train", "node --dataset-root-dir {}/parts --token-file {}/open-secret", ERROR, &["open-secret", "chmod 600"]),
+    Case("train", "node --dataset-root-dir {}/parts --metrics-port {PORT}", ERROR, &["--metrics-port", "in use"]),
+    Case(
+        "train",
+        "node --dataset-root-dir {}/parts --master-port {PORT} --num-nodes 2 --node-rank 0",
+        ERROR,
+        &["in use"],
+    ),
+    // Data of train.
+    Case("train", "node --dataset-root-dir {}/absent", ERROR, &["--dataset-root-dir", "no folder", "absent"]),
+    Case("train", "node --dataset-root-dir {}/empty", ERROR, &["empty", "edge_index.npy"]),
+    Case("train", "node --dataset-root-dir {}/truncated", ERROR, &["train.npy", "truncated"]),
+    Case("train", "node --dataset-root-dir {}/not-a-number", ERROR, &["x.npy", "NaN"]),
+    Case("train", "node --dataset-root-dir {}/out-of-range", ERROR, &["edge_index.npy", "9"]),
+    Case("train", "link --dataset-root-dir {}/parts", ERROR, &["--hold-out-edges"]),
+    Case("train", "sample --dataset-root-dir {}/parts --num-neighbors 5 --out {}/file", ERROR, &["file"]),
+    Case("train", "graph --dataset NO_SUCH --dataset-root-dir {}/empty", ERROR, &["NO_SUCH"]),
+    // The other programs.
+    Case("partition-graph", "--dataset cora", USAGE, &["--num-partitions"]),
+    Case("partition-graph", "--dataset fake --num-partitions 0", USAGE, &["--num-partitions", "0"]),
+    Case("partition-graph", "--dataset a/b --num-partitions 2", USAGE, &["--dataset", "--dataset-dir"]),
+    Case("partition-graph", "--dataset absent --num-partitions 2 --root-dir {}", ERROR, &["absent"]),
+    Case("partition-graph", "verify {}/empty", ERROR, &["empty", "META.json"]),
+    Case("partition-graph", "verify {}/truncated", ERROR, &["train.npy", "truncated"]),
+    Case("sampling-server", "--dataset-root-dir {}/absent --servers a:1 --server-rank 0", ERROR, &["absent"]),
+    Case("sampling-server", "--dataset-root-dir {}/parts --servers a:1 --server-rank 1", USAGE, &["--server-rank"]),
+    Case("launch", "train node", USAGE, &["--ip-config"]),
+    Case("launch", "--ip-config {}/absent train node", USAGE, &["absent"]),
+    Case("launch", "--ip-config {}/wrong.yaml train node", USAGE, &["wrong.yaml"]),
+];
+
+/// Writes the files that the cases read.
+fn write_inputs(root: &Path, parts: &Path) {
+    let folder = |name: &str| {
+        let path = root.join(name);
+        std::fs::create_dir(&path).expect("a folder");
+        path
+    };
+    folder("empty");
+    std::os::unix::fs::symlink(parts, root.join("parts")).expect("a link");
+    std::fs::write(root.join("file"), "not a model").expect("a file");
+    std::fs::write(root.join("wrong.yaml"), "learnin_rate: 1\n").expect("a file");
+    std::fs::write(root.join("open-secret"), "a secret of more than 16 bytes\n").expect("a file");
+    std::fs::set_permissions(root.join("open-secret"), PermissionsExt::from_mode(0o644)).expect("a mode");
+    let copied = Command::new("cp").arg("-r").arg(parts).arg(root.join("truncated")).status().expect("run cp");
+    assert!(copied.success());
+    std::fs::write(root.join("truncated/part_0/nodes/node/train.npy"), [0; 40]).expect("a damaged file");
+    let dataset = |name: &str, feature: f32, node: i64| {
+        let path = folder(name);
+        write_npy(&path.join("edge_index.npy"), &[2, 2], &[0_i64, node, 1, 2]).expect("edges");
+        write_npy(&path.join("x.npy"), &[4, 1], &[feature, 1.0, 2.0, 3.0]).expect("features");
+        write_npy(&path.join("y.npy"), &[4], &[0_i64, 1, 0, 1]).expect("labels");
+        for (split, id) in [("train", 0_i64), ("valid", 1), ("test", 2)] {
+            write_npy(&path.join(format!("{split}.npy")), &[1], &[id]).expect("a split");
+        }
+    };
+    dataset("not-a-number", f32::NAN, 1);
+    dataset("out-of-range", 0.0, 9);
+}
+
+#[test]
+fn wrong_inputs_end_with_one_error() {
+    let parts = fake_parts(2);
+    let root = tempfile::tempdir().expect("a folder");
+    write_inputs(root.path(), &parts.path);
+    let taken = TcpListener::bind(("0.0.0.0", 0)).expect("a port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let beside = |name: &str| PathBuf::from(TRAIN).with_file_name(name);
+    let mut failures = String::new();
+    for Case(program, arguments, status, expected) in CASES {
+        let path = beside(program);
+        if !path.is_file() {
+            skip("wrong inputs", &format!("the program {program} is not built: test the whole workspace"));
+            continue;
+        }
+        let arguments = arguments.replace("{PORT}", &port).replace("{}", root.path().to_str().expect("UTF-8"));
+        let mut command = Command::new(path);
+        command.args(arguments.split_whitespace()).current_dir(root.path());
+        unplace(&mut command);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null()).spawn();
+        let output = end(child.expect("start the program"));
+        let said = stderr(&output);
+        let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("error: ")).collect();
+        // clap continues an error with the usage.
+        let is_named = expected.iter().all(|part| said.contains(part));
+        let is_one = errors.len() == 1 && !said.contains("panicked") && output.stdout.is_empty();
+        let repeats = said.matches("(os error").count() > 1;
+        if output.status.code() != Some(*status) || !is_named || !is_one || repeats {
+            let code = output.status.code();
+            failures +=
+                &format!("{program} {arguments}\n  status {code:?}, expected {status} and {expected:?}:\n{said}\n");
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
