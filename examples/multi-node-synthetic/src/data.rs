@@ -40,15 +40,24 @@ pub(crate) fn open(root: &Path, avg_num_nodes: usize, cluster: &Cluster) -> anyh
     Ok(DistGraph::start(Arc::new(part), cluster.clone(), DistGraphConfig::default())?)
 }
 
-/// Returns a loader of one split that samples 50 neighbors per node over two hops.
+/// The size of batches.
+#[derive(Clone, Copy)]
+pub(crate) struct BatchShape {
+    /// Seeds per batch and process.
+    pub(crate) batch_size: usize,
+    /// Neighbors to sample per node and hop.
+    pub(crate) fan_out: u32,
+}
+
+/// Returns a loader of one split, which samples over two hops.
 pub(crate) fn loader(
     node: &Arc<DistGraph>,
     split: Split,
-    batch_size: usize,
+    BatchShape { batch_size, fan_out }: BatchShape,
     options: BatchOptions,
     world: &mut ProcessGroup,
 ) -> anyhow::Result<DistNeighborLoader> {
-    let sampler = SamplerConfig::new(vec![Fanout::Count(50); 2]);
+    let sampler = SamplerConfig::new(vec![Fanout::Count(fan_out); 2]);
     let config = LoaderConfig {
         batch_size,
         even_batches: split == Split::Train,

@@ -40,11 +40,23 @@ struct Args {
     #[arg(long, default_value_t = 100_000)]
     avg_num_nodes: usize,
     /// Seeds per batch and process
-    #[arg(long, default_value_t = 128)]
+    #[arg(long, alias = "batch_size", default_value_t = 128)]
     batch_size: usize,
     /// Number of epochs
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, aliases = ["epochs", "num_epochs"], default_value_t = 3)]
     num_epochs: u64,
+    /// Hidden channels of the GCN
+    #[arg(long, alias = "hidden_channels", default_value_t = 64)]
+    hidden_channels: usize,
+    /// Learning rate of Adam
+    #[arg(long, default_value_t = 0.01)]
+    lr: f64,
+    /// Neighbors to sample per node in each of the two hops
+    #[arg(long, alias = "fan_out", default_value_t = 50)]
+    fan_out: u32,
+    /// Accepted for the tutorial's command line: the launcher decides the number of processes, which train on CPUs
+    #[arg(long, alias = "ngpu_per_node", value_name = "N", hide = true)]
+    ngpu_per_node: Option<usize>,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -61,6 +73,9 @@ fn main() -> anyhow::Result<()> {
 
 fn run(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
     let rank = cluster.rank();
+    if rank == 0 && args.ngpu_per_node.is_some() {
+        eprintln!("note: --ngpu-per-node has no effect: the launcher starts the processes, and they train on CPUs");
+    }
     let device = Default::default();
     let mut world = cluster.world()?;
     let node = data::open(&args.root_dir, args.avg_num_nodes, cluster)?;
@@ -68,18 +83,22 @@ fn run(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
 
     let training = BatchOptions { gcn_norm: true, for_training: true, ..BatchOptions::default() };
     let evaluation = BatchOptions { for_training: false, ..training };
-    let train = data::loader(&node, Split::Train, args.batch_size, training, &mut world)?;
-    let valid = data::loader(&node, Split::Valid, args.batch_size, evaluation, &mut world)?;
-    let test = data::loader(&node, Split::Test, args.batch_size, evaluation, &mut world)?;
+    let size = data::BatchShape { batch_size: args.batch_size, fan_out: args.fan_out };
+    let train = data::loader(&node, Split::Train, size, training, &mut world)?;
+    let valid = data::loader(&node, Split::Valid, size, evaluation, &mut world)?;
+    let test = data::loader(&node, Split::Test, size, evaluation, &mut world)?;
 
     let nodes = &node.part().meta().node_types[0];
     let schema = Arc::new(GraphSchema::new(node.part().meta())?);
-    let mut model: Gcn<Autodiff<Cpu>> = Gcn::new(nodes.feature_dim, 64, nodes.num_classes, &device);
+    let mut model: Gcn<Autodiff<Cpu>> = Gcn::new(nodes.feature_dim, args.hidden_channels, nodes.num_classes, &device);
     let mut optimizer = adam(5e-4);
 
     let mut timed = Duration::ZERO;
     let mut iterations = 0;
+    let mut best_valid = 0.0_f64;
+    let begin = Instant::now();
     for epoch in 0..args.num_epochs {
+        let start_of_epoch = Instant::now();
         let mut batches = tensor_batches(&train, epoch, &schema, training, &device);
         for step in 0..train.num_steps() {
             let start = Instant::now();
@@ -87,7 +106,7 @@ fn run(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
             let key = DropoutKey::new(0, epoch, step as u64).for_rank(rank as u64);
             let gradients = step_gradients(&model, batch??, Mode::Train(key), &mut world)?;
             let of_model = gradients.of_model(&model)?;
-            model = optimizer.step(0.01, model, of_model);
+            model = optimizer.step(args.lr, model, of_model);
             if epoch > 0 || step >= WARM_UP {
                 timed += start.elapsed();
                 iterations += 1;
@@ -100,13 +119,18 @@ fn run(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
             }
         }
         let totals = evaluate(&model.valid(), tensor_batches(&valid, 0, &schema, evaluation, &device), &mut world)?;
+        let accuracy = totals.accuracy().unwrap_or_default();
+        best_valid = best_valid.max(accuracy);
         if rank == 0 {
-            println!("epoch {epoch}: validation accuracy {:.4}", totals.accuracy().unwrap_or_default());
+            let seconds = start_of_epoch.elapsed().as_secs_f64();
+            println!("epoch {epoch}: validation accuracy {accuracy:.4}, {seconds:.2} s");
         }
     }
     let totals = evaluate(&model.valid(), tensor_batches(&test, 0, &schema, evaluation, &device), &mut world)?;
     if rank == 0 {
         println!("test accuracy {:.4}", totals.accuracy().unwrap_or_default());
+        println!("best validation accuracy {best_valid:.4}");
+        println!("total time {:.2} s", begin.elapsed().as_secs_f64());
         println!("mean iteration time {:.4} s", timed.as_secs_f64() / f64::from(iterations.max(1)));
     }
     Ok(())

@@ -37,6 +37,21 @@ fn two(roots: [&Path; 2], local_world_size: usize) -> [String; 2] {
 }
 
 #[test]
+fn the_flags_of_the_tutorial_are_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_multi-node-synthetic"));
+    command
+        .args("--avg-num-nodes 500 --hidden_channels 16 --lr 0.02 --epochs 2 --batch_size 64 --fan_out 5".split(' '));
+    let output = command.args(["--ngpu_per_node", "1", "--root-dir"]).arg(dir.path()).output().unwrap();
+    let text = text(&output);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--ngpu-per-node has no effect"));
+    for part in ["epoch 1: validation accuracy", "best validation accuracy", "total time", "mean iteration time"] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(!text.contains("epoch 2:"), "{text}");
+}
+
+#[test]
 fn one_process_and_two_learn_the_same() {
     let dirs = [0, 1].map(|_| tempfile::tempdir().unwrap());
     let alone = text(&example(dirs[0].path()).output().unwrap());

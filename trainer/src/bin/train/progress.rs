@@ -76,7 +76,7 @@ impl Progress {
             bar.set_draw_target(ProgressDrawTarget::stderr());
         }
         // A narrow terminal cuts the line at its right end.
-        if let Ok(style) = ProgressStyle::with_template("{prefix} {pos}/{len}, {eta} left: {msg} {wide_bar}") {
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {pos}/{len} {bar:10}, {eta} left: {wide_msg}") {
             bar.set_style(style);
         }
         let interval = Duration::from_secs(args.log_every);
@@ -89,7 +89,8 @@ impl Progress {
         if !self.speaks {
             return;
         }
-        if self.bar.is_hidden() {
+        // Before the first step there is no bar yet, which printing a line above it would draw.
+        if self.bar.is_hidden() || self.bar.length().is_none_or(|length| length == 0) {
             eprintln!("{text}");
         } else {
             self.bar.println(text);
@@ -102,17 +103,18 @@ impl Progress {
             return;
         }
         let StepReport { epoch, step, num_steps, .. } = *report;
-        if step == 1 {
+        let name = format!("epoch {epoch}/{}", self.num_epochs);
+        if step == 1 && !self.bar.is_hidden() {
+            self.bar.set_message("");
+            self.bar.set_prefix(name.clone());
             self.bar.set_length(num_steps as u64);
             self.bar.reset();
         }
         self.since.add(report);
-        let name = format!("epoch {epoch}/{}", self.num_epochs);
         if !self.bar.is_hidden() {
             if step == num_steps {
                 self.bar.set_message("validating");
             } else if self.shown.is_none_or(|at| at.elapsed() > REFRESH) {
-                self.bar.set_prefix(name);
                 self.bar.set_message(self.since.text(&self.monitor));
                 self.shown = Some(Instant::now());
             }
