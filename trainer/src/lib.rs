@@ -38,6 +38,7 @@ mod node;
 pub mod ops;
 mod optimizer;
 mod parameter_count;
+mod resident_memory;
 mod step_options;
 mod train_error;
 mod training_config;
@@ -55,8 +56,8 @@ pub use embeddings::{EmbeddingShards, EmbeddingSource, Embeddings};
 pub use feature_cache::FeatureCache;
 pub use fit::{
     ClassifiedBatch, EpochCost, EpochReport, Evaluator, FitConfig, Fitted, HopCost, LearningRate, Logits, LrSchedule,
-    Made, Observer, SeedTotals, StepGradients, StepReport, Task, TrainingEpoch, average_statistics, evaluate, fit,
-    step_gradients,
+    Made, Observer, RankCost, SeedTotals, SlowStep, StepGradients, StepReport, Task, TrainingEpoch, average_statistics,
+    evaluate, fit, step_gradients,
 };
 pub use gradient_sum::GradientSum;
 pub use model_file::{EmbeddingTable, Improved};
@@ -65,6 +66,7 @@ pub use node::{
 };
 pub use optimizer::{AdamOf, OptimizerKind, adam};
 pub use parameter_count::ParameterCount;
+pub use resident_memory::resident_bytes;
 pub use step_options::StepOptions;
 pub use train_error::TrainError;
 pub use training_config::TrainingConfig;

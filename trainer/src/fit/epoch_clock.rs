@@ -1,5 +1,6 @@
 //! Measurement of the time and network traffic of an epoch.
 
+use crate::resident_memory::resident_bytes;
 use edgecut_cluster::{ClusterError, ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, HopTimes, TrafficCount};
 use serde::Serialize;
@@ -35,6 +36,34 @@ pub struct EpochCost {
     pub queue_depth: Option<f64>,
     /// The time of sampling by hop.
     pub sampling: Vec<HopCost>,
+    /// The times and the memory of each rank.
+    pub ranks: Vec<RankCost>,
+    /// The slowest steps of rank 0, the slowest first.
+    pub slowest_steps: Vec<SlowStep>,
+}
+
+/// The times and the memory of one rank in an epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct RankCost {
+    /// Seconds that the rank waited for batches.
+    pub sample_wait_seconds: f64,
+    /// Seconds of the forward pass, the backward pass and the optimizer.
+    pub compute_seconds: f64,
+    /// Seconds of exchanging gradients and embeddings, including the wait for slower ranks.
+    pub allreduce_seconds: f64,
+    /// The resident memory at the end of the epoch; 0 where the system does not report it.
+    pub memory_bytes: u64,
+}
+
+/// A step that took long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct SlowStep {
+    /// The step, counted from 1.
+    pub step: usize,
+    /// Its seconds.
+    pub seconds: f64,
+    /// The part of these seconds for which the rank waited for the batch.
+    pub sample_wait_seconds: f64,
 }
 
 /// The time of sampling one hop in an epoch. Each time is that of the slowest rank.
@@ -55,7 +84,11 @@ pub(super) struct EpochClock {
     pub(super) compute: Duration,
     pub(super) exchange: Duration,
     sampling: Option<SamplingCount>,
+    slowest: Vec<SlowStep>,
 }
+
+/// The number of slow steps that are reported.
+const SLOW_STEPS: usize = 5;
 
 /// The counts of a sampler when an epoch started.
 struct SamplingCount {
@@ -73,7 +106,7 @@ impl EpochClock {
             sampler,
         });
         let zero = Duration::ZERO;
-        Self { start: Instant::now(), wait: zero, compute: zero, exchange: zero, sampling }
+        Self { start: Instant::now(), wait: zero, compute: zero, exchange: zero, sampling, slowest: Vec::new() }
     }
 
     /// Returns the time of waiting for batches so far.
@@ -89,6 +122,16 @@ impl EpochClock {
         value
     }
 
+    /// Notes the time of a step, and of the wait for its batch.
+    pub(super) fn stepped(&mut self, step: usize, time: Duration, waited: Duration) {
+        let seconds = time.as_secs_f64();
+        let at = self.slowest.partition_point(|slow| slow.seconds >= seconds);
+        if at < SLOW_STEPS {
+            self.slowest.insert(at, SlowStep { step, seconds, sample_wait_seconds: waited.as_secs_f64() });
+            self.slowest.truncate(SLOW_STEPS);
+        }
+    }
+
     /// Returns the cost over all ranks: the times of the slowest rank, and the sum of all traffic.
     pub(super) fn stop(self, world: &mut ProcessGroup) -> Result<EpochCost, ClusterError> {
         let mut times = [self.start.elapsed(), self.wait, self.compute, self.exchange].map(|t| t.as_secs_f64());
@@ -96,6 +139,8 @@ impl EpochClock {
         let [seconds, sample_wait_seconds, compute_seconds, allreduce_seconds] = times;
         let mut cost =
             EpochCost { seconds, sample_wait_seconds, compute_seconds, allreduce_seconds, ..EpochCost::default() };
+        cost.ranks = rank_costs([self.wait, self.compute, self.exchange], world)?;
+        cost.slowest_steps = self.slowest;
         if let Some(SamplingCount { sampler, traffic, hops }) = self.sampling {
             let node = sampler.node();
             let traffic = node.traffic().count() - traffic;
@@ -117,6 +162,23 @@ impl EpochClock {
         }
         Ok(cost)
     }
+}
+
+/// Exchanges the times and the memory of all ranks.
+fn rank_costs(times: [Duration; 3], world: &mut ProcessGroup) -> Result<Vec<RankCost>, ClusterError> {
+    const VALUES: usize = 4;
+    let mut all = vec![0.0_f64; VALUES * world.size()];
+    let [wait, compute, exchange] = times.map(|time| time.as_secs_f64());
+    let memory = resident_bytes().unwrap_or(0);
+    all[VALUES * world.rank()..][..VALUES].copy_from_slice(&[wait, compute, exchange, memory as f64]);
+    world.all_reduce(&mut all, ReduceOp::Sum)?;
+    let of_rank = |values: &[f64]| RankCost {
+        sample_wait_seconds: values[0],
+        compute_seconds: values[1],
+        allreduce_seconds: values[2],
+        memory_bytes: values[3] as u64,
+    };
+    Ok(all.chunks_exact(VALUES).map(of_rank).collect())
 }
 
 /// Reduces the hop times over all ranks. They travel as one flat vector with `1 + num_edge_types` values per hop.

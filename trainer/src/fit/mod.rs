@@ -20,7 +20,7 @@ mod task;
 
 pub use data_parallel::{ClassifiedBatch, Logits, Made, SeedTotals, StepGradients, evaluate, step_gradients};
 pub(crate) use data_parallel::{Forward, JudgedSeeds, exchange, run_evaluation};
-pub use epoch_clock::{EpochCost, HopCost};
+pub use epoch_clock::{EpochCost, HopCost, RankCost, SlowStep};
 pub use fit_config::FitConfig;
 pub use fitted::Fitted;
 pub use learning_rate::{LearningRate, LrSchedule};
@@ -110,6 +110,7 @@ where
         let mut own_batches = 0;
         let TrainingEpoch { num_steps, mut batches } = task.epoch(epoch, world)?;
         for step in 0..num_steps {
+            let step_start = Instant::now();
             let waited_before = clock.waited();
             let Some(batch) = clock.waiting(|| batches.next()) else { break };
             // A key per rank and step: ranks need different masks, and a run with the same seed must repeat them.
@@ -134,13 +135,15 @@ where
                 steps_done += 1;
             }
             clock.compute += start.elapsed();
+            let waited = clock.waited() - waited_before;
+            clock.stepped(step + 1, step_start.elapsed(), waited);
             observer.step(&StepReport {
                 epoch: epoch + 1,
                 step: step + 1,
                 num_steps,
                 loss: gradients.totals.mean_loss(),
                 num_seeds: gradients.totals.seeds as u64,
-                waited: clock.waited() - waited_before,
+                waited,
             });
         }
         model = average_statistics(model, own_batches, world)?;

@@ -4,6 +4,7 @@ use crate::device::{DeviceArgs, DeviceMemoryArgs, bytes};
 use crate::graph_args::GraphArgs;
 use crate::link_args::LinkArgs;
 use crate::optimizer_args::LossArgs;
+use crate::report::ReportArgs;
 use crate::sampling_args::SamplingArgs;
 use crate::shared_flags::{as_text, hold_out_text, is_given, or_default};
 use crate::training_args::TrainingArgs;
@@ -56,6 +57,9 @@ pub(crate) enum Command {
         train sample --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --num-neighbors 15,10,5 --num-batches 8 --out batches\n\n\
         Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 130 interrupted.")]
     Sample(Box<SampleArgs>),
+    /// Writes an HTML file about one or several runs, from the files of --metrics.
+    #[command(after_help = "Example:\n  train report sage.jsonl gat.jsonl --out comparison.html")]
+    Report(ReportArgs),
 }
 
 /// Flags that set this process's rank in the job, its threads and its timeouts.
@@ -289,6 +293,12 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
     pub(crate) metrics: Option<PathBuf>,
+    /// Write an HTML file about the run at its end: curves, times by phase and rank, traffic, memory and flags. `train
+    /// report` makes one about several runs
+    // Only rank 0 writes it.
+    #[arg(long, value_name = "FILE", requires = "metrics")]
+    #[serde(skip)]
+    pub(crate) report: Option<PathBuf>,
     /// Write an event file for TensorBoard to this folder, with the loss, the metric and the times of each epoch
     // Only rank 0 writes it.
     #[arg(long, value_name = "DIR")]
@@ -330,6 +340,9 @@ impl OutputArgs {
         // Devices and pipes, such as /dev/stdout, are opened when training starts.
         if let Some(path) = self.metrics.as_ref().filter(|path| !path.exists() || path.is_file()) {
             check_output(path).with_context(|| format!("--metrics: write {}", path.display()))?;
+        }
+        if let Some(path) = &self.report {
+            check_output(path).with_context(|| format!("--report: write {}", path.display()))?;
         }
         if let Some(dir) = &self.tensorboard {
             let exists = dir.ancestors().find(|dir| dir.exists() && !dir.as_os_str().is_empty());

@@ -18,6 +18,7 @@ mod node;
 mod optimizer_args;
 mod place;
 mod progress;
+mod report;
 mod reporter;
 mod sample;
 mod sampling_args;
@@ -74,6 +75,10 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let (job, part) = match &cli.command {
+        Command::Report(args) => {
+            report::run(args)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         Command::Node(args) => (&args.job, Some(&args.part)),
         Command::Link(args) => (&args.job, Some(&args.part)),
         Command::Graph(args) => (&args.job, None),
@@ -87,7 +92,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Node(args) => Some(&args.device),
         Command::Link(args) => Some(&args.device),
         Command::Graph(args) => Some(&args.device),
-        Command::Sample(_) => None,
+        Command::Sample(_) | Command::Report(_) => None,
     };
     if let (Some(device), Place::Parent(ranks)) = (device, &place) {
         device.check(ranks.local_world_size)?;
@@ -100,7 +105,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Node(args) => Some(&args.output),
         Command::Link(args) => Some(&args.output),
         Command::Graph(args) => Some(&args.output),
-        Command::Sample(_) => None,
+        Command::Sample(_) | Command::Report(_) => None,
     };
     let is_first = match &place {
         Place::Parent(_) => std::env::var_os("NODE_RANK").is_none_or(|rank| rank == "0"),
@@ -122,6 +127,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
                 Command::Link(args) => on_device!(args.device.of_rank(&mut rank)?, link::run, args, &rank)?,
                 Command::Graph(args) => on_device!(args.device.of_rank(&mut rank)?, graph::run, args, &rank)?,
                 Command::Sample(args) => sample::run(args, &rank)?,
+                // Handled before ranks are placed.
+                Command::Report(args) => report::run(args)?,
             }
             Ok(ExitCode::SUCCESS)
         }

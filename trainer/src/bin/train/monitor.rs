@@ -2,7 +2,7 @@
 
 use edgecut_dist_sampler::{DistGraph, PeerTraffic};
 use edgecut_status::{Answer, PrometheusText, StatusSource};
-use edgecut_trainer::StepReport;
+use edgecut_trainer::{StepReport, resident_bytes};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,7 @@ impl Monitor {
         let waited = training.waited.as_secs_f64();
         text.counter("batch_wait_seconds_total", "Seconds for which this rank waited for batches.", waited);
         drop(training);
-        if let Some(bytes) = memory_bytes() {
+        if let Some(bytes) = resident_bytes() {
             text.gauge("memory_bytes", "Resident memory of this process.", bytes);
         }
         let Some(graph) = self.graph.get() else { return text.finish() };
@@ -134,11 +134,4 @@ impl StatusSource for Monitor {
             _ => None,
         }
     }
-}
-
-/// Returns the resident memory of this process.
-pub(crate) fn memory_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }

@@ -1,8 +1,8 @@
 //! The progress of an epoch: a bar on a terminal, otherwise a line from time to time.
 
 use crate::args::JobArgs;
-use crate::monitor::{Monitor, memory_bytes};
-use edgecut_trainer::StepReport;
+use crate::monitor::Monitor;
+use edgecut_trainer::{StepReport, resident_bytes};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl Stretch {
             let received = received - self.received_before.unwrap_or(received);
             text += &format!(", {:.1} MB/s received", received as f64 / 1e6 / seconds);
         }
-        if let Some(memory) = memory_bytes() {
+        if let Some(memory) = resident_bytes() {
             text += &format!(", {:.2} GB memory", memory as f64 / 1e9);
         }
         text

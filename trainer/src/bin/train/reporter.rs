@@ -4,9 +4,10 @@ use crate::args::{JobArgs, OutputArgs, WholeArgs};
 use crate::effective_config::write_config;
 use crate::exit::UsageError;
 use crate::metrics_file::MetricsFile;
-use crate::monitor::{Monitor, memory_bytes};
+use crate::monitor::Monitor;
 use crate::place::Rank;
 use crate::progress::Progress;
+use crate::report;
 use crate::tensorboard::EventFile;
 use anyhow::Context;
 use edgecut_cluster::{Attempt, ProcessGroup};
@@ -16,6 +17,7 @@ use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::ModelSaver;
 use edgecut_trainer::{
     ClassificationResult, EpochCost, EpochReport, HopCost, Improved, Observer, ParameterCount, StepReport,
+    resident_bytes,
 };
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -34,6 +36,8 @@ pub(crate) struct Reporter {
     /// Answers requests for the state of the run until the end.
     _status: Option<StatusServer>,
     verbose: bool,
+    /// The metrics file, and the report to make of it at the end.
+    report: Option<(PathBuf, PathBuf)>,
     /// True once a line has told the user that the model of an earlier attempt is kept.
     said_kept: bool,
     progress: Progress,
@@ -80,6 +84,7 @@ impl Reporter {
             monitor,
             _status: status,
             verbose: job.verbose,
+            report: args.metrics.clone().zip(args.report.clone()).filter(|_| is_first),
             said_kept: false,
             progress,
             num_epochs,
@@ -153,6 +158,9 @@ impl Reporter {
         self.progress.finish();
         self.say_how_it_ended();
         self.line("result", result)?;
+        if let Some((metrics, report)) = &self.report {
+            report::write_for(metrics, report, "--report")?;
+        }
         if self.is_first && self.json {
             println!("{}", serde_json::to_string(result).context("write the result as JSON")?);
         }
@@ -259,7 +267,7 @@ fn details(cost: &EpochCost) -> String {
     let of_hop = |hop: &HopCost| format!("hop {} {:.2} s", hop.hop, hop.seconds);
     let mut parts: Vec<String> = cost.sampling.iter().map(of_hop).collect();
     parts.push(format!("validation {:.2} s", cost.eval_seconds));
-    parts.extend(memory_bytes().map(|bytes| format!("memory {:.2} GB", bytes as f64 / 1e9)));
+    parts.extend(resident_bytes().map(|bytes| format!("memory {:.2} GB", bytes as f64 / 1e9)));
     format!("  {}", parts.join(", "))
 }
 

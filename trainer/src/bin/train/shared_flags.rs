@@ -117,12 +117,13 @@ mod tests {
     ];
 
     /// Flags that other flags require.
-    const REQUIRED: [&[(&str, &str)]; 5] = [
+    const REQUIRED: [&[(&str, &str)]; 6] = [
         &[],
         &[("shared-negatives", "")],
         &[("time-attr", "edge_time")],
         &[("time-attr", "edge_time"), ("seeds", "file")],
         &[("folds", "2")],
+        &[("metrics", "file")],
     ];
 
     fn shared(flags: &impl Serialize, part: Option<&PartArgs>) -> Value {
@@ -144,6 +145,7 @@ mod tests {
             crate::Command::Link(args) => shared(&*args, Some(&args.part)),
             crate::Command::Graph(args) => shared(&*args, None),
             crate::Command::Sample(args) => shared(&*args, Some(&args.part)),
+            crate::Command::Report(_) => unreachable!("a report has no ranks"),
         })
     }
 
@@ -189,7 +191,7 @@ mod tests {
         // The lists of servers are part of the fingerprint, and the name is compared with that of the parts.
         let of_part = ["map_edges", "copy_edges", "verify", "rpc_timeout", "servers", "dataset"];
         let of_process = ["concurrency", "prefetch_bytes"];
-        let of_output = ["metrics", "metrics_port", "json", "tensorboard"];
+        let of_output = ["metrics", "metrics_port", "report", "json", "tensorboard"];
         let of_training = [&of_part[..], &of_process, &of_output, &["num_layers"]].concat();
         let of_graphs = [&of_process[..], &of_output, &["dataset_root_dir", "folds_dir"]].concat();
         // The contents of the files with seeds are compared, see `SampleFlags`.

@@ -1,0 +1,47 @@
+//! The command `train report`: one HTML file about one or several runs, made from their metrics files.
+
+mod chart;
+mod page;
+mod run;
+
+use crate::exit::UsageError;
+use anyhow::Context;
+use clap::Args;
+use edgecut_output::{check_output, write_output};
+use run::Run;
+use std::path::{Path, PathBuf};
+
+/// Flags of the report.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Files that --metrics wrote, one per run
+    #[arg(required = true, value_name = "METRICS")]
+    runs: Vec<PathBuf>,
+    /// The HTML file to write
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    out: PathBuf,
+}
+
+/// The most runs in one report, which has a color for each.
+const MAX_RUNS: usize = 8;
+
+pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
+    if args.runs.len() > MAX_RUNS {
+        let what = format!("a report shows up to {MAX_RUNS} runs, but {} files are given", args.runs.len());
+        return Err(UsageError(what).into());
+    }
+    check_output(&args.out).with_context(|| format!("--out: write {}", args.out.display()))?;
+    let runs = args.runs.iter().map(|path| Run::read(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    write(&runs, &args.out, "--out")?;
+    eprintln!("wrote {}", args.out.display());
+    Ok(())
+}
+
+/// Writes the report of one run. `flag` names the output in errors.
+pub(crate) fn write_for(metrics: &Path, out: &Path, flag: &str) -> anyhow::Result<()> {
+    write(&[Run::read(metrics)?], out, flag)
+}
+
+fn write(runs: &[Run], out: &Path, flag: &str) -> anyhow::Result<()> {
+    write_output(out, page::html(runs).as_bytes()).with_context(|| format!("{flag}: write {}", out.display()))
+}

@@ -1,0 +1,112 @@
+//! Reports of runs: their charts have the points of the metrics files, and the page needs no other file.
+
+mod programs;
+
+use programs::{TRAIN, error_of, fake_parts, node, run, stderr};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn report(arguments: &[&Path], out: &Path) -> Output {
+    let mut command = Command::new(TRAIN);
+    command.arg("report").args(arguments).arg("--out").arg(out).stdout(Stdio::piped()).stderr(Stdio::piped());
+    run(&mut command)
+}
+
+/// Returns the text between two marks, for each pair of them.
+fn between<'a>(text: &'a str, from: &str, to: &str) -> Vec<&'a str> {
+    text.split(from).skip(1).filter_map(|rest| rest.split(to).next()).collect()
+}
+
+#[test]
+fn a_report_shows_the_epochs_of_its_runs() {
+    let parts = fake_parts(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name);
+    for (name, lr) in [("fast", "0.01"), ("slow", "0.001")] {
+        let mut command = node(&parts.path);
+        command.args(["--num-epochs", "4", "--eval-every", "2", "--nproc-per-node", "2", "--stats", "--lr", lr]);
+        command.arg("--metrics").arg(file(&format!("{name}.jsonl")));
+        command.arg("--report").arg(file(&format!("{name}.html")));
+        let output = run(&mut command);
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    let output = report(&[&file("fast.jsonl"), &file("slow.jsonl")], &file("both.html"));
+    assert!(output.status.success() && output.stdout.is_empty(), "{}", stderr(&output));
+
+    let metrics = std::fs::read_to_string(file("fast.jsonl")).expect("the metrics");
+    let epochs: Vec<Value> = metrics.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    for (name, num_runs) in [("fast", 1), ("both", 2)] {
+        let page = std::fs::read_to_string(file(&format!("{name}.html"))).expect("the report");
+        // The loss has a point per epoch, the validation score one per validation.
+        let charts: Vec<&str> = between(&page, "<figure>", "</figure>");
+        let chart = |title: &str| {
+            let found = charts.iter().find(|chart| chart.contains(&format!("<figcaption>{title}</figcaption>")));
+            *found.unwrap_or_else(|| panic!("no chart of {title}"))
+        };
+        let points = |title: &str| -> Vec<usize> {
+            between(chart(title), "points=\"", "\"").iter().map(|points| points.split(' ').count()).collect()
+        };
+        assert_eq!(points("training loss"), vec![4; num_runs]);
+        assert_eq!(points("validation accuracy"), vec![2; num_runs]);
+        let loss = epochs[2]["loss"].as_f64().expect("a loss");
+        let titles = between(chart("training loss"), "<title>", "</title>");
+        let third = titles.iter().find_map(|title| title.strip_prefix("fast, epoch 3: ")).expect("the third epoch");
+        assert!((third.parse::<f64>().expect("a number") / loss - 1.0).abs() < 1e-3, "{third} for {loss}");
+        // A bar per epoch and per rank, and the tables.
+        let bars = chart("fast, slowest rank of each phase").matches("epoch 4, ").count();
+        assert_eq!(bars, 4, "one for each phase");
+        assert!(chart("fast: time").contains("rank 1, computing") && chart("fast: memory").contains("rank 1"));
+        for part in ["test_acc", "Slowest steps", "received MB", "num-epochs", "hidden-channels"] {
+            assert!(page.contains(part), "{part}");
+        }
+        // Nothing is loaded from elsewhere, and nothing runs.
+        assert!(
+            !["<script", "src=", "href=", "url(", "http:", "https:", "@import", "NaN"]
+                .iter()
+                .any(|part| page.contains(part))
+        );
+    }
+}
+
+#[test]
+fn a_report_shows_the_last_attempt_of_a_run_that_was_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let metrics = folder.path().join("killed.jsonl");
+    let lines = "{\"attempt\":0,\"event\":\"epoch\",\"epoch\":1,\"loss\":9.0}\n\
+                 {\"attempt\":1,\"event\":\"epoch\",\"epoch\":1,\"loss\":2.0}\n\
+                 {\"attempt\":1,\"event\":\"epoch\",\"epoch\":2,\"loss\":null}\n{\"attempt\":1,\"ev";
+    std::fs::write(&metrics, lines).expect("write the metrics");
+    let out = folder.path().join("report.html");
+    assert!(report(&[&metrics], &out).status.success());
+    let page = std::fs::read_to_string(&out).expect("the report");
+    assert!(page.contains("killed, epoch 1: 2<") && !page.contains("epoch 1: 9<"), "{page}");
+}
+
+#[test]
+fn files_that_are_no_metrics_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("report.html");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("write a file");
+        path
+    };
+    let good = file("good.jsonl", "{\"attempt\":0,\"event\":\"epoch\",\"epoch\":1,\"loss\":9.0}\n");
+    for (path, why) in [
+        (file("empty.jsonl", ""), "it is empty"),
+        (file("text.txt", "epoch 1\nepoch 2\n"), "text.txt, line 1"),
+        (file("other.json", "{\"a\":1}\n"), "other.json, line 1"),
+        (folder.path().join("absent.jsonl"), "No such file"),
+    ] {
+        let error = error_of(&report(&[&good, &path], &out));
+        assert!(error.contains(why), "{error}");
+        assert!(!out.exists());
+    }
+    let absent = folder.path().join("absent/report.html");
+    assert!(error_of(&report(&[&good], &absent)).contains("--out"));
+    let many: Vec<&Path> = vec![&good; 9];
+    let refused = report(&many, &out);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(error_of(&refused).contains("up to 8 runs"));
+}
