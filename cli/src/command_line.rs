@@ -55,7 +55,10 @@ pub fn parse_command_line<P: Parser>(dialect: &Dialect) -> CommandLine<P> {
 /// Puts the flags of the file that `--config` names before those of the command line.
 fn with_file<P: Parser>(mut args: Vec<OsString>, aliases: &[Alias]) -> Vec<OsString> {
     let texts: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let Some(at) = texts.iter().rposition(|arg| arg == "--config" || arg.starts_with("--config=")) else { return args };
+    // Words after `--` are for another program.
+    let own = texts.iter().position(|arg| arg == "--").unwrap_or(texts.len());
+    let is_config = |arg: &String| arg == "--config" || arg.starts_with("--config=");
+    let Some(at) = texts[..own].iter().rposition(is_config) else { return args };
     let path = match texts[at].split_once('=') {
         Some((_, path)) => Some(path.to_owned()),
         None => texts.get(at + 1).cloned(),

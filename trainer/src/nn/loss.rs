@@ -152,7 +152,7 @@ impl ClassificationLoss {
         }
         let targets = Tensor::<B, 2>::from_data(TensorData::new(targets, [num_seeds, num_classes]), &device);
         let (_, judged) = cross_entropy_sum(logits.clone(), classes_of(labels, &device));
-        let correct = judged.slice([1..2]);
+        let correct = judged.narrow(0, 1, 1);
         let sum = (log_softmax(logits, 1) * targets).sum().neg();
         let judged = Tensor::cat(vec![sum.clone().detach(), correct], 0);
         // Seeds whose classes all have the weight 0 have no mean.

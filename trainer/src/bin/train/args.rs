@@ -7,6 +7,7 @@ use crate::optimizer_args::LossArgs;
 use crate::report::ReportArgs;
 use crate::sampling_args::SamplingArgs;
 use crate::shared_flags::{as_text, hold_out_text, is_given, or_default};
+use crate::sweep::SweepArgs;
 use crate::training_args::TrainingArgs;
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
@@ -60,6 +61,13 @@ pub(crate) enum Command {
     /// Writes an HTML file about one or several runs, from the files of --metrics.
     #[command(after_help = "Example:\n  train report sage.jsonl gat.jsonl --out comparison.html")]
     Report(ReportArgs),
+    /// Trains with many combinations of flags, one after the other, and prints a table of the scores.
+    #[command(after_help = "Examples:\n  \
+        train sweep --set 'lr=0.01 0.003' --set 'hidden-channels=32 64' -- node --dataset-root-dir data/mygraph\n  \
+        train sweep --random 20 --set 'lr=0.0001..0.1' --set 'dropout=0.0..0.6' --launcher 'launch --ip-config ip_config.yaml' \\\n    \
+        -- node --dataset-root-dir data/partitions/mygraph/2-parts\n\n\
+        Exit status: 0 done, 1 a run failed, 2 invalid flags, 130 interrupted.")]
+    Sweep(Box<SweepArgs>),
 }
 
 /// Flags that set this process's rank in the job, its threads and its timeouts.

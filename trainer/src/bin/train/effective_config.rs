@@ -78,7 +78,7 @@ mod tests {
             Command::Link(args) => serde_json::to_value(args),
             Command::Graph(args) => serde_json::to_value(args),
             Command::Sample(args) => serde_json::to_value(args),
-            Command::Report(_) => Ok(Value::Null),
+            Command::Report(_) | Command::Sweep(_) => Ok(Value::Null),
         };
         flags.expect("JSON")
     }

@@ -25,6 +25,7 @@ mod sampling_args;
 mod serving;
 mod shared_flags;
 mod source;
+mod sweep;
 mod tensorboard;
 mod traffic_table;
 mod training_args;
@@ -79,6 +80,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             report::run(args)?;
             return Ok(ExitCode::SUCCESS);
         }
+        Command::Sweep(args) => {
+            sweep::run(args)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         Command::Node(args) => (&args.job, Some(&args.part)),
         Command::Link(args) => (&args.job, Some(&args.part)),
         Command::Graph(args) => (&args.job, None),
@@ -92,7 +97,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Node(args) => Some(&args.device),
         Command::Link(args) => Some(&args.device),
         Command::Graph(args) => Some(&args.device),
-        Command::Sample(_) | Command::Report(_) => None,
+        Command::Sample(_) | Command::Report(_) | Command::Sweep(_) => None,
     };
     if let (Some(device), Place::Parent(ranks)) = (device, &place) {
         device.check(ranks.local_world_size)?;
@@ -105,7 +110,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Node(args) => Some(&args.output),
         Command::Link(args) => Some(&args.output),
         Command::Graph(args) => Some(&args.output),
-        Command::Sample(_) | Command::Report(_) => None,
+        Command::Sample(_) | Command::Report(_) | Command::Sweep(_) => None,
     };
     let is_first = match &place {
         Place::Parent(_) => std::env::var_os("NODE_RANK").is_none_or(|rank| rank == "0"),
@@ -129,6 +134,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
                 Command::Sample(args) => sample::run(args, &rank)?,
                 // Handled before ranks are placed.
                 Command::Report(args) => report::run(args)?,
+                Command::Sweep(args) => sweep::run(args)?,
             }
             Ok(ExitCode::SUCCESS)
         }

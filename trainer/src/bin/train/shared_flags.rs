@@ -145,7 +145,7 @@ mod tests {
             crate::Command::Link(args) => shared(&*args, Some(&args.part)),
             crate::Command::Graph(args) => shared(&*args, None),
             crate::Command::Sample(args) => shared(&*args, Some(&args.part)),
-            crate::Command::Report(_) => unreachable!("a report has no ranks"),
+            crate::Command::Report(_) | crate::Command::Sweep(_) => unreachable!("these have no ranks"),
         })
     }
 
