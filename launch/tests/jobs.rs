@@ -302,7 +302,7 @@ fn a_server_starts_again_alone() {
     assert_eq!(run.out.matches("rank 1 attempt").count(), 3, "{run:#?}");
     assert!(lab.job_processes().is_empty());
 
-    // An interrupt during the pause before a restart ends the job.
+    // An interrupt between two restarts ends the job.
     let job = lab.spawn(&[flags.as_slice(), &["./serve", "9"]].concat());
     job.wait_for("rank 1 attempt 1", 1);
     job.signal(Signal::INT);

@@ -10,12 +10,9 @@ use std::fmt::{Display, Write};
 /// let mut text = PrometheusText::new();
 /// text.gauge("loss", "Mean loss of the last step.", 0.5);
 /// text.labeled("peer_requests_total", "counter", "Requests to other ranks.", "peer", [(1, 12), (2, 9)]);
-/// assert_eq!(
-///     text.finish(),
-///     "# HELP edgecut_loss Mean loss of the last step.\n# TYPE edgecut_loss gauge\nedgecut_loss 0.5\n\
-///      # HELP edgecut_peer_requests_total Requests to other ranks.\n# TYPE edgecut_peer_requests_total counter\n\
-///      edgecut_peer_requests_total{peer=\"1\"} 12\nedgecut_peer_requests_total{peer=\"2\"} 9\n"
-/// );
+/// let text = text.finish();
+/// assert!(text.contains("TYPE edgecut_loss gauge\nedgecut_loss 0.5\n"));
+/// assert!(text.ends_with("edgecut_peer_requests_total{peer=\"1\"} 12\nedgecut_peer_requests_total{peer=\"2\"} 9\n"));
 /// ```
 #[derive(Debug, Default)]
 pub struct PrometheusText {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -79,6 +80,9 @@ pub fn serve_status<S: StatusSource>(addr: SocketAddr, source: Arc<S>) -> io::Re
                         let (status, text) = respond(source.as_ref(), &request).await;
                         let mut response = Response::new(Full::new(Bytes::from(text)));
                         *response.status_mut() = status;
+                        // Prometheus needs the version of its format.
+                        let format = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+                        response.headers_mut().insert(CONTENT_TYPE, format);
                         Ok::<_, Infallible>(response)
                     }
                 });

@@ -24,8 +24,8 @@ const BATCHES_TO_COUNT: usize = 256;
 pub struct CpuCache {
     /// The limit on the rows of a machine.
     pub size: CacheSize,
-    /// The ranking by which nodes are chosen. `None` is the ranking that is stored with the part, or else
-    /// [`NodeRanking::Presample`].
+    /// The ranking by which nodes are chosen. `None` is the ranking that is stored with the part, which is made for
+    /// batches of nodes, or else [`NodeRanking::Presample`].
     pub ranking: Option<NodeRanking>,
 }
 
@@ -70,13 +70,15 @@ impl FromStr for NodeRanking {
 }
 
 impl CpuCache {
-    /// Fills the cache. `count` samples the given number of batches and counts their nodes.
+    /// Fills the cache. `count` samples the given number of batches and counts their nodes. `has_node_seeds` is true if
+    /// the seeds are the nodes of the own part.
     ///
     /// # Errors
     /// An error while sampling or fetching.
     pub(crate) fn fill(
         self,
         node: &Arc<DistGraph>,
+        has_node_seeds: bool,
         count: impl FnOnce(usize) -> Result<Hotness, LoaderError>,
     ) -> Result<(), TrainError> {
         if node.part().meta().num_parts == 1 {
@@ -91,7 +93,7 @@ impl CpuCache {
                        --hotness, or rank by presample"
                         .into(),
             })?,
-            None => match node.stored_hotness() {
+            None => match node.stored_hotness().filter(|stored| has_node_seeds && !stored.is_empty()) {
                 Some(stored) => stored,
                 None => count(BATCHES_TO_COUNT)?,
             },

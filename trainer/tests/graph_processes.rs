@@ -142,7 +142,7 @@ impl Files {
         let said = error_of(&self.train(1, flags));
         // Of two processes, one reads the files and reports the error; the other names the first one.
         let both = stderr(&self.train(2, flags));
-        let cause = said.trim_start_matches("error: rank 0: ").to_owned();
+        let cause = said.trim_start_matches("error: ").to_owned();
         assert_eq!(both.lines().filter(|line| line.starts_with("error: rank 0: ")).count(), 1, "{both}");
         assert!(both.contains(&cause), "{both}, expected {cause}");
         cause

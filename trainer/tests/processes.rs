@@ -115,6 +115,7 @@ fn ask(port: u16, path: &str) -> Option<String> {
 fn prometheus(answer: &str) -> std::collections::BTreeMap<String, f64> {
     let (head, text) = answer.split_once("\r\n\r\n").expect("an HTTP answer");
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
     let mut described = Vec::new();
     let mut values = std::collections::BTreeMap::new();
     for line in text.lines() {

@@ -2,7 +2,7 @@
 
 mod programs;
 
-use programs::{TRAIN, error_of, fake_parts, node, run, stderr};
+use programs::{TRAIN, error_of, fake_parts, link_parts, node, run, stderr, unplace};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -67,6 +67,53 @@ fn a_report_shows_the_epochs_of_its_runs() {
                 .any(|part| page.contains(part))
         );
     }
+}
+
+#[test]
+fn reports_of_links_and_of_whole_graphs_have_their_scores() {
+    let parts = link_parts(1);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = parts.path.to_str().expect("UTF-8");
+    let graphs = folder.path().to_str().expect("UTF-8");
+    for (name, flags, metric, test) in [
+        (
+            "link",
+            vec!["link", "--dataset-root-dir", path, "--num-neighbors", "5,3", "--hidden-channels", "8"],
+            "mrr",
+            "test mrr",
+        ),
+        (
+            "graph",
+            vec!["graph", "--dataset", "fake-graphs", "--dataset-root-dir", graphs, "--num-graphs", "60"],
+            "accuracy",
+            "test_acc",
+        ),
+    ] {
+        let out = folder.path().join(format!("{name}.html"));
+        let mut command = Command::new(TRAIN);
+        command.args(&flags).args(["--num-epochs", "3", "--metrics"]).arg(folder.path().join(format!("{name}.jsonl")));
+        unplace(&mut command);
+        let output = run(command.arg("--report").arg(&out).stdout(Stdio::piped()).stderr(Stdio::piped()));
+        assert!(output.status.success(), "{}", stderr(&output));
+        let page = std::fs::read_to_string(&out).expect("the report");
+        let title = format!("<figcaption>validation {metric}</figcaption>");
+        let chart = page.split(&title).nth(1).unwrap_or_else(|| panic!("no {title} in {page}"));
+        assert_eq!(between(chart, "points=\"", "\"")[0].split(' ').count(), 3);
+        assert!(page.contains(&format!("<td>{test}</td>")), "{test}: {page}");
+        let waiting = format!("<title>epoch 1, {}", "waiting for batches");
+        assert!(page.contains(&waiting) && page.contains("rank 0"), "{page}");
+    }
+}
+
+#[test]
+fn a_report_needs_a_file_of_metrics() {
+    let parts = fake_parts(1);
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("report.html");
+    let mut command = node(&parts.path);
+    let output = run(command.args(["--metrics", "/dev/stdout", "--report"]).arg(&out));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(error_of(&output).contains("--report needs a regular file"), "{}", stderr(&output));
 }
 
 #[test]

@@ -40,7 +40,7 @@ const CASES: &[Case] = &[
     Case("train", "node --dataset-root-dir {}/parts --label-smoothing 2", USAGE, &["--label-smoothing", "above 1"]),
     Case("train", "node --dataset-root-dir {}/parts --accumulate-steps 0", USAGE, &["--accumulate-steps"]),
     Case("train", "node --dataset-root-dir {}/parts --no-such-flag", USAGE, &["--no-such-flag"]),
-    Case("train", "node --dataset-root-dir {}/parts --nproc-per-node 2000", USAGE, &["--nproc-per-node", "2000"]),
+    Case("train", "node --dataset-root-dir {}/parts --nproc-per-node 1000000", USAGE, &["--nproc-per-node", "1000000"]),
     Case("train", "node --dataset-root-dir {}/parts --device cuda:99", USAGE, &["--device"]),
     Case("train", "node --dataset-root-dir {}/parts --servers a:1", USAGE, &["--servers", "--dataset-root-dir"]),
     Case("train", "node --servers nonsense", USAGE, &["--servers", "nonsense"]),

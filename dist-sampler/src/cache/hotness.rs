@@ -57,6 +57,11 @@ impl Hotness {
         self.counts[node_type].iter().map(|(&node, &count)| (node, count))
     }
 
+    /// Returns true if no node was counted.
+    pub fn is_empty(&self) -> bool {
+        self.counts.iter().all(|counts| counts.is_empty())
+    }
+
     /// Returns the count of a node, given by global id.
     pub fn of(&self, node_type: usize, node: u32) -> u32 {
         self.counts.get(node_type).and_then(|counts| counts.get(&node)).copied().unwrap_or(0)

@@ -94,7 +94,8 @@ impl DistGraph {
         // Each node takes a few sequential reads and writes of 4 bytes.
         let mut sources = self.workers.run_sized(num_nodes / 4, look).await?;
         // Replies with several attributes have another layout.
-        let in_flight = (wanted == Wanted::FEATURES).then(|| &self.rows_in_flight[node_type.index()]);
+        let has_others = sources.others.iter().any(|of_part| !of_part.rows.is_empty());
+        let in_flight = (wanted == Wanted::FEATURES && has_others).then(|| &self.rows_in_flight[node_type.index()]);
         let mut shared = Vec::new();
         let others = in_flight.map(RowsInFlight::batches).unwrap_or_default();
         if !others.is_empty() {

@@ -26,8 +26,8 @@ pub struct PartNodes {
     pub hot: Option<HotNodes>,
 }
 
-/// The nodes of other parts that a part will read, with their counts. Of a group of parts, a node can be listed several
-/// times, and can be in the group; its counts add up.
+/// The nodes of other parts that a part will read, with their counts. In a group of parts, the list can contain a node
+/// several times, and nodes of the group. The counts of a node add up.
 #[derive(Clone, Debug)]
 pub struct HotNodes {
     /// Global ids.

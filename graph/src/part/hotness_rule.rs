@@ -32,7 +32,7 @@ impl HotnessRule {
     /// Checks the fan-outs and the batch size.
     ///
     /// # Errors
-    /// Returns what is wrong with them.
+    /// Describes the first invalid value.
     pub fn check(&self) -> Result<(), String> {
         let Self::Presample { num_neighbors, batch_size } = self else { return Ok(()) };
         if num_neighbors.is_empty() || num_neighbors.iter().any(|&fan_out| fan_out < -1) {

@@ -123,11 +123,12 @@ pub(super) fn node_jobs<'a>(
     jobs
 }
 
-/// Returns the files of the ranked nodes of all parts, of node types with features. `ranked` is by part and type.
-pub(super) fn hotness_jobs<'a>(node_types: &[NodeData], ranked: &'a [Vec<RankedNodes>]) -> Vec<Job<'a>> {
+/// Returns the files of the ranked nodes of all parts, of node types with features. `ranked` is by part, from
+/// `first` on, and by type.
+pub(super) fn hotness_jobs<'a>(node_types: &[NodeData], first: u32, ranked: &'a [Vec<RankedNodes>]) -> Vec<Job<'a>> {
     let mut jobs = Vec::new();
-    for (part, of_part) in ranked.iter().enumerate() {
-        let root = part_dir(PartitionId(part as u32));
+    for (part, of_part) in (first..).zip(ranked) {
+        let root = part_dir(PartitionId(part));
         for (nodes, of_type) in node_types.iter().zip(of_part).filter(|(nodes, _)| nodes.features.is_some()) {
             let dir = node_dir(&nodes.name);
             jobs.push(Job { name: format!("{root}/{dir}/hot_nodes.npy"), content: Content::Ranked(&of_type.nodes) });

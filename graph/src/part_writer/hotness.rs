@@ -2,6 +2,7 @@
 
 use super::in_edges::RenumberedInEdges;
 use super::renumber::{Renumbering, SplitRows};
+use crate::parallel;
 use crate::part::HotnessRule;
 use std::ops::Range;
 
@@ -14,6 +15,9 @@ pub(super) struct RankedNodes {
     pub(super) counts: Vec<u32>,
 }
 
+/// The number of parts that are ranked at the same time. Each takes 12 bytes per node of the graph.
+const PARTS_AT_ONCE: u32 = 4;
+
 /// The graph that nodes are ranked in.
 pub(super) struct RankedGraph<'a> {
     pub(super) types: &'a [Renumbering],
@@ -23,15 +27,32 @@ pub(super) struct RankedGraph<'a> {
 }
 
 impl RankedGraph<'_> {
-    /// Ranks the nodes of other parts for `part`, by node type.
-    pub(super) fn rank(&self, rule: &HotnessRule, part: u32) -> Vec<RankedNodes> {
+    /// Ranks the nodes of other parts for each part, and gives them to `write`, some parts at a time.
+    pub(super) fn rank_all<E>(
+        &self,
+        rule: &HotnessRule,
+        mut write: impl FnMut(u32, &[Vec<RankedNodes>]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let degrees = if *rule == HotnessRule::InDegree { self.in_degrees() } else { Vec::new() };
+        for first in (0..self.num_parts).step_by(PARTS_AT_ONCE as usize) {
+            let num_parts = PARTS_AT_ONCE.min(self.num_parts - first) as usize;
+            let of_part = |part: usize| self.rank(rule, &degrees, first + part as u32);
+            write(first, &parallel::collect(num_parts, &of_part))?;
+        }
+        Ok(())
+    }
+
+    /// Ranks the nodes of other parts for `part`, by node type. `degrees` are the in-degrees if they are the rule.
+    fn rank(&self, rule: &HotnessRule, degrees: &[Vec<f32>], part: u32) -> Vec<RankedNodes> {
+        let expected;
         let counts = match rule {
-            HotnessRule::InDegree => self.in_degrees(),
+            HotnessRule::InDegree => degrees,
             HotnessRule::Presample { num_neighbors, batch_size } => {
-                self.expected_batches(part, num_neighbors, *batch_size)
+                expected = self.expected_batches(part, num_neighbors, *batch_size);
+                &expected[..]
             }
         };
-        let ranked = |(t, counts): (usize, Vec<f32>)| {
+        let ranked = |(t, counts): (usize, &Vec<f32>)| {
             let owned = self.types[t].range(part);
             let others = counts.iter().enumerate().filter(|(node, _)| !owned.contains(node));
             // Conversion to an integer saturates.
@@ -40,7 +61,7 @@ impl RankedGraph<'_> {
             let (nodes, counts) = others.unzip();
             RankedNodes { nodes, counts }
         };
-        counts.into_iter().enumerate().map(ranked).collect()
+        counts.iter().enumerate().map(ranked).collect()
     }
 
     fn zeros(&self) -> Vec<Vec<f32>> {
@@ -60,7 +81,9 @@ impl RankedGraph<'_> {
     /// it, so a node that was found before does not count as found again.
     fn expected_batches(&self, part: u32, num_neighbors: &[i64], batch_size: usize) -> Vec<Vec<f32>> {
         let num_seeds: usize = self.splits.iter().map(|[train, ..]| train[part as usize].len()).sum();
-        let in_batch = (batch_size as f32 / num_seeds.max(1) as f32).min(1.0);
+        let num_batches = num_seeds.div_ceil(batch_size.max(1)).max(1);
+        // The seeds are spread evenly over the batches.
+        let in_batch = 1.0 / num_batches as f32;
         let mut found = self.zeros();
         for (t, [train, ..]) in self.splits.iter().enumerate() {
             let first = self.types[t].range(part).start;
@@ -87,7 +110,7 @@ impl RankedGraph<'_> {
                 }
             }
         }
-        let scale = HotnessRule::EPOCHS as f32 * num_seeds.div_ceil(batch_size.max(1)) as f32;
+        let scale = HotnessRule::EPOCHS as f32 * num_batches as f32;
         absent.into_iter().map(|of_type| of_type.into_iter().map(|p| (1.0 - p) * scale).collect()).collect()
     }
 
@@ -145,7 +168,14 @@ mod tests {
         let splits = vec![[types[0].rows_by_part(train), Vec::new(), Vec::new()]];
         let edges: Vec<RenumberedInEdges> = dataset.edge_types.into_iter().map(|e| e.renumber(&types)).collect();
         let graph = RankedGraph { types: &types, splits: &splits, edges: &edges, num_parts: 2 };
-        graph.rank(rule, 0).remove(0)
+        let mut of_parts = Vec::new();
+        let mut write = |_: u32, ranked: &[Vec<RankedNodes>]| -> Result<(), ()> {
+            of_parts.extend(ranked.iter().map(|types| (types[0].nodes.clone(), types[0].counts.clone())));
+            Ok(())
+        };
+        graph.rank_all(rule, &mut write).unwrap();
+        let (nodes, counts) = of_parts.remove(0);
+        RankedNodes { nodes, counts }
     }
 
     fn presample(num_neighbors: &[i64], batch_size: usize) -> HotnessRule {

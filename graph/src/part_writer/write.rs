@@ -2,7 +2,7 @@
 
 use super::assignment::check_assignment;
 use super::files::{self, FileWriter};
-use super::hotness::RankedGraph;
+use super::hotness::{RankedGraph, RankedNodes};
 use super::in_edges::RenumberedInEdges;
 use super::measure::{self, MeasuredPart, PartMeasure};
 use super::renumber::{Renumbering, SplitRows};
@@ -50,8 +50,12 @@ pub fn write_parts(
                         None => Ok(BTreeMap::new()),
                         Some(rule) => {
                             let graph = RankedGraph { types: &types, splits: &splits, edges: &edges, num_parts };
-                            let ranked = parallel::collect(num_parts as usize, &|part| graph.rank(rule, part as u32));
-                            writer.write(files::hotness_jobs(&node_types, &ranked))
+                            let mut files = BTreeMap::new();
+                            let write = |first: u32, ranked: &[Vec<RankedNodes>]| -> Result<(), WriteError> {
+                                files.extend(writer.write(files::hotness_jobs(&node_types, first, ranked))?);
+                                Ok(())
+                            };
+                            graph.rank_all(rule, write).map(|()| files)
                         }
                     };
                     (hot_files, report(&types, &splits, &edges, num_parts))

@@ -228,10 +228,9 @@ fn forward_classified<B: AutodiffBackend + GnnBackend, M>(
     let Some(logits) = batch.classify(model, mode)? else {
         return Ok(Forward { judged: None, start });
     };
-    let Classification { loss, judged, num_seeds, weight } = judge(logits, None, loss)?;
     // The sum over this rank's seeds instead of the mean: each rank's weight is then that of its seeds.
-    let loss = loss.mul_scalar(weight);
-    Ok(Forward { judged: Some(JudgedSeeds { loss, judged, num_seeds, weight }), start })
+    let Classification { sum, judged, num_seeds, weight, .. } = judge(logits, None, loss)?;
+    Ok(Forward { judged: Some(JudgedSeeds { loss: sum, judged, num_seeds, weight }), start })
 }
 
 /// Runs the backward pass, and exchanges gradients, totals and embedding gradients between the ranks.

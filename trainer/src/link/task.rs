@@ -62,7 +62,7 @@ where
         let mut loader = training_loader(node, config, options, world)?;
         let count = |batches| loader.hotness(0, batches);
         if let Some(cache) = training.cpu_cache {
-            cache.fill(node, count)?;
+            cache.fill(node, false, count)?;
         }
         let cache = memory.hold_features::<B>(node, count, (left, options.normalize_features), device)?;
         if let Some(cache) = &cache {

@@ -23,6 +23,8 @@ use crate::ops::{GnnBackend, cross_entropy_sum};
 pub struct Classification<B: Backend> {
     /// The mean loss over the seeds, weighted by their weights, `[1]`; 0 without seeds.
     pub loss: Tensor<B, 1>,
+    /// The sum of the seeds' losses, `[1]`. With weights of classes, each loss is multiplied by its weight.
+    pub sum: Tensor<B, 1>,
     /// The sum of the seeds' losses, times their weights, and the number of correctly classified seeds, `[2]`, without gradients.
     pub judged: Tensor<B, 1>,
     /// The number of seeds.
@@ -67,7 +69,7 @@ pub fn cross_entropy<B: GnnBackend>(logits: Tensor<B, 2>, labels: &[i64]) -> Res
     let (sum, judged) = cross_entropy_sum(logits, classes_of(labels, &device));
     // A multiplication instead of a division, because burn computes the gradient of a division by a scalar in `f32`.
     let weight = num_seeds as f64;
-    Ok(Classification { loss: sum.mul_scalar(1.0 / weight), judged, num_seeds, weight })
+    Ok(Classification { loss: sum.clone().mul_scalar(1.0 / weight), sum, judged, num_seeds, weight })
 }
 
 /// Checks that each row of the logits has a label that is a class.
@@ -86,7 +88,7 @@ fn check_labels<B: Backend>(logits: &Tensor<B, 2>, labels: &[i64]) -> Result<(),
 fn without_seeds<B: Backend>(device: &B::Device) -> Classification<B> {
     // A separate leaf tensor, because burn rejects a backward pass from a tensor that is not tracked.
     let loss = Tensor::zeros([1], device).require_grad();
-    Classification { loss, judged: Tensor::zeros([2], device), num_seeds: 0, weight: 0.0 }
+    Classification { sum: loss.clone(), loss, judged: Tensor::zeros([2], device), num_seeds: 0, weight: 0.0 }
 }
 
 fn classes_of<B: Backend>(labels: &[i64], device: &B::Device) -> Tensor<B, 1, Int> {
@@ -157,7 +159,7 @@ impl ClassificationLoss {
         let judged = Tensor::cat(vec![sum.clone().detach(), correct], 0);
         // Seeds whose classes all have the weight 0 have no mean.
         let scale = if weight > 0.0 { 1.0 / weight } else { 0.0 };
-        Ok(Classification { loss: sum.mul_scalar(scale), judged, num_seeds, weight })
+        Ok(Classification { loss: sum.clone().mul_scalar(scale), sum, judged, num_seeds, weight })
     }
 }
 

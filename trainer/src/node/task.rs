@@ -63,7 +63,7 @@ where
         let mut loader = split_loader(&data, config, Split::Train, options, world)?;
         let count = |batches| loader.hotness(0, batches);
         if let Some(cache) = training.cpu_cache {
-            cache.fill(node, count)?;
+            cache.fill(node, node.is_even(), count)?;
         }
         let cache = memory.hold_features::<B>(node, count, (left, options.normalize_features), device)?;
         if let Some(cache) = &cache {

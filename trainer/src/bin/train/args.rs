@@ -1,6 +1,7 @@
 //! The command line of `train`.
 
 use crate::device::{DeviceArgs, DeviceMemoryArgs, bytes};
+use crate::exit::UsageError;
 use crate::graph_args::GraphArgs;
 use crate::link_args::LinkArgs;
 use crate::optimizer_args::LossArgs;
@@ -350,6 +351,11 @@ impl OutputArgs {
             check_output(path).with_context(|| format!("--metrics: write {}", path.display()))?;
         }
         if let Some(path) = &self.report {
+            // A report is read from the metrics.
+            if self.metrics.as_ref().is_some_and(|metrics| metrics.exists() && !metrics.is_file()) {
+                let what = "--report needs a regular file for --metrics: name one, not a device or a pipe";
+                return Err(UsageError(what.into()).into());
+            }
             check_output(path).with_context(|| format!("--report: write {}", path.display()))?;
         }
         if let Some(dir) = &self.tensorboard {

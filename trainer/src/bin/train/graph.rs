@@ -14,7 +14,9 @@ use edgecut_graph::{GraphDataset, GraphError};
 use edgecut_trainer::graph::{CrossValidationResult, GraphSplit, GraphTrainingConfig, Protocol};
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::ops::Precision;
-use edgecut_trainer::{ClassificationResult, ClassificationScores, EpochReport, StepOptions, TrainingBackend};
+use edgecut_trainer::{
+    ClassificationResult, ClassificationScores, EpochCost, EpochReport, StepOptions, TrainingBackend,
+};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +39,8 @@ pub(crate) fn run<B: TrainingBackend>(args: &GraphArgs, rank: &Rank, device: &B:
             let folds = folds_of_rank_0(world, || folds(&args.data, &source, &graphs, num_folds as usize))?;
             let protocol = args.data.protocol;
             let result = B::cross_validate(&graphs, &folds, protocol, &config, world, device, &mut reporter)?;
-            return report_folds(&mut reporter.reporter, &result, config.metric);
+            report_folds(&mut reporter.reporter, &result, config.metric)?;
+            return reporter.reporter.write_report();
         }
         let shares = split_dataset(graphs.num_graphs(), args.data.split.0, args.data.split_seed);
         let [train, valid, test] = shares.map_err(|why| anyhow!("--split: {why}"))?;
@@ -46,7 +49,8 @@ pub(crate) fn run<B: TrainingBackend>(args: &GraphArgs, rank: &Rank, device: &B:
             Some(path) => evaluate::<B>(path, &graphs, &split, &config, world, device)?,
             None => B::train_graph(&graphs, &split, &config, world, device, &mut reporter)?.result,
         };
-        reporter.reporter.classification(&result)
+        reporter.reporter.classification(&result)?;
+        reporter.reporter.write_report()
     })
 }
 
@@ -155,16 +159,12 @@ struct GraphLine<'a> {
     metric: &'a str,
     valid_metric: Option<f64>,
     graphs: u64,
-    seconds: f64,
-    wait_seconds: f64,
-    compute_seconds: f64,
-    allreduce_seconds: f64,
-    eval_seconds: f64,
+    #[serde(flatten)]
+    cost: &'a EpochCost,
 }
 
 impl EpochText<ClassificationScores> for GraphText {
     fn line(&self, report: &EpochReport<ClassificationScores>) -> impl Serialize {
-        let cost = &report.cost;
         GraphLine {
             fold: report.fold,
             epoch: report.epoch,
@@ -174,11 +174,7 @@ impl EpochText<ClassificationScores> for GraphText {
             metric: &report.metric,
             valid_metric: report.valid_metric,
             graphs: report.num_seeds,
-            seconds: cost.seconds,
-            wait_seconds: cost.sample_wait_seconds,
-            compute_seconds: cost.compute_seconds,
-            allreduce_seconds: cost.allreduce_seconds,
-            eval_seconds: cost.eval_seconds,
+            cost: &report.cost,
         }
     }
 

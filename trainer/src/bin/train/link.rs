@@ -38,7 +38,8 @@ pub(crate) fn run<B: TrainingBackend>(args: &LinkArgs, rank: &Rank, device: &B::
         if args.training.stats {
             traffic_table::report(&mut reporter.reporter, &job.node, job.world)?;
         }
-        report(&mut reporter.reporter, &result)
+        report(&mut reporter.reporter, &result)?;
+        reporter.reporter.write_report()
     })
 }
 
@@ -88,6 +89,8 @@ struct LinkLine<'a> {
     loss: Option<f64>,
     train_acc: Option<f64>,
     valid: Option<LinkScores>,
+    metric: &'a str,
+    valid_metric: Option<f64>,
     #[serde(flatten)]
     cost: &'a EpochCost,
 }
@@ -99,6 +102,8 @@ impl EpochText<LinkScores> for LinkText {
             loss: report.loss,
             train_acc: report.train_acc,
             valid: report.valid,
+            metric: &report.metric,
+            valid_metric: report.valid_metric,
             cost: &report.cost,
         }
     }

@@ -112,11 +112,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Graph(args) => Some(&args.output),
         Command::Sample(_) | Command::Report(_) | Command::Sweep(_) => None,
     };
-    let is_first = match &place {
-        Place::Parent(_) => std::env::var_os("NODE_RANK").is_none_or(|rank| rank == "0"),
-        Place::Rank(rank) => rank.rank == 0,
-    };
-    if let Some(output) = output.filter(|_| is_first) {
+    // In a job on several nodes, rank 0 checks its files once the other ranks hear of its failure.
+    if let Some(output) = output.filter(|_| !place.has_other_nodes()) {
         output.check()?;
     }
     match place {

@@ -42,7 +42,8 @@ pub(crate) fn run<B: TrainingBackend>(args: &NodeArgs, rank: &Rank, device: &B::
         if args.training.stats {
             traffic_table::report(&mut reporter.reporter, &job.node, job.world)?;
         }
-        reporter.reporter.classification(&result)
+        reporter.reporter.classification(&result)?;
+        reporter.reporter.write_report()
     })
 }
 

@@ -58,6 +58,9 @@ impl Reporter {
         world: &mut ProcessGroup,
     ) -> anyhow::Result<Self> {
         let is_first = rank.rank == 0;
+        if is_first {
+            args.check()?;
+        }
         let attempt = Attempt::read()?;
         let saver = match &args.save_model {
             // Checked now: after the training an unwritable path would lose the model.
@@ -91,6 +94,11 @@ impl Reporter {
             last_epoch: 0,
             best_epoch: 0,
         })
+    }
+
+    /// Writes the report that `--report` names. Call this once the result is printed.
+    pub(crate) fn write_report(&self) -> anyhow::Result<()> {
+        self.report.as_ref().map_or(Ok(()), |(metrics, report)| report::write_for(metrics, report, "--report"))
     }
 
     /// Shows the traffic of a graph.
@@ -158,9 +166,6 @@ impl Reporter {
         self.progress.finish();
         self.say_how_it_ended();
         self.line("result", result)?;
-        if let Some((metrics, report)) = &self.report {
-            report::write_for(metrics, report, "--report")?;
-        }
         if self.is_first && self.json {
             println!("{}", serde_json::to_string(result).context("write the result as JSON")?);
         }

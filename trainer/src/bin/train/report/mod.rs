@@ -31,7 +31,13 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
         return Err(UsageError(what).into());
     }
     check_output(&args.out).with_context(|| format!("--out: write {}", args.out.display()))?;
-    let runs = args.runs.iter().map(|path| Run::read(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut runs = args.runs.iter().map(|path| Run::read(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
+    for (run, path) in runs.iter_mut().zip(&args.runs) {
+        if names.iter().filter(|name| **name == run.name).count() > 1 {
+            run.name = path.display().to_string();
+        }
+    }
     write(&runs, &args.out, "--out")?;
     eprintln!("wrote {}", args.out.display());
     Ok(())

@@ -59,7 +59,7 @@ impl Run {
                         run.traffic = ranks;
                     }
                 }
-                Some("result") => run.result = fields,
+                Some("result") => run.result = flat(fields),
                 _ => {}
             }
         }
@@ -89,6 +89,22 @@ impl Run {
     pub(super) fn metric(&self) -> &str {
         self.epochs.iter().find_map(|fields| fields.get("metric")?.as_str()).unwrap_or("metric")
     }
+}
+
+/// Replaces the objects in an object by their fields, whose names begin with that of the object.
+fn flat(fields: Map<String, Value>) -> Map<String, Value> {
+    let mut all = Map::new();
+    for (name, value) in fields {
+        match value {
+            Value::Object(inner) => {
+                all.extend(inner.into_iter().map(|(field, value)| (format!("{name} {field}"), value)))
+            }
+            value => {
+                all.insert(name, value);
+            }
+        }
+    }
+    all
 }
 
 /// Returns a number of an object.
