@@ -77,7 +77,7 @@ impl Link {
         let agent = cached(agent_name);
         let seconds = target.silence.as_secs();
         let remote = in_shell(&format!(
-            "a=\"{agent}\"; if [ -x \"$a\" ]; then exec \"$a\" {AGENT_ROLE} {seconds}; fi; echo {ABSENT} \"$(uname -sm)\""
+            "a=\"{agent}\"; if [ -x \"$a\" ]; then touch -c \"$a\"; exec \"$a\" {AGENT_ROLE} {seconds}; fi; echo {ABSENT} \"$(uname -sm)\""
         ));
         let mut session = target.spawn(&remote)?;
         let input = session.child.stdin.take();

@@ -29,6 +29,8 @@ const MAX_SAID_BYTES: usize = 64 << 10;
 const BLOCK_BYTES: usize = 1 << 20;
 /// Lines of error output that are shown for a failed connection.
 const SHOWN_LINES: usize = 4;
+/// The days after which a file in the cache that no job has used is removed.
+const CACHE_DAYS: u32 = 90;
 /// The cache folder of a node, as its shell expands it.
 const CACHE: &str = "${XDG_CACHE_HOME:-$HOME/.cache}/edgecut";
 
@@ -101,9 +103,12 @@ impl Target {
     pub(crate) fn put(&self, name: &str, file: &Path) -> anyhow::Result<()> {
         let bytes = file.metadata().with_context(|| format!("read {}", file.display()))?.len();
         // `ln` creates the name atomically and never replaces a file that another node has put there meanwhile. `mv`
-        // covers file systems without hard links. The size check rejects a copy whose connection broke.
+        // covers file systems without hard links. The size check rejects a copy whose connection broke. The time of a
+        // file is that of its last use.
         let remote = in_shell(&format!(
-            "umask 077; d=\"{CACHE}\"; f=\"$d/{name}\"; mkdir -p \"$d\" || exit; \
+            "umask 077; d=\"{CACHE}\"; f=\"$d/{name}\"; mkdir -p \"$d\" || exit; touch -c \"$f\"; \
+             find \"$d\" -maxdepth 1 -type f \\( -name '*launch-*' -o -name '*program-*' \\) -mtime +{CACHE_DAYS} \
+             -exec rm -f {{}} + 2>/dev/null; \
              if [ -x \"$f\" ]; then echo {PRESENT}; exit; fi; echo {ABSENT} \"$(uname -sm)\"; \
              u=\"$d/.{name}.$(uname -n).$$\"; trap \"rm -f \\\"$u\\\"\" EXIT; cat > \"$u\"; \
              [ \"$(wc -c < \"$u\")\" -eq {bytes} ] && chmod 700 \"$u\" && \

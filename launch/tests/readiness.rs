@@ -171,14 +171,34 @@ fn nodes_may_share_their_home_directory() {
     let filler = "# 0123456789012345678901234567890123456789\n".repeat(400_000);
     write_script(&lab.path("bin/prog"), &format!("echo started\nexit 0\n{filler}"));
     let config = arg(&lab.ip_config(1));
-    for _ in 0..2 {
+    let cache = lab.path("cache-0/edgecut");
+    let aged = |name: &str| {
+        std::fs::write(cache.join(name), "of an earlier version").unwrap();
+        run("touch", &["-d", "100 days ago", &arg(&cache.join(name))]).unwrap();
+    };
+    for attempt in 0..2 {
+        if attempt == 1 {
+            // Old files are removed, except for those that are in use.
+            aged("launch-0123");
+            aged(".program-0123.node.77");
+            for name in std::fs::read_dir(&cache).unwrap() {
+                run("touch", &["-d", "100 days ago", &arg(&name.unwrap().path())]).unwrap();
+            }
+            let other = cache.join("notes");
+            std::fs::write(&other, "of the user").unwrap();
+            run("touch", &["-d", "100 days ago", &arg(&other)]).unwrap();
+        }
         let run = lab.run(&["--ip-config", &config, "--sync-binary", "--", "bin/prog"]);
         assert!(run.status.success(), "{run:#?}");
         assert_eq!(run.out.matches("started").count(), 3, "{run:#?}");
     }
     let names = run("ls", &["-A", &arg(&lab.path("cache-0/edgecut"))]).unwrap();
     let names: Vec<&str> = names.lines().collect();
-    assert!(names.len() == 2 && names[0].starts_with("launch-") && names[1].starts_with("program-"), "{names:?}");
+    assert!(
+        names.len() == 3 && names[0].starts_with("launch-") && names[1..].iter().any(|n| n.starts_with("program-")),
+        "{names:?}"
+    );
+    assert!(names.contains(&"notes"), "{names:?}");
 }
 
 fn run_find(lab: &Lab, name: &str) -> String {
