@@ -4,7 +4,7 @@ use crate::launcher::{Launcher, TICK};
 use crate::link::{Event, Link};
 use crate::messages::{Order, Report, SWEEP_ROLE};
 use crate::ssh::{Target, cached, in_shell};
-use crate::watch::{Action, Watch};
+use crate::watch::{Action, Failure, Watch};
 use edgecut_cluster::Token;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -77,22 +77,19 @@ impl Launcher {
                     self.lose(&mut watch, node, &self.no_sign_of_life());
                 }
             }
-            match watch.tick(Instant::now()) {
-                Some(Action::StartAgain(failure)) => {
-                    let done = max_restarts - watch.restarts_left();
-                    let host = self.host_of(failure.rank);
-                    let ending = &failure.ending;
-                    self.printer().note(format!(
-                        "rank {} on {host} {ending}; starting it again ({done} of {max_restarts})",
-                        failure.rank
-                    ));
-                    let node = self.plan.node_of(failure.rank);
-                    let mut start = self.plan.start(node, job_id, &token, done);
-                    start.ranks.retain(|start| start.rank == failure.rank);
-                    self.send(node, Order::StartAgain(start));
-                }
-                Some(action) => self.act(&mut watch, action),
-                None => {}
+            if let Some(failure) = watch.restart_due(Instant::now()) {
+                let Failure { rank, ending } = &failure;
+                let done = max_restarts - watch.restarts_left();
+                let host = self.host_of(*rank);
+                self.printer()
+                    .note(format!("rank {rank} on {host} {ending}; starting it again ({done} of {max_restarts})"));
+                let node = self.plan.node_of(*rank);
+                let mut start = self.plan.start(node, job_id, &token, done);
+                start.ranks.retain(|start| start.rank == *rank);
+                self.send(node, Order::StartAgain(start));
+            }
+            if let Some(action) = watch.tick(Instant::now()) {
+                self.act(&mut watch, action);
             }
         }
         let deadline = Instant::now() + SWEEPING;
@@ -105,7 +102,6 @@ impl Launcher {
     /// Carries out a decision of the watch.
     fn act(&mut self, watch: &mut Watch, action: Action) {
         match action {
-            Action::StartAgain(_) => {}
             Action::Stop => (0..self.links.len()).for_each(|node| self.send(node, Order::Stop)),
             Action::Kill => (0..self.links.len()).for_each(|node| self.send(node, Order::Kill)),
             Action::GiveUp(nodes) => {

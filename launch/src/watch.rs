@@ -19,8 +19,6 @@ const OTHER_RANK_FAILED: Ending = Ending::Code(3);
 /// The next action of the launcher.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Start this rank again, after this failure.
-    StartAgain(Failure),
     /// Tell all agents to stop their ranks.
     Stop,
     /// Tell all agents to kill their ranks.
@@ -185,9 +183,6 @@ impl Watch {
         if self.is_done() {
             return None;
         }
-        if let Some(at) = self.waiting.iter().position(|&(_, at)| now >= at) {
-            return Some(Action::StartAgain(self.waiting.swap_remove(at).0));
-        }
         if self.stopped_at.is_none() && self.stop_at.is_some_and(|at| now >= at) {
             self.stopped_at = Some(now);
             return Some(Action::Stop);
@@ -197,6 +192,12 @@ impl Watch {
             return Some(Action::GiveUp(silent));
         }
         None
+    }
+
+    /// Returns the failure of a rank that is to be started again at `now`.
+    pub(crate) fn restart_due(&mut self, now: Instant) -> Option<Failure> {
+        let at = self.waiting.iter().position(|&(_, at)| now >= at)?;
+        Some(self.waiting.swap_remove(at).0)
     }
 
     /// Returns true if nothing runs any more.
@@ -268,14 +269,14 @@ mod tests {
         let mut watch = watch.with_restarts(2);
         watch.ended(1, Ending::Signal(9), now);
         assert!(watch.failure().is_none() && watch.is_running(0));
-        assert_eq!(watch.tick(now), None);
+        assert_eq!(watch.restart_due(now), None);
         let killed = Failure { rank: 1, ending: Ending::Signal(9) };
         let later = now + RESTART_PAUSE;
-        assert_eq!(watch.tick(later), Some(Action::StartAgain(killed)));
-        assert_eq!((watch.tick(later), watch.restarts_left()), (None, 1));
+        assert_eq!(watch.restart_due(later), Some(killed));
+        assert_eq!((watch.restart_due(later), watch.tick(later), watch.restarts_left()), (None, None, 1));
         // A server that ends by itself is done.
         watch.ended(0, Ending::Code(0), later);
-        assert_eq!((watch.tick(later), watch.restarts_left()), (None, 1));
+        assert_eq!((watch.restart_due(later), watch.tick(later), watch.restarts_left()), (None, None, 1));
         watch.ended(2, Ending::Code(1), later);
         watch.ended(1, Ending::Code(2), later);
         // The last failure ends the job, and the restart that waits is off.
@@ -298,6 +299,7 @@ mod tests {
         watch.ended(2, Ending::Code(1), now);
         watch.lost(1, "no sign of life", now);
         assert_eq!(watch.failure().unwrap().rank, 2);
+        assert_eq!(watch.restart_due(now + RESTART_PAUSE), None);
         assert_eq!(watch.tick(now + RESTART_PAUSE), Some(Action::Stop));
     }
 

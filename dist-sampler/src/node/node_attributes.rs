@@ -89,21 +89,22 @@ impl DistGraph {
         let look = move || {
             let book = &this.part().meta().node_types[node_type.index()].book;
             let cached = this.cached_table(node_type).filter(|_| wanted.features).map(|table| &table.nodes);
-            Arc::new(Sources::new(book, this.part().id(), &nodes, cached))
+            Sources::new(book, this.part().id(), &nodes, cached)
         };
         // Each node takes a few sequential reads and writes of 4 bytes.
         let mut sources = self.workers.run_sized(num_nodes / 4, look).await?;
+        let mut requested = Arc::new(std::mem::take(&mut sources.others));
+        let has_others = requested.iter().any(|of_part| !of_part.rows.is_empty());
         // Replies with several attributes have another layout.
-        let has_others = sources.others.iter().any(|of_part| !of_part.rows.is_empty());
         let in_flight = (wanted == Wanted::FEATURES && has_others).then(|| &self.rows_in_flight[node_type.index()]);
         let mut shared = Vec::new();
         let others = in_flight.map(RowsInFlight::batches).unwrap_or_default();
         if !others.is_empty() {
-            let all = sources.clone();
+            let all = requested.clone();
             // A lookup reads a few cache lines, for each batch that is searched.
             let lines = num_nodes * others.len();
             let divided = self.workers.run_sized(lines, move || divide(&all, &others)).await?;
-            sources = Arc::new(divided.0);
+            requested = Arc::new(divided.0);
             shared = divided.1;
             let num_shared = shared.iter().map(|reply| reply.rows.len()).sum();
             self.traffic.count_shared(node_type.index(), num_shared);
@@ -113,7 +114,7 @@ impl DistGraph {
         let mut deliveries = vec![Vec::new(); self.peers.len()];
         for (part, peer) in self.peers.iter().enumerate() {
             let Some(peer) = peer else { continue };
-            let rows = &sources.others[part].rows;
+            let rows = &requested[part].rows;
             if wanted.features {
                 self.traffic.count_fetched(node_type.index(), rows.len());
             }
@@ -130,7 +131,7 @@ impl DistGraph {
             }
         }
         let registration =
-            in_flight.map(|of_type| of_type.register(Requested::new(sources.clone(), per_piece, &deliveries)));
+            in_flight.map(|of_type| of_type.register(Requested::new(requested.clone(), per_piece, &deliveries)));
         let mut pieces = FuturesUnordered::new();
         for (part, of_part) in deliveries.into_iter().enumerate() {
             for (i, delivery) in of_part.into_iter().enumerate() {
@@ -141,21 +142,20 @@ impl DistGraph {
             pieces.push(async move { (Place::Rows(rows), delivery.await) }.boxed());
         }
         let node = self.clone();
-        let own_sources = sources.clone();
         let gather = move || {
             let cached = node.cached_table(node_type).map(|table| &table.rows);
-            Draft::gather(node.part(), node_type, &own_sources, cached, wanted, shape)
+            Draft::gather(node.part(), node_type, &sources, cached, wanted, shape)
         };
         let lines = self.part.lines_of_fetch(node_type, wanted, num_nodes);
         let mut draft = self.workers.run_sized(lines, gather).await?;
         while let Some((place, reply)) = pieces.next().await {
             let data = reply.map_err(SampleError::shared)?;
-            let sources = sources.clone();
+            let requested = requested.clone();
             let lines = data.len().div_ceil(LINE_BYTES);
             let place = move || {
                 match place {
                     Place::Piece { part, start } => {
-                        draft.place(&sources.others[part].positions[start..], &data, wanted, shape);
+                        draft.place(&requested[part].positions[start..], &data, wanted, shape);
                     }
                     Place::Rows(rows) => draft.place_rows(&rows, &data, shape),
                 }

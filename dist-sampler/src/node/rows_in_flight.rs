@@ -1,7 +1,7 @@
 //! Feature rows that several batches need at the same time. They are requested once.
 
 use crate::error::SampleError;
-use crate::node::routing::{Elsewhere, Sources};
+use crate::node::routing::Elsewhere;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
@@ -30,7 +30,8 @@ pub(crate) struct RowsInFlight {
 
 /// The rows that one batch has requested.
 pub(crate) struct Requested {
-    sources: Arc<Sources>,
+    /// By part, the requested rows.
+    rows: Arc<Vec<Elsewhere>>,
     /// The number of rows of each request but the last to a part.
     per_piece: usize,
     /// By part, the replies. They are not kept for later batches: a reply that all batches have taken is gone.
@@ -77,24 +78,24 @@ impl Drop for Registration<'_> {
 }
 
 impl Requested {
-    pub(crate) fn new(sources: Arc<Sources>, per_piece: usize, deliveries: &[Vec<Delivery>]) -> Self {
+    pub(crate) fn new(rows: Arc<Vec<Elsewhere>>, per_piece: usize, deliveries: &[Vec<Delivery>]) -> Self {
         let pieces = deliveries.iter().map(|of_part| of_part.iter().map(Delivery::downgrade).collect()).collect();
-        Self { sources, per_piece, pieces, index: OnceLock::new() }
+        Self { rows, per_piece, pieces, index: OnceLock::new() }
     }
 
     fn index(&self) -> &[FxHashMap<u32, u32>] {
         self.index.get_or_init(|| {
             let of_part = |elsewhere: &Elsewhere| elsewhere.rows.iter().copied().zip(0..).collect();
-            self.sources.others.iter().map(of_part).collect()
+            self.rows.iter().map(of_part).collect()
         })
     }
 }
 
 /// Divides the rows of a batch into those to request and those that come with the replies to `others`.
-pub(crate) fn divide(sources: &Sources, others: &[Arc<Requested>]) -> (Sources, Vec<SharedRows>) {
+pub(crate) fn divide(rows: &[Elsewhere], others: &[Arc<Requested>]) -> (Vec<Elsewhere>, Vec<SharedRows>) {
     let mut shared = Vec::new();
-    let mut left = Vec::with_capacity(sources.others.len());
-    for (part, wanted) in sources.others.iter().enumerate() {
+    let mut left = Vec::with_capacity(rows.len());
+    for (part, wanted) in rows.iter().enumerate() {
         // The replies are held until this batch has its rows.
         let mut deliveries: Vec<Vec<Option<SharedRows>>> = Vec::with_capacity(others.len());
         for other in others.iter().filter(|_| !wanted.rows.is_empty()) {
@@ -120,8 +121,6 @@ pub(crate) fn divide(sources: &Sources, others: &[Arc<Requested>]) -> (Sources, 
         left.push(fresh);
         shared.extend(deliveries.into_iter().flatten().flatten().filter(|reply| !reply.rows.is_empty()));
     }
-    let Sources { own, cached, num_cached, .. } = sources;
-    let left = Sources { own: own.clone(), cached: cached.clone(), num_cached: *num_cached, others: left };
     (left, shared)
 }
 
@@ -129,11 +128,10 @@ pub(crate) fn divide(sources: &Sources, others: &[Arc<Requested>]) -> (Sources, 
 mod tests {
     use super::*;
 
-    /// Makes the sources of a batch that wants rows of part 1 of 2. The position of a row is 10 times the row.
-    fn wants(rows: &[u32]) -> Arc<Sources> {
+    /// Makes the rows that a batch wants of part 1 of 2. The position of a row is 10 times the row.
+    fn wants(rows: &[u32]) -> Arc<Vec<Elsewhere>> {
         let positions = rows.iter().map(|row| 10 * row).collect();
-        let others = vec![Elsewhere::default(), Elsewhere { rows: rows.to_vec(), positions }];
-        Arc::new(Sources { own: Vec::new(), cached: Vec::new(), num_cached: 0, others })
+        Arc::new(vec![Elsewhere::default(), Elsewhere { rows: rows.to_vec(), positions }])
     }
 
     /// Makes a batch that waits for rows of part 1, two per request.
@@ -154,7 +152,7 @@ mod tests {
         // The reply with rows 9 and 4 has been taken by all.
         drop(of_first.remove(1));
         let (left, shared) = divide(&wants(&[3, 4, 5, 6, 7]), &in_flight.batches());
-        assert_eq!((&left.others[1].rows[..], &left.others[1].positions[..]), (&[4, 6][..], &[40, 60][..]));
+        assert_eq!((&left[1].rows[..], &left[1].positions[..]), (&[4, 6][..], &[40, 60][..]));
         let found: Vec<(u8, Vec<(u32, u32)>)> =
             shared.into_iter().map(|rows| (rows.delivery.now_or_never().unwrap().unwrap()[0], rows.rows)).collect();
         // Row 3 comes from the later batch.

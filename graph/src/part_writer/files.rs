@@ -49,13 +49,14 @@ impl<'a> FileWriter<'a> {
         }
     }
 
+    /// Adds bytes to the total that progress reports count to, for files whose size was not known before.
+    pub(super) fn expect(&self, bytes: usize) {
+        self.meter.total.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
     /// Writes the files of `jobs` in parallel, and returns their sizes and checksums.
     pub(super) fn write(&self, jobs: Vec<Job>) -> Result<Files, WriteError> {
         for job in &jobs {
-            if let Content::Ranked(values) = job.content {
-                // The number of ranked nodes is only known now.
-                self.meter.total.fetch_add(size_of_val(values) as u64, Ordering::Relaxed);
-            }
             if let Some(parent) = self.dir.join(&job.name).parent() {
                 std::fs::create_dir_all(parent).map_err(|e| GraphError::io(parent, e))?;
             }
@@ -131,8 +132,8 @@ pub(super) fn hotness_jobs<'a>(node_types: &[NodeData], first: u32, ranked: &'a 
         let root = part_dir(PartitionId(part));
         for (nodes, of_type) in node_types.iter().zip(of_part).filter(|(nodes, _)| nodes.features.is_some()) {
             let dir = node_dir(&nodes.name);
-            jobs.push(Job { name: format!("{root}/{dir}/hot_nodes.npy"), content: Content::Ranked(&of_type.nodes) });
-            jobs.push(Job { name: format!("{root}/{dir}/hotness.npy"), content: Content::Ranked(&of_type.counts) });
+            jobs.push(Job { name: format!("{root}/{dir}/hot_nodes.npy"), content: Content::Ids(&of_type.nodes) });
+            jobs.push(Job { name: format!("{root}/{dir}/hotness.npy"), content: Content::Ids(&of_type.counts) });
         }
     }
     jobs
@@ -191,10 +192,8 @@ pub(super) struct Job<'a> {
 
 /// The content of a file.
 enum Content<'a> {
-    /// Ids, written unchanged.
+    /// Ids or counts, written unchanged.
     Ids(&'a [u32]),
-    /// Ids or counts of ranked nodes, written unchanged.
-    Ranked(&'a [u32]),
     /// Sources followed by destinations, written as two rows.
     Edges(&'a [u32]),
     /// Times, written unchanged.
@@ -223,7 +222,7 @@ enum Selection<'a> {
 impl Content<'_> {
     fn write(&self, path: &Path, meter: &Meter) -> Result<FileMeta, WriteError> {
         match *self {
-            Self::Ids(ids) | Self::Ranked(ids) => write_pieces(path, &[ids.len()], ids.chunks(PIECE_BYTES / 4), meter),
+            Self::Ids(ids) => write_pieces(path, &[ids.len()], ids.chunks(PIECE_BYTES / 4), meter),
             Self::Edges(ends) => write_pieces(path, &[2, ends.len() / 2], ends.chunks(PIECE_BYTES / 4), meter),
             Self::Times(times) => write_pieces(path, &[times.len()], times.chunks(PIECE_BYTES / 8), meter),
             Self::Features(features, rows) => {

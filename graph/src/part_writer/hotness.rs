@@ -15,6 +15,12 @@ pub(super) struct RankedNodes {
     pub(super) counts: Vec<u32>,
 }
 
+impl RankedNodes {
+    pub(super) fn num_bytes(&self) -> usize {
+        size_of_val(&self.nodes[..]) + size_of_val(&self.counts[..])
+    }
+}
+
 /// The number of parts that are ranked at the same time. Each takes 12 bytes per node of the graph.
 const PARTS_AT_ONCE: u32 = 4;
 

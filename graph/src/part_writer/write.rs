@@ -52,6 +52,7 @@ pub fn write_parts(
                             let graph = RankedGraph { types: &types, splits: &splits, edges: &edges, num_parts };
                             let mut files = BTreeMap::new();
                             let write = |first: u32, ranked: &[Vec<RankedNodes>]| -> Result<(), WriteError> {
+                                writer.expect(ranked.iter().flatten().map(RankedNodes::num_bytes).sum());
                                 files.extend(writer.write(files::hotness_jobs(&node_types, first, ranked))?);
                                 Ok(())
                             };

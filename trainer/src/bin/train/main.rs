@@ -75,30 +75,19 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    let (job, part) = match &cli.command {
-        Command::Report(args) => {
-            report::run(args)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Command::Sweep(args) => {
-            sweep::run(args)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Command::Node(args) => (&args.job, Some(&args.part)),
-        Command::Link(args) => (&args.job, Some(&args.part)),
-        Command::Graph(args) => (&args.job, None),
-        Command::Sample(args) => (&args.job, Some(&args.part)),
+    let (job, part, device, output) = match &cli.command {
+        Command::Node(args) => (&args.job, Some(&args.part), Some(&args.device), Some(&args.output)),
+        Command::Link(args) => (&args.job, Some(&args.part), Some(&args.device), Some(&args.output)),
+        Command::Graph(args) => (&args.job, None, Some(&args.device), Some(&args.output)),
+        Command::Sample(args) => (&args.job, Some(&args.part), None, None),
+        // These have no ranks.
+        Command::Report(args) => return report::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Sweep(args) => return sweep::run(args).map(|()| ExitCode::SUCCESS),
     };
     if let Command::Graph(args) = &cli.command {
         args.check()?;
     }
     let place = Place::find(job, part.is_some_and(|part| part.server_list().is_some()))?;
-    let device = match &cli.command {
-        Command::Node(args) => Some(&args.device),
-        Command::Link(args) => Some(&args.device),
-        Command::Graph(args) => Some(&args.device),
-        Command::Sample(_) | Command::Report(_) | Command::Sweep(_) => None,
-    };
     if let (Some(device), Place::Parent(ranks)) = (device, &place) {
         device.check(ranks.local_world_size)?;
     }
@@ -106,12 +95,6 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         // The parent checks this before it starts the ranks, so that the error is printed once.
         Source::find(part, job)?.check(&place)?;
     }
-    let output = match &cli.command {
-        Command::Node(args) => Some(&args.output),
-        Command::Link(args) => Some(&args.output),
-        Command::Graph(args) => Some(&args.output),
-        Command::Sample(_) | Command::Report(_) | Command::Sweep(_) => None,
-    };
     // In a job on several nodes, rank 0 checks its files once the other ranks hear of its failure.
     if let Some(output) = output.filter(|_| !place.has_other_nodes()) {
         output.check()?;
@@ -129,9 +112,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
                 Command::Link(args) => on_device!(args.device.of_rank(&mut rank)?, link::run, args, &rank)?,
                 Command::Graph(args) => on_device!(args.device.of_rank(&mut rank)?, graph::run, args, &rank)?,
                 Command::Sample(args) => sample::run(args, &rank)?,
-                // Handled before ranks are placed.
-                Command::Report(args) => report::run(args)?,
-                Command::Sweep(args) => sweep::run(args)?,
+                Command::Report(_) | Command::Sweep(_) => {}
             }
             Ok(ExitCode::SUCCESS)
         }

@@ -25,6 +25,9 @@ struct Training {
     /// The start of the current epoch, and its seeds.
     epoch_start: Option<Instant>,
     seeds_of_epoch: u64,
+    /// The speed up to the last step. It is kept between epochs, so that it does not fall to 0 before the first step of
+    /// each.
+    seeds_per_second: Option<f64>,
 }
 
 impl Monitor {
@@ -47,6 +50,8 @@ impl Monitor {
         training.num_seeds += report.num_seeds;
         training.seeds_of_epoch += report.num_seeds;
         training.waited += report.waited;
+        let elapsed = training.epoch_start.map(|start| start.elapsed().as_secs_f64());
+        training.seeds_per_second = elapsed.map(|seconds| training.seeds_of_epoch as f64 / seconds.max(1e-9));
         training.last = Some(*report);
     }
 
@@ -80,9 +85,8 @@ impl Monitor {
                 text.gauge("loss", "Mean training loss over the seeds of the last step, of all ranks.", loss);
             }
         }
-        if let Some(start) = training.epoch_start {
-            let rate = training.seeds_of_epoch as f64 / start.elapsed().as_secs_f64().max(1e-9);
-            text.gauge("seeds_per_second", "Training seeds of all ranks per second in the current epoch.", rate);
+        if let Some(rate) = training.seeds_per_second {
+            text.gauge("seeds_per_second", "Training seeds of all ranks per second, up to the last step.", rate);
         }
         if let Some((metric, value)) = &training.valid {
             text.labeled("valid_metric", "gauge", "Score of the last validation.", "metric", [(metric, value)]);

@@ -91,7 +91,10 @@ impl Values {
     fn draw(&self, numbers: &mut CounterRng) -> String {
         match self {
             Self::List(values) => values[numbers.below(values.len() as u64) as usize].clone(),
-            Self::Integers(low, high) => (low + numbers.below(low.abs_diff(*high) + 1) as i64).to_string(),
+            // The sum is at most `high`, so it wraps back into range even if the difference exceeds `i64`.
+            Self::Integers(low, high) => {
+                low.wrapping_add(numbers.below(low.abs_diff(*high).saturating_add(1)) as i64).to_string()
+            }
             Self::Decimals(low, high) if *low > 0.0 => {
                 let log = low.ln() + numbers.unit() * (high.ln() - low.ln());
                 four_digits(log.exp().clamp(*low, *high))
@@ -138,6 +141,8 @@ mod tests {
         assert!(runs.iter().all(|run| (0.0001..=0.1).contains(&value(run, 0))));
         assert!(runs.iter().all(|run| (16.0..=64.0).contains(&value(run, 1)) && value(run, 1).fract() == 0.0));
         assert!(runs.iter().all(|run| (0.0..=0.5).contains(&value(run, 2))));
+        let widest = settings(&["seed=-9223372036854775808..9223372036854775807"]);
+        assert_eq!(combinations(&widest, Some(9), 0).expect("runs").len(), 9);
         // Half of the learning rates are below the middle of the logarithms.
         let small = runs.iter().filter(|run| value(run, 0) < 0.00316).count();
         assert!((70..130).contains(&small), "{small}");
