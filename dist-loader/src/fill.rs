@@ -3,8 +3,8 @@
 use crate::batch::{EdgeBatch, MiniBatch, NodeBatch};
 use crate::cached_rows::CachedRows;
 use edgecut_dist_sampler::{
-    BatchKey, DistGraph, NodeAttributes, SampleError, SampledEdgeAttributes, SampledEdges, SampledSubgraph, Wanted,
-    WantedOfEdges,
+    BatchKey, DistGraph, DistRows, NodeAttributes, SampleError, SampledEdgeAttributes, SampledEdges, SampledSubgraph,
+    Wanted, WantedOfEdges,
 };
 use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use std::sync::Arc;
@@ -15,13 +15,18 @@ pub(crate) struct Filling {
     pub(crate) of_edges: WantedOfEdges,
     /// The nodes whose features are not fetched.
     pub(crate) cache: Option<Arc<CachedRows>>,
+    /// By node type, the rows that take the place of features. Empty if features are fetched.
+    pub(crate) rows: NodeRows,
 }
+
+/// By node type, the rows that take the place of features, if there are any. Empty if there are none at all.
+pub(crate) type NodeRows = Vec<Option<Arc<DistRows>>>;
 
 /// Fetches the requested attributes of the nodes and edges of a neighborhood, except labels.
 pub(crate) async fn fill(
     node: &Arc<DistGraph>,
     subgraph: SampledSubgraph,
-    &Filling { wanted, of_edges, ref cache }: &Filling,
+    &Filling { wanted, of_edges, ref cache, ref rows }: &Filling,
     key: BatchKey,
     num_seeds: usize,
     labels: Vec<i64>,
@@ -34,14 +39,18 @@ pub(crate) async fn fill(
         let has_times = node_types[t].has_times;
         let wanted = Wanted {
             labels: false,
-            features: wanted.features && has_features,
+            features: wanted.features && has_features && rows.is_empty(),
             times: wanted.times && has_times,
             ..wanted
         };
         let node_type = NodeTypeId(t as u16);
         let (cache_slots, attributes) = match cache.as_ref().filter(|_| wanted.features) {
             Some(cache) => fetch_uncached(node, node_type, &sampled.ids, wanted, cache).await?,
-            None => (Vec::new(), node.fetch(node_type, sampled.ids.clone(), wanted).await?),
+            None => (Vec::new(), fetch_if_any(node, node_type, &sampled.ids, wanted).await?),
+        };
+        let (features, feature_dim) = match rows.get(t).and_then(Option::as_ref) {
+            Some(rows) => (rows.pull(&sampled.ids).await?, rows.dim()),
+            None => (attributes.features, attributes.feature_dim),
         };
         nodes.push(NodeBatch {
             input_nodes: sampled.ids,
@@ -51,8 +60,8 @@ pub(crate) async fn fill(
             degrees: attributes.degrees,
             times: attributes.times,
             cache_slots,
-            features: attributes.features,
-            feature_dim: attributes.feature_dim,
+            features,
+            feature_dim,
         });
     }
     let mut edges = Vec::with_capacity(subgraph.edges.len());

@@ -160,8 +160,12 @@ impl SeedBatches for LinkBatches {
             return Ok(LinkBatch::empty(MiniBatch::empty(key)));
         }
         let Sampled { subgraph, edges, src, dst, negatives } = self.sample_edges(positions, key).await?;
-        let filling =
-            Filling { wanted: self.wanted, of_edges: self.sampler.edge_attributes(), cache: self.cache.clone() };
+        let filling = Filling {
+            wanted: self.wanted,
+            of_edges: self.sampler.edge_attributes(),
+            cache: self.cache.clone(),
+            rows: Vec::new(),
+        };
         let graph = fill(self.node(), subgraph, &filling, key, edges.len(), Vec::new()).await?;
         let edge_types = edges.iter().map(|edge| edge.edge_type).collect();
         Ok(LinkBatch { graph, edge_types, src, dst, negatives, relations: self.relations.clone() })

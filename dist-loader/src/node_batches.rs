@@ -2,7 +2,7 @@
 
 use crate::batch::MiniBatch;
 use crate::cached_rows::CachedRows;
-use crate::fill::{Filling, fill};
+use crate::fill::{Filling, NodeRows, fill};
 use crate::seed_loader::SeedBatches;
 use edgecut_dist_sampler::{
     BatchKey, DistGraph, DistNeighborSampler, SampleError, SampleSeeds, SampledSubgraph, Wanted,
@@ -53,6 +53,7 @@ pub(crate) struct NodeBatches {
     pub(crate) seeds: Arc<SeedIds>,
     pub(crate) wanted: Wanted,
     pub(crate) cache: Option<Arc<CachedRows>>,
+    pub(crate) rows: NodeRows,
 }
 
 impl NodeBatches {
@@ -101,8 +102,12 @@ impl SeedBatches for NodeBatches {
             let wanted = Wanted { labels: true, ..Wanted::default() };
             labels = self.node().fetch(self.node_type, self.seeds.nodes(&seeds), wanted).await?.labels;
         }
-        let filling =
-            Filling { wanted: self.wanted, of_edges: self.sampler.edge_attributes(), cache: self.cache.clone() };
+        let filling = Filling {
+            wanted: self.wanted,
+            of_edges: self.sampler.edge_attributes(),
+            cache: self.cache.clone(),
+            rows: self.rows.clone(),
+        };
         fill(self.node(), subgraph, &filling, key, num_seeds, labels).await
     }
 

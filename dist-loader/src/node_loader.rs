@@ -9,7 +9,7 @@ use crate::node_batches::{NodeBatches, SeedIds};
 use crate::seed_loader::SeedLoader;
 use crate::seeds::{SeedPlan, Seeds, Shuffle, owned_seeds};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::{DistNeighborSampler, Hotness};
+use edgecut_dist_sampler::{DistNeighborSampler, DistRows, Hotness};
 use edgecut_graph::NodeTypeId;
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl DistNeighborLoader {
         let agreed = plan.agree(config.even_batches, world)?;
         let seeds = Arc::new(ids);
         let cache = config.cache.clone();
-        let batches = NodeBatches { sampler, node_type, seeds, wanted: config.wanted, cache };
+        let batches = NodeBatches { sampler, node_type, seeds, wanted: config.wanted, cache, rows: Vec::new() };
         Ok(Self { loader: SeedLoader::new(batches, plan, agreed, &config) })
     }
 
@@ -102,6 +102,12 @@ impl DistNeighborLoader {
     /// ```
     pub fn with_cache(self, cache: Arc<CachedRows>) -> Self {
         Self { loader: self.loader.with_cache(cache) }
+    }
+
+    /// Returns the loader with rows in place of the features of nodes, by node type. The features of types without rows
+    /// are not fetched.
+    pub fn with_rows(self, rows: Vec<Option<Arc<DistRows>>>) -> Self {
+        Self { loader: self.loader.change(|batches| batches.rows = rows) }
     }
 
     /// Returns the sampler of the neighborhoods.

@@ -57,9 +57,14 @@ impl<S: SeedBatches> SeedLoader<S> {
     }
 
     pub(crate) fn with_cache(self, cache: Arc<CachedRows>) -> Self {
+        self.change(|seeds| seeds.set_cache(cache))
+    }
+
+    /// Returns the loader after a change of the maker of its batches.
+    pub(crate) fn change(self, change: impl FnOnce(&mut S)) -> Self {
         let PlannedBatches { seeds, plan } = self.loader.maker();
         let mut seeds = S::clone(seeds);
-        seeds.set_cache(cache);
+        change(&mut seeds);
         let maker = PlannedBatches { seeds: Arc::new(seeds), plan: plan.clone() };
         Self { loader: self.loader.replace_maker(maker), ..self }
     }

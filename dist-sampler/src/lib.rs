@@ -22,6 +22,7 @@ mod error;
 mod node;
 mod numbering;
 mod part;
+mod rows;
 mod rpc;
 mod servers;
 mod shared_dataset;
@@ -48,11 +49,13 @@ pub use node::edge_attributes::SampledEdgeAttributes;
 pub use node::node_attributes::NodeAttributes;
 pub use part::embedding_shard::SetRow;
 pub use part::sparse_adam::SparseAdam;
+pub use rows::dist_rows::{DistRows, RowsWriter};
 pub use rpc::served::ServedCount;
 pub use rpc::traffic::{EdgeTraffic, FeatureTraffic, PeerTraffic, Traffic, TrafficCount};
 pub use servers::server_list::ServerList;
 pub use shared_dataset::converted_features::convert_features;
 pub use shared_dataset::share::{share_dataset, share_graphs};
+pub use shared_dataset::space::temporary_folder_in_memory;
 pub use shared_dataset::temporary_folder::remove_abandoned;
 
 #[cfg(target_endian = "big")]

@@ -300,6 +300,35 @@ fn inverse_edges_are_added_where_ogb_adds_them() {
 }
 
 #[test]
+fn task_and_metric_of_ogb_are_respected() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = place(root.path(), "own");
+    let read = |name: &str, text: &str| {
+        fs::write(folder.join("master.csv"), text).unwrap();
+        load_with_warnings(&DatasetSource::new(name, root.path()))
+    };
+    let notes = |metric: &str| {
+        let loaded = read("own", &format!(",own\nnum tasks,1\neval metric,{metric}\n")).unwrap();
+        loaded.warnings.into_iter().filter(|warning| warning.contains("OGB")).collect::<Vec<_>>()
+    };
+    assert_eq!(notes("acc"), Vec::<String>::new());
+    assert!(notes("rocauc")[0].contains("own by the area under the ROC curve: train with --metric roc-auc"));
+    assert!(notes("ap")[0].contains("`train` does not compute"));
+    fs::write(folder.join("raw/node-label.csv"), "0,1\n1,1\n0,0\n1,0\n").unwrap();
+    for (text, expected) in [
+        (",own\nnum tasks,112\n", "its nodes have 112 labels each"),
+        (",own\nnum tasks,many\n", "num tasks of own is \"many\", expected a number"),
+    ] {
+        let error = read("own", text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let proteins = place(root.path(), "ogbn_proteins");
+    fs::write(proteins.join("raw/node-label.csv"), "0,1\n1,1\n0,0\n1,0\n").unwrap();
+    let error = load(&DatasetSource::new("ogbn-proteins", root.path())).unwrap_err().to_string();
+    assert!(error.contains("112 labels"), "{error}");
+}
+
+#[test]
 fn edges_in_one_direction_are_pointed_out() {
     let warnings = |edges: &str, change: fn(&mut DatasetSource)| {
         let folder = Folder::legal();

@@ -35,6 +35,7 @@
 mod assignment;
 mod balances;
 mod constraints;
+mod cut_matrix;
 mod error;
 mod joined;
 mod ldg;
@@ -50,6 +51,7 @@ mod write;
 
 pub use assignment::{Assignment, assign};
 pub use balances::Balances;
+pub use cut_matrix::cut_matrix;
 pub use error::PartitionError;
 pub use options::{Balance, Method, PartitionOptions};
 pub use progress::{Phase, Progress};

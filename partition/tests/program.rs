@@ -3,7 +3,7 @@
 mod graphs;
 
 use edgecut_graph::{EdgeTypeId, FeatureDtype, META_FILE, Meta, NodeTypeId, Part, PartitionId, map_npy, write_npy};
-use edgecut_partition::verify;
+use edgecut_partition::{cut_matrix, verify};
 use graphs::{contents, names};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
@@ -53,6 +53,40 @@ fn partitions_a_graph_of_several_types_with_reverse_edges() {
     let dir = root.path().join("partitions/fake-hetero/3-parts");
     let verified = run(&["verify", dir.to_str().unwrap()]);
     assert!(text(&verified.stdout).contains("all valid"), "{}", text(&verified.stderr));
+}
+
+#[test]
+fn reports_show_the_edges_between_parts() {
+    let root = tempfile::tempdir().unwrap();
+    let at = root.path().to_str().unwrap();
+    let file = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
+    let made = file("made.html");
+    let flags = ["--dataset", "fake-hetero", "--avg-num-nodes", "400", "--root-dir", at, "--num-partitions", "3"];
+    let output = run(&[flags.as_slice(), &["--json", "--report", &made]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let described: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let dir = root.path().join("partitions/fake-hetero/3-parts");
+    // The report of existing parts is the same.
+    let info = file("info.html");
+    let output = run(&["info", dir.to_str().unwrap(), "--report", &info]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let page = std::fs::read_to_string(&made).unwrap();
+    assert_eq!(page, std::fs::read_to_string(&info).unwrap());
+    let edges = cut_matrix(&dir).unwrap();
+    let mut cut = 0;
+    for (to, row) in edges.iter().enumerate() {
+        assert_eq!(Some(row.iter().sum::<u64>()), described["report"]["parts"][to]["edges"].as_u64());
+        for (from, &count) in row.iter().enumerate() {
+            let cell = format!("part of the destination {to}, part of the source {from}: {count}\"");
+            assert!(page.contains(&cell), "{cell}: {page}");
+            cut += if to == from { 0 } else { count };
+        }
+    }
+    assert_eq!(Some(cut), described["report"]["cut_edges"].as_u64());
+    assert!(page.contains("training nodes, largest part over the mean") && !page.contains("<script"), "{page}");
+    let absent = file("absent/report.html");
+    fails(&["info", dir.to_str().unwrap(), "--report", &absent], 1, "--report: write");
+    fails(&[&flags[..], &["--overwrite", "--report", &absent]].concat(), 1, "--report: write");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::backend_types::Cpu;
 #[cfg(all(feature = "cuda", not(test)))]
 use crate::backend_types::Cuda;
 use crate::graph::{CrossValidationResult, FittedGraphModel, GraphSplit, GraphTrainingConfig, Protocol};
+use crate::inference::{PredictionConfig, PredictionJob};
 use crate::link::{FittedLinkModel, LinkResult, LinkScores, LinkTrainingConfig};
 use crate::model_file::{ModelFileError, SavedEmbeddings};
 use crate::models::{GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, NodeModel};
@@ -14,12 +15,12 @@ use crate::{
     TrainError,
 };
 #[cfg(not(test))]
-use crate::{graph, link, model_file};
+use crate::{graph, inference, link, model_file};
 #[cfg(not(test))]
 use burn::backend::Autodiff;
 use burn::tensor::Device;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_sampler::DistGraph;
+use edgecut_dist_sampler::{DistGraph, DistRows};
 use edgecut_graph::GraphDataset;
 use edgecut_graph::small_graphs::Fold;
 use std::path::Path;
@@ -79,6 +80,34 @@ training_backend! {
         device: &Device<Self>,
     ) -> Result<ClassificationResult, TrainError> {
         crate::evaluate_node(node, config, model, model_config, saved, world, device)
+    }
+
+    /// Calls [`predict_node`](crate::inference::predict_node).
+    ///
+    /// # Errors
+    /// The errors of that function.
+    fn predict_node(
+        job: PredictionJob<'_, '_, Self>,
+        model: &NodeModel<Self>,
+        model_config: &ModelConfig,
+        saved: EmbeddingSource<'_>,
+        config: &PredictionConfig,
+    ) -> Result<DistRows, TrainError> {
+        inference::predict_node(job, model, model_config, saved, config)
+    }
+
+    /// Calls [`predict_link_rows`](crate::inference::predict_link_rows).
+    ///
+    /// # Errors
+    /// The errors of that function.
+    fn predict_link_rows(
+        job: PredictionJob<'_, '_, Self>,
+        model: &LinkModel<Self>,
+        model_config: &LinkModelConfig,
+        saved: EmbeddingSource<'_>,
+        config: &PredictionConfig,
+    ) -> Result<DistRows, TrainError> {
+        inference::predict_link_rows(job, model, model_config, saved, config)
     }
 
     /// Calls [`open_model`](crate::model_file::open_model) for a node classifier.

@@ -1,7 +1,7 @@
 //! The result of training or evaluating a classifier of nodes or graphs.
 
 use crate::classification_scores::ClassificationScores;
-use crate::metrics::Metric;
+use crate::metrics::{ConfusionMatrix, Metric};
 use serde::Serialize;
 
 /// The result of a training or evaluation run.
@@ -16,6 +16,7 @@ use serde::Serialize;
 ///     metric: Metric::Accuracy,
 ///     valid_metric: Some(0.5),
 ///     test_metric: None,
+///     test_confusion: None,
 /// };
 /// assert_eq!(serde_json::to_value(&result)?["valid_acc"], 0.5);
 /// # Ok::<(), serde_json::Error>(())
@@ -35,6 +36,9 @@ pub struct ClassificationResult {
     pub valid_metric: Option<f64>,
     /// This metric on the test nodes or graphs.
     pub test_metric: Option<f64>,
+    /// The predictions on the test nodes or graphs by label, as in [`ClassificationScores::confusion`].
+    #[serde(skip)]
+    pub test_confusion: Option<ConfusionMatrix>,
 }
 
 impl ClassificationResult {
@@ -51,6 +55,7 @@ impl ClassificationResult {
             metric,
             valid_metric: valid.metric,
             test_metric: test.metric,
+            test_confusion: test.confusion,
         }
     }
 }

@@ -10,6 +10,7 @@
 //! - [`train_node`]: node classification over all ranks, a sequence of [`step_gradients`];
 //! - [`link`]: link prediction;
 //! - [`graph`]: classification of whole graphs;
+//! - [`inference`]: predictions and embeddings of all nodes.
 //!
 //! Everything numeric is generic over the burn backend.
 
@@ -29,6 +30,7 @@ mod gather;
 mod gradient_sum;
 pub mod gradients;
 pub mod graph;
+pub mod inference;
 pub mod link;
 pub mod metrics;
 pub mod model_file;

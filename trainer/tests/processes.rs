@@ -2,8 +2,8 @@
 
 mod programs;
 
-use edgecut_graph::HotnessRule;
 use edgecut_graph::readers::{FakeOptions, fake_hetero};
+use edgecut_graph::{HotnessRule, NodeTypeId, Part, PartitionId};
 use edgecut_partition::{Method, PartitionOptions, partition};
 use programs::{
     ENDS_WITHIN, TRAIN, children_of, end, error_of, fake_parts, free_port, node, parts, random_graph, rank, run, skip,
@@ -101,6 +101,14 @@ fn a_cache_of_features_changes_the_traffic_alone() {
     }
 }
 
+/// Returns the labels of the training nodes of a part.
+fn train_labels(dir: &Path, id: u32) -> Vec<usize> {
+    let part = Part::open(dir, PartitionId(id), true).expect("a part");
+    let nodes = part.nodes(NodeTypeId(0));
+    let labels = nodes.labels.as_ref().expect("labels");
+    nodes.splits.train.iter().map(|&row| labels[row as usize] as usize).collect()
+}
+
 #[test]
 fn losses_may_have_weights_and_gradients_may_be_accumulated() {
     let parts = fake_parts(2);
@@ -121,6 +129,16 @@ fn losses_may_have_weights_and_gradients_may_be_accumulated() {
     let skewed = result(&["--class-weights", first, "--num-epochs", "10"]);
     assert!(skewed["test_acc"].as_f64() < Some(0.3), "{skewed}");
     result(&["--label-smoothing", "0.1"]);
+    // Balanced weights equal those that are computed from the labels of all parts.
+    let labels: Vec<usize> = (0..2).flat_map(|id| train_labels(&parts.path, id)).collect();
+    let mean = labels.len() as f64 / 10.0;
+    let count = |class: usize| labels.iter().filter(|label| **label == class).count() as f64;
+    let weights: Vec<String> = (0..10).map(|class| (mean / count(class)).to_string()).collect();
+    let balanced = result(&["--class-weights", "balanced"]);
+    assert_eq!(balanced, result(&["--class-weights", &weights.join(",")]));
+    // Two ranks with one part each, and four that share them, count the same labels.
+    let four = result(&["--class-weights", "balanced", "--nproc-per-node", "4", "--lr", "0"]);
+    assert_eq!(four, result(&["--class-weights", &weights.join(","), "--nproc-per-node", "4", "--lr", "0"]));
     // With all neighbors and without shuffled draws, four steps of 16 seeds are one of 64.
     let exact = ["--num-neighbors", "-1,-1", "--optimizer", "sgd", "--lr", "0.5"];
     let large = result(&[&exact[..], &["--batch-size", "64"]].concat());

@@ -57,7 +57,22 @@ fn a_report_shows_the_epochs_of_its_runs() {
         let bars = chart("fast, slowest rank of each phase").matches("epoch 4, ").count();
         assert_eq!(bars, 4, "one for each phase");
         assert!(chart("fast: time").contains("rank 1, computing") && chart("fast: memory").contains("rank 1"));
-        for part in ["test_acc", "Slowest steps", "received MB", "num-epochs", "hidden-channels"] {
+        // The predictions of all test nodes by label.
+        let confusion = epochs.iter().find(|line| line["event"] == "confusion").expect("a confusion matrix");
+        let counts = confusion["counts"][3][3].as_u64().expect("a count");
+        let title = if num_runs == 1 { "confusion matrix" } else { "fast: confusion matrix" };
+        assert!(chart(title).contains(&format!("title=\"label 3, prediction 3: {counts}\"")), "{}", chart(title));
+        let part = epochs.iter().find(|line| line["event"] == "partition").expect("the parts");
+        assert_eq!(part["parts"].as_array().map(Vec::len), Some(2));
+        for part in [
+            "test_acc",
+            "cut edges, %",
+            "largest part over the mean: nodes",
+            "Slowest steps",
+            "received MB",
+            "num-epochs",
+            "hidden-channels",
+        ] {
             assert!(page.contains(part), "{part}");
         }
         // Nothing is loaded from elsewhere, and nothing runs.
@@ -103,6 +118,54 @@ fn reports_of_links_and_of_whole_graphs_have_their_scores() {
         let waiting = format!("<title>epoch 1, {}", "waiting for batches");
         assert!(page.contains(&waiting) && page.contains("rank 0"), "{page}");
     }
+}
+
+#[test]
+fn scores_and_predictions_are_counted_once() {
+    let parts = link_parts(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    // Both tasks give the same counts on one and on two ranks.
+    let lines = |task: &str, ranks: &str, event: &str, parts: &Path| -> Value {
+        let metrics = folder.path().join("metrics.jsonl");
+        let mut command = Command::new(TRAIN);
+        command.args([task, "--num-neighbors", "-1,-1", "--hidden-channels", "8", "--num-epochs", "1", "--lr", "0"]);
+        command.args(["--nproc-per-node", ranks, "--metrics"]).arg(&metrics).arg("--dataset-root-dir").arg(parts);
+        unplace(&mut command);
+        let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+        assert!(output.status.success(), "{}", stderr(&output));
+        let text = std::fs::read_to_string(&metrics).expect("the metrics");
+        let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        lines.find(|line| line["event"] == event).unwrap_or_else(|| panic!("no {event} in {text}"))
+    };
+    let sum = |counts: &Value| counts.as_array().expect("counts").iter().filter_map(Value::as_u64).sum::<u64>();
+    let one = link_parts(1);
+    for (ranks, parts) in [("1", &one), ("2", &parts)] {
+        let histogram = lines("link", ranks, "histogram", &parts.path);
+        let positives = sum(&histogram["positives"]);
+        let test = lines("link", ranks, "result", &parts.path)["test"]["edges"].as_u64();
+        assert_eq!(Some(positives), test);
+        // By default, each edge has 100 negatives.
+        assert_eq!(sum(&histogram["negatives"]), 100 * positives);
+    }
+    let one = fake_parts(1);
+    let two = fake_parts(2);
+    let single = lines("node", "1", "confusion", &one.path)["counts"].clone();
+    let double = lines("node", "2", "confusion", &two.path)["counts"].clone();
+    let flat = |rows: &Value| -> Vec<u64> {
+        rows.as_array()
+            .expect("rows")
+            .iter()
+            .flat_map(|row| row.as_array().expect("a row"))
+            .filter_map(Value::as_u64)
+            .collect()
+    };
+    let single = flat(&single);
+    let double = flat(&double);
+    let total: u64 = single.iter().sum();
+    assert_eq!((total, single.len()), (double.iter().sum(), 100));
+    // Batches of other sizes are rounded differently, which may change a prediction.
+    let moved: u64 = single.iter().zip(&double).map(|(a, b)| a.abs_diff(*b)).sum();
+    assert!(moved * 50 <= total, "{moved} of {total}");
 }
 
 #[test]

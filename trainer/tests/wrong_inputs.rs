@@ -37,6 +37,7 @@ const CASES: &[Case] = &[
         ERROR,
         &["--class-weights has 2", "10 classes"],
     ),
+    Case("train", "node --dataset-root-dir {}/parts --class-weights even", USAGE, &["--class-weights", "balanced"]),
     Case("train", "node --dataset-root-dir {}/parts --label-smoothing 2", USAGE, &["--label-smoothing", "above 1"]),
     Case("train", "node --dataset-root-dir {}/parts --accumulate-steps 0", USAGE, &["--accumulate-steps"]),
     Case("train", "node --dataset-root-dir {}/parts --no-such-flag", USAGE, &["--no-such-flag"]),

@@ -362,6 +362,16 @@ impl DistGraph {
         self.layout.processes_of(part as usize).start
     }
 
+    /// Returns the processes that hold a part.
+    pub(crate) fn holders_of(&self, part: usize) -> Range<usize> {
+        self.layout.processes_of(part)
+    }
+
+    /// Returns the part that a rank holds.
+    pub(crate) fn group_of(&self, rank: usize) -> usize {
+        self.layout.group_of(rank)
+    }
+
     /// Returns true if the same number of processes holds each part.
     pub fn is_even(&self) -> bool {
         self.layout.is_even()

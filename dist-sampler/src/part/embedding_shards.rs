@@ -1,29 +1,67 @@
-//! The shards of embeddings that one process holds.
+//! The shards of embeddings and of computed rows that one process holds.
 
 use crate::arrays::{bytes_of, ids_in};
 use crate::part::embedding_shard::{Shard, Update};
 use crate::part::requests::{PullRequest, PushRequest, Refusal};
+use crate::rows::row_table::RowTable;
 use bytes::Bytes;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// The shards that a process serves, by the number of their table.
 #[derive(Debug, Default)]
-pub(crate) struct Shards(RwLock<Vec<Option<Arc<Shard>>>>);
+pub(crate) struct Shards(RwLock<Vec<Held>>);
+
+/// The rows of a table that a process holds.
+#[derive(Clone, Debug)]
+pub(crate) enum Held {
+    Nothing,
+    Embedding(Arc<Shard>),
+    Rows(Arc<RowTable>),
+}
 
 impl Shards {
     /// Adds a table and returns its number. `None` means that this process holds no rows of the table.
     pub(crate) fn add(&self, shard: Option<Arc<Shard>>) -> u16 {
+        self.push(shard.map_or(Held::Nothing, Held::Embedding))
+    }
+
+    /// Adds a table of computed rows and returns its number.
+    pub(crate) fn add_rows(&self, rows: Arc<RowTable>) -> u16 {
+        self.push(Held::Rows(rows))
+    }
+
+    fn push(&self, held: Held) -> u16 {
         let mut shards = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        shards.push(shard);
+        shards.push(held);
         shards.len() as u16 - 1
     }
 
-    /// Returns the rows of a table that this process holds.
-    pub(crate) fn held(&self, table: u16) -> Result<Arc<Shard>, Refusal> {
-        let shards = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let shard = shards.get(usize::from(table)).cloned().flatten();
-        shard.ok_or_else(|| Refusal::Invalid(format!("this process holds no rows of embedding {table}")))
+    /// Stops serving a table. Its number is not used again.
+    pub(crate) fn remove(&self, table: u16) {
+        let mut shards = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(held) = shards.get_mut(usize::from(table)) {
+            *held = Held::Nothing;
+        }
     }
+
+    /// Returns the rows of a table that this process holds.
+    pub(crate) fn held(&self, table: u16) -> Held {
+        let shards = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        shards.get(usize::from(table)).cloned().unwrap_or(Held::Nothing)
+    }
+
+    /// Returns the rows of an embedding that this process holds.
+    pub(crate) fn embedding(&self, table: u16) -> Result<Arc<Shard>, Refusal> {
+        match self.held(table) {
+            Held::Embedding(shard) => Ok(shard),
+            Held::Nothing | Held::Rows(_) => Err(absent(table)),
+        }
+    }
+}
+
+/// Returns the refusal of a request for a table of which a process holds no rows.
+pub(crate) fn absent(table: u16) -> Refusal {
+    Refusal::Invalid(format!("this process holds no rows of table {table}"))
 }
 
 impl Shard {

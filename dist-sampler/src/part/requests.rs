@@ -161,13 +161,13 @@ pub(crate) struct HasEdgesRequest {
     pub(crate) pairs: Bytes,
 }
 
-/// A request for rows of an embedding.
+/// A request for rows of an embedding, or for computed rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PullRequest {
     pub(crate) table: u16,
-    /// The number of steps that the rows must have taken.
+    /// The number of steps that the rows must have taken; 0 for computed rows.
     pub(crate) version: u64,
-    /// Rows in the part, `u32` each.
+    /// Rows in the part, or of computed rows in the file of the process, `u32` each.
     #[serde(skip)]
     pub(crate) rows: Bytes,
 }

@@ -167,7 +167,7 @@ impl PeerRequest for PullRequest {
     }
 
     fn operation(&self, _: &Meta) -> String {
-        format!("pull {} rows of an embedding", self.rows.len() / size_of::<u32>())
+        format!("pull {} rows of embeddings or layers", self.rows.len() / size_of::<u32>())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::config::dist_graph_config::DistGraphConfig;
 use crate::node::dist_graph::{DistGraph, Role};
-use crate::part::embedding_shards::Shards;
+use crate::part::embedding_shards::{Held, Shards, absent};
 use crate::part::local_part::LocalPart;
 use crate::part::requests::Refusal;
 use crate::rpc::served::Served;
@@ -188,16 +188,23 @@ impl ServedConnection {
                 self.run(Load::Sampling(ON_POOL), move |part, _| part.has_edges(&request)).await
             }
             Request::Pull(request) => {
-                let shard = self.service.shards.held(request.table)?;
+                let num_rows = request.rows.len() / size_of::<u32>();
+                let lines = |dim: usize| Load::Gather(num_rows * (dim * size_of::<f32>()).div_ceil(LINE_BYTES));
+                let shard = match self.service.shards.held(request.table) {
+                    Held::Nothing => return Err(absent(request.table)),
+                    Held::Rows(rows) => {
+                        let load = lines(rows.dim());
+                        return self.run(load, move |_, max_bytes| rows.answer_pull(&request, max_bytes)).await;
+                    }
+                    Held::Embedding(shard) => shard,
+                };
                 // Waits without a permit, so that any number of pulls may wait. tarpc ends the wait at the deadline of
                 // the request.
                 shard.wait_for(request.version).await;
-                let rows = request.rows.len() / size_of::<u32>();
-                let load = Load::Gather(rows * (shard.dim() * size_of::<f32>()).div_ceil(LINE_BYTES));
-                self.run(load, move |_, max_bytes| shard.answer_pull(&request, max_bytes)).await
+                self.run(lines(shard.dim()), move |_, max_bytes| shard.answer_pull(&request, max_bytes)).await
             }
             Request::Push(request) => {
-                let shard = self.service.shards.held(request.table)?;
+                let shard = self.service.shards.embedding(request.table)?;
                 let load = Load::Gather(request.data.len().div_ceil(LINE_BYTES));
                 self.run(load, move |_, _| shard.answer_push(&request)).await
             }

@@ -2,4 +2,5 @@
 
 pub(crate) mod converted_features;
 pub(crate) mod share;
+pub(crate) mod space;
 pub(crate) mod temporary_folder;

@@ -1,6 +1,7 @@
 //! Data that the processes of one machine share: a dataset without partitioning, or a set of graphs.
 
 use crate::error::SampleError;
+use crate::shared_dataset::space::check_space;
 use crate::shared_dataset::temporary_folder::TemporaryFolder;
 use edgecut_cluster::{Cluster, ClusterError, share_of_cores, with_causes};
 use edgecut_graph::part_writer::write_one_part;
@@ -15,7 +16,7 @@ use std::path::Path;
 /// processes must call this.
 ///
 /// Only the first process calls `load`. It writes the dataset to the system's temporary folder (set `TMPDIR` to choose
-/// another). All processes map the files, so the machine holds them in memory once. The files are removed as soon as
+/// another). It fails before it writes if the folder has too little space. All processes map the files, so the machine holds them in memory once. The files are removed as soon as
 /// all have mapped them. Files of a process that was killed before that are removed by the next call.
 ///
 /// ```
@@ -53,6 +54,7 @@ pub fn share_dataset<E: Into<Box<dyn Error + Send + Sync>>>(
     share_files(
         cluster,
         load,
+        Dataset::stored_bytes,
         |dataset, dir| write_one_part(dataset, dir).map(drop),
         |dir| Part::open(dir, PartitionId(0), false),
     )
@@ -70,7 +72,9 @@ pub fn share_graphs<E: Into<Box<dyn Error + Send + Sync>>>(
 ) -> Result<GraphDataset, SampleError> {
     let graphs = match cluster.config().local_world_size {
         1 => load().map_err(dataset_error)?,
-        _ => share_files(cluster, load, |graphs, dir| graphs.write(dir), GraphDataset::open)?,
+        _ => {
+            share_files(cluster, load, GraphDataset::stored_bytes, |graphs, dir| graphs.write(dir), GraphDataset::open)?
+        }
     };
     // Machines read their own files, which may differ. Training on different sets would go wrong silently.
     let own = graphs.fingerprint();
@@ -91,12 +95,13 @@ pub fn share_graphs<E: Into<Box<dyn Error + Send + Sync>>>(
 fn share_files<D, T, E: Into<Box<dyn Error + Send + Sync>>>(
     cluster: &Cluster,
     load: impl FnOnce() -> Result<D, E> + Send,
+    size: fn(&D) -> u64,
     write: impl FnOnce(D, &Path) -> Result<(), GraphError> + Send,
     open: impl FnOnce(&Path) -> Result<T, GraphError>,
 ) -> Result<T, SampleError> {
     let mut local = cluster.local_group()?;
     let first = cluster.config().local_rank == 0;
-    let folder = if first { Some(to_temporary_folder(load, write)?) } else { None };
+    let folder = if first { Some(to_temporary_folder(load, size, write)?) } else { None };
     let mut dir = folder.as_ref().map(|folder| folder.dir().as_os_str().as_bytes().to_vec()).unwrap_or_default();
     local.broadcast_bytes(&mut dir, 0).map_err(|error| not_shared(cluster, error))?;
     let opened = open(Path::new(OsStr::from_bytes(&dir))).map_err(dataset_error)?;
@@ -108,15 +113,17 @@ fn share_files<D, T, E: Into<Box<dyn Error + Send + Sync>>>(
 /// Reads the data and writes it to a new folder, using all cores, since the other processes wait.
 fn to_temporary_folder<D, E: Into<Box<dyn Error + Send + Sync>>>(
     load: impl FnOnce() -> Result<D, E> + Send,
+    size: fn(&D) -> u64,
     write: impl FnOnce(D, &Path) -> Result<(), GraphError> + Send,
 ) -> Result<TemporaryFolder, SampleError> {
     let pool = ThreadPoolBuilder::new().num_threads(share_of_cores(1)).build();
     let pool = pool.map_err(|source| SampleError::process("start threads that read the dataset", source))?;
-    pool.install(|| read_and_write(load, write))
+    pool.install(|| read_and_write(load, size, write))
 }
 
 fn read_and_write<D, E: Into<Box<dyn Error + Send + Sync>>>(
     load: impl FnOnce() -> Result<D, E>,
+    size: fn(&D) -> u64,
     write: impl FnOnce(D, &Path) -> Result<(), GraphError>,
 ) -> Result<TemporaryFolder, SampleError> {
     let data = load().map_err(dataset_error)?;
@@ -128,7 +135,9 @@ fn read_and_write<D, E: Into<Box<dyn Error + Send + Sync>>>(
         );
         SampleError::Dataset { what }
     };
-    let folder = TemporaryFolder::create(&parent).map_err(|error| failed(GraphError::io(&parent, error)))?;
+    let failed_in_parent = |error: std::io::Error| failed(GraphError::io(&parent, error));
+    check_space(&parent, size(&data)).map_err(failed_in_parent)?;
+    let folder = TemporaryFolder::create(&parent).map_err(failed_in_parent)?;
     write(data, folder.dir()).map_err(failed)?;
     Ok(folder)
 }

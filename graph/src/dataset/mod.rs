@@ -12,6 +12,7 @@ mod nodes;
 mod overlap;
 mod reciprocity;
 mod splits;
+mod stored_bytes;
 mod unlabeled;
 
 pub(crate) use checks::{bad_weight, first_bad_weight};

@@ -2,7 +2,7 @@
 
 use super::fake::{FAKE_HETERO_NAME, FAKE_NAME, FakeOptions, fake, fake_hetero};
 use super::npy_folder::{EDGE_INDEX_FILE, EDGES_FOLDER, NODES_FOLDER, read_npy_folder, read_npy_types, stray_arrays};
-use super::ogb::{TRIPLETS, read_ogb, read_ogb_hetero};
+use super::ogb::{OgbProperties, TRIPLETS, read_ogb, read_ogb_hetero};
 use super::text::find_csv;
 use super::triples::{find_train_triples, read_triples};
 use crate::GraphError;
@@ -229,6 +229,9 @@ fn read(source: &DatasetSource, warnings: &mut Vec<String>) -> Result<Dataset, G
         return Err(GraphError::format(folder, why));
     }
     warn_of_strays(folder, layout, warnings)?;
+    if let Layout::Ogb | Layout::OgbHetero = layout {
+        warnings.extend(OgbProperties::find(&source.name, folder)?.note_on_metric(&source.name));
+    }
     match layout {
         Layout::Ogb => read_ogb(&source.name, folder, split),
         Layout::OgbHetero => read_ogb_hetero(&source.name, folder, split),

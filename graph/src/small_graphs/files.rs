@@ -10,7 +10,20 @@ use std::path::{Path, PathBuf};
 
 /// The file that describes a folder of graphs. It is written last, so a folder without it is incomplete.
 const META_FILE: &str = "GRAPHS.json";
+
 impl GraphDataset {
+    /// Returns the number of bytes of the arrays that [`GraphDataset::write`] writes.
+    pub fn stored_bytes(&self) -> u64 {
+        let features = self
+            .features
+            .as_ref()
+            .map_or(0, |features| features.num_rows() * features.dtype().row_bytes(features.dim()));
+        let node_labels = self.node_labels.as_ref().map_or(0, |labels| labels.columns.len());
+        let edge_labels = self.edge_labels.as_ref().map_or(0, |labels| labels.len());
+        let of_four = self.indices.len() + self.labels.len() + node_labels + edge_labels;
+        (8 * (self.node_offsets.len() + self.indptr.len()) + 4 * of_four + features) as u64
+    }
+
     /// Writes the graphs to files in the existing folder `dir`, for [`GraphDataset::open`] in processes of the same
     /// machine. The files are not synced to disk.
     ///

@@ -4,7 +4,6 @@ use crate::batch_input::TensorBatch;
 use crate::embeddings::{Embeddings, PulledRows};
 use crate::gradient_sum::Summed;
 use crate::gradients::{FlatLengthError, gradient_pieces, read_together, unflatten_gradients};
-use crate::metrics::{Metric, MetricState};
 use crate::models::{Mode, NodeClassifier};
 use crate::nn::{Classification, ClassificationLoss};
 use crate::ops::{GnnBackend, Precision};
@@ -15,7 +14,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
-use edgecut_dist_loader::{BatchIter, LoaderError};
+use edgecut_dist_loader::LoaderError;
 use std::time::{Duration, Instant};
 
 /// The base in which a count is encoded as two `f32` digits, remainder and quotient. The sums of the digits over up to
@@ -129,18 +128,6 @@ impl<B: GnnBackend, M: NodeClassifier<B>> ClassifiedBatch<B, M> for TensorBatch<
     }
 }
 
-/// Returns the loss of logits, and adds the predictions to `metric` if there is one.
-fn judge<B: GnnBackend>(
-    (logits, labels): Logits<B>,
-    metric: Option<&mut MetricState>,
-    loss: &ClassificationLoss,
-) -> Result<Classification<B>, TrainError> {
-    if let Some(metric) = metric {
-        metric.add(&logits, &labels);
-    }
-    loss.of(logits, &labels).map_err(TrainError::batch)
-}
-
 /// Sums the totals of all ranks.
 fn all_reduce_totals(mine: &SeedTotals, world: &mut ProcessGroup) -> Result<SeedTotals, TrainError> {
     let mut sums = [mine.loss, mine.correct, mine.seeds, mine.weight];
@@ -225,11 +212,11 @@ fn forward_classified<B: AutodiffBackend + GnnBackend, M>(
     loss: &ClassificationLoss,
 ) -> Result<Forward<B>, TrainError> {
     let start = Instant::now();
-    let Some(logits) = batch.classify(model, mode)? else {
+    let Some((logits, labels)) = batch.classify(model, mode)? else {
         return Ok(Forward { judged: None, start });
     };
     // The sum over this rank's seeds instead of the mean: each rank's weight is then that of its seeds.
-    let Classification { sum, judged, num_seeds, weight, .. } = judge(logits, None, loss)?;
+    let Classification { sum, judged, num_seeds, weight, .. } = loss.of(logits, &labels).map_err(TrainError::batch)?;
     Ok(Forward { judged: Some(JudgedSeeds { loss: sum, judged, num_seeds, weight }), start })
 }
 
@@ -306,51 +293,30 @@ pub fn evaluate<B: GnnBackend, M, T: ClassifiedBatch<B, M>>(
     batches: impl IntoIterator<Item = Made<T>>,
     world: &mut ProcessGroup,
 ) -> Result<SeedTotals, TrainError> {
-    run_evaluation(model, batches, Ok, None, world)
-}
-
-/// Like [`evaluate`], for a model that reads embeddings. Also returns a metric over the seeds of all ranks, equal on
-/// all ranks; `None` if the metric is undefined, for example without seeds.
-///
-/// # Errors
-/// The errors of [`evaluate`].
-pub(crate) fn evaluate_metric<B: GnnBackend>(
-    model: &impl NodeClassifier<B>,
-    embeddings: &Embeddings,
-    batches: BatchIter<Result<TensorBatch<B>, TrainError>>,
-    (metric, num_classes): (Metric, usize),
-    device: &B::Device,
-    world: &mut ProcessGroup,
-) -> Result<(SeedTotals, Option<f64>), TrainError> {
-    let fill = |batch| embeddings.fill(batch, device);
-    if metric == Metric::Accuracy {
-        // The totals already contain the accuracy.
-        let totals = run_evaluation(model, batches, fill, None, world)?;
-        return Ok((totals, totals.accuracy()));
-    }
-    let mut state = MetricState::new(metric, num_classes);
-    let totals = run_evaluation(model, batches, fill, Some(&mut state), world)?;
-    Ok((totals, state.over_all_ranks(world)?))
+    run_evaluation(model, batches, Ok, |_, _| (), world)
 }
 
 /// An item of a loader: a batch, or the error from sampling it or from converting it into tensors.
 pub type Made<T> = Result<Result<T, TrainError>, LoaderError>;
 
+/// Like [`evaluate`], for any batches. Calls `fill` for each of them, and `add` with the logits and labels of its seeds.
 pub(crate) fn run_evaluation<B: GnnBackend, M, T: ClassifiedBatch<B, M>>(
     model: &M,
     batches: impl IntoIterator<Item = Made<T>>,
     fill: impl Fn(T) -> Result<T, TrainError>,
-    mut metric: Option<&mut MetricState>,
+    mut add: impl FnMut(&Tensor<B, 2>, &[i64]),
     world: &mut ProcessGroup,
 ) -> Result<SeedTotals, TrainError> {
     let mut totals = SeedTotals::default();
     for batch in batches {
         let mine = match fill(batch??)?.classify(model, Mode::Eval)? {
             None => SeedTotals::default(),
-            Some(logits) => {
+            Some((logits, labels)) => {
+                add(&logits, &labels);
                 // Evaluation weighs all seeds alike.
                 let plain = ClassificationLoss::default();
-                let Classification { judged, num_seeds, weight, .. } = judge(logits, metric.as_deref_mut(), &plain)?;
+                let Classification { judged, num_seeds, weight, .. } =
+                    plain.of(logits, &labels).map_err(TrainError::batch)?;
                 let [loss, correct] = read_together(vec![judged])[..] else { unreachable!("two values are judged") };
                 SeedTotals { loss: f64::from(loss), correct: f64::from(correct), seeds: num_seeds as f64, weight }
             }

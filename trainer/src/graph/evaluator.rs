@@ -4,10 +4,10 @@ use super::batch::{GraphBatchOptions, graph_batches};
 use super::config::GraphTrainingConfig;
 use super::split::GraphSplit;
 use crate::classification_result::ClassificationResult;
-use crate::classification_scores::ClassificationScores;
+use crate::classification_scores::{ClassificationScores, ClassificationState};
 use crate::embeddings::Embeddings;
 use crate::fit::{Evaluator, run_evaluation};
-use crate::metrics::{Metric, MetricState};
+use crate::metrics::Metric;
 use crate::models::{GraphClassifier, GraphConvKind};
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
@@ -80,15 +80,15 @@ impl<B: GnnBackend, M: GraphClassifier<B>> Evaluator<B, M> for GraphEvaluator<B>
     ) -> Result<ClassificationScores, TrainError> {
         let loader = if split == Split::Test { &self.test } else { &self.valid };
         let batches = graph_batches::<B>(loader, 0, self.options, &self.device);
-        let mut state = MetricState::new(self.metric, self.num_classes);
-        let totals = run_evaluation(model, batches, Ok, Some(&mut state), world)?;
-        let metric = state.over_all_ranks(world)?;
-        if self.selects_epoch && split == Split::Valid && metric.is_none() {
+        let mut state = ClassificationState::new(split, self.metric, self.num_classes);
+        let totals = run_evaluation(model, batches, Ok, |logits, labels| state.add(logits, labels), world)?;
+        let scores = state.scores(&totals, world)?;
+        if self.selects_epoch && split == Split::Valid && scores.metric.is_none() {
             let name = self.metric;
             let what = format!("metric {name} is not defined on the validation graphs: use `metric=accuracy`");
             return Err(TrainError::Config { what });
         }
-        Ok(ClassificationScores { accuracy: totals.accuracy(), metric })
+        Ok(scores)
     }
 
     fn result(&self, best_epoch: u64, valid: ClassificationScores, test: ClassificationScores) -> ClassificationResult {

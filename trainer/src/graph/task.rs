@@ -48,11 +48,16 @@ where
         config.check_metric(graphs)?;
         let gcn_norm = config.conv == GraphConvKind::Gcn;
         let train = split.train.clone();
+        let train_labels = || {
+            let mut counts = vec![0; graphs.classes().len()];
+            split.train.iter().for_each(|&graph| counts[graphs.labels()[graph as usize] as usize] += 1);
+            Ok::<_, TrainError>(counts)
+        };
         Ok(Self {
             loader: GraphDataLoader::new(Arc::clone(graphs), train, config.train_loader(), world.rank(), world.size())?,
             options: GraphBatchOptions { gcn_norm, for_training: true, ..GraphBatchOptions::default() },
             packing: config.packing,
-            step_options: config.step.clone(),
+            step_options: StepOptions { loss: config.step.loss.balanced(train_labels)?, ..config.step.clone() },
             embeddings: Embeddings::default(),
             evaluator: GraphEvaluator::new(graphs, split, config, device, world)?.selecting_epochs(),
             device: device.clone(),

@@ -8,7 +8,7 @@ use super::step::{ScoredEdges, scores};
 use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
 use crate::fit::Evaluator;
-use crate::metrics::{RankingMetrics, ScoredLabels, realistic_rank};
+use crate::metrics::{RankingMetrics, ScoreHistogram, ScoredLabels, realistic_rank};
 use crate::models::{GraphSchema, LinkModel, Mode, ModelInput};
 use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
@@ -84,24 +84,26 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         let pairs = SharedNegatives::default();
         let batches =
             loader.epoch_map(0, move |batch| LinkTensorBatch::<B>::new(batch, &schema, options, pairs, None, &device));
-        let mut ranks = RankingMetrics::default();
+        let mut judged = Judged::default();
         // Each score takes 4 bytes, so scores are kept only if the metric needs them all.
-        let mut scored = (self.metric == LinkMetric::RocAuc).then(ScoredLabels::default);
+        judged.scored = (self.metric == LinkMetric::RocAuc).then(ScoredLabels::default);
         for batch in batches {
             let mut batch = batch??;
             batch.graph = embeddings.fill(batch.graph, &self.device)?;
             if let Some(input) = batch.graph.take_input() {
-                judge(model, &input, &batch, &mut ranks, scored.as_mut())?;
+                judge(model, &input, &batch, &mut judged)?;
             }
             // Meeting at every step bounds the wait for a slow rank to the time of one batch.
             world.barrier()?;
         }
+        let Judged { mut ranks, mut histogram, scored } = judged;
         ranks.all_reduce(world)?;
+        histogram.all_reduce(world)?;
         let roc_auc = match scored {
             Some(scored) => scored.roc_auc_over_all_ranks(world)?,
             None => None,
         };
-        Ok(LinkScores::new(&ranks, roc_auc))
+        Ok(LinkScores::new(&ranks, roc_auc, Some(histogram)))
     }
 }
 
@@ -172,13 +174,21 @@ fn sampled_ranking(
     Ok(Ranking::Sampled { valid, test })
 }
 
-/// Scores a batch and adds the rank of each edge among its negatives to `ranks`, and the scores to `scored`.
+/// The edges of this rank that were ranked so far.
+#[derive(Default)]
+struct Judged {
+    ranks: RankingMetrics,
+    histogram: ScoreHistogram,
+    /// All scores, if the metric needs them.
+    scored: Option<ScoredLabels>,
+}
+
+/// Scores a batch and adds the rank of each edge among its negatives, and the scores, to `judged`.
 fn judge<B: GnnBackend>(
     model: &LinkModel<B>,
     input: &ModelInput<B>,
     batch: &LinkTensorBatch<B>,
-    ranks: &mut RankingMetrics,
-    mut scored: Option<&mut ScoredLabels>,
+    judged: &mut Judged,
 ) -> Result<(), TrainError> {
     debug_assert!(matches!(batch.negatives, NegativeRows::OfEach { .. }));
     for ScoredEdges { positive, negatives, .. } in scores(model, input, batch, Mode::Eval, false)?.groups {
@@ -188,8 +198,10 @@ fn judge<B: GnnBackend>(
         let negatives: Vec<f32> = if num > 0 { negatives.into_data().iter::<f32>().collect() } else { Vec::new() };
         for edge in 0..edges {
             let others = &negatives[edge * num..(edge + 1) * num];
-            ranks.add(realistic_rank(positive[edge], others));
-            if let Some(scored) = &mut scored {
+            judged.ranks.add(realistic_rank(positive[edge], others));
+            judged.histogram.add(positive[edge], true);
+            others.iter().for_each(|&score| judged.histogram.add(score, false));
+            if let Some(scored) = &mut judged.scored {
                 scored.positives.push(positive[edge]);
                 scored.negatives.extend_from_slice(others);
             }

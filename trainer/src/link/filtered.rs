@@ -117,7 +117,7 @@ impl FilteredRanking {
         let Ranked { edges, known } = if split == Split::Test { &self.test } else { &self.valid };
         let mut ranks = RankingMetrics::default();
         if edges.is_empty() {
-            return Ok(LinkScores::new(&ranks, None));
+            return Ok(LinkScores::new(&ranks, None, None));
         }
         let mut rows = BTreeMap::new();
         for (&node_type, loader) in &self.loaders {
@@ -140,7 +140,7 @@ impl FilteredRanking {
                 }
             }
         }
-        Ok(LinkScores::new(&ranks, None))
+        Ok(LinkScores::new(&ranks, None, None))
     }
 
     /// Encodes the nodes of one type that this rank owns.

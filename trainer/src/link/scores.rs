@@ -1,7 +1,7 @@
 //! The scores and results of link prediction.
 
 use super::config::LinkMetric;
-use crate::metrics::RankingMetrics;
+use crate::metrics::{RankingMetrics, ScoreHistogram};
 use serde::Serialize;
 
 /// The ranking metrics of held-out edges against negative destinations.
@@ -23,12 +23,23 @@ pub struct LinkScores {
     /// The area under the ROC curve. It is computed only with sampled negatives and as the metric that selects the best
     /// epoch, because it needs all scores, while the other metrics need only sums.
     pub roc_auc: Option<f64>,
+    /// The scores of the edges and of their sampled negatives; `None` if edges are ranked against all nodes.
+    #[serde(skip)]
+    pub histogram: Option<ScoreHistogram>,
 }
 
 impl LinkScores {
-    pub(super) fn new(ranks: &RankingMetrics, roc_auc: Option<f64>) -> Self {
+    pub(super) fn new(ranks: &RankingMetrics, roc_auc: Option<f64>, histogram: Option<ScoreHistogram>) -> Self {
         let [one, three, ten] = ranks.hits().map_or([None; 3], |hits| hits.map(Some));
-        Self { edges: ranks.count(), mrr: ranks.mrr(), hits_at_1: one, hits_at_3: three, hits_at_10: ten, roc_auc }
+        Self {
+            edges: ranks.count(),
+            mrr: ranks.mrr(),
+            hits_at_1: one,
+            hits_at_3: three,
+            hits_at_10: ten,
+            roc_auc,
+            histogram,
+        }
     }
 
     /// Returns the value of one metric.

@@ -98,7 +98,7 @@ impl MetricState {
 
 /// Returns the class with the greatest logit of each row, or `None` for a row with NaN, because the argmax of such a
 /// row differs between backends.
-fn predictions<B: Backend>(logits: &Tensor<B, 2>) -> Vec<Option<i64>> {
+pub(crate) fn predictions<B: Backend>(logits: &Tensor<B, 2>) -> Vec<Option<i64>> {
     let classes = logits.clone().argmax(1).into_data();
     let is_nan = logits.clone().is_nan().any_dim(1).into_data();
     classes.iter::<i64>().zip(is_nan.iter::<bool>()).map(|(class, is_nan)| (!is_nan).then_some(class)).collect()

@@ -95,6 +95,32 @@ pub fn open_model<B: Backend, C: LoadableConfig>(
     Ok((model, config, embeddings))
 }
 
+/// The task that a model was trained for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelTask {
+    /// Classification of nodes: the settings are a [`ModelConfig`](crate::models::ModelConfig).
+    Node,
+    /// Link prediction: the settings are a [`LinkModelConfig`](crate::models::LinkModelConfig).
+    Link,
+    /// Classification of whole graphs: the settings are a [`GraphNetConfig`](crate::models::GraphNetConfig).
+    Graph,
+}
+
+/// Returns the task of a model, from the bytes of its file. `path` is the file for errors.
+///
+/// # Errors
+/// [`ModelFileError`] if the file has another format.
+pub fn task_of_model(bytes: &[u8], path: &Path) -> Result<ModelTask, ModelFileError> {
+    let (_, json) = open(bytes, path)?;
+    let config: serde_json::Value =
+        serde_json::from_str(&json).map_err(|source| ModelFileError::Config { path: path.to_owned(), source })?;
+    Ok(match config {
+        config if config.get("decoder").is_some() => ModelTask::Link,
+        config if config.get("conv").is_some() => ModelTask::Graph,
+        _ => ModelTask::Node,
+    })
+}
+
 /// Replaces the parameters of `model` by those of the file. Also returns the embeddings of the node types `embedded`.
 fn filled<B: Backend, M: Module<B>>(
     model: M,

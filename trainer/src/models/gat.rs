@@ -5,14 +5,14 @@ use burn::nn::LayerNorm;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
-use super::layer_stack::{Stack, StackSettings};
+use super::layer_stack::{Place, Stack, StackSettings};
 use super::model_error::ModelError;
 use super::model_input::ModelInput;
 use super::model_kind::GatSettings;
 use super::node_model_config::NodeModelConfig;
 use crate::nn::Mode;
 use crate::nn::{GatConv, GatConvConfig, WeightInit};
-use crate::ops::{GnnBackend, Precision, masked};
+use crate::ops::{Block, GnnBackend, Precision, masked};
 
 /// The offset from the number of a layer's output mask to that of its attention mask, so that they differ.
 const ATTENTION: u64 = 1 << 32;
@@ -66,16 +66,37 @@ impl<B: GnnBackend> Gat<B> {
     /// [`ModelError`] if the number of layers or feature columns of the batch does not match the model.
     pub fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
         let in_channels = self.layers.first().map_or(0, |layer| layer.weight_src.dims()[0]);
-        let num_classes = self.layers.last().map_or(0, |layer| layer.weight_src.dims()[1]);
         input.check(self.layers.len(), in_channels)?;
-        let stack = Stack { layers: &self.layers, norms: &self.norms, settings: self.settings, num_classes };
-        Ok(stack.run(input.features(), input.blocks(), mode, |layer, x, block, place| {
+        Ok(self.stack().run(input.features(), input.blocks(), mode, self.convolve(mode)))
+    }
+
+    /// Computes one layer, counted from 1, over all rows of a block: the rows after it in the model.
+    ///
+    /// # Shapes
+    /// - the features of the input: `[blocks[0].num_src, columns of the layer's input]`
+    /// - output: `[blocks[0].num_dst, columns of the layer's output]`
+    ///
+    /// # Errors
+    /// [`ModelError`] if the input does not have one block, or another number of columns.
+    pub(crate) fn forward_layer(&self, number: usize, input: &ModelInput<B>) -> Result<Tensor<B, 2>, ModelError> {
+        input.check(1, self.layers[number - 1].weight_src.dims()[0])?;
+        Ok(self.stack().run_layer(number, input.features(), &input.blocks()[0], Mode::Eval, &self.convolve(Mode::Eval)))
+    }
+
+    /// Returns the function that computes one layer.
+    fn convolve(&self, mode: Mode) -> impl Fn(&GatConv<B>, Tensor<B, 2>, &Block, Place) -> Tensor<B, 2> + use<'_, B> {
+        move |layer, x, block, place| {
             let output = layer.forward(x, block, mode.mask(self.attention_dropout, ATTENTION + place.layer));
             match place.hidden {
                 Some(mask) => masked(elu(output), mask),
                 None => output,
             }
-        }))
+        }
+    }
+
+    fn stack(&self) -> Stack<'_, B, GatConv<B>> {
+        let num_classes = self.layers.last().map_or(0, |layer| layer.weight_src.dims()[1]);
+        Stack { layers: &self.layers, norms: &self.norms, settings: self.settings, num_classes }
     }
 }
 

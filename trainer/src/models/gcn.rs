@@ -5,13 +5,13 @@ use burn::nn::LayerNorm;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
 
-use super::layer_stack::{Stack, StackSettings};
+use super::layer_stack::{Place, Stack, StackSettings};
 use super::model_error::ModelError;
 use super::model_input::ModelInput;
 use super::node_model_config::NodeModelConfig;
 use crate::nn::Mode;
-use crate::nn::{GcnConv, GcnConvConfig, WeightInit};
-use crate::ops::{GnnBackend, Precision};
+use crate::nn::{GcnConv, GcnConvConfig, GcnNorm, WeightInit};
+use crate::ops::{Block, GnnBackend, Precision};
 
 /// A graph convolutional network (Kipf and Welling, ICLR 2017).
 #[derive(Module, Debug)]
@@ -51,12 +51,34 @@ impl<B: GnnBackend> Gcn<B> {
     /// the model.
     pub fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
         let in_channels = self.layers.first().map_or(0, |layer| layer.weight.dims()[0]);
-        let num_classes = self.layers.last().map_or(0, |layer| layer.weight.dims()[1]);
         input.check(self.layers.len(), in_channels)?;
         let norm = input.gcn_norm()?;
-        let stack = Stack { layers: &self.layers, norms: &self.norms, settings: self.settings, num_classes };
-        Ok(stack.run(input.features(), input.blocks(), mode, |layer, x, block, place| {
-            layer.forward(x, block, norm, place.relu())
-        }))
+        Ok(self.stack().run(input.features(), input.blocks(), mode, convolve(norm)))
     }
+
+    /// Computes one layer, counted from 1, over all rows of a block: the rows after it in the model.
+    ///
+    /// # Shapes
+    /// - the features of the input: `[blocks[0].num_src, columns of the layer's input]`
+    /// - output: `[blocks[0].num_dst, columns of the layer's output]`
+    ///
+    /// # Errors
+    /// [`ModelError`] if the input does not have one block, or another number of columns.
+    pub(crate) fn forward_layer(&self, number: usize, input: &ModelInput<B>) -> Result<Tensor<B, 2>, ModelError> {
+        input.check(1, self.layers[number - 1].weight.dims()[0])?;
+        let norm = input.gcn_norm()?;
+        Ok(self.stack().run_layer(number, input.features(), &input.blocks()[0], Mode::Eval, &convolve(norm)))
+    }
+
+    fn stack(&self) -> Stack<'_, B, GcnConv<B>> {
+        let num_classes = self.layers.last().map_or(0, |layer| layer.weight.dims()[1]);
+        Stack { layers: &self.layers, norms: &self.norms, settings: self.settings, num_classes }
+    }
+}
+
+/// Returns the function that computes one layer with the weights of a batch.
+fn convolve<B: GnnBackend>(
+    norm: &GcnNorm,
+) -> impl Fn(&GcnConv<B>, Tensor<B, 2>, &Block, Place) -> Tensor<B, 2> + use<'_, B> {
+    move |layer, x, block, place| layer.forward(x, block, norm, place.relu())
 }

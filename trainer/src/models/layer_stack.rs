@@ -63,22 +63,40 @@ impl<B: GnnBackend, L> Stack<'_, B, L> {
         if let Mode::Train(key) = mode {
             x = dropout(x, self.settings.input_dropout, key.for_layer(0));
         }
-        for ((layer, block), number) in self.layers.iter().zip(blocks).zip(1..) {
-            let is_hidden = (number as usize) < self.layers.len();
-            let hidden = is_hidden.then(|| mode.mask(self.settings.hidden_dropout, number));
-            // The first layer reads features and the last one writes logits. Their widths may differ from the hidden
-            // width, so neither layer has a residual.
-            let reads_hidden_rows = number > 1;
-            let residual = self.settings.residual && reads_hidden_rows && is_hidden;
-            let added = residual.then(|| prefix(x.clone(), block.num_dst()));
-            let norm = if reads_hidden_rows { self.norms.get(number as usize - 2) } else { None };
-            if let Some(norm) = norm {
-                x = norm.forward(x);
-            }
-            x = convolve(layer, x, block, Place { layer: number, hidden });
-            if let Some(added) = added {
-                x = x + added;
-            }
+        for (block, number) in blocks.iter().zip(1..) {
+            x = self.run_layer(number, x, block, mode, &convolve);
+        }
+        x
+    }
+
+    /// Runs one layer, counted from 1, with what precedes and follows it in the stack.
+    ///
+    /// # Shapes
+    /// - `x`: `[block.num_src, columns of the layer's input]`
+    /// - output: `[block.num_dst, columns of the layer's output]`
+    pub(super) fn run_layer(
+        &self,
+        number: usize,
+        mut x: Tensor<B, 2>,
+        block: &Block,
+        mode: Mode,
+        convolve: &impl Fn(&L, Tensor<B, 2>, &Block, Place) -> Tensor<B, 2>,
+    ) -> Tensor<B, 2> {
+        let layer = number as u64;
+        let is_hidden = number < self.layers.len();
+        let hidden = is_hidden.then(|| mode.mask(self.settings.hidden_dropout, layer));
+        // The first layer reads features and the last one writes logits. Their widths may differ from the hidden
+        // width, so neither layer has a residual.
+        let reads_hidden_rows = number > 1;
+        let residual = self.settings.residual && reads_hidden_rows && is_hidden;
+        let added = residual.then(|| prefix(x.clone(), block.num_dst()));
+        let norm = if reads_hidden_rows { self.norms.get(number - 2) } else { None };
+        if let Some(norm) = norm {
+            x = norm.forward(x);
+        }
+        x = convolve(&self.layers[number - 1], x, block, Place { layer, hidden });
+        if let Some(added) = added {
+            x = x + added;
         }
         x
     }

@@ -113,17 +113,29 @@ impl<B: GnnBackend> RelationalNet<B> {
         }
         let mut rows = self.encode(input, mode)?;
         for number in 0..self.layers.len() {
-            rows = self.convolve(number, &rows, input, mode);
+            rows = self.convolve(number, &rows, input, number, mode);
         }
-        let output = |(rows, output): (Option<Tensor<B, 2>>, &Option<Dense<B>>)| match (rows, output) {
-            (Some(rows), Some(output)) => Some(output.forward(rows, Activation::Identity)),
-            (rows, _) => rows,
-        };
-        Ok(rows.into_iter().zip(&self.outputs).map(output).collect())
+        let output = |(t, rows): (usize, Option<Tensor<B, 2>>)| rows.map(|rows| self.output(t, rows));
+        Ok(rows.into_iter().enumerate().map(output).collect())
+    }
+
+    /// Applies the output layer of a node type, if it has one, to rows of the last layer.
+    pub(crate) fn output(&self, node_type: usize, rows: Tensor<B, 2>) -> Tensor<B, 2> {
+        match &self.outputs[node_type] {
+            Some(output) => output.forward(rows, Activation::Identity),
+            None => rows,
+        }
+    }
+
+    /// Computes one layer, counted from 0, from the rows of the layer before it, which are the features of the input.
+    /// Returns the rows of the seeds by node type; `None` for node types without seeds.
+    pub(crate) fn forward_layer(&self, number: usize, input: &ModelInput<B>) -> Rows<B> {
+        let rows = input.nodes().iter().map(|nodes| nodes.features.clone()).collect();
+        self.convolve(number, &rows, input, 0, Mode::Eval)
     }
 
     /// Maps the features of all node types to rows of the hidden width.
-    fn encode(&self, input: &ModelInput<B>, mode: Mode) -> Result<Rows<B>, ModelError> {
+    pub(crate) fn encode(&self, input: &ModelInput<B>, mode: Mode) -> Result<Rows<B>, ModelError> {
         let config = self.config();
         let mut all = Vec::with_capacity(self.encoders.len());
         for ((encoder, nodes), t) in self.encoders.iter().zip(input.nodes()).zip(0..) {
@@ -150,13 +162,13 @@ impl<B: GnnBackend> RelationalNet<B> {
         Ok(all)
     }
 
-    /// Applies one layer. Returns the rows of the nodes that the next layer reads.
-    fn convolve(&self, number: usize, rows: &Rows<B>, input: &ModelInput<B>, mode: Mode) -> Rows<B> {
+    /// Applies layer `number` to block `at` of the input. Returns the rows of the nodes that the next layer reads.
+    fn convolve(&self, number: usize, rows: &Rows<B>, input: &ModelInput<B>, at: usize, mode: Mode) -> Rows<B> {
         let config = self.config();
         let layer = &self.layers[number];
-        let hop = self.layers.len() - 1 - number;
+        let hop = input.num_layers() - 1 - at;
         // Without output layers these rows are the result, which must be able to be negative: no ReLU.
-        let is_last = hop == 0 && config.outputs.is_empty();
+        let is_last = number + 1 == self.layers.len() && config.outputs.is_empty();
         let normalised: Rows<B> = if layer.norms.is_empty() {
             rows.clone()
         } else {
@@ -175,7 +187,7 @@ impl<B: GnnBackend> RelationalNet<B> {
                 .clone()
                 .filter_map(|(relation, edges)| {
                     let x = normalised[edges.src.index()].clone()?;
-                    let block = input.blocks_of(EdgeTypeId(relation as u16)).get(number)?.clone();
+                    let block = input.blocks_of(EdgeTypeId(relation as u16)).get(at)?.clone();
                     Some(Incoming { relation, x, block })
                 })
                 .collect();

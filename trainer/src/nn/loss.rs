@@ -5,6 +5,7 @@ use burn::tensor::backend::Backend;
 use burn::tensor::{Int, Tensor, TensorData};
 use thiserror::Error;
 
+use super::class_weights::ClassWeights;
 use crate::ops::{GnnBackend, cross_entropy_sum};
 
 /// The loss and the number of correct predictions of a batch.
@@ -105,7 +106,7 @@ fn classes_of<B: Backend>(labels: &[i64], device: &B::Device) -> Tensor<B, 1, In
 /// ```
 /// use burn::{backend::NdArray, tensor::Tensor};
 /// use edgecut_trainer::nn::ClassificationLoss;
-/// let loss = ClassificationLoss { class_weights: Some(vec![1.0, 3.0]), label_smoothing: 0.0 };
+/// let loss = ClassificationLoss { class_weights: "1,3".parse().unwrap(), label_smoothing: 0.0 };
 /// let logits = Tensor::<NdArray, 2>::from_data([[0.0, 0.0], [0.0, 0.0]], &Default::default());
 /// let result = loss.of(logits, &[0, 1])?;
 /// assert_eq!(result.weight, 4.0);
@@ -114,13 +115,25 @@ fn classes_of<B: Backend>(labels: &[i64], device: &B::Device) -> Tensor<B, 1, In
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassificationLoss {
-    /// The weight of each class, not negative; `None` weighs all classes alike.
-    pub class_weights: Option<Vec<f64>>,
+    /// The weights of the classes.
+    pub class_weights: ClassWeights,
     /// The share of a target that is spread evenly over all classes, from 0 to 1.
     pub label_smoothing: f64,
 }
 
 impl ClassificationLoss {
+    /// Returns this loss with weights of classes in place of [`ClassWeights::Balanced`]. `counts` returns the number of
+    /// training labels of each class, and is called only then.
+    ///
+    /// # Errors
+    /// Those of `counts`.
+    pub fn balanced<E>(&self, counts: impl FnOnce() -> Result<Vec<u64>, E>) -> Result<Self, E> {
+        if self.class_weights != ClassWeights::Balanced {
+            return Ok(self.clone());
+        }
+        Ok(Self { class_weights: self.class_weights.of_counts(&counts()?), ..self.clone() })
+    }
+
     /// Computes the loss of logits, and counts the correct predictions.
     ///
     /// # Shapes
@@ -138,9 +151,10 @@ impl ClassificationLoss {
         let [num_seeds, num_classes] = logits.dims();
         let device = logits.device();
         let weights = match &self.class_weights {
-            None => vec![1.0; num_classes],
-            Some(weights) if weights.len() == num_classes => weights.clone(),
-            Some(weights) => return Err(LabelError::Weights { weights: weights.len(), num_classes }),
+            ClassWeights::Equal => vec![1.0; num_classes],
+            ClassWeights::Balanced => return Err(LabelError::NotCounted),
+            ClassWeights::Given(weights) if weights.len() == num_classes => weights.clone(),
+            ClassWeights::Given(weights) => return Err(LabelError::Weights { weights: weights.len(), num_classes }),
         };
         if num_seeds == 0 {
             return Ok(without_seeds(&device));
@@ -190,6 +204,9 @@ pub enum LabelError {
         /// Number of classes.
         num_classes: usize,
     },
+    /// Balanced weights without the number of training labels.
+    #[error("balanced class weights are computed from labels: call `ClassWeights::of_counts` first")]
+    NotCounted,
     /// A label that is not a class.
     #[error("seed {row} of the batch has label {label}, but labels must be at least 0 and below {num_classes} classes")]
     NoSuchClass {

@@ -2,6 +2,7 @@
 
 mod aggregation;
 mod batch_norm;
+mod class_weights;
 mod dense;
 mod gat_conv;
 mod gcn_conv;
@@ -21,6 +22,7 @@ mod weight_init;
 
 pub use aggregation::{Aggregation, ParseAggregationError};
 pub use batch_norm::BatchNorm;
+pub use class_weights::ClassWeights;
 pub use dense::Dense;
 pub use gat_conv::{GatConv, GatConvConfig};
 pub use gcn_conv::{GcnConv, GcnConvConfig};

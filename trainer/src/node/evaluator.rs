@@ -4,10 +4,9 @@ use super::config::NodeTrainingConfig;
 use super::task::{NodeData, split_loader};
 use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::classification_result::ClassificationResult;
-use crate::classification_scores::ClassificationScores;
+use crate::classification_scores::{ClassificationScores, ClassificationState};
 use crate::embeddings::Embeddings;
-use crate::fit::Evaluator;
-use crate::fit::data_parallel::evaluate_metric;
+use crate::fit::{Evaluator, run_evaluation};
 use crate::metrics::Metric;
 use crate::models::{GraphSchema, NodeClassifier};
 use crate::ops::GnnBackend;
@@ -73,9 +72,10 @@ impl<B: GnnBackend, M: NodeClassifier<B>> Evaluator<B, M> for NodeEvaluator<B> {
     ) -> Result<ClassificationScores, TrainError> {
         let loader = if split == Split::Test { &self.test } else { &self.valid };
         let batches = tensor_batches(loader, 0, &self.schema, self.options, &self.device);
-        let classes = (self.metric, self.num_classes);
-        let (totals, metric) = evaluate_metric(model, embeddings, batches, classes, &self.device, world)?;
-        Ok(ClassificationScores { accuracy: totals.accuracy(), metric })
+        let mut state = ClassificationState::new(split, self.metric, self.num_classes);
+        let fill = |batch| embeddings.fill(batch, &self.device);
+        let totals = run_evaluation(model, batches, fill, |logits, labels| state.add(logits, labels), world)?;
+        Ok(state.scores(&totals, world)?)
     }
 
     fn result(&self, best_epoch: u64, valid: ClassificationScores, test: ClassificationScores) -> ClassificationResult {

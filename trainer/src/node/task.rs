@@ -12,7 +12,7 @@ use crate::step_options::StepOptions;
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::{AutodiffBackend, Backend};
-use edgecut_cluster::ProcessGroup;
+use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_loader::{DistNeighborLoader, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler};
 use edgecut_graph::{NodeTypeId, Split};
@@ -73,13 +73,15 @@ where
             let what = format!("dataset {} has no training nodes", node.part().meta().dataset);
             return Err(TrainError::Config { what });
         }
+        let loss = training.step.loss.balanced(|| count_train_labels(&data, world))?;
+        let step_options = StepOptions { loss, ..training.step.clone() };
         Ok(Self {
             loader,
             cache,
             options,
             embeddings,
             embedding_lr: training.embedding_lr,
-            step_options: training.step.clone(),
+            step_options,
             evaluator: NodeEvaluator::new(&data, config, options, device, world)?,
             device: device.clone(),
             schema: data.schema,
@@ -148,6 +150,30 @@ impl NodeData {
     pub(super) fn num_classes(&self) -> usize {
         self.node.part().meta().node_types[self.seed_type.index()].num_classes
     }
+}
+
+/// Counts the labels of the training nodes of all parts by class. Every rank must call this.
+fn count_train_labels(data: &NodeData, world: &mut ProcessGroup) -> Result<Vec<u64>, TrainError> {
+    if data.node.is_client() {
+        let what = "servers do not count labels: give a number per class (`class_weights`)";
+        return Err(TrainError::Config { what: what.into() });
+    }
+    let part = data.node.part();
+    let nodes = part.nodes(data.seed_type);
+    // Several ranks may hold a part. The last of them counts.
+    let own = part.id().0 as usize;
+    let mut holders = vec![0; part.meta().num_parts as usize];
+    holders[own] = world.rank() as u64;
+    world.all_reduce(&mut holders, ReduceOp::Max)?;
+    let mut counts = vec![0; data.num_classes()];
+    if let Some(labels) = nodes.labels.as_ref().filter(|_| holders[own] == world.rank() as u64) {
+        for &row in nodes.splits.get(Split::Train).iter() {
+            // Nodes of a split have labels.
+            counts[labels[row as usize] as usize] += 1;
+        }
+    }
+    world.all_reduce(&mut counts, ReduceOp::Sum)?;
+    Ok(counts)
 }
 
 /// Returns the loader of one split: shuffled for training, in order for evaluation.

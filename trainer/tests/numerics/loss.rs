@@ -5,7 +5,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use edgecut_trainer::gradients::{flatten_gradients, num_parameters};
 use edgecut_trainer::models::{Mode, ModelInput, ModelKind, NodeClassifier, NodeModelConfig};
-use edgecut_trainer::nn::{Aggregation, ClassificationLoss, GcnNorm, LabelError, cross_entropy};
+use edgecut_trainer::nn::{Aggregation, ClassWeights, ClassificationLoss, GcnNorm, LabelError, cross_entropy};
 use edgecut_trainer::ops::{BatchGraph, Block, DropoutKey};
 
 use crate::support::*;
@@ -47,7 +47,7 @@ fn weights_and_smoothing_equal_their_formula() {
     let labels: Vec<i64> = (0..seeds).map(|_| draws.below(classes) as i64).collect();
     let weights = [0.5, 2.0, 0.0];
     let smoothing = 0.2;
-    let loss = ClassificationLoss { class_weights: Some(weights.to_vec()), label_smoothing: smoothing };
+    let loss = ClassificationLoss { class_weights: ClassWeights::Given(weights.to_vec()), label_smoothing: smoothing };
     let result = loss.of(logits.clone(), &labels).expect("labels that fit");
     let rows = values(logits.clone());
     let total_weight: f64 = labels.iter().map(|&label| weights[label as usize]).sum();
@@ -79,18 +79,23 @@ fn weights_and_smoothing_equal_their_formula() {
 #[test]
 fn weights_and_smoothing_equal_torch() {
     let logits = Tensor::<NdArray<f64>, 2>::from_data([[1.0, 2.0, 3.0], [0.5, -1.0, 0.0]], &Default::default());
-    let loss = |class_weights: Option<Vec<f64>>, label_smoothing: f64| {
+    let loss = |class_weights: ClassWeights, label_smoothing: f64| {
         let loss = ClassificationLoss { class_weights, label_smoothing };
         values(loss.of(logits.clone(), &[1, 2]).expect("labels that fit").loss)
     };
-    assert_close(&loss(Some(vec![1.0, 2.0, 4.0]), 0.1), &[1.174_105_463_582_392_4], 1e-6, "weights and smoothing");
-    assert_close(&loss(Some(vec![1.0, 2.0, 4.0]), 0.0), &[1.205_289_058_372_612_4], 1e-6, "weights");
-    assert_close(&loss(None, 0.1), &[1.264_201_618_223_887_8], 1e-6, "smoothing");
+    assert_close(
+        &loss(ClassWeights::Given(vec![1.0, 2.0, 4.0]), 0.1),
+        &[1.174_105_463_582_392_4],
+        1e-6,
+        "weights and smoothing",
+    );
+    assert_close(&loss(ClassWeights::Given(vec![1.0, 2.0, 4.0]), 0.0), &[1.205_289_058_372_612_4], 1e-6, "weights");
+    assert_close(&loss(ClassWeights::Equal, 0.1), &[1.264_201_618_223_887_8], 1e-6, "smoothing");
 }
 
 #[test]
 fn weights_of_another_number_of_classes_are_refused() {
-    let loss = ClassificationLoss { class_weights: Some(vec![1.0]), label_smoothing: 0.0 };
+    let loss = ClassificationLoss { class_weights: ClassWeights::Given(vec![1.0]), label_smoothing: 0.0 };
     let error = loss.of(Tensor::<NdArray, 2>::zeros([1, 3], &Default::default()), &[0]).err();
     assert_eq!(error, Some(LabelError::Weights { weights: 1, num_classes: 3 }));
 }

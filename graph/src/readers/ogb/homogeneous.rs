@@ -4,7 +4,7 @@ use super::files::{
     Labels, check_num_edges, check_splits, join, node_count, read_count, read_features, read_node_labels,
     read_node_years, read_num_edges, read_splits, split_scheme,
 };
-use super::master::adds_inverse_edges;
+use super::master::OgbProperties;
 use crate::dataset::{Dataset, NodeData};
 use crate::readers::row_count::RowCount;
 use crate::readers::text::{EdgeEnds, find_csv, read_edges, require_csv};
@@ -28,8 +28,8 @@ use std::path::{Path, PathBuf};
 ///
 /// OGB's loader adds the inverse of each edge to some graphs, such as ogbn-products, whose files hold each edge once.
 /// This function does the same, for datasets of OGB's names and those with `add_inverse_edge` in a `master.csv` in
-/// `folder` or beside it. Other files are ignored. If `split/` has a single scheme, `split` may be `None`. Files are decompressed
-/// concurrently, most of them on a thread of their own. Edges keep the order of the file.
+/// `folder` or beside it. Other files are ignored. If `split/` has a single scheme, `split` may be `None`. Files are
+/// decompressed concurrently, most of them on a thread of their own. Edges keep the order of the file.
 ///
 /// ```
 /// use edgecut_graph::readers::read_ogb;
@@ -47,7 +47,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// Fails if a file is missing or truncated, if a count contradicts another file, if the split scheme does not exist or
 /// is ambiguous, and for any bad line: an id out of range, a value that is not a finite number, or a row of another
-/// length. Each error names the file and the line, counted from 1.
+/// length. A dataset with several labels per node, such as ogbn-proteins, is refused. Each error names the file and the line, counted from 1.
 pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Dataset, GraphError> {
     let raw = folder.join("raw");
     let edge_file = edge_file(&raw)?;
@@ -55,7 +55,7 @@ pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Datase
     let nodes = RowCount::nodes(node_count(num_nodes, &node_file, "the graph")?);
     let (edges, count_file) = read_num_edges(&raw)?;
     let scheme = split_scheme(folder, split)?;
-    let adds_inverse_edges = adds_inverse_edges(name, folder)?;
+    let properties = OgbProperties::find(name, folder)?;
 
     std::thread::scope(|scope| {
         let features = scope.spawn(|| read_features(&raw, "node-feat", nodes));
@@ -65,7 +65,7 @@ pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Datase
         let EdgeEnds { src, dst } = read_edges(&edge_file, nodes, nodes)?;
         check_num_edges(&edge_file, src.len(), edges, &count_file)?;
 
-        let Labels { labels, num_classes } = join(labels)?;
+        let Labels { labels, num_classes } = join(labels).map_err(|error| properties.explain(folder, error))?;
         let splits = check_splits(join(splits)?, labels.as_ref())?;
         let node_data = NodeData {
             name: DEFAULT_NODE_TYPE.into(),
@@ -78,7 +78,7 @@ pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Datase
         };
         let mut dataset = Dataset::homogeneous(name, node_data, src.into(), dst.into());
         dataset.edge_types[0].attributes.features = join(edge_features)?;
-        if adds_inverse_edges {
+        if properties.adds_inverse_edges {
             dataset.add_inverse_edges();
         }
         Ok(dataset)

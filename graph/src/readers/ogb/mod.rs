@@ -8,3 +8,4 @@ mod master;
 pub(super) use hetero::TRIPLETS;
 pub use hetero::read_ogb_hetero;
 pub use homogeneous::read_ogb;
+pub(super) use master::OgbProperties;

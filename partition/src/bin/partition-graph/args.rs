@@ -33,18 +33,30 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Check the checksums and every invariant of the format, without the source graph.
-    Verify(DirArgs),
+    Verify(VerifyArgs),
     /// Show the metadata of a partitioned graph and its report.
-    Info(DirArgs),
+    Info(InfoArgs),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct DirArgs {
+pub(crate) struct VerifyArgs {
     /// The N-parts folder, which holds META.json.
     pub(crate) dir: PathBuf,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InfoArgs {
+    /// The N-parts folder, which holds META.json.
+    pub(crate) dir: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write an HTML report with the balance of the parts and the edges between them.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -115,9 +127,12 @@ pub(crate) struct PartitionArgs {
     /// Replace an existing partitioned graph.
     #[arg(long)]
     overwrite: bool,
-    /// Print the report as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write an HTML report with the balance of the parts and the edges between them.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
     fake: FakeArgs,
 }

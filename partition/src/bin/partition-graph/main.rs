@@ -4,16 +4,20 @@ mod args;
 mod flag_names;
 mod interrupt;
 mod output;
+mod report;
 mod terminal;
 
 use anyhow::Context;
-use args::{Cli, Command, DirArgs, Job, PartitionArgs};
+use args::{Cli, Command, InfoArgs, Job, PartitionArgs, VerifyArgs};
 use edgecut_cli::{CommandLine, Dialect, MeaninglessFlag, parse_command_line};
 use edgecut_graph::readers::{self, Loaded};
 use edgecut_graph::{Meta, OverlapPolicy, Overlaps, Provenance};
+use edgecut_output::check_output;
 use edgecut_partition::{PartitionError, partition_loaded, verify};
 use flag_names::with_flags;
 use output::{Described, Results, Run};
+use report::write_report;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use terminal::Terminal;
@@ -66,11 +70,15 @@ fn run_partition(args: &PartitionArgs) -> anyhow::Result<()> {
     let signals = interrupt::block()?;
     let results = Results::capture()?;
     let job = args.job()?;
+    check_report(args.report.as_deref())?;
     let terminal = Arc::new(Terminal::new(&job.options));
     interrupt::handle(signals, &terminal)?;
     terminal.reading();
     let meta = load_and_partition(&job, &terminal).inspect_err(|_| terminal.clear())?;
     let seconds = terminal.finish();
+    if let Some(report) = &args.report {
+        write_report(&job.out_dir, &meta, report)?;
+    }
     let run = Run { seconds, peak_memory_bytes: output::peak_memory_bytes() };
     if let Some(bytes) = run.peak_memory_bytes {
         eprintln!("peak memory {:.2} GB, written to {}", bytes as f64 / 1e9, job.out_dir.display());
@@ -86,7 +94,12 @@ fn load_and_partition(job: &Job, terminal: &Terminal) -> anyhow::Result<Meta> {
     Ok(partition_loaded(dataset, &job.options, &job.out_dir, terminal)?)
 }
 
-fn run_verify(args: &DirArgs) -> anyhow::Result<()> {
+/// Checks that a report can be written, before the graph is read.
+fn check_report(path: Option<&Path>) -> anyhow::Result<()> {
+    path.map_or(Ok(()), |path| check_output(path).with_context(|| format!("--report: write {}", path.display())))
+}
+
+fn run_verify(args: &VerifyArgs) -> anyhow::Result<()> {
     let results = Results::capture()?;
     let report = verify(&args.dir).context("verify")?;
     let meta = &report.meta;
@@ -122,9 +135,13 @@ fn warn(warnings: &[String]) {
     warnings.iter().for_each(|warning| eprintln!("warning: {}", with_flags(warning)));
 }
 
-fn run_info(args: &DirArgs) -> anyhow::Result<()> {
+fn run_info(args: &InfoArgs) -> anyhow::Result<()> {
     let results = Results::capture()?;
+    check_report(args.report.as_deref())?;
     let meta = Meta::read(&args.dir)?;
+    if let Some(report) = &args.report {
+        write_report(&args.dir, &meta, report)?;
+    }
     let described = Described::new(&args.dir, &meta, None);
     if args.json { results.json(&described) } else { results.text(&described.table()) }
 }

@@ -5,6 +5,7 @@ use crate::exit::UsageError;
 use crate::graph_args::GraphArgs;
 use crate::link_args::LinkArgs;
 use crate::optimizer_args::LossArgs;
+use crate::predict::args::PredictArgs;
 use crate::report::ReportArgs;
 use crate::sampling_args::SamplingArgs;
 use crate::shared_flags::{as_text, hold_out_text, is_given, or_default};
@@ -59,6 +60,12 @@ pub(crate) enum Command {
         train sample --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --num-neighbors 15,10,5 --num-batches 8 --out batches\n\n\
         Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 130 interrupted.")]
     Sample(Box<SampleArgs>),
+    /// Writes the predictions of a saved model, or embeddings, for the nodes of a graph.
+    #[command(after_help = "Examples:\n  \
+        train predict --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --load-model model.safetensors --out predictions\n  \
+        train predict --dataset-root-dir data/mygraph --load-model model.safetensors --output embedding --format csv --out embeddings\n\n\
+        Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 130 interrupted.")]
+    Predict(Box<PredictArgs>),
     /// Writes an HTML file about one or several runs, from the files of --metrics.
     #[command(after_help = "Example:\n  train report sage.jsonl gat.jsonl --out comparison.html")]
     Report(ReportArgs),

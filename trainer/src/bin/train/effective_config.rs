@@ -78,6 +78,7 @@ mod tests {
             Command::Link(args) => serde_json::to_value(args),
             Command::Graph(args) => serde_json::to_value(args),
             Command::Sample(args) => serde_json::to_value(args),
+            Command::Predict(args) => serde_json::to_value(args),
             Command::Report(_) | Command::Sweep(_) => Ok(Value::Null),
         };
         flags.expect("JSON")

@@ -170,7 +170,7 @@ impl EpochText<ClassificationScores> for GraphText {
             epoch: report.epoch,
             loss: report.loss,
             train_acc: report.train_acc,
-            valid_acc: report.valid.and_then(|valid| valid.accuracy),
+            valid_acc: report.valid.as_ref().and_then(|valid| valid.accuracy),
             metric: &report.metric,
             valid_metric: report.valid_metric,
             graphs: report.num_seeds,

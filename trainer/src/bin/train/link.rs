@@ -38,6 +38,7 @@ pub(crate) fn run<B: TrainingBackend>(args: &LinkArgs, rank: &Rank, device: &B::
         if args.training.stats {
             traffic_table::report(&mut reporter.reporter, &job.node, job.world)?;
         }
+        reporter.reporter.partition(job.node.part().meta())?;
         report(&mut reporter.reporter, &result)?;
         reporter.reporter.write_report()
     })
@@ -57,6 +58,9 @@ fn evaluate<B: TrainingBackend>(
 
 /// Reports the result of a run.
 fn report(reporter: &mut Reporter, result: &LinkResult) -> anyhow::Result<()> {
+    if let Some(histogram) = &result.test.histogram {
+        reporter.line("histogram", histogram)?;
+    }
     if !reporter.finish(result)? {
         return Ok(());
     }

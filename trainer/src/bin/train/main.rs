@@ -15,8 +15,11 @@ mod metrics_file;
 mod model_bytes;
 mod monitor;
 mod node;
+mod npy_numbers;
 mod optimizer_args;
+mod output_folder;
 mod place;
+mod predict;
 mod progress;
 mod report;
 mod reporter;
@@ -80,12 +83,16 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Link(args) => (&args.job, Some(&args.part), Some(&args.device), Some(&args.output)),
         Command::Graph(args) => (&args.job, None, Some(&args.device), Some(&args.output)),
         Command::Sample(args) => (&args.job, Some(&args.part), None, None),
+        Command::Predict(args) => (&args.job, Some(&args.part), Some(&args.device), None),
         // These have no ranks.
         Command::Report(args) => return report::run(args).map(|()| ExitCode::SUCCESS),
         Command::Sweep(args) => return sweep::run(args).map(|()| ExitCode::SUCCESS),
     };
     if let Command::Graph(args) = &cli.command {
         args.check()?;
+    }
+    if let Command::Predict(args) = &cli.command {
+        predict::check(args)?;
     }
     let place = Place::find(job, part.is_some_and(|part| part.server_list().is_some()))?;
     if let (Some(device), Place::Parent(ranks)) = (device, &place) {
@@ -112,6 +119,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
                 Command::Link(args) => on_device!(args.device.of_rank(&mut rank)?, link::run, args, &rank)?,
                 Command::Graph(args) => on_device!(args.device.of_rank(&mut rank)?, graph::run, args, &rank)?,
                 Command::Sample(args) => sample::run(args, &rank)?,
+                Command::Predict(args) => on_device!(args.device.of_rank(&mut rank)?, predict::run, args, &rank)?,
                 Command::Report(_) | Command::Sweep(_) => {}
             }
             Ok(ExitCode::SUCCESS)

@@ -42,6 +42,7 @@ pub(crate) fn run<B: TrainingBackend>(args: &NodeArgs, rank: &Rank, device: &B::
         if args.training.stats {
             traffic_table::report(&mut reporter.reporter, &job.node, job.world)?;
         }
+        reporter.reporter.partition(job.node.part().meta())?;
         reporter.reporter.classification(&result)?;
         reporter.reporter.write_report()
     })
@@ -61,7 +62,7 @@ fn evaluate<B: TrainingBackend>(
 
 /// Formats the scores on the validation data: the accuracy, and the metric that selects the best epoch.
 pub(crate) fn valid(report: &EpochReport<ClassificationScores>) -> String {
-    let accuracy = percent(report.valid.and_then(|valid| valid.accuracy));
+    let accuracy = percent(report.valid.as_ref().and_then(|valid| valid.accuracy));
     if report.metric == Metric::Accuracy.to_string() {
         return accuracy;
     }
@@ -90,7 +91,7 @@ impl EpochText<ClassificationScores> for NodeText {
             epoch: report.epoch,
             loss: report.loss,
             train_acc: report.train_acc,
-            valid_acc: report.valid.and_then(|valid| valid.accuracy),
+            valid_acc: report.valid.as_ref().and_then(|valid| valid.accuracy),
             metric: &report.metric,
             valid_metric: report.valid_metric,
             cost: &report.cost,

@@ -2,8 +2,9 @@
 
 use crate::args::not_negative;
 use crate::exit::UsageError;
+use crate::shared_flags::as_text;
 use clap::{Args, ValueEnum};
-use edgecut_trainer::nn::ClassificationLoss;
+use edgecut_trainer::nn::{ClassWeights, ClassificationLoss};
 use edgecut_trainer::{LrSchedule, OptimizerKind};
 use serde::Serialize;
 
@@ -79,10 +80,11 @@ pub(crate) struct OptimizerArgs {
 #[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Training")]
 pub(crate) struct LossArgs {
-    /// Weight of each class in the training loss, one number per class, as in torch.nn.CrossEntropyLoss [default: all
-    /// alike]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = not_negative)]
-    class_weights: Option<Vec<f64>>,
+    /// Weights of the classes in the training loss: one number per class, as in torch.nn.CrossEntropyLoss; balanced, for
+    /// weights in inverse proportion to the number of training labels; or equal
+    #[arg(long, value_name = "LIST|balanced", default_value_t)]
+    #[serde(serialize_with = "as_text")]
+    class_weights: ClassWeights,
     /// Share of each training target that is spread evenly over all classes
     #[arg(long, value_name = "E", default_value_t = 0.0, value_parser = share)]
     label_smoothing: f64,

@@ -12,6 +12,7 @@ use crate::tensorboard::EventFile;
 use anyhow::Context;
 use edgecut_cluster::{Attempt, ProcessGroup};
 use edgecut_dist_sampler::DistGraph;
+use edgecut_graph::{Meta, Report};
 use edgecut_status::{StatusServer, serve_status};
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::ModelSaver;
@@ -20,6 +21,7 @@ use edgecut_trainer::{
     resident_bytes,
 };
 use serde::Serialize;
+use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -174,8 +176,19 @@ impl Reporter {
 }
 
 impl Reporter {
+    /// Writes the quality of the partition to the metrics file, unless there is one part only.
+    pub(crate) fn partition(&mut self, meta: &Meta) -> anyhow::Result<()> {
+        if meta.num_parts == 1 {
+            return Ok(());
+        }
+        self.line("partition", &PartitionLine { method: &meta.provenance.method, report: &meta.report })
+    }
+
     /// Reports the result of a node or graph classifier.
     pub(crate) fn classification(&mut self, result: &ClassificationResult) -> anyhow::Result<()> {
+        if let Some(confusion) = &result.test_confusion {
+            self.line("confusion", json!({ "split": "test", "counts": confusion.rows() }))?;
+        }
         if !self.finish(result)? {
             return Ok(());
         }
@@ -188,6 +201,14 @@ impl Reporter {
         }
         Ok(())
     }
+}
+
+/// The line of the metrics file about the parts.
+#[derive(Serialize)]
+struct PartitionLine<'a> {
+    method: &'a str,
+    #[serde(flatten)]
+    report: &'a Report,
 }
 
 /// The report of an epoch of a task whose scores are `S`.

@@ -1,13 +1,15 @@
 //! The command `train sample`.
 
 use crate::args::SampleArgs;
+use crate::npy_numbers::read_numbers;
+use crate::output_folder::prepare;
 use crate::place::Rank;
 use crate::serving::{self, Serving};
 use anyhow::{Context, bail};
 use edgecut_dist_loader::{DistNeighborLoader, EdgeBatch, LoaderConfig, MiniBatch, NodeBatch, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, SampledEdgeAttributes, Wanted, WantedOfEdges};
-use edgecut_graph::{Meta, NodeTypeId, NpyElement, Split, map_npy, npy_header, npy_shape};
-use edgecut_output::{OutputFile, remove_abandoned_in};
+use edgecut_graph::{Meta, NodeTypeId, NpyElement, Split, npy_header};
+use edgecut_output::OutputFile;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -27,7 +29,8 @@ struct SampleFlags<'a> {
 
 pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
     let given = GivenSeeds::read(args)?;
-    prepare(&args.out, args.overwrite)?;
+    let is_batch = |file: &str| file.starts_with("batch_") && file.ends_with(".npz");
+    prepare(&args.out, "batches", is_batch, args.overwrite)?;
     let flags = SampleFlags { args, seeds: given.as_ref().map(GivenSeeds::checksum) };
     serving::run(&args.job, &args.part, rank, &flags, |job| {
         let loader = loader(args, given, job)?;
@@ -46,33 +49,6 @@ pub(crate) fn run(args: &SampleArgs, rank: &Rank) -> anyhow::Result<()> {
         }
         Ok(())
     })
-}
-
-/// Creates the folder and makes sure that it holds no batches of an earlier run: removes them with `overwrite`, else
-/// fails.
-fn prepare(dir: &Path, overwrite: bool) -> anyhow::Result<()> {
-    let name = || dir.display().to_string();
-    std::fs::create_dir_all(dir).with_context(|| format!("create {}", name()))?;
-    let is_batch = |file: &str| file.starts_with("batch_") && file.ends_with(".npz");
-    remove_abandoned_in(dir, |file| file.to_str().is_some_and(is_batch)).with_context(name)?;
-    for entry in std::fs::read_dir(dir).with_context(name)? {
-        let path = entry.with_context(name)?.path();
-        let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
-        if !is_batch(file) {
-            continue;
-        }
-        if !overwrite {
-            bail!("{} holds batches of an earlier run: choose another --out, or add --overwrite", name());
-        }
-        match std::fs::remove_file(&path) {
-            // Another rank of this node may have removed it first.
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("remove {}", path.display()));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// The seeds in the file of `--seeds`, and their times in the file of `--seed-times`.
@@ -100,35 +76,6 @@ impl GivenSeeds {
         bytes.extend_from_slice(bytemuck::cast_slice(self.times.as_deref().unwrap_or_default()));
         edgecut_graph::checksum(&bytes)
     }
-}
-
-/// Reads a one-dimensional array of integers and converts them to `N`. `what` names an entry in errors.
-fn read_numbers<N: TryFrom<i64> + TryFrom<u64>>(path: &Path, what: &str) -> anyhow::Result<Vec<N>> {
-    fn read<T: NpyElement + TryInto<N> + std::fmt::Display, N>(path: &Path, what: &str) -> anyhow::Result<Vec<N>> {
-        let (shape, numbers) = map_npy::<T>(path)?;
-        if shape.len() != 1 {
-            bail!("{}: its shape is {shape:?}, but it has to be one-dimensional", path.display());
-        }
-        let check = |(i, &number): (usize, &T)| {
-            number.try_into().map_err(|_| anyhow::anyhow!("{}: entry {i} is {number}, not a {what}", path.display()))
-        };
-        numbers.iter().enumerate().map(check).collect()
-    }
-    let (_, dtype) = npy_shape(path)?;
-    match dtype.as_str() {
-        "<i8" => read::<i64, N>(path, what),
-        "<u8" => read::<u64, N>(path, what),
-        "<i4" => widen(read::<i32, i64>(path, what)?, path, what),
-        "<u4" => widen(read::<u32, i64>(path, what)?, path, what),
-        _ => bail!("{}: its type is {dtype}, expected int64, int32, uint64 or uint32", path.display()),
-    }
-}
-
-fn widen<N: TryFrom<i64>>(numbers: Vec<i64>, path: &Path, what: &str) -> anyhow::Result<Vec<N>> {
-    let check = |(i, number): (usize, i64)| {
-        number.try_into().map_err(|_| anyhow::anyhow!("{}: entry {i} is {number}, not a {what}", path.display()))
-    };
-    numbers.into_iter().enumerate().map(check).collect()
 }
 
 fn loader(args: &SampleArgs, given: Option<GivenSeeds>, job: &mut Serving<'_>) -> anyhow::Result<DistNeighborLoader> {

@@ -8,7 +8,7 @@ use crate::shared_flags::SharedFlags;
 use crate::source::Source;
 use anyhow::Context;
 use edgecut_cluster::{Cluster, PartLayout, ProcessGroup};
-use edgecut_dist_sampler::{DistGraph, DistGraphConfig, convert_features, share_dataset};
+use edgecut_dist_sampler::{DistGraph, DistGraphConfig, convert_features, share_dataset, temporary_folder_in_memory};
 use edgecut_graph::readers::{DatasetSource, Loaded, load_with_warnings};
 use edgecut_graph::{GraphError, Meta, Part};
 use edgecut_trainer::GradientSum;
@@ -107,8 +107,22 @@ fn share(dataset: &DatasetSource, cluster: &Cluster) -> anyhow::Result<Part> {
     Ok(share_dataset(cluster, || {
         let Loaded { dataset, warnings } = load_with_warnings(dataset)?;
         warnings.iter().for_each(|warning| eprintln!("warning: {}", with_flags(warning)));
+        warn_of_memory(dataset.stored_bytes());
         Ok::<_, GraphError>(dataset)
     })?)
+}
+
+/// Warns if a large dataset is about to be written to a file system in memory.
+fn warn_of_memory(bytes: u64) {
+    const LARGE: u64 = 1_000_000_000;
+    if let Some(folder) = temporary_folder_in_memory().filter(|_| bytes >= LARGE) {
+        let gigabytes = bytes as f64 / 1e9;
+        eprintln!(
+            "warning: the processes share the dataset through {}, which is in memory, so it takes {gigabytes:.1} GB of \
+             memory until the end: set TMPDIR to a folder on a disk, or partition the dataset",
+            folder.display()
+        );
+    }
 }
 
 /// Serves the part of this rank to the other ranks.

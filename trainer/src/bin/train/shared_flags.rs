@@ -117,13 +117,14 @@ mod tests {
     ];
 
     /// Flags that other flags require.
-    const REQUIRED: [&[(&str, &str)]; 6] = [
+    const REQUIRED: [&[(&str, &str)]; 7] = [
         &[],
         &[("shared-negatives", "")],
         &[("time-attr", "edge_time")],
         &[("time-attr", "edge_time"), ("seeds", "file")],
         &[("folds", "2")],
         &[("metrics", "file")],
+        &[("num-neighbors", "7,7")],
     ];
 
     fn shared(flags: &impl Serialize, part: Option<&PartArgs>) -> Value {
@@ -145,6 +146,7 @@ mod tests {
             crate::Command::Link(args) => shared(&*args, Some(&args.part)),
             crate::Command::Graph(args) => shared(&*args, None),
             crate::Command::Sample(args) => shared(&*args, Some(&args.part)),
+            crate::Command::Predict(args) => shared(&*args, Some(&args.part)),
             crate::Command::Report(_) | crate::Command::Sweep(_) => unreachable!("these have no ranks"),
         })
     }
@@ -196,11 +198,14 @@ mod tests {
         let of_graphs = [&of_process[..], &of_output, &["dataset_root_dir", "folds_dir"]].concat();
         // The contents of the files with seeds are compared, see `SampleFlags`.
         let of_sample = [&of_part[..], &of_process, &["seeds", "seed_times", "out", "overwrite"]].concat();
+        let of_predict =
+            [&of_part[..], &["load_model", "memory_bytes", "scratch_dir", "out", "overwrite", "json"]].concat();
         for (subcommand, required, local) in [
             ("node", [("dataset-root-dir", "a")].as_slice(), of_training.as_slice()),
             ("link", &[("dataset-root-dir", "a")], &of_training),
             ("graph", &[("dataset", "a")], &of_graphs),
             ("sample", &[("dataset-root-dir", "a"), ("out", "a")], &of_sample),
+            ("predict", &[("dataset-root-dir", "a"), ("out", "a"), ("load-model", "a")], &of_predict),
         ] {
             let base: Line = required.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
             let cli = Cli::command();

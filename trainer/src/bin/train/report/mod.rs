@@ -1,6 +1,5 @@
 //! The command `train report`: one HTML file about one or several runs, made from their metrics files.
 
-mod chart;
 mod page;
 mod run;
 

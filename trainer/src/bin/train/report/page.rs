@@ -1,25 +1,8 @@
-//! The page of a report. It needs no other file, and has no scripts.
+//! The page of a report.
 
-use super::chart::{Bar, Series, bars, lines, shown};
 use super::run::{Run, number_of};
+use edgecut_report::{Bar, Matrix, Page, Series, bars, escaped, lines, matrix, shown, table};
 use serde_json::{Map, Value};
-
-/// Colors of up to eight runs, which are distinct for color-blind readers too (Okabe and Ito 2008).
-const STYLE: &str = "
-:root { color-scheme: light dark; --text: #1b1b1b; --back: #ffffff; --soft: #6b6b6b; --grid: #dddddd; }
-@media (prefers-color-scheme: dark) { :root { --text: #e8e8e8; --back: #16181c; --soft: #a0a0a0; --grid: #3a3d43; } }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back); margin: 0 auto; max-width: 1400px; padding: 1rem; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin: 2rem 0 0.5rem; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); gap: 1rem; }
-figure { margin: 0; } figcaption { font-weight: 600; } svg { width: 100%; height: auto; display: block; }
-svg text { font-size: 12px; fill: var(--soft); } svg .y { text-anchor: end; } svg .x { text-anchor: middle; }
-.grid { stroke: var(--grid); } .line { fill: none; stroke-width: 2; stroke: var(--c); } .dot, .bar { fill: var(--c); }
-.legend { margin: 0.2rem 0; color: var(--soft); } .legend span::before { content: ''; display: inline-block; width: 0.8em; height: 0.8em; margin: 0 0.3em 0 0.6em; background: var(--c); }
-.c0 { --c: #0072b2; } .c1 { --c: #d55e00; } .c2 { --c: #009e73; } .c3 { --c: #cc79a7; } .c4 { --c: #e69f00; } .c5 { --c: #56b4e9; } .c6 { --c: #999933; } .c7 { --c: #882255; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; } th, td { padding: 0.2rem 0.7rem; text-align: right; border-bottom: 1px solid var(--grid); white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-@media (max-width: 600px) { svg text { font-size: 19px; } svg .dot { r: 5px; } .line { stroke-width: 3; } }
-";
 
 /// The phases of an epoch: the field of the metrics, and its name.
 const PHASES: [(&str, &str); 4] = [
@@ -29,49 +12,23 @@ const PHASES: [(&str, &str); 4] = [
     ("eval_seconds", "validation"),
 ];
 
-/// Replaces the characters that HTML gives a meaning.
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
+/// The most classes whose confusion matrix is drawn.
+const MOST_CLASSES: usize = 64;
 
 /// Returns the page of one or several runs.
 pub(super) fn html(runs: &[Run]) -> String {
-    let title = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
-    let title = escaped(&title);
-    let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" \
-         content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>{STYLE}</style></head>\n\
-         <body><h1>Training report: {title}</h1>\n"
-    );
-    page += &section("Results", &results(runs));
-    page += &charts("Curves", &curves(runs));
-    page += &charts("Time by phase", &phases(runs));
-    page += &charts("Time and memory by rank, last epoch", &ranks(runs));
-    page += &section("Slowest steps", &slowest_steps(runs));
-    page += &section("Traffic by rank and peer", &traffic(runs));
-    page += &section("Configuration", &configuration(runs));
-    page + "</body></html>\n"
-}
-
-/// Returns a section, or nothing without content.
-fn section(title: &str, content: &str) -> String {
-    if content.is_empty() { String::new() } else { format!("<h2>{title}</h2>\n{content}\n") }
-}
-
-fn charts(title: &str, charts: &[String]) -> String {
-    let charts = charts.concat();
-    if charts.is_empty() { String::new() } else { section(title, &format!("<div class=\"charts\">{charts}</div>")) }
-}
-
-/// Formats a table. The first row is its head.
-fn table(rows: &[Vec<String>]) -> String {
-    let row = |cells: &Vec<String>, tag: &str| {
-        let cells = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell)));
-        format!("<tr>{}</tr>", cells.collect::<String>())
-    };
-    let Some((head, body)) = rows.split_first().filter(|(_, body)| !body.is_empty()) else { return String::new() };
-    let body: String = body.iter().map(|cells| row(cells, "td")).collect();
-    format!("<div class=\"scroll\"><table><thead>{}</thead><tbody>{body}</tbody></table></div>", row(head, "th"))
+    let names = runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
+    let mut page = Page::new(&format!("Training report: {names}"));
+    page.section("Results", &results(runs));
+    page.charts("Curves", &curves(runs));
+    page.charts("Predictions on the test data", &predictions(runs));
+    page.charts("Time by phase", &phases(runs));
+    page.charts("Time and memory by rank, last epoch", &ranks(runs));
+    page.section("Slowest steps", &slowest_steps(runs));
+    page.section("Traffic by rank and peer", &traffic(runs));
+    page.section("Partition", &partitions(runs));
+    page.section("Configuration", &configuration(runs));
+    page.finish()
 }
 
 /// Returns a row per name, with the value of each run. Names without any value are left out.
@@ -122,7 +79,7 @@ fn curves(runs: &[Run]) -> Vec<String> {
             color,
             points: run.points(field),
         });
-        lines(title, &series.filter(|series| !series.points.is_empty()).collect::<Vec<_>>())
+        lines(title, "epoch", &series.filter(|series| !series.points.is_empty()).collect::<Vec<_>>())
     };
     let metric = runs.first().map_or("metric", Run::metric);
     vec![
@@ -169,6 +126,107 @@ fn ranks(runs: &[Run]) -> Vec<String> {
         found.push(bars(&format!("{}: memory", run.name), "GB", &["resident memory"], &memory));
     }
     found
+}
+
+/// Draws a matrix or a histogram per run.
+fn predictions(runs: &[Run]) -> Vec<String> {
+    let of_run = |run: &Run| {
+        let several = if runs.len() > 1 { format!("{}: ", run.name) } else { String::new() };
+        confusion(&several, &run.confusion) + &histogram(&several, &run.histogram)
+    };
+    runs.iter().map(of_run).collect()
+}
+
+/// Draws the predictions by label. The color of a cell is its share of the seeds of its label. Large matrices become a
+/// list of the most frequent confusions.
+fn confusion(prefix: &str, counts: &[Vec<f64>]) -> String {
+    let num_classes = counts.len();
+    if counts.iter().any(|row| row.len() != num_classes) {
+        return String::new();
+    }
+    let sums: Vec<f64> = counts.iter().map(|row| row.iter().sum::<f64>()).collect();
+    let share = |label: usize, count: f64| if sums[label] > 0.0 { count / sums[label] } else { 0.0 };
+    if num_classes > MOST_CLASSES {
+        let cells = counts
+            .iter()
+            .enumerate()
+            .flat_map(|(label, row)| row.iter().enumerate().map(move |(class, &count)| (label, class, count)));
+        let mut wrong: Vec<(usize, usize, f64)> =
+            cells.filter(|&(label, class, count)| label != class && count > 0.0).collect();
+        wrong.sort_by(|a, b| b.2.total_cmp(&a.2));
+        let head = ["label", "prediction", "seeds", "% of label"].map(String::from).to_vec();
+        let row = |&(label, class, count): &(usize, usize, f64)| {
+            vec![label.to_string(), class.to_string(), shown(count), shown(share(label, count) * 100.0)]
+        };
+        let rows: Vec<Vec<String>> = std::iter::once(head).chain(wrong.iter().take(20).map(row)).collect();
+        return format!(
+            "<figure><figcaption>{}most frequent confusions</figcaption>{}</figure>",
+            escaped(prefix),
+            table(&rows)
+        );
+    }
+    let names: Vec<String> = (0..num_classes).map(|class| class.to_string()).collect();
+    let shares: Vec<Vec<f64>> =
+        counts.iter().enumerate().map(|(label, row)| row.iter().map(|&count| share(label, count)).collect()).collect();
+    let shown = Matrix { rows: "label", columns: "prediction", names: &names, cells: counts, shares: &shares };
+    matrix(&format!("{prefix}confusion matrix"), &shown)
+}
+
+/// Draws the share of the positive and of the negative edges in each bin of the score.
+fn histogram(prefix: &str, counts: &[(&'static str, Vec<f64>)]) -> String {
+    let series = |(color, (kind, counts)): (usize, &(&'static str, Vec<f64>))| {
+        let sum = counts.iter().sum::<f64>().max(1.0);
+        let width = 1.0 / counts.len().max(1) as f64;
+        let points = counts.iter().enumerate().map(|(bin, count)| ((bin as f64 + 0.5) * width, count / sum));
+        Series { name: (*kind).to_owned(), color, points: points.collect() }
+    };
+    let series: Vec<Series> = counts.iter().enumerate().map(series).collect();
+    lines(&format!("{prefix}share of edges by score (logistic function)"), "score", &series)
+}
+
+fn partitions(runs: &[Run]) -> String {
+    let names = [
+        "method",
+        "parts",
+        "cut edges, %",
+        "remote neighbors, %",
+        "largest part over the mean: nodes",
+        "edges",
+        "training nodes",
+    ];
+    by_run(runs, &names, |run, name| {
+        let parts: Vec<&Map<String, Value>> = run
+            .partition
+            .get("parts")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_object)
+            .collect();
+        if parts.is_empty() {
+            return String::new();
+        }
+        let percent =
+            |field: &str| number_of(&run.partition, field).map_or_else(String::new, |share| shown(share * 100.0));
+        let imbalance = |field: &str| {
+            let counts: Vec<f64> = parts.iter().filter_map(|part| number_of(part, field)).collect();
+            let sum: f64 = counts.iter().sum();
+            if sum == 0.0 {
+                String::new()
+            } else {
+                shown(counts.iter().copied().fold(0.0, f64::max) * counts.len() as f64 / sum)
+            }
+        };
+        match name {
+            "method" => run.partition.get("method").map_or_else(String::new, text_of),
+            "parts" => parts.len().to_string(),
+            "cut edges, %" => percent("cut_fraction"),
+            "remote neighbors, %" => percent("remote_neighbor_fraction"),
+            "edges" => imbalance("edges"),
+            "training nodes" => imbalance("train_nodes"),
+            _ => imbalance("nodes"),
+        }
+    })
 }
 
 fn slowest_steps(runs: &[Run]) -> String {

@@ -12,6 +12,12 @@ pub(super) struct Run {
     pub(super) epochs: Vec<Map<String, Value>>,
     /// The traffic of each rank, with `--stats`.
     pub(super) traffic: Vec<Value>,
+    /// The quality of the partition. Empty for graphs that are not partitioned.
+    pub(super) partition: Map<String, Value>,
+    /// The number of test seeds by label and predicted class. Empty for link prediction.
+    pub(super) confusion: Vec<Vec<f64>>,
+    /// The numbers of positive and negative test edges by score. Empty for classification.
+    pub(super) histogram: Vec<(&'static str, Vec<f64>)>,
     /// The result. Empty for a run that has not ended.
     pub(super) result: Map<String, Value>,
     /// The flags, if they were written beside the metrics: pairs of a name and a value.
@@ -48,6 +54,9 @@ impl Run {
             name: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
             epochs: Vec::new(),
             traffic: Vec::new(),
+            partition: Map::new(),
+            confusion: Vec::new(),
+            histogram: Vec::new(),
             result: Map::new(),
             flags: Vec::new(),
         };
@@ -58,6 +67,16 @@ impl Run {
                     if let Some(Value::Array(ranks)) = fields.remove("ranks") {
                         run.traffic = ranks;
                     }
+                }
+                Some("partition") => run.partition = fields,
+                Some("confusion") => {
+                    let rows = fields.get("counts").and_then(Value::as_array);
+                    run.confusion = rows.into_iter().flatten().map(numbers).collect();
+                }
+                Some("histogram") => {
+                    let counts =
+                        ["positives", "negatives"].map(|kind| (kind, fields.get(kind).map_or(Vec::new(), numbers)));
+                    run.histogram = counts.to_vec();
                 }
                 Some("result") => run.result = flat(fields),
                 _ => {}
@@ -105,6 +124,11 @@ fn flat(fields: Map<String, Value>) -> Map<String, Value> {
         }
     }
     all
+}
+
+/// Returns the numbers of an array.
+fn numbers(array: &Value) -> Vec<f64> {
+    array.as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
 }
 
 /// Returns a number of an object.

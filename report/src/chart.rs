@@ -1,6 +1,6 @@
 //! Charts as inline SVG. Colors are classes, so that the page decides them for light and dark displays.
 
-use super::page::escaped;
+use crate::page::escaped;
 use std::fmt::Write;
 
 const WIDTH: f64 = 640.0;
@@ -13,15 +13,17 @@ const BOTTOM: f64 = 36.0;
 const TICKS: f64 = 5.0;
 
 /// A line of a chart.
-pub(super) struct Series {
-    pub(super) name: String,
-    /// The number of the color.
-    pub(super) color: usize,
-    pub(super) points: Vec<(f64, f64)>,
+pub struct Series {
+    /// The name in the legend.
+    pub name: String,
+    /// The number of the color, from 0 to 7.
+    pub color: usize,
+    /// The horizontal and vertical position of each point, such as an epoch and its loss.
+    pub points: Vec<(f64, f64)>,
 }
 
-/// Draws lines over the epochs, with a dot for each point. Returns an empty text without points.
-pub(super) fn lines(title: &str, series: &[Series]) -> String {
+/// Draws lines with a dot for each point. `x_name` is the name of the horizontal axis. Returns an empty text without points.
+pub fn lines(title: &str, x_name: &str, series: &[Series]) -> String {
     let all = || series.iter().flat_map(|series| &series.points);
     let Some(&(first_x, first_y)) = all().next() else { return String::new() };
     let range = |first: f64, value: fn(&(f64, f64)) -> f64| {
@@ -40,21 +42,36 @@ pub(super) fn lines(title: &str, series: &[Series]) -> String {
             write!(svg, "<line class=\"grid\" x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{:.1}\" y2=\"{y:.1}\"/>", WIDTH - RIGHT);
         let _ = write!(svg, "<text class=\"y\" x=\"{:.1}\" y=\"{:.1}\">{}</text>", LEFT - 6.0, y + 4.0, shown(tick));
     }
-    for tick in ticks(x_range).into_iter().filter(|tick| tick.fract() == 0.0) {
-        let _ =
-            write!(svg, "<text class=\"x\" x=\"{:.1}\" y=\"{:.1}\">{tick}</text>", x_of(tick), HEIGHT - BOTTOM + 18.0);
+    // No epoch is between two epochs.
+    let has_fractions = all().any(|point| point.0.fract() != 0.0);
+    for tick in ticks(x_range).into_iter().filter(|tick| has_fractions || tick.fract() == 0.0) {
+        let _ = write!(
+            svg,
+            "<text class=\"x\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            x_of(tick),
+            HEIGHT - BOTTOM + 18.0,
+            shown(tick)
+        );
     }
-    let _ = write!(svg, "<text class=\"x\" x=\"{:.1}\" y=\"{:.1}\">epoch</text>", (LEFT + WIDTH) / 2.0, HEIGHT - 4.0);
+    let _ = write!(
+        svg,
+        "<text class=\"x\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+        (LEFT + WIDTH) / 2.0,
+        HEIGHT - 4.0,
+        escaped(x_name)
+    );
     for Series { name, color, points } in series {
         let path: Vec<String> = points.iter().map(|&(x, y)| format!("{:.1},{:.1}", x_of(x), y_of(y))).collect();
         let _ = write!(svg, "<polyline class=\"line c{color}\" points=\"{}\"/>", path.join(" "));
         for &(x, y) in points {
             let _ = write!(
                 svg,
-                "<circle class=\"dot c{color}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"><title>{}, epoch {x}: {}</title></circle>",
+                "<circle class=\"dot c{color}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"><title>{}, {} {}: {}</title></circle>",
                 x_of(x),
                 y_of(y),
                 escaped(name),
+                escaped(x_name),
+                shown(x),
                 shown(y)
             );
         }
@@ -63,14 +80,16 @@ pub(super) fn lines(title: &str, series: &[Series]) -> String {
     svg + &legend(series.iter().map(|series| (series.name.as_str(), series.color))) + "</figure>"
 }
 
-/// A bar of a chart: a name and the size of each of its pieces.
-pub(super) struct Bar {
-    pub(super) name: String,
-    pub(super) pieces: Vec<f64>,
+/// A bar of a chart.
+pub struct Bar {
+    /// The name beside the bar.
+    pub name: String,
+    /// The size of each piece.
+    pub pieces: Vec<f64>,
 }
 
 /// Draws stacked horizontal bars. `pieces` are the names of the pieces. Returns an empty text without bars.
-pub(super) fn bars(title: &str, unit: &str, pieces: &[&str], bars: &[Bar]) -> String {
+pub fn bars(title: &str, unit: &str, pieces: &[&str], bars: &[Bar]) -> String {
     const ROW: f64 = 22.0;
     const NAME: f64 = 120.0;
     let longest = bars.iter().map(|bar| bar.pieces.iter().sum::<f64>()).fold(0.0, f64::max);
@@ -130,7 +149,7 @@ fn ticks((low, high): (f64, f64)) -> Vec<f64> {
 }
 
 /// Formats a number with four significant digits.
-pub(super) fn shown(number: f64) -> String {
+pub fn shown(number: f64) -> String {
     if number == 0.0 || !number.is_finite() {
         return number.to_string();
     }
@@ -169,15 +188,15 @@ mod tests {
     fn a_chart_has_every_point_and_no_markup_of_names() {
         let points = vec![(1.0, 0.5), (2.0, 0.25), (3.0, 0.125)];
         let series = [Series { name: "<b>&\"run".into(), color: 2, points }];
-        let svg = lines("loss", &series);
+        let svg = lines("loss", "epoch", &series);
         assert_eq!((svg.matches("<circle").count(), svg.matches("<polyline").count()), (3, 1));
         assert!(
             svg.contains("epoch 3: 0.125") && svg.contains("&lt;b&gt;&amp;&quot;run") && !svg.contains("<b>"),
             "{svg}"
         );
-        assert_eq!(lines("nothing", &[]), "");
+        assert_eq!(lines("nothing", "epoch", &[]), "");
         // One point is drawn in the middle.
         let one = [Series { name: "one".into(), color: 0, points: vec![(1.0, 7.0)] }];
-        assert!(!lines("one", &one).contains("NaN"));
+        assert!(!lines("one", "epoch", &one).contains("NaN"));
     }
 }

@@ -1,0 +1,259 @@
+//! Rows of all nodes of a type, such as the output of a layer.
+
+use crate::arrays::bytes_of;
+use crate::error::SampleError;
+use crate::node::dist_graph::{DistGraph, SeedShare};
+use crate::part::requests::PullRequest;
+use crate::rows::row_table::RowTable;
+use crate::rpc::peer::Peer;
+use crate::shared_dataset::space::check_space;
+use crate::shared_dataset::temporary_folder::TemporaryFolder;
+use edgecut_graph::{
+    FeatureDtype, GlobalNodeId, GraphError, NodeTypeId, PartitionBook, PartitionId, map_features, npy_header,
+};
+use futures::future::try_join_all;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The name of the file of rows in its temporary folder.
+const FILE: &str = "rows.npy";
+
+/// A row of numbers for each node of a type. Each process holds the rows of its seeds, in the order in which an
+/// unshuffled loader of all nodes makes them, in a mapped file. All processes can read all rows.
+///
+/// ```
+/// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+/// use edgecut_dist_sampler::RowsWriter;
+/// use edgecut_graph::NodeTypeId;
+/// let mut writer = RowsWriter::create(&node, NodeTypeId(0), 2, &std::env::temp_dir())?;
+/// for row in 0..100 {
+///     writer.push(&[row as f32, 0.5])?;
+/// }
+/// let rows = writer.finish()?;
+/// // In a job of several ranks, a collective lies here.
+/// assert_eq!(node.handle().block_on(rows.pull(&[7, 3]))?, [7.0, 0.5, 3.0, 0.5]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct DistRows {
+    node: Arc<DistGraph>,
+    node_type: NodeTypeId,
+    dim: usize,
+    table: u16,
+    own: Arc<RowTable>,
+    owners: Owners,
+    /// The client of each rank, `None` for this process.
+    peers: Vec<Option<Arc<Peer>>>,
+}
+
+/// The division of rows over the ranks, which is that of the seeds.
+struct Owners {
+    book: PartitionBook,
+    /// For each part, its first holder and their number. A single entry if all ranks share the seeds of all parts.
+    holders: Vec<(usize, usize)>,
+}
+
+impl Owners {
+    fn new(node: &DistGraph, node_type: NodeTypeId) -> Self {
+        let meta = node.part().meta();
+        let book = meta.node_types[node_type.index()].book.clone();
+        let holders = if node.is_even() {
+            let of_part = |part: usize| {
+                let processes = node.holders_of(part);
+                (processes.start, processes.len())
+            };
+            (0..meta.num_parts as usize).map(of_part).collect()
+        } else {
+            vec![(0, node.cluster().world_size())]
+        };
+        Self { book, holders }
+    }
+
+    /// Returns the rank that holds the row of a node, and the position of the row there.
+    fn find(&self, node: u32) -> (usize, u32) {
+        let (first_id, (first_rank, sharers)) = match &self.holders[..] {
+            [all] => (0, *all),
+            of_parts => {
+                let part = self.book.owner(GlobalNodeId(node));
+                (self.book.range(part).start, of_parts[part.index()])
+            }
+        };
+        let position = node - first_id;
+        (first_rank + position as usize % sharers, position / sharers as u32)
+    }
+}
+
+impl DistRows {
+    /// Returns the type of the nodes.
+    pub fn node_type(&self) -> NodeTypeId {
+        self.node_type
+    }
+
+    /// Returns the number of values per row.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Returns the global ids of the nodes whose rows this process holds.
+    pub fn own_nodes(&self) -> impl ExactSizeIterator<Item = u32> + use<> {
+        let SeedShare { parts, sharers, mine } = self.node.seed_share();
+        let first = self.owners.book.range(PartitionId(parts.start)).start;
+        let end = self.owners.book.range(PartitionId(parts.end - 1)).end;
+        (first.saturating_add(mine as u32)..end).step_by(sharers)
+    }
+
+    /// Returns the graph to which the nodes belong.
+    pub fn node(&self) -> &Arc<DistGraph> {
+        &self.node
+    }
+
+    /// Returns the rows of nodes, which are global ids, in their order. No rank may call this before all ranks have
+    /// finished writing.
+    ///
+    /// # Shapes
+    /// - output: `[nodes.len(), dim]`, row-major
+    ///
+    /// # Errors
+    /// An error of a peer.
+    pub async fn pull(&self, nodes: &[u32]) -> Result<Vec<f32>, SampleError> {
+        #[derive(Clone, Default)]
+        struct Asked {
+            rows: Vec<u32>,
+            positions: Vec<u32>,
+        }
+        let mut asked = vec![Asked::default(); self.peers.len()];
+        for (position, &node) in nodes.iter().enumerate() {
+            let (rank, row) = self.owners.find(node);
+            asked[rank].rows.push(row);
+            asked[rank].positions.push(position as u32);
+        }
+        let own = std::mem::take(&mut asked[self.node.cluster().rank()].rows);
+        let per_piece = (self.node.config.fetch_chunk_bytes / (self.dim * size_of::<f32>())).max(1);
+        let mut pieces = Vec::new();
+        for (peer, Asked { rows, positions }) in self.peers.iter().zip(&asked) {
+            let Some(peer) = peer else { continue };
+            for (rows, positions) in rows.chunks(per_piece).zip(positions.chunks(per_piece)) {
+                pieces.push(async move {
+                    let reply_bytes = rows.len() * self.dim * size_of::<f32>();
+                    let request = PullRequest { table: self.table, version: 0, rows: bytes_of(rows.to_vec()) };
+                    Ok::<_, SampleError>((positions, peer.ask(request, Some(reply_bytes)).await?))
+                });
+            }
+        }
+        let table = self.own.clone();
+        let read_own = self.node.run_on_workers(move || table.read(&own));
+        let (replies, own) = futures::try_join!(try_join_all(pieces), read_own)?;
+        let mut values = vec![0.0; nodes.len() * self.dim];
+        let mut place = |positions: &[u32], rows: &[u8]| {
+            for (&position, row) in positions.iter().zip(rows.chunks_exact(self.dim * size_of::<f32>())) {
+                let values = &mut values[position as usize * self.dim..][..self.dim];
+                bytemuck::cast_slice_mut(values).copy_from_slice(row);
+            }
+        };
+        place(&asked[self.node.cluster().rank()].positions, bytemuck::cast_slice(&own));
+        for (positions, data) in replies {
+            place(positions, &data);
+        }
+        Ok(values)
+    }
+}
+
+impl Drop for DistRows {
+    fn drop(&mut self) {
+        self.node.shards.remove(self.table);
+    }
+}
+
+/// A writer of the rows that one process holds. Every rank makes its writers in the same order.
+pub struct RowsWriter {
+    node: Arc<DistGraph>,
+    node_type: NodeTypeId,
+    dim: usize,
+    expected: usize,
+    written: usize,
+    path: PathBuf,
+    file: BufWriter<File>,
+    /// Removed once the file is mapped.
+    folder: TemporaryFolder,
+}
+
+impl RowsWriter {
+    /// Creates the file of this process's rows, `dim` values each, below `scratch_dir`.
+    ///
+    /// # Errors
+    /// [`SampleError::Layout`] for rows without values and for a client of servers; [`SampleError::Dataset`] if the file
+    /// cannot be created, or the folder lacks the space.
+    pub fn create(
+        node: &Arc<DistGraph>,
+        node_type: NodeTypeId,
+        dim: usize,
+        scratch_dir: &Path,
+    ) -> Result<Self, SampleError> {
+        if dim == 0 || node.is_client() {
+            let what = if dim == 0 { "rows need at least one value" } else { "a client of servers holds no rows" };
+            return Err(SampleError::Layout { what: what.into() });
+        }
+        let SeedShare { parts, sharers, mine } = node.seed_share();
+        let book = &node.part().meta().node_types[node_type.index()].book;
+        let len = (book.range(PartitionId(parts.end - 1)).end - book.range(PartitionId(parts.start)).start) as usize;
+        let expected = len.saturating_sub(mine).div_ceil(sharers);
+        let in_folder = |error: std::io::Error| failed(GraphError::io(scratch_dir, error));
+        check_space(scratch_dir, (expected * dim * size_of::<f32>()) as u64).map_err(in_folder)?;
+        let folder = TemporaryFolder::create(scratch_dir).map_err(in_folder)?;
+        let path = folder.dir().join(FILE);
+        let create = || {
+            let mut file = BufWriter::with_capacity(1 << 20, File::create(&path)?);
+            file.write_all(&npy_header::<f32>(&[expected, dim])?)?;
+            Ok(file)
+        };
+        let file = create().map_err(|error| failed(GraphError::io(&path, error)))?;
+        Ok(Self { node: node.clone(), node_type, dim, expected, written: 0, path, file, folder })
+    }
+
+    /// Appends rows in the order of this process's seeds.
+    ///
+    /// # Shapes
+    /// - `values`: `[rows, dim]`, row-major
+    ///
+    /// # Errors
+    /// [`SampleError::Dataset`] if the file cannot be written. [`SampleError::Layout`] for values that are not whole
+    /// rows, or more rows than this process holds.
+    pub fn push(&mut self, values: &[f32]) -> Result<(), SampleError> {
+        self.written += values.len() / self.dim;
+        if !values.len().is_multiple_of(self.dim) || self.written > self.expected {
+            let what = format!("{} values of {} rows of {}", values.len(), self.expected, self.dim);
+            return Err(SampleError::Layout { what });
+        }
+        let written = self.file.write_all(bytemuck::cast_slice(values));
+        written.map_err(|error| failed(GraphError::io(&self.path, error)))
+    }
+
+    /// Maps the rows and offers them to the other ranks. A collective must follow before any rank reads.
+    ///
+    /// # Errors
+    /// [`SampleError::Layout`] if rows are missing, [`SampleError::Dataset`] if the file cannot be written or mapped.
+    pub fn finish(mut self) -> Result<DistRows, SampleError> {
+        if self.written != self.expected {
+            let what = format!("{} of {} rows were written", self.written, self.expected);
+            return Err(SampleError::Layout { what });
+        }
+        self.file.flush().map_err(|error| failed(GraphError::io(&self.path, error)))?;
+        let rows = map_features(&self.path, [self.expected, self.dim], FeatureDtype::F32).map_err(failed)?;
+        drop(self.folder);
+        let own = Arc::new(RowTable::new(rows));
+        let peer = |rank: usize| {
+            let is_own = rank == self.node.cluster().rank();
+            (!is_own).then(|| self.node.peer_of(self.node.group_of(rank) as u32, rank)).transpose()
+        };
+        let peers = (0..self.node.cluster().world_size()).map(peer).collect::<Result<_, _>>()?;
+        let table = self.node.shards.add_rows(own.clone());
+        let owners = Owners::new(&self.node, self.node_type);
+        let Self { node, node_type, dim, .. } = self;
+        Ok(DistRows { node, node_type, dim, table, own, owners, peers })
+    }
+}
+
+fn failed(error: GraphError) -> SampleError {
+    SampleError::Dataset { what: edgecut_cluster::with_causes(&error) }
+}

@@ -1,0 +1,116 @@
+//! Predictions as Parquet.
+
+use super::args::Rows;
+use super::files::column_name;
+use super::values::Values;
+use anyhow::Context;
+use edgecut_output::OutputFile;
+use parquet::basic::Compression;
+use parquet::data_type::{DataType, FloatType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The number of values after which a row group ends.
+const GROUP_VALUES: usize = 1 << 22;
+
+/// A Parquet file with the column `node_id`, and a column with a class or a list of numbers.
+pub(super) struct ParquetFile {
+    path: PathBuf,
+    output: OutputFile,
+    writer: SerializedFileWriter<BufWriter<File>>,
+    /// The rows of the next row group.
+    ids: Vec<i64>,
+    classes: Vec<i64>,
+    numbers: Vec<f32>,
+    width: usize,
+}
+
+impl ParquetFile {
+    /// Creates the file. `width` is the number of values per node.
+    pub(super) fn create(path: &Path, kind: Rows, width: usize) -> anyhow::Result<Self> {
+        let name = column_name(kind);
+        let column = match kind {
+            Rows::Class => format!("required int64 {name};"),
+            _ => format!("required group {name} (LIST) {{ repeated group list {{ required float element; }} }}"),
+        };
+        let create = || {
+            let schema = parse_message_type(&format!("message predictions {{ required int64 node_id; {column} }}"))?;
+            let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+            let output = OutputFile::create(path)?;
+            let file = BufWriter::with_capacity(1 << 20, output.file().try_clone()?);
+            let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))?;
+            anyhow::Ok((output, writer))
+        };
+        let (output, writer) = create().with_context(|| format!("--out: write {}", path.display()))?;
+        let (ids, classes, numbers) = Default::default();
+        Ok(Self { path: path.to_owned(), output, writer, ids, classes, numbers, width })
+    }
+
+    /// Appends rows.
+    pub(super) fn push(&mut self, ids: &[u32], values: &Values) -> anyhow::Result<()> {
+        self.ids.extend(ids.iter().map(|&id| i64::from(id)));
+        match values {
+            Values::Classes(classes) => self.classes.extend(classes),
+            Values::Numbers(numbers) => self.numbers.extend(numbers),
+        }
+        if self.classes.len() + self.numbers.len() >= GROUP_VALUES { self.end_group() } else { Ok(()) }
+    }
+
+    /// Writes the buffered rows.
+    fn end_group(&mut self) -> anyhow::Result<()> {
+        if self.ids.is_empty() {
+            return Ok(());
+        }
+        let mut write = || {
+            let mut group = self.writer.next_row_group()?;
+            write_column::<_, Int64Type>(&mut group, &self.ids, None)?;
+            if self.numbers.is_empty() {
+                write_column::<_, Int64Type>(&mut group, &self.classes, None)?;
+            } else {
+                write_column::<_, FloatType>(&mut group, &self.numbers, Some(self.width))?;
+            }
+            group.close().map(drop)
+        };
+        write().with_context(|| format!("write {}", self.path.display()))?;
+        self.ids.clear();
+        self.classes.clear();
+        self.numbers.clear();
+        Ok(())
+    }
+
+    pub(super) fn commit(mut self) -> anyhow::Result<()> {
+        self.end_group()?;
+        let written = || format!("write {}", self.path.display());
+        let file = self.writer.into_inner().with_context(written)?;
+        file.into_inner().map_err(|error| error.into_error()).with_context(written)?;
+        self.output.commit().with_context(written)
+    }
+}
+
+/// Writes the values of a column: one per row, or lists of `list` values.
+fn write_column<W: std::io::Write + Send, T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    values: &[T::T],
+    list: Option<usize>,
+) -> Result<(), ParquetError> {
+    let Some(mut column) = group.next_column()? else {
+        return Err(ParquetError::General("the schema has fewer columns".into()));
+    };
+    // The definition level of a value in a list is 1. A repetition level of 0 begins a list.
+    let levels = list.map(|width| {
+        let definitions = vec![1_i16; values.len()];
+        let repetitions: Vec<i16> = (0..values.len()).map(|at| i16::from(at % width != 0)).collect();
+        (definitions, repetitions)
+    });
+    let levels = levels.as_ref();
+    let definitions = levels.map(|(definitions, _)| &definitions[..]);
+    let repetitions = levels.map(|(_, repetitions)| &repetitions[..]);
+    column.typed::<T>().write_batch(values, definitions, repetitions)?;
+    column.close()
+}

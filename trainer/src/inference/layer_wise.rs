@@ -1,0 +1,224 @@
+//! Exact inference, layer by layer.
+
+use super::layered_model::LayeredModel;
+use crate::batch_input::{BatchOptions, TensorBatch};
+use crate::embeddings::Embeddings;
+use crate::models::GraphSchema;
+use crate::ops::{GnnBackend, consumed};
+use crate::train_error::TrainError;
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, DistRows, Fanout, RowsWriter, SamplerConfig};
+use edgecut_graph::{Meta, NodeTypeId};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The number of batches that are made at the same time.
+const CONCURRENCY: usize = 2;
+/// The number of batches in memory: those in the making, one that waits, and one that the model reads.
+const BATCHES_HELD: usize = CONCURRENCY + 2;
+/// The largest number of nodes whose rows are computed at once.
+const MAX_BLOCK: usize = 1 << 16;
+
+/// The limits of a layer-wise inference.
+///
+/// ```
+/// use edgecut_trainer::inference::LayerWiseConfig;
+/// let config = LayerWiseConfig { memory_bytes: 1 << 30, ..LayerWiseConfig::default() };
+/// assert_eq!(config.scratch_dir, std::env::temp_dir());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayerWiseConfig {
+    /// The memory for batches, in bytes. More memory means larger blocks of nodes, which request fewer rows twice. The
+    /// number of nodes of a block is estimated from the mean degree, so hubs may exceed the limit.
+    pub memory_bytes: usize,
+    /// The folder of the files of layer outputs. Each process writes the rows of its nodes, for two layers at a time.
+    pub scratch_dir: PathBuf,
+}
+
+impl Default for LayerWiseConfig {
+    /// Returns 512 MiB of memory, and the system's temporary folder.
+    fn default() -> Self {
+        Self { memory_bytes: 512 << 20, scratch_dir: std::env::temp_dir() }
+    }
+}
+
+/// The data that the first pass reads.
+pub struct LayerWiseInput<'a> {
+    /// The graph.
+    pub node: &'a Arc<DistGraph>,
+    /// The form of the batches.
+    pub options: BatchOptions,
+    /// The embeddings of nodes without features.
+    pub embeddings: &'a Embeddings,
+}
+
+/// Computes the rows of all nodes of type `target` after the first `num_passes` passes of a model, with all neighbors.
+/// Every rank computes the rows of its own nodes, in blocks, and fetches the rows of other nodes that a block reads.
+/// Every rank must call this with the same arguments.
+///
+/// # Errors
+/// [`TrainError::Config`] on a client of servers, an error of the files of rows, a batch that does not match the model,
+/// or a failure of the job.
+pub fn layer_wise<B: GnnBackend>(
+    input: &LayerWiseInput<'_>,
+    model: &impl LayeredModel<B>,
+    (target, num_passes): (NodeTypeId, usize),
+    config: &LayerWiseConfig,
+    world: &mut ProcessGroup,
+    device: &B::Device,
+) -> Result<DistRows, TrainError> {
+    let node = input.node;
+    if node.is_client() || num_passes == 0 {
+        let what = if num_passes == 0 {
+            "layers are counted from 1"
+        } else {
+            "servers compute no layers: give the parts (`dataset_root_dir`)"
+        };
+        return Err(TrainError::Config { what: what.into() });
+    }
+    let meta = node.part().meta();
+    let needed = needed_types(meta, target, num_passes, |pass| model.reads_neighbors(pass));
+    let features = Arc::new(GraphSchema::new(meta)?);
+    let mut rows: Vec<Option<Arc<DistRows>>> = Vec::new();
+    for (pass, needed) in needed.iter().enumerate() {
+        let schema = if pass == 0 { features.clone() } else { Arc::new(schema_of_rows(&features, &rows)) };
+        let mut next: Vec<Option<Arc<DistRows>>> = vec![None; meta.node_types.len()];
+        for &node_type in needed {
+            let of_type = Pass { model, number: pass, node_type, schema: &schema, rows: &rows, config };
+            next[node_type.index()] = Some(Arc::new(of_type.run(input, world, device)?));
+        }
+        // All ranks have written their rows. Nobody reads those of the pass before any more.
+        world.barrier()?;
+        rows = next;
+    }
+    let found = rows.into_iter().nth(target.index()).flatten().and_then(Arc::into_inner);
+    found.ok_or_else(|| TrainError::Config { what: "the rows of the last pass are still read".into() })
+}
+
+/// Returns the node types whose rows each pass computes: those that the target reads.
+fn needed_types(
+    meta: &Meta,
+    target: NodeTypeId,
+    num_passes: usize,
+    reads_neighbors: impl Fn(usize) -> bool,
+) -> Vec<Vec<NodeTypeId>> {
+    let id = |name: &str| meta.node_types.iter().position(|nodes| nodes.name == name);
+    let mut is_needed = vec![false; meta.node_types.len()];
+    is_needed[target.index()] = true;
+    let mut passes = Vec::new();
+    for pass in (0..num_passes).rev() {
+        let types = (0..is_needed.len()).filter(|&t| is_needed[t]).map(|t| NodeTypeId(t as u16));
+        passes.push(types.collect());
+        if reads_neighbors(pass) {
+            let before = is_needed.clone();
+            for edges in &meta.edge_types {
+                if let (Some(src), Some(dst)) = (id(&edges.src_type), id(&edges.dst_type)) {
+                    is_needed[src] |= before[dst];
+                }
+            }
+        }
+    }
+    passes.reverse();
+    passes
+}
+
+/// Returns the schema of a graph whose features are rows. Types without rows have no features, and no nodes in batches.
+fn schema_of_rows(features: &GraphSchema, rows: &[Option<Arc<DistRows>>]) -> GraphSchema {
+    let mut schema = features.clone();
+    for (nodes, rows) in schema.node_types.iter_mut().zip(rows) {
+        nodes.feature_dim = rows.as_ref().map_or(0, |rows| rows.dim());
+    }
+    schema
+}
+
+/// One pass over the nodes of one type.
+struct Pass<'a, M> {
+    model: &'a M,
+    number: usize,
+    node_type: NodeTypeId,
+    schema: &'a Arc<GraphSchema>,
+    /// The rows of the pass before, by node type. Empty for the first pass, which reads features.
+    rows: &'a [Option<Arc<DistRows>>],
+    config: &'a LayerWiseConfig,
+}
+
+impl<M> Pass<'_, M> {
+    fn run<B: GnnBackend>(
+        &self,
+        input: &LayerWiseInput<'_>,
+        world: &mut ProcessGroup,
+        device: &B::Device,
+    ) -> Result<DistRows, TrainError>
+    where
+        M: LayeredModel<B>,
+    {
+        let reads_features = self.number == 0;
+        let reads_neighbors = self.model.reads_neighbors(self.number);
+        let width = self.model.width(self.number, self.node_type);
+        let fanouts = if reads_neighbors { vec![Fanout::All] } else { Vec::new() };
+        let sampler = Arc::new(DistNeighborSampler::new(input.node.clone(), SamplerConfig::new(fanouts))?);
+        let options = BatchOptions {
+            labels: false,
+            normalize_features: input.options.normalize_features && reads_features,
+            gcn_norm: input.options.gcn_norm && reads_neighbors,
+            for_training: false,
+            ..input.options
+        };
+        let loader_config = LoaderConfig {
+            batch_size: self.block_size(input.node.part().meta(), width, reads_neighbors),
+            even_batches: false,
+            shuffle: false,
+            seed: 0,
+            concurrency: CONCURRENCY,
+            prefetch_bytes: self.config.memory_bytes,
+            wanted: options.wanted(),
+            cache: None,
+        };
+        let mut loader = DistNeighborLoader::new(sampler, self.node_type, Seeds::Owned, loader_config, world)?;
+        if !reads_features {
+            loader = loader.with_rows(self.rows.to_vec());
+        }
+        let mut writer = RowsWriter::create(input.node, self.node_type, width, &self.config.scratch_dir)?;
+        let schema = self.schema.clone();
+        let tensors_on = device.clone();
+        let batches = loader.epoch_map(0, move |batch| TensorBatch::<B>::new(batch, &schema, options, &tensors_on));
+        for batch in batches {
+            let mut batch = batch??;
+            if reads_features {
+                batch = input.embeddings.fill(batch, device)?;
+            }
+            if let Some(input) = batch.take_input() {
+                let rows = self.model.run_pass(self.number, self.node_type, &input).map_err(TrainError::batch)?;
+                let rows = rows.into_data();
+                consumed();
+                let rows = rows.convert::<f32>();
+                writer.push(rows.as_slice().map_err(|error| TrainError::batch(format!("{error:?}")))?)?;
+            }
+            // Meeting at every step bounds the wait for a slow rank to the time of one batch.
+            world.barrier()?;
+        }
+        Ok(writer.finish()?)
+    }
+
+    /// Returns the number of nodes whose rows are computed at once, for blocks within the memory.
+    fn block_size(&self, meta: &Meta, width: usize, reads_neighbors: bool) -> usize {
+        const F32: f64 = size_of::<f32>() as f64;
+        // An edge takes its source, a weight, and its place in the transposed block.
+        const EDGE: f64 = 16.0;
+        let width_of = |t: usize| self.schema.node_types[t].feature_dim as f64;
+        let t = self.node_type.index();
+        // Rows are held as an array and as a tensor.
+        let mut bytes = 2.0 * F32 * (width_of(t) + width as f64);
+        if reads_neighbors {
+            let num_nodes = meta.node_types[t].book.num_nodes().max(1) as f64;
+            let entering = self.schema.edge_types.iter().zip(&meta.edge_types);
+            for (ends, edges) in entering.filter(|(ends, _)| ends.dst == self.node_type) {
+                let degree = edges.num_edges as f64 / num_nodes;
+                bytes += degree * (2.0 * F32 * width_of(ends.src.index()) + EDGE);
+            }
+        }
+        let of_batch = self.config.memory_bytes as f64 / BATCHES_HELD as f64;
+        ((of_batch / bytes) as usize).clamp(1, MAX_BLOCK)
+    }
+}

@@ -1,0 +1,12 @@
+//! Inference over all nodes of a graph.
+//!
+//! [`layer_wise`] computes each layer over all nodes with all neighbors before the next one, so that no row is computed
+//! twice. The result is that of a full-neighbor evaluation.
+
+mod layer_wise;
+mod layered_model;
+mod predict;
+
+pub use layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise};
+pub use layered_model::LayeredModel;
+pub use predict::{Neighborhoods, PredictionConfig, PredictionJob, WantedRows, predict_link_rows, predict_node};

@@ -1,0 +1,282 @@
+//! Rows of all nodes of a type, computed by a trained model.
+
+use super::layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise};
+use super::layered_model::LayeredModel;
+use crate::batch_input::{BatchOptions, tensor_batches};
+use crate::embeddings::{EmbeddingSource, Embeddings};
+use crate::models::{GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig, NodeClassifier, NodeModel};
+use crate::ops::{GnnBackend, consumed};
+use crate::train_error::TrainError;
+use burn::tensor::backend::Backend;
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, DistRows, NumNeighbors, RowsWriter, SamplerConfig};
+use edgecut_graph::NodeTypeId;
+use std::sync::Arc;
+
+/// The rows to compute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WantedRows {
+    /// The output of a node classifier: a row of logits.
+    Logits,
+    /// The output of a layer, counted from 1. 0 are the encoded features of a model with encoders. `None` is the last
+    /// layer before the logits.
+    Layer(Option<usize>),
+}
+
+/// The neighborhoods from which rows are computed.
+#[derive(Clone, Debug)]
+pub enum Neighborhoods {
+    /// All neighbors, layer by layer. The result is exact.
+    LayerWise(LayerWiseConfig),
+    /// Sampled neighbors of batches of nodes.
+    Sampled {
+        /// The fan-outs, the hop at the seeds first.
+        num_neighbors: NumNeighbors,
+        /// The number of nodes of a batch.
+        batch_size: usize,
+        /// The random seed.
+        seed: u64,
+        /// The limits of the layer-wise method, of which the folder applies.
+        files: LayerWiseConfig,
+    },
+}
+
+/// A request for rows of all nodes of a type.
+#[derive(Clone, Debug)]
+pub struct PredictionConfig {
+    /// The rows to compute.
+    pub wanted: WantedRows,
+    /// The name of the node type. `None` is the type that the model classifies, or the only type.
+    pub node_type: Option<String>,
+    /// The neighborhoods from which rows are computed.
+    pub neighborhoods: Neighborhoods,
+}
+
+/// A graph, and the job that computes.
+pub struct PredictionJob<'a, 'b, B: Backend> {
+    /// The graph.
+    pub node: &'a Arc<DistGraph>,
+    /// All ranks.
+    pub world: &'b mut ProcessGroup,
+    /// The device of this rank.
+    pub device: &'a B::Device,
+}
+
+/// Computes rows of all nodes of a type by a node classifier. Every rank must call this with the same arguments, and
+/// gets the rows of its own nodes and access to the others.
+///
+/// # Errors
+/// A model that does not match the graph, a layer or node type that does not exist, the errors of [`layer_wise`], or a
+/// failure of the job.
+pub fn predict_node<'s, B: GnnBackend>(
+    job: PredictionJob<'_, '_, B>,
+    model: &NodeModel<B>,
+    model_config: &ModelConfig,
+    saved: impl Into<EmbeddingSource<'s>>,
+    config: &PredictionConfig,
+) -> Result<DistRows, TrainError> {
+    let options = BatchOptions::of_model(model_config, false);
+    let (expected, hidden_channels, classified) = match model_config {
+        ModelConfig::Stack(model) => (GraphSchema::homogeneous(model.in_channels), 0, Some(NodeTypeId(0))),
+        ModelConfig::Relational(model) => {
+            let classified = model.outputs.first().map(|output| output.node_type);
+            (model.graph.clone(), model.hidden_channels, classified)
+        }
+    };
+    let trained = Trained { model, options, expected, hidden_channels, classified };
+    let PredictionJob { node, world, device } = job;
+    let Neighborhoods::Sampled { num_neighbors, batch_size, seed, files } = &config.neighborhoods else {
+        return trained.layer_wise(PredictionJob { node, world, device }, saved, config);
+    };
+    if config.wanted != WantedRows::Logits {
+        let what = "embeddings are computed from all neighbors: leave out the fan-outs (`num_neighbors`)";
+        return Err(TrainError::Config { what: what.into() });
+    }
+    let embeddings = trained.embeddings(node, saved)?;
+    let target = trained.node_type(node, config.node_type.as_deref())?;
+    if num_neighbors.num_hops() != trained.num_layers() {
+        let layers = trained.num_layers();
+        let hops = num_neighbors.num_hops();
+        let what = format!("the model has {layers} layers, but there are fan-outs for {hops} hops (`num_neighbors`)");
+        return Err(TrainError::Config { what });
+    }
+    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), SamplerConfig::new(num_neighbors.clone()))?);
+    let options = BatchOptions { labels: false, ..options };
+    let loader_config = LoaderConfig {
+        batch_size: *batch_size,
+        even_batches: false,
+        shuffle: false,
+        seed: *seed,
+        concurrency: 2,
+        prefetch_bytes: files.memory_bytes,
+        wanted: options.wanted(),
+        cache: None,
+    };
+    let loader = DistNeighborLoader::new(sampler, target, Seeds::Owned, loader_config, world)?;
+    let width = model.width(model.num_passes() - 1, target);
+    let mut writer = RowsWriter::create(node, target, width, &files.scratch_dir)?;
+    let schema = Arc::new(GraphSchema::new(node.part().meta())?);
+    for batch in tensor_batches::<B>(&loader, 0, &schema, options, device) {
+        let mut batch = embeddings.fill(batch??, device)?;
+        if let Some(input) = batch.take_input() {
+            let rows = model.forward(input, Mode::Eval).map_err(TrainError::batch)?.into_data();
+            consumed();
+            let rows = rows.convert::<f32>();
+            writer.push(rows.as_slice().map_err(|error| TrainError::batch(format!("{error:?}")))?)?;
+        }
+        // Meeting at every step bounds the wait for a slow rank to the time of one batch.
+        world.barrier()?;
+    }
+    let rows = writer.finish()?;
+    world.barrier()?;
+    Ok(rows)
+}
+
+/// Computes rows of all nodes of a type by the encoder of a model for links, layer by layer. Every rank must call this
+/// with the same arguments.
+///
+/// # Errors
+/// The errors of [`predict_node`].
+pub fn predict_link_rows<'s, B: GnnBackend>(
+    job: PredictionJob<'_, '_, B>,
+    model: &LinkModel<B>,
+    model_config: &LinkModelConfig,
+    saved: impl Into<EmbeddingSource<'s>>,
+    config: &PredictionConfig,
+) -> Result<DistRows, TrainError> {
+    let encoder = &model_config.encoder;
+    let options =
+        BatchOptions { normalize_features: encoder.normalize_features, maps_features: true, ..BatchOptions::default() };
+    let trained = Trained {
+        model: &model.encoder,
+        options,
+        expected: encoder.graph.clone(),
+        hidden_channels: encoder.hidden_channels,
+        classified: None,
+    };
+    let wrong = match (&config.wanted, &config.neighborhoods) {
+        (WantedRows::Logits, _) => "a model for links has embeddings of nodes and no classes: ask for embeddings",
+        (_, Neighborhoods::Sampled { .. }) => {
+            "embeddings are computed from all neighbors: leave out the fan-outs (`num_neighbors`)"
+        }
+        _ => return trained.layer_wise(job, saved, config),
+    };
+    Err(TrainError::Config { what: wrong.into() })
+}
+
+/// A trained model, and the graph that it expects.
+struct Trained<'a, M> {
+    model: &'a M,
+    options: BatchOptions,
+    expected: GraphSchema,
+    /// The width of embeddings of nodes without features.
+    hidden_channels: usize,
+    /// The node type that the model classifies.
+    classified: Option<NodeTypeId>,
+}
+
+impl<M> Trained<'_, M> {
+    fn layer_wise<'s, B: GnnBackend>(
+        &self,
+        job: PredictionJob<'_, '_, B>,
+        saved: impl Into<EmbeddingSource<'s>>,
+        config: &PredictionConfig,
+    ) -> Result<DistRows, TrainError>
+    where
+        M: LayeredModel<B>,
+    {
+        let PredictionJob { node, world, device } = job;
+        let embeddings = self.embeddings(node, saved)?;
+        let target = self.node_type(node, config.node_type.as_deref())?;
+        let num_passes = match config.wanted {
+            WantedRows::Logits => self.model.num_passes(),
+            WantedRows::Layer(layer) => self.passes_of_layer(layer)?,
+        };
+        if config.wanted == WantedRows::Logits && Some(target) != self.classified {
+            let name = &node.part().meta().node_types[target.index()].name;
+            let what = format!("the model does not classify nodes of type {name}: ask for embeddings");
+            return Err(TrainError::Config { what });
+        }
+        let input = LayerWiseInput { node, options: self.options, embeddings: &embeddings };
+        let Neighborhoods::LayerWise(limits) = &config.neighborhoods else {
+            unreachable!("the caller has chosen the layer-wise method");
+        };
+        let rows = layer_wise(&input, self.model, (target, num_passes), limits, world, device);
+        // Embeddings answer the other ranks until all of them are done.
+        world.barrier()?;
+        rows
+    }
+
+    /// Checks that the graph is one that the model can read, and loads the embeddings.
+    fn embeddings<'s>(
+        &self,
+        node: &Arc<DistGraph>,
+        saved: impl Into<EmbeddingSource<'s>>,
+    ) -> Result<Embeddings, TrainError> {
+        let found = GraphSchema::new(node.part().meta())?;
+        let same = if self.expected.is_homogeneous() && found.is_homogeneous() {
+            // The names of the types of a homogeneous graph do not matter.
+            let expected = self.expected.node_types[0].feature_dim;
+            let given = found.node_types[0].feature_dim;
+            (expected != given).then(|| format!("nodes with {given} features instead of {expected}"))
+        } else {
+            self.expected.difference(&found)
+        };
+        if let Some(what) = same {
+            let what = format!("the model was trained for another graph: this graph has {what}");
+            return Err(TrainError::Config { what });
+        }
+        let mut embeddings = Embeddings::new(node, &found, self.hidden_channels, 0)?;
+        embeddings.load(saved)?;
+        Ok(embeddings)
+    }
+
+    fn node_type(&self, node: &DistGraph, name: Option<&str>) -> Result<NodeTypeId, TrainError> {
+        let types = &node.part().meta().node_types;
+        let names = || types.iter().map(|nodes| nodes.name.as_str()).collect::<Vec<_>>().join(", ");
+        let found = match name {
+            Some(name) => types.iter().position(|nodes| nodes.name == name).map(|t| NodeTypeId(t as u16)),
+            None => self.classified.or((types.len() == 1).then_some(NodeTypeId(0))),
+        };
+        found.ok_or_else(|| {
+            let what = match name {
+                Some(name) => format!("there is no node type {name}: choose one of {} (`node_type`)", names()),
+                None => format!("the graph has several node types: choose one of {} (`node_type`)", names()),
+            };
+            TrainError::Config { what }
+        })
+    }
+
+    /// Returns the number of layers that read neighbors.
+    fn num_layers<B: GnnBackend>(&self) -> usize
+    where
+        M: LayeredModel<B>,
+    {
+        (0..self.model.num_passes()).filter(|&pass| self.model.reads_neighbors(pass)).count()
+    }
+
+    /// Returns the number of passes up to a layer.
+    fn passes_of_layer<B: GnnBackend>(&self, layer: Option<usize>) -> Result<usize, TrainError>
+    where
+        M: LayeredModel<B>,
+    {
+        let layers = self.num_layers();
+        let has_encoder = !self.model.reads_neighbors(0);
+        let has_output = self.model.num_passes() > layers + usize::from(has_encoder);
+        // The last layer of a stack without an output layer computes logits.
+        let is_stack = !has_encoder && !has_output;
+        let last = layers - usize::from(is_stack);
+        let first = usize::from(!has_encoder);
+        let layer = layer.unwrap_or(last);
+        if (first..=last).contains(&layer) {
+            return Ok(layer + usize::from(has_encoder));
+        }
+        let what = if first > last {
+            "the only layer of the model computes logits, so there are no embeddings".to_owned()
+        } else {
+            format!("the model has no embeddings of layer {layer}: choose a layer from {first} to {last} (`layer`)")
+        };
+        Err(TrainError::Config { what })
+    }
+}

@@ -1,0 +1,87 @@
+//! The weights of classes in a loss.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The weights of classes in a loss.
+///
+/// ```
+/// use edgecut_trainer::nn::ClassWeights;
+/// assert_eq!("1,2.5".parse(), Ok(ClassWeights::Given(vec![1.0, 2.5])));
+/// assert_eq!(ClassWeights::Balanced.of_counts(&[30, 10]), ClassWeights::Given(vec![2.0 / 3.0, 2.0]));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum ClassWeights {
+    /// All classes have the weight 1.
+    #[default]
+    Equal,
+    /// The weight of each class, not negative.
+    Given(Vec<f64>),
+    /// Weights in inverse proportion to the number of training labels, as in scikit-learn: the mean number of labels per
+    /// class, divided by the number of labels of the class. Tasks compute them from the training data.
+    Balanced,
+}
+
+impl ClassWeights {
+    /// Replaces [`ClassWeights::Balanced`] by the weights for these numbers of labels per class. A class without labels
+    /// has the weight 0.
+    pub fn of_counts(&self, counts: &[u64]) -> Self {
+        if *self != Self::Balanced {
+            return self.clone();
+        }
+        let mean = counts.iter().sum::<u64>() as f64 / counts.len().max(1) as f64;
+        Self::Given(counts.iter().map(|&count| if count == 0 { 0.0 } else { mean / count as f64 }).collect())
+    }
+}
+
+impl fmt::Display for ClassWeights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Equal => f.write_str("equal"),
+            Self::Balanced => f.write_str("balanced"),
+            Self::Given(weights) => f.write_str(&weights.iter().map(f64::to_string).collect::<Vec<_>>().join(",")),
+        }
+    }
+}
+
+impl FromStr for ClassWeights {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let weight = |text: &str| {
+            let weight = text.trim().parse::<f64>().ok().filter(|weight| weight.is_finite() && *weight >= 0.0);
+            weight.ok_or_else(|| {
+                format!("{text:?} is not a finite number ≥ 0: expected equal, balanced or a number per class")
+            })
+        };
+        match text {
+            "equal" => Ok(Self::Equal),
+            "balanced" => Ok(Self::Balanced),
+            list => list.split(',').map(weight).collect::<Result<_, _>>().map(Self::Given),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_parsed_and_written() {
+        for weights in [ClassWeights::Equal, ClassWeights::Balanced, ClassWeights::Given(vec![0.0, 1.5])] {
+            assert_eq!(weights.to_string().parse(), Ok(weights));
+        }
+        for wrong in ["", "1,,2", "-1,2", "nan", "even"] {
+            assert!(wrong.parse::<ClassWeights>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn balanced_weights_are_those_of_scikit_learn() {
+        // compute_class_weight("balanced", classes=[0, 1, 2], y=[0, 0, 0, 1, 1, 2])
+        let weights = ClassWeights::Balanced.of_counts(&[3, 2, 1]);
+        assert_eq!(weights, ClassWeights::Given(vec![2.0 / 3.0, 1.0, 2.0]));
+        assert_eq!(ClassWeights::Balanced.of_counts(&[0, 4]), ClassWeights::Given(vec![0.0, 0.5]));
+        assert_eq!(ClassWeights::Equal.of_counts(&[3, 2, 1]), ClassWeights::Equal);
+    }
+}

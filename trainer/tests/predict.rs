@@ -1,0 +1,286 @@
+//! Predictions and embeddings of nodes, from real processes: the same for any partitioning and number of processes, equal
+//! to an evaluation with all neighbors, and complete or absent.
+
+mod programs;
+
+use edgecut_graph::readers::{FakeOptions, fake};
+use edgecut_graph::{NodeTypeId, Part, PartitionId, map_npy, write_npy};
+use programs::{TRAIN, error_of, fake_parts, link_parts, parts, run, stderr, typed_parts, unplace};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// Trains a model with two processes, and returns the result of an evaluation with all neighbors.
+fn trained(task: &str, parts: &Path, model: &Path, flags: &[&str]) -> Value {
+    let mut command = Command::new(TRAIN);
+    command.args([task, "--dataset-root-dir"]).arg(parts).args(["--num-neighbors", "5,3", "--hidden-channels", "16"]);
+    command.args(["--batch-size", "64", "--lr", "0.01", "--num-epochs", "4", "--nproc-per-node", "2", "--json"]);
+    command.arg("--save-model").arg(model);
+    if task == "node" {
+        command.args(["--eval-num-neighbors", "-1,-1"]);
+    }
+    // Of a flag that is given twice, the last one counts.
+    command.args(flags);
+    unplace(&mut command);
+    let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("a result")
+}
+
+fn predict(parts: &Path, model: &Path, out: &Path, flags: &[&str]) -> Output {
+    let mut command = Command::new(TRAIN);
+    command.args(["predict", "--dataset-root-dir"]).arg(parts).arg("--load-model").arg(model).arg("--out").arg(out);
+    unplace(&mut command);
+    run(command.args(flags).stdout(Stdio::piped()).stderr(Stdio::piped()))
+}
+
+/// Predicts, and returns the result of `--json`.
+fn predicted(parts: &Path, model: &Path, out: &Path, flags: &[&str]) -> Value {
+    let output = predict(parts, model, out, &[flags, &["--json", "--overwrite"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("a result")
+}
+
+fn numbers(out: &Path) -> (Vec<usize>, Vec<f32>) {
+    let (shape, values) = map_npy::<f32>(&out.join("predictions.npy")).expect("an array");
+    (shape, values.to_vec())
+}
+
+fn assert_close(found: &[f32], expected: &[f32], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert!((found - expected).abs() <= 1e-4 * expected.abs().max(1.0), "{what}, {at}: {found} for {expected}");
+    }
+}
+
+#[test]
+fn predictions_do_not_depend_on_the_partitioning() {
+    let two = fake_parts(2);
+    let others = [fake_parts(1), fake_parts(3)];
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let out = folder.path().join("out");
+    for kind in [
+        &["--model", "sage"][..],
+        &[
+            "--model",
+            "sage",
+            "--residual",
+            "--layer-norm",
+            "--num-neighbors",
+            "5,3,2",
+            "--eval-num-neighbors",
+            "-1,-1,-1",
+        ],
+        &["--model", "gcn"],
+        &["--model", "gat", "--heads", "2"],
+        &["--model", "gatv2", "--heads", "2", "--layer-norm"],
+        &["--model", "sage", "--encoder-decoder", "--residual", "--layer-norm"],
+        &["--model", "rgcn"],
+    ] {
+        let result = trained("node", &two.path, &model, kind);
+        let ours = predicted(&two.path, &model, &out, &["--output", "logit", "--nproc-per-node", "2"]);
+        let (shape, expected) = numbers(&out);
+        assert_eq!(shape, [1000, 10], "{kind:?}");
+        // The evaluation after training has read all neighbors too.
+        for score in ["valid_acc", "test_acc"] {
+            let difference = ours[score].as_f64().expect("a score") - result[score].as_f64().expect("a score");
+            assert!(difference.abs() < 0.01, "{kind:?}: {ours} after {result}");
+        }
+        // Batches of few nodes, fewer and more processes than parts, and processes that share parts unevenly.
+        for (parts, flags) in [
+            (&others[0], &["--memory-bytes", "100KB"][..]),
+            (&others[1], &["--nproc-per-node", "3"]),
+            (&two, &["--nproc-per-node", "1", "--memory-bytes", "1"]),
+            (&two, &["--nproc-per-node", "3"]),
+            (&two, &["--nproc-per-node", "4"]),
+        ] {
+            predicted(&parts.path, &model, &out, &[flags, &["--output", "logit"]].concat());
+            assert_close(&numbers(&out).1, &expected, &format!("{kind:?} {flags:?}"));
+        }
+        // Sampling all neighbors gives the same rows.
+        let hops = if kind.contains(&"5,3,2") { "-1,-1,-1" } else { "-1,-1" };
+        predicted(&two.path, &model, &out, &["--output", "logit", "--nproc-per-node", "2", "--num-neighbors", hops]);
+        assert_close(&numbers(&out).1, &expected, &format!("{kind:?}, sampled"));
+    }
+}
+
+#[test]
+fn files_agree_with_each_other_and_with_the_reported_accuracy() {
+    let parts = fake_parts(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    trained("node", &parts.path, &model, &[]);
+    let out = |name: &str| folder.path().join(name);
+    let two = ["--nproc-per-node", "2"];
+    let flags = |more: &[&str]| [&two[..], more].concat().iter().map(ToString::to_string).collect::<Vec<String>>();
+    let run = |name: &str, more: &[&str]| -> Value {
+        let flags = flags(more);
+        predicted(&parts.path, &model, &out(name), &flags.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let result = run("class", &[]);
+    let (shape, classes) = map_npy::<i64>(&out("class").join("predictions.npy")).expect("classes");
+    assert_eq!(shape, [1000]);
+    // The accuracy of the file is the reported one.
+    let mut right = 0;
+    let mut tests = BTreeMap::new();
+    for id in 0..2 {
+        let part = Part::open(&parts.path, PartitionId(id), true).expect("a part");
+        let nodes = part.nodes(NodeTypeId(0));
+        let labels = nodes.labels.as_ref().expect("labels");
+        for &row in nodes.splits.test.iter() {
+            let id = nodes.original_ids[row as usize];
+            right += u32::from(classes[id as usize] == labels[row as usize]);
+            tests.insert(id, labels[row as usize]);
+        }
+    }
+    assert_eq!(result["test_acc"].as_f64(), Some(f64::from(right) / tests.len() as f64));
+    assert_eq!(result["nodes"], 1000);
+
+    // Probabilities add up to 1, and the greatest belongs to the class.
+    run("probability", &["--output", "probability"]);
+    let (_, shares) = numbers(&out("probability"));
+    for (row, &class) in shares.chunks_exact(10).zip(classes.iter()) {
+        assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-5);
+        assert!(row.iter().all(|share| *share <= row[class as usize]), "{row:?} for {class}");
+    }
+
+    // CSV files of both processes have all nodes once, with the classes of the array.
+    run("csv", &["--format", "csv"]);
+    run("gathered", &["--format", "csv", "--gather"]);
+    let rows_of = |path: PathBuf| -> Vec<(usize, i64)> {
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("node_id,class"));
+        lines
+            .map(|line| line.split_once(',').expect("two columns"))
+            .map(|(id, class)| (id.parse().expect("an id"), class.parse().expect("a class")))
+            .collect()
+    };
+    let mut rows = rows_of(out("csv").join("predictions-00000-of-00002.csv"));
+    rows.extend(rows_of(out("csv").join("predictions-00001-of-00002.csv")));
+    rows.sort_unstable();
+    let expected: Vec<(usize, i64)> = classes.iter().copied().enumerate().collect();
+    assert_eq!(rows, expected);
+    let mut gathered = rows_of(out("gathered").join("predictions.csv"));
+    gathered.sort_unstable();
+    assert_eq!(gathered, expected);
+
+    // Some nodes: a split, and a list in any order with an id given twice.
+    run("test", &["--nodes", "test"]);
+    let (_, ids) = map_npy::<i64>(&out("test").join("node_ids.npy")).expect("ids");
+    assert_eq!(ids.iter().map(|&id| id as u32).collect::<Vec<_>>(), tests.keys().copied().collect::<Vec<_>>());
+    let (_, of_test) = map_npy::<i64>(&out("test").join("predictions.npy")).expect("classes");
+    assert!(ids.iter().zip(of_test.iter()).all(|(&id, class)| classes[id as usize] == *class));
+    let list = folder.path().join("list.npy");
+    write_npy(&list, &[4], &[900_i64, 3, 17, 900]).expect("a list");
+    run("list", &["--nodes", list.to_str().expect("UTF-8")]);
+    let (_, ids) = map_npy::<i64>(&out("list").join("node_ids.npy")).expect("ids");
+    let (_, of_list) = map_npy::<i64>(&out("list").join("predictions.npy")).expect("classes");
+    assert_eq!(ids[..], [3, 17, 900]);
+    assert_eq!(of_list[..], [classes[3], classes[17], classes[900]]);
+    // No temporary files are left.
+    for entry in std::fs::read_dir(out("list")).expect("the folder") {
+        let name = entry.expect("an entry").file_name();
+        assert!(["predictions.npy", "node_ids.npy"].contains(&name.to_str().expect("UTF-8")), "{name:?}");
+    }
+}
+
+#[test]
+fn embeddings_of_typed_graphs_and_of_models_for_links_are_exact() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let out = folder.path().join("out");
+    let typed = [typed_parts(2), typed_parts(3)];
+    for kind in [&["--model", "sage", "--layer-norm"][..], &["--model", "rgcn"], &["--model", "gat", "--heads", "2"]] {
+        trained("node", &typed[0].path, &model, kind);
+        let mut rows = Vec::new();
+        for (parts, processes) in [(&typed[0], "2"), (&typed[1], "3"), (&typed[1], "2"), (&typed[1], "1")] {
+            let flags = ["--nproc-per-node", processes, "--output"];
+            predicted(&parts.path, &model, &out, &[&flags[..], &["logit"]].concat());
+            let logits = numbers(&out);
+            // A type that the model does not classify has embeddings of every layer.
+            for layer in ["0", "1", "2"] {
+                let more = ["embedding", "--node-type", "v2", "--layer", layer];
+                predicted(&parts.path, &model, &out, &[&flags[..], &more].concat());
+                let (shape, values) = numbers(&out);
+                assert_eq!(shape, [300, 16]);
+                rows.push((layer, values));
+            }
+            rows.push(("logits", logits.1));
+        }
+        for (name, values) in &rows[4..] {
+            let (_, expected) = rows.iter().find(|(first, _)| first == name).expect("the first");
+            assert_close(values, expected, &format!("{kind:?} {name}"));
+        }
+    }
+    let links = link_parts(2);
+    trained("link", &links.path, &model, &[]);
+    predicted(&links.path, &model, &out, &["--output", "embedding", "--nproc-per-node", "2"]);
+    let (shape, expected) = numbers(&out);
+    assert_eq!(shape, [400, 16]);
+    predicted(&link_parts(1).path, &model, &out, &["--output", "embedding"]);
+    assert_close(&numbers(&out).1, &expected, "links");
+    let error = error_of(&predict(&links.path, &model, &out, &["--overwrite"]));
+    assert!(error.contains("use --output embedding"), "{error}");
+}
+
+#[test]
+fn wrong_requests_are_refused_with_one_error() {
+    let fake_graph = fake_parts(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    trained("node", &fake_graph.path, &model, &[]);
+    let out = folder.path().join("out");
+    let list = |name: &str, ids: &[i64]| {
+        let path = folder.path().join(name);
+        write_npy(&path, &[ids.len()], ids).expect("a list");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let beyond = list("beyond.npy", &[4, 1000]);
+    let negative = list("negative.npy", &[-4]);
+    let absent = folder.path().join("absent").to_str().expect("UTF-8").to_owned();
+    for (flags, status, parts) in [
+        (vec!["--layer", "1"], 2, &["--layer", "--output embedding"][..]),
+        (vec!["--output", "embedding", "--num-neighbors", "5,3"], 2, &["--num-neighbors"]),
+        (vec!["--gather"], 2, &["--gather"]),
+        (vec!["--output", "embedding", "--layer", "2"], 1, &["--layer", "from 1 to 1"]),
+        (vec!["--num-neighbors", "5"], 1, &["--num-neighbors", "2 layers"]),
+        (vec!["--node-type", "author"], 1, &["--node-type", "author"]),
+        (vec!["--nodes", &beyond], 1, &["beyond.npy", "no node 1000"]),
+        (vec!["--nodes", &negative], 1, &["negative.npy", "-4"]),
+        (vec!["--nodes", "tests"], 1, &["--nodes", "tests"]),
+        (vec!["--scratch-dir", &absent], 1, &["--scratch-dir", "absent"]),
+    ] {
+        let output = predict(&fake_graph.path, &model, &out, &flags);
+        let error = error_of(&output);
+        assert_eq!(output.status.code(), Some(status), "{flags:?}: {error}");
+        assert!(parts.iter().all(|part| error.contains(part)), "{flags:?}: {error}");
+        let is_empty = std::fs::read_dir(&out).map_or(true, |mut entries| entries.next().is_none());
+        assert!(is_empty, "{flags:?} left files");
+    }
+    // A graph with other features.
+    let other = parts(2, 1);
+    let error = error_of(&predict(&other.path, &model, &out, &[]));
+    assert!(error.contains("the model was trained for another graph"), "{error}");
+    // Predictions of an earlier run are kept.
+    predicted(&fake_graph.path, &model, &out, &[]);
+    let error = error_of(&predict(&fake_graph.path, &model, &out, &[]));
+    assert!(error.contains("holds predictions of an earlier run") && error.contains("--overwrite"), "{error}");
+}
+
+/// A model predicts for a graph that it was not trained on, if the schema is the same.
+#[test]
+fn a_model_predicts_for_another_graph_of_the_same_schema() {
+    let trained_on = fake_parts(2);
+    let options = FakeOptions { avg_num_nodes: 321, seed: 9, ..FakeOptions::default() };
+    let other = programs::written_by(&fake(&options).expect("a fake graph"), 2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let out = folder.path().join("out");
+    trained("node", &trained_on.path, &model, &[]);
+    let result = predicted(&other.path, &model, &out, &["--nproc-per-node", "2"]);
+    let (shape, _) = map_npy::<i64>(&out.join("predictions.npy")).expect("classes");
+    assert_eq!((shape, result["nodes"].as_u64()), (vec![321], Some(321)));
+}
