@@ -9,9 +9,9 @@ const MOST_WITH_NUMBERS: usize = 16;
 
 /// A matrix of a report.
 pub struct Matrix<'a> {
-    /// What the rows are, such as `label`.
+    /// The name of the rows, such as `label`.
     pub rows: &'a str,
-    /// What the columns are, such as `prediction`.
+    /// The name of the columns, such as `prediction`.
     pub columns: &'a str,
     /// The name of each row and column.
     pub names: &'a [String],

@@ -226,8 +226,10 @@ fn a_cross_validation_is_what_its_protocol_says() {
         assert!((result.test.iter().sum::<f64>() / 3.0 - result.mean).abs() < 1e-9);
         if protocol == Protocol::BestMeanEpoch {
             let mean = |number: u64| {
-                let of_epoch =
-                    epochs.iter().filter(|epoch| epoch.epoch == number).filter_map(|epoch| epoch.valid?.accuracy);
+                let of_epoch = epochs
+                    .iter()
+                    .filter(|epoch| epoch.epoch == number)
+                    .filter_map(|epoch| epoch.valid.as_ref()?.accuracy);
                 of_epoch.sum::<f64>() / 3.0
             };
             let best = (1..=4).map(mean).fold(0.0, f64::max);

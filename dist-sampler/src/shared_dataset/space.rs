@@ -12,7 +12,7 @@ const MEMORY_FILE_SYSTEMS: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 pub fn temporary_folder_in_memory() -> Option<PathBuf> {
     let folder = std::env::temp_dir();
     let kind = statfs(&folder).ok()?.f_type;
-    MEMORY_FILE_SYSTEMS.iter().any(|known| *known == kind as i64).then_some(folder)
+    MEMORY_FILE_SYSTEMS.contains(&(kind as i64)).then_some(folder)
 }
 
 /// Fails if the file system of a folder has less than `needed` bytes left.

@@ -84,9 +84,9 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         let pairs = SharedNegatives::default();
         let batches =
             loader.epoch_map(0, move |batch| LinkTensorBatch::<B>::new(batch, &schema, options, pairs, None, &device));
-        let mut judged = Judged::default();
         // Each score takes 4 bytes, so scores are kept only if the metric needs them all.
-        judged.scored = (self.metric == LinkMetric::RocAuc).then(ScoredLabels::default);
+        let scored = (self.metric == LinkMetric::RocAuc).then(ScoredLabels::default);
+        let mut judged = Judged { scored, ..Judged::default() };
         for batch in batches {
             let mut batch = batch??;
             batch.graph = embeddings.fill(batch.graph, &self.device)?;
