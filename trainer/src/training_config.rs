@@ -3,6 +3,7 @@
 use crate::cpu_cache::CpuCache;
 use crate::device_memory::DeviceMemory;
 use crate::fit::{FitConfig, LearningRate, LrSchedule};
+use crate::inference::LayerWiseConfig;
 use crate::models::{GraphSchema, ModelKind, NodeModelConfig, RelationalConfig, RelationalOutput};
 use crate::nn::RelationAggregation;
 use crate::optimizer::OptimizerKind;
@@ -48,6 +49,9 @@ pub struct TrainingConfig {
     pub sampler: SamplerConfig,
     /// The fan-outs of validation and test.
     pub eval_num_neighbors: NumNeighbors,
+    /// The limits of a layer-wise evaluation of nodes, which computes each layer over all nodes with all neighbors. `None`
+    /// evaluates batches with [`eval_num_neighbors`](Self::eval_num_neighbors).
+    pub eval_layer_wise: Option<LayerWiseConfig>,
     /// The maximum number of seeds per batch and rank. A rank's seeds are spread evenly over the steps of an epoch.
     pub batch_size: usize,
     /// The number of epochs.
@@ -111,6 +115,7 @@ impl TrainingConfig {
             encoder_decoder: false,
             relation_aggregation: RelationAggregation::Sum,
             eval_num_neighbors: sampler.num_neighbors.clone(),
+            eval_layer_wise: None,
             sampler,
             batch_size: 1024,
             num_epochs: 10,

@@ -270,6 +270,62 @@ fn wrong_requests_are_refused_with_one_error() {
     assert!(error.contains("holds predictions of an earlier run") && error.contains("--overwrite"), "{error}");
 }
 
+#[test]
+fn layer_wise_evaluation_is_that_of_all_neighbors() {
+    let two = fake_parts(2);
+    let typed = typed_parts(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    for (parts, kind, metric) in [
+        (&two, &["--model", "gcn"][..], "accuracy"),
+        (&two, &["--model", "sage", "--encoder-decoder"], "macro-f1"),
+        (&typed, &["--model", "gat", "--heads", "2"], "accuracy"),
+    ] {
+        trained("node", &parts.path, &model, kind);
+        let evaluated = |processes: &str, flags: &[&str]| -> Value {
+            let mut command = Command::new(TRAIN);
+            command.args([
+                "node",
+                "--num-neighbors",
+                "5,3",
+                "--json",
+                "--nproc-per-node",
+                processes,
+                "--metric",
+                metric,
+            ]);
+            command.arg("--dataset-root-dir").arg(&parts.path).arg("--load-model").arg(&model).args(flags);
+            unplace(&mut command);
+            let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+            assert!(output.status.success(), "{}", stderr(&output));
+            serde_json::from_slice(&output.stdout).expect("a result")
+        };
+        let expected = evaluated("2", &["--eval-num-neighbors", "-1,-1"]);
+        for processes in ["1", "2", "3"] {
+            let found = evaluated(processes, &["--eval", "layer-wise"]);
+            for score in ["valid_acc", "test_acc", "valid_metric", "test_metric"] {
+                let difference = found[score].as_f64().expect("a score") - expected[score].as_f64().expect("a score");
+                // Rounding may change a prediction.
+                assert!(difference.abs() < 0.01, "{kind:?} {processes}: {found} for {expected}");
+            }
+        }
+    }
+    // Training selects its best epoch by it.
+    let mut command = programs::node(&two.path);
+    command.args(["--eval", "layer-wise", "--nproc-per-node", "2", "--num-epochs", "3", "--json"]);
+    let output = run(&mut command);
+    assert!(output.status.success(), "{}", stderr(&output));
+    for (task, flags, why) in [
+        ("link", &["--eval", "layer-wise"][..], "--eval layer-wise evaluates classes"),
+        ("node", &["--eval", "layer-wise", "--eval-num-neighbors", "5,3"], "--eval"),
+    ] {
+        let mut command = programs::train(task, &two.path);
+        let output = run(command.args(flags));
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+    }
+}
+
 /// A model predicts for a graph that it was not trained on, if the schema is the same.
 #[test]
 fn a_model_predicts_for_another_graph_of_the_same_schema() {

@@ -442,7 +442,7 @@ impl DistEmbedding {
 }
 
 /// Returns the values of a reply, whose length was checked. Copies only if the bytes are misaligned.
-fn floats(data: &[u8]) -> Cow<'_, [f32]> {
+pub(crate) fn floats(data: &[u8]) -> Cow<'_, [f32]> {
     match bytemuck::try_cast_slice(data) {
         Ok(values) => values.into(),
         Err(_) => bytemuck::pod_collect_to_vec::<u8, f32>(data).into(),

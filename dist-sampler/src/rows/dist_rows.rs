@@ -1,15 +1,18 @@
 //! Rows of all nodes of a type, such as the output of a layer.
 
 use crate::arrays::bytes_of;
+use crate::embedding::dist_embedding::floats;
 use crate::error::SampleError;
 use crate::node::dist_graph::{DistGraph, SeedShare};
+use crate::node::routing::Elsewhere;
 use crate::part::requests::PullRequest;
 use crate::rows::row_table::RowTable;
 use crate::rpc::peer::Peer;
 use crate::shared_dataset::space::check_space;
 use crate::shared_dataset::temporary_folder::TemporaryFolder;
 use edgecut_graph::{
-    FeatureDtype, GlobalNodeId, GraphError, NodeTypeId, PartitionBook, PartitionId, map_features, npy_header,
+    FeatureDtype, GatheredRows, GlobalNodeId, GraphError, NodeTypeId, PartitionBook, PartitionId, map_features,
+    npy_header,
 };
 use futures::future::try_join_all;
 use std::fs::File;
@@ -117,21 +120,10 @@ impl DistRows {
     /// # Errors
     /// An error of a peer.
     pub async fn pull(&self, nodes: &[u32]) -> Result<Vec<f32>, SampleError> {
-        #[derive(Clone, Default)]
-        struct Asked {
-            rows: Vec<u32>,
-            positions: Vec<u32>,
-        }
-        let mut asked = vec![Asked::default(); self.peers.len()];
-        for (position, &node) in nodes.iter().enumerate() {
-            let (rank, row) = self.owners.find(node);
-            asked[rank].rows.push(row);
-            asked[rank].positions.push(position as u32);
-        }
-        let own = std::mem::take(&mut asked[self.node.cluster().rank()].rows);
+        let Asked { own, others } = self.locate(nodes);
         let per_piece = (self.node.config.fetch_chunk_bytes / (self.dim * size_of::<f32>())).max(1);
         let mut pieces = Vec::new();
-        for (peer, Asked { rows, positions }) in self.peers.iter().zip(&asked) {
+        for (peer, Elsewhere { rows, positions }) in self.peers.iter().zip(&others) {
             let Some(peer) = peer else { continue };
             for (rows, positions) in rows.chunks(per_piece).zip(positions.chunks(per_piece)) {
                 pieces.push(async move {
@@ -142,21 +134,38 @@ impl DistRows {
             }
         }
         let table = self.own.clone();
-        let read_own = self.node.run_on_workers(move || table.read(&own));
-        let (replies, own) = futures::try_join!(try_join_all(pieces), read_own)?;
-        let mut values = vec![0.0; nodes.len() * self.dim];
-        let mut place = |positions: &[u32], rows: &[u8]| {
-            for (&position, row) in positions.iter().zip(rows.chunks_exact(self.dim * size_of::<f32>())) {
-                let values = &mut values[position as usize * self.dim..][..self.dim];
-                bytemuck::cast_slice_mut(values).copy_from_slice(row);
-            }
-        };
-        place(&asked[self.node.cluster().rank()].positions, bytemuck::cast_slice(&own));
+        let gather_own = self.node.run_on_workers(move || table.gather(&own));
+        let (replies, mut rows) = futures::try_join!(try_join_all(pieces), gather_own)?;
         for (positions, data) in replies {
-            place(positions, &data);
+            rows.place(positions, FeatureDtype::F32, bytemuck::cast_slice(&floats(&data)));
         }
-        Ok(values)
+        Ok(rows.finish())
     }
+
+    /// Finds the holders of the rows of nodes.
+    fn locate(&self, nodes: &[u32]) -> Asked {
+        let this = self.node.cluster().rank();
+        let mut own = vec![GatheredRows::ELSEWHERE; nodes.len()];
+        let mut others = vec![Elsewhere::default(); self.peers.len()];
+        for (position, &node) in nodes.iter().enumerate() {
+            let (rank, row) = self.owners.find(node);
+            if rank == this {
+                own[position] = row;
+            } else {
+                others[rank].rows.push(row);
+                others[rank].positions.push(position as u32);
+            }
+        }
+        Asked { own, others }
+    }
+}
+
+/// The places of rows.
+struct Asked {
+    /// For each node, its row in this process, or [`GatheredRows::ELSEWHERE`].
+    own: Vec<u32>,
+    /// For each rank, the rows to request from it. Empty for this process.
+    others: Vec<Elsewhere>,
 }
 
 impl Drop for DistRows {

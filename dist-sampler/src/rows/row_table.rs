@@ -3,7 +3,10 @@
 use crate::arrays::{bytes_of, ids_in};
 use crate::part::requests::{PullRequest, Refusal};
 use bytes::Bytes;
-use edgecut_graph::Features;
+use edgecut_graph::{Features, GatheredRows, prefetch_all};
+
+/// The distance in rows at which rows are prefetched.
+const ROWS_AHEAD: usize = 4;
 
 /// Rows of `f32` in a mapped file. The file has no name anymore, so its space is freed with the last user.
 #[derive(Debug)]
@@ -20,11 +23,22 @@ impl RowTable {
         self.rows.dim()
     }
 
+    /// Gathers rows, in parallel. Entries that are [`GatheredRows::ELSEWHERE`] are left out.
+    pub(crate) fn gather(&self, wanted: &[u32]) -> GatheredRows {
+        let mut rows = GatheredRows::new(wanted.len(), self.dim());
+        rows.gather(&self.rows, wanted);
+        rows
+    }
+
     /// Returns the values of rows, which must be in range, as `[rows.len(), dim]`.
-    pub(crate) fn read(&self, wanted: &[u32]) -> Vec<f32> {
+    fn read(&self, wanted: &[u32]) -> Vec<f32> {
+        // Sequential, since this may run on a network thread, which must not wait for the worker threads.
         let dim = self.dim();
         let mut values = vec![0.0; wanted.len() * dim];
-        for (values, &row) in values.chunks_exact_mut(dim).zip(wanted) {
+        for (at, (values, &row)) in values.chunks_exact_mut(dim).zip(wanted).enumerate() {
+            if let Some(&soon) = wanted.get(at + ROWS_AHEAD) {
+                prefetch_all(self.rows.row_bytes(soon as usize));
+            }
             self.rows.copy_row(row as usize, values);
         }
         values

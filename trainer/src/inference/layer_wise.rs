@@ -62,7 +62,7 @@ pub struct LayerWiseInput<'a> {
 /// or a failure of the job.
 pub fn layer_wise<B: GnnBackend>(
     input: &LayerWiseInput<'_>,
-    model: &impl LayeredModel<B>,
+    model: &dyn LayeredModel<B>,
     (target, num_passes): (NodeTypeId, usize),
     config: &LayerWiseConfig,
     world: &mut ProcessGroup,
@@ -133,8 +133,8 @@ fn schema_of_rows(features: &GraphSchema, rows: &[Option<Arc<DistRows>>]) -> Gra
 }
 
 /// One pass over the nodes of one type.
-struct Pass<'a, M> {
-    model: &'a M,
+struct Pass<'a, B: GnnBackend> {
+    model: &'a dyn LayeredModel<B>,
     number: usize,
     node_type: NodeTypeId,
     schema: &'a Arc<GraphSchema>,
@@ -143,16 +143,13 @@ struct Pass<'a, M> {
     config: &'a LayerWiseConfig,
 }
 
-impl<M> Pass<'_, M> {
-    fn run<B: GnnBackend>(
+impl<B: GnnBackend> Pass<'_, B> {
+    fn run(
         &self,
         input: &LayerWiseInput<'_>,
         world: &mut ProcessGroup,
         device: &B::Device,
-    ) -> Result<DistRows, TrainError>
-    where
-        M: LayeredModel<B>,
-    {
+    ) -> Result<DistRows, TrainError> {
         let reads_features = self.number == 0;
         let reads_neighbors = self.model.reads_neighbors(self.number);
         let width = self.model.width(self.number, self.node_type);
@@ -208,14 +205,14 @@ impl<M> Pass<'_, M> {
         const EDGE: f64 = 16.0;
         let width_of = |t: usize| self.schema.node_types[t].feature_dim as f64;
         let t = self.node_type.index();
-        // Rows are held as an array and as a tensor.
-        let mut bytes = 2.0 * F32 * (width_of(t) + width as f64);
+        // The output is held as a tensor and as bytes to write.
+        let mut bytes = F32 * (width_of(t) + 2.0 * width as f64);
         if reads_neighbors {
             let num_nodes = meta.node_types[t].book.num_nodes().max(1) as f64;
             let entering = self.schema.edge_types.iter().zip(&meta.edge_types);
             for (ends, edges) in entering.filter(|(ends, _)| ends.dst == self.node_type) {
                 let degree = edges.num_edges as f64 / num_nodes;
-                bytes += degree * (2.0 * F32 * width_of(ends.src.index()) + EDGE);
+                bytes += degree * (F32 * width_of(ends.src.index()) + EDGE);
             }
         }
         let of_batch = self.config.memory_bytes as f64 / BATCHES_HELD as f64;

@@ -10,6 +10,7 @@ use super::graph_sage::GraphSage;
 use super::model_error::ModelError;
 use super::model_input::ModelInput;
 use super::relational_net::RelationalNet;
+use crate::inference::LayeredModel;
 use crate::nn::Mode;
 use crate::ops::{GnnBackend, Precision};
 
@@ -44,6 +45,12 @@ pub trait NodeClassifier<B: GnnBackend>: Module<B> {
     /// # Errors
     /// [`ModelError`] if the batch does not match the model.
     fn forward(&self, input: ModelInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError>;
+
+    /// Returns the model as one whose layers can be computed one after the other, for
+    /// [layer-wise inference](crate::inference::layer_wise). `None` by default.
+    fn layered(&self) -> Option<&dyn LayeredModel<B>> {
+        None
+    }
 }
 
 /// The models for node classification of this crate. [`ModelConfig::init`](super::ModelConfig::init) makes them.
@@ -96,5 +103,9 @@ impl<B: GnnBackend> NodeClassifier<B> for NodeModel<B> {
             Self::Gat(model) => model.forward(input, mode),
             Self::Relational(model) => model.forward(input, mode),
         }
+    }
+
+    fn layered(&self) -> Option<&dyn LayeredModel<B>> {
+        Some(self)
     }
 }

@@ -1,6 +1,7 @@
 //! Evaluation of node classification.
 
 use super::config::NodeTrainingConfig;
+use super::layer_wise_evaluation::LayerWise;
 use super::task::{NodeData, split_loader};
 use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::classification_result::ClassificationResult;
@@ -25,6 +26,7 @@ pub struct NodeEvaluator<B: Backend> {
     num_classes: usize,
     valid: DistNeighborLoader,
     test: DistNeighborLoader,
+    layer_wise: Option<LayerWise>,
     device: B::Device,
 }
 
@@ -46,6 +48,7 @@ impl<B: GnnBackend> NodeEvaluator<B> {
             num_classes: data.num_classes(),
             valid: split_loader(data, config, Split::Valid, options, world)?,
             test: split_loader(data, config, Split::Test, options, world)?,
+            layer_wise: LayerWise::new(data, &config.training)?,
             device: device.clone(),
         })
     }
@@ -70,6 +73,13 @@ impl<B: GnnBackend, M: NodeClassifier<B>> Evaluator<B, M> for NodeEvaluator<B> {
         embeddings: &Embeddings,
         world: &mut ProcessGroup,
     ) -> Result<ClassificationScores, TrainError> {
+        if let Some(layer_wise) = &self.layer_wise {
+            let mut state = ClassificationState::new(split, self.metric, self.num_classes);
+            let batches =
+                layer_wise.batches(split, (model.layered(), embeddings), self.options, world, &self.device)?;
+            let totals = run_evaluation(model, batches, Ok, |logits, labels| state.add(logits, labels), world)?;
+            return Ok(state.scores(&totals, world)?);
+        }
         let loader = if split == Split::Test { &self.test } else { &self.valid };
         let batches = tensor_batches(loader, 0, &self.schema, self.options, &self.device);
         let mut state = ClassificationState::new(split, self.metric, self.num_classes);

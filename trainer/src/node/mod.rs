@@ -2,6 +2,7 @@
 
 mod config;
 mod evaluator;
+mod layer_wise_evaluation;
 mod task;
 
 pub use config::{NodeTrainingConfig, model_config, seed_type};

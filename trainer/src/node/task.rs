@@ -135,9 +135,9 @@ where
 
 /// The part of this rank, and the types of its graph.
 pub(super) struct NodeData {
-    node: Arc<DistGraph>,
+    pub(super) node: Arc<DistGraph>,
     pub(super) schema: Arc<GraphSchema>,
-    seed_type: NodeTypeId,
+    pub(super) seed_type: NodeTypeId,
 }
 
 impl NodeData {

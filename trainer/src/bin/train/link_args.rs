@@ -5,7 +5,7 @@ use crate::device::{DeviceArgs, DeviceMemoryArgs};
 use crate::exit::UsageError;
 use crate::sampling_args::SamplingArgs;
 use crate::shared_flags::as_text;
-use crate::training_args::TrainingArgs;
+use crate::training_args::{EvalName, TrainingArgs};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
@@ -146,6 +146,9 @@ impl LinkArgs {
                 "--metric roc-auc needs sampled negatives, but --eval-negatives is all: give --eval-negatives a number"
                     .into()
             ));
+        }
+        if self.training.eval == EvalName::LayerWise {
+            bail!(UsageError("--eval layer-wise evaluates classes of nodes: leave it out of train link".into()));
         }
         Ok(LinkTrainingConfig {
             training: self.training.config(&self.sampling, num_workers, device_memory)?,

@@ -10,11 +10,20 @@ use anyhow::bail;
 use clap::{Args, ValueEnum};
 use edgecut_dist_sampler::{CacheSize, Fanout, NumNeighbors};
 use edgecut_graph::Meta;
+use edgecut_trainer::inference::LayerWiseConfig;
 use edgecut_trainer::models::{GatSettings, ModelKind};
 use edgecut_trainer::nn::{Aggregation, Decomposition, RelationAggregation};
 use edgecut_trainer::ops::AttentionVersion;
 use edgecut_trainer::{CpuCache, DeviceMemory, NodeRanking, StepOptions, TrainingConfig};
 use serde::Serialize;
+
+/// The method of evaluating nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum EvalName {
+    Sampled,
+    LayerWise,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -91,6 +100,10 @@ pub(crate) struct TrainingArgs {
     /// --num-neighbors]
     #[arg(long, value_name = "LIST", value_parser = num_neighbors, allow_hyphen_values = true)]
     pub(crate) eval_num_neighbors: Option<NumNeighborsArg>,
+    /// Evaluation of nodes: batches with the fan-outs of --eval-num-neighbors (sampled), or each layer over all nodes with
+    /// all neighbors, which is exact and computes no row twice (layer-wise; train node only)
+    #[arg(long, value_enum, value_name = "sampled|layer-wise", default_value_t = EvalName::Sampled, conflicts_with = "eval_num_neighbors")]
+    pub(crate) eval: EvalName,
     /// Maximum number of seeds per batch and rank. The seeds of a rank are spread evenly over the steps of an epoch
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch_size: u32,
@@ -235,6 +248,7 @@ impl TrainingArgs {
             relation_aggregation: self.relation_aggregation,
             sampler: sampling.config(num_neighbors),
             eval_num_neighbors,
+            eval_layer_wise: (self.eval == EvalName::LayerWise).then(LayerWiseConfig::default),
             batch_size: self.batch_size as usize,
             num_epochs: self.num_epochs(),
             patience: self
@@ -263,7 +277,9 @@ impl TrainingArgs {
     /// Returns the fan-outs of an evaluation with all neighbors, if `--eval-num-neighbors` leaves the choice and such an
     /// evaluation is fast on this graph. It has no error from sampling.
     pub(crate) fn all_neighbors(&self, sampling: &SamplingArgs, meta: &Meta) -> Option<NumNeighbors> {
-        let is_chosen = self.eval_num_neighbors.is_some() || self.num_neighbors.names_types() || sampling.weighted;
+        let is_layer_wise = self.eval == EvalName::LayerWise;
+        let is_chosen =
+            self.eval_num_neighbors.is_some() || is_layer_wise || self.num_neighbors.names_types() || sampling.weighted;
         // Each seed of a batch would have a neighborhood of its own.
         let is_disjoint = sampling.disjoint || sampling.time_attr.is_some();
         if is_chosen || is_disjoint || self.model == ModelName::Embedding {

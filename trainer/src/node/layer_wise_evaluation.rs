@@ -1,0 +1,93 @@
+//! Evaluation of node classifiers on rows that are computed layer by layer.
+
+use super::task::NodeData;
+use crate::batch_input::BatchOptions;
+use crate::embeddings::Embeddings;
+use crate::fit::{ClassifiedBatch, Logits, Made};
+use crate::inference::{LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise};
+use crate::models::Mode;
+use crate::ops::GnnBackend;
+use crate::train_error::TrainError;
+use crate::training_config::TrainingConfig;
+use burn::tensor::backend::Backend;
+use burn::tensor::{Tensor, TensorData};
+use edgecut_cluster::{ProcessGroup, ReduceOp};
+use edgecut_dist_sampler::{DistGraph, DistRows, Wanted};
+use edgecut_graph::{NodeTypeId, Split};
+use std::sync::Arc;
+
+/// The number of nodes that are judged at once.
+const BLOCK: usize = 1 << 14;
+
+/// The layer-wise evaluation of a graph's nodes.
+pub(super) struct LayerWise {
+    node: Arc<DistGraph>,
+    seed_type: NodeTypeId,
+    limits: LayerWiseConfig,
+}
+
+/// Logits that are computed already.
+pub(super) struct Judged<B: Backend>(Option<Logits<B>>);
+
+impl<B: GnnBackend, M> ClassifiedBatch<B, M> for Judged<B> {
+    fn classify(self, _model: &M, _mode: Mode) -> Result<Option<Logits<B>>, TrainError> {
+        Ok(self.0)
+    }
+}
+
+impl LayerWise {
+    /// Returns `None` if the configuration does not ask for it.
+    pub(super) fn new(data: &NodeData, config: &TrainingConfig) -> Result<Option<Self>, TrainError> {
+        let Some(limits) = config.eval_layer_wise.clone() else { return Ok(None) };
+        if config.sampler.temporal.is_some() {
+            let what = "the neighbors of a node depend on the time of the seed, so layers cannot be computed for all \
+                        nodes at once: evaluate sampled batches (`eval=sampled`)";
+            return Err(TrainError::Config { what: what.into() });
+        }
+        Ok(Some(Self { node: data.node.clone(), seed_type: data.seed_type, limits }))
+    }
+
+    /// Computes the logits of all nodes, and returns those of a split in batches, as many on each rank. Every rank must
+    /// call this.
+    pub(super) fn batches<B: GnnBackend>(
+        &self,
+        split: Split,
+        (layered, embeddings): (Option<&dyn LayeredModel<B>>, &Embeddings),
+        options: BatchOptions,
+        world: &mut ProcessGroup,
+        device: &B::Device,
+    ) -> Result<impl Iterator<Item = Made<Judged<B>>> + use<B>, TrainError> {
+        let Some(layered) = layered else {
+            let what = "the layers of this model cannot be computed one after the other: evaluate sampled batches \
+                        (`eval=sampled`)";
+            return Err(TrainError::Config { what: what.into() });
+        };
+        let input = LayerWiseInput { node: &self.node, options, embeddings };
+        let passes = layered.num_passes();
+        let rows = layer_wise(&input, layered, (self.seed_type, passes), &self.limits, world, device)?;
+        // Ranks that share parts divide their nodes as a loader does.
+        let share = self.node.seed_share();
+        let nodes = self.node.split_nodes(self.seed_type, split)?;
+        let nodes: Vec<u32> = nodes.into_iter().skip(share.mine).step_by(share.sharers).collect();
+        let mut steps = [nodes.len().div_ceil(BLOCK) as u64];
+        world.all_reduce(&mut steps, ReduceOp::Max)?;
+        let device = device.clone();
+        Ok((0..steps[0] as usize).map(move |step| {
+            let block = nodes.chunks(BLOCK).nth(step).unwrap_or_default();
+            Ok(judged(&rows, block, &device))
+        }))
+    }
+}
+
+/// Reads the logits and labels of nodes.
+fn judged<B: GnnBackend>(rows: &DistRows, nodes: &[u32], device: &B::Device) -> Result<Judged<B>, TrainError> {
+    if nodes.is_empty() {
+        return Ok(Judged(None));
+    }
+    let node = rows.node();
+    let wanted = Wanted { labels: true, ..Wanted::default() };
+    let labels = node.handle().block_on(node.fetch(rows.node_type(), nodes.to_vec(), wanted))?.labels;
+    let values = node.handle().block_on(rows.pull(nodes))?;
+    let logits = Tensor::from_data(TensorData::new(values, [nodes.len(), rows.dim()]), device);
+    Ok(Judged(Some((logits, labels))))
+}
