@@ -65,13 +65,28 @@ fn with_file<P: Parser>(mut args: Vec<OsString>, aliases: &[Alias]) -> Vec<OsStr
     };
     // Without a value, the parser reports the error.
     let Some(path) = path else { return args };
-    let mut command = P::command();
+    let command = P::command();
     let subcommand = texts.get(1).and_then(|name| command.find_subcommand(name)).cloned();
     let first = if subcommand.is_some() { 2 } else { 1 };
-    let flags = flags_of_file(Path::new(&path), subcommand.as_ref().unwrap_or(&command), aliases);
-    let flags = flags.unwrap_or_else(|why| command.error(ErrorKind::InvalidValue, why).exit());
+    let of_flags = subcommand.as_ref().unwrap_or(&command);
+    let flags = flags_of_file(Path::new(&path), of_flags, aliases);
+    let mut flags = flags.unwrap_or_else(|why| command.clone().error(ErrorKind::InvalidValue, why).exit());
+    // A list on the command line replaces that of the file: the parser would join them.
+    flags.retain(|flag| !is_given(flag, &texts[..own], of_flags));
     args.splice(first..first, flags);
     args
+}
+
+/// Returns true if the arguments contain a flag under any of its names. The flag is `--name` or `--name=value`.
+fn is_given(flag: &OsString, arguments: &[String], command: &Command) -> bool {
+    let name_of = |text: &str| text.strip_prefix("--").map(|text| text.split('=').next().unwrap_or(text).to_owned());
+    let Some(wanted) = flag.to_str().and_then(name_of) else { return false };
+    let names_of = |arg: &clap::Arg| {
+        let long = arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default());
+        long.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let names = command.get_arguments().map(names_of).find(|names| names.contains(&wanted)).unwrap_or_default();
+    arguments.iter().filter_map(|argument| name_of(argument)).any(|given| names.contains(&given))
 }
 
 /// Parses the arguments of a program, the first of which is its name.
@@ -207,6 +222,28 @@ mod tests {
         let long = command.render_long_help().to_string();
         assert!(short.contains("Learning rate\n") && !short.contains("rare") && !short.contains("Example"), "{short}");
         assert!(long.contains("It is small [default: 1]") && long.contains("--rare") && long.contains("Example: x"));
+    }
+
+    #[test]
+    fn a_list_on_the_command_line_replaces_that_of_the_file() {
+        #[derive(Debug, Parser)]
+        struct Lists {
+            #[arg(long, alias = "fanout", value_delimiter = ',')]
+            num_neighbors: Vec<u32>,
+            #[arg(long, value_delimiter = ',')]
+            edge_types: Vec<String>,
+            #[arg(long)]
+            config: String,
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "num_neighbors: [15, 10]\nedge_types: [a, b]\n").unwrap();
+        let config = format!("--config={}", file.path().display());
+        for given in [&["--num-neighbors", "5"][..], &["--num-neighbors=5"], &["--fanout", "5"]] {
+            let words = ["x", &config].into_iter().chain(given.iter().copied()).map(OsString::from);
+            let lists: Lists = parse_from(with_file::<Lists>(words.collect(), &[]), &[]);
+            assert_eq!((lists.num_neighbors, lists.edge_types), (vec![5], vec!["a".to_owned(), "b".to_owned()]));
+            assert!(lists.config.ends_with(&*file.path().to_string_lossy()));
+        }
     }
 
     #[test]

@@ -17,6 +17,8 @@ use std::sync::Arc;
 const CONCURRENCY: usize = 2;
 /// The number of batches in memory: those in the making, one that waits, and one that the model reads.
 const BATCHES_HELD: usize = CONCURRENCY + 2;
+/// The memory of a batch over that of its arrays: replies of other processes, and memory that the allocator keeps.
+const OVERHEAD: f64 = 1.4;
 /// The largest number of nodes whose rows are computed at once.
 const MAX_BLOCK: usize = 1 << 16;
 
@@ -216,6 +218,6 @@ impl<B: GnnBackend> Pass<'_, B> {
             }
         }
         let of_batch = self.config.memory_bytes as f64 / BATCHES_HELD as f64;
-        ((of_batch / bytes) as usize).clamp(1, MAX_BLOCK)
+        ((of_batch / (bytes * OVERHEAD)) as usize).clamp(1, MAX_BLOCK)
     }
 }
