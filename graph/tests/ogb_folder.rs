@@ -313,7 +313,7 @@ fn task_and_metric_of_ogb_are_respected() {
     };
     assert_eq!(notes("acc"), Vec::<String>::new());
     assert!(notes("rocauc")[0].contains("own by the area under the ROC curve: train with --metric roc-auc"));
-    assert!(notes("ap")[0].contains("`train` does not compute"));
+    assert!(notes("ap")[0].contains("own by another metric than the accuracy"));
     fs::write(folder.join("raw/node-label.csv"), "0,1\n1,1\n0,0\n1,0\n").unwrap();
     for (text, expected) in [
         (",own\nnum tasks,112\n", "its nodes have 112 labels each"),

@@ -22,7 +22,8 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// Draws lines with a dot for each point. `x_name` is the name of the horizontal axis. Returns an empty text without points.
+/// Draws lines with a dot for each point. `x_name` is the name of the horizontal axis. Returns an empty text without
+/// points.
 pub fn lines(title: &str, x_name: &str, series: &[Series]) -> String {
     let all = || series.iter().flat_map(|series| &series.points);
     let Some(&(first_x, first_y)) = all().next() else { return String::new() };

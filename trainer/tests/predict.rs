@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Instant;
 
 /// Trains a model with two processes, and returns the result of an evaluation with all neighbors.
 fn trained(task: &str, parts: &Path, model: &Path, flags: &[&str]) -> Value {
@@ -268,6 +269,41 @@ fn wrong_requests_are_refused_with_one_error() {
     predicted(&fake_graph.path, &model, &out, &[]);
     let error = error_of(&predict(&fake_graph.path, &model, &out, &[]));
     assert!(error.contains("holds predictions of an earlier run") && error.contains("--overwrite"), "{error}");
+}
+
+#[test]
+fn a_killed_run_leaves_no_partial_file() {
+    let parts = fake_parts(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    trained("node", &parts.path, &model, &[]);
+    let whole = folder.path().join("whole");
+    let start = Instant::now();
+    predicted(&parts.path, &model, &whole, &["--nproc-per-node", "2", "--format", "csv", "--output", "probability"]);
+    let needed = start.elapsed();
+    let names = ["predictions-00000-of-00002.csv", "predictions-00001-of-00002.csv"];
+    let complete = names.map(|name| std::fs::read(whole.join(name)).expect("a file"));
+    let mut num_killed = 0;
+    const RUNS: u32 = 16;
+    for run in 0..RUNS {
+        let out = folder.path().join(format!("out-{run}"));
+        let mut command = Command::new(TRAIN);
+        command.args(["predict", "--nproc-per-node", "2", "--format", "csv", "--output", "probability"]);
+        command.arg("--dataset-root-dir").arg(&parts.path).arg("--load-model").arg(&model).arg("--out").arg(&out);
+        unplace(&mut command);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("start train");
+        // The moments cover the whole run. Its end, where files are written, is as likely as its start.
+        std::thread::sleep(needed * (run + 1) / RUNS);
+        num_killed += u32::from(child.try_wait().expect("wait for a child").is_none());
+        let _ = child.kill();
+        let _ = child.wait();
+        for (name, complete) in names.iter().zip(&complete) {
+            if let Ok(found) = std::fs::read(out.join(name)) {
+                assert!(found == *complete, "run {run}: {name} has {} of {} bytes", found.len(), complete.len());
+            }
+        }
+    }
+    assert!(num_killed > RUNS / 2, "{num_killed} of {RUNS} were killed");
 }
 
 #[test]

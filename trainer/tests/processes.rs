@@ -137,8 +137,16 @@ fn losses_may_have_weights_and_gradients_may_be_accumulated() {
     let balanced = result(&["--class-weights", "balanced"]);
     assert_eq!(balanced, result(&["--class-weights", &weights.join(",")]));
     // Two ranks with one part each, and four that share them, count the same labels.
-    let four = result(&["--class-weights", "balanced", "--nproc-per-node", "4", "--lr", "0"]);
-    assert_eq!(four, result(&["--class-weights", &weights.join(","), "--nproc-per-node", "4", "--lr", "0"]));
+    let metrics = parts.path.join("../metrics.jsonl");
+    let loss = |weights: &str| -> f64 {
+        result(&["--class-weights", weights, "--nproc-per-node", "4", "--metrics", metrics.to_str().expect("UTF-8")]);
+        let text = std::fs::read_to_string(&metrics).expect("the metrics");
+        let line: Value = serde_json::from_str(text.lines().nth(2).expect("three epochs")).expect("JSON");
+        line["loss"].as_f64().expect("a loss")
+    };
+    let of_four = loss("balanced");
+    assert_eq!(of_four, loss(&weights.join(",")));
+    assert_ne!(of_four, loss("equal"));
     // With all neighbors and without shuffled draws, four steps of 16 seeds are one of 64.
     let exact = ["--num-neighbors", "-1,-1", "--optimizer", "sgd", "--lr", "0.5"];
     let large = result(&[&exact[..], &["--batch-size", "64"]].concat());

@@ -67,7 +67,7 @@ fn a_report_shows_the_epochs_of_its_runs() {
         for part in [
             "test_acc",
             "cut edges, %",
-            "largest part over the mean: nodes",
+            "largest part over the mean, nodes",
             "Slowest steps",
             "received MB",
             "num-epochs",

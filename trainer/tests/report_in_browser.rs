@@ -3,7 +3,7 @@
 
 mod programs;
 
-use programs::{fake_parts, node, run, stderr};
+use programs::{end, fake_parts, node, run, stderr};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -56,8 +56,9 @@ fn browse(page: &Path) -> Option<Output> {
             .args(["--window-size=1700,1000", "--dump-dom"])
             .arg(format!("--user-data-dir={}", profile.path().display()));
         command.arg(format!("file://{}", page.display())).stdin(Stdio::null());
-        if let Ok(output) = command.output() {
-            return Some(output);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Ok(browser) = command.spawn() {
+            return Some(end(browser));
         }
     }
     assert!(std::env::var_os("EDGECUT_REQUIRE_BROWSER").is_none(), "none of {BROWSERS:?} is installed");

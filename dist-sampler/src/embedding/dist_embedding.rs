@@ -59,7 +59,7 @@ pub struct EmbeddingConfig {
 pub struct DistEmbedding {
     node: Arc<DistGraph>,
     node_type: NodeTypeId,
-    table: u16,
+    table: u32,
     dim: usize,
     shard: Option<Arc<Shard>>,
     /// By part, the client of the process that holds its rows, `None` for this process.

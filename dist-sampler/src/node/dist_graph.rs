@@ -54,6 +54,8 @@ pub struct DistGraph {
     pub(crate) rows_in_flight: Vec<RowsInFlight>,
     /// The features of other parts' nodes that this machine keeps.
     pub(crate) cached: OnceLock<CachedFeatures>,
+    /// The clients of all ranks, made when rows of layers are first read.
+    rank_peers: OnceLock<Vec<Option<Arc<Peer>>>>,
     pub(crate) role: Role,
     cluster: Cluster,
     context: PeerContext,
@@ -211,6 +213,7 @@ impl DistGraph {
             layout,
             rows_in_flight: (0..num_node_types).map(|_| RowsInFlight::default()).collect(),
             cached,
+            rank_peers: OnceLock::new(),
             role,
             cluster,
             idle,
@@ -362,14 +365,22 @@ impl DistGraph {
         self.layout.processes_of(part as usize).start
     }
 
+    /// Returns the client of each rank, `None` for this process. All tables of rows share them.
+    pub(crate) fn rank_peers(&self) -> Result<&[Option<Arc<Peer>>], SampleError> {
+        if let Some(peers) = self.rank_peers.get() {
+            return Ok(peers);
+        }
+        let peer = |rank: usize| {
+            let is_own = rank == self.cluster.rank();
+            (!is_own).then(|| self.peer_of(self.layout.group_of(rank) as u32, rank)).transpose()
+        };
+        let peers = (0..self.cluster.world_size()).map(peer).collect::<Result<Vec<_>, _>>()?;
+        Ok(self.rank_peers.get_or_init(|| peers))
+    }
+
     /// Returns the processes that hold a part.
     pub(crate) fn holders_of(&self, part: usize) -> Range<usize> {
         self.layout.processes_of(part)
-    }
-
-    /// Returns the part that a rank holds.
-    pub(crate) fn group_of(&self, rank: usize) -> usize {
-        self.layout.group_of(rank)
     }
 
     /// Returns true if the same number of processes holds each part.

@@ -21,37 +21,37 @@ pub(crate) enum Held {
 
 impl Shards {
     /// Adds a table and returns its number. `None` means that this process holds no rows of the table.
-    pub(crate) fn add(&self, shard: Option<Arc<Shard>>) -> u16 {
+    pub(crate) fn add(&self, shard: Option<Arc<Shard>>) -> u32 {
         self.push(shard.map_or(Held::Nothing, Held::Embedding))
     }
 
     /// Adds a table of computed rows and returns its number.
-    pub(crate) fn add_rows(&self, rows: Arc<RowTable>) -> u16 {
+    pub(crate) fn add_rows(&self, rows: Arc<RowTable>) -> u32 {
         self.push(Held::Rows(rows))
     }
 
-    fn push(&self, held: Held) -> u16 {
+    fn push(&self, held: Held) -> u32 {
         let mut shards = self.0.write().unwrap_or_else(PoisonError::into_inner);
         shards.push(held);
-        shards.len() as u16 - 1
+        shards.len() as u32 - 1
     }
 
     /// Stops serving a table. Its number is not used again.
-    pub(crate) fn remove(&self, table: u16) {
+    pub(crate) fn remove(&self, table: u32) {
         let mut shards = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(held) = shards.get_mut(usize::from(table)) {
+        if let Some(held) = shards.get_mut(table as usize) {
             *held = Held::Nothing;
         }
     }
 
     /// Returns the rows of a table that this process holds.
-    pub(crate) fn held(&self, table: u16) -> Held {
+    pub(crate) fn held(&self, table: u32) -> Held {
         let shards = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        shards.get(usize::from(table)).cloned().unwrap_or(Held::Nothing)
+        shards.get(table as usize).cloned().unwrap_or(Held::Nothing)
     }
 
     /// Returns the rows of an embedding that this process holds.
-    pub(crate) fn embedding(&self, table: u16) -> Result<Arc<Shard>, Refusal> {
+    pub(crate) fn embedding(&self, table: u32) -> Result<Arc<Shard>, Refusal> {
         match self.held(table) {
             Held::Embedding(shard) => Ok(shard),
             Held::Nothing | Held::Rows(_) => Err(absent(table)),
@@ -59,8 +59,8 @@ impl Shards {
     }
 }
 
-/// Returns the refusal of a request for a table of which a process holds no rows.
-pub(crate) fn absent(table: u16) -> Refusal {
+/// Returns the refusal of a request for a table whose rows this process does not hold.
+pub(crate) fn absent(table: u32) -> Refusal {
     Refusal::Invalid(format!("this process holds no rows of table {table}"))
 }
 

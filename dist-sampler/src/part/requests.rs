@@ -164,7 +164,7 @@ pub(crate) struct HasEdgesRequest {
 /// A request for rows of an embedding, or for computed rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PullRequest {
-    pub(crate) table: u16,
+    pub(crate) table: u32,
     /// The number of steps that the rows must have taken; 0 for computed rows.
     pub(crate) version: u64,
     /// Rows in the part, or of computed rows in the file of the process, `u32` each.
@@ -175,7 +175,7 @@ pub(crate) struct PullRequest {
 /// Gradients of rows of an embedding, for the step after a version.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PushRequest {
-    pub(crate) table: u16,
+    pub(crate) table: u32,
     pub(crate) version: u64,
     pub(crate) rank: u32,
     /// The number of this piece among the pieces of the rank. A piece that arrives twice counts once.

@@ -7,7 +7,6 @@ use crate::node::dist_graph::{DistGraph, SeedShare};
 use crate::node::routing::Elsewhere;
 use crate::part::requests::PullRequest;
 use crate::rows::row_table::RowTable;
-use crate::rpc::peer::Peer;
 use crate::shared_dataset::space::check_space;
 use crate::shared_dataset::temporary_folder::TemporaryFolder;
 use edgecut_graph::{
@@ -43,11 +42,9 @@ pub struct DistRows {
     node: Arc<DistGraph>,
     node_type: NodeTypeId,
     dim: usize,
-    table: u16,
+    table: u32,
     own: Arc<RowTable>,
     owners: Owners,
-    /// The client of each rank, `None` for this process.
-    peers: Vec<Option<Arc<Peer>>>,
 }
 
 /// The division of rows over the ranks, which is that of the seeds.
@@ -106,6 +103,11 @@ impl DistRows {
         (first.saturating_add(mine as u32)..end).step_by(sharers)
     }
 
+    /// Returns true if this process holds the row of a node, which is a global id.
+    pub fn holds(&self, node: u32) -> bool {
+        self.owners.find(node).0 == self.node.cluster().rank()
+    }
+
     /// Returns the graph to which the nodes belong.
     pub fn node(&self) -> &Arc<DistGraph> {
         &self.node
@@ -120,10 +122,11 @@ impl DistRows {
     /// # Errors
     /// An error of a peer.
     pub async fn pull(&self, nodes: &[u32]) -> Result<Vec<f32>, SampleError> {
+        let peers = self.node.rank_peers()?;
         let Asked { own, others } = self.locate(nodes);
         let per_piece = (self.node.config.fetch_chunk_bytes / (self.dim * size_of::<f32>())).max(1);
         let mut pieces = Vec::new();
-        for (peer, Elsewhere { rows, positions }) in self.peers.iter().zip(&others) {
+        for (peer, Elsewhere { rows, positions }) in peers.iter().zip(&others) {
             let Some(peer) = peer else { continue };
             for (rows, positions) in rows.chunks(per_piece).zip(positions.chunks(per_piece)) {
                 pieces.push(async move {
@@ -146,7 +149,7 @@ impl DistRows {
     fn locate(&self, nodes: &[u32]) -> Asked {
         let this = self.node.cluster().rank();
         let mut own = vec![GatheredRows::ELSEWHERE; nodes.len()];
-        let mut others = vec![Elsewhere::default(); self.peers.len()];
+        let mut others = vec![Elsewhere::default(); self.node.cluster().world_size()];
         for (position, &node) in nodes.iter().enumerate() {
             let (rank, row) = self.owners.find(node);
             if rank == this {
@@ -208,7 +211,9 @@ impl RowsWriter {
         let len = (book.range(PartitionId(parts.end - 1)).end - book.range(PartitionId(parts.start)).start) as usize;
         let expected = len.saturating_sub(mine).div_ceil(sharers);
         let in_folder = |error: std::io::Error| failed(GraphError::io(scratch_dir, error));
-        check_space(scratch_dir, (expected * dim * size_of::<f32>()) as u64).map_err(in_folder)?;
+        // The other processes of the machine write as much at the same time.
+        let num_processes = node.cluster().local_world_size().max(1);
+        check_space(scratch_dir, (num_processes * expected * dim * size_of::<f32>()) as u64).map_err(in_folder)?;
         let folder = TemporaryFolder::create(scratch_dir).map_err(in_folder)?;
         let path = folder.dir().join(FILE);
         let create = || {
@@ -251,15 +256,10 @@ impl RowsWriter {
         let rows = map_features(&self.path, [self.expected, self.dim], FeatureDtype::F32).map_err(failed)?;
         drop(self.folder);
         let own = Arc::new(RowTable::new(rows));
-        let peer = |rank: usize| {
-            let is_own = rank == self.node.cluster().rank();
-            (!is_own).then(|| self.node.peer_of(self.node.group_of(rank) as u32, rank)).transpose()
-        };
-        let peers = (0..self.node.cluster().world_size()).map(peer).collect::<Result<_, _>>()?;
         let table = self.node.shards.add_rows(own.clone());
         let owners = Owners::new(&self.node, self.node_type);
         let Self { node, node_type, dim, .. } = self;
-        Ok(DistRows { node, node_type, dim, table, own, owners, peers })
+        Ok(DistRows { node, node_type, dim, table, own, owners })
     }
 }
 

@@ -16,8 +16,9 @@ use std::path::Path;
 /// processes must call this.
 ///
 /// Only the first process calls `load`. It writes the dataset to the system's temporary folder (set `TMPDIR` to choose
-/// another). It fails before it writes if the folder has too little space. All processes map the files, so the machine holds them in memory once. The files are removed as soon as
-/// all have mapped them. Files of a process that was killed before that are removed by the next call.
+/// another). It fails before it writes if the folder has too little space. All processes map the files, so the machine
+/// holds them in memory once. The files are removed as soon as all have mapped them. Files of a process that was killed
+/// before that are removed by the next call.
 ///
 /// ```
 /// use edgecut_cluster::Cluster;

@@ -19,7 +19,8 @@ pub fn temporary_folder_in_memory() -> Option<PathBuf> {
 pub(crate) fn check_space(folder: &Path, needed: u64) -> Result<()> {
     let found = statvfs(folder)?;
     let left = found.f_bavail.saturating_mul(found.f_frsize);
-    if left >= needed {
+    // Some network file systems do not tell their size.
+    if left >= needed || found.f_blocks == 0 {
         return Ok(());
     }
     let what = format!("{:.2} GB are needed, but {:.2} GB are free", needed as f64 / 1e9, left as f64 / 1e9);

@@ -37,7 +37,7 @@ pub enum Neighborhoods {
         batch_size: usize,
         /// The random seed.
         seed: u64,
-        /// The limits of the layer-wise method, of which the folder applies.
+        /// The memory for batches, and the folder of the file of rows.
         files: LayerWiseConfig,
     },
 }
@@ -95,6 +95,7 @@ pub fn predict_node<'s, B: GnnBackend>(
     }
     let embeddings = trained.embeddings(node, saved)?;
     let target = trained.node_type(node, config.node_type.as_deref())?;
+    trained.check_classified(node, target, &config.wanted)?;
     if num_neighbors.num_hops() != trained.num_layers() {
         let layers = trained.num_layers();
         let hops = num_neighbors.num_hops();
@@ -193,19 +194,12 @@ impl<M> Trained<'_, M> {
             WantedRows::Logits => self.model.num_passes(),
             WantedRows::Layer(layer) => self.passes_of_layer(layer)?,
         };
-        if config.wanted == WantedRows::Logits && Some(target) != self.classified {
-            let name = &node.part().meta().node_types[target.index()].name;
-            let what = format!("the model does not classify nodes of type {name}: ask for embeddings");
-            return Err(TrainError::Config { what });
-        }
+        self.check_classified(node, target, &config.wanted)?;
         let input = LayerWiseInput { node, options: self.options, embeddings: &embeddings };
         let Neighborhoods::LayerWise(limits) = &config.neighborhoods else {
             unreachable!("the caller has chosen the layer-wise method");
         };
-        let rows = layer_wise(&input, self.model, (target, num_passes), limits, world, device);
-        // Embeddings answer the other ranks until all of them are done.
-        world.barrier()?;
-        rows
+        layer_wise(&input, self.model, (target, num_passes), limits, world, device)
     }
 
     /// Checks that the graph is one that the model can read, and loads the embeddings.
@@ -246,6 +240,16 @@ impl<M> Trained<'_, M> {
             };
             TrainError::Config { what }
         })
+    }
+
+    /// Checks that the model classifies the nodes of a type if logits are wanted.
+    fn check_classified(&self, node: &DistGraph, target: NodeTypeId, wanted: &WantedRows) -> Result<(), TrainError> {
+        if *wanted != WantedRows::Logits || Some(target) == self.classified {
+            return Ok(());
+        }
+        let name = &node.part().meta().node_types[target.index()].name;
+        let what = format!("the model does not classify nodes of type {name}: ask for embeddings");
+        Err(TrainError::Config { what })
     }
 
     /// Returns the number of layers that read neighbors.

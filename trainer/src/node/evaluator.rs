@@ -15,6 +15,7 @@ use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::DistNeighborLoader;
+use edgecut_dist_sampler::DistRows;
 use edgecut_graph::Split;
 use std::sync::Arc;
 
@@ -54,6 +55,23 @@ impl<B: GnnBackend> NodeEvaluator<B> {
     }
 }
 
+impl<B: GnnBackend> NodeEvaluator<B> {
+    /// Returns the scores of logits on a split.
+    fn judge(
+        &self,
+        layer_wise: &LayerWise,
+        rows: &DistRows,
+        split: Split,
+        model: &impl NodeClassifier<B>,
+        world: &mut ProcessGroup,
+    ) -> Result<ClassificationScores, TrainError> {
+        let mut state = ClassificationState::new(split, self.metric, self.num_classes);
+        let batches = layer_wise.batches::<B>(split, rows, world, &self.device)?;
+        let totals = run_evaluation(model, batches, Ok, |logits, labels| state.add(logits, labels), world)?;
+        Ok(state.scores(&totals, world)?)
+    }
+}
+
 impl<B: GnnBackend, M: NodeClassifier<B>> Evaluator<B, M> for NodeEvaluator<B> {
     type Scores = ClassificationScores;
     type Result = ClassificationResult;
@@ -74,11 +92,8 @@ impl<B: GnnBackend, M: NodeClassifier<B>> Evaluator<B, M> for NodeEvaluator<B> {
         world: &mut ProcessGroup,
     ) -> Result<ClassificationScores, TrainError> {
         if let Some(layer_wise) = &self.layer_wise {
-            let mut state = ClassificationState::new(split, self.metric, self.num_classes);
-            let batches =
-                layer_wise.batches(split, (model.layered(), embeddings), self.options, world, &self.device)?;
-            let totals = run_evaluation(model, batches, Ok, |logits, labels| state.add(logits, labels), world)?;
-            return Ok(state.scores(&totals, world)?);
+            let rows = layer_wise.logits((model.layered(), embeddings), self.options, world, &self.device)?;
+            return self.judge(layer_wise, &rows, split, model, world);
         }
         let loader = if split == Split::Test { &self.test } else { &self.valid };
         let batches = tensor_batches(loader, 0, &self.schema, self.options, &self.device);
@@ -86,6 +101,27 @@ impl<B: GnnBackend, M: NodeClassifier<B>> Evaluator<B, M> for NodeEvaluator<B> {
         let fill = |batch| embeddings.fill(batch, &self.device);
         let totals = run_evaluation(model, batches, fill, |logits, labels| state.add(logits, labels), world)?;
         Ok(state.scores(&totals, world)?)
+    }
+
+    // Computes the layers once for both splits.
+    fn evaluate_trained(
+        &self,
+        model: &M,
+        embeddings: &Embeddings,
+        world: &mut ProcessGroup,
+    ) -> Result<ClassificationResult, TrainError> {
+        let [valid, test] = match &self.layer_wise {
+            Some(layer_wise) => {
+                let rows = layer_wise.logits((model.layered(), embeddings), self.options, world, &self.device)?;
+                let valid = self.judge(layer_wise, &rows, Split::Valid, model, world)?;
+                [valid, self.judge(layer_wise, &rows, Split::Test, model, world)?]
+            }
+            None => {
+                let valid = self.evaluate(Split::Valid, model, embeddings, world)?;
+                [valid, self.evaluate(Split::Test, model, embeddings, world)?]
+            }
+        };
+        Ok(Evaluator::<B, M>::result(self, 0, valid, test))
     }
 
     fn result(&self, best_epoch: u64, valid: ClassificationScores, test: ClassificationScores) -> ClassificationResult {

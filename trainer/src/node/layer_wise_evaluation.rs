@@ -39,6 +39,10 @@ impl LayerWise {
     /// Returns `None` if the configuration does not ask for it.
     pub(super) fn new(data: &NodeData, config: &TrainingConfig) -> Result<Option<Self>, TrainError> {
         let Some(limits) = config.eval_layer_wise.clone() else { return Ok(None) };
+        if data.node.is_client() {
+            let what = "servers compute no layers: evaluate sampled batches (`eval=sampled`)";
+            return Err(TrainError::Config { what: what.into() });
+        }
         if config.sampler.temporal.is_some() {
             let what = "the neighbors of a node depend on the time of the seed, so layers cannot be computed for all \
                         nodes at once: evaluate sampled batches (`eval=sampled`)";
@@ -47,16 +51,14 @@ impl LayerWise {
         Ok(Some(Self { node: data.node.clone(), seed_type: data.seed_type, limits }))
     }
 
-    /// Computes the logits of all nodes, and returns those of a split in batches, as many on each rank. Every rank must
-    /// call this.
-    pub(super) fn batches<B: GnnBackend>(
+    /// Computes the logits of all nodes. Every rank must call this.
+    pub(super) fn logits<B: GnnBackend>(
         &self,
-        split: Split,
         (layered, embeddings): (Option<&dyn LayeredModel<B>>, &Embeddings),
         options: BatchOptions,
         world: &mut ProcessGroup,
         device: &B::Device,
-    ) -> Result<impl Iterator<Item = Made<Judged<B>>> + use<B>, TrainError> {
+    ) -> Result<DistRows, TrainError> {
         let Some(layered) = layered else {
             let what = "the layers of this model cannot be computed one after the other: evaluate sampled batches \
                         (`eval=sampled`)";
@@ -64,7 +66,17 @@ impl LayerWise {
         };
         let input = LayerWiseInput { node: &self.node, options, embeddings };
         let passes = layered.num_passes();
-        let rows = layer_wise(&input, layered, (self.seed_type, passes), &self.limits, world, device)?;
+        layer_wise(&input, layered, (self.seed_type, passes), &self.limits, world, device)
+    }
+
+    /// Returns the logits of the nodes of a split in batches, as many on each rank. Every rank must call this.
+    pub(super) fn batches<'a, B: GnnBackend>(
+        &self,
+        split: Split,
+        rows: &'a DistRows,
+        world: &mut ProcessGroup,
+        device: &B::Device,
+    ) -> Result<impl Iterator<Item = Made<Judged<B>>> + use<'a, B>, TrainError> {
         // Ranks that share parts divide their nodes as a loader does.
         let share = self.node.seed_share();
         let nodes = self.node.split_nodes(self.seed_type, split)?;
@@ -74,7 +86,7 @@ impl LayerWise {
         let device = device.clone();
         Ok((0..steps[0] as usize).map(move |step| {
             let block = nodes.chunks(BLOCK).nth(step).unwrap_or_default();
-            Ok(judged(&rows, block, &device))
+            Ok(judged(rows, block, &device))
         }))
     }
 }

@@ -47,7 +47,8 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// Fails if a file is missing or truncated, if a count contradicts another file, if the split scheme does not exist or
 /// is ambiguous, and for any bad line: an id out of range, a value that is not a finite number, or a row of another
-/// length. A dataset with several labels per node, such as ogbn-proteins, is refused. Each error names the file and the line, counted from 1.
+/// length. A dataset with several labels per node, such as ogbn-proteins, is refused. Each error names the file and the
+/// line, counted from 1.
 pub fn read_ogb(name: &str, folder: &Path, split: Option<&str>) -> Result<Dataset, GraphError> {
     let raw = folder.join("raw");
     let edge_file = edge_file(&raw)?;

@@ -110,7 +110,7 @@ impl OgbProperties {
         }
         let why = format!(
             "its nodes have {} labels each, one per task, but models have one label per node: save one column of \
-             node-label as y.npy in a folder of arrays",
+             node-label as y.npy in a folder of arrays ({error})",
             self.num_tasks
         );
         GraphError::format(folder, why)
@@ -121,7 +121,7 @@ impl OgbProperties {
         let metric = match self.metric {
             Metric::Accuracy => return None,
             Metric::RocAuc => "the area under the ROC curve: train with --metric roc-auc",
-            Metric::Other => "a metric that `train` does not compute",
+            Metric::Other => "another metric than the accuracy, see its master.csv",
         };
         Some(format!("OGB compares models of {name} by {metric}"))
     }

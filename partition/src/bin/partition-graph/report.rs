@@ -28,6 +28,9 @@ pub(crate) fn write_report(dir: &Path, meta: &Meta, out: &Path) -> anyhow::Resul
     if meta.report.parts.len() <= MOST_PARTS {
         let edges = cut_matrix(dir).context("--report: count the edges between parts")?;
         page.charts("Edges between parts", &cut(&edges));
+    } else {
+        let what = format!("<p>The matrix is drawn for up to {MOST_PARTS} parts.</p>");
+        page.section("Edges between parts", &what);
     }
     write_output(out, page.finish().as_bytes()).with_context(|| format!("--report: write {}", out.display()))
 }

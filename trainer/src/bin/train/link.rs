@@ -38,7 +38,7 @@ pub(crate) fn run<B: TrainingBackend>(args: &LinkArgs, rank: &Rank, device: &B::
         if args.training.stats {
             traffic_table::report(&mut reporter.reporter, &job.node, job.world)?;
         }
-        reporter.reporter.partition(job.node.part().meta())?;
+        reporter.reporter.partition(data)?;
         report(&mut reporter.reporter, &result)?;
         reporter.reporter.write_report()
     })

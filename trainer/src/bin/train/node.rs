@@ -42,7 +42,7 @@ pub(crate) fn run<B: TrainingBackend>(args: &NodeArgs, rank: &Rank, device: &B::
         if args.training.stats {
             traffic_table::report(&mut reporter.reporter, &job.node, job.world)?;
         }
-        reporter.reporter.partition(job.node.part().meta())?;
+        reporter.reporter.partition(data)?;
         reporter.reporter.classification(&result)?;
         reporter.reporter.write_report()
     })

@@ -12,7 +12,7 @@ use crate::tensorboard::EventFile;
 use anyhow::Context;
 use edgecut_cluster::{Attempt, ProcessGroup};
 use edgecut_dist_sampler::DistGraph;
-use edgecut_graph::{Meta, Report};
+use edgecut_graph::{META_FILE, Meta, Report};
 use edgecut_status::{StatusServer, serve_status};
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::ModelSaver;
@@ -176,8 +176,12 @@ impl Reporter {
 }
 
 impl Reporter {
-    /// Writes the quality of the partition to the metrics file, unless there is one part only.
-    pub(crate) fn partition(&mut self, meta: &Meta) -> anyhow::Result<()> {
+    /// Writes the quality of the partition in a folder to the metrics file. Nothing is written for a graph at servers, in
+    /// one part, or not partitioned.
+    pub(crate) fn partition(&mut self, dir: Option<&Path>) -> anyhow::Result<()> {
+        let Some(dir) = dir.filter(|dir| self.metrics.is_some() && dir.join(META_FILE).exists()) else { return Ok(()) };
+        // A process may hold several parts as one. The folder describes all of them.
+        let meta = Meta::read(dir)?;
         if meta.num_parts == 1 {
             return Ok(());
         }

@@ -101,8 +101,9 @@ pub(crate) struct TrainingArgs {
     #[arg(long, value_name = "LIST", value_parser = num_neighbors, allow_hyphen_values = true)]
     pub(crate) eval_num_neighbors: Option<NumNeighborsArg>,
     /// Evaluation of nodes: batches with the fan-outs of --eval-num-neighbors (sampled), or each layer over all nodes with
-    /// all neighbors, which is exact and computes no row twice (layer-wise; train node only)
-    #[arg(long, value_enum, value_name = "sampled|layer-wise", default_value_t = EvalName::Sampled, conflicts_with = "eval_num_neighbors")]
+    /// all neighbors, which is exact and computes no row twice (layer-wise; train node only). The second takes up to
+    /// 512 MiB of memory, and files of two layers in the system's temporary folder (TMPDIR)
+    #[arg(long, value_enum, value_name = "sampled|layer-wise", default_value_t = EvalName::Sampled)]
     pub(crate) eval: EvalName,
     /// Maximum number of seeds per batch and rank. The seeds of a rank are spread evenly over the steps of an epoch
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
@@ -225,6 +226,10 @@ impl TrainingArgs {
             bail!(UsageError(format!(
                 "--num-neighbors has {given} fan-outs, but --num-layers is {layers}: give one fan-out per layer"
             )));
+        }
+        if self.eval == EvalName::LayerWise && self.eval_num_neighbors.is_some() {
+            let what = "--eval layer-wise reads all neighbors: leave out --eval-num-neighbors";
+            bail!(UsageError(what.into()));
         }
         let eval_num_neighbors = match &self.eval_num_neighbors {
             Some(given) if self.model != ModelName::Embedding => given.value.clone(),

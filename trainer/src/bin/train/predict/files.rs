@@ -8,7 +8,6 @@ use edgecut_graph::npy_header;
 use edgecut_output::OutputFile;
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Returns the name of the column of a value, or the prefix of the names of several columns.
@@ -108,12 +107,10 @@ impl Table {
     }
 }
 
-/// An array with a row per node, in any order of writing.
+/// An array with a row per node.
 pub(super) struct NpyFile {
     path: PathBuf,
     output: OutputFile,
-    header_bytes: u64,
-    row_bytes: u64,
 }
 
 impl NpyFile {
@@ -121,34 +118,24 @@ impl NpyFile {
     pub(super) fn create(path: &Path, kind: Rows, num_rows: usize, width: usize) -> anyhow::Result<Self> {
         let create = || {
             let output = OutputFile::create(path)?;
-            let (header, row_bytes) = match kind {
-                Rows::Class => (npy_header::<i64>(&[num_rows])?, 8),
-                _ => (npy_header::<f32>(&[num_rows, width])?, 4 * width as u64),
+            let header = match kind {
+                Rows::Class => npy_header::<i64>(&[num_rows])?,
+                _ => npy_header::<f32>(&[num_rows, width])?,
             };
-            let header_bytes = header.len() as u64;
-            output.file().set_len(header_bytes + num_rows as u64 * row_bytes)?;
-            output.file().write_all_at(&header, 0)?;
-            Ok::<_, std::io::Error>((output, header_bytes, row_bytes))
+            output.file().write_all(&header)?;
+            Ok::<_, std::io::Error>(output)
         };
-        let (output, header_bytes, row_bytes) = create().with_context(|| format!("--out: write {}", path.display()))?;
-        Ok(Self { path: path.to_owned(), output, header_bytes, row_bytes })
+        let output = create().with_context(|| format!("--out: write {}", path.display()))?;
+        Ok(Self { path: path.to_owned(), output })
     }
 
-    /// Writes rows at their positions. Consecutive positions are written together.
-    pub(super) fn write(&mut self, positions: &[u64], values: &Values) -> anyhow::Result<()> {
+    /// Appends rows.
+    pub(super) fn push(&mut self, values: &Values) -> anyhow::Result<()> {
         let bytes: &[u8] = match values {
             Values::Classes(classes) => bytemuck::cast_slice(classes),
             Values::Numbers(numbers) => bytemuck::cast_slice(numbers),
         };
-        let mut start = 0;
-        for run in positions.chunk_by(|a, b| a + 1 == *b) {
-            let end = start + run.len() * self.row_bytes as usize;
-            let at = self.header_bytes + run[0] * self.row_bytes;
-            let written = self.output.file().write_all_at(&bytes[start..end], at);
-            written.with_context(|| format!("write {}", self.path.display()))?;
-            start = end;
-        }
-        Ok(())
+        self.output.file().write_all(bytes).with_context(|| format!("write {}", self.path.display()))
     }
 
     pub(super) fn commit(self) -> anyhow::Result<()> {

@@ -20,10 +20,10 @@ use edgecut_graph::Split;
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{LayerWiseConfig, Neighborhoods, PredictionConfig, PredictionJob, WantedRows};
 use edgecut_trainer::model_file::{ModelTask, task_of_model};
+use edgecut_trainer::ops::Precision;
 use files::{NpyFile, Table, write_ids};
 use selection::Selection;
 use serde::Serialize;
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use values::{Values, class_of};
@@ -57,17 +57,14 @@ struct PredictFlags<'a> {
 }
 
 pub(crate) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+    args.device.check_types::<B>(Precision::F32, device)?;
     let selection = Selection::read(&args.nodes)?;
     let scratch_dir = args.scratch_dir.clone().unwrap_or_else(std::env::temp_dir);
     if !scratch_dir.is_dir() {
         bail!("--scratch-dir {}: it is not a folder: create it, or choose another", scratch_dir.display());
     }
     if rank.local_rank == 0 {
-        let is_prediction = |name: &str| {
-            let is_table = name.ends_with(".csv") || name.ends_with(".parquet");
-            ["predictions.npy", "node_ids.npy"].contains(&name) || (name.starts_with("predictions") && is_table)
-        };
-        prepare(&args.out, "predictions", is_prediction, args.overwrite)?;
+        prepare(&args.out, "predictions", is_output, args.overwrite)?;
     }
     let flags = PredictFlags { args, listed: selection.checksum() };
     serving::run(&args.job, &args.part, rank, &flags, |job| {
@@ -116,9 +113,11 @@ fn compute<B: TrainingBackend>(
         _ => WantedRows::Logits,
     };
     let config = PredictionConfig { wanted, node_type: args.node_type.clone(), neighborhoods };
+    let precision = args.device.mixed_precision.unwrap_or_default();
     match task_of_model(&bytes, path)? {
         ModelTask::Node => {
-            let (model, model_config, embeddings) = B::open_node_model(&bytes, path, device)?;
+            let (mut model, model_config, embeddings) = B::open_node_model(&bytes, path, device)?;
+            model.set_precision(precision);
             let job = PredictionJob { node: &job.node, world: job.world, device };
             Ok(B::predict_node(job, &model, &model_config, (&embeddings).into(), &config)?)
         }
@@ -129,7 +128,8 @@ fn compute<B: TrainingBackend>(
                     path.display()
                 )));
             }
-            let (model, model_config, embeddings) = B::open_link_model(&bytes, path, device)?;
+            let (mut model, model_config, embeddings) = B::open_link_model(&bytes, path, device)?;
+            model.set_precision(precision);
             let job = PredictionJob { node: &job.node, world: job.world, device };
             Ok(B::predict_link_rows(job, &model, &model_config, (&embeddings).into(), &config)?)
         }
@@ -154,10 +154,15 @@ fn write(
     if args.format != Format::Npy && !args.gather {
         let stem = format!("predictions-{rank:05}-of-{:05}", job.world.size());
         let mut file = Table::create(&args.out, &stem, args, rows.dim())?;
-        let nodes: Vec<u32> = rows.own_nodes().collect();
-        for nodes in nodes.chunks(BLOCK) {
-            let block = Block::read(args, rows, selected, nodes)?;
-            file.push(&block.ids, &block.values)?;
+        let mut own = rows.own_nodes();
+        let mut steps = [own.len().div_ceil(BLOCK) as u64];
+        job.world.all_reduce(&mut steps, ReduceOp::Max)?;
+        for _ in 0..steps[0] {
+            let nodes: Vec<u32> = own.by_ref().take(BLOCK).collect();
+            let (ids, nodes) = selected_of(rows, selected, nodes)?;
+            file.push(&ids, &values_of(args, rows, &nodes)?)?;
+            // Meeting at every block bounds the wait for a slow rank to the time of one block.
+            job.world.barrier()?;
         }
         file.commit()?;
         // All files are complete, or the job fails.
@@ -173,13 +178,19 @@ fn write(
         (0, _) => Some(GatheredFile::Table(Table::create(&args.out, "predictions", args, rows.dim())?)),
         _ => None,
     };
-    for first in (0..num_nodes as u32).step_by(BLOCK) {
+    for first in (0..num_rows).step_by(BLOCK) {
+        let end = (first + BLOCK).min(num_rows);
         if let Some(file) = &mut file {
-            let nodes: Vec<u32> = (first..first.saturating_add(BLOCK as u32).min(num_nodes as u32)).collect();
-            let block = Block::read(args, rows, selected, &nodes)?;
+            let ids: Vec<u32> = match selected {
+                Some(ids) => ids[first..end].to_vec(),
+                None => (first as u32..end as u32).collect(),
+            };
+            let node = rows.node();
+            let nodes = node.handle().block_on(node.find_originals(rows.node_type(), &ids))?;
+            let values = values_of(args, rows, &nodes)?;
             match file {
-                GatheredFile::Table(file) => file.push(&block.ids, &block.values)?,
-                GatheredFile::Array(file) => file.write(&block.positions(selected), &block.values)?,
+                GatheredFile::Table(file) => file.push(&ids, &values)?,
+                GatheredFile::Array(file) => file.push(&values)?,
             }
         }
         job.world.barrier()?;
@@ -204,39 +215,30 @@ enum GatheredFile {
     Array(NpyFile),
 }
 
-/// The predictions of some of the selected nodes.
-struct Block {
-    /// The ids in the dataset.
-    ids: Vec<u32>,
-    values: Values,
+/// Returns true for the names of files that this command writes.
+fn is_output(name: &str) -> bool {
+    if ["predictions.npy", "node_ids.npy", "predictions.csv", "predictions.parquet"].contains(&name) {
+        return true;
+    }
+    let is_number = |text: &str| text.len() >= 5 && text.bytes().all(|digit| digit.is_ascii_digit());
+    let stem = name.strip_suffix(".csv").or_else(|| name.strip_suffix(".parquet"));
+    let numbers = stem.and_then(|stem| stem.strip_prefix("predictions-")?.split_once("-of-"));
+    numbers.is_some_and(|(rank, ranks)| is_number(rank) && is_number(ranks))
 }
 
-impl Block {
-    /// Reads the rows of those of `nodes`, which are global ids, that are selected.
-    fn read(args: &PredictArgs, rows: &DistRows, selected: Option<&[u32]>, nodes: &[u32]) -> anyhow::Result<Self> {
-        let wanted = Wanted { original_ids: true, ..Wanted::default() };
-        let node = rows.node();
-        let all = node.handle().block_on(node.fetch(rows.node_type(), nodes.to_vec(), wanted))?.original_ids;
-        let mut ids = Vec::with_capacity(all.len());
-        let mut kept = Vec::with_capacity(all.len());
-        for (&id, &node) in all.iter().zip(nodes) {
-            if selected.is_none_or(|selected| selected.binary_search(&id).is_ok()) {
-                ids.push(id);
-                kept.push(node);
-            }
-        }
-        let values = node.handle().block_on(rows.pull(&kept))?;
-        Ok(Self { ids, values: Values::of(values, rows.dim(), args.output) })
-    }
+/// Returns the ids in the dataset of those of `nodes`, which are global ids, that are selected, and these nodes.
+fn selected_of(rows: &DistRows, selected: Option<&[u32]>, nodes: Vec<u32>) -> anyhow::Result<(Vec<u32>, Vec<u32>)> {
+    let wanted = Wanted { original_ids: true, ..Wanted::default() };
+    let node = rows.node();
+    let all = node.handle().block_on(node.fetch(rows.node_type(), nodes.clone(), wanted))?.original_ids;
+    let is_selected = |id: &u32| selected.is_none_or(|selected| selected.binary_search(id).is_ok());
+    Ok(all.into_iter().zip(nodes).filter(|(id, _)| is_selected(id)).unzip())
+}
 
-    /// Returns the position of each node in an array of the selected nodes by id.
-    fn positions(&self, selected: Option<&[u32]>) -> Vec<u64> {
-        let position = |&id: &u32| match selected {
-            None => u64::from(id),
-            Some(selected) => selected.partition_point(|&other| other < id) as u64,
-        };
-        self.ids.iter().map(position).collect()
-    }
+/// Returns the values to write for nodes, which are global ids.
+fn values_of(args: &PredictArgs, rows: &DistRows, nodes: &[u32]) -> anyhow::Result<Values> {
+    let values = rows.node().handle().block_on(rows.pull(nodes))?;
+    Ok(Values::of(values, rows.dim(), args.output))
 }
 
 /// Returns the accuracy on the training, validation and test nodes. Every rank must call this.
@@ -245,11 +247,10 @@ fn accuracies(rows: &DistRows, job: &mut Serving<'_>) -> anyhow::Result<[Option<
     let node_type = rows.node_type();
     let mut counts = [[0_u64; 2]; 3];
     if node.part().meta().node_types[node_type.index()].num_classes > 0 {
-        let own: HashSet<u32> = rows.own_nodes().collect();
         for (split, counts) in Split::ALL.into_iter().zip(&mut counts) {
-            // The nodes of all parts whose seeds this rank shares, of which it counts its own.
-            let nodes: Vec<u32> = node.split_nodes(node_type, split)?;
-            let nodes: Vec<u32> = nodes.into_iter().filter(|node| own.contains(node)).collect();
+            // Ranks that share parts find the same nodes. Each counts those whose rows it holds.
+            let nodes = node.split_nodes(node_type, split)?;
+            let nodes: Vec<u32> = nodes.into_iter().filter(|&node| rows.holds(node)).collect();
             let wanted = Wanted { labels: true, ..Wanted::default() };
             for nodes in nodes.chunks(BLOCK) {
                 let labels = node.handle().block_on(node.fetch(node_type, nodes.to_vec(), wanted))?.labels;

@@ -190,9 +190,9 @@ fn partitions(runs: &[Run]) -> String {
         "parts",
         "cut edges, %",
         "remote neighbors, %",
-        "largest part over the mean: nodes",
-        "edges",
-        "training nodes",
+        "largest part over the mean, nodes",
+        "largest part over the mean, edges",
+        "largest part over the mean, training nodes",
     ];
     by_run(runs, &names, |run, name| {
         let parts: Vec<&Map<String, Value>> = run
@@ -222,8 +222,8 @@ fn partitions(runs: &[Run]) -> String {
             "parts" => parts.len().to_string(),
             "cut edges, %" => percent("cut_fraction"),
             "remote neighbors, %" => percent("remote_neighbor_fraction"),
-            "edges" => imbalance("edges"),
-            "training nodes" => imbalance("train_nodes"),
+            "largest part over the mean, edges" => imbalance("edges"),
+            "largest part over the mean, training nodes" => imbalance("train_nodes"),
             _ => imbalance("nodes"),
         }
     })
