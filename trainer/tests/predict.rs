@@ -5,6 +5,8 @@ mod programs;
 
 use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{NodeTypeId, Part, PartitionId, map_npy, write_npy};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{ListAccessor, RowAccessor};
 use programs::{TRAIN, error_of, fake_parts, link_parts, parts, run, stderr, typed_parts, unplace};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -269,6 +271,49 @@ fn wrong_requests_are_refused_with_one_error() {
     predicted(&fake_graph.path, &model, &out, &[]);
     let error = error_of(&predict(&fake_graph.path, &model, &out, &[]));
     assert!(error.contains("holds predictions of an earlier run") && error.contains("--overwrite"), "{error}");
+}
+
+#[test]
+fn parquet_files_have_the_rows_of_the_array() {
+    let parts = fake_parts(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    trained("node", &parts.path, &model, &[]);
+    let out = folder.path().join("out");
+    let flags = ["--nproc-per-node", "2", "--output", "probability"];
+    predicted(&parts.path, &model, &out, &flags);
+    let (_, expected) = numbers(&out);
+    let read = |path: PathBuf, rows: &mut BTreeMap<i64, Vec<f32>>| {
+        let file = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let reader = SerializedFileReader::new(file).expect("a Parquet file");
+        for row in reader.get_row_iter(None).expect("rows") {
+            let row = row.expect("a row");
+            let list = row.get_list(1).expect("a list");
+            let values = (0..list.len()).map(|at| list.get_float(at).expect("a number")).collect();
+            assert!(rows.insert(row.get_long(0).expect("an id"), values).is_none(), "each id once");
+        }
+    };
+    for gather in [false, true] {
+        let more: &[&str] = if gather { &["--format", "parquet", "--gather"] } else { &["--format", "parquet"] };
+        predicted(&parts.path, &model, &out, &[&flags[..], more].concat());
+        let mut rows = BTreeMap::new();
+        if gather {
+            read(out.join("predictions.parquet"), &mut rows);
+        } else {
+            read(out.join("predictions-00000-of-00002.parquet"), &mut rows);
+            read(out.join("predictions-00001-of-00002.parquet"), &mut rows);
+        }
+        assert!(rows.keys().copied().eq(0..1000), "{} rows", rows.len());
+        assert_eq!(rows.into_values().flatten().collect::<Vec<f32>>(), expected);
+    }
+    // Files of the user stay, whatever they are called.
+    let own = out.join("predictions_of_last_year.csv");
+    std::fs::write(&own, "node_id\n").expect("write a file");
+    predicted(&parts.path, &model, &out, &["--format", "parquet"]);
+    assert!(own.exists() && !out.join("predictions.parquet").exists());
+    let file = std::fs::File::open(out.join("predictions-00000-of-00001.parquet")).expect("a file");
+    let reader = SerializedFileReader::new(file).expect("a Parquet file");
+    assert_eq!(reader.metadata().file_metadata().num_rows(), 1000);
 }
 
 #[test]
