@@ -1,6 +1,7 @@
 //! Exact inference, layer by layer.
 
 use super::layered_model::LayeredModel;
+use super::progress::{InferenceProgress, InferenceStep};
 use crate::batch_input::{BatchOptions, TensorBatch};
 use crate::embeddings::Embeddings;
 use crate::models::GraphSchema;
@@ -53,6 +54,8 @@ pub struct LayerWiseInput<'a> {
     pub options: BatchOptions,
     /// The embeddings of nodes without features.
     pub embeddings: &'a Embeddings,
+    /// The receiver of the progress.
+    pub progress: &'a dyn InferenceProgress,
 }
 
 /// Computes the rows of all nodes of type `target` after the first `num_passes` passes of a model, with all neighbors.
@@ -87,7 +90,7 @@ pub fn layer_wise<B: GnnBackend>(
         let schema = if pass == 0 { features.clone() } else { Arc::new(schema_of_rows(&features, &rows)) };
         let mut next: Vec<Option<Arc<DistRows>>> = vec![None; meta.node_types.len()];
         for &node_type in needed {
-            let of_type = Pass { model, number: pass, node_type, schema: &schema, rows: &rows, config };
+            let of_type = Pass { model, number: pass, num_passes, node_type, schema: &schema, rows: &rows, config };
             next[node_type.index()] = Some(Arc::new(of_type.run(input, world, device)?));
         }
         // All ranks have written their rows. Nobody reads those of the pass before any more.
@@ -138,6 +141,7 @@ fn schema_of_rows(features: &GraphSchema, rows: &[Option<Arc<DistRows>>]) -> Gra
 struct Pass<'a, B: GnnBackend> {
     model: &'a dyn LayeredModel<B>,
     number: usize,
+    num_passes: usize,
     node_type: NodeTypeId,
     schema: &'a Arc<GraphSchema>,
     /// The rows of the pass before, by node type. Empty for the first pass, which reads features.
@@ -182,13 +186,14 @@ impl<B: GnnBackend> Pass<'_, B> {
         let schema = self.schema.clone();
         let tensors_on = device.clone();
         let batches = loader.epoch_map(0, move |batch| TensorBatch::<B>::new(batch, &schema, options, &tensors_on));
-        for batch in batches {
+        let num_steps = loader.num_steps();
+        for (step, batch) in batches.enumerate() {
             let mut batch = batch??;
             if reads_features {
                 batch = input.embeddings.fill(batch, device)?;
             }
-            if let Some(input) = batch.take_input() {
-                let rows = self.model.run_pass(self.number, self.node_type, &input).map_err(TrainError::batch)?;
+            if let Some(tensors) = batch.take_input() {
+                let rows = self.model.run_pass(self.number, self.node_type, &tensors).map_err(TrainError::batch)?;
                 let rows = rows.into_data();
                 consumed();
                 let rows = rows.convert::<f32>();
@@ -196,6 +201,9 @@ impl<B: GnnBackend> Pass<'_, B> {
             }
             // Meeting at every step bounds the wait for a slow rank to the time of one batch.
             world.barrier()?;
+            let pass = self.number + 1;
+            let num_passes = self.num_passes;
+            input.progress.step(InferenceStep { pass, num_passes, step: step + 1, num_steps });
         }
         Ok(writer.finish()?)
     }

@@ -6,7 +6,9 @@
 mod layer_wise;
 mod layered_model;
 mod predict;
+mod progress;
 
 pub use layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise};
 pub use layered_model::LayeredModel;
 pub use predict::{Neighborhoods, PredictionConfig, PredictionJob, WantedRows, predict_link_rows, predict_node};
+pub use progress::{InferenceProgress, InferenceStep};

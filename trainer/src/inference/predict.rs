@@ -2,6 +2,7 @@
 
 use super::layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise};
 use super::layered_model::LayeredModel;
+use super::progress::{InferenceProgress, InferenceStep};
 use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::models::{GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig, NodeClassifier, NodeModel};
@@ -61,6 +62,8 @@ pub struct PredictionJob<'a, 'b, B: Backend> {
     pub world: &'b mut ProcessGroup,
     /// The device of this rank.
     pub device: &'a B::Device,
+    /// The receiver of the progress.
+    pub progress: &'a dyn InferenceProgress,
 }
 
 /// Computes rows of all nodes of a type by a node classifier. Every rank must call this with the same arguments, and
@@ -85,9 +88,9 @@ pub fn predict_node<'s, B: GnnBackend>(
         }
     };
     let trained = Trained { model, options, expected, hidden_channels, classified };
-    let PredictionJob { node, world, device } = job;
+    let PredictionJob { node, world, device, progress } = job;
     let Neighborhoods::Sampled { num_neighbors, batch_size, seed, files } = &config.neighborhoods else {
-        return trained.layer_wise(PredictionJob { node, world, device }, saved, config);
+        return trained.layer_wise(PredictionJob { node, world, device, progress }, saved, config);
     };
     if config.wanted != WantedRows::Logits {
         let what = "embeddings are computed from all neighbors: leave out the fan-outs (`num_neighbors`)";
@@ -118,7 +121,8 @@ pub fn predict_node<'s, B: GnnBackend>(
     let width = model.width(model.num_passes() - 1, target);
     let mut writer = RowsWriter::create(node, target, width, &files.scratch_dir)?;
     let schema = Arc::new(GraphSchema::new(node.part().meta())?);
-    for batch in tensor_batches::<B>(&loader, 0, &schema, options, device) {
+    let num_steps = loader.num_steps();
+    for (step, batch) in tensor_batches::<B>(&loader, 0, &schema, options, device).enumerate() {
         let mut batch = embeddings.fill(batch??, device)?;
         if let Some(input) = batch.take_input() {
             let rows = model.forward(input, Mode::Eval).map_err(TrainError::batch)?.into_data();
@@ -128,6 +132,7 @@ pub fn predict_node<'s, B: GnnBackend>(
         }
         // Meeting at every step bounds the wait for a slow rank to the time of one batch.
         world.barrier()?;
+        progress.step(InferenceStep { pass: 1, num_passes: 1, step: step + 1, num_steps });
     }
     let rows = writer.finish()?;
     world.barrier()?;
@@ -187,7 +192,7 @@ impl<M> Trained<'_, M> {
     where
         M: LayeredModel<B>,
     {
-        let PredictionJob { node, world, device } = job;
+        let PredictionJob { node, world, device, progress } = job;
         let embeddings = self.embeddings(node, saved)?;
         let target = self.node_type(node, config.node_type.as_deref())?;
         let num_passes = match config.wanted {
@@ -195,7 +200,7 @@ impl<M> Trained<'_, M> {
             WantedRows::Layer(layer) => self.passes_of_layer(layer)?,
         };
         self.check_classified(node, target, &config.wanted)?;
-        let input = LayerWiseInput { node, options: self.options, embeddings: &embeddings };
+        let input = LayerWiseInput { node, options: self.options, embeddings: &embeddings, progress };
         let Neighborhoods::LayerWise(limits) = &config.neighborhoods else {
             unreachable!("the caller has chosen the layer-wise method");
         };

@@ -64,7 +64,7 @@ impl LayerWise {
                         (`eval=sampled`)";
             return Err(TrainError::Config { what: what.into() });
         };
-        let input = LayerWiseInput { node: &self.node, options, embeddings };
+        let input = LayerWiseInput { node: &self.node, options, embeddings, progress: &() };
         let passes = layered.num_passes();
         layer_wise(&input, layered, (self.seed_type, passes), &self.limits, world, device)
     }

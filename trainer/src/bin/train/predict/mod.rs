@@ -3,6 +3,7 @@
 pub(crate) mod args;
 mod files;
 mod parquet_file;
+mod progress;
 mod selection;
 mod values;
 
@@ -22,6 +23,7 @@ use edgecut_trainer::inference::{LayerWiseConfig, Neighborhoods, PredictionConfi
 use edgecut_trainer::model_file::{ModelTask, task_of_model};
 use edgecut_trainer::ops::Precision;
 use files::{NpyFile, Table, write_ids};
+use progress::Progress;
 use selection::Selection;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -114,12 +116,13 @@ fn compute<B: TrainingBackend>(
     };
     let config = PredictionConfig { wanted, node_type: args.node_type.clone(), neighborhoods };
     let precision = args.device.mixed_precision.unwrap_or_default();
-    match task_of_model(&bytes, path)? {
+    let progress = Progress::new(&args.job, job.world.rank());
+    let rows = match task_of_model(&bytes, path)? {
         ModelTask::Node => {
             let (mut model, model_config, embeddings) = B::open_node_model(&bytes, path, device)?;
             model.set_precision(precision);
-            let job = PredictionJob { node: &job.node, world: job.world, device };
-            Ok(B::predict_node(job, &model, &model_config, (&embeddings).into(), &config)?)
+            let job = PredictionJob { node: &job.node, world: job.world, device, progress: &progress };
+            B::predict_node(job, &model, &model_config, (&embeddings).into(), &config)?
         }
         ModelTask::Link => {
             if args.output != Rows::Embedding {
@@ -130,15 +133,17 @@ fn compute<B: TrainingBackend>(
             }
             let (mut model, model_config, embeddings) = B::open_link_model(&bytes, path, device)?;
             model.set_precision(precision);
-            let job = PredictionJob { node: &job.node, world: job.world, device };
-            Ok(B::predict_link_rows(job, &model, &model_config, (&embeddings).into(), &config)?)
+            let job = PredictionJob { node: &job.node, world: job.world, device, progress: &progress };
+            B::predict_link_rows(job, &model, &model_config, (&embeddings).into(), &config)?
         }
         ModelTask::Graph => bail!(
             "--load-model {}: it classifies whole graphs, and `train predict` takes models of `train node` and \
              `train link`",
             path.display()
         ),
-    }
+    };
+    progress.finish();
+    Ok(rows)
 }
 
 /// Writes the rows of the selected nodes, all if there is no list. Returns their number.

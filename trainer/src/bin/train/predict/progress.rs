@@ -1,0 +1,60 @@
+//! The progress of predictions: a bar on a terminal, otherwise a line from time to time.
+
+use crate::args::JobArgs;
+use edgecut_trainer::inference::{InferenceProgress, InferenceStep};
+use edgecut_trainer::resident_bytes;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::cell::Cell;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// The progress on rank 0. The other ranks print nothing.
+pub(super) struct Progress {
+    /// False on other ranks than 0, and with `--quiet`.
+    speaks: bool,
+    bar: ProgressBar,
+    /// The time between two lines without a terminal; zero prints none.
+    interval: Duration,
+    printed: Cell<Instant>,
+}
+
+impl Progress {
+    pub(super) fn new(args: &JobArgs, rank: usize) -> Self {
+        let speaks = rank == 0 && !args.quiet;
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        if speaks && std::io::stderr().is_terminal() {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {pos}/{len} {bar:10}, {eta} left in this pass") {
+            bar.set_style(style);
+        }
+        let interval = Duration::from_secs(args.log_every);
+        Self { speaks, bar, interval, printed: Cell::new(Instant::now()) }
+    }
+
+    /// Removes the bar.
+    pub(super) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl InferenceProgress for Progress {
+    fn step(&self, InferenceStep { pass, num_passes, step, num_steps }: InferenceStep) {
+        let name = format!("pass {pass}/{num_passes}");
+        if !self.speaks {
+            return;
+        }
+        if !self.bar.is_hidden() {
+            if step == 1 {
+                self.bar.set_prefix(name);
+                self.bar.set_length(num_steps as u64);
+                self.bar.reset();
+            }
+            self.bar.set_position(step as u64);
+        } else if self.interval > Duration::ZERO && self.printed.get().elapsed() >= self.interval {
+            let memory = resident_bytes().map(|bytes| format!(", {:.2} GB memory", bytes as f64 / 1e9));
+            eprintln!("{name}, step {step}/{num_steps}{}", memory.unwrap_or_default());
+            self.printed.set(Instant::now());
+        }
+    }
+}
