@@ -6,7 +6,7 @@ const STYLE: &str = "
 @media (prefers-color-scheme: dark) { :root { --text: #e8e8e8; --back: #16181c; --soft: #a0a0a0; --grid: #3a3d43; --heat: #0072b2; } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back); margin: 0 auto; max-width: 1400px; padding: 1rem; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin: 2rem 0 0.5rem; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); gap: 1rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 420px), 1fr)); gap: 1rem; }
 figure { margin: 0; min-width: 0; } figcaption { font-weight: 600; } svg { width: 100%; height: auto; display: block; }
 svg text { font-size: 12px; fill: var(--soft); } svg .y { text-anchor: end; } svg .x { text-anchor: middle; }
 .grid { stroke: var(--grid); } .line { fill: none; stroke-width: 2; stroke: var(--c); } .dot, .bar { fill: var(--c); }

@@ -1,16 +1,17 @@
 //! The processes of a node's ranks: copies of this program that start together and end together.
 
 use std::ffi::OsStr;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use socket2::{Domain, Socket, Type};
 
 use crate::error::{ClusterError, system};
 use crate::failure::blame::OTHER_RANK_FAILED;
@@ -258,12 +259,45 @@ pub fn share_of_cores(processes: usize) -> usize {
     (std::thread::available_parallelism().map_or(1, usize::from) / processes.max(1)).max(1)
 }
 
-/// Returns a loopback port that is free now. Another program may take it before rank 0 does; rank 0 then fails with
-/// [`ClusterError::PortInUse`].
+/// Returns a free loopback port for rank 0. Until this process ends, the system gives the port to no socket that asks
+/// for any port, while rank 0 can listen on it.
 ///
 /// # Errors
 /// No free port.
 pub fn free_port() -> Result<u16, ClusterError> {
-    let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr();
-    Ok(free().map_err(system("find a free port on 127.0.0.1"))?.port())
+    /// Bound sockets that do not listen. They and a listener share their port, since all of them have `SO_REUSEADDR`.
+    static RESERVED: Mutex<Vec<Socket>> = Mutex::new(Vec::new());
+    let reserve = || {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
+        let port = socket.local_addr()?.as_socket().map_or(0, |addr| addr.port());
+        RESERVED.lock().unwrap_or_else(PoisonError::into_inner).push(socket);
+        Ok(port)
+    };
+    reserve().map_err(system("find a free port on 127.0.0.1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn a_free_port_is_kept_for_rank_0() {
+        let port = free_port().unwrap();
+        // Sockets that ask for any port do not get it, whether they listen or connect.
+        let others: Vec<TcpListener> = (0..500).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect();
+        let streams: Vec<TcpStream> =
+            others.iter().take(100).map(|other| TcpStream::connect(other.local_addr().unwrap()).unwrap()).collect();
+        assert!(others.iter().all(|other| other.local_addr().unwrap().port() != port));
+        assert!(streams.iter().all(|stream| stream.local_addr().unwrap().port() != port));
+        // Rank 0 can listen on it, on all addresses too, one listener at a time.
+        for addr in [Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED] {
+            let listener = TcpListener::bind((addr, port)).unwrap();
+            assert!(TcpListener::bind((addr, port)).is_err());
+            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+            drop(listener);
+        }
+    }
 }

@@ -9,6 +9,7 @@ use crate::part::requests::PullRequest;
 use crate::rows::row_table::RowTable;
 use crate::shared_dataset::space::check_space;
 use crate::shared_dataset::temporary_folder::TemporaryFolder;
+use edgecut_cluster::with_causes;
 use edgecut_graph::{
     FeatureDtype, GatheredRows, GlobalNodeId, GraphError, NodeTypeId, PartitionBook, PartitionId, map_features,
     npy_header,
@@ -210,7 +211,14 @@ impl RowsWriter {
         let book = &node.part().meta().node_types[node_type.index()].book;
         let len = (book.range(PartitionId(parts.end - 1)).end - book.range(PartitionId(parts.start)).start) as usize;
         let expected = len.saturating_sub(mine).div_ceil(sharers);
-        let in_folder = |error: std::io::Error| failed(GraphError::io(scratch_dir, error));
+        let in_folder = |error: std::io::Error| {
+            let what = format!(
+                "{} (the outputs of layers are written there: free space, or choose another folder, `scratch_dir` or \
+                 TMPDIR)",
+                with_causes(&GraphError::io(scratch_dir, error))
+            );
+            SampleError::Dataset { what }
+        };
         // The other processes of the machine write as much at the same time.
         let num_processes = node.cluster().local_world_size().max(1);
         check_space(scratch_dir, (num_processes * expected * dim * size_of::<f32>()) as u64).map_err(in_folder)?;
@@ -264,5 +272,5 @@ impl RowsWriter {
 }
 
 fn failed(error: GraphError) -> SampleError {
-    SampleError::Dataset { what: edgecut_cluster::with_causes(&error) }
+    SampleError::Dataset { what: with_causes(&error) }
 }
