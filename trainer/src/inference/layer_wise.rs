@@ -4,11 +4,12 @@ use super::layered_model::LayeredModel;
 use super::progress::{InferenceProgress, InferenceStep};
 use crate::batch_input::{BatchOptions, TensorBatch};
 use crate::embeddings::Embeddings;
-use crate::models::GraphSchema;
+use crate::models::{GraphSchema, ModelError, ModelInput};
 use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
+use burn::tensor::Tensor;
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_loader::{DistNeighborLoader, LoaderConfig, Seeds};
+use edgecut_dist_loader::{BatchIter, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, DistRows, Fanout, RowsWriter, SamplerConfig};
 use edgecut_graph::{Meta, NodeTypeId};
 use std::path::PathBuf;
@@ -182,30 +183,18 @@ impl<B: GnnBackend> Pass<'_, B> {
         if !reads_features {
             loader = loader.with_rows(self.rows.to_vec());
         }
-        let mut writer = RowsWriter::create(input.node, self.node_type, width, &self.config.scratch_dir)?;
+        let writer = RowsWriter::create(input.node, self.node_type, width, &self.config.scratch_dir)?;
         let schema = self.schema.clone();
         let tensors_on = device.clone();
         let batches = loader.epoch_map(0, move |batch| TensorBatch::<B>::new(batch, &schema, options, &tensors_on));
-        let num_steps = loader.num_steps();
-        for (step, batch) in batches.enumerate() {
-            let mut batch = batch??;
-            if reads_features {
-                batch = input.embeddings.fill(batch, device)?;
-            }
-            if let Some(tensors) = batch.take_input() {
-                let rows = self.model.run_pass(self.number, self.node_type, &tensors).map_err(TrainError::batch)?;
-                let rows = rows.into_data();
-                consumed();
-                let rows = rows.convert::<f32>();
-                writer.push(rows.as_slice().map_err(|error| TrainError::batch(format!("{error:?}")))?)?;
-            }
-            // Meeting at every step bounds the wait for a slow rank to the time of one batch.
-            world.barrier()?;
-            let pass = self.number + 1;
-            let num_passes = self.num_passes;
-            input.progress.step(InferenceStep { pass, num_passes, step: step + 1, num_steps });
-        }
-        Ok(writer.finish()?)
+        let first = InferenceStep {
+            pass: self.number + 1,
+            num_passes: self.num_passes,
+            step: 1,
+            num_steps: loader.num_steps(),
+        };
+        let compute = |tensors| self.model.run_pass(self.number, self.node_type, &tensors);
+        write_rows((input.embeddings, device), batches, compute, writer, (input.progress, first), world)
     }
 
     /// Returns the number of nodes whose rows are computed at once, for blocks within the memory.
@@ -228,4 +217,30 @@ impl<B: GnnBackend> Pass<'_, B> {
         let of_batch = self.config.memory_bytes as f64 / BATCHES_HELD as f64;
         ((of_batch / (bytes * OVERHEAD)) as usize).clamp(1, MAX_BLOCK)
     }
+}
+
+/// Computes the rows of batches and writes them in order. All ranks take the same number of steps. `first` is the first
+/// of them.
+pub(super) fn write_rows<B: GnnBackend>(
+    (embeddings, device): (&Embeddings, &B::Device),
+    batches: BatchIter<Result<TensorBatch<B>, TrainError>>,
+    compute: impl Fn(ModelInput<B>) -> Result<Tensor<B, 2>, ModelError>,
+    mut writer: RowsWriter,
+    (progress, first): (&dyn InferenceProgress, InferenceStep),
+    world: &mut ProcessGroup,
+) -> Result<DistRows, TrainError> {
+    for (step, batch) in (1..).zip(batches) {
+        // Batches that read rows in place of features have no nodes with embeddings.
+        let mut batch = embeddings.fill(batch??, device)?;
+        if let Some(input) = batch.take_input() {
+            let rows = compute(input).map_err(TrainError::batch)?.into_data();
+            consumed();
+            let rows = rows.convert::<f32>();
+            writer.push(rows.as_slice().map_err(|error| TrainError::batch(format!("{error:?}")))?)?;
+        }
+        // Meeting at every step bounds the wait for a slow rank to the time of one batch.
+        world.barrier()?;
+        progress.step(InferenceStep { step, ..first });
+    }
+    Ok(writer.finish()?)
 }

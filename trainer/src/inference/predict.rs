@@ -1,12 +1,12 @@
 //! Rows of all nodes of a type, computed by a trained model.
 
-use super::layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise};
+use super::layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise, write_rows};
 use super::layered_model::LayeredModel;
 use super::progress::{InferenceProgress, InferenceStep};
 use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::{EmbeddingSource, Embeddings};
 use crate::models::{GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig, NodeClassifier, NodeModel};
-use crate::ops::{GnnBackend, consumed};
+use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
@@ -88,10 +88,11 @@ pub fn predict_node<'s, B: GnnBackend>(
         }
     };
     let trained = Trained { model, options, expected, hidden_channels, classified };
-    let PredictionJob { node, world, device, progress } = job;
-    let Neighborhoods::Sampled { num_neighbors, batch_size, seed, files } = &config.neighborhoods else {
-        return trained.layer_wise(PredictionJob { node, world, device, progress }, saved, config);
+    let (num_neighbors, batch_size, seed, files) = match &config.neighborhoods {
+        Neighborhoods::LayerWise(limits) => return trained.layer_wise(job, saved, config, limits),
+        Neighborhoods::Sampled { num_neighbors, batch_size, seed, files } => (num_neighbors, batch_size, seed, files),
     };
+    let PredictionJob { node, world, device, progress } = job;
     if config.wanted != WantedRows::Logits {
         let what = "embeddings are computed from all neighbors: leave out the fan-outs (`num_neighbors`)";
         return Err(TrainError::Config { what: what.into() });
@@ -119,22 +120,12 @@ pub fn predict_node<'s, B: GnnBackend>(
     };
     let loader = DistNeighborLoader::new(sampler, target, Seeds::Owned, loader_config, world)?;
     let width = model.width(model.num_passes() - 1, target);
-    let mut writer = RowsWriter::create(node, target, width, &files.scratch_dir)?;
+    let writer = RowsWriter::create(node, target, width, &files.scratch_dir)?;
     let schema = Arc::new(GraphSchema::new(node.part().meta())?);
-    let num_steps = loader.num_steps();
-    for (step, batch) in tensor_batches::<B>(&loader, 0, &schema, options, device).enumerate() {
-        let mut batch = embeddings.fill(batch??, device)?;
-        if let Some(input) = batch.take_input() {
-            let rows = model.forward(input, Mode::Eval).map_err(TrainError::batch)?.into_data();
-            consumed();
-            let rows = rows.convert::<f32>();
-            writer.push(rows.as_slice().map_err(|error| TrainError::batch(format!("{error:?}")))?)?;
-        }
-        // Meeting at every step bounds the wait for a slow rank to the time of one batch.
-        world.barrier()?;
-        progress.step(InferenceStep { pass: 1, num_passes: 1, step: step + 1, num_steps });
-    }
-    let rows = writer.finish()?;
+    let batches = tensor_batches::<B>(&loader, 0, &schema, options, device);
+    let first = InferenceStep { pass: 1, num_passes: 1, step: 1, num_steps: loader.num_steps() };
+    let compute = |input| model.forward(input, Mode::Eval);
+    let rows = write_rows((&embeddings, device), batches, compute, writer, (progress, first), world)?;
     world.barrier()?;
     Ok(rows)
 }
@@ -166,7 +157,7 @@ pub fn predict_link_rows<'s, B: GnnBackend>(
         (_, Neighborhoods::Sampled { .. }) => {
             "embeddings are computed from all neighbors: leave out the fan-outs (`num_neighbors`)"
         }
-        _ => return trained.layer_wise(job, saved, config),
+        (_, Neighborhoods::LayerWise(limits)) => return trained.layer_wise(job, saved, config, limits),
     };
     Err(TrainError::Config { what: wrong.into() })
 }
@@ -188,6 +179,7 @@ impl<M> Trained<'_, M> {
         job: PredictionJob<'_, '_, B>,
         saved: impl Into<EmbeddingSource<'s>>,
         config: &PredictionConfig,
+        limits: &LayerWiseConfig,
     ) -> Result<DistRows, TrainError>
     where
         M: LayeredModel<B>,
@@ -201,9 +193,6 @@ impl<M> Trained<'_, M> {
         };
         self.check_classified(node, target, &config.wanted)?;
         let input = LayerWiseInput { node, options: self.options, embeddings: &embeddings, progress };
-        let Neighborhoods::LayerWise(limits) = &config.neighborhoods else {
-            unreachable!("the caller has chosen the layer-wise method");
-        };
         layer_wise(&input, self.model, (target, num_passes), limits, world, device)
     }
 
