@@ -43,6 +43,8 @@ fn said(parts: Option<&Parts>, subcommand: &str, device: &str, flags: &[&str]) -
     let text = std::fs::read_to_string(&metrics).expect("the metrics");
     let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect();
     let result = lines.pop().expect("a result");
+    // Other events, such as the confusion matrix, have no loss.
+    lines.retain(|line| line["event"] == "epoch");
     (lines.iter().map(|line| line["loss"].as_f64().expect("a loss")).collect(), result)
 }
 
