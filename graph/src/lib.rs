@@ -29,8 +29,8 @@ pub mod small_graphs;
 
 pub use classes::{count_distinct_labels, max_classes};
 pub use dataset::{
-    Dataset, EdgeAttributes, EdgeData, EdgeList, EdgeOverlap, HeldOutEdges, HoldOut, HoldOutChoice, NodeData,
-    NodeOverlap, OverlapPolicy, Overlaps, Split, Splits,
+    Dataset, EdgeAttributes, EdgeData, EdgeList, EdgeOverlap, GivenNegatives, HeldOutEdges, HoldOut, HoldOutChoice,
+    NegativesMeta, NodeData, NodeOverlap, OverlapPolicy, Overlaps, Split, Splits,
 };
 pub use error::GraphError;
 pub use hop_kernel::{HopError, HopKernel, PlainHop};

@@ -151,6 +151,24 @@ fn unequal_parts_do_not_skew_the_mean() {
     }
 }
 
+/// The ranks of this test are threads of one process, which burn's autodiff does not support without turns. Without
+/// them, about one in a hundred epochs lost gradients.
+#[test]
+fn ranks_that_are_threads_lose_no_gradient() {
+    let dataset = support::graph(120, 500, 13);
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    write_parts(&dataset, 3, Method::Random, dir.path());
+    let model = stack(ModelKind::Sage { aggregation: Aggregation::Mean });
+    let epoch = || {
+        let steps = steps(dir.path(), 3, 8, &model, &Which::OwnTrainingNodes).remove(0);
+        steps.into_iter().map(|step| step.flat).collect::<Vec<_>>()
+    };
+    let first = epoch();
+    for round in 0..150 {
+        assert!(epoch() == first, "round {round} has other gradients");
+    }
+}
+
 #[test]
 fn ranks_together_step_like_one_on_several_types() {
     let options =

@@ -129,12 +129,16 @@ impl EdgeData {
         {
             return Err(format!("{} times for {num_edges} edges", times.len()));
         }
-        for (name, EdgeList { src, dst, times }) in self.held_out.lists() {
+        for (name, EdgeList { src, dst, times, negatives }) in self.held_out.lists() {
             check_ends(src, dst, &format!("held-out {name} edge"), [src_type, dst_type])?;
             if let Some(times) = times
                 && times.len() != src.len()
             {
                 return Err(format!("{} times for {} held-out {name} edges", times.len(), src.len()));
+            }
+            if let Some(negatives) = negatives {
+                let num_nodes = [src_type.num_nodes, dst_type.num_nodes];
+                negatives.check(src.len(), num_nodes, &format!("held-out {name} edges"))?;
             }
         }
         self.held_out.check_times()?;

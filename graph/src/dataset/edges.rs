@@ -1,5 +1,6 @@
 //! The edges of one type and their attributes.
 
+use super::given_negatives::{GivenNegatives, NegativesMeta};
 use crate::NodeTypeId;
 use crate::memory::{Buffer, Features, select_rows};
 
@@ -58,7 +59,7 @@ pub struct HeldOutEdges {
     pub test: EdgeList,
 }
 
-/// A list of edges with optional times.
+/// A list of edges with optional times and negatives.
 #[derive(Clone, Debug, Default)]
 pub struct EdgeList {
     /// The source of each edge.
@@ -67,6 +68,8 @@ pub struct EdgeList {
     pub dst: Buffer<u32>,
     /// The time of each edge, if known, in the unit of the training edges' times.
     pub times: Option<Buffer<i64>>,
+    /// The pairs against which the edges are ranked, if the dataset gives them.
+    pub negatives: Option<GivenNegatives>,
 }
 
 impl EdgeData {
@@ -110,9 +113,9 @@ impl EdgeAttributes {
 }
 
 impl EdgeList {
-    /// Creates a list without times.
+    /// Creates a list without times and negatives.
     pub fn new(src: Buffer<u32>, dst: Buffer<u32>) -> Self {
-        Self { src, dst, times: None }
+        Self { src, dst, times: None, negatives: None }
     }
 
     /// Returns the number of edges.
@@ -127,7 +130,8 @@ impl EdgeList {
 
     /// Returns the list with sources and destinations swapped.
     pub(crate) fn reversed(&self) -> Self {
-        Self { src: self.dst.clone(), dst: self.src.clone(), times: self.times.clone() }
+        let negatives = self.negatives.as_ref().and_then(GivenNegatives::reversed);
+        Self { src: self.dst.clone(), dst: self.src.clone(), times: self.times.clone(), negatives }
     }
 }
 
@@ -145,6 +149,11 @@ impl HeldOutEdges {
     /// Returns true if there are held-out edges and all of them have times.
     pub fn has_times(&self) -> bool {
         !self.is_empty() && self.lists().iter().all(|(_, list)| list.is_empty() || list.times.is_some())
+    }
+
+    /// Returns the kind and number of the given negatives of both lists.
+    pub(crate) fn negatives(&self) -> [Option<NegativesMeta>; 2] {
+        self.lists().map(|(_, list)| list.negatives.as_ref().map(GivenNegatives::meta))
     }
 
     /// Checks that both non-empty lists have times or neither has.

@@ -293,6 +293,7 @@ impl EdgeData {
             src: pick(&self.src, &sides, wanted),
             dst: pick(&self.dst, &sides, wanted),
             times: self.attributes.times.as_ref().map(|times| pick(times, &sides, wanted)),
+            negatives: None,
         };
         let kept = of(Side::Kept);
         let held_out = HeldOutEdges { valid: of(Side::Valid), test: of(Side::Test) };

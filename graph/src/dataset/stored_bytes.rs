@@ -28,7 +28,9 @@ fn edge_bytes(edges: &EdgeData, src_type: &NodeData) -> u64 {
         + entry(&src_type.times, 8);
     let held_out = [&edges.held_out.valid, &edges.held_out.test];
     let held_out_bytes: u64 = held_out.iter().map(|list| list.len() as u64 * (8 + entry(&list.times, 8))).sum();
-    edges.src.len() as u64 * row + held_out_bytes
+    let negatives = held_out.iter().filter_map(|list| list.negatives.as_ref());
+    let negative_bytes: u64 = negatives.map(|negatives| negatives.stored_bytes() as u64).sum();
+    edges.src.len() as u64 * row + held_out_bytes + negative_bytes
 }
 
 fn row_bytes(features: &Option<Features>) -> u64 {

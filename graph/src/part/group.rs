@@ -3,7 +3,7 @@
 use super::arrays::{HotNodes, PartEdges, PartNodes};
 use super::mapped_part::Part;
 use super::{Csc, Meta, PartMeta, PartitionBook};
-use crate::dataset::{EdgeAttributes, EdgeList, HeldOutEdges, Split, Splits};
+use crate::dataset::{EdgeAttributes, EdgeList, GivenNegatives, HeldOutEdges, Split, Splits};
 use crate::memory::{Buffer, Features};
 use crate::{GraphError, PartitionId};
 use bytemuck::Pod;
@@ -146,8 +146,26 @@ fn joined_list<'a>(lists: impl Iterator<Item = &'a EdgeList> + Clone) -> EdgeLis
     EdgeList {
         src: joined(lists.clone().map(|list| &list.src)),
         dst: joined(lists.clone().map(|list| &list.dst)),
-        times: joined_if(lists.map(|list| list.times.as_ref())),
+        times: joined_if(lists.clone().map(|list| list.times.as_ref())),
+        negatives: joined_negatives(lists.map(|list| list.negatives.as_ref())),
     }
+}
+
+/// Joins the negatives of lists, all of the same kind.
+fn joined_negatives<'a>(lists: impl Iterator<Item = Option<&'a GivenNegatives>> + Clone) -> Option<GivenNegatives> {
+    let all: Vec<&GivenNegatives> = lists.collect::<Option<_>>()?;
+    let sources = all.iter().filter_map(|negatives| match negatives {
+        GivenNegatives::OfEach { .. } => None,
+        GivenNegatives::Shared { src, .. } => Some(src),
+    });
+    let destinations = all.iter().map(|negatives| match negatives {
+        GivenNegatives::OfEach { dst, .. } | GivenNegatives::Shared { dst, .. } => dst,
+    });
+    let dst = joined(destinations);
+    Some(match all.first()? {
+        GivenNegatives::OfEach { num, .. } => GivenNegatives::OfEach { num: *num, dst },
+        GivenNegatives::Shared { .. } => GivenNegatives::Shared { src: joined(sources), dst },
+    })
 }
 
 fn joined<'a, T: Pod>(pieces: impl Iterator<Item = &'a Buffer<T>> + Clone) -> Buffer<T> {

@@ -4,7 +4,9 @@ use super::arrays::{HotNodes, PartEdges, PartNodes};
 use super::folders::{edge_dir, node_dir};
 use super::{Csc, EdgeTypeMeta, Meta, NodeTypeMeta};
 use crate::classes::check_num_classes;
-use crate::dataset::{EdgeAttributes, EdgeList, HeldOutEdges, Split, Splits, bad_weight, first_bad_weight};
+use crate::dataset::{
+    EdgeAttributes, EdgeList, GivenNegatives, HeldOutEdges, NegativesMeta, Split, Splits, bad_weight, first_bad_weight,
+};
 use crate::memory::{Buffer, FeatureDtype, Features};
 use crate::npy::{NpyElement, map_features, map_npy};
 use crate::scan::first_position;
@@ -78,7 +80,20 @@ impl PartFiles<'_> {
                 let list = edge_list(dir.join(format!("{split}_edges.npy")), num_sources, destinations.clone())?;
                 let times_file = dir.join(format!("{split}_edge_times.npy"));
                 let times = e.held_out_has_times.then(|| array(times_file, &[list.len()])).transpose()?;
-                Ok(EdgeList { times, ..list })
+                let at = usize::from(split == "test");
+                let path = dir.join(format!("{split}_negatives.npy"));
+                let num_destinations = meta.node_types[dst_type.index()].book.num_nodes();
+                let negatives = match e.negatives[at] {
+                    None => None,
+                    Some(NegativesMeta::OfEach(num)) => {
+                        Some(negatives_of_each(path, [list.len(), num as usize], num_destinations)?)
+                    }
+                    Some(NegativesMeta::Shared(_)) => {
+                        let pairs = edge_list(path, num_sources, destinations.clone())?;
+                        Some(GivenNegatives::Shared { src: pairs.src, dst: pairs.dst })
+                    }
+                };
+                Ok(EdgeList { times, negatives, ..list })
             };
             held_out = HeldOutEdges { valid: open("valid")?, test: open("test")? };
         }
@@ -136,6 +151,16 @@ fn edge_list(path: PathBuf, num_sources: usize, destinations: Range<u32>) -> Res
         return Err(GraphError::format(path, why));
     }
     Ok(EdgeList::new(src, dst))
+}
+
+/// Maps the given negatives of held-out edges.
+fn negatives_of_each(path: PathBuf, shape: [usize; 2], num_nodes: usize) -> Result<GivenNegatives, GraphError> {
+    let dst: Buffer<u32> = array(path.clone(), &shape)?;
+    if let Some(at) = first_position(&dst, |id| id as usize >= num_nodes) {
+        let why = format!("negative {at} is node {}, past the last of {num_nodes}", dst[at]);
+        return Err(GraphError::format(path, why));
+    }
+    Ok(GivenNegatives::OfEach { num: shape[1], dst })
 }
 
 fn labels(path: PathBuf, rows: usize, num_classes: usize) -> Result<Buffer<i64>, GraphError> {

@@ -1,6 +1,7 @@
 //! The descriptions of node types and edge types in `META.json`.
 
 use super::PartitionBook;
+use crate::dataset::NegativesMeta;
 use crate::memory::FeatureDtype;
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +66,13 @@ pub struct EdgeTypeMeta {
     /// True if held-out edges have times.
     #[serde(default)]
     pub held_out_has_times: bool,
+    /// The given negatives of the held-out validation and test edges.
+    #[serde(default, skip_serializing_if = "are_none")]
+    pub negatives: [Option<NegativesMeta>; 2],
+}
+
+fn are_none(negatives: &[Option<NegativesMeta>; 2]) -> bool {
+    negatives.iter().all(Option::is_none)
 }
 
 impl EdgeTypeMeta {

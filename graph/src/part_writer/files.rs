@@ -1,7 +1,7 @@
 //! The files of all parts, written in parallel and in pieces.
 
 use super::hotness::RankedNodes;
-use super::in_edges::{HeldOutInPart, RenumberedInEdges};
+use super::in_edges::{HeldOutInPart, NegativesInPart, RenumberedInEdges};
 use super::renumber::{Renumbering, SplitRows};
 use super::{InEdges, WriteError, WriteOptions, WriteProgress};
 use crate::dataset::{NodeData, Split};
@@ -88,7 +88,8 @@ fn edge_bytes(edges: &InEdges, src_type: &NodeData, num_parts: u32) -> usize {
     let indptr = (edges.rows.num_rows() + num_parts as usize) * size_of::<u64>();
     let held_out_edge = 2 * size_of::<u32>() + if edges.held_out.has_times() { size_of::<i64>() } else { 0 };
     let held_out: usize = edges.held_out.lists().iter().map(|(_, list)| list.len() * held_out_edge).sum();
-    indptr + edges.num_edges() * edge + held_out
+    let negatives = edges.held_out.lists().map(|(_, list)| list.negatives.as_ref().map_or(0, |n| n.stored_bytes()));
+    indptr + edges.num_edges() * edge + held_out + negatives.iter().sum::<usize>()
 }
 
 /// Returns the node files of all parts.
@@ -172,10 +173,19 @@ pub(super) fn edge_jobs<'a>(
             }
             if let Some(held_out) = &edges.held_out {
                 for (split, lists) in ["valid", "test"].into_iter().zip(held_out) {
-                    let HeldOutInPart { ends, times } = &lists[part as usize];
+                    let HeldOutInPart { ends, times, negatives } = &lists[part as usize];
                     add(&format!("{split}_edges"), Content::Edges(ends));
                     if meta.held_out_has_times {
                         add(&format!("{split}_edge_times"), Content::Times(times.as_deref().unwrap_or_default()));
+                    }
+                    match negatives {
+                        Some(NegativesInPart::OfEach { num, dst }) => {
+                            add(&format!("{split}_negatives"), Content::Rows(dst, *num));
+                        }
+                        Some(NegativesInPart::Shared { ends }) => {
+                            add(&format!("{split}_negatives"), Content::Edges(ends));
+                        }
+                        None => {}
                     }
                 }
             }
@@ -196,6 +206,8 @@ enum Content<'a> {
     Ids(&'a [u32]),
     /// Sources followed by destinations, written as two rows.
     Edges(&'a [u32]),
+    /// Ids in rows of this length, written unchanged.
+    Rows(&'a [u32], usize),
     /// Times, written unchanged.
     Times(&'a [i64]),
     /// Selection of the feature matrix of a whole type.
@@ -224,6 +236,9 @@ impl Content<'_> {
         match *self {
             Self::Ids(ids) => write_pieces(path, &[ids.len()], ids.chunks(PIECE_BYTES / 4), meter),
             Self::Edges(ends) => write_pieces(path, &[2, ends.len() / 2], ends.chunks(PIECE_BYTES / 4), meter),
+            Self::Rows(ids, width) => {
+                write_pieces(path, &[ids.len() / width, width], ids.chunks(PIECE_BYTES / 4), meter)
+            }
             Self::Times(times) => write_pieces(path, &[times.len()], times.chunks(PIECE_BYTES / 8), meter),
             Self::Features(features, rows) => {
                 let width = Some(features.stored_width());

@@ -2,7 +2,7 @@
 
 use super::renumber::Renumbering;
 use super::{EdgeSlice, Groups, Pairs};
-use crate::dataset::{EdgeAttributes, EdgeData, EdgeList, HeldOutEdges};
+use crate::dataset::{EdgeAttributes, EdgeData, EdgeList, GivenNegatives, HeldOutEdges};
 use crate::{GlobalNodeId, parallel};
 
 /// All in-edges of one edge type in original ids. Each row is a destination, and its values are its sources in the
@@ -119,6 +119,16 @@ pub(crate) struct HeldOutInPart {
     pub(crate) ends: Vec<u32>,
     /// The times of the edges, if any.
     pub(crate) times: Option<Vec<i64>>,
+    /// The given negatives, if any.
+    pub(crate) negatives: Option<NegativesInPart>,
+}
+
+/// The given negatives of one split in one part, in global ids.
+pub(crate) enum NegativesInPart {
+    /// The destinations of each held-out edge of the part, row-major.
+    OfEach { num: usize, dst: Vec<u32> },
+    /// The sources, followed by the destinations, of the shared pairs into the part.
+    Shared { ends: Vec<u32> },
 }
 
 impl RenumberedInEdges {
@@ -157,11 +167,37 @@ fn by_part(edges: &EdgeList, src: &Renumbering, dst: &Renumbering) -> Vec<HeldOu
         }
     }
     let has_times = edges.times.is_some();
+    let owners = global.iter().map(|&(_, to)| dst.book.owner(GlobalNodeId(to)).index());
+    let mut negatives = edges.negatives.as_ref().map(|given| negatives_by_part(given, owners, src, dst).into_iter());
     let parts = sources.into_iter().zip(destinations).zip(times);
     parts
         .map(|((sources, destinations), times)| HeldOutInPart {
             ends: [sources, destinations].concat(),
             times: has_times.then_some(times),
+            negatives: negatives.as_mut().and_then(Iterator::next),
         })
         .collect()
+}
+
+/// Groups given negatives by part: those of each edge by the part that owns the edge, in `owners`, and shared pairs by
+/// the part that owns their destination.
+fn negatives_by_part(
+    given: &GivenNegatives,
+    owners: impl Iterator<Item = usize>,
+    src: &Renumbering,
+    dst: &Renumbering,
+) -> Vec<NegativesInPart> {
+    match given {
+        GivenNegatives::OfEach { num, dst: ids } => {
+            let mut parts = vec![Vec::new(); dst.book.num_parts()];
+            for (part, row) in owners.zip(ids.chunks_exact(*num)) {
+                parts[part].extend(row.iter().map(|&id| dst.new[id as usize]));
+            }
+            parts.into_iter().map(|dst| NegativesInPart::OfEach { num: *num, dst }).collect()
+        }
+        GivenNegatives::Shared { src: from, dst: to } => {
+            let pairs = EdgeList::new(from.clone(), to.clone());
+            by_part(&pairs, src, dst).into_iter().map(|part| NegativesInPart::Shared { ends: part.ends }).collect()
+        }
+    }
 }

@@ -96,6 +96,7 @@ fn edge_type_meta(node_types: &[NodeData], edges: &InEdges) -> EdgeTypeMeta {
         has_times: attributes.times.is_some(),
         held_out: edges.held_out.lists().map(|(_, list)| list.len() as u64),
         held_out_has_times: edges.held_out.has_times(),
+        negatives: edges.held_out.negatives(),
     }
 }
 

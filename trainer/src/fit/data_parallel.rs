@@ -1,5 +1,6 @@
 //! One training step over all ranks.
 
+use super::autodiff_turn::AutodiffTurn;
 use crate::batch_input::TensorBatch;
 use crate::embeddings::{Embeddings, PulledRows};
 use crate::gradient_sum::Summed;
@@ -192,6 +193,8 @@ pub(crate) struct Forward<B: Backend> {
     /// `None` without seeds.
     pub(crate) judged: Option<JudgedSeeds<B>>,
     pub(crate) start: Instant,
+    /// Taken before the pass, and dropped after the backward pass.
+    pub(crate) turn: AutodiffTurn,
 }
 
 /// The losses of this rank's seeds, still on the device.
@@ -211,13 +214,14 @@ fn forward_classified<B: AutodiffBackend + GnnBackend, M>(
     mode: Mode,
     loss: &ClassificationLoss,
 ) -> Result<Forward<B>, TrainError> {
+    let turn = AutodiffTurn::take();
     let start = Instant::now();
     let Some((logits, labels)) = batch.classify(model, mode)? else {
-        return Ok(Forward { judged: None, start });
+        return Ok(Forward { judged: None, start, turn });
     };
     // The sum over this rank's seeds instead of the mean: each rank's weight is then that of its seeds.
     let Classification { sum, judged, num_seeds, weight, .. } = loss.of(logits, &labels).map_err(TrainError::batch)?;
-    Ok(Forward { judged: Some(JudgedSeeds { loss: sum, judged, num_seeds, weight }), start })
+    Ok(Forward { judged: Some(JudgedSeeds { loss: sum, judged, num_seeds, weight }), start, turn })
 }
 
 /// Runs the backward pass, and exchanges gradients, totals and embedding gradients between the ranks.
@@ -228,10 +232,11 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
     options: &StepOptions,
     world: &mut ProcessGroup,
 ) -> Result<StepGradients, TrainError> {
+    let Forward { judged, start: start_of_pass, turn } = forward;
     let mut of_rows = None;
     let mut pieces = None;
     let mut judged_seeds = None;
-    if let Some(JudgedSeeds { loss, judged, num_seeds, weight }) = forward.judged {
+    if let Some(JudgedSeeds { loss, judged, num_seeds, weight }) = judged {
         let mut gradients = loss.backward();
         if let Some((_, pulled, _)) = &embedded {
             of_rows = Some(pulled.take_gradients(&mut gradients)?);
@@ -239,6 +244,7 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
         pieces = Some(gradient_pieces(model, GradientsParams::from_grads(gradients, model)));
         judged_seeds = Some((judged.inner(), num_seeds, weight));
     }
+    drop(turn);
     // A rank without seeds contributes zeros.
     let pieces = pieces.unwrap_or_else(|| gradient_pieces(model, GradientsParams::new()));
     let Summed { mut pieces, over_all_ranks } = options.gradient_sum.sum_on_gpus(pieces)?;
@@ -251,7 +257,7 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
         let [loss, correct] = flat.split_off(flat.len() - 2)[..] else { unreachable!("two values were split off") };
         mine = SeedTotals { loss: f64::from(loss), correct: f64::from(correct), seeds: num_seeds as f64, weight };
     }
-    let compute = forward.start.elapsed();
+    let compute = start_of_pass.elapsed();
     let start = Instant::now();
     let mut pulling = Duration::ZERO;
     if let (Some((embeddings, pulled, _)), Some(of_rows)) = (&embedded, &of_rows) {

@@ -8,6 +8,7 @@
 //! A loop of one's own calls [`step_gradients`] for each batch and [`evaluate`] for each split.
 
 mod accumulated;
+mod autodiff_turn;
 mod best;
 pub(crate) mod data_parallel;
 mod epoch_clock;
@@ -18,6 +19,7 @@ mod observer;
 mod statistics;
 mod task;
 
+pub(crate) use autodiff_turn::AutodiffTurn;
 pub use data_parallel::{ClassifiedBatch, Logits, Made, SeedTotals, StepGradients, evaluate, step_gradients};
 pub(crate) use data_parallel::{Forward, JudgedSeeds, exchange, run_evaluation};
 pub use epoch_clock::{EpochCost, HopCost, RankCost, SlowStep};

@@ -12,6 +12,7 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, DistRows, Fanout, RowsWriter, SamplerConfig};
 use edgecut_graph::{Meta, NodeTypeId};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -74,6 +75,19 @@ pub fn layer_wise<B: GnnBackend>(
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> Result<DistRows, TrainError> {
+    let found = layer_wise_of_types(input, model, (&[target], num_passes), config, world, device)?;
+    found.into_values().next().ok_or_else(|| TrainError::batch("no rows were computed"))
+}
+
+/// Computes the rows of all nodes of some types, like [`layer_wise`]. A pass that several of them need runs once.
+pub(crate) fn layer_wise_of_types<B: GnnBackend>(
+    input: &LayerWiseInput<'_>,
+    model: &dyn LayeredModel<B>,
+    (targets, num_passes): (&[NodeTypeId], usize),
+    config: &LayerWiseConfig,
+    world: &mut ProcessGroup,
+    device: &B::Device,
+) -> Result<BTreeMap<NodeTypeId, DistRows>, TrainError> {
     let node = input.node;
     if node.is_client() || num_passes == 0 {
         let what = if num_passes == 0 {
@@ -84,7 +98,7 @@ pub fn layer_wise<B: GnnBackend>(
         return Err(TrainError::Config { what: what.into() });
     }
     let meta = node.part().meta();
-    let needed = needed_types(meta, target, num_passes, |pass| model.reads_neighbors(pass));
+    let needed = needed_types(meta, targets, num_passes, |pass| model.reads_neighbors(pass));
     let features = Arc::new(GraphSchema::new(meta)?);
     let mut rows: Vec<Option<Arc<DistRows>>> = Vec::new();
     for (pass, needed) in needed.iter().enumerate() {
@@ -98,20 +112,25 @@ pub fn layer_wise<B: GnnBackend>(
         world.barrier()?;
         rows = next;
     }
-    let found = rows.into_iter().nth(target.index()).flatten().and_then(Arc::into_inner);
-    found.ok_or_else(|| TrainError::Config { what: "the rows of the last pass are still read".into() })
+    let mut found = BTreeMap::new();
+    for &target in targets {
+        let rows = rows[target.index()].take().and_then(Arc::into_inner);
+        let rows = rows.ok_or_else(|| TrainError::batch("the rows of the last pass are still read"))?;
+        found.insert(target, rows);
+    }
+    Ok(found)
 }
 
-/// Returns the node types whose rows each pass computes: those that the target reads.
+/// Returns the node types whose rows each pass computes: those that the targets read.
 fn needed_types(
     meta: &Meta,
-    target: NodeTypeId,
+    targets: &[NodeTypeId],
     num_passes: usize,
     reads_neighbors: impl Fn(usize) -> bool,
 ) -> Vec<Vec<NodeTypeId>> {
     let id = |name: &str| meta.node_types.iter().position(|nodes| nodes.name == name);
     let mut is_needed = vec![false; meta.node_types.len()];
-    is_needed[target.index()] = true;
+    targets.iter().for_each(|target| is_needed[target.index()] = true);
     let mut passes = Vec::new();
     for pass in (0..num_passes).rev() {
         let types = (0..is_needed.len()).filter(|&t| is_needed[t]).map(|t| NodeTypeId(t as u16));
@@ -221,7 +240,7 @@ impl<B: GnnBackend> Pass<'_, B> {
 
 /// Computes the rows of batches and writes them in order. All ranks take the same number of steps. `first` is the first
 /// of them.
-pub(super) fn write_rows<B: GnnBackend>(
+pub(crate) fn write_rows<B: GnnBackend>(
     (embeddings, device): (&Embeddings, &B::Device),
     batches: BatchIter<Result<TensorBatch<B>, TrainError>>,
     compute: impl Fn(ModelInput<B>) -> Result<Tensor<B, 2>, ModelError>,

@@ -9,6 +9,7 @@ mod predict;
 mod progress;
 
 pub use layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise};
+pub(crate) use layer_wise::{layer_wise_of_types, write_rows};
 pub use layered_model::LayeredModel;
 pub use predict::{Neighborhoods, PredictionConfig, PredictionJob, WantedRows, predict_link_rows, predict_node};
 pub use progress::{InferenceProgress, InferenceStep};

@@ -6,7 +6,7 @@ use crate::train_error::TrainError;
 use crate::training_config::TrainingConfig;
 use edgecut_dist_loader::NegativeSampling;
 use edgecut_graph::{EdgeTypeId, Meta};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ use std::str::FromStr;
 /// use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
 /// use edgecut_dist_sampler::{Fanout, SamplerConfig};
 /// use edgecut_trainer::TrainingConfig;
-/// use edgecut_trainer::link::{LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig};
+/// use edgecut_trainer::link::{LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig, RankedEnds};
 /// use edgecut_trainer::models::ModelKind;
 /// use edgecut_trainer::nn::{Aggregation, DecoderKind};
 /// let kind = ModelKind::Sage { aggregation: Aggregation::Mean };
@@ -36,6 +36,7 @@ use std::str::FromStr;
 ///     edge_types: Vec::new(),
 ///     reverse_types: Vec::new(),
 ///     evaluation: LinkEvaluation::Sampled(100),
+///     ranked_ends: RankedEnds::Destination,
 ///     metric: LinkMetric::Mrr,
 /// };
 /// # let _ = config;
@@ -64,6 +65,8 @@ pub struct LinkTrainingConfig {
     pub reverse_types: Vec<(String, String)>,
     /// The candidates that held-out edges are ranked against.
     pub evaluation: LinkEvaluation,
+    /// The ends of held-out edges that are ranked.
+    pub ranked_ends: RankedEnds,
     /// The metric that selects the best epoch.
     pub metric: LinkMetric,
 }
@@ -99,34 +102,87 @@ pub enum LinkEvaluation {
     Sampled(usize),
     /// All nodes of the destination's type, excluding those of known edges.
     Filtered,
+    /// The negatives that the dataset gives. Edge types without given negatives are not evaluated.
+    Given,
+}
+
+/// The ends of held-out edges that are ranked.
+///
+/// ```
+/// use edgecut_trainer::link::RankedEnds;
+/// assert_eq!("both".parse(), Ok(RankedEnds::Both));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RankedEnds {
+    /// The destination of an edge, among other destinations.
+    #[default]
+    Destination,
+    /// The destination, and the source among other sources. The metrics are means over both. Only for
+    /// [`LinkEvaluation::Filtered`].
+    Both,
+}
+
+impl fmt::Display for RankedEnds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Destination => "destination",
+            Self::Both => "both",
+        })
+    }
+}
+
+impl FromStr for RankedEnds {
+    type Err = String;
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "destination" | "tail" => Ok(Self::Destination),
+            "both" => Ok(Self::Both),
+            _ => Err(format!("unknown ends {word:?}: expected destination or both")),
+        }
+    }
 }
 
 /// A metric of link prediction; greater is better.
 ///
 /// ```
 /// use edgecut_trainer::link::LinkMetric;
-/// assert_eq!("hits@10".parse(), Ok(LinkMetric::HitsAt10));
+/// assert_eq!("hits@50".parse(), Ok(LinkMetric::HitsAt(50)));
 /// assert_eq!(LinkMetric::RocAuc.to_string(), "roc-auc");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkMetric {
     /// The mean reciprocal rank.
     Mrr,
-    /// The fraction of edges ranked among the first ten.
-    #[serde(rename = "hits@10")]
-    HitsAt10,
-    /// The area under the ROC curve of edges and sampled negatives.
+    /// The fraction of edges ranked among the first K, at least 1.
+    HitsAt(u32),
+    /// The area under the ROC curve of edges and negatives.
     RocAuc,
+    /// The average precision of edges among edges and negatives.
+    AveragePrecision,
+}
+
+impl LinkMetric {
+    /// Returns true if the metric compares the scores of all edges and negatives with each other.
+    pub(crate) fn needs_all_scores(self) -> bool {
+        matches!(self, Self::RocAuc | Self::AveragePrecision)
+    }
+}
+
+impl Serialize for LinkMetric {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 impl fmt::Display for LinkMetric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Mrr => "mrr",
-            Self::HitsAt10 => "hits@10",
-            Self::RocAuc => "roc-auc",
-        })
+        match self {
+            Self::Mrr => f.write_str("mrr"),
+            Self::HitsAt(depth) => write!(f, "hits@{depth}"),
+            Self::RocAuc => f.write_str("roc-auc"),
+            Self::AveragePrecision => f.write_str("average-precision"),
+        }
     }
 }
 
@@ -135,9 +191,15 @@ impl FromStr for LinkMetric {
     fn from_str(word: &str) -> Result<Self, String> {
         match word {
             "mrr" => Ok(Self::Mrr),
-            "hits@10" => Ok(Self::HitsAt10),
-            "roc-auc" => Ok(Self::RocAuc),
-            _ => Err(format!("unknown metric {word:?}: expected mrr, hits@10 or roc-auc")),
+            "roc-auc" | "rocauc" => Ok(Self::RocAuc),
+            "average-precision" | "ap" => Ok(Self::AveragePrecision),
+            _ => match word.strip_prefix("hits@").map(str::parse) {
+                Some(Ok(depth @ 1..)) => Ok(Self::HitsAt(depth)),
+                _ => {
+                    let expected = "mrr, hits@K such as hits@50, roc-auc or average-precision";
+                    Err(format!("unknown metric {word:?}: expected {expected}"))
+                }
+            },
         }
     }
 }
@@ -169,10 +231,12 @@ impl fmt::Display for LinkLoss {
 /// does not support the evaluation.
 pub(super) fn target_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec<EdgeTypeId>, TrainError> {
     let fail = |what: String| Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) });
-    if config.metric == LinkMetric::RocAuc && config.evaluation == LinkEvaluation::Filtered {
-        return fail(
-            "the area under the ROC curve needs sampled negatives: set their number, or choose another metric".into(),
-        );
+    if config.metric.needs_all_scores() && config.evaluation == LinkEvaluation::Filtered {
+        let metric = config.metric;
+        return fail(format!("{metric} needs sampled or given negatives: set their number, or choose another metric"));
+    }
+    if config.ranked_ends == RankedEnds::Both && config.evaluation != LinkEvaluation::Filtered {
+        return fail("both ends are ranked among all nodes only: evaluate among all (`evaluation=all`)".into());
     }
     let types: Vec<EdgeTypeId> = if config.edge_types.is_empty() {
         let held_out = |e: &usize| meta.edge_types[*e].held_out.iter().any(|&count| count > 0);

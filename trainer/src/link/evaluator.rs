@@ -1,25 +1,28 @@
-//! Evaluation of link prediction: ranks held-out edges against sampled negatives.
+//! Evaluation of link prediction: ranks held-out edges against negatives.
 
 use super::batch::{LinkTensorBatch, NegativeRows};
 use super::config::{LinkEvaluation, LinkMetric, LinkTrainingConfig, reverse_edge_types, target_edge_types};
 use super::filtered::FilteredRanking;
+use super::given::GivenRanking;
+use super::judged::Judged;
+use super::node_rows::{NodeEncoder, NodeRows};
 use super::scores::{LinkResult, LinkScores};
 use super::step::{ScoredEdges, scores};
 use crate::batch_input::BatchOptions;
 use crate::embeddings::Embeddings;
 use crate::fit::Evaluator;
-use crate::metrics::{RankingMetrics, ScoreHistogram, ScoredLabels, realistic_rank};
 use crate::models::{GraphSchema, LinkModel, Mode, ModelInput};
 use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{
-    DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkConfig, LoaderConfig, NegativeDistribution, NegativeSampling,
-    SharedNegatives,
+    DistLinkNeighborLoader, EdgeSeeds, Exclude, LinkBatch, LinkConfig, LoaderConfig, NegativeDistribution,
+    NegativeSampling, Negatives, SharedNegatives,
 };
-use edgecut_dist_sampler::{DistGraph, DistNeighborSampler};
-use edgecut_graph::Split;
+use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, Fanout, SamplerConfig, Wanted};
+use edgecut_graph::{EdgeTypeId, Split};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The evaluation of link prediction models on the validation and test edges.
@@ -31,12 +34,34 @@ pub struct LinkEvaluator<B: Backend> {
     device: B::Device,
 }
 
-/// The destinations against which edges are ranked.
+/// The way in which edges are ranked.
 enum Ranking {
-    /// Sampled destinations.
-    Sampled { valid: DistLinkNeighborLoader, test: DistLinkNeighborLoader },
-    /// All nodes of the destination's type.
-    Filtered(Box<FilteredRanking>),
+    /// Against sampled destinations, in batches with the neighborhoods of all ends.
+    Batches(SampledEdges),
+    /// With the rows of all nodes, which are computed once per evaluation.
+    Rows(NodeEncoder, Candidates),
+}
+
+/// The nodes against which edges are ranked.
+enum Candidates {
+    /// Sampled destinations. Batches have no neighborhoods.
+    Sampled(SampledEdges),
+    /// The negatives that the dataset gives.
+    Given(GivenRanking),
+    /// All nodes.
+    All(FilteredRanking),
+}
+
+/// The loaders of held-out edges with sampled destinations.
+struct SampledEdges {
+    valid: DistLinkNeighborLoader,
+    test: DistLinkNeighborLoader,
+}
+
+impl SampledEdges {
+    fn of(&self, split: Split) -> &DistLinkNeighborLoader {
+        if split == Split::Test { &self.test } else { &self.valid }
+    }
 }
 
 impl<B: GnnBackend> LinkEvaluator<B> {
@@ -50,27 +75,37 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
         let ranking = match config.evaluation {
-            LinkEvaluation::Filtered if node.is_client() => {
-                let what = "servers do not rank all nodes: rank sampled ones (`evaluation=100`)";
-                return Err(TrainError::Config { what: what.into() });
+            LinkEvaluation::Sampled(num) if config.training.eval_layer_wise.is_none() => {
+                let sampler = config.training.eval_sampler();
+                Ranking::Batches(sampled_edges(node, (sampler, options.wanted()), config, num, world)?)
             }
-            LinkEvaluation::Filtered if !node.is_even() => {
-                let what = "all nodes are ranked only if the same number of processes holds each part: start a multiple \
-                            of the number of parts, or fewer processes than parts, or rank sampled nodes \
-                            (`evaluation=100`)";
-                return Err(TrainError::Config { what: what.into() });
+            evaluation => {
+                let edge_types = target_edge_types(node.part().meta(), config)?;
+                let encoder = NodeEncoder::new(node, schema, options, config, &edge_types, world)?;
+                let candidates = match evaluation {
+                    LinkEvaluation::Sampled(num) => {
+                        let no_neighbors = SamplerConfig::new(Vec::<Fanout>::new());
+                        let no_rows = (no_neighbors, Wanted::default());
+                        Candidates::Sampled(sampled_edges(node, no_rows, config, num, world)?)
+                    }
+                    LinkEvaluation::Given => Candidates::Given(GivenRanking::new(node, config)?),
+                    LinkEvaluation::Filtered if !node.is_even() => {
+                        let what = "all nodes are ranked only if the same number of processes holds each part: start a \
+                                    multiple of the number of parts, or fewer processes than parts, or rank sampled \
+                                    nodes (`evaluation=100`)";
+                        return Err(TrainError::Config { what: what.into() });
+                    }
+                    LinkEvaluation::Filtered => Candidates::All(FilteredRanking::new(node, config, world)?),
+                };
+                Ranking::Rows(encoder, candidates)
             }
-            LinkEvaluation::Filtered => {
-                Ranking::Filtered(Box::new(FilteredRanking::new(node, schema, options, config, world)?))
-            }
-            LinkEvaluation::Sampled(num) => sampled_ranking(node, options, config, num, world)?,
         };
         let device = device.clone();
         Ok(Self { ranking, schema: Arc::clone(schema), options, metric: config.metric, device })
     }
 
     /// Ranks the edges of a loader against sampled destinations.
-    fn rank_sampled(
+    fn rank_batches(
         &self,
         loader: &DistLinkNeighborLoader,
         model: &LinkModel<B>,
@@ -84,9 +119,7 @@ impl<B: GnnBackend> LinkEvaluator<B> {
         let pairs = SharedNegatives::default();
         let batches =
             loader.epoch_map(0, move |batch| LinkTensorBatch::<B>::new(batch, &schema, options, pairs, None, &device));
-        // Each score takes 4 bytes, so scores are kept only if the metric needs them all.
-        let scored = (self.metric == LinkMetric::RocAuc).then(ScoredLabels::default);
-        let mut judged = Judged { scored, ..Judged::default() };
+        let mut judged = Judged::new(self.metric, false);
         for batch in batches {
             let mut batch = batch??;
             batch.graph = embeddings.fill(batch.graph, &self.device)?;
@@ -96,14 +129,33 @@ impl<B: GnnBackend> LinkEvaluator<B> {
             // Meeting at every step bounds the wait for a slow rank to the time of one batch.
             world.barrier()?;
         }
-        let Judged { mut ranks, mut histogram, scored } = judged;
-        ranks.all_reduce(world)?;
-        histogram.all_reduce(world)?;
-        let roc_auc = match scored {
-            Some(scored) => scored.roc_auc_over_all_ranks(world)?,
-            None => None,
+        judged.scores(world)
+    }
+
+    /// Ranks the edges of a split with the rows of all nodes.
+    fn rank_rows(
+        &self,
+        candidates: &Candidates,
+        split: Split,
+        model: &LinkModel<B>,
+        rows: &NodeRows,
+        world: &mut ProcessGroup,
+    ) -> Result<LinkScores, TrainError> {
+        let edges = match candidates {
+            Candidates::All(ranking) => return ranking.run(split, model, rows, &self.device, world),
+            Candidates::Given(ranking) => return ranking.run(split, model, rows, &self.device, world),
+            Candidates::Sampled(edges) => edges,
         };
-        Ok(LinkScores::new(&ranks, roc_auc, Some(histogram)))
+        let mut judged = Judged::new(self.metric, false);
+        for batch in edges.of(split).epoch(0) {
+            for (edge_type, of_type) in edges_of_batch(&batch?, &self.schema.edge_ends()) {
+                let OfType { sources, candidates, num } = of_type;
+                let scores = rows.scores(edge_type, (&sources, &candidates, num), model, &self.device)?;
+                scores.chunks_exact(num).for_each(|scores| judged.add(scores[0], &scores[1..]));
+            }
+            world.barrier()?;
+        }
+        judged.scores(world)
     }
 }
 
@@ -127,10 +179,33 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
         world: &mut ProcessGroup,
     ) -> Result<LinkScores, TrainError> {
         match &self.ranking {
-            Ranking::Filtered(ranking) => ranking.run(split, model, embeddings, &self.device, world),
-            Ranking::Sampled { test, .. } if split == Split::Test => self.rank_sampled(test, model, embeddings, world),
-            Ranking::Sampled { valid, .. } => self.rank_sampled(valid, model, embeddings, world),
+            Ranking::Batches(edges) => self.rank_batches(edges.of(split), model, embeddings, world),
+            Ranking::Rows(encoder, candidates) => {
+                let rows = encoder.encode(model, embeddings, world, &self.device)?;
+                self.rank_rows(candidates, split, model, &rows, world)
+            }
         }
+    }
+
+    // Computes the rows once for both splits.
+    fn evaluate_trained(
+        &self,
+        model: &LinkModel<B>,
+        embeddings: &Embeddings,
+        world: &mut ProcessGroup,
+    ) -> Result<LinkResult, TrainError> {
+        let [valid, test] = match &self.ranking {
+            Ranking::Rows(encoder, candidates) => {
+                let rows = encoder.encode(model, embeddings, world, &self.device)?;
+                let valid = self.rank_rows(candidates, Split::Valid, model, &rows, world)?;
+                [valid, self.rank_rows(candidates, Split::Test, model, &rows, world)?]
+            }
+            Ranking::Batches(_) => {
+                let valid = self.evaluate(Split::Valid, model, embeddings, world)?;
+                [valid, self.evaluate(Split::Test, model, embeddings, world)?]
+            }
+        };
+        Ok(self.result(0, valid, test))
     }
 
     fn result(&self, best_epoch: u64, valid: LinkScores, test: LinkScores) -> LinkResult {
@@ -138,15 +213,15 @@ impl<B: GnnBackend> Evaluator<B, LinkModel<B>> for LinkEvaluator<B> {
     }
 }
 
-/// Creates the loaders of held-out edges with `num` sampled destinations each.
-fn sampled_ranking(
+/// Creates the loaders of held-out edges with `num` sampled destinations each, and neighborhoods with these fan-outs.
+fn sampled_edges(
     node: &Arc<DistGraph>,
-    options: BatchOptions,
+    (neighborhoods, wanted): (SamplerConfig, Wanted),
     config: &LinkTrainingConfig,
     num: usize,
     world: &mut ProcessGroup,
-) -> Result<Ranking, TrainError> {
-    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), config.training.eval_sampler())?);
+) -> Result<SampledEdges, TrainError> {
+    let sampler = Arc::new(DistNeighborSampler::new(node.clone(), neighborhoods)?);
     let edge_types = target_edge_types(node.part().meta(), config)?;
     let reverse_types = reverse_edge_types(node.part().meta(), config)?;
     let mut loader = |split: Split| {
@@ -155,7 +230,7 @@ fn sampled_ranking(
         // training.
         let seeds = config.training.batch_size.saturating_mul(3);
         let loader_config =
-            LoaderConfig { batch_size: (seeds / (2 + num)).max(1), ..config.training.eval_loader(options.wanted()) };
+            LoaderConfig { batch_size: (seeds / (2 + num)).max(1), ..config.training.eval_loader(wanted) };
         let negatives = NegativeSampling {
             num,
             distribution: NegativeDistribution::Uniform,
@@ -171,16 +246,33 @@ fn sampled_ranking(
     };
     let valid = loader(Split::Valid)?;
     let test = loader(Split::Test)?;
-    Ok(Ranking::Sampled { valid, test })
+    Ok(SampledEdges { valid, test })
 }
 
-/// The edges of this rank that were ranked so far.
+/// The edges of one type in a batch, in global ids.
 #[derive(Default)]
-struct Judged {
-    ranks: RankingMetrics,
-    histogram: ScoreHistogram,
-    /// All scores, if the metric needs them.
-    scored: Option<ScoredLabels>,
+struct OfType {
+    sources: Vec<u32>,
+    /// `[sources.len(), num]`: the destination of each edge, then its negatives.
+    candidates: Vec<u32>,
+    num: usize,
+}
+
+/// Returns the edges of a batch by type. `ends` are the node types at both ends of each edge type.
+fn edges_of_batch(batch: &LinkBatch, ends: &[(usize, usize)]) -> BTreeMap<EdgeTypeId, OfType> {
+    let Negatives::OfEach { num, dst: negatives } = &batch.negatives else { return BTreeMap::new() };
+    let mut by_type: BTreeMap<EdgeTypeId, OfType> = BTreeMap::new();
+    for (edge, edge_type) in batch.edge_types.iter().enumerate() {
+        let (src_type, dst_type) = ends[edge_type.index()];
+        let of_type = by_type.entry(*edge_type).or_default();
+        let destinations = &batch.graph.nodes[dst_type].input_nodes;
+        of_type.num = 1 + num;
+        of_type.sources.push(batch.graph.nodes[src_type].input_nodes[batch.src[edge] as usize]);
+        of_type.candidates.push(destinations[batch.dst[edge] as usize]);
+        let own = &negatives[edge * num..(edge + 1) * num];
+        of_type.candidates.extend(own.iter().map(|&number| destinations[number as usize]));
+    }
+    by_type
 }
 
 /// Scores a batch and adds the rank of each edge among its negatives, and the scores, to `judged`.
@@ -197,14 +289,7 @@ fn judge<B: GnnBackend>(
         consumed();
         let negatives: Vec<f32> = if num > 0 { negatives.into_data().iter::<f32>().collect() } else { Vec::new() };
         for edge in 0..edges {
-            let others = &negatives[edge * num..(edge + 1) * num];
-            judged.ranks.add(realistic_rank(positive[edge], others));
-            judged.histogram.add(positive[edge], true);
-            others.iter().for_each(|&score| judged.histogram.add(score, false));
-            if let Some(scored) = &mut judged.scored {
-                scored.positives.push(positive[edge]);
-                scored.negatives.extend_from_slice(others);
-            }
+            judged.add(positive[edge], &negatives[edge * num..(edge + 1) * num]);
         }
     }
     Ok(())

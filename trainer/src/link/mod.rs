@@ -4,19 +4,24 @@
 //! - [`LinkTask`]: the training task, and [`LinkEvaluator`]: the ranking of held-out edges;
 //! - `batch`: a batch of edges as tensors;
 //! - `step`: the scores and the loss of a batch;
+//! - `node_rows`: the rows of all nodes, for evaluations that compute each node once;
 //! - `filtered`: the ranking against all nodes;
+//! - `given`: the ranking against negatives of the dataset;
 //! - [`train_link`]: training with the models of this crate.
 
 mod batch;
 mod config;
 mod evaluator;
 mod filtered;
+mod given;
+mod judged;
+mod node_rows;
 mod scores;
 mod step;
 mod task;
 
 pub use batch::LinkTensorBatch;
-pub use config::{LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig, link_model_config};
+pub use config::{LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig, RankedEnds, link_model_config};
 pub use evaluator::LinkEvaluator;
 pub use scores::{LinkResult, LinkScores};
 pub use task::LinkTask;

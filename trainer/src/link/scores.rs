@@ -2,7 +2,7 @@
 
 use super::config::LinkMetric;
 use crate::metrics::{RankingMetrics, ScoreHistogram};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// The ranking metrics of held-out edges against negative destinations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -20,16 +20,21 @@ pub struct LinkScores {
     /// The fraction of edges ranked among the first ten.
     #[serde(rename = "hits@10")]
     pub hits_at_10: Option<f64>,
-    /// The area under the ROC curve. It is computed only with sampled negatives and as the metric that selects the best
+    /// The fraction of edges ranked among the first K, for another K that the metric names.
+    #[serde(flatten, serialize_with = "hits_as_text")]
+    pub hits_at: Option<(u32, f64)>,
+    /// The area under the ROC curve. It is computed only with shared negatives or as the metric that selects the best
     /// epoch, because it needs all scores, while the other metrics need only sums.
     pub roc_auc: Option<f64>,
-    /// The scores of the edges and of their sampled negatives; `None` if edges are ranked against all nodes.
+    /// The average precision, computed in the same cases.
+    pub average_precision: Option<f64>,
+    /// The scores of the edges and of their negatives; `None` if edges are ranked against all nodes.
     #[serde(skip)]
     pub histogram: Option<ScoreHistogram>,
 }
 
 impl LinkScores {
-    pub(super) fn new(ranks: &RankingMetrics, roc_auc: Option<f64>, histogram: Option<ScoreHistogram>) -> Self {
+    pub(super) fn new(ranks: &RankingMetrics) -> Self {
         let [one, three, ten] = ranks.hits().map_or([None; 3], |hits| hits.map(Some));
         Self {
             edges: ranks.count(),
@@ -37,8 +42,8 @@ impl LinkScores {
             hits_at_1: one,
             hits_at_3: three,
             hits_at_10: ten,
-            roc_auc,
-            histogram,
+            hits_at: ranks.hits_at(),
+            ..Self::default()
         }
     }
 
@@ -46,10 +51,19 @@ impl LinkScores {
     pub fn get(&self, metric: LinkMetric) -> Option<f64> {
         match metric {
             LinkMetric::Mrr => self.mrr,
-            LinkMetric::HitsAt10 => self.hits_at_10,
+            LinkMetric::HitsAt(1) => self.hits_at_1,
+            LinkMetric::HitsAt(3) => self.hits_at_3,
+            LinkMetric::HitsAt(10) => self.hits_at_10,
+            LinkMetric::HitsAt(depth) => self.hits_at.filter(|(of, _)| *of == depth).map(|(_, share)| share),
             LinkMetric::RocAuc => self.roc_auc,
+            LinkMetric::AveragePrecision => self.average_precision,
         }
     }
+}
+
+/// Serialises the share of hits under its name, such as `hits@50`.
+fn hits_as_text<S: Serializer>(hits: &Option<(u32, f64)>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(hits.iter().map(|(depth, share)| (format!("hits@{depth}"), share)))
 }
 
 /// The result of a training or evaluation run.

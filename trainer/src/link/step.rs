@@ -3,7 +3,7 @@
 use super::batch::{LinkTensorBatch, NegativeRows, SharedRows};
 use super::config::{LinkLoss, LinkTrainingConfig};
 use crate::embeddings::Embeddings;
-use crate::fit::{Forward, JudgedSeeds, StepGradients, exchange};
+use crate::fit::{AutodiffTurn, Forward, JudgedSeeds, StepGradients, exchange};
 use crate::models::{LinkModel, Mode, ModelInput};
 use crate::ops::{GnnBackend, matmul};
 use crate::train_error::TrainError;
@@ -48,9 +48,10 @@ pub(super) fn step<B: AutodiffBackend + GnnBackend>(
 ) -> Result<StepGradients, TrainError> {
     let (graph, pulled) = embeddings.pull_tracked(batch.graph, device)?;
     batch.graph = graph;
+    let turn = AutodiffTurn::take();
     let start = Instant::now();
     let forward = match batch.graph.take_input() {
-        None => Forward { judged: None, start },
+        None => Forward { judged: None, start, turn },
         Some(input) => {
             let num_seeds = batch.src.len();
             let scores = scores(model, &input, &batch, mode, config.n3_weight > 0.0)?;
@@ -61,7 +62,7 @@ pub(super) fn step<B: AutodiffBackend + GnnBackend>(
             };
             let judged = Tensor::cat(vec![loss.clone().detach(), correct], 0);
             let weight = num_seeds as f64;
-            Forward { judged: Some(JudgedSeeds { loss, judged, num_seeds, weight }), start }
+            Forward { judged: Some(JudgedSeeds { loss, judged, num_seeds, weight }), start, turn }
         }
     };
     let embedded = Some((embeddings, pulled, config.training.embedding_lr));

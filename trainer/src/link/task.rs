@@ -161,7 +161,7 @@ fn training_loader(
 #[cfg(test)]
 mod tests {
     use super::super::batch::NegativeRows;
-    use super::super::config::{LinkEvaluation, LinkLoss, LinkMetric, link_model_config};
+    use super::super::config::{LinkEvaluation, LinkLoss, LinkMetric, RankedEnds, link_model_config};
     use super::*;
     use crate::models::ModelKind;
     use crate::nn::{Aggregation, DecoderKind};
@@ -202,6 +202,7 @@ mod tests {
             edge_types: Vec::new(),
             reverse_types: Vec::new(),
             evaluation: LinkEvaluation::Filtered,
+            ranked_ends: RankedEnds::Destination,
             metric: LinkMetric::Mrr,
         };
         let model_config = link_model_config(graph.part().meta(), &config).expect("a model");

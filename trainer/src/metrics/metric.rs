@@ -21,6 +21,8 @@ pub enum Metric {
     Accuracy,
     /// The area under the ROC curve, for two classes.
     RocAuc,
+    /// The average precision of the second of two classes.
+    AveragePrecision,
     /// F1 over all decisions. With one label per seed it equals the accuracy.
     MicroF1,
     /// The mean F1 of the classes.
@@ -28,7 +30,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    const ALL: [Self; 4] = [Self::Accuracy, Self::RocAuc, Self::MicroF1, Self::MacroF1];
+    const ALL: [Self; 5] = [Self::Accuracy, Self::RocAuc, Self::AveragePrecision, Self::MicroF1, Self::MacroF1];
 
     /// Returns an error text if the metric is not defined for `num_classes` classes.
     ///
@@ -38,7 +40,7 @@ impl Metric {
     /// assert!(Metric::RocAuc.problem(3).is_some());
     /// ```
     pub fn problem(self, num_classes: usize) -> Option<String> {
-        (self == Self::RocAuc && num_classes != 2)
+        (matches!(self, Self::RocAuc | Self::AveragePrecision) && num_classes != 2)
             .then(|| format!("metric {self} needs two classes, but there are {num_classes}: use macro-f1 or accuracy"))
     }
 }
@@ -48,6 +50,7 @@ impl fmt::Display for Metric {
         f.write_str(match self {
             Self::Accuracy => "accuracy",
             Self::RocAuc => "roc-auc",
+            Self::AveragePrecision => "average-precision",
             Self::MicroF1 => "micro-f1",
             Self::MacroF1 => "macro-f1",
         })
@@ -62,7 +65,7 @@ impl fmt::Display for Metric {
 /// assert!(error.to_string().starts_with("unknown metric \"f1\""));
 /// ```
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("unknown metric {0:?}: expected accuracy, roc-auc, micro-f1 or macro-f1")]
+#[error("unknown metric {0:?}: expected accuracy, roc-auc, average-precision, micro-f1 or macro-f1")]
 pub struct ParseMetricError(String);
 
 impl FromStr for Metric {

@@ -5,6 +5,7 @@ use burn::tensor::backend::Backend;
 use edgecut_cluster::{ClusterError, ProcessGroup};
 
 use super::class_counts::ClassCounts;
+use super::gathered_scores::GatheredScores;
 use super::metric::Metric;
 use super::roc_auc::ScoredLabels;
 
@@ -23,8 +24,8 @@ use super::roc_auc::ScoredLabels;
 pub enum MetricState {
     /// The number of correctly classified seeds, and the number of seeds.
     Accuracy([f64; 2]),
-    /// The scores of this rank's seeds.
-    RocAuc(ScoredLabels),
+    /// The scores of this rank's seeds, and the metric: the area under the ROC curve or the average precision.
+    Scores(ScoredLabels, Metric),
     /// The counts of labels and predictions, and the metric: micro or macro F1.
     F1(ClassCounts, Metric),
 }
@@ -34,7 +35,7 @@ impl MetricState {
     pub fn new(metric: Metric, num_classes: usize) -> Self {
         match metric {
             Metric::Accuracy => Self::Accuracy([0.0; 2]),
-            Metric::RocAuc => Self::RocAuc(ScoredLabels::default()),
+            Metric::RocAuc | Metric::AveragePrecision => Self::Scores(ScoredLabels::default(), metric),
             Metric::MicroF1 | Metric::MacroF1 => Self::F1(ClassCounts::new(num_classes), metric),
         }
     }
@@ -56,7 +57,7 @@ impl MetricState {
                 *correct += right as f64;
                 *seeds += labels.len() as f64;
             }
-            Self::RocAuc(scored) => {
+            Self::Scores(scored, _) => {
                 // The probability of class 1 grows with the difference of the two logits, so the difference is the
                 // score.
                 let values: Vec<f32> = logits.clone().into_data().iter::<f32>().collect();
@@ -87,7 +88,10 @@ impl MetricState {
                 let [correct, seeds] = sums;
                 Ok((seeds > 0.0).then(|| correct / seeds))
             }
-            Self::RocAuc(scored) => scored.roc_auc_over_all_ranks(world),
+            Self::Scores(scored, Metric::AveragePrecision) => {
+                Ok(GatheredScores::of_all_ranks(&scored, world)?.average_precision())
+            }
+            Self::Scores(scored, _) => scored.roc_auc_over_all_ranks(world),
             Self::F1(mut counts, metric) => {
                 counts.all_reduce(world)?;
                 Ok(if metric == Metric::MacroF1 { counts.macro_f1() } else { counts.micro_f1() })

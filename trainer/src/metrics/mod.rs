@@ -5,6 +5,7 @@
 
 mod class_counts;
 mod confusion;
+mod gathered_scores;
 mod metric;
 mod metric_state;
 mod ranking;
@@ -13,6 +14,7 @@ mod score_histogram;
 
 pub use class_counts::ClassCounts;
 pub use confusion::ConfusionMatrix;
+pub use gathered_scores::GatheredScores;
 pub use metric::{Metric, ParseMetricError};
 pub use metric_state::MetricState;
 pub(crate) use metric_state::predictions;

@@ -42,10 +42,25 @@ pub struct RankingMetrics {
     reciprocals: f64,
     /// The numbers of edges with a rank of at most 1, 3 and 10.
     hits: [f64; 3],
+    /// Another depth, and the number of edges with a rank of at most this depth.
+    other: Option<(u32, f64)>,
     count: f64,
 }
 
 impl RankingMetrics {
+    /// Makes sums that also count the edges among the first `depth`.
+    ///
+    /// ```
+    /// use edgecut_trainer::metrics::RankingMetrics;
+    /// let mut metrics = RankingMetrics::with_depth(50);
+    /// metrics.add(12.0);
+    /// assert_eq!((metrics.hits(), metrics.hits_at()), (Some([0.0; 3]), Some((50, 1.0))));
+    /// ```
+    pub fn with_depth(depth: u32) -> Self {
+        let is_counted = DEPTHS.contains(&f64::from(depth));
+        Self { other: (!is_counted).then_some((depth, 0.0)), ..Self::default() }
+    }
+
     /// Adds the rank of an edge, from 1. For hits a half rank counts as the next whole rank.
     ///
     /// ```
@@ -55,9 +70,22 @@ impl RankingMetrics {
     /// assert_eq!(metrics.hits(), Some([0.0, 0.0, 1.0]));
     /// ```
     pub fn add(&mut self, rank: f64) {
+        self.add_ranks(rank, rank);
+    }
+
+    /// Adds an edge below `above` negatives and beside `tied` ones, for hits after these.
+    pub(super) fn add_with_ties(&mut self, above: usize, tied: usize) {
+        self.add_ranks(1.0 + above as f64 + tied as f64 / 2.0, 1.0 + (above + tied) as f64);
+    }
+
+    /// Adds an edge with its rank, and the rank that counts for hits.
+    fn add_ranks(&mut self, rank: f64, rank_of_hits: f64) {
         self.reciprocals += 1.0 / rank;
         for (hits, depth) in self.hits.iter_mut().zip(DEPTHS) {
-            *hits += f64::from(u8::from(rank <= depth));
+            *hits += f64::from(u8::from(rank_of_hits <= depth));
+        }
+        if let Some((depth, hits)) = &mut self.other {
+            *hits += f64::from(u8::from(rank_of_hits <= f64::from(*depth)));
         }
         self.count += 1.0;
     }
@@ -68,10 +96,11 @@ impl RankingMetrics {
     /// [`ClusterError`] if the collective fails.
     pub fn all_reduce(&mut self, world: &mut ProcessGroup) -> Result<(), ClusterError> {
         let [one, three, ten] = self.hits;
-        let mut sums = [self.reciprocals, one, three, ten, self.count];
+        let mut sums = [self.reciprocals, one, three, ten, self.other.map_or(0.0, |(_, hits)| hits), self.count];
         world.all_reduce(&mut sums, ReduceOp::Sum)?;
-        let [reciprocals, one, three, ten, count] = sums;
-        *self = Self { reciprocals, hits: [one, three, ten], count };
+        let [reciprocals, one, three, ten, other, count] = sums;
+        let other = self.other.map(|(depth, _)| (depth, other));
+        *self = Self { reciprocals, hits: [one, three, ten], other, count };
         Ok(())
     }
 
@@ -97,6 +126,13 @@ impl RankingMetrics {
     pub fn hits(&self) -> Option<[f64; 3]> {
         let [one, three, ten] = self.hits.map(|hits| self.share(hits));
         Some([one?, three?, ten?])
+    }
+
+    /// Returns the depth of [`RankingMetrics::with_depth`] and the share of edges with a rank of at most this depth;
+    /// `None` without edges, or if the depth is 1, 3 or 10.
+    pub fn hits_at(&self) -> Option<(u32, f64)> {
+        let (depth, hits) = self.other?;
+        Some((depth, self.share(hits)?))
     }
 
     fn share(&self, sum: f64) -> Option<f64> {

@@ -50,7 +50,8 @@ impl ScoredLabels {
         }
     }
 
-    fn has_nan(&self) -> bool {
+    /// Returns true if a score is NaN.
+    pub(super) fn has_nan(&self) -> bool {
         self.positives.iter().chain(&self.negatives).any(|score| score.is_nan())
     }
 
@@ -85,7 +86,7 @@ impl ScoredLabels {
             if positives_travel { (self.positives, self.negatives) } else { (self.negatives, self.positives) };
         staying.sort_unstable_by(f32::total_cmp);
         let mut twice_won = 0_u128;
-        for_each_round(world, &travelling, |scores| {
+        scores_of_all_ranks(world, &travelling, |scores| {
             let twice_above = twice_above(scores, &staying);
             // If the negatives travel, `twice_above` counts for the negatives. A pair counts 2 in total for both sides,
             // so the positives have the rest.
@@ -130,7 +131,11 @@ fn twice_above(scores: &[f32], sorted: &[f32]) -> u128 {
 
 /// Calls `work` with the scores of all ranks, piece by piece. All ranks take part in the same number of rounds, also
 /// those that have no scores left.
-fn for_each_round(world: &mut ProcessGroup, mine: &[f32], mut work: impl FnMut(&[f32])) -> Result<(), ClusterError> {
+pub(super) fn scores_of_all_ranks(
+    world: &mut ProcessGroup,
+    mine: &[f32],
+    mut work: impl FnMut(&[f32]),
+) -> Result<(), ClusterError> {
     let scores_per_rank = (SCORES_PER_ROUND / world.size()).max(1);
     let mut rounds = [mine.len().div_ceil(scores_per_rank) as u64];
     world.all_reduce(&mut rounds, ReduceOp::Max)?;

@@ -137,7 +137,7 @@ fn embeddings_alone_learn_communities() {
     // A random ranking of all nodes has an MRR of 0.014.
     let config = LinkTrainingConfig {
         evaluation: LinkEvaluation::Filtered,
-        metric: LinkMetric::HitsAt10,
+        metric: LinkMetric::HitsAt(10),
         loss: LinkLoss::Softmax,
         ..base
     };

@@ -12,7 +12,9 @@ use burn_ndarray::NdArray;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
 use edgecut_dist_sampler::{Fanout, NumNeighbors, SamplerConfig};
-use edgecut_trainer::link::{LinkEvaluation, LinkLoss, LinkMetric, LinkResult, LinkScores, LinkTrainingConfig};
+use edgecut_trainer::link::{
+    LinkEvaluation, LinkLoss, LinkMetric, LinkResult, LinkScores, LinkTrainingConfig, RankedEnds,
+};
 use edgecut_trainer::models::ModelKind;
 use edgecut_trainer::nn::DecoderKind;
 use edgecut_trainer::{EpochReport, Improved, Observer, TrainingConfig};
@@ -46,6 +48,7 @@ fn config(kind: ModelKind, num_neighbors: NumNeighbors) -> LinkTrainingConfig {
         edge_types: Vec::new(),
         reverse_types: Vec::new(),
         evaluation: LinkEvaluation::Sampled(20),
+        ranked_ends: RankedEnds::Destination,
         metric: LinkMetric::Mrr,
     }
 }

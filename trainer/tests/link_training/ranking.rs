@@ -83,8 +83,7 @@ fn expected(graph: &Dataset, valid: bool, model: &LinkModel<Cpu>, rows: &[Vec<Ve
         hits_at_1: share(1.0),
         hits_at_3: share(3.0),
         hits_at_10: share(10.0),
-        roc_auc: None,
-        histogram: None,
+        ..LinkScores::default()
     }
 }
 

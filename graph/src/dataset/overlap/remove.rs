@@ -85,6 +85,7 @@ fn kept(list: EdgeList, keep: impl Fn(Candidate) -> bool + Sync) -> EdgeList {
         src: select(&list.src, &positions),
         dst: select(&list.dst, &positions),
         times: list.times.as_ref().map(|times| select(times, &positions)),
+        negatives: list.negatives.as_ref().map(|negatives| negatives.select(&positions)),
     }
 }
 

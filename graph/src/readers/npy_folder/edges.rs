@@ -1,9 +1,12 @@
 //! The edge files in a folder of `.npy` arrays.
 
 use super::attributes::{read_features, read_times, read_weights};
-use super::files::{EDGE_INDEX_FILE, TEST_EDGE_FILE, TEST_TIME_FILE, VALID_EDGE_FILES, VALID_TIME_FILES, only_file};
+use super::files::{
+    EDGE_INDEX_FILE, TEST_EDGE_FILE, TEST_NEGATIVE_FILE, TEST_SHARED_FILE, TEST_TIME_FILE, VALID_EDGE_FILES,
+    VALID_NEGATIVE_FILES, VALID_SHARED_FILES, VALID_TIME_FILES, only_file,
+};
 use super::integers::Integers;
-use crate::dataset::{EdgeAttributes, EdgeData, EdgeList, HeldOutEdges};
+use crate::dataset::{EdgeAttributes, EdgeData, EdgeList, GivenNegatives, HeldOutEdges};
 use crate::readers::row_count::RowCount;
 use crate::{GraphError, NodeTypeId};
 use std::path::{Path, PathBuf};
@@ -49,35 +52,95 @@ impl EdgeFiles {
             times: read_times(&file("edge_time.npy"), num_edges)?,
         };
         let held_out = HeldOutEdges {
-            valid: self.read_held_out(self.valid.as_ref(), &VALID_TIME_FILES, counts)?,
-            test: self.read_held_out(self.test.as_ref(), &[TEST_TIME_FILE], counts)?,
+            valid: self.read_held_out(self.valid.as_ref(), &VALID_FILES, counts)?,
+            test: self.read_held_out(self.test.as_ref(), &TEST_FILES, counts)?,
         };
         held_out.check_times().map_err(|why| GraphError::format(&self.folder, why))?;
         Ok(EdgeData { src_type, relation: relation.into(), dst_type, src, dst, attributes, held_out })
     }
 
-    /// Reads the held-out edges of `list`, if it exists, with the times from one of `time_files`.
+    /// Reads the held-out edges of `list`, if it exists, with their times and negatives.
     fn read_held_out(
         &self,
         list: Option<&EdgeIndex>,
-        time_files: &[&str],
+        files: &HeldOutFiles,
         counts: [RowCount; 2],
     ) -> Result<EdgeList, GraphError> {
-        let times_file = only_file(time_files.iter().map(|name| self.folder.join(name)))?;
-        match (list, times_file) {
+        let find = |names: &[&str]| only_file(names.iter().map(|name| self.folder.join(name)));
+        let times_file = find(files.times)?;
+        let negatives_file =
+            only_file([files.negatives, files.shared].concat().iter().map(|name| self.folder.join(name)))?;
+        match (list, times_file.as_ref().or(negatives_file.as_ref())) {
             (None, None) => Ok(EdgeList::default()),
             (None, Some(path)) => Err(GraphError::format(
                 path,
-                "the held-out edges of these times are missing: save their edge index as well",
+                "the held-out edges of these values are missing: save their edge index as well",
             )),
-            (Some(list), times_file) => {
+            (Some(list), _) => {
                 let edges = list.read(counts)?;
                 let of_edges = RowCount::held_out_edges(edges.len(), &list.path);
                 let times = times_file.map(|path| read_times(&path, of_edges)).transpose()?.flatten();
-                Ok(EdgeList { times, ..edges })
+                let is_shared = find(files.shared)?.is_some();
+                let negatives =
+                    negatives_file.map(|path| read_negatives(path, is_shared, edges.len(), counts)).transpose()?;
+                Ok(EdgeList { times, negatives, ..edges })
             }
         }
     }
+}
+
+/// The names of the files of one split's held-out edges.
+struct HeldOutFiles {
+    times: &'static [&'static str],
+    /// Negatives of each edge.
+    negatives: &'static [&'static str],
+    /// Negative pairs of all edges.
+    shared: &'static [&'static str],
+}
+
+const VALID_FILES: HeldOutFiles =
+    HeldOutFiles { times: &VALID_TIME_FILES, negatives: &VALID_NEGATIVE_FILES, shared: &VALID_SHARED_FILES };
+const TEST_FILES: HeldOutFiles =
+    HeldOutFiles { times: &[TEST_TIME_FILE], negatives: &[TEST_NEGATIVE_FILE], shared: &[TEST_SHARED_FILE] };
+
+/// Reads the negatives of `num_edges` held-out edges: shared pairs, `[2, M]`, or destinations of each, `[num_edges, K]`.
+fn read_negatives(
+    path: PathBuf,
+    is_shared: bool,
+    num_edges: usize,
+    counts: [RowCount; 2],
+) -> Result<GivenNegatives, GraphError> {
+    if is_shared {
+        let EdgeList { src, dst, .. } = EdgeIndex::open(path.clone())?.read(counts)?;
+        if src.is_empty() {
+            return Err(GraphError::format(path, "it has no pairs: remove it, or save negatives"));
+        }
+        return Ok(GivenNegatives::Shared { src, dst });
+    }
+    let (shape, ids) = Integers::map(&path)?;
+    let num = match shape[..] {
+        [rows, num] if rows == num_edges && num > 0 => num,
+        _ => {
+            let why = format!(
+                "its shape is {shape:?}, expected [{num_edges}, K]: K destinations for each held-out edge. Negative \
+                 pairs that all edges share belong in a file that ends with _edge_neg.npy"
+            );
+            return Err(GraphError::format(path, why));
+        }
+    };
+    let Some(dst) = ids.to_checked_ids(0..ids.len(), counts[1].number) else {
+        let legal = |at: usize| (0..counts[1].number as i64).contains(&ids.get(at));
+        let at = (0..ids.len()).find(|&at| !legal(at)).unwrap_or(0);
+        let why = format!(
+            "negative {} of edge {} is node {}, which is out of range: {}",
+            at % num,
+            at / num,
+            ids.get(at),
+            counts[1]
+        );
+        return Err(GraphError::format(path, why));
+    };
+    Ok(GivenNegatives::OfEach { num, dst: dst.into() })
 }
 
 /// A mapped edge list: a row of sources and a row of destinations.

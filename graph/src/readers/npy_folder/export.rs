@@ -1,7 +1,10 @@
 //! Export of graphs to folders of `.npy` arrays.
 
-use super::files::{EDGE_INDEX_FILE, TEST_EDGE_FILE, TEST_TIME_FILE, VALID_EDGE_FILES, VALID_TIME_FILES};
-use crate::dataset::{Dataset, EdgeList, Split};
+use super::files::{
+    EDGE_INDEX_FILE, TEST_EDGE_FILE, TEST_NEGATIVE_FILE, TEST_SHARED_FILE, TEST_TIME_FILE, VALID_EDGE_FILES,
+    VALID_NEGATIVE_FILES, VALID_SHARED_FILES, VALID_TIME_FILES,
+};
+use crate::dataset::{Dataset, EdgeList, GivenNegatives, Split};
 use crate::memory::{FeatureDtype, Features};
 use crate::npy::{NpyElement, write_npy};
 use crate::{EdgeTypeId, GraphError, NodeTypeId, parallel};
@@ -53,7 +56,12 @@ pub fn export_npy(dataset: &Dataset, folder: &Path) -> Result<(), GraphError> {
     remove(folder, other_valid_file)?;
     let [valid_time_file, other_valid_time_file] = VALID_TIME_FILES;
     remove(folder, other_valid_time_file)?;
-    for (file, time_file, EdgeList { src, dst, times }) in
+    for name in VALID_NEGATIVE_FILES.iter().chain(&VALID_SHARED_FILES).chain(&[TEST_NEGATIVE_FILE, TEST_SHARED_FILE]) {
+        remove(folder, name)?;
+    }
+    write_negatives(folder, [VALID_NEGATIVE_FILES[0], VALID_SHARED_FILES[0]], &edges.held_out.valid)?;
+    write_negatives(folder, [TEST_NEGATIVE_FILE, TEST_SHARED_FILE], &edges.held_out.test)?;
+    for (file, time_file, EdgeList { src, dst, times, .. }) in
         [(valid_file, valid_time_file, &edges.held_out.valid), (TEST_EDGE_FILE, TEST_TIME_FILE, &edges.held_out.test)]
     {
         if src.is_empty() {
@@ -65,6 +73,17 @@ pub fn export_npy(dataset: &Dataset, folder: &Path) -> Result<(), GraphError> {
         }
     }
     write_edge_index(folder, EDGE_INDEX_FILE, &edges.src, &edges.dst)
+}
+
+fn write_negatives(folder: &Path, [of_each, shared]: [&str; 2], list: &EdgeList) -> Result<(), GraphError> {
+    match &list.negatives {
+        None => Ok(()),
+        Some(GivenNegatives::OfEach { num, dst }) => {
+            let ids: Vec<i64> = parallel::map(dst, |&id| i64::from(id));
+            replace(folder, of_each, &[list.len(), *num], &ids)
+        }
+        Some(GivenNegatives::Shared { src, dst }) => write_edge_index(folder, shared, src, dst),
+    }
 }
 
 fn write_edge_index(folder: &Path, name: &str, src: &[u32], dst: &[u32]) -> Result<(), GraphError> {

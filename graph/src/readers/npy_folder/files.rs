@@ -16,6 +16,13 @@ pub(super) const TEST_EDGE_FILE: &str = "test_edge_index.npy";
 pub(super) const VALID_TIME_FILES: [&str; 2] = ["valid_edge_time.npy", "val_edge_time.npy"];
 pub(super) const TEST_TIME_FILE: &str = "test_edge_time.npy";
 
+/// The accepted names of the file of validation edges' own negatives. The exporter writes the first one.
+pub(super) const VALID_NEGATIVE_FILES: [&str; 2] = ["valid_neg.npy", "val_neg.npy"];
+pub(super) const TEST_NEGATIVE_FILE: &str = "test_neg.npy";
+/// The accepted names of the file of negative pairs that all validation edges share. The exporter writes the first one.
+pub(super) const VALID_SHARED_FILES: [&str; 2] = ["valid_edge_neg.npy", "val_edge_neg.npy"];
+pub(super) const TEST_SHARED_FILE: &str = "test_edge_neg.npy";
+
 /// The names of arrays that have a row per node, or list nodes, without `.npy`.
 const NODE_ARRAYS: [&str; 12] = [
     "x",
@@ -32,7 +39,7 @@ const NODE_ARRAYS: [&str; 12] = [
     "test_mask",
 ];
 /// The names of arrays of edges.
-const EDGE_ARRAYS: [&str; 10] = [
+const EDGE_ARRAYS: [&str; 16] = [
     "edge_index",
     "edge_attr",
     "edge_weight",
@@ -43,6 +50,12 @@ const EDGE_ARRAYS: [&str; 10] = [
     "valid_edge_time",
     "val_edge_time",
     "test_edge_time",
+    "valid_neg",
+    "val_neg",
+    "test_neg",
+    "valid_edge_neg",
+    "val_edge_neg",
+    "test_edge_neg",
 ];
 
 /// Returns the `.npy` files in `folder` with other names than those of arrays of nodes and of edges, sorted.

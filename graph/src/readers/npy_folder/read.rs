@@ -22,6 +22,8 @@ use std::path::{Path, PathBuf};
 /// | `edge_weight.npy` | `[E]` or `[E, 1]`, finite, not negative; optional | floats |
 /// | `edge_time.npy` | `[E]` or `[E, 1]`, in any unit; optional | whole numbers |
 /// | `valid_edge_index.npy` or `val_edge_index.npy`, `test_edge_index.npy` | `[2, n]`, held-out edges; each optional | whole numbers |
+/// | `valid_neg.npy` or `val_neg.npy`, `test_neg.npy` | `[n, K]`, negative destinations of each held-out edge; optional | whole numbers |
+/// | `valid_edge_neg.npy` or `val_edge_neg.npy`, `test_edge_neg.npy` | `[2, M]`, negative pairs of all held-out edges of the split, in place of the former; optional | whole numbers |
 /// | `valid_edge_time.npy` or `val_edge_time.npy`, `test_edge_time.npy` | `[n]` or `[n, 1]`, the times of the held-out edges; optional | whole numbers |
 /// | `x.npy` | `[N, F]`; optional | floats |
 /// | `y.npy` | `[N]` or `[N, 1]`, -1 or NaN if unlabeled; optional | whole numbers or floats |

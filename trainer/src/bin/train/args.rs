@@ -277,7 +277,7 @@ pub(crate) struct NodeArgs {
     #[serde(flatten)]
     pub(crate) sampling: SamplingArgs,
     /// Metric on the validation nodes that selects the best epoch
-    #[arg(long, help_heading = "Training", value_name = "accuracy|roc-auc|micro-f1|macro-f1", default_value_t = Metric::Accuracy)]
+    #[arg(long, help_heading = "Training", value_name = "accuracy|roc-auc|average-precision|micro-f1|macro-f1", default_value_t = Metric::Accuracy)]
     #[serde(serialize_with = "as_text")]
     pub(crate) metric: Metric,
     #[command(flatten)]

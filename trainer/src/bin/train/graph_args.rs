@@ -164,7 +164,7 @@ pub(crate) struct GraphTrainingArgs {
     #[arg(long, value_name = "W", default_value_t = 0.0, value_parser = not_negative)]
     pub(crate) weight_decay: f64,
     /// Metric on the validation graphs that selects the best epoch
-    #[arg(long, value_name = "accuracy|roc-auc|micro-f1|macro-f1", default_value_t = Metric::Accuracy)]
+    #[arg(long, value_name = "accuracy|roc-auc|average-precision|micro-f1|macro-f1", default_value_t = Metric::Accuracy)]
     #[serde(serialize_with = "as_text")]
     pub(crate) metric: Metric,
     /// Random seed of initial weights, shuffling and dropout

@@ -8,7 +8,7 @@ use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent};
 use crate::serving::{self, Serving};
 use crate::traffic_table;
 use edgecut_graph::META_FILE;
-use edgecut_trainer::link::{LinkResult, LinkScores, LinkTrainingConfig};
+use edgecut_trainer::link::{LinkEvaluation, LinkResult, LinkScores, LinkTrainingConfig};
 use edgecut_trainer::{EpochCost, EpochReport, TrainingBackend};
 use serde::Serialize;
 use std::path::Path;
@@ -18,6 +18,9 @@ pub(crate) fn run<B: TrainingBackend>(args: &LinkArgs, rank: &Rank, device: &B::
     let mut config = args.config(num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
     serving::run(&args.job, &args.part, rank, args, |job| {
         config.training.step = args.device.step_options(job.gradient_sum);
+        if args.links.eval_negatives.is_none() && has_given_negatives(job) {
+            config.evaluation = LinkEvaluation::Given;
+        }
         let reporter = Reporter::new(
             (&args.job, &args.output),
             config.training.num_epochs,
@@ -42,6 +45,12 @@ pub(crate) fn run<B: TrainingBackend>(args: &LinkArgs, rank: &Rank, device: &B::
         report(&mut reporter.reporter, &result)?;
         reporter.reporter.write_report()
     })
+}
+
+/// Returns true if the dataset gives negatives, and the job can rank against them.
+fn has_given_negatives(job: &Serving<'_>) -> bool {
+    let edge_types = &job.node.part().meta().edge_types;
+    !job.node.is_client() && edge_types.iter().any(|edges| edges.negatives.iter().any(Option::is_some))
 }
 
 fn evaluate<B: TrainingBackend>(
@@ -73,8 +82,10 @@ fn report(reporter: &mut Reporter, result: &LinkResult) -> anyhow::Result<()> {
 /// Formats ranking metrics as text.
 fn words(scores: &LinkScores) -> String {
     let auc = scores.roc_auc.map(|auc| format!(", ROC AUC {auc:.4}")).unwrap_or_default();
+    let precision = scores.average_precision.map(|share| format!(", average precision {share:.4}")).unwrap_or_default();
+    let hits = scores.hits_at.map(|(depth, share)| format!(", @{depth} {share:.4}")).unwrap_or_default();
     format!(
-        "MRR {}, hits@1 {}, @3 {}, @10 {}{auc} over {} edges",
+        "MRR {}, hits@1 {}, @3 {}, @10 {}{hits}{auc}{precision} over {} edges",
         number(scores.mrr),
         number(scores.hits_at_1),
         number(scores.hits_at_3),

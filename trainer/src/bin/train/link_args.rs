@@ -5,12 +5,12 @@ use crate::device::{DeviceArgs, DeviceMemoryArgs};
 use crate::exit::UsageError;
 use crate::sampling_args::SamplingArgs;
 use crate::shared_flags::as_text;
-use crate::training_args::{EvalName, TrainingArgs};
+use crate::training_args::TrainingArgs;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use edgecut_dist_loader::{Exclude, NegativeDistribution, NegativeSampling};
 use edgecut_trainer::DeviceMemory;
-use edgecut_trainer::link::{LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig};
+use edgecut_trainer::link::{LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig, RankedEnds};
 use edgecut_trainer::nn::DecoderKind;
 use serde::{Serialize, Serializer};
 
@@ -45,6 +45,9 @@ pub(crate) struct LinkArgs {
     #[serde(skip)]
     pub(crate) job: JobArgs,
 }
+
+/// The evaluation of datasets without given negatives.
+pub(crate) const DEFAULT_EVALUATION: LinkEvaluation = LinkEvaluation::Sampled(100);
 
 /// The probability of each node to be sampled as a negative destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -97,14 +100,20 @@ pub(crate) struct LinksArgs {
     /// Weight of the N3 regularization: the cubed entries of the source, destination and relation vectors
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = not_negative)]
     pub(crate) n3_weight: f64,
-    /// Number of sampled destinations to rank each held-out edge against, or `all` nodes. Destinations of known edges
-    /// of the same source are excluded
-    #[arg(long, value_name = "N|all", default_value = "100", value_parser = eval_negatives)]
+    /// Negatives to rank each held-out edge against: N sampled destinations, all nodes, or those that the dataset gives
+    /// (given). Destinations of known edges of the same source are excluded from the first two [default: given if the
+    /// dataset has them, else 100]
+    #[arg(long, value_name = "N|all|given", value_parser = eval_negatives)]
     #[serde(serialize_with = "eval_negatives_text")]
-    pub(crate) eval_negatives: LinkEvaluation,
-    /// Metric on the validation edges that selects the best epoch. roc-auc keeps all scores in memory and is computed
-    /// only if selected here
-    #[arg(long, value_name = "mrr|hits@10|roc-auc", default_value_t = LinkMetric::Mrr)]
+    pub(crate) eval_negatives: Option<LinkEvaluation>,
+    /// With --eval-negatives all: ends of held-out edges to rank. both also ranks the source among all sources, and the
+    /// metrics are means over both ends
+    #[arg(long, value_name = "destination|both", default_value_t = RankedEnds::Destination)]
+    #[serde(serialize_with = "as_text")]
+    pub(crate) rank: RankedEnds,
+    /// Metric on the validation edges that selects the best epoch. K is any number. roc-auc and average-precision keep
+    /// all scores in memory and are computed only if selected here, or if all edges share given negatives
+    #[arg(long, value_name = "mrr|hits@K|roc-auc|average-precision", default_value_t = LinkMetric::Mrr)]
     #[serde(serialize_with = "as_text")]
     pub(crate) metric: LinkMetric,
 }
@@ -122,18 +131,21 @@ fn pairs_text<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Resul
 }
 
 /// Serialises the evaluation as it is written on the command line.
-fn eval_negatives_text<S: Serializer>(evaluation: &LinkEvaluation, serializer: S) -> Result<S::Ok, S::Error> {
+fn eval_negatives_text<S: Serializer>(evaluation: &Option<LinkEvaluation>, serializer: S) -> Result<S::Ok, S::Error> {
     match evaluation {
-        LinkEvaluation::Filtered => serializer.serialize_str("all"),
-        LinkEvaluation::Sampled(number) => serializer.collect_str(number),
+        None => serializer.serialize_none(),
+        Some(LinkEvaluation::Filtered) => serializer.serialize_str("all"),
+        Some(LinkEvaluation::Given) => serializer.serialize_str("given"),
+        Some(LinkEvaluation::Sampled(number)) => serializer.collect_str(number),
     }
 }
 
 fn eval_negatives(text: &str) -> Result<LinkEvaluation, String> {
     match (text, text.parse()) {
         ("all", _) => Ok(LinkEvaluation::Filtered),
+        ("given", _) => Ok(LinkEvaluation::Given),
         (_, Ok(num @ 1..=1_000_000)) => Ok(LinkEvaluation::Sampled(num)),
-        _ => Err(format!("{text:?} is neither `all` nor a number from 1 to 1000000")),
+        _ => Err(format!("{text:?} is neither `all`, `given` nor a number from 1 to 1000000")),
     }
 }
 
@@ -141,14 +153,15 @@ impl LinkArgs {
     /// Returns the configuration of the model, its training and its evaluation.
     pub(crate) fn config(&self, num_workers: usize, device_memory: DeviceMemory) -> anyhow::Result<LinkTrainingConfig> {
         let links = &self.links;
-        if links.metric == LinkMetric::RocAuc && links.eval_negatives == LinkEvaluation::Filtered {
-            bail!(UsageError(
-                "--metric roc-auc needs sampled negatives, but --eval-negatives is all: give --eval-negatives a number"
-                    .into()
-            ));
+        let is_filtered = links.eval_negatives == Some(LinkEvaluation::Filtered);
+        if matches!(links.metric, LinkMetric::RocAuc | LinkMetric::AveragePrecision) && is_filtered {
+            bail!(UsageError(format!(
+                "--metric {} needs sampled or given negatives, but --eval-negatives is all: give --eval-negatives a number",
+                links.metric
+            )));
         }
-        if self.training.eval == EvalName::LayerWise {
-            bail!(UsageError("--eval layer-wise evaluates classes of nodes: leave it out of train link".into()));
+        if links.rank == RankedEnds::Both && !is_filtered {
+            bail!(UsageError("--rank both ranks both ends among all nodes: add --eval-negatives all".into()));
         }
         Ok(LinkTrainingConfig {
             training: self.training.config(&self.sampling, num_workers, device_memory)?,
@@ -167,7 +180,8 @@ impl LinkArgs {
             n3_weight: links.n3_weight,
             edge_types: links.edge_types.clone(),
             reverse_types: links.reverse_types.clone(),
-            evaluation: links.eval_negatives,
+            evaluation: links.eval_negatives.unwrap_or(DEFAULT_EVALUATION),
+            ranked_ends: links.rank,
             metric: links.metric,
         })
     }

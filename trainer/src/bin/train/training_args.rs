@@ -100,8 +100,8 @@ pub(crate) struct TrainingArgs {
     /// --num-neighbors]
     #[arg(long, value_name = "LIST", value_parser = num_neighbors, allow_hyphen_values = true)]
     pub(crate) eval_num_neighbors: Option<NumNeighborsArg>,
-    /// Evaluation of nodes: batches with the fan-outs of --eval-num-neighbors (sampled), or each layer over all nodes with
-    /// all neighbors, which is exact and computes no row twice (layer-wise; train node only). The second takes up to
+    /// Evaluation: batches with the fan-outs of --eval-num-neighbors (sampled), or each layer over all nodes with all
+    /// neighbors, which is exact and computes no row twice (layer-wise). The second takes up to
     /// 512 MiB of memory, and files of two layers in the system's temporary folder (TMPDIR)
     #[arg(long, value_enum, value_name = "sampled|layer-wise", default_value_t = EvalName::Sampled)]
     pub(crate) eval: EvalName,

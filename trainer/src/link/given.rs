@@ -1,0 +1,202 @@
+//! Ranking of held-out edges against the negatives that the dataset gives.
+
+use super::config::{LinkMetric, LinkTrainingConfig, target_edge_types};
+use super::judged::Judged;
+use super::node_rows::NodeRows;
+use super::scores::LinkScores;
+use crate::models::LinkModel;
+use crate::ops::GnnBackend;
+use crate::train_error::TrainError;
+use edgecut_cluster::{ProcessGroup, ReduceOp};
+use edgecut_dist_sampler::DistGraph;
+use edgecut_graph::{EdgeList, EdgeTypeId, GivenNegatives, Meta, NegativesMeta, Split};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The number of pairs that are scored between two meetings of the ranks.
+const PAIRS_AT_ONCE: usize = 1 << 20;
+
+/// The ranking of held-out edges against given negatives. Each rank scores the edges and the negatives of its own part.
+pub(super) struct GivenRanking {
+    node: Arc<DistGraph>,
+    edge_types: Vec<EdgeTypeId>,
+    metric: LinkMetric,
+    /// True if all edges share their negatives.
+    is_shared: bool,
+}
+
+/// Pairs that are scored together.
+struct Piece {
+    edge_type: EdgeTypeId,
+    pairs: Pairs,
+    /// Positions among the pairs that this rank scores.
+    range: Range<usize>,
+}
+
+/// The kind of pairs.
+#[derive(Clone, Copy)]
+enum Pairs {
+    /// Held-out edges, each with this number of negatives of its own.
+    EdgesWithNegatives(usize),
+    /// Held-out edges that share their negatives.
+    Edges,
+    /// Negatives that all edges share.
+    SharedNegatives,
+}
+
+impl GivenRanking {
+    pub(super) fn new(node: &Arc<DistGraph>, config: &LinkTrainingConfig) -> Result<Self, TrainError> {
+        let meta = node.part().meta();
+        let edge_types = given_edge_types(meta, config)?;
+        let is_shared_of = |e: &EdgeTypeId| {
+            let mut given = meta.edge_types[e.index()].negatives.iter().flatten();
+            given.any(|negatives| matches!(negatives, NegativesMeta::Shared(_)))
+        };
+        let is_shared = edge_types.iter().all(is_shared_of);
+        let of_each = |e: &EdgeTypeId| {
+            let mut given = meta.edge_types[e.index()].negatives.iter().flatten();
+            given.any(|negatives| matches!(negatives, NegativesMeta::OfEach(_)))
+        };
+        if is_shared && edge_types.iter().any(of_each) || !is_shared && edge_types.iter().any(is_shared_of) {
+            return Err(TrainError::Config {
+                what: "some held-out edges have negatives of their own and others share them, which gives no common \
+                       ranking: choose edge types with the same kind (`edge_types`)"
+                    .into(),
+            });
+        }
+        Ok(Self { node: node.clone(), edge_types, metric: config.metric, is_shared })
+    }
+
+    /// Ranks the edges of a split. Every rank must call this.
+    pub(super) fn run<B: GnnBackend>(
+        &self,
+        split: Split,
+        model: &LinkModel<B>,
+        rows: &NodeRows,
+        device: &B::Device,
+        world: &mut ProcessGroup,
+    ) -> Result<LinkScores, TrainError> {
+        let mut judged = Judged::new(self.metric, self.is_shared);
+        let pieces = self.pieces(split);
+        let mut most = [pieces.len() as u64];
+        world.all_reduce(&mut most, ReduceOp::Max)?;
+        for step in 0..most[0] as usize {
+            if let Some(piece) = pieces.get(step) {
+                self.judge(split, piece, model, rows, device, &mut judged)?;
+            }
+            // Meeting at every step bounds the wait for a slow rank to the time of one piece.
+            world.barrier()?;
+        }
+        judged.scores(world)
+    }
+
+    fn list(&self, edge_type: EdgeTypeId, split: Split) -> &EdgeList {
+        let held_out = &self.node.part().edges(edge_type).held_out;
+        if split == Split::Test { &held_out.test } else { &held_out.valid }
+    }
+
+    /// Returns the pieces of this rank's pairs. Ranks that share a part take its pairs in turn.
+    fn pieces(&self, split: Split) -> Vec<Piece> {
+        let (sharers, mine) = self.node.replicas();
+        let mut pieces = Vec::new();
+        for &edge_type in &self.edge_types {
+            let list = self.list(edge_type, split);
+            let mut add = |pairs: Pairs, len: usize| {
+                let own = len.saturating_sub(mine).div_ceil(sharers);
+                let per_piece = match pairs {
+                    Pairs::EdgesWithNegatives(num) => (PAIRS_AT_ONCE / (num + 1)).max(1),
+                    Pairs::Edges | Pairs::SharedNegatives => PAIRS_AT_ONCE,
+                };
+                for start in (0..own).step_by(per_piece) {
+                    let range = start..own.min(start + per_piece);
+                    pieces.push(Piece { edge_type, pairs, range });
+                }
+            };
+            match &list.negatives {
+                None => {}
+                Some(GivenNegatives::OfEach { num, .. }) => add(Pairs::EdgesWithNegatives(*num), list.len()),
+                Some(GivenNegatives::Shared { src, .. }) => {
+                    add(Pairs::Edges, list.len());
+                    add(Pairs::SharedNegatives, src.len());
+                }
+            }
+        }
+        pieces
+    }
+
+    /// Scores the pairs of a piece.
+    fn judge<B: GnnBackend>(
+        &self,
+        split: Split,
+        piece: &Piece,
+        model: &LinkModel<B>,
+        rows: &NodeRows,
+        device: &B::Device,
+        judged: &mut Judged,
+    ) -> Result<(), TrainError> {
+        let (sharers, mine) = self.node.replicas();
+        let list = self.list(piece.edge_type, split);
+        let own = piece.range.clone().map(|at| mine + at * sharers);
+        let mut sources = Vec::new();
+        let mut candidates = Vec::new();
+        let mut num = 1;
+        match (&list.negatives, piece.pairs) {
+            (Some(GivenNegatives::OfEach { dst: negatives, .. }), Pairs::EdgesWithNegatives(of_each)) => {
+                num = 1 + of_each;
+                for edge in own {
+                    sources.push(list.src[edge]);
+                    candidates.push(list.dst[edge]);
+                    candidates.extend_from_slice(&negatives[edge * of_each..(edge + 1) * of_each]);
+                }
+            }
+            (Some(GivenNegatives::Shared { src, dst }), Pairs::SharedNegatives) => {
+                for pair in own {
+                    sources.push(src[pair]);
+                    candidates.push(dst[pair]);
+                }
+            }
+            _ => {
+                for edge in own {
+                    sources.push(list.src[edge]);
+                    candidates.push(list.dst[edge]);
+                }
+            }
+        }
+        let scores = rows.scores(piece.edge_type, (&sources, &candidates, num), model, device)?;
+        match piece.pairs {
+            Pairs::EdgesWithNegatives(_) => {
+                scores.chunks_exact(num).for_each(|scores| judged.add(scores[0], &scores[1..]));
+            }
+            Pairs::Edges => scores.into_iter().for_each(|score| judged.add_score(score, true)),
+            Pairs::SharedNegatives => scores.into_iter().for_each(|score| judged.add_score(score, false)),
+        }
+        Ok(())
+    }
+}
+
+/// Returns the edge types to evaluate: those of the configuration that have given negatives.
+fn given_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec<EdgeTypeId>, TrainError> {
+    let fail = |what: String| Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) });
+    let has_given = |e: &EdgeTypeId| meta.edge_types[e.index()].negatives.iter().any(Option::is_some);
+    let edge_types: Vec<EdgeTypeId> = target_edge_types(meta, config)?.into_iter().filter(has_given).collect();
+    if edge_types.is_empty() {
+        return fail(
+            "it gives no negatives: save val_neg.npy and test_neg.npy beside the held-out edges and partition again, or \
+             rank sampled destinations (`evaluation=100`)"
+                .into(),
+        );
+    }
+    for e in &edge_types {
+        let edges = &meta.edge_types[e.index()];
+        for (at, split) in ["validation", "test"].into_iter().enumerate() {
+            if edges.held_out[at] > 0 && edges.negatives[at].is_none() {
+                return fail(format!(
+                    "the {split} edges of type {} have no given negatives, but the other held-out edges have: give \
+                     them for both",
+                    edges.relation
+                ));
+            }
+        }
+    }
+    Ok(edge_types)
+}

@@ -1,0 +1,197 @@
+//! The rows of all nodes that an evaluation of links reads.
+
+use super::config::LinkTrainingConfig;
+use crate::batch_input::{BatchOptions, tensor_batches};
+use crate::embeddings::Embeddings;
+use crate::inference::{InferenceStep, LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise_of_types, write_rows};
+use crate::models::{GraphSchema, LinkModel, Mode};
+use crate::ops::{GnnBackend, consumed};
+use crate::train_error::TrainError;
+use burn::tensor::{Int, Tensor, TensorData};
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_loader::{DistNeighborLoader, Seeds};
+use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, DistRows, RowsWriter};
+use edgecut_graph::{EdgeTypeId, NodeTypeId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The maximum number of candidate rows in memory at once.
+const CANDIDATES_AT_ONCE: usize = 1 << 16;
+
+/// The computation of the rows of all nodes of some types by a model for links. Each node is computed once.
+pub(super) struct NodeEncoder {
+    node: Arc<DistGraph>,
+    schema: Arc<GraphSchema>,
+    options: BatchOptions,
+    node_types: Vec<NodeTypeId>,
+    neighborhoods: Neighborhoods,
+}
+
+/// The neighborhoods from which rows are computed.
+enum Neighborhoods {
+    /// All neighbors, layer by layer.
+    LayerWise(LayerWiseConfig),
+    /// Sampled neighbors: a loader of this rank's nodes for each type, and the folder of the rows' files.
+    Sampled(BTreeMap<NodeTypeId, DistNeighborLoader>, LayerWiseConfig),
+}
+
+impl NodeEncoder {
+    /// Prepares the computation for the end nodes of edges of some types. Every rank must call this.
+    pub(super) fn new(
+        node: &Arc<DistGraph>,
+        schema: &Arc<GraphSchema>,
+        options: BatchOptions,
+        config: &LinkTrainingConfig,
+        edge_types: &[EdgeTypeId],
+        world: &mut ProcessGroup,
+    ) -> Result<Self, TrainError> {
+        let training = &config.training;
+        let fail = |what: &str| Err(TrainError::Config { what: what.into() });
+        if node.is_client() {
+            return fail(
+                "servers compute no embeddings of all nodes: rank sampled destinations (`evaluation=100`) in sampled \
+                 batches (`eval=sampled`)",
+            );
+        }
+        if training.sampler.temporal.is_some() {
+            return fail(
+                "the neighbors of a node depend on the time of the edge, so embeddings cannot be computed for all edges \
+                 at once: rank sampled destinations (`evaluation=100`) in sampled batches (`eval=sampled`)",
+            );
+        }
+        let ends = edge_types.iter().map(|&e| node.part().edges(e)).flat_map(|edges| [edges.src_type, edges.dst_type]);
+        let node_types: Vec<NodeTypeId> = ends.collect::<BTreeSet<_>>().into_iter().collect();
+        let neighborhoods = match &training.eval_layer_wise {
+            Some(limits) => Neighborhoods::LayerWise(limits.clone()),
+            None => {
+                let sampler = Arc::new(DistNeighborSampler::new(node.clone(), training.eval_sampler())?);
+                let mut loaders = BTreeMap::new();
+                for &node_type in &node_types {
+                    let loader_config = training.eval_loader(options.wanted());
+                    let loader =
+                        DistNeighborLoader::new(sampler.clone(), node_type, Seeds::Owned, loader_config, world)?;
+                    loaders.insert(node_type, loader);
+                }
+                Neighborhoods::Sampled(loaders, LayerWiseConfig::default())
+            }
+        };
+        Ok(Self { node: node.clone(), schema: schema.clone(), options, node_types, neighborhoods })
+    }
+
+    /// Computes the rows. Every rank must call this.
+    pub(super) fn encode<B: GnnBackend>(
+        &self,
+        model: &LinkModel<B>,
+        embeddings: &Embeddings,
+        world: &mut ProcessGroup,
+        device: &B::Device,
+    ) -> Result<NodeRows, TrainError> {
+        let (loaders, files) = match &self.neighborhoods {
+            Neighborhoods::LayerWise(limits) => {
+                let input = LayerWiseInput { node: &self.node, options: self.options, embeddings, progress: &() };
+                let passes = model.encoder.num_passes();
+                let rows =
+                    layer_wise_of_types(&input, &model.encoder, (&self.node_types, passes), limits, world, device)?;
+                return Ok(NodeRows { node: self.node.clone(), by_type: rows });
+            }
+            Neighborhoods::Sampled(loaders, files) => (loaders, files),
+        };
+        let mut by_type = BTreeMap::new();
+        let width = model.encoder.config().hidden_channels;
+        for (&node_type, loader) in loaders {
+            let writer = RowsWriter::create(&self.node, node_type, width, &files.scratch_dir)?;
+            let batches = tensor_batches::<B>(loader, 0, &self.schema, self.options, device);
+            let first = InferenceStep { pass: 1, num_passes: 1, step: 1, num_steps: loader.num_steps() };
+            let compute = |input| model.encode(&input, Mode::Eval);
+            let rows = write_rows((embeddings, device), batches, compute, writer, (&(), first), world)?;
+            by_type.insert(node_type, rows);
+        }
+        // All ranks have written their rows.
+        world.barrier()?;
+        Ok(NodeRows { node: self.node.clone(), by_type })
+    }
+}
+
+/// The rows of all nodes of some types, which every rank can read.
+pub(super) struct NodeRows {
+    node: Arc<DistGraph>,
+    by_type: BTreeMap<NodeTypeId, DistRows>,
+}
+
+impl NodeRows {
+    /// Returns the rows of all nodes of a type.
+    pub(super) fn of_type(&self, node_type: NodeTypeId) -> Result<&DistRows, TrainError> {
+        self.by_type.get(&node_type).ok_or_else(|| TrainError::batch(format!("no rows of node type {}", node_type.0)))
+    }
+
+    /// Returns the rows of nodes of several types, given by type and global id, in their order.
+    ///
+    /// # Shapes
+    /// - output: `[nodes.len(), channels]`, row-major
+    pub(super) fn pull(&self, nodes: &[(NodeTypeId, u32)]) -> Result<Vec<f32>, TrainError> {
+        let mut by_type: BTreeMap<NodeTypeId, (Vec<usize>, Vec<u32>)> = BTreeMap::new();
+        for (position, &(node_type, id)) in nodes.iter().enumerate() {
+            let (positions, ids) = by_type.entry(node_type).or_default();
+            positions.push(position);
+            ids.push(id);
+        }
+        let mut values = Vec::new();
+        for (node_type, (positions, ids)) in by_type {
+            let rows = self.of_type(node_type)?;
+            let dim = rows.dim();
+            values.resize(nodes.len() * dim, 0.0);
+            let found = self.node.handle().block_on(rows.pull(&ids))?;
+            for (row, position) in found.chunks_exact(dim).zip(positions) {
+                values[position * dim..(position + 1) * dim].copy_from_slice(row);
+            }
+        }
+        Ok(values)
+    }
+
+    /// Returns the scores of edges of one type between each source and its `num` candidates, in global ids.
+    ///
+    /// # Shapes
+    /// - `candidates`: `[sources.len(), num]`
+    /// - output: `[sources.len(), num]`
+    pub(super) fn scores<B: GnnBackend>(
+        &self,
+        edge_type: EdgeTypeId,
+        (sources, candidates, num): (&[u32], &[u32], usize),
+        model: &LinkModel<B>,
+        device: &B::Device,
+    ) -> Result<Vec<f32>, TrainError> {
+        let edges = self.node.part().edges(edge_type);
+        let src_rows = self.of_type(edges.src_type)?;
+        let dst_rows = self.of_type(edges.dst_type)?;
+        let at_once = (CANDIDATES_AT_ONCE / num.max(1)).max(1);
+        let mut scores = Vec::with_capacity(candidates.len());
+        for (sources, candidates) in sources.chunks(at_once).zip(candidates.chunks(at_once * num.max(1))) {
+            let count = sources.len();
+            let types = vec![edge_type.0; count];
+            let query = model.decoder.query(self.select::<B>(src_rows, sources, device)?, &types);
+            let candidates = self.select::<B>(dst_rows, candidates, device)?;
+            let channels = dst_rows.dim();
+            let products = candidates.reshape([count, num, channels]) * query.reshape([count, 1, channels]);
+            scores.extend(products.sum_dim(2).into_data().iter::<f32>());
+            consumed();
+        }
+        Ok(scores)
+    }
+
+    /// Returns rows as a tensor. Each node is requested once.
+    fn select<B: GnnBackend>(
+        &self,
+        rows: &DistRows,
+        nodes: &[u32],
+        device: &B::Device,
+    ) -> Result<Tensor<B, 2>, TrainError> {
+        let mut distinct = nodes.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let values = self.node.handle().block_on(rows.pull(&distinct))?;
+        let rows = Tensor::<B, 2>::from_data(TensorData::new(values, [distinct.len(), rows.dim()]), device);
+        let position = |node: &u32| distinct.partition_point(|other| other < node) as i64;
+        let positions: Vec<i64> = nodes.iter().map(position).collect();
+        Ok(rows.select(0, Tensor::<B, 1, Int>::from_data(&positions[..], device)))
+    }
+}

@@ -1,0 +1,332 @@
+//! Evaluation of links with the rows of all nodes, from real processes: layer by layer, against given negatives, and
+//! with both ends ranked. The expected metrics are computed from written embeddings by the formulas of OGB's evaluators.
+
+mod programs;
+
+use edgecut_graph::readers::{FakeOptions, export_npy, fake, fake_hetero, read_npy_folder};
+use edgecut_graph::{Dataset, EdgeList, EdgeTypeId, GivenNegatives, HoldOut, map_npy};
+use programs::{TRAIN, error_of, run, stderr, unplace, written_by};
+use serde_json::Value;
+use std::collections::HashSet;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const HOLD_OUT: HoldOut = HoldOut::random(0.1, 0.1, 3);
+
+fn graph() -> Dataset {
+    let options = FakeOptions { avg_num_nodes: 300, num_channels: 16, num_classes: 5, ..FakeOptions::default() };
+    let mut graph = fake(&options).expect("a fake graph");
+    graph.hold_out_edges(&graph.edge_type_ids(), &HOLD_OUT).expect("held-out edges");
+    graph
+}
+
+/// Returns `count` node ids below 300, different for each `seed`.
+fn ids(count: usize, seed: u64) -> Vec<u32> {
+    (0..count as u64).map(|at| ((at * 7919 + seed * 104_729) * 31 % 8191 % 300) as u32).collect()
+}
+
+fn link(dataset: &Path, processes: u32, flags: &[&str]) -> Output {
+    let mut command = Command::new(TRAIN);
+    unplace(&mut command);
+    command.args(["link", "--dataset-root-dir"]).arg(dataset).args(["--nproc-per-node", &processes.to_string()]);
+    command.args(["--hidden-channels", "16", "--batch-size", "128", "--lr", "0.01", "--dropout", "0"]);
+    run(command.args(flags).stdout(Stdio::piped()).stderr(Stdio::piped()))
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", stderr(output));
+    serde_json::from_slice(&output.stdout).expect("--json prints one JSON object")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a UTF-8 path")
+}
+
+fn score(result: &Value, split: &str, name: &str) -> f64 {
+    result[split][name].as_f64().unwrap_or_else(|| panic!("{name} of {split} in {result}"))
+}
+
+/// Trains for a few epochs and saves the model.
+fn train(dataset: &Path, model: &Path, flags: &[&str]) {
+    let shape = ["--num-neighbors", "5,3", "--num-epochs", "3", "--eval-negatives", "20", "--json"];
+    json(&link(dataset, 2, &[&shape[..], flags, &["--save-model", text(model)]].concat()));
+}
+
+/// Evaluates a saved model.
+fn evaluate(dataset: &Path, processes: u32, model: &Path, flags: &[&str]) -> Value {
+    let shape = ["--num-neighbors=5,3", "--json", "--load-model", text(model)];
+    json(&link(dataset, processes, &[&shape[..], flags].concat()))
+}
+
+/// Returns the embedding of each node.
+fn embeddings(dataset: &Path, model: &Path, out: &Path) -> Vec<Vec<f64>> {
+    let mut command = Command::new(TRAIN);
+    unplace(&mut command);
+    command.args(["predict", "--output", "embedding", "--dataset-root-dir"]).arg(dataset);
+    command.arg("--load-model").arg(model).arg("--out").arg(out).arg("--overwrite");
+    let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let (shape, values) = map_npy::<f32>(&out.join("predictions.npy")).expect("an array");
+    values.chunks_exact(shape[1]).map(|row| row.iter().map(|&value| f64::from(value)).collect()).collect()
+}
+
+fn dot(rows: &[Vec<f64>], src: u32, dst: u32) -> f64 {
+    rows[src as usize].iter().zip(&rows[dst as usize]).map(|(a, b)| a * b).sum()
+}
+
+/// Returns the mean reciprocal rank and the share of ranks up to `depth`, as `_eval_mrr` of OGB.
+fn mrr_and_hits(positive: &[f64], negatives: &[Vec<f64>], depth: f64) -> [f64; 2] {
+    let rank = |(score, others): (&f64, &Vec<f64>)| {
+        let optimistic = others.iter().filter(|&other| other > score).count() as f64;
+        let pessimistic = others.iter().filter(|&other| other >= score).count() as f64;
+        0.5 * (optimistic + pessimistic) + 1.0
+    };
+    let ranks: Vec<f64> = positive.iter().zip(negatives).map(rank).collect();
+    let mrr = ranks.iter().map(|rank| 1.0 / rank).sum::<f64>() / ranks.len() as f64;
+    [mrr, ranks.iter().filter(|&&rank| rank <= depth).count() as f64 / ranks.len() as f64]
+}
+
+/// Returns the share of positives above the `depth`-th highest negative, as `_eval_hits` of OGB.
+fn shared_hits(positive: &[f64], negatives: &[f64], depth: usize) -> f64 {
+    let mut descending = negatives.to_vec();
+    descending.sort_by(|a, b| b.total_cmp(a));
+    let bound = descending[depth - 1];
+    positive.iter().filter(|&&score| score > bound).count() as f64 / positive.len() as f64
+}
+
+/// Returns the area under the ROC curve and the average precision by their definitions.
+fn auc_and_precision(positive: &[f64], negatives: &[f64]) -> [f64; 2] {
+    let won = |score: &f64| {
+        negatives
+            .iter()
+            .map(|other| {
+                if score > other {
+                    1.0
+                } else if score == other {
+                    0.5
+                } else {
+                    0.0
+                }
+            })
+            .sum::<f64>()
+    };
+    let auc = positive.iter().map(won).sum::<f64>() / (positive.len() * negatives.len()) as f64;
+    // The precision at the threshold of each positive, weighted by the increase of the recall.
+    let precision = |score: &f64| {
+        let hits = positive.iter().filter(|&other| other >= score).count() as f64;
+        let misses = negatives.iter().filter(|&other| other >= score).count() as f64;
+        hits / (hits + misses)
+    };
+    [auc, positive.iter().map(precision).sum::<f64>() / positive.len() as f64]
+}
+
+fn pairs(list: &EdgeList) -> impl Iterator<Item = (u32, u32)> {
+    list.src.iter().copied().zip(list.dst.iter().copied())
+}
+
+/// Fails unless two metrics are equal up to the swap of a few almost equal scores among `count` edges.
+fn assert_near(found: f64, expected: f64, count: usize, what: &str) {
+    assert!((found - expected).abs() <= 2.0 / count as f64, "{what}: {found} instead of {expected}");
+}
+
+#[test]
+fn layer_wise_evaluation_equals_that_with_all_sampled_neighbors() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let plain = graph();
+    let options = FakeOptions { avg_num_nodes: 200, num_channels: 6, num_classes: 5, ..FakeOptions::default() };
+    let mut typed = fake_hetero(&options).expect("a fake graph");
+    typed.hold_out_edges(&[EdgeTypeId(0), EdgeTypeId(4)], &HOLD_OUT).expect("held-out edges");
+    for (graph, flags) in [(&plain, &["--decoder", "dot"][..]), (&typed, &["--model", "rgcn", "--decoder", "distmult"])]
+    {
+        let three = written_by(graph, 3);
+        let two = written_by(graph, 2);
+        train(&two.path, &model, flags);
+        for negatives in ["20", "all"] {
+            let sampled = ["--eval-num-neighbors=-1,-1", "--eval-negatives", negatives];
+            let expected = evaluate(&two.path, 2, &model, &[flags, &sampled].concat());
+            let layer_wise = ["--eval", "layer-wise", "--eval-negatives", negatives];
+            for (parts, processes) in [(&two, 2), (&three, 3), (&two, 4)] {
+                let found = evaluate(&parts.path, processes, &model, &[flags, &layer_wise].concat());
+                for split in ["valid", "test"] {
+                    assert_eq!(found[split]["edges"], expected[split]["edges"]);
+                    let edges = found[split]["edges"].as_u64().expect("edges") as usize;
+                    // Sampled negatives depend on the division into batches, which depends on the number of processes.
+                    if negatives == "all" || processes == 2 {
+                        assert_near(score(&found, split, "mrr"), score(&expected, split, "mrr"), edges, negatives);
+                    }
+                }
+            }
+        }
+        // Training chooses the best epoch by it.
+        let flags =
+            [flags, &["--num-neighbors", "5,3", "--num-epochs", "2", "--eval", "layer-wise", "--json"]].concat();
+        assert!(json(&link(&two.path, 2, &flags))["valid"]["mrr"].as_f64() > Some(0.0));
+    }
+}
+
+#[test]
+fn given_negatives_are_those_of_the_evaluation() {
+    const EACH: usize = 25;
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let mut graph = graph();
+    let held_out = &mut graph.edge_types[0].held_out;
+    for (list, seed) in [(&mut held_out.valid, 1), (&mut held_out.test, 2)] {
+        let dst = ids(list.len() * EACH, seed);
+        list.negatives = Some(GivenNegatives::OfEach { num: EACH, dst: dst.into() });
+    }
+    // The reader reads what the exporter has written.
+    let arrays = folder.path().join("arrays");
+    export_npy(&graph, &arrays).expect("arrays");
+    assert!(arrays.join("valid_neg.npy").exists() && arrays.join("test_neg.npy").exists());
+    let graph = read_npy_folder("given", &arrays).expect("the arrays");
+    let one = written_by(&graph, 1);
+    train(&one.path, &model, &[]);
+    let rows = embeddings(&one.path, &model, &folder.path().join("rows"));
+    let test = &graph.edge_types[0].held_out.test;
+    let Some(GivenNegatives::OfEach { num: EACH, dst }) = &test.negatives else { panic!("{:?}", test.negatives) };
+    let positive: Vec<f64> = pairs(test).map(|(src, dst)| dot(&rows, src, dst)).collect();
+    let negatives: Vec<Vec<f64>> = test
+        .src
+        .iter()
+        .zip(dst.chunks(EACH))
+        .map(|(&src, own)| own.iter().map(|&dst| dot(&rows, src, dst)).collect())
+        .collect();
+    let [mrr, hits] = mrr_and_hits(&positive, &negatives, 5.0);
+    let [auc, precision] = auc_and_precision(&positive, &negatives.concat());
+    // Given negatives are the default of a dataset that has them.
+    let flags = ["--eval", "layer-wise", "--metric", "hits@5"];
+    let mut results = vec![evaluate(&arrays, 1, &model, &flags)];
+    for (parts, processes) in [(1, 1), (2, 2), (3, 3), (2, 4), (3, 2)] {
+        results.push(evaluate(&written_by(&graph, parts).path, processes, &model, &flags));
+    }
+    for found in &results {
+        assert_eq!(found["test"]["edges"].as_u64(), Some(test.len() as u64));
+        assert_near(score(found, "test", "mrr"), mrr, test.len(), "mrr");
+        assert_near(score(found, "test", "hits@5"), hits, test.len(), "hits@5");
+    }
+    let two = written_by(&graph, 2);
+    for (metric, name, expected) in [("roc-auc", "roc_auc", auc), ("average-precision", "average_precision", precision)]
+    {
+        let found = evaluate(&two.path, 2, &model, &["--eval", "layer-wise", "--metric", metric]);
+        assert!((score(&found, "test", name) - expected).abs() < 1e-3, "{name}: {found} instead of {expected}");
+    }
+    // Sampled neighborhoods, and other negatives.
+    let sampled = evaluate(&two.path, 2, &model, &["--eval-num-neighbors=-1,-1"]);
+    assert_near(score(&sampled, "test", "mrr"), mrr, test.len(), "sampled neighborhoods");
+    let all = evaluate(&two.path, 2, &model, &["--eval-negatives", "all"]);
+    assert!(score(&all, "test", "mrr") < mrr);
+}
+
+#[test]
+fn shared_negatives_are_ranked_as_by_ogb() {
+    const SHARED: usize = 700;
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let mut graph = graph();
+    let held_out = &mut graph.edge_types[0].held_out;
+    for (list, seed) in [(&mut held_out.valid, 3), (&mut held_out.test, 5)] {
+        let (src, dst) = (ids(SHARED, seed).into(), ids(SHARED, seed + 1).into());
+        list.negatives = Some(GivenNegatives::Shared { src, dst });
+    }
+    let arrays = folder.path().join("arrays");
+    export_npy(&graph, &arrays).expect("arrays");
+    let graph = read_npy_folder("given", &arrays).expect("the arrays");
+    let one = written_by(&graph, 1);
+    train(&one.path, &model, &[]);
+    let rows = embeddings(&one.path, &model, &folder.path().join("rows"));
+    let test = &graph.edge_types[0].held_out.test;
+    let Some(GivenNegatives::Shared { src, dst }) = &test.negatives else { panic!("{:?}", test.negatives) };
+    let positive: Vec<f64> = pairs(test).map(|(src, dst)| dot(&rows, src, dst)).collect();
+    let negatives: Vec<f64> = src.iter().zip(&dst[..]).map(|(&src, &dst)| dot(&rows, src, dst)).collect();
+    let hits = shared_hits(&positive, &negatives, 50);
+    let [auc, precision] = auc_and_precision(&positive, &negatives);
+    assert!((0.02..0.98).contains(&hits), "a share that tells rankings apart: {hits}");
+    for (parts, processes) in [(1, 1), (2, 2), (3, 3), (2, 4)] {
+        let parts = written_by(&graph, parts);
+        let found = evaluate(&parts.path, processes, &model, &["--eval", "layer-wise", "--metric", "hits@50"]);
+        assert_near(score(&found, "test", "hits@50"), hits, test.len(), "hits@50");
+        assert!((score(&found, "test", "roc_auc") - auc).abs() < 1e-3, "{found} instead of {auc}");
+        assert!((score(&found, "test", "average_precision") - precision).abs() < 1e-3, "{found}, not {precision}");
+    }
+}
+
+#[test]
+fn both_ends_are_ranked_among_all_nodes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let graph = graph();
+    let two = written_by(&graph, 2);
+    train(&two.path, &model, &[]);
+    let rows = embeddings(&two.path, &model, &folder.path().join("rows"));
+    let edges = &graph.edge_types[0];
+    let known: HashSet<(u32, u32)> = edges
+        .src
+        .iter()
+        .copied()
+        .zip(edges.dst.iter().copied())
+        .chain(pairs(&edges.held_out.valid))
+        .chain(pairs(&edges.held_out.test))
+        .collect();
+    let nodes = rows.len() as u32;
+    let mut positive = Vec::new();
+    let mut negatives = Vec::new();
+    for (src, dst) in pairs(&edges.held_out.test) {
+        positive.extend([dot(&rows, src, dst); 2]);
+        let tails = (0..nodes).filter(|&other| !known.contains(&(src, other)));
+        negatives.push(tails.map(|other| dot(&rows, src, other)).collect());
+        let heads = (0..nodes).filter(|&other| !known.contains(&(other, dst)));
+        negatives.push(heads.map(|other| dot(&rows, other, dst)).collect());
+    }
+    let [mrr, hits] = mrr_and_hits(&positive, &negatives, 10.0);
+    let flags = ["--eval", "layer-wise", "--eval-negatives", "all", "--rank", "both"];
+    for (parts, processes) in [(1, 1), (2, 2), (3, 3), (2, 4)] {
+        let found = evaluate(&written_by(&graph, parts).path, processes, &model, &flags);
+        assert_eq!(found["test"]["edges"].as_u64(), Some(edges.held_out.test.len() as u64));
+        assert_near(score(&found, "test", "mrr"), mrr, positive.len(), "mrr");
+        assert_near(score(&found, "test", "hits@10"), hits, positive.len(), "hits@10");
+    }
+}
+
+#[test]
+fn wrong_negatives_have_one_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let graph = graph();
+    let arrays = folder.path().join("arrays");
+    export_npy(&graph, &arrays).expect("arrays");
+    let num_test = graph.edge_types[0].held_out.test.len();
+    let put = |name: &str, shape: &[usize], values: &[i64]| {
+        edgecut_graph::write_npy(&arrays.join(name), shape, values).expect("an array");
+    };
+    let remove = |name: &str| std::fs::remove_file(arrays.join(name)).expect("the array");
+    let why = |flags: &[&str]| error_of(&link(&arrays, 1, &[&["--num-neighbors", "5,3"], flags].concat()));
+    put("test_neg.npy", &[3, 2], &[0; 6]);
+    let error = why(&[]);
+    assert!(error.contains("test_neg.npy") && error.contains(&format!("expected [{num_test}, K]")), "{error}");
+    put("test_neg.npy", &[num_test, 1], &vec![100_000; num_test]);
+    let error = why(&[]);
+    assert!(error.contains("test_neg.npy") && error.contains("negative 0 of edge 0 is node 100000"), "{error}");
+    // Negatives of one split only.
+    put("test_neg.npy", &[num_test, 1], &vec![0; num_test]);
+    let error = why(&[]);
+    assert!(error.contains("the validation edges of type to have no given negatives"), "{error}");
+    put("test_edge_neg.npy", &[2, 1], &[0, 1]);
+    let error = why(&[]);
+    assert!(error.contains("test_edge_neg.npy exists as well; keep one of them"), "{error}");
+    remove("test_neg.npy");
+    remove("test_edge_neg.npy");
+    let error = why(&["--eval-negatives", "given"]);
+    assert!(error.contains("it gives no negatives: save val_neg.npy"), "{error}");
+    for (flags, expected) in [
+        (&["--rank", "both"][..], "--rank both ranks both ends among all nodes: add --eval-negatives all"),
+        (
+            &["--eval-negatives", "all", "--metric", "average-precision"],
+            "--metric average-precision needs sampled or given",
+        ),
+        (&["--metric", "hits@0"], "unknown metric \"hits@0\""),
+    ] {
+        let error = why(flags);
+        assert!(error.contains(expected), "{error}");
+    }
+}
