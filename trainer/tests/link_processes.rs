@@ -130,7 +130,7 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
     for (flags, what) in [
         (&["--metric", "roc-auc", "--eval-negatives", "all"][..], "give --eval-negatives a number"),
         (&["--eval-negatives", "0"], "neither `all` nor a number"),
-        (&["--metric", "accuracy"], "expected mrr, hits@10 or roc-auc"),
+        (&["--metric", "accuracy"], "expected mrr, hits@K such as hits@50, roc-auc or average-precision"),
         (&["--in-batch-negatives"], "--shared-negatives"),
         (&["--shared-negatives", "--exclude-positives"], "cannot be used with"),
         (&["--reverse-types", "writes"], "is not a pair of edge types"),
@@ -175,7 +175,7 @@ fn what_does_not_fit_the_graph_is_one_error() {
     let output = link(&timed.path, 1, &flags);
     assert!(output.status.success(), "held-out edges have their own times: {}", stderr(&output));
     let error = error_of(&link(&timed.path, 1, &[&flags[..], &["--eval-negatives", "all"]].concat()));
-    assert!(error.contains("ranking all nodes ignores times"), "{error}");
+    assert!(error.contains("the neighbors of a node depend on the time of the edge"), "{error}");
     let error =
         error_of(&run(train("link", &timed.path).args(["--num-nodes", "1", "--load-model", "absent.safetensors"])));
     assert!(error.contains("absent.safetensors"), "{error}");

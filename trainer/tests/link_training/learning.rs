@@ -188,7 +188,7 @@ fn what_cannot_be_trained_is_said() {
         ("typed", named("e9"), "there is no edge type e9: the graph has v0__e0__v1, "),
         ("typed", named("e2"), "no edges are held out for validation"),
         ("typed", reversed, "there is no edge type e9"),
-        ("typed", auc, "the area under the ROC curve needs sampled negatives"),
+        ("typed", auc, "roc-auc needs sampled or given negatives"),
         ("typed", LinkTrainingConfig { negatives: shared, ..base.clone() }, "draw them per edge"),
         ("typed", gcn, "a GCN takes homogeneous graphs"),
         ("typed", vast(base.clone(), 1_000_003), "parameters, which take "),

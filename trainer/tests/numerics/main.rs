@@ -12,6 +12,7 @@ mod link;
 mod loss;
 mod metrics;
 mod model_file;
+mod ogb;
 mod parameter_counts;
 mod precision;
 mod relational_layers;
