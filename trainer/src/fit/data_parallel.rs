@@ -232,10 +232,7 @@ pub(crate) fn exchange<B: AutodiffBackend, M: AutodiffModule<B>>(
     let mut pieces = None;
     let mut judged_seeds = None;
     if let Some(JudgedSeeds { loss, judged, num_seeds, weight }) = forward.judged {
-        // With frozen parameters, the loss of a batch may depend on no trained value, and burn has no backward pass of
-        // such a loss.
-        let tracked = Tensor::zeros([1], &loss.device()).require_grad();
-        let mut gradients = (loss + tracked).backward();
+        let mut gradients = loss.backward();
         if let Some((_, pulled, _)) = &embedded {
             of_rows = Some(pulled.take_gradients(&mut gradients)?);
         }
