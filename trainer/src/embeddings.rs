@@ -1,7 +1,7 @@
 //! Learnable embeddings of the node types without features.
 
 use crate::batch_input::TensorBatch;
-use crate::model_file::{EmbeddingTable, NamedTable, SavedEmbeddings, WantedRows};
+use crate::model_file::{EmbeddingTable, FreshTable, NamedTable, SavedEmbeddings, WantedRows, WarmStartReport};
 use crate::models::GraphSchema;
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
@@ -21,6 +21,8 @@ const EMBEDDING_SEED: u64 = 0x656d_6265_6464_696e;
 pub struct Embeddings {
     tables: Vec<DistEmbedding>,
     names: Vec<String>,
+    /// By table, true if training keeps its values.
+    frozen: Vec<bool>,
     node: Option<Arc<DistGraph>>,
 }
 
@@ -98,6 +100,7 @@ impl Embeddings {
             let config = EmbeddingConfig { dim, seed: seed ^ EMBEDDING_SEED, scale };
             embeddings.tables.push(DistEmbedding::new(node.clone(), NodeTypeId(t), config)?);
             embeddings.names.push(nodes.name.clone());
+            embeddings.frozen.push(false);
         }
         Ok(embeddings)
     }
@@ -109,8 +112,18 @@ impl Embeddings {
 
     /// Returns the number of values in the embeddings of all nodes, over all ranks.
     pub(crate) fn num_values(&self) -> u64 {
-        let values = |table: &DistEmbedding| (table.num_nodes() as u64).saturating_mul(table.dim() as u64);
-        self.tables.iter().map(values).fold(0, u64::saturating_add)
+        self.tables.iter().map(num_values).fold(0, u64::saturating_add)
+    }
+
+    /// Returns the number of these values that are not frozen.
+    pub(crate) fn num_trained_values(&self) -> u64 {
+        let trained = self.tables.iter().zip(&self.frozen).filter(|(_, frozen)| !**frozen);
+        trained.map(|(table, _)| num_values(table)).fold(0, u64::saturating_add)
+    }
+
+    /// Keeps the values of the tables whose node types `is_frozen` selects. They get no gradients from then on.
+    pub(crate) fn freeze(&mut self, is_frozen: impl Fn(&str) -> bool) {
+        self.frozen = self.names.iter().map(|node_type| is_frozen(node_type)).collect();
     }
 
     /// Fetches the rows that a batch reads and sets them as the features of their node types.
@@ -145,6 +158,10 @@ impl Embeddings {
             }
             let values = self.wait(table.pull(&nodes))?;
             let rows = Tensor::from_data(TensorData::new(values, [nodes.len(), table.dim()]), device);
+            if self.frozen[number] {
+                batch = batch.with_embeddings(table.node_type(), rows)?;
+                continue;
+            }
             // Tracked before the model reads them: the backward pass then leaves their gradients on this tensor.
             let rows = track(rows);
             batch = batch.with_embeddings(table.node_type(), rows.clone())?;
@@ -167,7 +184,8 @@ impl Embeddings {
     /// Applies the gradients that all ranks have pushed, multiplied by `scale`. A collective between push and step must
     /// ensure that all pushes have arrived.
     pub(crate) fn step(&mut self, lr: f64, scale: f32) {
-        self.tables.iter_mut().for_each(|table| table.step(&SparseAdam::new(lr), scale));
+        let trained = self.tables.iter_mut().zip(&self.frozen).filter(|(_, frozen)| !**frozen);
+        trained.for_each(|(table, _)| table.step(&SparseAdam::new(lr), scale));
     }
 
     /// Returns the tables with the names of their node types.
@@ -212,10 +230,41 @@ impl Embeddings {
         }
     }
 
+    /// Loads the rows that this process holds of each table that has the same size in a saved model, and adds to the
+    /// report what was loaded. All ranks must call this, with collectives before and after.
+    ///
+    /// # Errors
+    /// [`TrainError::Model`] if a file is missing or corrupt.
+    pub(crate) fn load_matching(
+        &mut self,
+        saved: &SavedEmbeddings,
+        report: &mut WarmStartReport,
+    ) -> Result<(), TrainError> {
+        let sizes = saved.sizes();
+        for (table, name) in self.tables.iter().zip(&self.names) {
+            let in_model = [table.num_nodes(), table.dim()];
+            let in_file = sizes.iter().find(|(node_type, ..)| node_type == name);
+            let in_file = in_file.map(|&(_, num_nodes, dim)| [num_nodes, dim]);
+            if in_file == Some(in_model) {
+                report.taken_tables.push(name.clone());
+            } else {
+                report.fresh_tables.push(FreshTable { node_type: name.clone(), in_file, in_model });
+            }
+        }
+        let unused = sizes.iter().filter(|(node_type, ..)| !self.names.iter().any(|name| name == node_type));
+        report.unused.extend(unused.map(|(node_type, ..)| format!("embeddings.{node_type}")));
+        self.load_tables_of(saved, &report.taken_tables)
+    }
+
     fn load_saved(&mut self, saved: &SavedEmbeddings) -> Result<(), TrainError> {
+        let all = self.names.clone();
+        self.load_tables_of(saved, &all)
+    }
+
+    fn load_tables_of(&mut self, saved: &SavedEmbeddings, node_types: &[String]) -> Result<(), TrainError> {
         let Some(node) = &self.node else { return Ok(()) };
         let part = node.part();
-        for (table, name) in self.tables.iter_mut().zip(&self.names) {
+        for (table, name) in self.tables.iter_mut().zip(&self.names).filter(|(_, name)| node_types.contains(name)) {
             let wanted = WantedRows {
                 node_type: name,
                 dim: table.dim(),
@@ -249,4 +298,9 @@ impl Embeddings {
             None => Err(TrainError::Config { what: "these embeddings belong to no graph".into() }),
         }
     }
+}
+
+/// Returns the number of values in a table, over all ranks.
+fn num_values(table: &DistEmbedding) -> u64 {
+    (table.num_nodes() as u64).saturating_mul(table.dim() as u64)
 }

@@ -74,8 +74,9 @@ impl GradientSum {
 
     /// Concatenates gradients and sums them over all ranks, if the GPUs can.
     pub(crate) fn sum_on_gpus<B: Backend>(&self, pieces: Vec<Tensor<B, 1>>) -> Result<Summed<B>, TrainError> {
+        // There are none if all parameters but embeddings are frozen.
         #[cfg(feature = "cuda")]
-        if let Some(gpus) = &self.gpus {
+        if let Some(gpus) = self.gpus.as_ref().filter(|_| !pieces.is_empty()) {
             let (flat, over_all_ranks) =
                 gpus.lock().unwrap_or_else(PoisonError::into_inner).sum(Tensor::cat(pieces, 0))?;
             return Ok(Summed { pieces: vec![flat], over_all_ranks });

@@ -62,7 +62,7 @@ pub use fit::{
     evaluate, fit, step_gradients,
 };
 pub use gradient_sum::GradientSum;
-pub use model_file::{EmbeddingTable, Improved};
+pub use model_file::{EmbeddingTable, Improved, WarmStart, WarmStartReport};
 pub use node::{
     FittedNodeModel, NodeEvaluator, NodeTask, NodeTrainingConfig, evaluate_node, model_config, seed_type, train_node,
 };

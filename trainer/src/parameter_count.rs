@@ -21,15 +21,17 @@ const EMBEDDING_COPIES: u64 = 3;
 ///
 /// ```
 /// use edgecut_trainer::ParameterCount;
-/// let count = ParameterCount { model: 206_895, embeddings: 0 };
+/// let count = ParameterCount { model: 206_895, ..ParameterCount::default() };
 /// assert_eq!(count.to_string(), "206,895 parameters");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ParameterCount {
     /// The number of trained parameters of the model.
     pub model: u64,
-    /// The number of values in the embeddings of all nodes of the types without features.
+    /// The number of trained values in the embeddings of all nodes of the types without features.
     pub embeddings: u64,
+    /// The number of frozen values in the model and the embeddings.
+    pub frozen: u64,
 }
 
 impl fmt::Display for ParameterCount {
@@ -37,6 +39,9 @@ impl fmt::Display for ParameterCount {
         write!(f, "{} parameters", grouped(self.model))?;
         if self.embeddings > 0 {
             write!(f, ", and {} in embeddings", grouped(self.embeddings))?;
+        }
+        if self.frozen > 0 {
+            write!(f, "; {} are frozen", grouped(self.frozen))?;
         }
         Ok(())
     }
@@ -137,10 +142,11 @@ mod tests {
 
     #[test]
     fn counts_are_written_with_commas() {
-        let text = |model, embeddings| ParameterCount { model, embeddings }.to_string();
-        assert_eq!(text(999, 0), "999 parameters");
-        assert_eq!(text(206_895, 0), "206,895 parameters");
-        assert_eq!(text(1_000, 12_345_678), "1,000 parameters, and 12,345,678 in embeddings");
+        let text = |model, embeddings, frozen| ParameterCount { model, embeddings, frozen }.to_string();
+        assert_eq!(text(999, 0, 0), "999 parameters");
+        assert_eq!(text(206_895, 0, 0), "206,895 parameters");
+        assert_eq!(text(1_000, 12_345_678, 0), "1,000 parameters, and 12,345,678 in embeddings");
+        assert_eq!(text(1_000, 0, 2_000), "1,000 parameters; 2,000 are frozen");
     }
 
     #[test]

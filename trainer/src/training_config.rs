@@ -4,6 +4,7 @@ use crate::cpu_cache::CpuCache;
 use crate::device_memory::DeviceMemory;
 use crate::fit::{FitConfig, LearningRate, LrSchedule};
 use crate::inference::LayerWiseConfig;
+use crate::model_file::WarmStart;
 use crate::models::{GraphSchema, ModelKind, NodeModelConfig, RelationalConfig, RelationalOutput};
 use crate::nn::RelationAggregation;
 use crate::optimizer::OptimizerKind;
@@ -91,6 +92,10 @@ pub struct TrainingConfig {
     pub device_memory: DeviceMemory,
     /// The options of each step: the precision of products, and the sum of gradients.
     pub step: StepOptions,
+    /// The saved model to start from; `None` starts from random weights.
+    pub warm_start: Option<WarmStart>,
+    /// The parameters that keep their values, see [`FitConfig::freeze`].
+    pub freeze: Vec<String>,
 }
 
 impl TrainingConfig {
@@ -136,6 +141,8 @@ impl TrainingConfig {
             cpu_cache: None,
             device_memory: DeviceMemory::default(),
             step: StepOptions::default(),
+            warm_start: None,
+            freeze: Vec::new(),
         }
     }
 
@@ -151,6 +158,8 @@ impl TrainingConfig {
             grad_clip: self.grad_clip,
             accumulate_steps: self.accumulate_steps,
             seed: self.seed,
+            warm_start: self.warm_start.clone(),
+            freeze: self.freeze.clone(),
         }
     }
 

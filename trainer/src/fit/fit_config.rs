@@ -1,6 +1,7 @@
 //! The settings of a training run that do not depend on the task.
 
 use super::learning_rate::LearningRate;
+use crate::model_file::WarmStart;
 use crate::optimizer::OptimizerKind;
 
 /// The settings of a training run that do not depend on the task.
@@ -34,6 +35,12 @@ pub struct FitConfig {
     pub accumulate_steps: u64,
     /// The random seed of dropout.
     pub seed: u64,
+    /// The saved model to start from; `None` starts from the given model.
+    pub warm_start: Option<WarmStart>,
+    /// The parameters that keep their values: names of tensors as in a model file, or the first parts of such names, for
+    /// example `layers.0`. `embeddings` are all embeddings, and `embeddings.NODE_TYPE` those of a node type. Batch
+    /// normalization whose parameters are frozen also keeps its running statistics, and normalizes with them.
+    pub freeze: Vec<String>,
 }
 
 impl Default for FitConfig {
@@ -49,6 +56,8 @@ impl Default for FitConfig {
             grad_clip: None,
             accumulate_steps: 1,
             seed: 0,
+            warm_start: None,
+            freeze: Vec::new(),
         }
     }
 }

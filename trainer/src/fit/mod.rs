@@ -14,8 +14,10 @@ pub(crate) mod data_parallel;
 mod epoch_clock;
 mod fit_config;
 mod fitted;
+mod freeze;
 mod learning_rate;
 mod observer;
+mod start;
 mod statistics;
 mod task;
 
@@ -30,12 +32,10 @@ pub use observer::{EpochReport, Observer, StepReport};
 pub use statistics::average_statistics;
 pub use task::{Evaluator, Task, TrainingEpoch};
 
-use crate::gradients::num_trained_parameters;
 use crate::model_file::{Improved, ModelSettings, ModelView};
 use crate::models::Mode;
 use crate::ops::{DropoutKey, GnnBackend};
 use crate::optimizer::{AnyOptimizer, clip_norm};
-use crate::parameter_count::ParameterCount;
 use crate::train_error::TrainError;
 use accumulated::Accumulated;
 use best::Best;
@@ -45,6 +45,7 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_graph::Split;
 use epoch_clock::EpochClock;
 use learning_rate::LrState;
+use start::prepare;
 use std::time::Instant;
 
 /// The scores of a task's models on one split.
@@ -72,11 +73,13 @@ type FittedBy<T, B, M, C> = Fitted<
 /// not defined in any epoch, for example without validation data. Training stops early after [`FitConfig::patience`]
 /// validations without a better one.
 ///
+/// [`FitConfig::warm_start`] replaces the weights of `model`, and [`FitConfig::freeze`] keeps some of them.
+///
 /// # Errors
 /// An error of the task or the observer, a failure of the job, or a loss that is not finite.
 pub fn fit<B, M, T, C>(
     mut task: T,
-    mut model: M,
+    model: M,
     settings: C,
     config: &FitConfig,
     world: &mut ProcessGroup,
@@ -89,15 +92,12 @@ where
     T: Task<B, M>,
     C: ModelSettings,
 {
-    observer.started(ParameterCount {
-        model: num_trained_parameters(&model) as u64,
-        embeddings: task.embeddings().num_values(),
-    });
+    let mut model = prepare(model, task.embeddings_mut(), &settings, config, world, observer)?;
     let mut optimizer = AnyOptimizer::<B, M>::new(config.optimizer, config.weight_decay);
     let mut lr = LrState::new(config.lr, config.num_epochs);
     let mut steps_done = 0;
     let mut accumulated = Accumulated::new(config.accumulate_steps);
-    if config.accumulate_steps > 1 && !task.embeddings().is_empty() {
+    if config.accumulate_steps > 1 && task.embeddings().num_trained_values() > 0 {
         let what = "`accumulate_steps` has no effect on embeddings, which this model has: train with 1".into();
         return Err(TrainError::Config { what });
     }

@@ -1,7 +1,7 @@
 //! Progress reports of training.
 
 use super::epoch_clock::EpochCost;
-use crate::model_file::Improved;
+use crate::model_file::{Improved, WarmStartReport};
 use crate::parameter_count::ParameterCount;
 use edgecut_cluster::ProcessGroup;
 use serde::Serialize;
@@ -64,6 +64,9 @@ pub struct StepReport {
 
 /// An observer of a training run. `()` is an observer that ignores everything.
 pub trait Observer<S> {
+    /// Called before training starts if the model has taken over weights of a saved model.
+    fn warm_started(&mut self, _report: &WarmStartReport) {}
+
     /// Called once when training starts, with the number of trained values.
     fn started(&mut self, _parameters: ParameterCount) {}
 

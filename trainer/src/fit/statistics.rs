@@ -17,18 +17,20 @@ pub fn average_statistics<B: AutodiffBackend, M: AutodiffModule<B>>(
     batches: u64,
     world: &mut ProcessGroup,
 ) -> Result<M, TrainError> {
-    let mut sums = flatten_statistics(&model);
-    if world.size() == 1 || sums.is_empty() {
+    let own = flatten_statistics(&model);
+    if world.size() == 1 || own.is_empty() {
         return Ok(model);
     }
-    let weight = batches as f32;
-    sums.iter_mut().for_each(|value| *value *= weight);
+    // In `f64`, products and sums of equal values are exact. Frozen parameters, which are among these values and equal on
+    // all ranks, therefore keep every bit.
+    let weight = batches as f64;
+    let mut sums: Vec<f64> = own.iter().map(|&value| f64::from(value) * weight).collect();
     sums.push(weight);
     world.all_reduce(&mut sums, ReduceOp::Sum)?;
     match sums.pop() {
         Some(total) if total > 0.0 => {
-            sums.iter_mut().for_each(|sum| *sum /= total);
-            Ok(load_statistics(model, &sums)?)
+            let averages: Vec<f32> = sums.iter().map(|sum| (sum / total) as f32).collect();
+            Ok(load_statistics(model, &averages)?)
         }
         _ => Ok(model),
     }

@@ -2,6 +2,7 @@
 
 use crate::fit::{FitConfig, LearningRate, LrSchedule};
 use crate::metrics::Metric;
+use crate::model_file::WarmStart;
 use crate::models::{GraphConvKind, GraphNetConfig, Readout};
 use crate::nn::Aggregation;
 use crate::optimizer::OptimizerKind;
@@ -69,6 +70,10 @@ pub struct GraphTrainingConfig {
     pub prefetch_bytes: usize,
     /// The options of each step: the precision of products, and the sum of gradients.
     pub step: StepOptions,
+    /// The saved model to start from; `None` starts from random weights.
+    pub warm_start: Option<WarmStart>,
+    /// The parameters that keep their values, see [`FitConfig::freeze`].
+    pub freeze: Vec<String>,
 }
 
 impl GraphTrainingConfig {
@@ -106,6 +111,8 @@ impl GraphTrainingConfig {
             concurrency: 2,
             prefetch_bytes: DEFAULT_PREFETCH_BYTES,
             step: StepOptions::default(),
+            warm_start: None,
+            freeze: Vec::new(),
         }
     }
 
@@ -164,6 +171,8 @@ impl GraphTrainingConfig {
             grad_clip: self.grad_clip,
             accumulate_steps: self.accumulate_steps,
             seed: self.seed,
+            warm_start: self.warm_start.clone(),
+            freeze: self.freeze.clone(),
         }
     }
 

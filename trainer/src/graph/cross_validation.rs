@@ -5,6 +5,7 @@ use super::split::GraphSplit;
 use super::train_graph;
 use crate::classification_scores::ClassificationScores;
 use crate::fit::{EpochReport, Observer, StepReport};
+use crate::model_file::WarmStartReport;
 use crate::ops::GnnBackend;
 use crate::parameter_count::ParameterCount;
 use crate::train_error::TrainError;
@@ -183,6 +184,13 @@ struct OfFold<'a> {
 }
 
 impl Observer<ClassificationScores> for OfFold<'_> {
+    fn warm_started(&mut self, report: &WarmStartReport) {
+        // The models of all folds take over the same weights.
+        if self.fold == 1 {
+            self.observer.warm_started(report);
+        }
+    }
+
     fn started(&mut self, parameters: ParameterCount) {
         // The models of all folds have the same number of parameters: report it once.
         if self.fold == 1 {

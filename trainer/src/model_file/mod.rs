@@ -34,6 +34,9 @@ mod read;
 mod saved_embeddings;
 mod settings;
 mod shard_writer;
+mod tensor_name;
+mod warm_start;
+mod warm_start_report;
 mod write;
 
 pub use embedding_table::EmbeddingTable;
@@ -45,6 +48,9 @@ pub use read::{Loaded, ModelTask, load_model, open_model, parse_model, read_netw
 pub use saved_embeddings::SavedEmbeddings;
 pub(crate) use saved_embeddings::WantedRows;
 pub use settings::{LoadableConfig, ModelSettings};
+pub(crate) use tensor_name::{ModulePath, tensor_names};
+pub use warm_start::WarmStart;
+pub use warm_start_report::{FreshTable, OtherShape, WarmStartReport};
 pub use write::{ModelView, save_model};
 
 #[cfg(doc)]

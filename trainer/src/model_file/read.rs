@@ -4,7 +4,8 @@ use super::EmbeddingTable;
 use super::embedding_index::{EmbeddingIndex, INDEX, TableEntry};
 use super::file_header::FileHeader;
 use super::settings::LoadableConfig;
-use super::{EMBEDDINGS, FORMAT, ModelFileError, SavedEmbeddings, VERSION, embedding_name, is_named};
+use super::tensor_name::ModulePath;
+use super::{EMBEDDINGS, FORMAT, ModelFileError, SavedEmbeddings, VERSION, embedding_name};
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Tensor, TensorData};
@@ -131,7 +132,8 @@ fn filled<B: Backend, M: Module<B>>(
     device: &B::Device,
 ) -> Result<(M, SavedEmbeddings), ModelFileError> {
     let OpenFile { tensors, index } = file;
-    let mut fill = Fill { place: Vec::new(), path, file: tensors, device, used: BTreeSet::new(), error: None };
+    let mut fill =
+        Fill { place: ModulePath::default(), path, file: tensors, device, used: BTreeSet::new(), error: None };
     let model = model.map(&mut fill);
     let Some(index) = index else {
         return Ok((model, SavedEmbeddings::in_memory(fill.finish(embedded, dim)?)));
@@ -169,13 +171,13 @@ fn check_tables(path: &Path, index: &EmbeddingIndex, embedded: &[&str], dim: usi
 }
 
 /// The tensors of a model file, and the index of its embeddings, if it has one.
-struct OpenFile<'a> {
-    tensors: SafeTensors<'a>,
-    index: Option<EmbeddingIndex>,
+pub(super) struct OpenFile<'a> {
+    pub(super) tensors: SafeTensors<'a>,
+    pub(super) index: Option<EmbeddingIndex>,
 }
 
 /// Opens the bytes of a file. Also returns its configuration as JSON.
-fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<(OpenFile<'a>, String), ModelFileError> {
+pub(super) fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<(OpenFile<'a>, String), ModelFileError> {
     let format_error = |source| ModelFileError::Format { path: path.to_owned(), source };
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(format_error)?;
     let metadata = header.metadata().as_ref();
@@ -189,7 +191,7 @@ fn open<'a>(bytes: &'a [u8], path: &Path) -> Result<(OpenFile<'a>, String), Mode
 /// A mapper that replaces all parameters of a module by those of the file with the same names. It keeps the first
 /// error.
 struct Fill<'a, B: Backend> {
-    place: Vec<String>,
+    place: ModulePath,
     path: &'a Path,
     file: &'a SafeTensors<'a>,
     device: &'a B::Device,
@@ -200,35 +202,22 @@ struct Fill<'a, B: Backend> {
 
 impl<B: Backend> ModuleMapper<B> for Fill<'_, B> {
     fn enter_module(&mut self, name: &str, container_type: &str) {
-        if is_named(container_type) {
-            self.place.push(name.to_owned());
-        }
+        self.place.enter(name, container_type);
     }
 
     fn exit_module(&mut self, _name: &str, container_type: &str) {
-        if is_named(container_type) {
-            self.place.pop();
-        }
+        self.place.exit(container_type);
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
         if self.error.is_some() {
             return param;
         }
-        let name = self.place.join(".");
+        let name = self.place.name();
         let values = read_tensor(self.path, self.file, &name, param.dims());
         self.used.insert(name);
         match values {
-            Ok(values) => {
-                let mut shape = param.dims();
-                if D == 2 {
-                    shape.reverse();
-                }
-                let stored = Tensor::<B, D>::from_data(TensorData::new(values, shape), self.device);
-                let value = if D == 2 { contiguous(stored.transpose()) } else { stored };
-                let is_trained = param.is_require_grad();
-                param.map(|_| value.set_require_grad(is_trained))
-            }
+            Ok(values) => with_values(param, values, self.device),
             Err(error) => {
                 self.error = Some(error);
                 param
@@ -262,6 +251,22 @@ impl<B: Backend> Fill<'_, B> {
     }
 }
 
+/// Returns a parameter with the values that a file has for it. The file has matrices transposed.
+pub(super) fn with_values<B: Backend, const D: usize>(
+    param: Param<Tensor<B, D>>,
+    values: Vec<f32>,
+    device: &B::Device,
+) -> Param<Tensor<B, D>> {
+    let mut shape = param.dims();
+    if D == 2 {
+        shape.reverse();
+    }
+    let stored = Tensor::<B, D>::from_data(TensorData::new(values, shape), device);
+    let value = if D == 2 { contiguous(stored.transpose()) } else { stored };
+    let is_trained = param.is_require_grad();
+    param.map(|_| value.set_require_grad(is_trained))
+}
+
 /// Copies a tensor to row-major memory, the layout of a newly initialised parameter.
 fn contiguous<B: Backend, const D: usize>(tensor: Tensor<B, D>) -> Tensor<B, D> {
     let device = tensor.device();
@@ -269,7 +274,7 @@ fn contiguous<B: Backend, const D: usize>(tensor: Tensor<B, D>) -> Tensor<B, D> 
 }
 
 /// Reads and checks a tensor of the file. `dims` is the shape of the parameter; the file has matrices transposed.
-fn read_tensor<const D: usize>(
+pub(super) fn read_tensor<const D: usize>(
     path: &Path,
     file: &SafeTensors<'_>,
     name: &str,

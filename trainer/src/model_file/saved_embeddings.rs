@@ -50,6 +50,20 @@ impl SavedEmbeddings {
         Self { contents: Contents::InFiles { model: model.to_owned(), index } }
     }
 
+    /// Returns the node types, numbers of nodes and widths of the tables.
+    pub(crate) fn sizes(&self) -> Vec<(&str, usize, usize)> {
+        match &self.contents {
+            Contents::InMemory(tables) => {
+                let size = |table: &EmbeddingTable| table.values.len() / table.dim.max(1);
+                tables.iter().map(|table| (table.node_type.as_str(), size(table), table.dim)).collect()
+            }
+            Contents::InFiles { index, .. } => {
+                let tables = index.tables.iter();
+                tables.map(|table| (table.node_type.as_str(), table.num_nodes, table.dim)).collect()
+            }
+        }
+    }
+
     /// Reads all tables completely into memory.
     ///
     /// # Errors

@@ -4,7 +4,8 @@ use super::EmbeddingTable;
 use super::embedding_index::{EmbeddingIndex, INDEX};
 use super::model_origin::{ModelOrigin, ORIGIN};
 use super::settings::ModelSettings;
-use super::{FORMAT, ModelFileError, VERSION, embedding_name, is_named};
+use super::tensor_name::ModulePath;
+use super::{FORMAT, ModelFileError, VERSION, embedding_name};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
@@ -58,7 +59,7 @@ struct ModelAndSettings<'a, B, M, C> {
 
 impl<B: Backend, M: Module<B>, C: ModelSettings> ModelParts for ModelAndSettings<'_, B, M, C> {
     fn tensors(&self) -> BTreeMap<String, StoredTensor> {
-        let mut collect = Collect { place: Vec::new(), tensors: BTreeMap::new() };
+        let mut collect = Collect { place: ModulePath::default(), tensors: BTreeMap::new() };
         self.model.visit(&mut collect);
         collect.tensors
     }
@@ -131,21 +132,17 @@ struct StoredTensor {
 
 /// A visitor that collects all parameters of a module by name.
 struct Collect {
-    place: Vec<String>,
+    place: ModulePath,
     tensors: BTreeMap<String, StoredTensor>,
 }
 
 impl<B: Backend> ModuleVisitor<B> for Collect {
     fn enter_module(&mut self, name: &str, container_type: &str) {
-        if is_named(container_type) {
-            self.place.push(name.to_owned());
-        }
+        self.place.enter(name, container_type);
     }
 
     fn exit_module(&mut self, _name: &str, container_type: &str) {
-        if is_named(container_type) {
-            self.place.pop();
-        }
+        self.place.exit(container_type);
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
@@ -153,6 +150,6 @@ impl<B: Backend> ModuleVisitor<B> for Collect {
         let tensor = if D == 2 { param.val().transpose() } else { param.val() };
         let shape = tensor.dims().to_vec();
         let values = tensor.into_data().iter::<f32>().collect();
-        self.tensors.insert(self.place.join("."), StoredTensor { shape, values });
+        self.tensors.insert(self.place.name(), StoredTensor { shape, values });
     }
 }

@@ -16,7 +16,7 @@ const MOMENTUM: f64 = 0.1;
 /// `BatchNorm1d`.
 ///
 /// Training uses the statistics of the batch and updates the running statistics with momentum 0.1. Evaluation uses the
-/// running statistics.
+/// running statistics, and so does training if `gamma` and `beta` are frozen.
 ///
 /// **Several ranks.** Each rank normalises by the statistics of its own share of the batch, as PyTorch's `BatchNorm1d`
 /// does under `DistributedDataParallel`. The running statistics are averaged over all ranks before each evaluation
@@ -58,6 +58,13 @@ impl<B: Backend> BatchNorm<B> {
 }
 
 impl<B: GnnBackend> BatchNorm<B> {
+    /// Returns whether training keeps the scale and the shift. The running statistics are then kept too, since they
+    /// belong to them.
+    fn is_frozen(&self) -> bool {
+        // Without autodiff, no parameter requires a gradient.
+        B::ad_enabled(&self.gamma.device()) && !self.gamma.is_require_grad() && !self.beta.is_require_grad()
+    }
+
     /// Normalises the rows and applies `activation`.
     ///
     /// # Shapes
@@ -69,7 +76,7 @@ impl<B: GnnBackend> BatchNorm<B> {
         let gamma = self.gamma.val();
         let beta = self.beta.val();
         match mode {
-            Mode::Train(_) => {
+            Mode::Train(_) if !self.is_frozen() => {
                 let [rows, channels] = x.dims();
                 let normalization = BatchNormalization { epsilon: EPSILON, activation };
                 let (output, statistics) = batch_norm(x, gamma, beta, normalization);
@@ -83,7 +90,7 @@ impl<B: GnnBackend> BatchNorm<B> {
                 }
                 output
             }
-            Mode::Eval => {
+            Mode::Train(_) | Mode::Eval => {
                 let scale = gamma / self.running_var.value_sync().add_scalar(EPSILON).sqrt();
                 let shift = beta - self.running_mean.value_sync() * scale.clone();
                 activation.apply(x * scale.unsqueeze() + shift.unsqueeze())

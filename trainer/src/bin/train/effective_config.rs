@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Fields that tell whether a file is given, or that only one rank has.
-const LEFT_OUT: [&str; 2] = ["save_model", "load_model"];
+const LEFT_OUT: [&str; 3] = ["save_model", "load_model", "init_from"];
 
 /// Fields whose defaults may only be written if another flag is given (true), or if it is not (false).
 const DEPENDENT: [(&str, &str, bool); 4] = [
@@ -20,19 +20,22 @@ const DEPENDENT: [(&str, &str, bool); 4] = [
     ("batch_size", "max_nodes", false),
 ];
 
+/// Flags with the paths of this rank.
+type Paths<'a> = [(&'a str, Option<&'a Path>); 2];
+
 fn is_unset(value: &Value) -> bool {
     matches!(value, Value::Null | Value::Bool(false)) || *value == Value::Array(Vec::new())
 }
 
 /// Writes the flags of a run beside `output`, as `output` with the ending `.config.yaml`. `whole` are the flags of a dataset
-/// that is not partitioned, and `dataset` is the folder of the data.
+/// that is not partitioned, and `paths` are flags of paths that ranks do not compare.
 ///
 /// # Errors
 /// A file that cannot be written.
 pub(crate) fn write_config(
     flags: &impl Serialize,
     whole: Option<&WholeArgs>,
-    dataset: Option<&Path>,
+    paths: Paths<'_>,
     output: &Path,
 ) -> anyhow::Result<()> {
     let mut name = output.file_name().unwrap_or_default().to_owned();
@@ -40,17 +43,19 @@ pub(crate) fn write_config(
     let path: PathBuf = output.with_file_name(name);
     let write = || -> anyhow::Result<()> {
         let file = OutputFile::create(&path)?;
-        file.file().write_all(text(flags, whole, dataset)?.as_bytes())?;
+        file.file().write_all(text(flags, whole, paths)?.as_bytes())?;
         Ok(file.commit()?)
     };
     write().with_context(|| format!("write {}", path.display()))
 }
 
 /// Returns the flags as YAML, a line per flag, without those that are not set.
-fn text(flags: &impl Serialize, whole: Option<&WholeArgs>, dataset: Option<&Path>) -> anyhow::Result<String> {
+fn text(flags: &impl Serialize, whole: Option<&WholeArgs>, paths: Paths<'_>) -> anyhow::Result<String> {
     let mut text = String::from("# The flags of this run. Use them with --config.\n");
-    if let Some(dataset) = dataset {
-        let _ = writeln!(text, "dataset-root-dir: {}", Value::from(dataset.display().to_string()));
+    for (flag, path) in paths {
+        if let Some(path) = path {
+            let _ = writeln!(text, "{flag}: {}", Value::from(path.display().to_string()));
+        }
     }
     let flags = serde_json::to_value(flags)?;
     let whole = serde_json::to_value(whole)?;
@@ -91,6 +96,7 @@ mod tests {
             "node --num-neighbors e0=15,10;5,5 --model gat --heads 8 --lr-schedule cosine --optimizer sgd --momentum 0.5",
             "node --eval-num-neighbors 5,5,5 --class-weights balanced",
             "node --eval layer-wise --class-weights 1,2.5",
+            "node --freeze layers.0,encoders",
             "node --cache-ratio 0.2 --time-attr edge_time --temporal-strategy last --hold-out-edges latest:0.1,0.2",
             "link --eval-negatives all --edge-types a,b --reverse-types a=b,c=d --decoder distmult --n3-weight 0.1",
             "link --eval-negatives 7 --loss softmax --metric hits@10 --shared-negatives --in-batch-negatives",
@@ -100,7 +106,8 @@ mod tests {
             let words: Vec<&str> = std::iter::once("train").chain(line.split(' ')).collect();
             let given = Cli::try_parse_from(&words).expect("flags");
             let file = tempfile::NamedTempFile::new().expect("a file");
-            let text = text(&flags_of(&given), None, None).expect("the text");
+            let text =
+                text(&flags_of(&given), None, [("dataset-root-dir", None), ("init-from", None)]).expect("the text");
             std::fs::write(file.path(), &text).expect("write the file");
             let subcommand = Cli::command().find_subcommand(words[1]).expect("a subcommand").clone();
             let read = flags_of_file(file.path(), &subcommand, &[]).expect("flags of the file");

@@ -32,7 +32,9 @@ pub(crate) fn run<B: TrainingBackend>(args: &GraphArgs, rank: &Rank, device: &B:
         let by_test = args.data.protocol == Protocol::BestMeanEpoch;
         let judge = if by_test { "test" } else { "valid" };
         let reporter = Reporter::new((&args.job, &args.output), config.num_epochs, rank, false, world)?;
-        reporter.write_config(args, (None, Some(&args.data.dataset_root_dir)), &args.output)?;
+        let model = args.training.start.init_from.as_deref();
+        reporter.write_config(args, (None, Some(&args.data.dataset_root_dir), model), &args.output)?;
+        config.warm_start = args.training.start.warm_start(world)?;
         describe(&reporter, &graphs);
         let mut reporter = TaskReporter { reporter, task: GraphText { judge } };
         if let Some(num_folds) = args.data.folds {

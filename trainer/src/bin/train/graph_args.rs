@@ -5,6 +5,7 @@ use crate::device::{DeviceArgs, bytes};
 use crate::exit::UsageError;
 use crate::optimizer_args::{LossArgs, OptimizerArgs, ScheduleName};
 use crate::shared_flags::as_text;
+use crate::start_args::StartArgs;
 use clap::{Args, ValueEnum};
 use edgecut_dist_loader::Packing;
 use edgecut_graph::small_graphs::{FAKE_GRAPHS_NAME, FakeGraphsOptions, GraphSource, split_dataset};
@@ -160,6 +161,9 @@ pub(crate) struct GraphTrainingArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) optimizer: OptimizerArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) start: StartArgs,
     /// L2 penalty on all parameters; for adamw, the decoupled weight decay
     #[arg(long, value_name = "W", default_value_t = 0.0, value_parser = not_negative)]
     pub(crate) weight_decay: f64,
@@ -263,6 +267,7 @@ impl GraphArgs {
             seed: args.seed,
             concurrency: args.concurrency as usize,
             prefetch_bytes: usize::try_from(args.prefetch_bytes).unwrap_or(usize::MAX),
+            freeze: args.start.freeze.clone(),
             ..GraphTrainingConfig::new(conv)
         })
     }

@@ -28,6 +28,7 @@ mod sampling_args;
 mod serving;
 mod shared_flags;
 mod source;
+mod start_args;
 mod sweep;
 mod tensorboard;
 mod traffic_table;

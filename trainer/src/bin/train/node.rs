@@ -33,7 +33,8 @@ pub(crate) fn run<B: TrainingBackend>(args: &NodeArgs, rank: &Rank, device: &B::
         let data = args.part.dataset_root_dir.as_deref();
         // Existing parts were made with flags of their own.
         let whole = data.filter(|dir| !dir.join(META_FILE).exists()).map(|_| &args.part.whole);
-        reporter.write_config(args, (whole, data), &args.output)?;
+        reporter.write_config(args, (whole, data, args.training.start.init_from.as_deref()), &args.output)?;
+        config.training.warm_start = args.training.start.warm_start(job.world)?;
         let mut reporter = TaskReporter { reporter, task: NodeText };
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(path, job, &config, device)?,

@@ -18,7 +18,7 @@ use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::model_file::ModelSaver;
 use edgecut_trainer::{
     ClassificationResult, EpochCost, EpochReport, HopCost, Improved, Observer, ParameterCount, StepReport,
-    resident_bytes,
+    WarmStartReport, resident_bytes,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -112,13 +112,14 @@ impl Reporter {
     pub(crate) fn write_config(
         &self,
         flags: &impl Serialize,
-        (whole, dataset): (Option<&WholeArgs>, Option<&Path>),
+        (whole, dataset, init_from): (Option<&WholeArgs>, Option<&Path>, Option<&Path>),
         args: &OutputArgs,
     ) -> anyhow::Result<()> {
         // Not beside devices, such as /dev/stdout.
         let is_file = |path: &&PathBuf| !path.exists() || path.is_file();
+        let paths = [("dataset-root-dir", dataset), ("init-from", init_from)];
         let files = [&args.metrics, &args.save_model].into_iter().flatten().filter(is_file);
-        files.filter(|_| self.is_first).try_for_each(|file| write_config(flags, whole, dataset, file))
+        files.filter(|_| self.is_first).try_for_each(|file| write_config(flags, whole, paths, file))
     }
 
     /// Tells whether training stopped early, or whether more epochs may give a better model.
@@ -231,6 +232,13 @@ pub(crate) struct TaskReporter<T> {
 }
 
 impl<S, T: EpochText<S>> Observer<S> for TaskReporter<T> {
+    fn warm_started(&mut self, report: &WarmStartReport) {
+        // Also with `--quiet`: a model that starts with other weights than the user expects is worth a warning.
+        if self.reporter.is_first {
+            report.lines().iter().for_each(|line| eprintln!("--init-from {}: {line}", report.path.display()));
+        }
+    }
+
     fn started(&mut self, parameters: ParameterCount) {
         self.reporter.say(&format!("training {parameters}"));
         self.reporter.monitor.epoch_begins();

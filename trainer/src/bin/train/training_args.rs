@@ -6,6 +6,7 @@ use crate::exit::UsageError;
 use crate::optimizer_args::{OptimizerArgs, ScheduleName};
 use crate::sampling_args::SamplingArgs;
 use crate::shared_flags::{as_text, as_text_if_given};
+use crate::start_args::StartArgs;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use edgecut_dist_sampler::{CacheSize, Fanout, NumNeighbors};
@@ -127,6 +128,9 @@ pub(crate) struct TrainingArgs {
     /// L2 penalty on all parameters except embeddings; for adamw, the decoupled weight decay
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = not_negative)]
     pub(crate) weight_decay: f64,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) start: StartArgs,
     /// Dropout probability between layers
     #[arg(long, value_name = "P", default_value_t = 0.5, value_parser = probability)]
     pub(crate) dropout: f64,
@@ -276,6 +280,9 @@ impl TrainingArgs {
             cpu_cache: self.cpu_cache(),
             device_memory,
             step: StepOptions::default(),
+            // Read when the process has joined the job.
+            warm_start: None,
+            freeze: self.start.freeze.clone(),
         })
     }
 
