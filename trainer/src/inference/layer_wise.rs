@@ -74,6 +74,20 @@ pub fn layer_wise<B: GnnBackend>(
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> Result<DistRows, TrainError> {
+    let mut rows = layer_wise_types(input, model, (&[target], num_passes), config, world, device)?;
+    rows.pop().ok_or_else(rows_are_missing)
+}
+
+/// Computes the rows of all nodes of several types as [`layer_wise`] does, in the order of `targets`, which are
+/// distinct. The types share the passes before.
+pub(super) fn layer_wise_types<B: GnnBackend>(
+    input: &LayerWiseInput<'_>,
+    model: &dyn LayeredModel<B>,
+    (targets, num_passes): (&[NodeTypeId], usize),
+    config: &LayerWiseConfig,
+    world: &mut ProcessGroup,
+    device: &B::Device,
+) -> Result<Vec<DistRows>, TrainError> {
     let node = input.node;
     if node.is_client() || num_passes == 0 {
         let what = if num_passes == 0 {
@@ -84,7 +98,7 @@ pub fn layer_wise<B: GnnBackend>(
         return Err(TrainError::Config { what: what.into() });
     }
     let meta = node.part().meta();
-    let needed = needed_types(meta, target, num_passes, |pass| model.reads_neighbors(pass));
+    let needed = needed_types(meta, targets, num_passes, |pass| model.reads_neighbors(pass));
     let features = Arc::new(GraphSchema::new(meta)?);
     let mut rows: Vec<Option<Arc<DistRows>>> = Vec::new();
     for (pass, needed) in needed.iter().enumerate() {
@@ -98,20 +112,24 @@ pub fn layer_wise<B: GnnBackend>(
         world.barrier()?;
         rows = next;
     }
-    let found = rows.into_iter().nth(target.index()).flatten().and_then(Arc::into_inner);
-    found.ok_or_else(|| TrainError::Config { what: "the rows of the last pass are still read".into() })
+    let mut found = |target: &NodeTypeId| rows[target.index()].take().and_then(Arc::into_inner);
+    targets.iter().map(|target| found(target).ok_or_else(rows_are_missing)).collect()
 }
 
-/// Returns the node types whose rows each pass computes: those that the target reads.
+fn rows_are_missing() -> TrainError {
+    TrainError::Config { what: "the rows of the last pass are still read".into() }
+}
+
+/// Returns the node types whose rows each pass computes: those that the targets read.
 fn needed_types(
     meta: &Meta,
-    target: NodeTypeId,
+    targets: &[NodeTypeId],
     num_passes: usize,
     reads_neighbors: impl Fn(usize) -> bool,
 ) -> Vec<Vec<NodeTypeId>> {
     let id = |name: &str| meta.node_types.iter().position(|nodes| nodes.name == name);
     let mut is_needed = vec![false; meta.node_types.len()];
-    is_needed[target.index()] = true;
+    targets.iter().for_each(|target| is_needed[target.index()] = true);
     let mut passes = Vec::new();
     for pass in (0..num_passes).rev() {
         let types = (0..is_needed.len()).filter(|&t| is_needed[t]).map(|t| NodeTypeId(t as u16));

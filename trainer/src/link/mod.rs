@@ -16,6 +16,7 @@ mod step;
 mod task;
 
 pub use batch::LinkTensorBatch;
+pub(crate) use config::edge_type;
 pub use config::{LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig, link_model_config};
 pub use evaluator::LinkEvaluator;
 pub use scores::{LinkResult, LinkScores};
