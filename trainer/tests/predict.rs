@@ -7,54 +7,19 @@ use edgecut_graph::readers::{FakeOptions, fake};
 use edgecut_graph::{NodeTypeId, Part, PartitionId, map_npy, write_npy};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{ListAccessor, RowAccessor};
-use programs::{TRAIN, error_of, fake_parts, link_parts, parts, run, stderr, typed_parts, unplace};
+use programs::{
+    TRAIN, assert_close, error_of, fake_parts, link_parts, parts, predict, predicted, run, stderr, trained, typed_parts,
+    unplace,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
-
-/// Trains a model with two processes, and returns the result of an evaluation with all neighbors.
-fn trained(task: &str, parts: &Path, model: &Path, flags: &[&str]) -> Value {
-    let mut command = Command::new(TRAIN);
-    command.args([task, "--dataset-root-dir"]).arg(parts).args(["--num-neighbors", "5,3", "--hidden-channels", "16"]);
-    command.args(["--batch-size", "64", "--lr", "0.01", "--num-epochs", "4", "--nproc-per-node", "2", "--json"]);
-    command.arg("--save-model").arg(model);
-    if task == "node" {
-        command.args(["--eval-num-neighbors", "-1,-1"]);
-    }
-    // Of a flag that is given twice, the last one counts.
-    command.args(flags);
-    unplace(&mut command);
-    let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
-    assert!(output.status.success(), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).expect("a result")
-}
-
-fn predict(parts: &Path, model: &Path, out: &Path, flags: &[&str]) -> Output {
-    let mut command = Command::new(TRAIN);
-    command.args(["predict", "--dataset-root-dir"]).arg(parts).arg("--load-model").arg(model).arg("--out").arg(out);
-    unplace(&mut command);
-    run(command.args(flags).stdout(Stdio::piped()).stderr(Stdio::piped()))
-}
-
-/// Predicts, and returns the result of `--json`.
-fn predicted(parts: &Path, model: &Path, out: &Path, flags: &[&str]) -> Value {
-    let output = predict(parts, model, out, &[flags, &["--json", "--overwrite"]].concat());
-    assert!(output.status.success(), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).expect("a result")
-}
 
 fn numbers(out: &Path) -> (Vec<usize>, Vec<f32>) {
     let (shape, values) = map_npy::<f32>(&out.join("predictions.npy")).expect("an array");
     (shape, values.to_vec())
-}
-
-fn assert_close(found: &[f32], expected: &[f32], what: &str) {
-    assert_eq!(found.len(), expected.len(), "{what}");
-    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
-        assert!((found - expected).abs() <= 1e-4 * expected.abs().max(1.0), "{what}, {at}: {found} for {expected}");
-    }
 }
 
 #[test]

@@ -173,8 +173,13 @@ impl<'a, B: GnnBackend> Trained<'a, RelationalNet<B>> {
             maps_features: true,
             ..BatchOptions::default()
         };
-        let (expected, hidden_channels) = (encoder.graph.clone(), encoder.hidden_channels);
-        Self { model: &model.encoder, options, expected, hidden_channels, classified: None }
+        Self {
+            model: &model.encoder,
+            options,
+            expected: encoder.graph.clone(),
+            hidden_channels: encoder.hidden_channels,
+            classified: None,
+        }
     }
 }
 

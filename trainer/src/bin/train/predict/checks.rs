@@ -14,7 +14,7 @@ pub(crate) fn check(args: &PredictArgs) -> anyhow::Result<()> {
     let request = Request::of(args);
     if let Some((flag, _, requests)) = flags(args).into_iter().find(|(_, is_given, of)| *is_given && !of.contains(&request))
     {
-        let of: Vec<&str> = requests.iter().map(|request| request.flag()).collect();
+        let of: Vec<&str> = requests.iter().map(|request| request.flags()).collect();
         let what = format!("{flag} applies to {}: leave it out, or ask for that", of.join(", and to "));
         bail!(UsageError(what));
     }

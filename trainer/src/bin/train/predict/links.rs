@@ -3,6 +3,7 @@
 use super::args::PredictArgs;
 use super::model::open_link;
 use super::progress::Progress;
+use super::request::Request;
 use crate::serving::Serving;
 use anyhow::Context;
 use edgecut_graph::EdgeTypeId;
@@ -29,8 +30,7 @@ pub(super) fn encode<B: TrainingBackend>(
     job: &mut Serving<'_>,
     device: &B::Device,
 ) -> anyhow::Result<(LinkModel<B>, LinkEnds)> {
-    let flag = super::request::Request::of(args).flag();
-    let (model, config, embeddings) = open_link::<B>(args, flag, job.world, device)?;
+    let (model, config, embeddings) = open_link::<B>(args, Request::of(args).flags(), job.world, device)?;
     let limits = LayerWiseConfig { memory_bytes: args.memory_bytes as usize, scratch_dir };
     let prediction = PredictionJob { node: &job.node, world: job.world, device, progress };
     let ends = B::encode_link_ends(prediction, &model, &config, (&embeddings).into(), edge_type, &limits)?;

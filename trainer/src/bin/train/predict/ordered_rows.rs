@@ -34,7 +34,8 @@ impl OrderedRows<'_> {
         mut compute: impl FnMut(Range<usize>) -> anyhow::Result<Vec<f32>>,
     ) -> anyhow::Result<()> {
         let args = self.args;
-        let (rank, size) = (world.rank(), world.size());
+        let rank = world.rank();
+        let size = world.size();
         if args.format != Format::Npy && !args.gather {
             let mut file = Table::create(&stem_of_rank(self.stem, rank, size), args, self.columns)?;
             for rows in stretches(self.num_rows, self.block, rank, size) {

@@ -36,11 +36,11 @@ impl Request {
         matches!(self, Self::Nodes | Self::Pairs | Self::TopK)
     }
 
-    /// Returns the flag that makes this request, for errors.
-    pub(super) fn flag(self) -> &'static str {
+    /// Returns the flags that make this request, for errors.
+    pub(super) fn flags(self) -> &'static str {
         match self {
-            Self::Nodes => "--output class, probability, logit or embedding without --graphs",
-            Self::Graphs => "--graphs",
+            Self::Nodes => "rows of nodes (--output class, probability, logit or embedding)",
+            Self::Graphs => "rows of graphs (the same, with --graphs)",
             Self::Pairs => "--output score",
             Self::TopK => "--output top-k",
             Self::Table => "--output table",
