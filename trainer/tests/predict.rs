@@ -8,8 +8,8 @@ use edgecut_graph::{NodeTypeId, Part, PartitionId, map_npy, write_npy};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{ListAccessor, RowAccessor};
 use programs::{
-    TRAIN, assert_close, error_of, fake_parts, link_parts, parts, predict, predicted, run, stderr, trained, typed_parts,
-    unplace,
+    TRAIN, assert_close, error_of, fake_parts, link_parts, parts, predict, predicted, run, stderr, trained,
+    typed_parts, unplace,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -385,4 +385,46 @@ fn a_model_predicts_for_another_graph_of_the_same_schema() {
     let result = predicted(&other.path, &model, &out, &["--nproc-per-node", "2"]);
     let (shape, _) = map_npy::<i64>(&out.join("predictions.npy")).expect("classes");
     assert_eq!((shape, result["nodes"].as_u64()), (vec![321], Some(321)));
+}
+
+/// The file is what OGB's `MAG240MEvaluator.save_test_submission` writes.
+#[test]
+fn a_submission_has_the_classes_in_the_order_of_the_file() {
+    const NUM_NODES: usize = 60_000;
+    const NUM_SUBMITTED: i64 = 58_726;
+    let options = FakeOptions { avg_num_nodes: NUM_NODES, avg_degree: 3.0, num_channels: 4, ..FakeOptions::default() };
+    let parts = programs::fake_parts_of(&options, 2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let out = folder.path().join("out");
+    let fast = ["--num-epochs", "1", "--batch-size", "4096", "--eval-num-neighbors", "5,3"];
+    trained("node", &parts.path, &model, &fast);
+    let list = folder.path().join("list.npy");
+    let descending: Vec<i64> = (0..NUM_SUBMITTED).rev().collect();
+    write_npy(&list, &[descending.len()], &descending).expect("a list");
+    let list = list.to_str().expect("UTF-8");
+    let flags = ["--nproc-per-node", "2", "--ogb-submission", "mag240m-test-challenge", "--nodes"];
+    predicted(&parts.path, &model, &out, &[&flags[..], &[list]].concat());
+    let (_, classes) = map_npy::<i64>(&out.join("predictions.npy")).expect("classes");
+    assert!(classes.windows(2).any(|pair| pair[0] != pair[1]), "several classes");
+    let alone = ["--overwrite", "--ogb-submission", "mag240m-test-challenge", "--nodes", "test"];
+    let error = error_of(&predict(&parts.path, &model, &out, &alone));
+    assert!(error.contains("--ogb-submission") && error.contains("58726 nodes, but --nodes test has"), "{error}");
+    for (more, why) in [(&["all"][..], "add --nodes test"), (&["test", "--output", "logit"], "contains classes")] {
+        let output = predict(&parts.path, &model, &out, &[&flags[..], more].concat());
+        let error = error_of(&output);
+        assert!(output.status.code() == Some(2) && error.contains(why), "{error}");
+    }
+    // NumPy reads the archive, and OGB's checks of it hold.
+    predicted(&parts.path, &model, &out, &[&flags[..], &[list]].concat());
+    let script = "import numpy, sys\n\
+                  y = numpy.load(sys.argv[1] + '/y_pred_mag240m_test-challenge.npz')['y_pred']\n\
+                  p = numpy.load(sys.argv[1] + '/predictions.npy')\n\
+                  assert y.dtype == numpy.short and y.shape == (58726,), (y.dtype, y.shape)\n\
+                  assert (y == p[::-1]).all()";
+    if !Command::new("python3").args(["-c", "import numpy"]).output().is_ok_and(|output| output.status.success()) {
+        return programs::skip("a_submission_has_the_classes_in_the_order_of_the_file", "NumPy is missing");
+    }
+    let output = Command::new("python3").args(["-c", script]).arg(&out).output().expect("start Python");
+    assert!(output.status.success(), "{}", stderr(&output));
 }

@@ -5,7 +5,9 @@ use super::layered_model::LayeredModel;
 use super::progress::{InferenceProgress, InferenceStep};
 use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::{EmbeddingSource, Embeddings};
-use crate::models::{GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig, NodeClassifier, NodeModel, RelationalNet};
+use crate::models::{
+    GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig, NodeClassifier, NodeModel, RelationalNet,
+};
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;

@@ -59,11 +59,14 @@ impl Best {
     pub(super) fn offer(&mut self, node: ScoredNode) {
         if self.heap.len() < self.limit {
             self.heap.push(node);
-        } else if let Some(mut worst) = self.heap.peek_mut()
-            && node < *worst
-        {
-            *worst = node;
+            return;
         }
+        let Some(mut worst) = self.heap.peek_mut() else { return };
+        // The comparison of two numbers rejects most nodes.
+        if node.score < worst.score || node >= *worst {
+            return;
+        }
+        *worst = node;
     }
 
     /// Returns the nodes, the best first.

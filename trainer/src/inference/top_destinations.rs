@@ -175,10 +175,9 @@ pub fn find_top_destinations<B: GnnBackend>(
         let mut nodes = nodes.chunks_exact(2);
         for (merged, &count) in merged.iter_mut().zip(counts) {
             let scored = nodes.by_ref().take(u32::from_le_bytes(count) as usize);
-            merged.extend(scored.map(|pair| ScoredNode {
-                id: u32::from_le_bytes(pair[0]),
-                score: f32::from_le_bytes(pair[1]),
-            }));
+            merged.extend(
+                scored.map(|pair| ScoredNode { id: u32::from_le_bytes(pair[0]), score: f32::from_le_bytes(pair[1]) }),
+            );
         }
     }
     merged.par_iter_mut().for_each(|nodes| {

@@ -42,8 +42,8 @@ pub use improved::{Improved, NamedTable};
 pub use model_origin::ModelOrigin;
 pub use model_saver::ModelSaver;
 pub use read::{Loaded, ModelTask, load_model, open_model, parse_model, read_network, task_of_model};
-pub use saved_embeddings::{EmbeddingSize, SavedEmbeddings};
 pub(crate) use saved_embeddings::WantedRows;
+pub use saved_embeddings::{EmbeddingSize, SavedEmbeddings};
 pub use settings::{LoadableConfig, ModelSettings};
 pub use write::{ModelView, save_model};
 

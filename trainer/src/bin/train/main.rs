@@ -16,6 +16,7 @@ mod model_bytes;
 mod monitor;
 mod node;
 mod npy_numbers;
+mod npz;
 mod optimizer_args;
 mod output_folder;
 mod place;

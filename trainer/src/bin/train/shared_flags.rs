@@ -200,7 +200,8 @@ mod tests {
         let of_sample = [&of_part[..], &of_process, &["seeds", "seed_times", "out", "overwrite"]].concat();
         // The contents of the file with pairs are compared, see `PredictFlags`.
         let of_predict =
-            [&of_part[..], &["load_model", "pairs", "memory_bytes", "scratch_dir", "out", "overwrite", "json"]].concat();
+            [&of_part[..], &["load_model", "pairs", "memory_bytes", "scratch_dir", "out", "overwrite", "json"]]
+                .concat();
         for (subcommand, required, local) in [
             ("node", [("dataset-root-dir", "a")].as_slice(), of_training.as_slice()),
             ("link", &[("dataset-root-dir", "a")], &of_training),

@@ -1,5 +1,6 @@
 //! The flags of `train predict`.
 
+use super::submission::Submission;
 use crate::args::{JobArgs, NumNeighborsArg, PartArgs, num_neighbors};
 use crate::device::{DeviceArgs, bytes};
 use clap::{Args, ValueEnum};
@@ -87,6 +88,15 @@ pub(crate) struct PredictArgs {
     /// With --format parquet or csv: write one file on node 0, such as predictions.parquet or scores.csv
     #[arg(long, help_heading = "Output")]
     pub(crate) gather: bool,
+    /// Also write the file that OGB's large-scale challenge accepts, y_pred_mag240m*.npz, with the classes of --nodes in
+    /// the order of the file
+    #[arg(
+        long,
+        value_enum,
+        value_name = "mag240m-test-dev|mag240m-test-challenge|mag240m-test-whole",
+        help_heading = "Output"
+    )]
+    pub(crate) ogb_submission: Option<Submission>,
     /// Remove predictions of an earlier run from --out first
     #[arg(long, help_heading = "Output")]
     #[serde(skip)]

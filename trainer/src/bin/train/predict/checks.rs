@@ -12,7 +12,8 @@ type Flag = (&'static str, bool, &'static [Request]);
 /// Checks flags that contradict each other.
 pub(crate) fn check(args: &PredictArgs) -> anyhow::Result<()> {
     let request = Request::of(args);
-    if let Some((flag, _, requests)) = flags(args).into_iter().find(|(_, is_given, of)| *is_given && !of.contains(&request))
+    if let Some((flag, _, requests)) =
+        flags(args).into_iter().find(|(_, is_given, of)| *is_given && !of.contains(&request))
     {
         let of: Vec<&str> = requests.iter().map(|request| request.flags()).collect();
         let what = format!("{flag} applies to {}: leave it out, or ask for that", of.join(", and to "));
@@ -30,6 +31,10 @@ pub(crate) fn check(args: &PredictArgs) -> anyhow::Result<()> {
         "--top-k is missing: --output top-k needs the number of destinations per source"
     } else if request == Graphs && args.part.dataset.is_none() {
         "--dataset is missing: --graphs needs the name of the set of graphs, as train graph does"
+    } else if args.ogb_submission.is_some() && args.output != Rows::Class {
+        "--ogb-submission contains classes: leave out --output, or the submission"
+    } else if args.ogb_submission.is_some() && args.nodes == "all" {
+        "--ogb-submission contains test nodes: add --nodes test, or a .npy file with their ids"
     } else if args.gather && args.format == Format::Npy {
         "--gather: --format npy is always one file: leave it out, or use --format csv or parquet"
     } else if request.reads_parts() && args.part.server_list().is_some() {
@@ -55,6 +60,7 @@ fn flags(args: &PredictArgs) -> Vec<Flag> {
     let part = &args.part;
     let whole = &part.whole;
     vec![
+        ("--ogb-submission", args.ogb_submission.is_some(), &[Nodes]),
         ("--nodes", args.nodes != "all", &[Nodes]),
         ("--node-type", args.node_type.is_some(), &[Nodes, Table]),
         ("--layer", args.layer.is_some(), &[Nodes]),

@@ -2,9 +2,11 @@
 
 use super::args::{Format, PredictArgs, Rows};
 use super::parquet_file::ParquetFile;
+use super::submission::Submission;
 use super::values::Values;
 use anyhow::Context;
 use bytemuck::Pod;
+use clap::ValueEnum;
 use edgecut_graph::{NpyElement, npy_header};
 use edgecut_output::OutputFile;
 use std::fmt::Write as _;
@@ -20,7 +22,8 @@ pub(super) const RELATION_NAMES: &str = "relation_names.json";
 
 /// Returns true for the names of files that this command writes.
 pub(super) fn is_output(name: &str) -> bool {
-    if ARRAYS.contains(&name) || name == RELATION_NAMES {
+    let is_submission = || Submission::value_variants().iter().any(|submission| submission.file_name() == name);
+    if ARRAYS.contains(&name) || name == RELATION_NAMES || is_submission() {
         return true;
     }
     let is_number = |text: &str| text.len() >= 5 && text.bytes().all(|digit| digit.is_ascii_digit());
@@ -229,10 +232,11 @@ mod tests {
 
     #[test]
     fn only_names_of_this_command_are_outputs() {
-        for name in ["predictions.npy", "top_k-00001-of-00002.csv", "scores.parquet", "source_ids.npy"] {
+        for name in ["predictions.npy", "top_k-00001-of-00002.csv", "scores.parquet", "y_pred_mag240m.npz"] {
             assert!(is_output(name), "{name}");
         }
-        for name in ["predictions_of_last_year.csv", "scores-1-of-2.csv", "top_k-00000-of-00001.npy", "x.npy", "scores"] {
+        for name in ["predictions_of_last_year.csv", "scores-1-of-2.csv", "top_k-00000-of-00001.npy", "x.npy", "scores"]
+        {
             assert!(!is_output(name), "{name}");
         }
     }

@@ -6,18 +6,17 @@ use super::progress::Progress;
 use super::request::Request;
 use crate::serving::Serving;
 use anyhow::Context;
-use edgecut_graph::EdgeTypeId;
+use edgecut_graph::{EdgeTypeId, NodeTypeId, Part};
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{LayerWiseConfig, LinkEnds, PredictionJob, link_edge_type};
 use edgecut_trainer::models::LinkModel;
 use std::path::PathBuf;
 
 /// Returns the edge type of `--edge-type`, and the numbers of its sources and destinations.
-pub(super) fn edge_type(args: &PredictArgs, job: &Serving<'_>) -> anyhow::Result<(EdgeTypeId, [usize; 2])> {
-    let part = job.node.part();
+pub(super) fn edge_type(args: &PredictArgs, part: &Part) -> anyhow::Result<(EdgeTypeId, [usize; 2])> {
     let edge_type = link_edge_type(part.meta(), args.edge_type.as_deref()).context("--edge-type")?;
     let edges = part.edges(edge_type);
-    let num_nodes = |t: edgecut_graph::NodeTypeId| part.meta().node_types[t.index()].book.num_nodes();
+    let num_nodes = |t: NodeTypeId| part.meta().node_types[t.index()].book.num_nodes();
     Ok((edge_type, [edges.src_type, edges.dst_type].map(num_nodes)))
 }
 

@@ -14,6 +14,7 @@ mod parquet_file;
 mod progress;
 mod request;
 mod selection;
+mod submission;
 mod tables;
 mod top_k;
 mod values;

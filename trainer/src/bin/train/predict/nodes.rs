@@ -39,6 +39,10 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
         {
             bail!("--nodes {}: there are no such nodes", args.nodes);
         }
+        if let Some(submission) = args.ogb_submission {
+            let ids = submission.ids(args, selected.as_deref())?;
+            submission.write(&args.out, &rows, &ids, job.world)?;
+        }
         let num_nodes = write(args, &rows, selected.as_deref(), job)?;
         let accuracy = match args.output {
             Rows::Embedding => [None; 3],

@@ -109,7 +109,8 @@ fn stretches(num_rows: usize, block: usize, rank: usize, size: usize) -> Vec<Ran
 /// Cuts rows into steps, with a block of consecutive rows for each rank.
 fn turns(num_rows: usize, block: usize, size: usize) -> Vec<Vec<Range<usize>>> {
     let start = |number: usize| number.saturating_mul(block).min(num_rows);
-    let of_step = |step: usize| (0..size).map(|rank| start(step * size + rank)..start(step * size + rank + 1)).collect();
+    let of_step =
+        |step: usize| (0..size).map(|rank| start(step * size + rank)..start(step * size + rank + 1)).collect();
     (0..num_rows.div_ceil(block.saturating_mul(size))).map(of_step).collect()
 }
 

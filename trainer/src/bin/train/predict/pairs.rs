@@ -35,7 +35,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let flags = PredictFlags { args, listed: Some(pairs.checksum()) };
     serving::run(&args.job, &args.part, rank, &flags, |job| {
         let start = Instant::now();
-        let (edge_type, num_nodes) = edge_type(args, job)?;
+        let (edge_type, num_nodes) = edge_type(args, job.node.part())?;
         let what = format!("--pairs {}", path.display());
         check_ids(&what, &pairs.sources, "source", num_nodes[0])?;
         check_ids(&what, &pairs.destinations, "destination", num_nodes[1])?;

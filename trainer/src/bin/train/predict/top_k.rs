@@ -36,7 +36,7 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let flags = PredictFlags { args, listed: sources.checksum() };
     serving::run(&args.job, &args.part, rank, &flags, |job| {
         let start = Instant::now();
-        let (edge_type, [num_nodes, _]) = edge_type(args, job)?;
+        let (edge_type, [num_nodes, _]) = edge_type(args, job.node.part())?;
         check_ids(&format!("--sources {text}"), sources.listed().unwrap_or_default(), "source", num_nodes)?;
         let progress = Progress::new(&args.job, job.world.rank());
         let (model, ends) = encode::<B>(args, edge_type, scratch_dir, &progress, job, device)?;

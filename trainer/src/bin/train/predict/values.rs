@@ -16,7 +16,9 @@ impl Values {
     pub(super) fn of(rows: Vec<f32>, width: usize, kind: Rows) -> Self {
         match kind {
             Rows::Class => Self::Classes(rows.chunks_exact(width).map(class_of).collect()),
-            Rows::Logit | Rows::Embedding | Rows::Score | Rows::TopK | Rows::Table | Rows::Relation => Self::Numbers(rows),
+            Rows::Logit | Rows::Embedding | Rows::Score | Rows::TopK | Rows::Table | Rows::Relation => {
+                Self::Numbers(rows)
+            }
             Rows::Probability => {
                 let mut rows = rows;
                 rows.chunks_exact_mut(width).for_each(to_probabilities);
