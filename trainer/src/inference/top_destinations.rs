@@ -16,6 +16,8 @@ use rayon::prelude::*;
 const SCORED_BYTES: usize = 8;
 /// The number of nodes whose ids are resolved at once.
 const IDS_AT_ONCE: usize = 1 << 16;
+/// The largest number of scores at once, 8 MiB. They are then still in the cache of the CPU when the best are selected.
+const MAX_SCORES: usize = 1 << 21;
 /// The largest number of sources that are ranked at once.
 const MAX_SOURCES: usize = 4096;
 
@@ -97,7 +99,7 @@ impl TopDestinations {
         world.all_reduce(&mut sources_at_once, ReduceOp::Min)?;
         let sources_at_once = sources_at_once[0] as usize;
         let of_candidate = row_bytes.max(2 * sources_at_once * size_of::<f32>());
-        let candidates_at_once = (of_each / of_candidate).max(1);
+        let candidates_at_once = (of_each / of_candidate).clamp(1, MAX_SCORES / sources_at_once);
         Ok(Self { ends, k, candidates, ids, known, sources_at_once, candidates_at_once })
     }
 
