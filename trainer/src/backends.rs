@@ -5,7 +5,9 @@ use crate::backend_types::Cpu;
 #[cfg(all(feature = "cuda", not(test)))]
 use crate::backend_types::Cuda;
 use crate::graph::{CrossValidationResult, FittedGraphModel, GraphSplit, GraphTrainingConfig, Protocol};
-use crate::inference::{PredictionConfig, PredictionJob};
+use crate::inference::{
+    GraphPredictionConfig, LayerWiseConfig, LinkEnds, PredictionConfig, PredictionJob, ScoredNode, TopDestinations,
+};
 use crate::link::{FittedLinkModel, LinkResult, LinkScores, LinkTrainingConfig};
 use crate::model_file::{ModelFileError, SavedEmbeddings};
 use crate::models::{GraphNet, GraphNetConfig, LinkModel, LinkModelConfig, ModelConfig, NodeModel};
@@ -21,8 +23,8 @@ use burn::backend::Autodiff;
 use burn::tensor::Device;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{DistGraph, DistRows};
-use edgecut_graph::GraphDataset;
 use edgecut_graph::small_graphs::Fold;
+use edgecut_graph::{EdgeTypeId, GraphDataset};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -108,6 +110,63 @@ training_backend! {
         config: &PredictionConfig,
     ) -> Result<DistRows, TrainError> {
         inference::predict_link_rows(job, model, model_config, saved, config)
+    }
+
+    /// Calls [`encode_link_ends`](crate::inference::encode_link_ends).
+    ///
+    /// # Errors
+    /// The errors of that function.
+    fn encode_link_ends(
+        job: PredictionJob<'_, '_, Self>,
+        model: &LinkModel<Self>,
+        model_config: &LinkModelConfig,
+        saved: EmbeddingSource<'_>,
+        edge_type: EdgeTypeId,
+        limits: &LayerWiseConfig,
+    ) -> Result<LinkEnds, TrainError> {
+        inference::encode_link_ends(job, model, model_config, saved, edge_type, limits)
+    }
+
+    /// Calls [`LinkEnds::score`](crate::inference::LinkEnds::score).
+    ///
+    /// # Errors
+    /// The errors of that function.
+    fn score_pairs(
+        ends: &LinkEnds,
+        model: &LinkModel<Self>,
+        sources: &[u32],
+        destinations: &[u32],
+        device: &Device<Self>,
+    ) -> Result<Vec<f32>, TrainError> {
+        ends.score(model, sources, destinations, device)
+    }
+
+    /// Calls [`find_top_destinations`](crate::inference::find_top_destinations).
+    ///
+    /// # Errors
+    /// The errors of that function.
+    fn find_top_destinations(
+        search: &TopDestinations,
+        model: &LinkModel<Self>,
+        sources: &[u32],
+        world: &mut ProcessGroup,
+        device: &Device<Self>,
+    ) -> Result<Vec<Vec<ScoredNode>>, TrainError> {
+        inference::find_top_destinations(search, model, sources, world, device)
+    }
+
+    /// Calls [`predict_graphs`](crate::inference::predict_graphs).
+    ///
+    /// # Errors
+    /// The errors of that function.
+    fn predict_graphs(
+        dataset: &Arc<GraphDataset>,
+        graphs: &[u32],
+        config: GraphPredictionConfig,
+        model: (&GraphNet<Self>, &GraphNetConfig),
+        device: &Device<Self>,
+    ) -> Result<Vec<f32>, TrainError> {
+        inference::predict_graphs(dataset, graphs, config, model, device)
     }
 
     /// Calls [`open_model`](crate::model_file::open_model) for a node classifier.

@@ -243,16 +243,16 @@ impl Embeddings {
         let sizes = saved.sizes();
         for (table, name) in self.tables.iter().zip(&self.names) {
             let in_model = [table.num_nodes(), table.dim()];
-            let in_file = sizes.iter().find(|(node_type, ..)| node_type == name);
-            let in_file = in_file.map(|&(_, num_nodes, dim)| [num_nodes, dim]);
+            let in_file = sizes.iter().find(|size| size.node_type == *name);
+            let in_file = in_file.map(|size| [size.num_nodes, size.dim]);
             if in_file == Some(in_model) {
                 report.taken_tables.push(name.clone());
             } else {
                 report.fresh_tables.push(FreshTable { node_type: name.clone(), in_file, in_model });
             }
         }
-        let unused = sizes.iter().filter(|(node_type, ..)| !self.names.iter().any(|name| name == node_type));
-        report.unused.extend(unused.map(|(node_type, ..)| format!("embeddings.{node_type}")));
+        let unused = sizes.iter().filter(|size| !self.names.contains(&size.node_type));
+        report.unused.extend(unused.map(|size| format!("embeddings.{}", size.node_type)));
         self.load_tables_of(saved, &report.taken_tables)
     }
 

@@ -129,7 +129,7 @@ fn wrong_flags_end_with_status_2_and_say_what_to_do() {
     let parts = link_parts(1);
     for (flags, what) in [
         (&["--metric", "roc-auc", "--eval-negatives", "all"][..], "give --eval-negatives a number"),
-        (&["--eval-negatives", "0"], "neither `all` nor a number"),
+        (&["--eval-negatives", "0"], "neither `all`, `given` nor a number"),
         (&["--metric", "accuracy"], "expected mrr, hits@K such as hits@50, roc-auc or average-precision"),
         (&["--in-batch-negatives"], "--shared-negatives"),
         (&["--shared-negatives", "--exclude-positives"], "cannot be used with"),

@@ -12,7 +12,6 @@ use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{BatchIter, DistNeighborLoader, LoaderConfig, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, DistRows, Fanout, RowsWriter, SamplerConfig};
 use edgecut_graph::{Meta, NodeTypeId};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -75,19 +74,20 @@ pub fn layer_wise<B: GnnBackend>(
     world: &mut ProcessGroup,
     device: &B::Device,
 ) -> Result<DistRows, TrainError> {
-    let found = layer_wise_of_types(input, model, (&[target], num_passes), config, world, device)?;
-    found.into_values().next().ok_or_else(|| TrainError::batch("no rows were computed"))
+    let mut rows = layer_wise_types(input, model, (&[target], num_passes), config, world, device)?;
+    rows.pop().ok_or_else(rows_are_missing)
 }
 
-/// Computes the rows of all nodes of some types, like [`layer_wise`]. A pass that several of them need runs once.
-pub(crate) fn layer_wise_of_types<B: GnnBackend>(
+/// Computes the rows of all nodes of several types as [`layer_wise`] does, in the order of `targets`, which are
+/// distinct. The types share the passes before.
+pub(crate) fn layer_wise_types<B: GnnBackend>(
     input: &LayerWiseInput<'_>,
     model: &dyn LayeredModel<B>,
     (targets, num_passes): (&[NodeTypeId], usize),
     config: &LayerWiseConfig,
     world: &mut ProcessGroup,
     device: &B::Device,
-) -> Result<BTreeMap<NodeTypeId, DistRows>, TrainError> {
+) -> Result<Vec<DistRows>, TrainError> {
     let node = input.node;
     if node.is_client() || num_passes == 0 {
         let what = if num_passes == 0 {
@@ -112,13 +112,12 @@ pub(crate) fn layer_wise_of_types<B: GnnBackend>(
         world.barrier()?;
         rows = next;
     }
-    let mut found = BTreeMap::new();
-    for &target in targets {
-        let rows = rows[target.index()].take().and_then(Arc::into_inner);
-        let rows = rows.ok_or_else(|| TrainError::batch("the rows of the last pass are still read"))?;
-        found.insert(target, rows);
-    }
-    Ok(found)
+    let mut found = |target: &NodeTypeId| rows[target.index()].take().and_then(Arc::into_inner);
+    targets.iter().map(|target| found(target).ok_or_else(rows_are_missing)).collect()
+}
+
+fn rows_are_missing() -> TrainError {
+    TrainError::Config { what: "the rows of the last pass are still read".into() }
 }
 
 /// Returns the node types whose rows each pass computes: those that the targets read.

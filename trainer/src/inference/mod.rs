@@ -2,14 +2,26 @@
 //!
 //! [`layer_wise`] computes each layer over all nodes with all neighbors before the next one, so that no row is computed
 //! twice. The result is that of a full-neighbor evaluation.
+//!
+//! [`LinkEnds`] scores pairs of nodes by such rows, and [`TopDestinations`] finds the pairs with the highest scores.
+//! [`predict_graphs`] computes rows of whole graphs.
 
+mod graphs;
+mod known_edges;
 mod layer_wise;
 mod layered_model;
+mod link_ends;
 mod predict;
 mod progress;
+mod scored_node;
+mod top_destinations;
 
+pub use graphs::{GraphPredictionConfig, WantedGraphRows, predict_graphs};
 pub use layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise};
-pub(crate) use layer_wise::{layer_wise_of_types, write_rows};
+pub(crate) use layer_wise::{layer_wise_types, write_rows};
 pub use layered_model::LayeredModel;
+pub use link_ends::{LinkEnds, encode_link_ends, link_edge_type};
 pub use predict::{Neighborhoods, PredictionConfig, PredictionJob, WantedRows, predict_link_rows, predict_node};
 pub use progress::{InferenceProgress, InferenceStep};
+pub use scored_node::ScoredNode;
+pub use top_destinations::{TopDestinations, TopDestinationsConfig, find_top_destinations};

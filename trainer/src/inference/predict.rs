@@ -5,7 +5,9 @@ use super::layered_model::LayeredModel;
 use super::progress::{InferenceProgress, InferenceStep};
 use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::{EmbeddingSource, Embeddings};
-use crate::models::{GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig, NodeClassifier, NodeModel};
+use crate::models::{
+    GraphSchema, LinkModel, LinkModelConfig, Mode, ModelConfig, NodeClassifier, NodeModel, RelationalNet,
+};
 use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::Backend;
@@ -142,16 +144,7 @@ pub fn predict_link_rows<'s, B: GnnBackend>(
     saved: impl Into<EmbeddingSource<'s>>,
     config: &PredictionConfig,
 ) -> Result<DistRows, TrainError> {
-    let encoder = &model_config.encoder;
-    let options =
-        BatchOptions { normalize_features: encoder.normalize_features, maps_features: true, ..BatchOptions::default() };
-    let trained = Trained {
-        model: &model.encoder,
-        options,
-        expected: encoder.graph.clone(),
-        hidden_channels: encoder.hidden_channels,
-        classified: None,
-    };
+    let trained = Trained::of_link(model, model_config);
     let wrong = match (&config.wanted, &config.neighborhoods) {
         (WantedRows::Logits, _) => "a model for links has embeddings of nodes and no classes: ask for embeddings",
         (_, Neighborhoods::Sampled { .. }) => {
@@ -163,14 +156,33 @@ pub fn predict_link_rows<'s, B: GnnBackend>(
 }
 
 /// A trained model, and the graph that it expects.
-struct Trained<'a, M> {
-    model: &'a M,
-    options: BatchOptions,
+pub(super) struct Trained<'a, M> {
+    pub(super) model: &'a M,
+    pub(super) options: BatchOptions,
     expected: GraphSchema,
     /// The width of embeddings of nodes without features.
     hidden_channels: usize,
     /// The node type that the model classifies.
     classified: Option<NodeTypeId>,
+}
+
+impl<'a, B: GnnBackend> Trained<'a, RelationalNet<B>> {
+    /// Returns the encoder of a model for links.
+    pub(super) fn of_link(model: &'a LinkModel<B>, config: &LinkModelConfig) -> Self {
+        let encoder = &config.encoder;
+        let options = BatchOptions {
+            normalize_features: encoder.normalize_features,
+            maps_features: true,
+            ..BatchOptions::default()
+        };
+        Self {
+            model: &model.encoder,
+            options,
+            expected: encoder.graph.clone(),
+            hidden_channels: encoder.hidden_channels,
+            classified: None,
+        }
+    }
 }
 
 impl<M> Trained<'_, M> {
@@ -197,7 +209,7 @@ impl<M> Trained<'_, M> {
     }
 
     /// Checks that the graph is one that the model can read, and loads the embeddings.
-    fn embeddings<'s>(
+    pub(super) fn embeddings<'s>(
         &self,
         node: &Arc<DistGraph>,
         saved: impl Into<EmbeddingSource<'s>>,

@@ -21,6 +21,7 @@ mod step;
 mod task;
 
 pub use batch::LinkTensorBatch;
+pub(crate) use config::edge_type;
 pub use config::{LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig, RankedEnds, link_model_config};
 pub use evaluator::LinkEvaluator;
 pub use scores::{LinkResult, LinkScores};

@@ -3,7 +3,7 @@
 use super::config::LinkTrainingConfig;
 use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::Embeddings;
-use crate::inference::{InferenceStep, LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise_of_types, write_rows};
+use crate::inference::{InferenceStep, LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise_types, write_rows};
 use crate::models::{GraphSchema, LinkModel, Mode};
 use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
@@ -90,9 +90,9 @@ impl NodeEncoder {
             Neighborhoods::LayerWise(limits) => {
                 let input = LayerWiseInput { node: &self.node, options: self.options, embeddings, progress: &() };
                 let passes = model.encoder.num_passes();
-                let rows =
-                    layer_wise_of_types(&input, &model.encoder, (&self.node_types, passes), limits, world, device)?;
-                return Ok(NodeRows { node: self.node.clone(), by_type: rows });
+                let rows = layer_wise_types(&input, &model.encoder, (&self.node_types, passes), limits, world, device)?;
+                let by_type = self.node_types.iter().copied().zip(rows).collect();
+                return Ok(NodeRows { node: self.node.clone(), by_type });
             }
             Neighborhoods::Sampled(loaders, files) => (loaders, files),
         };

@@ -1,7 +1,7 @@
 //! The reader of the embeddings of a saved model, row by row.
 
 use super::EmbeddingTable;
-use super::embedding_index::{EmbeddingIndex, shard_folder};
+use super::embedding_index::{EmbeddingIndex, TableEntry, shard_folder};
 use super::file_header::FileHeader;
 use super::shard_writer::SHARD_FORMAT;
 use super::{ModelFileError, embedding_name, original_ids_name};
@@ -30,6 +30,17 @@ enum Contents {
     InFiles { model: PathBuf, index: EmbeddingIndex },
 }
 
+/// The size of the embeddings of a node type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmbeddingSize {
+    /// The name of the node type.
+    pub node_type: String,
+    /// The number of nodes.
+    pub num_nodes: usize,
+    /// The number of values per node.
+    pub dim: usize,
+}
+
 /// The rows of a table that a process needs.
 pub(crate) struct WantedRows<'a> {
     pub(crate) node_type: &'a str,
@@ -48,20 +59,6 @@ impl SavedEmbeddings {
 
     pub(super) fn in_files(model: &Path, index: EmbeddingIndex) -> Self {
         Self { contents: Contents::InFiles { model: model.to_owned(), index } }
-    }
-
-    /// Returns the node types, numbers of nodes and widths of the tables.
-    pub(crate) fn sizes(&self) -> Vec<(&str, usize, usize)> {
-        match &self.contents {
-            Contents::InMemory(tables) => {
-                let size = |table: &EmbeddingTable| table.values.len() / table.dim.max(1);
-                tables.iter().map(|table| (table.node_type.as_str(), size(table), table.dim)).collect()
-            }
-            Contents::InFiles { index, .. } => {
-                let tables = index.tables.iter();
-                tables.map(|table| (table.node_type.as_str(), table.num_nodes, table.dim)).collect()
-            }
-        }
     }
 
     /// Reads all tables completely into memory.
@@ -92,6 +89,40 @@ impl SavedEmbeddings {
             tables.push(EmbeddingTable { node_type: entry.node_type.clone(), dim, values });
         }
         Ok(tables)
+    }
+
+    /// Returns the sizes of the tables.
+    pub fn sizes(&self) -> Vec<EmbeddingSize> {
+        match &self.contents {
+            Contents::InMemory(tables) => {
+                let size = |table: &EmbeddingTable| EmbeddingSize {
+                    node_type: table.node_type.clone(),
+                    num_nodes: table.values.len() / table.dim.max(1),
+                    dim: table.dim,
+                };
+                tables.iter().map(size).collect()
+            }
+            Contents::InFiles { index, .. } => {
+                let size = |table: &TableEntry| EmbeddingSize {
+                    node_type: table.node_type.clone(),
+                    num_nodes: table.num_nodes,
+                    dim: table.dim,
+                };
+                index.tables.iter().map(size).collect()
+            }
+        }
+    }
+
+    /// Reads the rows of nodes of a type, which are original ids in ascending order.
+    ///
+    /// # Errors
+    /// [`ModelFileError`] if there is no such row, or a file is missing or damaged.
+    pub fn rows(&self, size: &EmbeddingSize, nodes: &[u32]) -> Result<Vec<f32>, ModelFileError> {
+        let EmbeddingSize { node_type, num_nodes, dim } = size;
+        let wanted = WantedRows { node_type, dim: *dim, num_nodes: *num_nodes, nodes, first_shard: 0 };
+        let mut values = vec![0.0; nodes.len() * dim];
+        self.read_rows(&wanted, &mut |row, found| values[row * dim..][..*dim].copy_from_slice(found))?;
+        Ok(values)
     }
 
     /// Calls `set` once for each wanted row, with its position in `wanted.nodes` and its values.

@@ -114,8 +114,16 @@ impl<B: GnnBackend> GraphConv<B> {
     }
 }
 
-impl<B: GnnBackend> GraphClassifier<B> for GraphNet<B> {
-    fn forward(&self, input: &GraphInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
+impl<B: GnnBackend> GraphNet<B> {
+    /// Computes the pooled rows of the graphs, which the output layer reads.
+    ///
+    /// # Shapes
+    /// - output: `[num_graphs, pooled_channels]`. The columns are `hidden_channels` of the last layer, or those of the
+    ///   features and of all layers ([`Readout`])
+    ///
+    /// # Errors
+    /// [`ModelError`] if the batch does not match the model.
+    pub fn pooled(&self, input: &GraphInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
         input.check(self.in_channels)?;
         let relu = mode.relu_and_dropout(0.0, 0);
         let reduce = self.pooling.reduce();
@@ -132,7 +140,13 @@ impl<B: GnnBackend> GraphClassifier<B> for GraphNet<B> {
             };
         }
         pooled.push(pool(x, input.segments(), &reduce));
-        let pooled = if pooled.len() == 1 { pooled.remove(0) } else { Tensor::cat(pooled, 1) };
+        Ok(if pooled.len() == 1 { pooled.remove(0) } else { Tensor::cat(pooled, 1) })
+    }
+}
+
+impl<B: GnnBackend> GraphClassifier<B> for GraphNet<B> {
+    fn forward(&self, input: &GraphInput<B>, mode: Mode) -> Result<Tensor<B, 2>, ModelError> {
+        let pooled = self.pooled(input, mode)?;
         Ok(self.output.forward(masked(pooled, mode.mask(self.dropout, 1)), Activation::Identity))
     }
 }

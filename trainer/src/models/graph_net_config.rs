@@ -184,7 +184,7 @@ impl GraphNetConfig {
     }
 
     /// Returns the number of columns of a graph's pooled row, or `None` if it overflows.
-    pub(super) fn pooled_channels(&self) -> Option<usize> {
+    pub fn pooled_channels(&self) -> Option<usize> {
         match self.readout {
             Readout::Last => Some(self.hidden_channels),
             Readout::JumpingKnowledge => {

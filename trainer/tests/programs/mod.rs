@@ -7,6 +7,7 @@ mod support;
 use edgecut_graph::readers::{FakeOptions, fake, fake_hetero};
 use edgecut_graph::{Dataset, EdgeTypeId, HoldOut};
 use edgecut_partition::Method;
+use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -197,4 +198,44 @@ pub fn children_of(pid: u32) -> Vec<u32> {
     let lists =
         tasks.map(|task| std::fs::read_to_string(task.expect("a task").path().join("children")).unwrap_or_default());
     lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()).collect()
+}
+
+/// Trains a model with two processes, and returns the result of an evaluation with all neighbors.
+pub fn trained(task: &str, parts: &Path, model: &Path, flags: &[&str]) -> Value {
+    let mut command = Command::new(TRAIN);
+    command.args([task, "--dataset-root-dir"]).arg(parts).args(["--num-neighbors", "5,3", "--hidden-channels", "16"]);
+    command.args(["--batch-size", "64", "--lr", "0.01", "--num-epochs", "4", "--nproc-per-node", "2", "--json"]);
+    command.arg("--save-model").arg(model);
+    if task == "node" {
+        command.args(["--eval-num-neighbors", "-1,-1"]);
+    }
+    // Of a flag that is given twice, the last one counts.
+    command.args(flags);
+    unplace(&mut command);
+    let output = run(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("a result")
+}
+
+/// Predicts for the nodes of parts.
+pub fn predict(parts: &Path, model: &Path, out: &Path, flags: &[&str]) -> Output {
+    let mut command = Command::new(TRAIN);
+    command.args(["predict", "--dataset-root-dir"]).arg(parts).arg("--load-model").arg(model).arg("--out").arg(out);
+    unplace(&mut command);
+    run(command.args(flags).stdout(Stdio::piped()).stderr(Stdio::piped()))
+}
+
+/// Predicts, and returns the result of `--json`.
+pub fn predicted(parts: &Path, model: &Path, out: &Path, flags: &[&str]) -> Value {
+    let output = predict(parts, model, out, &[flags, &["--json", "--overwrite"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("a result")
+}
+
+/// Checks that numbers are equal except for rounding.
+pub fn assert_close(found: &[f32], expected: &[f32], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert!((found - expected).abs() <= 1e-4 * expected.abs().max(1.0), "{what}, {at}: {found} for {expected}");
+    }
 }

@@ -60,10 +60,12 @@ pub(crate) enum Command {
         train sample --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --num-neighbors 15,10,5 --num-batches 8 --out batches\n\n\
         Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 130 interrupted.")]
     Sample(Box<SampleArgs>),
-    /// Writes the predictions of a saved model, or embeddings, for the nodes of a graph.
+    /// Writes predictions of a saved model: for the nodes of a graph, for pairs of nodes, or for whole graphs.
     #[command(after_help = "Examples:\n  \
         train predict --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --load-model model.safetensors --out predictions\n  \
-        train predict --dataset-root-dir data/mygraph --load-model model.safetensors --output embedding --format csv --out embeddings\n\n\
+        train predict --dataset-root-dir data/mygraph --load-model model.safetensors --output embedding --format csv --out embeddings\n  \
+        train predict --dataset-root-dir data/mygraph --load-model links.safetensors --output top-k --sources all --top-k 10 --out top\n  \
+        train predict --dataset fake-graphs --graphs all --load-model gin.safetensors --out classes\n\n\
         Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 130 interrupted.")]
     Predict(Box<PredictArgs>),
     /// Writes an HTML file about one or several runs, from the files of --metrics.

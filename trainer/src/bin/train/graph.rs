@@ -57,7 +57,7 @@ pub(crate) fn run<B: TrainingBackend>(args: &GraphArgs, rank: &Rank, device: &B:
 }
 
 /// Loads the graphs. Node degrees serve as features if the dataset has neither node attributes nor node labels.
-fn load(source: &GraphSource) -> Result<GraphDataset, GraphError> {
+pub(crate) fn load(source: &GraphSource) -> Result<GraphDataset, GraphError> {
     let graphs = load_graphs(source)?;
     Ok(if graphs.feature_dim() == 0 { graphs.with_degrees_as_labels() } else { graphs })
 }

@@ -16,6 +16,7 @@ mod model_bytes;
 mod monitor;
 mod node;
 mod npy_numbers;
+mod npz;
 mod optimizer_args;
 mod output_folder;
 mod place;
@@ -84,7 +85,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Link(args) => (&args.job, Some(&args.part), Some(&args.device), Some(&args.output)),
         Command::Graph(args) => (&args.job, None, Some(&args.device), Some(&args.output)),
         Command::Sample(args) => (&args.job, Some(&args.part), None, None),
-        Command::Predict(args) => (&args.job, Some(&args.part), Some(&args.device), None),
+        Command::Predict(args) => {
+            (&args.job, predict::reads_parts(args).then_some(&args.part), Some(&args.device), None)
+        }
         // These have no ranks.
         Command::Report(args) => return report::run(args).map(|()| ExitCode::SUCCESS),
         Command::Sweep(args) => return sweep::run(args).map(|()| ExitCode::SUCCESS),

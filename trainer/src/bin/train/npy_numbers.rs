@@ -1,21 +1,23 @@
 //! Integers in `.npy` files of any integer type.
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use edgecut_graph::{NpyElement, map_npy, npy_shape};
 use std::path::Path;
 
 /// Reads a one-dimensional array of integers and converts them to `N`. `what` names an entry in errors.
 pub(crate) fn read_numbers<N: TryFrom<i64> + TryFrom<u64>>(path: &Path, what: &str) -> anyhow::Result<Vec<N>> {
-    fn read<T: NpyElement + TryInto<N> + std::fmt::Display, N>(path: &Path, what: &str) -> anyhow::Result<Vec<N>> {
-        let (shape, numbers) = map_npy::<T>(path)?;
-        if shape.len() != 1 {
-            bail!("{}: its shape is {shape:?}, but it has to be one-dimensional", path.display());
-        }
-        let check = |(i, &number): (usize, &T)| {
-            number.try_into().map_err(|_| anyhow::anyhow!("{}: entry {i} is {number}, not a {what}", path.display()))
-        };
-        numbers.iter().enumerate().map(check).collect()
+    let (shape, numbers) = read_array(path, what)?;
+    if shape.len() != 1 {
+        bail!("{}: its shape is {shape:?}, but it has to be one-dimensional", path.display());
     }
+    Ok(numbers)
+}
+
+/// Reads an array of integers and converts them to `N`, row by row. Also returns its shape.
+pub(crate) fn read_array<N: TryFrom<i64> + TryFrom<u64>>(
+    path: &Path,
+    what: &str,
+) -> anyhow::Result<(Vec<usize>, Vec<N>)> {
     let (_, dtype) = npy_shape(path)?;
     match dtype.as_str() {
         "<i8" => read::<i64, N>(path, what),
@@ -26,9 +28,26 @@ pub(crate) fn read_numbers<N: TryFrom<i64> + TryFrom<u64>>(path: &Path, what: &s
     }
 }
 
-fn widen<N: TryFrom<i64>>(numbers: Vec<i64>, path: &Path, what: &str) -> anyhow::Result<Vec<N>> {
-    let check = |(i, number): (usize, i64)| {
-        number.try_into().map_err(|_| anyhow::anyhow!("{}: entry {i} is {number}, not a {what}", path.display()))
+fn read<T, N>(path: &Path, what: &str) -> anyhow::Result<(Vec<usize>, Vec<N>)>
+where
+    T: NpyElement + TryInto<N> + std::fmt::Display,
+{
+    let (shape, numbers) = map_npy::<T>(path)?;
+    let check = |(i, &number): (usize, &T)| {
+        number.try_into().map_err(|_| anyhow!("{}: entry {i} is {number}, not a {what}", path.display()))
     };
-    numbers.into_iter().enumerate().map(check).collect()
+    let numbers = numbers.iter().enumerate().map(check).collect::<anyhow::Result<_>>()?;
+    Ok((shape, numbers))
+}
+
+fn widen<N: TryFrom<i64>>(
+    (shape, numbers): (Vec<usize>, Vec<i64>),
+    path: &Path,
+    what: &str,
+) -> anyhow::Result<(Vec<usize>, Vec<N>)> {
+    let check = |(i, number): (usize, i64)| {
+        number.try_into().map_err(|_| anyhow!("{}: entry {i} is {number}, not a {what}", path.display()))
+    };
+    let numbers = numbers.into_iter().enumerate().map(check).collect::<anyhow::Result<_>>()?;
+    Ok((shape, numbers))
 }

@@ -2,21 +2,19 @@
 
 use crate::args::SampleArgs;
 use crate::npy_numbers::read_numbers;
+use crate::npz::Npz;
 use crate::output_folder::prepare;
 use crate::place::Rank;
 use crate::serving::{self, Serving};
 use anyhow::{Context, bail};
 use edgecut_dist_loader::{DistNeighborLoader, EdgeBatch, LoaderConfig, MiniBatch, NodeBatch, Seeds};
 use edgecut_dist_sampler::{DistNeighborSampler, SampledEdgeAttributes, Wanted, WantedOfEdges};
-use edgecut_graph::{Meta, NodeTypeId, NpyElement, Split, npy_header};
+use edgecut_graph::{Meta, NodeTypeId, Split};
 use edgecut_output::OutputFile;
 use serde::Serialize;
 use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
-use zip::write::SimpleFileOptions;
-use zip::{CompressionMethod, ZipWriter};
 
 /// The flags of `train sample` that must be equal on all ranks.
 #[derive(Serialize)]
@@ -191,7 +189,7 @@ fn write_batch(path: &Path, batch: &MiniBatch, meta: &Meta, seed_type: NodeTypeI
 
 /// Writes the arrays of a batch as an archive.
 fn write_arrays(file: &File, batch: &MiniBatch, meta: &Meta, seed_type: NodeTypeId) -> anyhow::Result<()> {
-    let mut npz = Npz(ZipWriter::new(BufWriter::new(file)));
+    let mut npz = Npz::new(file);
     npz.ids("seeds", &batch.nodes[seed_type.index()].original_ids[..batch.num_seeds])?;
     let typed = meta.node_types.len() > 1 || meta.edge_types.len() > 1;
     let before = |name: String| if typed { format!("{name}/") } else { String::new() };
@@ -204,21 +202,10 @@ fn write_arrays(file: &File, batch: &MiniBatch, meta: &Meta, seed_type: NodeType
     if !batch.labels.is_empty() {
         npz.array("y", &[batch.labels.len()], &batch.labels)?;
     }
-    npz.0.finish()?.into_inner().map_err(std::io::IntoInnerError::into_error)?;
-    Ok(())
+    npz.finish()
 }
 
-/// The writer of an uncompressed archive of arrays in the format of `numpy.savez`.
-struct Npz<W: Write + std::io::Seek>(ZipWriter<W>);
-
-impl<W: Write + std::io::Seek> Npz<W> {
-    fn array<T: NpyElement>(&mut self, name: &str, shape: &[usize], values: &[T]) -> anyhow::Result<()> {
-        let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(true);
-        self.0.start_file(format!("{name}.npy"), options)?;
-        self.0.write_all(&npy_header::<T>(shape)?)?;
-        Ok(self.0.write_all(bytemuck::cast_slice(values))?)
-    }
-
+impl Npz<'_> {
     fn nodes(&mut self, before: &str, nodes: &NodeBatch) -> anyhow::Result<()> {
         self.ids(&format!("{before}input_nodes"), &nodes.original_ids)?;
         self.ids(&format!("{before}hop_offsets"), &nodes.hop_offsets)?;

@@ -198,8 +198,10 @@ mod tests {
         let of_graphs = [&of_process[..], &of_output, &["dataset_root_dir", "folds_dir"]].concat();
         // The contents of the files with seeds are compared, see `SampleFlags`.
         let of_sample = [&of_part[..], &of_process, &["seeds", "seed_times", "out", "overwrite"]].concat();
+        // The contents of the file with pairs are compared, see `PredictFlags`.
         let of_predict =
-            [&of_part[..], &["load_model", "memory_bytes", "scratch_dir", "out", "overwrite", "json"]].concat();
+            [&of_part[..], &["load_model", "pairs", "memory_bytes", "scratch_dir", "out", "overwrite", "json"]]
+                .concat();
         for (subcommand, required, local) in [
             ("node", [("dataset-root-dir", "a")].as_slice(), of_training.as_slice()),
             ("link", &[("dataset-root-dir", "a")], &of_training),

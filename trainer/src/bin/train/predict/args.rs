@@ -1,5 +1,6 @@
 //! The flags of `train predict`.
 
+use super::submission::Submission;
 use crate::args::{JobArgs, NumNeighborsArg, PartArgs, num_neighbors};
 use crate::device::{DeviceArgs, bytes};
 use clap::{Args, ValueEnum};
@@ -12,21 +13,46 @@ pub(crate) struct PredictArgs {
     #[command(flatten)]
     #[serde(skip)]
     pub(crate) part: PartArgs,
-    /// The saved model: of `train node`, or of `train link` for embeddings
+    /// The saved model: of `train node`, `train link` or `train graph`
     // Ranks may have different paths: rank 0 reads it.
     #[arg(long, value_name = "FILE", help_heading = "Prediction")]
     #[serde(skip)]
     pub(crate) load_model: PathBuf,
-    /// Rows to write. class: the class with the greatest logit; probability: a column per class; logit: a column per
-    /// class; embedding: the output of a hidden layer
-    #[arg(long, value_enum, value_name = "class|probability|logit|embedding", default_value_t = Rows::Class, help_heading = "Prediction")]
+    /// Rows to write. For nodes and graphs: class, the class with the greatest logit; probability and logit, a column per
+    /// class; embedding, the output of a hidden layer. For models of `train link` also score, the scores of --pairs;
+    /// top-k, the best destinations of --sources; relation, the decoder's vector of each edge type. table: the learned
+    /// embeddings of --node-type
+    #[arg(long, value_enum, value_name = "class|probability|logit|embedding|score|top-k|table|relation", default_value_t = Rows::Class, help_heading = "Prediction")]
     pub(crate) output: Rows,
     /// Nodes to write: all, train, valid, test, or a .npy file of node ids
     #[arg(long, value_name = "all|train|valid|test|FILE", default_value = "all", help_heading = "Prediction")]
     pub(crate) nodes: String,
-    /// Node type to write [default: the type that the model classifies, or the only one]
+    /// Node type to write [default: the type that the model classifies, or the only one. --output table: the only one
+    /// with a table]
     #[arg(long, value_name = "TYPE", help_heading = "Prediction")]
     pub(crate) node_type: Option<String>,
+    /// Write a row per graph of a set of graphs, for models of `train graph`: all, or a .npy file of graph ids. The set
+    /// is --dataset NAME in --dataset-root-dir [default: data], as in `train graph`
+    #[arg(long, value_name = "all|FILE", help_heading = "Prediction")]
+    pub(crate) graphs: Option<String>,
+    /// --output score: .npy file of sources and destinations, [2, n], node ids
+    // Ranks may have different paths. `PredictFlags` compares the contents.
+    #[arg(long, value_name = "FILE", help_heading = "Prediction")]
+    #[serde(skip)]
+    pub(crate) pairs: Option<PathBuf>,
+    /// --output top-k: the sources, all or a .npy file of node ids
+    #[arg(long, value_name = "all|FILE", help_heading = "Prediction")]
+    pub(crate) sources: Option<String>,
+    /// --output top-k: destinations per source. They are the best of all nodes of their type
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Prediction")]
+    pub(crate) top_k: Option<u32>,
+    /// --output top-k: leave out the destinations of known edges of the source, which are the training and held-out edges
+    /// of the edge type
+    #[arg(long, help_heading = "Prediction")]
+    pub(crate) exclude_known: bool,
+    /// --output score or top-k: edge type of the scores, a relation or SRC__RELATION__DST [default: the only one]
+    #[arg(long, value_name = "NAME", help_heading = "Prediction")]
+    pub(crate) edge_type: Option<String>,
     /// Layer whose output is the embedding, from 1; 0 are the encoded features of models with encoders [default: the
     /// last layer before the logits]
     #[arg(long, value_name = "N", help_heading = "Prediction")]
@@ -40,7 +66,7 @@ pub(crate) struct PredictArgs {
     /// With --num-neighbors: random seed of sampling
     #[arg(long, value_name = "N", default_value_t = 0, requires = "num_neighbors", help_heading = "Prediction")]
     pub(crate) seed: u64,
-    /// Memory of each process for the nodes in progress, for example 1GiB or 500MB. More memory means less traffic
+    /// Memory of each process for the nodes, graphs or scores in progress, for example 1GiB or 500MB. More memory means less traffic
     #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = bytes, help_heading = "Prediction")]
     #[serde(skip)]
     pub(crate) memory_bytes: u64,
@@ -55,12 +81,22 @@ pub(crate) struct PredictArgs {
     #[serde(skip)]
     pub(crate) out: PathBuf,
     /// Format of the files. npy: predictions.npy on node 0, a row per node in the order of their ids, and node_ids.npy if
-    /// not all nodes are written; parquet, csv: a file per process with the column node_id
+    /// not all nodes are written; scores.npy for pairs; destinations.npy, scores.npy and source_ids.npy for top-k.
+    /// parquet, csv: a file per process with columns of ids
     #[arg(long, value_enum, value_name = "npy|parquet|csv", default_value_t = Format::Npy, help_heading = "Output")]
     pub(crate) format: Format,
-    /// With --format parquet or csv: write one file on node 0, predictions.parquet or predictions.csv
+    /// With --format parquet or csv: write one file on node 0, such as predictions.parquet or scores.csv
     #[arg(long, help_heading = "Output")]
     pub(crate) gather: bool,
+    /// Also write the file that OGB's large-scale challenge accepts, y_pred_mag240m*.npz, with the classes of --nodes in
+    /// the order of the file
+    #[arg(
+        long,
+        value_enum,
+        value_name = "mag240m-test-dev|mag240m-test-challenge|mag240m-test-whole",
+        help_heading = "Output"
+    )]
+    pub(crate) ogb_submission: Option<Submission>,
     /// Remove predictions of an earlier run from --out first
     #[arg(long, help_heading = "Output")]
     #[serde(skip)]
@@ -88,6 +124,10 @@ pub(crate) enum Rows {
     Probability,
     Logit,
     Embedding,
+    Score,
+    TopK,
+    Table,
+    Relation,
 }
 
 /// The format of the files.

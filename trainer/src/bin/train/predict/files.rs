@@ -2,25 +2,84 @@
 
 use super::args::{Format, PredictArgs, Rows};
 use super::parquet_file::ParquetFile;
+use super::submission::Submission;
 use super::values::Values;
 use anyhow::Context;
-use edgecut_graph::npy_header;
+use bytemuck::Pod;
+use clap::ValueEnum;
+use edgecut_graph::{NpyElement, npy_header};
 use edgecut_output::OutputFile;
 use std::fmt::Write as _;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Returns the name of the column of a value, or the prefix of the names of several columns.
-pub(super) fn column_name(kind: Rows) -> &'static str {
-    match kind {
-        Rows::Class => "class",
-        Rows::Probability => "probability",
-        Rows::Logit => "logit",
-        Rows::Embedding => "embedding",
+/// The beginnings of the names of all files: of predictions, of scores of pairs, and of best destinations.
+const STEMS: [&str; 3] = ["predictions", "scores", "top_k"];
+/// The arrays that accompany others.
+const ARRAYS: [&str; 4] = ["node_ids.npy", "graph_ids.npy", "source_ids.npy", "destinations.npy"];
+/// The names of edge types beside their relation vectors.
+pub(super) const RELATION_NAMES: &str = "relation_names.json";
+
+/// Returns true for the names of files that this command writes.
+pub(super) fn is_output(name: &str) -> bool {
+    let is_submission = || Submission::value_variants().iter().any(|submission| submission.file_name() == name);
+    if ARRAYS.contains(&name) || name == RELATION_NAMES || is_submission() {
+        return true;
+    }
+    let is_number = |text: &str| text.len() >= 5 && text.bytes().all(|digit| digit.is_ascii_digit());
+    let Some((stem, format)) = name.rsplit_once('.').filter(|(_, format)| ["npy", "csv", "parquet"].contains(format))
+    else {
+        return false;
+    };
+    let is_of_rank = || {
+        let numbers = STEMS.iter().find_map(|known| stem.strip_prefix(known)?.strip_prefix('-')?.split_once("-of-"));
+        format != "npy" && numbers.is_some_and(|(rank, ranks)| is_number(rank) && is_number(ranks))
+    };
+    STEMS.contains(&stem) || is_of_rank()
+}
+
+/// Returns the name of the file of a rank, without its format.
+pub(super) fn stem_of_rank(stem: &str, rank: usize, world_size: usize) -> String {
+    format!("{stem}-{rank:05}-of-{world_size:05}")
+}
+
+/// The columns of a table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Columns {
+    /// The names of the columns of ids.
+    pub(super) ids: &'static [&'static str],
+    /// The name of the column of values, or the prefix of several columns.
+    pub(super) value: &'static str,
+    pub(super) shape: ValueShape,
+}
+
+/// The values of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ValueShape {
+    /// An integer.
+    Class,
+    /// A number.
+    Number,
+    /// A list of numbers.
+    List(usize),
+}
+
+impl Columns {
+    /// Returns the columns of rows that a model has computed, `width` numbers each.
+    pub(super) fn of_rows(ids: &'static [&'static str], rows: Rows, width: usize) -> Self {
+        let (value, shape) = match rows {
+            Rows::Class => ("class", ValueShape::Class),
+            Rows::Probability => ("probability", ValueShape::List(width)),
+            Rows::Logit => ("logit", ValueShape::List(width)),
+            Rows::Embedding | Rows::Table => ("embedding", ValueShape::List(width)),
+            Rows::Relation => ("relation", ValueShape::List(width)),
+            Rows::Score | Rows::TopK => ("score", ValueShape::Number),
+        };
+        Self { ids, value, shape }
     }
 }
 
-/// A CSV file with the column `node_id`, then the values.
+/// A CSV file with columns of ids, then the values.
 pub(super) struct CsvFile {
     path: PathBuf,
     output: OutputFile,
@@ -28,36 +87,39 @@ pub(super) struct CsvFile {
 }
 
 impl CsvFile {
-    /// Creates the file with the names of its columns. `width` is the number of values per node.
-    fn create(path: &Path, kind: Rows, width: usize) -> anyhow::Result<Self> {
+    /// Creates the file with the names of its columns.
+    fn create(path: &Path, columns: Columns) -> anyhow::Result<Self> {
         let output = OutputFile::create(path).with_context(|| format!("--out: write {}", path.display()))?;
-        let name = column_name(kind);
-        let columns: Vec<String> = match kind {
-            Rows::Class => vec![name.to_owned()],
-            _ => (0..width).map(|column| format!("{name}_{column}")).collect(),
+        let name = columns.value;
+        let values: Vec<String> = match columns.shape {
+            ValueShape::Class | ValueShape::Number => vec![name.to_owned()],
+            ValueShape::List(width) => (0..width).map(|column| format!("{name}_{column}")).collect(),
         };
-        Ok(Self { path: path.to_owned(), output, text: format!("node_id,{}\n", columns.join(",")) })
+        let text = format!("{},{}\n", columns.ids.join(","), values.join(","));
+        Ok(Self { path: path.to_owned(), output, text })
     }
 
     /// Appends rows.
-    fn push(&mut self, ids: &[u32], values: &Values) -> anyhow::Result<()> {
-        // Writing to a string does not fail.
-        match values {
-            Values::Classes(classes) => {
-                for (id, class) in ids.iter().zip(classes) {
-                    let _ = writeln!(self.text, "{id},{class}");
-                }
+    fn push(&mut self, ids: &[&[u32]], values: &Values) -> anyhow::Result<()> {
+        let num_rows = ids.first().map_or(0, |ids| ids.len());
+        for row in 0..num_rows {
+            // Writing to a string does not fail.
+            for (column, ids) in ids.iter().enumerate() {
+                let comma = if column == 0 { "" } else { "," };
+                let _ = write!(self.text, "{comma}{}", ids[row]);
             }
-            Values::Numbers(numbers) => {
-                let width = numbers.len() / ids.len().max(1);
-                for (id, row) in ids.iter().zip(numbers.chunks_exact(width.max(1))) {
-                    let _ = write!(self.text, "{id}");
-                    for number in row {
+            match values {
+                Values::Classes(classes) => {
+                    let _ = write!(self.text, ",{}", classes[row]);
+                }
+                Values::Numbers(numbers) => {
+                    let width = numbers.len() / num_rows;
+                    for number in &numbers[row * width..][..width] {
                         let _ = write!(self.text, ",{number}");
                     }
-                    self.text.push('\n');
                 }
             }
+            self.text.push('\n');
         }
         self.flush()
     }
@@ -74,25 +136,24 @@ impl CsvFile {
     }
 }
 
-/// A file with a row per node, named by its id.
+/// A file with a row per node, pair or graph, named by its ids.
 pub(super) enum Table {
     Csv(CsvFile),
     Parquet(Box<ParquetFile>),
 }
 
 impl Table {
-    /// Creates the file `stem.csv` or `stem.parquet` in a folder. `width` is the number of values per node.
-    pub(super) fn create(dir: &Path, stem: &str, args: &PredictArgs, width: usize) -> anyhow::Result<Self> {
-        let kind = args.output;
+    /// Creates the file `stem.csv` or `stem.parquet`.
+    pub(super) fn create(stem: &str, args: &PredictArgs, columns: Columns) -> anyhow::Result<Self> {
         if args.format == Format::Parquet {
-            let path = dir.join(format!("{stem}.parquet"));
-            return Ok(Self::Parquet(Box::new(ParquetFile::create(&path, kind, width)?)));
+            let path = args.out.join(format!("{stem}.parquet"));
+            return Ok(Self::Parquet(Box::new(ParquetFile::create(&path, columns)?)));
         }
-        Ok(Self::Csv(CsvFile::create(&dir.join(format!("{stem}.csv")), kind, width)?))
+        Ok(Self::Csv(CsvFile::create(&args.out.join(format!("{stem}.csv")), columns)?))
     }
 
-    /// Appends rows.
-    pub(super) fn push(&mut self, ids: &[u32], values: &Values) -> anyhow::Result<()> {
+    /// Appends rows. `ids` has the ids of all rows, column by column.
+    pub(super) fn push(&mut self, ids: &[&[u32]], values: &Values) -> anyhow::Result<()> {
         match self {
             Self::Csv(file) => file.push(ids, values),
             Self::Parquet(file) => file.push(ids, values),
@@ -107,35 +168,46 @@ impl Table {
     }
 }
 
-/// An array with a row per node.
+/// An array that is written in pieces.
 pub(super) struct NpyFile {
     path: PathBuf,
     output: OutputFile,
 }
 
 impl NpyFile {
-    /// Creates the file. Classes are `int64`, `[num_rows]`; numbers are `float32`, `[num_rows, width]`.
-    pub(super) fn create(path: &Path, kind: Rows, num_rows: usize, width: usize) -> anyhow::Result<Self> {
+    /// Creates the file for an array of elements `T`.
+    pub(super) fn create<T: NpyElement>(path: &Path, shape: &[usize]) -> anyhow::Result<Self> {
         let create = || {
             let output = OutputFile::create(path)?;
-            let header = match kind {
-                Rows::Class => npy_header::<i64>(&[num_rows])?,
-                _ => npy_header::<f32>(&[num_rows, width])?,
-            };
-            output.file().write_all(&header)?;
+            output.file().write_all(&npy_header::<T>(shape)?)?;
             Ok::<_, std::io::Error>(output)
         };
         let output = create().with_context(|| format!("--out: write {}", path.display()))?;
         Ok(Self { path: path.to_owned(), output })
     }
 
+    /// Creates the file of values. Classes are `int64`, `[num_rows]`; numbers are `float32`, `[num_rows]` or
+    /// `[num_rows, width]`.
+    pub(super) fn of_values(path: &Path, shape: ValueShape, num_rows: usize) -> anyhow::Result<Self> {
+        match shape {
+            ValueShape::Class => Self::create::<i64>(path, &[num_rows]),
+            ValueShape::Number => Self::create::<f32>(path, &[num_rows]),
+            ValueShape::List(width) => Self::create::<f32>(path, &[num_rows, width]),
+        }
+    }
+
+    /// Appends values of the type of the array.
+    pub(super) fn write<T: Pod>(&mut self, values: &[T]) -> anyhow::Result<()> {
+        let bytes = bytemuck::cast_slice(values);
+        self.output.file().write_all(bytes).with_context(|| format!("write {}", self.path.display()))
+    }
+
     /// Appends rows.
     pub(super) fn push(&mut self, values: &Values) -> anyhow::Result<()> {
-        let bytes: &[u8] = match values {
-            Values::Classes(classes) => bytemuck::cast_slice(classes),
-            Values::Numbers(numbers) => bytemuck::cast_slice(numbers),
-        };
-        self.output.file().write_all(bytes).with_context(|| format!("write {}", self.path.display()))
+        match values {
+            Values::Classes(classes) => self.write(classes),
+            Values::Numbers(numbers) => self.write(numbers),
+        }
     }
 
     pub(super) fn commit(self) -> anyhow::Result<()> {
@@ -143,16 +215,29 @@ impl NpyFile {
     }
 }
 
-/// Writes the ids of the nodes of an array of predictions.
+/// Writes the ids of the rows of an array.
 pub(super) fn write_ids(path: &Path, ids: &[u32]) -> anyhow::Result<()> {
-    let write = || {
-        let output = OutputFile::create(path)?;
-        let mut file = BufWriter::new(output.file());
-        file.write_all(&npy_header::<i64>(&[ids.len()])?)?;
-        ids.iter().try_for_each(|&id| file.write_all(&i64::from(id).to_le_bytes()))?;
-        file.flush()?;
-        drop(file);
-        output.commit()
-    };
-    write().with_context(|| format!("--out: write {}", path.display()))
+    const AT_ONCE: usize = 1 << 16;
+    let mut file = NpyFile::create::<i64>(path, &[ids.len()])?;
+    for ids in ids.chunks(AT_ONCE) {
+        let ids: Vec<i64> = ids.iter().map(|&id| i64::from(id)).collect();
+        file.write(&ids)?;
+    }
+    file.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_command_are_outputs() {
+        for name in ["predictions.npy", "top_k-00001-of-00002.csv", "scores.parquet", "y_pred_mag240m.npz"] {
+            assert!(is_output(name), "{name}");
+        }
+        for name in ["predictions_of_last_year.csv", "scores-1-of-2.csv", "top_k-00000-of-00001.npy", "x.npy", "scores"]
+        {
+            assert!(!is_output(name), "{name}");
+        }
+    }
 }

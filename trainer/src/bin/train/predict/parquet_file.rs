@@ -1,7 +1,6 @@
 //! Predictions as Parquet.
 
-use super::args::Rows;
-use super::files::column_name;
+use super::files::{Columns, ValueShape};
 use super::values::Values;
 use anyhow::Context;
 use edgecut_output::OutputFile;
@@ -19,28 +18,32 @@ use std::sync::Arc;
 /// The number of values after which a row group ends.
 const GROUP_VALUES: usize = 1 << 22;
 
-/// A Parquet file with the column `node_id`, and a column with a class or a list of numbers.
+/// A Parquet file with columns of ids, and a column with a class, a number or a list of numbers.
 pub(super) struct ParquetFile {
     path: PathBuf,
     output: OutputFile,
     writer: SerializedFileWriter<BufWriter<File>>,
-    /// The rows of the next row group.
-    ids: Vec<i64>,
+    shape: ValueShape,
+    /// The rows of the next row group: columns of ids, and values.
+    ids: Vec<Vec<i64>>,
     classes: Vec<i64>,
     numbers: Vec<f32>,
-    width: usize,
 }
 
 impl ParquetFile {
-    /// Creates the file. `width` is the number of values per node.
-    pub(super) fn create(path: &Path, kind: Rows, width: usize) -> anyhow::Result<Self> {
-        let name = column_name(kind);
-        let column = match kind {
-            Rows::Class => format!("required int64 {name};"),
-            _ => format!("required group {name} (LIST) {{ repeated group list {{ required float element; }} }}"),
+    /// Creates the file.
+    pub(super) fn create(path: &Path, columns: Columns) -> anyhow::Result<Self> {
+        let name = columns.value;
+        let value = match columns.shape {
+            ValueShape::Class => format!("required int64 {name};"),
+            ValueShape::Number => format!("required float {name};"),
+            ValueShape::List(_) => {
+                format!("required group {name} (LIST) {{ repeated group list {{ required float element; }} }}")
+            }
         };
+        let ids: String = columns.ids.iter().map(|name| format!("required int64 {name}; ")).collect();
         let create = || {
-            let schema = parse_message_type(&format!("message predictions {{ required int64 node_id; {column} }}"))?;
+            let schema = parse_message_type(&format!("message predictions {{ {ids}{value} }}"))?;
             let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
             let output = OutputFile::create(path)?;
             let file = BufWriter::with_capacity(1 << 20, output.file().try_clone()?);
@@ -48,13 +51,16 @@ impl ParquetFile {
             anyhow::Ok((output, writer))
         };
         let (output, writer) = create().with_context(|| format!("--out: write {}", path.display()))?;
-        let (ids, classes, numbers) = Default::default();
-        Ok(Self { path: path.to_owned(), output, writer, ids, classes, numbers, width })
+        let ids = vec![Vec::new(); columns.ids.len()];
+        let (classes, numbers) = Default::default();
+        Ok(Self { path: path.to_owned(), output, writer, shape: columns.shape, ids, classes, numbers })
     }
 
-    /// Appends rows.
-    pub(super) fn push(&mut self, ids: &[u32], values: &Values) -> anyhow::Result<()> {
-        self.ids.extend(ids.iter().map(|&id| i64::from(id)));
+    /// Appends rows. `ids` has the ids of all rows, column by column.
+    pub(super) fn push(&mut self, ids: &[&[u32]], values: &Values) -> anyhow::Result<()> {
+        for (column, ids) in self.ids.iter_mut().zip(ids) {
+            column.extend(ids.iter().map(|&id| i64::from(id)));
+        }
         match values {
             Values::Classes(classes) => self.classes.extend(classes),
             Values::Numbers(numbers) => self.numbers.extend(numbers),
@@ -64,21 +70,23 @@ impl ParquetFile {
 
     /// Writes the buffered rows.
     fn end_group(&mut self) -> anyhow::Result<()> {
-        if self.ids.is_empty() {
+        if self.ids.iter().all(Vec::is_empty) {
             return Ok(());
         }
         let mut write = || {
             let mut group = self.writer.next_row_group()?;
-            write_column::<_, Int64Type>(&mut group, &self.ids, None)?;
-            if self.numbers.is_empty() {
-                write_column::<_, Int64Type>(&mut group, &self.classes, None)?;
-            } else {
-                write_column::<_, FloatType>(&mut group, &self.numbers, Some(self.width))?;
+            for ids in &self.ids {
+                write_column::<_, Int64Type>(&mut group, ids, None)?;
+            }
+            match self.shape {
+                ValueShape::Class => write_column::<_, Int64Type>(&mut group, &self.classes, None)?,
+                ValueShape::Number => write_column::<_, FloatType>(&mut group, &self.numbers, None)?,
+                ValueShape::List(width) => write_column::<_, FloatType>(&mut group, &self.numbers, Some(width))?,
             }
             group.close().map(drop)
         };
         write().with_context(|| format!("write {}", self.path.display()))?;
-        self.ids.clear();
+        self.ids.iter_mut().for_each(Vec::clear);
         self.classes.clear();
         self.numbers.clear();
         Ok(())

@@ -36,25 +36,29 @@ impl Progress {
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
     }
-}
 
-impl InferenceProgress for Progress {
-    fn step(&self, InferenceStep { pass, num_passes, step, num_steps }: InferenceStep) {
-        let name = format!("pass {pass}/{num_passes}");
+    /// Shows a step of a phase, counted from 1.
+    pub(super) fn show(&self, phase: &str, step: usize, num_steps: usize) {
         if !self.speaks {
             return;
         }
         if !self.bar.is_hidden() {
             if step == 1 {
-                self.bar.set_prefix(name);
+                self.bar.set_prefix(phase.to_owned());
                 self.bar.set_length(num_steps as u64);
                 self.bar.reset();
             }
             self.bar.set_position(step as u64);
         } else if self.interval > Duration::ZERO && self.printed.get().elapsed() >= self.interval {
             let memory = resident_bytes().map(|bytes| format!(", {:.2} GB memory", bytes as f64 / 1e9));
-            eprintln!("{name}, step {step}/{num_steps}{}", memory.unwrap_or_default());
+            eprintln!("{phase}, step {step}/{num_steps}{}", memory.unwrap_or_default());
             self.printed.set(Instant::now());
         }
+    }
+}
+
+impl InferenceProgress for Progress {
+    fn step(&self, InferenceStep { pass, num_passes, step, num_steps }: InferenceStep) {
+        self.show(&format!("pass {pass}/{num_passes}"), step, num_steps);
     }
 }

@@ -1,11 +1,11 @@
-//! The values that are written for a node.
+//! The values that are written for a node, a graph or a pair.
 
 use super::args::Rows;
 
-/// Values of nodes, row by row.
+/// Values, row by row.
 #[derive(Debug, PartialEq)]
 pub(super) enum Values {
-    /// A class per node; -1 if a logit is NaN.
+    /// A class per row; -1 if a logit is NaN.
     Classes(Vec<i64>),
     /// Rows of numbers.
     Numbers(Vec<f32>),
@@ -16,7 +16,9 @@ impl Values {
     pub(super) fn of(rows: Vec<f32>, width: usize, kind: Rows) -> Self {
         match kind {
             Rows::Class => Self::Classes(rows.chunks_exact(width).map(class_of).collect()),
-            Rows::Logit | Rows::Embedding => Self::Numbers(rows),
+            Rows::Logit | Rows::Embedding | Rows::Score | Rows::TopK | Rows::Table | Rows::Relation => {
+                Self::Numbers(rows)
+            }
             Rows::Probability => {
                 let mut rows = rows;
                 rows.chunks_exact_mut(width).for_each(to_probabilities);

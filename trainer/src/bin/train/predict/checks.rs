@@ -1,0 +1,89 @@
+//! Checks of the flags of `train predict` against each other.
+
+use super::args::{Format, PredictArgs, Rows};
+use super::request::Request::{self, Graphs, Nodes, Pairs, Table, TopK};
+use crate::exit::UsageError;
+use anyhow::bail;
+use edgecut_trainer::model_file::{ModelTask, read_network, task_of_model};
+
+/// A flag, whether it is given, and the requests that it applies to.
+type Flag = (&'static str, bool, &'static [Request]);
+
+/// Checks flags that contradict each other.
+pub(crate) fn check(args: &PredictArgs) -> anyhow::Result<()> {
+    let request = Request::of(args);
+    if let Some((flag, _, requests)) =
+        flags(args).into_iter().find(|(_, is_given, of)| *is_given && !of.contains(&request))
+    {
+        let of: Vec<&str> = requests.iter().map(|request| request.flags()).collect();
+        let what = format!("{flag} applies to {}: leave it out, or ask for that", of.join(", and to "));
+        bail!(UsageError(what));
+    }
+    let wrong = if args.layer.is_some() && args.output != Rows::Embedding {
+        "--layer selects the layer of embeddings: add --output embedding"
+    } else if args.output == Rows::Embedding && args.num_neighbors.is_some() {
+        "--output embedding reads all neighbors: leave out --num-neighbors"
+    } else if request == Pairs && args.pairs.is_none() {
+        "--pairs is missing: --output score needs a .npy file of sources and destinations, [2, n]"
+    } else if request == TopK && args.sources.is_none() {
+        "--sources is missing: --output top-k needs all, or a .npy file of node ids"
+    } else if request == TopK && args.top_k.is_none() {
+        "--top-k is missing: --output top-k needs the number of destinations per source"
+    } else if request == Graphs && args.part.dataset.is_none() {
+        "--dataset is missing: --graphs needs the name of the set of graphs, as train graph does"
+    } else if args.ogb_submission.is_some() && args.output != Rows::Class {
+        "--ogb-submission contains classes: leave out --output, or the submission"
+    } else if args.ogb_submission.is_some() && args.nodes == "all" {
+        "--ogb-submission contains test nodes: add --nodes test, or a .npy file with their ids"
+    } else if args.gather && args.format == Format::Npy {
+        "--gather: --format npy is always one file: leave it out, or use --format csv or parquet"
+    } else if request.reads_parts() && args.part.server_list().is_some() {
+        "--servers: predictions need the parts on the nodes that compute: give --dataset-root-dir"
+    } else if request == Nodes && is_of_graphs(args) {
+        "--load-model: the model classifies whole graphs: add --graphs all, and --dataset with the name of the set of \
+         graphs"
+    } else {
+        return Ok(());
+    };
+    bail!(UsageError(wrong.into()))
+}
+
+/// Returns true if this process can read the model, and it classifies whole graphs. A process that cannot read it finds
+/// out when rank 0 has sent it.
+fn is_of_graphs(args: &PredictArgs) -> bool {
+    let task = read_network(&args.load_model).and_then(|bytes| task_of_model(&bytes, &args.load_model));
+    task.is_ok_and(|task| task == ModelTask::Graph)
+}
+
+fn flags(args: &PredictArgs) -> Vec<Flag> {
+    const READ_PARTS: &[Request] = &[Nodes, Pairs, TopK];
+    let part = &args.part;
+    let whole = &part.whole;
+    vec![
+        ("--ogb-submission", args.ogb_submission.is_some(), &[Nodes]),
+        ("--nodes", args.nodes != "all", &[Nodes]),
+        ("--node-type", args.node_type.is_some(), &[Nodes, Table]),
+        ("--layer", args.layer.is_some(), &[Nodes]),
+        ("--num-neighbors", args.num_neighbors.is_some(), &[Nodes]),
+        ("--graphs", args.graphs.is_some(), &[Graphs]),
+        ("--pairs", args.pairs.is_some(), &[Pairs]),
+        ("--sources", args.sources.is_some(), &[TopK]),
+        ("--top-k", args.top_k.is_some(), &[TopK]),
+        ("--exclude-known", args.exclude_known, &[TopK]),
+        ("--edge-type", args.edge_type.is_some(), &[Pairs, TopK]),
+        ("--gather", args.gather, &[Nodes, Graphs, Pairs, TopK]),
+        ("--scratch-dir", args.scratch_dir.is_some(), READ_PARTS),
+        ("--servers", part.servers.is_some(), READ_PARTS),
+        ("--dataset-root-dir", part.dataset_root_dir.is_some(), &[Nodes, Pairs, TopK, Graphs]),
+        ("--dataset", part.dataset.is_some(), &[Nodes, Pairs, TopK, Graphs]),
+        ("--feature-dtype", part.feature_dtype.is_some(), READ_PARTS),
+        ("--map-edges", part.map_edges, READ_PARTS),
+        ("--copy-edges", part.copy_edges, READ_PARTS),
+        ("--verify", part.verify, READ_PARTS),
+        ("--split", whole.split.is_some(), READ_PARTS),
+        ("--to-undirected", whole.to_undirected, READ_PARTS),
+        ("--add-reverse-edges", whole.add_reverse_edges, READ_PARTS),
+        ("--hold-out-edges", whole.hold_out_edges.is_some(), READ_PARTS),
+        ("--overlap", whole.overlap.is_some(), READ_PARTS),
+    ]
+}

@@ -1,0 +1,37 @@
+//! The rows of both ends of an edge type, for scores and best destinations.
+
+use super::args::PredictArgs;
+use super::model::open_link;
+use super::progress::Progress;
+use super::request::Request;
+use crate::serving::Serving;
+use anyhow::Context;
+use edgecut_graph::{EdgeTypeId, NodeTypeId, Part};
+use edgecut_trainer::TrainingBackend;
+use edgecut_trainer::inference::{LayerWiseConfig, LinkEnds, PredictionJob, link_edge_type};
+use edgecut_trainer::models::LinkModel;
+use std::path::PathBuf;
+
+/// Returns the edge type of `--edge-type`, and the numbers of its sources and destinations.
+pub(super) fn edge_type(args: &PredictArgs, part: &Part) -> anyhow::Result<(EdgeTypeId, [usize; 2])> {
+    let edge_type = link_edge_type(part.meta(), args.edge_type.as_deref()).context("--edge-type")?;
+    let edges = part.edges(edge_type);
+    let num_nodes = |t: NodeTypeId| part.meta().node_types[t.index()].book.num_nodes();
+    Ok((edge_type, [edges.src_type, edges.dst_type].map(num_nodes)))
+}
+
+/// Opens the model and computes the rows of the nodes that an edge type connects. Every rank must call this.
+pub(super) fn encode<B: TrainingBackend>(
+    args: &PredictArgs,
+    edge_type: EdgeTypeId,
+    scratch_dir: PathBuf,
+    progress: &Progress,
+    job: &mut Serving<'_>,
+    device: &B::Device,
+) -> anyhow::Result<(LinkModel<B>, LinkEnds)> {
+    let (model, config, embeddings) = open_link::<B>(args, Request::of(args).flags(), job.world, device)?;
+    let limits = LayerWiseConfig { memory_bytes: args.memory_bytes as usize, scratch_dir };
+    let prediction = PredictionJob { node: &job.node, world: job.world, device, progress };
+    let ends = B::encode_link_ends(prediction, &model, &config, (&embeddings).into(), edge_type, &limits)?;
+    Ok((model, ends))
+}

@@ -1,0 +1,243 @@
+//! Classes, probabilities, logits and embeddings of nodes.
+
+use super::args::{Format, PredictArgs, Rows};
+use super::files::{Columns, NpyFile, Table, stem_of_rank, write_ids};
+use super::model::{Model, open};
+use super::progress::Progress;
+use super::selection::Selection;
+use super::values::{Values, class_of};
+use super::{PredictFlags, prepare_out, scratch_dir};
+use crate::exit::UsageError;
+use crate::place::Rank;
+use crate::reporter::percent;
+use crate::serving::{self, Serving};
+use anyhow::{Context, bail};
+use edgecut_cluster::ReduceOp;
+use edgecut_dist_sampler::{DistRows, Wanted};
+use edgecut_graph::Split;
+use edgecut_trainer::TrainingBackend;
+use edgecut_trainer::inference::{LayerWiseConfig, Neighborhoods, PredictionConfig, PredictionJob, WantedRows};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The number of nodes whose rows are written at once.
+const BLOCK: usize = 1 << 14;
+
+pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+    let selection = Selection::read(&args.nodes)?;
+    let scratch_dir = scratch_dir(args)?;
+    prepare_out(args, rank)?;
+    let flags = PredictFlags { args, listed: selection.checksum() };
+    serving::run(&args.job, &args.part, rank, &flags, |job| {
+        let start = Instant::now();
+        let rows = compute::<B>(args, scratch_dir, job, device)?;
+        let compute_seconds = start.elapsed().as_secs_f64();
+        let selected = selection.ids(&rows, job.world)?;
+        if let Some(ids) = &selected
+            && ids.is_empty()
+        {
+            bail!("--nodes {}: there are no such nodes", args.nodes);
+        }
+        if let Some(submission) = args.ogb_submission {
+            let ids = submission.ids(args, selected.as_deref())?;
+            submission.write(&args.out, &rows, &ids, job.world)?;
+        }
+        let num_nodes = write(args, &rows, selected.as_deref(), job)?;
+        let accuracy = match args.output {
+            Rows::Embedding => [None; 3],
+            _ => accuracies(&rows, job)?,
+        };
+        if job.world.rank() == 0 {
+            report(args, num_nodes, &accuracy, compute_seconds)?;
+        }
+        Ok(())
+    })
+}
+
+/// Computes the rows of all nodes.
+fn compute<B: TrainingBackend>(
+    args: &PredictArgs,
+    scratch_dir: PathBuf,
+    job: &mut Serving<'_>,
+    device: &B::Device,
+) -> anyhow::Result<DistRows> {
+    let files = LayerWiseConfig { memory_bytes: args.memory_bytes as usize, scratch_dir };
+    let neighborhoods = match &args.num_neighbors {
+        None => Neighborhoods::LayerWise(files),
+        Some(fanouts) => Neighborhoods::Sampled {
+            num_neighbors: fanouts.value.clone(),
+            batch_size: args.batch_size as usize,
+            seed: args.seed,
+            files,
+        },
+    };
+    let wanted = match args.output {
+        Rows::Embedding => WantedRows::Layer(args.layer.map(|layer| layer as usize)),
+        _ => WantedRows::Logits,
+    };
+    let config = PredictionConfig { wanted, node_type: args.node_type.clone(), neighborhoods };
+    let model = open::<B>(args, job.world, device)?;
+    let progress = Progress::new(&args.job, job.world.rank());
+    let job = PredictionJob { node: &job.node, world: job.world, device, progress: &progress };
+    let rows = match model {
+        Model::Node(model, model_config, embeddings) => {
+            B::predict_node(job, &model, &model_config, (&embeddings).into(), &config)?
+        }
+        Model::Link(..) if args.output != Rows::Embedding => bail!(UsageError(format!(
+            "--output: {} is a model for links, which has no classes: use --output embedding, score or top-k",
+            args.load_model.display()
+        ))),
+        Model::Link(model, model_config, embeddings) => {
+            B::predict_link_rows(job, &model, &model_config, (&embeddings).into(), &config)?
+        }
+        Model::Graph(..) => bail!(UsageError(format!(
+            "--load-model {}: the model classifies whole graphs: add --graphs all, and --dataset with the name of the set \
+             of graphs",
+            args.load_model.display()
+        ))),
+    };
+    progress.finish();
+    Ok(rows)
+}
+
+/// Writes the rows of the selected nodes, all if there is no list. Returns their number.
+fn write(
+    args: &PredictArgs,
+    rows: &DistRows,
+    selected: Option<&[u32]>,
+    job: &mut Serving<'_>,
+) -> anyhow::Result<usize> {
+    let num_nodes = job.node.part().meta().node_types[rows.node_type().index()].book.num_nodes();
+    let num_rows = selected.map_or(num_nodes, <[u32]>::len);
+    let rank = job.world.rank();
+    let columns = Columns::of_rows(&["node_id"], args.output, rows.dim());
+    if args.format != Format::Npy && !args.gather {
+        let mut file = Table::create(&stem_of_rank("predictions", rank, job.world.size()), args, columns)?;
+        let mut own = rows.own_nodes();
+        let mut steps = [own.len().div_ceil(BLOCK) as u64];
+        job.world.all_reduce(&mut steps, ReduceOp::Max)?;
+        for _ in 0..steps[0] {
+            let nodes: Vec<u32> = own.by_ref().take(BLOCK).collect();
+            let (ids, nodes) = selected_of(rows, selected, nodes)?;
+            file.push(&[&ids], &values_of(args, rows, &nodes)?)?;
+            // Meeting at every block bounds the wait for a slow rank to the time of one block.
+            job.world.barrier()?;
+        }
+        file.commit()?;
+        // All files are complete, or the job fails.
+        job.world.barrier()?;
+        return Ok(num_rows);
+    }
+    // Rank 0 reads all rows. The other ranks meet it at every block, so that no wait is longer than one block.
+    let mut file = match (rank, args.format) {
+        (0, Format::Npy) => {
+            let path = args.out.join("predictions.npy");
+            Some(GatheredFile::Array(NpyFile::of_values(&path, columns.shape, num_rows)?))
+        }
+        (0, _) => Some(GatheredFile::Table(Table::create("predictions", args, columns)?)),
+        _ => None,
+    };
+    for first in (0..num_rows).step_by(BLOCK) {
+        let end = (first + BLOCK).min(num_rows);
+        if let Some(file) = &mut file {
+            let ids: Vec<u32> = match selected {
+                Some(ids) => ids[first..end].to_vec(),
+                None => (first as u32..end as u32).collect(),
+            };
+            let node = rows.node();
+            let nodes = node.handle().block_on(node.find_originals(rows.node_type(), &ids))?;
+            let values = values_of(args, rows, &nodes)?;
+            match file {
+                GatheredFile::Table(file) => file.push(&[&ids], &values)?,
+                GatheredFile::Array(file) => file.push(&values)?,
+            }
+        }
+        job.world.barrier()?;
+    }
+    match file {
+        Some(GatheredFile::Table(file)) => file.commit()?,
+        Some(GatheredFile::Array(file)) => {
+            if let Some(ids) = selected {
+                write_ids(&args.out.join("node_ids.npy"), ids)?;
+            }
+            file.commit()?;
+        }
+        None => {}
+    }
+    job.world.barrier()?;
+    Ok(num_rows)
+}
+
+/// The file that rank 0 writes.
+enum GatheredFile {
+    Table(Table),
+    Array(NpyFile),
+}
+
+/// Returns the ids in the dataset of those of `nodes`, which are global ids, that are selected, and these nodes.
+fn selected_of(rows: &DistRows, selected: Option<&[u32]>, nodes: Vec<u32>) -> anyhow::Result<(Vec<u32>, Vec<u32>)> {
+    let wanted = Wanted { original_ids: true, ..Wanted::default() };
+    let node = rows.node();
+    let all = node.handle().block_on(node.fetch(rows.node_type(), nodes.clone(), wanted))?.original_ids;
+    let is_selected = |id: &u32| selected.is_none_or(|selected| selected.binary_search(id).is_ok());
+    Ok(all.into_iter().zip(nodes).filter(|(id, _)| is_selected(id)).unzip())
+}
+
+/// Returns the values to write for nodes, which are global ids.
+fn values_of(args: &PredictArgs, rows: &DistRows, nodes: &[u32]) -> anyhow::Result<Values> {
+    let values = rows.node().handle().block_on(rows.pull(nodes))?;
+    Ok(Values::of(values, rows.dim(), args.output))
+}
+
+/// Returns the accuracy on the training, validation and test nodes. Every rank must call this.
+fn accuracies(rows: &DistRows, job: &mut Serving<'_>) -> anyhow::Result<[Option<f64>; 3]> {
+    let node = rows.node().clone();
+    let node_type = rows.node_type();
+    let mut counts = [[0_u64; 2]; 3];
+    if node.part().meta().node_types[node_type.index()].num_classes > 0 {
+        for (split, counts) in Split::ALL.into_iter().zip(&mut counts) {
+            // Ranks that share parts find the same nodes. Each counts those whose rows it holds.
+            let nodes = node.split_nodes(node_type, split)?;
+            let nodes: Vec<u32> = nodes.into_iter().filter(|&node| rows.holds(node)).collect();
+            let wanted = Wanted { labels: true, ..Wanted::default() };
+            for nodes in nodes.chunks(BLOCK) {
+                let labels = node.handle().block_on(node.fetch(node_type, nodes.to_vec(), wanted))?.labels;
+                let logits = node.handle().block_on(rows.pull(nodes))?;
+                let found = logits.chunks_exact(rows.dim()).map(class_of);
+                counts[0] += found.zip(&labels).filter(|(found, label)| found == *label).count() as u64;
+                counts[1] += labels.len() as u64;
+            }
+        }
+    }
+    let mut flat = counts.concat();
+    job.world.all_reduce(&mut flat, ReduceOp::Sum)?;
+    let share = |counts: &[u64]| (counts[1] > 0).then(|| counts[0] as f64 / counts[1] as f64);
+    Ok([share(&flat[..2]), share(&flat[2..4]), share(&flat[4..])])
+}
+
+/// The result that `--json` prints.
+#[derive(Serialize)]
+struct PredictResult<'a> {
+    out: &'a Path,
+    nodes: usize,
+    train_acc: Option<f64>,
+    valid_acc: Option<f64>,
+    test_acc: Option<f64>,
+    compute_seconds: f64,
+}
+
+fn report(args: &PredictArgs, nodes: usize, accuracy: &[Option<f64>; 3], compute_seconds: f64) -> anyhow::Result<()> {
+    let [train_acc, valid_acc, test_acc] = *accuracy;
+    let result = PredictResult { out: &args.out, nodes, train_acc, valid_acc, test_acc, compute_seconds };
+    if args.json {
+        println!("{}", serde_json::to_string(&result).context("write the result as JSON")?);
+        return Ok(());
+    }
+    println!("predictions for {nodes} nodes in {}, computed in {compute_seconds:.2} s", args.out.display());
+    if accuracy.iter().any(Option::is_some) {
+        let [train, valid, test] = accuracy.map(percent);
+        println!("accuracy: train {train}, validation {valid}, test {test}");
+    }
+    Ok(())
+}

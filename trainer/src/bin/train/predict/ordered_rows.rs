@@ -1,0 +1,133 @@
+//! Rows in the order of a request, which all ranks compute in blocks.
+
+use super::args::{Format, PredictArgs};
+use super::files::{Columns, NpyFile, Table, stem_of_rank};
+use super::values::Values;
+use edgecut_cluster::ProcessGroup;
+use std::ops::Range;
+
+/// The bytes that all ranks together send in one step.
+const BYTES_AT_ONCE: usize = 32 << 20;
+
+/// Rows to compute and to write in their order.
+pub(super) struct OrderedRows<'a> {
+    pub(super) args: &'a PredictArgs,
+    /// The name of the files, without rank and format.
+    pub(super) stem: &'a str,
+    pub(super) columns: Columns,
+    pub(super) num_rows: usize,
+    /// The numbers that are computed per row, before they become values.
+    pub(super) width: usize,
+    /// The rows to compute at once, equal on all ranks.
+    pub(super) block: usize,
+    /// Returns the ids of some rows, column by column.
+    pub(super) ids: &'a dyn Fn(Range<usize>) -> Vec<Vec<u32>>,
+}
+
+impl OrderedRows<'_> {
+    /// Computes the rows and writes them. `compute` returns the numbers of some rows, and may not use the job. One file
+    /// has the rows of all ranks, which take blocks in turn and send them to rank 0. Otherwise each rank writes a file
+    /// with a contiguous stretch of the rows. Every rank must call this.
+    pub(super) fn write(
+        &self,
+        world: &mut ProcessGroup,
+        mut compute: impl FnMut(Range<usize>) -> anyhow::Result<Vec<f32>>,
+    ) -> anyhow::Result<()> {
+        let args = self.args;
+        let rank = world.rank();
+        let size = world.size();
+        if args.format != Format::Npy && !args.gather {
+            let mut file = Table::create(&stem_of_rank(self.stem, rank, size), args, self.columns)?;
+            for rows in stretches(self.num_rows, self.block, rank, size) {
+                let values = compute(rows.clone())?;
+                push(&mut file, &(self.ids)(rows), &Values::of(values, self.width, args.output))?;
+                // Meeting at every block bounds the wait for a slow rank to the time of one block.
+                world.barrier()?;
+            }
+            file.commit()?;
+            // All files are complete, or the job fails.
+            return Ok(world.barrier()?);
+        }
+        let mut file = match (rank, args.format) {
+            (0, Format::Npy) => {
+                let path = args.out.join(format!("{}.npy", self.stem));
+                Some(Gathered::Array(NpyFile::of_values(&path, self.columns.shape, self.num_rows)?))
+            }
+            (0, _) => Some(Gathered::Table(Table::create(self.stem, args, self.columns)?)),
+            _ => None,
+        };
+        let most = BYTES_AT_ONCE / (size * self.width.max(1) * size_of::<f32>());
+        for step in turns(self.num_rows, self.block.min(most).max(1), size) {
+            let mine = compute(step[rank].clone())?;
+            // Rank 0 has computed its own rows.
+            let sent: &[f32] = if rank == 0 { &[] } else { &mine };
+            let received = world.all_gather(bytemuck::cast_slice(sent))?;
+            let Some(file) = &mut file else { continue };
+            for (of_rank, rows) in step.iter().enumerate() {
+                let values = if of_rank == 0 { mine.clone() } else { bytemuck::pod_collect_to_vec(&received[of_rank]) };
+                let values = Values::of(values, self.width, args.output);
+                match file {
+                    Gathered::Array(file) => file.push(&values)?,
+                    Gathered::Table(file) => push(file, &(self.ids)(rows.clone()), &values)?,
+                }
+            }
+        }
+        match file {
+            Some(Gathered::Array(file)) => file.commit()?,
+            Some(Gathered::Table(file)) => file.commit()?,
+            None => {}
+        }
+        Ok(world.barrier()?)
+    }
+}
+
+/// The file that rank 0 writes.
+enum Gathered {
+    Array(NpyFile),
+    Table(Table),
+}
+
+fn push(file: &mut Table, ids: &[Vec<u32>], values: &Values) -> anyhow::Result<()> {
+    let ids: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
+    file.push(&ids, values)
+}
+
+/// Returns the rows whose results a rank writes if each rank writes a stretch of them.
+pub(super) fn stretch(num_rows: usize, rank: usize, size: usize) -> Range<usize> {
+    let cut = |rank: usize| (num_rows as u128 * rank as u128 / size as u128) as usize;
+    cut(rank)..cut(rank + 1)
+}
+
+/// Cuts the stretch of a rank into blocks. All ranks have the same number of blocks, the last of which may be empty.
+fn stretches(num_rows: usize, block: usize, rank: usize, size: usize) -> Vec<Range<usize>> {
+    let own = stretch(num_rows, rank, size);
+    let longest = (0..size).map(|rank| stretch(num_rows, rank, size).len()).max().unwrap_or(0);
+    let start = |step: usize| (own.start + step * block).min(own.end);
+    (0..longest.div_ceil(block)).map(|step| start(step)..start(step + 1)).collect()
+}
+
+/// Cuts rows into steps, with a block of consecutive rows for each rank.
+fn turns(num_rows: usize, block: usize, size: usize) -> Vec<Vec<Range<usize>>> {
+    let start = |number: usize| number.saturating_mul(block).min(num_rows);
+    let of_step =
+        |step: usize| (0..size).map(|rank| start(step * size + rank)..start(step * size + rank + 1)).collect();
+    (0..num_rows.div_ceil(block.saturating_mul(size))).map(of_step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_computed_once_in_order() {
+        for (num_rows, block, size) in [(10, 3, 1), (10, 3, 4), (1, 8, 3), (17, 1, 2), (64, 4, 4), (5, usize::MAX, 2)] {
+            let all: Vec<usize> = (0..num_rows).collect();
+            let in_turns: Vec<usize> = turns(num_rows, block, size).into_iter().flatten().flatten().collect();
+            assert_eq!(in_turns, all);
+            let of_ranks: Vec<Vec<Range<usize>>> =
+                (0..size).map(|rank| stretches(num_rows, block.min(100), rank, size)).collect();
+            assert!(of_ranks.windows(2).all(|pair| pair[0].len() == pair[1].len()));
+            assert_eq!(of_ranks.into_iter().flatten().flatten().collect::<Vec<usize>>(), all);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The kind of a prediction, which the flags determine.
+
+use super::args::{PredictArgs, Rows};
+
+/// The rows that a command asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    /// Rows of nodes.
+    Nodes,
+    /// Rows of whole graphs.
+    Graphs,
+    /// Scores of node pairs.
+    Pairs,
+    /// The best destinations of sources.
+    TopK,
+    /// A learned embedding table.
+    Table,
+    /// The relation vectors of a decoder.
+    Relations,
+}
+
+impl Request {
+    pub(super) fn of(args: &PredictArgs) -> Self {
+        match args.output {
+            Rows::Score => Self::Pairs,
+            Rows::TopK => Self::TopK,
+            Rows::Table => Self::Table,
+            Rows::Relation => Self::Relations,
+            Rows::Class | Rows::Probability | Rows::Logit | Rows::Embedding if args.graphs.is_some() => Self::Graphs,
+            Rows::Class | Rows::Probability | Rows::Logit | Rows::Embedding => Self::Nodes,
+        }
+    }
+
+    /// Returns true if the parts of a graph are read.
+    pub(super) fn reads_parts(self) -> bool {
+        matches!(self, Self::Nodes | Self::Pairs | Self::TopK)
+    }
+
+    /// Returns the flags that make this request, for errors.
+    pub(super) fn flags(self) -> &'static str {
+        match self {
+            Self::Nodes => "rows of nodes (--output class, probability, logit or embedding)",
+            Self::Graphs => "rows of graphs (the same, with --graphs)",
+            Self::Pairs => "--output score",
+            Self::TopK => "--output top-k",
+            Self::Table => "--output table",
+            Self::Relations => "--output relation",
+        }
+    }
+}

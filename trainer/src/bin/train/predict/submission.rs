@@ -1,0 +1,104 @@
+//! Submissions to the leaderboards of OGB's large-scale challenge.
+
+use super::args::PredictArgs;
+use super::values::class_of;
+use crate::npy_numbers::read_numbers;
+use crate::npz::Npz;
+use anyhow::{Context, ensure};
+use clap::ValueEnum;
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_sampler::DistRows;
+use edgecut_output::OutputFile;
+use serde::Serialize;
+use std::path::Path;
+
+/// The number of nodes whose classes are read at once.
+const BLOCK: usize = 1 << 14;
+/// The values of `--nodes` that are no file.
+const SPLITS: [&str; 3] = ["train", "valid", "test"];
+
+/// A submission whose file OGB defines: that of `MAG240MEvaluator.save_test_submission`, by mode. OGB's smaller data sets
+/// have evaluators of arrays in memory, and no files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Submission {
+    #[value(name = "mag240m-test-whole")]
+    Whole,
+    #[value(name = "mag240m-test-dev")]
+    Dev,
+    #[value(name = "mag240m-test-challenge")]
+    Challenge,
+}
+
+impl Submission {
+    /// Returns the name that OGB gives to the file.
+    pub(super) fn file_name(self) -> &'static str {
+        match self {
+            Self::Whole => "y_pred_mag240m.npz",
+            Self::Dev => "y_pred_mag240m_test-dev.npz",
+            Self::Challenge => "y_pred_mag240m_test-challenge.npz",
+        }
+    }
+
+    /// Returns the number of classes that OGB expects.
+    fn num_nodes(self) -> usize {
+        match self {
+            Self::Whole => 146_818,
+            Self::Dev => 88_092,
+            Self::Challenge => 58_726,
+        }
+    }
+
+    /// Returns the ids of the nodes in the order of the submission: that of the file `--nodes`, or ascending in a split.
+    pub(super) fn ids(self, args: &PredictArgs, selected: Option<&[u32]>) -> anyhow::Result<Vec<u32>> {
+        let ids = match selected {
+            Some(ids) if SPLITS.contains(&args.nodes.as_str()) => ids.to_vec(),
+            Some(_) => read_numbers(Path::new(&args.nodes), "node id").context("--nodes")?,
+            None => Vec::new(),
+        };
+        let found = ids.len();
+        let expected = self.num_nodes();
+        ensure!(
+            found == expected,
+            "--ogb-submission: the submission has {expected} nodes, but --nodes {} has {found}: give the .npy file of \
+             this part of OGB's split",
+            args.nodes
+        );
+        Ok(ids)
+    }
+
+    /// Writes the classes of nodes on rank 0. Every rank must call this with the same ids.
+    pub(super) fn write(
+        self,
+        dir: &Path,
+        rows: &DistRows,
+        ids: &[u32],
+        world: &mut ProcessGroup,
+    ) -> anyhow::Result<()> {
+        let node = rows.node();
+        let mut classes: Vec<i16> = Vec::new();
+        for ids in ids.chunks(BLOCK) {
+            if world.rank() == 0 {
+                let nodes = node.handle().block_on(node.find_originals(rows.node_type(), ids))?;
+                let logits = node.handle().block_on(rows.pull(&nodes))?;
+                for logits in logits.chunks_exact(rows.dim()) {
+                    classes.push(class_of(logits).try_into().context("--ogb-submission: a class exceeds 16 bits")?);
+                }
+            }
+            // Meeting at every block bounds the wait for rank 0 to the time of one block.
+            world.barrier()?;
+        }
+        if world.rank() == 0 {
+            let path = dir.join(self.file_name());
+            let write = || {
+                let output = OutputFile::create(&path)?;
+                let mut npz = Npz::new(output.file());
+                npz.array("y_pred", &[classes.len()], &classes)?;
+                npz.finish()?;
+                anyhow::Ok(output.commit()?)
+            };
+            write().with_context(|| format!("--out: write {}", path.display()))?;
+        }
+        Ok(world.barrier()?)
+    }
+}

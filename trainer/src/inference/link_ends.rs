@@ -1,0 +1,155 @@
+//! Scores of node pairs from the rows of all nodes.
+
+use super::layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise_types};
+use super::layered_model::LayeredModel;
+use super::predict::{PredictionJob, Trained};
+use crate::embeddings::EmbeddingSource;
+use crate::link::edge_type;
+use crate::models::{LinkModel, LinkModelConfig};
+use crate::ops::{GnnBackend, consumed};
+use crate::train_error::TrainError;
+use burn::tensor::{Tensor, TensorData};
+use edgecut_dist_sampler::{DistGraph, DistRows};
+use edgecut_graph::{EdgeTypeId, Meta, NodeTypeId};
+use std::sync::Arc;
+
+/// The rows of the nodes that an edge type connects, computed by the encoder of a model for links.
+pub struct LinkEnds {
+    edge_type: EdgeTypeId,
+    src: Arc<DistRows>,
+    /// The same rows as `src` if the edges connect nodes of one type.
+    dst: Arc<DistRows>,
+}
+
+/// Computes the rows of all nodes at both ends of an edge type, layer by layer. Every rank must call this with the same
+/// arguments.
+///
+/// # Errors
+/// The errors of [`predict_link_rows`](super::predict_link_rows).
+pub fn encode_link_ends<'s, B: GnnBackend>(
+    job: PredictionJob<'_, '_, B>,
+    model: &LinkModel<B>,
+    model_config: &LinkModelConfig,
+    saved: impl Into<EmbeddingSource<'s>>,
+    edge_type: EdgeTypeId,
+    limits: &LayerWiseConfig,
+) -> Result<LinkEnds, TrainError> {
+    let PredictionJob { node, world, device, progress } = job;
+    let trained = Trained::of_link(model, model_config);
+    let embeddings = trained.embeddings(node, saved)?;
+    let edges = node.part().edges(edge_type);
+    let mut ends = vec![edges.src_type, edges.dst_type];
+    ends.dedup();
+    let input = LayerWiseInput { node, options: trained.options, embeddings: &embeddings, progress };
+    let passes = LayeredModel::<B>::num_passes(trained.model);
+    let rows = layer_wise_types(&input, trained.model, (&ends, passes), limits, world, device)?;
+    let mut rows = rows.into_iter().map(Arc::new);
+    let missing = || TrainError::Config { what: "the rows of an edge type are missing".into() };
+    let src = rows.next().ok_or_else(missing)?;
+    let dst = rows.next().unwrap_or_else(|| src.clone());
+    Ok(LinkEnds { edge_type, src, dst })
+}
+
+/// Returns the edge type with a name, which is that of a relation or `author__writes__paper`. `None` is the only edge
+/// type of the graph.
+///
+/// # Errors
+/// [`TrainError::Config`] for a name that no edge type or several have, and without a name if there are several.
+pub fn link_edge_type(meta: &Meta, name: Option<&str>) -> Result<EdgeTypeId, TrainError> {
+    match (name, &meta.edge_types[..]) {
+        (Some(name), _) => edge_type(meta, name),
+        (None, [_]) => Ok(EdgeTypeId(0)),
+        (None, all) => {
+            let names: Vec<String> =
+                all.iter().map(|edges| format!("{}__{}__{}", edges.src_type, edges.relation, edges.dst_type)).collect();
+            let what = format!("the graph has several edge types: choose one of {} (`edge_type`)", names.join(", "));
+            Err(TrainError::Config { what })
+        }
+    }
+}
+
+impl LinkEnds {
+    /// Returns the edge type.
+    pub fn edge_type(&self) -> EdgeTypeId {
+        self.edge_type
+    }
+
+    /// Returns the type of the sources and that of the destinations.
+    pub fn node_types(&self) -> [NodeTypeId; 2] {
+        [self.src.node_type(), self.dst.node_type()]
+    }
+
+    /// Returns the number of sources and that of destinations.
+    pub fn num_nodes(&self) -> [usize; 2] {
+        let meta = self.node().part().meta();
+        self.node_types().map(|node_type| meta.node_types[node_type.index()].book.num_nodes())
+    }
+
+    /// Returns the graph to which the nodes belong.
+    pub fn node(&self) -> &Arc<DistGraph> {
+        self.src.node()
+    }
+
+    /// Returns the number of values per row.
+    pub fn dim(&self) -> usize {
+        self.src.dim()
+    }
+
+    /// Returns the scores of pairs of nodes, which are ids of the dataset.
+    ///
+    /// # Errors
+    /// Nodes that do not exist, or an error of a peer.
+    pub fn score<B: GnnBackend>(
+        &self,
+        model: &LinkModel<B>,
+        sources: &[u32],
+        destinations: &[u32],
+        device: &B::Device,
+    ) -> Result<Vec<f32>, TrainError> {
+        if sources.is_empty() {
+            return Ok(Vec::new());
+        }
+        let query = self.queries(model, sources, device)?;
+        let node = self.node();
+        let destinations = node.handle().block_on(node.find_originals(self.dst.node_type(), destinations))?;
+        let rows = Tensor::from_data(pulled(&self.dst, &destinations)?, device);
+        let scores = (query * rows).sum_dim(1).into_data();
+        consumed();
+        Ok(scores.iter::<f32>().collect())
+    }
+
+    /// Returns the query vectors of sources, which are ids of the dataset.
+    pub(super) fn queries<B: GnnBackend>(
+        &self,
+        model: &LinkModel<B>,
+        sources: &[u32],
+        device: &B::Device,
+    ) -> Result<Tensor<B, 2>, TrainError> {
+        let node = self.node();
+        let nodes = node.handle().block_on(node.find_originals(self.src.node_type(), sources))?;
+        let rows = Tensor::from_data(pulled(&self.src, &nodes)?, device);
+        Ok(model.decoder.query(rows, &vec![self.edge_type.0; sources.len()]))
+    }
+
+    /// Returns the rows of destinations, which are distinct global ids.
+    pub(super) fn destination_rows(&self, nodes: &[u32]) -> Result<TensorData, TrainError> {
+        let values = self.node().handle().block_on(self.dst.pull(nodes))?;
+        Ok(TensorData::new(values, [nodes.len(), self.dst.dim()]))
+    }
+}
+
+/// Returns the rows of nodes, which are global ids. A row that several pairs read is requested once.
+fn pulled(rows: &DistRows, nodes: &[u32]) -> Result<TensorData, TrainError> {
+    let mut distinct = nodes.to_vec();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let dim = rows.dim();
+    let values = rows.node().handle().block_on(rows.pull(&distinct))?;
+    let mut of_all = Vec::with_capacity(nodes.len() * dim);
+    for node in nodes {
+        // Every node is in the sorted list.
+        let at = distinct.partition_point(|other| other < node);
+        of_all.extend_from_slice(&values[at * dim..][..dim]);
+    }
+    Ok(TensorData::new(of_all, [nodes.len(), dim]))
+}

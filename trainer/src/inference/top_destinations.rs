@@ -1,0 +1,190 @@
+//! The destinations with the highest scores of each source.
+
+use super::known_edges::{KnownEdges, candidates};
+use super::link_ends::LinkEnds;
+use super::scored_node::{Best, ScoredNode};
+use crate::gather::all_gather_large;
+use crate::models::LinkModel;
+use crate::ops::{GnnBackend, consumed, matmul};
+use crate::train_error::TrainError;
+use burn::tensor::Tensor;
+use edgecut_cluster::{ProcessGroup, ReduceOp};
+use edgecut_dist_sampler::Wanted;
+use rayon::prelude::*;
+
+/// The bytes of a node and its score, on the network.
+const SCORED_BYTES: usize = 8;
+/// The number of nodes whose ids are resolved at once.
+const IDS_AT_ONCE: usize = 1 << 16;
+/// The largest number of scores at once, 8 MiB. They are then still in the cache of the CPU when the best are selected.
+const MAX_SCORES: usize = 1 << 21;
+/// The largest number of sources that are ranked at once.
+const MAX_SOURCES: usize = 4096;
+
+/// A request for the destinations with the highest scores.
+///
+/// ```
+/// use edgecut_trainer::inference::TopDestinationsConfig;
+/// let config = TopDestinationsConfig { k: 10, exclude_known: true, memory_bytes: 512 << 20 };
+/// assert_eq!(config.k, 10);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopDestinationsConfig {
+    /// The number of destinations per source.
+    pub k: usize,
+    /// True to leave out the destinations of known edges of the source: training and held-out edges of the type.
+    pub exclude_known: bool,
+    /// The memory for scores and rows in progress, in bytes. More memory means larger blocks.
+    pub memory_bytes: usize,
+}
+
+/// A search for the destinations with the highest scores of sources.
+///
+/// Each rank ranks the nodes of its own part for all sources, and the ranks exchange their best. A source then costs a
+/// row and the `k` best of each rank on the network. The alternative, in which each rank ranks all destinations for its
+/// share of the sources, sends every row of the other parts to every rank, once for each block of sources in memory. It
+/// would also have to ask other parts for the known edges of a source, which are stored with their destinations.
+pub struct TopDestinations {
+    ends: LinkEnds,
+    k: usize,
+    /// The global ids of the destinations that this rank ranks.
+    candidates: Vec<u32>,
+    /// Their ids in the dataset.
+    ids: Vec<u32>,
+    known: KnownEdges,
+    sources_at_once: usize,
+    candidates_at_once: usize,
+}
+
+impl TopDestinations {
+    /// Prepares a search for sources, which are ids of the dataset; `None` are all nodes of their type. Every rank must
+    /// call this with the same arguments, except that the memory may differ.
+    ///
+    /// # Errors
+    /// Sources that do not exist, or a failure of the job.
+    pub fn new(
+        ends: LinkEnds,
+        sources: Option<&[u32]>,
+        config: TopDestinationsConfig,
+        world: &mut ProcessGroup,
+    ) -> Result<Self, TrainError> {
+        let node = ends.node();
+        let candidates = candidates(node, ends.edge_type());
+        let wanted = Wanted { original_ids: true, ..Wanted::default() };
+        let [src_type, dst_type] = ends.node_types();
+        let mut ids = Vec::with_capacity(candidates.len());
+        for nodes in candidates.chunks(IDS_AT_ONCE) {
+            ids.extend(node.handle().block_on(node.fetch(dst_type, nodes.to_vec(), wanted))?.original_ids);
+        }
+        let known = match sources {
+            _ if !config.exclude_known => KnownEdges::none(),
+            None => KnownEdges::find(node, ends.edge_type(), None),
+            Some(listed) => {
+                let mut sources = Vec::with_capacity(listed.len());
+                for ids in listed.chunks(IDS_AT_ONCE) {
+                    sources.extend(node.handle().block_on(node.find_originals(src_type, ids))?);
+                }
+                sources.sort_unstable();
+                KnownEdges::find(node, ends.edge_type(), Some(&sources))
+            }
+        };
+        let k = config.k.min(ends.num_nodes()[1]);
+        // A quarter of the memory each for rows of sources and their best, rows of candidates, scores, and their copies
+        // between the tensors and the selection.
+        let of_each = config.memory_bytes / 4;
+        let row_bytes = 2 * ends.dim() * size_of::<f32>();
+        let of_source = row_bytes + k * SCORED_BYTES * (1 + world.size());
+        // All ranks rank the same sources at once.
+        let mut sources_at_once = [(of_each / of_source).clamp(1, MAX_SOURCES) as u64];
+        world.all_reduce(&mut sources_at_once, ReduceOp::Min)?;
+        let sources_at_once = sources_at_once[0] as usize;
+        let of_candidate = row_bytes.max(2 * sources_at_once * size_of::<f32>());
+        let candidates_at_once = (of_each / of_candidate).clamp(1, MAX_SCORES / sources_at_once);
+        Ok(Self { ends, k, candidates, ids, known, sources_at_once, candidates_at_once })
+    }
+
+    /// Returns the number of sources to rank at once, the same on all ranks.
+    pub fn sources_at_once(&self) -> usize {
+        self.sources_at_once
+    }
+
+    /// Returns the nodes at both ends.
+    pub fn ends(&self) -> &LinkEnds {
+        &self.ends
+    }
+
+    /// Returns the best candidates of this rank for each source.
+    fn best_of_rank<B: GnnBackend>(
+        &self,
+        model: &LinkModel<B>,
+        sources: &[u32],
+        device: &B::Device,
+    ) -> Result<Vec<Best>, TrainError> {
+        let node = self.ends.node();
+        let query = self.ends.queries(model, sources, device)?;
+        let sources = node.handle().block_on(node.find_originals(self.ends.node_types()[0], sources))?;
+        let mut best: Vec<Best> = sources.iter().map(|_| Best::new(self.k)).collect();
+        for (block, nodes) in self.candidates.chunks(self.candidates_at_once).enumerate() {
+            let first = block * self.candidates_at_once;
+            let rows = Tensor::<B, 2>::from_data(self.ends.destination_rows(nodes)?, device);
+            let scores = matmul(query.clone(), rows.transpose()).into_data().convert::<f32>();
+            consumed();
+            let scores = scores.as_slice::<f32>().map_err(|error| TrainError::batch(format!("{error:?}")))?;
+            let ids = &self.ids[first..][..nodes.len()];
+            let select = |((best, &source), scores): ((&mut Best, &u32), &[f32])| {
+                // The known positions and the columns ascend, so one pass over both skips the known destinations.
+                let mut known = self.known.of_source(source, first as u32).peekable();
+                for (at, (&score, &id)) in (first as u32..).zip(scores.iter().zip(ids)) {
+                    if known.next_if_eq(&at).is_none() {
+                        best.offer(ScoredNode { id, score });
+                    }
+                }
+            };
+            best.par_iter_mut().zip(&sources).zip(scores.par_chunks_exact(nodes.len())).for_each(select);
+        }
+        Ok(best)
+    }
+}
+
+/// Returns for each source, an id of the dataset, its destinations with the highest scores over all ranks, the best
+/// first. There are fewer than `k` if the graph has fewer that may be listed. Every rank must call this with the same
+/// sources.
+///
+/// # Errors
+/// A failure of the job, or sources that do not exist.
+pub fn find_top_destinations<B: GnnBackend>(
+    search: &TopDestinations,
+    model: &LinkModel<B>,
+    sources: &[u32],
+    world: &mut ProcessGroup,
+    device: &B::Device,
+) -> Result<Vec<Vec<ScoredNode>>, TrainError> {
+    let best = search.best_of_rank(model, sources, device)?;
+    // A rank sends for each source the number of its nodes, then all nodes. An id and a score are little-endian.
+    let best: Vec<Vec<ScoredNode>> = best.into_par_iter().map(Best::into_sorted).collect();
+    let mut bytes = Vec::new();
+    best.iter().for_each(|nodes| bytes.extend((nodes.len() as u32).to_le_bytes()));
+    for node in best.iter().flatten() {
+        bytes.extend(node.id.to_le_bytes().iter().chain(&node.score.to_le_bytes()));
+    }
+    drop(best);
+    let mut merged = vec![Vec::new(); sources.len()];
+    for theirs in all_gather_large(world, &bytes)? {
+        let (words, _) = theirs.as_chunks::<4>();
+        let Some((counts, nodes)) = words.split_at_checked(sources.len()) else {
+            return Err(TrainError::batch("a rank sent fewer counts than sources"));
+        };
+        let mut nodes = nodes.chunks_exact(2);
+        for (merged, &count) in merged.iter_mut().zip(counts) {
+            let scored = nodes.by_ref().take(u32::from_le_bytes(count) as usize);
+            merged.extend(
+                scored.map(|pair| ScoredNode { id: u32::from_le_bytes(pair[0]), score: f32::from_le_bytes(pair[1]) }),
+            );
+        }
+    }
+    merged.par_iter_mut().for_each(|nodes| {
+        nodes.sort_unstable();
+        nodes.truncate(search.k);
+    });
+    Ok(merged)
+}

@@ -1,0 +1,167 @@
+//! Predictions for whole graphs, from real processes: equal for any number of processes, and as accurate as the
+//! evaluation of `train graph`.
+
+mod programs;
+
+use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs, split_dataset};
+use edgecut_graph::{map_npy, write_npy};
+use programs::{TRAIN, assert_close, error_of, fake_parts, run, stderr, trained, unplace};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const NUM_GRAPHS: usize = 1000;
+
+fn train(words: &[&str], model: &Path) -> Output {
+    let mut command = Command::new(TRAIN);
+    command.args(words).arg(model);
+    unplace(&mut command);
+    run(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+}
+
+fn result(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", stderr(output));
+    serde_json::from_slice(&output.stdout).expect("a result")
+}
+
+/// Trains a small model, and returns the result of an evaluation of the saved model.
+fn evaluated(model: &Path, kind: &[&str]) -> Value {
+    let data = ["graph", "--dataset", "fake-graphs", "--json"];
+    let training = ["--num-epochs", "2", "--num-layers", "2", "--hidden-channels", "8", "--nproc-per-node", "2"];
+    result(&train(&[&data[..], &training, kind, &["--save-model"]].concat(), model));
+    result(&train(&[&data[..], &["--load-model"]].concat(), model))
+}
+
+fn predict(model: &Path, out: &Path, flags: &[&str]) -> Output {
+    let out = out.to_str().expect("UTF-8");
+    let words = ["predict", "--dataset", "fake-graphs", "--out", out, "--overwrite", "--json"];
+    train(&[&words[..], flags, &["--load-model"]].concat(), model)
+}
+
+#[test]
+fn classes_of_graphs_have_the_accuracy_of_the_evaluation() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let out = folder.path().join("out");
+    let labels = fake_graphs(&FakeGraphsOptions { num_graphs: NUM_GRAPHS, ..FakeGraphsOptions::default() });
+    let labels = labels.expect("graphs").labels().to_vec();
+    let [_, valid, test] = split_dataset(NUM_GRAPHS, [0.8, 0.1, 0.1], 0).expect("a split");
+    for (kind, pooled) in [
+        (&["--model", "gin"][..], None),
+        (&["--model", "gcn", "--readout", "last", "--pooling", "mean"], Some(8)),
+        (&["--model", "sage", "--no-batch-norm"], None),
+    ] {
+        let expected = evaluated(&model, kind);
+        let all = ["--graphs", "all"];
+        let result = result(&predict(&model, &out, &[&all[..], &["--nproc-per-node", "2"]].concat()));
+        let (shape, classes) = map_npy::<i64>(&out.join("predictions.npy")).expect("classes");
+        assert_eq!(shape, [NUM_GRAPHS]);
+        let share = |graphs: &[u32]| {
+            let right = graphs.iter().filter(|&&graph| classes[graph as usize] == i64::from(labels[graph as usize]));
+            right.count() as f64 / graphs.len() as f64
+        };
+        for (score, graphs) in [("valid_acc", &valid), ("test_acc", &test)] {
+            let difference = expected[score].as_f64().expect("a score") - share(graphs);
+            // Batches of other sizes are rounded differently, which may change a prediction.
+            assert!(difference.abs() < 0.011, "{kind:?}: {score} of {expected} is {}", share(graphs));
+        }
+        let every: Vec<u32> = (0..NUM_GRAPHS as u32).collect();
+        assert_eq!(result["acc"].as_f64(), Some(share(&every)));
+        assert_eq!(result["graphs"], NUM_GRAPHS);
+
+        // Logits and pooled rows do not depend on the processes and on the batches.
+        for rows in ["logit", "embedding"] {
+            let mut expected = Vec::new();
+            for flags in [&["--nproc-per-node", "1"][..], &["--nproc-per-node", "3", "--memory-bytes", "10KB"]] {
+                let output = predict(&model, &out, &[&all[..], flags, &["--output", rows]].concat());
+                assert!(output.status.success(), "{}", stderr(&output));
+                let (shape, values) = map_npy::<f32>(&out.join("predictions.npy")).expect("rows");
+                assert_eq!(shape[0], NUM_GRAPHS);
+                if let (Some(width), "embedding") = (pooled, rows) {
+                    assert_eq!(shape[1], width);
+                }
+                if expected.is_empty() {
+                    expected = values.to_vec();
+                }
+                assert_close(&values, &expected, &format!("{kind:?} {rows}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn files_of_graphs_agree() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let out = folder.path().join("out");
+    evaluated(&model, &[]);
+    let two = ["--nproc-per-node", "2"];
+    let probability = [&two[..], &["--graphs", "all", "--output", "probability"]].concat();
+    result(&predict(&model, &out, &probability));
+    let (shape, expected) = map_npy::<f32>(&out.join("predictions.npy")).expect("probabilities");
+    let width = shape[1];
+    assert!(expected.chunks_exact(width).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5));
+    let expected = expected.to_vec();
+    let rows_of = |name: &str| -> Vec<f32> {
+        let text = std::fs::read_to_string(out.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut lines = text.lines();
+        assert!(lines.next().expect("names").starts_with("graph_id,probability_0,"));
+        lines.flat_map(|line| line.split(',')).map(|number| number.parse().expect("a number")).collect()
+    };
+    let with_ids: Vec<f32> = expected
+        .chunks_exact(width)
+        .enumerate()
+        .flat_map(|(id, row)| [id as f32].into_iter().chain(row.iter().copied()))
+        .collect();
+    result(&predict(&model, &out, &[&probability[..], &["--format", "csv"]].concat()));
+    let files = ["predictions-00000-of-00002.csv", "predictions-00001-of-00002.csv"];
+    assert_close(&files.map(rows_of).concat(), &with_ids, "two files");
+    result(&predict(&model, &out, &[&probability[..], &["--format", "csv", "--gather"]].concat()));
+    assert_close(&rows_of("predictions.csv"), &with_ids, "one file");
+    // A list keeps its order.
+    let list = folder.path().join("list.npy");
+    write_npy(&list, &[3], &[900_i64, 3, 900]).expect("a list");
+    let list = list.to_str().expect("UTF-8");
+    result(&predict(&model, &out, &[&two[..], &["--graphs", list, "--output", "probability"]].concat()));
+    assert_eq!(map_npy::<i64>(&out.join("graph_ids.npy")).expect("ids").1[..], [900, 3, 900]);
+    let (_, listed) = map_npy::<f32>(&out.join("predictions.npy")).expect("probabilities");
+    let of_list: Vec<f32> = [900, 3, 900].iter().flat_map(|&id| expected[id * width..][..width].to_vec()).collect();
+    assert_close(&listed, &of_list, "a list");
+}
+
+#[test]
+fn wrong_requests_for_graphs_are_refused_with_one_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let of_nodes = folder.path().join("nodes.safetensors");
+    let out = folder.path().join("out");
+    evaluated(&model, &[]);
+    let parts = fake_parts(1);
+    trained("node", &parts.path, &of_nodes, &[]);
+    let dir = parts.path.to_str().expect("UTF-8");
+    let list = folder.path().join("list.npy");
+    write_npy(&list, &[2], &[3_i64, 1000]).expect("a list");
+    let list = list.to_str().expect("UTF-8");
+    for (model, flags, status, words) in [
+        (&model, vec![], 2, &["--load-model", "classifies whole graphs", "add --graphs all"][..]),
+        (&model, vec!["--graphs", list], 1, &["list.npy", "graph 1000", "there are 1000"]),
+        (&model, vec!["--graphs", "some"], 1, &["--graphs", "all or a .npy file"]),
+        (&model, vec!["--graphs", "all", "--nodes", "test"], 2, &["--nodes applies to"]),
+        (&model, vec!["--graphs", "all", "--output", "embedding", "--layer", "1"], 2, &["--layer applies to"]),
+        (&model, vec!["--graphs", "all", "--scratch-dir", "/tmp"], 2, &["--scratch-dir applies to"]),
+        (&model, vec!["--graphs", "all", "--output", "score"], 2, &["--graphs applies to rows of graphs"]),
+        (&model, vec!["--graphs", "all", "--dataset", "NONE", "--dataset-root-dir", dir], 1, &["NONE"]),
+        (&of_nodes, vec!["--graphs", "all"], 2, &["--graphs", "not a model of train graph"]),
+    ] {
+        let given = flags.contains(&"--dataset");
+        let out_dir = out.to_str().expect("UTF-8");
+        let data: &[&str] = if given { &[] } else { &["--dataset", "fake-graphs"] };
+        let words_of = [&["predict", "--out", out_dir], data, &flags, &["--load-model"]].concat();
+        let output = train(&words_of, model);
+        let error = error_of(&output);
+        assert_eq!(output.status.code(), Some(status), "{flags:?}: {error}");
+        assert!(words.iter().all(|word| error.contains(word)), "{flags:?}: {error}");
+        let is_empty = std::fs::read_dir(&out).map_or(true, |mut entries| entries.next().is_none());
+        assert!(is_empty, "{flags:?} left files");
+    }
+}

@@ -1,0 +1,369 @@
+//! Scores of pairs, best destinations and learned vectors of models for links, from real processes. All are compared
+//! with brute force over the embeddings that the program writes.
+
+mod programs;
+
+use edgecut_graph::{EdgeTypeId, NodeTypeId, Part, PartitionId, map_npy, write_npy};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::RowAccessor;
+use programs::{
+    Parts, assert_close, error_of, fake_parts, link_parts, parts, predict, predicted, stderr, trained, typed_link_parts,
+};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The rows of all nodes at both ends of an edge type, and its relation vector.
+struct Oracle {
+    src: Vec<f32>,
+    dst: Vec<f32>,
+    relation: Vec<f32>,
+}
+
+impl Oracle {
+    /// Reads the embeddings that the program writes for node types. The graph may have one type.
+    fn new(parts: &Parts, model: &Path, out: &Path, types: Option<[&str; 2]>, relation: Option<Vec<f32>>) -> Self {
+        let rows = |end: usize| {
+            let of_type = types.map_or(vec![], |types| vec!["--node-type", types[end]]);
+            predicted(&parts.path, model, out, &[&["--output", "embedding"], &of_type[..]].concat());
+            map_npy::<f32>(&out.join("predictions.npy")).expect("embeddings").1.to_vec()
+        };
+        let relation = relation.unwrap_or_else(|| vec![1.0; 16]);
+        Self { src: rows(0), dst: rows(1), relation }
+    }
+
+    fn score(&self, src: i64, dst: i64) -> f32 {
+        let row = |rows: &[f32], node: i64| rows[node as usize * 16..][..16].to_vec();
+        let products = row(&self.src, src).into_iter().zip(row(&self.dst, dst)).zip(&self.relation);
+        products.map(|((a, b), r)| a * b * r).sum()
+    }
+
+    fn num_destinations(&self) -> i64 {
+        self.dst.len() as i64 / 16
+    }
+}
+
+/// Returns the known edges of a type as ids of the dataset: training and held-out.
+fn known_edges(parts: &Parts, num_parts: u32, edge_type: EdgeTypeId) -> BTreeSet<(i64, i64)> {
+    let parts: Vec<Part> =
+        (0..num_parts).map(|id| Part::open(&parts.path, PartitionId(id), true).expect("a part")).collect();
+    let originals = |node_type: NodeTypeId| -> Vec<i64> {
+        parts.iter().flat_map(|part| part.nodes(node_type).original_ids.iter().map(|&id| i64::from(id))).collect()
+    };
+    let edges = parts[0].edges(edge_type);
+    let sources = originals(edges.src_type);
+    let destinations = originals(edges.dst_type);
+    let mut known = BTreeSet::new();
+    for part in &parts {
+        let edges = part.edges(edge_type);
+        let start = part.owned(edges.dst_type).start as usize;
+        for row in 0..edges.csc.num_rows() {
+            let neighbors = edges.csc.neighbors(row).iter();
+            known.extend(neighbors.map(|&src| (sources[src as usize], destinations[start + row])));
+        }
+        for list in [&edges.held_out.valid, &edges.held_out.test] {
+            let pairs = list.src.iter().zip(&list.dst[..]);
+            known.extend(pairs.map(|(&src, &dst)| (sources[src as usize], destinations[dst as usize])));
+        }
+    }
+    known
+}
+
+fn array_file(path: PathBuf, shape: &[usize], values: &[i64]) -> String {
+    write_npy(&path, shape, values).expect("an array");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+/// Returns pairs of two types with 400 or 300 nodes. Some occur twice.
+fn some_pairs(num: usize, num_nodes: i64) -> (Vec<i64>, Vec<i64>) {
+    let sources = (0..num as i64).map(|at| at * 7 % num_nodes).collect();
+    let destinations = (0..num as i64).map(|at| at * at % num_nodes).collect();
+    (sources, destinations)
+}
+
+fn scores_of(out: &Path, name: &str) -> (Vec<usize>, Vec<f32>) {
+    let (shape, values) = map_npy::<f32>(&out.join(name)).expect("scores");
+    (shape, values.to_vec())
+}
+
+/// Checks the arrays of `--output top-k` against all scores.
+fn check_top_k(out: &Path, sources: &[i64], k: usize, oracle: &Oracle, known: &BTreeSet<(i64, i64)>, what: &str) {
+    let (shape, destinations) = map_npy::<i64>(&out.join("destinations.npy")).expect("destinations");
+    assert_eq!(shape, [sources.len(), k], "{what}");
+    let (shape, scores) = scores_of(out, "scores.npy");
+    assert_eq!(shape, [sources.len(), k], "{what}");
+    assert_eq!(map_npy::<i64>(&out.join("source_ids.npy")).expect("sources").1[..], *sources, "{what}");
+    for (row, &src) in sources.iter().enumerate() {
+        let found = &destinations[row * k..][..k];
+        let scores = &scores[row * k..][..k];
+        let mut all: Vec<f32> = (0..oracle.num_destinations())
+            .filter(|&dst| !known.contains(&(src, dst)))
+            .map(|dst| oracle.score(src, dst))
+            .collect();
+        all.sort_unstable_by(|a, b| b.total_cmp(a));
+        let num = all.len().min(k);
+        // Scores that are equal but for rounding may change places, so the scores are compared rank by rank, and the
+        // score of each destination.
+        assert_close(&scores[..num], &all[..num], &format!("{what}, source {src}"));
+        assert!(scores[..num].is_sorted_by(|a, b| a >= b), "{what}, source {src}: {scores:?}");
+        let exact: Vec<f32> = found[..num].iter().map(|&dst| oracle.score(src, dst)).collect();
+        assert_close(&scores[..num], &exact, &format!("{what}, destinations of {src}"));
+        assert_eq!(found[..num].iter().collect::<BTreeSet<_>>().len(), num, "{what}, source {src}: distinct");
+        assert!(found[..num].iter().all(|&dst| !known.contains(&(src, dst))), "{what}, source {src}: known");
+        assert!(found[num..].iter().all(|&dst| dst == -1) && scores[num..].iter().all(|score| score.is_nan()));
+    }
+}
+
+#[test]
+fn scores_and_best_destinations_are_those_of_all_pairs() {
+    let two = link_parts(2);
+    let others = [link_parts(1), link_parts(3)];
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let out = folder.path().join("out");
+    trained("link", &two.path, &model, &[]);
+    let oracle = Oracle::new(&two, &model, &out, None, None);
+    let (sources, destinations) = some_pairs(1501, 400);
+    let pairs =
+        array_file(folder.path().join("pairs.npy"), &[2, 1501], &[sources.clone(), destinations.clone()].concat());
+    let expected: Vec<f32> = sources.iter().zip(&destinations).map(|(&src, &dst)| oracle.score(src, dst)).collect();
+    let known = known_edges(&two, 2, EdgeTypeId(0));
+    let few = [17, 399, 0, 5, 17];
+    let list = array_file(folder.path().join("sources.npy"), &[5], &few);
+    let all: Vec<i64> = (0..400).collect();
+    // Several blocks, fewer and more processes than parts, and processes that share parts unevenly.
+    for (parts, flags) in [
+        (&two, &["--nproc-per-node", "2"][..]),
+        (&two, &["--nproc-per-node", "1", "--memory-bytes", "20KB"]),
+        (&others[0], &["--nproc-per-node", "2", "--memory-bytes", "30KB"]),
+        (&others[1], &["--nproc-per-node", "2"]),
+        (&others[1], &["--nproc-per-node", "1"]),
+        (&two, &["--nproc-per-node", "3", "--memory-bytes", "10KB"]),
+    ] {
+        let what = format!("{} {flags:?}", parts.path.display());
+        let result = predicted(&parts.path, &model, &out, &[flags, &["--output", "score", "--pairs", &pairs]].concat());
+        assert_eq!(result["pairs"], 1501);
+        let (shape, scores) = scores_of(&out, "scores.npy");
+        assert_eq!(shape, [1501]);
+        assert_close(&scores, &expected, &what);
+        for (text, sources, k) in [("all", &all[..], "7"), (&list, &few, "399")] {
+            let flags = [flags, &["--output", "top-k", "--sources", text, "--top-k", k]].concat();
+            let k = k.parse().expect("a number");
+            predicted(&parts.path, &model, &out, &flags);
+            check_top_k(&out, sources, k, &oracle, &BTreeSet::new(), &what);
+            predicted(&parts.path, &model, &out, &[&flags[..], &["--exclude-known"]].concat());
+            check_top_k(&out, sources, k, &oracle, &known, &what);
+        }
+    }
+    // The excluded edges are some of the best: the model has learned them.
+    assert!(known.len() > 1000, "{} edges", known.len());
+    // A K above the number of nodes is padded.
+    predicted(&two.path, &model, &out, &["--output", "top-k", "--sources", &list, "--top-k", "500"]);
+    check_top_k(&out, &few, 500, &oracle, &BTreeSet::new(), "more than all");
+}
+
+#[test]
+fn typed_graphs_are_scored_by_relation() {
+    let two = typed_link_parts(2);
+    let three = typed_link_parts(3);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let out = folder.path().join("out");
+    trained("link", &two.path, &model, &["--decoder", "distmult"]);
+    // Relation vectors need no graph.
+    let exported = |flags: &[&str]| {
+        let mut command = Command::new(programs::TRAIN);
+        command.args(["predict", "--load-model"]).arg(&model).arg("--out").arg(&out).args(["--overwrite", "--json"]);
+        programs::unplace(&mut command);
+        let output = programs::run(command.args(flags).stdout(Stdio::piped()).stderr(Stdio::piped()));
+        assert!(output.status.success(), "{}", stderr(&output));
+    };
+    exported(&["--output", "relation"]);
+    let (shape, relations) = map_npy::<f32>(&out.join("predictions.npy")).expect("relations");
+    assert_eq!(shape, [6, 16]);
+    let names = std::fs::read(out.join("relation_names.json")).expect("names");
+    let names: Vec<String> = serde_json::from_slice(&names).expect("a list");
+    assert_eq!(names.len(), 6);
+    let (sources, destinations) = some_pairs(500, 300);
+    let pairs =
+        array_file(folder.path().join("pairs.npy"), &[2, 500], &[sources.clone(), destinations.clone()].concat());
+    // One edge type by its full name and one by its relation.
+    for number in [0, 4] {
+        let ends: Vec<&str> = names[number].split("__").collect();
+        let name = if number == 0 { names[number].as_str() } else { ends[1] };
+        let relation = relations[number * 16..][..16].to_vec();
+        let oracle = Oracle::new(&two, &model, &out, Some([ends[0], ends[2]]), Some(relation));
+        let known = known_edges(&two, 2, EdgeTypeId(number as u16));
+        let expected: Vec<f32> = sources.iter().zip(&destinations).map(|(&src, &dst)| oracle.score(src, dst)).collect();
+        for (parts, processes) in [(&two, "2"), (&three, "2"), (&two, "1"), (&two, "3")] {
+            let flags = ["--edge-type", name, "--nproc-per-node", processes];
+            predicted(&parts.path, &model, &out, &[&flags[..], &["--output", "score", "--pairs", &pairs]].concat());
+            assert_close(&scores_of(&out, "scores.npy").1, &expected, &names[number]);
+            let top = ["--output", "top-k", "--sources", "all", "--top-k", "9", "--exclude-known"];
+            predicted(&parts.path, &model, &out, &[&flags[..], &top].concat());
+            check_top_k(&out, &(0..300).collect::<Vec<i64>>(), 9, &oracle, &known, &names[number]);
+        }
+    }
+    let error = error_of(&predict(&two.path, &model, &out, &["--overwrite", "--output", "score", "--pairs", &pairs]));
+    assert!(error.contains("--edge-type") && error.contains(&names[5]), "{error}");
+
+    // The table of the node type without features is what the model file holds.
+    exported(&["--output", "table", "--node-type", "v2"]);
+    let (shape, table) = map_npy::<f32>(&out.join("predictions.npy")).expect("a table");
+    assert_eq!(shape, [300, 16]);
+    let path = model.as_path();
+    let device = Default::default();
+    let (_, _, tables) = edgecut_trainer::model_file::load_model::<
+        edgecut_trainer::Cpu,
+        edgecut_trainer::models::LinkModelConfig,
+    >(path, &device)
+    .expect("the model");
+    assert_eq!(tables.len(), 1);
+    assert_eq!(tables[0].values, table.to_vec());
+    // As a CSV file, in blocks.
+    exported(&["--output", "table", "--format", "csv", "--memory-bytes", "5KB"]);
+    let text = std::fs::read_to_string(out.join("predictions.csv")).expect("a file");
+    let mut lines = text.lines();
+    assert!(lines.next().expect("names").starts_with("node_id,embedding_0,embedding_1,"));
+    let values = lines.flat_map(|line| line.split(',').skip(1)).map(|number| number.parse().expect("a number"));
+    assert_eq!(values.collect::<Vec<f32>>(), tables[0].values);
+}
+
+#[test]
+fn tables_have_the_scores_of_the_arrays() {
+    let parts = link_parts(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let out = folder.path().join("out");
+    trained("link", &parts.path, &model, &[]);
+    let (sources, destinations) = some_pairs(1001, 400);
+    let pairs =
+        array_file(folder.path().join("pairs.npy"), &[2, 1001], &[sources.clone(), destinations.clone()].concat());
+    let two = ["--nproc-per-node", "2"];
+    let of_pairs = [&two[..], &["--output", "score", "--pairs", &pairs]].concat();
+    predicted(&parts.path, &model, &out, &of_pairs);
+    let (_, expected) = scores_of(&out, "scores.npy");
+    let lines_of = |name: &str, header: &str| -> Vec<Vec<f64>> {
+        let text = std::fs::read_to_string(out.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some(header));
+        lines.map(|line| line.split(',').map(|number| number.parse().expect("a number")).collect()).collect()
+    };
+    let expected: Vec<Vec<f64>> = sources
+        .iter()
+        .zip(&destinations)
+        .zip(&expected)
+        .map(|((&src, &dst), &score)| vec![src as f64, dst as f64, f64::from(score)])
+        .collect();
+    // The files of the ranks are stretches of the pairs, so their rows follow each other.
+    predicted(&parts.path, &model, &out, &[&of_pairs[..], &["--format", "csv"]].concat());
+    let files = ["scores-00000-of-00002.csv", "scores-00001-of-00002.csv"];
+    let found = |rows: Vec<Vec<f64>>, what: &str| {
+        assert_eq!(rows.len(), expected.len(), "{what}");
+        for (found, expected) in rows.iter().zip(&expected) {
+            assert_eq!(found[..2], expected[..2], "{what}");
+            assert!((found[2] - expected[2]).abs() < 1e-4, "{what}: {found:?} for {expected:?}");
+        }
+    };
+    found(files.iter().flat_map(|name| lines_of(name, "src,dst,score")).collect(), "two files");
+    predicted(&parts.path, &model, &out, &[&of_pairs[..], &["--format", "csv", "--gather"]].concat());
+    found(lines_of("scores.csv", "src,dst,score"), "one file");
+
+    let top = [&two[..], &["--output", "top-k", "--sources", "all", "--top-k", "390", "--exclude-known"]].concat();
+    predicted(&parts.path, &model, &out, &top);
+    let (_, destinations) = map_npy::<i64>(&out.join("destinations.npy")).expect("destinations");
+    let (_, scores) = scores_of(&out, "scores.npy");
+    let mut expected = Vec::new();
+    for (at, (&dst, &score)) in destinations.iter().zip(&scores).enumerate().filter(|(_, (dst, _))| **dst >= 0) {
+        expected.push((at as i64 / 390, at as i64 % 390 + 1, dst, score));
+    }
+    assert!(expected.len() < destinations.len(), "some rows are padded");
+    predicted(&parts.path, &model, &out, &[&top[..], &["--format", "parquet"]].concat());
+    let mut rows = Vec::new();
+    for name in ["top_k-00000-of-00002.parquet", "top_k-00001-of-00002.parquet"] {
+        let file = std::fs::File::open(out.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        for row in SerializedFileReader::new(file).expect("a Parquet file").get_row_iter(None).expect("rows") {
+            let row = row.expect("a row");
+            let long = |column: usize| row.get_long(column).expect("a number");
+            rows.push((long(0), long(1), long(2), row.get_float(3).expect("a score")));
+        }
+    }
+    assert_eq!(rows.len(), expected.len());
+    for (found, expected) in rows.iter().zip(&expected) {
+        assert_eq!((found.0, found.1), (expected.0, expected.1));
+        assert!((found.3 - expected.3).abs() < 1e-4, "{found:?} for {expected:?}");
+    }
+    predicted(&parts.path, &model, &out, &[&top[..], &["--format", "csv", "--gather"]].concat());
+    assert_eq!(lines_of("top_k.csv", "src,rank,dst,score").len(), expected.len());
+}
+
+#[test]
+fn wrong_requests_are_refused_with_one_error() {
+    let links = link_parts(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("links.safetensors");
+    let of_nodes = folder.path().join("nodes.safetensors");
+    trained("link", &links.path, &model, &[]);
+    let nodes = fake_parts(2);
+    trained("node", &nodes.path, &of_nodes, &[]);
+    let out = folder.path().join("out");
+    let file = |name: &str, shape: &[usize], ids: &[i64]| array_file(folder.path().join(name), shape, ids);
+    let pairs = file("pairs.npy", &[2, 2], &[1, 2, 3, 4]);
+    let beyond = file("beyond.npy", &[2, 2], &[1, 2, 3, 400]);
+    let wide = file("wide.npy", &[2, 3, 1], &[1, 2, 3, 4, 5, 6]);
+    let columns = file("columns.npy", &[3, 2], &[1, 2, 3, 4, 5, 6]);
+    let empty = file("empty.npy", &[2, 0], &[]);
+    let negative = file("negative.npy", &[2], &[3, -1]);
+    let far = file("far.npy", &[2], &[3, 401]);
+    let score = ["--output", "score", "--pairs"];
+    let top = ["--output", "top-k", "--top-k"];
+    for (flags, status, words) in [
+        (vec!["--output", "score"], 2, &["--pairs is missing"][..]),
+        ([&score[..], &[&beyond]].concat(), 1, &["beyond.npy", "destination 400", "there are 400"]),
+        ([&score[..], &[&wide]].concat(), 1, &["wide.npy", "[2, 3, 1]", "expected [2, n]"]),
+        ([&score[..], &[&columns]].concat(), 1, &["columns.npy", "[3, 2]", "expected [2, n]"]),
+        ([&score[..], &[&empty]].concat(), 1, &["empty.npy", "no pairs"]),
+        ([&score[..], &[&negative]].concat(), 1, &["negative.npy", "-1"]),
+        ([&score[..], &["absent.npy"]].concat(), 1, &["--pairs", "absent.npy"]),
+        ([&score[..], &[&pairs, "--edge-type", "likes"]].concat(), 1, &["--edge-type", "no edge type likes"]),
+        ([&score[..], &[&pairs, "--nodes", "test"]].concat(), 2, &["--nodes applies to"]),
+        ([&score[..], &[&pairs, "--layer", "1"]].concat(), 2, &["--layer"]),
+        ([&score[..], &[&pairs, "--gather"]].concat(), 2, &["--gather"]),
+        (vec!["--output", "class", "--pairs", &pairs], 2, &["--pairs applies to --output score"]),
+        (vec!["--output", "embedding", "--exclude-known"], 2, &["--exclude-known applies to --output top-k"]),
+        (vec!["--output", "embedding", "--edge-type", "edge"], 2, &["--edge-type applies to"]),
+        ([&top[..], &["3"]].concat(), 2, &["--sources is missing"]),
+        (vec!["--output", "top-k", "--sources", "all"], 2, &["--top-k is missing"]),
+        ([&top[..], &["0", "--sources", "all"]].concat(), 2, &["--top-k"]),
+        ([&top[..], &["3", "--sources", &far]].concat(), 1, &["far.npy", "source 401", "there are 400"]),
+        ([&top[..], &["3", "--sources", &negative]].concat(), 1, &["negative.npy", "-1"]),
+        ([&top[..], &["3", "--sources", "some"]].concat(), 1, &["--sources", "all or a .npy file"]),
+        (vec!["--output", "relation"], 2, &["--dataset-root-dir applies to"]),
+        (vec!["--graphs", "all"], 2, &["--dataset is missing"]),
+    ] {
+        let output = predict(&links.path, &model, &out, &flags);
+        let error = error_of(&output);
+        assert_eq!(output.status.code(), Some(status), "{flags:?}: {error}");
+        assert!(words.iter().all(|word| error.contains(word)), "{flags:?}: {error}");
+        let is_empty = std::fs::read_dir(&out).map_or(true, |mut entries| entries.next().is_none());
+        assert!(is_empty, "{flags:?} left files");
+    }
+    // A model of another task, and a graph with other features.
+    let output = predict(&nodes.path, &of_nodes, &out, &[&score[..], &[&pairs]].concat());
+    let error = error_of(&output);
+    assert!(output.status.code() == Some(2) && error.contains("needs a model for links"), "{error}");
+    let error = error_of(&predict(&parts(2, 1).path, &model, &out, &[&score[..], &[&pairs]].concat()));
+    assert!(error.contains("the model was trained for another graph"), "{error}");
+    let exported = |model: &Path, kind: &str| {
+        let mut command = Command::new(programs::TRAIN);
+        command.args(["predict", "--output", kind, "--load-model"]).arg(model).arg("--out").arg(&out);
+        programs::unplace(&mut command);
+        error_of(&programs::run(command.stdout(Stdio::piped()).stderr(Stdio::piped())))
+    };
+    let error = exported(&model, "relation");
+    assert!(error.contains("dot") && error.contains("no relation vectors"), "{error}");
+    let error = exported(&model, "table");
+    assert!(error.contains("has no embedding tables"), "{error}");
+    let error = exported(&of_nodes, "relation");
+    assert!(error.contains("needs a model for links"), "{error}");
+}
