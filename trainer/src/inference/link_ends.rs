@@ -139,7 +139,7 @@ impl LinkEnds {
 }
 
 /// Returns the rows of nodes, which are global ids. A row that several pairs read is requested once.
-fn pulled(rows: &DistRows, nodes: &[u32]) -> Result<TensorData, TrainError> {
+pub(crate) fn pulled(rows: &DistRows, nodes: &[u32]) -> Result<TensorData, TrainError> {
     let mut distinct = nodes.to_vec();
     distinct.sort_unstable();
     distinct.dedup();

@@ -20,6 +20,7 @@ pub use graphs::{GraphPredictionConfig, WantedGraphRows, predict_graphs};
 pub use layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise};
 pub(crate) use layer_wise::{layer_wise_types, write_rows};
 pub use layered_model::LayeredModel;
+pub(crate) use link_ends::pulled;
 pub use link_ends::{LinkEnds, encode_link_ends, link_edge_type};
 pub use predict::{Neighborhoods, PredictionConfig, PredictionJob, WantedRows, predict_link_rows, predict_node};
 pub use progress::{InferenceProgress, InferenceStep};

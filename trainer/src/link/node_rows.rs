@@ -3,11 +3,13 @@
 use super::config::LinkTrainingConfig;
 use crate::batch_input::{BatchOptions, tensor_batches};
 use crate::embeddings::Embeddings;
-use crate::inference::{InferenceStep, LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise_types, write_rows};
+use crate::inference::{
+    InferenceStep, LayerWiseConfig, LayerWiseInput, LayeredModel, layer_wise_types, pulled, write_rows,
+};
 use crate::models::{GraphSchema, LinkModel, Mode};
 use crate::ops::{GnnBackend, consumed};
 use crate::train_error::TrainError;
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::Tensor;
 use edgecut_cluster::ProcessGroup;
 use edgecut_dist_loader::{DistNeighborLoader, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler, DistRows, RowsWriter};
@@ -168,30 +170,13 @@ impl NodeRows {
         for (sources, candidates) in sources.chunks(at_once).zip(candidates.chunks(at_once * num.max(1))) {
             let count = sources.len();
             let types = vec![edge_type.0; count];
-            let query = model.decoder.query(self.select::<B>(src_rows, sources, device)?, &types);
-            let candidates = self.select::<B>(dst_rows, candidates, device)?;
+            let query = model.decoder.query(Tensor::<B, 2>::from_data(pulled(src_rows, sources)?, device), &types);
+            let candidates = Tensor::<B, 2>::from_data(pulled(dst_rows, candidates)?, device);
             let channels = dst_rows.dim();
             let products = candidates.reshape([count, num, channels]) * query.reshape([count, 1, channels]);
             scores.extend(products.sum_dim(2).into_data().iter::<f32>());
             consumed();
         }
         Ok(scores)
-    }
-
-    /// Returns rows as a tensor. Each node is requested once.
-    fn select<B: GnnBackend>(
-        &self,
-        rows: &DistRows,
-        nodes: &[u32],
-        device: &B::Device,
-    ) -> Result<Tensor<B, 2>, TrainError> {
-        let mut distinct = nodes.to_vec();
-        distinct.sort_unstable();
-        distinct.dedup();
-        let values = self.node.handle().block_on(rows.pull(&distinct))?;
-        let rows = Tensor::<B, 2>::from_data(TensorData::new(values, [distinct.len(), rows.dim()]), device);
-        let position = |node: &u32| distinct.partition_point(|other| other < node) as i64;
-        let positions: Vec<i64> = nodes.iter().map(position).collect();
-        Ok(rows.select(0, Tensor::<B, 1, Int>::from_data(&positions[..], device)))
     }
 }
