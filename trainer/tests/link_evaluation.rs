@@ -227,7 +227,8 @@ fn shared_negatives_are_ranked_as_by_ogb() {
     let mut graph = graph();
     let held_out = &mut graph.edge_types[0].held_out;
     for (list, seed) in [(&mut held_out.valid, 3), (&mut held_out.test, 5)] {
-        let (src, dst) = (ids(SHARED, seed).into(), ids(SHARED, seed + 1).into());
+        let src = ids(SHARED, seed).into();
+        let dst = ids(SHARED, seed + 1).into();
         list.negatives = Some(GivenNegatives::Shared { src, dst });
     }
     let arrays = folder.path().join("arrays");

@@ -117,7 +117,7 @@ impl FilteredRanking {
             world.all_reduce(&mut most, ReduceOp::Max)?;
             let at_once = (SCORES_AT_ONCE / (most[0] as usize).max(1)).clamp(1, EDGES_AT_ONCE);
             for chunk in of_type.chunks(at_once) {
-                let counts = rank_chunk(chunk, rows, &candidates, known, model, device, world)?;
+                let counts = rank_chunk((chunk, known), rows, &candidates, model, device, world)?;
                 // Ties count half, so that a model that gives all pairs the same score gets the expected rank.
                 for [above, tied] in counts {
                     ranks.add(1.0 + above as f64 + tied as f64 / 2.0);
@@ -147,10 +147,9 @@ impl FilteredRanking {
 /// Returns for each edge the number of nodes over all ranks that score above its ranked end, and the number of nodes with
 /// an equal score.
 fn rank_chunk<B: GnnBackend>(
-    edges: &[RankedEnd],
+    (edges, known): (&[RankedEnd], &Known),
     rows: &NodeRows,
     candidates: &Candidates<B>,
-    known: &Known,
     model: &LinkModel<B>,
     device: &B::Device,
     world: &mut ProcessGroup,
@@ -223,7 +222,7 @@ fn known(node: &DistGraph, ends: &[RankedEnd], world: &mut ProcessGroup) -> Resu
             }
         };
         match end {
-            End::Destination => for_each_edge(node, edge_type, |src, dst| add(src, dst)),
+            End::Destination => for_each_edge(node, edge_type, add),
             End::Source => {
                 // The known sources of a destination may have their rows on other ranks, so they are gathered. Only the
                 // first of the ranks that share a part sends its edges.
