@@ -253,6 +253,41 @@ fn shared_negatives_are_ranked_as_by_ogb() {
     }
 }
 
+/// Reverse edge types have the reversed pairs. Each type is ranked among its own, so the metrics stay the same.
+#[test]
+fn edge_types_do_not_share_their_negatives() {
+    const SHARED: usize = 300;
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.safetensors");
+    let mut graph = graph();
+    let held_out = &mut graph.edge_types[0].held_out;
+    for (list, seed) in [(&mut held_out.valid, 3), (&mut held_out.test, 5)] {
+        let src = ids(SHARED, seed).into();
+        let dst = ids(SHARED, seed + 1).into();
+        list.negatives = Some(GivenNegatives::Shared { src, dst });
+    }
+    graph.add_reverse_edges();
+    let two = written_by(&graph, 2);
+    train(&two.path, &model, &[]);
+    let flags = ["--eval", "layer-wise", "--metric", "hits@20"];
+    let one_type = evaluate(&two.path, 2, &model, &[&flags[..], &["--edge-types", "to"]].concat());
+    let both = evaluate(&two.path, 2, &model, &flags);
+    assert_eq!(both["test"]["edges"].as_u64(), one_type["test"]["edges"].as_u64().map(|edges| 2 * edges));
+    for name in ["mrr", "hits@20", "roc_auc", "average_precision"] {
+        // The scores of reversed pairs are equal, because the decoder is symmetric.
+        assert!((score(&both, "test", name) - score(&one_type, "test", name)).abs() < 1e-3, "{both} and {one_type}");
+    }
+    // Only one of two types has negatives, so they are not the default.
+    let Some(GivenNegatives::Shared { .. }) = graph.edge_types[1].held_out.test.negatives.take() else {
+        panic!("the reverse type has reversed pairs")
+    };
+    graph.edge_types[1].held_out.valid.negatives = None;
+    let some = written_by(&graph, 2);
+    let found = evaluate(&some.path, 2, &model, &["--eval", "layer-wise"]);
+    assert_eq!(found["test"]["edges"], both["test"]["edges"]);
+    assert!(found["test"]["roc_auc"].is_null(), "sampled negatives: {found}");
+}
+
 #[test]
 fn both_ends_are_ranked_among_all_nodes() {
     let folder = tempfile::tempdir().expect("a folder");

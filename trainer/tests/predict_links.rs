@@ -157,9 +157,9 @@ fn scores_and_best_destinations_are_those_of_all_pairs() {
     }
     // The excluded edges are some of the best: the model has learned them.
     assert!(known.len() > 1000, "{} edges", known.len());
-    // A K above the number of nodes is padded.
-    predicted(&two.path, &model, &out, &["--output", "top-k", "--sources", &list, "--top-k", "500"]);
-    check_top_k(&out, &few, 500, &oracle, &BTreeSet::new(), "more than all");
+    // All nodes.
+    predicted(&two.path, &model, &out, &["--output", "top-k", "--sources", &list, "--top-k", "400"]);
+    check_top_k(&out, &few, 400, &oracle, &BTreeSet::new(), "all");
 }
 
 #[test]
@@ -337,6 +337,7 @@ fn wrong_requests_are_refused_with_one_error() {
         ([&top[..], &["0", "--sources", "all"]].concat(), 2, &["--top-k"]),
         ([&top[..], &["3", "--sources", &far]].concat(), 1, &["far.npy", "source 401", "there are 400"]),
         ([&top[..], &["3", "--sources", &negative]].concat(), 1, &["negative.npy", "-1"]),
+        ([&top[..], &["401", "--sources", "all"]].concat(), 1, &["--top-k 401", "only 400 destinations"]),
         ([&top[..], &["3", "--sources", "some"]].concat(), 1, &["--sources", "all or a .npy file"]),
         (vec!["--output", "relation"], 2, &["--dataset-root-dir applies to"]),
         (vec!["--graphs", "all"], 2, &["--dataset is missing"]),

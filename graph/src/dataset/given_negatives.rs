@@ -102,7 +102,10 @@ impl GivenNegatives {
                 in_range(dst, num_nodes[1], "destination")
             }
             Self::Shared { src, dst } => {
-                if src.len() != dst.len() || src.is_empty() {
+                if src.is_empty() {
+                    return Err(format!("the list of negatives of {edges} is empty"));
+                }
+                if src.len() != dst.len() {
                     return Err(format!(
                         "{} sources but {} destinations of negatives of {edges}",
                         src.len(),

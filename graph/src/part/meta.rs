@@ -179,8 +179,8 @@ impl Meta {
                     ("test_edges", held_out),
                     ("valid_edge_times", held_out && e.held_out_has_times),
                     ("test_edge_times", held_out && e.held_out_has_times),
-                    ("valid_negatives", e.negatives[0].is_some()),
-                    ("test_negatives", e.negatives[1].is_some()),
+                    ("valid_negatives", held_out && e.negatives[0].is_some()),
+                    ("test_negatives", held_out && e.negatives[1].is_some()),
                 ];
                 let optional = optional.into_iter().filter(|&(_, is_there)| is_there).map(|(file, _)| file);
                 names.extend(["indptr", "indices"].into_iter().chain(optional).map(|file| format!("{dir}/{file}.npy")));

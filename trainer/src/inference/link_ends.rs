@@ -50,8 +50,8 @@ pub fn encode_link_ends<'s, B: GnnBackend>(
     Ok(LinkEnds { edge_type, src, dst })
 }
 
-/// Returns the edge type with a name, which is that of a relation or `author__writes__paper`. `None` is the only edge
-/// type of the graph.
+/// Returns the edge type that a name selects: a relation, or a full name such as `author__writes__paper`. `None` selects
+/// the only edge type of the graph.
 ///
 /// # Errors
 /// [`TrainError::Config`] for a name that no edge type or several have, and without a name if there are several.
@@ -59,6 +59,7 @@ pub fn link_edge_type(meta: &Meta, name: Option<&str>) -> Result<EdgeTypeId, Tra
     match (name, &meta.edge_types[..]) {
         (Some(name), _) => edge_type(meta, name),
         (None, [_]) => Ok(EdgeTypeId(0)),
+        (None, []) => Err(TrainError::Config { what: "the graph has no edge types".into() }),
         (None, all) => {
             let names: Vec<String> =
                 all.iter().map(|edges| format!("{}__{}__{}", edges.src_type, edges.relation, edges.dst_type)).collect();

@@ -102,7 +102,8 @@ pub enum LinkEvaluation {
     Sampled(usize),
     /// All nodes of the destination's type, excluding those of known edges.
     Filtered,
-    /// The negatives that the dataset gives. Edge types without given negatives are not evaluated.
+    /// The negatives that the dataset gives. Edge types without given negatives are not evaluated, unless none has any,
+    /// which is an error.
     Given,
 }
 
@@ -229,7 +230,7 @@ impl fmt::Display for LinkLoss {
 /// # Errors
 /// [`TrainError::Config`] for an unknown or ambiguous name, if no edges are held out for validation, or if the metric
 /// does not support the evaluation.
-pub(super) fn target_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec<EdgeTypeId>, TrainError> {
+pub fn target_edge_types(meta: &Meta, config: &LinkTrainingConfig) -> Result<Vec<EdgeTypeId>, TrainError> {
     let fail = |what: String| Err(TrainError::Config { what: format!("dataset {}: {what}", meta.dataset) });
     if config.metric.needs_all_scores() && config.evaluation == LinkEvaluation::Filtered {
         let metric = config.metric;

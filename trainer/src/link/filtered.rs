@@ -4,7 +4,7 @@ use super::config::{LinkTrainingConfig, RankedEnds, target_edge_types};
 use super::judged::depth_of;
 use super::node_rows::NodeRows;
 use super::scores::LinkScores;
-use crate::gather::all_gather_large;
+use crate::gather::{all_gather_large, all_gather_records};
 use crate::metrics::RankingMetrics;
 use crate::models::LinkModel;
 use crate::ops::{GnnBackend, matmul};
@@ -19,14 +19,16 @@ use std::sync::Arc;
 
 /// The maximum number of scores in memory at once, 32 MiB in `f32`.
 const SCORES_AT_ONCE: usize = 1 << 23;
+/// The bytes of a pair of ids.
+const PAIR_BYTES: usize = 2 * size_of::<u32>();
 /// The maximum number of edges that are ranked at once.
 const EDGES_AT_ONCE: usize = 1024;
 
 /// The filtered ranking of held-out edges: each edge is ranked against the pairs of its source with all nodes of its
 /// destination's type, except the destinations of known edges (Bordes et al., "Translating embeddings for modeling
 /// multi-relational data", NIPS 2013), and for both ends also against the pairs of its destination with all nodes of its
-/// source's type. Every rank scores the nodes whose rows it holds for the edges of all ranks; only rows of known ends
-/// and counts cross the network.
+/// source's type. Every rank scores the nodes whose rows it holds for the edges of all ranks; only rows of
+/// given ends, known sources of ranked destinations and counts cross the network.
 pub(super) struct FilteredRanking {
     node: Arc<DistGraph>,
     depth: u32,
@@ -235,10 +237,10 @@ fn known(node: &DistGraph, ends: &[RankedEnd], world: &mut ProcessGroup) -> Resu
                         }
                     });
                 }
-                for theirs in all_gather_large(world, bytemuck::cast_slice(&pairs))? {
-                    let theirs = bytemuck::pod_collect_to_vec::<u8, u32>(&theirs);
+                all_gather_records(world, bytemuck::cast_slice(&pairs), PAIR_BYTES, |theirs| {
+                    let theirs = bytemuck::pod_collect_to_vec::<u8, u32>(theirs);
                     theirs.chunks_exact(2).for_each(|pair| add(pair[0], pair[1]));
-                }
+                })?;
             }
         }
     }

@@ -76,8 +76,29 @@ impl GivenRanking {
         device: &B::Device,
         world: &mut ProcessGroup,
     ) -> Result<LinkScores, TrainError> {
+        if !self.is_shared {
+            return self.run_types(&self.edge_types, split, model, rows, device, world);
+        }
+        // The edges of a type share the negatives of their own type only.
+        let mut of_types = Vec::new();
+        for edge_type in self.edge_types.chunks(1) {
+            of_types.push(self.run_types(edge_type, split, model, rows, device, world)?);
+        }
+        Ok(LinkScores::mean(&of_types))
+    }
+
+    /// Ranks the edges of some types among their negatives.
+    fn run_types<B: GnnBackend>(
+        &self,
+        edge_types: &[EdgeTypeId],
+        split: Split,
+        model: &LinkModel<B>,
+        rows: &NodeRows,
+        device: &B::Device,
+        world: &mut ProcessGroup,
+    ) -> Result<LinkScores, TrainError> {
         let mut judged = Judged::new(self.metric, self.is_shared);
-        let pieces = self.pieces(split);
+        let pieces = self.pieces(edge_types, split);
         let mut most = [pieces.len() as u64];
         world.all_reduce(&mut most, ReduceOp::Max)?;
         for step in 0..most[0] as usize {
@@ -96,10 +117,10 @@ impl GivenRanking {
     }
 
     /// Returns the pieces of this rank's pairs. Ranks that share a part take its pairs in turn.
-    fn pieces(&self, split: Split) -> Vec<Piece> {
+    fn pieces(&self, edge_types: &[EdgeTypeId], split: Split) -> Vec<Piece> {
         let (sharers, mine) = self.node.replicas();
         let mut pieces = Vec::new();
-        for &edge_type in &self.edge_types {
+        for &edge_type in edge_types {
             let list = self.list(edge_type, split);
             let mut add = |pairs: Pairs, len: usize| {
                 let own = len.saturating_sub(mine).div_ceil(sharers);

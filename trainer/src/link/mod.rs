@@ -22,7 +22,9 @@ mod task;
 
 pub use batch::LinkTensorBatch;
 pub(crate) use config::edge_type;
-pub use config::{LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig, RankedEnds, link_model_config};
+pub use config::{
+    LinkEvaluation, LinkLoss, LinkMetric, LinkTrainingConfig, RankedEnds, link_model_config, target_edge_types,
+};
 pub use evaluator::LinkEvaluator;
 pub use scores::{LinkResult, LinkScores};
 pub use task::LinkTask;

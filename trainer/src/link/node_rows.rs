@@ -165,17 +165,21 @@ impl NodeRows {
         let edges = self.node.part().edges(edge_type);
         let src_rows = self.of_type(edges.src_type)?;
         let dst_rows = self.of_type(edges.dst_type)?;
+        // A block has whole rows of candidates, or a part of one row.
         let at_once = (CANDIDATES_AT_ONCE / num.max(1)).max(1);
+        let channels = dst_rows.dim();
         let mut scores = Vec::with_capacity(candidates.len());
         for (sources, candidates) in sources.chunks(at_once).zip(candidates.chunks(at_once * num.max(1))) {
-            let count = sources.len();
-            let types = vec![edge_type.0; count];
+            let types = vec![edge_type.0; sources.len()];
             let query = model.decoder.query(Tensor::<B, 2>::from_data(pulled(src_rows, sources)?, device), &types);
-            let candidates = Tensor::<B, 2>::from_data(pulled(dst_rows, candidates)?, device);
-            let channels = dst_rows.dim();
-            let products = candidates.reshape([count, num, channels]) * query.reshape([count, 1, channels]);
-            scores.extend(products.sum_dim(2).into_data().iter::<f32>());
-            consumed();
+            for candidates in candidates.chunks(CANDIDATES_AT_ONCE) {
+                let num_each = candidates.len() / sources.len();
+                let rows = Tensor::<B, 2>::from_data(pulled(dst_rows, candidates)?, device);
+                let rows = rows.reshape([sources.len(), num_each, channels]);
+                let products = rows * query.clone().reshape([sources.len(), 1, channels]);
+                scores.extend(products.sum_dim(2).into_data().iter::<f32>());
+                consumed();
+            }
         }
         Ok(scores)
     }

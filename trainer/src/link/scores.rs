@@ -47,6 +47,30 @@ impl LinkScores {
         }
     }
 
+    /// Returns the mean of the scores of several kinds of edges, weighted by their numbers.
+    pub(super) fn mean(kinds: &[Self]) -> Self {
+        let edges: u64 = kinds.iter().map(|kind| kind.edges).sum();
+        let mean = |metric: &dyn Fn(&Self) -> Option<f64>| {
+            let with_edges = kinds.iter().filter(|kind| kind.edges > 0);
+            let sum: Option<f64> = with_edges.map(|kind| Some(metric(kind)? * kind.edges as f64)).sum();
+            sum.filter(|_| edges > 0).map(|sum| sum / edges as f64)
+        };
+        let depth = kinds.iter().find_map(|kind| kind.hits_at).map(|(depth, _)| depth);
+        let mut histogram = ScoreHistogram::default();
+        kinds.iter().filter_map(|kind| kind.histogram.as_ref()).for_each(|of_kind| histogram.merge(of_kind));
+        Self {
+            edges,
+            mrr: mean(&|kind| kind.mrr),
+            hits_at_1: mean(&|kind| kind.hits_at_1),
+            hits_at_3: mean(&|kind| kind.hits_at_3),
+            hits_at_10: mean(&|kind| kind.hits_at_10),
+            hits_at: depth.and_then(|depth| Some((depth, mean(&|kind| kind.hits_at.map(|(_, share)| share))?))),
+            roc_auc: mean(&|kind| kind.roc_auc),
+            average_precision: mean(&|kind| kind.average_precision),
+            histogram: Some(histogram),
+        }
+    }
+
     /// Returns the value of one metric.
     pub fn get(&self, metric: LinkMetric) -> Option<f64> {
         match metric {

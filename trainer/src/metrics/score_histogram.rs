@@ -35,6 +35,13 @@ impl ScoreHistogram {
         counts[bin] += 1;
     }
 
+    /// Adds the counts of another histogram.
+    pub fn merge(&mut self, other: &Self) {
+        let bins =
+            self.positives.iter_mut().zip(&other.positives).chain(self.negatives.iter_mut().zip(&other.negatives));
+        bins.for_each(|(count, others)| *count += others);
+    }
+
     /// Adds the counts of all other ranks. Every rank must call this.
     ///
     /// # Errors

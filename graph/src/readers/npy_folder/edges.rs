@@ -81,6 +81,11 @@ impl EdgeFiles {
                 let of_edges = RowCount::held_out_edges(edges.len(), &list.path);
                 let times = times_file.map(|path| read_times(&path, of_edges)).transpose()?.flatten();
                 let is_shared = find(files.shared)?.is_some();
+                if let Some(path) = negatives_file.as_ref().filter(|_| edges.is_empty()) {
+                    let edges = list.path.display();
+                    let why = format!("{edges} has no edges that these negatives belong to: remove one of them");
+                    return Err(GraphError::format(path, why));
+                }
                 let negatives =
                     negatives_file.map(|path| read_negatives(path, is_shared, edges.len(), counts)).transpose()?;
                 Ok(EdgeList { times, negatives, ..edges })

@@ -8,7 +8,7 @@ use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent};
 use crate::serving::{self, Serving};
 use crate::traffic_table;
 use edgecut_graph::META_FILE;
-use edgecut_trainer::link::{LinkEvaluation, LinkResult, LinkScores, LinkTrainingConfig};
+use edgecut_trainer::link::{LinkEvaluation, LinkResult, LinkScores, LinkTrainingConfig, target_edge_types};
 use edgecut_trainer::{EpochCost, EpochReport, TrainingBackend};
 use serde::Serialize;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) fn run<B: TrainingBackend>(args: &LinkArgs, rank: &Rank, device: &B::
     let mut config = args.config(num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
     serving::run(&args.job, &args.part, rank, args, |job| {
         config.training.step = args.device.step_options(job.gradient_sum);
-        if args.links.eval_negatives.is_none() && has_given_negatives(job) {
+        if args.links.eval_negatives.is_none() && gives_negatives(&config, job)? {
             config.evaluation = LinkEvaluation::Given;
         }
         let reporter = Reporter::new(
@@ -48,10 +48,14 @@ pub(crate) fn run<B: TrainingBackend>(args: &LinkArgs, rank: &Rank, device: &B::
     })
 }
 
-/// Returns true if the dataset gives negatives, and the job can rank against them.
-fn has_given_negatives(job: &Serving<'_>) -> bool {
-    let edge_types = &job.node.part().meta().edge_types;
-    !job.node.is_client() && edge_types.iter().any(|edges| edges.negatives.iter().any(Option::is_some))
+/// Returns true if the dataset gives negatives for all edge types to evaluate, and the job can rank against them.
+fn gives_negatives(config: &LinkTrainingConfig, job: &Serving<'_>) -> anyhow::Result<bool> {
+    if job.node.is_client() || config.training.sampler.temporal.is_some() {
+        return Ok(false);
+    }
+    let meta = job.node.part().meta();
+    let edge_types = target_edge_types(meta, config)?;
+    Ok(edge_types.iter().all(|e| meta.edge_types[e.index()].negatives.iter().any(Option::is_some)))
 }
 
 fn evaluate<B: TrainingBackend>(

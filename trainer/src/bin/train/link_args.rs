@@ -156,7 +156,8 @@ impl LinkArgs {
         let is_filtered = links.eval_negatives == Some(LinkEvaluation::Filtered);
         if matches!(links.metric, LinkMetric::RocAuc | LinkMetric::AveragePrecision) && is_filtered {
             bail!(UsageError(format!(
-                "--metric {} needs sampled or given negatives, but --eval-negatives is all: give --eval-negatives a number",
+                "--metric {} needs sampled or given negatives, but --eval-negatives is all: give --eval-negatives a number \
+                 or given",
                 links.metric
             )));
         }

@@ -1,4 +1,4 @@
-//! Integers in `.npy` files of any integer type.
+//! Integers of 32 or 64 bits in `.npy` files.
 
 use anyhow::{anyhow, bail};
 use edgecut_graph::{NpyElement, map_npy, npy_shape};

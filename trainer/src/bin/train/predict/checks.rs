@@ -16,7 +16,7 @@ pub(crate) fn check(args: &PredictArgs) -> anyhow::Result<()> {
         flags(args).into_iter().find(|(_, is_given, of)| *is_given && !of.contains(&request))
     {
         let of: Vec<&str> = requests.iter().map(|request| request.flags()).collect();
-        let what = format!("{flag} applies to {}: leave it out, or ask for that", of.join(", and to "));
+        let what = format!("{flag} applies to {}: leave {flag} out, or change the other flags", of.join(", and to "));
         bail!(UsageError(what));
     }
     let wrong = if args.layer.is_some() && args.output != Rows::Embedding {
@@ -36,7 +36,7 @@ pub(crate) fn check(args: &PredictArgs) -> anyhow::Result<()> {
     } else if args.ogb_submission.is_some() && args.nodes == "all" {
         "--ogb-submission contains test nodes: add --nodes test, or a .npy file with their ids"
     } else if args.gather && args.format == Format::Npy {
-        "--gather: --format npy is always one file: leave it out, or use --format csv or parquet"
+        "--gather: --format npy is always one file: leave out --gather, or use --format csv or parquet"
     } else if request.reads_parts() && args.part.server_list().is_some() {
         "--servers: predictions need the parts on the nodes that compute: give --dataset-root-dir"
     } else if request == Nodes && is_of_graphs(args) {

@@ -26,6 +26,10 @@ const BLOCK: usize = 1 << 14;
 
 pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
     let selection = Selection::read(&args.nodes)?;
+    if let (Some(submission), Selection::Listed(..)) = (args.ogb_submission, &selection) {
+        // The number of nodes is checked before anything is computed.
+        submission.ids(args, Some(&[]))?;
+    }
     let scratch_dir = scratch_dir(args)?;
     prepare_out(args, rank)?;
     let flags = PredictFlags { args, listed: selection.checksum() };

@@ -57,7 +57,9 @@ impl OrderedRows<'_> {
             _ => None,
         };
         let most = BYTES_AT_ONCE / (size * self.width.max(1) * size_of::<f32>());
-        for step in turns(self.num_rows, self.block.min(most).max(1), size) {
+        // All ranks get rows, also if there are fewer than fit into one block.
+        let block = self.block.min(most).min(self.num_rows.div_ceil(size)).max(1);
+        for step in turns(self.num_rows, block, size) {
             let mine = compute(step[rank].clone())?;
             // Rank 0 has computed its own rows.
             let sent: &[f32] = if rank == 0 { &[] } else { &mine };

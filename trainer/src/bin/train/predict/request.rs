@@ -40,7 +40,7 @@ impl Request {
     pub(super) fn flags(self) -> &'static str {
         match self {
             Self::Nodes => "rows of nodes (--output class, probability, logit or embedding)",
-            Self::Graphs => "rows of graphs (the same, with --graphs)",
+            Self::Graphs => "rows of graphs (--graphs with --output class, probability, logit or embedding)",
             Self::Pairs => "--output score",
             Self::TopK => "--output top-k",
             Self::Table => "--output table",

@@ -17,6 +17,9 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
 
+/// The number of rows of a table that are written at once.
+const BLOCK: usize = 1 << 16;
+
 /// The result that `--json` prints.
 #[derive(Serialize)]
 struct TableResult<'a> {
@@ -60,17 +63,20 @@ fn write_table<B: TrainingBackend>(
         ),
     };
     let size = table_of(args, &embeddings)?;
-    if world.rank() != 0 {
-        return Ok(size.num_nodes);
+    let columns = Columns::of_rows(&["node_id"], args.output, size.dim);
+    let mut file = (world.rank() == 0).then(|| RowsFile::create(args, columns, size.num_nodes)).transpose()?;
+    for first in (0..size.num_nodes).step_by(BLOCK) {
+        if let Some(file) = &mut file {
+            let nodes: Vec<u32> = (first as u32..(first + BLOCK).min(size.num_nodes) as u32).collect();
+            let values = embeddings.rows(&size, &nodes).context("--load-model")?;
+            file.push(&nodes, Values::Numbers(values))?;
+        }
+        // Meeting at every block bounds the wait for rank 0 to the time of one block.
+        world.barrier()?;
     }
-    let mut file = RowsFile::create(args, Columns::of_rows(&["node_id"], args.output, size.dim), size.num_nodes)?;
-    let block = (args.memory_bytes as usize / (2 * size.dim.max(1) * size_of::<f32>())).clamp(1, u32::MAX as usize);
-    for first in (0..size.num_nodes).step_by(block) {
-        let nodes: Vec<u32> = (first as u32..(first + block).min(size.num_nodes) as u32).collect();
-        let values = embeddings.rows(&size, &nodes).context("--load-model")?;
-        file.push(&nodes, Values::Numbers(values))?;
+    if let Some(file) = file {
+        file.commit()?;
     }
-    file.commit()?;
     Ok(size.num_nodes)
 }
 

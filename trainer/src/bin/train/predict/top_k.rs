@@ -10,7 +10,7 @@ use super::values::Values;
 use super::{PredictFlags, prepare_out, scratch_dir};
 use crate::place::Rank;
 use crate::serving;
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use edgecut_trainer::TrainingBackend;
 use edgecut_trainer::inference::{ScoredNode, TopDestinations, TopDestinationsConfig};
 use serde::Serialize;
@@ -36,7 +36,11 @@ pub(super) fn run<B: TrainingBackend>(args: &PredictArgs, rank: &Rank, device: &
     let flags = PredictFlags { args, listed: sources.checksum() };
     serving::run(&args.job, &args.part, rank, &flags, |job| {
         let start = Instant::now();
-        let (edge_type, [num_nodes, _]) = edge_type(args, job.node.part())?;
+        let (edge_type, [num_nodes, num_destinations]) = edge_type(args, job.node.part())?;
+        ensure!(
+            top_k <= num_destinations,
+            "--top-k {top_k}: there are only {num_destinations} destinations: ask for at most as many"
+        );
         check_ids(&format!("--sources {text}"), sources.listed().unwrap_or_default(), "source", num_nodes)?;
         let progress = Progress::new(&args.job, job.world.rank());
         let (model, ends) = encode::<B>(args, edge_type, scratch_dir, &progress, job, device)?;
