@@ -131,8 +131,7 @@ impl Shard {
     /// - `state`: `[num_rows, 3 * dim]`, as [`state`](Self::state) returns it
     pub(crate) fn set_state(&self, version: u64, state: &[f32]) {
         self.rows.write().unwrap_or_else(PoisonError::into_inner).copy_from_slice(state);
-        *self.pending.lock().unwrap_or_else(PoisonError::into_inner) =
-            Pending { version, by_version: BTreeMap::new() };
+        *self.pending.lock().unwrap_or_else(PoisonError::into_inner) = Pending { version, by_version: BTreeMap::new() };
         self.version.send_replace(version);
     }
 

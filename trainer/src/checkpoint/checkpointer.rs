@@ -228,8 +228,7 @@ impl Checkpointer {
                 ..Manifest::new(run.clone(), position, world.size())
             };
             manifest.write(&folder, local.start)?;
-            sync_folder(&config.dir)
-                .map_err(|source| CheckpointError::Write { path: config.dir.clone(), source })?;
+            sync_folder(&config.dir).map_err(|source| CheckpointError::Write { path: config.dir.clone(), source })?;
         }
         // An old checkpoint is removed only when the new one is complete on all nodes.
         world.barrier()?;

@@ -70,10 +70,12 @@ impl Checkpoints {
             );
             return Err(CheckpointError::Refused { what });
         }
-        let mut checkpoints = Self { config, run, complete: complete.iter().map(|(steps, _)| *steps).collect(), resumed: None };
+        let mut checkpoints =
+            Self { config, run, complete: complete.iter().map(|(steps, _)| *steps).collect(), resumed: None };
         if let Some(newest) = checkpoints.complete.last() {
             let name = manifest_name(first_rank(world));
-            let manifest = found.iter().find(|found| found.steps == *newest).and_then(|found| found.manifests.get(&name));
+            let manifest =
+                found.iter().find(|found| found.steps == *newest).and_then(|found| found.manifests.get(&name));
             if let Some(manifest) = manifest {
                 checkpoints.check(manifest, world.rank())?;
                 checkpoints.resumed = Some(manifest.position);
@@ -109,7 +111,10 @@ impl Checkpoints {
         let refused = |what: String| Err(CheckpointError::Refused { what });
         let anew = "or start a new run in another `checkpoint_dir`";
         if let Some(what) = difference(&self.config.settings, &manifest.settings) {
-            return refused(format!("{what} in the checkpoint {}: resume with the same value, {anew}", folder.display()));
+            return refused(format!(
+                "{what} in the checkpoint {}: resume with the same value, {anew}",
+                folder.display()
+            ));
         }
         if self.config.graph != manifest.graph {
             let what = "the data of this run is not that of the checkpoint";

@@ -114,7 +114,8 @@ where
         _world: &ProcessGroup,
     ) -> Result<TrainingEpoch<TensorBatch<B>>, TrainError> {
         let cache = self.cache.as_ref();
-        let batches = tensor_batches_from(&self.loader, (epoch, first_step), &self.schema, self.options, cache, &self.device);
+        let batches =
+            tensor_batches_from(&self.loader, (epoch, first_step), &self.schema, self.options, cache, &self.device);
         Ok(TrainingEpoch { num_steps: self.loader.num_steps(), batches: Box::new(batches) })
     }
 

@@ -129,9 +129,15 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             let termination = if has_checkpoints { Some(Termination::catch()?) } else { None };
             let termination = termination.as_ref();
             match &cli.command {
-                Command::Node(args) => on_device!(args.device.of_rank(&mut rank)?, node::run, args, &rank, termination)?,
-                Command::Link(args) => on_device!(args.device.of_rank(&mut rank)?, link::run, args, &rank, termination)?,
-                Command::Graph(args) => on_device!(args.device.of_rank(&mut rank)?, graph::run, args, &rank, termination)?,
+                Command::Node(args) => {
+                    on_device!(args.device.of_rank(&mut rank)?, node::run, args, &rank, termination)?
+                }
+                Command::Link(args) => {
+                    on_device!(args.device.of_rank(&mut rank)?, link::run, args, &rank, termination)?
+                }
+                Command::Graph(args) => {
+                    on_device!(args.device.of_rank(&mut rank)?, graph::run, args, &rank, termination)?
+                }
                 Command::Sample(args) => sample::run(args, &rank)?,
                 Command::Predict(args) => on_device!(args.device.of_rank(&mut rank)?, predict::run, args, &rank)?,
                 Command::Report(_) | Command::Sweep(_) => {}

@@ -9,8 +9,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// The start of each line, before the number of the attempt. Fields are in alphabetical order.
-const ATTEMPT: &str = "{\"attempt\":";
+/// The field of the attempt, before its number.
+const ATTEMPT: &str = "\"attempt\":";
 
 /// A metrics file in JSON Lines format. Each line is written with one call, so that a reader during the run sees only
 /// complete lines. A restarted attempt appends to the lines of earlier attempts. A run that continues from a checkpoint
@@ -29,7 +29,7 @@ impl MetricsFile {
         let open = || -> std::io::Result<File> {
             // Devices and pipes cannot be read again.
             if let Some(epochs) = kept_epochs.filter(|_| path.is_file()) {
-                write_output(path, &kept_lines(&std::fs::read(path)?, epochs, attempt.number))?;
+                write_output(path, &kept_lines(&std::fs::read(path)?, epochs, attempt.number).as_bytes())?;
                 return OpenOptions::new().append(true).open(path);
             }
             if !attempt.is_restart() {
@@ -59,8 +59,8 @@ impl MetricsFile {
 
 /// Returns the lines of the first `epochs` epochs. They become lines of this attempt, which continues them, so that a
 /// report shows all of them.
-fn kept_lines(text: &[u8], epochs: u64, attempt: u64) -> Vec<u8> {
-    let mut kept = Vec::new();
+fn kept_lines(text: &[u8], epochs: u64, attempt: u64) -> String {
+    let mut kept = String::new();
     let mut last = 0;
     for line in text.split_inclusive(|&byte| byte == b'\n') {
         let Ok(Value::Object(fields)) = serde_json::from_slice(line) else { continue };
@@ -70,12 +70,13 @@ fn kept_lines(text: &[u8], epochs: u64, attempt: u64) -> Vec<u8> {
         let Some(epoch) = epoch.filter(|&epoch| is_epoch && epoch <= epochs && epoch > last) else { continue };
         last = epoch;
         // The text is kept, because numbers that are parsed and written again may differ in the last digit.
-        match line.strip_prefix(ATTEMPT.as_bytes()) {
-            Some(rest) => {
-                kept.extend(format!("{ATTEMPT}{attempt}").into_bytes());
-                kept.extend(rest.iter().skip_while(|byte| byte.is_ascii_digit()));
+        let text = String::from_utf8_lossy(line);
+        match text.split_once(ATTEMPT) {
+            Some((before, after)) => {
+                let after = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
+                kept.push_str(&format!("{before}{ATTEMPT}{attempt}{after}"));
             }
-            None => kept.extend(line),
+            None => kept.push_str(&text),
         }
     }
     kept
@@ -123,10 +124,12 @@ mod tests {
     fn a_resumed_run_continues_after_the_lines_of_the_epochs_before() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("metrics.jsonl");
-        let line = |attempt: u64, epoch: u64| format!("{{\"attempt\":{attempt},\"epoch\":{epoch},\"event\":\"epoch\"}}\n");
+        let line =
+            |attempt: u64, epoch: u64| format!("{{\"attempt\":{attempt},\"epoch\":{epoch},\"event\":\"epoch\"}}\n");
         let other = "{\"attempt\":0,\"event\":\"result\"}\n";
         let all = [&line(0, 1), &line(0, 2), &line(0, 3), other, "{\"att"].concat();
-        for (kept, expected) in [(2, line(1, 1) + &line(1, 2)), (0, String::new()), (9, (1..4).map(|e| line(1, e)).collect())]
+        for (kept, expected) in
+            [(2, line(1, 1) + &line(1, 2)), (0, String::new()), (9, (1..4).map(|e| line(1, e)).collect())]
         {
             std::fs::write(&path, &all).expect("a file");
             drop(MetricsFile::open(&path, &Attempt { number: 1, run: None }, Some(kept)).expect("a file"));
