@@ -97,7 +97,9 @@ pub(crate) fn tensor_batches_from<B: GnnBackend>(
     cache: Option<&FeatureCache<B>>,
     device: &B::Device,
 ) -> BatchIter<Result<TensorBatch<B>, TrainError>> {
-    let (device, schema, cache) = (device.clone(), Arc::clone(schema), cache.cloned());
+    let device = device.clone();
+    let schema = Arc::clone(schema);
+    let cache = cache.cloned();
     let biased = options.gcn_norm && loader.sampler().is_weighted();
     loader.epoch_map_from(epoch, first_step, move |batch| {
         if biased {

@@ -353,7 +353,7 @@ fn another_run_and_damaged_files_are_refused() {
     assert_eq!(training.complete(), [first, second, third]);
     std::fs::write(training.folder(third).join("node-00000.json"), "{").expect("a damaged manifest");
     let error = error_of(&run(&mut training.stored(&epochs("3"))));
-    assert!(error.contains("node-00000.json: the file is damaged"), "{error}");
+    assert!(error.contains("node-00000.json is damaged"), "{error}");
 }
 
 #[test]
@@ -387,6 +387,18 @@ fn nodes_without_a_shared_file_system_agree_on_a_checkpoint() {
     let (outcome, text) = job(&nodes, "4");
     assert!(text.contains(nodes[0].folder(complete[0]).to_str().expect("UTF-8")), "{text}");
     assert_eq!(outcome, whole);
+    // The second node has lost all of its files, as if the rank ran on another one.
+    std::fs::remove_dir_all(nodes[1].checkpoints()).expect("removed");
+    let port = free_port().to_string();
+    let flags = |rank: usize| ["--node-rank".to_owned(), rank.to_string(), "--master-port".to_owned(), port.clone()];
+    let start = |rank: usize| {
+        let mut command = nodes[rank].stored(&["--num-epochs", "4", "--resume"]);
+        command.args(flags(rank)).spawn().expect("start train")
+    };
+    for output in [0, 1].map(start).map(end) {
+        assert!(stderr(&output).contains("but not the file of rank 1"), "{}", stderr(&output));
+    }
+    assert!(!nodes[0].complete().is_empty(), "nothing is removed");
 }
 
 #[test]

@@ -236,7 +236,7 @@ impl Checkpointer {
         let num_old = complete.len().saturating_sub(config.keep.max(1));
         for steps in complete.drain(..num_old) {
             if is_first {
-                remove(&folder_of(&config.dir, steps), local.start);
+                remove(&folder_of(&config.dir, steps));
             }
         }
         self.pending = None;

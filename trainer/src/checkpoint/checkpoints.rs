@@ -2,13 +2,15 @@
 
 use super::cadence::Cadence;
 use super::error::CheckpointError;
-use super::manifest::{Found, Manifest, find, folder_of, manifest_name, remove};
+use super::manifest::{Found, Manifest, find, folder_of, remove};
 use super::rank_state::{Position, RankState};
 use super::state_file::{read_state, state_file_name};
 use edgecut_cluster::{ProcessGroup, Termination};
 use edgecut_output::check_output;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// The settings of checkpoints.
@@ -24,6 +26,9 @@ pub struct CheckpointConfig {
     /// True to continue from the newest checkpoint in the folder, if there is one. False refuses a folder with
     /// checkpoints.
     pub resume: bool,
+    /// The number of epochs of the run. It may not be less than that of the checkpoint, whose best model may be that of a
+    /// later epoch.
+    pub num_epochs: u64,
     /// The settings that a run must have to continue from a checkpoint of this one, as JSON texts by name.
     pub settings: BTreeMap<String, String>,
     /// The fingerprint of the data.
@@ -60,7 +65,7 @@ impl Checkpoints {
             .map_err(|source| CheckpointError::Write { path: dir.clone(), source })?;
         let found = find(dir)?;
         check_world_size(dir, &found, world.size())?;
-        let complete = agree(&found, world)?;
+        let complete = agree(dir, &found, world)?;
         let run = random_name(world)?;
         if !config.resume && !complete.is_empty() {
             let what = format!(
@@ -73,9 +78,8 @@ impl Checkpoints {
         let mut checkpoints =
             Self { config, run, complete: complete.iter().map(|(steps, _)| *steps).collect(), resumed: None };
         if let Some(newest) = checkpoints.complete.last() {
-            let name = manifest_name(first_rank(world));
-            let manifest =
-                found.iter().find(|found| found.steps == *newest).and_then(|found| found.manifests.get(&name));
+            let newest = found.iter().find(|found| found.steps == *newest);
+            let manifest = newest.and_then(|found| found.manifest_of(&state_file_name(world.rank())));
             if let Some(manifest) = manifest {
                 checkpoints.check(manifest, world.rank())?;
                 checkpoints.resumed = Some(manifest.position);
@@ -83,7 +87,7 @@ impl Checkpoints {
         }
         if world.cluster().local_rank() == 0 {
             let left = found.iter().filter(|found| !checkpoints.complete.contains(&found.steps));
-            left.for_each(|found| remove(&found.path, first_rank(world)));
+            left.for_each(|found| remove(&found.path));
         }
         // No rank may write before the remains are removed.
         world.barrier()?;
@@ -120,19 +124,25 @@ impl Checkpoints {
             let what = "the data of this run is not that of the checkpoint";
             return refused(format!("{what} {}: resume with the same data, {anew}", folder.display()));
         }
+        let num_epochs = self.config.num_epochs;
+        let finished = manifest.position.epoch;
+        if finished > num_epochs {
+            let what = format!("`num_epochs` is {num_epochs}, but the checkpoint has {finished} epochs");
+            return refused(format!("{what}: give at least {finished}"));
+        }
         let name = state_file_name(rank);
         let verified = match manifest.files.iter().find(|file| file.name == name) {
             Some(file) => file.verify(&folder),
-            None => Err("the checkpoint has no file of this rank".to_owned()),
+            None => Err(io::Error::new(ErrorKind::NotFound, "the checkpoint has no file of this rank")),
         };
-        verified.map_err(|what| {
+        verified.map_err(|source| {
             let older = self.complete.iter().rev().nth(1).map(|&steps| folder_of(&self.config.dir, steps));
             let then = match older {
                 Some(older) => format!("to resume from the older checkpoint {}", older.display()),
                 None => "to start anew, since there is no older checkpoint".to_owned(),
             };
             let remedy = format!("remove the folder {} on all nodes {then}", folder.display());
-            CheckpointError::Damaged { path: folder.join(&name), what, remedy }
+            CheckpointError::Damaged { path: folder.join(&name), remedy, source }
         })
     }
 }
@@ -156,18 +166,42 @@ fn check_world_size(dir: &Path, found: &[Found], world_size: usize) -> Result<()
     Err(CheckpointError::Refused { what })
 }
 
+/// The checkpoints of one rank.
+#[derive(Default, Serialize, Deserialize)]
+struct OfRank {
+    complete: BTreeSet<Complete>,
+    /// The steps for which the rank has written its file, whether or not its node has completed the checkpoint.
+    written: BTreeSet<u64>,
+}
+
 /// Returns the checkpoints that are complete on all nodes, in the order of their steps.
-fn agree(found: &[Found], world: &mut ProcessGroup) -> Result<Vec<Complete>, CheckpointError> {
-    let name = manifest_name(first_rank(world));
-    let of_node = |found: &Found| Some((found.steps, found.manifests.get(&name)?.run.clone()));
-    let mine: BTreeSet<Complete> = found.iter().filter_map(of_node).collect();
+///
+/// # Errors
+/// [`CheckpointError::Refused`] if there is none, although some rank has a complete checkpoint of which another rank has
+/// no file: it may run on another node than before. To start anew would remove the checkpoints.
+fn agree(dir: &Path, found: &[Found], world: &mut ProcessGroup) -> Result<Vec<Complete>, CheckpointError> {
+    let name = state_file_name(world.rank());
+    let of_node = |found: &Found| Some((found.steps, found.manifest_of(&name)?.run.clone()));
+    let written = found.iter().filter(|found| found.files.contains(&name)).map(|found| found.steps);
+    let mine = OfRank { complete: found.iter().filter_map(of_node).collect(), written: written.collect() };
     let bytes = serde_json::to_vec(&mine).unwrap_or_default();
-    let mut complete = mine;
-    for other in world.all_gather(&bytes)? {
-        let other: BTreeSet<Complete> = serde_json::from_slice(&other).unwrap_or_default();
-        complete.retain(|checkpoint| other.contains(checkpoint));
+    let all: Vec<OfRank> =
+        world.all_gather(&bytes)?.iter().map(|other| serde_json::from_slice(other).unwrap_or_default()).collect();
+    let mut common = mine.complete;
+    common.retain(|checkpoint| all.iter().all(|rank| rank.complete.contains(checkpoint)));
+    if common.is_empty() {
+        let mut any = all.iter().flat_map(|rank| &rank.complete);
+        let lost = any.find_map(|(steps, _)| Some((steps, all.iter().position(|rank| !rank.written.contains(steps))?)));
+        if let Some((steps, rank)) = lost {
+            let what = format!(
+                "{} has a checkpoint after {steps} steps on some node, but not the file of rank {rank}: start every \
+                 rank on the node on which it ran, or remove the folder on all nodes to start anew",
+                dir.display()
+            );
+            return Err(CheckpointError::Refused { what });
+        }
     }
-    Ok(complete.into_iter().collect())
+    Ok(common.into_iter().collect())
 }
 
 /// Returns a random name that rank 0 chooses.

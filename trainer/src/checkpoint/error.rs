@@ -25,14 +25,14 @@ pub enum CheckpointError {
         source: io::Error,
     },
     /// A file whose content is not the content that was written.
-    #[error("{}: {what}; {remedy}", path.display())]
+    #[error("{} is damaged: {remedy}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// The damage.
-        what: String,
         /// The remedy.
         remedy: String,
+        /// The damage.
+        source: io::Error,
     },
     /// A checkpoint of a run with other settings, ranks or data, or one that the run may not overwrite.
     #[error("{what}")]

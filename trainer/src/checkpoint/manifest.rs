@@ -66,24 +66,24 @@ impl Manifest {
     /// [`CheckpointError::Damaged`] if the file is not a manifest of this version; [`CheckpointError::Read`].
     fn read(path: &Path) -> Result<Self, CheckpointError> {
         let folder = path.parent().unwrap_or(path).display();
-        let damaged = |what: String| CheckpointError::Damaged {
+        let damaged = |source: io::Error| CheckpointError::Damaged {
             path: path.to_owned(),
-            what,
             remedy: format!("remove the folder {folder}"),
+            source,
         };
         let bytes = fs::read(path).map_err(|source| CheckpointError::Read { path: path.to_owned(), source })?;
-        let manifest: Self =
-            serde_json::from_slice(&bytes).map_err(|error| damaged(format!("the file is damaged: {error}")))?;
+        let manifest: Self = serde_json::from_slice(&bytes).map_err(|error| damaged(error.into()))?;
         if (manifest.format.as_str(), manifest.version) != (FORMAT, VERSION) {
             let found = format!("{} {}", manifest.format, manifest.version);
-            return Err(damaged(format!("this program reads {FORMAT} {VERSION}, but the file is {found}")));
+            let what = format!("this program reads {FORMAT} {VERSION}, but the file is {found}");
+            return Err(damaged(io::Error::new(ErrorKind::InvalidData, what)));
         }
         Ok(manifest)
     }
 }
 
 /// Returns the name of the manifest of the node whose lowest rank is `first_rank`.
-pub(super) fn manifest_name(first_rank: usize) -> String {
+fn manifest_name(first_rank: usize) -> String {
     format!("node-{first_rank:05}.json")
 }
 
@@ -107,6 +107,15 @@ pub(super) struct Found {
     pub(super) steps: u64,
     /// The manifests by file name, of this node and of others with the same file system.
     pub(super) manifests: BTreeMap<String, Manifest>,
+    /// The names of all files.
+    pub(super) files: Vec<String>,
+}
+
+impl Found {
+    /// Returns the manifest that lists a file; `None` if the checkpoint is not complete for the rank that wrote it.
+    pub(super) fn manifest_of(&self, file: &str) -> Option<&Manifest> {
+        self.manifests.values().find(|manifest| manifest.files.iter().any(|listed| listed.name == file))
+    }
 }
 
 /// Returns the folders of checkpoints in `dir`.
@@ -129,18 +138,22 @@ pub(super) fn find(dir: &Path) -> Result<Vec<Found>, CheckpointError> {
         let Ok(steps) = digits.parse() else { continue };
         let path = dir.join(&name);
         let mut manifests = BTreeMap::new();
-        for file in names(&path)?.into_iter().filter(|file| is_manifest(file)) {
-            manifests.insert(file.clone(), Manifest::read(&path.join(&file))?);
+        let files = names(&path)?;
+        for file in files.iter().filter(|file| is_manifest(file)) {
+            manifests.insert(file.clone(), Manifest::read(&path.join(file))?);
         }
-        found.push(Found { path, steps, manifests });
+        found.push(Found { path, steps, manifests, files });
     }
     found.sort_by_key(|found| found.steps);
     Ok(found)
 }
 
-/// Removes the checkpoint of a node: first the manifest, so that no partly removed checkpoint counts as complete.
-/// Something that cannot be removed only takes space, so errors are ignored.
-pub(super) fn remove(folder: &Path, first_rank: usize) {
-    let _ = fs::remove_file(folder.join(manifest_name(first_rank)));
+/// Removes a checkpoint: first the manifests, so that no partly removed checkpoint counts as complete. Something that
+/// cannot be removed only takes space, so errors are ignored.
+pub(super) fn remove(folder: &Path) {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    for file in files.filter(|file| file.file_name().to_str().is_some_and(is_manifest)) {
+        let _ = fs::remove_file(file.path());
+    }
     let _ = fs::remove_dir_all(folder);
 }

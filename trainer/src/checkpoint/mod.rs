@@ -16,6 +16,7 @@
 //!     every: Cadence::Epochs(1),
 //!     keep: 2,
 //!     resume: true,
+//!     num_epochs: 10,
 //!     settings: [("lr".to_owned(), "0.01".to_owned())].into(),
 //!     graph: "fake".to_owned(),
 //!     termination: None,

@@ -5,7 +5,7 @@ use super::rank_state::RankState;
 use edgecut_output::OutputFile;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::Path;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -43,8 +43,8 @@ impl StateFile {
     /// Checks the length and the checksum of the file in this folder.
     ///
     /// # Errors
-    /// A description of the damage.
-    pub(crate) fn verify(&self, folder: &Path) -> Result<(), String> {
+    /// The file cannot be read, or [`ErrorKind::InvalidData`] with a description of the damage.
+    pub(crate) fn verify(&self, folder: &Path) -> io::Result<()> {
         let read = || -> io::Result<(u64, String)> {
             let mut file = File::open(folder.join(&self.name))?;
             let mut buffer = vec![0; BUFFER_BYTES];
@@ -60,12 +60,14 @@ impl StateFile {
                 }
             }
         };
-        let (bytes, xxh3) = read().map_err(|error| error.to_string())?;
+        let (bytes, xxh3) = read()?;
         if bytes != self.bytes {
-            return Err(format!("the file has {bytes} bytes, but {} were written", self.bytes));
+            let what = format!("the file has {bytes} bytes, but {} were written", self.bytes);
+            return Err(io::Error::new(ErrorKind::InvalidData, what));
         }
         if xxh3 != self.xxh3 {
-            return Err(format!("the checksum of the file is {xxh3}, but {} was written", self.xxh3));
+            let what = format!("the checksum of the file is {xxh3}, but {} was written", self.xxh3);
+            return Err(io::Error::new(ErrorKind::InvalidData, what));
         }
         Ok(())
     }

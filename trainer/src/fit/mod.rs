@@ -109,7 +109,6 @@ where
     let metric = task.evaluator().metric();
     let mut progress: Progress<ScoresOf<T, B, M>> = Progress::new(config);
     if let Some(stored) = restored {
-        check_num_epochs(stored.position.epoch, config)?;
         let run = Resumed { settings: &settings, metric: &metric, embeddings: task.embeddings_mut() };
         (model, optimizer) = run.restore(stored, model, optimizer, &mut progress, world, observer)?;
     }
@@ -225,15 +224,4 @@ where
     let result = task.evaluator().result(best_epoch, valid, test);
     let embeddings = std::mem::take(task.embeddings_mut());
     Ok(Fitted { model, settings, embeddings, result, history: progress.history })
-}
-
-/// Refuses a run that is to have fewer epochs than its checkpoint, whose best model may be that of a later epoch.
-fn check_num_epochs(finished: u64, config: &FitConfig) -> Result<(), TrainError> {
-    let num_epochs = config.num_epochs;
-    if finished <= num_epochs {
-        return Ok(());
-    }
-    let what =
-        format!("`num_epochs` is {num_epochs}, but the checkpoint has {finished} epochs: give at least {finished}");
-    Err(TrainError::Config { what })
 }

@@ -60,6 +60,7 @@ pub(crate) struct CheckpointArgs {
 pub(crate) struct RunIdentity<'a, F> {
     /// The flags that are equal on all ranks.
     pub(crate) flags: &'a F,
+    pub(crate) num_epochs: u64,
     /// Settings that are not among these.
     pub(crate) settings: Vec<(&'static str, String)>,
     /// The fingerprint of the data.
@@ -83,6 +84,7 @@ impl CheckpointArgs {
             every: self.checkpoint_every,
             keep: self.keep as usize,
             resume: self.resume,
+            num_epochs: run.num_epochs,
             settings: run.settings()?,
             graph: run.graph.clone(),
             termination: termination.cloned(),

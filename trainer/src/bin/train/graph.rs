@@ -39,7 +39,12 @@ pub(crate) fn run<B: TrainingBackend>(
         let by_test = args.data.protocol == Protocol::BestMeanEpoch;
         let judge = if by_test { "test" } else { "valid" };
         let settings = vec![("precision", config.step.precision.to_string())];
-        let run = RunIdentity { flags: args, settings, graph: format!("{:016x}", graphs.fingerprint()) };
+        let run = RunIdentity {
+            flags: args,
+            num_epochs: config.num_epochs,
+            settings,
+            graph: format!("{:016x}", graphs.fingerprint()),
+        };
         config.checkpoints = args.checkpoints.open(&run, termination, world)?;
         let checkpoints = config.checkpoints.as_ref();
         let kept = (false, args.checkpoints.kept_epochs(checkpoints));

@@ -33,11 +33,11 @@ pub(crate) fn run<B: TrainingBackend>(
             ("feature_precision", args.memory.feature_precision.to_string()),
             ("precision", config.training.step.precision.to_string()),
         ];
-        let run = RunIdentity { flags: args, settings, graph: job.node.part().meta().fingerprint() };
+        let num_epochs = config.training.num_epochs;
+        let run = RunIdentity { flags: args, num_epochs, settings, graph: job.node.part().meta().fingerprint() };
         config.training.checkpoints = args.checkpoints.open(&run, termination, job.world)?;
         let checkpoints = config.training.checkpoints.as_ref();
         let kept = (job.has_embeddings(), args.checkpoints.kept_epochs(checkpoints));
-        let num_epochs = config.training.num_epochs;
         let reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, kept, job.world)?;
         say_resumed(&reporter, checkpoints);
         reporter.watch(&job.node);
