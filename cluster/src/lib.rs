@@ -87,5 +87,6 @@ pub use part_layout::PartLayout;
 pub use processes::end_with_parent::{SPAWNED, end_with_parent};
 pub use processes::local_ranks::{LocalRanks, RanksEnd, free_port, share_of_cores};
 pub use processes::spawn::spawn;
+pub use processes::termination::{DeferredTermination, STATE_STORED, Termination};
 pub use service::{DEFAULT_SERVER_PORT, ServiceAddress, ServiceConfig, ServiceListener};
 pub use token::Token;

@@ -111,7 +111,30 @@ impl GraphDataLoader {
         epoch: u64,
         prepare: impl Fn(GraphBatch) -> T + Send + Sync + 'static,
     ) -> BatchIter<T> {
-        self.loader.epoch_map(epoch, prepare)
+        self.epoch_map_from(epoch, 0, prepare)
+    }
+
+    /// Like [`epoch_map`](Self::epoch_map), from `first_step` on, counted from 0. The batches before it are not made.
+    ///
+    /// ```
+    /// use edgecut_dist_loader::{GraphDataLoader, GraphLoaderConfig};
+    /// # use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
+    /// # use std::sync::Arc;
+    /// # let graphs = Arc::new(fake_graphs(&FakeGraphsOptions { num_graphs: 10, ..FakeGraphsOptions::default() })?);
+    ///
+    /// let loader = GraphDataLoader::new(graphs, (0..10).collect(), GraphLoaderConfig::new(4), 0, 1)?;
+    /// let all = loader.epoch_map(3, |batch| batch.graphs).collect::<Result<Vec<_>, _>>()?;
+    /// let rest = loader.epoch_map_from(3, 1, |batch| batch.graphs).collect::<Result<Vec<_>, _>>()?;
+    /// assert_eq!(rest, all[1..]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn epoch_map_from<T: Send + 'static>(
+        &self,
+        epoch: u64,
+        first_step: usize,
+        prepare: impl Fn(GraphBatch) -> T + Send + Sync + 'static,
+    ) -> BatchIter<T> {
+        self.loader.epoch_map_from(epoch, first_step, prepare)
     }
 }
 

@@ -195,7 +195,25 @@ impl DistLinkNeighborLoader {
         epoch: u64,
         prepare: impl Fn(LinkBatch) -> T + Send + Sync + 'static,
     ) -> BatchIter<T> {
-        self.loader.epoch_map(epoch, prepare)
+        self.epoch_map_from(epoch, 0, prepare)
+    }
+
+    /// Like [`epoch_map`](Self::epoch_map), from `first_step` on, counted from 0. The batches before it are not made.
+    ///
+    /// ```
+    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_link_loader.rs"));
+    /// let all = loader.epoch_map(0, |batch| batch.src).collect::<Result<Vec<_>, _>>()?;
+    /// let rest = loader.epoch_map_from(0, 1, |batch| batch.src).collect::<Result<Vec<_>, _>>()?;
+    /// assert_eq!(rest, all[1..]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn epoch_map_from<T: Send + 'static>(
+        &self,
+        epoch: u64,
+        first_step: usize,
+        prepare: impl Fn(LinkBatch) -> T + Send + Sync + 'static,
+    ) -> BatchIter<T> {
+        self.loader.epoch_map_from(epoch, first_step, prepare)
     }
 
     /// Counts how often nodes are inputs of the first `num_batches` batches of this rank in `epoch`. See

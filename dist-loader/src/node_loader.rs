@@ -184,7 +184,24 @@ impl DistNeighborLoader {
         epoch: u64,
         prepare: impl Fn(MiniBatch) -> T + Send + Sync + 'static,
     ) -> BatchIter<T> {
-        self.loader.epoch_map(epoch, prepare)
+        self.epoch_map_from(epoch, 0, prepare)
+    }
+
+    /// Like [`epoch_map`](Self::epoch_map), from `first_step` on, counted from 0. The batches before it are not made.
+    ///
+    /// ```
+    /// # let loader = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_loader.rs"));
+    /// let sizes = loader.epoch_map_from(0, 5, |batch| batch.num_seeds).collect::<Result<Vec<usize>, _>>()?;
+    /// assert_eq!(sizes, [16, 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn epoch_map_from<T: Send + 'static>(
+        &self,
+        epoch: u64,
+        first_step: usize,
+        prepare: impl Fn(MiniBatch) -> T + Send + Sync + 'static,
+    ) -> BatchIter<T> {
+        self.loader.epoch_map_from(epoch, first_step, prepare)
     }
 
     /// Counts how often nodes are inputs of the first `num_batches` batches of this rank in `epoch`, or of all batches

@@ -6,6 +6,7 @@ use crate::loader_threads::LoaderThreads;
 use crate::prefetch_budget::{InFlight, PrefetchBudget};
 use edgecut_dist_sampler::{BatchKey, SampleError};
 use futures::StreamExt;
+use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -76,19 +77,22 @@ impl<M: BatchMaker> PrefetchingLoader<M> {
         self.budget.peak_bytes()
     }
 
-    /// Returns the batches of `epoch` after `prepare`, which runs on the loader's threads.
+    /// Returns the batches of `epoch` from `first_step` on after `prepare`, which runs on the loader's threads. The batches
+    /// before it are not made.
     ///
     /// A failure is reported to the job at once. It is the last item.
-    pub(crate) fn epoch_map<T: Send + 'static>(
+    pub(crate) fn epoch_map_from<T: Send + 'static>(
         &self,
         epoch: u64,
+        first_step: usize,
         prepare: impl Fn(M::Batch) -> T + Send + Sync + 'static,
     ) -> BatchIter<T> {
         let plan = Arc::new(self.maker.plan(epoch));
-        let num_steps = self.maker.num_steps(&plan);
-        let batches = self.batches(plan, num_steps, Arc::new(prepare));
+        let steps = first_step..self.maker.num_steps(&plan);
+        let num_left = steps.len();
+        let batches = self.batches(plan, steps, Arc::new(prepare));
         if self.limits.concurrency == 0 {
-            return BatchIter::on_request(batches, self.threads.clone(), num_steps);
+            return BatchIter::on_request(batches, self.threads.clone(), num_left);
         }
         let (ready, receiver) = mpsc::channel(self.threads.num_ready(self.limits.concurrency));
         let threads = self.threads.clone();
@@ -107,18 +111,18 @@ impl<M: BatchMaker> PrefetchingLoader<M> {
                 }
             }
         });
-        BatchIter::ahead(receiver, driver, self.threads.clone(), num_steps)
+        BatchIter::ahead(receiver, driver, self.threads.clone(), num_left)
     }
 
     /// Returns the batches of all steps in order. A batch is started when the budget has room for it.
     fn batches<T: Send + 'static>(
         &self,
         plan: Arc<M::Plan>,
-        num_steps: usize,
+        steps: Range<usize>,
         prepare: Arc<impl Fn(M::Batch) -> T + Send + Sync + 'static>,
     ) -> Batches<T> {
         let in_flight = InFlight::new(self.budget.clone());
-        let admitted = futures::stream::iter(0..num_steps).then(move |step| {
+        let admitted = futures::stream::iter(steps).then(move |step| {
             let in_flight = in_flight.clone();
             async move { (step, in_flight.admit().await) }
         });

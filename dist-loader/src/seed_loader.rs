@@ -89,12 +89,13 @@ impl<S: SeedBatches> SeedLoader<S> {
         self.loader.peak_bytes()
     }
 
-    pub(crate) fn epoch_map<T: Send + 'static>(
+    pub(crate) fn epoch_map_from<T: Send + 'static>(
         &self,
         epoch: u64,
+        first_step: usize,
         prepare: impl Fn(S::Batch) -> T + Send + Sync + 'static,
     ) -> BatchIter<T> {
-        self.loader.epoch_map(epoch, prepare)
+        self.loader.epoch_map_from(epoch, first_step, prepare)
     }
 
     pub(crate) fn hotness(&self, epoch: u64, num_batches: usize) -> Result<Hotness, LoaderError> {
@@ -103,7 +104,7 @@ impl<S: SeedBatches> SeedLoader<S> {
         let neighborhoods = Neighborhoods { seeds: seeds.clone(), plan: PlannedSeeds { num_steps, ..plan.clone() } };
         let mut hotness = Hotness::new(self.seeds().sampler().node().part().meta().node_types.len());
         // Neighborhoods are smaller than batches, so their loader has a budget of its own.
-        for subgraph in self.loader.with_maker(neighborhoods).epoch_map(epoch, |subgraph| subgraph) {
+        for subgraph in self.loader.with_maker(neighborhoods).epoch_map_from(epoch, 0, |subgraph| subgraph) {
             for (node_type, nodes) in subgraph?.nodes.iter().enumerate() {
                 hotness.count(node_type, &nodes.ids);
             }

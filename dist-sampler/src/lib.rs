@@ -42,7 +42,7 @@ pub use config::num_neighbors::NumNeighbors;
 pub use config::rule::{Temporal, TemporalStrategy, TimeAttr};
 pub use config::sampler_config::SamplerConfig;
 pub use config::wanted::{Wanted, WantedOfEdges};
-pub use embedding::dist_embedding::{DistEmbedding, EmbeddingConfig, ShardValues};
+pub use embedding::dist_embedding::{DistEmbedding, EmbeddingConfig, ShardState, ShardValues};
 pub use error::{PeerName, SampleError};
 pub use node::dist_graph::{DistGraph, SeedShare};
 pub use node::edge_attributes::SampledEdgeAttributes;

@@ -85,9 +85,23 @@ pub fn cached_tensor_batches<B: GnnBackend>(
     cache: Option<&FeatureCache<B>>,
     device: &B::Device,
 ) -> BatchIter<Result<TensorBatch<B>, TrainError>> {
-    let (device, schema, cache) = (device.clone(), Arc::clone(schema), cache.cloned());
+    tensor_batches_from(loader, (epoch, 0), schema, options, cache, device)
+}
+
+/// Like [`cached_tensor_batches`], from a step of the epoch on.
+pub(crate) fn tensor_batches_from<B: GnnBackend>(
+    loader: &DistNeighborLoader,
+    (epoch, first_step): (u64, usize),
+    schema: &Arc<GraphSchema>,
+    options: BatchOptions,
+    cache: Option<&FeatureCache<B>>,
+    device: &B::Device,
+) -> BatchIter<Result<TensorBatch<B>, TrainError>> {
+    let device = device.clone();
+    let schema = Arc::clone(schema);
+    let cache = cache.cloned();
     let biased = options.gcn_norm && loader.sampler().is_weighted();
-    loader.epoch_map(epoch, move |batch| {
+    loader.epoch_map_from(epoch, first_step, move |batch| {
         if biased {
             return Err(TrainError::Config { what: WEIGHTED_GCN.into() });
         }

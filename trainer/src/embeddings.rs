@@ -7,7 +7,7 @@ use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
-use edgecut_dist_sampler::{DistEmbedding, DistGraph, EmbeddingConfig, ShardValues, SparseAdam};
+use edgecut_dist_sampler::{DistEmbedding, DistGraph, EmbeddingConfig, ShardState, ShardValues, SparseAdam};
 use edgecut_graph::NodeTypeId;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -198,6 +198,22 @@ impl Embeddings {
     pub fn copy_shards(&self, shards: &mut EmbeddingShards) {
         shards.resize_with(self.tables.len(), ShardValues::default);
         self.tables.iter().zip(shards).for_each(|(table, values)| table.copy_shard(values));
+    }
+
+    /// Returns copies of the rows that this process holds, with the moments of the optimizer.
+    pub(crate) fn states(&self) -> Vec<ShardState> {
+        self.tables.iter().map(DistEmbedding::state).collect()
+    }
+
+    /// Replaces the rows that this process holds, their moments and the number of steps. Every rank calls this, and then
+    /// waits for the others before it reads rows.
+    pub(crate) fn set_states(&mut self, states: &[ShardState]) -> Result<(), TrainError> {
+        if states.len() != self.tables.len() {
+            let what = format!("the state has {} embeddings, but the model {}", states.len(), self.tables.len());
+            return Err(TrainError::OtherState(what.into()));
+        }
+        let mut tables = self.tables.iter_mut().zip(states);
+        tables.try_for_each(|(table, state)| Ok(table.set_state(state)?))
     }
 
     /// Restores the rows that [`Embeddings::copy_shards`] copied. All ranks must call this, with collectives before and

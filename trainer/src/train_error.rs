@@ -1,5 +1,6 @@
 //! The error type of training.
 
+use crate::checkpoint::{CheckpointError, Position};
 use crate::gradients::FlatLengthError;
 use crate::model_file::ModelFileError;
 use crate::models::ModelError;
@@ -7,6 +8,7 @@ use edgecut_cluster::ClusterError;
 use edgecut_dist_loader::LoaderError;
 use edgecut_dist_sampler::SampleError;
 use std::error::Error;
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// An error of a training run.
@@ -90,6 +92,20 @@ pub enum TrainError {
     /// A failure to read a saved model.
     #[error(transparent)]
     Model(Box<ModelFileError>),
+    /// A failure to write a checkpoint or to continue from one.
+    #[error(transparent)]
+    Checkpoint(Box<CheckpointError>),
+    /// The end of a run that was asked to end, after it has stored its state.
+    #[error("stopped in epoch {} after {} steps", position.epoch + 1, position.step)]
+    Stopped {
+        /// The folder of the checkpoint.
+        checkpoint: PathBuf,
+        /// The position of the run.
+        position: Position,
+    },
+    /// A stored state that belongs to another model or optimizer.
+    #[error("continue from the checkpoint")]
+    OtherState(#[source] Box<dyn Error + Send + Sync>),
     /// A failure of the job: a rank, or the network between ranks.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
@@ -106,5 +122,11 @@ impl TrainError {
 impl From<ModelFileError> for TrainError {
     fn from(error: ModelFileError) -> Self {
         Self::Model(Box::new(error))
+    }
+}
+
+impl From<CheckpointError> for TrainError {
+    fn from(error: CheckpointError) -> Self {
+        Self::Checkpoint(Box::new(error))
     }
 }

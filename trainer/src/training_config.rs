@@ -1,5 +1,6 @@
 //! Settings of a model and of its training.
 
+use crate::checkpoint::Checkpoints;
 use crate::cpu_cache::CpuCache;
 use crate::device_memory::DeviceMemory;
 use crate::fit::{FitConfig, LearningRate, LrSchedule};
@@ -96,6 +97,8 @@ pub struct TrainingConfig {
     pub warm_start: Option<WarmStart>,
     /// The parameters that keep their values, see [`FitConfig::freeze`].
     pub freeze: Vec<String>,
+    /// The checkpoints of the run, and the one to continue from; `None` writes none.
+    pub checkpoints: Option<Checkpoints>,
 }
 
 impl TrainingConfig {
@@ -143,6 +146,7 @@ impl TrainingConfig {
             step: StepOptions::default(),
             warm_start: None,
             freeze: Vec::new(),
+            checkpoints: None,
         }
     }
 
@@ -160,6 +164,7 @@ impl TrainingConfig {
             seed: self.seed,
             warm_start: self.warm_start.clone(),
             freeze: self.freeze.clone(),
+            checkpoints: self.checkpoints.clone(),
         }
     }
 

@@ -16,6 +16,7 @@ use socket2::{Domain, Socket, Type};
 use crate::error::{ClusterError, system};
 use crate::failure::blame::OTHER_RANK_FAILED;
 use crate::processes::end_with_parent::SPAWNED;
+use crate::processes::termination::STATE_STORED;
 use crate::token::Token;
 
 /// The time that the other ranks have to end by themselves after the first failure. Then they are asked to end: they may
@@ -23,6 +24,8 @@ use crate::token::Token;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The time that ranks have to end when they are asked to. Then they are killed.
 const GRACE: Duration = Duration::from_secs(5);
+/// The same time for ranks that store their state first.
+const GRACE_TO_STORE: Duration = Duration::from_secs(300);
 /// The variable for the number of threads of rayon's global pool. The default would be all cores in each process.
 const RAYON_THREADS: &str = "RAYON_NUM_THREADS";
 
@@ -42,6 +45,7 @@ const RAYON_THREADS: &str = "RAYON_NUM_THREADS";
 ///         master_addr: "127.0.0.1".to_owned(),
 ///         master_port: free_port()?,
 ///         token: Some(Token::random()?),
+///         stores_state: false,
 ///     };
 ///     assert_eq!(ranks.run(|line| eprintln!("{line}"))?, RanksEnd::Done);
 /// }
@@ -62,6 +66,9 @@ pub struct LocalRanks {
     /// The secret that the processes get in `EDGECUT_TOKEN`. If it is `None`, they inherit that of this process, if
     /// any.
     pub token: Option<Token>,
+    /// True if the ranks store their state when they are asked to end, and then end with [`STATE_STORED`]. They have 5
+    /// minutes for it instead of 5 seconds.
+    pub stores_state: bool,
 }
 
 /// The outcome of the processes of a node.
@@ -94,6 +101,7 @@ impl LocalRanks {
             master_addr: Ipv4Addr::LOCALHOST.to_string(),
             master_port: free_port()?,
             token: Some(Token::random()?),
+            stores_state: false,
         })
     }
 
@@ -130,7 +138,9 @@ impl LocalRanks {
         // True once the ranks were asked to end.
         let mut is_ending = false;
         while !running.0.is_empty() {
-            let event = if is_ending || interrupted.load(Ordering::SeqCst) {
+            let event = if interrupted.load(Ordering::SeqCst) {
+                ended.recv_timeout(if self.stores_state && !is_ending { GRACE_TO_STORE } else { GRACE })
+            } else if is_ending {
                 ended.recv_timeout(GRACE)
             } else if failure.is_some() {
                 ended.recv_timeout(PATIENCE)
@@ -161,7 +171,9 @@ impl LocalRanks {
                 }
             }
         }
+        let is_stored = |status: &ExitStatus| status.code() == Some(i32::from(STATE_STORED));
         Ok(match failure {
+            Some((rank, status)) if is_stored(&status) => RanksEnd::Failed { rank, status },
             _ if interrupted.load(Ordering::SeqCst) => RanksEnd::Interrupted,
             Some((rank, status)) => RanksEnd::Failed { rank, status },
             None => RanksEnd::Done,

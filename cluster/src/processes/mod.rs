@@ -3,3 +3,4 @@
 pub(crate) mod end_with_parent;
 pub(crate) mod local_ranks;
 pub(crate) mod spawn;
+pub(crate) mod termination;

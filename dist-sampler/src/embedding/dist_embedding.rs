@@ -87,6 +87,27 @@ pub struct DistEmbedding {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ShardValues(Option<Vec<f32>>);
 
+impl ShardValues {
+    /// Makes a snapshot of these values; `None` for a process that holds no rows.
+    pub fn new(values: Option<Vec<f32>>) -> Self {
+        Self(values)
+    }
+
+    /// Returns the values, a row of the embedding's width per node; `None` if the process holds no rows.
+    pub fn values(&self) -> Option<&[f32]> {
+        self.0.as_deref()
+    }
+}
+
+/// The state of the rows that a process holds: their values, the moments of the optimizer, and the number of steps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ShardState {
+    /// The number of steps that the embedding has taken.
+    pub version: u64,
+    /// For each row its values, first moments and second moments; `None` if the process holds no rows.
+    pub rows: Option<Vec<f32>>,
+}
+
 impl DistEmbedding {
     /// Makes an embedding of the nodes of a type. Every rank must make its embeddings in the same order, and no rank
     /// may pull before all ranks have made them.
@@ -253,6 +274,54 @@ impl DistEmbedding {
         let mut values = ShardValues::default();
         self.copy_shard(&mut values);
         values
+    }
+
+    /// Copies the state of the rows that this process holds, for [`set_state`](Self::set_state).
+    ///
+    /// ```
+    /// # let node = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/example_node.rs"));
+    /// use edgecut_dist_sampler::{DistEmbedding, EmbeddingConfig, SparseAdam};
+    /// use edgecut_graph::NodeTypeId;
+    /// let config = EmbeddingConfig { dim: 2, seed: 1, scale: 0.1 };
+    /// let mut embedding = DistEmbedding::new(node.clone(), NodeTypeId(0), config)?;
+    /// let step = |embedding: &mut DistEmbedding| {
+    ///     node.handle().block_on(embedding.push(&[4], &[1.0, -1.0])).map(|()| embedding.step(&SparseAdam::new(0.1), 1.0))
+    /// };
+    /// step(&mut embedding)?;
+    /// let first = embedding.state();
+    /// step(&mut embedding)?;
+    /// let second = embedding.state();
+    /// embedding.set_state(&first)?;
+    /// step(&mut embedding)?;
+    /// assert_eq!(embedding.state(), second);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn state(&self) -> ShardState {
+        ShardState { version: self.version, rows: self.shard.as_ref().map(|shard| shard.state()) }
+    }
+
+    /// Replaces the rows that this process holds, their moments and the number of steps. Every rank must call this with
+    /// a state of the same step, and no rank may pull before all ranks have called it.
+    ///
+    /// # Errors
+    /// [`SampleError::Layout`] if the state is that of other rows.
+    pub fn set_state(&mut self, state: &ShardState) -> Result<(), SampleError> {
+        let held = self.shard.as_ref().map(|shard| shard.num_rows() * 3 * self.dim);
+        let given = state.rows.as_ref().map(Vec::len);
+        if held != given {
+            let what = format!(
+                "{} stored values of an embedding do not match the {} that this process holds",
+                given.unwrap_or(0),
+                held.unwrap_or(0)
+            );
+            return Err(SampleError::Layout { what });
+        }
+        if let (Some(shard), Some(rows)) = (&self.shard, &state.rows) {
+            shard.set_state(state.version, rows);
+        }
+        self.version = state.version;
+        *self.pieces.get_mut() = 0;
+        Ok(())
     }
 
     /// Returns the number of nodes of the type, over all processes.

@@ -117,6 +117,24 @@ impl Shard {
         written
     }
 
+    /// Returns a copy of all rows with their moments.
+    ///
+    /// # Shapes
+    /// - output: `[num_rows, 3 * dim]`: values, first and second moments
+    pub(crate) fn state(&self) -> Vec<f32> {
+        self.rows.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces all rows and their moments, and continues after step `version`. Gradients of earlier steps are dropped.
+    ///
+    /// # Shapes
+    /// - `state`: `[num_rows, 3 * dim]`, as [`state`](Self::state) returns it
+    pub(crate) fn set_state(&self, version: u64, state: &[f32]) {
+        self.rows.write().unwrap_or_else(PoisonError::into_inner).copy_from_slice(state);
+        *self.pending.lock().unwrap_or_else(PoisonError::into_inner) = Pending { version, by_version: BTreeMap::new() };
+        self.version.send_replace(version);
+    }
+
     fn start_anew(&self) {
         *self.pending.lock().unwrap_or_else(PoisonError::into_inner) = Pending::default();
         self.version.send_replace(0);

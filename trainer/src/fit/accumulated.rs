@@ -1,6 +1,7 @@
 //! Gradients of several steps, averaged for one step of the optimizer.
 
 use super::data_parallel::StepGradients;
+use crate::checkpoint::{Floats, StoredGradients};
 
 /// The sum of the gradients of the steps since the optimizer's last one, each weighted by its seeds.
 pub(super) struct Accumulated {
@@ -15,6 +16,18 @@ pub(super) struct Accumulated {
 impl Accumulated {
     pub(super) fn new(every: u64) -> Self {
         Self { every: every.max(1), num_steps: 0, sum: Vec::new(), weight: 0.0 }
+    }
+
+    /// Returns a copy of the sum.
+    pub(super) fn stored(&self) -> StoredGradients {
+        StoredGradients { num_steps: self.num_steps, sum: Floats(self.sum.clone()), weight: self.weight }
+    }
+
+    /// Replaces the sum.
+    pub(super) fn restore(&mut self, stored: StoredGradients) {
+        self.num_steps = stored.num_steps;
+        self.sum = stored.sum.0;
+        self.weight = stored.weight;
     }
 
     /// Adds the gradients of a step. Returns true if the optimizer is to take a step, and then replaces the gradients by

@@ -16,6 +16,7 @@ use burn::tensor::Tensor;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_loader::LoaderError;
+use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 /// The base in which a count is encoded as two `f32` digits, remainder and quotient. The sums of the digits over up to
@@ -26,7 +27,7 @@ const COUNT_BASE: f64 = 1024.0;
 const NUM_TOTALS: usize = 8;
 
 /// Sums over the seeds of all ranks.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SeedTotals {
     /// The sum of the seeds' losses, times their weights.
     pub loss: f64,

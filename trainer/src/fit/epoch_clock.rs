@@ -21,6 +21,8 @@ pub struct EpochCost {
     pub allreduce_seconds: f64,
     /// Seconds of validation.
     pub eval_seconds: f64,
+    /// The time for which checkpoints have held up this rank since the report of the previous epoch.
+    pub checkpoint_seconds: f64,
     /// The number of nodes whose features came from other parts over the network, summed over ranks.
     pub remote_nodes: u64,
     /// The part of these nodes whose features came with the reply to another batch, which had requested them already.

@@ -1,6 +1,7 @@
 //! The settings of a training run that do not depend on the task.
 
 use super::learning_rate::LearningRate;
+use crate::checkpoint::Checkpoints;
 use crate::model_file::WarmStart;
 use crate::optimizer::OptimizerKind;
 
@@ -41,6 +42,8 @@ pub struct FitConfig {
     /// example `layers.0`. `embeddings` are all embeddings, and `embeddings.NODE_TYPE` those of a node type. Batch
     /// normalization whose parameters are frozen also keeps its running statistics, and normalizes with them.
     pub freeze: Vec<String>,
+    /// The checkpoints of the run, and the one to continue from; `None` writes none.
+    pub checkpoints: Option<Checkpoints>,
 }
 
 impl Default for FitConfig {
@@ -58,6 +61,7 @@ impl Default for FitConfig {
             seed: 0,
             warm_start: None,
             freeze: Vec::new(),
+            checkpoints: None,
         }
     }
 }

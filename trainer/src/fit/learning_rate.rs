@@ -1,5 +1,6 @@
 //! The learning rate over a run.
 
+use crate::checkpoint::Plateau;
 use std::f64::consts::PI;
 
 /// A better metric must exceed the best one by this fraction, as in PyTorch's `ReduceLROnPlateau`.
@@ -89,6 +90,18 @@ impl LrState {
             steps => ((step + 1) as f64 / steps as f64).min(1.0),
         };
         self.lr.initial * factor * warm_up
+    }
+
+    /// Returns the state that a plateau has changed.
+    pub(super) fn plateau(&self) -> Plateau {
+        Plateau { best: self.best, num_worse: self.num_worse, factor: self.factor }
+    }
+
+    /// Replaces this state.
+    pub(super) fn set_plateau(&mut self, plateau: Plateau) {
+        self.best = plateau.best;
+        self.num_worse = plateau.num_worse;
+        self.factor = plateau.factor;
     }
 
     /// Takes the metric of a validation into account.

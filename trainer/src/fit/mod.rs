@@ -17,6 +17,8 @@ mod fitted;
 mod freeze;
 mod learning_rate;
 mod observer;
+mod progress;
+mod resumed;
 mod start;
 mod statistics;
 mod task;
@@ -32,19 +34,20 @@ pub use observer::{EpochReport, Observer, StepReport};
 pub use statistics::average_statistics;
 pub use task::{Evaluator, Task, TrainingEpoch};
 
+use crate::checkpoint::Checkpointer;
 use crate::model_file::{Improved, ModelSettings, ModelView};
 use crate::models::Mode;
 use crate::ops::{DropoutKey, GnnBackend};
 use crate::optimizer::{AnyOptimizer, clip_norm};
 use crate::train_error::TrainError;
-use accumulated::Accumulated;
 use best::Best;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::ProcessGroup;
 use edgecut_graph::Split;
 use epoch_clock::EpochClock;
-use learning_rate::LrState;
+use progress::Progress;
+use resumed::Resumed;
 use start::prepare;
 use std::time::Instant;
 
@@ -74,9 +77,11 @@ type FittedBy<T, B, M, C> = Fitted<
 /// validations without a better one.
 ///
 /// [`FitConfig::warm_start`] replaces the weights of `model`, and [`FitConfig::freeze`] keeps some of them.
+/// [`FitConfig::checkpoints`] stores the state of the run, and continues from a stored one.
 ///
 /// # Errors
-/// An error of the task or the observer, a failure of the job, or a loss that is not finite.
+/// An error of the task or the observer, a failure of the job, or a loss that is not finite. [`TrainError::Stopped`] if
+/// the run was asked to end and has stored its state.
 pub fn fit<B, M, T, C>(
     mut task: T,
     model: M,
@@ -92,26 +97,28 @@ where
     T: Task<B, M>,
     C: ModelSettings,
 {
-    let mut model = prepare(model, task.embeddings_mut(), &settings, config, world, observer)?;
+    let restored = config.checkpoints.as_ref().map(|found| found.read(world.rank())).transpose()?.flatten();
+    // A resumed run has started before: its weights come from the checkpoint.
+    let warm_start = config.warm_start.as_ref().filter(|_| restored.is_none());
+    let mut model = prepare(model, task.embeddings_mut(), &settings, (warm_start, &config.freeze), world, observer)?;
     let mut optimizer = AnyOptimizer::<B, M>::new(config.optimizer, config.weight_decay);
-    let mut lr = LrState::new(config.lr, config.num_epochs);
-    let mut steps_done = 0;
-    let mut accumulated = Accumulated::new(config.accumulate_steps);
     if config.accumulate_steps > 1 && task.embeddings().num_trained_values() > 0 {
         let what = "`accumulate_steps` has no effect on embeddings, which this model has: train with 1".into();
         return Err(TrainError::Config { what });
     }
     let metric = task.evaluator().metric();
-    let mut best: Option<Best<ScoresOf<T, B, M>>> = None;
-    let mut history = Vec::new();
-    // The number of validations since the best one.
-    let mut num_worse = 0;
-    for epoch in 0..config.num_epochs {
+    let mut progress: Progress<ScoresOf<T, B, M>> = Progress::new(config);
+    if let Some(stored) = restored {
+        let run = Resumed { settings: &settings, metric: &metric, embeddings: task.embeddings_mut() };
+        (model, optimizer) = run.restore(stored, model, optimizer, &mut progress, world, observer)?;
+    }
+    let mut checkpointer = config.checkpoints.clone().map(Checkpointer::new);
+    while !progress.is_done(config) {
+        let epoch = progress.position.epoch;
         let mut clock = EpochClock::start(task.sampler().cloned());
-        let mut totals = SeedTotals::default();
-        let mut own_batches = 0;
-        let TrainingEpoch { num_steps, mut batches } = task.epoch(epoch, world)?;
-        for step in 0..num_steps {
+        let first_step = progress.position.step;
+        let TrainingEpoch { num_steps, mut batches } = task.epoch_from(epoch, first_step, world)?;
+        for step in first_step..num_steps {
             let step_start = Instant::now();
             let waited_before = clock.waited();
             let Some(batch) = clock.waiting(|| batches.next()) else { break };
@@ -124,17 +131,16 @@ where
             if !gradients.totals.loss.is_finite() {
                 return Err(TrainError::NotFinite { epoch, step, loss: gradients.totals.loss });
             }
-            totals.add(&gradients.totals);
-            own_batches += u64::from(gradients.own_seeds > 0);
+            progress.stepped(&gradients.totals, gradients.own_seeds > 0);
             let start = Instant::now();
             let is_last = step + 1 == num_steps;
-            if accumulated.add(&mut gradients, is_last) {
+            if progress.accumulated.add(&mut gradients, is_last) {
                 if let Some(max_norm) = config.grad_clip {
                     clip_norm(&mut gradients.flat, max_norm);
                 }
                 let of_model = gradients.of_model(&model)?;
-                model = optimizer.step(lr.rate(epoch, steps_done), model, of_model);
-                steps_done += 1;
+                model = optimizer.step(progress.lr.rate(epoch, progress.steps_done), model, of_model);
+                progress.steps_done += 1;
             }
             clock.compute += start.elapsed();
             let waited = clock.waited() - waited_before;
@@ -147,14 +153,19 @@ where
                 num_seeds: gradients.totals.seeds as u64,
                 waited,
             });
+            if let Some(checkpointer) = &mut checkpointer {
+                let state = || progress.stored(&model, &optimizer, task.embeddings());
+                let stopped = checkpointer.after_step(progress.position, is_last, state, world)?;
+                progress.continue_unless(stopped)?;
+            }
         }
-        model = average_statistics(model, own_batches, world)?;
+        model = average_statistics(model, progress.own_batches, world)?;
         let mut report = EpochReport {
             fold: None,
             epoch: epoch + 1,
-            loss: totals.mean_loss(),
-            train_acc: totals.accuracy(),
-            num_seeds: totals.seeds as u64,
+            loss: progress.totals.mean_loss(),
+            train_acc: progress.totals.accuracy(),
+            num_seeds: progress.totals.seeds as u64,
             metric: metric.clone(),
             valid: None,
             valid_metric: None,
@@ -168,16 +179,8 @@ where
             let scores = evaluator.evaluate(Split::Valid, &candidate, task.embeddings(), world)?;
             let valid_metric = evaluator.metric_value(&scores);
             report.valid_metric = valid_metric;
-            lr.validated(valid_metric);
             report.valid = Some(scores.clone());
-            history.push(valid_metric);
-            let is_better = match valid_metric {
-                Some(_) => best.as_ref().is_none_or(|best| valid_metric > best.valid_metric),
-                None => is_last && best.is_none(),
-            };
-            num_worse += u64::from(valid_metric.is_some());
-            if is_better {
-                num_worse = 0;
+            if progress.validated(valid_metric, is_last) {
                 let improved = Improved {
                     epoch: epoch + 1,
                     metric: metric.clone(),
@@ -186,26 +189,39 @@ where
                     embeddings: task.embeddings().named_tables(),
                 };
                 observer.improved(&improved, world).map_err(TrainError::Save)?;
-                best = Some(Best::new(epoch + 1, valid_metric, scores, &candidate, task.embeddings(), best));
+                let best = progress.best.take();
+                progress.best = Some(Best::new(epoch + 1, valid_metric, scores, &candidate, task.embeddings(), best));
             }
         }
         report.cost.eval_seconds = start.elapsed().as_secs_f64();
-        observer.epoch(&report).map_err(TrainError::Report)?;
-        // The metric is that of all ranks, so all of them stop here.
-        if config.patience.is_some_and(|patience| num_worse >= patience.max(1)) {
-            break;
+        if let Some(checkpointer) = &mut checkpointer {
+            report.cost.checkpoint_seconds = checkpointer.take_spent().as_secs_f64();
         }
+        observer.epoch(&report).map_err(TrainError::Report)?;
+        progress.end_epoch();
+        if let Some(checkpointer) = &mut checkpointer {
+            let state = || progress.stored(&model, &optimizer, task.embeddings());
+            let stopped = checkpointer.after_epoch(progress.position, progress.is_done(config), state, world)?;
+            progress.continue_unless(stopped)?;
+        }
+    }
+    if let Some(mut checkpointer) = checkpointer {
+        checkpointer.finish(world)?;
     }
     let mut model = model.valid();
     let mut best_epoch = 0;
     let mut valid = ScoresOf::<T, B, M>::default();
-    if let Some(best) = best {
+    if let Some(best) = progress.best {
         model = best.restore(model, task.embeddings_mut(), world)?;
         best_epoch = best.epoch;
-        valid = best.valid;
+        valid = match best.valid {
+            Some(valid) => valid,
+            // Checkpoints do not contain the scores. An evaluation of the same model gives the same ones.
+            None => task.evaluator().evaluate(Split::Valid, &model, task.embeddings(), world)?,
+        };
     }
     let test = task.evaluator().evaluate(Split::Test, &model, task.embeddings(), world)?;
     let result = task.evaluator().result(best_epoch, valid, test);
     let embeddings = std::mem::take(task.embeddings_mut());
-    Ok(Fitted { model, settings, embeddings, result, history })
+    Ok(Fitted { model, settings, embeddings, result, history: progress.history })
 }

@@ -1,6 +1,5 @@
 //! The start of a training: the weights of a saved model, and frozen parameters.
 
-use super::fit_config::FitConfig;
 use super::freeze::{freeze, layers};
 use super::observer::Observer;
 use crate::embeddings::Embeddings;
@@ -12,8 +11,7 @@ use burn::module::AutodiffModule;
 use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::ProcessGroup;
 
-/// Takes over the weights of `config.warm_start`, freezes the parameters that `config.freeze` names, and tells the
-/// observer. Every rank must call this.
+/// Takes over the weights of `warm_start`, freezes the parameters that `frozen` names, and tells the observer. Every rank must call this.
 ///
 /// # Errors
 /// [`TrainError::Config`] if nothing of the file fits the model, for unknown names, or if nothing would be trained;
@@ -22,15 +20,15 @@ pub(super) fn prepare<B: AutodiffBackend, M: AutodiffModule<B>, S>(
     mut model: M,
     embeddings: &mut Embeddings,
     settings: &impl ModelSettings,
-    config: &FitConfig,
+    (warm_start, frozen): (Option<&WarmStart>, &[String]),
     world: &mut ProcessGroup,
     observer: &mut dyn Observer<S>,
 ) -> Result<M, TrainError> {
-    if let Some(warm_start) = &config.warm_start {
+    if let Some(warm_start) = warm_start {
         model = warm(model, embeddings, settings, warm_start, world, observer)?;
     }
     let all = num_trained_parameters(&model) as u64 + embeddings.num_values();
-    let model = freeze(model, embeddings, &config.freeze)?;
+    let model = freeze(model, embeddings, frozen)?;
     let mut count = ParameterCount {
         model: num_trained_parameters(&model) as u64,
         embeddings: embeddings.num_trained_values(),

@@ -34,6 +34,24 @@ where
     /// [`TrainError::Config`] if the training data does not make a step.
     fn epoch(&self, epoch: u64, world: &ProcessGroup) -> Result<TrainingEpoch<Self::Batch>, TrainError>;
 
+    /// Starts an epoch at `first_step`, counted from 0, and returns the batches from there on. A run that continues from a
+    /// checkpoint calls this. The default makes and drops the batches before.
+    ///
+    /// # Errors
+    /// As [`epoch`](Self::epoch), or a batch that cannot be made.
+    fn epoch_from(
+        &self,
+        epoch: u64,
+        first_step: usize,
+        world: &ProcessGroup,
+    ) -> Result<TrainingEpoch<Self::Batch>, TrainError> {
+        let mut epoch = self.epoch(epoch, world)?;
+        for batch in epoch.batches.by_ref().take(first_step) {
+            batch??;
+        }
+        Ok(epoch)
+    }
+
     /// Computes the gradients of one batch over all ranks, and updates the embeddings.
     ///
     /// # Errors
@@ -60,9 +78,9 @@ where
 
 /// The batches of one epoch.
 pub struct TrainingEpoch<T> {
-    /// The number of steps, equal on all ranks.
+    /// The number of steps of the whole epoch, equal on all ranks.
     pub num_steps: usize,
-    /// This rank's batch for each step.
+    /// This rank's batch for each step, from the first step that was asked for.
     pub batches: Box<dyn Iterator<Item = Made<T>>>,
 }
 

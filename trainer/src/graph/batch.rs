@@ -28,8 +28,18 @@ pub fn graph_batches<B: GnnBackend>(
     options: GraphBatchOptions,
     device: &B::Device,
 ) -> BatchIter<Result<GraphTensorBatch<B>, TrainError>> {
+    graph_batches_from(loader, (epoch, 0), options, device)
+}
+
+/// Like [`graph_batches`], from a step of the epoch on.
+pub(crate) fn graph_batches_from<B: GnnBackend>(
+    loader: &GraphDataLoader,
+    (epoch, first_step): (u64, usize),
+    options: GraphBatchOptions,
+    device: &B::Device,
+) -> BatchIter<Result<GraphTensorBatch<B>, TrainError>> {
     let device = device.clone();
-    loader.epoch_map(epoch, move |batch| GraphTensorBatch::new(batch, options, &device))
+    loader.epoch_map_from(epoch, first_step, move |batch| GraphTensorBatch::new(batch, options, &device))
 }
 
 /// The input of a training step: a batch of graphs as tensors.

@@ -1,5 +1,6 @@
 //! The settings of graph classification.
 
+use crate::checkpoint::Checkpoints;
 use crate::fit::{FitConfig, LearningRate, LrSchedule};
 use crate::metrics::Metric;
 use crate::model_file::WarmStart;
@@ -74,6 +75,8 @@ pub struct GraphTrainingConfig {
     pub warm_start: Option<WarmStart>,
     /// The parameters that keep their values, see [`FitConfig::freeze`].
     pub freeze: Vec<String>,
+    /// The checkpoints of the run, and the one to continue from; `None` writes none.
+    pub checkpoints: Option<Checkpoints>,
 }
 
 impl GraphTrainingConfig {
@@ -113,6 +116,7 @@ impl GraphTrainingConfig {
             step: StepOptions::default(),
             warm_start: None,
             freeze: Vec::new(),
+            checkpoints: None,
         }
     }
 
@@ -173,6 +177,7 @@ impl GraphTrainingConfig {
             seed: self.seed,
             warm_start: self.warm_start.clone(),
             freeze: self.freeze.clone(),
+            checkpoints: self.checkpoints.clone(),
         }
     }
 

@@ -125,6 +125,10 @@ where
             config.metric
         ),
     };
+    if config.checkpoints.is_some() {
+        let what = "a cross-validation writes no checkpoints: leave out `checkpoint_dir`".into();
+        return Err(TrainError::Config { what });
+    }
     let mut test = Vec::new();
     let mut epochs = Vec::new();
     let mut histories = Vec::new();

@@ -1,6 +1,6 @@
 //! Graph classification as a training task.
 
-use super::batch::{GraphBatchOptions, GraphTensorBatch, graph_batches};
+use super::batch::{GraphBatchOptions, GraphTensorBatch, graph_batches_from};
 use super::config::GraphTrainingConfig;
 use super::evaluator::GraphEvaluator;
 use super::split::GraphSplit;
@@ -95,11 +95,20 @@ where
     }
 
     fn epoch(&self, epoch: u64, world: &ProcessGroup) -> Result<TrainingEpoch<GraphTensorBatch<B>>, TrainError> {
+        <Self as Task<B, M>>::epoch_from(self, epoch, 0, world)
+    }
+
+    fn epoch_from(
+        &self,
+        epoch: u64,
+        first_step: usize,
+        world: &ProcessGroup,
+    ) -> Result<TrainingEpoch<GraphTensorBatch<B>>, TrainError> {
         let num_steps = self.loader.num_steps(epoch);
         if num_steps == 0 {
             return Err(self.no_step(world));
         }
-        let batches = graph_batches::<B>(&self.loader, epoch, self.options, &self.device);
+        let batches = graph_batches_from::<B>(&self.loader, (epoch, first_step), self.options, &self.device);
         Ok(TrainingEpoch { num_steps, batches: Box::new(batches) })
     }
 

@@ -98,7 +98,16 @@ where
         &self.evaluator
     }
 
-    fn epoch(&self, epoch: u64, _world: &ProcessGroup) -> Result<TrainingEpoch<LinkTensorBatch<B>>, TrainError> {
+    fn epoch(&self, epoch: u64, world: &ProcessGroup) -> Result<TrainingEpoch<LinkTensorBatch<B>>, TrainError> {
+        self.epoch_from(epoch, 0, world)
+    }
+
+    fn epoch_from(
+        &self,
+        epoch: u64,
+        first_step: usize,
+        _world: &ProcessGroup,
+    ) -> Result<TrainingEpoch<LinkTensorBatch<B>>, TrainError> {
         let device = self.device.clone();
         let schema = Arc::clone(&self.schema);
         let cache = self.cache.clone();
@@ -107,7 +116,7 @@ where
             in_batch: self.config.in_batch_negatives,
             self_pairs: self.config.decoder.is_relational(),
         };
-        let batches = self.loader.epoch_map(epoch, move |batch| {
+        let batches = self.loader.epoch_map_from(epoch, first_step, move |batch| {
             LinkTensorBatch::<B>::new(batch, &schema, options, pairs, cache.as_ref(), &device)
         });
         Ok(TrainingEpoch { num_steps: self.loader.num_steps(), batches: Box::new(batches) })

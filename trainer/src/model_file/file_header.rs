@@ -3,7 +3,8 @@
 use super::ModelFileError;
 use safetensors::tensor::{Metadata, TensorInfo, TensorView, serialize};
 use safetensors::{Dtype, SafeTensorError};
-use std::collections::HashMap;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -131,10 +132,32 @@ pub(super) fn header_bytes(
         infos.push((name, TensorInfo { dtype, shape, data_offsets: (start, end) }));
         start = end;
     }
-    let mut text = serde_json::to_vec(&Metadata::new(Some(metadata), infos)?)?;
+    let mut text = in_order(&serde_json::to_vec(&Metadata::new(Some(metadata), infos)?)?)?;
     // Pads the header, so that the tensors begin at a multiple of 8 bytes.
     text.resize(text.len().next_multiple_of(LENGTH_BYTES as usize), b' ');
     let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
     bytes.extend(text);
     Ok(bytes)
+}
+
+/// Puts the entries of a file's header into alphabetical order, so that equal models have equal bytes: the library writes
+/// the metadata in a random order.
+///
+/// # Errors
+/// [`SafeTensorError`] if the bytes are not those of a safetensors file.
+pub(super) fn with_ordered_header(mut bytes: Vec<u8>) -> Result<Vec<u8>, SafeTensorError> {
+    let (length, rest) = bytes.split_first_chunk_mut().ok_or(SafeTensorError::HeaderTooSmall)?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| SafeTensorError::HeaderTooLarge)?;
+    let header = rest.get_mut(..length).ok_or(SafeTensorError::InvalidHeaderLength)?;
+    let mut text = in_order(header)?;
+    // Another order has the same length, up to the padding.
+    text.resize(length, b' ');
+    header.copy_from_slice(&text);
+    Ok(bytes)
+}
+
+/// Returns a JSON object with its entries in alphabetical order.
+fn in_order(text: &[u8]) -> Result<Vec<u8>, SafeTensorError> {
+    let object: BTreeMap<String, Value> = serde_json::from_slice(text)?;
+    Ok(serde_json::to_vec(&object)?)
 }

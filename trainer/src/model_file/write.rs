@@ -2,6 +2,7 @@
 
 use super::EmbeddingTable;
 use super::embedding_index::{EmbeddingIndex, INDEX};
+use super::file_header::with_ordered_header;
 use super::model_origin::{ModelOrigin, ORIGIN};
 use super::settings::ModelSettings;
 use super::tensor_name::ModulePath;
@@ -121,7 +122,7 @@ pub(super) fn model_bytes(
         .map(|(name, shape, bytes)| Ok((name, TensorView::new(Dtype::F32, shape.clone(), bytes)?)))
         .collect::<Result<Vec<_>, SafeTensorError>>()
         .map_err(format_error)?;
-    serialize(views, Some(metadata)).map_err(format_error)
+    serialize(views, Some(metadata)).and_then(with_ordered_header).map_err(format_error)
 }
 
 /// A parameter in the layout of the file.

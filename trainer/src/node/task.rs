@@ -2,7 +2,7 @@
 
 use super::config::{NodeTrainingConfig, check_metric, check_num_classes, seed_type};
 use super::evaluator::NodeEvaluator;
-use crate::batch_input::{BatchOptions, TensorBatch, cached_tensor_batches};
+use crate::batch_input::{BatchOptions, TensorBatch, tensor_batches_from};
 use crate::embeddings::Embeddings;
 use crate::feature_cache::FeatureCache;
 use crate::fit::{StepGradients, Task, TrainingEpoch};
@@ -103,9 +103,19 @@ where
         &self.evaluator
     }
 
-    fn epoch(&self, epoch: u64, _world: &ProcessGroup) -> Result<TrainingEpoch<TensorBatch<B>>, TrainError> {
+    fn epoch(&self, epoch: u64, world: &ProcessGroup) -> Result<TrainingEpoch<TensorBatch<B>>, TrainError> {
+        <Self as Task<B, M>>::epoch_from(self, epoch, 0, world)
+    }
+
+    fn epoch_from(
+        &self,
+        epoch: u64,
+        first_step: usize,
+        _world: &ProcessGroup,
+    ) -> Result<TrainingEpoch<TensorBatch<B>>, TrainError> {
         let cache = self.cache.as_ref();
-        let batches = cached_tensor_batches(&self.loader, epoch, &self.schema, self.options, cache, &self.device);
+        let batches =
+            tensor_batches_from(&self.loader, (epoch, first_step), &self.schema, self.options, cache, &self.device);
         Ok(TrainingEpoch { num_steps: self.loader.num_steps(), batches: Box::new(batches) })
     }
 

@@ -1,5 +1,6 @@
 //! The command line of `train`.
 
+use crate::checkpoint_args::CheckpointArgs;
 use crate::device::{DeviceArgs, DeviceMemoryArgs, bytes};
 use crate::exit::UsageError;
 use crate::graph_args::GraphArgs;
@@ -40,20 +41,23 @@ pub(crate) enum Command {
         train node --dataset-root-dir data/mygraph --nproc-per-node 2 --model sage --num-neighbors 15,10,5\n\n\
         A process that torchrun, Slurm's srun, mpirun or an indexed Kubernetes Job started takes its rank from their\n\
         environment variables. In this case leave out --num-nodes, --node-rank, --ip-config and --nproc-per-node.\n\n\
-        Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 130 interrupted.")]
+        Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 75 SIGTERM after a\n\
+        checkpoint, 130 interrupted.")]
     Node(Box<NodeArgs>),
     /// Trains or evaluates a link prediction model.
     #[command(after_help = "Examples on graphs with held-out edges:\n  \
         train link --dataset-root-dir data/partitions/fake/2-parts --nproc-per-node 2 --num-neighbors 10,5 --metric roc-auc\n  \
         train link --dataset-root-dir data/partitions/wn18rr/2-parts --nproc-per-node 2 --model embedding --decoder distmult \\\n    \
         --loss softmax --num-negatives 1000 --shared-negatives --eval-negatives all\n\n\
-        Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 130 interrupted.")]
+        Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 75 ended by SIGTERM after a\n\
+        checkpoint, 130 interrupted.")]
     Link(Box<LinkArgs>),
     /// Trains, evaluates or cross-validates a classifier of whole graphs.
     #[command(after_help = "Examples:\n  \
         train graph --dataset fake-graphs --nproc-per-node 2 --num-epochs 10\n  \
         train graph --dataset IMDB-BINARY --dataset-root-dir data/tu --folds 10 --protocol best-mean-epoch\n\n\
-        Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 130 interrupted.")]
+        Exit status: 0 done, 1 error in this process, 2 invalid flags, 3 another rank failed, 75 ended by SIGTERM after a\n\
+        checkpoint, 130 interrupted.")]
     Graph(Box<GraphArgs>),
     /// Samples mini-batches and writes them as .npz files for other programs.
     #[command(after_help = "Example:\n  \
@@ -288,6 +292,9 @@ pub(crate) struct NodeArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) checkpoints: CheckpointArgs,
     // Nodes may have different devices.
     #[command(flatten)]
     #[serde(skip)]

@@ -9,8 +9,9 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Fields that tell whether a file is given, or that only one rank has.
-const LEFT_OUT: [&str; 3] = ["save_model", "load_model", "init_from"];
+/// Fields that tell whether a file is given, that only one rank has, or that describe how often the run is stored.
+const LEFT_OUT: [&str; 7] =
+    ["save_model", "load_model", "init_from", "checkpoint_dir", "checkpoint_every", "keep", "resume"];
 
 /// Fields whose defaults may only be written if another flag is given (true), or if it is not (false).
 const DEPENDENT: [(&str, &str, bool); 4] = [

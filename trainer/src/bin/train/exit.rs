@@ -1,7 +1,7 @@
 //! Exit statuses, and the error types that map to them.
 
 pub(crate) use edgecut_cluster::OTHER_RANK_FAILED;
-use edgecut_cluster::RanksEnd;
+use edgecut_cluster::{RanksEnd, STATE_STORED};
 use edgecut_gpu::DeviceError;
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
@@ -21,6 +21,10 @@ pub(crate) struct UsageError(pub(crate) String);
 #[derive(Debug)]
 pub(crate) struct OtherRankFailed(pub(crate) String);
 
+/// The end of a run by SIGTERM after it has written a checkpoint. The reporter has already told the user.
+#[derive(Debug)]
+pub(crate) struct Stopped;
+
 /// Returns the exit status for `error`.
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     // These errors of a device are caused by --device and --nproc-per-node.
@@ -28,6 +32,8 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
         matches!(error.downcast_ref(), Some(DeviceError::NotBuilt { .. } | DeviceError::SharedGpu { .. }));
     if error.is::<OtherRankFailed>() {
         OTHER_RANK_FAILED
+    } else if error.is::<Stopped>() {
+        STATE_STORED
     } else if error.is::<UsageError>() || is_device_flag {
         USAGE
     } else {
@@ -63,3 +69,11 @@ impl fmt::Display for OtherRankFailed {
 }
 
 impl std::error::Error for OtherRankFailed {}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("stopped by SIGTERM, after a checkpoint")
+    }
+}
+
+impl std::error::Error for Stopped {}

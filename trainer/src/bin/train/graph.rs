@@ -1,5 +1,6 @@
 //! The command `train graph`.
 
+use crate::checkpoint_args::{RunIdentity, say_resumed, unless_stopped};
 use crate::graph_args::{GraphArgs, GraphDataArgs};
 use crate::job::{self, Job};
 use crate::model_bytes::read_on_rank_0;
@@ -7,7 +8,7 @@ use crate::node::valid;
 use crate::place::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, number, percent};
 use anyhow::{Context, anyhow, ensure};
-use edgecut_cluster::ProcessGroup;
+use edgecut_cluster::{ProcessGroup, Termination};
 use edgecut_dist_sampler::share_graphs;
 use edgecut_graph::small_graphs::{Fold, GraphSource, load_graphs, read_folds, split_dataset, stratified_folds};
 use edgecut_graph::{GraphDataset, GraphError};
@@ -21,17 +22,34 @@ use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) fn run<B: TrainingBackend>(args: &GraphArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+pub(crate) fn run<B: TrainingBackend>(
+    args: &GraphArgs,
+    rank: &Rank,
+    termination: Option<&Termination>,
+    device: &B::Device,
+) -> anyhow::Result<()> {
     args.device.check_types::<B>(Precision::F32, device)?;
     let mut config = args.config()?;
     let source = args.data.source();
     let fingerprint = format!("graphs {}", source.name);
+    let mut stopped = None;
     job::run(&args.job, rank, fingerprint, args, |Job { cluster, world, gradient_sum }| {
         config.step = StepOptions { loss: args.loss.loss(), ..args.device.step_options(gradient_sum) };
         let graphs = Arc::new(share_graphs(cluster, || load(&source))?);
         let by_test = args.data.protocol == Protocol::BestMeanEpoch;
         let judge = if by_test { "test" } else { "valid" };
-        let reporter = Reporter::new((&args.job, &args.output), config.num_epochs, rank, false, world)?;
+        let settings = vec![("precision", config.step.precision.to_string())];
+        let run = RunIdentity {
+            flags: args,
+            num_epochs: config.num_epochs,
+            settings,
+            graph: format!("{:016x}", graphs.fingerprint()),
+        };
+        config.checkpoints = args.checkpoints.open(&run, termination, world)?;
+        let checkpoints = config.checkpoints.as_ref();
+        let kept = (false, args.checkpoints.kept_epochs(checkpoints));
+        let reporter = Reporter::new((&args.job, &args.output), config.num_epochs, rank, kept, world)?;
+        say_resumed(&reporter, checkpoints);
         let model = args.training.start.init_from.as_deref();
         reporter.write_config(args, (None, Some(&args.data.dataset_root_dir), model), &args.output)?;
         config.warm_start = args.training.start.warm_start(world)?;
@@ -49,11 +67,18 @@ pub(crate) fn run<B: TrainingBackend>(args: &GraphArgs, rank: &Rank, device: &B:
         let split = GraphSplit { train, valid, test };
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(path, &graphs, &split, &config, world, device)?,
-            None => B::train_graph(&graphs, &split, &config, world, device, &mut reporter)?.result,
+            None => {
+                let trained = B::train_graph(&graphs, &split, &config, world, device, &mut reporter);
+                match unless_stopped(&reporter.reporter, trained, &mut stopped)? {
+                    Some(fitted) => fitted.result,
+                    None => return Ok(()),
+                }
+            }
         };
         reporter.reporter.classification(&result)?;
         reporter.reporter.write_report()
-    })
+    })?;
+    stopped.map_or(Ok(()), |stopped| Err(stopped.into()))
 }
 
 /// Loads the graphs. Node degrees serve as features if the dataset has neither node attributes nor node labels.

@@ -1,6 +1,7 @@
 //! The flags of `train graph`.
 
 use crate::args::{JobArgs, OutputArgs, not_negative, probability};
+use crate::checkpoint_args::CheckpointArgs;
 use crate::device::{DeviceArgs, bytes};
 use crate::exit::UsageError;
 use crate::optimizer_args::{LossArgs, OptimizerArgs, ScheduleName};
@@ -50,6 +51,9 @@ pub(crate) struct GraphArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) checkpoints: CheckpointArgs,
     // Nodes may have different devices.
     #[command(flatten)]
     #[serde(skip)]
@@ -90,7 +94,7 @@ pub(crate) struct GraphDataArgs {
     /// Cross-validate over N folds. They are read from the folder Nfold beside the graphs if it exists
     /// (train_idx-1.txt, test_idx-1.txt, …, with graph numbers from 0), else stratified by class and sampled with
     /// --split-seed
-    #[arg(long, value_name = "N", conflicts_with_all = ["save_model", "load_model"],
+    #[arg(long, value_name = "N", conflicts_with_all = ["save_model", "load_model", "checkpoint_dir"],
         value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) folds: Option<u32>,
     /// Folder to read the folds from; only rank 0 reads it

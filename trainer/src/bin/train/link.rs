@@ -1,5 +1,6 @@
 //! The command `train link`.
 
+use crate::checkpoint_args::{RunIdentity, say_resumed, unless_stopped};
 use crate::job::num_workers;
 use crate::link_args::LinkArgs;
 use crate::model_bytes::read_on_rank_0;
@@ -7,27 +8,38 @@ use crate::place::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent};
 use crate::serving::{self, Serving};
 use crate::traffic_table;
+use edgecut_cluster::Termination;
 use edgecut_graph::META_FILE;
 use edgecut_trainer::link::{LinkEvaluation, LinkResult, LinkScores, LinkTrainingConfig, target_edge_types};
 use edgecut_trainer::{EpochCost, EpochReport, TrainingBackend};
 use serde::Serialize;
 use std::path::Path;
 
-pub(crate) fn run<B: TrainingBackend>(args: &LinkArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+pub(crate) fn run<B: TrainingBackend>(
+    args: &LinkArgs,
+    rank: &Rank,
+    termination: Option<&Termination>,
+    device: &B::Device,
+) -> anyhow::Result<()> {
     args.device.check_types::<B>(args.memory.feature_precision, device)?;
     let mut config = args.config(num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
+    let mut stopped = None;
     serving::run(&args.job, &args.part, rank, args, |job| {
         config.training.step = args.device.step_options(job.gradient_sum);
         if args.links.eval_negatives.is_none() && gives_negatives(&config, job)? {
             config.evaluation = LinkEvaluation::Given;
         }
-        let reporter = Reporter::new(
-            (&args.job, &args.output),
-            config.training.num_epochs,
-            rank,
-            job.has_embeddings(),
-            job.world,
-        )?;
+        let settings = vec![
+            ("feature_precision", args.memory.feature_precision.to_string()),
+            ("precision", config.training.step.precision.to_string()),
+        ];
+        let num_epochs = config.training.num_epochs;
+        let run = RunIdentity { flags: args, num_epochs, settings, graph: job.node.part().meta().fingerprint() };
+        config.training.checkpoints = args.checkpoints.open(&run, termination, job.world)?;
+        let checkpoints = config.training.checkpoints.as_ref();
+        let kept = (job.has_embeddings(), args.checkpoints.kept_epochs(checkpoints));
+        let reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, kept, job.world)?;
+        say_resumed(&reporter, checkpoints);
         reporter.watch(&job.node);
         let data = args.part.dataset_root_dir.as_deref();
         // Existing parts were made with flags of their own.
@@ -37,7 +49,13 @@ pub(crate) fn run<B: TrainingBackend>(args: &LinkArgs, rank: &Rank, device: &B::
         let mut reporter = TaskReporter { reporter, task: LinkText };
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(path, job, &config, device)?,
-            None => B::train_link(&job.node, &config, job.world, device, &mut reporter)?.result,
+            None => {
+                let trained = B::train_link(&job.node, &config, job.world, device, &mut reporter);
+                match unless_stopped(&reporter.reporter, trained, &mut stopped)? {
+                    Some(fitted) => fitted.result,
+                    None => return Ok(()),
+                }
+            }
         };
         if args.training.stats {
             traffic_table::report(&mut reporter.reporter, &job.node, job.world)?;
@@ -45,7 +63,8 @@ pub(crate) fn run<B: TrainingBackend>(args: &LinkArgs, rank: &Rank, device: &B::
         reporter.reporter.partition(data)?;
         report(&mut reporter.reporter, &result)?;
         reporter.reporter.write_report()
-    })
+    })?;
+    stopped.map_or(Ok(()), |stopped| Err(stopped.into()))
 }
 
 /// Returns true if the dataset gives negatives for all edge types to evaluate, and the job can rank against them.

@@ -1,6 +1,7 @@
 //! The flags of `train link`.
 
 use crate::args::{JobArgs, OutputArgs, PartArgs, not_negative};
+use crate::checkpoint_args::CheckpointArgs;
 use crate::device::{DeviceArgs, DeviceMemoryArgs};
 use crate::exit::UsageError;
 use crate::sampling_args::SamplingArgs;
@@ -32,6 +33,9 @@ pub(crate) struct LinkArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) checkpoints: CheckpointArgs,
     // Nodes may have different devices.
     #[command(flatten)]
     #[serde(skip)]

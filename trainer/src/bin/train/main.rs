@@ -1,6 +1,7 @@
 //! `train`: trains and evaluates graph neural networks on partitioned graphs, and samples mini-batches from them.
 
 mod args;
+mod checkpoint_args;
 mod device;
 mod dialect;
 mod effective_config;
@@ -40,7 +41,7 @@ use device::on_device;
 use dialect::DIALECT;
 use edgecut_cli::allocator::{MiMalloc, keep_memory};
 use edgecut_cli::{CommandLine, parse_command_line};
-use edgecut_cluster::{SPAWNED, with_causes};
+use edgecut_cluster::{SPAWNED, Termination, with_causes};
 use edgecut_dist_sampler::remove_abandoned;
 use flag_names::with_flags;
 use place::Place;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
+        Err(error) if error.is::<exit::Stopped>() => ExitCode::from(exit::exit_code(&error)),
         Err(error) => {
             // A single write keeps the line intact when several processes report errors at the same time.
             let line = format!("error: {}\n", with_flags(&with_causes(error.as_ref())));
@@ -98,6 +100,13 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     if let Command::Predict(args) = &cli.command {
         predict::check(args)?;
     }
+    let checkpoints = match &cli.command {
+        Command::Node(args) => Some(&args.checkpoints),
+        Command::Link(args) => Some(&args.checkpoints),
+        Command::Graph(args) => Some(&args.checkpoints),
+        _ => None,
+    };
+    let has_checkpoints = checkpoints.is_some_and(|args| args.checkpoint_dir.is_some());
     let place = Place::find(job, part.is_some_and(|part| part.server_list().is_some()))?;
     if let (Some(device), Place::Parent(ranks)) = (device, &place) {
         device.check(ranks.local_world_size)?;
@@ -111,17 +120,27 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         output.check()?;
     }
     match place {
-        Place::Parent(ranks) => {
+        Place::Parent(mut ranks) => {
+            ranks.stores_state = has_checkpoints;
             place::check_master_port(&ranks)?;
             let end = ranks.run(|line| eprintln!("{line}"))?;
             remove_abandoned();
             Ok(ExitCode::from(exit::code_of_ranks(end)))
         }
         Place::Rank(mut rank) => {
+            // Before the device, which may start threads.
+            let termination = if has_checkpoints { Some(Termination::catch()?) } else { None };
+            let termination = termination.as_ref();
             match &cli.command {
-                Command::Node(args) => on_device!(args.device.of_rank(&mut rank)?, node::run, args, &rank)?,
-                Command::Link(args) => on_device!(args.device.of_rank(&mut rank)?, link::run, args, &rank)?,
-                Command::Graph(args) => on_device!(args.device.of_rank(&mut rank)?, graph::run, args, &rank)?,
+                Command::Node(args) => {
+                    on_device!(args.device.of_rank(&mut rank)?, node::run, args, &rank, termination)?
+                }
+                Command::Link(args) => {
+                    on_device!(args.device.of_rank(&mut rank)?, link::run, args, &rank, termination)?
+                }
+                Command::Graph(args) => {
+                    on_device!(args.device.of_rank(&mut rank)?, graph::run, args, &rank, termination)?
+                }
                 Command::Sample(args) => sample::run(args, &rank)?,
                 Command::Predict(args) => on_device!(args.device.of_rank(&mut rank)?, predict::run, args, &rank)?,
                 Command::Report(_) | Command::Sweep(_) => {}

@@ -2,14 +2,19 @@
 
 use anyhow::Context;
 use edgecut_cluster::Attempt;
+use edgecut_output::write_output;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+/// The field of the attempt, before its number.
+const ATTEMPT: &str = "\"attempt\":";
+
 /// A metrics file in JSON Lines format. Each line is written with one call, so that a reader during the run sees only
-/// complete lines. A restarted attempt appends to the lines of earlier attempts.
+/// complete lines. A restarted attempt appends to the lines of earlier attempts. A run that continues from a checkpoint
+/// appends to the lines of the epochs up to the checkpoint.
 pub(crate) struct MetricsFile {
     file: File,
     path: PathBuf,
@@ -18,9 +23,15 @@ pub(crate) struct MetricsFile {
 }
 
 impl MetricsFile {
-    /// Opens the file: truncates it, or in a restarted attempt continues at its end.
-    pub(crate) fn open(path: &Path, attempt: &Attempt) -> anyhow::Result<Self> {
+    /// Opens the file: truncates it, or in a restarted attempt continues at its end. If `kept_epochs` is given, continues
+    /// after the lines of this number of epochs and removes the others.
+    pub(crate) fn open(path: &Path, attempt: &Attempt, kept_epochs: Option<u64>) -> anyhow::Result<Self> {
         let open = || -> std::io::Result<File> {
+            // Devices and pipes cannot be read again.
+            if let Some(epochs) = kept_epochs.filter(|_| path.is_file()) {
+                write_output(path, &kept_lines(&std::fs::read(path)?, epochs, attempt.number).as_bytes())?;
+                return OpenOptions::new().append(true).open(path);
+            }
             if !attempt.is_restart() {
                 return File::create(path);
             }
@@ -46,6 +57,31 @@ impl MetricsFile {
     }
 }
 
+/// Returns the lines of the first `epochs` epochs. They become lines of this attempt, which continues them, so that a
+/// report shows all of them.
+fn kept_lines(text: &[u8], epochs: u64, attempt: u64) -> String {
+    let mut kept = String::new();
+    let mut last = 0;
+    for line in text.split_inclusive(|&byte| byte == b'\n') {
+        let Ok(Value::Object(fields)) = serde_json::from_slice(line) else { continue };
+        let epoch = fields.get("epoch").and_then(Value::as_u64);
+        let is_epoch = fields.get("event").and_then(Value::as_str) == Some("epoch");
+        // An earlier attempt that started anew may have written an epoch as well.
+        let Some(epoch) = epoch.filter(|&epoch| is_epoch && epoch <= epochs && epoch > last) else { continue };
+        last = epoch;
+        // The text is kept, because numbers that are parsed and written again may differ in the last digit.
+        let text = String::from_utf8_lossy(line);
+        match text.split_once(ATTEMPT) {
+            Some((before, after)) => {
+                let after = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
+                kept.push_str(&format!("{before}{ATTEMPT}{attempt}{after}"));
+            }
+            None => kept.push_str(&text),
+        }
+    }
+    kept
+}
+
 /// Returns whether a regular file ends with an incomplete line, which a killed process leaves behind.
 fn ends_within_a_line(path: &Path) -> std::io::Result<bool> {
     let found = std::fs::metadata(path)?;
@@ -65,7 +101,7 @@ mod tests {
 
     /// Writes one line in an attempt and returns all lines of the file. A line that is not JSON is returned as text.
     fn write(path: &Path, number: u64) -> Vec<Value> {
-        let mut file = MetricsFile::open(path, &Attempt { number, run: None }).expect("a file");
+        let mut file = MetricsFile::open(path, &Attempt { number, run: None }, None).expect("a file");
         file.line("epoch", json!({ "epoch": 1 })).expect("a line");
         let text = std::fs::read_to_string(path).expect("the file");
         text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| line.into())).collect()
@@ -82,5 +118,24 @@ mod tests {
         std::fs::write(&path, format!("{}\n{{\"att", line(0))).expect("a file");
         assert_eq!(write(&path, 2), [line(0), json!("{\"att"), line(2)]);
         assert_eq!(write(&path, 3).last(), Some(&line(3)));
+    }
+
+    #[test]
+    fn a_resumed_run_continues_after_the_lines_of_the_epochs_before() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("metrics.jsonl");
+        let line =
+            |attempt: u64, epoch: u64| format!("{{\"attempt\":{attempt},\"epoch\":{epoch},\"event\":\"epoch\"}}\n");
+        let other = "{\"attempt\":0,\"event\":\"result\"}\n";
+        let all = [&line(0, 1), &line(0, 2), &line(0, 3), other, "{\"att"].concat();
+        for (kept, expected) in
+            [(2, line(1, 1) + &line(1, 2)), (0, String::new()), (9, (1..4).map(|e| line(1, e)).collect())]
+        {
+            std::fs::write(&path, &all).expect("a file");
+            drop(MetricsFile::open(&path, &Attempt { number: 1, run: None }, Some(kept)).expect("a file"));
+            assert_eq!(std::fs::read_to_string(&path).expect("the file"), expected);
+        }
+        std::fs::remove_file(&path).expect("removed");
+        MetricsFile::open(&path, &Attempt::default(), Some(3)).expect("a new file");
     }
 }

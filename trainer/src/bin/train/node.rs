@@ -1,12 +1,14 @@
 //! The command `train node`.
 
 use crate::args::NodeArgs;
+use crate::checkpoint_args::{RunIdentity, say_resumed, unless_stopped};
 use crate::job::num_workers;
 use crate::model_bytes::read_on_rank_0;
 use crate::place::Rank;
 use crate::reporter::{EpochText, Reporter, TaskReporter, cost, number, percent};
 use crate::serving::{self, Serving};
 use crate::traffic_table;
+use edgecut_cluster::Termination;
 use edgecut_graph::META_FILE;
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::{
@@ -16,14 +18,29 @@ use edgecut_trainer::{
 use serde::Serialize;
 use std::path::Path;
 
-pub(crate) fn run<B: TrainingBackend>(args: &NodeArgs, rank: &Rank, device: &B::Device) -> anyhow::Result<()> {
+pub(crate) fn run<B: TrainingBackend>(
+    args: &NodeArgs,
+    rank: &Rank,
+    termination: Option<&Termination>,
+    device: &B::Device,
+) -> anyhow::Result<()> {
     args.device.check_types::<B>(args.memory.feature_precision, device)?;
     let training = args.training.config(&args.sampling, num_workers(&args.job, rank), args.memory.on(&args.device)?)?;
     let mut config = NodeTrainingConfig { training, metric: args.metric };
+    let mut stopped = None;
     serving::run(&args.job, &args.part, rank, args, |job| {
         config.training.step = StepOptions { loss: args.loss.loss(), ..args.device.step_options(job.gradient_sum) };
         let num_epochs = config.training.num_epochs;
-        let reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, job.has_embeddings(), job.world)?;
+        let settings = vec![
+            ("feature_precision", args.memory.feature_precision.to_string()),
+            ("precision", config.training.step.precision.to_string()),
+        ];
+        let run = RunIdentity { flags: args, num_epochs, settings, graph: job.node.part().meta().fingerprint() };
+        config.training.checkpoints = args.checkpoints.open(&run, termination, job.world)?;
+        let checkpoints = config.training.checkpoints.as_ref();
+        let kept = (job.has_embeddings(), args.checkpoints.kept_epochs(checkpoints));
+        let reporter = Reporter::new((&args.job, &args.output), num_epochs, rank, kept, job.world)?;
+        say_resumed(&reporter, checkpoints);
         reporter.watch(&job.node);
         if let Some(all) = args.training.all_neighbors(&args.sampling, job.node.part().meta()) {
             config.training.eval_num_neighbors = all;
@@ -38,7 +55,13 @@ pub(crate) fn run<B: TrainingBackend>(args: &NodeArgs, rank: &Rank, device: &B::
         let mut reporter = TaskReporter { reporter, task: NodeText };
         let result = match &args.output.load_model {
             Some(path) => evaluate::<B>(path, job, &config, device)?,
-            None => B::train_node(&job.node, &config, job.world, device, &mut reporter)?.result,
+            None => {
+                let trained = B::train_node(&job.node, &config, job.world, device, &mut reporter);
+                match unless_stopped(&reporter.reporter, trained, &mut stopped)? {
+                    Some(fitted) => fitted.result,
+                    None => return Ok(()),
+                }
+            }
         };
         if args.training.stats {
             traffic_table::report(&mut reporter.reporter, &job.node, job.world)?;
@@ -46,7 +69,8 @@ pub(crate) fn run<B: TrainingBackend>(args: &NodeArgs, rank: &Rank, device: &B::
         reporter.reporter.partition(data)?;
         reporter.reporter.classification(&result)?;
         reporter.reporter.write_report()
-    })
+    })?;
+    stopped.map_or(Ok(()), |stopped| Err(stopped.into()))
 }
 
 fn evaluate<B: TrainingBackend>(

@@ -96,6 +96,7 @@ impl Place {
             master_addr: first.master_addr,
             master_port: first.master_port,
             token,
+            stores_state: false,
         }))
     }
 

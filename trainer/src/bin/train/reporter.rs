@@ -51,12 +51,12 @@ pub(crate) struct Reporter {
 
 impl Reporter {
     /// Opens and checks the files that the run writes to. Every rank calls it. `has_embeddings` is true if a saved
-    /// model has embeddings.
+    /// model has embeddings. `kept_epochs` is the number of finished epochs of a run that resumes.
     pub(crate) fn new(
         (job, args): (&JobArgs, &OutputArgs),
         num_epochs: u64,
         rank: &Rank,
-        has_embeddings: bool,
+        (has_embeddings, kept_epochs): (bool, Option<u64>),
         world: &mut ProcessGroup,
     ) -> anyhow::Result<Self> {
         let is_first = rank.rank == 0;
@@ -73,7 +73,7 @@ impl Reporter {
             None => None,
         };
         // Opened last, because opening truncates the file: if the model cannot be saved, the old metrics survive.
-        let open = |path| MetricsFile::open(path, &attempt);
+        let open = |path| MetricsFile::open(path, &attempt, kept_epochs);
         let metrics = args.metrics.as_deref().filter(|_| is_first).map(open).transpose()?;
         let events = args.tensorboard.as_deref().filter(|_| is_first).map(EventFile::create).transpose()?;
         let monitor = Arc::new(Monitor::default());
@@ -93,7 +93,7 @@ impl Reporter {
             said_kept: false,
             progress,
             num_epochs,
-            last_epoch: 0,
+            last_epoch: kept_epochs.unwrap_or(0),
             best_epoch: 0,
         })
     }
@@ -161,6 +161,14 @@ impl Reporter {
     /// Prints a line above the progress bar, unless `--quiet` is given.
     pub(crate) fn say(&self, text: &str) {
         self.progress.say(text);
+    }
+
+    /// Clears the progress bar and prints a line, also with `--quiet`, on rank 0.
+    pub(crate) fn say_last(&self, text: &str) {
+        self.progress.finish();
+        if self.is_first {
+            eprintln!("{text}");
+        }
     }
 
     /// Clears the progress bar, writes the result to the metrics file and prints it with `--json`. Returns true if the

@@ -98,7 +98,7 @@ mod tests {
     type Line = BTreeMap<String, String>;
 
     /// Values of which each flag accepts at least one that is not its default.
-    const VALUES: [&str; 15] = [
+    const VALUES: [&str; 16] = [
         "",
         "1",
         "7",
@@ -114,10 +114,11 @@ mod tests {
         "5KB",
         "in-degree",
         "127.0.0.1",
+        "2epochs",
     ];
 
     /// Flags that other flags require.
-    const REQUIRED: [&[(&str, &str)]; 7] = [
+    const REQUIRED: [&[(&str, &str)]; 8] = [
         &[],
         &[("shared-negatives", "")],
         &[("time-attr", "edge_time")],
@@ -125,6 +126,7 @@ mod tests {
         &[("folds", "2")],
         &[("metrics", "file")],
         &[("num-neighbors", "7,7")],
+        &[("checkpoint-dir", "folder")],
     ];
 
     fn shared(flags: &impl Serialize, part: Option<&PartArgs>) -> Value {

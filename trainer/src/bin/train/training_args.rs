@@ -283,6 +283,8 @@ impl TrainingArgs {
             // Read when the process has joined the job.
             warm_start: None,
             freeze: self.start.freeze.clone(),
+            // Found once the process has joined the job.
+            checkpoints: None,
         })
     }
 

@@ -5,11 +5,12 @@ use edgecut_report::{Bar, Matrix, Page, Series, bars, escaped, lines, matrix, sh
 use serde_json::{Map, Value};
 
 /// The phases of an epoch: the field of the metrics, and its name.
-const PHASES: [(&str, &str); 4] = [
+const PHASES: [(&str, &str); 5] = [
     ("sample_wait_seconds", "waiting for batches"),
     ("compute_seconds", "computing"),
     ("allreduce_seconds", "all-reduce"),
     ("eval_seconds", "validation"),
+    ("checkpoint_seconds", "checkpoints"),
 ];
 
 /// The most classes whose confusion matrix is drawn.

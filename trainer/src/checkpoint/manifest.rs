@@ -1,0 +1,159 @@
+//! The file that completes a checkpoint.
+
+use super::error::CheckpointError;
+use super::rank_state::Position;
+use super::state_file::StateFile;
+use edgecut_output::write_output;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// The value of `format`.
+const FORMAT: &str = "edgecut-checkpoint";
+/// The version of the manifest and of the files that it lists.
+const VERSION: u32 = 1;
+/// The first part of a folder's name, before the number of steps.
+const FOLDER_PREFIX: &str = "step-";
+
+/// The description of the files that the ranks of one node have written. A checkpoint is complete on a node once this
+/// file exists.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    pub(super) format: String,
+    pub(super) version: u32,
+    /// A random name of the process group that wrote the checkpoint.
+    pub(super) run: String,
+    #[serde(flatten)]
+    pub(super) position: Position,
+    pub(super) world_size: usize,
+    /// The fingerprint of the data.
+    pub(super) graph: String,
+    /// The settings of the run, as JSON texts by name.
+    pub(super) settings: BTreeMap<String, String>,
+    /// The files of the node's ranks.
+    pub(super) files: Vec<StateFile>,
+}
+
+impl Manifest {
+    pub(super) fn new(run: String, position: Position, world_size: usize) -> Self {
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            run,
+            position,
+            world_size,
+            graph: String::new(),
+            settings: BTreeMap::new(),
+            files: Vec::new(),
+        }
+    }
+
+    /// Writes the manifest of the node whose lowest rank is `first_rank`, which completes the checkpoint there.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Write`].
+    pub(super) fn write(&self, folder: &Path, first_rank: usize) -> Result<(), CheckpointError> {
+        let path = folder.join(manifest_name(first_rank));
+        let text = serde_json::to_vec_pretty(self).map_err(io::Error::other);
+        text.and_then(|text| write_output(&path, &text)).map_err(|source| CheckpointError::Write { path, source })
+    }
+
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Damaged`] if the file is not a manifest of this version; [`CheckpointError::Read`].
+    fn read(path: &Path) -> Result<Self, CheckpointError> {
+        let folder = path.parent().unwrap_or(path).display();
+        let damaged = |source: io::Error| CheckpointError::Damaged {
+            path: path.to_owned(),
+            remedy: format!("remove the folder {folder}"),
+            source,
+        };
+        let bytes = fs::read(path).map_err(|source| CheckpointError::Read { path: path.to_owned(), source })?;
+        let manifest: Self = serde_json::from_slice(&bytes).map_err(|error| damaged(error.into()))?;
+        if (manifest.format.as_str(), manifest.version) != (FORMAT, VERSION) {
+            let found = format!("{} {}", manifest.format, manifest.version);
+            let what = format!("this program reads {FORMAT} {VERSION}, but the file is {found}");
+            return Err(damaged(io::Error::new(ErrorKind::InvalidData, what)));
+        }
+        Ok(manifest)
+    }
+}
+
+/// Returns the name of the manifest of the node whose lowest rank is `first_rank`.
+fn manifest_name(first_rank: usize) -> String {
+    format!("node-{first_rank:05}.json")
+}
+
+fn is_manifest(name: &str) -> bool {
+    name.strip_prefix("node-").and_then(|rest| rest.strip_suffix(".json")).is_some_and(is_number)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit())
+}
+
+/// Returns the folder of the checkpoint after `steps` steps.
+pub(super) fn folder_of(dir: &Path, steps: u64) -> PathBuf {
+    dir.join(format!("{FOLDER_PREFIX}{steps:08}"))
+}
+
+/// The folder of a checkpoint, complete or not.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    pub(super) steps: u64,
+    /// The manifests by file name, of this node and of others with the same file system.
+    pub(super) manifests: BTreeMap<String, Manifest>,
+    /// The names of all files.
+    pub(super) files: Vec<String>,
+}
+
+impl Found {
+    /// Returns the manifest that lists a file; `None` if the checkpoint is not complete for the rank that wrote it.
+    pub(super) fn manifest_of(&self, file: &str) -> Option<&Manifest> {
+        self.manifests.values().find(|manifest| manifest.files.iter().any(|listed| listed.name == file))
+    }
+}
+
+/// Returns the folders of checkpoints in `dir`.
+///
+/// # Errors
+/// [`CheckpointError::Read`], or [`CheckpointError::Damaged`] for a manifest that cannot be read.
+pub(super) fn find(dir: &Path) -> Result<Vec<Found>, CheckpointError> {
+    let names = |dir: &Path| -> Result<Vec<String>, CheckpointError> {
+        let read = || fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>();
+        match read() {
+            // Another node of the same file system may remove an incomplete checkpoint meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(source) => Err(CheckpointError::Read { path: dir.to_owned(), source }),
+            Ok(names) => Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect()),
+        }
+    };
+    let mut found = Vec::new();
+    for name in names(dir)? {
+        let Some(digits) = name.strip_prefix(FOLDER_PREFIX).filter(|digits| is_number(digits)) else { continue };
+        let Ok(steps) = digits.parse() else { continue };
+        let path = dir.join(&name);
+        let mut manifests = BTreeMap::new();
+        let files = names(&path)?;
+        for file in files.iter().filter(|file| is_manifest(file)) {
+            manifests.insert(file.clone(), Manifest::read(&path.join(file))?);
+        }
+        found.push(Found { path, steps, manifests, files });
+    }
+    found.sort_by_key(|found| found.steps);
+    Ok(found)
+}
+
+/// Removes a checkpoint: first the manifests, so that no partly removed checkpoint counts as complete. Something that
+/// cannot be removed only takes space, so errors are ignored.
+pub(super) fn remove(folder: &Path) {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    for file in files.filter(|file| file.file_name().to_str().is_some_and(is_manifest)) {
+        let _ = fs::remove_file(file.path());
+    }
+    let _ = fs::remove_dir_all(folder);
+}

@@ -1,0 +1,44 @@
+//! Checkpoints: the complete state of a training, from which another run continues with the same bits.
+//!
+//! Batches, dropout and the order of seeds are functions of the seed, the epoch and the step. The state of a rank is
+//! therefore the parameters, the optimizer, the rows of embeddings and some counters.
+//!
+//! A checkpoint is a folder `step-XXXXXXXX` with a file per rank. Each node completes it with a manifest, which it writes
+//! after all ranks have written their files. Without the manifests of all nodes, a checkpoint does not exist.
+//!
+//! ```
+//! use edgecut_cluster::Cluster;
+//! use edgecut_trainer::checkpoint::{Cadence, CheckpointConfig, Checkpoints};
+//! # let dir = tempfile::tempdir()?;
+//! let cluster = Cluster::join_local(1, |_| {})?.remove(0);
+//! let config = CheckpointConfig {
+//!     dir: dir.path().join("checkpoints"),
+//!     every: Cadence::Epochs(1),
+//!     keep: 2,
+//!     resume: true,
+//!     num_epochs: 10,
+//!     settings: [("lr".to_owned(), "0.01".to_owned())].into(),
+//!     graph: "fake".to_owned(),
+//!     termination: None,
+//! };
+//! let checkpoints = Checkpoints::open(config, &mut cluster.world()?)?;
+//! assert_eq!(checkpoints.resumed(), None, "the folder is empty");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod cadence;
+mod checkpointer;
+mod checkpoints;
+mod error;
+mod floats;
+mod manifest;
+mod rank_state;
+mod state_file;
+
+pub use cadence::Cadence;
+pub(crate) use checkpointer::Checkpointer;
+pub use checkpoints::{CheckpointConfig, Checkpoints};
+pub use error::CheckpointError;
+pub(crate) use floats::Floats;
+pub use rank_state::Position;
+pub(crate) use rank_state::{Plateau, RankState, StoredBest, StoredGradients, StoredModel};

@@ -1,0 +1,132 @@
+//! The state of the training loop besides the model and its optimizer.
+
+use super::accumulated::Accumulated;
+use super::best::Best;
+use super::data_parallel::SeedTotals;
+use super::fit_config::FitConfig;
+use super::learning_rate::LrState;
+use crate::checkpoint::{Floats, Position, RankState};
+use crate::embeddings::Embeddings;
+use crate::gradients::flatten_parameters;
+use crate::optimizer::AnyOptimizer;
+use crate::train_error::TrainError;
+use burn::module::AutodiffModule;
+use burn::tensor::backend::AutodiffBackend;
+use std::path::PathBuf;
+
+/// The state of the training loop besides the model and its optimizer.
+pub(super) struct Progress<S> {
+    pub(super) position: Position,
+    /// The number of steps of the optimizer.
+    pub(super) steps_done: u64,
+    pub(super) lr: LrState,
+    pub(super) accumulated: Accumulated,
+    /// The totals of the epoch so far.
+    pub(super) totals: SeedTotals,
+    /// The number of this epoch's batches that have updated this rank's statistics.
+    pub(super) own_batches: u64,
+    pub(super) best: Option<Best<S>>,
+    pub(super) history: Vec<Option<f64>>,
+    /// The number of validations since the best one.
+    num_worse: u64,
+}
+
+impl<S> Progress<S> {
+    pub(super) fn new(config: &FitConfig) -> Self {
+        Self {
+            position: Position::default(),
+            steps_done: 0,
+            lr: LrState::new(config.lr, config.num_epochs),
+            accumulated: Accumulated::new(config.accumulate_steps),
+            totals: SeedTotals::default(),
+            own_batches: 0,
+            best: None,
+            history: Vec::new(),
+            num_worse: 0,
+        }
+    }
+
+    /// Returns true if the training has ended. The metric is that of all ranks, so all of them stop at the same epoch.
+    pub(super) fn is_done(&self, config: &FitConfig) -> bool {
+        let is_patient = config.patience.is_none_or(|patience| self.num_worse < patience.max(1));
+        self.position.epoch >= config.num_epochs || !is_patient
+    }
+
+    /// Counts a step.
+    pub(super) fn stepped(&mut self, totals: &SeedTotals, has_own_seeds: bool) {
+        self.totals.add(totals);
+        self.own_batches += u64::from(has_own_seeds);
+        self.position.step += 1;
+        self.position.steps += 1;
+    }
+
+    /// Notes the metric of a validation. Returns true if the model is the best so far. `is_last` is true after the last
+    /// epoch, whose model is the best for want of a metric.
+    pub(super) fn validated(&mut self, metric: Option<f64>, is_last: bool) -> bool {
+        self.lr.validated(metric);
+        self.history.push(metric);
+        let best = self.best.as_ref().map(|best| best.valid_metric);
+        let is_better = match metric {
+            Some(_) => best.is_none_or(|best| metric > best),
+            // A run that was resumed with more epochs has such a model already.
+            None => is_last && best.flatten().is_none(),
+        };
+        self.num_worse = if is_better { 0 } else { self.num_worse + u64::from(metric.is_some()) };
+        is_better
+    }
+
+    /// Ends the run if it was stopped with a checkpoint in this folder.
+    ///
+    /// # Errors
+    /// [`TrainError::Stopped`].
+    pub(super) fn continue_unless(&self, stopped: Option<PathBuf>) -> Result<(), TrainError> {
+        match stopped {
+            Some(checkpoint) => Err(TrainError::Stopped { checkpoint, position: self.position }),
+            None => Ok(()),
+        }
+    }
+
+    /// Goes on to the next epoch.
+    pub(super) fn end_epoch(&mut self) {
+        self.position.epoch += 1;
+        self.position.step = 0;
+        self.totals = SeedTotals::default();
+        self.own_batches = 0;
+    }
+
+    /// Returns a copy of the state for a checkpoint.
+    pub(super) fn stored<B: AutodiffBackend, M: AutodiffModule<B>>(
+        &self,
+        model: &M,
+        optimizer: &AnyOptimizer<B, M>,
+        embeddings: &Embeddings,
+    ) -> RankState {
+        RankState {
+            position: self.position,
+            parameters: Floats(flatten_parameters(model)),
+            optimizer: optimizer.state(model).into(),
+            steps_done: self.steps_done,
+            plateau: self.lr.plateau(),
+            accumulated: self.accumulated.stored(),
+            totals: self.totals,
+            own_batches: self.own_batches,
+            embeddings: embeddings.states().into_iter().map(Into::into).collect(),
+            best: self.best.as_ref().map(Best::stored),
+            history: self.history.clone(),
+            num_worse: self.num_worse,
+        }
+    }
+
+    /// Takes over the state of a checkpoint, except the model, the optimizer and the embeddings.
+    pub(super) fn restore(&mut self, stored: RankState) {
+        self.position = stored.position;
+        self.steps_done = stored.steps_done;
+        self.lr.set_plateau(stored.plateau);
+        self.accumulated.restore(stored.accumulated);
+        self.totals = stored.totals;
+        self.own_batches = stored.own_batches;
+        self.best = stored.best.map(Into::into);
+        self.history = stored.history;
+        self.num_worse = stored.num_worse;
+    }
+}

@@ -1,0 +1,422 @@
+//! Checkpoints with real processes: a run that is interrupted and resumed gives the same bits as one that is not.
+
+mod programs;
+
+use programs::{
+    ENDS_WITHIN, TRAIN, children_of, end, error_of, fake_parts, free_port, link_parts, parts, run, stderr, typed_parts,
+    unplace,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use safetensors::SafeTensors;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The exit status of a run that SIGTERM has ended, as `train --help` documents it.
+const STOPPED: i32 = 75;
+
+/// A training whose files are in a folder of its own.
+struct Training {
+    dir: tempfile::TempDir,
+    words: Vec<String>,
+}
+
+/// The outcome of a training. Times are left out.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    /// The epoch, the loss, the training accuracy and the metric of each epoch.
+    epochs: Vec<[Value; 4]>,
+    result: Value,
+    /// The bytes of the saved model's tensors by name, with those of the embeddings of each rank.
+    model: BTreeMap<String, Vec<u8>>,
+}
+
+impl Training {
+    fn new(words: &[&str], parts: Option<&Path>, flags: &[&str]) -> Self {
+        let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        if let Some(parts) = parts {
+            words.extend(["--dataset-root-dir".to_owned(), parts.to_str().expect("UTF-8").to_owned()]);
+        }
+        words.extend(flags.iter().map(|word| (*word).to_owned()));
+        Self { dir: tempfile::tempdir().expect("a folder"), words }
+    }
+
+    /// The same training, with files of its own.
+    fn again(&self) -> Self {
+        Self { dir: tempfile::tempdir().expect("a folder"), words: self.words.clone() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self, flags: &[&str]) -> Command {
+        let mut command = Command::new(TRAIN);
+        command.args(&self.words).arg("--json");
+        command.arg("--metrics").arg(self.path("metrics")).arg("--save-model").arg(self.path("model"));
+        command.args(flags);
+        unplace(&mut command);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Returns the command with checkpoints.
+    fn stored(&self, flags: &[&str]) -> Command {
+        let mut command = self.command(flags);
+        command.arg("--checkpoint-dir").arg(self.checkpoints());
+        command
+    }
+
+    fn checkpoints(&self) -> PathBuf {
+        self.path("checkpoints")
+    }
+
+    fn outcome(&self, output: &Output) -> Outcome {
+        assert!(output.status.success(), "{}", stderr(output));
+        let text = std::fs::read_to_string(self.path("metrics")).expect("metrics");
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let of = |event: &'static str| lines.iter().filter(move |line| line["event"] == event);
+        assert_eq!(of("result").count(), 1, "{text}");
+        let values = |line: &Value| ["epoch", "loss", "train_acc", "valid_metric"].map(|name| line[name].clone());
+        assert!(of("epoch").all(|line| line["checkpoint_seconds"].as_f64().is_some_and(|time| time >= 0.0)));
+        Outcome {
+            epochs: of("epoch").map(values).collect(),
+            result: serde_json::from_slice(&output.stdout).expect("a result"),
+            model: self.model(),
+        }
+    }
+
+    fn model(&self) -> BTreeMap<String, Vec<u8>> {
+        let mut all = tensors(&self.path("model"), "");
+        let Ok(shards) = std::fs::read_dir(self.path("model.embeddings")) else { return all };
+        for shard in shards {
+            let path = shard.expect("a file").path();
+            let rank = path.to_str().and_then(|name| name.split_once(".rank_")).expect("a shard").1.to_owned();
+            all.extend(tensors(&path, &rank));
+        }
+        all
+    }
+
+    /// Returns the number of steps of each complete checkpoint of the first node.
+    fn complete(&self) -> Vec<u64> {
+        let Ok(folders) = std::fs::read_dir(self.checkpoints()) else { return Vec::new() };
+        let mut steps: Vec<u64> = folders
+            .filter_map(|folder| Some(folder.ok()?.path()))
+            .filter(|folder| folder.join("node-00000.json").exists())
+            .filter_map(|folder| folder.to_str()?.rsplit_once("step-")?.1.parse().ok())
+            .collect();
+        steps.sort_unstable();
+        steps
+    }
+
+    fn folder(&self, steps: u64) -> PathBuf {
+        self.checkpoints().join(format!("step-{steps:08}"))
+    }
+
+    /// Returns true while a rank writes its file.
+    fn is_writing(&self) -> bool {
+        let Ok(folders) = std::fs::read_dir(self.checkpoints()) else { return false };
+        folders.flatten().any(|folder| {
+            let files = std::fs::read_dir(folder.path()).into_iter().flatten().flatten();
+            files.into_iter().any(|file| file.file_name().to_string_lossy().ends_with(".partial"))
+        })
+    }
+
+    fn newest(&self) -> u64 {
+        self.complete().last().copied().unwrap_or(0)
+    }
+}
+
+fn tensors(path: &Path, prefix: &str) -> BTreeMap<String, Vec<u8>> {
+    let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let file = SafeTensors::deserialize(&bytes).expect("safetensors");
+    file.iter().map(|(name, view)| (format!("{prefix}{name}"), view.data().to_vec())).collect()
+}
+
+/// Typed nodes, of which some have embeddings.
+fn typed_nodes(nproc: &str) -> (programs::Parts, Training) {
+    let parts = typed_parts(2);
+    let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "8", "--num-epochs", "5"];
+    let more = ["--nproc-per-node", nproc, "--lr-schedule", "plateau", "--lr-patience", "0"];
+    let training = Training::new(&["node"], Some(&parts.path), &[&flags[..], &more].concat());
+    (parts, training)
+}
+
+fn links(nproc: &str) -> (programs::Parts, Training) {
+    let parts = link_parts(2);
+    let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "64", "--num-epochs", "3"];
+    let more = ["--nproc-per-node", nproc, "--eval-negatives", "20", "--optimizer", "sgd"];
+    let training = Training::new(&["link"], Some(&parts.path), &[&flags[..], &more].concat());
+    (parts, training)
+}
+
+/// Graphs, with batch normalization, whose statistics differ between the ranks within an epoch.
+fn graphs(nproc: &str) -> Training {
+    let data = ["--dataset", "fake-graphs", "--num-graphs", "240", "--num-epochs", "5", "--hidden-channels", "8"];
+    let flags = ["--nproc-per-node", nproc, "--batch-size", "4", "--accumulate-steps", "2", "--warmup-steps", "30"];
+    Training::new(&["graph"], None, &[&data[..], &flags].concat())
+}
+
+/// Waits until `happens`. Returns false if the process has ended before.
+fn wait_until(child: &mut Child, happens: impl Fn() -> bool) -> bool {
+    let start = Instant::now();
+    loop {
+        if happens() {
+            return true;
+        }
+        if child.try_wait().expect("wait for a child").is_some() {
+            return false;
+        }
+        assert!(start.elapsed() < ENDS_WITHIN, "nothing happened in time");
+        std::thread::park_timeout(Duration::from_micros(200));
+    }
+}
+
+/// Kills a process and those that it has started, without a chance to notice.
+fn kill_all(child: Child) {
+    let ranks = children_of(child.id());
+    for pid in ranks.into_iter().chain([child.id()]) {
+        let pid = Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("not 0");
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    end(child);
+}
+
+fn terminate(child: &Child) {
+    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a process id")).expect("not 0");
+    kill_process(pid, Signal::TERM).expect("a running process");
+}
+
+/// Kills a training while it writes checkpoints and after it has written some, resumes it each time, and compares the
+/// outcome with that of a training without interruptions and without checkpoints.
+fn check_killed(training: &Training) {
+    let whole = training.outcome(&run(&mut training.command(&[])));
+    let again = training.again();
+    let mut num_kills = 0;
+    for attempt in 0..4 {
+        let before = again.newest();
+        let mut child = again.stored(&["--checkpoint-every", "7steps", "--resume"]).spawn().expect("start train");
+        let happened = match attempt {
+            0 | 2 => wait_until(&mut child, || again.is_writing() && again.newest() > before),
+            _ => wait_until(&mut child, || again.newest() > before),
+        };
+        if !happened {
+            assert!(end(child).status.success(), "it had ended before it was killed");
+            break;
+        }
+        kill_all(child);
+        num_kills += 1;
+    }
+    assert!(num_kills >= 2, "the training was killed {num_kills} times only");
+    let output = run(&mut again.stored(&["--checkpoint-every", "7steps", "--resume"]));
+    assert_eq!(again.outcome(&output), whole, "{}", stderr(&output));
+    assert!(stderr(&output).contains("resuming after "), "{}", stderr(&output));
+    assert_eq!(again.complete().len(), 2, "--keep is 2 by default");
+    let folders = std::fs::read_dir(again.checkpoints()).expect("a folder").count();
+    assert_eq!(folders, 2, "the remains of the killed runs were removed");
+}
+
+#[test]
+fn killed_runs_on_typed_nodes_with_embeddings_continue_with_the_same_bits() {
+    let (_parts, training) = typed_nodes("2");
+    check_killed(&training);
+}
+
+#[test]
+fn killed_runs_on_links_continue_with_the_same_bits() {
+    let (_parts, training) = links("1");
+    check_killed(&training);
+}
+
+#[test]
+fn killed_runs_on_graphs_continue_with_the_same_bits() {
+    check_killed(&graphs("2"));
+}
+
+#[test]
+fn sigterm_writes_a_checkpoint_and_ends_with_a_status_of_its_own() {
+    let (_parts, nodes) = typed_nodes("1");
+    for training in [nodes, graphs("2")] {
+        let whole = training.outcome(&run(&mut training.command(&[])));
+        let again = training.again();
+        for _ in 0..2 {
+            let before = again.newest();
+            let mut child = again.stored(&["--resume"]).spawn().expect("start train");
+            // The first checkpoint of an epoch shows that the training runs.
+            assert!(wait_until(&mut child, || again.newest() > before), "it was to be ended");
+            let steps = again.newest();
+            terminate(&child);
+            let output = end(child);
+            assert_eq!(output.status.code(), Some(STOPPED), "{}", stderr(&output));
+            assert!(stderr(&output).contains("continue from ") && stderr(&output).contains("--resume"));
+            assert!(!stderr(&output).contains("error: "), "{}", stderr(&output));
+            assert!(again.newest() >= steps);
+        }
+        let output = run(&mut again.stored(&["--resume"]));
+        assert_eq!(again.outcome(&output), whole, "{}", stderr(&output));
+        // The bytes of a model without embeddings are those of a run without interruptions.
+        if !training.path("model.embeddings").exists() {
+            let bytes = |training: &Training| std::fs::read(training.path("model")).expect("a model");
+            assert!(bytes(&again) == bytes(&training), "the files differ in their metadata");
+        }
+    }
+}
+
+#[test]
+fn without_checkpoints_sigterm_ends_a_run_as_always() {
+    use std::os::unix::process::ExitStatusExt;
+    let training = graphs("1");
+    let mut child = training.command(&["--num-epochs", "100000"]).spawn().expect("start train");
+    let metrics = training.path("metrics");
+    assert!(wait_until(&mut child, || std::fs::metadata(&metrics).is_ok_and(|file| file.len() > 0)));
+    terminate(&child);
+    assert_eq!(end(child).status.signal(), Some(Signal::TERM.as_raw()));
+}
+
+#[test]
+fn more_epochs_continue_a_finished_run_and_a_restarted_attempt_resumes() {
+    let parts = fake_parts(1);
+    let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "64"];
+    let training = Training::new(&["node"], Some(&parts.path), &flags);
+    let whole = training.outcome(&run(&mut training.command(&["--num-epochs", "4"])));
+    let again = training.again();
+    let resume = |epochs| ["--num-epochs", epochs, "--resume"];
+    again.outcome(&run(&mut again.stored(&resume("2"))));
+    // As `launch --max-restarts` starts it again.
+    let mut restarted = again.stored(&resume("4"));
+    restarted.env("EDGECUT_RESTART_COUNT", "1").env("EDGECUT_RUN_ID", "a-run");
+    assert_eq!(again.outcome(&run(&mut restarted)), whole);
+    let metrics = std::fs::read_to_string(again.path("metrics")).expect("metrics");
+    assert!(metrics.lines().all(|line| line.contains("\"attempt\":1,")), "{metrics}");
+    // A finished run only tests its best model again.
+    assert_eq!(again.outcome(&run(&mut again.stored(&resume("4")))), whole);
+}
+
+#[test]
+fn another_run_and_damaged_files_are_refused() {
+    let parts_1 = fake_parts(1);
+    let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "64", "--keep", "3"];
+    let training = Training::new(&["node"], Some(&parts_1.path), &flags);
+    let epochs = |number| ["--num-epochs", number, "--resume"];
+    let whole = training.outcome(&run(&mut training.stored(&epochs("3"))));
+    let [first, second, third] = training.complete()[..] else { panic!("{:?}", training.complete()) };
+    let metrics = || std::fs::read(training.path("metrics")).expect("metrics");
+    let written = metrics();
+    let refused = |flags: &[&str]| {
+        let error = error_of(&run(&mut training.stored(&[&epochs("4")[..], flags].concat())));
+        assert!(metrics() == written, "a refused run changes nothing");
+        error
+    };
+    for (flags, name) in [
+        (["--lr", "0.5"], "--lr is 0.5, but it is 0.003"),
+        (["--seed", "7"], "--seed is 7"),
+        (["--optimizer", "sgd"], "--optimizer is \"sgd\""),
+        (["--batch-size", "32"], "--batch-size is 32"),
+        (["--num-neighbors", "3,3"], "--num-neighbors is \"3,3\""),
+        (["--hidden-channels", "16"], "--hidden-channels is 16"),
+    ] {
+        let error = refused(&flags);
+        assert!(error.contains(name) && error.contains("another --checkpoint-dir"), "{error}");
+    }
+    let error = refused(&["--num-epochs", "2"]);
+    assert!(error.contains("--num-epochs is 2, but the checkpoint has 3 epochs"), "{error}");
+    let other = parts(1, 3);
+    let error = refused(&["--dataset-root-dir", other.path.to_str().expect("UTF-8")]);
+    assert!(error.contains("the data of this run is not that of the checkpoint"), "{error}");
+    let output = run(&mut training.stored(&[&epochs("4")[..], &["--nproc-per-node", "2"]].concat()));
+    assert!(stderr(&output).contains("a checkpoint of 1 processes, but this run has 2"), "{}", stderr(&output));
+    let error = error_of(&run(&mut training.stored(&["--num-epochs", "3"])));
+    assert!(error.contains("add --resume to continue it"), "{error}");
+
+    let state = training.folder(third).join("rank-00000.state");
+    let bytes = std::fs::read(&state).expect("a state");
+    std::fs::write(&state, &bytes[..bytes.len() / 2]).expect("a truncated file");
+    let error = refused(&[]);
+    let older = training.folder(second);
+    for part in [state.to_str(), older.to_str(), Some("bytes, but"), Some("remove the folder")] {
+        assert!(error.contains(part.expect("UTF-8")), "{error}");
+    }
+    let mut wrong = bytes.clone();
+    wrong[bytes.len() / 2] ^= 1;
+    std::fs::write(&state, &wrong).expect("a damaged file");
+    assert!(refused(&[]).contains("the checksum of the file is"));
+
+    // As the error advises. The remains of a killed run disappear as well.
+    std::fs::remove_dir_all(training.folder(third)).expect("removed");
+    let remains = training.folder(999);
+    std::fs::create_dir(&remains).expect("a folder");
+    std::fs::write(remains.join(".rank-00000.state.0123456789abcdef.partial"), "half").expect("a file");
+    assert_eq!(training.outcome(&run(&mut training.stored(&epochs("3")))), whole);
+    assert!(!remains.exists());
+    assert_eq!(training.complete(), [first, second, third]);
+    std::fs::write(training.folder(third).join("node-00000.json"), "{").expect("a damaged manifest");
+    let error = error_of(&run(&mut training.stored(&epochs("3"))));
+    assert!(error.contains("node-00000.json is damaged"), "{error}");
+}
+
+#[test]
+fn nodes_without_a_shared_file_system_agree_on_a_checkpoint() {
+    let parts = typed_parts(2);
+    let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "16", "--num-nodes", "2"];
+    let nodes = [0, 1].map(|_| Training::new(&["node"], Some(&parts.path), &flags));
+    let job = |nodes: &[Training; 2], epochs: &str| {
+        let port = free_port().to_string();
+        let start = |rank: usize| {
+            let flags = ["--node-rank", &rank.to_string(), "--master-port", &port, "--num-epochs", epochs, "--resume"];
+            nodes[rank].stored(&flags).spawn().expect("start train")
+        };
+        let [first, second] = [0, 1].map(start);
+        let outputs = [end(first), end(second)];
+        assert!(outputs[1].status.success(), "{}", stderr(&outputs[1]));
+        // Rank 0 writes the metrics and the model file, and each node its embeddings.
+        let [output, _] = outputs;
+        let mut outcome = nodes[0].outcome(&output);
+        let of_second = std::fs::read_dir(nodes[1].path("model.embeddings")).expect("embeddings");
+        of_second.for_each(|shard| outcome.model.extend(tensors(&shard.expect("a file").path(), "second ")));
+        (outcome, stderr(&output))
+    };
+    let others = [nodes[0].again(), nodes[1].again()];
+    let (whole, _) = job(&others, "4");
+    job(&nodes, "3");
+    let complete = nodes[0].complete();
+    // The second node was lost before it had completed the newest checkpoint.
+    let newest = nodes[1].folder(complete[1]);
+    std::fs::remove_file(newest.join("node-00001.json")).expect("its manifest");
+    let (outcome, text) = job(&nodes, "4");
+    assert!(text.contains(nodes[0].folder(complete[0]).to_str().expect("UTF-8")), "{text}");
+    assert_eq!(outcome, whole);
+    // The second node has lost all of its files, as if the rank ran on another one.
+    std::fs::remove_dir_all(nodes[1].checkpoints()).expect("removed");
+    let port = free_port().to_string();
+    let flags = |rank: usize| ["--node-rank".to_owned(), rank.to_string(), "--master-port".to_owned(), port.clone()];
+    let start = |rank: usize| {
+        let mut command = nodes[rank].stored(&["--num-epochs", "4", "--resume"]);
+        command.args(flags(rank)).spawn().expect("start train")
+    };
+    for output in [0, 1].map(start).map(end) {
+        assert!(stderr(&output).contains("but not the file of rank 1"), "{}", stderr(&output));
+    }
+    assert!(!nodes[0].complete().is_empty(), "nothing is removed");
+}
+
+#[test]
+fn flags_that_contradict_checkpoints_are_refused() {
+    let folder = ["--checkpoint-dir", "somewhere"];
+    for (words, reason) in [
+        (["graph", "--dataset", "fake-graphs", "--resume"].as_slice(), "--checkpoint-dir"),
+        (&["graph", "--dataset", "fake-graphs", "--keep", "3"], "--checkpoint-dir"),
+        (&["graph", "--dataset", "fake-graphs", "--checkpoint-every", "2epochs"], "--checkpoint-dir"),
+        (&[&["graph", "--dataset", "fake-graphs", "--folds", "3"], &folder[..]].concat(), "--folds"),
+        (&[&["graph", "--dataset", "fake-graphs", "--load-model", "file"], &folder[..]].concat(), "--load-model"),
+        (&[&["graph", "--dataset", "fake-graphs", "--checkpoint-every", "5"], &folder[..]].concat(), "with a unit"),
+        (&[&["graph", "--dataset", "fake-graphs", "--checkpoint-every", "0steps"], &folder[..]].concat(), "at least 1"),
+    ] {
+        let mut command = Command::new(TRAIN);
+        unplace(&mut command);
+        let output = run(command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()));
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(reason), "{words:?}: {}", stderr(&output));
+    }
+}
