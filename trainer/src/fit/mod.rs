@@ -173,7 +173,7 @@ where
         };
         let start = Instant::now();
         let is_last = epoch + 1 == config.num_epochs;
-        if is_last || (epoch + 1) % config.eval_every.max(1) == 0 {
+        if is_last || (epoch + 1).is_multiple_of(config.eval_every.max(1)) {
             let candidate = model.valid();
             let evaluator = task.evaluator();
             let scores = evaluator.evaluate(Split::Valid, &candidate, task.embeddings(), world)?;
