@@ -29,7 +29,7 @@ impl MetricsFile {
         let open = || -> std::io::Result<File> {
             // Devices and pipes cannot be read again.
             if let Some(epochs) = kept_epochs.filter(|_| path.is_file()) {
-                write_output(path, &kept_lines(&std::fs::read(path)?, epochs, attempt.number).as_bytes())?;
+                write_output(path, kept_lines(&std::fs::read(path)?, epochs, attempt.number).as_bytes())?;
                 return OpenOptions::new().append(true).open(path);
             }
             if !attempt.is_restart() {
