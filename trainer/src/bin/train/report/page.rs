@@ -10,8 +10,10 @@ const PHASES: [(&str, &str); 5] = [
     ("compute_seconds", "computing"),
     ("allreduce_seconds", "all-reduce"),
     ("eval_seconds", "validation"),
-    ("checkpoint_seconds", "checkpoints"),
+    (CHECKPOINTS, "checkpoints"),
 ];
+/// The field with the time of checkpoints.
+const CHECKPOINTS: &str = "checkpoint_seconds";
 
 /// The most classes whose confusion matrix is drawn.
 const MOST_CLASSES: usize = 64;
@@ -94,12 +96,15 @@ fn curves(runs: &[Run]) -> Vec<String> {
 /// Draws a bar per epoch and run, of the last epochs if there are many.
 fn phases(runs: &[Run]) -> Vec<String> {
     const MOST: usize = 20;
-    let names: Vec<&str> = PHASES.iter().map(|(_, name)| *name).collect();
     let of_run = |run: &Run| {
+        // Only some runs write checkpoints.
+        let is_used = |field: &str| run.epochs.iter().any(|fields| number_of(fields, field).unwrap_or(0.0) > 0.0);
+        let used: Vec<_> = PHASES.iter().filter(|(field, _)| *field != CHECKPOINTS || is_used(field)).collect();
+        let names: Vec<&str> = used.iter().map(|(_, name)| *name).collect();
         let first = run.epochs.len().saturating_sub(MOST);
         let bar = |(number, fields): (usize, &Map<String, Value>)| Bar {
             name: format!("epoch {}", number + 1),
-            pieces: PHASES.iter().map(|(field, _)| number_of(fields, field).unwrap_or(0.0)).collect(),
+            pieces: used.iter().map(|(field, _)| number_of(fields, field).unwrap_or(0.0)).collect(),
         };
         let found: Vec<Bar> = run.epochs.iter().enumerate().skip(first).map(bar).collect();
         bars(&format!("{}, slowest rank of each phase", run.name), "s", &names, &found)
