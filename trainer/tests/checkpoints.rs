@@ -135,7 +135,7 @@ fn tensors(path: &Path, prefix: &str) -> BTreeMap<String, Vec<u8>> {
     file.iter().map(|(name, view)| (format!("{prefix}{name}"), view.data().to_vec())).collect()
 }
 
-/// Typed nodes, of which some have embeddings.
+/// Nodes of several types. Some types have embeddings.
 fn typed_nodes(nproc: &str) -> (programs::Parts, Training) {
     let parts = typed_parts(2);
     let flags = ["--num-neighbors", "4,3", "--hidden-channels", "8", "--batch-size", "8", "--num-epochs", "5"];

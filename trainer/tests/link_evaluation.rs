@@ -20,6 +20,18 @@ fn graph() -> Dataset {
     graph
 }
 
+/// Returns the graph with `count` negative pairs for each split.
+fn with_shared_negatives(count: usize) -> Dataset {
+    let mut graph = graph();
+    let held_out = &mut graph.edge_types[0].held_out;
+    for (list, seed) in [(&mut held_out.valid, 3), (&mut held_out.test, 5)] {
+        let src = ids(count, seed).into();
+        let dst = ids(count, seed + 1).into();
+        list.negatives = Some(GivenNegatives::Shared { src, dst });
+    }
+    graph
+}
+
 /// Returns `count` node ids below 300, different for each `seed`.
 fn ids(count: usize, seed: u64) -> Vec<u32> {
     (0..count as u64).map(|at| ((at * 7919 + seed * 104_729) * 31 % 8191 % 300) as u32).collect()
@@ -224,13 +236,7 @@ fn shared_negatives_are_ranked_as_by_ogb() {
     const SHARED: usize = 700;
     let folder = tempfile::tempdir().expect("a folder");
     let model = folder.path().join("model.safetensors");
-    let mut graph = graph();
-    let held_out = &mut graph.edge_types[0].held_out;
-    for (list, seed) in [(&mut held_out.valid, 3), (&mut held_out.test, 5)] {
-        let src = ids(SHARED, seed).into();
-        let dst = ids(SHARED, seed + 1).into();
-        list.negatives = Some(GivenNegatives::Shared { src, dst });
-    }
+    let graph = with_shared_negatives(SHARED);
     let arrays = folder.path().join("arrays");
     export_npy(&graph, &arrays).expect("arrays");
     let graph = read_npy_folder("given", &arrays).expect("the arrays");
@@ -259,13 +265,7 @@ fn edge_types_do_not_share_their_negatives() {
     const SHARED: usize = 300;
     let folder = tempfile::tempdir().expect("a folder");
     let model = folder.path().join("model.safetensors");
-    let mut graph = graph();
-    let held_out = &mut graph.edge_types[0].held_out;
-    for (list, seed) in [(&mut held_out.valid, 3), (&mut held_out.test, 5)] {
-        let src = ids(SHARED, seed).into();
-        let dst = ids(SHARED, seed + 1).into();
-        list.negatives = Some(GivenNegatives::Shared { src, dst });
-    }
+    let mut graph = with_shared_negatives(SHARED);
     graph.add_reverse_edges();
     let two = written_by(&graph, 2);
     train(&two.path, &model, &[]);

@@ -109,7 +109,7 @@ impl Checkpointer {
         self.commit(world)
     }
 
-    /// Returns the time for which checkpoints have held up this rank since the last call.
+    /// Returns the time that this rank has spent on checkpoints since the last call, except on threads.
     pub(crate) fn take_spent(&mut self) -> Duration {
         std::mem::take(&mut self.spent)
     }

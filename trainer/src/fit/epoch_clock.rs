@@ -21,7 +21,7 @@ pub struct EpochCost {
     pub allreduce_seconds: f64,
     /// Seconds of validation.
     pub eval_seconds: f64,
-    /// The time for which checkpoints have held up this rank since the report of the previous epoch.
+    /// The time that this rank has spent on checkpoints since the report of the previous epoch, except on threads.
     pub checkpoint_seconds: f64,
     /// The number of nodes whose features came from other parts over the network, summed over ranks.
     pub remote_nodes: u64,

@@ -61,7 +61,7 @@ impl<S> Progress<S> {
     }
 
     /// Notes the metric of a validation. Returns true if the model is the best so far. `is_last` is true after the last
-    /// epoch, whose model is the best for want of a metric.
+    /// epoch. Without any metric, the model of the last epoch is the best.
     pub(super) fn validated(&mut self, metric: Option<f64>, is_last: bool) -> bool {
         self.lr.validated(metric);
         self.history.push(metric);

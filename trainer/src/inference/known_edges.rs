@@ -1,7 +1,7 @@
 //! The known edges of sources to the nodes that a rank ranks.
 
 use edgecut_dist_sampler::DistGraph;
-use edgecut_graph::EdgeTypeId;
+use edgecut_graph::{EdgeTypeId, NodeTypeId};
 use rayon::prelude::*;
 
 /// The known edges of an edge type, training and held-out, from listed sources to a rank's candidates. They take 8 bytes
@@ -56,10 +56,9 @@ fn key(source: u32, position: u32) -> u64 {
     u64::from(source) << 32 | u64::from(position)
 }
 
-/// Returns the global ids of the destinations that this rank ranks, ascending. These are nodes of its own part, whose
-/// known edges it has. Ranks that share a part take its nodes in turn.
-pub(super) fn candidates(node: &DistGraph, edge_type: EdgeTypeId) -> Vec<u32> {
+/// Returns the global ids of the nodes of a type that this rank ranks, ascending. They are nodes of its own part. Ranks that
+/// share a part take its nodes in turn.
+pub(crate) fn candidates(node: &DistGraph, node_type: NodeTypeId) -> Vec<u32> {
     let (sharers, mine) = node.replicas();
-    let part = node.part();
-    part.owned(part.edges(edge_type).dst_type).skip(mine).step_by(sharers).collect()
+    node.part().owned(node_type).skip(mine).step_by(sharers).collect()
 }

@@ -17,6 +17,7 @@ mod scored_node;
 mod top_destinations;
 
 pub use graphs::{GraphPredictionConfig, WantedGraphRows, predict_graphs};
+pub(crate) use known_edges::candidates;
 pub use layer_wise::{LayerWiseConfig, LayerWiseInput, layer_wise};
 pub(crate) use layer_wise::{layer_wise_types, write_rows};
 pub use layered_model::LayeredModel;

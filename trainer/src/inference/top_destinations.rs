@@ -69,9 +69,9 @@ impl TopDestinations {
         world: &mut ProcessGroup,
     ) -> Result<Self, TrainError> {
         let node = ends.node();
-        let candidates = candidates(node, ends.edge_type());
         let wanted = Wanted { original_ids: true, ..Wanted::default() };
         let [src_type, dst_type] = ends.node_types();
+        let candidates = candidates(node, dst_type);
         let mut ids = Vec::with_capacity(candidates.len());
         for nodes in candidates.chunks(IDS_AT_ONCE) {
             ids.extend(node.handle().block_on(node.fetch(dst_type, nodes.to_vec(), wanted))?.original_ids);

@@ -5,6 +5,7 @@ use super::judged::depth_of;
 use super::node_rows::NodeRows;
 use super::scores::LinkScores;
 use crate::gather::{all_gather_large, all_gather_records};
+use crate::inference::candidates;
 use crate::metrics::RankingMetrics;
 use crate::models::LinkModel;
 use crate::ops::{GnnBackend, matmul};
@@ -53,7 +54,7 @@ enum End {
     Source,
 }
 
-/// A held-out edge of which one end is ranked, in global ids.
+/// A held-out edge and the end to rank, in global ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct RankedEnd {
     /// The type of the ranked node and its rivals.
@@ -139,7 +140,7 @@ impl FilteredRanking {
         device: &B::Device,
     ) -> Result<Candidates<B>, TrainError> {
         let rows = rows.of_type(node_type)?;
-        let ids = held_ids(&self.node, node_type);
+        let ids = candidates(&self.node, node_type);
         let values = self.node.handle().block_on(rows.pull(&ids))?;
         let matrix = Tensor::<B, 2>::from_data(TensorData::new(values, [ids.len(), rows.dim()]), device).transpose();
         Ok(Candidates { ids, matrix })
@@ -202,13 +203,6 @@ fn rank_chunk<B: GnnBackend>(
     Ok(flat.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect())
 }
 
-/// Returns the global ids of the nodes of a type whose rows this rank holds, ascending. Ranks that share a part take its
-/// nodes in turn.
-fn held_ids(node: &DistGraph, node_type: NodeTypeId) -> Vec<u32> {
-    let (sharers, mine) = node.replicas();
-    node.part().owned(node_type).skip(mine).step_by(sharers).collect()
-}
-
 /// Returns the known edges of the given ends, training and held-out. Every rank must call this.
 fn known(node: &DistGraph, ends: &[RankedEnd], world: &mut ProcessGroup) -> Result<Known, TrainError> {
     let mut known: Known = ends.iter().map(|edge| ((edge.edge_type, edge.end, edge.given), Vec::new())).collect();
@@ -217,7 +211,7 @@ fn known(node: &DistGraph, ends: &[RankedEnd], world: &mut ProcessGroup) -> Resu
     for (edge_type, end) in kinds {
         let of_type = node.part().edges(edge_type);
         let candidate_type = if end == End::Destination { of_type.dst_type } else { of_type.src_type };
-        let ids = ids.entry(candidate_type).or_insert_with(|| held_ids(node, candidate_type));
+        let ids = ids.entry(candidate_type).or_insert_with(|| candidates(node, candidate_type));
         let mut add = |given: u32, candidate: u32| {
             if let (Some(found), Ok(at)) = (known.get_mut(&(edge_type, end, given)), ids.binary_search(&candidate)) {
                 found.push(at as u32);

@@ -10,6 +10,7 @@ use crate::train_error::TrainError;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
 use edgecut_dist_sampler::DistGraph;
 use edgecut_graph::{EdgeList, EdgeTypeId, GivenNegatives, Meta, NegativesMeta, Split};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -48,16 +49,10 @@ impl GivenRanking {
     pub(super) fn new(node: &Arc<DistGraph>, config: &LinkTrainingConfig) -> Result<Self, TrainError> {
         let meta = node.part().meta();
         let edge_types = given_edge_types(meta, config)?;
-        let is_shared_of = |e: &EdgeTypeId| {
-            let mut given = meta.edge_types[e.index()].negatives.iter().flatten();
-            given.any(|negatives| matches!(negatives, NegativesMeta::Shared(_)))
-        };
-        let is_shared = edge_types.iter().all(is_shared_of);
-        let of_each = |e: &EdgeTypeId| {
-            let mut given = meta.edge_types[e.index()].negatives.iter().flatten();
-            given.any(|negatives| matches!(negatives, NegativesMeta::OfEach(_)))
-        };
-        if is_shared && edge_types.iter().any(of_each) || !is_shared && edge_types.iter().any(is_shared_of) {
+        let given = edge_types.iter().flat_map(|e| meta.edge_types[e.index()].negatives.iter().flatten());
+        let kinds: BTreeSet<bool> = given.map(|given| matches!(given, NegativesMeta::Shared(_))).collect();
+        let is_shared = kinds.contains(&true);
+        if kinds.len() > 1 {
             return Err(TrainError::Config {
                 what: "some held-out edges have negatives of their own and others share them, which gives no common \
                        ranking: choose edge types with the same kind (`edge_types`)"
