@@ -1,5 +1,6 @@
 //! Seed edges of a rank's batches.
 
+use crate::error::LoaderError;
 use edgecut_dist_sampler::{DistGraph, SampleError};
 use edgecut_graph::{EdgeTypeId, Part, SeedEdgeEnds, Split};
 use futures::future::try_join_all;
@@ -76,6 +77,20 @@ impl EdgeIndex {
             }
         }
         Ok(Self::Parts { split, edge_types, sections })
+    }
+
+    /// Returns the types of the edges, if they are training edges.
+    ///
+    /// # Errors
+    /// [`LoaderError::Config`] for held-out or listed edges.
+    pub(crate) fn training_types(&self) -> Result<&[EdgeTypeId], LoaderError> {
+        match self {
+            Self::Parts { split: Split::Train, edge_types, .. } => Ok(edge_types),
+            _ => {
+                let what = "only an epoch of training edges can be continued with another number of processes".into();
+                Err(LoaderError::Config { what })
+            }
+        }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -1,6 +1,7 @@
 //! A loader of batches of whole graphs, made ahead of the trainer.
 
 use crate::batch_iter::BatchIter;
+use crate::epoch_segment::EpochSegment;
 use crate::error::LoaderError;
 use crate::graph_batch::GraphBatch;
 use crate::graph_plan::{EpochPlan, GraphLoaderConfig, check};
@@ -49,8 +50,36 @@ impl GraphDataLoader {
         check(&dataset, &graphs, &config, world_size)?;
         assert!(rank < world_size, "rank {rank} of {world_size}");
         let limits = PrefetchLimits { concurrency: config.concurrency, bytes: config.prefetch_bytes };
-        let batches = GraphBatches { dataset, graphs, config, rank, world_size };
+        let batches = GraphBatches { dataset, graphs, config, rank, world_size, before: Vec::new() };
         Ok(Self { loader: PrefetchingLoader::new(batches, LoaderThreads::OfEpoch, limits) })
+    }
+
+    /// Returns a loader of the graphs of an epoch that are left after `before`, the segments of the epoch in which other
+    /// numbers of processes have trained. Its batches are those of this epoch only.
+    ///
+    /// ```
+    /// use edgecut_dist_loader::{EpochSegment, GraphDataLoader, GraphLoaderConfig};
+    /// # use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
+    /// # use std::sync::Arc;
+    /// # let graphs = Arc::new(fake_graphs(&FakeGraphsOptions { num_graphs: 10, ..FakeGraphsOptions::default() })?);
+    ///
+    /// let loader = GraphDataLoader::new(graphs, (0..10).collect(), GraphLoaderConfig::new(2), 0, 1)?;
+    /// // Three processes have trained on a batch of two graphs each.
+    /// let segment = EpochSegment { world_size: 3, num_groups: 0, num_steps: 2, steps: 1 };
+    /// assert_eq!(loader.rest_of_epoch(&[segment]).num_steps(0), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn rest_of_epoch(&self, before: &[EpochSegment]) -> Self {
+        let GraphBatches { dataset, graphs, config, rank, world_size, .. } = self.loader.maker();
+        let rest = GraphBatches {
+            dataset: dataset.clone(),
+            graphs: graphs.clone(),
+            config: config.clone(),
+            rank: *rank,
+            world_size: *world_size,
+            before: before.to_vec(),
+        };
+        Self { loader: self.loader.with_maker(rest) }
     }
 
     /// Returns the set to which the graphs belong.
@@ -145,6 +174,8 @@ struct GraphBatches {
     config: GraphLoaderConfig,
     rank: usize,
     world_size: usize,
+    /// The segments of the epoch before these batches.
+    before: Vec<EpochSegment>,
 }
 
 impl BatchMaker for GraphBatches {
@@ -152,7 +183,7 @@ impl BatchMaker for GraphBatches {
     type Plan = EpochPlan;
 
     fn plan(&self, epoch: u64) -> EpochPlan {
-        EpochPlan::new(&self.dataset, &self.graphs, &self.config, epoch, self.world_size)
+        EpochPlan::new(&self.dataset, &self.graphs, &self.config, epoch, self.world_size, &self.before)
     }
 
     fn num_steps(&self, plan: &EpochPlan) -> usize {
@@ -160,7 +191,7 @@ impl BatchMaker for GraphBatches {
     }
 
     fn key(&self, plan: &EpochPlan, step: usize) -> BatchKey {
-        let batch = (step * self.world_size + self.rank) as u64;
+        let batch = (EpochSegment::num_batches(&self.before) + step * self.world_size + self.rank) as u64;
         BatchKey { seed: self.config.seed, epoch: plan.epoch(), batch }
     }
 

@@ -1,5 +1,6 @@
 //! The assignment of graphs to ranks and steps.
 
+use crate::epoch_segment::EpochSegment;
 use crate::error::LoaderError;
 use crate::prefetch_budget::DEFAULT_PREFETCH_BYTES;
 use edgecut_graph::GraphDataset;
@@ -81,19 +82,27 @@ impl EpochPlan {
         config: &GraphLoaderConfig,
         epoch: u64,
         world_size: usize,
+        before: &[EpochSegment],
     ) -> Self {
         let mut order = graphs.to_vec();
         if config.shuffle {
             // 0x96a9 separates these random numbers from those of other users of the same seed.
             CounterRng::new(combine(combine(0x96a9, config.seed), epoch)).shuffle(&mut order);
         }
-        let batches = match config.packing {
+        let cut = |order: &[u32], world_size: usize| match config.packing {
             Packing::Graphs(size) => by_count(order.len(), size, world_size, config.drop_last),
             Packing::Nodes(budget) => {
                 let nodes = |graph: &u32| dataset.num_nodes_of(*graph as usize);
                 by_nodes(order.iter().map(nodes), budget, world_size, config.drop_last)
             }
         };
+        for segment in before {
+            let taken = cut(&order, segment.world_size);
+            let num_taken = (segment.steps * segment.world_size).min(taken.len());
+            // Batches follow each other without gaps.
+            order.drain(..taken[..num_taken].last().map_or(0, |last| last.end));
+        }
+        let batches = cut(&order, world_size);
         Self { epoch, order, batches, world_size }
     }
 
@@ -188,5 +197,32 @@ pub(crate) fn check(
             }
         }
         Packing::Graphs(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edgecut_graph::small_graphs::{FakeGraphsOptions, fake_graphs};
+
+    #[test]
+    fn every_graph_is_used_once_by_jobs_of_different_sizes() {
+        let dataset = fake_graphs(&FakeGraphsOptions { num_graphs: 61, ..FakeGraphsOptions::default() }).unwrap();
+        let graphs: Vec<u32> = (0..61).collect();
+        for packing in [Packing::Graphs(3), Packing::Nodes(120)] {
+            let config = GraphLoaderConfig { packing, ..GraphLoaderConfig::new(1) };
+            let mut before = Vec::new();
+            let mut seen: Vec<u32> = Vec::new();
+            for (world_size, steps) in [(4, 2), (3, 1), (1, 2), (2, usize::MAX)] {
+                let plan = EpochPlan::new(&dataset, &graphs, &config, 5, world_size, &before);
+                let steps = steps.min(plan.num_steps());
+                for step in 0..steps {
+                    seen.extend((0..world_size).flat_map(|rank| plan.batch(step, rank)));
+                }
+                before.push(EpochSegment { world_size, num_groups: 0, num_steps: plan.num_steps(), steps });
+            }
+            seen.sort_unstable();
+            assert_eq!(seen, graphs, "{packing:?}");
+        }
     }
 }

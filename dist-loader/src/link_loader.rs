@@ -4,11 +4,13 @@ use crate::batch_iter::BatchIter;
 use crate::cached_rows::CachedRows;
 use crate::edge_relations::EdgeRelations;
 use crate::edge_seeds::{EdgeIndex, EdgeSeeds};
+use crate::epoch_segment::EpochSegment;
 use crate::error::LoaderError;
 use crate::link_batch::LinkBatch;
 use crate::link_batches::LinkBatches;
 use crate::loader_config::{LoaderConfig, check_degrees};
 use crate::negatives::{Exclude, NegativeSampler, NegativeSampling};
+use crate::rest_of_epoch::SeedCells;
 use crate::seed_loader::SeedLoader;
 use crate::seeds::{SeedPlan, Shuffle};
 use edgecut_cluster::ProcessGroup;
@@ -153,6 +155,23 @@ impl DistLinkNeighborLoader {
     /// other caches.
     pub fn with_cache(self, cache: Arc<CachedRows>) -> Self {
         Self { loader: self.loader.with_cache(cache) }
+    }
+
+    /// Returns a loader of the seeds of an epoch that are left after `before`, the segments of the epoch in which other
+    /// numbers of processes have trained. Together with these segments, its batches have each seed of the epoch once. Its
+    /// batches are those of this epoch only. Every rank must call this.
+    ///
+    /// # Errors
+    /// [`LoaderError::Config`] for listed seeds. [`LoaderError::Agree`] if the ranks cannot agree on the seeds.
+    pub fn rest_of_epoch(
+        &self,
+        epoch: u64,
+        before: &[EpochSegment],
+        world: &mut ProcessGroup,
+    ) -> Result<Self, LoaderError> {
+        let batches = self.loader.seeds();
+        let cells = SeedCells::of_edges(batches.sampler.node(), batches.index.training_types()?, world)?;
+        Ok(Self { loader: self.loader.rest_of_epoch(epoch, before, &cells, world)? })
     }
 
     /// Returns the sampler of the neighborhoods.

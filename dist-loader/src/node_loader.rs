@@ -3,9 +3,11 @@
 use crate::batch::MiniBatch;
 use crate::batch_iter::BatchIter;
 use crate::cached_rows::CachedRows;
+use crate::epoch_segment::EpochSegment;
 use crate::error::LoaderError;
 use crate::loader_config::{LoaderConfig, check_degrees};
 use crate::node_batches::{NodeBatches, SeedIds};
+use crate::rest_of_epoch::SeedCells;
 use crate::seed_loader::SeedLoader;
 use crate::seeds::{SeedPlan, Seeds, Shuffle, owned_seeds};
 use edgecut_cluster::ProcessGroup;
@@ -108,6 +110,30 @@ impl DistNeighborLoader {
     /// are not fetched.
     pub fn with_rows(self, rows: Vec<Option<Arc<DistRows>>>) -> Self {
         Self { loader: self.loader.change(|batches| batches.rows = rows) }
+    }
+
+    /// Returns a loader of the seeds of an epoch that are left after `before`, the segments of the epoch in which other
+    /// numbers of processes have trained. Together with these segments, its batches have each seed of the epoch once. Its
+    /// batches are those of this epoch only. Every rank must call this.
+    ///
+    /// # Errors
+    /// [`LoaderError::Config`] for listed seeds. [`LoaderError::Agree`] if the ranks cannot agree on the seeds.
+    pub fn rest_of_epoch(
+        &self,
+        epoch: u64,
+        before: &[EpochSegment],
+        world: &mut ProcessGroup,
+    ) -> Result<Self, LoaderError> {
+        let batches = self.loader.seeds();
+        let node = batches.sampler.node();
+        let cells = match &*batches.seeds {
+            SeedIds::Nodes(seeds) => SeedCells::of_nodes(node, batches.node_type, seeds, world)?,
+            SeedIds::Owned(_) | SeedIds::Timed(_) => {
+                let what = "only the seeds of a split can be continued with another number of processes".into();
+                return Err(LoaderError::Config { what });
+            }
+        };
+        Ok(Self { loader: self.loader.rest_of_epoch(epoch, before, &cells, world)? })
     }
 
     /// Returns the sampler of the neighborhoods.

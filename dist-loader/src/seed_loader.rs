@@ -2,12 +2,15 @@
 
 use crate::batch_iter::BatchIter;
 use crate::cached_rows::CachedRows;
+use crate::epoch_segment::EpochSegment;
 use crate::error::LoaderError;
 use crate::loader_config::LoaderConfig;
 use crate::loader_threads::LoaderThreads;
 use crate::prefetch_budget::bytes_held;
 use crate::prefetching_loader::{BatchMaker, PrefetchLimits, PrefetchingLoader};
+use crate::rest_of_epoch::SeedCells;
 use crate::seeds::{Agreed, EpochOrder, SeedPlan};
+use edgecut_cluster::ProcessGroup;
 use edgecut_dist_sampler::{
     BatchKey, DistNeighborSampler, Hotness, SampleError, SampledEdges, SampledNodes, SampledSubgraph,
 };
@@ -67,6 +70,30 @@ impl<S: SeedBatches> SeedLoader<S> {
         change(&mut seeds);
         let maker = PlannedBatches { seeds: Arc::new(seeds), plan: plan.clone() };
         Self { loader: self.loader.replace_maker(maker), ..self }
+    }
+
+    /// Returns a loader of the seeds of an epoch that are left after some segments of it. Its batches are those of this
+    /// epoch only. Every rank must call this.
+    pub(crate) fn rest_of_epoch(
+        &self,
+        epoch: u64,
+        before: &[EpochSegment],
+        cells: &SeedCells,
+        world: &mut ProcessGroup,
+    ) -> Result<Self, LoaderError> {
+        let PlannedBatches { seeds, plan } = self.loader.maker();
+        let whole = &plan.plan;
+        if whole.listed {
+            let what = "an epoch of listed seeds cannot be continued with another number of processes".into();
+            return Err(LoaderError::Config { what });
+        }
+        let num_groups = self.seeds().sampler().node().num_seed_groups();
+        let left = cells.rest(whole, epoch, num_groups, before);
+        let mut rest = whole.rest(left, before);
+        let agreed = rest.agree(whole.even_steps.is_some(), world)?;
+        let plan = PlannedSeeds { plan: Arc::new(rest), num_steps: agreed.num_steps };
+        let maker = PlannedBatches { seeds: seeds.clone(), plan };
+        Ok(Self { loader: self.loader.with_maker(maker), total_seeds: agreed.total_seeds })
     }
 
     pub(crate) fn seeds(&self) -> &S {

@@ -1,5 +1,6 @@
 //! Seeds of a rank's batches.
 
+use crate::epoch_segment::EpochSegment;
 use crate::error::LoaderError;
 use crate::loader_config::LoaderConfig;
 use edgecut_cluster::{ProcessGroup, ReduceOp};
@@ -7,6 +8,7 @@ use edgecut_dist_sampler::{BatchKey, DistGraph};
 use edgecut_graph::rng::{CounterRng, combine};
 use edgecut_graph::{NodeTypeId, PartitionId, Permutation, Split};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The source of seeds.
 #[derive(Clone, Debug)]
@@ -25,7 +27,7 @@ pub enum Seeds {
 }
 
 /// The division of seeds into the batches of one rank. A seed is a position in a list of `len` seeds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SeedPlan {
     /// The number of seeds that the part owns, or of listed seeds.
     pub(crate) len: usize,
@@ -41,6 +43,13 @@ pub(crate) struct SeedPlan {
     pub(crate) sharers: (usize, usize),
     /// The part. It selects the shuffle, so that parts shuffle differently and the sharers of one part alike.
     pub(crate) part: u32,
+    /// The number of segments of the epoch before the batches of this plan. It selects the shuffle.
+    pub(crate) segment: usize,
+    /// The number of batches of all ranks in these segments.
+    pub(crate) first_batch: usize,
+    /// The seeds that these segments have left, as positions in the list of all of them; `None` without segments. `len` is
+    /// their number.
+    pub(crate) rest: Option<Arc<[u32]>>,
 }
 
 /// The number of steps per epoch, and the number of seeds over all ranks.
@@ -68,7 +77,7 @@ pub(crate) enum EpochOrder {
 }
 
 impl EpochOrder {
-    fn at(&self, position: usize) -> u32 {
+    pub(crate) fn at(&self, position: usize) -> u32 {
         match self {
             Self::Sequential => position as u32,
             Self::List(list) => list[position],
@@ -106,6 +115,22 @@ impl SeedPlan {
             world_size: world.size(),
             sharers: (share.sharers, share.mine),
             part: share.parts.start,
+            segment: 0,
+            first_batch: 0,
+            rest: None,
+        }
+    }
+
+    /// Returns the plan of the seeds that are left after some segments of an epoch, given as positions in the list of this
+    /// plan. The ranks have yet to agree on it.
+    pub(crate) fn rest(&self, left: Vec<u32>, before: &[EpochSegment]) -> Self {
+        Self {
+            len: left.len(),
+            even_steps: None,
+            segment: before.len(),
+            first_batch: EpochSegment::num_batches(before),
+            rest: Some(left.into()),
+            ..self.clone()
         }
     }
 
@@ -150,7 +175,10 @@ impl SeedPlan {
         // All ranks take stretches of one list, so all must shuffle it alike. 0x5eed separates these random numbers
         // from those of other users of the seed.
         let part = if self.listed { 0 } else { u64::from(self.part) };
-        let key = combine(combine(combine(0x5eed, self.seed), epoch), part);
+        let mut key = combine(combine(combine(0x5eed, self.seed), epoch), part);
+        if self.segment > 0 {
+            key = combine(key, self.segment as u64);
+        }
         match self.shuffle {
             None => EpochOrder::Sequential,
             Some(Shuffle::Permutation) => EpochOrder::Permutation(Permutation::new(self.len as u64, key)),
@@ -171,19 +199,27 @@ impl SeedPlan {
     /// batch.
     pub(crate) fn seeds(&self, order: &EpochOrder, step: usize) -> Vec<u32> {
         let at = if self.listed { self.batch_of(step) } else { step };
+        let (sharers, mine) = self.stride();
+        let in_list = |seed: usize| {
+            let position = order.at(mine + seed * sharers);
+            self.rest.as_ref().map_or(position, |rest| rest[position as usize])
+        };
+        (self.first_seed(at)..self.first_seed(at + 1)).map(in_list).collect()
+    }
+
+    /// Returns the number of this rank's seeds before batch `at` of the list or of this rank.
+    pub(crate) fn first_seed(&self, at: usize) -> usize {
         let num_seeds = self.num_seeds();
-        let start = |at: usize| match self.even_steps {
+        match self.even_steps {
             // Evenly spaced boundaries, so that the sizes of batches differ by at most one seed.
             Some(steps) => (num_seeds * at.min(steps)).div_ceil(steps.max(1)),
             None => (at * self.batch_size).min(num_seeds),
-        };
-        let (sharers, mine) = self.stride();
-        (start(at)..start(at + 1)).map(|seed| order.at(mine + seed * sharers)).collect()
+        }
     }
 
     /// Returns the number of this rank's batch in `step`, counted over all ranks.
     fn batch_of(&self, step: usize) -> usize {
-        step * self.world_size + self.rank
+        self.first_batch + step * self.world_size + self.rank
     }
 }
 
@@ -206,6 +242,9 @@ mod tests {
             world_size,
             sharers,
             part,
+            segment: 0,
+            first_batch: 0,
+            rest: None,
         }
     }
 

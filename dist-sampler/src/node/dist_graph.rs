@@ -417,6 +417,14 @@ impl DistGraph {
         SeedShare { parts: part..part + 1, sharers, mine: rank % sharers }
     }
 
+    /// Returns the number of groups of parts whose seeds are divided: as many as processes hold, or as servers serve.
+    pub fn num_seed_groups(&self) -> usize {
+        match self.role {
+            Role::Client { num_parts } => num_parts as usize,
+            _ => self.part().meta().num_parts as usize,
+        }
+    }
+
     /// Returns empty number maps, one per node type.
     pub(crate) fn take_relabels(&self) -> Vec<Relabel> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();

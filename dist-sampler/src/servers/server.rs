@@ -14,7 +14,6 @@ use bytes::Bytes;
 use edgecut_cluster::{Cluster, ServiceListener, with_causes};
 use edgecut_graph::{Meta, NodeTypeId, Part, Split};
 use futures::future::try_join_all;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The longest that a server treats another server as unreachable without trying again, in milliseconds. A server that
@@ -70,7 +69,8 @@ impl DistGraph {
         let as_json = |source| SampleError::process("describe the graph", source);
         let fingerprint = meta.fingerprint();
         // Clients need no files.
-        let without_files = Meta { files: BTreeMap::new(), ..Meta::clone(meta) };
+        let mut without_files = Meta::clone(meta);
+        without_files.files.clear();
         let text = serde_json::to_string(&without_files).map_err(as_json)?;
         let description =
             Description { server, num_servers: layout.num_processes(), fingerprint: fingerprint.clone(), meta: text };

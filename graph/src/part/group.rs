@@ -5,13 +5,39 @@ use super::mapped_part::Part;
 use super::{Csc, Meta, PartMeta, PartitionBook};
 use crate::dataset::{EdgeAttributes, EdgeList, GivenNegatives, HeldOutEdges, Split, Splits};
 use crate::memory::{Buffer, Features};
-use crate::{GraphError, PartitionId};
+use crate::{GraphError, NodeTypeId, PartitionId};
 use bytemuck::Pod;
 use rayon::slice::ParallelSliceMut;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
+
+/// The parts on disk that groups consist of.
+#[derive(Clone, Debug)]
+pub(crate) struct PartsOnDisk {
+    num_parts: u32,
+    /// By node type.
+    books: Vec<PartitionBook>,
+    fingerprint: String,
+}
 
 impl Meta {
+    /// Returns the number of parts on disk: more than `num_parts` if processes hold groups of them.
+    pub fn num_parts_on_disk(&self) -> usize {
+        self.on_disk.as_ref().map_or(self.num_parts, |on_disk| on_disk.num_parts) as usize
+    }
+
+    /// Returns the global ids of each part on disk.
+    pub fn book_on_disk(&self, node_type: NodeTypeId) -> &PartitionBook {
+        let whole = &self.node_types[node_type.index()].book;
+        self.on_disk.as_ref().map_or(whole, |on_disk| &on_disk.books[node_type.index()])
+    }
+
+    /// Returns the fingerprint of the parts on disk, which does not depend on their grouping.
+    pub fn fingerprint_on_disk(&self) -> String {
+        self.on_disk.as_ref().map_or_else(|| self.fingerprint(), |on_disk| on_disk.fingerprint.clone())
+    }
+
     /// Returns the description of the same graph with consecutive parts joined to groups. `starts` has the first part of
     /// each group and then the number of parts. Numbers of halo nodes become upper bounds, since groups may share them.
     /// The files stay those of the parts, so that groups of other data have another fingerprint.
@@ -23,6 +49,11 @@ impl Meta {
         assert!(ascends && starts[0] == 0 && starts[starts.len() - 1] == self.num_parts, "groups of parts: {starts:?}");
         let mut grouped = self.clone();
         grouped.num_parts = starts.len() as u32 - 1;
+        grouped.on_disk = Some(Arc::new(PartsOnDisk {
+            num_parts: self.num_parts,
+            books: self.node_types.iter().map(|of_type| of_type.book.clone()).collect(),
+            fingerprint: self.fingerprint(),
+        }));
         for of_type in &mut grouped.node_types {
             let bounds: Vec<u64> = of_type.book.clone().into();
             of_type.book = PartitionBook::new(starts.iter().map(|&start| bounds[start as usize]).collect())?;

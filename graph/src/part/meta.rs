@@ -2,7 +2,7 @@
 
 use super::folders::{edge_dir, is_folder_name, node_dir, part_dir};
 use super::format::check_format;
-use super::{EdgeTypeMeta, NodeTypeMeta, Provenance, Report};
+use super::{EdgeTypeMeta, NodeTypeMeta, PartsOnDisk, Provenance, Report};
 use crate::dataset::plan_feature_dtypes;
 use crate::memory::{FeatureDtype, FeatureDtypes};
 use crate::npy::FileMeta;
@@ -10,6 +10,7 @@ use crate::{GraphError, NodeTypeId, PartitionId, max_classes};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The file that describes a partitioned graph. It is written last, so a folder without it is incomplete.
 pub const META_FILE: &str = "META.json";
@@ -47,6 +48,9 @@ pub struct Meta {
     pub report: Report,
     /// All array files, by path relative to this file, with `/` as the separator.
     pub files: BTreeMap<String, FileMeta>,
+    /// The parts on disk, if the parts described here are groups of them.
+    #[serde(skip)]
+    pub(crate) on_disk: Option<Arc<PartsOnDisk>>,
 }
 
 impl Meta {

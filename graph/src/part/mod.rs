@@ -24,6 +24,7 @@ pub(crate) use folders::edge_dir_name;
 pub use folders::{edge_dir, is_folder_name, node_dir, part_dir};
 pub use format::FORMAT_NAME;
 pub(crate) use format::FORMAT_VERSION;
+pub(crate) use group::PartsOnDisk;
 pub use hotness_rule::HotnessRule;
 pub use mapped_part::Part;
 pub use meta::{META_FILE, Meta};

@@ -78,6 +78,7 @@ pub fn write_parts(
         edge_types,
         report,
         files,
+        on_disk: None,
     };
     write_meta(&meta, dir, options.is_synced)?;
     Ok(Meta::read(dir)?)
