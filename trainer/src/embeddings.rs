@@ -205,6 +205,11 @@ impl Embeddings {
         self.tables.iter().map(DistEmbedding::state).collect()
     }
 
+    /// Returns the original ids of the nodes whose rows this process holds, by table.
+    pub(crate) fn held_ids(&self) -> Vec<Vec<u32>> {
+        self.tables.iter().map(|table| table.held_ids().to_vec()).collect()
+    }
+
     /// Replaces the rows that this process holds, their moments and the number of steps. Every rank calls this, and then
     /// waits for the others before it reads rows.
     pub(crate) fn set_states(&mut self, states: &[ShardState]) -> Result<(), TrainError> {

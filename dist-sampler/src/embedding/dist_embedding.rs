@@ -300,6 +300,14 @@ impl DistEmbedding {
         ShardState { version: self.version, rows: self.shard.as_ref().map(|shard| shard.state()) }
     }
 
+    /// Returns the original ids of the nodes whose rows this process holds, in their order; empty if it holds none.
+    pub fn held_ids(&self) -> &[u32] {
+        match self.shard {
+            Some(_) => &self.node.part().nodes(self.node_type).original_ids,
+            None => &[],
+        }
+    }
+
     /// Replaces the rows that this process holds, their moments and the number of steps. Every rank must call this with
     /// a state of the same step, and no rank may pull before all ranks have called it.
     ///

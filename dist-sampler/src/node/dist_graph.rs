@@ -417,6 +417,11 @@ impl DistGraph {
         SeedShare { parts: part..part + 1, sharers, mine: rank % sharers }
     }
 
+    /// Returns true if this process is the first of those that hold its part. Client processes hold none.
+    pub fn holds_first_copy(&self) -> bool {
+        !self.is_client() && self.replicas().1 == 0
+    }
+
     /// Returns the number of groups of parts whose seeds are divided: as many as processes hold, or as servers serve.
     pub fn num_seed_groups(&self) -> usize {
         match self.role {

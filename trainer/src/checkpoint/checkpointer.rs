@@ -222,7 +222,9 @@ impl Checkpointer {
             let folder = folder_of(&config.dir, position.steps);
             let files = files.get(local.clone()).unwrap_or_default().iter();
             let manifest = Manifest {
-                graph: config.graph.clone(),
+                dataset: config.data.dataset.clone(),
+                parts: config.data.parts.clone(),
+                num_groups: config.data.num_groups,
                 settings: config.settings.clone(),
                 files: files.filter_map(|file| serde_json::from_slice(file).ok()).collect(),
                 ..Manifest::new(run.clone(), position, world.size())

@@ -1,17 +1,19 @@
 //! The checkpoints of a run, and the one that it continues from.
 
 use super::cadence::Cadence;
+use super::continuation::{Reading, Sightings, Successor, Usable};
+use super::data_identity::DataIdentity;
 use super::error::CheckpointError;
 use super::manifest::{Found, Manifest, find, folder_of, remove};
+use super::merge::Merge;
 use super::rank_state::{Position, RankState};
 use super::state_file::{read_state, state_file_name};
 use edgecut_cluster::{ProcessGroup, Termination};
 use edgecut_output::check_output;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The settings of checkpoints.
 #[derive(Clone, Debug)]
@@ -31,8 +33,8 @@ pub struct CheckpointConfig {
     pub num_epochs: u64,
     /// The settings that a run must have to continue from a checkpoint of this one, as JSON texts by name.
     pub settings: BTreeMap<String, String>,
-    /// The fingerprint of the data.
-    pub graph: String,
+    /// The identity of the data.
+    pub data: DataIdentity,
     /// The request to end the run with a checkpoint; `None` if there can be none.
     pub termination: Option<Termination>,
 }
@@ -45,29 +47,34 @@ pub struct Checkpoints {
     pub(super) run: String,
     /// The steps of the complete checkpoints, ascending.
     pub(super) complete: Vec<u64>,
-    resumed: Option<Position>,
+    resumed: Option<Resumption>,
 }
 
-/// A complete checkpoint, as nodes compare it.
-type Complete = (u64, String);
+/// The checkpoint that a run continues from.
+#[derive(Clone, Copy, Debug)]
+struct Resumption {
+    position: Position,
+    reading: Reading,
+}
 
 impl Checkpoints {
-    /// Finds the newest checkpoint that is complete on all nodes and checks that this run can continue from it. Removes
-    /// what interrupted runs have left. Every rank must call this.
+    /// Finds the newest checkpoint that this run can continue from, and checks its settings and files. Removes what
+    /// interrupted runs have left. Every rank must call this.
     ///
     /// # Errors
-    /// [`CheckpointError::Refused`] if the checkpoint is that of a run with other settings, ranks or data, or the folder
-    /// holds checkpoints and [`CheckpointConfig::resume`] is false. [`CheckpointError::Damaged`] for damaged files.
+    /// [`CheckpointError::Refused`] if the checkpoint is that of a run with other settings or data, if ranks cannot read
+    /// the files that they need, or if the folder holds checkpoints and [`CheckpointConfig::resume`] is false.
+    /// [`CheckpointError::Damaged`] for damaged files.
     pub fn open(config: CheckpointConfig, world: &mut ProcessGroup) -> Result<Self, CheckpointError> {
         let dir = &config.dir;
         std::fs::create_dir_all(dir)
             .and_then(|()| check_output(&dir.join(state_file_name(world.rank()))))
             .map_err(|source| CheckpointError::Write { path: dir.clone(), source })?;
         let found = find(dir)?;
-        check_world_size(dir, &found, world.size())?;
-        let complete = agree(dir, &found, world)?;
+        check_data(&config, &found)?;
+        let usable = agree(&config, &found, world)?;
         let run = random_name(world)?;
-        if !config.resume && !complete.is_empty() {
+        if !config.resume && !usable.is_empty() {
             let what = format!(
                 "{} holds checkpoints of an earlier run: add `resume` to continue it, or choose another \
                  `checkpoint_dir`",
@@ -75,15 +82,23 @@ impl Checkpoints {
             );
             return Err(CheckpointError::Refused { what });
         }
-        let mut checkpoints =
-            Self { config, run, complete: complete.iter().map(|(steps, _)| *steps).collect(), resumed: None };
-        if let Some(newest) = checkpoints.complete.last() {
-            let newest = found.iter().find(|found| found.steps == *newest);
-            let manifest = newest.and_then(|found| found.manifest_of(&state_file_name(world.rank())));
-            if let Some(manifest) = manifest {
-                checkpoints.check(manifest, world.rank())?;
-                checkpoints.resumed = Some(manifest.position);
+        let complete = usable.iter().map(|usable| usable.steps).collect();
+        let mut checkpoints = Self { config, run, complete, resumed: None };
+        if let Some(newest) = usable.last() {
+            let seen = found.iter().filter(|found| found.steps == newest.steps);
+            let manifests: Vec<&Manifest> =
+                seen.flat_map(|found| found.manifests.values()).filter(|manifest| manifest.run == newest.run).collect();
+            if let Some(manifest) = manifests.first() {
+                checkpoints.check(manifest)?;
+                let position = manifest.position;
+                checkpoints.resumed = Some(Resumption { position, reading: newest.reading });
             }
+            let verified = match newest.reading {
+                Reading::Own => vec![world.rank()],
+                // The ranks divide the files, since each of them reads all of them once more.
+                Reading::All { num_old } => (world.rank()..num_old).step_by(world.size()).collect(),
+            };
+            verified.into_iter().try_for_each(|old| checkpoints.verify(&manifests, newest.steps, old))?;
         }
         if world.cluster().local_rank() == 0 {
             let left = found.iter().filter(|found| !checkpoints.complete.contains(&found.steps));
@@ -96,33 +111,60 @@ impl Checkpoints {
 
     /// Returns the position of the checkpoint from which the run continues; `None` if it starts anew.
     pub fn resumed(&self) -> Option<Position> {
-        self.resumed
+        self.resumed.map(|resumed| resumed.position)
     }
 
     /// Returns the folder of the checkpoint from which the run continues.
     pub fn resumed_folder(&self) -> Option<PathBuf> {
-        self.resumed.map(|position| folder_of(&self.config.dir, position.steps))
+        self.resumed.map(|resumed| folder_of(&self.config.dir, resumed.position.steps))
     }
 
-    /// Reads this rank's state from which the run continues.
-    pub(crate) fn read(&self, rank: usize) -> Result<Option<RankState>, CheckpointError> {
-        self.resumed_folder().map(|folder| read_state(&folder.join(state_file_name(rank)))).transpose()
+    /// Returns the number of processes that wrote the checkpoint, if the run continues with another number or with other
+    /// parts.
+    pub fn resumed_from_others(&self) -> Option<usize> {
+        match self.resumed?.reading {
+            Reading::Own => None,
+            Reading::All { num_old } => Some(num_old),
+        }
     }
 
-    /// Checks that this run can continue from a checkpoint, and that this rank's file is undamaged.
-    fn check(&self, manifest: &Manifest, rank: usize) -> Result<(), CheckpointError> {
+    /// Reads this rank's state from which the run continues. `held_ids` are the original ids of the nodes whose embeddings
+    /// this rank holds, by table.
+    pub(crate) fn read(
+        &self,
+        held_ids: &[Vec<u32>],
+        world: &ProcessGroup,
+    ) -> Result<Option<RankState>, CheckpointError> {
+        let Some(Resumption { position, reading }) = self.resumed else { return Ok(None) };
+        let folder = folder_of(&self.config.dir, position.steps);
+        let num_old = match reading {
+            Reading::Own => return read_state(&folder.join(state_file_name(world.rank()))).map(Some),
+            Reading::All { num_old } => num_old,
+        };
+        let mut merge = Merge::new(world.rank(), world.size(), held_ids);
+        for old in 0..num_old {
+            merge.take(old, num_old, read_state(&folder.join(state_file_name(old)))?);
+        }
+        let merged = merge.finish().map_err(|why| CheckpointError::Refused {
+            what: format!("{why}: the checkpoint {} is that of another model or graph", folder.display()),
+        })?;
+        Ok(Some(merged))
+    }
+
+    /// Returns the number of groups of parts that processes hold.
+    pub(crate) fn num_groups(&self) -> usize {
+        self.config.data.num_groups
+    }
+
+    /// Checks that this run can continue from a checkpoint.
+    fn check(&self, manifest: &Manifest) -> Result<(), CheckpointError> {
         let folder = folder_of(&self.config.dir, manifest.position.steps);
         let refused = |what: String| Err(CheckpointError::Refused { what });
-        let anew = "or start a new run in another `checkpoint_dir`";
         if let Some(what) = difference(&self.config.settings, &manifest.settings) {
             return refused(format!(
-                "{what} in the checkpoint {}: resume with the same value, {anew}",
+                "{what} in the checkpoint {}: resume with the same value, {ANEW}",
                 folder.display()
             ));
-        }
-        if self.config.graph != manifest.graph {
-            let what = "the data of this run is not that of the checkpoint";
-            return refused(format!("{what} {}: resume with the same data, {anew}", folder.display()));
         }
         let num_epochs = self.config.num_epochs;
         let finished = manifest.position.epoch;
@@ -130,10 +172,17 @@ impl Checkpoints {
             let what = format!("`num_epochs` is {num_epochs}, but the checkpoint has {finished} epochs");
             return refused(format!("{what}: give at least {finished}"));
         }
-        let name = state_file_name(rank);
-        let verified = match manifest.files.iter().find(|file| file.name == name) {
+        Ok(())
+    }
+
+    /// Checks that the file of an old rank is undamaged.
+    fn verify(&self, manifests: &[&Manifest], steps: u64, old: usize) -> Result<(), CheckpointError> {
+        let folder = folder_of(&self.config.dir, steps);
+        let name = state_file_name(old);
+        let listed = manifests.iter().flat_map(|manifest| &manifest.files).find(|file| file.name == name);
+        let verified = match listed {
             Some(file) => file.verify(&folder),
-            None => Err(io::Error::new(ErrorKind::NotFound, "the checkpoint has no file of this rank")),
+            None => Err(io::Error::new(ErrorKind::NotFound, format!("the checkpoint has no file of rank {old}"))),
         };
         verified.map_err(|source| {
             let older = self.complete.iter().rev().nth(1).map(|&steps| folder_of(&self.config.dir, steps));
@@ -147,61 +196,40 @@ impl Checkpoints {
     }
 }
 
+/// The alternative to a resumption with the settings and the data of the checkpoint.
+const ANEW: &str = "or start a new run in another `checkpoint_dir`";
+
 /// Returns the lowest rank of this rank's node.
 pub(super) fn first_rank(world: &ProcessGroup) -> usize {
     world.rank() - world.cluster().local_rank()
 }
 
-/// Refuses checkpoints of another number of ranks. Each rank has a state of its own, which no other number of ranks can
-/// continue.
-fn check_world_size(dir: &Path, found: &[Found], world_size: usize) -> Result<(), CheckpointError> {
-    let other = found.iter().flat_map(|found| found.manifests.values()).find(|other| other.world_size != world_size);
-    let Some(other) = other else { return Ok(()) };
+/// Refuses checkpoints of another dataset.
+fn check_data(config: &CheckpointConfig, found: &[Found]) -> Result<(), CheckpointError> {
+    let mut manifests = found.iter().flat_map(|found| found.manifests.values());
+    let Some(other) = manifests.find(|manifest| manifest.dataset != config.data.dataset) else { return Ok(()) };
+    let folder = folder_of(&config.dir, other.position.steps);
     let what = format!(
-        "{} holds a checkpoint of {} processes, but this run has {world_size}: start as many processes, or start a new \
-         run in another `checkpoint_dir`, from the saved model of that run (`init_from`)",
-        dir.display(),
-        other.world_size
+        "the data of this run is not that of the checkpoint {}: resume with the same data, {ANEW}",
+        folder.display()
     );
     Err(CheckpointError::Refused { what })
 }
 
-/// The checkpoints of one rank.
-#[derive(Default, Serialize, Deserialize)]
-struct OfRank {
-    complete: BTreeSet<Complete>,
-    /// The steps for which the rank has written its file, whether or not its node has completed the checkpoint.
-    written: BTreeSet<u64>,
-}
-
-/// Returns the checkpoints that are complete on all nodes, in the order of their steps.
+/// Returns the checkpoints that this run can continue from, in the order of their steps.
 ///
 /// # Errors
-/// [`CheckpointError::Refused`] if there is none, although some rank has a complete checkpoint of which another rank has
-/// no file: it may run on another node than before. To start anew would remove the checkpoints.
-fn agree(dir: &Path, found: &[Found], world: &mut ProcessGroup) -> Result<Vec<Complete>, CheckpointError> {
-    let name = state_file_name(world.rank());
-    let of_node = |found: &Found| Some((found.steps, found.manifest_of(&name)?.run.clone()));
-    let written = found.iter().filter(|found| found.files.contains(&name)).map(|found| found.steps);
-    let mine = OfRank { complete: found.iter().filter_map(of_node).collect(), written: written.collect() };
-    let bytes = serde_json::to_vec(&mine).unwrap_or_default();
-    let all: Vec<OfRank> =
-        world.all_gather(&bytes)?.iter().map(|other| serde_json::from_slice(other).unwrap_or_default()).collect();
-    let mut common = mine.complete;
-    common.retain(|checkpoint| all.iter().all(|rank| rank.complete.contains(checkpoint)));
-    if common.is_empty() {
-        let mut any = all.iter().flat_map(|rank| &rank.complete);
-        let lost = any.find_map(|(steps, _)| Some((steps, all.iter().position(|rank| !rank.written.contains(steps))?)));
-        if let Some((steps, rank)) = lost {
-            let what = format!(
-                "{} has a checkpoint after {steps} steps on some node, but not the file of rank {rank}: start every \
-                 rank on the node on which it ran, or remove the folder on all nodes to start anew",
-                dir.display()
-            );
-            return Err(CheckpointError::Refused { what });
-        }
-    }
-    Ok(common.into_iter().collect())
+/// [`CheckpointError::Refused`] if there is none, although there are complete ones.
+fn agree(
+    config: &CheckpointConfig,
+    found: &[Found],
+    world: &mut ProcessGroup,
+) -> Result<Vec<Usable>, CheckpointError> {
+    let mine = serde_json::to_vec(&Sightings::new(found, world.rank())).unwrap_or_default();
+    let all = world.all_gather(&mine)?;
+    let all: Vec<Sightings> = all.iter().map(|rank| serde_json::from_slice(rank).unwrap_or_default()).collect();
+    let successor = Successor { dir: &config.dir, world_size: world.size(), data: &config.data };
+    successor.usable(&all).map_err(|what| CheckpointError::Refused { what })
 }
 
 /// Returns a random name that rank 0 chooses.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// The value of `format`.
 const FORMAT: &str = "edgecut-checkpoint";
 /// The version of the manifest and of the files that it lists.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The first part of a folder's name, before the number of steps.
 const FOLDER_PREFIX: &str = "step-";
 
@@ -28,8 +28,12 @@ pub(super) struct Manifest {
     #[serde(flatten)]
     pub(super) position: Position,
     pub(super) world_size: usize,
-    /// The fingerprint of the data.
-    pub(super) graph: String,
+    /// The fingerprint of the dataset, which does not depend on its partitioning.
+    pub(super) dataset: String,
+    /// The fingerprint of the parts.
+    pub(super) parts: String,
+    /// The number of groups of parts that processes held.
+    pub(super) num_groups: usize,
     /// The settings of the run, as JSON texts by name.
     pub(super) settings: BTreeMap<String, String>,
     /// The files of the node's ranks.
@@ -44,7 +48,9 @@ impl Manifest {
             run,
             position,
             world_size,
-            graph: String::new(),
+            dataset: String::new(),
+            parts: String::new(),
+            num_groups: 0,
             settings: BTreeMap::new(),
             files: Vec::new(),
         }
@@ -109,13 +115,6 @@ pub(super) struct Found {
     pub(super) manifests: BTreeMap<String, Manifest>,
     /// The names of all files.
     pub(super) files: Vec<String>,
-}
-
-impl Found {
-    /// Returns the manifest that lists a file; `None` if the checkpoint is not complete for the rank that wrote it.
-    pub(super) fn manifest_of(&self, file: &str) -> Option<&Manifest> {
-        self.manifests.values().find(|manifest| manifest.files.iter().any(|listed| listed.name == file))
-    }
 }
 
 /// Returns the folders of checkpoints in `dir`.

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use edgecut_cluster::Cluster;
-//! use edgecut_trainer::checkpoint::{Cadence, CheckpointConfig, Checkpoints};
+//! use edgecut_trainer::checkpoint::{Cadence, CheckpointConfig, Checkpoints, DataIdentity};
 //! # let dir = tempfile::tempdir()?;
 //! let cluster = Cluster::join_local(1, |_| {})?.remove(0);
 //! let config = CheckpointConfig {
@@ -18,7 +18,7 @@
 //!     resume: true,
 //!     num_epochs: 10,
 //!     settings: [("lr".to_owned(), "0.01".to_owned())].into(),
-//!     graph: "fake".to_owned(),
+//!     data: DataIdentity { dataset: "fake".to_owned(), ..DataIdentity::default() },
 //!     termination: None,
 //! };
 //! let checkpoints = Checkpoints::open(config, &mut cluster.world()?)?;
@@ -29,16 +29,20 @@
 mod cadence;
 mod checkpointer;
 mod checkpoints;
+mod continuation;
+mod data_identity;
 mod error;
 mod floats;
 mod manifest;
+mod merge;
 mod rank_state;
 mod state_file;
 
 pub use cadence::Cadence;
 pub(crate) use checkpointer::Checkpointer;
 pub use checkpoints::{CheckpointConfig, Checkpoints};
+pub use data_identity::DataIdentity;
 pub use error::CheckpointError;
 pub(crate) use floats::Floats;
 pub use rank_state::Position;
-pub(crate) use rank_state::{Plateau, RankState, StoredBest, StoredGradients, StoredModel};
+pub(crate) use rank_state::{Plateau, RankState, StoredBest, StoredGradients, StoredModel, StoredShard};

@@ -4,6 +4,7 @@ use super::floats::Floats;
 use crate::embeddings::EmbeddingShards;
 use crate::fit::SeedTotals;
 use crate::optimizer_state::OptimizerState;
+use edgecut_dist_loader::EpochSegment;
 use edgecut_dist_sampler::{ShardState, ShardValues};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 pub struct Position {
     /// The epoch, counted from 0: the number of finished epochs.
     pub epoch: u64,
-    /// The number of steps taken in this epoch.
+    /// The number of steps taken in this epoch, by all numbers of processes that have trained in it.
     pub step: usize,
     /// The number of steps taken since the start of the run.
     pub steps: u64,
@@ -24,6 +25,8 @@ pub struct Position {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RankState {
     pub(crate) position: Position,
+    /// The segments of the epoch so far, the last one being that of the ranks that wrote this state. Empty between epochs.
+    pub(crate) segments: Vec<EpochSegment>,
     /// The parameters and statistics of the model.
     pub(crate) parameters: Floats,
     pub(crate) optimizer: StoredOptimizer,
@@ -80,13 +83,15 @@ pub(crate) struct StoredGradients {
 /// This rank's rows of an embedding.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StoredShard {
-    version: u64,
-    rows: Option<Floats>,
+    pub(super) version: u64,
+    /// The original ids of the nodes of these rows, and of the best model's.
+    pub(super) ids: Vec<u32>,
+    pub(super) rows: Option<Floats>,
 }
 
-impl From<ShardState> for StoredShard {
-    fn from(state: ShardState) -> Self {
-        Self { version: state.version, rows: state.rows.map(Floats) }
+impl StoredShard {
+    pub(crate) fn new(state: ShardState, ids: Vec<u32>) -> Self {
+        Self { version: state.version, ids, rows: state.rows.map(Floats) }
     }
 }
 
@@ -149,6 +154,7 @@ mod tests {
         };
         let state = RankState {
             position: Position { epoch: 3, step: 7, steps: 67 },
+            segments: vec![EpochSegment { world_size: 2, num_groups: 1, num_steps: 9, steps: 7 }],
             parameters: Floats(vec![0.1, 1e30]),
             optimizer: OptimizerState { steps: vec![0, 5], values: vec![0.3] }.into(),
             steps_done: 60,
@@ -156,7 +162,10 @@ mod tests {
             accumulated: StoredGradients { num_steps: 1, sum: Floats(vec![2.5]), weight: 0.1 },
             totals: SeedTotals { loss: 1.0 / 3.0, correct: 2.0, seeds: 3.0, weight: 4.0 },
             own_batches: 7,
-            embeddings: vec![ShardState { version: 67, rows: Some(vec![0.7; 6]) }.into(), ShardState::default().into()],
+            embeddings: vec![
+                StoredShard::new(ShardState { version: 67, rows: Some(vec![0.7; 6]) }, vec![4]),
+                StoredShard::new(ShardState::default(), Vec::new()),
+            ],
             best: Some(StoredBest { epoch: 2, valid_metric: Some(0.1 + 0.2), model: Arc::new(model) }),
             history: vec![None, Some(0.3)],
             num_worse: 1,

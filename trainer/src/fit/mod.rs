@@ -97,7 +97,8 @@ where
     T: Task<B, M>,
     C: ModelSettings,
 {
-    let restored = config.checkpoints.as_ref().map(|found| found.read(world.rank())).transpose()?.flatten();
+    let held_ids = task.embeddings().held_ids();
+    let restored = config.checkpoints.as_ref().map(|found| found.read(&held_ids, world)).transpose()?.flatten();
     // A resumed run has started before: its weights come from the checkpoint.
     let warm_start = config.warm_start.as_ref().filter(|_| restored.is_none());
     let mut model = prepare(model, task.embeddings_mut(), &settings, (warm_start, &config.freeze), world, observer)?;
@@ -107,18 +108,25 @@ where
         return Err(TrainError::Config { what });
     }
     let metric = task.evaluator().metric();
-    let mut progress: Progress<ScoresOf<T, B, M>> = Progress::new(config);
+    let mut progress: Progress<ScoresOf<T, B, M>> = Progress::new(config, world);
     if let Some(stored) = restored {
         let run = Resumed { settings: &settings, metric: &metric, embeddings: task.embeddings_mut() };
         (model, optimizer) = run.restore(stored, model, optimizer, &mut progress, world, observer)?;
+        if !progress.before.is_empty() {
+            task.continue_epoch(progress.position.epoch, &progress.before, world)?;
+        }
     }
     let mut checkpointer = config.checkpoints.clone().map(Checkpointer::new);
     while !progress.is_done(config) {
         let epoch = progress.position.epoch;
         let mut clock = EpochClock::start(task.sampler().cloned());
-        let first_step = progress.position.step;
+        let first_step = progress.segment.steps;
+        // The steps of this epoch in which other numbers of ranks have trained.
+        let steps_before = progress.position.step - first_step;
         let TrainingEpoch { num_steps, mut batches } = task.epoch_from(epoch, first_step, world)?;
-        for step in first_step..num_steps {
+        progress.segment.num_steps = num_steps;
+        let num_steps = steps_before + num_steps;
+        for step in steps_before + first_step..num_steps {
             let step_start = Instant::now();
             let waited_before = clock.waited();
             let Some(batch) = clock.waiting(|| batches.next()) else { break };

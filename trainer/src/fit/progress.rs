@@ -5,18 +5,24 @@ use super::best::Best;
 use super::data_parallel::SeedTotals;
 use super::fit_config::FitConfig;
 use super::learning_rate::LrState;
-use crate::checkpoint::{Floats, Position, RankState};
+use crate::checkpoint::{Checkpoints, Floats, Position, RankState, StoredShard};
 use crate::embeddings::Embeddings;
 use crate::gradients::flatten_parameters;
 use crate::optimizer::AnyOptimizer;
 use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::AutodiffBackend;
+use edgecut_cluster::ProcessGroup;
+use edgecut_dist_loader::EpochSegment;
 use std::path::PathBuf;
 
 /// The state of the training loop besides the model and its optimizer.
 pub(super) struct Progress<S> {
     pub(super) position: Position,
+    /// The segments of the epoch in which other numbers of ranks have trained.
+    pub(super) before: Vec<EpochSegment>,
+    /// This job's segment of the epoch.
+    pub(super) segment: EpochSegment,
     /// The number of steps of the optimizer.
     pub(super) steps_done: u64,
     pub(super) lr: LrState,
@@ -32,9 +38,12 @@ pub(super) struct Progress<S> {
 }
 
 impl<S> Progress<S> {
-    pub(super) fn new(config: &FitConfig) -> Self {
+    pub(super) fn new(config: &FitConfig, world: &ProcessGroup) -> Self {
+        let num_groups = config.checkpoints.as_ref().map_or(0, Checkpoints::num_groups);
         Self {
             position: Position::default(),
+            before: Vec::new(),
+            segment: EpochSegment { world_size: world.size(), num_groups, num_steps: 0, steps: 0 },
             steps_done: 0,
             lr: LrState::new(config.lr, config.num_epochs),
             accumulated: Accumulated::new(config.accumulate_steps),
@@ -58,6 +67,7 @@ impl<S> Progress<S> {
         self.own_batches += u64::from(has_own_seeds);
         self.position.step += 1;
         self.position.steps += 1;
+        self.segment.steps += 1;
     }
 
     /// Notes the metric of a validation. Returns true if the model is the best so far. `is_last` is true after the last
@@ -90,6 +100,8 @@ impl<S> Progress<S> {
     pub(super) fn end_epoch(&mut self) {
         self.position.epoch += 1;
         self.position.step = 0;
+        self.before.clear();
+        self.segment.steps = 0;
         self.totals = SeedTotals::default();
         self.own_batches = 0;
     }
@@ -101,8 +113,12 @@ impl<S> Progress<S> {
         optimizer: &AnyOptimizer<B, M>,
         embeddings: &Embeddings,
     ) -> RankState {
+        let is_within_epoch = self.position.step > 0;
+        let segments = self.before.iter().copied().chain(is_within_epoch.then_some(self.segment));
+        let embedded = embeddings.states().into_iter().zip(embeddings.held_ids());
         RankState {
             position: self.position,
+            segments: segments.collect(),
             parameters: Floats(flatten_parameters(model)),
             optimizer: optimizer.state(model).into(),
             steps_done: self.steps_done,
@@ -110,7 +126,7 @@ impl<S> Progress<S> {
             accumulated: self.accumulated.stored(),
             totals: self.totals,
             own_batches: self.own_batches,
-            embeddings: embeddings.states().into_iter().map(Into::into).collect(),
+            embeddings: embedded.map(|(state, ids)| StoredShard::new(state, ids)).collect(),
             best: self.best.as_ref().map(Best::stored),
             history: self.history.clone(),
             num_worse: self.num_worse,
@@ -120,6 +136,13 @@ impl<S> Progress<S> {
     /// Takes over the state of a checkpoint, except the model, the optimizer and the embeddings.
     pub(super) fn restore(&mut self, stored: RankState) {
         self.position = stored.position;
+        self.before = stored.segments;
+        let is_mine = |last: &EpochSegment| {
+            (last.world_size, last.num_groups) == (self.segment.world_size, self.segment.num_groups)
+        };
+        if self.before.last().is_some_and(is_mine) {
+            self.segment = self.before.pop().unwrap_or(self.segment);
+        }
         self.steps_done = stored.steps_done;
         self.lr.set_plateau(stored.plateau);
         self.accumulated.restore(stored.accumulated);

@@ -8,6 +8,7 @@ use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::AutodiffBackend;
 use edgecut_cluster::ProcessGroup;
+use edgecut_dist_loader::EpochSegment;
 use edgecut_dist_sampler::DistNeighborSampler;
 use edgecut_graph::Split;
 use std::sync::Arc;
@@ -50,6 +51,26 @@ where
             batch??;
         }
         Ok(epoch)
+    }
+
+    /// Prepares the rest of an epoch that other numbers of ranks have begun, so that each seed is used once in it. After
+    /// this, [`epoch_from`](Self::epoch_from) counts the steps of this epoch without those in `before`. A run that
+    /// continues from a checkpoint calls this on every rank. The default fails.
+    ///
+    /// # Errors
+    /// [`TrainError::Config`] if the task cannot do this.
+    fn continue_epoch(
+        &mut self,
+        epoch: u64,
+        before: &[EpochSegment],
+        _world: &mut ProcessGroup,
+    ) -> Result<(), TrainError> {
+        let ranks = before.last().map_or(0, |segment| segment.world_size);
+        let what = format!(
+            "this task cannot continue epoch {} with another number of processes: resume with {ranks} processes",
+            epoch + 1
+        );
+        Err(TrainError::Config { what })
     }
 
     /// Computes the gradients of one batch over all ranks, and updates the embeddings.

@@ -13,13 +13,15 @@ use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_loader::{GraphDataLoader, Packing};
+use edgecut_dist_loader::{EpochSegment, GraphDataLoader, Packing};
 use edgecut_graph::GraphDataset;
 use std::sync::Arc;
 
 /// Classification of whole graphs. [`fit`](crate::fit()) trains any [`GraphClassifier`] on it.
 pub struct GraphTask<B: AutodiffBackend> {
     loader: GraphDataLoader,
+    /// The rest of an epoch that another number of ranks has begun.
+    rest: Option<(u64, GraphDataLoader)>,
     options: GraphBatchOptions,
     packing: Packing,
     step_options: StepOptions,
@@ -55,6 +57,7 @@ where
         };
         Ok(Self {
             loader: GraphDataLoader::new(Arc::clone(graphs), train, config.train_loader(), world.rank(), world.size())?,
+            rest: None,
             options: GraphBatchOptions { gcn_norm, for_training: true, ..GraphBatchOptions::default() },
             packing: config.packing,
             step_options: StepOptions { loss: config.step.loss.balanced(train_labels)?, ..config.step.clone() },
@@ -104,12 +107,24 @@ where
         first_step: usize,
         world: &ProcessGroup,
     ) -> Result<TrainingEpoch<GraphTensorBatch<B>>, TrainError> {
-        let num_steps = self.loader.num_steps(epoch);
-        if num_steps == 0 {
+        let rest = self.rest.as_ref().filter(|(of, _)| *of == epoch).map(|(_, rest)| rest);
+        let loader = rest.unwrap_or(&self.loader);
+        let num_steps = loader.num_steps(epoch);
+        if num_steps == 0 && rest.is_none() {
             return Err(self.no_step(world));
         }
-        let batches = graph_batches_from::<B>(&self.loader, (epoch, first_step), self.options, &self.device);
+        let batches = graph_batches_from::<B>(loader, (epoch, first_step), self.options, &self.device);
         Ok(TrainingEpoch { num_steps, batches: Box::new(batches) })
+    }
+
+    fn continue_epoch(
+        &mut self,
+        epoch: u64,
+        before: &[EpochSegment],
+        _world: &mut ProcessGroup,
+    ) -> Result<(), TrainError> {
+        self.rest = Some((epoch, self.loader.rest_of_epoch(before)));
+        Ok(())
     }
 
     fn step(

@@ -13,7 +13,7 @@ use crate::ops::GnnBackend;
 use crate::train_error::TrainError;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::ProcessGroup;
-use edgecut_dist_loader::{DistLinkNeighborLoader, EdgeSeeds, LinkConfig, SharedNegatives};
+use edgecut_dist_loader::{DistLinkNeighborLoader, EdgeSeeds, EpochSegment, LinkConfig, SharedNegatives};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler};
 use edgecut_graph::Split;
 use std::sync::Arc;
@@ -23,6 +23,8 @@ pub struct LinkTask<B: AutodiffBackend> {
     config: LinkTrainingConfig,
     schema: Arc<GraphSchema>,
     loader: DistLinkNeighborLoader,
+    /// The rest of an epoch that another number of ranks has begun.
+    rest: Option<(u64, DistLinkNeighborLoader)>,
     cache: Option<FeatureCache<B>>,
     options: BatchOptions,
     embeddings: Embeddings,
@@ -78,11 +80,16 @@ where
             config: config.clone(),
             schema,
             loader,
+            rest: None,
             cache,
             options,
             embeddings,
             device: device.clone(),
         })
+    }
+
+    fn loader_of(&self, epoch: u64) -> &DistLinkNeighborLoader {
+        self.rest.as_ref().filter(|(of, _)| *of == epoch).map_or(&self.loader, |(_, rest)| rest)
     }
 }
 
@@ -116,10 +123,21 @@ where
             in_batch: self.config.in_batch_negatives,
             self_pairs: self.config.decoder.is_relational(),
         };
-        let batches = self.loader.epoch_map_from(epoch, first_step, move |batch| {
+        let loader = self.loader_of(epoch);
+        let batches = loader.epoch_map_from(epoch, first_step, move |batch| {
             LinkTensorBatch::<B>::new(batch, &schema, options, pairs, cache.as_ref(), &device)
         });
-        Ok(TrainingEpoch { num_steps: self.loader.num_steps(), batches: Box::new(batches) })
+        Ok(TrainingEpoch { num_steps: loader.num_steps(), batches: Box::new(batches) })
+    }
+
+    fn continue_epoch(
+        &mut self,
+        epoch: u64,
+        before: &[EpochSegment],
+        world: &mut ProcessGroup,
+    ) -> Result<(), TrainError> {
+        self.rest = Some((epoch, self.loader.rest_of_epoch(epoch, before, world)?));
+        Ok(())
     }
 
     fn step(

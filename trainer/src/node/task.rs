@@ -13,7 +13,7 @@ use crate::train_error::TrainError;
 use burn::module::AutodiffModule;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use edgecut_cluster::{ProcessGroup, ReduceOp};
-use edgecut_dist_loader::{DistNeighborLoader, Seeds};
+use edgecut_dist_loader::{DistNeighborLoader, EpochSegment, Seeds};
 use edgecut_dist_sampler::{DistGraph, DistNeighborSampler};
 use edgecut_graph::{NodeTypeId, Split};
 use std::sync::Arc;
@@ -22,6 +22,8 @@ use std::sync::Arc;
 pub struct NodeTask<B: AutodiffBackend> {
     schema: Arc<GraphSchema>,
     loader: DistNeighborLoader,
+    /// The rest of an epoch that another number of ranks has begun.
+    rest: Option<(u64, DistNeighborLoader)>,
     cache: Option<FeatureCache<B>>,
     options: BatchOptions,
     embeddings: Embeddings,
@@ -77,6 +79,7 @@ where
         let step_options = StepOptions { loss, ..training.step.clone() };
         Ok(Self {
             loader,
+            rest: None,
             cache,
             options,
             embeddings,
@@ -86,6 +89,10 @@ where
             device: device.clone(),
             schema: data.schema,
         })
+    }
+
+    fn loader_of(&self, epoch: u64) -> &DistNeighborLoader {
+        self.rest.as_ref().filter(|(of, _)| *of == epoch).map_or(&self.loader, |(_, rest)| rest)
     }
 }
 
@@ -113,10 +120,21 @@ where
         first_step: usize,
         _world: &ProcessGroup,
     ) -> Result<TrainingEpoch<TensorBatch<B>>, TrainError> {
+        let loader = self.loader_of(epoch);
         let cache = self.cache.as_ref();
         let batches =
-            tensor_batches_from(&self.loader, (epoch, first_step), &self.schema, self.options, cache, &self.device);
-        Ok(TrainingEpoch { num_steps: self.loader.num_steps(), batches: Box::new(batches) })
+            tensor_batches_from(loader, (epoch, first_step), &self.schema, self.options, cache, &self.device);
+        Ok(TrainingEpoch { num_steps: loader.num_steps(), batches: Box::new(batches) })
+    }
+
+    fn continue_epoch(
+        &mut self,
+        epoch: u64,
+        before: &[EpochSegment],
+        world: &mut ProcessGroup,
+    ) -> Result<(), TrainError> {
+        self.rest = Some((epoch, self.loader.rest_of_epoch(epoch, before, world)?));
+        Ok(())
     }
 
     fn step(

@@ -6,8 +6,9 @@ use crate::shared_flags::{as_text, is_given};
 use anyhow::Context;
 use clap::Args;
 use edgecut_cluster::{ProcessGroup, Termination};
+use edgecut_dist_sampler::DistGraph;
 use edgecut_trainer::TrainError;
-use edgecut_trainer::checkpoint::{Cadence, CheckpointConfig, Checkpoints};
+use edgecut_trainer::checkpoint::{Cadence, CheckpointConfig, Checkpoints, DataIdentity};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -63,8 +64,7 @@ pub(crate) struct RunIdentity<'a, F> {
     pub(crate) num_epochs: u64,
     /// Settings that are not among these.
     pub(crate) settings: Vec<(&'static str, String)>,
-    /// The fingerprint of the data.
-    pub(crate) graph: String,
+    pub(crate) data: DataIdentity,
 }
 
 impl CheckpointArgs {
@@ -86,10 +86,18 @@ impl CheckpointArgs {
             resume: self.resume,
             num_epochs: run.num_epochs,
             settings: run.settings()?,
-            graph: run.graph.clone(),
+            data: run.data.clone(),
             termination: termination.cloned(),
         };
         Ok(Some(Checkpoints::open(config, world)?))
+    }
+
+    /// Returns the identity of a graph, which is only computed with `--checkpoint-dir`. Every rank must call this.
+    pub(crate) fn data_of(&self, node: &DistGraph, world: &mut ProcessGroup) -> anyhow::Result<DataIdentity> {
+        match self.checkpoint_dir {
+            Some(_) => Ok(DataIdentity::of_graph(node, world)?),
+            None => Ok(DataIdentity::default()),
+        }
     }
 
     /// Returns the number of finished epochs whose lines a metrics file keeps; `None` if the run does not resume.
@@ -115,8 +123,10 @@ impl<F: Serialize> RunIdentity<'_, F> {
 pub(crate) fn say_resumed(reporter: &Reporter, checkpoints: Option<&Checkpoints>) {
     let Some(checkpoints) = checkpoints else { return };
     if let (Some(position), Some(folder)) = (checkpoints.resumed(), checkpoints.resumed_folder()) {
+        let others = checkpoints.resumed_from_others();
+        let others = others.map(|num_old| format!(", which {num_old} processes wrote")).unwrap_or_default();
         reporter.say(&format!(
-            "resuming after {} epochs and {} steps from {}",
+            "resuming after {} epochs and {} steps from {}{others}",
             position.epoch,
             position.step,
             folder.display()

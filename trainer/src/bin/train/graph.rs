@@ -12,6 +12,7 @@ use edgecut_cluster::{ProcessGroup, Termination};
 use edgecut_dist_sampler::share_graphs;
 use edgecut_graph::small_graphs::{Fold, GraphSource, load_graphs, read_folds, split_dataset, stratified_folds};
 use edgecut_graph::{GraphDataset, GraphError};
+use edgecut_trainer::checkpoint::DataIdentity;
 use edgecut_trainer::graph::{CrossValidationResult, GraphSplit, GraphTrainingConfig, Protocol};
 use edgecut_trainer::metrics::Metric;
 use edgecut_trainer::ops::Precision;
@@ -43,7 +44,7 @@ pub(crate) fn run<B: TrainingBackend>(
             flags: args,
             num_epochs: config.num_epochs,
             settings,
-            graph: format!("{:016x}", graphs.fingerprint()),
+            data: DataIdentity::of_graphs(&graphs),
         };
         config.checkpoints = args.checkpoints.open(&run, termination, world)?;
         let checkpoints = config.checkpoints.as_ref();

@@ -34,7 +34,8 @@ pub(crate) fn run<B: TrainingBackend>(
             ("precision", config.training.step.precision.to_string()),
         ];
         let num_epochs = config.training.num_epochs;
-        let run = RunIdentity { flags: args, num_epochs, settings, graph: job.node.part().meta().fingerprint() };
+        let checkpointed = args.checkpoints.data_of(&job.node, job.world)?;
+        let run = RunIdentity { flags: args, num_epochs, settings, data: checkpointed };
         config.training.checkpoints = args.checkpoints.open(&run, termination, job.world)?;
         let checkpoints = config.training.checkpoints.as_ref();
         let kept = (job.has_embeddings(), args.checkpoints.kept_epochs(checkpoints));
@@ -125,6 +126,7 @@ struct LinkText;
 #[derive(Serialize)]
 struct LinkLine<'a> {
     epoch: u64,
+    seeds: u64,
     loss: Option<f64>,
     train_acc: Option<f64>,
     valid: Option<LinkScores>,
@@ -138,6 +140,7 @@ impl EpochText<LinkScores> for LinkText {
     fn line(&self, report: &EpochReport<LinkScores>) -> impl Serialize {
         LinkLine {
             epoch: report.epoch,
+            seeds: report.num_seeds,
             loss: report.loss,
             train_acc: report.train_acc,
             valid: report.valid,

@@ -35,7 +35,8 @@ pub(crate) fn run<B: TrainingBackend>(
             ("feature_precision", args.memory.feature_precision.to_string()),
             ("precision", config.training.step.precision.to_string()),
         ];
-        let run = RunIdentity { flags: args, num_epochs, settings, graph: job.node.part().meta().fingerprint() };
+        let checkpointed = args.checkpoints.data_of(&job.node, job.world)?;
+        let run = RunIdentity { flags: args, num_epochs, settings, data: checkpointed };
         config.training.checkpoints = args.checkpoints.open(&run, termination, job.world)?;
         let checkpoints = config.training.checkpoints.as_ref();
         let kept = (job.has_embeddings(), args.checkpoints.kept_epochs(checkpoints));
@@ -101,6 +102,7 @@ struct NodeText;
 #[derive(Serialize)]
 struct NodeLine<'a> {
     epoch: u64,
+    seeds: u64,
     loss: Option<f64>,
     train_acc: Option<f64>,
     valid_acc: Option<f64>,
@@ -114,6 +116,7 @@ impl EpochText<ClassificationScores> for NodeText {
     fn line(&self, report: &EpochReport<ClassificationScores>) -> impl Serialize {
         NodeLine {
             epoch: report.epoch,
+            seeds: report.num_seeds,
             loss: report.loss,
             train_acc: report.train_acc,
             valid_acc: report.valid.as_ref().and_then(|valid| valid.accuracy),

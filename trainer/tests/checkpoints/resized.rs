@@ -1,0 +1,108 @@
+//! Runs that continue with another number of processes, or with other parts.
+
+use crate::programs::{children_of, run, stderr, typed_parts};
+use crate::training::{Outcome, Training, graphs, kill_all, links, typed_nodes, wait_until};
+use serde_json::Value;
+use std::path::Path;
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        std::fs::copy(&path, to.join(path.file_name().expect("a name"))).expect("a copy");
+    }
+}
+
+impl Training {
+    /// The same training with a checkpoint of this one, and its metrics.
+    fn from_checkpoint(&self, steps: u64) -> Self {
+        let copy = self.again();
+        copy_folder(&self.folder(steps), &copy.folder(steps));
+        std::fs::copy(self.path("metrics"), copy.path("metrics")).expect("a copy");
+        copy
+    }
+
+    fn resumed(&self, nproc: &str, more: &[&str]) -> Outcome {
+        let output = run(&mut self.stored(&[&["--nproc-per-node", nproc, "--resume"][..], more].concat()));
+        let text = stderr(&output);
+        assert!(text.contains("resuming after "), "{text}");
+        self.outcome(&output)
+    }
+
+    /// The number of seeds, or of graphs, of each epoch.
+    fn seeds(&self) -> Vec<u64> {
+        let text = std::fs::read_to_string(self.path("metrics")).expect("metrics");
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let epochs = lines.filter(|line| line["event"] == "epoch");
+        epochs.map(|line| line["seeds"].as_u64().or(line["graphs"].as_u64()).expect("a number of seeds")).collect()
+    }
+}
+
+/// Continues a training from within an epoch with other numbers of processes. Each epoch then still has the same number of
+/// seeds, and an interruption after the change of the number changes no bit.
+fn check_resized(training: &Training, within: u64, sizes: &[&str]) {
+    let every = ["--checkpoint-every", "1steps", "--keep", "1000"];
+    let whole = training.outcome(&run(&mut training.stored(&every)));
+    assert!(training.complete().contains(&within));
+    for size in sizes {
+        let resized = training.from_checkpoint(within);
+        let outcome = resized.resumed(size, &every);
+        assert_eq!(resized.seeds(), training.seeds(), "with {size} processes");
+        assert_eq!(outcome.epochs.len(), whole.epochs.len());
+
+        // Killed after it has continued, within the same epoch or a later one.
+        let killed = training.from_checkpoint(within);
+        let flags = [&["--nproc-per-node", size, "--resume"][..], &every].concat();
+        let mut child = killed.stored(&flags).spawn().expect("start train");
+        assert!(wait_until(&mut child, || killed.newest() > within), "it was to be killed");
+        assert!(!children_of(child.id()).is_empty() || *size == "1");
+        kill_all(child);
+        assert_eq!(killed.resumed(size, &every), outcome, "with {size} processes");
+
+        // With a third number after some more steps.
+        let mut others = resized.complete();
+        others.retain(|&steps| steps > within);
+        let again = resized.from_checkpoint(others[0]);
+        again.resumed("1", &every);
+        assert_eq!(again.seeds(), training.seeds(), "with {size} processes and then one");
+    }
+}
+
+#[test]
+fn typed_nodes_with_embeddings_continue_with_other_numbers_of_processes() {
+    let (_parts, training) = typed_nodes("2");
+    check_resized(&training, 3, &["1", "3", "4"]);
+}
+
+#[test]
+fn links_continue_with_other_numbers_of_processes() {
+    let (_parts, training) = links("2");
+    check_resized(&training, 4, &["1", "3"]);
+}
+
+#[test]
+fn graphs_continue_with_other_numbers_of_processes() {
+    check_resized(&graphs("3"), 4, &["2", "4"]);
+}
+
+#[test]
+fn other_parts_continue_after_an_epoch() {
+    let (_parts, training) = typed_nodes("2");
+    let every = ["--checkpoint-every", "1steps", "--keep", "1000"];
+    let whole = training.outcome(&run(&mut training.stored(&every)));
+    let finished = *training.complete().last().expect("a checkpoint");
+    let parts = typed_parts(3);
+    let other = ["--dataset-root-dir", parts.path.to_str().expect("UTF-8")];
+    for size in ["1", "3", "2"] {
+        // A finished run only tests its best model again, to which embeddings belong.
+        let resized = training.from_checkpoint(finished);
+        assert_eq!(resized.resumed(size, &other).result, whole.result, "on {size} processes");
+    }
+    let within = training.from_checkpoint(3);
+    let flags = [&["--nproc-per-node", "2", "--resume"][..], &other].concat();
+    let output = run(&mut within.stored(&flags));
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
+    assert!(text.contains("within an epoch of a run with other parts"), "{text}");
+    assert_eq!(within.complete(), [3], "nothing is removed");
+}
