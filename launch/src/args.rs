@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::messages::SILENCE;
+use crate::messages::{GRACE, SILENCE};
 use clap::{Parser, ValueEnum};
 use edgecut_cluster::NodeRole;
 use std::path::PathBuf;
@@ -76,6 +76,15 @@ pub(crate) struct Args {
     /// is started again alone
     #[arg(long, alias = "max_restarts", value_name = "K", default_value_t = 0)]
     pub(crate) max_restarts: u32,
+    /// Restart without the nodes that cannot be reached any more, if --max-restarts allows a restart. The other nodes take
+    /// over their parts, which they must have or get by --copy-parts. A command with --checkpoint-dir on a file system
+    /// that all nodes share, and --resume, continues from the last checkpoint
+    #[arg(long, alias = "allow_fewer_nodes", requires = "max_restarts")]
+    pub(crate) allow_fewer_nodes: bool,
+    /// Seconds between asking processes to end, by SIGTERM, and killing them. A training with --checkpoint-dir writes a
+    /// checkpoint in this time
+    #[arg(long, value_name = "SECONDS", default_value_t = GRACE.as_secs(), value_parser = clap::value_parser!(u64).range(0..=86400))]
+    pub(crate) grace: u64,
     /// Seconds without a sign of life after which a node counts as lost, and after which a node ends its processes. A
     /// longer time lets a job outlive a pause of this program (Ctrl-Z, or a suspended laptop)
     #[arg(long, value_name = "SECONDS", default_value_t = SILENCE.as_secs(), value_parser = clap::value_parser!(u64).range(2..=86400))]

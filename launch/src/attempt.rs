@@ -17,7 +17,7 @@ const ID_LEN: usize = 32;
 impl Launcher {
     /// Runs the job once, until all its processes have ended or are lost. `restarts` counts the restarts so far.
     pub(crate) fn attempt(&mut self, restarts: u32, max_restarts: u32) -> anyhow::Result<Watch> {
-        self.printer().begin(restarts)?;
+        self.printer().begin(restarts, (0..self.plan.world_size).map(|rank| self.plan.label(rank)).collect())?;
         // Each attempt has a new secret, unless the user gives one, so a late process of an earlier attempt is rejected.
         let job_id = Token::random()?;
         let token = self.plan.token()?;
@@ -25,7 +25,7 @@ impl Launcher {
         for node in 0..self.links.len() {
             self.send(node, Order::Start(self.plan.start(node, job_id, &token, restarts)));
         }
-        let mut watch = Watch::new(self.plan.nodes.iter().map(|node| node.ranks.clone()).collect());
+        let mut watch = Watch::new(self.plan.nodes.iter().map(|node| node.ranks.clone()).collect(), self.plan.grace);
         if self.plan.is_servers {
             // Servers connect to each other anew, so each one can be started again alone.
             watch = watch.with_restarts(max_restarts - restarts);

@@ -4,7 +4,7 @@ use crate::args::Args;
 use crate::checksum;
 use crate::copy::{PartsCopy, copy_parts};
 use crate::link::{Ears, Event, Link, Source};
-use crate::messages::{Checked, GRACE, Order, Report};
+use crate::messages::{Checked, Order, Report};
 use crate::parallel::for_each_node;
 use crate::parts::PartsMeta;
 use crate::plan::Plan;
@@ -33,6 +33,8 @@ const RESTART_PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_AFTER_LOSS: Duration = Duration::from_secs(2);
 /// The time for which a restart retries the checks: processes of the last attempt may still hold the master's port.
 const RESTARTING: Duration = Duration::from_secs(60);
+/// The time that a lost node has to come back before a restart goes on without it.
+const RETURNING: Duration = Duration::from_secs(15);
 /// Characters of a checksum in the name of a copied program.
 const NAME_LEN: usize = 32;
 
@@ -52,8 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let source = args.copy_parts.as_ref().map(|source| parts_source(source.as_deref(), &plan)).transpose()?;
     let program = args.sync_binary.then(|| Copy::of(&plan.program.name)).transpose()?;
     plan.program.copied = program.as_ref().map(|program| program.name.clone());
-    let labels = (0..plan.world_size).map(|rank| plan.label(rank)).collect();
-    let screen = Screen::new(labels, args.log_dir.as_deref())?;
+    let screen = Screen::new(args.log_dir.as_deref())?;
     let (events, waiting) = mpsc::channel();
     let started = Arc::new(AtomicBool::new(false));
     catch_interrupts(events.clone(), started.clone())?;
@@ -70,8 +71,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         waiting,
         standstill: Standstill::new(Duration::from_secs(args.silence)),
         stood_still: None,
+        source,
+        allow_fewer_nodes: args.allow_fewer_nodes,
     };
-    let done = launcher.prepare(program.as_ref(), source.as_ref()).and_then(|()| {
+    let done = launcher.prepare(program.as_ref()).and_then(|()| {
         launcher.started.store(true, Ordering::SeqCst);
         launcher.run(args.max_restarts)
     });
@@ -163,6 +166,10 @@ pub(crate) struct Launcher {
     pub(crate) standstill: Standstill,
     /// The time for which this program stood still before the last event, if it did.
     pub(crate) stood_still: Option<Duration>,
+    /// The folder from which parts are copied, and its metadata.
+    source: Option<(PathBuf, PartsMeta)>,
+    /// True if a restart may leave out nodes that are lost.
+    allow_fewer_nodes: bool,
 }
 
 impl Launcher {
@@ -171,12 +178,17 @@ impl Launcher {
     }
 
     /// Connects to the nodes, and copies the program and the parts to them.
-    fn prepare(&mut self, program: Option<&Copy>, source: Option<&(PathBuf, PartsMeta)>) -> anyhow::Result<()> {
+    fn prepare(&mut self, program: Option<&Copy>) -> anyhow::Result<()> {
         self.connect()?;
         if let Some(program) = program {
             self.on_all_nodes(|node| self.plan.nodes[node].target.put(&program.name, &program.path))?;
         }
-        source.map_or(Ok(()), |(source, meta)| self.copy(source, meta))
+        self.copy_parts()
+    }
+
+    /// Copies the parts to the nodes, if `--copy-parts` was given.
+    fn copy_parts(&self) -> anyhow::Result<()> {
+        self.source.as_ref().map_or(Ok(()), |(source, meta)| self.copy(source, meta))
     }
 
     /// Waits until everything is printed: without limit if the job has ended by itself (`patient`) until an interrupt,
@@ -379,19 +391,25 @@ impl Launcher {
             // A lost node ends its processes only after the silence and the grace period; until then they may hold
             // ports.
             let lost = self.links.iter().any(Option::is_none);
-            let after_loss = self.plan.silence + GRACE + PAUSE_AFTER_LOSS;
+            let after_loss = self.plan.silence + self.plan.grace + PAUSE_AFTER_LOSS;
             self.get_ready_again(if lost { after_loss } else { RESTART_PAUSE })?;
         }
     }
 
-    /// Reconnects to lost nodes and repeats the checks, until they succeed or [`RESTARTING`] has passed.
+    /// Reconnects to lost nodes and repeats the checks, until they succeed or [`RESTARTING`] has passed. If fewer nodes
+    /// are allowed, goes on without those that cannot be connected to for [`RETURNING`].
     fn get_ready_again(&mut self, pause: Duration) -> anyhow::Result<()> {
         self.pause(pause)?;
-        let deadline = Instant::now() + RESTARTING;
+        let start = Instant::now();
+        let deadline = start + RESTARTING;
         loop {
             // Nothing runs now, so an interrupt may end the launcher at once.
             self.started.store(false, Ordering::SeqCst);
-            let connected = self.connect();
+            let mut connected = self.connect();
+            let are_left = self.allow_fewer_nodes && self.links.iter().any(Option::is_some);
+            if connected.is_err() && are_left && start.elapsed() > RETURNING {
+                connected = self.go_on_without_lost_nodes();
+            }
             self.started.store(true, Ordering::SeqCst);
             match connected.and_then(|()| self.check()) {
                 Err(error) if Instant::now() > deadline || error.is::<Interrupted>() => return Err(error),
@@ -399,6 +417,26 @@ impl Launcher {
                 Ok(()) => return Ok(()),
             }
         }
+    }
+
+    /// Leaves out the nodes that are not connected, gives their ranks' parts to the others, and connects anew.
+    fn go_on_without_lost_nodes(&mut self) -> anyhow::Result<()> {
+        let is_lost: Vec<bool> = self.links.iter().map(Option::is_none).collect();
+        let lost = self.plan.nodes.iter().zip(&is_lost).filter(|(_, is_lost)| **is_lost);
+        let lost: Vec<String> = lost.map(|(node, _)| node.target.host.clone()).collect();
+        self.plan.leave_out(&is_lost)?;
+        let what = format!(
+            "going on with {} of {} nodes and {} processes: {} cannot be reached",
+            self.plan.nodes.len(),
+            is_lost.len(),
+            self.plan.world_size,
+            lost.join(", ")
+        );
+        self.printer().note(what);
+        // Connections know the numbers of their nodes, which have changed.
+        self.links = self.plan.nodes.iter().map(|_| None).collect();
+        self.connect()?;
+        self.copy_parts()
     }
 
     /// Waits for `pause`, and fails on an interrupt.
@@ -427,7 +465,8 @@ impl Launcher {
         let event = event?;
         match event {
             Event::Report { from, .. } | Event::Closed { from } => {
-                let current = self.links[from.node].as_ref().is_some_and(|link| link.is(from));
+                let link = self.links.get(from.node).and_then(Option::as_ref);
+                let current = link.is_some_and(|link| link.is(from));
                 current.then_some(event)
             }
             event => Some(event),

@@ -30,7 +30,7 @@ pub(crate) const JOB_ID: &str = "EDGECUT_JOB_ID";
 pub(crate) const BEAT: Duration = Duration::from_millis(500);
 /// The default of `--silence`: the time without a sign of life after which the other side counts as gone.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
-/// The time between asking processes to end and killing them.
+/// The default of `--grace`: the time between asking processes to end and killing them.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
 /// An order to an agent.
@@ -49,7 +49,7 @@ pub(crate) enum Order {
     Start(Start),
     /// Start these ranks of the running job again, which have ended.
     StartAgain(Start),
-    /// Ask all ranks to end, and kill those that still run after [`GRACE`].
+    /// Ask all ranks to end, and kill those that still run after the grace period.
     Stop,
     /// Kill all ranks.
     Kill,
@@ -118,6 +118,8 @@ pub(crate) struct Checked {
 pub(crate) struct Start {
     pub(crate) job_id: String,
     pub(crate) workspace: String,
+    /// The seconds between asking the ranks to end and killing them.
+    pub(crate) grace_s: u64,
     pub(crate) program: Program,
     pub(crate) args: Vec<String>,
     /// The variables of all ranks of the node, including the secret.

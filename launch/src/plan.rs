@@ -30,6 +30,8 @@ pub(crate) struct Plan {
     run_id: String,
     /// The silence after which a node, or this program, counts as gone.
     pub(crate) silence: Duration,
+    /// The time between asking processes to end and killing them.
+    pub(crate) grace: Duration,
     /// The folder of the partitioned graph that the command names, relative to the workspace.
     pub(crate) dataset_dir: Option<String>,
     /// The secret that the user gives, if any.
@@ -113,6 +115,7 @@ impl Plan {
             args: words.collect(),
             run_id: run_id()?,
             silence: Duration::from_secs(args.silence),
+            grace: Duration::from_secs(args.grace),
             dataset_dir,
             token,
             is_servers: args.role == Some(Role::Server),
@@ -130,6 +133,32 @@ impl Plan {
         if let (Some(address), false) = (address, self.master_given) {
             self.master_addr = address.to_string();
         }
+    }
+
+    /// Leaves out nodes, and numbers the nodes and ranks that are left anew.
+    ///
+    /// # Errors
+    /// `--master-addr` names the address of a node that is left out.
+    pub(crate) fn leave_out(&mut self, nodes: &[bool]) -> anyhow::Result<()> {
+        if nodes.first() == Some(&true) {
+            if self.master_given {
+                bail!("node 0 is lost, whose address --master-addr gives: start the job without this flag");
+            }
+            let mut left = self.nodes.iter().zip(nodes).filter(|(_, is_left_out)| !**is_left_out);
+            let (first, _) = left.next().context("all nodes are lost")?;
+            self.master_addr = match &first.listen {
+                Some(Listen::Address(address)) => address.to_string(),
+                _ => first.target.host.clone(),
+            };
+        }
+        let mut is_left_out = nodes.iter();
+        self.nodes.retain(|_| is_left_out.next() != Some(&true));
+        self.world_size = 0;
+        for node in &mut self.nodes {
+            node.ranks = self.world_size..self.world_size + node.ranks.len();
+            self.world_size = node.ranks.end;
+        }
+        Ok(())
     }
 
     /// Returns the name of a rank in the output.
@@ -163,6 +192,7 @@ impl Plan {
             workspace: self.workspace.clone(),
             program: self.program.clone(),
             args: self.args.clone(),
+            grace_s: self.grace.as_secs(),
             env,
             listen: self.nodes[node].listen.clone(),
             ranks: self.nodes[node].ranks.clone().map(|rank| self.rank(node, rank)).collect(),
@@ -321,6 +351,20 @@ mod tests {
         assert_eq!(start.env["WORLD_SIZE"], "6");
         assert_eq!(start.env["NODE_RANK"], "1");
         assert_eq!(plan.label(4), "10.0.0.2:4");
+    }
+
+    #[test]
+    fn the_nodes_that_are_left_are_numbered_anew() {
+        let config = "hosts:\n- {address: a, processes: 2}\n- {address: b, processes: 1}\n- {address: c, processes: 3}";
+        let mut plan = plan(config, "-- prog").unwrap();
+        plan.leave_out(&[true, false, false]).unwrap();
+        let ranks: Vec<_> = plan.nodes.iter().map(|node| node.ranks.clone()).collect();
+        assert_eq!((ranks, plan.world_size, plan.master_addr.as_str()), (vec![0..1, 1..4], 4, "b"));
+        plan.leave_out(&[false, true]).unwrap();
+        assert_eq!((plan.nodes.len(), plan.world_size, plan.label(0).as_str()), (1, 1, "b:0"));
+        let mut given = self::plan(config, "--master-addr a -- prog").unwrap();
+        given.leave_out(&[false, true, false]).unwrap();
+        assert!(given.leave_out(&[true, false]).unwrap_err().to_string().contains("--master-addr"));
     }
 
     #[test]

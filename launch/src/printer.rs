@@ -13,7 +13,7 @@ pub(crate) const LAST_LINES: Duration = Duration::from_secs(5);
 
 /// Work for the printing thread.
 enum Job {
-    Begin(u32, mpsc::Sender<anyhow::Result<()>>),
+    Begin { restarts: u32, labels: Vec<String>, done: mpsc::Sender<anyhow::Result<()>> },
     Line { rank: usize, stream: Stream, text: String },
     Note(String),
     Failure { rank: usize, what: String },
@@ -37,8 +37,8 @@ impl Printer {
         std::thread::spawn(move || {
             for job in receiver {
                 let written = match job {
-                    Job::Begin(restarts, done) => {
-                        let _ = done.send(screen.begin(restarts));
+                    Job::Begin { restarts, labels, done } => {
+                        let _ = done.send(screen.begin(restarts, labels));
                         Ok(())
                     }
                     Job::Line { rank, stream, text } => {
@@ -77,10 +77,11 @@ impl Printer {
         let _ = self.jobs.send(Job::Line { rank, stream, text });
     }
 
-    /// Starts the logs of the attempt after `restarts` restarts. Fails if they cannot be created.
-    pub(crate) fn begin(&self, restarts: u32) -> anyhow::Result<()> {
+    /// Starts the logs of the attempt after `restarts` restarts, whose ranks have these labels. Fails if they cannot be
+    /// created.
+    pub(crate) fn begin(&self, restarts: u32, labels: Vec<String>) -> anyhow::Result<()> {
         let (done, begun) = mpsc::channel();
-        let _ = self.jobs.send(Job::Begin(restarts, done));
+        let _ = self.jobs.send(Job::Begin { restarts, labels, done });
         // A blocked terminal does not keep a job from starting.
         begun.recv_timeout(LAST_LINES).unwrap_or(Ok(()))
     }

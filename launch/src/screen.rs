@@ -23,20 +23,21 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Creates a screen for ranks with these labels, and the folder `log_dir` if it does not exist.
-    pub(crate) fn new(labels: Vec<String>, log_dir: Option<&Path>) -> anyhow::Result<Self> {
+    /// Creates a screen, and the folder `log_dir` if it does not exist.
+    pub(crate) fn new(log_dir: Option<&Path>) -> anyhow::Result<Self> {
         if let Some(dir) = log_dir {
             std::fs::create_dir_all(dir).with_context(|| format!("make the folder {}", dir.display()))?;
         }
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let colors = (!plain && stdout().is_terminal(), !plain && stderr().is_terminal());
-        let last = vec![VecDeque::new(); labels.len()];
-        Ok(Self { labels, last, log_dir: log_dir.map(Into::into), logs: Vec::new(), colors })
+        Ok(Self { labels: Vec::new(), last: Vec::new(), log_dir: log_dir.map(Into::into), logs: Vec::new(), colors })
     }
 
-    /// Opens a log file per rank for the attempt after `restarts` restarts. Files of earlier attempts are kept.
-    pub(crate) fn begin(&mut self, restarts: u32) -> anyhow::Result<()> {
-        self.last.iter_mut().for_each(VecDeque::clear);
+    /// Opens a log file per rank for the attempt after `restarts` restarts, whose ranks have these labels. Files of earlier
+    /// attempts are kept.
+    pub(crate) fn begin(&mut self, restarts: u32, labels: Vec<String>) -> anyhow::Result<()> {
+        self.last = vec![VecDeque::new(); labels.len()];
+        self.labels = labels;
         let Some(dir) = &self.log_dir else { return Ok(()) };
         let name = |rank| match restarts {
             0 => format!("rank-{rank}.log"),

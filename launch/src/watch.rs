@@ -1,6 +1,6 @@
 //! Decisions on the ends of ranks, on lost nodes and on Ctrl-C. This module only decides; the launcher acts.
 
-use crate::messages::{Ending, GRACE, SILENCE};
+use crate::messages::{Ending, SILENCE};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -46,6 +46,7 @@ struct Pause {
 pub(crate) struct Watch {
     /// The ranks of each node.
     nodes: Vec<Range<usize>>,
+    grace: Duration,
     /// The end of each rank, if it has ended.
     endings: Vec<Option<Ending>>,
     /// The number of single ranks that may still be started again.
@@ -66,12 +67,14 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Creates a watch over ranks that all run; `nodes` are the ranks of each node.
-    pub(crate) fn new(nodes: Vec<Range<usize>>) -> Self {
+    /// Creates a watch over ranks that all run. `nodes` are the ranks of each node, and `grace` is the time between asking
+    /// them to end and killing them.
+    pub(crate) fn new(nodes: Vec<Range<usize>>, grace: Duration) -> Self {
         let ranks = nodes.iter().map(Range::len).sum();
         let endings = vec![None; ranks];
         Self {
             nodes,
+            grace,
             endings,
             restarts_left: 0,
             waiting: Vec::new(),
@@ -187,7 +190,7 @@ impl Watch {
             self.stopped_at = Some(now);
             return Some(Action::Stop);
         }
-        if self.stopped_at.is_some_and(|at| now - at > GRACE + REPORTING) {
+        if self.stopped_at.is_some_and(|at| now - at > self.grace + REPORTING) {
             let silent = (0..self.nodes.len()).filter(|&node| self.is_running(node)).collect();
             return Some(Action::GiveUp(silent));
         }
@@ -220,10 +223,10 @@ impl Watch {
 mod tests {
     use super::*;
     use crate::launcher::TICK;
-    use crate::messages::BEAT;
+    use crate::messages::{BEAT, GRACE};
 
     fn watch() -> (Watch, Instant) {
-        (Watch::new(vec![0..2, 2..4]), Instant::now())
+        (Watch::new(vec![0..2, 2..4], GRACE), Instant::now())
     }
 
     #[test]

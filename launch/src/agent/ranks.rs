@@ -45,6 +45,8 @@ pub(crate) struct Ranks {
     name: String,
     /// The ranks that have not ended.
     running: Vec<(usize, Group)>,
+    /// The time between asking the ranks to end and killing them.
+    grace: Duration,
     /// The time at which the ranks were asked to end.
     stopped: Option<Instant>,
     /// True once the ranks are asked to end, for the threads that wait for them: ending soon matters more than the last
@@ -61,6 +63,7 @@ impl Ranks {
             out,
             name: String::new(),
             running: Vec::new(),
+            grace: GRACE,
             stopped: None,
             hurried: Arc::default(),
             killed: None,
@@ -72,6 +75,7 @@ impl Ranks {
         self.sweep();
         self.stopped = None;
         self.killed = None;
+        self.grace = Duration::from_secs(start.grace_s);
         self.hurried = Arc::default();
         self.name = format!("{}/{}", start.job_id, std::process::id());
         self.start_ranks(&start);
@@ -174,9 +178,9 @@ impl Ranks {
         self.sweep();
     }
 
-    /// Kills the ranks that have not ended within [`GRACE`].
+    /// Kills the ranks that have not ended within the grace period.
     pub(crate) fn kill_if_overdue(&mut self) {
-        if self.killed.is_none() && self.stopped.is_some_and(|at| at.elapsed() > GRACE) {
+        if self.killed.is_none() && self.stopped.is_some_and(|at| at.elapsed() > self.grace) {
             self.kill();
         }
     }

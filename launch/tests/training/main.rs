@@ -1,5 +1,7 @@
 //! Complete jobs: partition, copy, launch and train on three hosts with two processes each, compared with one process.
 
+mod recovery;
+#[path = "../support/mod.rs"]
 mod support;
 
 use rustix::process::Signal;
@@ -146,6 +148,13 @@ fn trainers_train_from_servers_on_other_nodes() {
     assert!(wait_until(|| lab.job_processes().is_empty()));
 }
 
+/// Returns a rank of the lab's job.
+fn rank(lab: &Lab, rank: usize) -> i32 {
+    let marked = format!("\0RANK={rank}\0");
+    let is_marked = |pid: &i32| read(format!("/proc/{pid}/environ")).contains(&marked);
+    lab.job_processes().into_iter().find(is_marked).expect("a rank that runs")
+}
+
 fn kill(pid: i32) {
     rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
 }
@@ -175,10 +184,6 @@ fn a_training_job_ends_everywhere_whatever_ends_it() {
     let Some(ready) = ready("the end of training", "20000") else { return };
     let lab = &ready.lab;
     let flags = [ready.flags("node"), vec!["--num-epochs", "10000", "--batch-size", "64"]].concat();
-    let rank = |rank: &str| {
-        let marked = format!("\0RANK={rank}\0");
-        lab.job_processes().into_iter().find(|pid| read(format!("/proc/{pid}/environ")).contains(&marked)).unwrap()
-    };
     let mut times = Vec::new();
     let mut gone = |what: &str| {
         let took = lab.time_until_all_are_gone();
@@ -188,7 +193,7 @@ fn a_training_job_ends_everywhere_whatever_ends_it() {
 
     let job = lab.spawn(&flags);
     job.wait_for("epoch 1/", 1);
-    kill(rank("3"));
+    kill(rank(lab, 3));
     gone("a killed rank");
     let run = job.finish();
     assert_eq!(run.status.code(), Some(137), "{run:#?}");
@@ -220,7 +225,7 @@ fn a_training_job_ends_everywhere_whatever_ends_it() {
     let few = [ready.flags("node"), vec!["--num-epochs", "3", "--batch-size", "64"]].concat();
     let job = lab.spawn(&[again.as_slice(), &few].concat());
     job.wait_for("epoch 1/", 1);
-    kill(rank("4"));
+    kill(rank(lab, 4));
     let run = job.finish();
     assert!(run.status.success(), "{run:#?}");
     assert!(run.err.contains("restarting the whole job (1 of 2)"), "{run:#?}");
