@@ -2,10 +2,12 @@
 
 mod programs;
 
-use programs::{TRAIN, end, error_of, free_port, node, parts, run, skip, stderr, unplace};
+use programs::{ENDS_WITHIN, TRAIN, end, error_of, free_port, node, parts, run, skip, stderr, unplace};
+use rustix::process::{Pid, Signal, kill_process};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 type Variables<'a> = &'a [(&'a str, &'a str)];
 
@@ -157,8 +159,8 @@ fn the_kubernetes_manifest_starts_train_as_it_is() {
     let after = |start: &str| manifest.split_once(start).expect("a part of the manifest").1;
     let args = after(" args:\n").split_once(" env:\n").expect("the variables after the flags").0;
     let args = args.lines().filter_map(|line| line.trim().strip_prefix("- "));
-    // The test sets these flags itself: the parts, the number of epochs, and the model's file.
-    let own = ["--dataset-root-dir=", "--num-epochs=", "--save-model="];
+    // The test sets these flags itself: the parts, the number of epochs, and the files.
+    let own = ["--dataset-root-dir=", "--num-epochs=", "--save-model=", "--checkpoint-dir="];
     let args: Vec<&str> = args.filter(|arg| !own.iter().any(|flag| arg.starts_with(flag))).collect();
     assert!(!args.is_empty(), "flags are left");
     let names = after(" env:\n").lines().filter_map(|line| line.trim().strip_prefix("- name: "));
@@ -166,19 +168,44 @@ fn the_kubernetes_manifest_starts_train_as_it_is() {
     assert_eq!(names, ["WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "EDGECUT_LISTEN_ADDR", "EDGECUT_TOKEN"]);
 
     let parts = parts(2, 30);
+    let dir = tempfile::tempdir().expect("a folder");
     let port = free_port().to_string();
-    let started = ["0", "1"].map(|index| {
+    let pod = |index: &str, epochs: &str| {
         let mut command = Command::new(TRAIN);
         unplace(&mut command);
         // In the order of the names above.
         let values = ["2", "localhost", &port, "127.0.0.1", "a secret of the tests"];
         command.envs(names.iter().zip(values)).env("JOB_COMPLETION_INDEX", index);
-        command.args(["node", "--num-epochs=1", "--dataset-root-dir"]).arg(&parts.path).args(&args);
+        command.args(["node", "--num-epochs", epochs, "--dataset-root-dir"]).arg(&parts.path).args(&args);
+        command.arg("--checkpoint-dir").arg(dir.path());
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start train")
-    });
-    for child in started {
-        let output = end(child);
-        assert!(output.status.success(), "{}", stderr(&output));
+    };
+    // Rank 0 is killed, and Kubernetes starts the containers of both pods again.
+    let mut killed = pod("0", "100000");
+    let other = pod("1", "100000");
+    let is_stored = || std::fs::read_dir(dir.path()).is_ok_and(|folders| folders.count() > 1);
+    while !is_stored() {
+        assert!(killed.try_wait().expect("wait for a child").is_none(), "rank 0 has ended");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    killed.kill().expect("a running process");
+    end(killed);
+    assert!(!end(other).status.success(), "a failure of a rank ends the others");
+    let again = ["0", "1"].map(|index| pod(index, "100001"));
+    let deadline = Instant::now() + ENDS_WITHIN;
+    let newest = || std::fs::read_dir(dir.path()).into_iter().flatten().flatten().map(|entry| entry.file_name()).max();
+    let before = newest();
+    while newest() <= before {
+        assert!(Instant::now() < deadline, "the job continues");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    for child in &again {
+        // As when the pods are evicted.
+        let pid = Pid::from_raw(i32::try_from(child.id()).expect("a process id")).expect("not 0");
+        kill_process(pid, Signal::TERM).expect("a running process");
+    }
+    for output in again.map(end) {
+        assert_eq!(output.status.code(), Some(75), "{}", stderr(&output));
     }
 }
 

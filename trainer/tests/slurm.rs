@@ -4,12 +4,13 @@
 mod programs;
 mod slurm_cluster;
 
-use programs::{Parts, TRAIN, fake_parts, node, run, skip, stderr};
+use programs::{ENDS_WITHIN, Parts, TRAIN, fake_parts, node, run, skip, stderr};
 use serde_json::Value;
 use slurm_cluster::SlurmCluster;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 const TEST: &str = "jobs_train_as_processes_of_one_node_do";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/train.sbatch");
@@ -32,6 +33,7 @@ fn jobs_train_as_processes_of_one_node_do() {
     tasks_in_turn_are_refused(&slurm, &parts);
     mpirun_in_an_allocation(&slurm, &parts, &expected);
     servers_and_trainers(&slurm);
+    requeued(&slurm, &parts);
 }
 
 const FLAGS: [&str; 5] = ["--num-epochs", "3", "--rendezvous-timeout", "20", "--json"];
@@ -112,6 +114,47 @@ fn servers_and_trainers(slurm: &SlurmCluster) {
     assert!(output.status.success(), "{}\n{log}", stderr(&output));
     let line = log.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("a result in {log}"));
     assert_eq!(serde_json::from_str::<Value>(line).expect("a JSON object"), expected, "servers and trainers");
+}
+
+/// Sends SIGTERM to a job as before the end of its time. It stores its state, is put back into the queue, and continues.
+fn requeued(slurm: &SlurmCluster, parts: &Parts) {
+    const LONG: [&str; 4] = ["--num-epochs", "150", "--batch-size", "32"];
+    let whole = result(&run(node(&parts.path).args(FLAGS).args(["--nproc-per-node", "2"]).args(LONG)));
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let log = dir.path().join("job.log");
+    let checkpoints = dir.path().join("checkpoints");
+    let mut command = slurm.command("sbatch");
+    command.args(["--parsable", "--cpus-per-task=1", "--chdir"]).arg(dir.path()).arg("--output").arg(&log).arg(SCRIPT);
+    command.args(node(&parts.path).get_args().skip(1)).args(FLAGS).args(LONG);
+    command.arg("--checkpoint-dir").arg(&checkpoints).args(["--checkpoint-every", "50steps", "--resume"]);
+    let output = run(command.env("EDGECUT_BIN", Path::new(TRAIN).parent().expect("a folder")));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let job = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let text = || std::fs::read_to_string(&log).unwrap_or_default();
+    let is_stored = || std::fs::read_dir(&checkpoints).is_ok_and(|folders| folders.count() > 0);
+    wait_until(is_stored, || format!("the job writes checkpoints: {}", text()));
+    assert!(run(slurm.command("scancel").args(["--signal=TERM", &job])).status.success());
+    wait_until(|| text().contains("SIGTERM: stopped after "), || format!("the job is stopped: {}", text()));
+    let state = || {
+        let output = run(slurm.command("squeue").args(["-h", "-o", "%T", "-j", &job]));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    wait_until(|| state() == "PENDING", || format!("the job is in the queue: {} {}", state(), text()));
+    // Slurm starts such a job two minutes later by itself.
+    assert!(run(slurm.command("scontrol").args(["update", &format!("JobId={job}"), "StartTime=now"])).status.success());
+    wait_until(|| text().lines().any(|line| line.starts_with('{')), || format!("the job ends: {} {}", state(), text()));
+    let text = text();
+    assert!(text.contains("resuming after "), "{text}");
+    let line = text.lines().find(|line| line.starts_with('{')).expect("a result");
+    assert_eq!(serde_json::from_str::<Value>(line).expect("a JSON object"), whole, "{text}");
+}
+
+fn wait_until(happens: impl Fn() -> bool, what: impl Fn() -> String) {
+    let deadline = Instant::now() + ENDS_WITHIN;
+    while !happens() {
+        assert!(Instant::now() < deadline, "{}", what());
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
 }
 
 /// Writes a wrapper script named `train` that records its token and command line, and then runs `train`.
