@@ -220,11 +220,7 @@ fn check_data(config: &CheckpointConfig, found: &[Found]) -> Result<(), Checkpoi
 ///
 /// # Errors
 /// [`CheckpointError::Refused`] if there is none, although there are complete ones.
-fn agree(
-    config: &CheckpointConfig,
-    found: &[Found],
-    world: &mut ProcessGroup,
-) -> Result<Vec<Usable>, CheckpointError> {
+fn agree(config: &CheckpointConfig, found: &[Found], world: &mut ProcessGroup) -> Result<Vec<Usable>, CheckpointError> {
     let mine = serde_json::to_vec(&Sightings::new(found, world.rank())).unwrap_or_default();
     let all = world.all_gather(&mine)?;
     let all: Vec<Sightings> = all.iter().map(|rank| serde_json::from_slice(rank).unwrap_or_default()).collect();

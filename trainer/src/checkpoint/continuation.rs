@@ -113,7 +113,13 @@ impl Successor<'_> {
     ///
     /// # Errors
     /// The obstacle, if the checkpoint is complete but cannot be used; `None` if it is incomplete.
-    fn reading(&self, all: &[Sightings], steps: u64, run: &str, sighting: &Sighting) -> Result<Reading, Option<String>> {
+    fn reading(
+        &self,
+        all: &[Sightings],
+        steps: u64,
+        run: &str,
+        sighting: &Sighting,
+    ) -> Result<Reading, Option<String>> {
         let num_old = sighting.world_size;
         let sees = |rank: usize, old: usize| {
             all.get(rank).and_then(|rank| rank.get(steps, run)).is_some_and(|seen| seen.ranks.contains(&old))

@@ -102,7 +102,8 @@ impl Merge {
             self.statistics.add(&state.parameters.0, batches);
         }
         if self.state.is_none() {
-            let versions = shards.iter().map(|shard| StoredShard { version: shard.version, ids: Vec::new(), rows: None });
+            let versions =
+                shards.iter().map(|shard| StoredShard { version: shard.version, ids: Vec::new(), rows: None });
             state.embeddings = versions.collect();
             self.state = Some(state);
         }

@@ -122,8 +122,7 @@ where
     ) -> Result<TrainingEpoch<TensorBatch<B>>, TrainError> {
         let loader = self.loader_of(epoch);
         let cache = self.cache.as_ref();
-        let batches =
-            tensor_batches_from(loader, (epoch, first_step), &self.schema, self.options, cache, &self.device);
+        let batches = tensor_batches_from(loader, (epoch, first_step), &self.schema, self.options, cache, &self.device);
         Ok(TrainingEpoch { num_steps: loader.num_steps(), batches: Box::new(batches) })
     }
 

@@ -1,0 +1,102 @@
+//! Faults of links between processes of a job.
+
+use crate::Rounds;
+use crate::job::{ENDS_WITHIN, Job, Site, names};
+use crate::moments::Moments;
+use crate::switch::Fault;
+use crate::table::{Outcome, Table};
+use anyhow::{bail, ensure};
+use std::time::{Duration, Instant};
+
+/// The number of hosts.
+const HOSTS: usize = 4;
+/// The time from the first epoch within which the faults occur.
+const WITHIN: Duration = Duration::from_secs(3);
+
+/// A fault, and the directions in which the link has it.
+#[derive(Clone, Copy)]
+struct LinkFault {
+    name: &'static str,
+    fault: Fault,
+    is_mutual: bool,
+}
+
+const FAULTS: [LinkFault; 6] = [
+    LinkFault { name: "cut in one direction", fault: Fault::Cut, is_mutual: false },
+    LinkFault { name: "cut in both directions, so that no end hears of it", fault: Fault::Cut, is_mutual: true },
+    LinkFault { name: "delayed by 200 ms", fault: Fault::Delay(Duration::from_millis(200)), is_mutual: false },
+    LinkFault { name: "throttled to 250 kB/s", fault: Fault::Throttle(250_000), is_mutual: false },
+    LinkFault { name: "reset", fault: Fault::Reset, is_mutual: false },
+    LinkFault { name: "corrupted by one bit", fault: Fault::Corrupt, is_mutual: false },
+];
+
+pub(crate) fn run(rounds: &Rounds) -> anyhow::Result<Table> {
+    let site = Site::new(HOSTS)?;
+    let mut table = Table::default();
+    for number in rounds.numbers() {
+        let mut moments = Moments::of_round(rounds.seed, number);
+        let fault = moments.one_of(&FAULTS);
+        let from = moments.below(HOSTS);
+        let to = (from + 1 + moments.below(HOSTS - 1)) % HOSTS;
+        let moment = moments.before(WITHIN);
+        let what = format!("{from} -> {to} {} {:.3} s after an epoch", fault.name, moment.as_secs_f64());
+        let result = round(&site, from, to, fault, moment);
+        site.hosts.switch.repair();
+        table.note(number, &what, &format!("a link is {}", fault.name), result);
+    }
+    Ok(table)
+}
+
+fn round(
+    site: &Site,
+    from: usize,
+    to: usize,
+    LinkFault { fault, is_mutual, .. }: LinkFault,
+    moment: Duration,
+) -> anyhow::Result<(Outcome, Duration)> {
+    let mut job = site.start()?;
+    job.wait_until_training()?;
+    std::thread::sleep(moment);
+    let switch = &site.hosts.switch;
+    switch.set(from, to, Some(fault));
+    if is_mutual {
+        switch.set(to, from, Some(fault));
+    }
+    let start = Instant::now();
+    let all: Vec<usize> = job.all().collect();
+    if matches!(fault, Fault::Delay(_) | Fault::Throttle(_)) {
+        ensure!(job.makes_progress(ENDS_WITHIN), "no epoch ends: {}", job.outputs(&all));
+        let took = start.elapsed();
+        switch.repair();
+        ensure!(job.makes_progress(ENDS_WITHIN), "no epoch ends after the repair: {}", job.outputs(&all));
+        return Ok((Outcome::WentOn, took));
+    }
+    if fault == Fault::Reset && !ends(&mut job) {
+        // A connection for requests is opened again.
+        ensure!(switch.fault(from, to).is_none(), "nothing was sent");
+        ensure!(job.makes_progress(ENDS_WITHIN), "no epoch ends: {}", job.outputs(&all));
+        return Ok((Outcome::WentOn, start.elapsed()));
+    }
+    job.ended(&all)?;
+    let took = start.elapsed();
+    for &rank in &all {
+        let errors = job.errors(rank);
+        if !names(&errors, from) && !names(&errors, to) {
+            bail!("rank {rank} names no end of the link: {}", job.ranks[rank].output());
+        }
+    }
+    let names_both = |&rank: &usize| names(&job.errors(rank), from) && names(&job.errors(rank), to);
+    // An end of the link names the other one, and its own message begins with its rank.
+    let end_names_other = names(&job.errors(from), to) || names(&job.errors(to), from);
+    ensure!(end_names_other || all.iter().any(names_both), "no rank names both ends: {}", job.outputs(&all));
+    if fault == Fault::Corrupt {
+        let says = |&rank: &usize| job.errors(rank).contains("modified");
+        ensure!(all.iter().any(says), "no rank says that bytes were modified: {}", job.outputs(&all));
+    }
+    Ok((Outcome::Ended, took))
+}
+
+/// Returns true if a rank ends within two seconds.
+fn ends(job: &mut Job) -> bool {
+    crate::programs::wait_until(Instant::now() + Duration::from_secs(2), || job.all().any(|rank| job.has_ended(rank)))
+}

@@ -1,0 +1,153 @@
+//! A network switch whose links fail on request.
+
+use crate::frame::{corrupt, reset};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tun_rs::SyncDevice;
+
+/// The largest frame.
+const MAX_FRAME_BYTES: usize = 2048;
+/// The number of delayed frames of a link. More are dropped, as a router drops them.
+const MAX_DELAYED: usize = 1024;
+
+/// A fault of the link from one host to another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Fault {
+    /// All frames are dropped.
+    Cut,
+    /// Frames arrive late.
+    Delay(Duration),
+    /// A number of bytes per second.
+    Throttle(u32),
+    /// The next TCP segment becomes one that resets its connection.
+    Reset,
+    /// One bit of the next TCP segment with data changes.
+    Corrupt,
+}
+
+/// The link from one host to another.
+#[derive(Default)]
+struct Link {
+    fault: Mutex<Option<Fault>>,
+}
+
+/// A switch that connects devices. The host at device *k* has a MAC address that ends in *k*.
+pub(crate) struct Switch {
+    /// By source, then by destination.
+    links: Arc<Vec<Vec<Link>>>,
+}
+
+/// A frame with the time at which it is due.
+type Delayed = (Instant, Vec<u8>);
+
+impl Switch {
+    /// Starts the threads of a switch. They run until the program ends.
+    pub(crate) fn start(devices: Vec<SyncDevice>) -> Self {
+        let devices: Vec<Arc<SyncDevice>> = devices.into_iter().map(Arc::new).collect();
+        let count = devices.len();
+        let links: Vec<Vec<Link>> = (0..count).map(|_| (0..count).map(|_| Link::default()).collect()).collect();
+        let links = Arc::new(links);
+        for from in 0..count {
+            let port = Port {
+                from,
+                links: links.clone(),
+                devices: devices.clone(),
+                delayed: devices.iter().map(|device| late(device.clone())).collect(),
+                free_at: vec![Instant::now(); count],
+            };
+            std::thread::spawn(move || port.run());
+        }
+        Self { links }
+    }
+
+    /// Sets the fault of the link from one host to another; `None` repairs it.
+    pub(crate) fn set(&self, from: usize, to: usize, fault: Option<Fault>) {
+        *self.links[from][to].fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+    }
+
+    /// Repairs all links.
+    pub(crate) fn repair(&self) {
+        let count = self.links.len();
+        (0..count).for_each(|from| (0..count).for_each(|to| self.set(from, to, None)));
+    }
+
+    /// Returns the fault of a link. Faults of a single frame are gone after it.
+    pub(crate) fn fault(&self, from: usize, to: usize) -> Option<Fault> {
+        *self.links[from][to].fault.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Starts a thread that writes late frames to a device.
+fn late(device: Arc<SyncDevice>) -> SyncSender<Delayed> {
+    let (sender, frames): (_, Receiver<Delayed>) = sync_channel(MAX_DELAYED);
+    std::thread::spawn(move || {
+        for (due, frame) in frames {
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            // A host that is gone takes no frames.
+            let _ = device.send(&frame);
+        }
+    });
+    sender
+}
+
+/// The port of a switch that reads the frames of one host.
+struct Port {
+    from: usize,
+    links: Arc<Vec<Vec<Link>>>,
+    devices: Vec<Arc<SyncDevice>>,
+    delayed: Vec<SyncSender<Delayed>>,
+    /// The time at which a throttled link has sent its last frame.
+    free_at: Vec<Instant>,
+}
+
+impl Port {
+    fn run(mut self) {
+        let mut buffer = [0; MAX_FRAME_BYTES];
+        while let Ok(length) = self.devices[self.from].recv(&mut buffer) {
+            let frame = &buffer[..length];
+            let Some(&[first, .., last]) = frame.get(..6) else { continue };
+            // The lowest bit of the first byte marks a frame for several hosts.
+            let is_for_all = first & 1 == 1;
+            for to in 0..self.devices.len() {
+                if to != self.from && (is_for_all || usize::from(last) == to) {
+                    self.forward(to, frame);
+                }
+            }
+        }
+    }
+
+    fn forward(&mut self, to: usize, frame: &[u8]) {
+        let mut fault = self.links[self.from][to].fault.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut frame = frame.to_vec();
+        let due = match *fault {
+            Some(Fault::Cut) => return,
+            Some(Fault::Delay(delay)) => Some(Instant::now() + delay),
+            Some(Fault::Throttle(bytes_per_second)) => {
+                let time = Duration::from_secs_f64(frame.len() as f64 / f64::from(bytes_per_second));
+                self.free_at[to] = self.free_at[to].max(Instant::now()) + time;
+                Some(self.free_at[to])
+            }
+            Some(Fault::Reset) => {
+                if reset(&mut frame) {
+                    *fault = None;
+                }
+                None
+            }
+            Some(Fault::Corrupt) => {
+                if corrupt(&mut frame) {
+                    *fault = None;
+                }
+                None
+            }
+            None => None,
+        };
+        drop(fault);
+        match due {
+            None => drop(self.devices[to].send(&frame)),
+            Some(due) => match self.delayed[to].try_send((due, frame)) {
+                Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+            },
+        }
+    }
+}
