@@ -46,8 +46,10 @@ const NONCE_BYTES: usize = 32;
 const OPENING_BYTES: usize = 8 + 4 + 1 + NONCE_BYTES + PUBLIC_KEY_BYTES;
 const PROOF_BYTES: usize = 32;
 const ACCEPTED: u8 = 1;
-/// The longest that a connection to a rejected process stays open, so that the peer can find the reason itself and
-/// report it.
+/// The longest that a connection to a process of another version stays open, so that the peer can read the answer.
+const LAST_BYTES: Duration = Duration::from_millis(200);
+/// The longest that a connection to a rejected process of another user stays open, so that the peer can look up the
+/// user of this end and report the reason itself.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// The reason of a failed handshake.
@@ -208,7 +210,7 @@ impl<'a> Handshake<'a> {
             Err(error @ HandshakeError::Version { .. }) => {
                 // With this opening the peer detects the mismatch too, and reports it to its own user.
                 timed.write_all(&acceptor.bytes)?;
-                self.wait_for_end(stream);
+                self.wait_for_end(stream, LAST_BYTES);
                 return Err(error);
             }
             outcome => outcome?,
@@ -216,7 +218,7 @@ impl<'a> Handshake<'a> {
         if let Err(error) = self.check_user(stream) {
             timed.write_all(&acceptor.bytes)?;
             // The peer makes the same check, which needs this end to be open.
-            self.wait_for_end(stream);
+            self.wait_for_end(stream, LAST_LOOK);
             return Err(error);
         }
         let openings = Openings { connector, acceptor };
@@ -246,10 +248,10 @@ impl<'a> Handshake<'a> {
         })
     }
 
-    /// Waits for a rejected peer to hang up, for at most [`LAST_LOOK`]. To close a connection with unread data would
+    /// Waits for a rejected peer to hang up, for at most `longest`. To close a connection with unread data would
     /// reset it, and the peer might not get the answer.
-    fn wait_for_end(&self, stream: &TcpStream) {
-        let deadline = self.deadline.min(Instant::now() + LAST_LOOK);
+    fn wait_for_end(&self, stream: &TcpStream, longest: Duration) {
+        let deadline = self.deadline.min(Instant::now() + longest);
         let mut timed = Timed { stream, deadline };
         let mut unread = [0; OPENING_BYTES];
         while matches!(timed.read(&mut unread), Ok(count) if count > 0) {}

@@ -17,6 +17,7 @@ fn flag_names() -> FlagNames {
             ("evaluation", "eval_negatives"),
             ("kind", "model"),
             ("precision", "mixed_precision"),
+            ("protection", "encrypt"),
             ("temporal", "time_attr"),
         ],
     )
