@@ -27,13 +27,20 @@ pub(super) fn modified(peer: &str) -> io::Error {
 /// assert!(!is_modified(&std::io::Error::other("disk full")));
 /// ```
 pub fn is_modified(error: &(dyn Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |&error| error.source()).any(|error| {
-        // The error inside an `io::Error` is not its source: the source is that of the error inside.
-        let io_error =
-            error.downcast_ref::<io::Error>().or_else(|| error.downcast_ref::<Arc<io::Error>>().map(AsRef::as_ref));
-        let inner = io_error.and_then(io::Error::get_ref);
-        error.is::<ModifiedMessage>() || inner.is_some_and(|inner| is_modified(inner))
-    })
+    std::iter::successors(Some(error), |&error| error.source())
+        .any(|error| error.is::<ModifiedMessage>() || inner(error).is_some_and(is_modified))
+}
+
+/// Returns the error inside a wrapper whose source is not that error, but the source of it.
+fn inner<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    if let Some(error) = error.downcast_ref::<io::Error>() {
+        return error.get_ref().map(|inner| inner as _);
+    }
+    if let Some(shared) = error.downcast_ref::<Arc<io::Error>>() {
+        return Some(&**shared);
+    }
+    let shared = error.downcast_ref::<Arc<dyn Error + Send + Sync>>()?;
+    Some(&**shared)
 }
 
 #[cfg(test)]
@@ -44,7 +51,8 @@ mod tests {
     fn a_modified_message_is_found_among_the_causes() {
         let error = io::Error::other(io::Error::other(modified("rank 2 at 10.0.0.3:41000")));
         assert!(is_modified(&error));
-        assert!(is_modified(&Arc::new(modified("rank 2"))), "as in errors of tarpc");
+        let shared: Arc<dyn Error + Send + Sync> = Arc::new(modified("rank 2"));
+        assert!(is_modified(&shared) && is_modified(&Arc::new(modified("rank 2"))), "as in errors of tarpc");
         let text = error.to_string();
         assert!(text.starts_with("a message from rank 2 at 10.0.0.3:41000 was modified on the way"), "{text}");
         assert!(!is_modified(&io::Error::new(io::ErrorKind::InvalidData, "malformed")));
