@@ -44,7 +44,7 @@ pub struct ClusterConfig {
     pub listen_port: u16,
     /// The shared secret. Without one, only loopback addresses work.
     pub token: Option<Token>,
-    /// The protection of the bytes on all connections, the same on all ranks. Default [`Protection::Checked`].
+    /// The protection of the bytes on all connections, the same on all ranks. Default [`Protection::Unprotected`].
     pub protection: Protection,
     /// An opaque text that must be equal on all ranks, such as a hash of the partitioning and of the run's parameters.
     pub fingerprint: String,

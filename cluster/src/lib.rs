@@ -22,10 +22,10 @@
 //! * All ranks of a group call the same collectives in the same order; a header before each one checks that.
 //! * After a collective the result has the same bits on every rank.
 //!
-//! * No byte is delivered before it was verified: each record has a keyed checksum, or is encrypted ([`Protection`]).
+//! * On connections that are checked or encrypted ([`Protection`]), no byte is delivered before it was verified.
 //!
-//! Without encryption, the secret authenticates connections, and the checksums detect faults. Only
-//! [`Protection::Encrypted`] defends against an attacker who can read or modify the traffic between the nodes.
+//! Without encryption, the secret authenticates connections only. [`Protection::Checked`] detects faults of the network.
+//! Only [`Protection::Encrypted`] defends against an attacker who can read or modify the traffic between the nodes.
 //!
 //! # Example
 //! ```

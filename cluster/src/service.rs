@@ -35,7 +35,7 @@ pub struct ServiceConfig {
     /// The shared secret. Without one, only loopback addresses and processes of one user work.
     pub token: Option<Token>,
     /// The protection of the bytes on all connections, the same on all servers and clients. Default
-    /// [`Protection::Checked`].
+    /// [`Protection::Unprotected`].
     pub protection: Protection,
     /// The time after which a connection ends when the other machine does not answer. A process that is suspended for
     /// longer loses its connections and opens new ones. Default: 10 s.

@@ -98,7 +98,9 @@ fn a_modified_reply_or_request_ends_the_job_and_names_the_sender() {
             // Heartbeats and answers about them are shorter.
             job.proxy.modify_next(direction, 1, 200);
             // A request may be repeated over a new connection before this rank hears that the job has failed.
-            let error = (0..1_000).find_map(|_| job.fetch().err()).unwrap_or_else(|| panic!("{protection:?}, from rank {sender}: the job does not fail"));
+            let error = (0..1_000)
+                .find_map(|_| job.fetch().err())
+                .unwrap_or_else(|| panic!("{protection:?}, from rank {sender}: the job does not fail"));
             let failure = job.ranks[0].verdict("").failure.expect("the job has failed");
             for text in [failure.to_string(), job.ranks[1].verdict(with_causes(&error)).to_string()] {
                 let sent = format!("a message from rank {sender} at 127.0.0.1:");
@@ -134,10 +136,11 @@ fn servers_and_trainers_need_the_same_protection() {
     let expected = connect(dir.path(), Protection::Checked, Protection::Checked).expect("a connection");
     let encrypted = connect(dir.path(), Protection::Encrypted, Protection::Encrypted).expect("a connection");
     assert_eq!(encrypted, expected);
-    for (server, client) in [(Protection::Encrypted, Protection::Checked), (Protection::Checked, Protection::Encrypted)] {
+    for (server, client) in [(Protection::Encrypted, Protection::Checked), (Protection::Checked, Protection::Encrypted)]
+    {
         let error = connect(dir.path(), server, client).expect_err("they differ");
         let text = with_causes(&error);
-        let expected = format!("was started {server}, this process {client}: set `protection` alike on all processes");
+        let expected = format!("was started {server}, this process {client}: give all processes the same protection");
         assert!(text.contains("server 127.0.0.1:") && text.contains(&expected), "{text}");
     }
 }

@@ -47,9 +47,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Encrypt all connections with trainers and other servers. Needs a shared secret. Must be equal on all servers and
-    /// trainers. Without this flag, bytes that were modified on the way are detected, but can be read
+    /// trainers
     #[arg(long)]
     encrypt: bool,
+    /// Detect bytes that a fault of the network has modified, by keyed checksums. Must be equal on all servers and trainers.
+    /// --encrypt detects them as well
+    #[arg(long)]
+    check_traffic: bool,
     /// Address for HTTP requests for /healthz, /readyz and /metrics (Prometheus). They are not authenticated
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) status_addr: Option<SocketAddr>,
@@ -128,9 +132,7 @@ impl Args {
             return Err(UsageError(what.to_owned()).into());
         }
         let mut service = ServiceConfig::new(token);
-        if self.encrypt {
-            service.protection = Protection::Encrypted;
-        }
+        service.protection = Protection::of_flags(self.encrypt, self.check_traffic);
         service.silence_timeout = Duration::from_secs(self.heartbeat_timeout);
         let servers = ServerList::parse(&self.servers, service)
             .map_err(|error| UsageError(format!("--servers: {}", edgecut_cluster::with_causes(&error))))?;

@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // The libraries name settings. The port of a server is in its list.
-            let flags = FlagNames::new(Args::command(), &[("listen_port", "servers"), ("protection", "encrypt")]);
+            let flags = FlagNames::new(Args::command(), &[("listen_port", "servers")]);
             eprintln!("error: {}", flags.written_into(&with_causes(error.as_ref())));
             ExitCode::from(if error.is::<UsageError>() { 2 } else { 1 })
         }

@@ -20,9 +20,9 @@ fn trained(parts: &Path, flags: &[&str]) -> (Vec<serde_json::Value>, Vec<u8>) {
     assert!(output.status.success(), "{}", stderr(&output));
     let text = std::fs::read_to_string(&metrics).expect("metrics");
     let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
-    let scores = lines.filter(|line| line["event"] == "epoch").map(|line| {
-        serde_json::json!([line["epoch"], line["loss"], line["train_accuracy"], line["val"]])
-    });
+    let scores = lines
+        .filter(|line| line["event"] == "epoch")
+        .map(|line| serde_json::json!([line["epoch"], line["loss"], line["train_accuracy"], line["val"]]));
     (scores.collect(), std::fs::read(&model).expect("a model"))
 }
 
@@ -31,10 +31,12 @@ fn encryption_does_not_change_metrics_and_model() {
     for processes in ["2", "3"] {
         let parts = fake_parts(processes.parse().expect("a number"));
         let plain = trained(&parts.path, &["--nproc-per-node", processes]);
-        let encrypted = trained(&parts.path, &["--nproc-per-node", processes, "--encrypt"]);
         assert!(!plain.0.is_empty());
-        assert_eq!(plain.0, encrypted.0, "{processes} processes");
-        assert!(plain.1 == encrypted.1, "{processes} processes: the models differ");
+        for flag in ["--encrypt", "--check-traffic"] {
+            let protected = trained(&parts.path, &["--nproc-per-node", processes, flag]);
+            assert_eq!(plain.0, protected.0, "{processes} processes, {flag}");
+            assert!(plain.1 == protected.1, "{processes} processes, {flag}: the models differ");
+        }
     }
 }
 
@@ -53,7 +55,8 @@ fn a_rank_without_the_flag_is_refused_and_both_say_so() {
         assert!(!output.status.success());
         let error = stderr(output);
         assert!(error.contains("rank 1 at 127.0.0.1:"), "{error}");
-        let expected = "was started without encryption, rank 0 with encryption: set --encrypt alike on all ranks";
+        let expected =
+            "was started without protection, rank 0 with encryption: give all ranks the same protection (--encrypt";
         assert!(error.contains(expected), "{error}");
     }
 }

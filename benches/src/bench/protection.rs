@@ -91,10 +91,7 @@ fn shut_down(ranks: Vec<Cluster>) -> anyhow::Result<()> {
 }
 
 /// Runs `work` for each rank on a thread of its own.
-fn on_each<R: Send, T: Send>(
-    ranks: Vec<R>,
-    work: impl Fn(R) -> anyhow::Result<T> + Sync,
-) -> anyhow::Result<Vec<T>> {
+fn on_each<R: Send, T: Send>(ranks: Vec<R>, work: impl Fn(R) -> anyhow::Result<T> + Sync) -> anyhow::Result<Vec<T>> {
     std::thread::scope(|scope| {
         let work = &work;
         let threads: Vec<_> = ranks.into_iter().map(|rank| scope.spawn(move || work(rank))).collect();
@@ -125,9 +122,7 @@ fn time_all_reduces(worlds: &mut [ProcessGroup], bytes: usize, reps: usize) -> a
             world.barrier()?;
             let mut untimed = Laps::default();
             let laps = if rep == 0 { &mut untimed } else { laps };
-            laps.time(calls, || {
-                (0..calls).try_for_each(|_| Ok(world.all_reduce(&mut gradients, ReduceOp::Sum)?))
-            })?;
+            laps.time(calls, || (0..calls).try_for_each(|_| Ok(world.all_reduce(&mut gradients, ReduceOp::Sum)?)))?;
         }
     }
     Ok(laps)

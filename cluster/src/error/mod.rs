@@ -136,7 +136,7 @@ pub enum ClusterError {
 
     /// Encryption needs a shared secret.
     #[error(
-        "`protection`: encryption needs a shared secret; set EDGECUT_TOKEN (or EDGECUT_TOKEN_FILE) to the same secret on \
+        "encryption needs a shared secret: set EDGECUT_TOKEN (or EDGECUT_TOKEN_FILE) to the same secret on \
          every rank"
     )]
     EncryptionNeedsToken,
@@ -213,7 +213,10 @@ pub enum ClusterError {
     },
 
     /// The peer was started with another [`Protection`](crate::Protection).
-    #[error("{peer} was started {theirs}, this process {ours}: set `protection` alike on all processes")]
+    #[error(
+        "{peer} was started {theirs}, this process {ours}: give all processes the same protection (--encrypt, \
+         --check-traffic)"
+    )]
     ProtectionDiffers {
         /// The peer.
         peer: String,

@@ -233,7 +233,11 @@ impl Acceptor {
 
     /// Returns why a process with another protection is refused.
     fn other_protection(&self, theirs: Protection) -> String {
-        format!("it was started {theirs}, this process {}: set `protection` alike on all processes", self.protection)
+        let ours = self.protection;
+        format!(
+            "it was started {theirs}, this process {ours}: give all processes the same protection (--encrypt, \
+             --check-traffic)"
+        )
     }
 
     /// Returns why a connection does not belong to this job; `None` if it does.

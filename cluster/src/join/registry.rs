@@ -123,7 +123,8 @@ impl<'a> Registry<'a> {
         }
         if new.protection != self.config.protection {
             return Some(format!(
-                "rank {rank} at {peer} was started {}, rank 0 {}: set `protection` alike on all ranks",
+                "rank {rank} at {peer} was started {}, rank 0 {}: give all ranks the same protection (--encrypt, \
+                 --check-traffic)",
                 new.protection, self.config.protection
             ));
         }
@@ -225,7 +226,7 @@ mod tests {
             rank,
             world_size: 3,
             fingerprint: "abc".to_owned(),
-            protection: Protection::Checked,
+            protection: Protection::default(),
             listen: addr(rank as u8, 5000),
             attempt: 0,
             waited_ms: 0,
@@ -282,12 +283,8 @@ mod tests {
         assert!(misfit(|r| r.listen.set_port(0)).ends_with("10.0.0.2:0 is not an address to connect to"));
         assert!(misfit(|r| r.world_size = 4).contains("a world size of 4, rank 0 with 3"));
         let text = misfit(|r| r.protection = Protection::Encrypted);
-        assert!(
-            text.ends_with(
-                "was started with encryption, rank 0 without encryption: set `protection` alike on all ranks"
-            ),
-            "{text}"
-        );
+        let expected = "was started with encryption, rank 0 without protection: give all ranks the same protection";
+        assert!(text.contains(expected), "{text}");
         let text = misfit(|r| r.fingerprint = "d".repeat(99));
         assert!(text.contains(&format!("{}…, rank 0's is abc", "d".repeat(64))), "{text}");
     }

@@ -377,7 +377,7 @@ mod tests {
             rank: 1,
             world_size: 3,
             fingerprint: String::new(),
-            protection: Protection::Checked,
+            protection: Protection::default(),
             listen: own,
             attempt: 0,
             waited_ms: 0,
@@ -387,7 +387,7 @@ mod tests {
         let config = ClusterConfig::new(0, 3, "127.0.0.1", own.port());
         let acceptor = Acceptor::new(AcceptorSettings {
             token: None,
-            protection: Protection::Checked,
+            protection: Protection::default(),
             job: "job".to_owned(),
             world_size: 3,
             limits: HandshakeLimits::of(&config),

@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 /// ```
 /// use edgecut_cluster::{ClusterConfig, Protection};
 ///
-/// assert_eq!(ClusterConfig::new(0, 2, "node-1", 29500).protection, Protection::Checked);
+/// assert_eq!(ClusterConfig::new(0, 2, "node-1", 29500).protection, Protection::Unprotected);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Protection {
-    /// Bytes are sent as they are. TCP's own checksum of 16 bits misses some faults. For measurements.
+    /// Bytes are sent as they are. TCP's own checksum of 16 bits misses some faults.
+    #[default]
     Unprotected,
     /// Each record has a keyed checksum of 64 bits, so bytes that a fault has modified, dropped, repeated or reordered
     /// are detected. Someone on the network can read the bytes, and can change them without being detected if they put
     /// effort into it.
-    #[default]
     Checked,
     /// Each record is encrypted and authenticated by AES-256-GCM. Nobody without the shared secret can read or change
     /// bytes, and a secret that becomes known later does not disclose earlier connections. Needs a shared secret.
@@ -27,6 +27,22 @@ pub enum Protection {
 }
 
 impl Protection {
+    /// Returns the protection that the flags `--encrypt` and `--check-traffic` choose. Encryption includes the check.
+    ///
+    /// ```
+    /// use edgecut_cluster::Protection;
+    ///
+    /// assert_eq!(Protection::of_flags(false, true), Protection::Checked);
+    /// assert_eq!(Protection::of_flags(true, true), Protection::Encrypted);
+    /// ```
+    pub fn of_flags(encrypt: bool, check_traffic: bool) -> Self {
+        match (encrypt, check_traffic) {
+            (true, _) => Self::Encrypted,
+            (false, true) => Self::Checked,
+            (false, false) => Self::Unprotected,
+        }
+    }
+
     /// Returns the number on the wire.
     pub(crate) fn code(self) -> u8 {
         self as u8
@@ -42,7 +58,7 @@ impl fmt::Display for Protection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unprotected => "without protection",
-            Self::Checked => "without encryption",
+            Self::Checked => "with checksums",
             Self::Encrypted => "with encryption",
         })
     }

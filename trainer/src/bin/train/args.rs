@@ -124,10 +124,13 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Encrypt all connections of the job, and those to servers. Needs a shared secret, except for processes that one command
-    /// starts on one machine. Must be equal on all processes and servers. Without this flag, bytes that were modified
-    /// on the way are detected, but can be read
+    /// starts on one machine. Must be equal on all processes and servers
     #[arg(long)]
     pub(crate) encrypt: bool,
+    /// Detect bytes that a fault of the network has modified, by keyed checksums, on all connections of the job and those
+    /// to servers. Must be equal on all processes and servers. --encrypt detects them as well
+    #[arg(long)]
+    pub(crate) check_traffic: bool,
     /// Threads per process that sample neighbors and gather features [default: the cores of this process]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) num_workers: Option<u32>,
@@ -166,7 +169,7 @@ pub(crate) struct JobArgs {
 impl JobArgs {
     /// Returns the protection of the bytes on all connections.
     pub(crate) fn protection(&self) -> Protection {
-        if self.encrypt { Protection::Encrypted } else { Protection::default() }
+        Protection::of_flags(self.encrypt, self.check_traffic)
     }
 }
 

@@ -17,7 +17,6 @@ fn flag_names() -> FlagNames {
             ("evaluation", "eval_negatives"),
             ("kind", "model"),
             ("precision", "mixed_precision"),
-            ("protection", "encrypt"),
             ("temporal", "time_attr"),
         ],
     )
