@@ -40,7 +40,8 @@ impl Job {
             config.fingerprint = fingerprint.clone();
             config
         };
-        let (first, second) = (config(0, 1), config(1, proxy.addr.port()));
+        let first = config(0, 1);
+        let second = config(1, proxy.addr.port());
         let ranks = std::thread::scope(|scope| {
             let member = scope.spawn(|| Cluster::join(second).expect("rank 1 joins"));
             let master = Cluster::join_on(listener, first).expect("rank 0 joins");

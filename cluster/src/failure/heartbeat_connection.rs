@@ -34,7 +34,7 @@ pub(crate) struct HeartbeatConnection {
     pub(crate) last_heard: Instant,
     /// The error of an earlier send. Data that the peer sent before is still read, since it may give the reason.
     pub(crate) broken: Option<io::Error>,
-    /// Whether the last [`HeartbeatConnection::fill`] has left data, because the inbox was full.
+    /// True if the last [`HeartbeatConnection::fill`] has left data, because the inbox was full.
     pub(crate) has_left_data: bool,
     // The received bytes of incomplete messages.
     inbox: Vec<u8>,

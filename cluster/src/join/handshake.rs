@@ -402,7 +402,8 @@ pub(crate) mod tests {
         for (one, other) in [(Checked, Encrypted), (Encrypted, Checked), (Encrypted, Encrypted), (Checked, Checked)] {
             let (connector, acceptor) =
                 meet(Handshake { protection: one, ..side(None, 1) }, Handshake { protection: other, ..side(None, 1) });
-            let (connector, acceptor) = (connector.unwrap(), acceptor.unwrap());
+            let connector = connector.unwrap();
+            let acceptor = acceptor.unwrap();
             assert_eq!((connector.protection, connector.peer_protection), (one.max(other), other));
             assert_eq!((acceptor.protection, acceptor.peer_protection), (one.max(other), one));
         }
@@ -448,7 +449,8 @@ pub(crate) mod tests {
         let other = Token::random().unwrap();
         for (a, b) in [(Some(&one), Some(&other)), (Some(&one), None), (None, Some(&one))] {
             let (connector, acceptor) = meet(side(a, 1), side(b, 1));
-            let (connector, acceptor) = (connector.err(), acceptor.err());
+            let connector = connector.err();
+            let acceptor = acceptor.err();
             assert!(matches!(connector, Some(HandshakeError::Differs)), "{connector:?}");
             assert!(matches!(acceptor, Some(HandshakeError::Rejected)), "{acceptor:?}");
         }

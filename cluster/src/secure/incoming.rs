@@ -268,9 +268,11 @@ mod tests {
         let mut incoming = Incoming::new(codec(Protection::Checked), String::new());
         let mut buffer = vec![0; 60_000];
         let mut first = &wire[..20_000];
-        let outcome = incoming.read(&mut buffer[..30_000], Memory::Stays, |parts| match first.is_empty() {
-            true => Err(ErrorKind::WouldBlock.into()),
-            false => io::Read::read_vectored(&mut first, parts),
+        let outcome = incoming.read(&mut buffer[..30_000], Memory::Stays, |parts| {
+            if first.is_empty() {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            io::Read::read_vectored(&mut first, parts)
         });
         assert_eq!(outcome.unwrap_err().kind(), ErrorKind::WouldBlock);
         let mut rest = &wire[20_000..];

@@ -49,8 +49,8 @@ pub struct SecureStream {
 
 /// The two directions of a connection. They are `None` if its bytes are sent as they are.
 pub(super) struct Halves {
-    pub(super) incoming: Option<Incoming>,
-    pub(super) outgoing: Option<Outgoing>,
+    pub(super) incoming: Option<Box<Incoming>>,
+    pub(super) outgoing: Option<Box<Outgoing>>,
 }
 
 impl SecureStream {
@@ -61,8 +61,8 @@ impl SecureStream {
             is_protected.then(|| RecordCodec::new(keys, session.protection)).transpose()
         };
         let halves = Halves {
-            incoming: codec(&session.incoming)?.map(|codec| Incoming::new(codec, peer)),
-            outgoing: codec(&session.outgoing)?.map(Outgoing::new),
+            incoming: codec(&session.incoming)?.map(|codec| Box::new(Incoming::new(codec, peer))),
+            outgoing: codec(&session.outgoing)?.map(|codec| Box::new(Outgoing::new(codec))),
         };
         Ok(Self { socket, halves, peer_protection: session.peer_protection })
     }

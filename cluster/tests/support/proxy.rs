@@ -83,8 +83,7 @@ impl Proxy {
 
 fn forward(shared: &Shared, number: usize, direction: Direction, [mut from, mut to]: [TcpStream; 2]) {
     let mut buffer = vec![0; 64 << 10];
-    loop {
-        let Ok(count) = from.read(&mut buffer) else { break };
+    while let Ok(count) = from.read(&mut buffer) {
         if count == 0 {
             break;
         }
